@@ -1,0 +1,188 @@
+//! Algorithms that users write: a plain type with a pure step and a state of a few integers.
+//!
+//! [`CustomAlgorithm`] turns one into an [`Algorithm`] that runs on every store. The name and the
+//! parameters are its shape: a state made under other parameters is refused as corrupt unless
+//! [`Custom::carry_over`] says what it means, and never read as a fresh key.
+
+use core::fmt::Debug;
+
+use super::{Algorithm, Debt, Refund, Step, Write};
+use crate::charge::Receipt;
+use crate::cost::Cost;
+use crate::decision::{Decision, Forecast};
+use crate::error::{Code, Error, Result};
+use crate::rule::Rule;
+use crate::state::{Shape, Words};
+use crate::time::{Micros, Now, to_ms_up};
+
+/// A user's own algorithm.
+pub trait Custom: Debug + Send + Sync + 'static {
+    /// What a key remembers.
+    type State;
+
+    /// A name of its own: two algorithms of one name would read each other's states.
+    const NAME: &'static str;
+
+    /// The numbers of the quota; a change of them is a change of the quota.
+    fn parameters(&self) -> [u64; 3];
+
+    /// The effective ceiling: no single cost above it is ever granted.
+    fn ceiling(&self) -> u64;
+
+    /// The longest time a key can stay different from a fresh one after one decision.
+    fn horizon(&self) -> Micros;
+
+    /// The state as integers.
+    fn encode(&self, state: &Self::State) -> Vec<u64>;
+
+    /// The state of these integers; `None` when they cannot be one.
+    fn decode(&self, words: &[u64]) -> Option<Self::State>;
+
+    /// Decides. Pure: the same arguments give the same answer. A fresh key has no state.
+    fn step(&self, state: Option<&Self::State>, now: Now, cost: Cost) -> CustomStep<Self::State>;
+
+    /// The state of a key that owes `units` at `at`: how debts of other quotas are carried over.
+    ///
+    /// The default takes them with one step on a fresh key; without a state if that is refused.
+    fn carry_over(&self, units: u64, at: Micros) -> Option<(Self::State, Micros)> {
+        let cost = Cost::new(units.min(Cost::MAX.get())).ok()?;
+        self.step(None, Now::at(at), cost).next
+    }
+}
+
+/// What a user's step decided.
+#[derive(Clone, Debug)]
+pub struct CustomStep<S> {
+    /// The decision, with the numbers after the charge when it is allowed.
+    pub decision: Decision,
+    /// The next state and the instant from which it means the same as none; only when allowed.
+    pub next: Option<(S, Micros)>,
+}
+
+/// Runs a [`Custom`] algorithm on every store.
+#[derive(Clone, Debug)]
+pub struct CustomAlgorithm<C>(C);
+
+impl<C: Custom> CustomAlgorithm<C> {
+    /// Wraps the algorithm.
+    pub const fn new(custom: C) -> Self {
+        Self(custom)
+    }
+
+    fn run(&self, words: &[u64], now: Now, cost: Cost) -> CustomStep<C::State> {
+        let state = if words.is_empty() {
+            None
+        } else {
+            self.0.decode(words)
+        };
+        self.0.step(state.as_ref(), now, cost)
+    }
+
+    fn write(&self, next: &(C::State, Micros)) -> Write {
+        Write {
+            words: self.0.encode(&next.0).into(),
+            fresh_at: next.1,
+        }
+    }
+
+    /// Uncharged numbers are found by asking for more than could ever be granted.
+    fn standing(&self, words: &[u64], now: Now) -> Decision {
+        self.run(words, now, Cost::MAX).decision
+    }
+}
+
+impl<C: Custom> Algorithm for CustomAlgorithm<C> {
+    fn name(&self) -> &str {
+        C::NAME
+    }
+
+    fn shape(&self) -> Shape {
+        let [a, b, c] = self.0.parameters();
+        Shape([name_tag(C::NAME), a, b, c])
+    }
+
+    fn ceiling(&self) -> u64 {
+        self.0.ceiling()
+    }
+
+    fn horizon(&self) -> Micros {
+        self.0.horizon()
+    }
+
+    fn accepts(&self, words: &[u64]) -> bool {
+        words.is_empty() || self.0.decode(words).is_some()
+    }
+
+    fn step(&self, words: &[u64], now: Now, cost: Cost) -> Step {
+        let CustomStep { decision, next } = self.run(words, now, cost);
+        let write = next
+            .filter(|_| decision.is_allowed())
+            .map(|next| self.write(&next));
+        Step { decision, write }
+    }
+
+    fn peek(&self, words: &[u64], now: Now, cost: Cost) -> Decision {
+        let mut decision = self.run(words, now, cost).decision;
+        if decision.is_allowed() {
+            let standing = self.standing(words, now);
+            decision.remaining = standing.remaining;
+            decision.reset_at_ms = standing.reset_at_ms;
+        }
+        decision
+    }
+
+    fn forecast(&self, words: &[u64], now: Now) -> Forecast {
+        let standing = self.standing(words, now);
+        let more =
+            Cost::new(standing.remaining + 1).map(|cost| self.run(words, now, cost).decision);
+        let next_unit_at_ms = more
+            .ok()
+            .and_then(|decision| decision.retry_after_ms)
+            .map(|wait| to_ms_up(now.reading()) + wait);
+        let full = standing.remaining >= standing.limit;
+        let next_unit_at_ms = next_unit_at_ms.filter(|_| !full);
+        Forecast::new(
+            standing.limit,
+            standing.remaining,
+            next_unit_at_ms,
+            standing.reset_at_ms,
+        )
+    }
+
+    /// A user's step only takes: nothing is given back.
+    fn refund(&self, _words: &[u64], _now: Now, _cost: Cost, _receipt: Receipt) -> Refund {
+        Refund::NOTHING
+    }
+
+    fn debt(&self, words: &[u64], now: Now) -> Debt {
+        let standing = self.standing(words, now);
+        let units = standing.limit.saturating_sub(standing.remaining);
+        Debt {
+            units,
+            seen: now.effective(),
+        }
+    }
+
+    fn indebted(&self, debt: Debt) -> Write {
+        match self.0.carry_over(debt.units, debt.seen) {
+            Some(next) => self.write(&next),
+            None => Write {
+                words: Words::new(&[]),
+                fresh_at: debt.seen,
+            },
+        }
+    }
+
+    fn scaled(&self, _numerator: u64, _denominator: u64) -> Result<Rule> {
+        let message = format!("the algorithm {} cannot be scaled to a share", C::NAME);
+        Err(Error::new(Code::Unsupported, message))
+    }
+}
+
+/// A tag between 2^52 and 2^53 from a name (FNV-1a): apart from the built-in ones, exact in scripts.
+fn name_tag(name: &str) -> u64 {
+    let hash = name.bytes().fold(0xCBF2_9CE4_8422_2325_u64, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01B3)
+    });
+    (1 << 52) | (hash >> 12)
+}

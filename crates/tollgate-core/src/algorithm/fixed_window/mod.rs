@@ -1,0 +1,236 @@
+//! `fixed_window`: L units per window of length W.
+//!
+//! # Mathematics
+//! A window starts at a multiple of W since the epoch (`epoch`) or at the first charge after the
+//! last window ended (`first_hit`). With c units counted in it, a cost q is allowed iff c + q ≤ L.
+//! `remaining` = L − c; `reset_at` = start + W once anything was spent; `retry_after` = start + W − n.
+//! By its nature up to 2·L units can pass around a boundary: L at the end of one window and L at
+//! the start of the next. Choose another algorithm where that matters.
+//!
+//! # State
+//! Words `[start, count]`; shape `[tag, W, anchor, L]` with anchor 0 for epoch and 1 for first_hit.
+//!
+//! # Rounding
+//! None but times, up to whole milliseconds.
+//!
+//! # Time
+//! A state has seen its start: an earlier reading is decided in the window that was seen.
+
+use super::limits::{self, PERIOD_MAX};
+use super::{Algorithm, Debt, Refund, Step, Write, tag};
+use crate::charge::Receipt;
+use crate::cost::Cost;
+use crate::decision::{Decision, Forecast};
+use crate::error::Result;
+use crate::quota::Quota;
+use crate::rule::Rule;
+use crate::state::{Shape, Words};
+use crate::time::{MICROS_MAX, Micros, Now, to_ms_up};
+
+/// Where windows start.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Anchor {
+    /// At multiples of the window since the Unix epoch, the same for every key.
+    #[default]
+    Epoch,
+    /// At the first charge of each key.
+    FirstHit,
+}
+
+/// L units per window.
+#[derive(Clone, Debug)]
+pub struct FixedWindow {
+    limit: u64,
+    window: Micros,
+    anchor: Anchor,
+}
+
+impl FixedWindow {
+    /// `quota.limit` units per window of `quota.period`.
+    ///
+    /// # Errors
+    /// `config_invalid` naming the field, with the nearest accepted value.
+    pub fn new(quota: Quota, anchor: Anchor) -> Result<Self> {
+        let limit = limits::units("limit", quota.limit)?;
+        let window = limits::period("window", quota.period, PERIOD_MAX)?;
+        Ok(Self {
+            limit,
+            window,
+            anchor,
+        })
+    }
+
+    /// Rebuilds the algorithm from the shape stored with a state.
+    pub(super) fn from_shape(shape: Shape) -> Option<Self> {
+        let [_, window, anchor, limit] = shape.0;
+        let anchor = match anchor {
+            0 => Anchor::Epoch,
+            1 => Anchor::FirstHit,
+            _ => return None,
+        };
+        let fits = (1..=PERIOD_MAX).contains(&window) && (1..=limits::UNITS_MAX).contains(&limit);
+        fits.then_some(Self {
+            limit,
+            window,
+            anchor,
+        })
+    }
+
+    fn start_at(&self, at: Micros) -> Micros {
+        match self.anchor {
+            Anchor::Epoch => at - at % self.window,
+            Anchor::FirstHit => at,
+        }
+    }
+
+    fn write(&self, start: Micros, count: u64) -> Write {
+        Write {
+            words: Words::new(&[start, count]),
+            fresh_at: start + self.window,
+        }
+    }
+
+    /// The window that counts now, and the units in it.
+    fn look(&self, words: &[u64], now: Now) -> Look {
+        let at = now.effective();
+        let (start, count) = match *words {
+            [start, count] if at < start + self.window => (start, count),
+            _ => (self.start_at(at), 0),
+        };
+        Look {
+            start,
+            end: start + self.window,
+            count,
+            reading: now.reading(),
+        }
+    }
+
+    fn uncharged(&self, look: &Look, cost: Cost) -> Decision {
+        let left = self.limit.saturating_sub(look.count);
+        let reset_at_ms = look.reset_at_ms(look.count);
+        if cost.get() > self.limit {
+            Decision::never(self.limit, left, reset_at_ms)
+        } else if cost.get() <= left {
+            Decision::allowed(self.limit, left, reset_at_ms)
+        } else {
+            Decision::denied(
+                self.limit,
+                left,
+                reset_at_ms,
+                to_ms_up(look.end - look.reading),
+            )
+        }
+    }
+}
+
+/// A state as it looks now.
+struct Look {
+    start: Micros,
+    end: Micros,
+    count: u64,
+    reading: Micros,
+}
+
+impl Look {
+    fn reset_at_ms(&self, count: u64) -> u64 {
+        to_ms_up(if count > 0 { self.end } else { self.reading })
+    }
+}
+
+impl Algorithm for FixedWindow {
+    fn name(&self) -> &str {
+        "fixed_window"
+    }
+
+    fn shape(&self) -> Shape {
+        let anchor = match self.anchor {
+            Anchor::Epoch => 0,
+            Anchor::FirstHit => 1,
+        };
+        Shape([tag::FIXED_WINDOW, self.window, anchor, self.limit])
+    }
+
+    fn ceiling(&self) -> u64 {
+        self.limit
+    }
+
+    fn horizon(&self) -> Micros {
+        self.window
+    }
+
+    fn accepts(&self, words: &[u64]) -> bool {
+        match words {
+            [start, count] => *start < MICROS_MAX && *count <= self.limit,
+            other => other.is_empty(),
+        }
+    }
+
+    fn step(&self, words: &[u64], now: Now, cost: Cost) -> Step {
+        let look = self.look(words, now);
+        let decision = self.uncharged(&look, cost);
+        if !decision.is_allowed() {
+            return Step {
+                decision,
+                write: None,
+            };
+        }
+        let count = look.count + cost.get();
+        let decision = Decision::allowed(self.limit, self.limit - count, look.reset_at_ms(count));
+        Step {
+            decision,
+            write: Some(self.write(look.start, count)),
+        }
+    }
+
+    fn peek(&self, words: &[u64], now: Now, cost: Cost) -> Decision {
+        self.uncharged(&self.look(words, now), cost)
+    }
+
+    fn forecast(&self, words: &[u64], now: Now) -> Forecast {
+        let look = self.look(words, now);
+        let next_unit_at_ms = (look.count > 0).then(|| to_ms_up(look.end));
+        let left = self.limit.saturating_sub(look.count);
+        Forecast::new(
+            self.limit,
+            left,
+            next_unit_at_ms,
+            look.reset_at_ms(look.count),
+        )
+    }
+
+    fn refund(&self, words: &[u64], now: Now, cost: Cost, receipt: Receipt) -> Refund {
+        let look = self.look(words, now);
+        let in_this_window = match receipt {
+            Receipt::Until(at) => to_ms_up(at) == to_ms_up(look.end),
+            Receipt::Newest => true,
+        };
+        let units = cost.get().min(look.count);
+        if units == 0 || !in_this_window {
+            return Refund::NOTHING;
+        }
+        Refund {
+            units,
+            write: Some(self.write(look.start, look.count - units)),
+        }
+    }
+
+    fn debt(&self, words: &[u64], now: Now) -> Debt {
+        let look = self.look(words, now);
+        Debt {
+            units: look.count,
+            seen: now.effective().max(look.start),
+        }
+    }
+
+    fn indebted(&self, debt: Debt) -> Write {
+        self.write(self.start_at(debt.seen), debt.units)
+    }
+
+    fn scaled(&self, numerator: u64, denominator: u64) -> Result<Rule> {
+        let limit = limits::share(self.limit, numerator, denominator);
+        Ok(Rule::new(Self {
+            limit,
+            ..self.clone()
+        }))
+    }
+}

@@ -1,0 +1,39 @@
+//! `gcra`: L units per period P, up to B at once; the generic cell rate algorithm.
+//!
+//! The mathematics, the state and the rounding are those of the schedule with T = P/L and
+//! B = burst, which is L unless another burst is set.
+
+use super::schedule::{Fields, Pace, Schedule, schedule_algorithm};
+use super::tag;
+use crate::error::Result;
+use crate::quota::Quota;
+
+const FIELDS: Fields = Fields {
+    limit: "limit",
+    period: "period",
+    burst: "burst",
+};
+
+/// L units per period, evenly spaced in the long run, up to a burst at once.
+#[derive(Clone, Debug)]
+pub struct Gcra(Schedule);
+
+impl Gcra {
+    /// `quota.limit` units per period, all of them at once if the key is fresh.
+    ///
+    /// # Errors
+    /// `config_invalid` naming the field, with the nearest accepted value.
+    pub fn new(quota: Quota) -> Result<Self> {
+        Self::with_burst(quota, quota.limit)
+    }
+
+    /// `quota.limit` units per period, at most `burst` at once.
+    ///
+    /// # Errors
+    /// `config_invalid` naming the field, with the nearest accepted value.
+    pub fn with_burst(quota: Quota, burst: u64) -> Result<Self> {
+        Schedule::new(quota, burst, FIELDS, Pace::AtOnce).map(Self)
+    }
+}
+
+schedule_algorithm!(Gcra, "gcra", tag::GCRA, Pace::AtOnce);

@@ -1,0 +1,32 @@
+//! `leaky_bucket`: a shaper that lets R units per period P through and queues up to Q more.
+//!
+//! The mathematics, the state and the rounding are those of the schedule with T = P/R and
+//! B = Q + 1: one unit passes at once, Q wait their turn. An allowed decision says how long to wait
+//! before proceeding: `delay` = a − n, rounded up to a millisecond so that nobody is early.
+
+use super::schedule::{Fields, Pace, Schedule, schedule_algorithm};
+use super::tag;
+use crate::error::Result;
+use crate::quota::Quota;
+
+const FIELDS: Fields = Fields {
+    limit: "rate",
+    period: "period",
+    burst: "queue",
+};
+
+/// A queue that drains at a steady rate; decisions carry the delay until a request's turn.
+#[derive(Clone, Debug)]
+pub struct LeakyBucket(Schedule);
+
+impl LeakyBucket {
+    /// `rate.limit` units per period leave the bucket, `queue` more may wait in it.
+    ///
+    /// # Errors
+    /// `config_invalid` naming the field, with the nearest accepted value.
+    pub fn new(rate: Quota, queue: u64) -> Result<Self> {
+        Schedule::new(rate, queue.saturating_add(1), FIELDS, Pace::Shaped).map(Self)
+    }
+}
+
+schedule_algorithm!(LeakyBucket, "leaky_bucket", tag::LEAKY_BUCKET, Pace::Shaped);

@@ -1,0 +1,63 @@
+//! Which quotas are accepted, and the error that names the field when one is not.
+
+use core::time::Duration;
+
+use crate::error::{Error, Result};
+use crate::time::Micros;
+
+/// The largest limit, burst, capacity or queue.
+pub(crate) const UNITS_MAX: u64 = 1 << 48;
+/// The longest period, and the longest time a full debt may take to decay.
+pub(crate) const PERIOD_MAX: Micros = 1 << 52;
+
+/// Units of a quota: 1 to 2^48.
+pub(crate) fn units(field: &'static str, units: u64) -> Result<u64> {
+    in_range(field, units, 1, UNITS_MAX)
+}
+
+/// A period in whole microseconds: 1 µs to `max`.
+pub(crate) fn period(field: &'static str, period: Duration, max: Micros) -> Result<Micros> {
+    if period.subsec_nanos() % 1_000 != 0 {
+        let message = format!("{period:?} is not a whole number of microseconds");
+        return Err(Error::config(
+            field,
+            format!("{message}; nearest accepted: {:?}", nearest(period)),
+        ));
+    }
+    let micros = u64::try_from(period.as_micros()).unwrap_or(u64::MAX);
+    if micros == 0 || micros > max {
+        let nearest = Duration::from_micros(micros.clamp(1, max));
+        return Err(Error::config(
+            field,
+            format!(
+                "{period:?} is out of range; accepted: 1µs to {:?}; nearest: {nearest:?}",
+                Duration::from_micros(max)
+            ),
+        ));
+    }
+    Ok(micros)
+}
+
+pub(crate) fn in_range(field: &'static str, value: u64, min: u64, max: u64) -> Result<u64> {
+    if (min..=max).contains(&value) {
+        return Ok(value);
+    }
+    let nearest = value.clamp(min, max);
+    Err(Error::config(
+        field,
+        format!("{value} is out of range; accepted: {min} to {max}; nearest: {nearest}"),
+    ))
+}
+
+fn nearest(period: Duration) -> Duration {
+    let micros = u64::try_from(period.as_micros()).unwrap_or(u64::MAX);
+    Duration::from_micros(micros.clamp(1, PERIOD_MAX))
+}
+
+/// `units × numerator / denominator`, rounded down, at least 1.
+pub(crate) fn share(units: u64, numerator: u64, denominator: u64) -> u64 {
+    let scaled = u128::from(units) * u128::from(numerator) / u128::from(denominator.max(1));
+    u64::try_from(scaled)
+        .unwrap_or(u64::MAX)
+        .clamp(1, UNITS_MAX)
+}

@@ -1,0 +1,165 @@
+//! Pure algorithms: (quota, words, now, cost) in, (decision, next words) out.
+//!
+//! An algorithm never knows its store and never reads a clock. Each lives in a folder of its own,
+//! whose documentation states the mathematics, the layout of the words, and every rounding with its
+//! direction. To add one: write the folder and name it in the [`built_in`] list.
+
+mod custom;
+mod debt;
+pub mod fixed_window;
+pub mod gcra;
+pub mod leaky_bucket;
+mod limits;
+mod schedule;
+pub mod sliding_log;
+pub mod sliding_window;
+pub mod token_bucket;
+
+use core::fmt::Debug;
+
+use crate::charge::Receipt;
+use crate::cost::Cost;
+use crate::decision::{Decision, Forecast};
+use crate::error::Result;
+use crate::rule::Rule;
+use crate::state::{Shape, Words};
+use crate::time::{Micros, Now};
+
+pub use custom::{Custom, CustomAlgorithm, CustomStep};
+pub use debt::{Debt, adopt};
+pub use fixed_window::{Anchor, FixedWindow};
+pub use gcra::Gcra;
+pub use leaky_bucket::LeakyBucket;
+pub use sliding_log::SlidingLog;
+pub use sliding_window::SlidingWindow;
+pub use token_bucket::TokenBucket;
+
+/// A pure rate-limiting algorithm with its quota.
+///
+/// `words` is what the key remembers under this very quota, empty for a fresh key; states of
+/// another quota are carried over by [`adopt`] before they get here.
+pub trait Algorithm: Debug + Send + Sync {
+    /// The name in configurations, metrics and golden vectors.
+    fn name(&self) -> &str;
+
+    /// Identifies the quota. A state made under another shape is carried over, never misread.
+    fn shape(&self) -> Shape;
+
+    /// The effective ceiling: no single cost above it is ever granted.
+    fn ceiling(&self) -> u64;
+
+    /// The longest time a key can stay different from a fresh one after one decision.
+    fn horizon(&self) -> Micros;
+
+    /// Whether these words can be a state of this quota. Stores refuse others as corrupt.
+    fn accepts(&self, words: &[u64]) -> bool;
+
+    /// Decides, and says what to write when allowed. A denial writes nothing.
+    fn step(&self, words: &[u64], now: Now, cost: Cost) -> Step;
+
+    /// The decision for a cost without consuming it: the numbers are uncharged.
+    fn peek(&self, words: &[u64], now: Now, cost: Cost) -> Decision;
+
+    /// What could be spent, and when more, if nobody spends.
+    fn forecast(&self, words: &[u64], now: Now) -> Forecast;
+
+    /// Gives back at most what the charge behind `receipt` took and is still counted.
+    fn refund(&self, words: &[u64], now: Now, cost: Cost, receipt: Receipt) -> Refund;
+
+    /// What the key owes, rounded up to a whole unit, and the latest time its state has seen.
+    fn debt(&self, words: &[u64], now: Now) -> Debt;
+
+    /// The state of a key that owes this since the instant `debt.seen`.
+    fn indebted(&self, debt: Debt) -> Write;
+
+    /// The same algorithm with `numerator / denominator` of the quota, rounded down, at least 1.
+    ///
+    /// # Errors
+    /// `unsupported` when the algorithm cannot be scaled.
+    fn scaled(&self, numerator: u64, denominator: u64) -> Result<Rule>;
+
+    /// The form of this algorithm whose whole state is one word, if the quota allows one.
+    fn one_word(&self) -> Option<&dyn OneWord> {
+        None
+    }
+}
+
+/// What one step decided, and what is to be written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Step {
+    /// The decision.
+    pub decision: Decision,
+    /// The next state; absent unless something was charged.
+    pub write: Option<Write>,
+}
+
+/// The next state of a key.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Write {
+    /// The words to keep.
+    pub words: Words,
+    /// From this instant on, the words mean the same as none. Stores may forget them then.
+    pub fresh_at: Micros,
+}
+
+/// What a refund gave back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Refund {
+    /// Units given back.
+    pub units: u64,
+    /// The next state; absent when nothing was given back.
+    pub write: Option<Write>,
+}
+
+impl Refund {
+    /// Nothing to give back.
+    pub const NOTHING: Self = Self {
+        units: 0,
+        write: None,
+    };
+}
+
+/// An algorithm whose state is one instant, kept as one word: `instant × scale`, below 2^63.
+///
+/// It lets a store admit with a single compare-and-swap. It must decide exactly as
+/// [`Algorithm::step`] does on the unpacked words.
+pub trait OneWord: Debug + Send + Sync {
+    /// Words per microsecond: the key is fresh again at `word / scale`, rounded up.
+    fn scale(&self) -> u64;
+
+    /// The key is throttled (not one unit is left) while `word - now × scale` exceeds this.
+    fn throttled_above(&self) -> u64;
+
+    /// Decides on a word (0 for a fresh key); the next word when allowed.
+    fn step(&self, word: u64, now: Now, cost: Cost) -> (Decision, Option<u64>);
+
+    /// The word of a state.
+    fn pack(&self, words: &[u64]) -> u64;
+
+    /// The state of a word.
+    fn unpack(&self, word: u64) -> Words;
+}
+
+/// Tags that identify the built-in algorithms in stored states. They never change.
+pub(crate) mod tag {
+    pub(crate) const GCRA: u64 = 1;
+    pub(crate) const TOKEN_BUCKET: u64 = 2;
+    pub(crate) const LEAKY_BUCKET: u64 = 3;
+    pub(crate) const FIXED_WINDOW: u64 = 4;
+    pub(crate) const SLIDING_WINDOW: u64 = 5;
+    pub(crate) const SLIDING_LOG: u64 = 6;
+}
+
+/// Rebuilds a built-in algorithm from the shape stored with a state: the registration list.
+#[must_use]
+pub fn built_in(shape: Shape) -> Option<Rule> {
+    match shape.tag() {
+        tag::GCRA => Gcra::from_shape(shape).map(Rule::new),
+        tag::TOKEN_BUCKET => TokenBucket::from_shape(shape).map(Rule::new),
+        tag::LEAKY_BUCKET => LeakyBucket::from_shape(shape).map(Rule::new),
+        tag::FIXED_WINDOW => FixedWindow::from_shape(shape).map(Rule::new),
+        tag::SLIDING_WINDOW => SlidingWindow::from_shape(shape).map(Rule::new),
+        tag::SLIDING_LOG => SlidingLog::from_shape(shape).map(Rule::new),
+        _ => None,
+    }
+}

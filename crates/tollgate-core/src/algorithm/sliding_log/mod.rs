@@ -1,0 +1,268 @@
+//! `sliding_log`: at most L units in any window of length W, exactly.
+//!
+//! # Mathematics
+//! The log keeps (time, units) of every admitted charge. With c units in (n − W, n], a cost q is
+//! allowed iff c + q ≤ L. `remaining` = L − c; `reset_at` = newest entry + W; `retry_after` = when
+//! enough of the oldest units have left.
+//!
+//! # State
+//! Words `[time, units, time, units, …]`, oldest first, times strictly increasing: charges at one
+//! instant merge, and a cost of 10,000 is one entry. Shape `[tag, W, L, 0]`. A state has at most L
+//! entries; stores that swap whole states accept L up to 1,000.
+//!
+//! # Rounding
+//! None but times, up to whole milliseconds.
+//!
+//! # Time
+//! A state has seen its newest entry: an earlier reading is decided at that instant.
+
+use super::limits;
+use super::{Algorithm, Debt, Refund, Step, Write, tag};
+use crate::charge::Receipt;
+use crate::cost::Cost;
+use crate::decision::{Decision, Forecast};
+use crate::error::Result;
+use crate::quota::Quota;
+use crate::rule::Rule;
+use crate::state::{Shape, Words};
+use crate::time::{MICROS_MAX, MICROS_PER_MS, Micros, Now, to_ms_up};
+
+/// The longest window.
+const WINDOW_MAX: Micros = 1 << 50;
+
+/// At most L units in any window, exactly.
+#[derive(Clone, Debug)]
+pub struct SlidingLog {
+    limit: u64,
+    window: Micros,
+}
+
+impl SlidingLog {
+    /// At most `quota.limit` units in any window of `quota.period`.
+    ///
+    /// # Errors
+    /// `config_invalid` naming the field, with the nearest accepted value.
+    pub fn new(quota: Quota) -> Result<Self> {
+        let limit = limits::units("limit", quota.limit)?;
+        let window = limits::period("window", quota.period, WINDOW_MAX)?;
+        Ok(Self { limit, window })
+    }
+
+    /// Rebuilds the algorithm from the shape stored with a state.
+    pub(super) fn from_shape(shape: Shape) -> Option<Self> {
+        let [_, window, limit, zero] = shape.0;
+        let fits = zero == 0
+            && (1..=WINDOW_MAX).contains(&window)
+            && (1..=limits::UNITS_MAX).contains(&limit);
+        fits.then_some(Self { limit, window })
+    }
+
+    fn look<'a>(&self, words: &'a [u64], now: Now) -> Look<'a> {
+        let entries = words.as_chunks::<2>().0;
+        let newest = entries.last().map_or(0, |[time, _]| *time);
+        let at = now.effective().max(newest);
+        // Live: time > at − W.
+        let gone = entries.partition_point(|[time, _]| time + self.window <= at);
+        let live = entries.get(gone..).unwrap_or_default();
+        let count = live.iter().map(|[_, units]| units).sum();
+        Look {
+            at,
+            reading: now.reading(),
+            live,
+            count,
+            window: self.window,
+        }
+    }
+
+    fn uncharged(&self, look: &Look<'_>, cost: Cost) -> Decision {
+        let left = self.limit.saturating_sub(look.count);
+        let reset_at_ms = to_ms_up(look.fresh_at());
+        if cost.get() > self.limit {
+            Decision::never(self.limit, left, reset_at_ms)
+        } else if cost.get() <= left {
+            Decision::allowed(self.limit, left, reset_at_ms)
+        } else {
+            let wait = look.free_at(cost.get() - left) - look.reading;
+            Decision::denied(self.limit, left, reset_at_ms, to_ms_up(wait))
+        }
+    }
+}
+
+/// The live part of a state.
+struct Look<'a> {
+    at: Micros,
+    reading: Micros,
+    live: &'a [[u64; 2]],
+    count: u64,
+    window: Micros,
+}
+
+impl Look<'_> {
+    fn fresh_at(&self) -> Micros {
+        let newest = self.live.iter().rfind(|[_, units]| *units > 0);
+        newest.map_or(self.reading, |[time, _]| time + self.window)
+    }
+
+    /// When `units` of the oldest will have left.
+    fn free_at(&self, units: u64) -> Micros {
+        let mut gone = 0;
+        let frees = |[_, held]: &&[u64; 2]| {
+            gone += held;
+            gone >= units
+        };
+        self.live
+            .iter()
+            .find(frees)
+            .map_or(self.reading, |[time, _]| time + self.window)
+    }
+
+    /// The live entries with one more charge at the end.
+    fn with(&self, units: u64) -> Write {
+        let mut words = Vec::with_capacity(2 * self.live.len() + 2);
+        words.extend(self.live.iter().filter(|[_, units]| *units > 0).flatten());
+        match words.last_chunk_mut::<2>() {
+            Some([time, held]) if *time == self.at => *held += units,
+            _ => words.extend([self.at, units]),
+        }
+        Write {
+            words: words.into(),
+            fresh_at: self.at + self.window,
+        }
+    }
+
+    /// The live entries without up to `units` of those at times that `matches` accepts.
+    fn without(&self, units: u64, matches: impl Fn(Micros) -> bool) -> Refund {
+        let mut left = units;
+        let mut kept: Vec<u64> = Vec::with_capacity(2 * self.live.len());
+        for [time, held] in self.live.iter().rev() {
+            let taken = if matches(*time) { left.min(*held) } else { 0 };
+            left -= taken;
+            if *held > taken {
+                // Newest first for now; reversed below, so units before time.
+                kept.extend([held - taken, *time]);
+            }
+        }
+        kept.reverse();
+        let Some(newest) = kept.last_chunk::<2>().map(|[time, _]| *time) else {
+            return self.emptied(units - left);
+        };
+        let write = Write {
+            words: kept.into(),
+            fresh_at: newest + self.window,
+        };
+        if left == units {
+            Refund::NOTHING
+        } else {
+            Refund {
+                units: units - left,
+                write: Some(write),
+            }
+        }
+    }
+
+    /// Nothing is left: an entry of no units remains, so that the time it has seen is not forgotten.
+    fn emptied(&self, units: u64) -> Refund {
+        if units == 0 {
+            return Refund::NOTHING;
+        }
+        let write = Write {
+            words: Words::new(&[self.at, 0]),
+            fresh_at: self.at + self.window,
+        };
+        Refund {
+            units,
+            write: Some(write),
+        }
+    }
+}
+
+impl Algorithm for SlidingLog {
+    fn name(&self) -> &str {
+        "sliding_log"
+    }
+
+    fn shape(&self) -> Shape {
+        Shape([tag::SLIDING_LOG, self.window, self.limit, 0])
+    }
+
+    fn ceiling(&self) -> u64 {
+        self.limit
+    }
+
+    fn horizon(&self) -> Micros {
+        self.window
+    }
+
+    fn accepts(&self, words: &[u64]) -> bool {
+        let (entries, rest) = words.as_chunks::<2>();
+        let mut total: u64 = 0;
+        let sound = |[time, units]: &[u64; 2]| {
+            total = total.saturating_add(*units);
+            *time < MICROS_MAX && total <= self.limit
+        };
+        rest.is_empty() && entries.iter().all(sound) && entries.is_sorted_by(|a, b| a[0] < b[0])
+    }
+
+    fn step(&self, words: &[u64], now: Now, cost: Cost) -> Step {
+        let look = self.look(words, now);
+        let decision = self.uncharged(&look, cost);
+        if !decision.is_allowed() {
+            return Step {
+                decision,
+                write: None,
+            };
+        }
+        let write = look.with(cost.get());
+        let left = decision.remaining - cost.get();
+        let decision = Decision::allowed(self.limit, left, to_ms_up(write.fresh_at));
+        Step {
+            decision,
+            write: Some(write),
+        }
+    }
+
+    fn peek(&self, words: &[u64], now: Now, cost: Cost) -> Decision {
+        self.uncharged(&self.look(words, now), cost)
+    }
+
+    fn forecast(&self, words: &[u64], now: Now) -> Forecast {
+        let look = self.look(words, now);
+        let left = self.limit.saturating_sub(look.count);
+        let next_unit_at_ms = (left < self.limit).then(|| to_ms_up(look.free_at(1)));
+        Forecast::new(self.limit, left, next_unit_at_ms, to_ms_up(look.fresh_at()))
+    }
+
+    fn refund(&self, words: &[u64], now: Now, cost: Cost, receipt: Receipt) -> Refund {
+        let look = self.look(words, now);
+        match receipt {
+            Receipt::Newest => look.without(cost.get(), |_| true),
+            // The receipt names the end of the charge's window up to the millisecond.
+            Receipt::Until(end) => look.without(cost.get(), |time| {
+                to_ms_up(time + self.window) == end.div_ceil(MICROS_PER_MS)
+            }),
+        }
+    }
+
+    fn debt(&self, words: &[u64], now: Now) -> Debt {
+        let look = self.look(words, now);
+        Debt {
+            units: look.count,
+            seen: look.at,
+        }
+    }
+
+    fn indebted(&self, debt: Debt) -> Write {
+        Write {
+            words: Words::new(&[debt.seen, debt.units]),
+            fresh_at: debt.seen + self.window,
+        }
+    }
+
+    fn scaled(&self, numerator: u64, denominator: u64) -> Result<Rule> {
+        let limit = limits::share(self.limit, numerator, denominator);
+        Ok(Rule::new(Self {
+            limit,
+            window: self.window,
+        }))
+    }
+}

@@ -1,0 +1,216 @@
+//! `sliding_window`: L units per window of length W, estimated over S buckets and evaluated exactly.
+//!
+//! # Mathematics
+//! Time is cut into buckets of w = W/S. With k = ⌊n/w⌋ and e = n − k·w, let F be the units in the S
+//! newest buckets k−S+1..k and O those in bucket k−S, which the window still covers for (w − e)/w of
+//! its length. A cost q is allowed iff F + ⌈O·(w−e)/w⌉ + q ≤ L. With S = 1 this is the classic
+//! two-counter estimate. At most L units pass in any W − W/S, and fewer than 2·L in any W.
+//! `remaining` = L − F − ⌈O·(w−e)/w⌉; `reset_at` = when the newest units leave the estimate.
+//!
+//! # State
+//! Words `[t, c_t, c_{t−1}, …, c_{t−S}]`: the newest bucket's number and S + 1 counts. Shape
+//! `[tag, W, S, L]`.
+//!
+//! # Rounding
+//! The weighted share of the oldest bucket is rounded up: towards denying. Since the other terms are
+//! whole, that is exactly the comparison with the unrounded estimate. Times are rounded up to whole
+//! milliseconds.
+//!
+//! # Time
+//! A state has seen the start of its newest bucket: an earlier reading is decided there.
+
+mod look;
+
+use super::limits;
+use super::{Algorithm, Debt, Refund, Step, Write, tag};
+use crate::charge::Receipt;
+use crate::cost::Cost;
+use crate::decision::{Decision, Forecast};
+use crate::error::{Error, Result};
+use crate::quota::Quota;
+use crate::rule::Rule;
+use crate::state::Shape;
+use crate::time::{MICROS_MAX, Micros, Now, to_ms_up};
+
+use look::Look;
+
+/// The longest window.
+const WINDOW_MAX: Micros = 1 << 50;
+/// The longest bucket: beyond it a script could not weigh one exactly.
+const BUCKET_MAX: Micros = 1 << 46;
+/// The most buckets.
+const BUCKETS_MAX: u64 = 60;
+
+/// L units per sliding window, from counts per bucket.
+#[derive(Clone, Debug)]
+pub struct SlidingWindow {
+    limit: u64,
+    /// The length of a bucket.
+    bucket: Micros,
+    buckets: u64,
+}
+
+impl SlidingWindow {
+    /// `quota.limit` units per sliding `quota.period`: the classic estimate from two counters.
+    ///
+    /// # Errors
+    /// `config_invalid` naming the field, with the nearest accepted value.
+    pub fn new(quota: Quota) -> Result<Self> {
+        Self::with_buckets(quota, 1)
+    }
+
+    /// The same with `buckets` counters per window: the more, the closer to the exact log.
+    ///
+    /// # Errors
+    /// `config_invalid` naming the field, with the nearest accepted value.
+    pub fn with_buckets(quota: Quota, buckets: u64) -> Result<Self> {
+        let limit = limits::units("limit", quota.limit)?;
+        let buckets = limits::in_range("buckets", buckets, 1, BUCKETS_MAX)?;
+        let window = limits::period("window", quota.period, WINDOW_MAX.min(BUCKET_MAX * buckets))?;
+        if !window.is_multiple_of(buckets) {
+            let nearest = window.next_multiple_of(buckets);
+            let message =
+                format!("{window}µs cannot be cut into {buckets} buckets; nearest: {nearest}µs");
+            return Err(Error::config("window", message));
+        }
+        Ok(Self {
+            limit,
+            bucket: window / buckets,
+            buckets,
+        })
+    }
+
+    /// Rebuilds the algorithm from the shape stored with a state.
+    pub(super) fn from_shape(shape: Shape) -> Option<Self> {
+        let [_, window, buckets, limit] = shape.0;
+        let fits = (1..=BUCKETS_MAX).contains(&buckets)
+            && (1..=WINDOW_MAX).contains(&window)
+            && window.is_multiple_of(buckets)
+            && window / buckets <= BUCKET_MAX
+            && (1..=limits::UNITS_MAX).contains(&limit);
+        fits.then(|| Self {
+            limit,
+            bucket: window / buckets,
+            buckets,
+        })
+    }
+
+    fn counts(&self) -> usize {
+        usize::try_from(self.buckets).unwrap_or(usize::MAX) + 1
+    }
+
+    fn uncharged(&self, look: &Look, cost: Cost) -> Decision {
+        let left = self.limit.saturating_sub(look.estimate());
+        let reset_at_ms = to_ms_up(look.fresh_at());
+        if cost.get() > self.limit {
+            Decision::never(self.limit, left, reset_at_ms)
+        } else if cost.get() <= left {
+            Decision::allowed(self.limit, left, reset_at_ms)
+        } else {
+            let wait = look.time_of_estimate(self.limit - cost.get()) - look.reading;
+            Decision::denied(self.limit, left, reset_at_ms, to_ms_up(wait))
+        }
+    }
+}
+
+impl Algorithm for SlidingWindow {
+    fn name(&self) -> &str {
+        "sliding_window"
+    }
+
+    fn shape(&self) -> Shape {
+        Shape([
+            tag::SLIDING_WINDOW,
+            self.bucket * self.buckets,
+            self.buckets,
+            self.limit,
+        ])
+    }
+
+    fn ceiling(&self) -> u64 {
+        self.limit
+    }
+
+    fn horizon(&self) -> Micros {
+        self.bucket * (self.buckets + 1)
+    }
+
+    fn accepts(&self, words: &[u64]) -> bool {
+        match words {
+            [] => true,
+            [newest, counts @ ..] => {
+                counts.len() == self.counts()
+                    && *newest <= MICROS_MAX / self.bucket
+                    // Every estimate that was granted is within the limit, but the oldest bucket
+                    // counts in part only.
+                    && counts.iter().all(|count| *count <= self.limit)
+            }
+        }
+    }
+
+    fn step(&self, words: &[u64], now: Now, cost: Cost) -> Step {
+        let mut look = Look::new(words, now, self.bucket, self.counts());
+        let decision = self.uncharged(&look, cost);
+        if !decision.is_allowed() {
+            return Step {
+                decision,
+                write: None,
+            };
+        }
+        look.add(cost.get());
+        let left = decision.remaining - cost.get();
+        let decision = Decision::allowed(self.limit, left, to_ms_up(look.fresh_at()));
+        Step {
+            decision,
+            write: Some(look.write()),
+        }
+    }
+
+    fn peek(&self, words: &[u64], now: Now, cost: Cost) -> Decision {
+        self.uncharged(&Look::new(words, now, self.bucket, self.counts()), cost)
+    }
+
+    fn forecast(&self, words: &[u64], now: Now) -> Forecast {
+        let look = Look::new(words, now, self.bucket, self.counts());
+        let estimate = look.estimate();
+        let left = self.limit.saturating_sub(estimate);
+        let next_unit_at_ms =
+            (estimate > 0).then(|| to_ms_up(look.time_of_estimate(estimate.min(self.limit) - 1)));
+        Forecast::new(self.limit, left, next_unit_at_ms, to_ms_up(look.fresh_at()))
+    }
+
+    fn refund(&self, words: &[u64], now: Now, cost: Cost, receipt: Receipt) -> Refund {
+        let mut look = Look::new(words, now, self.bucket, self.counts());
+        let units = look.remove(cost.get(), receipt);
+        if units == 0 {
+            Refund::NOTHING
+        } else {
+            Refund {
+                units,
+                write: Some(look.write()),
+            }
+        }
+    }
+
+    fn debt(&self, words: &[u64], now: Now) -> Debt {
+        let look = Look::new(words, now, self.bucket, self.counts());
+        Debt {
+            units: look.estimate(),
+            seen: look.at,
+        }
+    }
+
+    fn indebted(&self, debt: Debt) -> Write {
+        let mut look = Look::new(&[], Now::at(debt.seen), self.bucket, self.counts());
+        look.add(debt.units);
+        look.write()
+    }
+
+    fn scaled(&self, numerator: u64, denominator: u64) -> Result<Rule> {
+        let limit = limits::share(self.limit, numerator, denominator);
+        Ok(Rule::new(Self {
+            limit,
+            ..self.clone()
+        }))
+    }
+}

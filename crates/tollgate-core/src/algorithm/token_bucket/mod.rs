@@ -1,0 +1,32 @@
+//! `token_bucket`: a bucket of C tokens, refilled with R per period P.
+//!
+//! The mathematics, the state and the rounding are those of the schedule with T = P/R and B = C:
+//! an empty bucket is a schedule whose full debt is ahead. There is no tick: a fraction of a token
+//! that has trickled in is never lost and never counted twice.
+
+use super::schedule::{Fields, Pace, Schedule, schedule_algorithm};
+use super::tag;
+use crate::error::Result;
+use crate::quota::Quota;
+
+const FIELDS: Fields = Fields {
+    limit: "refill",
+    period: "period",
+    burst: "capacity",
+};
+
+/// A bucket of tokens, full at first, refilled at a steady rate.
+#[derive(Clone, Debug)]
+pub struct TokenBucket(Schedule);
+
+impl TokenBucket {
+    /// A bucket of `capacity` tokens, refilled with `refill.limit` per period.
+    ///
+    /// # Errors
+    /// `config_invalid` naming the field, with the nearest accepted value.
+    pub fn new(capacity: u64, refill: Quota) -> Result<Self> {
+        Schedule::new(refill, capacity, FIELDS, Pace::AtOnce).map(Self)
+    }
+}
+
+schedule_algorithm!(TokenBucket, "token_bucket", tag::TOKEN_BUCKET, Pace::AtOnce);

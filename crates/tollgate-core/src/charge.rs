@@ -1,0 +1,261 @@
+//! What is asked of a store: charges on keys, all or nothing, perhaps only once.
+
+use crate::algorithm::Algorithm;
+use crate::cost::Cost;
+use crate::decision::{Decision, Degraded};
+use crate::error::{Error, Result};
+use crate::key::{Key, Name};
+use crate::rule::Rule;
+use crate::time::{MICROS_PER_MS, Micros};
+
+/// The prefix of keys when none is given.
+const DEFAULT_PREFIX: &str = "tollgate";
+/// The longest request id accepted, in bytes.
+const REQUEST_ID_MAX_BYTES: usize = 64;
+
+/// A named limit: a policy, the algorithm that decides, and what happens without the store.
+#[derive(Clone, Debug)]
+pub struct Limit {
+    prefix: Name,
+    policy: Name,
+    rule: Rule,
+    on_outage: Degraded,
+}
+
+impl Limit {
+    /// A limit under the name `policy`. Keys of different policies never meet.
+    ///
+    /// # Errors
+    /// `config_invalid` when the name has characters other than `A-Z a-z 0-9 _ . -`.
+    pub fn new(policy: &str, algorithm: impl Algorithm + 'static) -> Result<Self> {
+        Self::with_rule(policy, Rule::new(algorithm))
+    }
+
+    /// A limit over an algorithm that is shared already.
+    ///
+    /// # Errors
+    /// As [`Limit::new`].
+    pub fn with_rule(policy: &str, rule: Rule) -> Result<Self> {
+        let prefix = Name::new("prefix", DEFAULT_PREFIX)?;
+        let policy = Name::new("policy", policy)?;
+        Ok(Self {
+            prefix,
+            policy,
+            rule,
+            on_outage: Degraded::Open,
+        })
+    }
+
+    /// Puts the keys into a namespace of their own.
+    ///
+    /// # Errors
+    /// `config_invalid` when the name has characters other than `A-Z a-z 0-9 _ . -`.
+    pub fn prefix(mut self, prefix: &str) -> Result<Self> {
+        self.prefix = Name::new("prefix", prefix)?;
+        Ok(self)
+    }
+
+    /// What happens when the store cannot answer: open (the default), closed or local.
+    #[must_use]
+    pub fn on_outage(mut self, mode: Degraded) -> Self {
+        self.on_outage = mode;
+        self
+    }
+
+    /// The name of the policy.
+    #[must_use]
+    pub fn policy(&self) -> &Name {
+        &self.policy
+    }
+
+    /// The algorithm.
+    #[must_use]
+    #[inline]
+    pub fn rule(&self) -> &Rule {
+        &self.rule
+    }
+
+    /// What happens when the store cannot answer.
+    #[must_use]
+    pub fn outage_mode(&self) -> Degraded {
+        self.on_outage
+    }
+
+    /// The same limit with another algorithm or quota.
+    #[must_use]
+    pub fn replace_rule(mut self, rule: Rule) -> Self {
+        self.rule = rule;
+        self
+    }
+
+    /// The key of a subject under this limit.
+    #[must_use]
+    #[inline]
+    pub fn key<'a>(&'a self, subject: &'a str) -> Key<'a> {
+        Key {
+            prefix: &self.prefix,
+            policy: &self.policy,
+            subject,
+        }
+    }
+
+    /// One unit for `subject`.
+    #[must_use]
+    #[inline]
+    pub fn charge<'a>(&'a self, subject: &'a str) -> Charge<'a> {
+        Charge {
+            limit: self,
+            subject,
+            cost: Cost::ONE,
+            act: Act::Take,
+        }
+    }
+}
+
+/// What a charge does to its key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Act {
+    /// Takes units, if there are enough.
+    Take,
+    /// Gives units back that an earlier charge took.
+    Refund(Receipt),
+}
+
+/// Which charge a refund is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub enum Receipt {
+    /// The charge that left the key fresh again at this instant (the decision's `reset_at_ms`).
+    ///
+    /// Units of that charge which time has given back already are not given back twice.
+    Until(Micros),
+    /// The newest units of the key, when the charge is not known.
+    Newest,
+}
+
+impl From<&Decision> for Receipt {
+    fn from(decision: &Decision) -> Self {
+        Self::Until(decision.reset_at_ms.saturating_mul(MICROS_PER_MS))
+    }
+}
+
+/// Units asked for on one key under one limit.
+#[derive(Clone, Copy, Debug)]
+pub struct Charge<'a> {
+    /// The limit that decides.
+    pub limit: &'a Limit,
+    /// Who or what is limited: any text.
+    pub subject: &'a str,
+    /// Units asked for.
+    pub cost: Cost,
+    /// Whether units are taken or given back.
+    pub act: Act,
+}
+
+impl<'a> Charge<'a> {
+    /// The same charge for another number of units.
+    #[must_use]
+    #[inline]
+    pub const fn cost(mut self, cost: Cost) -> Self {
+        self.cost = cost;
+        self
+    }
+
+    /// The refund of this charge.
+    #[must_use]
+    pub const fn refund(mut self, receipt: Receipt) -> Self {
+        self.act = Act::Refund(receipt);
+        self
+    }
+
+    /// The key that is charged.
+    #[must_use]
+    #[inline]
+    pub fn key(&self) -> Key<'a> {
+        self.limit.key(self.subject)
+    }
+
+    /// The algorithm that decides.
+    #[must_use]
+    #[inline]
+    pub fn rule(&self) -> &'a Rule {
+        &self.limit.rule
+    }
+}
+
+/// Marks an admission that must be charged at most once, however often it is sent.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Once<'a> {
+    /// The request id: 1 to 64 bytes, scoped to the key of the first charge.
+    pub id: &'a str,
+    /// How long the record is kept.
+    pub keep: Micros,
+}
+
+impl<'a> Once<'a> {
+    /// How long records are kept unless told otherwise: five minutes.
+    pub const DEFAULT_KEEP: Micros = 300_000_000;
+
+    /// A request id, remembered for five minutes.
+    ///
+    /// # Errors
+    /// `invalid_request` naming the field `request_id` when it is empty or too long.
+    pub fn new(id: &'a str) -> Result<Self> {
+        if id.is_empty() || id.len() > REQUEST_ID_MAX_BYTES {
+            let accepted = format!(
+                "has {} bytes; accepted: 1 to {REQUEST_ID_MAX_BYTES}",
+                id.len()
+            );
+            return Err(Error::invalid("request_id", accepted));
+        }
+        Ok(Self {
+            id,
+            keep: Self::DEFAULT_KEEP,
+        })
+    }
+}
+
+/// One or several charges, all or nothing: either every key is charged or none is.
+#[derive(Clone, Copy, Debug)]
+pub struct Admission<'a> {
+    /// The charges, in the order in which they are applied.
+    pub charges: &'a [Charge<'a>],
+    /// The request id, if the admission must be charged at most once.
+    pub once: Option<Once<'a>>,
+}
+
+impl<'a> Admission<'a> {
+    /// An admission of these charges.
+    #[must_use]
+    pub const fn of(charges: &'a [Charge<'a>]) -> Self {
+        Self {
+            charges,
+            once: None,
+        }
+    }
+
+    /// The same admission, charged at most once.
+    #[must_use]
+    pub const fn once(mut self, once: Once<'a>) -> Self {
+        self.once = Some(once);
+        self
+    }
+
+    /// What a request id is bound to: the same id with another payload is a conflict.
+    ///
+    /// The cost alone for one charge, since the record is scoped to the key already; for several,
+    /// the text of every key with its cost.
+    #[must_use]
+    pub fn payload(&self) -> String {
+        match self.charges {
+            [single] => single.cost.to_string(),
+            several => several.iter().fold(String::new(), |mut text, charge| {
+                charge.key().write_to(&mut text);
+                text.push('=');
+                text.push_str(&charge.cost.to_string());
+                text.push(';');
+                text
+            }),
+        }
+    }
+}

@@ -1,0 +1,67 @@
+//! The only place that asks the operating system for the time.
+//!
+//! The wall clock is read once per process; from then on time is that reading plus a monotonic
+//! counter. So a process never sees a step back, and a reading costs half of what the wall clock
+//! does. Steps of the wall clock after the start are not followed: durations stay exact, and
+//! `reset_at_ms` keeps counting from the wall time at the start.
+
+use std::sync::LazyLock;
+use std::time::{Instant, SystemTime, UNIX_EPOCH};
+
+use super::Clock;
+use crate::time::Micros;
+
+/// The time of the operating system, anchored once per process and monotonic from there.
+#[derive(Clone, Copy, Debug)]
+pub struct SystemClock {
+    anchor: Instant,
+    epoch_at_anchor: Micros,
+}
+
+static ANCHOR: LazyLock<SystemClock> = LazyLock::new(|| {
+    let since_epoch = wall().duration_since(UNIX_EPOCH).unwrap_or_default();
+    SystemClock {
+        anchor: monotonic(),
+        epoch_at_anchor: u64::try_from(since_epoch.as_micros()).unwrap_or(u64::MAX),
+    }
+});
+
+impl SystemClock {
+    /// The clock of this process. All of them agree.
+    #[must_use]
+    pub fn new() -> Self {
+        *ANCHOR
+    }
+}
+
+impl Default for SystemClock {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl Clock for SystemClock {
+    #[inline]
+    fn now(&self) -> Micros {
+        let since_anchor = monotonic().duration_since(self.anchor);
+        let micros = since_anchor.as_secs() * 1_000_000 + u64::from(since_anchor.subsec_micros());
+        self.epoch_at_anchor + micros
+    }
+}
+
+#[inline]
+#[expect(
+    clippy::disallowed_methods,
+    reason = "this is the one place that reads the monotonic clock"
+)]
+pub(super) fn monotonic() -> Instant {
+    Instant::now()
+}
+
+#[expect(
+    clippy::disallowed_methods,
+    reason = "this is the one place that reads the wall clock"
+)]
+fn wall() -> SystemTime {
+    SystemTime::now()
+}

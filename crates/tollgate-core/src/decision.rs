@@ -1,0 +1,176 @@
+//! The answer: may this request pass now, and what does the key look like after it.
+
+use crate::key::Name;
+
+/// What was decided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Verdict {
+    /// The request may pass, and was charged.
+    Allowed,
+    /// The request must wait; nothing was charged.
+    Denied,
+    /// The cost exceeds what this quota could ever grant: waiting is useless.
+    Never,
+}
+
+impl Verdict {
+    /// The stable text of the verdict.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Allowed => "allowed",
+            Self::Denied => "denied",
+            Self::Never => "never",
+        }
+    }
+}
+
+/// How a decision was made without the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Degraded {
+    /// Admitted because the store could not answer.
+    Open,
+    /// Refused because the store could not answer.
+    Closed,
+    /// Decided by this process alone, with its share of the quota.
+    Local,
+}
+
+impl Degraded {
+    /// The stable text of the mode.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Open => "open",
+            Self::Closed => "closed",
+            Self::Local => "local",
+        }
+    }
+}
+
+/// The answer to one request. All numbers are whole.
+///
+/// If nobody else spends, the same request is allowed after waiting `retry_after_ms`, and not one
+/// whole millisecond earlier.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Decision {
+    /// Allowed, denied, or never.
+    pub verdict: Verdict,
+    /// How the decision was made without the store, if it was.
+    pub degraded: Option<Degraded>,
+    /// The effective ceiling: burst, capacity or window quota.
+    pub limit: u64,
+    /// Whole units spendable now, after this decision (uncharged unless allowed).
+    pub remaining: u64,
+    /// When the key means the same as a fresh one if nobody spends; epoch milliseconds, rounded up.
+    pub reset_at_ms: u64,
+    /// Milliseconds to wait, rounded up: 0 when allowed, at least 1 when denied, absent for never.
+    pub retry_after_ms: Option<u64>,
+    /// Milliseconds to wait before proceeding; 0 except for a shaper.
+    pub delay_ms: u64,
+    /// The name of the limit that decided, when several were asked.
+    pub binding: Option<Name>,
+}
+
+impl Decision {
+    /// An allowance.
+    #[must_use]
+    #[inline]
+    pub const fn allowed(limit: u64, remaining: u64, reset_at_ms: u64) -> Self {
+        Self::with(Verdict::Allowed, Some(0), [limit, remaining, reset_at_ms])
+    }
+
+    /// A denial: try again after `retry_after_ms`, which is at least 1.
+    #[must_use]
+    #[inline]
+    pub const fn denied(limit: u64, remaining: u64, reset_at_ms: u64, retry_after_ms: u64) -> Self {
+        let retry_after_ms = if retry_after_ms == 0 {
+            1
+        } else {
+            retry_after_ms
+        };
+        Self::with(
+            Verdict::Denied,
+            Some(retry_after_ms),
+            [limit, remaining, reset_at_ms],
+        )
+    }
+
+    /// A refusal that waiting cannot cure.
+    #[must_use]
+    #[inline]
+    pub const fn never(limit: u64, remaining: u64, reset_at_ms: u64) -> Self {
+        Self::with(Verdict::Never, None, [limit, remaining, reset_at_ms])
+    }
+
+    #[inline]
+    const fn with(verdict: Verdict, retry_after_ms: Option<u64>, numbers: [u64; 3]) -> Self {
+        let [limit, remaining, reset_at_ms] = numbers;
+        Self {
+            verdict,
+            degraded: None,
+            limit,
+            remaining,
+            reset_at_ms,
+            retry_after_ms,
+            delay_ms: 0,
+            binding: None,
+        }
+    }
+
+    /// The same decision with a delay before proceeding.
+    #[must_use]
+    #[inline]
+    pub const fn after(mut self, delay_ms: u64) -> Self {
+        self.delay_ms = delay_ms;
+        self
+    }
+
+    /// The same decision, made without the store.
+    #[must_use]
+    pub const fn degraded(mut self, mode: Degraded) -> Self {
+        self.degraded = Some(mode);
+        self
+    }
+
+    /// Whether the request may pass.
+    #[must_use]
+    #[inline]
+    pub const fn is_allowed(&self) -> bool {
+        matches!(self.verdict, Verdict::Allowed)
+    }
+}
+
+/// What a key could spend if nobody else did.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Forecast {
+    /// The effective ceiling.
+    pub limit: u64,
+    /// Whole units spendable now.
+    pub spendable_now: u64,
+    /// When one more unit becomes spendable; absent when the key is full. Epoch ms, rounded up.
+    pub next_unit_at_ms: Option<u64>,
+    /// When every unit is spendable; now when the key is full. Epoch ms, rounded up.
+    pub full_at_ms: u64,
+}
+
+impl Forecast {
+    /// A forecast for a key with `spendable_now` of `limit` units.
+    #[must_use]
+    pub const fn new(
+        limit: u64,
+        spendable_now: u64,
+        next_unit_at_ms: Option<u64>,
+        full_at_ms: u64,
+    ) -> Self {
+        Self {
+            limit,
+            spendable_now,
+            next_unit_at_ms,
+            full_at_ms,
+        }
+    }
+}

@@ -1,0 +1,186 @@
+//! Why no decision could be made. Being denied is not an error: it is a [`Decision`].
+//!
+//! An error carries a stable code that clients may match on, the field at fault when the input was
+//! bad, and whether trying again can help. Messages never contain keys or secrets.
+//!
+//! [`Decision`]: crate::Decision
+
+use core::fmt;
+use std::error::Error as StdError;
+
+/// `Result` with this crate's [`Error`].
+pub type Result<T, E = Error> = core::result::Result<T, E>;
+
+/// The stable codes. New ones may be added; the text of one never changes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Code {
+    /// The store cannot be reached or refused to answer. An outage.
+    StoreUnavailable,
+    /// The store did not answer within the deadline. An outage.
+    Timeout,
+    /// Too many writers raced for one key. Never fails open: an attacker can cause contention.
+    ConflictExhausted,
+    /// A bounded queue or table is full. Never fails open.
+    QueueFull,
+    /// A stored state cannot be read. Never fails open; `reset` is the cure.
+    CorruptState,
+    /// The caller's input is wrong; the error names the field.
+    InvalidRequest,
+    /// No policy has that name.
+    UnknownPolicy,
+    /// The request id was used before for another request on the same key.
+    IdempotencyConflict,
+    /// The caller did not authenticate.
+    Unauthorized,
+    /// The configuration is wrong; the error names the field.
+    ConfigInvalid,
+    /// This store cannot do what was asked.
+    Unsupported,
+}
+
+impl Code {
+    /// The stable text of the code.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::StoreUnavailable => "store_unavailable",
+            Self::Timeout => "timeout",
+            Self::ConflictExhausted => "conflict_exhausted",
+            Self::QueueFull => "queue_full",
+            Self::CorruptState => "corrupt_state",
+            Self::InvalidRequest => "invalid_request",
+            Self::UnknownPolicy => "unknown_policy",
+            Self::IdempotencyConflict => "idempotency_conflict",
+            Self::Unauthorized => "unauthorized",
+            Self::ConfigInvalid => "config_invalid",
+            Self::Unsupported => "unsupported",
+        }
+    }
+
+    /// Whether the failure mode of a policy decides what happens. Everything else never fails open.
+    #[must_use]
+    pub const fn is_outage(self) -> bool {
+        matches!(self, Self::StoreUnavailable | Self::Timeout)
+    }
+}
+
+impl fmt::Display for Code {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
+    }
+}
+
+/// Why no decision could be made.
+pub struct Error(Box<Inner>);
+
+struct Inner {
+    code: Code,
+    field: Option<&'static str>,
+    message: String,
+    unsent: bool,
+    source: Option<Box<dyn StdError + Send + Sync>>,
+}
+
+impl Error {
+    /// An error with a code and a message. The message must hold no key and no secret.
+    pub fn new(code: Code, message: impl Into<String>) -> Self {
+        Self(Box::new(Inner {
+            code,
+            field: None,
+            message: message.into(),
+            unsent: false,
+            source: None,
+        }))
+    }
+
+    /// Bad input from a caller: the field at fault, and what is accepted.
+    pub fn invalid(field: &'static str, message: impl Into<String>) -> Self {
+        Self::new(Code::InvalidRequest, message).with_field(field)
+    }
+
+    /// A bad quota or configuration: the field at fault, and what is accepted.
+    pub fn config(field: &'static str, message: impl Into<String>) -> Self {
+        Self::new(Code::ConfigInvalid, message).with_field(field)
+    }
+
+    /// Names the field at fault.
+    #[must_use]
+    pub fn with_field(mut self, field: &'static str) -> Self {
+        self.0.field = Some(field);
+        self
+    }
+
+    /// Attaches the underlying error.
+    #[must_use]
+    pub fn with_source(mut self, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
+        self.0.source = Some(source.into());
+        self
+    }
+
+    /// Declares that nothing reached the store, so that trying again cannot charge twice.
+    #[must_use]
+    pub fn unsent(mut self) -> Self {
+        self.0.unsent = true;
+        self
+    }
+
+    /// The stable code.
+    #[must_use]
+    pub fn code(&self) -> Code {
+        self.0.code
+    }
+
+    /// The field at fault, for bad input.
+    #[must_use]
+    pub fn field(&self) -> Option<&'static str> {
+        self.0.field
+    }
+
+    /// What went wrong, without the code and the field.
+    #[must_use]
+    pub fn message(&self) -> &str {
+        &self.0.message
+    }
+
+    /// Whether the store could not answer, so that the failure mode decides.
+    #[must_use]
+    pub fn is_outage(&self) -> bool {
+        self.0.code.is_outage()
+    }
+
+    /// Whether the same call may be made again at once without the risk of charging twice.
+    #[must_use]
+    pub fn is_unsent(&self) -> bool {
+        self.0.unsent
+    }
+}
+
+impl fmt::Display for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.0.field {
+            Some(field) => write!(f, "{}: {field}: {}", self.0.code, self.0.message),
+            None => write!(f, "{}: {}", self.0.code, self.0.message),
+        }
+    }
+}
+
+impl fmt::Debug for Error {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Error")
+            .field("code", &self.0.code)
+            .field("field", &self.0.field)
+            .field("message", &self.0.message)
+            .field("source", &self.0.source)
+            .finish_non_exhaustive()
+    }
+}
+
+impl StdError for Error {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        self.0
+            .source
+            .as_deref()
+            .map(|source| source as &(dyn StdError + 'static))
+    }
+}

@@ -1,0 +1,39 @@
+//! The pure heart of Tollgate.
+//!
+//! One idea carries everything: a decision is a pure function of (quota, state, now, cost), and a
+//! store is anything that can apply such a step atomically to a key. Algorithms never know their
+//! store, stores never contain rate-limiting arithmetic, and time, randomness and I/O enter only at
+//! the edges. No runtime, no floating point, no unsafe code; builds for `wasm32-unknown-unknown`.
+//!
+//! Applications depend on the `tollgate` crate, which re-exports this one. Depend on this crate
+//! alone to write a store or an algorithm.
+
+pub mod algorithm;
+mod charge;
+pub mod clock;
+mod cost;
+mod decision;
+mod error;
+mod key;
+//LATER pub mod limiter;
+mod maybe_send;
+mod quota;
+mod rule;
+mod state;
+pub mod store;
+mod time;
+
+pub use charge::{Act, Admission, Charge, Limit, Once, Receipt};
+#[cfg(not(target_arch = "wasm32"))]
+pub use clock::SystemClock;
+pub use clock::{Clock, ManualClock};
+pub use cost::Cost;
+pub use decision::{Decision, Degraded, Forecast, Verdict};
+pub use error::{Code, Error, Result};
+pub use key::{Key, Name};
+//LATER pub use limiter::Limiter;
+pub use maybe_send::{BoxFuture, MaybeSend, MaybeSync};
+pub use quota::Quota;
+pub use rule::Rule;
+pub use state::{Shape, State, Words};
+pub use time::{MICROS_MAX, Micros, Now};

@@ -1,0 +1,94 @@
+//! An algorithm ready for use: shared, with what stores ask for at every check worked out once.
+
+use core::fmt;
+use core::ops::Deref;
+use std::sync::Arc;
+
+use crate::algorithm::{Algorithm, OneWord};
+use crate::state::Shape;
+use crate::time::{Micros, to_ms_up};
+
+/// A shared algorithm. Cheap to clone.
+#[derive(Clone)]
+pub struct Rule {
+    algorithm: Arc<dyn Algorithm>,
+    shape: Shape,
+    shape_tag: u64,
+    horizon_ms: u64,
+}
+
+impl Rule {
+    /// Shares an algorithm.
+    pub fn new(algorithm: impl Algorithm + 'static) -> Self {
+        Self::from_arc(Arc::new(algorithm))
+    }
+
+    /// Uses an algorithm that is shared already.
+    #[must_use]
+    pub fn from_arc(algorithm: Arc<dyn Algorithm>) -> Self {
+        let shape = algorithm.shape();
+        let horizon_ms = to_ms_up(algorithm.horizon());
+        Self {
+            shape,
+            shape_tag: tag_of(shape),
+            horizon_ms,
+            algorithm,
+        }
+    }
+
+    /// Identifies the quota; stored with every state.
+    #[must_use]
+    #[inline]
+    pub fn shape(&self) -> Shape {
+        self.shape
+    }
+
+    /// The shape in 64 bits, for tables that have no room for all of it. Never 0.
+    #[inline]
+    pub(crate) fn shape_tag(&self) -> u64 {
+        self.shape_tag
+    }
+
+    /// Whether a state that is fresh again at `reset_at_ms` was made by a clock ahead of `reading`:
+    /// no clock that agrees could have made a debt that long.
+    #[inline]
+    pub(crate) fn is_from_the_future(&self, reset_at_ms: u64, reading: Micros) -> bool {
+        reset_at_ms > to_ms_up(reading) + self.horizon_ms + 1
+    }
+
+    /// The one-word form of the algorithm, if it has one.
+    #[inline]
+    pub(crate) fn one_word(&self) -> Option<&dyn OneWord> {
+        self.algorithm.one_word()
+    }
+}
+
+impl Deref for Rule {
+    type Target = dyn Algorithm;
+
+    #[inline]
+    fn deref(&self) -> &Self::Target {
+        &*self.algorithm
+    }
+}
+
+impl fmt::Debug for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.algorithm.fmt(f)
+    }
+}
+
+/// Mixes a shape into 64 bits (the finaliser of SplitMix64 over each number). Two quotas that share
+/// a tag by chance would read each other's states: at 2^-64 per pair of quotas on one key.
+fn tag_of(shape: Shape) -> u64 {
+    let mixed = shape
+        .0
+        .iter()
+        .fold(0x9E37_79B9_7F4A_7C15_u64, |hash, number| {
+            let mut z = (hash ^ number).wrapping_add(0x9E37_79B9_7F4A_7C15);
+            z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+            z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+            z ^ (z >> 31)
+        });
+    mixed.max(1)
+}

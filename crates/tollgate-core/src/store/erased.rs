@@ -1,0 +1,127 @@
+//! The erased twin of [`Store`], for programs that choose a store at run time.
+//!
+//! One boxed future per call: fine beside a network round trip, too much for the library path,
+//! which stays static.
+
+use core::fmt;
+
+use super::{At, Capability, Loaded, Outcome, Store};
+use crate::charge::{Admission, Charge};
+use crate::decision::Decision;
+use crate::error::Result;
+use crate::key::Key;
+use crate::maybe_send::{BoxFuture, MaybeSend, MaybeSync};
+use crate::time::Micros;
+
+/// [`Store`] with boxed futures; implemented for every store.
+pub trait StoreDyn: MaybeSend + MaybeSync {
+    /// [`Store::capability`].
+    fn capability_dyn(&self) -> Capability;
+    /// [`Store::admit`].
+    fn admit_dyn<'s>(
+        &'s self,
+        admission: &'s Admission<'s>,
+        at: At,
+    ) -> BoxFuture<'s, Result<Outcome>>;
+    /// [`Store::admit_many`].
+    fn admit_many_dyn<'s>(
+        &'s self,
+        batch: &'s [Admission<'s>],
+        at: At,
+    ) -> BoxFuture<'s, Vec<Result<Outcome>>>;
+    /// [`Store::load`].
+    fn load_dyn<'s>(&'s self, keys: &'s [Key<'s>], at: At) -> BoxFuture<'s, Result<Loaded>>;
+    /// [`Store::reset`].
+    fn reset_dyn<'s>(&'s self, key: Key<'s>) -> BoxFuture<'s, Result<()>>;
+    /// [`Store::close`].
+    fn close_dyn(&self) -> BoxFuture<'_, ()>;
+    /// [`Store::decide_now`].
+    fn decide_now_dyn(&self, charge: &Charge<'_>, at: Micros) -> Option<Result<Decision>>;
+}
+
+impl<S: Store> StoreDyn for S {
+    fn capability_dyn(&self) -> Capability {
+        self.capability()
+    }
+
+    fn admit_dyn<'s>(
+        &'s self,
+        admission: &'s Admission<'s>,
+        at: At,
+    ) -> BoxFuture<'s, Result<Outcome>> {
+        Box::pin(self.admit(admission, at))
+    }
+
+    fn admit_many_dyn<'s>(
+        &'s self,
+        batch: &'s [Admission<'s>],
+        at: At,
+    ) -> BoxFuture<'s, Vec<Result<Outcome>>> {
+        Box::pin(self.admit_many(batch, at))
+    }
+
+    fn load_dyn<'s>(&'s self, keys: &'s [Key<'s>], at: At) -> BoxFuture<'s, Result<Loaded>> {
+        Box::pin(self.load(keys, at))
+    }
+
+    fn reset_dyn<'s>(&'s self, key: Key<'s>) -> BoxFuture<'s, Result<()>> {
+        Box::pin(self.reset(key))
+    }
+
+    fn close_dyn(&self) -> BoxFuture<'_, ()> {
+        Box::pin(self.close())
+    }
+
+    fn decide_now_dyn(&self, charge: &Charge<'_>, at: Micros) -> Option<Result<Decision>> {
+        self.decide_now(charge, at)
+    }
+}
+
+/// A store chosen at run time.
+pub struct BoxStore(Box<dyn StoreDyn>);
+
+impl BoxStore {
+    /// Erases a store.
+    pub fn new(store: impl Store + 'static) -> Self {
+        Self(Box::new(store))
+    }
+}
+
+impl fmt::Debug for BoxStore {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("BoxStore")
+            .field(&self.0.capability_dyn())
+            .finish()
+    }
+}
+
+// Each method awaits the boxed future: returning it would tie the caller's lifetimes together.
+impl Store for BoxStore {
+    fn capability(&self) -> Capability {
+        self.0.capability_dyn()
+    }
+
+    async fn admit(&self, admission: &Admission<'_>, at: At) -> Result<Outcome> {
+        self.0.admit_dyn(admission, at).await
+    }
+
+    async fn admit_many(&self, batch: &[Admission<'_>], at: At) -> Vec<Result<Outcome>> {
+        self.0.admit_many_dyn(batch, at).await
+    }
+
+    async fn load(&self, keys: &[Key<'_>], at: At) -> Result<Loaded> {
+        self.0.load_dyn(keys, at).await
+    }
+
+    async fn reset(&self, key: Key<'_>) -> Result<()> {
+        self.0.reset_dyn(key).await
+    }
+
+    async fn close(&self) {
+        self.0.close_dyn().await;
+    }
+
+    fn decide_now(&self, charge: &Charge<'_>, at: Micros) -> Option<Result<Decision>> {
+        self.0.decide_now_dyn(charge, at)
+    }
+}

@@ -1,0 +1,228 @@
+//! The store contract: anything that can apply steps atomically to keys.
+//!
+//! One act carries everything: [`Store::admit`] runs the steps of an admission in order and writes
+//! all next states or none, together with the record of its request id. It returns evidence (the
+//! instant and the states before), not decisions: the limiter derives those with the same pure
+//! steps, so all rounding happens in one language and a scripted store replies with little.
+
+//LATER pub mod cas;
+mod erased;
+//LATER pub mod memory;
+mod plan;
+
+use core::future::Future;
+
+use crate::charge::{Admission, Charge};
+use crate::decision::Decision;
+use crate::error::Result;
+use crate::key::Key;
+use crate::maybe_send::{MaybeSend, MaybeSync};
+use crate::state::{Shape, State};
+use crate::time::{Micros, Now};
+
+//LATER pub use cas::Cas;
+pub use erased::{BoxStore, StoreDyn};
+//LATER pub use memory::Memory;
+pub use plan::{Plan, SlotWrite, plan, slots_of};
+
+/// Whose clock decides.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum At {
+    /// The store's own clock. Only for stores whose capability says that they have one.
+    StoreClock,
+    /// The caller's reading, in microseconds.
+    Given(Micros),
+}
+
+/// What a store did: enough to derive every decision with the pure steps.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Outcome {
+    /// The instant the store decided at.
+    pub now: Now,
+    /// The state of each charge's key before the admission, in the order of the charges.
+    pub before: Vec<Option<State>>,
+    /// For a replayed request id: the quotas of the first time, in the order of the charges.
+    pub replayed: Option<Vec<Shape>>,
+}
+
+impl Outcome {
+    /// The evidence of an admission that was decided now.
+    #[must_use]
+    pub const fn decided(now: Now, before: Vec<Option<State>>) -> Self {
+        Self {
+            now,
+            before,
+            replayed: None,
+        }
+    }
+
+    /// The evidence of an admission that was charged earlier under the same request id.
+    #[must_use]
+    pub const fn replayed(now: Now, before: Vec<Option<State>>, shapes: Vec<Shape>) -> Self {
+        Self {
+            now,
+            before,
+            replayed: Some(shapes),
+        }
+    }
+}
+
+/// What [`Store::load`] read, without changing anything.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Loaded {
+    /// The instant of the reading.
+    pub now: Now,
+    /// The state of each key, in the order of the keys.
+    pub states: Vec<Option<State>>,
+}
+
+impl Loaded {
+    /// What was read at an instant.
+    #[must_use]
+    pub const fn new(now: Now, states: Vec<Option<State>>) -> Self {
+        Self { now, states }
+    }
+}
+
+/// How a store admits over several keys.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub enum MultiKey {
+    /// One atomic act over any keys.
+    Atomic,
+    /// Charged in a fixed order and undone exactly on a later denial: never over-admits, may
+    /// briefly under-admit.
+    Compensated,
+    /// Not at all: answers `unsupported`.
+    #[default]
+    Unsupported,
+}
+
+/// What a store can do. Conformance clauses select themselves by it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct Capability {
+    /// Never admits more than the quota, under any concurrency.
+    pub exact: bool,
+    /// States survive a restart of this process.
+    pub durable: bool,
+    /// Decides by a clock of its own, so that the skew of nodes does not matter.
+    pub own_clock: bool,
+    /// Runs built-in steps on the server.
+    pub scripted: bool,
+    /// How it admits over several keys.
+    pub multi_key: MultiKey,
+    /// Remembers request ids.
+    pub idempotent: bool,
+    /// Answers from this process, without waiting: it cannot have an outage.
+    pub in_process: bool,
+    /// The largest state it can keep, in bytes of text; 0 for no bound of its own.
+    pub max_state_bytes: u32,
+}
+
+/// Applies steps atomically to keys.
+pub trait Store: MaybeSend + MaybeSync {
+    /// What this store can do. Read at every call: return a constant.
+    fn capability(&self) -> Capability;
+
+    /// Runs the steps of an admission in order; writes all next states or none.
+    fn admit(
+        &self,
+        admission: &Admission<'_>,
+        at: At,
+    ) -> impl Future<Output = Result<Outcome>> + MaybeSend;
+
+    /// Independent admissions at one instant that may share a round trip. Those that share a key
+    /// are applied in order.
+    fn admit_many(
+        &self,
+        batch: &[Admission<'_>],
+        at: At,
+    ) -> impl Future<Output = Vec<Result<Outcome>>> + MaybeSend {
+        async move {
+            let mut outcomes = Vec::with_capacity(batch.len());
+            for admission in batch {
+                outcomes.push(self.admit(admission, at).await);
+            }
+            outcomes
+        }
+    }
+
+    /// Reads states for peek and forecast. Never writes.
+    fn load(&self, keys: &[Key<'_>], at: At) -> impl Future<Output = Result<Loaded>> + MaybeSend;
+
+    /// Forgets a key. Its request ids are kept until they expire.
+    fn reset(&self, key: Key<'_>) -> impl Future<Output = Result<()>> + MaybeSend;
+
+    /// Releases connections and background work.
+    fn close(&self) -> impl Future<Output = ()> + MaybeSend {
+        async {}
+    }
+
+    /// Decides one charge at once, for stores that never wait. `None` sends it through `admit`.
+    #[inline]
+    fn decide_now(&self, charge: &Charge<'_>, at: Micros) -> Option<Result<Decision>> {
+        let _ = (charge, at);
+        None
+    }
+}
+
+/// A store that decides without waiting. Synchronous checks are limited to these by type.
+pub trait SyncStore: Store {
+    /// Decides one charge; equal to [`Store::admit`] decision by decision.
+    ///
+    /// # Errors
+    /// `corrupt_state` when the key holds the state of an unknown algorithm.
+    fn check_sync(&self, charge: &Charge<'_>, at: Micros) -> Result<Decision>;
+
+    /// Decides an admission of several charges, all or nothing, perhaps only once.
+    ///
+    /// # Errors
+    /// As [`Store::admit`].
+    fn admit_sync(&self, admission: &Admission<'_>, at: Micros) -> Result<Outcome>;
+}
+
+/// A shared store is a store: hand clones of one `Arc` to several limiters.
+impl<S: Store + MaybeSend + MaybeSync> Store for std::sync::Arc<S> {
+    fn capability(&self) -> Capability {
+        (**self).capability()
+    }
+
+    async fn admit(&self, admission: &Admission<'_>, at: At) -> Result<Outcome> {
+        (**self).admit(admission, at).await
+    }
+
+    async fn admit_many(&self, batch: &[Admission<'_>], at: At) -> Vec<Result<Outcome>> {
+        (**self).admit_many(batch, at).await
+    }
+
+    async fn load(&self, keys: &[Key<'_>], at: At) -> Result<Loaded> {
+        (**self).load(keys, at).await
+    }
+
+    async fn reset(&self, key: Key<'_>) -> Result<()> {
+        (**self).reset(key).await
+    }
+
+    async fn close(&self) {
+        (**self).close().await;
+    }
+
+    #[inline]
+    fn decide_now(&self, charge: &Charge<'_>, at: Micros) -> Option<Result<Decision>> {
+        (**self).decide_now(charge, at)
+    }
+}
+
+impl<S: SyncStore> SyncStore for std::sync::Arc<S> {
+    #[inline]
+    fn check_sync(&self, charge: &Charge<'_>, at: Micros) -> Result<Decision> {
+        (**self).check_sync(charge, at)
+    }
+
+    fn admit_sync(&self, admission: &Admission<'_>, at: Micros) -> Result<Outcome> {
+        (**self).admit_sync(admission, at)
+    }
+}

@@ -1,0 +1,1 @@
+//! Proves a store correct.
