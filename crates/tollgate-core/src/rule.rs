@@ -28,12 +28,7 @@ impl Rule {
     pub fn from_arc(algorithm: Arc<dyn Algorithm>) -> Self {
         let shape = algorithm.shape();
         let horizon_ms = to_ms_up(algorithm.horizon());
-        Self {
-            shape,
-            shape_tag: tag_of(shape),
-            horizon_ms,
-            algorithm,
-        }
+        Self { shape, shape_tag: tag_of(shape), horizon_ms, algorithm }
     }
 
     /// Identifies the quota; stored with every state.
@@ -54,6 +49,11 @@ impl Rule {
     #[inline]
     pub(crate) fn is_from_the_future(&self, reset_at_ms: u64, reading: Micros) -> bool {
         reset_at_ms > to_ms_up(reading) + self.horizon_ms + 1
+    }
+
+    /// How far ahead of `reading` the clock was that made a state, at least.
+    pub(crate) fn ahead_ms(&self, reset_at_ms: u64, reading: Micros) -> u64 {
+        reset_at_ms.saturating_sub(to_ms_up(reading) + self.horizon_ms)
     }
 
     /// The one-word form of the algorithm, if it has one.
@@ -81,14 +81,11 @@ impl fmt::Debug for Rule {
 /// Mixes a shape into 64 bits (the finaliser of SplitMix64 over each number). Two quotas that share
 /// a tag by chance would read each other's states: at 2^-64 per pair of quotas on one key.
 fn tag_of(shape: Shape) -> u64 {
-    let mixed = shape
-        .0
-        .iter()
-        .fold(0x9E37_79B9_7F4A_7C15_u64, |hash, number| {
-            let mut z = (hash ^ number).wrapping_add(0x9E37_79B9_7F4A_7C15);
-            z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-            z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-            z ^ (z >> 31)
-        });
+    let mixed = shape.0.iter().fold(0x9E37_79B9_7F4A_7C15_u64, |hash, number| {
+        let mut z = (hash ^ number).wrapping_add(0x9E37_79B9_7F4A_7C15);
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ (z >> 31)
+    });
     mixed.max(1)
 }

@@ -72,6 +72,13 @@ pub trait Algorithm: Debug + Send + Sync {
     /// The state of a key that owes this since the instant `debt.seen`.
     fn indebted(&self, debt: Debt) -> Write;
 
+    /// The state of a key that owes as much as it can, but nothing beyond `until` if that can be
+    /// expressed: what newcomers inherit from a throttled key that had to be forgotten.
+    fn indebted_until(&self, until: Micros, at: Micros) -> Write {
+        let _ = until;
+        self.indebted(Debt { units: self.ceiling(), seen: at })
+    }
+
     /// The same algorithm with `numerator / denominator` of the quota, rounded down, at least 1.
     ///
     /// # Errors
@@ -113,10 +120,7 @@ pub struct Refund {
 
 impl Refund {
     /// Nothing to give back.
-    pub const NOTHING: Self = Self {
-        units: 0,
-        write: None,
-    };
+    pub const NOTHING: Self = Self { units: 0, write: None };
 }
 
 /// An algorithm whose state is one instant, kept as one word: `instant × scale`, below 2^63.

@@ -58,10 +58,7 @@ pub(super) fn monotonic() -> Instant {
     Instant::now()
 }
 
-#[expect(
-    clippy::disallowed_methods,
-    reason = "this is the one place that reads the wall clock"
-)]
+#[expect(clippy::disallowed_methods, reason = "this is the one place that reads the wall clock")]
 fn wall() -> SystemTime {
     SystemTime::now()
 }

@@ -85,10 +85,7 @@ impl Schedule {
     }
 
     fn from_parts(p: u64, l: u64, burst: u64, pace: Pace) -> Self {
-        Self {
-            wide: Wide { p, l, burst, pace },
-            word: Word::new(p, l, burst, pace),
-        }
+        Self { wide: Wide { p, l, burst, pace }, word: Word::new(p, l, burst, pace) }
     }
 
     /// Rebuilds the kernel from a stored shape, if it is one that could have been stored.
@@ -164,6 +161,10 @@ impl Schedule {
 
     pub(super) fn indebted(&self, debt: Debt) -> Write {
         self.wide.indebted(debt)
+    }
+
+    pub(super) fn indebted_until(&self, until: Micros, at: Micros) -> Write {
+        self.wide.indebted_until(until, at)
     }
 
     #[inline]
@@ -247,14 +248,20 @@ macro_rules! schedule_algorithm {
                 self.0.indebted(debt)
             }
 
+            fn indebted_until(
+                &self,
+                until: $crate::time::Micros,
+                at: $crate::time::Micros,
+            ) -> $crate::algorithm::Write {
+                self.0.indebted_until(until, at)
+            }
+
             fn scaled(
                 &self,
                 numerator: u64,
                 denominator: u64,
             ) -> $crate::error::Result<$crate::rule::Rule> {
-                Ok($crate::rule::Rule::new(Self(
-                    self.0.scaled(numerator, denominator),
-                )))
+                Ok($crate::rule::Rule::new(Self(self.0.scaled(numerator, denominator))))
             }
 
             #[inline]

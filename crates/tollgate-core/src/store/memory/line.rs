@@ -1,0 +1,330 @@
+//! One key in one cache line, and the critical section on it.
+//!
+//! # Layout, in 64-bit words
+//! | word | one-word state | short state | long state |
+//! |---|---|---|---|
+//! | 0, 1 | fingerprint of the key; word 1 is 0 while the line was never used | same | same |
+//! | 2 | control: lock bit, kind, throttled bit, length, version | same | same |
+//! | 3 | tag of the quota's shape | same | same |
+//! | 4 | the state under a mask, below 2^63; bit 63 while held | fresh again at | fresh again at |
+//! | 5 | scale | word | index of the spilled words |
+//! | 6 | throttled above | word | |
+//! | 7 | | word | |
+//!
+//! # How it is exact
+//! Control is a sequence lock: a reader trusts what it read only if control was unlocked and
+//! unchanged around the reading. Whoever changes a short state takes the lock bit with a
+//! compare-and-swap from the very version it read. A one-word state is changed by a single
+//! compare-and-swap of word 4, without the lock: the word is kept under a mask made of the
+//! fingerprint and the shape, so that a value read while the line belonged to another key or quota
+//! is not found again (except by a chance of 2^-63 in a race that is rare in itself), and the swap
+//! fails. A holder of the lock first marks word 4 as held, so no swap can pass beside it.
+//! Readers load with acquire and writers store with release, so whoever sees a new word also sees
+//! the lock taken before it was written.
+
+use super::fingerprint::Id;
+use super::sync::{
+    AtomicU64, Backoff,
+    Ordering::{AcqRel, Acquire, Relaxed, Release},
+};
+use crate::algorithm::OneWord;
+use crate::cost::Cost;
+use crate::decision::Decision;
+use crate::rule::Rule;
+use crate::state::Words;
+use crate::time::{Micros, Now};
+
+/// The words of a line. The table aligns them to a cache line.
+pub(super) type Line = [AtomicU64; 8];
+
+/// How many words fit a line without spilling.
+pub(super) const SHORT: usize = 3;
+
+const LOCKED: u64 = 1;
+const THROTTLED: u64 = 1 << 3;
+const KIND_SHIFT: u32 = 1;
+const KIND_MASK: u64 = 0b11;
+const LEN_SHIFT: u32 = 4;
+const LEN_MASK: u64 = 0b11;
+const VERSION: u64 = 1 << 8;
+const HELD: u64 = 1 << 63;
+
+const ONE_WORD: u64 = 1;
+const SHORT_STATE: u64 = 2;
+const LONG_STATE: u64 = 3;
+
+/// What a line holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Content {
+    /// A state that is one instant.
+    OneWord {
+        /// The unmasked word.
+        word: u64,
+        /// Words per microsecond.
+        scale: u64,
+        /// Throttled while the word is further ahead of now than this.
+        throttled_above: u64,
+    },
+    /// A state of up to three words.
+    Short { fresh_at: Micros, words: Words, throttled: bool },
+    /// A longer state, kept elsewhere.
+    Long { fresh_at: Micros, index: u64, throttled: bool },
+}
+
+impl Content {
+    /// The instant from which the content means the same as none.
+    pub(super) fn fresh_at(&self) -> Micros {
+        match self {
+            Self::OneWord { word, scale, .. } => word.div_ceil((*scale).max(1)),
+            Self::Short { fresh_at, .. } | Self::Long { fresh_at, .. } => *fresh_at,
+        }
+    }
+
+    /// Whether not one unit was left.
+    pub(super) fn is_throttled(&self, at: Micros) -> bool {
+        match self {
+            Self::OneWord { word, scale, throttled_above } => {
+                word.saturating_sub(at * scale) > *throttled_above
+            }
+            Self::Short { throttled, .. } | Self::Long { throttled, .. } => *throttled,
+        }
+    }
+}
+
+/// How an attempt to decide on a line without its lock ended.
+#[derive(Debug)]
+pub(super) enum Attempt {
+    /// Decided, and charged if allowed.
+    Done(Decision),
+    /// The line belongs to another key by now.
+    NotMine,
+    /// The state is of another quota or kind: it takes the lock.
+    NeedsLock,
+}
+
+/// Whether the line was never used. Once used, a line stays used.
+#[inline]
+pub(super) fn is_unused(line: &Line) -> bool {
+    line[1].load(Acquire) == 0
+}
+
+/// Whether the line seems to hold the key. To be confirmed under the sequence lock.
+#[inline]
+pub(super) fn matches(line: &Line, id: Id) -> bool {
+    line[0].load(Acquire) == id.low && line[1].load(Acquire) == id.high
+}
+
+/// Decides on a one-word state with one compare-and-swap; a denial writes nothing.
+#[inline]
+pub(super) fn charge_word(
+    line: &Line,
+    id: Id,
+    (tag, kernel): (u64, &dyn OneWord),
+    now: Now,
+    cost: Cost,
+) -> Attempt {
+    let mask = mask(id, tag);
+    let mut backoff = Backoff::default();
+    loop {
+        let control = line[2].load(Acquire);
+        if control & LOCKED != 0 {
+            backoff.wait();
+            continue;
+        }
+        if !matches(line, id) {
+            return Attempt::NotMine;
+        }
+        if kind(control) != ONE_WORD || line[3].load(Acquire) != tag {
+            return Attempt::NeedsLock;
+        }
+        let masked = line[4].load(Acquire);
+        if line[2].load(Acquire) != control || masked & HELD != 0 {
+            backoff.wait();
+            continue;
+        }
+        let (decision, next) = kernel.step(masked ^ mask, now, cost);
+        let Some(next) = next else {
+            return Attempt::Done(decision);
+        };
+        if line[4].compare_exchange(masked, next ^ mask, AcqRel, Relaxed).is_ok() {
+            return Attempt::Done(decision);
+        }
+    }
+}
+
+/// Decides on a short state under the sequence lock; a denial writes nothing.
+pub(super) fn charge_short(line: &Line, id: Id, rule: &Rule, now: Now, cost: Cost) -> Attempt {
+    let mut backoff = Backoff::default();
+    loop {
+        let control = line[2].load(Acquire);
+        if control & LOCKED != 0 {
+            backoff.wait();
+            continue;
+        }
+        if !matches(line, id) {
+            return Attempt::NotMine;
+        }
+        if kind(control) != SHORT_STATE || line[3].load(Acquire) != rule.shape_tag() {
+            return Attempt::NeedsLock;
+        }
+        let words = short_words(line, control);
+        if line[2].load(Acquire) != control {
+            backoff.wait();
+            continue;
+        }
+        if words.is_empty() {
+            // Nothing is remembered: whether that may be trusted now, only the shard knows.
+            return Attempt::NeedsLock;
+        }
+        let step = rule.step(&words, now, cost);
+        let Some(write) = step.write else {
+            return Attempt::Done(step.decision);
+        };
+        if write.words.len() > SHORT {
+            return Attempt::NeedsLock;
+        }
+        if line[2].compare_exchange(control, control | LOCKED, AcqRel, Relaxed).is_ok() {
+            let throttled = step.decision.remaining == 0;
+            store_short(line, write.fresh_at, &write.words);
+            let control = control_of(control, SHORT_STATE, throttled, write.words.len());
+            line[2].store(control, Release);
+            return Attempt::Done(step.decision);
+        }
+    }
+}
+
+/// A line held by its lock. Dropping it lets the line go unchanged.
+#[derive(Debug)]
+pub(super) struct Held<'a> {
+    line: &'a Line,
+    control: u64,
+    /// The masked word that was there when the line was taken.
+    masked: Option<u64>,
+}
+
+impl<'a> Held<'a> {
+    /// Waits for the lock of a line.
+    pub(super) fn lock(line: &'a Line) -> Self {
+        let mut backoff = Backoff::default();
+        loop {
+            match Self::try_lock(line) {
+                Some(held) => return held,
+                None => backoff.wait(),
+            }
+        }
+    }
+
+    /// Takes the lock of a line, unless somebody holds it.
+    pub(super) fn try_lock(line: &'a Line) -> Option<Self> {
+        let control = line[2].load(Acquire);
+        if control & LOCKED != 0 {
+            return None;
+        }
+        line[2].compare_exchange(control, control | LOCKED, AcqRel, Relaxed).ok()?;
+        // From here on nobody can swap the word: they compare it with what they read unheld.
+        let masked = (kind(control) == ONE_WORD).then(|| line[4].swap(HELD, AcqRel));
+        Some(Self { line, control, masked })
+    }
+
+    /// The key in the line.
+    pub(super) fn id(&self) -> Id {
+        Id { low: self.line[0].load(Relaxed), high: self.line[1].load(Relaxed) }
+    }
+
+    /// The tag of the quota of the state.
+    pub(super) fn tag(&self) -> u64 {
+        self.line[3].load(Relaxed)
+    }
+
+    /// The content; `None` while the line was never used.
+    pub(super) fn content(&self) -> Option<Content> {
+        let throttled = self.control & THROTTLED != 0;
+        let load = |index: &AtomicU64| index.load(Relaxed);
+        match (kind(self.control), self.masked) {
+            (ONE_WORD, Some(masked)) => Some(Content::OneWord {
+                word: masked ^ mask(self.id(), self.tag()),
+                scale: load(&self.line[5]),
+                throttled_above: load(&self.line[6]),
+            }),
+            (SHORT_STATE, _) => Some(Content::Short {
+                fresh_at: load(&self.line[4]),
+                words: short_words(self.line, self.control),
+                throttled,
+            }),
+            (LONG_STATE, _) => Some(Content::Long {
+                fresh_at: load(&self.line[4]),
+                index: load(&self.line[5]),
+                throttled,
+            }),
+            _ => None,
+        }
+    }
+
+    /// Writes a key and its content, and lets the line go.
+    pub(super) fn put(mut self, id: Id, tag: u64, content: &Content) {
+        let line = self.line;
+        line[0].store(id.low, Release);
+        line[1].store(id.high, Release);
+        line[3].store(tag, Release);
+        let (kind, throttled, len) = match content {
+            Content::OneWord { word, scale, throttled_above } => {
+                line[5].store(*scale, Release);
+                line[6].store(*throttled_above, Release);
+                line[4].store(word ^ mask(id, tag), Release);
+                (ONE_WORD, false, 0)
+            }
+            Content::Short { fresh_at, words, throttled } => {
+                store_short(line, *fresh_at, words);
+                (SHORT_STATE, *throttled, words.len())
+            }
+            Content::Long { fresh_at, index, throttled } => {
+                line[4].store(*fresh_at, Release);
+                line[5].store(*index, Release);
+                (LONG_STATE, *throttled, 0)
+            }
+        };
+        self.masked = None;
+        // What dropping releases: the new control, one version on.
+        self.control = control_of(self.control, kind, throttled, len);
+    }
+}
+
+impl Drop for Held<'_> {
+    fn drop(&mut self) {
+        if let Some(masked) = self.masked {
+            self.line[4].store(masked, Release);
+        }
+        self.line[2].store(self.control, Release);
+    }
+}
+
+fn store_short(line: &Line, fresh_at: Micros, words: &[u64]) {
+    line[4].store(fresh_at, Release);
+    let [.., first, second, third] = line;
+    for (slot, word) in [first, second, third].into_iter().zip(words) {
+        slot.store(*word, Release);
+    }
+}
+
+fn short_words(line: &Line, control: u64) -> Words {
+    let words = [line[5].load(Acquire), line[6].load(Acquire), line[7].load(Acquire)];
+    let len = (control >> LEN_SHIFT & LEN_MASK).min(SHORT as u64);
+    Words::new(words.get(..usize::try_from(len).unwrap_or(0)).unwrap_or_default())
+}
+
+const fn kind(control: u64) -> u64 {
+    control >> KIND_SHIFT & KIND_MASK
+}
+
+/// The control word after a change: unlocked, one version on.
+const fn control_of(before: u64, kind: u64, throttled: bool, len: usize) -> u64 {
+    let version = (before | (VERSION - 1)).wrapping_add(1);
+    let throttled = if throttled { THROTTLED } else { 0 };
+    version | kind << KIND_SHIFT | throttled | (len as u64) << LEN_SHIFT
+}
+
+/// What a one-word state is kept under: 63 bits that differ between keys and between quotas.
+#[inline]
+const fn mask(id: Id, tag: u64) -> u64 {
+    (id.low.rotate_left(29) ^ id.high ^ tag) & !HELD
+}

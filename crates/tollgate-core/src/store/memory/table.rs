@@ -1,0 +1,138 @@
+//! A flat, fixed table of cache lines, one key each.
+//!
+//! A key lives in one of [`WINDOW`] neighbouring lines that its fingerprint chooses. Reading and
+//! charging a key that is there takes no lock of the table. Inserting, replacing and reclaiming
+//! happen under the mutex of a shard, a run of lines that no window leaves. Lines are reserved as
+//! zeroed memory, which the operating system hands out page by page when it is first touched, so a
+//! large bound costs nothing until it is needed. A used line never becomes unused again: a search
+//! may stop at the first unused line.
+
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::fingerprint::Id;
+use super::line::{self, Line};
+use super::shard::Shard;
+use super::sync::AtomicU64;
+use crate::error::{Error, Result};
+
+/// How many lines a key may live in. At two thirds of the lines used, the chance that a window is
+/// full is below 2^-39 per key.
+pub(super) const WINDOW: usize = 32;
+
+const LINE_WORDS: usize = 8;
+const LINE_BYTES: usize = 64;
+const SHARDS_MAX: usize = 64;
+/// Below so many homes another shard is not worth its extra window.
+const SHARD_HOMES_MIN: usize = 1_024;
+/// The largest bound on keys.
+const KEYS_MAX: usize = 1 << 32;
+
+#[derive(Debug)]
+pub(super) struct Table {
+    words: Box<[AtomicU64]>,
+    /// The word at which the first cache line starts.
+    first: usize,
+    shards: Box<[Mutex<Shard>]>,
+    /// Lines of a shard in which a window may start.
+    homes: usize,
+    used: AtomicUsize,
+    max_keys: usize,
+}
+
+/// Where a key may live.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Place {
+    pub(super) shard: usize,
+    /// The first line of the window, counted in the whole table.
+    pub(super) line: usize,
+    /// The first line of the window, counted in the shard.
+    pub(super) home: usize,
+}
+
+impl Table {
+    pub(super) fn new(max_keys: usize) -> Result<Self> {
+        if max_keys == 0 || max_keys > KEYS_MAX {
+            return Err(Error::config(
+                "max_keys",
+                format!("{max_keys} is out of range; accepted: 1 to {KEYS_MAX}"),
+            ));
+        }
+        let homes_wanted = max_keys + max_keys / 2;
+        let shards = (homes_wanted / SHARD_HOMES_MIN).next_power_of_two().clamp(1, SHARDS_MAX);
+        let homes = homes_wanted.div_ceil(shards);
+        let lines = shards * (homes + WINDOW - 1);
+        let words: Box<[AtomicU64]> = bytemuck::allocation::try_zeroed_slice_box(
+            lines * LINE_WORDS + LINE_WORDS,
+        )
+        .map_err(|()| Error::config("max_keys", format!("no memory for {max_keys} keys")))?;
+        let misaligned = words.as_ptr().addr() % LINE_BYTES;
+        let first = (LINE_BYTES - misaligned) % LINE_BYTES / size_of::<AtomicU64>();
+        let shards = (0..shards).map(|_| Mutex::new(Shard::new(homes))).collect();
+        Ok(Self { words, first, shards, homes, used: AtomicUsize::new(0), max_keys })
+    }
+
+    /// Where the key may live.
+    #[inline]
+    #[expect(clippy::cast_possible_truncation, reason = "below the number of shards and of homes")]
+    pub(super) fn place(&self, id: Id) -> Place {
+        let spread = id.spread();
+        let shard = spread as usize & (self.shards.len() - 1);
+        let home = ((u128::from(spread) * self.homes as u128) >> 64) as usize;
+        Place { shard, line: shard * (self.homes + WINDOW - 1) + home, home }
+    }
+
+    /// The lines from `first` on, at most a window of them.
+    #[inline]
+    pub(super) fn window(&self, place: Place) -> &[Line] {
+        self.lines().get(place.line..place.line + WINDOW).unwrap_or_default()
+    }
+
+    #[inline]
+    fn lines(&self) -> &[Line] {
+        self.words.get(self.first..).unwrap_or_default().as_chunks().0
+    }
+
+    pub(super) fn line(&self, index: usize) -> Option<&Line> {
+        self.lines().get(index)
+    }
+
+    /// The line that holds the key, counted in the whole table. Stable under the shard's mutex.
+    pub(super) fn find(&self, id: Id, place: Place) -> Option<usize> {
+        let window = self.window(place);
+        let used = window.iter().take_while(|line| !line::is_unused(line));
+        used.enumerate().find(|(_, line)| line::matches(line, id)).map(|(at, _)| place.line + at)
+    }
+
+    pub(super) fn lock(&self, shard: usize) -> Option<MutexGuard<'_, Shard>> {
+        let shard = self.shards.get(shard)?;
+        Some(shard.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    pub(super) fn shards(&self) -> usize {
+        self.shards.len()
+    }
+
+    /// The lines of one shard, and the number of the first.
+    pub(super) fn lines_of(&self, shard: usize) -> impl Iterator<Item = (usize, &Line)> {
+        let stride = self.homes + WINDOW - 1;
+        self.lines().iter().enumerate().skip(shard * stride).take(stride)
+    }
+
+    /// Lines in use.
+    pub(super) fn used(&self) -> usize {
+        self.used.load(Relaxed)
+    }
+
+    pub(super) fn is_full(&self) -> bool {
+        self.used() >= self.max_keys
+    }
+
+    pub(super) fn count_used_line(&self) {
+        self.used.fetch_add(1, Relaxed);
+    }
+
+    pub(super) fn max_keys(&self) -> usize {
+        self.max_keys
+    }
+}
