@@ -15,6 +15,7 @@ pub struct Rule {
     shape: Shape,
     shape_tag: u64,
     horizon_ms: u64,
+    one_word: Option<OneWord>,
 }
 
 impl Rule {
@@ -28,7 +29,8 @@ impl Rule {
     pub fn from_arc(algorithm: Arc<dyn Algorithm>) -> Self {
         let shape = algorithm.shape();
         let horizon_ms = to_ms_up(algorithm.horizon());
-        Self { shape, shape_tag: tag_of(shape), horizon_ms, algorithm }
+        let one_word = algorithm.one_word();
+        Self { shape, shape_tag: tag_of(shape), horizon_ms, one_word, algorithm }
     }
 
     /// Identifies the quota; stored with every state.
@@ -58,8 +60,8 @@ impl Rule {
 
     /// The one-word form of the algorithm, if it has one.
     #[inline]
-    pub(crate) fn one_word(&self) -> Option<&dyn OneWord> {
-        self.algorithm.one_word()
+    pub(crate) fn one_word(&self) -> Option<&OneWord> {
+        self.one_word.as_ref()
     }
 }
 

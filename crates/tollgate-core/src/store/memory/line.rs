@@ -91,11 +91,9 @@ impl Content {
     }
 }
 
-/// How an attempt to decide on a line without its lock ended.
-#[derive(Debug)]
-pub(super) enum Attempt {
-    /// Decided, and charged if allowed.
-    Done(Decision),
+/// Why a charge could not be decided on a line without its lock.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Refusal {
     /// The line belongs to another key by now.
     NotMine,
     /// The state is of another quota or kind: it takes the lock.
@@ -114,15 +112,16 @@ pub(super) fn matches(line: &Line, id: Id) -> bool {
     line[0].load(Acquire) == id.low && line[1].load(Acquire) == id.high
 }
 
-/// Decides on a one-word state with one compare-and-swap; a denial writes nothing.
+/// Charges a one-word state with one compare-and-swap; a denial writes nothing. Returns the word
+/// before and, if it was charged, the word after.
 #[inline]
 pub(super) fn charge_word(
     line: &Line,
     id: Id,
-    (tag, kernel): (u64, &dyn OneWord),
+    (tag, kernel): (u64, &OneWord),
     now: Now,
     cost: Cost,
-) -> Attempt {
+) -> Result<(u64, Option<u64>), Refusal> {
     let mask = mask(id, tag);
     let mut backoff = Backoff::default();
     loop {
@@ -132,28 +131,35 @@ pub(super) fn charge_word(
             continue;
         }
         if !matches(line, id) {
-            return Attempt::NotMine;
+            return Err(Refusal::NotMine);
         }
         if kind(control) != ONE_WORD || line[3].load(Acquire) != tag {
-            return Attempt::NeedsLock;
+            return Err(Refusal::NeedsLock);
         }
         let masked = line[4].load(Acquire);
         if line[2].load(Acquire) != control || masked & HELD != 0 {
             backoff.wait();
             continue;
         }
-        let (decision, next) = kernel.step(masked ^ mask, now, cost);
-        let Some(next) = next else {
-            return Attempt::Done(decision);
-        };
-        if line[4].compare_exchange(masked, next ^ mask, AcqRel, Relaxed).is_ok() {
-            return Attempt::Done(decision);
+        let word = masked ^ mask;
+        let next = kernel.advance(word, now, cost);
+        if let Some(next) = next
+            && line[4].compare_exchange(masked, next ^ mask, AcqRel, Relaxed).is_err()
+        {
+            continue;
         }
+        return Ok((word, next));
     }
 }
 
 /// Decides on a short state under the sequence lock; a denial writes nothing.
-pub(super) fn charge_short(line: &Line, id: Id, rule: &Rule, now: Now, cost: Cost) -> Attempt {
+pub(super) fn charge_short(
+    line: &Line,
+    id: Id,
+    rule: &Rule,
+    now: Now,
+    cost: Cost,
+) -> Result<Decision, Refusal> {
     let mut backoff = Backoff::default();
     loop {
         let control = line[2].load(Acquire);
@@ -162,10 +168,10 @@ pub(super) fn charge_short(line: &Line, id: Id, rule: &Rule, now: Now, cost: Cos
             continue;
         }
         if !matches(line, id) {
-            return Attempt::NotMine;
+            return Err(Refusal::NotMine);
         }
         if kind(control) != SHORT_STATE || line[3].load(Acquire) != rule.shape_tag() {
-            return Attempt::NeedsLock;
+            return Err(Refusal::NeedsLock);
         }
         let words = short_words(line, control);
         if line[2].load(Acquire) != control {
@@ -174,21 +180,19 @@ pub(super) fn charge_short(line: &Line, id: Id, rule: &Rule, now: Now, cost: Cos
         }
         if words.is_empty() {
             // Nothing is remembered: whether that may be trusted now, only the shard knows.
-            return Attempt::NeedsLock;
+            return Err(Refusal::NeedsLock);
         }
         let step = rule.step(&words, now, cost);
-        let Some(write) = step.write else {
-            return Attempt::Done(step.decision);
-        };
+        let Some(write) = step.write else { return Ok(step.decision) };
         if write.words.len() > SHORT {
-            return Attempt::NeedsLock;
+            return Err(Refusal::NeedsLock);
         }
         if line[2].compare_exchange(control, control | LOCKED, AcqRel, Relaxed).is_ok() {
             let throttled = step.decision.remaining == 0;
             store_short(line, write.fresh_at, &write.words);
             let control = control_of(control, SHORT_STATE, throttled, write.words.len());
             line[2].store(control, Release);
-            return Attempt::Done(step.decision);
+            return Ok(step.decision);
         }
     }
 }

@@ -23,7 +23,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use self::fingerprint::Id;
-use self::line::Attempt;
 use self::records::Records;
 use self::shapes::Shapes;
 use self::table::Table;
@@ -163,24 +162,32 @@ impl Memory {
     fn charge_hit(&self, charge: &Charge<'_>, at: Micros) -> Option<Decision> {
         let id = self.id(charge);
         let (rule, now) = (charge.rule(), Now::at(at));
-        for line in self.0.table.window(self.0.table.place(id)) {
+        let line = self.find_fast(id)?;
+        let Some(kernel) = rule.one_word() else {
+            return line::charge_short(line, id, rule, now, charge.cost).ok();
+        };
+        let tagged = (rule.shape_tag(), kernel);
+        let (word, next) = line::charge_word(line, id, tagged, now, charge.cost).ok()?;
+        Some(match next {
+            Some(next) => kernel.granted(word, next, now),
+            None => kernel.refused(word, now, charge.cost),
+        })
+    }
+
+    /// The line that seems to hold the key.
+    #[inline]
+    fn find_fast(&self, id: Id) -> Option<&line::Line> {
+        let place = self.0.table.place(id);
+        let [first, _] = place.windows;
+        for line in self.0.table.window(first) {
             if line::matches(line, id) {
-                let attempt = match rule.one_word() {
-                    Some(kernel) => {
-                        line::charge_word(line, id, (rule.shape_tag(), kernel), now, charge.cost)
-                    }
-                    None => line::charge_short(line, id, rule, now, charge.cost),
-                };
-                return match attempt {
-                    Attempt::Done(decision) => Some(decision),
-                    Attempt::NotMine | Attempt::NeedsLock => None,
-                };
+                return Some(line);
             }
             if line::is_unused(line) {
                 return None;
             }
         }
-        None
+        self.0.table.find(id, place).and_then(|line| self.0.table.line(line))
     }
 
     #[cold]

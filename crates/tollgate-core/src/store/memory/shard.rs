@@ -97,7 +97,7 @@ impl Shard {
     /// The line that loses least, held. Lines that somebody holds are passed over.
     fn cheapest(table: &Table, place: Place, at: Micros) -> Option<(Loss, Held<'_>)> {
         let mut best: Option<(Loss, Held<'_>)> = None;
-        for line in table.window(place) {
+        for line in place.windows.into_iter().flat_map(|first| table.window(first)) {
             let unused = is_unused(line);
             let Some(held) = Held::try_lock(line) else {
                 continue;

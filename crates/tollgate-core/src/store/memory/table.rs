@@ -1,7 +1,8 @@
 //! A flat, fixed table of cache lines, one key each.
 //!
-//! A key lives in one of [`WINDOW`] neighbouring lines that its fingerprint chooses. Reading and
-//! charging a key that is there takes no lock of the table. Inserting, replacing and reclaiming
+//! A key lives in one of [`WINDOW`] neighbouring lines that its fingerprint chooses or, where those
+//! are taken, in another window that it also chooses. Reading and charging a key that is there takes
+//! no lock of the table. Inserting, replacing and reclaiming
 //! happen under the mutex of a shard, a run of lines that no window leaves. Lines are reserved as
 //! zeroed memory, which the operating system hands out page by page when it is first touched, so a
 //! large bound costs nothing until it is needed. A used line never becomes unused again: a search
@@ -16,8 +17,8 @@ use super::shard::Shard;
 use super::sync::AtomicU64;
 use crate::error::{Error, Result};
 
-/// How many lines a key may live in. At two thirds of the lines used, the chance that a window is
-/// full is below 2^-39 per key.
+/// How many lines a window has. A search ends at the first unused line, so only dense regions are
+/// searched that far.
 pub(super) const WINDOW: usize = 32;
 
 const LINE_WORDS: usize = 8;
@@ -44,9 +45,9 @@ pub(super) struct Table {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place {
     pub(super) shard: usize,
-    /// The first line of the window, counted in the whole table.
-    pub(super) line: usize,
-    /// The first line of the window, counted in the shard.
+    /// The first lines of its two windows, counted in the whole table.
+    pub(super) windows: [usize; 2],
+    /// The first line of the first window, counted in the shard.
     pub(super) home: usize,
 }
 
@@ -78,14 +79,21 @@ impl Table {
     pub(super) fn place(&self, id: Id) -> Place {
         let spread = id.spread();
         let shard = spread as usize & (self.shards.len() - 1);
-        let home = ((u128::from(spread) * self.homes as u128) >> 64) as usize;
-        Place { shard, line: shard * (self.homes + WINDOW - 1) + home, home }
+        let scale = |bits: u64| ((u128::from(bits) * self.homes as u128) >> 64) as usize;
+        let (first, home) = (shard * (self.homes + WINDOW - 1), scale(spread));
+        Place { shard, windows: [first + home, first + scale(spread.rotate_left(32))], home }
     }
 
-    /// The lines from `first` on, at most a window of them.
+    /// The lines of a window from `first` on.
     #[inline]
-    pub(super) fn window(&self, place: Place) -> &[Line] {
-        self.lines().get(place.line..place.line + WINDOW).unwrap_or_default()
+    pub(super) fn window(&self, first: usize) -> &[Line] {
+        self.lines().get(first..first + WINDOW).unwrap_or_default()
+    }
+
+    /// The used lines in which the key may be, each with its number.
+    fn candidates(&self, place: Place) -> impl Iterator<Item = (usize, &Line)> {
+        let lines = place.windows.into_iter().flat_map(|first| (first..).zip(self.window(first)));
+        lines.take_while(|(_, line)| !line::is_unused(line))
     }
 
     #[inline]
@@ -99,9 +107,7 @@ impl Table {
 
     /// The line that holds the key, counted in the whole table. Stable under the shard's mutex.
     pub(super) fn find(&self, id: Id, place: Place) -> Option<usize> {
-        let window = self.window(place);
-        let used = window.iter().take_while(|line| !line::is_unused(line));
-        used.enumerate().find(|(_, line)| line::matches(line, id)).map(|(at, _)| place.line + at)
+        self.candidates(place).find(|(_, line)| line::matches(line, id)).map(|(at, _)| at)
     }
 
     pub(super) fn lock(&self, shard: usize) -> Option<MutexGuard<'_, Shard>> {
