@@ -10,8 +10,9 @@ use super::fingerprint::Id;
 use super::line::{Content, Held, SHORT};
 use super::shard::Shard;
 use super::table::Place;
-use crate::algorithm::{Debt, Write, adopt};
+use crate::algorithm::{Debt, Step, Write, adopt};
 use crate::charge::Charge;
+use crate::decision::Decision;
 use crate::error::{Error, Result};
 use crate::key::Key;
 use crate::rule::Rule;
@@ -93,6 +94,29 @@ impl Memory {
         let before_charges =
             slots_of_charges.iter().map(|slot| before.get(*slot).cloned().flatten()).collect();
         Ok((Outcome::decided(now, before_charges), planned))
+    }
+
+    /// Decides on a key that has no line, and gives it one if it is charged. `None` if it has one.
+    pub(super) fn charge_newcomer(&self, charge: &Charge<'_>, at: Micros) -> Option<Decision> {
+        let (rule, table) = (charge.rule(), &self.0.table);
+        let id = self.0.secrets.id(charge.limit.scope(), charge.subject);
+        let place = table.place(id);
+        let mut shard = table.lock(place.shard)?;
+        if table.find(id, place).is_some() {
+            return None;
+        }
+        let now = Now::at(at).not_before(shard.floor());
+        let until = shard.inherited(place.home);
+        let inherited =
+            (until > now.effective()).then(|| rule.indebted_until(until, now.effective()));
+        let words = inherited.as_ref().map_or(&[][..], |write| &write.words);
+        let Step { decision, write } = rule.step(words, now, charge.cost);
+        if let Some(Write { words, fresh_at }) = write {
+            self.0.shapes.note(rule);
+            let content = content_of(rule, (&words, fresh_at), &mut shard, now);
+            shard.insert(table, place, now.effective(), (id, rule.shape_tag(), &content));
+        }
+        Some(decision)
     }
 
     /// Reads keys without changing them.
@@ -270,7 +294,7 @@ impl Memory {
             shard.release(&content);
         }
         self.0.shapes.note(rule);
-        let content = content_of(rule, write, shard, now);
+        let content = content_of(rule, (&write.state.words, write.fresh_at), shard, now);
         match held {
             Some(held) => held.put(slot.id, rule.shape_tag(), &content),
             None => shard.insert(
@@ -284,8 +308,12 @@ impl Memory {
 }
 
 /// How a state is kept in a line.
-fn content_of(rule: &Rule, write: &SlotWrite, shard: &mut Shard, now: Now) -> Content {
-    let words = &write.state.words;
+fn content_of(
+    rule: &Rule,
+    (words, fresh_at): (&Words, Micros),
+    shard: &mut Shard,
+    now: Now,
+) -> Content {
     if let Some(kernel) = rule.one_word() {
         return Content::OneWord {
             word: kernel.pack(words),
@@ -293,7 +321,6 @@ fn content_of(rule: &Rule, write: &SlotWrite, shard: &mut Shard, now: Now) -> Co
             throttled_above: kernel.throttled_above(),
         };
     }
-    let fresh_at = write.fresh_at;
     let throttled = rule.debt(words, now).units >= rule.ceiling();
     if words.len() <= SHORT {
         Content::Short { fresh_at, words: words.clone(), throttled }

@@ -22,11 +22,10 @@
 //! Readers load with acquire and writers store with release, so whoever sees a new word also sees
 //! the lock taken before it was written.
 
+use std::sync::atomic::AtomicU64;
+
+use super::atom::Atom;
 use super::fingerprint::Id;
-use super::sync::{
-    AtomicU64, Backoff,
-    Ordering::{AcqRel, Acquire, Relaxed, Release},
-};
 use crate::algorithm::OneWord;
 use crate::cost::Cost;
 use crate::decision::Decision;
@@ -35,7 +34,7 @@ use crate::state::Words;
 use crate::time::{Micros, Now};
 
 /// The words of a line. The table aligns them to a cache line.
-pub(super) type Line = [AtomicU64; 8];
+pub(super) type Line<A = AtomicU64> = [A; 8];
 
 /// How many words fit a line without spilling.
 pub(super) const SHORT: usize = 3;
@@ -102,49 +101,58 @@ pub(super) enum Refusal {
 
 /// Whether the line was never used. Once used, a line stays used.
 #[inline]
-pub(super) fn is_unused(line: &Line) -> bool {
-    line[1].load(Acquire) == 0
+pub(super) fn is_unused<A: Atom>(line: &Line<A>) -> bool {
+    line[1].load() == 0
 }
 
-/// Whether the line seems to hold the key. To be confirmed under the sequence lock.
+/// Whether the line may hold the key. To be confirmed under the sequence lock.
 #[inline]
-pub(super) fn matches(line: &Line, id: Id) -> bool {
-    line[0].load(Acquire) == id.low && line[1].load(Acquire) == id.high
+pub(super) fn resembles<A: Atom>(line: &Line<A>, id: Id) -> bool {
+    line[0].load() == id.low
+}
+
+/// Whether the line holds the key. Certain only under the sequence lock.
+#[inline]
+pub(super) fn matches<A: Atom>(line: &Line<A>, id: Id) -> bool {
+    line[0].load() == id.low && line[1].load() == id.high
 }
 
 /// Charges a one-word state with one compare-and-swap; a denial writes nothing. Returns the word
 /// before and, if it was charged, the word after.
 #[inline]
-pub(super) fn charge_word(
-    line: &Line,
+pub(super) fn charge_word<A: Atom>(
+    line: &Line<A>,
     id: Id,
     (tag, kernel): (u64, &OneWord),
     now: Now,
     cost: Cost,
 ) -> Result<(u64, Option<u64>), Refusal> {
     let mask = mask(id, tag);
-    let mut backoff = Backoff::default();
+    let mut spins = 0;
     loop {
-        let control = line[2].load(Acquire);
-        if control & LOCKED != 0 {
-            backoff.wait();
+        let control = line[2].load();
+        if control & (LOCKED | KIND_MASK << KIND_SHIFT) != ONE_WORD << KIND_SHIFT {
+            if control & LOCKED == 0 {
+                return Err(Refusal::NeedsLock);
+            }
+            A::wait(&mut spins);
             continue;
         }
         if !matches(line, id) {
             return Err(Refusal::NotMine);
         }
-        if kind(control) != ONE_WORD || line[3].load(Acquire) != tag {
+        if line[3].load() != tag {
             return Err(Refusal::NeedsLock);
         }
-        let masked = line[4].load(Acquire);
-        if line[2].load(Acquire) != control || masked & HELD != 0 {
-            backoff.wait();
+        let masked = line[4].load();
+        if line[2].load() != control || masked & HELD != 0 {
+            A::wait(&mut spins);
             continue;
         }
         let word = masked ^ mask;
         let next = kernel.advance(word, now, cost);
         if let Some(next) = next
-            && line[4].compare_exchange(masked, next ^ mask, AcqRel, Relaxed).is_err()
+            && !line[4].replace(masked, next ^ mask)
         {
             continue;
         }
@@ -153,29 +161,29 @@ pub(super) fn charge_word(
 }
 
 /// Decides on a short state under the sequence lock; a denial writes nothing.
-pub(super) fn charge_short(
-    line: &Line,
+pub(super) fn charge_short<A: Atom>(
+    line: &Line<A>,
     id: Id,
     rule: &Rule,
     now: Now,
     cost: Cost,
 ) -> Result<Decision, Refusal> {
-    let mut backoff = Backoff::default();
+    let mut spins = 0;
     loop {
-        let control = line[2].load(Acquire);
+        let control = line[2].load();
         if control & LOCKED != 0 {
-            backoff.wait();
+            A::wait(&mut spins);
             continue;
         }
         if !matches(line, id) {
             return Err(Refusal::NotMine);
         }
-        if kind(control) != SHORT_STATE || line[3].load(Acquire) != rule.shape_tag() {
+        if kind(control) != SHORT_STATE || line[3].load() != rule.shape_tag() {
             return Err(Refusal::NeedsLock);
         }
         let words = short_words(line, control);
-        if line[2].load(Acquire) != control {
-            backoff.wait();
+        if line[2].load() != control {
+            A::wait(&mut spins);
             continue;
         }
         if words.is_empty() {
@@ -187,63 +195,64 @@ pub(super) fn charge_short(
         if write.words.len() > SHORT {
             return Err(Refusal::NeedsLock);
         }
-        if line[2].compare_exchange(control, control | LOCKED, AcqRel, Relaxed).is_ok() {
+        if line[2].replace(control, control | LOCKED) {
             let throttled = step.decision.remaining == 0;
             store_short(line, write.fresh_at, &write.words);
             let control = control_of(control, SHORT_STATE, throttled, write.words.len());
-            line[2].store(control, Release);
+            line[2].store(control);
             return Ok(step.decision);
         }
     }
 }
 
 /// A line held by its lock. Dropping it lets the line go unchanged.
-#[derive(Debug)]
-pub(super) struct Held<'a> {
-    line: &'a Line,
+pub(super) struct Held<'a, A: Atom = AtomicU64> {
+    line: &'a Line<A>,
     control: u64,
     /// The masked word that was there when the line was taken.
     masked: Option<u64>,
 }
 
-impl<'a> Held<'a> {
+impl<'a, A: Atom> Held<'a, A> {
     /// Waits for the lock of a line.
-    pub(super) fn lock(line: &'a Line) -> Self {
-        let mut backoff = Backoff::default();
+    pub(super) fn lock(line: &'a Line<A>) -> Self {
+        let mut spins = 0;
         loop {
             match Self::try_lock(line) {
                 Some(held) => return held,
-                None => backoff.wait(),
+                None => A::wait(&mut spins),
             }
         }
     }
 
     /// Takes the lock of a line, unless somebody holds it.
-    pub(super) fn try_lock(line: &'a Line) -> Option<Self> {
-        let control = line[2].load(Acquire);
+    pub(super) fn try_lock(line: &'a Line<A>) -> Option<Self> {
+        let control = line[2].load();
         if control & LOCKED != 0 {
             return None;
         }
-        line[2].compare_exchange(control, control | LOCKED, AcqRel, Relaxed).ok()?;
+        if !line[2].replace(control, control | LOCKED) {
+            return None;
+        }
         // From here on nobody can swap the word: they compare it with what they read unheld.
-        let masked = (kind(control) == ONE_WORD).then(|| line[4].swap(HELD, AcqRel));
+        let masked = (kind(control) == ONE_WORD).then(|| line[4].swap(HELD));
         Some(Self { line, control, masked })
     }
 
     /// The key in the line.
     pub(super) fn id(&self) -> Id {
-        Id { low: self.line[0].load(Relaxed), high: self.line[1].load(Relaxed) }
+        Id { low: self.line[0].load(), high: self.line[1].load() }
     }
 
     /// The tag of the quota of the state.
     pub(super) fn tag(&self) -> u64 {
-        self.line[3].load(Relaxed)
+        self.line[3].load()
     }
 
     /// The content; `None` while the line was never used.
     pub(super) fn content(&self) -> Option<Content> {
         let throttled = self.control & THROTTLED != 0;
-        let load = |index: &AtomicU64| index.load(Relaxed);
+        let load = |index: &A| index.load();
         match (kind(self.control), self.masked) {
             (ONE_WORD, Some(masked)) => Some(Content::OneWord {
                 word: masked ^ mask(self.id(), self.tag()),
@@ -267,14 +276,14 @@ impl<'a> Held<'a> {
     /// Writes a key and its content, and lets the line go.
     pub(super) fn put(mut self, id: Id, tag: u64, content: &Content) {
         let line = self.line;
-        line[0].store(id.low, Release);
-        line[1].store(id.high, Release);
-        line[3].store(tag, Release);
+        line[0].store(id.low);
+        line[1].store(id.high);
+        line[3].store(tag);
         let (kind, throttled, len) = match content {
             Content::OneWord { word, scale, throttled_above } => {
-                line[5].store(*scale, Release);
-                line[6].store(*throttled_above, Release);
-                line[4].store(word ^ mask(id, tag), Release);
+                line[5].store(*scale);
+                line[6].store(*throttled_above);
+                line[4].store(word ^ mask(id, tag));
                 (ONE_WORD, false, 0)
             }
             Content::Short { fresh_at, words, throttled } => {
@@ -282,8 +291,8 @@ impl<'a> Held<'a> {
                 (SHORT_STATE, *throttled, words.len())
             }
             Content::Long { fresh_at, index, throttled } => {
-                line[4].store(*fresh_at, Release);
-                line[5].store(*index, Release);
+                line[4].store(*fresh_at);
+                line[5].store(*index);
                 (LONG_STATE, *throttled, 0)
             }
         };
@@ -293,25 +302,25 @@ impl<'a> Held<'a> {
     }
 }
 
-impl Drop for Held<'_> {
+impl<A: Atom> Drop for Held<'_, A> {
     fn drop(&mut self) {
         if let Some(masked) = self.masked {
-            self.line[4].store(masked, Release);
+            self.line[4].store(masked);
         }
-        self.line[2].store(self.control, Release);
+        self.line[2].store(self.control);
     }
 }
 
-fn store_short(line: &Line, fresh_at: Micros, words: &[u64]) {
-    line[4].store(fresh_at, Release);
+fn store_short<A: Atom>(line: &Line<A>, fresh_at: Micros, words: &[u64]) {
+    line[4].store(fresh_at);
     let [.., first, second, third] = line;
     for (slot, word) in [first, second, third].into_iter().zip(words) {
-        slot.store(*word, Release);
+        slot.store(*word);
     }
 }
 
-fn short_words(line: &Line, control: u64) -> Words {
-    let words = [line[5].load(Acquire), line[6].load(Acquire), line[7].load(Acquire)];
+fn short_words<A: Atom>(line: &Line<A>, control: u64) -> Words {
+    let words = [line[5].load(), line[6].load(), line[7].load()];
     let len = (control >> LEN_SHIFT & LEN_MASK).min(SHORT as u64);
     Words::new(words.get(..usize::try_from(len).unwrap_or(0)).unwrap_or_default())
 }

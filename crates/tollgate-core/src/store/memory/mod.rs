@@ -7,6 +7,7 @@
 //! Expiry costs nothing per check: lines whose state has expired are reused when room is needed.
 
 mod admit;
+mod atom;
 mod fingerprint;
 mod line;
 mod records;
@@ -14,7 +15,6 @@ mod shapes;
 mod shard;
 #[cfg(not(target_arch = "wasm32"))]
 mod sweep;
-mod sync;
 mod table;
 #[cfg(test)]
 mod tests;
@@ -23,9 +23,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use self::fingerprint::Id;
+use self::line::Line;
 use self::records::Records;
 use self::shapes::Shapes;
-use self::table::Table;
+use self::table::{Place, Table};
 use super::{At, Capability, Loaded, MultiKey, Outcome, Store, SyncStore};
 use crate::charge::{Act, Admission, Charge};
 use crate::decision::Decision;
@@ -157,41 +158,34 @@ impl Memory {
         self.0.secrets.id(charge.limit.scope(), charge.subject)
     }
 
-    /// Decides on a key that is there, without a lock of the table; `None` if it takes one.
-    #[inline]
-    fn charge_hit(&self, charge: &Charge<'_>, at: Micros) -> Option<Decision> {
-        let id = self.id(charge);
-        let (rule, now) = (charge.rule(), Now::at(at));
-        let line = self.find_fast(id)?;
-        let Some(kernel) = rule.one_word() else {
-            return line::charge_short(line, id, rule, now, charge.cost).ok();
-        };
-        let tagged = (rule.shape_tag(), kernel);
-        let (word, next) = line::charge_word(line, id, tagged, now, charge.cost).ok()?;
-        Some(match next {
-            Some(next) => kernel.granted(word, next, now),
-            None => kernel.refused(word, now, charge.cost),
-        })
-    }
-
     /// The line that seems to hold the key.
     #[inline]
-    fn find_fast(&self, id: Id) -> Option<&line::Line> {
+    fn find_fast(&self, id: Id) -> Option<&Line> {
         let place = self.0.table.place(id);
-        let [first, _] = place.windows;
-        for line in self.0.table.window(first) {
-            if line::matches(line, id) {
+        for line in self.0.table.window(place.first) {
+            if line::resembles(line, id) {
                 return Some(line);
             }
             if line::is_unused(line) {
                 return None;
             }
         }
-        self.0.table.find(id, place).and_then(|line| self.0.table.line(line))
+        self.find_slow(id, place)
     }
 
     #[cold]
+    fn find_slow(&self, id: Id, place: Place) -> Option<&Line> {
+        self.0.table.find(id, place).and_then(|line| self.0.table.line(line))
+    }
+
+    /// Decides on a key that is not there, or not in a form that can be charged without a lock.
+    #[cold]
     fn charge_miss(&self, charge: &Charge<'_>, at: Micros) -> Result<Decision> {
+        if charge.act == Act::Take
+            && let Some(decision) = self.charge_newcomer(charge, at)
+        {
+            return Ok(decision);
+        }
         let (_, mut planned) = self.admit_locked(core::slice::from_ref(charge), at)?;
         planned
             .decisions
@@ -219,10 +213,22 @@ impl Default for Memory {
 impl SyncStore for Memory {
     #[inline]
     fn check_sync(&self, charge: &Charge<'_>, at: Micros) -> Result<Decision> {
+        let id = self.id(charge);
+        let (rule, now) = (charge.rule(), Now::at(at));
         if charge.act == Act::Take
-            && let Some(decision) = self.charge_hit(charge, at)
+            && let Some(line) = self.find_fast(id)
         {
-            return Ok(decision);
+            if let Some(kernel) = rule.one_word() {
+                let tagged = (rule.shape_tag(), kernel);
+                if let Ok((word, next)) = line::charge_word(line, id, tagged, now, charge.cost) {
+                    return Ok(match next {
+                        Some(next) => kernel.granted(word, next, now),
+                        None => kernel.refused(word, now, charge.cost),
+                    });
+                }
+            } else if let Ok(decision) = line::charge_short(line, id, rule, now, charge.cost) {
+                return Ok(decision);
+            }
         }
         self.charge_miss(charge, at)
     }

@@ -40,8 +40,8 @@ pub(super) struct Shard {
 /// How much is lost by replacing a line: the order is the order of preference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Loss {
-    Expired,
     Unused,
+    Expired,
     Debt {
         throttled: bool,
         fresh_at: Micros,
@@ -97,7 +97,7 @@ impl Shard {
     /// The line that loses least, held. Lines that somebody holds are passed over.
     fn cheapest(table: &Table, place: Place, at: Micros) -> Option<(Loss, Held<'_>)> {
         let mut best: Option<(Loss, Held<'_>)> = None;
-        for line in place.windows.into_iter().flat_map(|first| table.window(first)) {
+        for (_, line) in table.lines_at(place) {
             let unused = is_unused(line);
             let Some(held) = Held::try_lock(line) else {
                 continue;
@@ -114,7 +114,7 @@ impl Shard {
             if best.as_ref().is_none_or(|(least, _)| loss < *least) {
                 best = Some((loss, held));
             }
-            if unused || loss == Loss::Expired {
+            if unused || (loss == Loss::Expired && table.is_full()) {
                 break;
             }
         }

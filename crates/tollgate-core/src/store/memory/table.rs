@@ -8,13 +8,12 @@
 //! large bound costs nothing until it is needed. A used line never becomes unused again: a search
 //! may stop at the first unused line.
 
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::fingerprint::Id;
 use super::line::{self, Line};
 use super::shard::Shard;
-use super::sync::AtomicU64;
 use crate::error::{Error, Result};
 
 /// How many lines a window has. A search ends at the first unused line, so only dense regions are
@@ -45,8 +44,10 @@ pub(super) struct Table {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place {
     pub(super) shard: usize,
-    /// The first lines of its two windows, counted in the whole table.
-    pub(super) windows: [usize; 2],
+    /// The first line of its first window, counted in the whole table.
+    pub(super) first: usize,
+    /// Chooses the second window.
+    spread: u64,
     /// The first line of the first window, counted in the shard.
     pub(super) home: usize,
 }
@@ -79,21 +80,21 @@ impl Table {
     pub(super) fn place(&self, id: Id) -> Place {
         let spread = id.spread();
         let shard = spread as usize & (self.shards.len() - 1);
-        let scale = |bits: u64| ((u128::from(bits) * self.homes as u128) >> 64) as usize;
-        let (first, home) = (shard * (self.homes + WINDOW - 1), scale(spread));
-        Place { shard, windows: [first + home, first + scale(spread.rotate_left(32))], home }
+        let home = ((u128::from(spread) * self.homes as u128) >> 64) as usize;
+        Place { shard, first: shard * (self.homes + WINDOW - 1) + home, home, spread }
+    }
+
+    /// Every line in which the key may be, with its number.
+    pub(super) fn lines_at(&self, place: Place) -> impl Iterator<Item = (usize, &Line)> {
+        let other = (u128::from(place.spread.rotate_left(32)) * self.homes as u128) >> 64;
+        let second = place.first - place.home + usize::try_from(other).unwrap_or(0);
+        [place.first, second].into_iter().flat_map(|first| (first..).zip(self.window(first)))
     }
 
     /// The lines of a window from `first` on.
     #[inline]
     pub(super) fn window(&self, first: usize) -> &[Line] {
         self.lines().get(first..first + WINDOW).unwrap_or_default()
-    }
-
-    /// The used lines in which the key may be, each with its number.
-    fn candidates(&self, place: Place) -> impl Iterator<Item = (usize, &Line)> {
-        let lines = place.windows.into_iter().flat_map(|first| (first..).zip(self.window(first)));
-        lines.take_while(|(_, line)| !line::is_unused(line))
     }
 
     #[inline]
@@ -107,7 +108,8 @@ impl Table {
 
     /// The line that holds the key, counted in the whole table. Stable under the shard's mutex.
     pub(super) fn find(&self, id: Id, place: Place) -> Option<usize> {
-        self.candidates(place).find(|(_, line)| line::matches(line, id)).map(|(at, _)| at)
+        let mut used = self.lines_at(place).take_while(|(_, line)| !line::is_unused(line));
+        used.find(|(_, line)| line::matches(line, id)).map(|(at, _)| at)
     }
 
     pub(super) fn lock(&self, shard: usize) -> Option<MutexGuard<'_, Shard>> {
