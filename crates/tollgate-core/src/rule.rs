@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use crate::algorithm::{Algorithm, OneWord};
 use crate::state::Shape;
-use crate::time::{Micros, to_ms_up};
 
 /// A shared algorithm. Cheap to clone.
 #[derive(Clone)]
@@ -14,7 +13,6 @@ pub struct Rule {
     algorithm: Arc<dyn Algorithm>,
     shape: Shape,
     shape_tag: u64,
-    horizon_ms: u64,
     one_word: Option<OneWord>,
 }
 
@@ -28,9 +26,8 @@ impl Rule {
     #[must_use]
     pub fn from_arc(algorithm: Arc<dyn Algorithm>) -> Self {
         let shape = algorithm.shape();
-        let horizon_ms = to_ms_up(algorithm.horizon());
         let one_word = algorithm.one_word();
-        Self { shape, shape_tag: tag_of(shape), horizon_ms, one_word, algorithm }
+        Self { shape, shape_tag: tag_of(shape), one_word, algorithm }
     }
 
     /// Identifies the quota; stored with every state.
@@ -44,18 +41,6 @@ impl Rule {
     #[inline]
     pub(crate) fn shape_tag(&self) -> u64 {
         self.shape_tag
-    }
-
-    /// Whether a state that is fresh again at `reset_at_ms` was made by a clock ahead of `reading`:
-    /// no clock that agrees could have made a debt that long.
-    #[inline]
-    pub(crate) fn is_from_the_future(&self, reset_at_ms: u64, reading: Micros) -> bool {
-        reset_at_ms > to_ms_up(reading) + self.horizon_ms + 1
-    }
-
-    /// How far ahead of `reading` the clock was that made a state, at least.
-    pub(crate) fn ahead_ms(&self, reset_at_ms: u64, reading: Micros) -> u64 {
-        reset_at_ms.saturating_sub(to_ms_up(reading) + self.horizon_ms)
     }
 
     /// The one-word form of the algorithm, if it has one.

@@ -73,15 +73,17 @@ impl OneWord {
     pub fn granted(&self, word: u64, next: u64, now: Now) -> Decision {
         let at = now.effective() * self.scale;
         let remaining = self.by_unit.floor(self.full - (next - at));
-        let decision = Decision::allowed(self.burst, remaining, self.by_ms.ceil(next));
-        if !self.shaped {
-            return decision;
-        }
-        decision.after(self.by_ms.ceil(word.max(at) - now.reading() * self.scale))
+        let delay_ms = if self.shaped {
+            self.by_ms.ceil(word.max(at) - now.reading() * self.scale)
+        } else {
+            0
+        };
+        Decision::allowed(self.burst, remaining, self.by_ms.ceil(next)).after(delay_ms)
     }
 
     /// The decision when an advance was not granted.
     #[must_use]
+    #[inline]
     pub fn refused(&self, word: u64, now: Now, cost: Cost) -> Decision {
         let at = now.effective() * self.scale;
         let (start, reading) = (word.max(at), now.reading() * self.scale);

@@ -12,7 +12,9 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use super::Clock;
 use crate::time::Micros;
 
-const NANOS_PER_MICRO: u64 = 1_000;
+/// So many ticks are scaled to learn how long one is.
+const SAMPLE_TICKS: u64 = 1 << 50;
+const NANOS_PER_MICRO: u128 = 1_000;
 
 /// The time of the operating system, anchored once per process and monotonic from there.
 #[derive(Clone, Debug)]
@@ -21,15 +23,20 @@ pub struct SystemClock {
     /// The counter at the anchor.
     anchor: u64,
     epoch_at_anchor: Micros,
+    /// Microseconds per tick, times 2^64.
+    micros_per_tick: u64,
 }
 
 static ANCHOR: LazyLock<SystemClock> = LazyLock::new(|| {
     let counter = quanta::Clock::new();
     let since_epoch = wall().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let sample = u128::from(counter.delta_as_nanos(0, SAMPLE_TICKS));
+    let micros_per_tick = (sample << 64) / (u128::from(SAMPLE_TICKS) * NANOS_PER_MICRO);
     SystemClock {
         anchor: counter.raw(),
         counter,
         epoch_at_anchor: u64::try_from(since_epoch.as_micros()).unwrap_or(u64::MAX),
+        micros_per_tick: u64::try_from(micros_per_tick).unwrap_or(u64::MAX),
     }
 });
 
@@ -50,8 +57,12 @@ impl Default for SystemClock {
 impl Clock for SystemClock {
     #[inline]
     fn now(&self) -> Micros {
-        let since_anchor = self.counter.delta_as_nanos(self.anchor, self.counter.raw());
-        self.epoch_at_anchor + since_anchor / NANOS_PER_MICRO
+        // Counters of different cores may differ by a few ticks: never before the anchor.
+        let ticks = self.counter.raw().saturating_sub(self.anchor);
+        let micros = (u128::from(ticks) * u128::from(self.micros_per_tick)) >> 64;
+        #[expect(clippy::cast_possible_truncation, reason = "the upper half of 128 bits")]
+        let micros = micros as u64;
+        self.epoch_at_anchor + micros
     }
 }
 

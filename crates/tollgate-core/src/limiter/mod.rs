@@ -82,7 +82,7 @@ impl<S: Store> Limiter<S> {
     /// When no decision could be made and the failure mode does not make one.
     #[inline]
     pub async fn check(&self, charge: Charge<'_>) -> Result<Decision> {
-        if let Some(decided) = self.decide_now(&charge, self.clock.now()) {
+        if let Some(decided) = self.store.decide_now(&charge, self.clock.now()) {
             return decided;
         }
         self.check_all(&Admission::of(&[charge])).await
@@ -107,7 +107,7 @@ impl<S: Store> Limiter<S> {
     pub async fn check_many(&self, charges: &[Charge<'_>]) -> Vec<Result<Decision>> {
         let now = self.clock.now();
         if self.store.capability().in_process {
-            let decided = charges.iter().map(|charge| self.decide_now(charge, now));
+            let decided = charges.iter().map(|charge| self.store.decide_now(charge, now));
             if let Some(decided) = decided.collect() {
                 return decided;
             }
@@ -182,15 +182,6 @@ impl<S: Store> Limiter<S> {
         self.failure.stats()
     }
 
-    #[inline]
-    fn decide_now(&self, charge: &Charge<'_>, now: Micros) -> Option<Result<Decision>> {
-        let decided = self.store.decide_now(charge, now)?;
-        if let Ok(decision) = &decided {
-            self.failure.watch_clock(charge, decision, now);
-        }
-        Some(decided)
-    }
-
     async fn admit_many(&self, batch: &[Admission<'_>], now: Micros) -> Vec<Result<Decision>> {
         let at = self.authority(now);
         let answers = self
@@ -257,10 +248,7 @@ impl<S: SyncStore> Limiter<S> {
     /// `corrupt_state` when the key holds the state of an unknown algorithm.
     #[inline]
     pub fn check_sync(&self, charge: Charge<'_>) -> Result<Decision> {
-        let now = self.clock.now();
-        let decision = self.store.check_sync(&charge, now)?;
-        self.failure.watch_clock(&charge, &decision, now);
-        Ok(decision)
+        self.store.check_sync(&charge, self.clock.now())
     }
 
     /// Decides several charges without waiting, all or nothing, perhaps only once.

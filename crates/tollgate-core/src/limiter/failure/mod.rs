@@ -18,8 +18,9 @@ use super::observer::{Counter, Degradation, Observer, Stats};
 use crate::charge::{Admission, Charge, Limit};
 use crate::decision::{Decision, Degraded};
 use crate::error::{Code, Error, Result};
+use crate::state::State;
 use crate::store::Outcome;
-use crate::time::{Micros, to_ms_up};
+use crate::time::{MICROS_PER_MS, Micros, Now, to_ms_up};
 
 use breaker::Breaker;
 use local::Local;
@@ -31,6 +32,8 @@ pub use local::Share;
 const DEADLINE: Micros = 100_000;
 /// How many calls may wait at once unless told otherwise.
 const MAX_IN_FLIGHT: usize = 10_000;
+/// Clocks that differ by less are taken to agree.
+const CLOCKS_AGREE: Micros = 1_000_000;
 
 #[derive(Debug)]
 pub(super) struct FailurePolicy {
@@ -116,8 +119,14 @@ impl FailurePolicy {
 
     /// Learns from an answer of the store what this process may grant alone.
     pub(super) fn observe(&self, admission: &Admission<'_>, outcome: &Outcome, now: Micros) {
-        if outcome.replayed.is_none() {
-            self.local.observe(admission, outcome, now);
+        if outcome.replayed.is_some() {
+            return;
+        }
+        self.local.observe(admission, outcome, now);
+        for (charge, before) in admission.charges.iter().zip(&outcome.before) {
+            if let Some(before) = before {
+                self.watch_clock(charge, before, outcome.now);
+            }
         }
     }
 
@@ -162,21 +171,18 @@ impl FailurePolicy {
         }
     }
 
-    /// Notices keys that a clock ahead of this one had charged: they are frozen until it catches up.
-    #[inline]
-    pub(super) fn watch_clock(&self, charge: &Charge<'_>, decision: &Decision, now: Micros) {
-        // A schedule that was made ahead of now has no unit left: what it grants needs no look.
-        let plain = decision.is_allowed() && charge.rule().one_word().is_some();
-        if !plain && charge.rule().is_from_the_future(decision.reset_at_ms, now) {
-            self.clock_is_behind(charge, decision, now);
+    /// Notices keys that a clock ahead of this one has charged: they are frozen until it catches up.
+    fn watch_clock(&self, charge: &Charge<'_>, before: &State, now: Now) {
+        let rule = charge.rule();
+        if before.shape != rule.shape() {
+            return;
         }
-    }
-
-    #[cold]
-    fn clock_is_behind(&self, charge: &Charge<'_>, decision: &Decision, now: Micros) {
-        if let (Some(_), Some(observer)) = (self.clock_behind.count(now), &self.observer) {
-            let behind_ms = charge.rule().ahead_ms(decision.reset_at_ms, now);
-            observer.clock_behind(charge.limit.policy().as_str(), behind_ms);
+        let ahead = rule.debt(&before.words, now).seen.saturating_sub(now.effective());
+        if ahead > CLOCKS_AGREE
+            && let (Some(_), Some(observer)) =
+                (self.clock_behind.count(now.reading()), &self.observer)
+        {
+            observer.clock_behind(charge.limit.policy().as_str(), ahead / MICROS_PER_MS);
         }
     }
 

@@ -97,9 +97,13 @@ impl Memory {
     }
 
     /// Decides on a key that has no line, and gives it one if it is charged. `None` if it has one.
-    pub(super) fn charge_newcomer(&self, charge: &Charge<'_>, at: Micros) -> Option<Decision> {
+    pub(super) fn charge_newcomer(
+        &self,
+        charge: &Charge<'_>,
+        id: Id,
+        at: Micros,
+    ) -> Option<Decision> {
         let (rule, table) = (charge.rule(), &self.0.table);
-        let id = self.0.secrets.id(charge.limit.scope(), charge.subject);
         let place = table.place(id);
         let mut shard = table.lock(place.shard)?;
         if table.find(id, place).is_some() {

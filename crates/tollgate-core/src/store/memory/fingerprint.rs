@@ -5,13 +5,12 @@
 //! of eight bytes; its last word holds the zero to seven bytes that are left and, in its top byte, a
 //! marker with their number, so it is never zero. Different keys give different vectors.
 //!
-//! The fingerprint is made of two lanes. A lane is Σ secret_i · word_i modulo 2^128, of which the
-//! upper 64 bits are kept; the secrets are uniform 128-bit numbers. This is multilinear hashing:
-//! for two different vectors the kept bits agree with a chance of at most 2^-64 (Dietzfelbinger,
-//! 1996; Lemire and Kaser, "Strongly universal string hashing is fast", 2014). The lanes have
-//! secrets of their own, and one bit marks used lines, so two different keys share a fingerprint
-//! with a chance of at most 2^-127, whatever the keys are. For 2^24 keys, all pairs together: below
-//! 2^-80.
+//! The fingerprint is the upper two thirds of Σ secret_i · word_i modulo 2^192, with uniform
+//! 192-bit secrets. This is multilinear hashing: for words of 64 bits, sums modulo 2^192 and two
+//! different vectors, the upper 128 bits agree with a chance of at most 2^-128 (Dietzfelbinger,
+//! 1996; Lemire and Kaser, "Strongly universal string hashing is fast", 2014). One bit gives way to
+//! the mark of used lines, so two different keys share a fingerprint with a chance of at most
+//! 2^-127, whatever the keys are. For 2^24 keys, all pairs together: below 2^-80.
 //!
 //! The secrets are made once per process from the operating system's random seed, expanded with
 //! SipHash, and never leave it, so nobody can search for colliding keys from outside.
@@ -33,8 +32,8 @@ const USED: u64 = 1 << 63;
 
 static SECRETS: LazyLock<Secrets> = LazyLock::new(Secrets::random);
 
-/// The secrets of one word: one for each lane.
-type Secret = [u128; 2];
+/// The secret of one word: 192 bits, least significant first.
+type Secret = [u64; 3];
 
 /// The secrets of all words.
 #[derive(Debug)]
@@ -45,9 +44,9 @@ pub(crate) struct Secrets {
     seed: RandomState,
 }
 
-/// The sums over the names of a key, worked out once per limit.
+/// The sum over the names of a key, worked out once per limit.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Scope(Lanes);
+pub(crate) struct Scope(Sum);
 
 /// The fingerprint of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -74,39 +73,37 @@ impl Secrets {
 
     /// The part of the fingerprint that all keys of a limit share.
     pub(crate) fn scope(&self, prefix: &str, policy: &str) -> Scope {
-        let mut lanes = Lanes::default();
-        lanes.add_text(prefix.as_bytes(), |word| self.prefix.get(word).copied());
-        lanes.add_text(policy.as_bytes(), |word| self.policy.get(word).copied());
-        Scope(lanes)
+        let sum = Sum::default();
+        let sum = sum.plus_text(prefix.as_bytes(), |word| self.prefix.get(word).copied());
+        Scope(sum.plus_text(policy.as_bytes(), |word| self.policy.get(word).copied()))
     }
 
     /// The fingerprint of a subject within a scope.
-    #[inline]
+    #[inline(never)]
     pub(super) fn id(&self, scope: Scope, subject: &str) -> Id {
         let bytes = subject.as_bytes();
         let [first, second, ..] = &self.subject;
-        let Scope(mut lanes) = scope;
-        match bytes.first_chunk::<8>() {
+        let sum = match bytes.first_chunk::<8>() {
             // The usual lengths without a loop.
-            None => lanes.add(last_word(bytes, bytes.len()), first),
+            None => scope.0.plus(last_word(bytes, bytes.len()), first),
             Some(word) if bytes.len() < 16 => {
-                lanes.add(u64::from_le_bytes(*word), first);
-                lanes.add(last_word(bytes, bytes.len() - 8), second);
+                let first = scope.0.plus(u64::from_le_bytes(*word), first);
+                first.plus(last_word(bytes, bytes.len() - 8), second)
             }
-            Some(_) if bytes.len() < 8 * SUBJECT_WORDS => {
-                lanes.add_text(bytes, |word| self.subject.get(word).copied());
-            }
-            Some(_) => self.add_long(&mut lanes, bytes),
-        }
-        lanes.id()
+            Some(_) => self.plus_long(scope.0, bytes),
+        };
+        sum.id()
     }
 
-    #[cold]
-    fn add_long(&self, lanes: &mut Lanes, bytes: &[u8]) {
-        lanes.add_text(bytes, |word| {
+    #[inline(never)]
+    fn plus_long(&self, sum: Sum, bytes: &[u8]) -> Sum {
+        if bytes.len() < 8 * SUBJECT_WORDS {
+            return sum.plus_text(bytes, |word| self.subject.get(word).copied());
+        }
+        sum.plus_text(bytes, |word| {
             let kept = self.subject.get(word).copied();
             kept.or_else(|| Some(secret(&self.seed, (Part::Subject, word))))
-        });
+        })
     }
 
     /// The fingerprint of a key.
@@ -123,37 +120,42 @@ enum Part {
 }
 
 fn secret(seed: &RandomState, word: (Part, usize)) -> Secret {
-    let half = |number: u8| u128::from(seed.hash_one((word, number)));
-    [half(0) << 64 | half(1), half(2) << 64 | half(3)]
+    std::array::from_fn(|limb| seed.hash_one((word, limb)))
 }
 
-/// Two sums modulo 2^128.
+/// A sum modulo 2^192.
 #[derive(Clone, Copy, Debug, Default)]
-struct Lanes([u128; 2]);
+struct Sum {
+    low: u64,
+    upper: u128,
+}
 
-impl Lanes {
+impl Sum {
     #[inline]
-    fn add(&mut self, word: u64, secret: &Secret) {
-        let ([first, second], [of_first, of_second]) = (&mut self.0, secret);
-        *first = first.wrapping_add(of_first.wrapping_mul(u128::from(word)));
-        *second = second.wrapping_add(of_second.wrapping_mul(u128::from(word)));
+    #[expect(clippy::cast_possible_truncation, reason = "limbs of 64 bits")]
+    fn plus(self, word: u64, secret: &Secret) -> Self {
+        let [low, middle, high] = *secret;
+        let word = u128::from(word);
+        let lowest = u128::from(low) * word;
+        let upper = (u128::from(middle) * word + (lowest >> 64))
+            .wrapping_add(u128::from(high.wrapping_mul(word as u64)) << 64);
+        let (low, carry) = self.low.overflowing_add(lowest as u64);
+        Self { low, upper: self.upper.wrapping_add(upper).wrapping_add(u128::from(carry)) }
     }
 
     #[inline]
-    fn add_text(&mut self, bytes: &[u8], secret: impl Fn(usize) -> Option<Secret>) {
+    fn plus_text(self, bytes: &[u8], secret: impl Fn(usize) -> Option<Secret>) -> Self {
         let (words, rest) = bytes.as_chunks::<8>();
         let last = last_word(bytes, rest.len());
         let words = words.iter().map(|word| u64::from_le_bytes(*word)).chain([last]);
-        for (word, secret) in words.zip((0..).map_while(secret)) {
-            self.add(word, &secret);
-        }
+        let with_secrets = words.zip((0..).map_while(secret));
+        with_secrets.fold(self, |sum, (word, secret)| sum.plus(word, &secret))
     }
 
     #[inline]
-    #[expect(clippy::cast_possible_truncation, reason = "the upper half of 128 bits")]
+    #[expect(clippy::cast_possible_truncation, reason = "the two halves of 128 bits")]
     const fn id(self) -> Id {
-        let [first, second] = self.0;
-        Id { low: (first >> 64) as u64, high: (second >> 64) as u64 | USED }
+        Id { low: self.upper as u64, high: (self.upper >> 64) as u64 | USED }
     }
 }
 
@@ -161,8 +163,7 @@ impl Id {
     /// Where in a table the key lives: 64 evenly spread bits.
     #[inline]
     pub(super) const fn spread(self) -> u64 {
-        let product = (self.low ^ 0x2D35_8DCC_AA6C_78A5) as u128
-            * (self.high ^ 0x8BB8_4B93_962E_ACC9) as u128;
+        let product = self.low as u128 * self.high as u128;
         #[expect(clippy::cast_possible_truncation, reason = "both halves are used")]
         let (low, high) = (product as u64, (product >> 64) as u64);
         low ^ high

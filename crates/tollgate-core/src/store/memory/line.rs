@@ -90,15 +90,6 @@ impl Content {
     }
 }
 
-/// Why a charge could not be decided on a line without its lock.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Refusal {
-    /// The line belongs to another key by now.
-    NotMine,
-    /// The state is of another quota or kind: it takes the lock.
-    NeedsLock,
-}
-
 /// Whether the line was never used. Once used, a line stays used.
 #[inline]
 pub(super) fn is_unused<A: Atom>(line: &Line<A>) -> bool {
@@ -117,8 +108,31 @@ pub(super) fn matches<A: Atom>(line: &Line<A>, id: Id) -> bool {
     line[0].load() == id.low && line[1].load() == id.high
 }
 
-/// Charges a one-word state with one compare-and-swap; a denial writes nothing. Returns the word
-/// before and, if it was charged, the word after.
+/// What became of a charge on a one-word state: two plain words, so that they stay in registers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Charged {
+    word: u64,
+    next: u64,
+}
+
+impl Charged {
+    /// The line belongs to another key, or holds a state of another quota or kind.
+    const NOT_HERE: Self = Self { word: HELD, next: HELD };
+
+    /// The words before and after, if it was granted: a charge always moves the word.
+    #[inline]
+    pub(super) const fn granted(self) -> Option<(u64, u64)> {
+        if self.next != self.word { Some((self.word, self.next)) } else { None }
+    }
+
+    /// The word, if it was refused.
+    #[inline]
+    pub(super) const fn refused(self) -> Option<u64> {
+        if self.next == self.word && self.word != HELD { Some(self.word) } else { None }
+    }
+}
+
+/// Charges a one-word state with one compare-and-swap; a denial writes nothing.
 #[inline]
 pub(super) fn charge_word<A: Atom>(
     line: &Line<A>,
@@ -126,23 +140,20 @@ pub(super) fn charge_word<A: Atom>(
     (tag, kernel): (u64, &OneWord),
     now: Now,
     cost: Cost,
-) -> Result<(u64, Option<u64>), Refusal> {
+) -> Charged {
     let mask = mask(id, tag);
     let mut spins = 0;
     loop {
         let control = line[2].load();
         if control & (LOCKED | KIND_MASK << KIND_SHIFT) != ONE_WORD << KIND_SHIFT {
             if control & LOCKED == 0 {
-                return Err(Refusal::NeedsLock);
+                return Charged::NOT_HERE;
             }
             A::wait(&mut spins);
             continue;
         }
-        if !matches(line, id) {
-            return Err(Refusal::NotMine);
-        }
-        if line[3].load() != tag {
-            return Err(Refusal::NeedsLock);
+        if !matches(line, id) || line[3].load() != tag {
+            return Charged::NOT_HERE;
         }
         let masked = line[4].load();
         if line[2].load() != control || masked & HELD != 0 {
@@ -150,24 +161,24 @@ pub(super) fn charge_word<A: Atom>(
             continue;
         }
         let word = masked ^ mask;
-        let next = kernel.advance(word, now, cost);
-        if let Some(next) = next
-            && !line[4].replace(masked, next ^ mask)
-        {
-            continue;
+        let Some(next) = kernel.advance(word, now, cost) else {
+            return Charged { word, next: word };
+        };
+        if line[4].replace(masked, next ^ mask) {
+            return Charged { word, next };
         }
-        return Ok((word, next));
     }
 }
 
-/// Decides on a short state under the sequence lock; a denial writes nothing.
+/// Decides on a short state under the sequence lock; a denial writes nothing. `None` if the line
+/// belongs to another key, or holds a state of another quota or kind.
 pub(super) fn charge_short<A: Atom>(
     line: &Line<A>,
     id: Id,
     rule: &Rule,
     now: Now,
     cost: Cost,
-) -> Result<Decision, Refusal> {
+) -> Option<Decision> {
     let mut spins = 0;
     loop {
         let control = line[2].load();
@@ -176,10 +187,10 @@ pub(super) fn charge_short<A: Atom>(
             continue;
         }
         if !matches(line, id) {
-            return Err(Refusal::NotMine);
+            return None;
         }
         if kind(control) != SHORT_STATE || line[3].load() != rule.shape_tag() {
-            return Err(Refusal::NeedsLock);
+            return None;
         }
         let words = short_words(line, control);
         if line[2].load() != control {
@@ -188,19 +199,19 @@ pub(super) fn charge_short<A: Atom>(
         }
         if words.is_empty() {
             // Nothing is remembered: whether that may be trusted now, only the shard knows.
-            return Err(Refusal::NeedsLock);
+            return None;
         }
         let step = rule.step(&words, now, cost);
-        let Some(write) = step.write else { return Ok(step.decision) };
+        let Some(write) = step.write else { return Some(step.decision) };
         if write.words.len() > SHORT {
-            return Err(Refusal::NeedsLock);
+            return None;
         }
         if line[2].replace(control, control | LOCKED) {
             let throttled = step.decision.remaining == 0;
             store_short(line, write.fresh_at, &write.words);
             let control = control_of(control, SHORT_STATE, throttled, write.words.len());
             line[2].store(control);
-            return Ok(step.decision);
+            return Some(step.decision);
         }
     }
 }
@@ -339,5 +350,5 @@ const fn control_of(before: u64, kind: u64, throttled: bool, len: usize) -> u64 
 /// What a one-word state is kept under: 63 bits that differ between keys and between quotas.
 #[inline]
 const fn mask(id: Id, tag: u64) -> u64 {
-    (id.low.rotate_left(29) ^ id.high ^ tag) & !HELD
+    (id.low ^ tag) & !HELD
 }

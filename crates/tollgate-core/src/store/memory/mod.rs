@@ -26,7 +26,7 @@ use self::fingerprint::Id;
 use self::line::Line;
 use self::records::Records;
 use self::shapes::Shapes;
-use self::table::{Place, Table};
+use self::table::Table;
 use super::{At, Capability, Loaded, MultiKey, Outcome, Store, SyncStore};
 use crate::charge::{Act, Admission, Charge};
 use crate::decision::Decision;
@@ -161,8 +161,7 @@ impl Memory {
     /// The line that seems to hold the key.
     #[inline]
     fn find_fast(&self, id: Id) -> Option<&Line> {
-        let place = self.0.table.place(id);
-        for line in self.0.table.window(place.first) {
+        for line in self.0.table.window(self.0.table.place(id).first) {
             if line::resembles(line, id) {
                 return Some(line);
             }
@@ -170,21 +169,27 @@ impl Memory {
                 return None;
             }
         }
-        self.find_slow(id, place)
+        self.find_slow(id)
     }
 
     #[cold]
-    fn find_slow(&self, id: Id, place: Place) -> Option<&Line> {
-        self.0.table.find(id, place).and_then(|line| self.0.table.line(line))
+    fn find_slow(&self, id: Id) -> Option<&Line> {
+        self.0.table.find(id, self.0.table.place(id)).and_then(|line| self.0.table.line(line))
     }
 
-    /// Decides on a key that is not there, or not in a form that can be charged without a lock.
-    #[cold]
-    fn charge_miss(&self, charge: &Charge<'_>, at: Micros) -> Result<Decision> {
-        if charge.act == Act::Take
-            && let Some(decision) = self.charge_newcomer(charge, at)
-        {
-            return Ok(decision);
+    /// Decides where one compare-and-swap on a line does not do.
+    #[inline(never)]
+    fn check_otherwise(&self, charge: &Charge<'_>, id: Id, at: Micros) -> Result<Decision> {
+        if charge.act == Act::Take {
+            if let Some(line) = self.find_fast(id)
+                && let Some(decision) =
+                    line::charge_short(line, id, charge.rule(), Now::at(at), charge.cost)
+            {
+                return Ok(decision);
+            }
+            if let Some(decision) = self.charge_newcomer(charge, id, at) {
+                return Ok(decision);
+            }
         }
         let (_, mut planned) = self.admit_locked(core::slice::from_ref(charge), at)?;
         planned
@@ -211,33 +216,30 @@ impl Default for Memory {
 }
 
 impl SyncStore for Memory {
-    #[inline]
+    #[inline(never)]
     fn check_sync(&self, charge: &Charge<'_>, at: Micros) -> Result<Decision> {
-        let id = self.id(charge);
-        let (rule, now) = (charge.rule(), Now::at(at));
+        let (rule, now, id) = (charge.rule(), Now::at(at), self.id(charge));
         if charge.act == Act::Take
+            && let Some(kernel) = rule.one_word()
             && let Some(line) = self.find_fast(id)
         {
-            if let Some(kernel) = rule.one_word() {
-                let tagged = (rule.shape_tag(), kernel);
-                if let Ok((word, next)) = line::charge_word(line, id, tagged, now, charge.cost) {
-                    return Ok(match next {
-                        Some(next) => kernel.granted(word, next, now),
-                        None => kernel.refused(word, now, charge.cost),
-                    });
-                }
-            } else if let Ok(decision) = line::charge_short(line, id, rule, now, charge.cost) {
-                return Ok(decision);
+            let tagged = (rule.shape_tag(), kernel);
+            let charged = line::charge_word(line, id, tagged, now, charge.cost);
+            if let Some((word, next)) = charged.granted() {
+                return Ok(kernel.granted(word, next, now));
+            }
+            if let Some(word) = charged.refused() {
+                return Ok(kernel.refused(word, now, charge.cost));
             }
         }
-        self.charge_miss(charge, at)
+        self.check_otherwise(charge, id, at)
     }
 
     fn admit_sync(&self, admission: &Admission<'_>, at: Micros) -> Result<Outcome> {
         let (Some(once), Some(first)) = (admission.once, admission.charges.first()) else {
             return self.admit_locked(admission.charges, at).map(|(outcome, _)| outcome);
         };
-        let key = Records::key(self.id(first), once.id);
+        let key = Records::key(self.0.secrets.id_of(first.key()), once.id);
         let mut shelf = self.0.records.lock(&key);
         if let Some(replayed) = shelf.replay(&key, admission, at)? {
             return Ok(replayed);

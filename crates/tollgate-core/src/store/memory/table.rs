@@ -34,6 +34,9 @@ pub(super) struct Table {
     /// The word at which the first cache line starts.
     first: usize,
     shards: Box<[Mutex<Shard>]>,
+    last_shard: usize,
+    /// Lines of a shard.
+    stride: usize,
     /// Lines of a shard in which a window may start.
     homes: usize,
     used: AtomicUsize,
@@ -63,15 +66,26 @@ impl Table {
         let homes_wanted = max_keys + max_keys / 2;
         let shards = (homes_wanted / SHARD_HOMES_MIN).next_power_of_two().clamp(1, SHARDS_MAX);
         let homes = homes_wanted.div_ceil(shards);
-        let lines = shards * (homes + WINDOW - 1);
+        let stride = homes + WINDOW - 1;
+        let lines = shards * stride;
         let words: Box<[AtomicU64]> = bytemuck::allocation::try_zeroed_slice_box(
             lines * LINE_WORDS + LINE_WORDS,
         )
         .map_err(|()| Error::config("max_keys", format!("no memory for {max_keys} keys")))?;
         let misaligned = words.as_ptr().addr() % LINE_BYTES;
         let first = (LINE_BYTES - misaligned) % LINE_BYTES / size_of::<AtomicU64>();
+        let last_shard = shards - 1;
         let shards = (0..shards).map(|_| Mutex::new(Shard::new(homes))).collect();
-        Ok(Self { words, first, shards, homes, used: AtomicUsize::new(0), max_keys })
+        Ok(Self {
+            words,
+            first,
+            shards,
+            last_shard,
+            stride,
+            homes,
+            used: AtomicUsize::new(0),
+            max_keys,
+        })
     }
 
     /// Where the key may live.
@@ -79,9 +93,9 @@ impl Table {
     #[expect(clippy::cast_possible_truncation, reason = "below the number of shards and of homes")]
     pub(super) fn place(&self, id: Id) -> Place {
         let spread = id.spread();
-        let shard = spread as usize & (self.shards.len() - 1);
+        let shard = spread as usize & self.last_shard;
         let home = ((u128::from(spread) * self.homes as u128) >> 64) as usize;
-        Place { shard, first: shard * (self.homes + WINDOW - 1) + home, home, spread }
+        Place { shard, first: shard * self.stride + home, home, spread }
     }
 
     /// Every line in which the key may be, with its number.
@@ -94,7 +108,9 @@ impl Table {
     /// The lines of a window from `first` on.
     #[inline]
     pub(super) fn window(&self, first: usize) -> &[Line] {
-        self.lines().get(first..first + WINDOW).unwrap_or_default()
+        let from = self.first + first * LINE_WORDS;
+        let words = self.words.get(from..from + WINDOW * LINE_WORDS);
+        words.unwrap_or_default().as_chunks().0
     }
 
     #[inline]
@@ -123,8 +139,7 @@ impl Table {
 
     /// The lines of one shard, and the number of the first.
     pub(super) fn lines_of(&self, shard: usize) -> impl Iterator<Item = (usize, &Line)> {
-        let stride = self.homes + WINDOW - 1;
-        self.lines().iter().enumerate().skip(shard * stride).take(stride)
+        self.lines().iter().enumerate().skip(shard * self.stride).take(self.stride)
     }
 
     /// Lines in use.
