@@ -26,13 +26,12 @@ pub(super) struct Bounds {
 }
 
 /// What is about to happen to a cell.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Change<'a> {
-    pub(super) cell: &'a Cell,
-    /// The next state; `None` when it stays.
-    pub(super) state: Option<&'a State>,
-    pub(super) record: Option<&'a Record>,
-    pub(super) now: Now,
+#[derive(Clone, Debug)]
+pub(super) struct Change {
+    pub(super) cell: usize,
+    /// The next state, and when it is fresh again; `None` when the state stays.
+    pub(super) state: Option<(State, Micros)>,
+    pub(super) record: Option<Record>,
 }
 
 impl Bounds {
@@ -41,24 +40,26 @@ impl Bounds {
     /// is too much.
     pub(super) fn check<'n>(
         &self,
-        change: &Change<'_>,
+        cell: &Cell,
+        change: &Change,
+        now: Now,
         algorithm: impl FnOnce() -> &'n str,
     ) -> Result<()> {
-        let now = change.now.reading();
-        let records = &change.cell.records;
-        let live = || records.iter().filter(|record| record.expires > now);
+        let is_live = |record: &&Record| record.expires > now.reading();
+        let live = || cell.records.iter().filter(is_live);
         if change.record.is_some() && live().count() >= self.max_records {
             return Err(full());
         }
         if self.max_bytes == 0 {
             return Ok(());
         }
-        let kept = live().map(|record| record.to_line().len() + 1).sum();
-        let state = change.state.or(change.cell.state.as_ref());
+        let kept = live().map(line_bytes).sum();
+        let next = change.state.as_ref().map(|(state, _)| state);
+        let state = next.or(cell.state.as_ref());
         if !self.has_room(state, kept) {
             return Err(self.too_long(algorithm()));
         }
-        let added = change.record.map_or(0, |record| record.to_line().len() + 1);
+        let added = change.record.as_ref().map_or(0, line_bytes);
         if self.has_room(state, kept + added) {
             Ok(())
         } else {
@@ -81,6 +82,11 @@ impl Bounds {
         );
         Error::new(Code::Unsupported, message).with_field("algorithm")
     }
+}
+
+/// A record with the break before it.
+fn line_bytes(record: &Record) -> usize {
+    record.to_line().len() + 1
 }
 
 fn full() -> Error {

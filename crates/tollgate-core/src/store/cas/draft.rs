@@ -9,7 +9,7 @@ use super::cell::Cell;
 use super::layout::{Item, Layout, Place};
 use super::record::Record;
 use super::versioned::{Snapshot, Swap, Version};
-use super::{At, Outcome, plan};
+use super::{At, Outcome, SlotWrite, plan};
 use crate::charge::Charge;
 use crate::error::{Code, Error, Result};
 use crate::state::State;
@@ -130,48 +130,14 @@ impl Desk {
         let before = before_each(&place.slots, states);
         let record = place.mark.clone().filter(|_| plan.admitted);
         let record = record.map(|mark| Record::of(mark, now, charges, &before));
-        for write in &plan.writes {
-            let cell = self.cell(place.cell_of(write.slot))?;
-            let record = record
-                .as_ref()
-                .filter(|_| place.cell_of(write.slot) == place.home);
-            let change = Change {
-                cell,
-                state: Some(&write.state),
-                record,
-                now,
-            };
-            self.bounds
-                .check(&change, || algorithm_of(charges, place, write.slot))?;
+        let changes = changes(place, plan.writes, record);
+        for change in &changes {
+            let cell = self.cell(change.cell)?;
+            let algorithm = || algorithm_of(charges, place, change.cell);
+            self.bounds.check(cell, change, now, algorithm)?;
         }
-        if let Some(record) = &record {
-            let cell = self.cell(place.home)?;
-            let written = plan
-                .writes
-                .iter()
-                .any(|write| place.cell_of(write.slot) == place.home);
-            let change = Change {
-                cell,
-                state: None,
-                record: Some(record),
-                now,
-            };
-            if !written {
-                self.bounds.check(&change, || "unknown")?;
-            }
-        }
-        for write in plan.writes {
-            let cell = place.cell_of(write.slot);
-            self.write(cell, now, |slot, cell| {
-                slot.fresh_at = Some(write.fresh_at);
-                cell.state = Some(write.state);
-            });
-        }
-        if let Some(record) = record {
-            self.write(place.home, now, |slot, cell| {
-                slot.fresh_at = slot.fresh_at.or_else(|| fresh_at(charges, cell, now));
-                cell.records.push(record);
-            });
+        for change in changes {
+            self.apply(change, charges, now);
         }
         Ok(Outcome::decided(now, before))
     }
@@ -181,18 +147,24 @@ impl Desk {
         slot.and_then(|slot| slot.cell.as_ref()).ok_or_else(corrupt)
     }
 
-    /// Changes a cell and forgets what has expired in it.
-    fn write(&mut self, index: usize, now: Now, change: impl FnOnce(&mut Slot, &mut Cell)) {
-        let Some(slot) = self.slots.get_mut(index) else {
+    /// Changes a cell, and forgets what has expired in it.
+    fn apply(&mut self, change: Change, charges: &[Charge<'_>], now: Now) {
+        let Some(slot) = self.slots.get_mut(change.cell) else {
             return;
         };
-        // Taken out for the change, because the change sees both the slot and its cell.
-        let Some(mut cell) = slot.cell.take() else {
+        let Some(cell) = &mut slot.cell else {
             return;
         };
         cell.prune(now.reading());
-        change(slot, &mut cell);
-        slot.cell = Some(cell);
+        match change.state {
+            Some((state, fresh_at)) => {
+                cell.state = Some(state);
+                slot.fresh_at = Some(fresh_at);
+            }
+            // Only a record is added, and the value lives as long as its state did.
+            None => slot.fresh_at = slot.fresh_at.or_else(|| fresh_at(charges, cell, now)),
+        }
+        cell.records.extend(change.record);
         slot.is_changed = true;
     }
 
@@ -212,6 +184,28 @@ impl Desk {
         });
         pending.collect()
     }
+}
+
+/// What an admission does to its cells, each once.
+fn changes(place: &Place, writes: Vec<SlotWrite>, record: Option<Record>) -> Vec<Change> {
+    let change = |write: SlotWrite| Change {
+        cell: place.cell_of(write.slot),
+        state: Some((write.state, write.fresh_at)),
+        record: None,
+    };
+    let mut changes: Vec<Change> = writes.into_iter().map(change).collect();
+    if record.is_some() {
+        let home = changes.iter_mut().find(|change| change.cell == place.home);
+        match home {
+            Some(home) => home.record = record,
+            None => changes.push(Change {
+                cell: place.home,
+                state: None,
+                record,
+            }),
+        }
+    }
+    changes
 }
 
 /// The instant an admission is decided at.
@@ -258,9 +252,9 @@ fn conflict() -> Error {
     )
 }
 
-/// The algorithm of the last charge on a slot: the one whose state is written.
-fn algorithm_of<'a>(charges: &[Charge<'a>], place: &Place, slot: usize) -> &'a str {
+/// The algorithm of the last charge on a cell: the one whose state is written.
+fn algorithm_of<'a>(charges: &[Charge<'a>], place: &Place, cell: usize) -> &'a str {
     let mut placed = charges.iter().zip(&place.slots);
-    let charge = placed.rfind(|(_, own)| **own == slot);
+    let charge = placed.rfind(|(_, slot)| place.cell_of(**slot) == cell);
     charge.map_or("unknown", |(charge, _)| charge.rule().name())
 }

@@ -44,7 +44,7 @@ use core::fmt;
 use core::time::Duration;
 use std::sync::Arc;
 
-use super::{At, Capability, Loaded, MultiKey, Outcome, Store, plan, slots_of};
+use super::{At, Capability, Loaded, MultiKey, Outcome, SlotWrite, Store, plan, slots_of};
 use crate::algorithm::tag;
 use crate::charge::{Admission, Charge};
 use crate::clock::Clock;
