@@ -92,8 +92,8 @@ mod tests {
     #[test]
     fn waits_stay_within_bounds_that_double_up_to_the_maximum() {
         let retry = Retry::seeded(7);
-        for losses in 0..80 {
-            let doubled = 2_000_u128 << losses.max(1).saturating_sub(1);
+        for losses in 0..80_u32 {
+            let doubled = 2_000_u128 << losses.saturating_sub(1);
             let bound = doubled.min(100_000);
             let longest = (0..200).map(|_| retry.jittered(losses)).max();
             let longest = u128::from(longest.unwrap_or(0));
