@@ -1,5 +1,6 @@
 //! Waiting charges on one key share reads and swaps, and each gets its own evidence.
 
+use core::sync::atomic::{AtomicBool, Ordering};
 use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::thread;
@@ -164,13 +165,15 @@ fn threads_share_an_adapter() {
 
 /// Runs ten checks at a time on this thread, parked while it has nothing to do.
 fn parked_sum(store: &Cas<Table>, limit: &Limit, checks: usize) -> usize {
-    struct Unpark(thread::Thread);
+    struct Unpark(thread::Thread, AtomicBool);
     impl std::task::Wake for Unpark {
         fn wake(self: Arc<Self>) {
+            self.1.store(true, Ordering::SeqCst);
             self.0.unpark();
         }
     }
-    let waker = Arc::new(Unpark(thread::current())).into();
+    let unpark = Arc::new(Unpark(thread::current(), AtomicBool::new(false)));
+    let waker = Arc::clone(&unpark).into();
     let mut context = core::task::Context::from_waker(&waker);
     let mut allowed = 0;
     for _ in 0..checks / 10 {
@@ -178,7 +181,7 @@ fn parked_sum(store: &Cas<Table>, limit: &Limit, checks: usize) -> usize {
             .map(|_| Box::pin(check(store, limit.charge("one"))))
             .collect();
         while !futures.is_empty() {
-            let before = futures.len();
+            unpark.1.store(false, Ordering::SeqCst);
             futures.retain_mut(|future| match future.as_mut().poll(&mut context) {
                 core::task::Poll::Ready(result) => {
                     allowed += usize::from(result.unwrap());
@@ -186,8 +189,12 @@ fn parked_sum(store: &Cas<Table>, limit: &Limit, checks: usize) -> usize {
                 }
                 core::task::Poll::Pending => true,
             });
-            if futures.len() == before {
-                thread::park();
+            // An old unpark may end the first wait at once, and nothing but a wake-up the others.
+            let mut waits = 0;
+            while !futures.is_empty() && !unpark.1.load(Ordering::SeqCst) {
+                assert!(waits < 4, "nobody woke this thread");
+                thread::park_timeout(Duration::from_secs(5));
+                waits += 1;
             }
         }
     }
