@@ -36,8 +36,8 @@ pub(super) struct Change {
 
 impl Bounds {
     /// # Errors
-    /// `unsupported` when the state is too long for the backend; `queue_full` when one more record
-    /// is too much.
+    /// `unsupported` when the state or a single record is too long for the backend; `queue_full`
+    /// when one more record is too much.
     pub(super) fn check<'n>(
         &self,
         cell: &Cell,
@@ -53,17 +53,18 @@ impl Bounds {
         if self.max_bytes == 0 {
             return Ok(());
         }
-        let kept = live().map(line_bytes).sum();
+        let kept: usize = live().map(line_bytes).sum();
         let next = change.state.as_ref().map(|(state, _)| state);
         let state = next.or(cell.state.as_ref());
         if !self.has_room(state, kept) {
             return Err(self.too_long(algorithm()));
         }
         let added = change.record.as_ref().map_or(0, line_bytes);
-        if self.has_room(state, kept + added) {
-            Ok(())
-        } else {
-            Err(full())
+        match (self.has_room(state, kept + added), kept) {
+            (true, _) => Ok(()),
+            // Not even the first record fits: no expiry will ever make room.
+            (false, 0) => Err(self.record_too_long()),
+            (false, _) => Err(full()),
         }
     }
 
@@ -81,6 +82,12 @@ impl Bounds {
              choose an algorithm with a smaller state"
         );
         Error::new(Code::Unsupported, message).with_field("algorithm")
+    }
+
+    fn record_too_long(&self) -> Error {
+        let max = self.max_bytes;
+        let message = format!("the record needs more than the {max} bytes this store can keep");
+        Error::new(Code::Unsupported, message).with_field("request_id")
     }
 }
 

@@ -212,11 +212,16 @@ fn changes(place: &Place, writes: Vec<SlotWrite>, record: Option<Record>) -> Vec
 pub(super) fn instant(at: At, clock: Option<Micros>) -> Result<Now> {
     match (at, clock) {
         (At::Given(reading), _) | (At::StoreClock, Some(reading)) => Ok(Now::at(reading)),
-        (At::StoreClock, None) => Err(Error::new(
-            Code::Unsupported,
-            "this store has no clock of its own; pass a reading",
-        )),
+        (At::StoreClock, None) => Err(no_clock()),
     }
+}
+
+pub(super) fn no_clock() -> Error {
+    Error::new(
+        Code::Unsupported,
+        "this store has no clock of its own; pass a reading",
+    )
+    .unsent()
 }
 
 /// The state before of each charge, from those of the slots.

@@ -10,6 +10,9 @@
 //! Callers of one process never race each other: per key they take turns (`lanes`), and waiting
 //! charges are decided together, one read and one swap for up to 1,000 of them (`combine`).
 //!
+//! A leader works inside its caller's future: one that is kept without being polled holds its lane.
+//! Poll an admission to its end or drop it; deadlines (the limiter's) do.
+//!
 //! # Request ids
 //! The record of a charged id is part of the same swap. Where a swap writes several keys it lives
 //! under `<key text>:once:<id>`, next to the first key of its admission; there is one such value per
@@ -56,7 +59,7 @@ use crate::time::Micros;
 
 use bounds::Bounds;
 use cell::Cell;
-use draft::instant;
+use draft::{instant, no_clock};
 use lanes::Lanes;
 use layout::Item;
 use retry::{Retry, exhausted};
@@ -154,7 +157,7 @@ impl<V: Versioned> Cas<V> {
     fn check(&self, admission: &Admission<'_>, at: At) -> Result<()> {
         let capability = self.backend.capability();
         if at == At::StoreClock && !capability.own_clock {
-            return Err(instant(at, None).err().unwrap_or_else(no_charge).unsent());
+            return Err(no_clock());
         }
         if admission.charges.is_empty() {
             return Err(no_charge().unsent());
@@ -244,7 +247,7 @@ impl<V: Versioned> Store for Cas<V> {
 
     async fn load(&self, keys: &[Key<'_>], at: At) -> Result<Loaded> {
         if at == At::StoreClock && !self.backend.capability().own_clock {
-            instant(at, None)?;
+            return Err(no_clock());
         }
         let mut names: Vec<String> = Vec::with_capacity(keys.len());
         let mut index = Vec::with_capacity(keys.len());

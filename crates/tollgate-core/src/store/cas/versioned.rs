@@ -118,6 +118,52 @@ pub struct Swap<'a> {
 }
 
 /// A key-value backend with versions.
+///
+/// ```
+/// use std::collections::BTreeMap;
+/// use std::sync::Mutex;
+/// use tollgate_core::Result;
+/// use tollgate_core::store::Cas;
+/// use tollgate_core::store::cas::{
+///     Entry, Snapshot, Swap, Version, Versioned, VersionedCapability,
+/// };
+///
+/// /// Key to (version, value).
+/// #[derive(Default)]
+/// struct Table(Mutex<BTreeMap<String, (u64, String)>>);
+///
+/// impl Versioned for Table {
+///     fn capability(&self) -> VersionedCapability {
+///         VersionedCapability::multi_key(100).volatile()
+///     }
+///
+///     async fn read(&self, keys: &[&str]) -> Result<Snapshot> {
+///         let rows = self.0.lock().unwrap();
+///         let entries = keys.iter().map(|key| {
+///             let (version, text) = rows.get(*key)?.clone();
+///             let version = Version::Number(version);
+///             Some(Entry { text, version })
+///         });
+///         let entries = entries.collect();
+///         Ok(Snapshot { entries, clock: None })
+///     }
+///
+///     async fn swap(&self, writes: &[Swap<'_>]) -> Result<bool> {
+///         let mut rows = self.0.lock().unwrap();
+///         let version = |key: &str| rows.get(key).map(|row| Version::Number(row.0));
+///         if writes.iter().any(|write| version(write.key).as_ref() != write.expect) {
+///             return Ok(false);
+///         }
+///         for write in writes {
+///             let row = rows.entry(write.key.to_owned()).or_default();
+///             *row = (row.0 + 1, write.value.to_owned());
+///         }
+///         Ok(true)
+///     }
+/// }
+///
+/// let store = Cas::new(Table::default());
+/// ```
 pub trait Versioned: MaybeSend + MaybeSync {
     /// What this backend can do.
     fn capability(&self) -> VersionedCapability;

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::thread;
 
 use super::*;
+use crate::charge::Once;
 use crate::clock::Clock as _;
 use crate::cost::Cost;
 
@@ -117,6 +118,30 @@ fn each_waiter_gets_evidence_of_its_own() {
         }
     }
     assert_eq!(total, 100);
+}
+
+#[test]
+fn nobody_overtakes_an_admission_that_needs_a_turn_of_its_own() {
+    let clock = ManualClock::at(START);
+    let store = cas(Table::multi_key(), &clock);
+    let limit = per_hour("line", 100);
+    let mut sim = Sim::in_order(&clock);
+    for index in 0..9 {
+        let (store, limit) = (&store, &limit);
+        sim.spawn(async move {
+            let id = format!("id{index}");
+            let charges = [limit.charge("one")];
+            let mut admission = Admission::of(&charges);
+            if index % 3 == 2 {
+                admission = admission.once(Once::new(&id).unwrap());
+            }
+            let outcome = store.admit(&admission, NOW).await.unwrap();
+            outcome.before[0].as_ref().map_or(0, |state| state.words[1])
+        });
+    }
+    (0..9).for_each(|index| sim.poll(index));
+    let spent_before: Vec<u64> = sim.run().into_iter().flatten().collect();
+    assert_eq!(spent_before, (0..9).collect::<Vec<u64>>());
 }
 
 #[test]

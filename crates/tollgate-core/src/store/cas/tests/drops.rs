@@ -201,6 +201,27 @@ fn a_follower_that_goes_away_before_its_round_is_not_charged() {
 }
 
 #[test]
+fn a_follower_that_goes_away_while_its_leader_reads_is_not_charged() {
+    let clock = ManualClock::at(START);
+    let store = cas(Table::single_key(), &clock);
+    let limit = per_hour("drops", 1_000);
+    let mut sim = Sim::in_order(&clock);
+    for _ in 0..10 {
+        sim.spawn(check(&store, limit.charge("one")));
+    }
+    (0..10).for_each(|index| sim.poll(index));
+    // The second round has begun: its leader reads for nine.
+    while Table::count(&store.backend().reads) < 2 {
+        sim.step();
+    }
+    sim.drop_task(5);
+    let outputs = sim.run();
+    assert_eq!(outputs.iter().flatten().count(), 9);
+    assert_eq!(stored(&store, &limit.charge("one")), 9);
+    assert_eq!(Table::count(&store.backend().swaps_won), 2);
+}
+
+#[test]
 fn random_drops_with_several_keys_and_rivals_keep_the_books() {
     for seed in 0..150 {
         let clock = ManualClock::at(START);

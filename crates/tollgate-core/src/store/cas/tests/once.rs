@@ -4,6 +4,7 @@ use super::*;
 use crate::charge::Once;
 use crate::cost::Cost;
 use crate::error::Error;
+use crate::store::cas::VersionedCapability;
 
 /// Both homes of a record: next to its key, and inside the key's value.
 fn both(test: impl Fn(&ManualClock, &Cas<Table>)) {
@@ -199,6 +200,24 @@ fn a_key_with_its_own_records_holds_a_bounded_number() {
     assert!(replay.replayed.is_some());
     let later = START + Once::DEFAULT_KEEP;
     assert!(admit(&store, limit.charge("one"), "d", later).is_ok());
+}
+
+#[test]
+fn records_that_outgrow_the_backend_are_refused() {
+    let capability = VersionedCapability::single_key().with_max_state_bytes(200);
+    let store = cas(Table::new(capability), &ManualClock::at(START));
+    let limit = per_hour("ids", 50);
+    let ids = ["a", "b", "c", "d", "e"].map(|id| id.repeat(20));
+    let codes = ids.map(|id| code(admit(&store, limit.charge("one"), &id, START)));
+    assert_eq!(codes[0], None);
+    assert_eq!(codes[4], Some(Code::QueueFull));
+    let rows = store.backend().rows().clone();
+    assert!(rows.values().all(|row| row.text.len() <= 200), "{rows:?}");
+    let capability = VersionedCapability::single_key().with_max_state_bytes(90);
+    let tiny = cas(Table::new(capability), &ManualClock::at(START));
+    let never = admit(&tiny, limit.charge("one"), &"x".repeat(64), START);
+    assert_eq!(code(never), Some(Code::Unsupported));
+    assert_eq!(stored(&tiny, &limit.charge("one")), 0);
 }
 
 #[test]
