@@ -8,7 +8,7 @@ use crate::charge::Receipt;
 use crate::cost::Cost;
 use crate::state::State;
 use crate::store::cas::{Version, VersionedCapability};
-use crate::store::{Capability, MultiKey};
+use crate::store::{BoxStore, Capability, MultiKey};
 
 fn store(table: Table) -> Cas<Table> {
     cas(table, &ManualClock::at(START))
@@ -272,4 +272,25 @@ fn swept_or_not_the_decisions_are_those_of_the_plain_steps() {
 fn versions_are_compared_as_they_are() {
     assert_ne!(Version::Number(1), Version::Text("1".into()));
     assert_eq!(Version::Text("00ff".into()), Version::Text("00ff".into()));
+}
+
+#[test]
+fn the_adapter_can_be_erased_and_its_futures_sent() {
+    fn sent<T: Send>(future: T) -> T {
+        future
+    }
+    let limit = per_hour("erased", 1);
+    let charges = [limit.charge("one")];
+    let admission = Admission::of(&charges);
+    let plain = store(Table::multi_key());
+    block_on(sent(plain.admit(&admission, NOW))).unwrap();
+    let erased = BoxStore::new(plain);
+    let batch = [admission, admission];
+    for outcome in block_on(sent(erased.admit_many(&batch, NOW))) {
+        assert!(!decision(&charges[0], &outcome.unwrap()).is_allowed());
+    }
+    block_on(sent(erased.reset(charges[0].key()))).unwrap();
+    let outcome = block_on(sent(erased.admit(&admission, NOW))).unwrap();
+    assert!(decision(&charges[0], &outcome).is_allowed());
+    block_on(erased.close());
 }

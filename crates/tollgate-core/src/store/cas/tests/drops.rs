@@ -3,6 +3,7 @@
 use core::sync::atomic::Ordering;
 
 use super::*;
+use crate::charge::Once;
 
 /// What is known after everybody has completed or was dropped.
 struct Count {
@@ -278,6 +279,52 @@ fn random_drops_with_several_keys_and_rivals_keep_the_books() {
             pairs <= paired && paired <= pairs + lost_pairs,
             "seed {seed}"
         );
+        assert!(
+            stores.iter().all(|store| store.lanes.busy() == 0),
+            "seed {seed}"
+        );
+    }
+}
+
+#[test]
+fn ids_sent_again_after_drops_are_charged_at_most_once() {
+    for seed in 0..100 {
+        let table = if seed % 2 == 0 {
+            Table::multi_key()
+        } else {
+            Table::single_key()
+        };
+        let clock = ManualClock::at(START);
+        let table = std::sync::Arc::new(table);
+        let stores = [0, 1].map(|_| cas(table.clone(), &clock).max_retries(1_000));
+        let limit = per_hour("ids", 1_000);
+        let mut random = Random::seeded(seed);
+        let mut sim = Sim::seeded(seed, &clock);
+        for index in 0..60 {
+            let (store, limit) = (&stores[random.below(2)], &limit);
+            sim.spawn(async move {
+                let id = format!("id{}", index % 12);
+                let charges = [limit.charge("one")];
+                let admission = Admission::of(&charges).once(Once::new(&id)?);
+                store.admit(&admission, NOW).await.map(|_| true)
+            });
+        }
+        while sim.turn() {
+            let alive = sim.alive();
+            if random.below(12) == 0 && !alive.is_empty() {
+                sim.drop_task(alive[random.below(alive.len())]);
+            }
+        }
+        let outputs = sim.into_outputs();
+        let rows = table.rows().clone();
+        let recorded: usize = rows.values().map(|row| row.text.lines().count() - 1).sum();
+        let answered = (0..12).filter(|id| {
+            let mut sent = outputs.iter().skip(*id).step_by(12);
+            sent.any(|output| matches!(output, Some(Ok(_))))
+        });
+        let (answered, spent) = (answered.count(), stored(&stores[0], &limit.charge("one")));
+        assert_eq!(spent, recorded as u64, "seed {seed}: one charge per id");
+        assert!(answered <= recorded && recorded <= 12, "seed {seed}");
         assert!(
             stores.iter().all(|store| store.lanes.busy() == 0),
             "seed {seed}"
