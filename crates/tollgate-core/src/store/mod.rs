@@ -5,7 +5,7 @@
 //! instant and the states before), not decisions: the limiter derives those with the same pure
 //! steps, so all rounding happens in one language and a scripted store replies with little.
 
-//LATER pub mod cas;
+pub mod cas;
 mod erased;
 pub mod memory;
 mod plan;
@@ -20,7 +20,7 @@ use crate::maybe_send::{MaybeSend, MaybeSync};
 use crate::state::{Shape, State};
 use crate::time::{Micros, Now};
 
-//LATER pub use cas::Cas;
+pub use cas::Cas;
 pub use erased::{BoxStore, StoreDyn};
 pub use memory::Memory;
 pub use plan::{Plan, SlotWrite, plan, slots_of};
