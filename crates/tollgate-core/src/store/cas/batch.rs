@@ -30,13 +30,7 @@ impl<V: Versioned> Cas<V> {
         let mut accepted = Vec::with_capacity(batch.len());
         for (index, admission) in batch.iter().enumerate() {
             match self.check(admission, at) {
-                Ok(()) => accepted.push((
-                    index,
-                    Item {
-                        admission: *admission,
-                        at,
-                    },
-                )),
+                Ok(()) => accepted.push((index, Item { admission: *admission, at })),
                 Err(error) => drop(refused.insert(index, error)),
             }
         }
@@ -47,11 +41,7 @@ impl<V: Versioned> Cas<V> {
         });
         let decided = join_in_order(decisions).await;
         let mut outcomes: HashMap<usize, Result<Outcome>> = HashMap::with_capacity(batch.len());
-        outcomes.extend(
-            refused
-                .into_iter()
-                .map(|(index, error)| (index, Err(error))),
-        );
+        outcomes.extend(refused.into_iter().map(|(index, error)| (index, Err(error))));
         for (group, decided) in groups.iter().zip(decided) {
             let indices = group.iter().map(|(index, _)| *index);
             match decided {
@@ -60,9 +50,7 @@ impl<V: Versioned> Cas<V> {
             }
         }
         let in_order = (0..batch.len()).map(|index| outcomes.remove(&index));
-        in_order
-            .map(|outcome| outcome.unwrap_or_else(|| Err(lost())))
-            .collect()
+        in_order.map(|outcome| outcome.unwrap_or_else(|| Err(lost()))).collect()
     }
 
     /// Items that share a swap, in the order of the batch.
@@ -86,9 +74,7 @@ impl<V: Versioned> Cas<V> {
                 groups.len().saturating_sub(1)
             } else {
                 let next = groups.len();
-                own.map(|name| *group_of.entry(name).or_insert(next))
-                    .next()
-                    .unwrap_or(next)
+                own.map(|name| *group_of.entry(name).or_insert(next)).next().unwrap_or(next)
             };
             if group >= groups.len() {
                 groups.push(Vec::new());
@@ -116,11 +102,7 @@ async fn join_in_order<F: Future>(futures: impl ExactSizeIterator<Item = F>) -> 
         for slot in &mut window {
             is_done &= advance(slot, &mut waiting, &mut outputs, context);
         }
-        if is_done {
-            Poll::Ready(())
-        } else {
-            Poll::Pending
-        }
+        if is_done { Poll::Ready(()) } else { Poll::Pending }
     })
     .await;
     outputs.into_iter().flatten().collect()
@@ -135,9 +117,7 @@ fn advance<F: Future>(
 ) -> bool {
     loop {
         if slot.is_none() {
-            *slot = waiting
-                .next()
-                .map(|(index, future)| (index, Box::pin(future)));
+            *slot = waiting.next().map(|(index, future)| (index, Box::pin(future)));
         }
         let Some((index, future)) = slot else {
             return true;
@@ -154,8 +134,5 @@ fn advance<F: Future>(
 
 /// Cannot happen: every item of a batch is in a group or was refused.
 fn lost() -> Error {
-    Error::new(
-        Code::StoreUnavailable,
-        "an admission of a batch was not decided",
-    )
+    Error::new(Code::StoreUnavailable, "an admission of a batch was not decided")
 }

@@ -74,14 +74,8 @@ mod tests {
 
     #[test]
     fn a_value_without_records_is_the_text_of_its_state() {
-        let state = State {
-            shape: Shape([1, 2, 3, 4]),
-            words: Words::new(&[5, 6]),
-        };
-        let cell = Cell {
-            state: Some(state.clone()),
-            records: vec![],
-        };
+        let state = State { shape: Shape([1, 2, 3, 4]), words: Words::new(&[5, 6]) };
+        let cell = Cell { state: Some(state.clone()), records: vec![] };
         assert_eq!(cell.to_text(), state.to_text());
         assert_eq!(Cell::from_text(&cell.to_text()).unwrap(), cell);
         assert_eq!(Cell::default().to_text(), "[]");
@@ -90,16 +84,7 @@ mod tests {
 
     #[test]
     fn other_texts_are_corrupt() {
-        for text in [
-            "",
-            "x",
-            "[1]",
-            "[]\n",
-            "[1,2,3,4]\n\n",
-            "[]\r\n",
-            "[] ",
-            "[]\n[]",
-        ] {
+        for text in ["", "x", "[1]", "[]\n", "[1,2,3,4]\n\n", "[]\r\n", "[] ", "[]\n[]"] {
             let code = Cell::from_text(text).map_err(|error| error.code());
             assert_eq!(code, Err(Code::CorruptState), "{text:?}");
         }

@@ -166,9 +166,5 @@ pub(super) fn copy_of(error: &Error) -> Error {
         Some(field) => copy.with_field(field),
         None => copy,
     };
-    if error.is_unsent() {
-        copy.unsent()
-    } else {
-        copy
-    }
+    if error.is_unsent() { copy.unsent() } else { copy }
 }

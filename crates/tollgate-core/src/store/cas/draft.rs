@@ -61,10 +61,7 @@ impl Draft {
             let place = layout.place(index).ok_or_else(corrupt)?;
             desk.decide(item, place)
         };
-        Ok(Self {
-            outcomes: items.iter().enumerate().map(decide).collect(),
-            writes: desk.writes(),
-        })
+        Ok(Self { outcomes: items.iter().enumerate().map(decide).collect(), writes: desk.writes() })
     }
 
     /// What is to be swapped; nothing when nobody was charged.
@@ -101,11 +98,7 @@ impl Desk {
                 is_changed: false,
             }
         });
-        Self {
-            slots: slots.collect(),
-            clock: snapshot.clock,
-            bounds,
-        }
+        Self { slots: slots.collect(), clock: snapshot.clock, bounds }
     }
 
     fn decide(&mut self, item: &Item<'_>, place: &Place) -> Result<Outcome> {
@@ -120,10 +113,7 @@ impl Desk {
                 Err(conflict())
             };
         }
-        let states = place
-            .cells
-            .iter()
-            .map(|&cell| Ok(self.cell(cell)?.state.clone()));
+        let states = place.cells.iter().map(|&cell| Ok(self.cell(cell)?.state.clone()));
         let states: Vec<Option<State>> = states.collect::<Result<_>>()?;
         let charges = item.admission.charges;
         let plan = plan(charges, &place.slots, &states, now)?;
@@ -198,11 +188,7 @@ fn changes(place: &Place, writes: Vec<SlotWrite>, record: Option<Record>) -> Vec
         let home = changes.iter_mut().find(|change| change.cell == place.home);
         match home {
             Some(home) => home.record = record,
-            None => changes.push(Change {
-                cell: place.home,
-                state: None,
-                record,
-            }),
+            None => changes.push(Change { cell: place.home, state: None, record }),
         }
     }
     changes
@@ -217,11 +203,7 @@ pub(super) fn instant(at: At, clock: Option<Micros>) -> Result<Now> {
 }
 
 pub(super) fn no_clock() -> Error {
-    Error::new(
-        Code::Unsupported,
-        "this store has no clock of its own; pass a reading",
-    )
-    .unsent()
+    Error::new(Code::Unsupported, "this store has no clock of its own; pass a reading").unsent()
 }
 
 /// The state before of each charge, from those of the slots.
@@ -230,9 +212,7 @@ fn before_each(slots: &[usize], states: Vec<Option<State>>) -> Vec<Option<State>
     if slots.len() == states.len() {
         return states;
     }
-    let before = slots
-        .iter()
-        .map(|&slot| states.get(slot).cloned().flatten());
+    let before = slots.iter().map(|&slot| states.get(slot).cloned().flatten());
     before.collect()
 }
 

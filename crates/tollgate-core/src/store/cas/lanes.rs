@@ -35,21 +35,11 @@ pub(super) struct Job {
 
 impl Job {
     pub(super) fn of(charge: &Charge<'_>, at: At) -> Self {
-        Self {
-            limit: charge.limit.clone(),
-            subject: charge.subject.into(),
-            cost: charge.cost,
-            at,
-        }
+        Self { limit: charge.limit.clone(), subject: charge.subject.into(), cost: charge.cost, at }
     }
 
     pub(super) fn charge(&self) -> Charge<'_> {
-        Charge {
-            limit: &self.limit,
-            subject: &self.subject,
-            cost: self.cost,
-            act: Act::Take,
-        }
+        Charge { limit: &self.limit, subject: &self.subject, cost: self.cost, act: Act::Take }
     }
 }
 
@@ -162,12 +152,7 @@ impl Lanes {
         let ticket = Arc::new(Ticket {
             job: if missing > 0 { job() } else { None },
             keys: names,
-            seat: Mutex::new(Seat {
-                phase: Phase::Waiting,
-                missing,
-                losses: 0,
-                waker: None,
-            }),
+            seat: Mutex::new(Seat { phase: Phase::Waiting, missing, losses: 0, waker: None }),
         });
         for name in &ticket.keys {
             let lane = lanes.entry(Arc::clone(name)).or_default();
@@ -218,11 +203,7 @@ fn call_next(lane: &mut VecDeque<Arc<Ticket>>) -> Option<Waker> {
         let mut seat = front.seat();
         if matches!(seat.phase, Phase::Waiting) {
             seat.missing = seat.missing.saturating_sub(1);
-            return if seat.missing == 0 {
-                seat.waker.take()
-            } else {
-                None
-            };
+            return if seat.missing == 0 { seat.waker.take() } else { None };
         }
         drop(seat);
         lane.pop_front();

@@ -53,10 +53,7 @@ impl Layout {
         };
         let places = items.iter().map(|item| {
             let (slots, keys) = slots_of(item.admission.charges);
-            let cells: Vec<usize> = keys
-                .iter()
-                .map(|key| cell_of(key.to_text(), false))
-                .collect();
+            let cells: Vec<usize> = keys.iter().map(|key| cell_of(key.to_text(), false)).collect();
             let mark = item.admission.once.map(|once| mark_of(item, once));
             let home = match (&mark, keys.first()) {
                 (Some(mark), Some(key)) if !embeds_records => {
@@ -64,19 +61,10 @@ impl Layout {
                 }
                 _ => cells.first().copied().unwrap_or_default(),
             };
-            Place {
-                slots,
-                cells,
-                home,
-                mark,
-            }
+            Place { slots, cells, home, mark }
         });
         let places = places.collect();
-        Self {
-            names,
-            is_record,
-            places,
-        }
+        Self { names, is_record, places }
     }
 
     /// All names, each once.
@@ -103,11 +91,7 @@ impl Layout {
 }
 
 fn mark_of(item: &Item<'_>, once: Once<'_>) -> Mark {
-    Mark {
-        id: encode(once.id),
-        payload: encode(&item.admission.payload()),
-        keep: once.keep,
-    }
+    Mark { id: encode(once.id), payload: encode(&item.admission.payload()), keep: once.keep }
 }
 
 /// `<key text>:once:<id>`: shares the hash tag of its key, and is the text of no other key.

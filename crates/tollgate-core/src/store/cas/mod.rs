@@ -230,15 +230,9 @@ impl<V: Versioned> Store for Cas<V> {
 
     async fn admit(&self, admission: &Admission<'_>, at: At) -> Result<Outcome> {
         self.check(admission, at)?;
-        let item = Item {
-            admission: *admission,
-            at,
-        };
+        let item = Item { admission: *admission, at };
         let outcomes = self.decide(&[item]).await?;
-        outcomes
-            .into_iter()
-            .next()
-            .unwrap_or_else(|| Err(no_charge()))
+        outcomes.into_iter().next().unwrap_or_else(|| Err(no_charge()))
     }
 
     async fn admit_many(&self, batch: &[Admission<'_>], at: At) -> Vec<Result<Outcome>> {
@@ -303,9 +297,7 @@ fn check_size(charge: &Charge<'_>) -> Result<()> {
         "sliding_log with a limit of {} is too large to swap whole; accepted here: 1 to {SLIDING_LOG_MAX}",
         rule.ceiling()
     );
-    Err(Error::new(Code::Unsupported, message)
-        .with_field("limit")
-        .unsent())
+    Err(Error::new(Code::Unsupported, message).with_field("limit").unsent())
 }
 
 fn no_charge() -> Error {

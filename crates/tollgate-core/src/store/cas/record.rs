@@ -58,9 +58,7 @@ impl Record {
         let mut line = format!(r#"["{id}","{payload}",{},{}"#, self.expires, self.now);
         for (shape, before) in &self.evidence {
             let [a, b, c, d] = shape.0;
-            let before = before
-                .as_ref()
-                .map_or_else(|| "[]".to_owned(), State::to_text);
+            let before = before.as_ref().map_or_else(|| "[]".to_owned(), State::to_text);
             // Writing to a string cannot fail.
             let _ = write!(line, ",[{a},{b},{c},{d}],{before}");
         }
@@ -93,13 +91,7 @@ impl Record {
             }
             evidence.push((quota.shape, before));
         }
-        let record = Self {
-            id,
-            payload,
-            expires,
-            now,
-            evidence,
-        };
+        let record = Self { id, payload, expires, now, evidence };
         cursor.0.is_empty().then_some(record)
     }
 }
@@ -147,10 +139,7 @@ impl<'a> Cursor<'a> {
 
     /// Digits without leading zeros: one text for one number.
     fn integer(&mut self) -> Option<u64> {
-        let end = self
-            .0
-            .find(|c: char| !c.is_ascii_digit())
-            .unwrap_or(self.0.len());
+        let end = self.0.find(|c: char| !c.is_ascii_digit()).unwrap_or(self.0.len());
         let (digits, rest) = self.0.split_at(end);
         self.0 = rest;
         let is_canonical = digits == "0" || !digits.starts_with('0');
@@ -177,30 +166,18 @@ mod tests {
             payload: encode("t:p:{x}=5;"),
             expires: 900,
             now: 0,
-            evidence: vec![
-                (Shape([1, 2, 3, 4]), before),
-                (Shape([5, 0, 0, u64::MAX]), None),
-            ],
+            evidence: vec![(Shape([1, 2, 3, 4]), before), (Shape([5, 0, 0, u64::MAX]), None)],
         }
     }
 
     fn state() -> State {
-        State {
-            shape: Shape([9, 8, 7, 6]),
-            words: Words::new(&[1, 2, 3, 4, 5]),
-        }
+        State { shape: Shape([9, 8, 7, 6]), words: Words::new(&[1, 2, 3, 4, 5]) }
     }
 
     #[test]
     fn a_line_reads_back_as_it_was_written() {
-        let records = [
-            sample(None),
-            sample(Some(state())),
-            Record {
-                evidence: vec![],
-                ..sample(None)
-            },
-        ];
+        let records =
+            [sample(None), sample(Some(state())), Record { evidence: vec![], ..sample(None) }];
         for record in records {
             let line = record.to_line();
             assert!(!line.contains('\n'), "a record must stay on one line");

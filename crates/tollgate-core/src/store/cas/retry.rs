@@ -67,10 +67,7 @@ impl Retry {
     /// SplitMix64: one atomic addition and a mix, good enough to spread waits.
     fn next_random(&self) -> u64 {
         const GAMMA: u64 = 0x9E37_79B9_7F4A_7C15;
-        let mut z = self
-            .random
-            .fetch_add(GAMMA, Ordering::Relaxed)
-            .wrapping_add(GAMMA);
+        let mut z = self.random.fetch_add(GAMMA, Ordering::Relaxed).wrapping_add(GAMMA);
         z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
         z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
         z ^ (z >> 31)
@@ -79,10 +76,7 @@ impl Retry {
 
 /// Every attempt lost its race: nothing was charged.
 pub(super) fn exhausted() -> Error {
-    Error::new(
-        Code::ConflictExhausted,
-        "other writers kept changing the key; nothing was charged",
-    )
+    Error::new(Code::ConflictExhausted, "other writers kept changing the key; nothing was charged")
 }
 
 #[cfg(test)]
@@ -98,10 +92,7 @@ mod tests {
             let longest = (0..200).map(|_| retry.jittered(losses)).max();
             let longest = u128::from(longest.unwrap_or(0));
             assert!(longest <= bound, "{losses} losses waited {longest}");
-            assert!(
-                longest > bound / 2,
-                "{losses} losses only waited {longest}: no jitter"
-            );
+            assert!(longest > bound / 2, "{losses} losses only waited {longest}: no jitter");
         }
     }
 }

@@ -29,21 +29,13 @@ impl VersionedCapability {
     /// A durable backend without a clock that swaps one key at a time, of any size.
     #[must_use]
     pub const fn single_key() -> Self {
-        Self {
-            keys_per_swap: 1,
-            durable: true,
-            own_clock: false,
-            max_state_bytes: 0,
-        }
+        Self { keys_per_swap: 1, durable: true, own_clock: false, max_state_bytes: 0 }
     }
 
     /// A durable backend without a clock that swaps up to `keys_per_swap` keys, of any size.
     #[must_use]
     pub const fn multi_key(keys_per_swap: u32) -> Self {
-        Self {
-            keys_per_swap,
-            ..Self::single_key()
-        }
+        Self { keys_per_swap, ..Self::single_key() }
     }
 
     /// The same backend, whose values last only as long as this process.

@@ -36,11 +36,7 @@ fn a_denial_writes_nothing_and_a_charge_is_kept_until_it_is_fresh_and_a_slack() 
 fn several_keys_are_charged_all_or_nothing_in_one_swap() {
     let store = store(Table::multi_key());
     let limits = [per_hour("wide", 10), per_hour("narrow", 2)];
-    let charges = [
-        limits[0].charge("one"),
-        limits[1].charge("one"),
-        limits[0].charge("one"),
-    ];
+    let charges = [limits[0].charge("one"), limits[1].charge("one"), limits[0].charge("one")];
     for expected in [true, true, false] {
         let outcome = block_on(store.admit(&Admission::of(&charges), NOW)).unwrap();
         let decisions = decisions(&charges, &outcome);
@@ -67,12 +63,9 @@ fn several_keys_on_a_backend_for_one_are_unsupported_and_untouched() {
 
 #[test]
 fn the_capability_says_what_the_backend_can_do() {
-    let capability = store(Table::new(
-        VersionedCapability::multi_key(25)
-            .volatile()
-            .with_max_state_bytes(400),
-    ))
-    .capability();
+    let capability =
+        store(Table::new(VersionedCapability::multi_key(25).volatile().with_max_state_bytes(400)))
+            .capability();
     let expected = Capability {
         exact: true,
         multi_key: MultiKey::Atomic,
@@ -128,13 +121,7 @@ fn a_value_that_cannot_be_read_is_corrupt_until_it_is_reset() {
     let store = store(Table::single_key());
     let limit = per_hour("bad", 5);
     let charge = limit.charge("one");
-    for text in [
-        "",
-        "nonsense",
-        "[4]",
-        "[999,1,2,3,4]",
-        "[4,3600000000,0,5,1,9999]",
-    ] {
+    for text in ["", "nonsense", "[4]", "[999,1,2,3,4]", "[4,3600000000,0,5,1,9999]"] {
         store.backend().overwrite(&charge.key().to_text(), text);
         let result = block_on(check(&store, charge));
         assert_eq!(code(result), Some(Code::CorruptState), "{text:?}");
@@ -172,9 +159,7 @@ fn a_load_reads_each_key_once_and_writes_nothing() {
     assert_eq!(loaded.states[0], loaded.states[2]);
     assert!(loaded.states[0].is_some() && loaded.states[1].is_none());
     assert_eq!(Table::count(&store.backend().swaps_sent), 1);
-    store
-        .backend()
-        .overwrite(&limit.key("bad").to_text(), "[x]");
+    store.backend().overwrite(&limit.key("bad").to_text(), "[x]");
     let bad = block_on(store.load(&[limit.key("bad")], NOW));
     assert_eq!(code(bad), Some(Code::CorruptState));
 }
@@ -206,9 +191,7 @@ fn a_changed_quota_is_carried_over_even_by_a_denial() {
     }
     let new = per_hour("change", 4);
     assert!(!block_on(check(&store, new.charge("one"))).unwrap());
-    let text = store.backend().rows()[&new.key("one").to_text()]
-        .text
-        .clone();
+    let text = store.backend().rows()[&new.key("one").to_text()].text.clone();
     let state = State::from_text(&text).unwrap();
     assert_eq!(state.shape, new.rule().shape());
     assert_eq!(state.words[1], 4);
@@ -235,11 +218,7 @@ fn swept_or_not_the_decisions_are_those_of_the_plain_steps() {
         let store = store(Table::single_key()).slack(Duration::ZERO);
         let mut random = Random::seeded(seed);
         let gcra = Gcra::new(Quota::new(7, Duration::from_millis(13))).unwrap();
-        let limits = [
-            Limit::new("gcra", gcra).unwrap(),
-            log(20),
-            per_hour("fixed", 30),
-        ];
+        let limits = [Limit::new("gcra", gcra).unwrap(), log(20), per_hour("fixed", 30)];
         let mut model: HashMap<String, State> = HashMap::new();
         let mut now = START;
         for step in 0..400 {

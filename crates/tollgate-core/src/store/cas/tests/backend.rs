@@ -81,11 +81,8 @@ impl Table {
 
     /// Puts a text in place of a value, as another program might.
     pub(crate) fn overwrite(&self, key: &str, text: &str) {
-        let row = Row {
-            text: text.to_owned(),
-            version: self.next_version(),
-            keep_until: Micros::MAX,
-        };
+        let row =
+            Row { text: text.to_owned(), version: self.next_version(), keep_until: Micros::MAX };
         self.rows().insert(key.to_owned(), row);
     }
 
@@ -101,10 +98,8 @@ impl Table {
     fn entries(&self, keys: &[&str]) -> Vec<Option<Entry>> {
         let rows = self.rows();
         let entry = |key: &&str| {
-            rows.get(*key).map(|row| Entry {
-                text: row.text.clone(),
-                version: Version::Number(row.version),
-            })
+            rows.get(*key)
+                .map(|row| Entry { text: row.text.clone(), version: Version::Number(row.version) })
         };
         keys.iter().map(entry).collect()
     }
@@ -152,11 +147,7 @@ impl Table {
 
 /// Takes one of what is left of a counter.
 fn take(counter: &AtomicUsize) -> bool {
-    counter
-        .fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| {
-            left.checked_sub(1)
-        })
-        .is_ok()
+    counter.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1)).is_ok()
 }
 
 impl Versioned for Table {

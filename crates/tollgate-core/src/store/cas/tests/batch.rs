@@ -60,9 +60,7 @@ fn what_a_batch_refuses_does_not_harm_the_rest() {
     let clock = ManualClock::at(START);
     let store = cas(Table::multi_key(), &clock);
     let limit = per_hour("batch", 5);
-    store
-        .backend()
-        .overwrite(&limit.key("bad").to_text(), "nonsense");
+    store.backend().overwrite(&limit.key("bad").to_text(), "nonsense");
     let charges = ["good", "bad", "good"].map(|subject| [limit.charge(subject)]);
     let mut batch: Vec<_> = charges.iter().map(|c| Admission::of(c)).collect();
     batch.push(Admission::of(&[]));
@@ -82,10 +80,8 @@ fn one_id_twice_in_a_batch_is_charged_once() {
         let charges = [limit.charge("one")];
         let admission = Admission::of(&charges).once(Once::new("a").unwrap());
         let outcomes = block_on(store.admit_many(&[admission, admission], NOW));
-        let replays: Vec<_> = outcomes
-            .iter()
-            .map(|outcome| outcome.as_ref().unwrap().replayed.is_some())
-            .collect();
+        let replays: Vec<_> =
+            outcomes.iter().map(|outcome| outcome.as_ref().unwrap().replayed.is_some()).collect();
         assert_eq!(replays, [false, true]);
         assert_eq!(stored(&store, &charges[0]), 1);
     }
@@ -115,11 +111,7 @@ fn batches_and_single_checks_side_by_side_pass_exactly_the_limit() {
                 let outcomes = store.admit_many(&batch, NOW).await;
                 let batch = passed(&charges, &outcomes);
                 let alone = check(store, hot).await.unwrap();
-                usize::from(alone)
-                    + [0, 2, 3]
-                        .map(|i| usize::from(batch[i]))
-                        .iter()
-                        .sum::<usize>()
+                usize::from(alone) + [0, 2, 3].map(|i| usize::from(batch[i])).iter().sum::<usize>()
             });
         }
         let allowed: usize = sim.run().into_iter().flatten().sum();

@@ -108,10 +108,7 @@ fn each_waiter_gets_evidence_of_its_own() {
     let mut remaining = BTreeSet::new();
     for (spent, cost, decision) in seen {
         if decision.is_allowed() {
-            assert_eq!(
-                spent, total,
-                "each sees exactly what those before it charged"
-            );
+            assert_eq!(spent, total, "each sees exactly what those before it charged");
             total += cost;
             assert_eq!(decision.remaining, 100 - total);
             assert!(remaining.insert(decision.remaining));
@@ -157,11 +154,7 @@ fn other_admissions_on_a_busy_key_take_turns_without_losing_races() {
                 let user = format!("u{}", index % 7);
                 let route = limits[0].charge("r");
                 let charges = [limits[1].charge(&user), route];
-                let charges = if index % 2 == 0 {
-                    &charges[..]
-                } else {
-                    &charges[1..]
-                };
+                let charges = if index % 2 == 0 { &charges[..] } else { &charges[1..] };
                 store.admit(&Admission::of(charges), NOW).await.unwrap();
             });
         }
@@ -179,9 +172,8 @@ fn threads_share_an_adapter() {
     let store = Cas::new(Table::single_key());
     let limit = per_hour("threads", 500);
     let allowed: usize = thread::scope(|scope| {
-        let workers: Vec<_> = (0..4)
-            .map(|_| scope.spawn(|| parked_sum(&store, &limit, 250)))
-            .collect();
+        let workers: Vec<_> =
+            (0..4).map(|_| scope.spawn(|| parked_sum(&store, &limit, 250))).collect();
         workers.into_iter().map(|w| w.join().unwrap()).sum()
     });
     assert_eq!(allowed, 500);
@@ -202,9 +194,8 @@ fn parked_sum(store: &Cas<Table>, limit: &Limit, checks: usize) -> usize {
     let mut context = core::task::Context::from_waker(&waker);
     let mut allowed = 0;
     for _ in 0..checks / 10 {
-        let mut futures: Vec<_> = (0..10)
-            .map(|_| Box::pin(check(store, limit.charge("one"))))
-            .collect();
+        let mut futures: Vec<_> =
+            (0..10).map(|_| Box::pin(check(store, limit.charge("one")))).collect();
         while !futures.is_empty() {
             unpark.1.store(false, Ordering::SeqCst);
             futures.retain_mut(|future| match future.as_mut().poll(&mut context) {

@@ -58,16 +58,11 @@ fn no_admission_takes_part_in_more_attempts_than_allowed() {
 #[test]
 fn a_lost_race_waits_on_the_given_clock_and_on_nothing_else() {
     let (clock, store, limit) = rivalled(5, 1);
-    let store = store
-        .base_backoff(Duration::from_secs(1))
-        .max_backoff(Duration::from_secs(9));
+    let store = store.base_backoff(Duration::from_secs(1)).max_backoff(Duration::from_secs(9));
     let mut sim = Sim::in_order(&clock);
     let task = sim.spawn(check(&store, limit.charge("one")));
     while sim.step().is_some() {}
-    assert!(
-        sim.is_alive(task),
-        "it waits although the clock stands still"
-    );
+    assert!(sim.is_alive(task), "it waits although the clock stands still");
     assert_eq!(Table::count(&store.backend().swaps_sent), 1);
     clock.advance(Duration::from_secs(1));
     while sim.step().is_some() {}

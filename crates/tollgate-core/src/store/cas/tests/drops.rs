@@ -13,10 +13,7 @@ struct Count {
 }
 
 fn count(outputs: Vec<Option<Result<bool>>>) -> Count {
-    let mut count = Count {
-        acknowledged: 0,
-        unknown: 0,
-    };
+    let mut count = Count { acknowledged: 0, unknown: 0 };
     for output in outputs {
         match output {
             Some(Ok(true)) => count.acknowledged += 1,
@@ -76,10 +73,7 @@ fn drop_one(case: Case) -> bool {
     let done = outputs.iter().flatten().count();
     let others = outputs.len() - usize::from(was_alive);
     assert_eq!(done, others, "{case:?}: somebody got no answer");
-    let Count {
-        acknowledged,
-        unknown,
-    } = count(outputs);
+    let Count { acknowledged, unknown } = count(outputs);
     let spent = stored(&store, &limit.charge("one"));
     assert!(acknowledged <= spent, "{case:?}: a charge was lost");
     let most = acknowledged + unknown;
@@ -91,13 +85,7 @@ fn drop_one(case: Case) -> bool {
 fn drop_everywhere(callers: usize, rivals: usize, seed: Option<u64>) -> usize {
     let mut points = 0;
     for victim in 0..callers {
-        let mut case = Case {
-            callers,
-            victim,
-            turns: 0,
-            rivals,
-            seed,
-        };
+        let mut case = Case { callers, victim, turns: 0, rivals, seed };
         while drop_one(case) {
             case.turns += 1;
             points += 1;
@@ -120,9 +108,7 @@ fn dropping_anybody_at_any_point_never_hangs_loses_or_double_charges() {
 
 #[test]
 fn dropping_anybody_at_any_point_is_safe_in_random_schedules() {
-    let points: usize = (0..40)
-        .map(|seed| drop_everywhere(5, seed % 3, Some(seed as u64)))
-        .sum();
+    let points: usize = (0..40).map(|seed| drop_everywhere(5, seed % 3, Some(seed as u64))).sum();
     println!("{points} points, seeds 0..40");
     assert!(points > 2_000);
 }
@@ -240,9 +226,7 @@ fn random_drops_with_several_keys_and_rivals_keep_the_books() {
                 let pair = [limits[1].charge("x"), limits[0].charge("x")];
                 let charges = if kind == 0 { &pair[..] } else { &pair[1..] };
                 let outcome = store.admit(&Admission::of(charges), NOW).await?;
-                Ok(decisions(charges, &outcome)
-                    .iter()
-                    .all(Decision::is_allowed))
+                Ok(decisions(charges, &outcome).iter().all(Decision::is_allowed))
             });
         }
         while sim.turn() {
@@ -264,36 +248,20 @@ fn random_drops_with_several_keys_and_rivals_keep_the_books() {
         let lost_pairs = outputs.iter().zip(&kinds);
         let lost_pairs = lost_pairs.filter(|(o, kind)| **kind == 0 && o.is_none());
         let lost_pairs = lost_pairs.count() as u64;
-        let Count {
-            acknowledged,
-            unknown,
-        } = count(outputs);
+        let Count { acknowledged, unknown } = count(outputs);
         let spent = stored(&stores[0], &limits[0].charge("x"));
         let paired = stored(&stores[0], &limits[1].charge("x"));
         assert!(spent <= 30, "seed {seed}: over-admitted");
-        assert!(
-            acknowledged <= spent && spent <= acknowledged + unknown,
-            "seed {seed}"
-        );
-        assert!(
-            pairs <= paired && paired <= pairs + lost_pairs,
-            "seed {seed}"
-        );
-        assert!(
-            stores.iter().all(|store| store.lanes.busy() == 0),
-            "seed {seed}"
-        );
+        assert!(acknowledged <= spent && spent <= acknowledged + unknown, "seed {seed}");
+        assert!(pairs <= paired && paired <= pairs + lost_pairs, "seed {seed}");
+        assert!(stores.iter().all(|store| store.lanes.busy() == 0), "seed {seed}");
     }
 }
 
 #[test]
 fn ids_sent_again_after_drops_are_charged_at_most_once() {
     for seed in 0..100 {
-        let table = if seed % 2 == 0 {
-            Table::multi_key()
-        } else {
-            Table::single_key()
-        };
+        let table = if seed % 2 == 0 { Table::multi_key() } else { Table::single_key() };
         let clock = ManualClock::at(START);
         let table = std::sync::Arc::new(table);
         let stores = [0, 1].map(|_| cas(table.clone(), &clock).max_retries(1_000));
@@ -325,9 +293,6 @@ fn ids_sent_again_after_drops_are_charged_at_most_once() {
         let (answered, spent) = (answered.count(), stored(&stores[0], &limit.charge("one")));
         assert_eq!(spent, recorded as u64, "seed {seed}: one charge per id");
         assert!(answered <= recorded && recorded <= 12, "seed {seed}");
-        assert!(
-            stores.iter().all(|store| store.lanes.busy() == 0),
-            "seed {seed}"
-        );
+        assert!(stores.iter().all(|store| store.lanes.busy() == 0), "seed {seed}");
     }
 }

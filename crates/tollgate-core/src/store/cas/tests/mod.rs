@@ -52,12 +52,8 @@ fn decision(charge: &Charge<'_>, outcome: &Outcome) -> Decision {
 fn decisions(charges: &[Charge<'_>], outcome: &Outcome) -> Vec<Decision> {
     let (slots, keys) = slots_of(charges);
     let first = |slot| slots.iter().position(|own| *own == slot).unwrap();
-    let states: Vec<_> = (0..keys.len())
-        .map(|slot| outcome.before[first(slot)].clone())
-        .collect();
-    plan(charges, &slots, &states, outcome.now)
-        .unwrap()
-        .decisions
+    let states: Vec<_> = (0..keys.len()).map(|slot| outcome.before[first(slot)].clone()).collect();
+    plan(charges, &slots, &states, outcome.now).unwrap().decisions
 }
 
 /// One check: whether it passed.

@@ -60,9 +60,7 @@ fn another_cost_is_a_conflict_and_another_key_another_request() {
 fn ids_that_look_alike_are_apart() {
     both(|_, store| {
         let limit = per_hour("ids", 100);
-        let ids = [
-            "a", "%61", "a:once:b", "b\"", "b\\", "b%22", "b\n[]", "é", "{a}",
-        ];
+        let ids = ["a", "%61", "a:once:b", "b\"", "b\\", "b%22", "b\n[]", "é", "{a}"];
         for id in ids {
             let outcome = admit(store, limit.charge("a:once:b"), id, START).unwrap();
             assert_eq!(outcome.replayed, None, "{id:?}");
@@ -99,18 +97,8 @@ fn a_record_expires_and_its_id_is_charged_again() {
         admit(store, charge, "a", START).unwrap();
         let last = START + Once::DEFAULT_KEEP - 1;
         assert!(admit(store, charge, "a", last).unwrap().replayed.is_some());
-        assert!(
-            admit(store, charge, "a", last + 1)
-                .unwrap()
-                .replayed
-                .is_none()
-        );
-        assert!(
-            admit(store, charge, "a", last + 2)
-                .unwrap()
-                .replayed
-                .is_some()
-        );
+        assert!(admit(store, charge, "a", last + 1).unwrap().replayed.is_none());
+        assert!(admit(store, charge, "a", last + 2).unwrap().replayed.is_some());
         assert_eq!(stored(store, &charge), 2);
         let rows = store.backend().rows().clone();
         let lines: usize = rows.values().map(|row| row.text.lines().count() - 1).sum();
@@ -165,11 +153,7 @@ fn several_charges_share_one_id_and_replay_together() {
     let clock = ManualClock::at(START);
     let store = cas(Table::multi_key(), &clock);
     let limits = [per_hour("first", 10), per_hour("second", 20)];
-    let charges = [
-        limits[0].charge("one"),
-        limits[1].charge("one"),
-        limits[0].charge("one"),
-    ];
+    let charges = [limits[0].charge("one"), limits[1].charge("one"), limits[0].charge("one")];
     let admission = Admission::of(&charges).once(Once::new("a").unwrap());
     let first = block_on(store.admit(&admission, NOW)).unwrap();
     let again = block_on(store.admit(&admission, NOW)).unwrap();
@@ -243,9 +227,7 @@ fn a_record_that_cannot_be_read_is_corrupt_not_absent() {
         let rows = store.backend().rows().clone();
         for (key, row) in rows {
             if row.text.contains('\n') {
-                store
-                    .backend()
-                    .overwrite(&key, &row.text.replace("[\"a\"", "[a"));
+                store.backend().overwrite(&key, &row.text.replace("[\"a\"", "[a"));
             }
         }
         let again = admit(store, charge, "a", START);

@@ -75,10 +75,7 @@ impl<'a, T> Sim<'a, T> {
 
     /// Picks the first future that was woken.
     pub(crate) fn in_order(clock: &ManualClock) -> Self {
-        Self {
-            random: None,
-            ..Self::seeded(0, clock)
-        }
+        Self { random: None, ..Self::seeded(0, clock) }
     }
 
     pub(crate) fn spawn(&mut self, future: impl Future<Output = T> + 'a) -> usize {
@@ -93,9 +90,8 @@ impl<'a, T> Sim<'a, T> {
 
     /// Polls one woken future: which.
     pub(crate) fn step(&mut self) -> Option<usize> {
-        let ready: Vec<usize> = (0..self.tasks.len())
-            .filter(|&index| self.is_ready(index))
-            .collect();
+        let ready: Vec<usize> =
+            (0..self.tasks.len()).filter(|&index| self.is_ready(index)).collect();
         let pick = match &mut self.random {
             Some(random) if !ready.is_empty() => ready[random.below(ready.len())],
             _ => *ready.first()?,
@@ -127,9 +123,7 @@ impl<'a, T> Sim<'a, T> {
     }
 
     pub(crate) fn alive(&self) -> Vec<usize> {
-        (0..self.tasks.len())
-            .filter(|&index| self.is_alive(index))
-            .collect()
+        (0..self.tasks.len()).filter(|&index| self.is_alive(index)).collect()
     }
 
     /// Polls once if somebody is awake, else moves the clock. `false` when all have completed.
