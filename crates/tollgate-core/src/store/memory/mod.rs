@@ -10,6 +10,8 @@ mod admit;
 mod atom;
 mod fingerprint;
 mod line;
+#[cfg(test)]
+mod model;
 mod records;
 mod shapes;
 mod shard;

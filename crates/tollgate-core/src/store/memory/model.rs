@@ -1,0 +1,178 @@
+//! Every interleaving of the critical section on a line, under the loom model checker.
+
+use loom::sync::Arc;
+use loom::sync::atomic::{AtomicU64, Ordering};
+use loom::thread;
+
+use super::atom::Atom;
+use super::fingerprint::Id;
+use super::line::{Content, Held, Line, charge_short, charge_word};
+use crate::algorithm::{Algorithm, Anchor, FixedWindow, Gcra, OneWord};
+use crate::cost::Cost;
+use crate::quota::Quota;
+use crate::rule::Rule;
+use crate::state::Words;
+use crate::time::Now;
+
+impl Atom for AtomicU64 {
+    fn load(&self) -> u64 {
+        self.load(Ordering::Acquire)
+    }
+
+    fn store(&self, word: u64) {
+        self.store(word, Ordering::Release);
+    }
+
+    fn swap(&self, word: u64) -> u64 {
+        self.swap(word, Ordering::AcqRel)
+    }
+
+    fn replace(&self, expected: u64, new: u64) -> bool {
+        self.compare_exchange(expected, new, Ordering::AcqRel, Ordering::Relaxed).is_ok()
+    }
+
+    fn wait(_spins: &mut u32) {
+        thread::yield_now();
+    }
+}
+
+const ALICE: Id = Id { low: 0x0A11_CE00_0A11_CE00, high: 1 << 63 | 1 };
+const BOB: Id = Id { low: 0x0B0B_0000_0B0B_0000, high: 1 << 63 | 2 };
+const NOW: Now = Now::at(1_000_000);
+/// Microseconds per unit, and units at once.
+const UNIT: u64 = 500_000;
+const BURST: u64 = 2;
+
+fn rule() -> Rule {
+    Rule::new(Gcra::new(Quota::per_second(BURST)).unwrap())
+}
+
+fn kernel() -> OneWord {
+    Gcra::new(Quota::per_second(BURST)).unwrap().one_word().unwrap()
+}
+
+fn instant(word: u64) -> Content {
+    let kernel = kernel();
+    Content::OneWord { word, scale: kernel.scale(), throttled_above: kernel.throttled_above() }
+}
+
+fn line_with(id: Id, tag: u64, content: &Content) -> Arc<Line<AtomicU64>> {
+    let line: Line<AtomicU64> = std::array::from_fn(|_| AtomicU64::new(0));
+    Held::lock(&line).put(id, tag, content);
+    Arc::new(line)
+}
+
+/// Charges one unit; whether it was granted, `None` if the line is another's.
+fn charge(line: &Line<AtomicU64>, id: Id) -> Option<bool> {
+    let charged = charge_word(line, id, (rule().shape_tag(), &kernel()), NOW, Cost::ONE);
+    charged.granted().map(|_| true).or(charged.refused().map(|_| false))
+}
+
+fn word_in(line: &Line<AtomicU64>) -> u64 {
+    match Held::lock(line).content() {
+        Some(Content::OneWord { word, .. }) => word,
+        other => panic!("not one word: {other:?}"),
+    }
+}
+
+/// Like the general path: under the lock, read, decide, write.
+fn charge_held(line: &Line<AtomicU64>) -> bool {
+    let held = Held::lock(line);
+    let Some(Content::OneWord { word, .. }) = held.content() else { panic!("not one word") };
+    let next = kernel().advance(word, NOW, Cost::ONE);
+    if let Some(next) = next {
+        held.put(ALICE, rule().shape_tag(), &instant(next));
+    }
+    next.is_some()
+}
+
+#[test]
+fn racing_swaps_grant_exactly_the_burst() {
+    loom::model(|| {
+        let line = line_with(ALICE, rule().shape_tag(), &instant(NOW.reading()));
+        let charges: Vec<_> = (0..2)
+            .map(|_| {
+                let line = Arc::clone(&line);
+                thread::spawn(move || [charge(&line, ALICE), charge(&line, ALICE)])
+            })
+            .collect();
+        let answers = charges.into_iter().flat_map(|thread| thread.join().unwrap());
+        assert_eq!(answers.filter(|answer| *answer == Some(true)).count(), 2);
+        assert_eq!(word_in(&line), NOW.reading() + BURST * UNIT);
+    });
+}
+
+#[test]
+fn no_swap_passes_beside_a_holder() {
+    loom::model(|| {
+        let line = line_with(ALICE, rule().shape_tag(), &instant(NOW.reading()));
+        let swapper = {
+            let line = Arc::clone(&line);
+            thread::spawn(move || charge(&line, ALICE) == Some(true))
+        };
+        let holder = {
+            let line = Arc::clone(&line);
+            thread::spawn(move || charge_held(&line))
+        };
+        let here = charge(&line, ALICE) == Some(true);
+        let granted = [here, swapper.join().unwrap(), holder.join().unwrap()];
+        assert_eq!(granted.into_iter().filter(|granted| *granted).count(), 2);
+        assert_eq!(word_in(&line), NOW.reading() + BURST * UNIT);
+    });
+}
+
+#[test]
+fn a_charge_never_lands_on_the_key_that_replaced_its_own() {
+    loom::model(|| {
+        let tag = rule().shape_tag();
+        let line = line_with(ALICE, tag, &instant(NOW.reading()));
+        let replacer = {
+            let line = Arc::clone(&line);
+            thread::spawn(move || {
+                let held = Held::lock(&*line);
+                let Some(Content::OneWord { word, .. }) = held.content() else { panic!() };
+                // The newcomer has the very state that the old key had: only the mask differs.
+                held.put(BOB, tag, &instant(NOW.reading()));
+                word
+            })
+        };
+        let answer = charge(&line, ALICE);
+        let replaced = replacer.join().unwrap();
+        // Either the charge came first and the replacer saw it, or it found another key's line.
+        match answer {
+            Some(granted) => {
+                assert!(granted);
+                assert_eq!(replaced, NOW.reading() + UNIT);
+            }
+            None => assert_eq!(replaced, NOW.reading()),
+        }
+        assert_eq!(word_in(&line), NOW.reading(), "the newcomer was charged");
+    });
+}
+
+#[test]
+fn short_states_are_changed_one_at_a_time() {
+    loom::model(|| {
+        let quota = Quota::per_second(2);
+        let rule = move || Rule::new(FixedWindow::new(quota, Anchor::Epoch).unwrap());
+        let content = Content::Short {
+            fresh_at: 2_000_000,
+            words: Words::new(&[1_000_000, 1]),
+            throttled: false,
+        };
+        let line = line_with(ALICE, rule().shape_tag(), &content);
+        let charge = move |line: &Line<AtomicU64>| {
+            charge_short(line, ALICE, &rule(), NOW, Cost::ONE).unwrap().is_allowed()
+        };
+        let other = {
+            let line = Arc::clone(&line);
+            thread::spawn(move || charge(&line))
+        };
+        let granted = [charge(&line), other.join().unwrap()];
+        assert_eq!(granted.into_iter().filter(|granted| *granted).count(), 1);
+        let Some(Content::Short { words, throttled, .. }) = Held::lock(&*line).content() else {
+            panic!("not a short state");
+        };
+        assert_eq!((&*words, throttled), (&[1_000_000, 2][..], true));
+    });
+}
