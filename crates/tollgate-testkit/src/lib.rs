@@ -1,1 +1,5 @@
-//! Proves a store correct.
+//! x
+pub mod check;
+pub mod model;
+pub mod rng;
+pub mod trace;

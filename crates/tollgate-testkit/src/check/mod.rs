@@ -1,0 +1,13 @@
+//! Properties of the algorithms: each panics, naming the seed, when it does not hold.
+//!
+//! The algorithms under test are run beside the reference model over seeded traces and compared
+//! field by field; what decisions promise is checked by keeping the promise.
+
+mod admitted;
+mod agree;
+mod drift;
+mod promise;
+
+pub use admitted::never_over_admits;
+pub use agree::{Tally, agrees_with_model, soak};
+pub use drift::long_run_rate_is_exact;

@@ -1,0 +1,73 @@
+//! Every built-in algorithm against the reference model and its promises.
+
+use tollgate_testkit::check::{agrees_with_model, long_run_rate_is_exact, never_over_admits};
+use tollgate_testkit::model::Kind;
+
+const SEED: u64 = 0x70_11_6A_7E;
+const STEPS: u64 = 200_000;
+
+fn agrees(kind: Kind) {
+    let tally = agrees_with_model(kind, SEED, STEPS);
+    println!("{}: seed {SEED:#x}: {tally:?}", kind.name());
+    // A trace that misses a case proves nothing about it.
+    let least = tally
+        .allowed
+        .min(tally.denied)
+        .min(tally.refunded)
+        .min(tally.carried);
+    assert!(least > STEPS / 200, "the trace is too one-sided: {tally:?}");
+    assert!(tally.never > 0 && tally.tight > 0);
+}
+
+#[test]
+fn gcra_agrees_with_the_model() {
+    agrees(Kind::Gcra);
+}
+
+#[test]
+fn token_bucket_agrees_with_the_model() {
+    agrees(Kind::TokenBucket);
+}
+
+#[test]
+fn leaky_bucket_agrees_with_the_model() {
+    agrees(Kind::LeakyBucket);
+}
+
+#[test]
+fn fixed_window_agrees_with_the_model() {
+    agrees(Kind::FixedWindow);
+}
+
+#[test]
+fn sliding_window_agrees_with_the_model() {
+    agrees(Kind::SlidingWindow);
+}
+
+#[test]
+fn sliding_log_agrees_with_the_model() {
+    agrees(Kind::SlidingLog);
+}
+
+#[test]
+fn no_combination_of_clocks_admits_more_than_one_clock() {
+    for kind in Kind::ALL {
+        println!("{}: seed {SEED:#x}", kind.name());
+        never_over_admits(kind, SEED, 500);
+    }
+}
+
+#[test]
+fn three_per_second_never_drifts() {
+    assert!(long_run_rate_is_exact(3, 1_000_000, 10_000_000) > 1_000_000);
+}
+
+#[test]
+fn seven_per_second_and_a_half_never_drifts() {
+    assert!(long_run_rate_is_exact(7, 1_500_000, 10_000_000) > 1_000_000);
+}
+
+#[test]
+fn a_prime_per_day_never_drifts() {
+    assert!(long_run_rate_is_exact(999_983, 86_400_000_000, 10_000_000) > 1_000_000);
+}
