@@ -49,10 +49,10 @@ fn run_key(quota: &ModelQuota, rule: &Rule, rng: &mut Rng, seed: u64) {
 
 /// What was admitted, each at the most advanced reading so far among the admitted ones.
 #[derive(Debug, Default)]
-struct Ledger(Vec<(Micros, u64)>);
+pub(crate) struct Ledger(Vec<(Micros, u64)>);
 
 impl Ledger {
-    fn admit(&mut self, reading: Micros, units: u64) {
+    pub(crate) fn admit(&mut self, reading: Micros, units: u64) {
         let newest = self.0.last().map_or(0, |(at, _)| *at);
         self.0.push((reading.max(newest), units));
     }
@@ -66,7 +66,7 @@ impl Ledger {
     }
 
     /// Units admitted and units that could have been, if the former exceed the latter.
-    fn excess(&self, quota: &ModelQuota) -> Option<(u128, u128)> {
+    pub(crate) fn excess(&self, quota: &ModelQuota) -> Option<(u128, u128)> {
         let first = self.0.first()?.0;
         let last = self.0.last()?.0;
         let ceiling = u128::from(quota.ceiling());

@@ -8,6 +8,7 @@ mod agree;
 mod drift;
 mod promise;
 
+pub(crate) use admitted::Ledger;
 pub use admitted::never_over_admits;
 pub use agree::{Tally, agrees_with_model, soak};
 pub use drift::long_run_rate_is_exact;

@@ -4,7 +4,7 @@ use tollgate_testkit::check::{agrees_with_model, long_run_rate_is_exact, never_o
 use tollgate_testkit::model::Kind;
 
 const SEED: u64 = 0x70_11_6A_7E;
-const STEPS: u64 = 200_000;
+const STEPS: u64 = 1_000_000;
 
 fn agrees(kind: Kind) {
     let tally = agrees_with_model(kind, SEED, STEPS);

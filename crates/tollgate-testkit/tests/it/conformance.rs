@@ -1,0 +1,51 @@
+//! The suite on the reference store: as it is, erased, shared, and behind faults that never come.
+
+use std::future::{Future, ready};
+
+use tollgate_testkit::ReferenceStore;
+use tollgate_testkit::conformance::Options;
+use tollgate_testkit::runtime::block_on;
+use tollgate_testkit::store_conformance;
+
+/// Few enough that the clause about the bound can fill the table.
+const RECORDS_MAX: usize = 120;
+
+fn open() -> impl Future<Output = ReferenceStore> {
+    ready(ReferenceStore::with_records_max(RECORDS_MAX))
+}
+
+fn options() -> Options {
+    Options {
+        records_max: Some(RECORDS_MAX),
+        ..Options::default()
+    }
+}
+
+mod reference {
+    use super::*;
+    store_conformance!(runner = block_on, open = open, options = options());
+}
+
+mod with_defaults {
+    use super::*;
+    store_conformance!(open);
+}
+
+mod erased {
+    use super::*;
+    use tollgate_core::store::BoxStore;
+    store_conformance!(
+        runner = block_on,
+        open = || async { BoxStore::new(open().await) }
+    );
+}
+
+mod behind_faults_that_never_come {
+    use super::*;
+    use tollgate_core::ManualClock;
+    use tollgate_testkit::fault::Faulty;
+    store_conformance!(
+        runner = block_on,
+        open = || async { Faulty::scripted(open().await, ManualClock::at(0), []) },
+    );
+}
