@@ -57,6 +57,10 @@ impl Ledger {
         self.0.push((reading.max(newest), units));
     }
 
+    pub(crate) fn total(&self) -> u128 {
+        self.since(|_| true)
+    }
+
     fn since(&self, counts: impl Fn(Micros) -> bool) -> u128 {
         self.0
             .iter()
@@ -78,7 +82,7 @@ impl Ledger {
                     tollgate_core::algorithm::Anchor::Epoch => last / window_us - first / window_us,
                     _ => (last - first) / window_us,
                 };
-                (self.since(|_| true), ceiling * (u128::from(windows) + 1))
+                (self.total(), ceiling * (u128::from(windows) + 1))
             }
             ModelQuota::SlidingWindow {
                 window_us, buckets, ..
@@ -94,7 +98,7 @@ impl Ledger {
                 // B at once and one more every T = P/L since the first.
                 let (units, period) = quota.rate()?;
                 let refilled = u128::from(last - first) * u128::from(units) / u128::from(period);
-                (self.since(|_| true), ceiling + refilled)
+                (self.total(), ceiling + refilled)
             }
         };
         (admitted > most).then_some((admitted, most))

@@ -1,7 +1,7 @@
 //! Clauses about clocks that step back or disagree: never more than one clock would admit.
 
 use tollgate_core::store::{At, Store};
-use tollgate_core::{Admission, Micros};
+use tollgate_core::{Admission, Charge, Micros};
 
 use super::suite::{START, Suite, cost};
 use super::{SECOND, every_quota, skipped};
@@ -17,10 +17,12 @@ pub async fn clocks_stepping_back_never_over_admit<S: Store>(suite: &Suite<'_, S
             "time cannot be injected",
         );
     }
+    let mut spent_at = START + 500_000;
     for (index, quota) in every_quota(10, SECOND).iter().enumerate() {
         let limit = suite.limit(&format!("back-{index}"), quota);
         let all = limit.charge("someone").cost(cost(10));
-        let spent_at = START + 500_000;
+        // Later than everything before: a floor that a store keeps is behind it.
+        spent_at += 100 * SECOND;
         assert!(
             suite
                 .charge(all, At::Given(spent_at))
@@ -28,6 +30,8 @@ pub async fn clocks_stepping_back_never_over_admit<S: Store>(suite: &Suite<'_, S
                 .expect("decides")
                 .is_allowed()
         );
+        let charge = limit.charge("someone");
+        let mut promised = Vec::new();
         for back in [
             0,
             1,
@@ -38,21 +42,24 @@ pub async fn clocks_stepping_back_never_over_admit<S: Store>(suite: &Suite<'_, S
             5 * SECOND,
             50 * SECOND,
         ] {
-            let charge = limit.charge("someone");
+            let reading = spent_at - back;
             let decision = suite
-                .charge(charge, At::Given(spent_at - back))
+                .charge(charge, At::Given(reading))
                 .await
                 .expect("decides");
             assert!(
                 !decision.is_allowed(),
                 "{back} µs back refilled {quota:?}: {decision:?}"
             );
-            // A clock that is behind waits longer, and is told so.
             let wait = decision
                 .retry_after_ms
                 .expect("a denial says how long to wait");
-            let then = At::Given(spent_at - back + wait * 1_000);
-            let peek = suite.peek(&charge, then).await.expect("peeks").0;
+            promised.push(reading + wait * 1_000);
+        }
+        // A clock that is behind waits longer, and is told so.
+        promised.sort_unstable();
+        for then in promised {
+            let peek = suite.peek(&charge, At::Given(then)).await.expect("peeks").0;
             assert!(
                 peek.is_allowed(),
                 "not allowed after the wait under {quota:?}: {peek:?}"
@@ -70,24 +77,37 @@ pub async fn stepping_back_after_expiry_never_over_admits<S: Store>(suite: &Suit
             "time cannot be injected",
         );
     }
+    let mut start = START;
     for (index, quota) in every_quota(10, SECOND).iter().enumerate() {
         let limit = suite.limit(&format!("expired-{index}"), quota);
-        let mut admitted = 0;
-        let later = START + 10 * SECOND;
+        start += 100 * SECOND;
+        let later = start + 10 * SECOND;
         // Spend, expire, spend again, step back.
-        admitted += greedy(suite, &limit, "twice", START).await;
-        admitted += greedy(suite, &limit, "twice", later).await;
-        admitted += greedy(suite, &limit, "twice", START + 1_000).await;
-        admitted += greedy(suite, &limit, "twice", later).await;
-        assert_eq!(admitted, 20, "spent more than twice under {quota:?}");
-        // Spend, expire while others are served, step back, catch up: one more time in all.
-        let mut admitted = greedy(suite, &limit, "swept", START).await;
-        for other in 0..20 {
-            greedy(suite, &limit, &format!("other-{other}"), later).await;
+        let mut ledger = Ledger::default();
+        for at in [start, later, start + 1_000, later] {
+            greedy(suite, &limit.charge("twice"), at, &mut ledger).await;
+            assert_eq!(
+                ledger.excess(quota),
+                None,
+                "(admitted, at most) under {quota:?}"
+            );
         }
-        admitted += greedy(suite, &limit, "swept", START + 1_000).await;
-        admitted += greedy(suite, &limit, "swept", later).await;
-        assert!(admitted <= 20, "forgot {admitted} units under {quota:?}");
+        assert_eq!(ledger.total(), 20, "spent other than twice under {quota:?}");
+        // Spend, expire while others are served, step back, catch up.
+        let mut ledger = Ledger::default();
+        greedy(suite, &limit.charge("swept"), start, &mut ledger).await;
+        for other in 0..20 {
+            let other = format!("other-{other}");
+            greedy(suite, &limit.charge(&other), later, &mut Ledger::default()).await;
+        }
+        for at in [start + 1_000, later] {
+            greedy(suite, &limit.charge("swept"), at, &mut ledger).await;
+            assert_eq!(
+                ledger.excess(quota),
+                None,
+                "(admitted, at most) under {quota:?}"
+            );
+        }
     }
 }
 
@@ -97,47 +117,58 @@ pub async fn skewed_clocks_never_over_admit<S: Store>(suite: &Suite<'_, S>) {
         return skipped("skewed_clocks_never_over_admit", "time cannot be injected");
     }
     let mut rng = Rng::new(0x005C_EEED);
+    let mut time: Micros = START;
     for (index, quota) in every_quota(10, SECOND).iter().enumerate() {
         let limit = suite.limit(&format!("skew-{index}"), quota);
         let mut ledger = Ledger::default();
-        let mut time: Micros = START;
+        time += 100 * SECOND;
         for _ in 0..150 {
             time += rng.below(60_000);
             let skew = rng.pick(&[0, 50_000, 100_000, 500_000, 2_000_000], 0);
-            let charges = [limit.charge("shared").cost(cost(rng.between(1, 3)))];
-            let admission = Admission::of(&charges);
-            let outcome = suite
-                .store()
-                .admit(&admission, At::Given(time - skew))
-                .await;
-            let outcome = outcome.expect("decides");
-            let plan = decisions_of(&admission, &outcome).expect("evidence fits");
-            if plan.admitted {
-                ledger.admit(outcome.now.effective(), charges[0].cost.get());
-                let excess = ledger.excess(quota);
-                assert!(
-                    excess.is_none(),
-                    "(admitted, at most) = {excess:?} under {quota:?}"
-                );
-            }
+            let charge = limit.charge("shared").cost(cost(rng.between(1, 3)));
+            take(suite, charge, time - skew, &mut ledger).await;
+            assert_eq!(
+                ledger.excess(quota),
+                None,
+                "(admitted, at most) under {quota:?}"
+            );
         }
+        assert!(ledger.total() > 10, "nothing came back under {quota:?}");
     }
 }
 
-/// Takes single units until one is not allowed; how many were.
+/// Takes single units until one is not allowed.
 async fn greedy<S: Store>(
     suite: &Suite<'_, S>,
-    limit: &tollgate_core::Limit,
-    subject: &str,
+    charge: &Charge<'_>,
     at: Micros,
-) -> u64 {
-    let mut admitted = 0;
-    while admitted < 1_000 {
-        let decision = suite.charge(limit.charge(subject), At::Given(at)).await;
-        if !decision.expect("decides").is_allowed() {
-            break;
-        }
-        admitted += 1;
+    ledger: &mut Ledger,
+) {
+    let most = ledger.total() + 1_000;
+    while take(suite, *charge, at, ledger).await {
+        assert!(ledger.total() < most, "the store never denies");
+    }
+}
+
+/// Takes a charge and writes it into the ledger at the instant it was decided; whether it passed.
+async fn take<S: Store>(
+    suite: &Suite<'_, S>,
+    charge: Charge<'_>,
+    at: Micros,
+    ledger: &mut Ledger,
+) -> bool {
+    let charges = [charge];
+    let admission = Admission::of(&charges);
+    let outcome = suite
+        .store()
+        .admit(&admission, At::Given(at))
+        .await
+        .expect("decides");
+    let admitted = decisions_of(&admission, &outcome)
+        .expect("evidence fits")
+        .admitted;
+    if admitted {
+        ledger.admit(outcome.now.effective(), charge.cost.get());
     }
     admitted
 }

@@ -49,3 +49,9 @@ mod behind_faults_that_never_come {
         open = || async { Faulty::scripted(open().await, ManualClock::at(0), []) },
     );
 }
+
+mod reclaiming {
+    use super::*;
+    use crate::reclaiming_store::ReclaimingStore;
+    store_conformance!(|| ready(ReclaimingStore::default()));
+}

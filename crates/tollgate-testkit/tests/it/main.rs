@@ -15,4 +15,5 @@ mod broken;
 mod conformance;
 mod fault;
 mod flawed_store;
+mod reclaiming_store;
 mod vectors;
