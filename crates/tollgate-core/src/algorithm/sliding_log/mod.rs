@@ -146,9 +146,14 @@ impl Look<'_> {
         let Some(newest) = kept.last_chunk::<2>().map(|[time, _]| *time) else {
             return self.emptied(units - left);
         };
+        // The time that was seen is not forgotten with the newest entry: an empty one keeps it.
+        let seen = self.live.last().map_or(newest, |[time, _]| *time);
+        if seen > newest {
+            kept.extend([seen, 0]);
+        }
         let write = Write {
             words: kept.into(),
-            fresh_at: newest + self.window,
+            fresh_at: seen + self.window,
         };
         if left == units {
             Refund::NOTHING
