@@ -77,14 +77,6 @@ impl Real {
         }
     }
 
-    pub(crate) fn at_most(self, other: &Self) -> Self {
-        if self.compare(other) == Ordering::Greater {
-            other.clone()
-        } else {
-            self
-        }
-    }
-
     pub(crate) fn exceeds(&self, other: &Self) -> bool {
         self.compare(other) == Ordering::Greater
     }

@@ -53,6 +53,25 @@ impl Schedule {
         }
     }
 
+    /// Where a charge ended whose receipt names that end rounded up to a millisecond.
+    ///
+    /// Charges that still count follow one another without a gap: the end lies a whole number of
+    /// units before TAT, in (receipt − 1 ms, receipt]. Of several such instants the earliest is
+    /// taken, and the lower bound if there is none: never too much.
+    fn end_of_charge(&self, tat: &Real, receipt: Micros) -> Real {
+        let after = Real::whole(receipt.saturating_sub(1_000));
+        if !tat.exceeds(&after) {
+            return tat.clone();
+        }
+        let later_units = tat.minus(&after).over(&self.unit).ceil() - 1;
+        let end = tat.minus(&self.unit.times(later_units));
+        if end.exceeds(&Real::whole(receipt)) {
+            after
+        } else {
+            end
+        }
+    }
+
     fn reset_at_ms(start: &Real, now: Now) -> u64 {
         if start.exceeds(&Real::whole(now.effective())) {
             start.ms_up()
@@ -99,13 +118,12 @@ impl Mathematics for Schedule {
         Forecast::new(self.burst, left, next, Self::reset_at_ms(&start, now))
     }
 
-    /// The charge holds the schedule up to its own end. A receipt names that end to the millisecond,
-    /// so the earliest whole microsecond it can mean is taken: never too much.
+    /// The charge holds the schedule up to its own end; what lies before now came back already.
     fn refund(&mut self, now: Now, cost: Cost, receipt: Receipt) -> u64 {
         let at = Real::whole(now.effective());
         let start = self.start(&at);
         let end = match receipt {
-            Receipt::Until(end) => Real::whole(end.saturating_sub(999)).at_most(&start),
+            Receipt::Until(end) => self.end_of_charge(&start, end),
             _ => start.clone(),
         };
         let units = end.minus(&at).over(&self.unit).floor().min(cost.get());

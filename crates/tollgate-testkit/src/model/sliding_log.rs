@@ -110,8 +110,13 @@ impl Mathematics for SlidingLog {
         let back = cost.get() - left;
         if back > 0 {
             kept.reverse();
-            // An emptied log still remembers the time it has seen.
-            self.events = if kept.is_empty() { vec![(at, 0)] } else { kept };
+            // Time never goes back: the log remembers what it has seen, whatever it gives back.
+            match kept.last() {
+                None => kept.push((at, 0)),
+                Some((newest, _)) if *newest < self.seen() => kept.push((self.seen(), 0)),
+                Some(_) => {}
+            }
+            self.events = kept;
         }
         back
     }
