@@ -7,8 +7,10 @@ mod admitted;
 mod agree;
 mod drift;
 mod promise;
+mod refund;
 
 pub(crate) use admitted::Ledger;
 pub use admitted::never_over_admits;
 pub use agree::{Tally, agrees_with_model, soak};
 pub use drift::long_run_rate_is_exact;
+pub use refund::{refund_at_once_is_complete, refund_never_mints};

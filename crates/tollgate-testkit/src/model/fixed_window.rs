@@ -3,7 +3,7 @@
 use tollgate_core::algorithm::Anchor;
 use tollgate_core::{Cost, Decision, Forecast, Micros, Now, Receipt};
 
-use super::{Mathematics, ms_up};
+use super::{Mathematics, millisecond_before, ms_up};
 
 #[derive(Clone, Debug)]
 pub(super) struct FixedWindow {
@@ -88,7 +88,11 @@ impl Mathematics for FixedWindow {
     fn refund(&mut self, now: Now, cost: Cost, receipt: Receipt) -> u64 {
         let (start, units) = self.current(now);
         let of_this_window = match receipt {
-            Receipt::Until(end) => ms_up(end) == ms_up(start + self.window),
+            // This window ends in that millisecond, and no earlier one does.
+            Receipt::Until(end) => {
+                let (after, until) = millisecond_before(end);
+                start <= after && (after + 1..=until).contains(&(start + self.window))
+            }
             _ => true,
         };
         let back = if of_this_window {

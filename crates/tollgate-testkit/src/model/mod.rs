@@ -179,3 +179,12 @@ impl Family {
 const fn ms_up(micros: Micros) -> u64 {
     micros.div_ceil(1_000)
 }
+
+/// The instants that a receipt can mean: it names an end, rounded up to a millisecond.
+///
+/// Where several charges can have ended in that millisecond, the model takes the choice that gives
+/// back least: a refund may return less than was taken, never more than is still counted.
+fn millisecond_before(end: Micros) -> (Micros, Micros) {
+    let until = ms_up(end) * 1_000;
+    (until.saturating_sub(1_000), until)
+}

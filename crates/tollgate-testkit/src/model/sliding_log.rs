@@ -2,7 +2,7 @@
 
 use tollgate_core::{Cost, Decision, Forecast, Micros, Now, Receipt};
 
-use super::{Mathematics, ms_up};
+use super::{Mathematics, millisecond_before, ms_up};
 
 #[derive(Clone, Debug)]
 pub(super) struct SlidingLog {
@@ -91,25 +91,38 @@ impl Mathematics for SlidingLog {
         )
     }
 
-    /// The units leave the entries that the receipt can mean, newest first.
+    /// The units leave the newest events; for a receipt, the oldest of those that leave the window in
+    /// its millisecond, and none once that has begun, for the one that is meant may have left.
     fn refund(&mut self, now: Now, cost: Cost, receipt: Receipt) -> u64 {
         let at = self.decided_at(now);
-        let meant = |time: Micros| match receipt {
-            Receipt::Until(end) => ms_up(time + self.window) == ms_up(end),
-            _ => true,
+        let live: Vec<(Micros, u64)> = self.live(at).collect();
+        let order: Vec<usize> = match receipt {
+            Receipt::Until(end) => {
+                let (after, until) = millisecond_before(end);
+                let leaves = |time: Micros| (after + 1..=until).contains(&(time + self.window));
+                let meant = live
+                    .iter()
+                    .enumerate()
+                    .filter(|(_, (time, _))| leaves(*time));
+                meant
+                    .filter(|_| at <= after)
+                    .map(|(index, _)| index)
+                    .collect()
+            }
+            _ => (0..live.len()).rev().collect(),
         };
         let mut left = cost.get();
-        let mut kept = Vec::new();
-        for (time, held) in self.live(at).rev() {
-            let taken = if meant(time) { left.min(held) } else { 0 };
-            left -= taken;
-            if held > taken {
-                kept.push((time, held - taken));
+        let mut kept = live;
+        for index in order {
+            if let Some((_, held)) = kept.get_mut(index) {
+                let taken = left.min(*held);
+                *held -= taken;
+                left -= taken;
             }
         }
+        kept.retain(|(_, held)| *held > 0);
         let back = cost.get() - left;
         if back > 0 {
-            kept.reverse();
             // Time never goes back: the log remembers what it has seen, whatever it gives back.
             match kept.last() {
                 None => kept.push((at, 0)),

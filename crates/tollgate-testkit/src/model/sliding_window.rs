@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use tollgate_core::{Cost, Decision, Forecast, Micros, Now, Receipt};
 
 use super::real::Real;
-use super::{Mathematics, ms_up};
+use super::{Mathematics, millisecond_before, ms_up};
 
 #[derive(Clone, Debug)]
 pub(super) struct SlidingWindow {
@@ -147,9 +147,15 @@ impl Mathematics for SlidingWindow {
         let current = at / self.width;
         let counted = current.saturating_sub(self.buckets)..=current;
         let bucket = match receipt {
-            Receipt::Until(end) => counted
-                .rev()
-                .find(|bucket| ms_up(self.end_of(*bucket)) == ms_up(end)),
+            // The first bucket that ends in that millisecond, if it still counts.
+            Receipt::Until(end) => {
+                let (after, until) = millisecond_before(end);
+                let mut ending = counted.filter(|bucket| self.end_of(*bucket) > after);
+                ending.next().filter(|bucket| {
+                    let ends = self.end_of(*bucket);
+                    ends <= until && ends - self.width <= after
+                })
+            }
             _ => self.newest_counted(at),
         };
         let Some(held) = bucket.and_then(|bucket| self.units.get_mut(&bucket)) else {

@@ -1,6 +1,9 @@
 //! Every built-in algorithm against the reference model and its promises.
 
-use tollgate_testkit::check::{agrees_with_model, long_run_rate_is_exact, never_over_admits};
+use tollgate_testkit::check::{
+    agrees_with_model, long_run_rate_is_exact, never_over_admits, refund_at_once_is_complete,
+    refund_never_mints,
+};
 use tollgate_testkit::model::Kind;
 
 const SEED: u64 = 0x70_11_6A_7E;
@@ -70,4 +73,23 @@ fn seven_per_second_and_a_half_never_drifts() {
 #[test]
 fn a_prime_per_day_never_drifts() {
     assert!(long_run_rate_is_exact(999_983, 86_400_000_000, 10_000_000) > 1_000_000);
+}
+
+#[test]
+fn refunds_never_mint() {
+    for kind in Kind::ALL {
+        let refunded = refund_never_mints(kind, SEED, 50_000);
+        println!(
+            "{}: seed {SEED:#x}: {refunded} units given back",
+            kind.name()
+        );
+        assert!(refunded > 0, "nothing was ever given back");
+    }
+}
+
+#[test]
+fn refunds_at_once_are_complete() {
+    for kind in Kind::ALL {
+        refund_at_once_is_complete(kind, SEED, 5_000);
+    }
 }
