@@ -9,6 +9,9 @@ use crate::trace::random_quota;
 /// Lets nodes with arbitrary clocks ask greedily on `keys` keys and checks, after every admission,
 /// that no more was admitted than one clock could have admitted that reads what the most advanced
 /// one read.
+///
+/// # Panics
+/// When the property does not hold, naming the seed.
 pub fn never_over_admits(kind: Kind, seed: u64, keys: u64) {
     let mut rng = Rng::new(seed);
     for _ in 0..keys {

@@ -33,12 +33,18 @@ pub struct Tally {
 }
 
 /// Compares an algorithm with the model over a seeded trace, decision by decision.
+///
+/// # Panics
+/// When the property does not hold, naming the seed.
 #[must_use = "the tally says what the run covered"]
 pub fn agrees_with_model(kind: Kind, seed: u64, steps: u64) -> Tally {
     soak(kind, seed, steps, |_| {})
 }
 
 /// [`agrees_with_model`] for long runs: `progress` is told the steps done, every million of them.
+///
+/// # Panics
+/// When the property does not hold, naming the seed.
 pub fn soak(kind: Kind, seed: u64, steps: u64, mut progress: impl FnMut(u64)) -> Tally {
     let mut trace = Trace::new(kind, seed, Mix::ALGORITHM);
     let Event::Fresh(quota) = trace.next_event() else {

@@ -6,6 +6,7 @@
 mod admitted;
 mod agree;
 mod drift;
+mod plans;
 mod promise;
 mod refund;
 
@@ -13,4 +14,6 @@ pub(crate) use admitted::Ledger;
 pub use admitted::never_over_admits;
 pub use agree::{Tally, agrees_with_model, soak};
 pub use drift::long_run_rate_is_exact;
+pub use plans::plans_agree_with_model;
+pub use promise::promises_are_kept;
 pub use refund::{refund_at_once_is_complete, refund_never_mints};

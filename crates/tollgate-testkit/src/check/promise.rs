@@ -5,6 +5,50 @@ use core::fmt::Display;
 use tollgate_core::algorithm::{Step, Write};
 use tollgate_core::{Cost, Decision, MICROS_MAX, Now, Rule, Verdict};
 
+use crate::model::Kind;
+use crate::trace::{Event, Mix, Trace};
+
+/// Follows a seeded trace and keeps every promise of every decision: who waits `retry_after` gets in,
+/// and not a millisecond earlier; the key is fresh at `reset_at`, and not a millisecond earlier.
+/// Returns the denials that were waited for.
+///
+/// # Panics
+/// When the property does not hold, naming the seed.
+#[must_use = "a run that denied nothing proves little"]
+pub fn promises_are_kept(kind: Kind, seed: u64, steps: u64) -> u64 {
+    let mut trace = Trace::new(
+        kind,
+        seed,
+        Mix {
+            changes: false,
+            refunds: false,
+            ..Mix::ALGORITHM
+        },
+    );
+    let (mut rule, mut words, mut waited) = (None, Vec::new(), 0);
+    for step in 0..steps {
+        match (trace.next_event(), &rule) {
+            (Event::Fresh(quota), _) => {
+                rule = quota.rule().ok();
+                words.clear();
+            }
+            (Event::Check(now, cost), Some(rule)) => {
+                let decided: Step = rule.step(&words, now, cost);
+                let context = format!("step {step} of seed {seed:#x} under {rule:?}");
+                is_kept(rule, &words, (now, cost), &decided, &context);
+                waited += u64::from(decided.decision.verdict == Verdict::Denied);
+                trace.observe(now, cost, &decided.decision);
+                if let Some(write) = decided.write {
+                    is_fresh_at(rule, &write, &context);
+                    words = write.words.to_vec();
+                }
+            }
+            _ => {}
+        }
+    }
+    waited
+}
+
 /// Checks `retry_after` and `reset_at` of a step that was taken on `words`.
 pub(super) fn is_kept(
     rule: &Rule,

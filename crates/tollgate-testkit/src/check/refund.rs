@@ -9,6 +9,10 @@ use crate::trace::random_quota;
 
 /// Makes a few charges on each of `keys` keys, refunds one of them, and compares with the same key
 /// without that charge: at no later instant may more be spendable. Returns the units given back.
+///
+/// # Panics
+/// When the property does not hold, naming the seed.
+#[must_use = "a run that gave nothing back proves little"]
 pub fn refund_never_mints(kind: Kind, seed: u64, keys: u64) -> u128 {
     let mut rng = Rng::new(seed);
     let mut refunded = 0;
@@ -27,6 +31,9 @@ pub fn refund_never_mints(kind: Kind, seed: u64, keys: u64) -> u128 {
 }
 
 /// A charge on a key that nobody else uses comes back in full when it is refunded at once.
+///
+/// # Panics
+/// When the property does not hold, naming the seed.
 pub fn refund_at_once_is_complete(kind: Kind, seed: u64, keys: u64) {
     let mut rng = Rng::new(seed);
     for key in 0..keys {

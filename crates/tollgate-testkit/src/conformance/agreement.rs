@@ -23,7 +23,7 @@ pub async fn agrees_with_the_model<S: Store>(suite: &Suite<'_, S>) {
         let Event::Fresh(quota) = trace.next_event() else {
             continue;
         };
-        let mut key = Follower::new(suite, kind, quota);
+        let mut key = Follower::new(suite, (kind, seed), quota);
         for _ in 0..EVENTS {
             let event = trace.next_event();
             if let Some((now, cost, decision)) = key.follow(event).await {
@@ -36,7 +36,8 @@ pub async fn agrees_with_the_model<S: Store>(suite: &Suite<'_, S>) {
 /// A key of the store and its model.
 struct Follower<'a, S> {
     suite: &'a Suite<'a, S>,
-    kind: Kind,
+    /// What the trace was made from.
+    made_from: (Kind, u64),
     number: u64,
     limit: Limit,
     model: Model,
@@ -45,11 +46,11 @@ struct Follower<'a, S> {
 }
 
 impl<'a, S: Store> Follower<'a, S> {
-    fn new(suite: &'a Suite<'a, S>, kind: Kind, quota: ModelQuota) -> Self {
-        let limit = suite.limit(&format!("model-{}", kind.name()), &quota);
+    fn new(suite: &'a Suite<'a, S>, made_from: (Kind, u64), quota: ModelQuota) -> Self {
+        let limit = suite.limit(&format!("model-{}", made_from.0.name()), &quota);
         Self {
             suite,
-            kind,
+            made_from,
             number: 0,
             limit,
             model: Model::new(quota),
@@ -63,7 +64,7 @@ impl<'a, S: Store> Follower<'a, S> {
                 let number = self.number + 1;
                 *self = Self {
                     number,
-                    ..Self::new(self.suite, self.kind, quota)
+                    ..Self::new(self.suite, self.made_from, quota)
                 };
             }
             Event::Change(quota) => {
@@ -120,7 +121,7 @@ impl<'a, S: Store> Follower<'a, S> {
         }
         let (decided_at, plan) = admitted.expect("a check is decided");
         let expected = self.model.check(decided_at, cost);
-        let context = format!("{cost} at {now:?} under {:?}", self.model.quota());
+        let context = format!("{cost} at {now:?}, {}", self.context());
         assert_eq!(
             plan.decisions.as_slice(),
             core::slice::from_ref(&expected),
@@ -144,6 +145,11 @@ impl<'a, S: Store> Follower<'a, S> {
             .admit(&admission, At::Given(now.reading()))
             .await?;
         Ok((outcome.now, decisions_of(&admission, &outcome)?))
+    }
+
+    fn context(&self) -> String {
+        let ((kind, seed), quota) = (self.made_from, self.model.quota());
+        format!("under {quota:?}, seed {seed:#x} of {}", kind.name())
     }
 
     fn subject(&self) -> String {

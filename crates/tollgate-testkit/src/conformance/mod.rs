@@ -16,6 +16,7 @@ mod capability;
 mod clocks;
 mod custom;
 mod keys;
+mod now;
 mod once;
 mod quotas;
 mod suite;
@@ -39,6 +40,7 @@ pub use clocks::{
 };
 pub use custom::{unknown_states_are_refused, user_algorithms_run};
 pub use keys::{expires, isolates_keys, persists, reset_clears};
+pub use now::deciding_now_equals_admitting;
 pub use once::{
     concurrent_copies_charge_once, denied_request_ids_are_decided_anew,
     request_id_bound_refuses_and_drops_nothing, request_id_replays_the_decision,
@@ -157,6 +159,7 @@ macro_rules! store_conformance {
             agrees_with_the_model
             replays_golden_vectors
             admit_many_equals_one_by_one
+            deciding_now_equals_admitting
             user_algorithms_run
             unknown_states_are_refused
             capability_is_truthful

@@ -94,7 +94,7 @@ impl Model {
     }
 
     /// First contact with a changed quota.
-    fn meet(&mut self, now: Now) {
+    pub(crate) fn meet(&mut self, now: Now) {
         if self.is_changed() {
             self.family = carry::carried(&self.family, &self.quota, now);
         }

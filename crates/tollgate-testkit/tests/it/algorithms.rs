@@ -1,8 +1,8 @@
 //! Every built-in algorithm against the reference model and its promises.
 
 use tollgate_testkit::check::{
-    agrees_with_model, long_run_rate_is_exact, never_over_admits, refund_at_once_is_complete,
-    refund_never_mints,
+    agrees_with_model, long_run_rate_is_exact, never_over_admits, plans_agree_with_model,
+    promises_are_kept, refund_at_once_is_complete, refund_never_mints,
 };
 use tollgate_testkit::model::Kind;
 
@@ -92,4 +92,23 @@ fn refunds_at_once_are_complete() {
     for kind in Kind::ALL {
         refund_at_once_is_complete(kind, SEED, 5_000);
     }
+}
+
+#[test]
+fn waits_and_resets_are_tight() {
+    for kind in Kind::ALL {
+        let waited = promises_are_kept(kind, SEED, 50_000);
+        println!(
+            "{}: seed {SEED:#x}: {waited} denials waited for",
+            kind.name()
+        );
+        assert!(waited > 1_000, "hardly anything was denied");
+    }
+}
+
+#[test]
+fn plans_of_several_charges_agree_with_the_model() {
+    let (admitted, denied) = plans_agree_with_model(SEED, 200_000);
+    println!("seed {SEED:#x}: {admitted} admitted, {denied} not");
+    assert!(admitted > 10_000 && denied > 10_000);
 }

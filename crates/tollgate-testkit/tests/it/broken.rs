@@ -67,5 +67,6 @@ catches! {
     ids_for_ever: request_ids_expire catches KeepsIdsForEver;
     denials_that_are_saved: denied_request_ids_are_decided_anew catches SavesDenials;
     ids_that_are_dropped: request_id_bound_refuses_and_drops_nothing catches DropsOldIds;
+    deciding_now_for_free: deciding_now_equals_admitting catches DecidesNowForFree;
     capability_that_lies: capability_is_truthful catches Lies;
 }

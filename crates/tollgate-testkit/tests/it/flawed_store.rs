@@ -7,7 +7,7 @@ use tollgate_core::store::{
     At, Capability, Loaded, MultiKey, Outcome, Plan, Store, plan, slots_of,
 };
 use tollgate_core::{
-    Admission, Charge, Code, Error, Key, Micros, Now, Result, Shape, State, Words,
+    Admission, Charge, Code, Decision, Error, Key, Micros, Now, Result, Shape, State, Words,
 };
 use tollgate_testkit::runtime::yield_now;
 
@@ -54,6 +54,8 @@ pub(crate) enum Flaw {
     SavesDenials,
     /// Drops an old id to make room.
     DropsOldIds,
+    /// Decides at once without charging.
+    DecidesNowForFree,
     /// Denies a capability, but does it all the same.
     Lies,
 }
@@ -293,6 +295,11 @@ impl Store for FlawedStore {
             outcomes.reverse();
         }
         outcomes
+    }
+
+    fn decide_now(&self, charge: &Charge<'_>, at: Micros) -> Option<Result<Decision>> {
+        let free = || charge.rule().step(&[], Now::at(at), charge.cost).decision;
+        self.is(Flaw::DecidesNowForFree).then(|| Ok(free()))
     }
 
     async fn load(&self, keys: &[Key<'_>], at: At) -> Result<Loaded> {

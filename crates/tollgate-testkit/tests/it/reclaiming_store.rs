@@ -7,7 +7,8 @@ use std::collections::HashMap;
 use std::sync::Mutex;
 
 use tollgate_core::store::{At, Capability, Loaded, Outcome, Store, plan, slots_of};
-use tollgate_core::{Admission, Code, Error, Key, Micros, Now, Result, State};
+use tollgate_core::{Admission, Charge, Code, Decision, Error, Key, Micros, Now, Result, State};
+use tollgate_testkit::derive::decisions_of;
 
 #[derive(Debug, Default)]
 pub(crate) struct ReclaimingStore(Mutex<Kept>);
@@ -51,6 +52,32 @@ impl Store for ReclaimingStore {
     }
 
     async fn admit(&self, admission: &Admission<'_>, at: At) -> Result<Outcome> {
+        self.admit_now(admission, at)
+    }
+
+    fn decide_now(&self, charge: &Charge<'_>, at: Micros) -> Option<Result<Decision>> {
+        let charges = [*charge];
+        let admission = Admission::of(&charges);
+        let outcome = self.admit_now(&admission, At::Given(at));
+        let plan = outcome.and_then(|outcome| decisions_of(&admission, &outcome));
+        Some(plan.map(|mut plan| plan.decisions.remove(0)))
+    }
+
+    async fn load(&self, keys: &[Key<'_>], at: At) -> Result<Loaded> {
+        let mut kept = self.0.lock().unwrap();
+        let now = kept.reclaim(at)?;
+        let states = keys.iter().map(|key| kept.state(&key.to_text())).collect();
+        Ok(Loaded::new(now, states))
+    }
+
+    async fn reset(&self, key: Key<'_>) -> Result<()> {
+        self.0.lock().unwrap().states.remove(&key.to_text());
+        Ok(())
+    }
+}
+
+impl ReclaimingStore {
+    fn admit_now(&self, admission: &Admission<'_>, at: At) -> Result<Outcome> {
         if admission.charges.len() > 1 || admission.once.is_some() {
             return Err(Error::new(Code::Unsupported, "one charge without an id"));
         }
@@ -64,17 +91,5 @@ impl Store for ReclaimingStore {
                 .insert(texts[write.slot].clone(), (write.state, write.fresh_at));
         }
         Ok(Outcome::decided(now, states))
-    }
-
-    async fn load(&self, keys: &[Key<'_>], at: At) -> Result<Loaded> {
-        let mut kept = self.0.lock().unwrap();
-        let now = kept.reclaim(at)?;
-        let states = keys.iter().map(|key| kept.state(&key.to_text())).collect();
-        Ok(Loaded::new(now, states))
-    }
-
-    async fn reset(&self, key: Key<'_>) -> Result<()> {
-        self.0.lock().unwrap().states.remove(&key.to_text());
-        Ok(())
     }
 }
