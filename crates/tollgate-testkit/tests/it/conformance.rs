@@ -55,3 +55,13 @@ mod reclaiming {
     use crate::reclaiming_store::ReclaimingStore;
     store_conformance!(|| ready(ReclaimingStore::default()));
 }
+
+mod clocked {
+    use super::*;
+    use crate::clocked_store::ClockedStore;
+    store_conformance!(
+        runner = block_on,
+        open = || async { ClockedStore::new(open().await) },
+        options = options(),
+    );
+}

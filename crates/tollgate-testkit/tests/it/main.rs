@@ -12,6 +12,7 @@
 
 mod algorithms;
 mod broken;
+mod clocked_store;
 mod conformance;
 mod fault;
 mod flawed_store;
