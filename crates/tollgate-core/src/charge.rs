@@ -6,6 +6,7 @@ use crate::decision::{Decision, Degraded};
 use crate::error::{Error, Result};
 use crate::key::{Key, Name};
 use crate::rule::Rule;
+use crate::store::memory::{Scope, Secrets};
 use crate::time::{MICROS_PER_MS, Micros};
 
 /// The prefix of keys when none is given.
@@ -20,6 +21,7 @@ pub struct Limit {
     policy: Name,
     rule: Rule,
     on_outage: Degraded,
+    scope: Scope,
 }
 
 impl Limit {
@@ -38,12 +40,9 @@ impl Limit {
     pub fn with_rule(policy: &str, rule: Rule) -> Result<Self> {
         let prefix = Name::new("prefix", DEFAULT_PREFIX)?;
         let policy = Name::new("policy", policy)?;
-        Ok(Self {
-            prefix,
-            policy,
-            rule,
-            on_outage: Degraded::Open,
-        })
+        let scope = Secrets::of_process().scope(prefix.as_str(), policy.as_str());
+        let on_outage = Degraded::Open;
+        Ok(Self { prefix, policy, rule, on_outage, scope })
     }
 
     /// Puts the keys into a namespace of their own.
@@ -52,6 +51,7 @@ impl Limit {
     /// `config_invalid` when the name has characters other than `A-Z a-z 0-9 _ . -`.
     pub fn prefix(mut self, prefix: &str) -> Result<Self> {
         self.prefix = Name::new("prefix", prefix)?;
+        self.scope = Secrets::of_process().scope(prefix, self.policy.as_str());
         Ok(self)
     }
 
@@ -60,6 +60,18 @@ impl Limit {
     pub fn on_outage(mut self, mode: Degraded) -> Self {
         self.on_outage = mode;
         self
+    }
+
+    /// The share of the names in the fingerprint of every key of this limit.
+    #[inline]
+    pub(crate) fn scope(&self) -> Scope {
+        self.scope
+    }
+
+    /// The namespace of the keys.
+    #[must_use]
+    pub fn prefix_name(&self) -> &Name {
+        &self.prefix
     }
 
     /// The name of the policy.
@@ -92,23 +104,14 @@ impl Limit {
     #[must_use]
     #[inline]
     pub fn key<'a>(&'a self, subject: &'a str) -> Key<'a> {
-        Key {
-            prefix: &self.prefix,
-            policy: &self.policy,
-            subject,
-        }
+        Key { prefix: &self.prefix, policy: &self.policy, subject }
     }
 
     /// One unit for `subject`.
     #[must_use]
     #[inline]
     pub fn charge<'a>(&'a self, subject: &'a str) -> Charge<'a> {
-        Charge {
-            limit: self,
-            subject,
-            cost: Cost::ONE,
-            act: Act::Take,
-        }
+        Charge { limit: self, subject, cost: Cost::ONE, act: Act::Take }
     }
 }
 
@@ -202,16 +205,10 @@ impl<'a> Once<'a> {
     /// `invalid_request` naming the field `request_id` when it is empty or too long.
     pub fn new(id: &'a str) -> Result<Self> {
         if id.is_empty() || id.len() > REQUEST_ID_MAX_BYTES {
-            let accepted = format!(
-                "has {} bytes; accepted: 1 to {REQUEST_ID_MAX_BYTES}",
-                id.len()
-            );
+            let accepted = format!("has {} bytes; accepted: 1 to {REQUEST_ID_MAX_BYTES}", id.len());
             return Err(Error::invalid("request_id", accepted));
         }
-        Ok(Self {
-            id,
-            keep: Self::DEFAULT_KEEP,
-        })
+        Ok(Self { id, keep: Self::DEFAULT_KEEP })
     }
 }
 
@@ -228,10 +225,7 @@ impl<'a> Admission<'a> {
     /// An admission of these charges.
     #[must_use]
     pub const fn of(charges: &'a [Charge<'a>]) -> Self {
-        Self {
-            charges,
-            once: None,
-        }
+        Self { charges, once: None }
     }
 
     /// The same admission, charged at most once.

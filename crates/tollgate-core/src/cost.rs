@@ -20,16 +20,9 @@ impl Cost {
     /// # Errors
     /// `invalid_request` naming the field `cost` when it is 0 or too large.
     pub fn new(units: u64) -> Result<Self> {
-        u32::try_from(units)
-            .ok()
-            .and_then(NonZeroU32::new)
-            .map(Self)
-            .ok_or_else(|| {
-                Error::invalid(
-                    "cost",
-                    format!("{units} is out of range; accepted: 1 to {}", u32::MAX),
-                )
-            })
+        u32::try_from(units).ok().and_then(NonZeroU32::new).map(Self).ok_or_else(|| {
+            Error::invalid("cost", format!("{units} is out of range; accepted: 1 to {}", u32::MAX))
+        })
     }
 
     /// The units as a number.

@@ -86,16 +86,8 @@ impl Decision {
     #[must_use]
     #[inline]
     pub const fn denied(limit: u64, remaining: u64, reset_at_ms: u64, retry_after_ms: u64) -> Self {
-        let retry_after_ms = if retry_after_ms == 0 {
-            1
-        } else {
-            retry_after_ms
-        };
-        Self::with(
-            Verdict::Denied,
-            Some(retry_after_ms),
-            [limit, remaining, reset_at_ms],
-        )
+        let retry_after_ms = if retry_after_ms == 0 { 1 } else { retry_after_ms };
+        Self::with(Verdict::Denied, Some(retry_after_ms), [limit, remaining, reset_at_ms])
     }
 
     /// A refusal that waiting cannot cure.
@@ -166,11 +158,6 @@ impl Forecast {
         next_unit_at_ms: Option<u64>,
         full_at_ms: u64,
     ) -> Self {
-        Self {
-            limit,
-            spendable_now,
-            next_unit_at_ms,
-            full_at_ms,
-        }
+        Self { limit, spendable_now, next_unit_at_ms, full_at_ms }
     }
 }

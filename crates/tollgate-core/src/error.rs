@@ -125,6 +125,15 @@ impl Error {
         self
     }
 
+    /// The same error once more, for several calls that failed as one. The source is not repeated.
+    #[must_use]
+    pub fn again(&self) -> Self {
+        let mut error = Self::new(self.0.code, self.0.message.clone());
+        error.0.field = self.0.field;
+        error.0.unsent = self.0.unsent;
+        error
+    }
+
     /// The stable code.
     #[must_use]
     pub fn code(&self) -> Code {
@@ -178,9 +187,6 @@ impl fmt::Debug for Error {
 
 impl StdError for Error {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
-        self.0
-            .source
-            .as_deref()
-            .map(|source| source as &(dyn StdError + 'static))
+        self.0.source.as_deref().map(|source| source as &(dyn StdError + 'static))
     }
 }

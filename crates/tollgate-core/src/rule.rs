@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use crate::algorithm::{Algorithm, OneWord};
 use crate::state::Shape;
-use crate::time::{Micros, to_ms_up};
 
 /// A shared algorithm. Cheap to clone.
 #[derive(Clone)]
@@ -14,7 +13,7 @@ pub struct Rule {
     algorithm: Arc<dyn Algorithm>,
     shape: Shape,
     shape_tag: u64,
-    horizon_ms: u64,
+    one_word: Option<OneWord>,
 }
 
 impl Rule {
@@ -27,13 +26,8 @@ impl Rule {
     #[must_use]
     pub fn from_arc(algorithm: Arc<dyn Algorithm>) -> Self {
         let shape = algorithm.shape();
-        let horizon_ms = to_ms_up(algorithm.horizon());
-        Self {
-            shape,
-            shape_tag: tag_of(shape),
-            horizon_ms,
-            algorithm,
-        }
+        let one_word = algorithm.one_word();
+        Self { shape, shape_tag: tag_of(shape), one_word, algorithm }
     }
 
     /// Identifies the quota; stored with every state.
@@ -49,17 +43,10 @@ impl Rule {
         self.shape_tag
     }
 
-    /// Whether a state that is fresh again at `reset_at_ms` was made by a clock ahead of `reading`:
-    /// no clock that agrees could have made a debt that long.
-    #[inline]
-    pub(crate) fn is_from_the_future(&self, reset_at_ms: u64, reading: Micros) -> bool {
-        reset_at_ms > to_ms_up(reading) + self.horizon_ms + 1
-    }
-
     /// The one-word form of the algorithm, if it has one.
     #[inline]
-    pub(crate) fn one_word(&self) -> Option<&dyn OneWord> {
-        self.algorithm.one_word()
+    pub(crate) fn one_word(&self) -> Option<&OneWord> {
+        self.one_word.as_ref()
     }
 }
 
@@ -81,14 +68,11 @@ impl fmt::Debug for Rule {
 /// Mixes a shape into 64 bits (the finaliser of SplitMix64 over each number). Two quotas that share
 /// a tag by chance would read each other's states: at 2^-64 per pair of quotas on one key.
 fn tag_of(shape: Shape) -> u64 {
-    let mixed = shape
-        .0
-        .iter()
-        .fold(0x9E37_79B9_7F4A_7C15_u64, |hash, number| {
-            let mut z = (hash ^ number).wrapping_add(0x9E37_79B9_7F4A_7C15);
-            z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-            z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-            z ^ (z >> 31)
-        });
+    let mixed = shape.0.iter().fold(0x9E37_79B9_7F4A_7C15_u64, |hash, number| {
+        let mut z = (hash ^ number).wrapping_add(0x9E37_79B9_7F4A_7C15);
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ (z >> 31)
+    });
     mixed.max(1)
 }

@@ -52,11 +52,7 @@ impl Words {
 
 impl From<Vec<u64>> for Words {
     fn from(words: Vec<u64>) -> Self {
-        if words.len() <= INLINE {
-            Self::new(&words)
-        } else {
-            Self(Repr::Spilled(words.into()))
-        }
+        if words.len() <= INLINE { Self::new(&words) } else { Self(Repr::Spilled(words.into())) }
     }
 }
 
@@ -110,15 +106,8 @@ impl State {
     /// # Errors
     /// `corrupt_state` when the text is anything else.
     pub fn from_text(text: &str) -> Result<Self> {
-        let corrupt = || {
-            Error::new(
-                Code::CorruptState,
-                "a stored state is not a list of integers",
-            )
-        };
-        let inner = text
-            .strip_prefix('[')
-            .and_then(|rest| rest.strip_suffix(']'));
+        let corrupt = || Error::new(Code::CorruptState, "a stored state is not a list of integers");
+        let inner = text.strip_prefix('[').and_then(|rest| rest.strip_suffix(']'));
         let numbers: Vec<u64> = inner
             .ok_or_else(corrupt)?
             .split(',')
@@ -126,10 +115,7 @@ impl State {
             .collect::<Option<_>>()
             .ok_or_else(corrupt)?;
         let (shape, words) = numbers.split_first_chunk::<4>().ok_or_else(corrupt)?;
-        Ok(Self {
-            shape: Shape(*shape),
-            words: Words::new(words),
-        })
+        Ok(Self { shape: Shape(*shape), words: Words::new(words) })
     }
 }
 

@@ -22,27 +22,13 @@ impl Now {
     /// The instant a clock read, with no floor. Readings past [`MICROS_MAX`] are held at its end.
     #[must_use]
     pub const fn at(reading: Micros) -> Self {
-        Self {
-            reading: if reading < MICROS_MAX {
-                reading
-            } else {
-                MICROS_MAX - 1
-            },
-            floor: 0,
-        }
+        Self { reading: if reading < MICROS_MAX { reading } else { MICROS_MAX - 1 }, floor: 0 }
     }
 
     /// The same reading, but never deciding earlier than `floor`.
     #[must_use]
     pub const fn not_before(self, floor: Micros) -> Self {
-        Self {
-            reading: self.reading,
-            floor: if floor > self.floor {
-                floor
-            } else {
-                self.floor
-            },
-        }
+        Self { reading: self.reading, floor: if floor > self.floor { floor } else { self.floor } }
     }
 
     /// What the clock said: reported times are counted from here.
@@ -54,11 +40,7 @@ impl Now {
     /// The instant to decide at: the later of the reading and the floor.
     #[must_use]
     pub const fn effective(self) -> Micros {
-        if self.floor > self.reading {
-            self.floor
-        } else {
-            self.reading
-        }
+        if self.floor > self.reading { self.floor } else { self.reading }
     }
 }
 

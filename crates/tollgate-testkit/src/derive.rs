@@ -16,9 +16,7 @@ pub fn decisions_of(admission: &Admission<'_>, outcome: &Outcome) -> Result<Plan
         return derive(admission.charges, outcome);
     };
     if shapes.len() != admission.charges.len() {
-        return Err(misfit(
-            "a record names another number of quotas than there are charges",
-        ));
+        return Err(misfit("a record names another number of quotas than there are charges"));
     }
     let limits: Vec<Limit> = admission
         .charges
@@ -45,9 +43,7 @@ fn rule_of(charge: &Charge<'_>, shape: Shape) -> Result<Rule> {
 
 fn derive(charges: &[Charge<'_>], outcome: &Outcome) -> Result<Plan> {
     if outcome.before.len() != charges.len() {
-        return Err(misfit(
-            "a store returned another number of states than there are charges",
-        ));
+        return Err(misfit("a store returned another number of states than there are charges"));
     }
     let (slots, keys) = slots_of(charges);
     // Evidence is per charge; a slot's state is what its first charge found.

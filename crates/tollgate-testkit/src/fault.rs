@@ -58,12 +58,7 @@ impl<S> Faulty<S> {
 
     /// Of 1,000 calls about `per_mille` fail, each in a way drawn from the seed.
     pub fn seeded(inner: S, clock: ManualClock, seed: u64, per_mille: u64) -> Self {
-        Self::planned(
-            inner,
-            clock,
-            VecDeque::new(),
-            Some((Rng::new(seed), per_mille)),
-        )
+        Self::planned(inner, clock, VecDeque::new(), Some((Rng::new(seed), per_mille)))
     }
 
     const fn planned(
@@ -72,15 +67,7 @@ impl<S> Faulty<S> {
         script: VecDeque<Fault>,
         random: Option<(Rng, u64)>,
     ) -> Self {
-        Self {
-            inner,
-            clock,
-            plan: Mutex::new(Plan {
-                script,
-                random,
-                calls: 0,
-            }),
-        }
+        Self { inner, clock, plan: Mutex::new(Plan { script, random, calls: 0 }) }
     }
 
     /// Appends faults for the next calls.
@@ -117,13 +104,7 @@ impl<S> Faulty<S> {
                 return Fault::None;
             }
             let delay = Fault::Delay(rng.below(1_000_000));
-            let faults = [
-                Fault::Before,
-                Fault::After,
-                delay,
-                Fault::Hang,
-                Fault::Garbage,
-            ];
+            let faults = [Fault::Before, Fault::After, delay, Fault::Hang, Fault::Garbage];
             rng.pick(&faults, Fault::Before)
         })
     }
@@ -158,10 +139,7 @@ fn lost(how: &str) -> Error {
 
 /// A state that no algorithm accepts, under a shape that no algorithm has.
 fn nonsense(count: usize) -> Vec<Option<State>> {
-    let state = State {
-        shape: Shape([u64::MAX; 4]),
-        words: Words::new(&[u64::MAX; 5]),
-    };
+    let state = State { shape: Shape([u64::MAX; 4]), words: Words::new(&[u64::MAX; 5]) };
     vec![Some(state); count]
 }
 
@@ -174,12 +152,7 @@ impl<S: Store> Store for Faulty<S> {
     }
 
     async fn admit(&self, admission: &Admission<'_>, at: At) -> Result<Outcome> {
-        let garbage = || {
-            Ok(Outcome::decided(
-                Now::at(0),
-                nonsense(admission.charges.len()),
-            ))
-        };
+        let garbage = || Ok(Outcome::decided(Now::at(0), nonsense(admission.charges.len())));
         self.call(self.inner.admit(admission, at), garbage).await
     }
 
@@ -192,11 +165,7 @@ impl<S: Store> Store for Faulty<S> {
                 .iter()
                 .map(|_| {
                     let same = Error::new(error.code(), error.message());
-                    Err(if error.is_unsent() {
-                        same.unsent()
-                    } else {
-                        same
-                    })
+                    Err(if error.is_unsent() { same.unsent() } else { same })
                 })
                 .collect(),
         }

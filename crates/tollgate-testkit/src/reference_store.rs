@@ -53,10 +53,7 @@ impl ReferenceStore {
     /// An empty store that remembers at most so many request ids.
     #[must_use]
     pub fn with_records_max(records_max: usize) -> Self {
-        Self {
-            kept: Mutex::default(),
-            records_max,
-        }
+        Self { kept: Mutex::default(), records_max }
     }
 
     fn lock(&self) -> MutexGuard<'_, Kept> {
@@ -70,15 +67,11 @@ impl ReferenceStore {
         }
         let (slots, keys) = slots_of(admission.charges);
         let texts: Vec<String> = keys.iter().map(Key::to_text).collect();
-        let states: Vec<Option<State>> = texts
-            .iter()
-            .map(|text| kept.states.get(text).cloned())
-            .collect();
+        let states: Vec<Option<State>> =
+            texts.iter().map(|text| kept.states.get(text).cloned()).collect();
         let plan = plan(admission.charges, &slots, &states, now)?;
-        let before: Vec<Option<State>> = slots
-            .iter()
-            .map(|slot| states.get(*slot).cloned().flatten())
-            .collect();
+        let before: Vec<Option<State>> =
+            slots.iter().map(|slot| states.get(*slot).cloned().flatten()).collect();
         // Only a charge is remembered: an id that was denied is decided anew.
         if let Some(once) = admission.once.filter(|_| plan.admitted) {
             kept.remember(admission, once, (now, &before), self.records_max)?;
@@ -103,12 +96,7 @@ impl Kept {
             let message = "the request id was used before for another request on this key";
             return Err(Error::new(Code::IdempotencyConflict, message));
         }
-        let Record {
-            now,
-            before,
-            shapes,
-            ..
-        } = record.clone();
+        let Record { now, before, shapes, .. } = record.clone();
         Ok(Some(Outcome::replayed(now, before, shapes)))
     }
 
@@ -119,24 +107,16 @@ impl Kept {
         (now, before): (Now, &[Option<State>]),
         records_max: usize,
     ) -> Result<()> {
-        self.records
-            .retain(|_, record| now.effective() < record.until);
+        self.records.retain(|_, record| now.effective() < record.until);
         if self.records.len() >= records_max {
-            return Err(Error::new(
-                Code::QueueFull,
-                "too many request ids are remembered",
-            ));
+            return Err(Error::new(Code::QueueFull, "too many request ids are remembered"));
         }
         let record = Record {
             payload: admission.payload(),
             until: now.effective().saturating_add(once.keep),
             now,
             before: before.to_vec(),
-            shapes: admission
-                .charges
-                .iter()
-                .map(|charge| charge.rule().shape())
-                .collect(),
+            shapes: admission.charges.iter().map(|charge| charge.rule().shape()).collect(),
         };
         if let Some(key) = record_key(admission) {
             self.records.insert(key, record);
@@ -166,10 +146,7 @@ impl Store for ReferenceStore {
 
     async fn load(&self, keys: &[Key<'_>], at: At) -> Result<Loaded> {
         let kept = self.lock();
-        let states = keys
-            .iter()
-            .map(|key| kept.states.get(&key.to_text()).cloned())
-            .collect();
+        let states = keys.iter().map(|key| kept.states.get(&key.to_text()).cloned()).collect();
         Ok(Loaded::new(reading(at)?, states))
     }
 
@@ -183,9 +160,8 @@ impl Store for ReferenceStore {
 fn reading(at: At) -> Result<Now> {
     match at {
         At::Given(micros) => Ok(Now::at(micros)),
-        At::StoreClock => Err(Error::new(
-            Code::Unsupported,
-            "this store has no clock: pass the time",
-        )),
+        At::StoreClock => {
+            Err(Error::new(Code::Unsupported, "this store has no clock: pass the time"))
+        }
     }
 }

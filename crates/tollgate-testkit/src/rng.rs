@@ -22,11 +22,7 @@ impl Rng {
 
     /// A number below `bound` (0 for a bound of 0). The bias of the remainder is irrelevant here.
     pub const fn below(&mut self, bound: u64) -> u64 {
-        if bound == 0 {
-            0
-        } else {
-            self.next_u64() % bound
-        }
+        if bound == 0 { 0 } else { self.next_u64() % bound }
     }
 
     /// A number from `low` to `high`, both included.

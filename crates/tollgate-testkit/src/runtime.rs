@@ -35,20 +35,14 @@ impl Wake for Unpark {
 
 /// Polls all futures concurrently; their outputs, in order.
 pub async fn join_all<F: Future>(futures: impl IntoIterator<Item = F>) -> Vec<F::Output> {
-    let mut running: Vec<Task<F>> = futures
-        .into_iter()
-        .map(|future| Task::Running(Box::pin(future)))
-        .collect();
+    let mut running: Vec<Task<F>> =
+        futures.into_iter().map(|future| Task::Running(Box::pin(future))).collect();
     poll_fn(|context| {
         let mut pending = false;
         for task in &mut running {
             pending |= task.poll_once(context);
         }
-        if pending {
-            Poll::Pending
-        } else {
-            Poll::Ready(())
-        }
+        if pending { Poll::Pending } else { Poll::Ready(()) }
     })
     .await;
     running.into_iter().filter_map(Task::output).collect()

@@ -70,19 +70,12 @@ impl<C: Custom> CustomAlgorithm<C> {
     }
 
     fn run(&self, words: &[u64], now: Now, cost: Cost) -> CustomStep<C::State> {
-        let state = if words.is_empty() {
-            None
-        } else {
-            self.0.decode(words)
-        };
+        let state = if words.is_empty() { None } else { self.0.decode(words) };
         self.0.step(state.as_ref(), now, cost)
     }
 
     fn write(&self, next: &(C::State, Micros)) -> Write {
-        Write {
-            words: self.0.encode(&next.0).into(),
-            fresh_at: next.1,
-        }
+        Write { words: self.0.encode(&next.0).into(), fresh_at: next.1 }
     }
 
     /// Uncharged numbers are found by asking for more than could ever be granted.
@@ -115,9 +108,7 @@ impl<C: Custom> Algorithm for CustomAlgorithm<C> {
 
     fn step(&self, words: &[u64], now: Now, cost: Cost) -> Step {
         let CustomStep { decision, next } = self.run(words, now, cost);
-        let write = next
-            .filter(|_| decision.is_allowed())
-            .map(|next| self.write(&next));
+        let write = next.filter(|_| decision.is_allowed()).map(|next| self.write(&next));
         Step { decision, write }
     }
 
@@ -141,12 +132,7 @@ impl<C: Custom> Algorithm for CustomAlgorithm<C> {
             .map(|wait| to_ms_up(now.reading()) + wait);
         let full = standing.remaining >= standing.limit;
         let next_unit_at_ms = next_unit_at_ms.filter(|_| !full);
-        Forecast::new(
-            standing.limit,
-            standing.remaining,
-            next_unit_at_ms,
-            standing.reset_at_ms,
-        )
+        Forecast::new(standing.limit, standing.remaining, next_unit_at_ms, standing.reset_at_ms)
     }
 
     /// A user's step only takes: nothing is given back.
@@ -157,19 +143,13 @@ impl<C: Custom> Algorithm for CustomAlgorithm<C> {
     fn debt(&self, words: &[u64], now: Now) -> Debt {
         let standing = self.standing(words, now);
         let units = standing.limit.saturating_sub(standing.remaining);
-        Debt {
-            units,
-            seen: now.effective(),
-        }
+        Debt { units, seen: now.effective() }
     }
 
     fn indebted(&self, debt: Debt) -> Write {
         match self.0.carry_over(debt.units, debt.seen) {
             Some(next) => self.write(&next),
-            None => Write {
-                words: Words::new(&[]),
-                fresh_at: debt.seen,
-            },
+            None => Write { words: Words::new(&[]), fresh_at: debt.seen },
         }
     }
 

@@ -26,21 +26,12 @@ pub struct Debt {
 /// `corrupt_state` when the state is not one of its quota, or is of an algorithm nobody knows here.
 pub fn adopt(rule: &Rule, state: &State, now: Now) -> Result<Option<Write>> {
     if state.shape == rule.shape() {
-        return if rule.accepts(&state.words) {
-            Ok(None)
-        } else {
-            Err(corrupt())
-        };
+        return if rule.accepts(&state.words) { Ok(None) } else { Err(corrupt()) };
     }
-    let old = built_in(state.shape)
-        .filter(|old| old.accepts(&state.words))
-        .ok_or_else(corrupt)?;
+    let old = built_in(state.shape).filter(|old| old.accepts(&state.words)).ok_or_else(corrupt)?;
     let owed = old.debt(&state.words, now);
     let units = owed.units.min(rule.ceiling());
-    Ok(Some(rule.indebted(Debt {
-        units,
-        seen: owed.seen,
-    })))
+    Ok(Some(rule.indebted(Debt { units, seen: owed.seen })))
 }
 
 fn corrupt() -> Error {

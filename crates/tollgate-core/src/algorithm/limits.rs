@@ -57,7 +57,5 @@ fn nearest(period: Duration) -> Duration {
 /// `units × numerator / denominator`, rounded down, at least 1.
 pub(crate) fn share(units: u64, numerator: u64, denominator: u64) -> u64 {
     let scaled = u128::from(units) * u128::from(numerator) / u128::from(denominator.max(1));
-    u64::try_from(scaled)
-        .unwrap_or(u64::MAX)
-        .clamp(1, UNITS_MAX)
+    u64::try_from(scaled).unwrap_or(u64::MAX).clamp(1, UNITS_MAX)
 }

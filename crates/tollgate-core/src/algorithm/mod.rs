@@ -6,10 +6,12 @@
 
 mod custom;
 mod debt;
+mod divisor;
 pub mod fixed_window;
 pub mod gcra;
 pub mod leaky_bucket;
 mod limits;
+mod one_word;
 mod schedule;
 pub mod sliding_log;
 pub mod sliding_window;
@@ -30,6 +32,7 @@ pub use debt::{Debt, adopt};
 pub use fixed_window::{Anchor, FixedWindow};
 pub use gcra::Gcra;
 pub use leaky_bucket::LeakyBucket;
+pub use one_word::OneWord;
 pub use sliding_log::SlidingLog;
 pub use sliding_window::SlidingWindow;
 pub use token_bucket::TokenBucket;
@@ -72,6 +75,13 @@ pub trait Algorithm: Debug + Send + Sync {
     /// The state of a key that owes this since the instant `debt.seen`.
     fn indebted(&self, debt: Debt) -> Write;
 
+    /// The state of a key that owes as much as it can, but nothing beyond `until` if that can be
+    /// expressed: what newcomers inherit from a throttled key that had to be forgotten.
+    fn indebted_until(&self, until: Micros, at: Micros) -> Write {
+        let _ = until;
+        self.indebted(Debt { units: self.ceiling(), seen: at })
+    }
+
     /// The same algorithm with `numerator / denominator` of the quota, rounded down, at least 1.
     ///
     /// # Errors
@@ -79,7 +89,7 @@ pub trait Algorithm: Debug + Send + Sync {
     fn scaled(&self, numerator: u64, denominator: u64) -> Result<Rule>;
 
     /// The form of this algorithm whose whole state is one word, if the quota allows one.
-    fn one_word(&self) -> Option<&dyn OneWord> {
+    fn one_word(&self) -> Option<OneWord> {
         None
     }
 }
@@ -113,31 +123,7 @@ pub struct Refund {
 
 impl Refund {
     /// Nothing to give back.
-    pub const NOTHING: Self = Self {
-        units: 0,
-        write: None,
-    };
-}
-
-/// An algorithm whose state is one instant, kept as one word: `instant × scale`, below 2^63.
-///
-/// It lets a store admit with a single compare-and-swap. It must decide exactly as
-/// [`Algorithm::step`] does on the unpacked words.
-pub trait OneWord: Debug + Send + Sync {
-    /// Words per microsecond: the key is fresh again at `word / scale`, rounded up.
-    fn scale(&self) -> u64;
-
-    /// The key is throttled (not one unit is left) while `word - now × scale` exceeds this.
-    fn throttled_above(&self) -> u64;
-
-    /// Decides on a word (0 for a fresh key); the next word when allowed.
-    fn step(&self, word: u64, now: Now, cost: Cost) -> (Decision, Option<u64>);
-
-    /// The word of a state.
-    fn pack(&self, words: &[u64]) -> u64;
-
-    /// The state of a word.
-    fn unpack(&self, word: u64) -> Words;
+    pub const NOTHING: Self = Self { units: 0, write: None };
 }
 
 /// Tags that identify the built-in algorithms in stored states. They never change.

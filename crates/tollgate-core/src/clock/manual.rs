@@ -64,9 +64,7 @@ impl Clock for ManualClock {
             drop(inner);
             waker.wake_by_ref();
         } else {
-            inner
-                .waiting
-                .retain(|(due, waiting)| *due != at || !waiting.will_wake(waker));
+            inner.waiting.retain(|(due, waiting)| *due != at || !waiting.will_wake(waker));
             inner.waiting.push((at, waker.clone()));
         }
     }

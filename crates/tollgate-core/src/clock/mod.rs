@@ -46,10 +46,6 @@ pub fn sleep_until(clock: &dyn Clock, at: Micros) -> impl Future<Output = ()> + 
         }
         clock.wake_at(at, context.waker());
         // The clock may have moved between the look and the registration.
-        if clock.now() >= at {
-            Poll::Ready(())
-        } else {
-            Poll::Pending
-        }
+        if clock.now() >= at { Poll::Ready(()) } else { Poll::Pending }
     })
 }

@@ -23,21 +23,14 @@ static THREAD: Once = Once::new();
 /// Wakes `waker` once `after` has passed.
 pub(super) fn wake_after(after: Micros, waker: Waker) {
     THREAD.call_once(|| {
-        let started = thread::Builder::new()
-            .name("tollgate-timer".into())
-            .spawn(run);
-        debug_assert!(
-            started.is_ok(),
-            "a process that cannot start a thread cannot wait"
-        );
+        let started = thread::Builder::new().name("tollgate-timer".into()).spawn(run);
+        debug_assert!(started.is_ok(), "a process that cannot start a thread cannot wait");
     });
     let due = monotonic() + Duration::from_micros(after);
     let mut guard = lock();
     let (queue, number) = &mut *guard;
     *number += 1;
-    let is_first = queue
-        .first_key_value()
-        .is_none_or(|((first, _), _)| due < *first);
+    let is_first = queue.first_key_value().is_none_or(|((first, _), _)| due < *first);
     queue.insert((due, *number), waker);
     drop(guard);
     if is_first {

@@ -89,9 +89,7 @@ impl BoxStore {
 
 impl fmt::Debug for BoxStore {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("BoxStore")
-            .field(&self.0.capability_dyn())
-            .finish()
+        f.debug_tuple("BoxStore").field(&self.0.capability_dyn()).finish()
     }
 }
 

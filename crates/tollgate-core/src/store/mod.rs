@@ -5,9 +5,9 @@
 //! instant and the states before), not decisions: the limiter derives those with the same pure
 //! steps, so all rounding happens in one language and a scripted store replies with little.
 
-//LATER pub mod cas;
+pub mod cas;
 mod erased;
-//LATER pub mod memory;
+pub mod memory;
 mod plan;
 
 use core::future::Future;
@@ -20,9 +20,9 @@ use crate::maybe_send::{MaybeSend, MaybeSync};
 use crate::state::{Shape, State};
 use crate::time::{Micros, Now};
 
-//LATER pub use cas::Cas;
+pub use cas::Cas;
 pub use erased::{BoxStore, StoreDyn};
-//LATER pub use memory::Memory;
+pub use memory::Memory;
 pub use plan::{Plan, SlotWrite, plan, slots_of};
 
 /// Whose clock decides.
@@ -50,21 +50,13 @@ impl Outcome {
     /// The evidence of an admission that was decided now.
     #[must_use]
     pub const fn decided(now: Now, before: Vec<Option<State>>) -> Self {
-        Self {
-            now,
-            before,
-            replayed: None,
-        }
+        Self { now, before, replayed: None }
     }
 
     /// The evidence of an admission that was charged earlier under the same request id.
     #[must_use]
     pub const fn replayed(now: Now, before: Vec<Option<State>>, shapes: Vec<Shape>) -> Self {
-        Self {
-            now,
-            before,
-            replayed: Some(shapes),
-        }
+        Self { now, before, replayed: Some(shapes) }
     }
 }
 

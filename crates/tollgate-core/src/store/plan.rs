@@ -44,12 +44,10 @@ pub fn slots_of<'a>(charges: &[Charge<'a>]) -> (Vec<usize>, Vec<Key<'a>>) {
         .iter()
         .map(|charge| {
             let key = charge.key();
-            keys.iter()
-                .position(|known| *known == key)
-                .unwrap_or_else(|| {
-                    keys.push(key);
-                    keys.len() - 1
-                })
+            keys.iter().position(|known| *known == key).unwrap_or_else(|| {
+                keys.push(key);
+                keys.len() - 1
+            })
         })
         .collect();
     (slots, keys)
@@ -83,12 +81,7 @@ pub fn plan(
         }
         refunded.fill(0);
     }
-    Ok(Plan {
-        decisions,
-        refunded,
-        writes: run.writes(admitted),
-        admitted,
-    })
+    Ok(Plan { decisions, refunded, writes: run.writes(admitted), admitted })
 }
 
 /// A slot while an admission runs over it.
@@ -104,17 +97,11 @@ struct Slot<'a> {
 
 impl Slot<'_> {
     fn current(&self) -> Option<&State> {
-        self.written
-            .as_ref()
-            .map(|written| &written.state)
-            .or(self.original)
+        self.written.as_ref().map(|written| &written.state).or(self.original)
     }
 
     fn uncharged(&self) -> Option<&State> {
-        self.carried
-            .as_ref()
-            .map(|carried| &carried.state)
-            .or(self.original)
+        self.carried.as_ref().map(|carried| &carried.state).or(self.original)
     }
 }
 
@@ -130,25 +117,17 @@ impl<'a> Run<'a> {
             written: None,
             taken: 0,
         };
-        Self {
-            slots: states.iter().map(fresh).collect(),
-        }
+        Self { slots: states.iter().map(fresh).collect() }
     }
 
     fn apply(&mut self, charge: &Charge<'_>, index: usize, now: Now) -> Result<(Decision, u64)> {
         let slot = self.slots.get_mut(index).ok_or_else(|| {
-            Error::new(
-                Code::CorruptState,
-                "a store returned fewer states than keys",
-            )
+            Error::new(Code::CorruptState, "a store returned fewer states than keys")
         })?;
         let rule = charge.rule();
         let keep = |write: Write| SlotWrite {
             slot: index,
-            state: State {
-                shape: rule.shape(),
-                words: write.words,
-            },
+            state: State { shape: rule.shape(), words: write.words },
             fresh_at: write.fresh_at,
         };
         if let Some(state) = slot.current()
@@ -195,10 +174,7 @@ impl Slot<'_> {
     fn take(&mut self, charge: &Charge<'_>, now: Now) -> (Decision, u64, Option<Write>) {
         let rule = charge.rule();
         self.taken = self.taken.saturating_add(charge.cost.get());
-        let Step {
-            mut decision,
-            write,
-        } = rule.step(words_of(self.current()), now, charge.cost);
+        let Step { mut decision, write } = rule.step(words_of(self.current()), now, charge.cost);
         // Each charge alone could be granted one day, but not all charges on this key together.
         if self.taken > rule.ceiling() && decision.verdict == Verdict::Denied {
             decision.verdict = Verdict::Never;

@@ -42,10 +42,7 @@ fn run_key(quota: &ModelQuota, rule: &Rule, rng: &mut Rng, seed: u64) {
             words = write.words.to_vec();
             ledger.admit(time, cost.get());
             let excess = ledger.excess(quota);
-            assert!(
-                excess.is_none(),
-                "{excess:?} under {quota:?}, seed {seed:#x}: {ledger:?}"
-            );
+            assert!(excess.is_none(), "{excess:?} under {quota:?}, seed {seed:#x}: {ledger:?}");
         }
     }
 }
@@ -65,11 +62,7 @@ impl Ledger {
     }
 
     fn since(&self, counts: impl Fn(Micros) -> bool) -> u128 {
-        self.0
-            .iter()
-            .filter(|(at, _)| counts(*at))
-            .map(|(_, units)| u128::from(*units))
-            .sum()
+        self.0.iter().filter(|(at, _)| counts(*at)).map(|(_, units)| u128::from(*units)).sum()
     }
 
     /// Units admitted and units that could have been, if the former exceed the latter.
@@ -78,18 +71,14 @@ impl Ledger {
         let last = self.0.last()?.0;
         let ceiling = u128::from(quota.ceiling());
         let (admitted, most) = match *quota {
-            ModelQuota::FixedWindow {
-                window_us, anchor, ..
-            } => {
+            ModelQuota::FixedWindow { window_us, anchor, .. } => {
                 let windows = match anchor {
                     tollgate_core::algorithm::Anchor::Epoch => last / window_us - first / window_us,
                     _ => (last - first) / window_us,
                 };
                 (self.total(), ceiling * (u128::from(windows) + 1))
             }
-            ModelQuota::SlidingWindow {
-                window_us, buckets, ..
-            } => {
+            ModelQuota::SlidingWindow { window_us, buckets, .. } => {
                 let width = window_us / buckets;
                 let current = last / width;
                 (self.since(|at| at / width + buckets > current), ceiling)

@@ -83,10 +83,7 @@ impl Pair {
             rule: rule_of(&quota),
             state: None,
             model: Model::new(quota),
-            tally: Tally {
-                keys: 1,
-                ..Tally::default()
-            },
+            tally: Tally { keys: 1, ..Tally::default() },
         }
     }
 
@@ -94,14 +91,8 @@ impl Pair {
         self.tally.steps += 1;
         match event {
             Event::Fresh(quota) => {
-                let tally = Tally {
-                    keys: self.tally.keys + 1,
-                    ..self.tally
-                };
-                *self = Self {
-                    tally,
-                    ..Self::new(quota, self.seed)
-                };
+                let tally = Tally { keys: self.tally.keys + 1, ..self.tally };
+                *self = Self { tally, ..Self::new(quota, self.seed) };
             }
             Event::Change(quota) => {
                 self.quota = quota;
@@ -110,16 +101,14 @@ impl Pair {
             }
             Event::Check(now, cost) => return Some(self.check(now, cost)),
             Event::Peek(now, cost) => {
-                let words = self
-                    .carried(now)
-                    .map_or_else(|| self.words(), |write| write.words.to_vec());
+                let words =
+                    self.carried(now).map_or_else(|| self.words(), |write| write.words.to_vec());
                 let decided = self.rule.peek(&words, now, cost);
                 self.same("peek", &event, &decided, &self.model.peek(now, cost));
             }
             Event::Forecast(now) => {
-                let words = self
-                    .carried(now)
-                    .map_or_else(|| self.words(), |write| write.words.to_vec());
+                let words =
+                    self.carried(now).map_or_else(|| self.words(), |write| write.words.to_vec());
                 let forecast = self.rule.forecast(&words, now);
                 self.same("forecast", &event, &forecast, &self.model.forecast(now));
             }
@@ -138,22 +127,11 @@ impl Pair {
         let expected = self.model.check(now, cost);
         self.same("step", &event, &step.decision, &expected);
         let written = step.write.is_some();
-        self.same(
-            "writes iff allowed",
-            &event,
-            &written,
-            &expected.is_allowed(),
-        );
+        self.same("writes iff allowed", &event, &written, &expected.is_allowed());
         self.compare_one_word(&event, &words, &step.write);
         if self.tally.steps.is_multiple_of(4) {
             self.tally.tight += u64::from(step.decision.verdict == Verdict::Denied);
-            promise::is_kept(
-                &self.rule,
-                &words,
-                (now, cost),
-                &step,
-                &self.context(&event),
-            );
+            promise::is_kept(&self.rule, &words, (now, cost), &step, &self.context(&event));
         }
         match step.decision.verdict {
             Verdict::Allowed => self.tally.allowed += 1,
@@ -172,23 +150,13 @@ impl Pair {
         let refund = self.rule.refund(&self.words(), now, cost, receipt);
         let expected = self.model.refund(now, cost, receipt);
         self.same("refund", &event, &refund.units, &expected);
-        self.same(
-            "writes iff refunded",
-            &event,
-            &refund.write.is_some(),
-            &(expected > 0),
-        );
+        self.same("writes iff refunded", &event, &refund.write.is_some(), &(expected > 0));
         self.tally.refunded += u64::from(expected > 0);
         if let Some(write) = refund.write {
             self.keep(write);
         }
         let after = self.rule.forecast(&self.words(), now);
-        self.same(
-            "forecast after refund",
-            &event,
-            &after,
-            &self.model.forecast(now),
-        );
+        self.same("forecast after refund", &event, &after, &self.model.forecast(now));
     }
 
     /// The one-word form must decide as the full one does.
@@ -201,30 +169,30 @@ impl Pair {
             return;
         };
         let word = one_word.pack(words);
-        let (decision, next) = one_word.step(word, now, cost);
+        let next = one_word.advance(word, now, cost);
+        let decision = match next {
+            Some(next) => one_word.granted(word, next, now),
+            None => one_word.refused(word, now, cost),
+        };
         let full = algorithm.step(words, now, cost).decision;
         self.same("one word", event, &decision, &full);
         let packed = write.as_ref().map(|write| one_word.pack(&write.words));
         self.same("next word", event, &next, &packed);
+        let fresh_at = next.map(|next| one_word.fresh_at(next));
+        self.same("fresh at", event, &fresh_at, &write.as_ref().map(|write| write.fresh_at));
         if !words.is_empty() {
             self.same("unpacked", event, &*one_word.unpack(word), words);
         }
         self.tally.one_word += 1;
     }
 
-    #[expect(
-        clippy::panic,
-        reason = "a state that is refused is a failure of the property"
-    )]
+    #[expect(clippy::panic, reason = "a state that is refused is a failure of the property")]
     /// What a state of another quota becomes under this one; `None` if it is of this quota.
     fn carried(&self, now: Now) -> Option<Write> {
         let state = self.state.as_ref()?;
         match adopt(&self.rule, state, now) {
             Ok(write) => write,
-            Err(error) => panic!(
-                "{error}: {state:?} under {:?}, seed {}",
-                self.quota, self.seed
-            ),
+            Err(error) => panic!("{error}: {state:?} under {:?}, seed {}", self.quota, self.seed),
         }
     }
 
@@ -245,16 +213,11 @@ impl Pair {
         if self.tally.steps.is_multiple_of(4) {
             promise::is_fresh_at(&self.rule, &write, &self.context(&"keep"));
         }
-        self.state = Some(State {
-            shape: self.rule.shape(),
-            words: write.words,
-        });
+        self.state = Some(State { shape: self.rule.shape(), words: write.words });
     }
 
     fn words(&self) -> Vec<u64> {
-        self.state
-            .as_ref()
-            .map_or_else(Vec::new, |state| state.words.to_vec())
+        self.state.as_ref().map_or_else(Vec::new, |state| state.words.to_vec())
     }
 
     fn same<T: PartialEq + Debug + ?Sized>(&self, what: &str, event: &Event, core: &T, model: &T) {
@@ -278,24 +241,13 @@ struct Context<'a> {
 
 impl fmt::Display for Context<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Pair {
-            state,
-            quota,
-            tally,
-            seed,
-            ..
-        } = self.pair;
+        let Pair { state, quota, tally, seed, .. } = self.pair;
         let (event, steps) = (self.event, tally.steps);
-        write!(
-            f,
-            "at {event:?}, state {state:?}, quota {quota:?}, step {steps}, seed {seed:#x}"
-        )
+        write!(f, "at {event:?}, state {state:?}, quota {quota:?}, step {steps}, seed {seed:#x}")
     }
 }
 
 #[expect(clippy::panic, reason = "traces only contain quotas that are accepted")]
 fn rule_of(quota: &ModelQuota) -> Rule {
-    quota
-        .rule()
-        .unwrap_or_else(|error| panic!("{quota:?} is refused: {error}"))
+    quota.rule().unwrap_or_else(|error| panic!("{quota:?} is refused: {error}"))
 }

@@ -25,10 +25,7 @@ pub fn long_run_rate_is_exact(limit: u64, period_us: Micros, steps: u64) -> u128
     };
     let mut rng = Rng::new(limit ^ period_us);
     let (mut now, mut words, mut admitted) = (START, rule.step(&[], Now::at(START), Cost::ONE), 0);
-    let mut words = words
-        .write
-        .take()
-        .map_or_else(Vec::new, |write| write.words.to_vec());
+    let mut words = words.write.take().map_or_else(Vec::new, |write| write.words.to_vec());
     admitted += u128::from(!words.is_empty());
     for step in 0..steps {
         let decided = rule.step(&words, Now::at(now), Cost::ONE);
@@ -40,10 +37,7 @@ pub fn long_run_rate_is_exact(limit: u64, period_us: Micros, steps: u64) -> u128
         }
         let refilled = u128::from(now - START) * u128::from(limit) / u128::from(period_us);
         let expected = u128::from(burst) + refilled;
-        assert_eq!(
-            admitted, expected,
-            "{limit} per {period_us} µs drifts at step {step}"
-        );
+        assert_eq!(admitted, expected, "{limit} per {period_us} µs drifts at step {step}");
         // Never long enough for the key to be full, which would lose units by right.
         now += rng.below(period_us / limit + 1) + 1;
     }

@@ -27,9 +27,7 @@ pub fn plans_agree_with_model(seed: u64, steps: u64) -> (u64, u64) {
     let mut time: Micros = 0;
     for step in 0..steps {
         if step.is_multiple_of(100) {
-            keys = (0..KEYS)
-                .filter_map(|_| KeyPair::random(&mut rng))
-                .collect();
+            keys = (0..KEYS).filter_map(|_| KeyPair::random(&mut rng)).collect();
             time = 1_700_000_000_000_000;
         }
         if rng.one_in(50) {
@@ -40,9 +38,8 @@ pub fn plans_agree_with_model(seed: u64, steps: u64) -> (u64, u64) {
             1 => time + rng.of_any_size(1 << 36),
             _ => time + rng.below(100_000),
         };
-        let asked: Vec<(usize, Cost)> = (0..rng.between(1, 4))
-            .map(|_| draw(&keys, &mut rng))
-            .collect();
+        let asked: Vec<(usize, Cost)> =
+            (0..rng.between(1, 4)).map(|_| draw(&keys, &mut rng)).collect();
         let context = format!("step {step} of seed {seed:#x}: {asked:?} on {keys:?}");
         if admit(&mut keys, &asked, Now::at(time), &context) {
             tally.0 += 1;
@@ -66,11 +63,7 @@ impl KeyPair {
         let kind = rng.pick(&Kind::ALL, Kind::Gcra);
         let quota = random_quota(kind, rng);
         let limit = Limit::with_rule("plan", quota.rule().ok()?).ok()?;
-        Some(Self {
-            limit,
-            state: None,
-            model: Model::new(quota),
-        })
+        Some(Self { limit, state: None, model: Model::new(quota) })
     }
 
     fn change(&mut self, rng: &mut Rng) {
@@ -100,14 +93,9 @@ fn admit(keys: &mut [KeyPair], asked: &[(usize, Cost)], now: Now, context: &str)
         })
         .collect();
     let (slots, in_slots) = slots_of(&charges);
-    let index_of: Vec<usize> = in_slots
-        .iter()
-        .filter_map(|key| key.subject.parse().ok())
-        .collect();
-    let states: Vec<Option<State>> = index_of
-        .iter()
-        .map(|index| keys.get(*index).and_then(|key| key.state.clone()))
-        .collect();
+    let index_of: Vec<usize> = in_slots.iter().filter_map(|key| key.subject.parse().ok()).collect();
+    let states: Vec<Option<State>> =
+        index_of.iter().map(|index| keys.get(*index).and_then(|key| key.state.clone())).collect();
     let planned = plan(&charges, &slots, &states, now);
     let models: Vec<Model> = keys.iter().map(|key| key.model.clone()).collect();
     let (mut expected, models) = expected(models, asked, now);
@@ -119,16 +107,12 @@ fn admit(keys: &mut [KeyPair], asked: &[(usize, Cost)], now: Now, context: &str)
             let admitted = expected.iter().all(Decision::is_allowed);
             assert_eq!(plan.admitted, admitted, "{context}");
             for write in plan.writes {
-                let key = index_of
-                    .get(write.slot)
-                    .and_then(|index| keys.get_mut(*index));
+                let key = index_of.get(write.slot).and_then(|index| keys.get_mut(*index));
                 if let Some(key) = key {
                     key.state = Some(write.state);
                 }
             }
-            keys.iter_mut()
-                .zip(models)
-                .for_each(|(key, model)| key.model = model);
+            keys.iter_mut().zip(models).for_each(|(key, model)| key.model = model);
             admitted
         }
         Err(error) => {

@@ -16,15 +16,8 @@ use crate::trace::{Event, Mix, Trace};
 /// When the property does not hold, naming the seed.
 #[must_use = "a run that denied nothing proves little"]
 pub fn promises_are_kept(kind: Kind, seed: u64, steps: u64) -> u64 {
-    let mut trace = Trace::new(
-        kind,
-        seed,
-        Mix {
-            changes: false,
-            refunds: false,
-            ..Mix::ALGORITHM
-        },
-    );
+    let mut trace =
+        Trace::new(kind, seed, Mix { changes: false, refunds: false, ..Mix::ALGORITHM });
     let (mut rule, mut words, mut waited) = (None, Vec::new(), 0);
     for step in 0..steps {
         match (trace.next_event(), &rule) {
@@ -100,15 +93,8 @@ fn reset_at_is_tight(rule: &Rule, words: &[u64], decision: &Decision, context: &
     }
     let at = |micros: u64| rule.peek(words, Now::at(micros), Cost::ONE);
     let (then, later) = (at(reset * 1_000), at(reset * 1_000 + 1));
-    assert_eq!(
-        then.remaining, then.limit,
-        "not full at reset_at; {context}"
-    );
-    assert_eq!(
-        later.reset_at_ms,
-        reset + 1,
-        "not fresh after reset_at; {context}"
-    );
+    assert_eq!(then.remaining, then.limit, "not full at reset_at; {context}");
+    assert_eq!(later.reset_at_ms, reset + 1, "not fresh after reset_at; {context}");
     let early = at((reset - 1) * 1_000);
     assert_eq!(early.reset_at_ms, reset, "fresh before reset_at; {context}");
 }
@@ -121,10 +107,7 @@ pub(super) fn is_fresh_at(rule: &Rule, write: &Write, context: &dyn Display) {
     let now = Now::at(write.fresh_at);
     let most = Cost::new(rule.ceiling().min(Cost::MAX.get())).unwrap_or(Cost::ONE);
     for cost in [Cost::ONE, most] {
-        let (kept, forgotten) = (
-            rule.step(&write.words, now, cost),
-            rule.step(&[], now, cost),
-        );
+        let (kept, forgotten) = (rule.step(&write.words, now, cost), rule.step(&[], now, cost));
         assert_eq!(kept, forgotten, "not fresh at fresh_at; {context}");
     }
 }

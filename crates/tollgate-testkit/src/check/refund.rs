@@ -46,22 +46,12 @@ pub fn refund_at_once_is_complete(kind: Kind, seed: u64, keys: u64) {
         let now = Now::at(1_700_000_000_000_000 + rng.below(1 << 40));
         let cost = draw_cost(&rule, &mut rng);
         let step = rule.step(&[], now, cost);
-        let words = step
-            .write
-            .map_or_else(Vec::new, |write| write.words.to_vec());
+        let words = step.write.map_or_else(Vec::new, |write| write.words.to_vec());
         let refund = rule.refund(&words, now, cost, Receipt::from(&step.decision));
-        assert_eq!(
-            refund.units,
-            cost.get(),
-            "key {key} of seed {seed:#x} under {quota:?}"
-        );
+        assert_eq!(refund.units, cost.get(), "key {key} of seed {seed:#x} under {quota:?}");
         let after = refund.write.map_or(words, |write| write.words.to_vec());
         let left = rule.forecast(&after, now).spendable_now;
-        assert_eq!(
-            left,
-            rule.ceiling(),
-            "key {key} of seed {seed:#x} under {quota:?}"
-        );
+        assert_eq!(left, rule.ceiling(), "key {key} of seed {seed:#x} under {quota:?}");
     }
 }
 
@@ -96,10 +86,7 @@ fn run_key(quota: &ModelQuota, rule: &Rule, rng: &mut Rng, context: &str) -> u64
         let now = Now::at(time);
         let left = rule.forecast(&write.words, now).spendable_now;
         let right = rule.forecast(&without, now).spendable_now;
-        assert!(
-            left <= right,
-            "{left} spendable instead of {right} at {time}: {context}"
-        );
+        assert!(left <= right, "{left} spendable instead of {right} at {time}: {context}");
         time += step_of(rng, quota, horizon);
     }
     refund.units

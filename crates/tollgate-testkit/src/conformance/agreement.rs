@@ -48,24 +48,14 @@ struct Follower<'a, S> {
 impl<'a, S: Store> Follower<'a, S> {
     fn new(suite: &'a Suite<'a, S>, made_from: (Kind, u64), quota: ModelQuota) -> Self {
         let limit = suite.limit(&format!("model-{}", made_from.0.name()), &quota);
-        Self {
-            suite,
-            made_from,
-            number: 0,
-            limit,
-            model: Model::new(quota),
-            refused: false,
-        }
+        Self { suite, made_from, number: 0, limit, model: Model::new(quota), refused: false }
     }
 
     async fn follow(&mut self, event: Event) -> Option<(Now, Cost, Decision)> {
         match event {
             Event::Fresh(quota) => {
                 let number = self.number + 1;
-                *self = Self {
-                    number,
-                    ..Self::new(self.suite, self.made_from, quota)
-                };
+                *self = Self { number, ..Self::new(self.suite, self.made_from, quota) };
             }
             Event::Change(quota) => {
                 let policy = self.limit.policy().clone();
@@ -80,26 +70,13 @@ impl<'a, S: Store> Follower<'a, S> {
                 let peeked = self.suite.peek(&charge, At::Given(now.reading())).await;
                 let (decision, now) = peeked.expect("peeks");
                 let expected = self.model.peek(now, cost);
-                assert_eq!(
-                    decision,
-                    expected,
-                    "{event:?} under {:?}",
-                    self.model.quota()
-                );
+                assert_eq!(decision, expected, "{event:?} under {:?}", self.model.quota());
             }
             Event::Refund(now, cost, receipt) => {
                 let act = Act::Refund(receipt);
-                let (now, plan) = self
-                    .admit(now, cost, act)
-                    .await
-                    .expect("a refund is answered");
+                let (now, plan) = self.admit(now, cost, act).await.expect("a refund is answered");
                 let expected = self.model.refund(now, cost, receipt);
-                assert_eq!(
-                    plan.refunded,
-                    [expected],
-                    "{event:?} under {:?}",
-                    self.model.quota()
-                );
+                assert_eq!(plan.refunded, [expected], "{event:?} under {:?}", self.model.quota());
             }
             // A forecast is made from what a peek loads.
             Event::Forecast(_) => {}
@@ -122,28 +99,16 @@ impl<'a, S: Store> Follower<'a, S> {
         let (decided_at, plan) = admitted.expect("a check is decided");
         let expected = self.model.check(decided_at, cost);
         let context = format!("{cost} at {now:?}, {}", self.context());
-        assert_eq!(
-            plan.decisions.as_slice(),
-            core::slice::from_ref(&expected),
-            "{context}"
-        );
+        assert_eq!(plan.decisions.as_slice(), core::slice::from_ref(&expected), "{context}");
         Some((now, cost, expected))
     }
 
     /// Admits one charge on the current key.
     async fn admit(&self, now: Now, cost: Cost, act: Act) -> Result<(Now, Plan)> {
         let subject = self.subject();
-        let charges = [Charge {
-            cost,
-            act,
-            ..self.limit.charge(&subject)
-        }];
+        let charges = [Charge { cost, act, ..self.limit.charge(&subject) }];
         let admission = Admission::of(&charges);
-        let outcome = self
-            .suite
-            .store()
-            .admit(&admission, At::Given(now.reading()))
-            .await?;
+        let outcome = self.suite.store().admit(&admission, At::Given(now.reading())).await?;
         Ok((outcome.now, decisions_of(&admission, &outcome)?))
     }
 
@@ -176,45 +141,26 @@ pub async fn admit_many_equals_one_by_one<S: Store>(suite: &Suite<'_, S>) {
         let costs = [1, 3, 2, 8, 5, 11, 1, 4, 2, 1, 7, 3, 1, 1, 10, 2, 6, 1, 9, 1];
         let on = |keys: &[String; 3]| -> Vec<(String, Cost)> {
             let cycle = keys.iter().cloned().cycle();
-            cycle
-                .zip(costs)
-                .map(|(key, units)| (key, cost(units)))
-                .collect()
+            cycle.zip(costs).map(|(key, units)| (key, cost(units))).collect()
         };
         let (batch_keys, single_keys) = (on(&batch_keys), on(&single_keys));
-        let batch: Vec<[Charge<'_>; 1]> = batch_keys
-            .iter()
-            .map(|(key, cost)| [limit.charge(key).cost(*cost)])
-            .collect();
-        let singles: Vec<[Charge<'_>; 1]> = single_keys
-            .iter()
-            .map(|(key, cost)| [limit.charge(key).cost(*cost)])
-            .collect();
+        let batch: Vec<[Charge<'_>; 1]> =
+            batch_keys.iter().map(|(key, cost)| [limit.charge(key).cost(*cost)]).collect();
+        let singles: Vec<[Charge<'_>; 1]> =
+            single_keys.iter().map(|(key, cost)| [limit.charge(key).cost(*cost)]).collect();
         let id = idempotent.then(|| Once::new("batched").expect("an accepted id"));
-        let batch: Vec<Admission<'_>> = (0..)
-            .zip(&batch)
-            .map(|(number, charges)| numbered(number, charges, id))
-            .collect();
-        let at = if suite.injects_time() {
-            At::Given(START)
-        } else {
-            At::StoreClock
-        };
+        let batch: Vec<Admission<'_>> =
+            (0..).zip(&batch).map(|(number, charges)| numbered(number, charges, id)).collect();
+        let at = if suite.injects_time() { At::Given(START) } else { At::StoreClock };
         let together = suite.store().admit_many(&batch, at).await;
         assert_eq!(together.len(), batch.len(), "one answer per admission");
         for (number, (outcome, charges)) in together.into_iter().zip(&singles).enumerate() {
             let outcome = outcome.expect("decides");
             let admission = batch.get(number).expect("as many as answers");
             let together = decisions_of(admission, &outcome).expect("evidence fits");
-            let alone = suite
-                .admit(&numbered(number, charges, id), at)
-                .await
-                .expect("decides");
+            let alone = suite.admit(&numbered(number, charges, id), at).await.expect("decides");
             let numbers = |plan: &Plan| -> Vec<_> {
-                plan.decisions
-                    .iter()
-                    .map(|d| (d.verdict, d.limit, d.remaining))
-                    .collect()
+                plan.decisions.iter().map(|d| (d.verdict, d.limit, d.remaining)).collect()
             };
             let context = format!("admission {number} of a batch under {quota:?}");
             assert_eq!(numbers(&together), numbers(&alone), "{context}");

@@ -46,23 +46,14 @@ impl Custom for Allowance {
         let used = used.copied().unwrap_or(0);
         let (left, reset) = (self.units - used, (now.reading() + MONTH).div_ceil(1_000));
         if cost.get() > self.units {
-            return CustomStep {
-                decision: Decision::never(self.units, left, reset),
-                next: None,
-            };
+            return CustomStep { decision: Decision::never(self.units, left, reset), next: None };
         }
         if cost.get() > left {
             let decision = Decision::denied(self.units, left, reset, MONTH / 1_000);
-            return CustomStep {
-                decision,
-                next: None,
-            };
+            return CustomStep { decision, next: None };
         }
         let decision = Decision::allowed(self.units, left - cost.get(), reset);
-        CustomStep {
-            decision,
-            next: Some((used + cost.get(), now.effective() + MONTH)),
-        }
+        CustomStep { decision, next: Some((used + cost.get(), now.effective() + MONTH)) }
     }
 }
 
@@ -73,10 +64,7 @@ pub async fn user_algorithms_run<S: Store>(suite: &Suite<'_, S>) {
     let charge = limit.charge("someone").cost(cost(4));
     match suite.charge(charge, suite.at(0)).await {
         Err(error) if error.code() == Code::Unsupported => {
-            return skipped(
-                "user_algorithms_run",
-                "the store runs built-in algorithms only",
-            );
+            return skipped("user_algorithms_run", "the store runs built-in algorithms only");
         }
         decided => assert_eq!(decided.expect("decides").remaining, 26),
     }
@@ -89,10 +77,7 @@ pub async fn user_algorithms_run<S: Store>(suite: &Suite<'_, S>) {
         assert_eq!(passed, 26, "of 100 concurrent checks with 26 units left");
     }
     assert_eq!(suite.remaining(&limit, "someone", suite.at(0)).await, 0);
-    assert_eq!(
-        suite.remaining(&limit, "someone else", suite.at(0)).await,
-        30
-    );
+    assert_eq!(suite.remaining(&limit, "someone else", suite.at(0)).await, 30);
 }
 
 /// A state of an algorithm that nobody knows here is refused, never read as a fresh key and never
@@ -111,31 +96,11 @@ pub async fn unknown_states_are_refused<S: Store>(suite: &Suite<'_, S>) {
         }
         let refused = suite.charge(built_in.charge("someone"), suite.at(0)).await;
         let code = refused.map_err(|error| error.code());
-        assert_eq!(
-            code.clone().err(),
-            Some(Code::CorruptState),
-            "{quota:?} decided: {code:?}"
-        );
-        let again = suite
-            .charge(custom.charge("someone"), suite.at(0))
-            .await
-            .expect("decides");
-        assert_eq!(
-            again.remaining, 1,
-            "a refused state was overwritten by {quota:?}"
-        );
-        suite
-            .store()
-            .reset(built_in.key("someone"))
-            .await
-            .expect("a key can be reset");
-        let fresh = suite
-            .charge(built_in.charge("someone"), suite.at(0))
-            .await
-            .expect("decides");
-        assert_eq!(
-            fresh.remaining, 9,
-            "not fresh after a reset under {quota:?}"
-        );
+        assert_eq!(code.clone().err(), Some(Code::CorruptState), "{quota:?} decided: {code:?}");
+        let again = suite.charge(custom.charge("someone"), suite.at(0)).await.expect("decides");
+        assert_eq!(again.remaining, 1, "a refused state was overwritten by {quota:?}");
+        suite.store().reset(built_in.key("someone")).await.expect("a key can be reset");
+        let fresh = suite.charge(built_in.charge("someone"), suite.at(0)).await.expect("decides");
+        assert_eq!(fresh.remaining, 9, "not fresh after a reset under {quota:?}");
     }
 }

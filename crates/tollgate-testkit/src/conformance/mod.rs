@@ -58,32 +58,12 @@ const SECOND: Micros = 1_000_000;
 /// One quota of every algorithm and variant, all with the same ceiling and period.
 fn every_quota(limit: u64, period_us: Micros) -> [ModelQuota; 8] {
     let window_us = period_us;
-    let fixed = |anchor| ModelQuota::FixedWindow {
-        limit,
-        window_us,
-        anchor,
-    };
-    let sliding = |buckets| ModelQuota::SlidingWindow {
-        limit,
-        window_us,
-        buckets,
-    };
+    let fixed = |anchor| ModelQuota::FixedWindow { limit, window_us, anchor };
+    let sliding = |buckets| ModelQuota::SlidingWindow { limit, window_us, buckets };
     [
-        ModelQuota::Gcra {
-            limit,
-            period_us,
-            burst: limit,
-        },
-        ModelQuota::TokenBucket {
-            capacity: limit,
-            refill: limit,
-            period_us,
-        },
-        ModelQuota::LeakyBucket {
-            rate: limit,
-            period_us,
-            queue: limit - 1,
-        },
+        ModelQuota::Gcra { limit, period_us, burst: limit },
+        ModelQuota::TokenBucket { capacity: limit, refill: limit, period_us },
+        ModelQuota::LeakyBucket { rate: limit, period_us, queue: limit - 1 },
         fixed(Anchor::Epoch),
         fixed(Anchor::FirstHit),
         sliding(1),
@@ -93,10 +73,7 @@ fn every_quota(limit: u64, period_us: Micros) -> [ModelQuota; 8] {
 }
 
 /// Says that a clause does not apply to this store, and why.
-#[expect(
-    clippy::print_stderr,
-    reason = "a skipped clause must be visible in the test's output"
-)]
+#[expect(clippy::print_stderr, reason = "a skipped clause must be visible in the test's output")]
 fn skipped(clause: &str, because: &str) {
     eprintln!("skipped: {clause}: {because}");
 }

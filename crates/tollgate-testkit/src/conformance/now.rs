@@ -51,11 +51,6 @@ async fn same_both_ways<S: Store>(
     };
     let now = now.expect("decides");
     let admitted = suite.charge(long, At::Given(time)).await.expect("decides");
-    assert_eq!(
-        now,
-        admitted,
-        "{units} units at {time} under {:?}",
-        limit.rule()
-    );
+    assert_eq!(now, admitted, "{units} units at {time} under {:?}", limit.rule());
     true
 }

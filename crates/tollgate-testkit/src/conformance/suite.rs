@@ -40,11 +40,7 @@ impl<'s, S: Store> Suite<'s, S> {
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         // The hasher's keys are random per process: the one source of randomness in std.
         let random = RandomState::new().hash_one((std::process::id(), number));
-        Self {
-            store,
-            options,
-            prefix: format!("tk{random:016x}-{number}"),
-        }
+        Self { store, options, prefix: format!("tk{random:016x}-{number}") }
     }
 
     /// The store under test.
@@ -63,33 +59,23 @@ impl<'s, S: Store> Suite<'s, S> {
 
     /// Whether time can be injected; without it, clauses about time do not apply.
     pub(super) fn injects_time(&self) -> bool {
-        self.options
-            .injects_time
-            .unwrap_or(!self.capability().own_clock)
+        self.options.injects_time.unwrap_or(!self.capability().own_clock)
     }
 
     /// An instant after the start, or the store's clock where none can be given.
     pub(super) fn at(&self, after: Micros) -> At {
-        if self.injects_time() {
-            At::Given(START + after)
-        } else {
-            At::StoreClock
-        }
+        if self.injects_time() { At::Given(START + after) } else { At::StoreClock }
     }
 
     /// A limit of this suite.
     pub(crate) fn limit(&self, policy: &str, quota: &ModelQuota) -> Limit {
-        let rule = quota
-            .rule()
-            .expect("the suite only uses quotas that are accepted");
+        let rule = quota.rule().expect("the suite only uses quotas that are accepted");
         self.limit_of(policy, rule)
     }
 
     pub(super) fn limit_of(&self, policy: &str, rule: Rule) -> Limit {
         let limit = Limit::with_rule(policy, rule).expect("the suite only uses accepted names");
-        limit
-            .prefix(&self.prefix)
-            .expect("the suite only uses accepted names")
+        limit.prefix(&self.prefix).expect("the suite only uses accepted names")
     }
 
     /// Admits and derives what was decided.
@@ -135,10 +121,7 @@ impl<'s, S: Store> Suite<'s, S> {
                 carried.map_or_else(|| state.words.to_vec(), |write| write.words.to_vec())
             }
         };
-        Ok((
-            charge.rule().peek(&words, loaded.now, charge.cost),
-            loaded.now,
-        ))
+        Ok((charge.rule().peek(&words, loaded.now, charge.cost), loaded.now))
     }
 
     /// Units that are spendable now.
@@ -150,11 +133,7 @@ impl<'s, S: Store> Suite<'s, S> {
     /// A store that is given a reading decides by it: only the floor is its own.
     fn is_told_the_time(&self, at: At, now: Now) {
         if let At::Given(reading) = at {
-            assert_eq!(
-                now.reading(),
-                reading,
-                "the store did not use the reading it was given"
-            );
+            assert_eq!(now.reading(), reading, "the store did not use the reading it was given");
         }
     }
 }
@@ -165,8 +144,5 @@ pub(super) fn cost(units: u64) -> Cost {
 }
 
 fn no_decision() -> Error {
-    Error::new(
-        Code::CorruptState,
-        "an admission of one charge has no decision",
-    )
+    Error::new(Code::CorruptState, "an admission of one charge has no decision")
 }

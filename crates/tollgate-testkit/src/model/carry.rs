@@ -15,9 +15,7 @@ pub(super) fn carried(old: &Family, new: &ModelQuota, now: Now) -> Family {
     // A key that was never charged has nothing to carry, not even a time.
     if !old.is_untouched() {
         let at = now.effective().max(old.seen());
-        fresh
-            .mathematics_mut()
-            .owe(at, old.owed(at).min(new.ceiling()));
+        fresh.mathematics_mut().owe(at, old.owed(at).min(new.ceiling()));
     }
     fresh
 }

@@ -16,12 +16,7 @@ pub(super) struct FixedWindow {
 
 impl FixedWindow {
     pub(super) const fn new(limit: u64, window: Micros, anchor: Anchor) -> Self {
-        Self {
-            limit,
-            window,
-            anchor,
-            seen: None,
-        }
+        Self { limit, window, anchor, seen: None }
     }
 
     /// The window that holds the instant, if no earlier one is still open.
@@ -43,11 +38,7 @@ impl FixedWindow {
     }
 
     const fn reset_at_ms(&self, (start, units): (Micros, u64), now: Now) -> u64 {
-        if units > 0 {
-            ms_up(start + self.window)
-        } else {
-            ms_up(now.reading())
-        }
+        if units > 0 { ms_up(start + self.window) } else { ms_up(now.reading()) }
     }
 }
 
@@ -70,11 +61,7 @@ impl Mathematics for FixedWindow {
         let (start, units) = self.current(now);
         let after = (start, units + cost.get());
         self.seen = Some(after);
-        Decision::allowed(
-            self.limit,
-            self.limit - after.1,
-            self.reset_at_ms(after, now),
-        )
+        Decision::allowed(self.limit, self.limit - after.1, self.reset_at_ms(after, now))
     }
 
     fn forecast(&self, now: Now) -> Forecast {
@@ -95,11 +82,7 @@ impl Mathematics for FixedWindow {
             }
             _ => true,
         };
-        let back = if of_this_window {
-            cost.get().min(units)
-        } else {
-            0
-        };
+        let back = if of_this_window { cost.get().min(units) } else { 0 };
         if back > 0 {
             self.seen = Some((start, units - back));
         }

@@ -37,11 +37,7 @@ impl Model {
     /// A fresh key under a quota that [`ModelQuota::rule`] accepts.
     #[must_use]
     pub fn new(quota: ModelQuota) -> Self {
-        Self {
-            quota,
-            made_under: quota,
-            family: Family::fresh(&quota),
-        }
+        Self { quota, made_under: quota, family: Family::fresh(&quota) }
     }
 
     /// The quota in force.
@@ -139,16 +135,12 @@ impl Family {
     fn fresh(quota: &ModelQuota) -> Self {
         let whole = || (quota.ceiling(), 1);
         match *quota {
-            ModelQuota::FixedWindow {
-                limit,
-                window_us,
-                anchor,
-            } => Self::FixedWindow(FixedWindow::new(limit, window_us, anchor)),
-            ModelQuota::SlidingWindow {
-                limit,
-                window_us,
-                buckets,
-            } => Self::SlidingWindow(SlidingWindow::new(limit, window_us, buckets)),
+            ModelQuota::FixedWindow { limit, window_us, anchor } => {
+                Self::FixedWindow(FixedWindow::new(limit, window_us, anchor))
+            }
+            ModelQuota::SlidingWindow { limit, window_us, buckets } => {
+                Self::SlidingWindow(SlidingWindow::new(limit, window_us, buckets))
+            }
             ModelQuota::SlidingLog { limit, window_us } => {
                 Self::SlidingLog(SlidingLog::new(limit, window_us))
             }

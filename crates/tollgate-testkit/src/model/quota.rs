@@ -51,41 +51,18 @@ impl Kind {
 
 /// The numbers of a limit, as people write them. Lengths of time are in microseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-#[expect(
-    missing_docs,
-    reason = "the fields are the words of the algorithms' own documentation"
-)]
+#[expect(missing_docs, reason = "the fields are the words of the algorithms' own documentation")]
 pub enum ModelQuota {
     /// `limit` units per period, `burst` at once.
-    Gcra {
-        limit: u64,
-        period_us: Micros,
-        burst: u64,
-    },
+    Gcra { limit: u64, period_us: Micros, burst: u64 },
     /// A bucket of `capacity`, refilled with `refill` per period.
-    TokenBucket {
-        capacity: u64,
-        refill: u64,
-        period_us: Micros,
-    },
+    TokenBucket { capacity: u64, refill: u64, period_us: Micros },
     /// `rate` per period leave, `queue` may wait.
-    LeakyBucket {
-        rate: u64,
-        period_us: Micros,
-        queue: u64,
-    },
+    LeakyBucket { rate: u64, period_us: Micros, queue: u64 },
     /// `limit` units per window.
-    FixedWindow {
-        limit: u64,
-        window_us: Micros,
-        anchor: Anchor,
-    },
+    FixedWindow { limit: u64, window_us: Micros, anchor: Anchor },
     /// `limit` units per sliding window, estimated over buckets.
-    SlidingWindow {
-        limit: u64,
-        window_us: Micros,
-        buckets: u64,
-    },
+    SlidingWindow { limit: u64, window_us: Micros, buckets: u64 },
     /// `limit` units in any window, exactly.
     SlidingLog { limit: u64, window_us: Micros },
 }
@@ -124,31 +101,21 @@ impl ModelQuota {
     pub fn rule(&self) -> Result<Rule> {
         let per = |limit, micros| Quota::new(limit, Duration::from_micros(micros));
         Ok(match *self {
-            Self::Gcra {
-                limit,
-                period_us,
-                burst,
-            } => Rule::new(Gcra::with_burst(per(limit, period_us), burst)?),
-            Self::TokenBucket {
-                capacity,
-                refill,
-                period_us,
-            } => Rule::new(TokenBucket::new(capacity, per(refill, period_us))?),
-            Self::LeakyBucket {
-                rate,
-                period_us,
-                queue,
-            } => Rule::new(LeakyBucket::new(per(rate, period_us), queue)?),
-            Self::FixedWindow {
-                limit,
-                window_us,
-                anchor,
-            } => Rule::new(FixedWindow::new(per(limit, window_us), anchor)?),
-            Self::SlidingWindow {
-                limit,
-                window_us,
-                buckets,
-            } => Rule::new(SlidingWindow::with_buckets(per(limit, window_us), buckets)?),
+            Self::Gcra { limit, period_us, burst } => {
+                Rule::new(Gcra::with_burst(per(limit, period_us), burst)?)
+            }
+            Self::TokenBucket { capacity, refill, period_us } => {
+                Rule::new(TokenBucket::new(capacity, per(refill, period_us))?)
+            }
+            Self::LeakyBucket { rate, period_us, queue } => {
+                Rule::new(LeakyBucket::new(per(rate, period_us), queue)?)
+            }
+            Self::FixedWindow { limit, window_us, anchor } => {
+                Rule::new(FixedWindow::new(per(limit, window_us), anchor)?)
+            }
+            Self::SlidingWindow { limit, window_us, buckets } => {
+                Rule::new(SlidingWindow::with_buckets(per(limit, window_us), buckets)?)
+            }
             Self::SlidingLog { limit, window_us } => {
                 Rule::new(SlidingLog::new(per(limit, window_us))?)
             }
@@ -172,15 +139,9 @@ impl ModelQuota {
     /// Units per microseconds, for the algorithms that are a schedule.
     pub(crate) const fn rate(&self) -> Option<(u64, Micros)> {
         match *self {
-            Self::Gcra {
-                limit, period_us, ..
-            } => Some((limit, period_us)),
-            Self::TokenBucket {
-                refill, period_us, ..
-            } => Some((refill, period_us)),
-            Self::LeakyBucket {
-                rate, period_us, ..
-            } => Some((rate, period_us)),
+            Self::Gcra { limit, period_us, .. } => Some((limit, period_us)),
+            Self::TokenBucket { refill, period_us, .. } => Some((refill, period_us)),
+            Self::LeakyBucket { rate, period_us, .. } => Some((rate, period_us)),
             _ => None,
         }
     }

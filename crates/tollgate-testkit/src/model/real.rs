@@ -29,10 +29,7 @@ impl Real {
 
     /// `numerator / denominator`; the denominator is a number of a quota and so never 0.
     pub(crate) fn ratio(numerator: u64, denominator: u64) -> Self {
-        Self(Repr::Small(
-            i128::from(numerator),
-            i128::from(denominator.max(1)),
-        ))
+        Self(Repr::Small(i128::from(numerator), i128::from(denominator.max(1))))
     }
 
     pub(crate) fn plus(&self, other: &Self) -> Self {
@@ -70,11 +67,7 @@ impl Real {
     }
 
     pub(crate) fn at_least(self, other: &Self) -> Self {
-        if self.compare(other) == Ordering::Less {
-            other.clone()
-        } else {
-            self
-        }
+        if self.compare(other) == Ordering::Less { other.clone() } else { self }
     }
 
     pub(crate) fn exceeds(&self, other: &Self) -> bool {
@@ -164,10 +157,7 @@ mod tests {
         for round in 0..20_000 {
             let mut number = || {
                 let (shift_a, shift_b) = (rng.below(64), rng.below(50));
-                Real::ratio(
-                    rng.next_u64() >> shift_a,
-                    (rng.next_u64() >> 14 >> shift_b).max(1),
-                )
+                Real::ratio(rng.next_u64() >> shift_a, (rng.next_u64() >> 14 >> shift_b).max(1))
             };
             let (a, b) = (number(), number().plus(&Real::whole(1)));
             let (big_a, big_b) = (forced_big(&a), forced_big(&b));

@@ -35,9 +35,7 @@ impl Schedule {
 
     /// a = max(TAT or n, n).
     fn start(&self, at: &Real) -> Real {
-        self.tat
-            .as_ref()
-            .map_or_else(|| at.clone(), |tat| tat.clone().at_least(at))
+        self.tat.as_ref().map_or_else(|| at.clone(), |tat| tat.clone().at_least(at))
     }
 
     /// ⌊(τ − (tat − n)) / T⌋, never negative.
@@ -46,11 +44,7 @@ impl Schedule {
     }
 
     fn delay_ms(&self, start: &Real, now: Now) -> u64 {
-        if self.shapes {
-            start.minus(&Real::whole(now.reading())).ms_up()
-        } else {
-            0
-        }
+        if self.shapes { start.minus(&Real::whole(now.reading())).ms_up() } else { 0 }
     }
 
     /// Where a charge ended whose receipt names that end rounded up to a millisecond.
@@ -65,11 +59,7 @@ impl Schedule {
         }
         let later_units = tat.minus(&after).over(&self.unit).ceil() - 1;
         let end = tat.minus(&self.unit.times(later_units));
-        if end.exceeds(&Real::whole(receipt)) {
-            after
-        } else {
-            end
-        }
+        if end.exceeds(&Real::whole(receipt)) { after } else { end }
     }
 
     fn reset_at_ms(start: &Real, now: Now) -> u64 {
@@ -134,9 +124,7 @@ impl Mathematics for Schedule {
     }
 
     fn seen(&self) -> Micros {
-        self.tat
-            .as_ref()
-            .map_or(0, |tat| tat.minus(&self.full()).floor())
+        self.tat.as_ref().map_or(0, |tat| tat.minus(&self.full()).floor())
     }
 
     fn owed(&self, at: Micros) -> u64 {

@@ -14,11 +14,7 @@ pub(super) struct SlidingLog {
 
 impl SlidingLog {
     pub(super) const fn new(limit: u64, window: Micros) -> Self {
-        Self {
-            limit,
-            window,
-            events: Vec::new(),
-        }
+        Self { limit, window, events: Vec::new() }
     }
 
     fn decided_at(&self, now: Now) -> Micros {
@@ -72,23 +68,14 @@ impl Mathematics for SlidingLog {
         let at = self.decided_at(now);
         self.events = self.live(at).collect();
         self.events.push((at, cost.get()));
-        Decision::allowed(
-            self.limit,
-            self.limit - self.counted(at),
-            self.reset_at_ms(now),
-        )
+        Decision::allowed(self.limit, self.limit - self.counted(at), self.reset_at_ms(now))
     }
 
     fn forecast(&self, now: Now) -> Forecast {
         let at = self.decided_at(now);
         let counted = self.counted(at);
         let next = (counted > 0).then(|| ms_up(self.freed_at(at, 1)));
-        Forecast::new(
-            self.limit,
-            self.limit - counted,
-            next,
-            self.reset_at_ms(now),
-        )
+        Forecast::new(self.limit, self.limit - counted, next, self.reset_at_ms(now))
     }
 
     /// The units leave the newest events; for a receipt, the oldest of those that leave the window in
@@ -100,14 +87,8 @@ impl Mathematics for SlidingLog {
             Receipt::Until(end) => {
                 let (after, until) = millisecond_before(end);
                 let leaves = |time: Micros| (after + 1..=until).contains(&(time + self.window));
-                let meant = live
-                    .iter()
-                    .enumerate()
-                    .filter(|(_, (time, _))| leaves(*time));
-                meant
-                    .filter(|_| at <= after)
-                    .map(|(index, _)| index)
-                    .collect()
+                let meant = live.iter().enumerate().filter(|(_, (time, _))| leaves(*time));
+                meant.filter(|_| at <= after).map(|(index, _)| index).collect()
             }
             _ => (0..live.len()).rev().collect(),
         };

@@ -25,13 +25,7 @@ pub(super) struct SlidingWindow {
 
 impl SlidingWindow {
     pub(super) const fn new(limit: u64, window: Micros, buckets: u64) -> Self {
-        Self {
-            limit,
-            buckets,
-            width: window / buckets,
-            newest: None,
-            units: BTreeMap::new(),
-        }
+        Self { limit, buckets, width: window / buckets, newest: None, units: BTreeMap::new() }
     }
 
     fn decided_at(&self, now: Now) -> Micros {
@@ -41,14 +35,8 @@ impl SlidingWindow {
     /// F and O when `bucket` is the current one.
     fn full_and_leaving(&self, bucket: u64) -> (u64, u64) {
         let oldest = (bucket + 1).saturating_sub(self.buckets);
-        let full = self
-            .units
-            .range(oldest..=bucket)
-            .map(|(_, units)| units)
-            .sum();
-        let leaving = bucket
-            .checked_sub(self.buckets)
-            .and_then(|left| self.units.get(&left));
+        let full = self.units.range(oldest..=bucket).map(|(_, units)| units).sum();
+        let leaving = bucket.checked_sub(self.buckets).and_then(|left| self.units.get(&left));
         (full, leaving.copied().unwrap_or(0))
     }
 
@@ -85,15 +73,11 @@ impl SlidingWindow {
     /// The newest bucket with units that still count at this instant.
     fn newest_counted(&self, at: Micros) -> Option<u64> {
         let mut held = self.units.iter().rev().filter(|(_, units)| **units > 0);
-        held.next()
-            .map(|(bucket, _)| *bucket)
-            .filter(|bucket| self.end_of(*bucket) > at)
+        held.next().map(|(bucket, _)| *bucket).filter(|bucket| self.end_of(*bucket) > at)
     }
 
     fn reset_at_ms(&self, now: Now) -> u64 {
-        let end = self
-            .newest_counted(self.decided_at(now))
-            .map(|bucket| self.end_of(bucket));
+        let end = self.newest_counted(self.decided_at(now)).map(|bucket| self.end_of(bucket));
         ms_up(end.unwrap_or_else(|| now.reading()))
     }
 
@@ -135,9 +119,7 @@ impl Mathematics for SlidingWindow {
     fn forecast(&self, now: Now) -> Forecast {
         let at = self.decided_at(now);
         let left = self.left(at);
-        let next = self
-            .newest_counted(at)
-            .map(|_| self.time_of(at, self.limit - left - 1).ms_up());
+        let next = self.newest_counted(at).map(|_| self.time_of(at, self.limit - left - 1).ms_up());
         Forecast::new(self.limit, left, next, self.reset_at_ms(now))
     }
 

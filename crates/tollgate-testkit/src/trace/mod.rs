@@ -51,21 +51,11 @@ pub struct Mix {
 
 impl Mix {
     /// Everything: for algorithms.
-    pub const ALGORITHM: Self = Self {
-        events_per_key: 250,
-        floors: true,
-        refunds: true,
-        changes: true,
-        extremes: true,
-    };
+    pub const ALGORITHM: Self =
+        Self { events_per_key: 250, floors: true, refunds: true, changes: true, extremes: true };
     /// What every store must agree on, whatever it forgets and whatever floor it chooses.
-    pub const STORE: Self = Self {
-        events_per_key: 60,
-        floors: false,
-        refunds: true,
-        changes: true,
-        extremes: false,
-    };
+    pub const STORE: Self =
+        Self { events_per_key: 60, floors: false, refunds: true, changes: true, extremes: false };
 }
 
 /// A seeded trace. Show it every decision with [`Trace::observe`].
@@ -156,11 +146,7 @@ impl Trace {
             }
             _ => TODAY + self.rng.below(1 << 40),
         };
-        self.skews = [
-            50_000,
-            self.rng.of_any_size(1 << 26),
-            self.rng.of_any_size(self.horizon),
-        ];
+        self.skews = [50_000, self.rng.of_any_size(1 << 26), self.rng.of_any_size(self.horizon)];
         Event::Fresh(quota)
     }
 
@@ -230,11 +216,7 @@ impl Trace {
 
     /// One of the nodes reads its clock.
     fn reading(&mut self) -> Now {
-        let skew = if self.rng.one_in(8) {
-            self.rng.pick(&self.skews, 0)
-        } else {
-            0
-        };
+        let skew = if self.rng.one_in(8) { self.rng.pick(&self.skews, 0) } else { 0 };
         let reading = if self.rng.one_in(2) {
             (self.time + skew).min(MICROS_MAX - 1)
         } else {
@@ -274,11 +256,8 @@ impl Trace {
             0 => clamped(self.rng.of_any_size(taken.get())),
             _ => taken,
         };
-        let receipt = if self.rng.one_in(3) {
-            Receipt::Newest
-        } else {
-            Receipt::Until(reset_at_ms * 1_000)
-        };
+        let receipt =
+            if self.rng.one_in(3) { Receipt::Newest } else { Receipt::Until(reset_at_ms * 1_000) };
         Event::Refund(now, cost, receipt)
     }
 }

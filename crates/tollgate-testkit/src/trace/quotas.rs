@@ -55,11 +55,7 @@ pub fn random_quota(kind: Kind, rng: &mut Rng) -> ModelQuota {
 /// A quota close to this one, of this or another kind: what it has spent matters to the new one.
 #[must_use]
 pub fn changed_quota(quota: &ModelQuota, rng: &mut Rng) -> ModelQuota {
-    let kind = if rng.one_in(2) {
-        quota.kind()
-    } else {
-        rng.pick(&Kind::ALL, Kind::Gcra)
-    };
+    let kind = if rng.one_in(2) { quota.kind() } else { rng.pick(&Kind::ALL, Kind::Gcra) };
     let (limit, period) = units_per_period(quota);
     accepted(kind, rng, |rng| match rng.below(6) {
         0 => (limit * 2, period),
@@ -73,12 +69,8 @@ pub fn changed_quota(quota: &ModelQuota, rng: &mut Rng) -> ModelQuota {
 
 fn units_per_period(quota: &ModelQuota) -> (u64, Micros) {
     match *quota {
-        ModelQuota::FixedWindow {
-            limit, window_us, ..
-        }
-        | ModelQuota::SlidingWindow {
-            limit, window_us, ..
-        }
+        ModelQuota::FixedWindow { limit, window_us, .. }
+        | ModelQuota::SlidingWindow { limit, window_us, .. }
         | ModelQuota::SlidingLog { limit, window_us } => (limit, window_us),
         _ => quota.rate().unwrap_or((1, SECOND)),
     }
@@ -107,41 +99,18 @@ fn of_kind(kind: Kind, limit: u64, period_us: Micros, rng: &mut Rng) -> ModelQuo
         _ => limit,
     };
     match kind {
-        Kind::Gcra => ModelQuota::Gcra {
-            limit,
-            period_us,
-            burst,
-        },
-        Kind::TokenBucket => ModelQuota::TokenBucket {
-            capacity: burst,
-            refill: limit,
-            period_us,
-        },
-        Kind::LeakyBucket => ModelQuota::LeakyBucket {
-            rate: limit,
-            period_us,
-            queue: burst - 1,
-        },
+        Kind::Gcra => ModelQuota::Gcra { limit, period_us, burst },
+        Kind::TokenBucket => ModelQuota::TokenBucket { capacity: burst, refill: limit, period_us },
+        Kind::LeakyBucket => ModelQuota::LeakyBucket { rate: limit, period_us, queue: burst - 1 },
         Kind::FixedWindow => {
             let anchor = rng.pick(&[Anchor::Epoch, Anchor::FirstHit], Anchor::Epoch);
-            ModelQuota::FixedWindow {
-                limit,
-                window_us: period_us,
-                anchor,
-            }
+            ModelQuota::FixedWindow { limit, window_us: period_us, anchor }
         }
         Kind::SlidingWindow => {
             let buckets = rng.pick(&[1, 1, 2, 3, 7, 10, 60, rng.clone().between(1, 60)], 1);
             let window_us = (period_us / buckets).max(1) * buckets;
-            ModelQuota::SlidingWindow {
-                limit,
-                window_us,
-                buckets,
-            }
+            ModelQuota::SlidingWindow { limit, window_us, buckets }
         }
-        Kind::SlidingLog => ModelQuota::SlidingLog {
-            limit,
-            window_us: period_us,
-        },
+        Kind::SlidingLog => ModelQuota::SlidingLog { limit, window_us: period_us },
     }
 }

@@ -12,13 +12,8 @@ const DAY: Micros = 86_400 * SECOND;
 const START: Micros = 1_700_000_000_000_000;
 const SEED: u64 = 0x601D;
 /// What a trace for vectors contains: what can be asked with a check and a peek.
-const MIX: Mix = Mix {
-    events_per_key: 70,
-    floors: false,
-    refunds: false,
-    changes: true,
-    extremes: false,
-};
+const MIX: Mix =
+    Mix { events_per_key: 70, floors: false, refunds: false, changes: true, extremes: false };
 
 /// All vector files, made anew by the model.
 #[must_use]
@@ -44,52 +39,26 @@ fn file(kind: Kind) -> VectorFile {
     }
     groups.extend(changes(kind));
     groups.extend(traces(kind));
-    VectorFile {
-        algorithm: kind,
-        groups,
-    }
+    VectorFile { algorithm: kind, groups }
 }
 
 /// The quotas of a kind for so many units per period.
 fn variants(kind: Kind, limit: u64, period_us: Micros) -> Vec<(&'static str, ModelQuota)> {
     let window_us = period_us;
-    let gcra = |burst| ModelQuota::Gcra {
-        limit,
-        period_us,
-        burst,
-    };
-    let token = |capacity| ModelQuota::TokenBucket {
-        capacity,
-        refill: limit,
-        period_us,
-    };
-    let leaky = |queue| ModelQuota::LeakyBucket {
-        rate: limit,
-        period_us,
-        queue,
-    };
-    let fixed = |anchor| ModelQuota::FixedWindow {
-        limit,
-        window_us,
-        anchor,
-    };
+    let gcra = |burst| ModelQuota::Gcra { limit, period_us, burst };
+    let token = |capacity| ModelQuota::TokenBucket { capacity, refill: limit, period_us };
+    let leaky = |queue| ModelQuota::LeakyBucket { rate: limit, period_us, queue };
+    let fixed = |anchor| ModelQuota::FixedWindow { limit, window_us, anchor };
     let sliding = |buckets: u64| {
         let window_us = (window_us / buckets).max(1) * buckets;
-        ModelQuota::SlidingWindow {
-            limit,
-            window_us,
-            buckets,
-        }
+        ModelQuota::SlidingWindow { limit, window_us, buckets }
     };
     match kind {
         Kind::Gcra => vec![("", gcra(limit)), (", burst 5", gcra(5))],
         Kind::TokenBucket => vec![("", token(limit)), (", capacity 10", token(10))],
         Kind::LeakyBucket => vec![(", queue 4", leaky(4)), (", no queue", leaky(0))],
         Kind::FixedWindow => {
-            vec![
-                (", epoch", fixed(Anchor::Epoch)),
-                (", first hit", fixed(Anchor::FirstHit)),
-            ]
+            vec![(", epoch", fixed(Anchor::Epoch)), (", first hit", fixed(Anchor::FirstHit))]
         }
         Kind::SlidingWindow => vec![(", one bucket", sliding(1)), (", ten buckets", sliding(10))],
         Kind::SlidingLog => vec![("", ModelQuota::SlidingLog { limit, window_us })],
@@ -105,16 +74,8 @@ struct Script {
 
 impl Script {
     fn new(name: &str, quota: ModelQuota) -> Self {
-        let group = Group {
-            name: name.to_owned(),
-            quota,
-            decisions: Vec::new(),
-        };
-        Self {
-            model: Model::new(quota),
-            change: None,
-            group,
-        }
+        let group = Group { name: name.to_owned(), quota, decisions: Vec::new() };
+        Self { model: Model::new(quota), change: None, group }
     }
 
     fn change(&mut self, quota: ModelQuota) {
@@ -129,13 +90,8 @@ impl Script {
             Op::Check => self.model.check(now, cost),
             Op::Peek => self.model.peek(now, cost),
         };
-        let vector = Vector {
-            change: self.change.take(),
-            op,
-            now_us,
-            cost,
-            decision: decision.clone(),
-        };
+        let vector =
+            Vector { change: self.change.take(), op, now_us, cost, decision: decision.clone() };
         self.group.decisions.push(vector);
         decision
     }
@@ -190,11 +146,7 @@ fn races() -> Vec<Group> {
     let window_us = 60 * SECOND;
     let start = START.next_multiple_of(window_us);
     let race = |name: &str, limit, history: &[(Micros, u64)], now, units| {
-        let quota = ModelQuota::SlidingWindow {
-            limit,
-            window_us,
-            buckets: 1,
-        };
+        let quota = ModelQuota::SlidingWindow { limit, window_us, buckets: 1 };
         let mut script = Script::new(name, quota);
         for (after, units) in history {
             script.check(start + after, *units);
@@ -233,10 +185,7 @@ fn changes(kind: Kind) -> Vec<Group> {
     Kind::ALL
         .into_iter()
         .map(|other| {
-            let (old, new) = (
-                quota_of(kind, 10, 60 * SECOND),
-                quota_of(other, 6, 7 * SECOND),
-            );
+            let (old, new) = (quota_of(kind, 10, 60 * SECOND), quota_of(other, 6, 7 * SECOND));
             let mut script = Script::new(&format!("changes to {}", other.name()), old);
             script.check(START, old.ceiling());
             script.check(START + 5, 1);

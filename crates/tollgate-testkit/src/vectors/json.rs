@@ -19,10 +19,7 @@ pub(super) fn write(file: &VectorFile) -> String {
         let comma = if index == 0 { "" } else { ",\n" };
         let (name, quota) = (Value::from(group.name.as_str()), quota_text(&group.quota));
         // Writing to a string cannot fail.
-        let _ = writeln!(
-            text,
-            "{comma}{{\"name\":{name},\"quota\":{quota},\"decisions\":["
-        );
+        let _ = writeln!(text, "{comma}{{\"name\":{name},\"quota\":{quota},\"decisions\":[");
         let lines: Vec<String> = group.decisions.iter().map(vector_text).collect();
         text.push_str(&lines.join(",\n"));
         text.push_str("]}");
@@ -32,18 +29,13 @@ pub(super) fn write(file: &VectorFile) -> String {
 }
 
 fn vector_text(vector: &Vector) -> String {
-    let change = vector
-        .change
-        .as_ref()
-        .map(|quota| format!("\"quota\":{},", quota_text(quota)));
+    let change = vector.change.as_ref().map(|quota| format!("\"quota\":{},", quota_text(quota)));
     let op = match vector.op {
         Op::Check => "check",
         Op::Peek => "peek",
     };
     let d = &vector.decision;
-    let retry = d
-        .retry_after_ms
-        .map_or_else(|| "null".to_owned(), |ms| ms.to_string());
+    let retry = d.retry_after_ms.map_or_else(|| "null".to_owned(), |ms| ms.to_string());
     format!(
         "{{{}\"now_us\":{},\"cost\":{},\"op\":\"{op}\",\"verdict\":\"{}\",\"limit\":{},\
          \"remaining\":{},\"reset_at_ms\":{},\"retry_after_ms\":{retry},\"delay_ms\":{}}}",
@@ -60,43 +52,23 @@ fn vector_text(vector: &Vector) -> String {
 
 fn quota_text(quota: &ModelQuota) -> String {
     let numbers = match *quota {
-        ModelQuota::Gcra {
-            limit,
-            period_us,
-            burst,
-        } => {
+        ModelQuota::Gcra { limit, period_us, burst } => {
             format!("\"limit\":{limit},\"period_us\":{period_us},\"burst\":{burst}")
         }
-        ModelQuota::TokenBucket {
-            capacity,
-            refill,
-            period_us,
-        } => {
+        ModelQuota::TokenBucket { capacity, refill, period_us } => {
             format!("\"capacity\":{capacity},\"refill\":{refill},\"period_us\":{period_us}")
         }
-        ModelQuota::LeakyBucket {
-            rate,
-            period_us,
-            queue,
-        } => {
+        ModelQuota::LeakyBucket { rate, period_us, queue } => {
             format!("\"rate\":{rate},\"period_us\":{period_us},\"queue\":{queue}")
         }
-        ModelQuota::FixedWindow {
-            limit,
-            window_us,
-            anchor,
-        } => {
+        ModelQuota::FixedWindow { limit, window_us, anchor } => {
             let anchor = match anchor {
                 Anchor::Epoch => "epoch",
                 Anchor::FirstHit => "first_hit",
             };
             format!("\"limit\":{limit},\"window_us\":{window_us},\"anchor\":\"{anchor}\"")
         }
-        ModelQuota::SlidingWindow {
-            limit,
-            window_us,
-            buckets,
-        } => {
+        ModelQuota::SlidingWindow { limit, window_us, buckets } => {
             format!("\"limit\":{limit},\"window_us\":{window_us},\"buckets\":{buckets}")
         }
         ModelQuota::SlidingLog { limit, window_us } => {
@@ -111,14 +83,8 @@ pub(super) fn read(text: &str) -> Result<VectorFile, String> {
     if number(&file, "format")? != FORMAT {
         return Err(format!("only format {FORMAT} is known"));
     }
-    let groups = list(&file, "groups")?
-        .iter()
-        .map(group)
-        .collect::<Result<_, _>>()?;
-    Ok(VectorFile {
-        algorithm: kind(&file)?,
-        groups,
-    })
+    let groups = list(&file, "groups")?.iter().map(group).collect::<Result<_, _>>()?;
+    Ok(VectorFile { algorithm: kind(&file)?, groups })
 }
 
 fn group(value: &Value) -> Result<Group, String> {
@@ -126,10 +92,7 @@ fn group(value: &Value) -> Result<Group, String> {
     Ok(Group {
         name: string(value, "name")?.to_owned(),
         quota: read_quota(quota)?,
-        decisions: list(value, "decisions")?
-            .iter()
-            .map(vector)
-            .collect::<Result<_, _>>()?,
+        decisions: list(value, "decisions")?.iter().map(vector).collect::<Result<_, _>>()?,
     })
 }
 
@@ -197,10 +160,9 @@ fn read_quota(value: &Value) -> Result<ModelQuota, String> {
             window_us: field("window_us")?,
             buckets: field("buckets")?,
         },
-        Kind::SlidingLog => ModelQuota::SlidingLog {
-            limit: field("limit")?,
-            window_us: field("window_us")?,
-        },
+        Kind::SlidingLog => {
+            ModelQuota::SlidingLog { limit: field("limit")?, window_us: field("window_us")? }
+        }
     })
 }
 

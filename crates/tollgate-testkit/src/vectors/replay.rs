@@ -1,8 +1,5 @@
 //! Replays the golden vectors against a store.
-#![expect(
-    clippy::expect_used,
-    reason = "a store that breaks a vector panics: that is the purpose"
-)]
+#![expect(clippy::expect_used, reason = "a store that breaks a vector panics: that is the purpose")]
 
 use tollgate_core::store::{At, Store};
 use tollgate_core::{Admission, Code, Limit, Now};
@@ -54,11 +51,7 @@ async fn replay_group<S: Store>(suite: &Suite<'_, S>, group: &Group, policy: &st
             Op::Peek => model.peek(now, vector.cost),
         };
         let expected = if late { &by_model } else { &vector.decision };
-        assert_eq!(
-            decision, *expected,
-            "decision {number} of {:?}: {vector:?}",
-            group.name
-        );
+        assert_eq!(decision, *expected, "decision {number} of {:?}: {vector:?}", group.name);
         replayed += 1;
     }
     replayed
@@ -71,11 +64,7 @@ async fn check<S: Store>(
 ) -> tollgate_core::Result<(tollgate_core::Decision, Now)> {
     let outcome = suite.store().admit(admission, at).await?;
     let plan = decisions_of(admission, &outcome)?;
-    let decision = plan
-        .decisions
-        .into_iter()
-        .next()
-        .expect("one decision per charge");
+    let decision = plan.decisions.into_iter().next().expect("one decision per charge");
     Ok((decision, outcome.now))
 }
 

@@ -13,11 +13,7 @@ fn agrees(kind: Kind) {
     let tally = agrees_with_model(kind, SEED, STEPS);
     println!("{}: seed {SEED:#x}: {tally:?}", kind.name());
     // A trace that misses a case proves nothing about it.
-    let least = tally
-        .allowed
-        .min(tally.denied)
-        .min(tally.refunded)
-        .min(tally.carried);
+    let least = tally.allowed.min(tally.denied).min(tally.refunded).min(tally.carried);
     assert!(least > STEPS / 200, "the trace is too one-sided: {tally:?}");
     assert!(tally.never > 0 && tally.tight > 0);
 }
@@ -79,10 +75,7 @@ fn a_prime_per_day_never_drifts() {
 fn refunds_never_mint() {
     for kind in Kind::ALL {
         let refunded = refund_never_mints(kind, SEED, 50_000);
-        println!(
-            "{}: seed {SEED:#x}: {refunded} units given back",
-            kind.name()
-        );
+        println!("{}: seed {SEED:#x}: {refunded} units given back", kind.name());
         assert!(refunded > 0, "nothing was ever given back");
     }
 }
@@ -98,10 +91,7 @@ fn refunds_at_once_are_complete() {
 fn waits_and_resets_are_tight() {
     for kind in Kind::ALL {
         let waited = promises_are_kept(kind, SEED, 50_000);
-        println!(
-            "{}: seed {SEED:#x}: {waited} denials waited for",
-            kind.name()
-        );
+        println!("{}: seed {SEED:#x}: {waited} denials waited for", kind.name());
         assert!(waited > 1_000, "hardly anything was denied");
     }
 }

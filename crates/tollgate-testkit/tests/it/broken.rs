@@ -11,10 +11,7 @@ use crate::flawed_store::{Flaw, FlawedStore, RECORDS_MAX};
 macro_rules! fails {
     ($clause:ident, $flaw:expr) => {{
         let store = FlawedStore::new($flaw);
-        let options = Options {
-            records_max: Some(RECORDS_MAX),
-            ..Options::default()
-        };
+        let options = Options { records_max: Some(RECORDS_MAX), ..Options::default() };
         let suite = Suite::new(&store, options);
         catch_unwind(AssertUnwindSafe(|| block_on(conformance::$clause(&suite)))).is_err()
     }};

@@ -15,19 +15,13 @@ pub(crate) struct ClockedStore {
 
 impl ClockedStore {
     pub(crate) fn new(inner: ReferenceStore) -> Self {
-        Self {
-            inner,
-            clock: AtomicU64::new(1_800_000_000_000_000),
-        }
+        Self { inner, clock: AtomicU64::new(1_800_000_000_000_000) }
     }
 
     fn read(&self, at: At) -> Result<At> {
         match at {
             At::StoreClock => Ok(At::Given(self.clock.fetch_add(137, Ordering::Relaxed))),
-            At::Given(_) => Err(Error::new(
-                Code::Unsupported,
-                "this store has its own clock",
-            )),
+            At::Given(_) => Err(Error::new(Code::Unsupported, "this store has its own clock")),
         }
     }
 }

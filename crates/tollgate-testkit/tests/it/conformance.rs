@@ -15,10 +15,7 @@ fn open() -> impl Future<Output = ReferenceStore> {
 }
 
 fn options() -> Options {
-    Options {
-        records_max: Some(RECORDS_MAX),
-        ..Options::default()
-    }
+    Options { records_max: Some(RECORDS_MAX), ..Options::default() }
 }
 
 mod reference {
@@ -34,10 +31,7 @@ mod with_defaults {
 mod erased {
     use super::*;
     use tollgate_core::store::BoxStore;
-    store_conformance!(
-        runner = block_on,
-        open = || async { BoxStore::new(open().await) }
-    );
+    store_conformance!(runner = block_on, open = || async { BoxStore::new(open().await) });
 }
 
 mod behind_faults_that_never_come {
@@ -64,4 +58,16 @@ mod clocked {
         open = || async { ClockedStore::new(open().await) },
         options = options(),
     );
+}
+
+mod memory {
+    use super::*;
+    use tollgate_core::store::Memory;
+
+    fn open_memory() -> impl Future<Output = Memory> {
+        let memory = Memory::builder().max_keys(10_000).max_request_ids(RECORDS_MAX);
+        ready(memory.build().unwrap())
+    }
+
+    store_conformance!(runner = block_on, open = open_memory, options = options());
 }

@@ -36,10 +36,7 @@ fn a_fault_before_applies_nothing_and_says_so() {
     let (limit, clock) = (limit(), ManualClock::at(0));
     let store = Faulty::scripted(ReferenceStore::new(), clock, [Fault::Before]);
     let error = charge(&store, &limit).unwrap_err();
-    assert_eq!(
-        (error.code(), error.is_unsent()),
-        (Code::StoreUnavailable, true)
-    );
+    assert_eq!((error.code(), error.is_unsent()), (Code::StoreUnavailable, true));
     assert_eq!(taken(&store, &limit), 0);
     assert!(charge(&store, &limit).is_ok(), "the script is used up");
     assert_eq!(store.calls(), 2);
@@ -50,10 +47,7 @@ fn a_fault_after_applies_and_does_not_say_so() {
     let (limit, clock) = (limit(), ManualClock::at(0));
     let store = Faulty::scripted(ReferenceStore::new(), clock, [Fault::After]);
     let error = charge(&store, &limit).unwrap_err();
-    assert_eq!(
-        (error.code(), error.is_unsent()),
-        (Code::StoreUnavailable, false)
-    );
+    assert_eq!((error.code(), error.is_unsent()), (Code::StoreUnavailable, false));
     assert_eq!(taken(&store, &limit), 1);
 }
 
@@ -69,10 +63,7 @@ fn a_delay_ends_when_the_clock_has_moved() {
     clock.advance(Duration::from_micros(999));
     assert!(call.as_mut().poll(&mut context).is_pending());
     clock.advance(Duration::from_micros(1));
-    assert!(matches!(
-        call.as_mut().poll(&mut context),
-        Poll::Ready(Ok(_))
-    ));
+    assert!(matches!(call.as_mut().poll(&mut context), Poll::Ready(Ok(_))));
 }
 
 #[test]
@@ -85,11 +76,7 @@ fn a_hanging_call_never_answers_and_applies_nothing() {
         let mut call = pin!(store.admit(&admission, NOW));
         for _ in 0..10 {
             clock.advance(Duration::from_secs(3_600));
-            assert!(
-                call.as_mut()
-                    .poll(&mut Context::from_waker(Waker::noop()))
-                    .is_pending()
-            );
+            assert!(call.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
         }
     }
     assert_eq!(taken(&store, &limit), 0);
@@ -128,9 +115,6 @@ fn seeded_faults_repeat() {
     };
     assert_eq!(run(7), run(7));
     assert_ne!(run(7), run(8));
-    let failed = run(7)
-        .iter()
-        .filter(|answer| **answer != Some(true))
-        .count();
+    let failed = run(7).iter().filter(|answer| **answer != Some(true)).count();
     assert!((10..60).contains(&failed), "{failed} of 100 calls failed");
 }

@@ -87,10 +87,7 @@ struct Record {
 
 impl FlawedStore {
     pub(crate) fn new(flaw: Flaw) -> Self {
-        Self {
-            flaw,
-            kept: Mutex::default(),
-        }
+        Self { flaw, kept: Mutex::default() }
     }
 
     fn is(&self, flaw: Flaw) -> bool {
@@ -99,12 +96,7 @@ impl FlawedStore {
 
     fn text(&self, key: &Key<'_>) -> String {
         if self.is(Flaw::JoinsKeysPlainly) {
-            return format!(
-                "{}:{}:{}",
-                key.prefix,
-                key.policy,
-                key.subject.to_lowercase()
-            );
+            return format!("{}:{}:{}", key.prefix, key.policy, key.subject.to_lowercase());
         }
         key.to_text()
     }
@@ -134,11 +126,9 @@ impl FlawedStore {
     fn write(&self, text: &str, state: State, now: Now, fresh_at: Micros) {
         let mut kept = self.kept.lock().unwrap();
         if self.is(Flaw::ForgetsExpiredStates) {
-            kept.states
-                .retain(|_, (_, _, fresh_at)| *fresh_at > now.reading());
+            kept.states.retain(|_, (_, _, fresh_at)| *fresh_at > now.reading());
         }
-        kept.states
-            .insert(text.to_owned(), (state, now.reading(), fresh_at));
+        kept.states.insert(text.to_owned(), (state, now.reading(), fresh_at));
     }
 
     fn replay(&self, admission: &Admission<'_>, now: Now) -> Result<Option<Outcome>> {
@@ -241,11 +231,8 @@ impl Store for FlawedStore {
     fn capability(&self) -> Capability {
         let mut capability = Capability::default();
         capability.exact = true;
-        capability.multi_key = if self.is(Flaw::Lies) {
-            MultiKey::Unsupported
-        } else {
-            MultiKey::Atomic
-        };
+        capability.multi_key =
+            if self.is(Flaw::Lies) { MultiKey::Unsupported } else { MultiKey::Atomic };
         capability.idempotent = true;
         capability.in_process = true;
         capability
@@ -269,16 +256,8 @@ impl Store for FlawedStore {
         }
         if !plan.admitted && self.is(Flaw::DenialWrites) {
             let shape = admission.charges[0].rule().shape();
-            let empty = State {
-                shape,
-                words: Words::new(&[]),
-            };
-            self.write(
-                &texts[0],
-                states[0].clone().unwrap_or(empty),
-                now,
-                now.reading(),
-            );
+            let empty = State { shape, words: Words::new(&[]) };
+            self.write(&texts[0], states[0].clone().unwrap_or(empty), now, now.reading());
         }
         for write in plan.writes {
             self.write(&texts[write.slot], write.state, now, write.fresh_at);
@@ -308,15 +287,10 @@ impl Store for FlawedStore {
         let states = texts.iter().map(|text| self.read(text, now)).collect();
         if self.is(Flaw::PeekWrites) {
             let shape = Shape([1, 1, 1, 1]);
-            let fresh = State {
-                shape,
-                words: Words::new(&[now.reading(), 0]),
-            };
+            let fresh = State { shape, words: Words::new(&[now.reading(), 0]) };
             let mut kept = self.kept.lock().unwrap();
             for text in texts {
-                kept.states
-                    .entry(text)
-                    .or_insert_with(|| (fresh.clone(), 0, 0));
+                kept.states.entry(text).or_insert_with(|| (fresh.clone(), 0, 0));
             }
         }
         Ok(Loaded::new(now, states))

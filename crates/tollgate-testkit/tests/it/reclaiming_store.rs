@@ -87,8 +87,7 @@ impl ReclaimingStore {
         let texts: Vec<String> = keys.iter().map(Key::to_text).collect();
         let states: Vec<Option<State>> = texts.iter().map(|text| kept.state(text)).collect();
         for write in plan(admission.charges, &slots, &states, now)?.writes {
-            kept.states
-                .insert(texts[write.slot].clone(), (write.state, write.fresh_at));
+            kept.states.insert(texts[write.slot].clone(), (write.state, write.fresh_at));
         }
         Ok(Outcome::decided(now, states))
     }

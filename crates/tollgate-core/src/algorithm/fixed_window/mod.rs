@@ -53,11 +53,7 @@ impl FixedWindow {
     pub fn new(quota: Quota, anchor: Anchor) -> Result<Self> {
         let limit = limits::units("limit", quota.limit)?;
         let window = limits::period("window", quota.period, PERIOD_MAX)?;
-        Ok(Self {
-            limit,
-            window,
-            anchor,
-        })
+        Ok(Self { limit, window, anchor })
     }
 
     /// Rebuilds the algorithm from the shape stored with a state.
@@ -69,11 +65,7 @@ impl FixedWindow {
             _ => return None,
         };
         let fits = (1..=PERIOD_MAX).contains(&window) && (1..=limits::UNITS_MAX).contains(&limit);
-        fits.then_some(Self {
-            limit,
-            window,
-            anchor,
-        })
+        fits.then_some(Self { limit, window, anchor })
     }
 
     fn start_at(&self, at: Micros) -> Micros {
@@ -84,10 +76,7 @@ impl FixedWindow {
     }
 
     fn write(&self, start: Micros, count: u64) -> Write {
-        Write {
-            words: Words::new(&[start, count]),
-            fresh_at: start + self.window,
-        }
+        Write { words: Words::new(&[start, count]), fresh_at: start + self.window }
     }
 
     /// The window that counts now, and the units in it.
@@ -97,12 +86,7 @@ impl FixedWindow {
             [start, count] if at < start + self.window => (start, count),
             _ => (self.start_at(at), 0),
         };
-        Look {
-            start,
-            end: start + self.window,
-            count,
-            reading: now.reading(),
-        }
+        Look { start, end: start + self.window, count, reading: now.reading() }
     }
 
     fn uncharged(&self, look: &Look, cost: Cost) -> Decision {
@@ -113,12 +97,7 @@ impl FixedWindow {
         } else if cost.get() <= left {
             Decision::allowed(self.limit, left, reset_at_ms)
         } else {
-            Decision::denied(
-                self.limit,
-                left,
-                reset_at_ms,
-                to_ms_up(look.end - look.reading),
-            )
+            Decision::denied(self.limit, left, reset_at_ms, to_ms_up(look.end - look.reading))
         }
     }
 }
@@ -169,17 +148,11 @@ impl Algorithm for FixedWindow {
         let look = self.look(words, now);
         let decision = self.uncharged(&look, cost);
         if !decision.is_allowed() {
-            return Step {
-                decision,
-                write: None,
-            };
+            return Step { decision, write: None };
         }
         let count = look.count + cost.get();
         let decision = Decision::allowed(self.limit, self.limit - count, look.reset_at_ms(count));
-        Step {
-            decision,
-            write: Some(self.write(look.start, count)),
-        }
+        Step { decision, write: Some(self.write(look.start, count)) }
     }
 
     fn peek(&self, words: &[u64], now: Now, cost: Cost) -> Decision {
@@ -190,12 +163,7 @@ impl Algorithm for FixedWindow {
         let look = self.look(words, now);
         let next_unit_at_ms = (look.count > 0).then(|| to_ms_up(look.end));
         let left = self.limit.saturating_sub(look.count);
-        Forecast::new(
-            self.limit,
-            left,
-            next_unit_at_ms,
-            look.reset_at_ms(look.count),
-        )
+        Forecast::new(self.limit, left, next_unit_at_ms, look.reset_at_ms(look.count))
     }
 
     fn refund(&self, words: &[u64], now: Now, cost: Cost, receipt: Receipt) -> Refund {
@@ -212,18 +180,12 @@ impl Algorithm for FixedWindow {
         if units == 0 || !in_this_window {
             return Refund::NOTHING;
         }
-        Refund {
-            units,
-            write: Some(self.write(look.start, look.count - units)),
-        }
+        Refund { units, write: Some(self.write(look.start, look.count - units)) }
     }
 
     fn debt(&self, words: &[u64], now: Now) -> Debt {
         let look = self.look(words, now);
-        Debt {
-            units: look.count,
-            seen: now.effective().max(look.start),
-        }
+        Debt { units: look.count, seen: now.effective().max(look.start) }
     }
 
     fn indebted(&self, debt: Debt) -> Write {
@@ -232,9 +194,6 @@ impl Algorithm for FixedWindow {
 
     fn scaled(&self, numerator: u64, denominator: u64) -> Result<Rule> {
         let limit = limits::share(self.limit, numerator, denominator);
-        Ok(Rule::new(Self {
-            limit,
-            ..self.clone()
-        }))
+        Ok(Rule::new(Self { limit, ..self.clone() }))
     }
 }

@@ -9,11 +9,7 @@ use super::tag;
 use crate::error::Result;
 use crate::quota::Quota;
 
-const FIELDS: Fields = Fields {
-    limit: "rate",
-    period: "period",
-    burst: "queue",
-};
+const FIELDS: Fields = Fields { limit: "rate", period: "period", burst: "queue" };
 
 /// A queue that drains at a steady rate; decisions carry the delay until a request's turn.
 #[derive(Clone, Debug)]

@@ -21,14 +21,13 @@
 //! A state has seen TAT − τ: an earlier reading finds a ≥ n + τ and is denied, so a clock that steps
 //! back never refills. The scheme is the virtual scheduling of ITU-T I.371.
 
-mod divisor;
 mod wide;
-mod word;
 
 use core::time::Duration;
 
 use super::limits::{self, PERIOD_MAX};
-use super::{Debt, OneWord, Refund, Step, Write};
+use super::one_word::OneWord;
+use super::{Debt, Refund, Step, Write};
 use crate::charge::Receipt;
 use crate::cost::Cost;
 use crate::decision::{Decision, Forecast};
@@ -37,7 +36,6 @@ use crate::state::Shape;
 use crate::time::{Micros, Now};
 
 use wide::Wide;
-use word::Word;
 
 /// What the fields of a quota are called in errors.
 #[derive(Clone, Copy, Debug)]
@@ -58,7 +56,7 @@ pub(super) enum Pace {
 #[derive(Clone, Debug)]
 pub(super) struct Schedule {
     wide: Wide,
-    word: Option<Word>,
+    word: Option<OneWord>,
 }
 
 impl Schedule {
@@ -87,7 +85,7 @@ impl Schedule {
     fn from_parts(p: u64, l: u64, burst: u64, pace: Pace) -> Self {
         Self {
             wide: Wide { p, l, burst, pace },
-            word: Word::new(p, l, burst, pace),
+            word: OneWord::new(p, l, burst, pace == Pace::Shaped),
         }
     }
 
@@ -166,9 +164,12 @@ impl Schedule {
         self.wide.indebted(debt)
     }
 
-    #[inline]
-    pub(super) fn one_word(&self) -> Option<&dyn OneWord> {
-        self.word.as_ref().map(|word| word as &dyn OneWord)
+    pub(super) fn indebted_until(&self, until: Micros, at: Micros) -> Write {
+        self.wide.indebted_until(until, at)
+    }
+
+    pub(super) fn one_word(&self) -> Option<OneWord> {
+        self.word
     }
 }
 
@@ -247,18 +248,23 @@ macro_rules! schedule_algorithm {
                 self.0.indebted(debt)
             }
 
+            fn indebted_until(
+                &self,
+                until: $crate::time::Micros,
+                at: $crate::time::Micros,
+            ) -> $crate::algorithm::Write {
+                self.0.indebted_until(until, at)
+            }
+
             fn scaled(
                 &self,
                 numerator: u64,
                 denominator: u64,
             ) -> $crate::error::Result<$crate::rule::Rule> {
-                Ok($crate::rule::Rule::new(Self(
-                    self.0.scaled(numerator, denominator),
-                )))
+                Ok($crate::rule::Rule::new(Self(self.0.scaled(numerator, denominator))))
             }
 
-            #[inline]
-            fn one_word(&self) -> Option<&dyn $crate::algorithm::OneWord> {
+            fn one_word(&self) -> Option<$crate::algorithm::OneWord> {
                 self.0.one_word()
             }
         }

@@ -51,10 +51,7 @@ impl Wide {
     fn write(&self, tat: u128) -> Write {
         let l = u128::from(self.l);
         let words = Words::new(&[narrow(tat / l), narrow(tat % l)]);
-        Write {
-            words,
-            fresh_at: self.micros_up(tat),
-        }
+        Write { words, fresh_at: self.micros_up(tat) }
     }
 
     pub(super) fn horizon(&self) -> Micros {
@@ -71,18 +68,12 @@ impl Wide {
     pub(super) fn step(&self, words: &[u64], now: Now, cost: Cost) -> Step {
         let look = Look::new(self, words, now);
         if !look.grants(cost) {
-            return Step {
-                decision: look.uncharged(cost),
-                write: None,
-            };
+            return Step { decision: look.uncharged(cost), write: None };
         }
         let next = look.start + self.units(cost.get());
         let decision = Decision::allowed(self.burst, look.units_left(next), self.ms_up(next))
             .after(look.delay_ms());
-        Step {
-            decision,
-            write: Some(self.write(next)),
-        }
+        Step { decision, write: Some(self.write(next)) }
     }
 
     pub(super) fn peek(&self, words: &[u64], now: Now, cost: Cost) -> Decision {
@@ -110,10 +101,7 @@ impl Wide {
         if units == 0 {
             return Refund::NOTHING;
         }
-        Refund {
-            units,
-            write: Some(self.write(look.start - self.units(units))),
-        }
+        Refund { units, write: Some(self.write(look.start - self.units(units))) }
     }
 
     /// Where the charge ended whose end, rounded up to a millisecond, is `at`.
@@ -135,17 +123,17 @@ impl Wide {
         let tat = self.tat(words);
         let seen_by_state = narrow(tat.saturating_sub(self.full()) / u128::from(self.l));
         let seen = now.effective().max(seen_by_state);
-        let owed = tat
-            .saturating_sub(self.scaled(seen))
-            .div_ceil(u128::from(self.p));
-        Debt {
-            units: narrow(owed).min(self.burst),
-            seen,
-        }
+        let owed = tat.saturating_sub(self.scaled(seen)).div_ceil(u128::from(self.p));
+        Debt { units: narrow(owed).min(self.burst), seen }
     }
 
     pub(super) fn indebted(&self, debt: Debt) -> Write {
         self.write(self.scaled(debt.seen) + self.units(debt.units))
+    }
+
+    pub(super) fn indebted_until(&self, until: Micros, at: Micros) -> Write {
+        let full = self.scaled(at) + self.full();
+        self.write(self.scaled(until).clamp(self.scaled(at), full))
     }
 }
 
@@ -164,12 +152,7 @@ impl<'a> Look<'a> {
     fn new(quota: &'a Wide, words: &[u64], now: Now) -> Self {
         let at = quota.scaled(now.effective());
         let start = quota.tat(words).max(at);
-        Self {
-            quota,
-            at,
-            reading: quota.scaled(now.reading()),
-            start,
-        }
+        Self { quota, at, reading: quota.scaled(now.reading()), start }
     }
 
     fn grants(&self, cost: Cost) -> bool {
@@ -183,11 +166,7 @@ impl<'a> Look<'a> {
     }
 
     fn reset_at_ms(&self) -> u64 {
-        self.quota.ms_up(if self.start > self.at {
-            self.start
-        } else {
-            self.reading
-        })
+        self.quota.ms_up(if self.start > self.at { self.start } else { self.reading })
     }
 
     fn delay_ms(&self) -> u64 {
@@ -207,12 +186,7 @@ impl<'a> Look<'a> {
             return Decision::allowed(limit, left, self.reset_at_ms()).after(self.delay_ms());
         }
         let free_at = self.start + self.quota.units(cost.get()) - self.quota.full();
-        Decision::denied(
-            limit,
-            left,
-            self.reset_at_ms(),
-            self.quota.ms_up(free_at - self.reading),
-        )
+        Decision::denied(limit, left, self.reset_at_ms(), self.quota.ms_up(free_at - self.reading))
     }
 }
 

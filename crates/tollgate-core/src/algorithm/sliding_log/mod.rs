@@ -65,13 +65,7 @@ impl SlidingLog {
         let gone = entries.partition_point(|[time, _]| time + self.window <= at);
         let live = entries.get(gone..).unwrap_or_default();
         let count = live.iter().map(|[_, units]| units).sum();
-        Look {
-            at,
-            reading: now.reading(),
-            live,
-            count,
-            window: self.window,
-        }
+        Look { at, reading: now.reading(), live, count, window: self.window }
     }
 
     fn uncharged(&self, look: &Look<'_>, cost: Cost) -> Decision {
@@ -110,10 +104,7 @@ impl Look<'_> {
             gone += held;
             gone >= units
         };
-        self.live
-            .iter()
-            .find(frees)
-            .map_or(self.reading, |[time, _]| time + self.window)
+        self.live.iter().find(frees).map_or(self.reading, |[time, _]| time + self.window)
     }
 
     /// The live entries with one more charge at the end.
@@ -124,10 +115,7 @@ impl Look<'_> {
             Some([time, held]) if *time == self.at => *held += units,
             _ => words.extend([self.at, units]),
         }
-        Write {
-            words: words.into(),
-            fresh_at: self.at + self.window,
-        }
+        Write { words: words.into(), fresh_at: self.at + self.window }
     }
 
     /// These entries, the live ones without the `units` that were taken out of them.
@@ -144,14 +132,8 @@ impl Look<'_> {
         if seen > newest {
             entries.push([seen, 0]);
         }
-        let write = Write {
-            words: entries.into_flattened().into(),
-            fresh_at: seen + self.window,
-        };
-        Refund {
-            units,
-            write: Some(write),
-        }
+        let words = entries.into_flattened().into();
+        Refund { units, write: Some(Write { words, fresh_at: seen + self.window }) }
     }
 
     /// Nothing is left: an entry of no units remains, so that the time it has seen is not forgotten.
@@ -159,14 +141,8 @@ impl Look<'_> {
         if units == 0 {
             return Refund::NOTHING;
         }
-        let write = Write {
-            words: Words::new(&[self.at, 0]),
-            fresh_at: self.at + self.window,
-        };
-        Refund {
-            units,
-            write: Some(write),
-        }
+        let write = Write { words: Words::new(&[self.at, 0]), fresh_at: self.at + self.window };
+        Refund { units, write: Some(write) }
     }
 }
 
@@ -201,18 +177,12 @@ impl Algorithm for SlidingLog {
         let look = self.look(words, now);
         let decision = self.uncharged(&look, cost);
         if !decision.is_allowed() {
-            return Step {
-                decision,
-                write: None,
-            };
+            return Step { decision, write: None };
         }
         let write = look.with(cost.get());
         let left = decision.remaining - cost.get();
         let decision = Decision::allowed(self.limit, left, to_ms_up(write.fresh_at));
-        Step {
-            decision,
-            write: Some(write),
-        }
+        Step { decision, write: Some(write) }
     }
 
     fn peek(&self, words: &[u64], now: Now, cost: Cost) -> Decision {
@@ -236,14 +206,9 @@ impl Algorithm for SlidingLog {
             Receipt::Until(end) => {
                 let until = to_ms_up(end) * MICROS_PER_MS;
                 let after = until.saturating_sub(MICROS_PER_MS);
-                let leaves =
-                    |time: Micros| time + self.window > after && time + self.window <= until;
+                let leaves = |time: Micros| (after + 1..=until).contains(&(time + self.window));
                 let meant = entries.iter_mut().filter(|[time, _]| leaves(*time));
-                if look.at <= after {
-                    take(meant, cost.get())
-                } else {
-                    0
-                }
+                if look.at <= after { take(meant, cost.get()) } else { 0 }
             }
         };
         look.after_refund(entries, units)
@@ -251,25 +216,16 @@ impl Algorithm for SlidingLog {
 
     fn debt(&self, words: &[u64], now: Now) -> Debt {
         let look = self.look(words, now);
-        Debt {
-            units: look.count,
-            seen: look.at,
-        }
+        Debt { units: look.count, seen: look.at }
     }
 
     fn indebted(&self, debt: Debt) -> Write {
-        Write {
-            words: Words::new(&[debt.seen, debt.units]),
-            fresh_at: debt.seen + self.window,
-        }
+        Write { words: Words::new(&[debt.seen, debt.units]), fresh_at: debt.seen + self.window }
     }
 
     fn scaled(&self, numerator: u64, denominator: u64) -> Result<Rule> {
         let limit = limits::share(self.limit, numerator, denominator);
-        Ok(Rule::new(Self {
-            limit,
-            window: self.window,
-        }))
+        Ok(Rule::new(Self { limit, window: self.window }))
     }
 }
 

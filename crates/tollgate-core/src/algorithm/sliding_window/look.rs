@@ -23,27 +23,15 @@ pub(super) struct Look {
 
 impl Look {
     pub(super) fn new(words: &[u64], now: Now, bucket: Micros, len: usize) -> Self {
-        let (seen, kept) = words
-            .split_first()
-            .map_or((0, &[][..]), |(seen, kept)| (*seen, kept));
+        let (seen, kept) = words.split_first().map_or((0, &[][..]), |(seen, kept)| (*seen, kept));
         let at = now.effective().max(seen * bucket);
         let newest = at / bucket;
         let shift = usize::try_from(newest - seen).unwrap_or(usize::MAX);
         let len = len.min(COUNTS_MAX);
         let mut counts = [0; COUNTS_MAX];
         let shifted = counts.get_mut(shift.min(len)..len).unwrap_or_default();
-        shifted
-            .iter_mut()
-            .zip(kept)
-            .for_each(|(count, kept)| *count = *kept);
-        Self {
-            at,
-            reading: now.reading(),
-            bucket,
-            newest,
-            counts,
-            len,
-        }
+        shifted.iter_mut().zip(kept).for_each(|(count, kept)| *count = *kept);
+        Self { at, reading: now.reading(), bucket, newest, counts, len }
     }
 
     fn counts(&self) -> &[u64] {
@@ -52,10 +40,7 @@ impl Look {
 
     /// The units in full buckets, and those in the bucket that is leaving.
     fn full_and_leaving(&self) -> (u64, u64) {
-        let (leaving, full) = self
-            .counts()
-            .split_last()
-            .map_or((0, &[][..]), |(l, f)| (*l, f));
+        let (leaving, full) = self.counts().split_last().map_or((0, &[][..]), |(l, f)| (*l, f));
         (full.iter().sum(), leaving)
     }
 
@@ -133,10 +118,7 @@ impl Look {
             counts.copy_from_slice(&self.counts);
         }
         let words = Words::new(words.get(..=self.len).unwrap_or_default());
-        Write {
-            words,
-            fresh_at: self.fresh_at().max(self.newest * self.bucket),
-        }
+        Write { words, fresh_at: self.fresh_at().max(self.newest * self.bucket) }
     }
 }
 

@@ -73,11 +73,7 @@ impl SlidingWindow {
                 format!("{window}µs cannot be cut into {buckets} buckets; nearest: {nearest}µs");
             return Err(Error::config("window", message));
         }
-        Ok(Self {
-            limit,
-            bucket: window / buckets,
-            buckets,
-        })
+        Ok(Self { limit, bucket: window / buckets, buckets })
     }
 
     /// Rebuilds the algorithm from the shape stored with a state.
@@ -88,11 +84,7 @@ impl SlidingWindow {
             && window.is_multiple_of(buckets)
             && window / buckets <= BUCKET_MAX
             && (1..=limits::UNITS_MAX).contains(&limit);
-        fits.then(|| Self {
-            limit,
-            bucket: window / buckets,
-            buckets,
-        })
+        fits.then(|| Self { limit, bucket: window / buckets, buckets })
     }
 
     fn counts(&self) -> usize {
@@ -119,12 +111,7 @@ impl Algorithm for SlidingWindow {
     }
 
     fn shape(&self) -> Shape {
-        Shape([
-            tag::SLIDING_WINDOW,
-            self.bucket * self.buckets,
-            self.buckets,
-            self.limit,
-        ])
+        Shape([tag::SLIDING_WINDOW, self.bucket * self.buckets, self.buckets, self.limit])
     }
 
     fn ceiling(&self) -> u64 {
@@ -152,18 +139,12 @@ impl Algorithm for SlidingWindow {
         let mut look = Look::new(words, now, self.bucket, self.counts());
         let decision = self.uncharged(&look, cost);
         if !decision.is_allowed() {
-            return Step {
-                decision,
-                write: None,
-            };
+            return Step { decision, write: None };
         }
         look.add(cost.get());
         let left = decision.remaining - cost.get();
         let decision = Decision::allowed(self.limit, left, to_ms_up(look.fresh_at()));
-        Step {
-            decision,
-            write: Some(look.write()),
-        }
+        Step { decision, write: Some(look.write()) }
     }
 
     fn peek(&self, words: &[u64], now: Now, cost: Cost) -> Decision {
@@ -182,22 +163,12 @@ impl Algorithm for SlidingWindow {
     fn refund(&self, words: &[u64], now: Now, cost: Cost, receipt: Receipt) -> Refund {
         let mut look = Look::new(words, now, self.bucket, self.counts());
         let units = look.remove(cost.get(), receipt);
-        if units == 0 {
-            Refund::NOTHING
-        } else {
-            Refund {
-                units,
-                write: Some(look.write()),
-            }
-        }
+        if units == 0 { Refund::NOTHING } else { Refund { units, write: Some(look.write()) } }
     }
 
     fn debt(&self, words: &[u64], now: Now) -> Debt {
         let look = Look::new(words, now, self.bucket, self.counts());
-        Debt {
-            units: look.estimate(),
-            seen: look.at,
-        }
+        Debt { units: look.estimate(), seen: look.at }
     }
 
     fn indebted(&self, debt: Debt) -> Write {
@@ -208,9 +179,6 @@ impl Algorithm for SlidingWindow {
 
     fn scaled(&self, numerator: u64, denominator: u64) -> Result<Rule> {
         let limit = limits::share(self.limit, numerator, denominator);
-        Ok(Rule::new(Self {
-            limit,
-            ..self.clone()
-        }))
+        Ok(Rule::new(Self { limit, ..self.clone() }))
     }
 }

@@ -9,11 +9,7 @@ use super::tag;
 use crate::error::Result;
 use crate::quota::Quota;
 
-const FIELDS: Fields = Fields {
-    limit: "refill",
-    period: "period",
-    burst: "capacity",
-};
+const FIELDS: Fields = Fields { limit: "refill", period: "period", burst: "capacity" };
 
 /// A bucket of tokens, full at first, refilled at a steady rate.
 #[derive(Clone, Debug)]

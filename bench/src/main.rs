@@ -1,0 +1,63 @@
+//! Compares Tollgate's memory store with its rivals: time, memory and instructions per check.
+//!
+//! Every subcommand prints Markdown. `README.md` says what each number means and what is not fair.
+//! Subcommands whose names start with `child-` are this program calling itself: a contender's
+//! memory and instructions can only be told apart in a process of its own.
+
+mod args;
+mod clocks;
+mod contender;
+mod counting_alloc;
+mod instructions;
+mod measure;
+mod memory_use;
+mod report;
+mod time;
+mod workload;
+
+use std::process::ExitCode;
+
+use args::{Args, USAGE};
+
+#[global_allocator]
+static ALLOCATOR: counting_alloc::Counting = counting_alloc::Counting;
+
+/// What a subcommand may fail with: a sentence for the person who ran it.
+type Result<T> = std::result::Result<T, String>;
+
+fn main() -> ExitCode {
+    let words: Vec<String> = std::env::args().skip(1).collect();
+    match run(&words) {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(message) => {
+            eprintln!("{message}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+fn run(words: &[String]) -> Result<()> {
+    let Some((command, rest)) = words.split_first() else {
+        return Err(USAGE.into());
+    };
+    match command.as_str() {
+        memory_use::CHILD => return memory_use::child(rest),
+        instructions::CHILD => return instructions::child(rest),
+        _ => {}
+    }
+    let args = Args::parse(rest)?;
+    print!("{}", report::machine());
+    match command.as_str() {
+        "memory" => time::print(&args),
+        "clock" => clocks::print(&args),
+        "memory-use" => memory_use::print(&args),
+        "instructions" => instructions::print(&args),
+        "all" => {
+            time::print(&args)?;
+            clocks::print(&args)?;
+            memory_use::print(&args)?;
+            instructions::print(&args)
+        }
+        other => Err(format!("unknown subcommand `{other}`\n{USAGE}")),
+    }
+}

@@ -1,0 +1,121 @@
+//! An algorithm whose whole state is one instant, in one word: the schedule where all products fit
+//! 64 bits.
+//!
+//! It lets a store admit with a single compare-and-swap. It decides exactly as the full-width step
+//! does on the unpacked words; all lengths are in 1/scale microseconds.
+
+use super::divisor::Divisor;
+use crate::cost::Cost;
+use crate::decision::Decision;
+use crate::state::Words;
+use crate::time::{MICROS_PER_MS, Micros, Now};
+
+/// With a scale up to here, an instant below 2^53 times the scale stays below 2^63.
+const SCALE_MAX: u64 = 1 << 10;
+
+/// The one-word form of a schedule.
+#[derive(Clone, Copy, Debug)]
+pub struct OneWord {
+    /// What one unit takes.
+    unit: u64,
+    scale: u64,
+    burst: u64,
+    /// What a full debt takes.
+    full: u64,
+    /// Whether an allowed request waits for its turn.
+    shaped: bool,
+    by_unit: Divisor,
+    by_scale: Divisor,
+    by_ms: Divisor,
+}
+
+impl OneWord {
+    /// One unit takes `unit / scale` microseconds and `burst` fit at once. `None` if the products
+    /// could exceed 64 bits.
+    pub(super) fn new(unit: u64, scale: u64, burst: u64, shaped: bool) -> Option<Self> {
+        (scale <= SCALE_MAX).then(|| Self {
+            unit,
+            scale,
+            burst,
+            full: unit * burst,
+            shaped,
+            by_unit: Divisor::new(unit),
+            by_scale: Divisor::new(scale),
+            by_ms: Divisor::new(scale * MICROS_PER_MS),
+        })
+    }
+
+    /// Words per microsecond: a key is fresh again at `word / scale`, rounded up.
+    #[must_use]
+    pub const fn scale(&self) -> u64 {
+        self.scale
+    }
+
+    /// A key is throttled (not one unit is left) while `word - now × scale` exceeds this.
+    #[must_use]
+    pub const fn throttled_above(&self) -> u64 {
+        self.full - self.unit
+    }
+
+    /// The word after charging `cost`, or `None` if that is not granted. A fresh key has word 0.
+    #[must_use]
+    #[inline]
+    pub fn advance(&self, word: u64, now: Now, cost: Cost) -> Option<u64> {
+        let at = now.effective() * self.scale;
+        let start = word.max(at);
+        let granted = cost.get() <= self.burst && start - at <= self.full - self.unit * cost.get();
+        granted.then(|| start + self.unit * cost.get())
+    }
+
+    /// The decision that goes with an advance from `word` to `next`.
+    #[must_use]
+    #[inline]
+    pub fn granted(&self, word: u64, next: u64, now: Now) -> Decision {
+        let at = now.effective() * self.scale;
+        let remaining = self.by_unit.floor(self.full - (next - at));
+        let delay_ms = if self.shaped {
+            self.by_ms.ceil(word.max(at) - now.reading() * self.scale)
+        } else {
+            0
+        };
+        Decision::allowed(self.burst, remaining, self.by_ms.ceil(next)).after(delay_ms)
+    }
+
+    /// The decision when an advance was not granted.
+    #[must_use]
+    #[inline]
+    pub fn refused(&self, word: u64, now: Now, cost: Cost) -> Decision {
+        let at = now.effective() * self.scale;
+        let (start, reading) = (word.max(at), now.reading() * self.scale);
+        let remaining = self.by_unit.floor(self.full.saturating_sub(start - at));
+        // A key without debt is fresh now, whatever floor the store decides at.
+        let reset_at_ms = self.by_ms.ceil(if start > at { start } else { reading });
+        if cost.get() > self.burst {
+            return Decision::never(self.burst, remaining, reset_at_ms);
+        }
+        let wait = start + self.unit * cost.get() - self.full - reading;
+        Decision::denied(self.burst, remaining, reset_at_ms, self.by_ms.ceil(wait))
+    }
+
+    /// The word of a state.
+    #[must_use]
+    pub fn pack(&self, words: &[u64]) -> u64 {
+        match words {
+            [whole, fraction] => whole * self.scale + fraction,
+            _ => 0,
+        }
+    }
+
+    /// The state of a word.
+    #[must_use]
+    pub fn unpack(&self, word: u64) -> Words {
+        let whole = self.by_scale.floor(word);
+        Words::new(&[whole, word - whole * self.scale])
+    }
+
+    /// The instant at which a key with this word is fresh again.
+    #[must_use]
+    pub fn fresh_at(&self, word: u64) -> Micros {
+        self.by_scale.ceil(word)
+    }
+}

@@ -1,0 +1,107 @@
+//! How a limiter is put together.
+
+use core::time::Duration;
+use std::sync::Arc;
+
+use super::Limiter;
+use super::failure::{BreakerConfig, FailurePolicy, Share};
+use super::observer::Observer;
+use crate::clock::Clock;
+#[cfg(not(target_arch = "wasm32"))]
+use crate::clock::SystemClock;
+use crate::store::Store;
+use crate::time::Micros;
+
+/// The clock of a limiter: the system's without an indirection, or any other.
+#[derive(Clone, Debug)]
+pub(super) enum ClockSource {
+    #[cfg(not(target_arch = "wasm32"))]
+    System(SystemClock),
+    Custom(Arc<dyn Clock>),
+}
+
+impl ClockSource {
+    #[cfg(not(target_arch = "wasm32"))]
+    pub(super) fn system() -> Self {
+        Self::System(SystemClock::new())
+    }
+
+    pub(super) fn custom(clock: impl Clock + 'static) -> Self {
+        Self::Custom(Arc::new(clock))
+    }
+
+    pub(super) fn as_dyn(&self) -> &dyn Clock {
+        match self {
+            #[cfg(not(target_arch = "wasm32"))]
+            Self::System(clock) => clock,
+            Self::Custom(clock) => &**clock,
+        }
+    }
+
+    #[inline]
+    pub(super) fn now(&self) -> Micros {
+        match self {
+            #[cfg(not(target_arch = "wasm32"))]
+            Self::System(clock) => clock.now(),
+            Self::Custom(clock) => clock.now(),
+        }
+    }
+}
+
+/// Sets what a [`Limiter`] does beyond asking its store.
+#[derive(Debug)]
+#[must_use]
+pub struct LimiterBuilder<S> {
+    store: S,
+    clock: ClockSource,
+    failure: FailurePolicy,
+}
+
+impl<S: Store> LimiterBuilder<S> {
+    pub(super) fn new(store: S, clock: ClockSource) -> Self {
+        Self { store, clock, failure: FailurePolicy::default() }
+    }
+
+    /// Takes time from another clock.
+    pub fn clock(mut self, clock: impl Clock + 'static) -> Self {
+        self.clock = ClockSource::custom(clock);
+        self
+    }
+
+    /// How long the store may take to answer, 100 ms by default. Stores in this process are not
+    /// timed.
+    pub fn deadline(mut self, deadline: Duration) -> Self {
+        self.failure.set_deadline(deadline);
+        self
+    }
+
+    /// How many calls may wait for the store at once, 10,000 by default; more get `queue_full`.
+    pub fn max_in_flight(mut self, calls: usize) -> Self {
+        self.failure.set_max_in_flight(calls);
+        self
+    }
+
+    /// When to stop asking a store that does not answer.
+    pub fn breaker(mut self, config: BreakerConfig) -> Self {
+        self.failure.set_breaker(config);
+        self
+    }
+
+    /// The share of each quota that this process grants alone, for limits that are `local` in an
+    /// outage; all of it by default. With N nodes, `Share::one_of(N)` keeps the sum at the quota.
+    pub fn local_share(mut self, share: Share) -> Self {
+        self.failure.set_share(share);
+        self
+    }
+
+    /// Tells somebody about degraded decisions and clocks that disagree.
+    pub fn observer(mut self, observer: impl Observer + 'static) -> Self {
+        self.failure.set_observer(Arc::new(observer));
+        self
+    }
+
+    /// The limiter.
+    pub fn build(self) -> Limiter<S> {
+        Limiter { store: self.store, clock: self.clock, failure: self.failure, made_store: false }
+    }
+}

@@ -1,0 +1,88 @@
+//! From the evidence of a store to one decision: the steps again, and the combination algebra.
+
+use core::cmp::Reverse;
+
+use crate::algorithm::built_in;
+use crate::charge::{Admission, Charge, Limit};
+use crate::decision::{Decision, Verdict};
+use crate::error::{Code, Error, Result};
+use crate::state::{Shape, State};
+use crate::store::{Outcome, Plan, plan, slots_of};
+
+/// The decision of an admission, and the units its refunds gave back.
+pub(super) fn derive(admission: &Admission<'_>, outcome: &Outcome) -> Result<(Decision, u64)> {
+    let planned = match &outcome.replayed {
+        None => run(admission.charges, outcome)?,
+        Some(shapes) => replay(admission.charges, shapes, outcome)?,
+    };
+    let refunded = planned.refunded.iter().sum();
+    let decision = combine(admission.charges, planned.decisions)
+        .ok_or_else(|| Error::new(Code::CorruptState, "a store answered without evidence"))?;
+    Ok((decision, refunded))
+}
+
+/// The steps again, over the evidence of a store.
+pub(super) fn run(charges: &[Charge<'_>], outcome: &Outcome) -> Result<Plan> {
+    let (slots, keys) = slots_of(charges);
+    let before: Vec<Option<State>> = (0..keys.len())
+        .map(|slot| {
+            let first = slots.iter().position(|of| *of == slot)?;
+            outcome.before.get(first).cloned().flatten()
+        })
+        .collect();
+    plan(charges, &slots, &before, outcome.now)
+}
+
+/// A replay is derived under the quotas of the first time, whatever they are now.
+fn replay(charges: &[Charge<'_>], shapes: &[Shape], outcome: &Outcome) -> Result<Plan> {
+    let limits: Vec<Limit> = charges
+        .iter()
+        .zip(shapes)
+        .map(|(charge, shape)| match built_in(*shape) {
+            Some(rule) if *shape != charge.rule().shape() => {
+                charge.limit.clone().replace_rule(rule)
+            }
+            _ => charge.limit.clone(),
+        })
+        .collect();
+    let charges: Vec<Charge<'_>> =
+        charges.iter().zip(&limits).map(|(charge, limit)| Charge { limit, ..*charge }).collect();
+    run(&charges, outcome)
+}
+
+/// Allowed if all are, never if any is; the smallest limit and remaining, the latest reset, the
+/// longest wait; and the name of the limit that decided, if there were several.
+fn combine(charges: &[Charge<'_>], decisions: Vec<Decision>) -> Option<Decision> {
+    if let [_] = charges {
+        return decisions.into_iter().next();
+    }
+    let verdict = decisions.iter().map(|decision| decision.verdict).max_by_key(severity)?;
+    let waits = decisions.iter().filter_map(|decision| decision.retry_after_ms);
+    let deciding = decisions.iter().zip(charges).filter(|(one, _)| one.verdict == verdict);
+    // The longest wait binds, or else the least that is left; the first among equals.
+    let (_, binding) =
+        deciding.min_by_key(|(one, _)| (Reverse(one.retry_after_ms), one.remaining))?;
+    let least = |number: fn(&Decision) -> u64| decisions.iter().map(number).min().unwrap_or(0);
+    let most = |number: fn(&Decision) -> u64| decisions.iter().map(number).max().unwrap_or(0);
+    let (limit, remaining) = (least(|d| d.limit), least(|d| d.remaining));
+    let reset_at_ms = most(|d| d.reset_at_ms);
+    let mut combined = match verdict {
+        Verdict::Allowed => {
+            Decision::allowed(limit, remaining, reset_at_ms).after(most(|d| d.delay_ms))
+        }
+        Verdict::Denied => {
+            Decision::denied(limit, remaining, reset_at_ms, waits.max().unwrap_or(1))
+        }
+        Verdict::Never => Decision::never(limit, remaining, reset_at_ms),
+    };
+    combined.binding = Some(binding.limit.policy().clone());
+    Some(combined)
+}
+
+fn severity(verdict: &Verdict) -> u8 {
+    match verdict {
+        Verdict::Allowed => 0,
+        Verdict::Denied => 1,
+        Verdict::Never => 2,
+    }
+}

@@ -1,0 +1,114 @@
+//! Stops asking a store that does not answer, so that an outage costs nothing per request.
+
+use core::sync::atomic::{
+    AtomicBool, AtomicU32, AtomicU64,
+    Ordering::{AcqRel, Acquire, Relaxed, Release},
+};
+use core::time::Duration;
+
+use crate::error::{Code, Error, Result};
+use crate::time::Micros;
+
+/// When the breaker opens, and for how long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct BreakerConfig {
+    /// Opens after so many outages in a row; 0 turns the breaker off.
+    pub failures: u32,
+    /// Stays open so long; then one call at a time tries whether the store is back.
+    pub open_for: Duration,
+}
+
+impl Default for BreakerConfig {
+    fn default() -> Self {
+        Self { failures: 5, open_for: Duration::from_secs(1) }
+    }
+}
+
+#[derive(Debug)]
+pub(super) struct Breaker {
+    threshold: u32,
+    open_for: Micros,
+    failures_in_a_row: AtomicU32,
+    /// Until when no call passes; 0 while closed.
+    open_until: AtomicU64,
+    /// Whether a call is trying if the store is back.
+    probing: AtomicBool,
+    rejections: AtomicU64,
+}
+
+impl Breaker {
+    pub(super) fn new(config: BreakerConfig) -> Self {
+        Self {
+            threshold: config.failures,
+            open_for: u64::try_from(config.open_for.as_micros()).unwrap_or(u64::MAX),
+            failures_in_a_row: AtomicU32::new(0),
+            open_until: AtomicU64::new(0),
+            probing: AtomicBool::new(false),
+            rejections: AtomicU64::new(0),
+        }
+    }
+
+    pub(super) fn rejections(&self) -> u64 {
+        self.rejections.load(Relaxed)
+    }
+
+    /// When calls may pass again.
+    pub(super) fn closed_until(&self, now: Micros) -> Micros {
+        let until = self.open_until.load(Acquire);
+        if until > now { until } else { now.saturating_add(self.open_for) }
+    }
+
+    /// Permission for one call.
+    pub(super) fn pass(&self, now: Micros) -> Result<Pass<'_>> {
+        let open_until = self.open_until.load(Acquire);
+        if open_until == 0 {
+            return Ok(Pass { breaker: self, probe: false });
+        }
+        if now >= open_until && !self.probing.swap(true, AcqRel) {
+            return Ok(Pass { breaker: self, probe: true });
+        }
+        self.rejections.fetch_add(1, Relaxed);
+        Err(Error::new(
+            Code::StoreUnavailable,
+            "the store did not answer lately; not asked again yet",
+        ))
+    }
+
+    fn success(&self) {
+        self.failures_in_a_row.store(0, Relaxed);
+        self.open_until.store(0, Release);
+    }
+
+    fn failure(&self, probe: bool, now: Micros) {
+        let failures = self.failures_in_a_row.fetch_add(1, Relaxed).saturating_add(1);
+        if self.threshold > 0 && (probe || failures >= self.threshold) {
+            self.open_until.store(now.saturating_add(self.open_for).max(1), Release);
+        }
+    }
+}
+
+/// Permission for one call. Dropped without a report, it leaves the breaker as it was.
+#[derive(Debug)]
+pub(super) struct Pass<'a> {
+    breaker: &'a Breaker,
+    probe: bool,
+}
+
+impl Pass<'_> {
+    /// Tells whether the store answered.
+    pub(super) fn report(self, answered: bool, now: Micros) {
+        if answered {
+            self.breaker.success();
+        } else {
+            self.breaker.failure(self.probe, now);
+        }
+    }
+}
+
+impl Drop for Pass<'_> {
+    fn drop(&mut self) {
+        if self.probe {
+            self.breaker.probing.store(false, Release);
+        }
+    }
+}

@@ -1,0 +1,31 @@
+//! Ends a call that takes too long.
+
+use core::future::{Future, poll_fn};
+use core::pin::pin;
+use core::task::Poll;
+
+use crate::clock::{Clock, sleep_until};
+use crate::error::{Code, Error, Result};
+use crate::time::Micros;
+
+/// The answer of a call, or `timeout` once the clock has reached `until`.
+///
+/// The call goes first: an answer that is there counts, however late it is looked at. A call that
+/// answers at once never touches a timer.
+pub(super) async fn within<T>(
+    clock: &dyn Clock,
+    until: Micros,
+    call: impl Future<Output = Result<T>>,
+) -> Result<T> {
+    let mut call = pin!(call);
+    let mut expired = pin!(sleep_until(clock, until));
+    poll_fn(move |context| {
+        if let Poll::Ready(answer) = call.as_mut().poll(context) {
+            return Poll::Ready(answer);
+        }
+        expired.as_mut().poll(context).map(|()| {
+            Err(Error::new(Code::Timeout, "the store did not answer within the deadline"))
+        })
+    })
+    .await
+}

@@ -1,0 +1,144 @@
+//! Deciding alone: a shadow of what the store knows, with this process's share of the quota.
+//!
+//! While the store answers, every decision on a `local` limit is noted: the shadow owes at least
+//! what this process charged, and at least its share of what everybody charged. So the switch to
+//! deciding alone hands out no fresh budget, and N nodes together admit at most N × share × limit.
+
+use std::collections::HashMap;
+use std::sync::{OnceLock, PoisonError, RwLock};
+
+use crate::charge::{Admission, Charge, Limit};
+use crate::decision::{Decision, Degraded};
+use crate::error::{Error, Result};
+use crate::key::Name;
+use crate::limiter::combine;
+use crate::state::Shape;
+use crate::store::{Memory, Outcome, SyncStore};
+use crate::time::Micros;
+
+/// The part of each quota that this process grants alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Share {
+    numerator: u64,
+    denominator: u64,
+}
+
+impl Share {
+    /// The whole quota.
+    pub const WHOLE: Self = Self { numerator: 1, denominator: 1 };
+
+    /// `numerator / denominator` of the quota.
+    ///
+    /// # Errors
+    /// `config_invalid` unless 0 < numerator ≤ denominator ≤ 2^32.
+    pub fn new(numerator: u64, denominator: u64) -> Result<Self> {
+        if numerator == 0 || numerator > denominator || denominator > 1 << 32 {
+            let message =
+                format!("{numerator}/{denominator} is out of range; accepted: above 0, at most 1");
+            return Err(Error::config("share", message));
+        }
+        Ok(Self { numerator, denominator })
+    }
+
+    /// The share of one of `nodes` equal nodes.
+    #[must_use]
+    pub const fn one_of(nodes: std::num::NonZeroU32) -> Self {
+        Self { numerator: 1, denominator: nodes.get() as u64 }
+    }
+
+    fn of(self, units: u64) -> u64 {
+        let share = u128::from(units) * u128::from(self.numerator);
+        u64::try_from(share.div_ceil(u128::from(self.denominator))).unwrap_or(u64::MAX)
+    }
+}
+
+/// Which limit, with which quota.
+type LimitKey = (Name, Name, Shape);
+
+/// How many scaled limits are kept; callers may bring quotas of their own.
+const SCALED_MAX: usize = 4_096;
+
+#[derive(Debug)]
+pub(super) struct Local {
+    share: Share,
+    /// Made when the first `local` limit is decided: other limits pay nothing for it.
+    shadow: OnceLock<Memory>,
+    /// Limits with this process's share of their quota.
+    scaled: RwLock<HashMap<LimitKey, Limit>>,
+}
+
+impl Default for Local {
+    fn default() -> Self {
+        Self { share: Share::WHOLE, shadow: OnceLock::new(), scaled: RwLock::default() }
+    }
+}
+
+impl Local {
+    pub(super) fn set_share(&mut self, share: Share) {
+        self.share = share;
+    }
+
+    /// Notes what the store decided.
+    pub(super) fn observe(&self, admission: &Admission<'_>, outcome: &Outcome, now: Micros) {
+        let is_local = |charge: &Charge<'_>| charge.limit.outage_mode() == Degraded::Local;
+        if !admission.charges.iter().any(is_local) {
+            return;
+        }
+        let Ok(planned) = combine::run(admission.charges, outcome) else { return };
+        for (charge, decision) in admission.charges.iter().zip(&planned.decisions) {
+            if is_local(charge)
+                && let Ok(limit) = self.scaled(charge.limit)
+            {
+                let mirrored = Charge { limit: &limit, ..*charge };
+                let shadow = self.shadow();
+                let exact = planned.admitted
+                    && shadow.check_sync(&mirrored, now).is_ok_and(|d| d.is_allowed());
+                // More passed here than this process may grant alone: then nothing is left.
+                let here = if planned.admitted && !exact { charge.cost.get() } else { 0 };
+                let spent_by_all = decision.limit.saturating_sub(decision.remaining);
+                shadow.owe_at_least(&mirrored, here, self.share.of(spent_by_all), now);
+            }
+        }
+    }
+
+    /// Decides alone. Limits that are not `local` do not take part.
+    pub(super) fn decide(&self, admission: &Admission<'_>, now: Micros) -> Result<Decision> {
+        let is_local = |charge: &&Charge<'_>| charge.limit.outage_mode() == Degraded::Local;
+        let charges: Vec<&Charge<'_>> = admission.charges.iter().filter(is_local).collect();
+        let limits: Vec<Limit> =
+            charges.iter().map(|charge| self.scaled(charge.limit)).collect::<Result<_>>()?;
+        let scaled: Vec<Charge<'_>> = charges
+            .iter()
+            .zip(&limits)
+            .map(|(charge, limit)| Charge { limit, ..**charge })
+            .collect();
+        let alone = Admission { charges: &scaled, once: admission.once };
+        let outcome = self.shadow().admit_sync(&alone, now)?;
+        combine::derive(&alone, &outcome).map(|(decision, _)| decision)
+    }
+
+    pub(super) fn forget(&self, limit: &Limit, subject: &str) {
+        if let (Some(shadow), Ok(limit)) = (self.shadow.get(), self.scaled(limit)) {
+            shadow.reset_locked(limit.key(subject));
+        }
+    }
+
+    fn shadow(&self) -> &Memory {
+        self.shadow.get_or_init(Memory::new)
+    }
+
+    /// The limit with this process's share of the quota.
+    fn scaled(&self, limit: &Limit) -> Result<Limit> {
+        let key = (limit.prefix_name().clone(), limit.policy().clone(), limit.rule().shape());
+        if let Some(known) = self.scaled.read().unwrap_or_else(PoisonError::into_inner).get(&key) {
+            return Ok(known.clone());
+        }
+        let rule = limit.rule().scaled(self.share.numerator, self.share.denominator)?;
+        let scaled = limit.clone().replace_rule(rule);
+        let mut known = self.scaled.write().unwrap_or_else(PoisonError::into_inner);
+        if known.len() < SCALED_MAX {
+            known.insert(key, scaled.clone());
+        }
+        Ok(scaled)
+    }
+}

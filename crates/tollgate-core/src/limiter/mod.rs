@@ -1,0 +1,270 @@
+//! A store, a clock and a failure policy: what applications talk to.
+//!
+//! The limiter reads the clock once per call, asks the store for evidence, derives the decision
+//! with the pure steps, and says what happens when the store cannot answer. It knows no algorithm
+//! and no backend.
+
+mod builder;
+mod combine;
+mod failure;
+mod observer;
+
+use crate::algorithm::adopt;
+use crate::charge::{Admission, Charge, Limit, Receipt};
+use crate::clock::Clock;
+use crate::decision::{Decision, Forecast};
+use crate::error::{Error, Result};
+use crate::state::Words;
+use crate::store::{At, Memory, Outcome, Store, SyncStore};
+use crate::time::{Micros, Now};
+
+pub use builder::LimiterBuilder;
+pub use failure::{BreakerConfig, Share};
+pub use observer::{Degradation, Observer, Stats};
+
+use builder::ClockSource;
+use failure::FailurePolicy;
+
+/// Decides whether requests may pass, over any store.
+#[derive(Debug)]
+pub struct Limiter<S> {
+    store: S,
+    clock: ClockSource,
+    failure: FailurePolicy,
+    /// Whether the limiter made its store, and so closes it.
+    made_store: bool,
+}
+
+/// What a refund gave back, and how the key stands after it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Refunded {
+    /// Units given back.
+    pub units: u64,
+    /// How the key stands now.
+    pub standing: Decision,
+}
+
+#[cfg(not(target_arch = "wasm32"))]
+impl Limiter<Memory> {
+    /// A limiter over a memory store of its own, with the default bounds.
+    #[must_use]
+    pub fn in_memory() -> Self {
+        let mut limiter = Self::new(Memory::new());
+        limiter.made_store = true;
+        limiter
+    }
+}
+
+impl<S: Store> Limiter<S> {
+    /// A limiter with the clock of the system and the default failure policy.
+    #[cfg(not(target_arch = "wasm32"))]
+    #[must_use]
+    pub fn new(store: S) -> Self {
+        Self::builder(store).build()
+    }
+
+    /// A limiter with settings of its own.
+    #[cfg(not(target_arch = "wasm32"))]
+    pub fn builder(store: S) -> LimiterBuilder<S> {
+        LimiterBuilder::new(store, ClockSource::system())
+    }
+
+    /// A limiter with another clock: a [`ManualClock`](crate::ManualClock) in tests, the host's in
+    /// a Worker.
+    pub fn with_clock(store: S, clock: impl Clock + 'static) -> LimiterBuilder<S> {
+        LimiterBuilder::new(store, ClockSource::custom(clock))
+    }
+
+    /// Decides one charge.
+    ///
+    /// # Errors
+    /// When no decision could be made and the failure mode does not make one.
+    #[inline]
+    pub async fn check(&self, charge: Charge<'_>) -> Result<Decision> {
+        if let Some(decided) = self.store.decide_now(&charge, self.clock.now()) {
+            return decided;
+        }
+        self.check_all(&Admission::of(&[charge])).await
+    }
+
+    /// Decides several charges, all or nothing, perhaps only once.
+    ///
+    /// # Errors
+    /// When no decision could be made and the failure mode does not make one.
+    pub async fn check_all(&self, admission: &Admission<'_>) -> Result<Decision> {
+        not_empty(admission.charges)?;
+        let now = self.clock.now();
+        let at = self.authority(now);
+        let answer = self.failure.call(&self.clock, || self.store.admit(admission, at)).await;
+        self.conclude(admission, answer, now)
+    }
+
+    /// Decides independent charges at one instant: in order, sharing round trips.
+    ///
+    /// # Errors
+    /// Each element fails on its own.
+    pub async fn check_many(&self, charges: &[Charge<'_>]) -> Vec<Result<Decision>> {
+        let now = self.clock.now();
+        if self.store.capability().in_process {
+            let decided = charges.iter().map(|charge| self.store.decide_now(charge, now));
+            if let Some(decided) = decided.collect() {
+                return decided;
+            }
+        }
+        let batch: Vec<Admission<'_>> =
+            charges.iter().map(|charge| Admission::of(core::slice::from_ref(charge))).collect();
+        self.admit_many(&batch, now).await
+    }
+
+    /// Decides independent admissions at one instant: in order, sharing round trips.
+    ///
+    /// # Errors
+    /// Each element fails on its own.
+    pub async fn check_all_many(&self, batch: &[Admission<'_>]) -> Vec<Result<Decision>> {
+        self.admit_many(batch, self.clock.now()).await
+    }
+
+    /// The decision for a charge, without charging it.
+    ///
+    /// # Errors
+    /// When the store cannot answer: looking is never degraded.
+    pub async fn peek(&self, charge: Charge<'_>) -> Result<Decision> {
+        let (words, now) = self.look(charge.limit, charge.subject).await?;
+        Ok(charge.rule().peek(&words, now, charge.cost))
+    }
+
+    /// What a subject could spend under a limit, and when more, if nobody spends.
+    ///
+    /// # Errors
+    /// When the store cannot answer: looking is never degraded.
+    pub async fn forecast(&self, limit: &Limit, subject: &str) -> Result<Forecast> {
+        let (words, now) = self.look(limit, subject).await?;
+        Ok(limit.rule().forecast(&words, now))
+    }
+
+    /// Gives back at most what a charge took and is still counted.
+    ///
+    /// # Errors
+    /// When the store cannot answer; then nothing is known to be given back.
+    pub async fn refund(&self, charge: Charge<'_>, receipt: Receipt) -> Result<Refunded> {
+        let charges = [charge.refund(receipt)];
+        let admission = Admission::of(&charges);
+        let at = self.authority(self.clock.now());
+        let answer = self.failure.call(&self.clock, || self.store.admit(&admission, at)).await?;
+        let (standing, units) = combine::derive(&admission, &answer)?;
+        Ok(Refunded { units, standing })
+    }
+
+    /// Forgets what a subject spent under a limit.
+    ///
+    /// # Errors
+    /// When the store cannot answer.
+    pub async fn reset(&self, limit: &Limit, subject: &str) -> Result<()> {
+        self.failure.forget(limit, subject);
+        self.failure.call(&self.clock, || self.store.reset(limit.key(subject))).await
+    }
+
+    /// Closes the store if this limiter made it. A store that was handed in stays open.
+    pub async fn close(&self) {
+        if self.made_store {
+            self.store.close().await;
+        }
+    }
+
+    /// The store.
+    pub fn store(&self) -> &S {
+        &self.store
+    }
+
+    /// What happened so far.
+    pub fn stats(&self) -> Stats {
+        self.failure.stats()
+    }
+
+    async fn admit_many(&self, batch: &[Admission<'_>], now: Micros) -> Vec<Result<Decision>> {
+        let at = self.authority(now);
+        let answers = self
+            .failure
+            .call(&self.clock, || async { Ok(self.store.admit_many(batch, at).await) })
+            .await;
+        match answers {
+            Ok(answers) => {
+                let answers = batch.iter().zip(answers);
+                answers.map(|(admission, answer)| self.conclude(admission, answer, now)).collect()
+            }
+            Err(error) => {
+                let failed = |admission| self.conclude(admission, Err(error.again()), now);
+                batch.iter().map(failed).collect()
+            }
+        }
+    }
+
+    /// From evidence to a decision; without evidence, what the failure mode says.
+    fn conclude(
+        &self,
+        admission: &Admission<'_>,
+        answer: Result<Outcome>,
+        now: Micros,
+    ) -> Result<Decision> {
+        not_empty(admission.charges)?;
+        match answer {
+            Ok(outcome) => {
+                let (decision, _) = combine::derive(admission, &outcome)?;
+                self.failure.observe(admission, &outcome, now);
+                Ok(decision)
+            }
+            Err(error) if error.is_outage() => {
+                self.failure.decide_without_store(admission, &error, now)
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    async fn look(&self, limit: &Limit, subject: &str) -> Result<(Words, Now)> {
+        let keys = [limit.key(subject)];
+        let at = self.authority(self.clock.now());
+        let mut loaded = self.failure.call(&self.clock, || self.store.load(&keys, at)).await?;
+        let words = match loaded.states.pop().flatten() {
+            None => Words::new(&[]),
+            Some(state) => match adopt(limit.rule(), &state, loaded.now)? {
+                Some(carried) => carried.words,
+                None => state.words,
+            },
+        };
+        Ok((words, loaded.now))
+    }
+
+    /// Whose clock decides: the store's if it has one.
+    fn authority(&self, now: Micros) -> At {
+        if self.store.capability().own_clock { At::StoreClock } else { At::Given(now) }
+    }
+}
+
+impl<S: SyncStore> Limiter<S> {
+    /// Decides one charge without waiting; equal to [`Limiter::check`] decision by decision.
+    ///
+    /// # Errors
+    /// `corrupt_state` when the key holds the state of an unknown algorithm.
+    #[inline]
+    pub fn check_sync(&self, charge: Charge<'_>) -> Result<Decision> {
+        self.store.check_sync(&charge, self.clock.now())
+    }
+
+    /// Decides several charges without waiting, all or nothing, perhaps only once.
+    ///
+    /// # Errors
+    /// As [`Limiter::check_all`].
+    pub fn check_all_sync(&self, admission: &Admission<'_>) -> Result<Decision> {
+        not_empty(admission.charges)?;
+        let outcome = self.store.admit_sync(admission, self.clock.now())?;
+        combine::derive(admission, &outcome).map(|(decision, _)| decision)
+    }
+}
+
+fn not_empty(charges: &[Charge<'_>]) -> Result<()> {
+    if charges.is_empty() {
+        return Err(Error::invalid("charges", "an admission needs at least one charge"));
+    }
+    Ok(())
+}

@@ -1,0 +1,80 @@
+//! What happened beyond plain decisions: counters, and a hook for logs and metrics.
+
+use core::fmt::Debug;
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use crate::decision::Degraded;
+use crate::error::Code;
+use crate::time::Micros;
+
+/// Told about what an operator wants to know. Called at most once per second and kind.
+pub trait Observer: Debug + Send + Sync {
+    /// Decisions were made without the store.
+    fn degraded(&self, event: &Degradation) {
+        let _ = event;
+    }
+
+    /// This clock is behind one that charged a key: the key is frozen until time catches up.
+    /// `behind_ms` is how far, at least; `reset` is the cure.
+    fn clock_behind(&self, policy: &str, behind_ms: u64) {
+        let _ = (policy, behind_ms);
+    }
+}
+
+/// Decisions that were made without the store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Degradation {
+    /// How they were made.
+    pub mode: Degraded,
+    /// Why the store could not answer the last time.
+    pub code: Code,
+    /// How many there were since the last event.
+    pub decisions: u64,
+}
+
+/// How often things happened since the limiter was built.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+#[non_exhaustive]
+pub struct Stats {
+    /// Decisions admitted without the store.
+    pub degraded_open: u64,
+    /// Decisions refused without the store.
+    pub degraded_closed: u64,
+    /// Decisions made by this process alone.
+    pub degraded_local: u64,
+    /// Calls that the store did not answer.
+    pub store_failures: u64,
+    /// Calls that were not made because the breaker was open.
+    pub breaker_rejections: u64,
+    /// Decisions on keys that a clock ahead of this one had charged.
+    pub clock_behind: u64,
+}
+
+/// An event that is counted always and told at most once per second.
+#[derive(Debug, Default)]
+pub(super) struct Counter {
+    total: AtomicU64,
+    told: AtomicU64,
+    next_at: AtomicU64,
+}
+
+const TELL_EVERY: Micros = 1_000_000;
+
+impl Counter {
+    pub(super) fn total(&self) -> u64 {
+        self.total.load(Relaxed)
+    }
+
+    /// Counts one, and says how many were not told yet if it is time to tell.
+    pub(super) fn count(&self, now: Micros) -> Option<u64> {
+        let total = self.total.fetch_add(1, Relaxed) + 1;
+        let next_at = self.next_at.load(Relaxed);
+        if now < next_at {
+            return None;
+        }
+        let claimed =
+            self.next_at.compare_exchange(next_at, now + TELL_EVERY, Relaxed, Relaxed).is_ok();
+        claimed.then(|| total - self.told.swap(total, Relaxed).min(total))
+    }
+}

@@ -1,0 +1,138 @@
+//! Many admissions at once: as few swaps as the backend allows, side by side.
+//!
+//! Where a swap writes several keys, neighbours in the batch share one, up to the number of keys the
+//! backend takes. Where it writes one, all admissions on a key share one. The groups run side by
+//! side inside the caller's future, a window at a time; they take their places in the lanes in the
+//! order of the batch, and that is what keeps admissions on one key in order.
+
+use core::future::{Future, poll_fn};
+use core::pin::Pin;
+use core::task::{Context, Poll};
+use std::collections::{HashMap, HashSet};
+
+use super::combine::copy_of;
+use super::layout::{Item, Layout};
+use super::versioned::Versioned;
+use super::{At, Cas, Outcome};
+use crate::charge::Admission;
+use crate::error::{Code, Error, Result};
+
+/// Groups under way at once. A wake-up polls all of them, so more would cost more than it gains.
+const WINDOW: usize = 32;
+
+impl<V: Versioned> Cas<V> {
+    pub(super) async fn decide_many(
+        &self,
+        batch: &[Admission<'_>],
+        at: At,
+    ) -> Vec<Result<Outcome>> {
+        let mut refused = HashMap::new();
+        let mut accepted = Vec::with_capacity(batch.len());
+        for (index, admission) in batch.iter().enumerate() {
+            match self.check(admission, at) {
+                Ok(()) => accepted.push((index, Item { admission: *admission, at })),
+                Err(error) => drop(refused.insert(index, error)),
+            }
+        }
+        let groups = self.groups(&accepted);
+        let decisions = groups.iter().map(|group| async move {
+            let items: Vec<Item<'_>> = group.iter().map(|(_, item)| *item).collect();
+            self.decide(&items).await
+        });
+        let decided = join_in_order(decisions).await;
+        let mut outcomes: HashMap<usize, Result<Outcome>> = HashMap::with_capacity(batch.len());
+        outcomes.extend(refused.into_iter().map(|(index, error)| (index, Err(error))));
+        for (group, decided) in groups.iter().zip(decided) {
+            let indices = group.iter().map(|(index, _)| *index);
+            match decided {
+                Ok(decided) => outcomes.extend(indices.zip(decided)),
+                Err(error) => outcomes.extend(indices.map(|index| (index, Err(copy_of(&error))))),
+            }
+        }
+        let in_order = (0..batch.len()).map(|index| outcomes.remove(&index));
+        in_order.map(|outcome| outcome.unwrap_or_else(|| Err(lost()))).collect()
+    }
+
+    /// Items that share a swap, in the order of the batch.
+    fn groups<'a>(&self, accepted: &[(usize, Item<'a>)]) -> Vec<Vec<(usize, Item<'a>)>> {
+        let capability = self.backend.capability();
+        let max_keys = usize::try_from(capability.keys_per_swap).unwrap_or(usize::MAX);
+        let mut groups: Vec<Vec<(usize, Item<'a>)>> = Vec::new();
+        let mut group_of: HashMap<String, usize> = HashMap::new();
+        let mut names: HashSet<String> = HashSet::new();
+        for &(index, item) in accepted {
+            let layout = Layout::of(core::slice::from_ref(&item), !capability.is_multi_key());
+            let own = layout.names().into_iter().map(str::to_owned);
+            let group = if capability.is_multi_key() {
+                let own: Vec<String> = own.collect();
+                let added = own.iter().filter(|name| !names.contains(*name)).count();
+                if names.len() + added > max_keys {
+                    names.clear();
+                    groups.push(Vec::new());
+                }
+                names.extend(own);
+                groups.len().saturating_sub(1)
+            } else {
+                let next = groups.len();
+                own.map(|name| *group_of.entry(name).or_insert(next)).next().unwrap_or(next)
+            };
+            if group >= groups.len() {
+                groups.push(Vec::new());
+            }
+            if let Some(group) = groups.get_mut(group) {
+                group.push((index, item));
+            }
+        }
+        groups
+    }
+}
+
+/// A slot of the window: a future under way, with the position of its output.
+type Slot<F> = Option<(usize, Pin<Box<F>>)>;
+
+/// Runs futures side by side, a window at a time, starting them in order.
+async fn join_in_order<F: Future>(futures: impl ExactSizeIterator<Item = F>) -> Vec<F::Output> {
+    let mut outputs: Vec<Option<F::Output>> = Vec::new();
+    outputs.resize_with(futures.len(), || None);
+    let mut waiting = futures.enumerate();
+    let mut window: Vec<Slot<F>> = Vec::new();
+    window.resize_with(WINDOW.min(outputs.len()), || None);
+    poll_fn(|context| {
+        let mut is_done = true;
+        for slot in &mut window {
+            is_done &= advance(slot, &mut waiting, &mut outputs, context);
+        }
+        if is_done { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+    outputs.into_iter().flatten().collect()
+}
+
+/// Polls the future of a slot, and starts the next ones as long as they finish. Whether all is done.
+fn advance<F: Future>(
+    slot: &mut Slot<F>,
+    waiting: &mut impl Iterator<Item = (usize, F)>,
+    outputs: &mut [Option<F::Output>],
+    context: &mut Context<'_>,
+) -> bool {
+    loop {
+        if slot.is_none() {
+            *slot = waiting.next().map(|(index, future)| (index, Box::pin(future)));
+        }
+        let Some((index, future)) = slot else {
+            return true;
+        };
+        let Poll::Ready(output) = future.as_mut().poll(context) else {
+            return false;
+        };
+        if let Some(place) = outputs.get_mut(*index) {
+            *place = Some(output);
+        }
+        *slot = None;
+    }
+}
+
+/// Cannot happen: every item of a batch is in a group or was refused.
+fn lost() -> Error {
+    Error::new(Code::StoreUnavailable, "an admission of a batch was not decided")
+}

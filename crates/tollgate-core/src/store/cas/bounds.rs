@@ -1,0 +1,104 @@
+//! What a value may hold: the bytes a backend can keep, and the request ids a key may remember.
+//!
+//! Checked before a cell is changed, so that an admission which does not fit is refused alone and
+//! the others of its round go on.
+
+use super::cell::Cell;
+use super::record::Record;
+use crate::error::{Code, Error, Result};
+use crate::state::State;
+use crate::time::{Micros, Now};
+
+/// Twenty digits and a comma: no number of a state is longer.
+const NUMBER_BYTES: usize = 21;
+/// The numbers of a shape, and room for the brackets.
+const SHAPE_NUMBERS: usize = 5;
+
+/// The bounds an adapter keeps.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bounds {
+    /// Whether a request id is kept in the value of its key, for want of swaps over several keys.
+    pub(super) embeds_records: bool,
+    pub(super) max_records: usize,
+    /// 0 for none.
+    pub(super) max_bytes: usize,
+    pub(super) slack: Micros,
+}
+
+/// What is about to happen to a cell.
+#[derive(Clone, Debug)]
+pub(super) struct Change {
+    pub(super) cell: usize,
+    /// The next state, and when it is fresh again; `None` when the state stays.
+    pub(super) state: Option<(State, Micros)>,
+    pub(super) record: Option<Record>,
+}
+
+impl Bounds {
+    /// # Errors
+    /// `unsupported` when the state or a single record is too long for the backend; `queue_full`
+    /// when one more record is too much.
+    pub(super) fn check<'n>(
+        &self,
+        cell: &Cell,
+        change: &Change,
+        now: Now,
+        algorithm: impl FnOnce() -> &'n str,
+    ) -> Result<()> {
+        let is_live = |record: &&Record| record.expires > now.reading();
+        let live = || cell.records.iter().filter(is_live);
+        if change.record.is_some() && live().count() >= self.max_records {
+            return Err(full());
+        }
+        if self.max_bytes == 0 {
+            return Ok(());
+        }
+        let kept: usize = live().map(line_bytes).sum();
+        let next = change.state.as_ref().map(|(state, _)| state);
+        let state = next.or(cell.state.as_ref());
+        if !self.has_room(state, kept) {
+            return Err(self.too_long(algorithm()));
+        }
+        let added = change.record.as_ref().map_or(0, line_bytes);
+        match (self.has_room(state, kept + added), kept) {
+            (true, _) => Ok(()),
+            // Not even the first record fits: no expiry will ever make room.
+            (false, 0) => Err(self.record_too_long()),
+            (false, _) => Err(full()),
+        }
+    }
+
+    fn has_room(&self, state: Option<&State>, lines: usize) -> bool {
+        let numbers = state.map_or(0, |state| state.words.len()) + SHAPE_NUMBERS;
+        // Most states need no closer look than their number of words.
+        numbers * NUMBER_BYTES + lines <= self.max_bytes
+            || state.map_or(2, |state| state.to_text().len()) + lines <= self.max_bytes
+    }
+
+    fn too_long(&self, algorithm: &str) -> Error {
+        let max = self.max_bytes;
+        let message = format!(
+            "the state of {algorithm} is longer than the {max} bytes this store can keep; \
+             choose an algorithm with a smaller state"
+        );
+        Error::new(Code::Unsupported, message).with_field("algorithm")
+    }
+
+    fn record_too_long(&self) -> Error {
+        let max = self.max_bytes;
+        let message = format!("the record needs more than the {max} bytes this store can keep");
+        Error::new(Code::Unsupported, message).with_field("request_id")
+    }
+}
+
+/// A record with the break before it.
+fn line_bytes(record: &Record) -> usize {
+    record.to_line().len() + 1
+}
+
+fn full() -> Error {
+    Error::new(
+        Code::QueueFull,
+        "too many request ids are remembered for this key; wait until some expire",
+    )
+}

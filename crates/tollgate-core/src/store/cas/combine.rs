@@ -1,0 +1,170 @@
+//! Read, decide, swap: for one admission, a batch, or everybody who waits on a key.
+//!
+//! Who leads a lane reads once, runs the steps of those right behind it after its own, swaps once
+//! and hands each its own evidence. The first caller goes alone and at once; those who arrive
+//! meanwhile form the next round, led by the first of them. No task is spawned: the leader's future
+//! does the work, and every way for it to end early is accounted for.
+//!
+//! - Dropped before the swap was sent (or between attempts): nothing is charged; the followers still
+//!   stand in the lane, and leaving it calls the next one.
+//! - Dropped while the swap is on its way: the outcome is unknown, so [`InFlight`] answers the
+//!   followers with `store_unavailable`. Their charge may be spent, but is never made twice.
+//! - A follower that was dropped before its round was decided is not charged.
+
+use core::mem;
+use std::sync::Arc;
+
+use super::draft::Draft;
+use super::lanes::{Called, Job, Ticket, Turn};
+use super::layout::{Item, Layout};
+use super::retry::exhausted;
+use super::versioned::Versioned;
+use super::{Cas, Outcome};
+use crate::charge::{Act, Admission, Charge};
+use crate::error::{Code, Error, Result};
+
+/// Admissions in one round, the leader's included: bounds the time a leader works for others.
+pub(super) const ROUND_MAX: usize = 1_000;
+
+impl<V: Versioned> Cas<V> {
+    /// Decides items that share one swap, in order.
+    ///
+    /// # Errors
+    /// What concerns all of them: the backend failed, or others kept winning the race.
+    pub(super) async fn decide(&self, items: &[Item<'_>]) -> Result<Vec<Result<Outcome>>> {
+        let layout = Layout::of(items, self.bounds().embeds_records);
+        let turn = self.lanes.join(&layout.lanes(), || job_of(items));
+        match turn.called().await {
+            Called::Answered(answer) => Ok(vec![answer]),
+            Called::Leading => self.lead(&turn, items, &layout).await,
+        }
+    }
+
+    async fn lead(
+        &self,
+        turn: &Turn<'_>,
+        items: &[Item<'_>],
+        layout: &Layout,
+    ) -> Result<Vec<Result<Outcome>>> {
+        let room = if can_lead(items) { ROUND_MAX - 1 } else { 0 };
+        loop {
+            let followers = turn.followers(room);
+            if let Some(outcomes) = self.attempt(items, layout, &followers).await? {
+                return Ok(outcomes);
+            }
+            // Each admission takes part in a bounded number of attempts, whoever leads them.
+            for follower in &followers {
+                if self.retry.is_exhausted(follower.lose()) {
+                    follower.answer(Err(exhausted()));
+                }
+            }
+            let losses = turn.ticket().lose();
+            if self.retry.is_exhausted(losses) {
+                return Err(exhausted());
+            }
+            self.retry.wait(losses, &*self.clock).await;
+        }
+    }
+
+    /// One read and one swap. `None` when the race was lost: then nothing was charged.
+    async fn attempt(
+        &self,
+        items: &[Item<'_>],
+        layout: &Layout,
+        followers: &[Arc<Ticket>],
+    ) -> Result<Option<Vec<Result<Outcome>>>> {
+        let mut followers: Vec<&Ticket> = followers.iter().map(Arc::as_ref).collect();
+        let snapshot = match self.backend.read(&layout.names()).await {
+            Ok(snapshot) => snapshot,
+            // A read charges nothing: trying again is safe.
+            Err(error) => return Err(tell(&followers, error.unsent())),
+        };
+        // Whoever went away during the read is not charged.
+        followers.retain(|ticket| ticket.is_waiting());
+        let jobs: Vec<&Job> = followers.iter().filter_map(|ticket| ticket.job()).collect();
+        let charges: Vec<Charge<'_>> = jobs.iter().map(|job| job.charge()).collect();
+        let behind = charges.iter().zip(&jobs).map(|(charge, job)| Item {
+            admission: Admission::of(core::slice::from_ref(charge)),
+            at: job.at,
+        });
+        let all: Vec<Item<'_>> = items.iter().copied().chain(behind).collect();
+        let draft = match Draft::make(&all, layout, snapshot, self.bounds()) {
+            Ok(draft) => draft,
+            Err(error) => return Err(tell(&followers, error)),
+        };
+        let swaps = draft.swaps(layout);
+        if !swaps.is_empty() {
+            let sent = InFlight(followers.clone());
+            let swapped = self.backend.swap(&swaps).await;
+            sent.arrived();
+            match swapped {
+                Ok(true) => {}
+                Ok(false) => return Ok(None),
+                Err(error) => return Err(tell(&followers, error)),
+            }
+        }
+        let mut own = draft.outcomes;
+        let theirs = own.split_off(items.len().min(own.len()));
+        for (follower, outcome) in followers.into_iter().zip(theirs) {
+            follower.answer(outcome);
+        }
+        Ok(Some(own))
+    }
+}
+
+/// The followers of a swap that was sent and not answered yet.
+struct InFlight<'a>(Vec<&'a Ticket>);
+
+impl InFlight<'_> {
+    /// The backend has answered: there is nothing unknown any more.
+    fn arrived(mut self) {
+        mem::take(&mut self.0);
+    }
+}
+
+impl Drop for InFlight<'_> {
+    fn drop(&mut self) {
+        for follower in self.0.drain(..) {
+            let message = "the caller that wrote for this one went away; the charge may be spent";
+            follower.answer(Err(Error::new(Code::StoreUnavailable, message)));
+        }
+    }
+}
+
+/// Whether these items may be decided together with followers: one charge that takes, without a
+/// request id.
+fn can_lead(items: &[Item<'_>]) -> bool {
+    single_take(items).is_some()
+}
+
+fn job_of(items: &[Item<'_>]) -> Option<Job> {
+    single_take(items).map(|(charge, item)| Job::of(charge, item.at))
+}
+
+fn single_take<'i, 'a>(items: &'i [Item<'a>]) -> Option<(&'a Charge<'a>, &'i Item<'a>)> {
+    match items {
+        [item] if item.admission.once.is_none() => match item.admission.charges {
+            [charge] if charge.act == Act::Take => Some((charge, item)),
+            _ => None,
+        },
+        _ => None,
+    }
+}
+
+/// Hands every follower an error of its own, and the leader the original.
+fn tell(followers: &[&Ticket], error: Error) -> Error {
+    for follower in followers {
+        follower.answer(Err(copy_of(&error)));
+    }
+    error
+}
+
+/// The same code, field and message; the source stays with the leader.
+pub(super) fn copy_of(error: &Error) -> Error {
+    let copy = Error::new(error.code(), error.message());
+    let copy = match error.field() {
+        Some(field) => copy.with_field(field),
+        None => copy,
+    };
+    if error.is_unsent() { copy.unsent() } else { copy }
+}

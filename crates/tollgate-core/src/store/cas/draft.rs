@@ -1,0 +1,245 @@
+//! Admissions over one snapshot, purely: what each gets to know, and what is to be swapped.
+//!
+//! The admissions of a draft (one, a batch, or a combined round) run one after another over the
+//! same cells, so each sees what those before it charged. One that fails leaves the cells untouched
+//! and does not concern the others. Nothing here waits: `combine` reads before and swaps after.
+
+use super::bounds::{Bounds, Change};
+use super::cell::Cell;
+use super::layout::{Item, Layout, Place};
+use super::record::Record;
+use super::versioned::{Snapshot, Swap, Version};
+use super::{At, Outcome, SlotWrite, plan};
+use crate::charge::Charge;
+use crate::error::{Code, Error, Result};
+use crate::state::State;
+use crate::time::{MICROS_PER_MS, Micros, Now};
+
+/// A cell while admissions run over it.
+#[derive(Debug)]
+struct Slot {
+    version: Option<Version>,
+    /// `None` when the value cannot be read.
+    cell: Option<Cell>,
+    /// When the state is fresh again; known once it was written.
+    fresh_at: Option<Micros>,
+    is_changed: bool,
+}
+
+/// The outcome of all items, and the swap that makes it true.
+#[derive(Debug)]
+pub(super) struct Draft {
+    pub(super) outcomes: Vec<Result<Outcome>>,
+    writes: Vec<Pending>,
+}
+
+#[derive(Debug)]
+struct Pending {
+    cell: usize,
+    expect: Option<Version>,
+    value: String,
+    keep_until: Micros,
+}
+
+impl Draft {
+    /// Runs the items in order over what was read.
+    ///
+    /// # Errors
+    /// `corrupt_state` when the backend did not answer for every key.
+    pub(super) fn make(
+        items: &[Item<'_>],
+        layout: &Layout,
+        snapshot: Snapshot,
+        bounds: Bounds,
+    ) -> Result<Self> {
+        if snapshot.entries.len() != layout.names().len() {
+            let message = "a backend returned another number of values than keys";
+            return Err(Error::new(Code::CorruptState, message));
+        }
+        let mut desk = Desk::open(snapshot, bounds);
+        let decide = |(index, item)| {
+            let place = layout.place(index).ok_or_else(corrupt)?;
+            desk.decide(item, place)
+        };
+        Ok(Self { outcomes: items.iter().enumerate().map(decide).collect(), writes: desk.writes() })
+    }
+
+    /// What is to be swapped; nothing when nobody was charged.
+    pub(super) fn swaps<'a>(&'a self, layout: &'a Layout) -> Vec<Swap<'a>> {
+        let swap = |write: &'a Pending| {
+            let key = layout.name(write.cell)?;
+            Some(Swap {
+                key,
+                expect: write.expect.as_ref(),
+                value: &write.value,
+                keep_until: write.keep_until,
+            })
+        };
+        self.writes.iter().filter_map(swap).collect()
+    }
+}
+
+/// The cells of a draft.
+struct Desk {
+    slots: Vec<Slot>,
+    clock: Option<Micros>,
+    bounds: Bounds,
+}
+
+impl Desk {
+    fn open(snapshot: Snapshot, bounds: Bounds) -> Self {
+        let slots = snapshot.entries.into_iter().map(|entry| {
+            let (text, version) = entry.map(|entry| (entry.text, entry.version)).unzip();
+            Slot {
+                version,
+                cell: text
+                    .map_or_else(|| Some(Cell::default()), |text| Cell::from_text(&text).ok()),
+                fresh_at: None,
+                is_changed: false,
+            }
+        });
+        Self { slots: slots.collect(), clock: snapshot.clock, bounds }
+    }
+
+    fn decide(&mut self, item: &Item<'_>, place: &Place) -> Result<Outcome> {
+        let now = instant(item.at, self.clock)?;
+        let home = self.cell(place.home)?;
+        if let Some(mark) = &place.mark
+            && let Some(record) = home.record(&mark.id, now.reading())
+        {
+            return if record.payload == mark.payload {
+                Ok(record.replay())
+            } else {
+                Err(conflict())
+            };
+        }
+        let states = place.cells.iter().map(|&cell| Ok(self.cell(cell)?.state.clone()));
+        let states: Vec<Option<State>> = states.collect::<Result<_>>()?;
+        let charges = item.admission.charges;
+        let plan = plan(charges, &place.slots, &states, now)?;
+        let before = before_each(&place.slots, states);
+        let record = place.mark.clone().filter(|_| plan.admitted);
+        let record = record.map(|mark| Record::of(mark, now, charges, &before));
+        let changes = changes(place, plan.writes, record);
+        for change in &changes {
+            let cell = self.cell(change.cell)?;
+            let algorithm = || algorithm_of(charges, place, change.cell);
+            self.bounds.check(cell, change, now, algorithm)?;
+        }
+        for change in changes {
+            self.apply(change, charges, now);
+        }
+        Ok(Outcome::decided(now, before))
+    }
+
+    fn cell(&self, index: usize) -> Result<&Cell> {
+        let slot = self.slots.get(index);
+        slot.and_then(|slot| slot.cell.as_ref()).ok_or_else(corrupt)
+    }
+
+    /// Changes a cell, and forgets what has expired in it.
+    fn apply(&mut self, change: Change, charges: &[Charge<'_>], now: Now) {
+        let Some(slot) = self.slots.get_mut(change.cell) else {
+            return;
+        };
+        let Some(cell) = &mut slot.cell else {
+            return;
+        };
+        cell.prune(now.reading());
+        match change.state {
+            Some((state, fresh_at)) => {
+                cell.state = Some(state);
+                slot.fresh_at = Some(fresh_at);
+            }
+            // Only a record is added, and the value lives as long as its state did.
+            None => slot.fresh_at = slot.fresh_at.or_else(|| fresh_at(charges, cell, now)),
+        }
+        cell.records.extend(change.record);
+        slot.is_changed = true;
+    }
+
+    fn writes(self) -> Vec<Pending> {
+        let slack = self.bounds.slack;
+        let slots = self.slots.into_iter().enumerate();
+        let changed = slots.filter(|(_, slot)| slot.is_changed);
+        let pending = changed.filter_map(|(index, slot)| {
+            let cell = slot.cell?;
+            let idle_from = cell.idle_from(slot.fresh_at.unwrap_or_default());
+            Some(Pending {
+                cell: index,
+                expect: slot.version,
+                value: cell.to_text(),
+                keep_until: idle_from.saturating_add(slack),
+            })
+        });
+        pending.collect()
+    }
+}
+
+/// What an admission does to its cells, each once.
+fn changes(place: &Place, writes: Vec<SlotWrite>, record: Option<Record>) -> Vec<Change> {
+    let change = |write: SlotWrite| Change {
+        cell: place.cell_of(write.slot),
+        state: Some((write.state, write.fresh_at)),
+        record: None,
+    };
+    let mut changes: Vec<Change> = writes.into_iter().map(change).collect();
+    if record.is_some() {
+        let home = changes.iter_mut().find(|change| change.cell == place.home);
+        match home {
+            Some(home) => home.record = record,
+            None => changes.push(Change { cell: place.home, state: None, record }),
+        }
+    }
+    changes
+}
+
+/// The instant an admission is decided at.
+pub(super) fn instant(at: At, clock: Option<Micros>) -> Result<Now> {
+    match (at, clock) {
+        (At::Given(reading), _) | (At::StoreClock, Some(reading)) => Ok(Now::at(reading)),
+        (At::StoreClock, None) => Err(no_clock()),
+    }
+}
+
+pub(super) fn no_clock() -> Error {
+    Error::new(Code::Unsupported, "this store has no clock of its own; pass a reading").unsent()
+}
+
+/// The state before of each charge, from those of the slots.
+fn before_each(slots: &[usize], states: Vec<Option<State>>) -> Vec<Option<State>> {
+    // As many slots as charges: they are in the same order already.
+    if slots.len() == states.len() {
+        return states;
+    }
+    let before = slots.iter().map(|&slot| states.get(slot).cloned().flatten());
+    before.collect()
+}
+
+/// When an unchanged state is fresh again, as its own rule reports it.
+fn fresh_at(charges: &[Charge<'_>], cell: &Cell, now: Now) -> Option<Micros> {
+    let (charge, state) = (charges.first()?, cell.state.as_ref()?);
+    let look = charge.rule().peek(&state.words, now, charge.cost);
+    Some(look.reset_at_ms.saturating_mul(MICROS_PER_MS))
+}
+
+pub(super) fn corrupt() -> Error {
+    Error::new(
+        Code::CorruptState,
+        "a stored value cannot be read; reset the key to start it afresh",
+    )
+}
+
+fn conflict() -> Error {
+    Error::new(
+        Code::IdempotencyConflict,
+        "the request id was used before for another request on this key",
+    )
+}
+
+/// The algorithm of the last charge on a cell: the one whose state is written.
+fn algorithm_of<'a>(charges: &[Charge<'a>], place: &Place, cell: usize) -> &'a str {
+    let mut placed = charges.iter().zip(&place.slots);
+    let charge = placed.rfind(|(_, slot)| place.cell_of(**slot) == cell);
+    charge.map_or("unknown", |(charge, _)| charge.rule().name())
+}

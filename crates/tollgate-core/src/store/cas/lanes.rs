@@ -1,0 +1,245 @@
+//! One lane per busy key: admissions of this process on one key take turns, first come first served.
+//!
+//! Without lanes a hot key would make every caller lose its race to its neighbours. The front
+//! [`Ticket`] of a lane holds the key, the others wait behind it. A ticket joins all lanes of its
+//! admission in one critical section, so that any two tickets meet in the same order everywhere:
+//! that is why waiting can neither deadlock nor overtake. A ticket that carries a [`Job`] may be
+//! answered by whoever leads in front of it (see `combine`).
+//!
+//! Tickets that were answered or dropped stay where they are and are skipped when their turn comes:
+//! a dropped waiter costs O(1) and never blocks the others. Wakers run only after the lock is
+//! released, because an executor may poll from inside of `wake`.
+
+use core::future::poll_fn;
+use core::task::{Context, Poll, Waker};
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use super::{At, Outcome};
+use crate::charge::{Act, Charge, Limit};
+use crate::cost::Cost;
+use crate::error::Result;
+
+/// The lanes of all busy keys of one adapter.
+#[derive(Debug, Default)]
+pub(super) struct Lanes(Mutex<HashMap<Arc<str>, VecDeque<Arc<Ticket>>>>);
+
+/// What a leader needs to decide for a waiter: owned, because the waiter's future may go away.
+#[derive(Clone, Debug)]
+pub(super) struct Job {
+    limit: Limit,
+    subject: Box<str>,
+    cost: Cost,
+    pub(super) at: At,
+}
+
+impl Job {
+    pub(super) fn of(charge: &Charge<'_>, at: At) -> Self {
+        Self { limit: charge.limit.clone(), subject: charge.subject.into(), cost: charge.cost, at }
+    }
+
+    pub(super) fn charge(&self) -> Charge<'_> {
+        Charge { limit: &self.limit, subject: &self.subject, cost: self.cost, act: Act::Take }
+    }
+}
+
+/// A place in the lanes of an admission's keys.
+#[derive(Debug)]
+pub(super) struct Ticket {
+    keys: Vec<Arc<str>>,
+    /// Present when somebody else may decide for this ticket.
+    job: Option<Job>,
+    seat: Mutex<Seat>,
+}
+
+#[derive(Debug)]
+struct Seat {
+    phase: Phase,
+    /// Lanes in which the ticket is not at the front yet.
+    missing: usize,
+    /// Attempts of a round with this ticket that lost their race.
+    losses: u32,
+    waker: Option<Waker>,
+}
+
+#[derive(Debug)]
+enum Phase {
+    Waiting,
+    Answered(Result<Outcome>),
+    Left,
+}
+
+impl Ticket {
+    pub(super) fn job(&self) -> Option<&Job> {
+        self.job.as_ref()
+    }
+
+    /// Hands the ticket its answer; it will not get a turn of its own any more.
+    pub(super) fn answer(&self, answer: Result<Outcome>) {
+        let mut seat = self.seat();
+        if matches!(seat.phase, Phase::Waiting) {
+            seat.phase = Phase::Answered(answer);
+        }
+        let waker = seat.waker.take();
+        drop(seat);
+        waker.into_iter().for_each(Waker::wake);
+    }
+
+    /// Counts one more lost race: how many it has seen.
+    pub(super) fn lose(&self) -> u32 {
+        let mut seat = self.seat();
+        seat.losses = seat.losses.saturating_add(1);
+        seat.losses
+    }
+
+    pub(super) fn is_waiting(&self) -> bool {
+        matches!(self.seat().phase, Phase::Waiting)
+    }
+
+    fn seat(&self) -> MutexGuard<'_, Seat> {
+        self.seat.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn poll(&self, context: &Context<'_>) -> Poll<Called> {
+        let mut seat = self.seat();
+        match core::mem::replace(&mut seat.phase, Phase::Left) {
+            Phase::Answered(answer) => return Poll::Ready(Called::Answered(answer)),
+            other => seat.phase = other,
+        }
+        if seat.missing == 0 {
+            return Poll::Ready(Called::Leading);
+        }
+        match &mut seat.waker {
+            Some(waker) => waker.clone_from(context.waker()),
+            none => *none = Some(context.waker().clone()),
+        }
+        Poll::Pending
+    }
+}
+
+/// Why a ticket was called.
+pub(super) enum Called {
+    /// It is at the front of all its lanes.
+    Leading,
+    /// A leader decided for it.
+    Answered(Result<Outcome>),
+}
+
+/// A ticket in its lanes. Dropping it leaves them, wherever it stands.
+#[derive(Debug)]
+pub(super) struct Turn<'a> {
+    lanes: &'a Lanes,
+    ticket: Arc<Ticket>,
+}
+
+impl Lanes {
+    /// Takes a place in the lanes of these keys, which are distinct. `job` is only asked for when
+    /// the ticket has to wait.
+    pub(super) fn join(&self, keys: &[&str], job: impl FnOnce() -> Option<Job>) -> Turn<'_> {
+        let mut lanes = self.lock();
+        let mut missing = 0;
+        let mut names = Vec::with_capacity(keys.len());
+        for key in keys {
+            let name = match lanes.get_key_value(*key) {
+                Some((name, _)) => {
+                    missing += 1;
+                    Arc::clone(name)
+                }
+                None => Arc::from(*key),
+            };
+            names.push(name);
+        }
+        let ticket = Arc::new(Ticket {
+            job: if missing > 0 { job() } else { None },
+            keys: names,
+            seat: Mutex::new(Seat { phase: Phase::Waiting, missing, losses: 0, waker: None }),
+        });
+        for name in &ticket.keys {
+            let lane = lanes.entry(Arc::clone(name)).or_default();
+            lane.push_back(Arc::clone(&ticket));
+        }
+        drop(lanes);
+        let lanes = self;
+        Turn { lanes, ticket }
+    }
+
+    /// How many keys are busy.
+    #[cfg(test)]
+    pub(super) fn busy(&self) -> usize {
+        self.lock().len()
+    }
+
+    fn leave(&self, ticket: &Arc<Ticket>) {
+        // Answers are dropped outside of the lock, as anything that runs foreign code.
+        let old = core::mem::replace(&mut ticket.seat().phase, Phase::Left);
+        drop(old);
+        let mut woken = Vec::new();
+        let mut lanes = self.lock();
+        for key in &ticket.keys {
+            let Some(lane) = lanes.get_mut(key) else {
+                continue;
+            };
+            if !lane.front().is_some_and(|front| Arc::ptr_eq(front, ticket)) {
+                continue;
+            }
+            lane.pop_front();
+            woken.extend(call_next(lane));
+            if lane.is_empty() {
+                lanes.remove(key);
+            }
+        }
+        drop(lanes);
+        woken.into_iter().for_each(Waker::wake);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<Arc<str>, VecDeque<Arc<Ticket>>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Brings the first ticket that still waits to the front; its waker if it holds all its lanes now.
+fn call_next(lane: &mut VecDeque<Arc<Ticket>>) -> Option<Waker> {
+    while let Some(front) = lane.front() {
+        let mut seat = front.seat();
+        if matches!(seat.phase, Phase::Waiting) {
+            seat.missing = seat.missing.saturating_sub(1);
+            return if seat.missing == 0 { seat.waker.take() } else { None };
+        }
+        drop(seat);
+        lane.pop_front();
+    }
+    None
+}
+
+impl Turn<'_> {
+    /// Completes when the ticket leads or was answered.
+    pub(super) async fn called(&self) -> Called {
+        poll_fn(|context| self.ticket.poll(context)).await
+    }
+
+    pub(super) fn ticket(&self) -> &Ticket {
+        &self.ticket
+    }
+
+    /// The tickets right behind this one that may be decided with it, at most `max`.
+    ///
+    /// They stay in the lane, so a leader that goes away has nothing to give back. The first ticket
+    /// that needs a turn of its own ends the row: nobody overtakes it.
+    pub(super) fn followers(&self, max: usize) -> Vec<Arc<Ticket>> {
+        let lanes = self.lanes.lock();
+        let lane = self.ticket.keys.first().and_then(|key| lanes.get(key));
+        let behind = lane.into_iter().flatten().skip(1);
+        behind
+            .filter(|ticket| ticket.is_waiting())
+            .take_while(|ticket| ticket.job.is_some())
+            .take(max)
+            .cloned()
+            .collect()
+    }
+}
+
+impl Drop for Turn<'_> {
+    fn drop(&mut self) {
+        self.lanes.leave(&self.ticket);
+    }
+}

@@ -1,0 +1,111 @@
+//! Which keys a number of admissions touch, and where each finds its own.
+//!
+//! Two charges on one key share one cell, within an admission and across them: a swap never writes
+//! a key twice. The record of a request id lives under a name of its own next to the first key, or,
+//! where a backend cannot swap two keys at once, in the value of that key.
+
+use std::collections::HashMap;
+
+use super::record::{Mark, encode};
+use super::{At, slots_of};
+use crate::charge::{Admission, Once};
+use crate::key::Key;
+
+/// One admission at its own instant.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Item<'a> {
+    pub(super) admission: Admission<'a>,
+    pub(super) at: At,
+}
+
+/// Which names the items of a draft use, and where.
+#[derive(Debug)]
+pub(super) struct Layout {
+    names: Vec<String>,
+    /// Which of the names are those of records.
+    is_record: Vec<bool>,
+    places: Vec<Place>,
+}
+
+/// Where one item finds its cells.
+#[derive(Debug)]
+pub(super) struct Place {
+    /// The item's own slot of each charge.
+    pub(super) slots: Vec<usize>,
+    /// The cell of each of those slots.
+    pub(super) cells: Vec<usize>,
+    /// The cell of the record.
+    pub(super) home: usize,
+    pub(super) mark: Option<Mark>,
+}
+
+impl Layout {
+    pub(super) fn of(items: &[Item<'_>], embeds_records: bool) -> Self {
+        let mut names = Vec::new();
+        let mut is_record = Vec::new();
+        let mut index = HashMap::new();
+        let mut cell_of = |name: String, is_a_record: bool| {
+            *index.entry(name).or_insert_with_key(|name: &String| {
+                names.push(name.clone());
+                is_record.push(is_a_record);
+                names.len() - 1
+            })
+        };
+        let places = items.iter().map(|item| {
+            let (slots, keys) = slots_of(item.admission.charges);
+            let cells: Vec<usize> = keys.iter().map(|key| cell_of(key.to_text(), false)).collect();
+            let mark = item.admission.once.map(|once| mark_of(item, once));
+            let home = match (&mark, keys.first()) {
+                (Some(mark), Some(key)) if !embeds_records => {
+                    cell_of(record_name(*key, &mark.id), true)
+                }
+                _ => cells.first().copied().unwrap_or_default(),
+            };
+            Place { slots, cells, home, mark }
+        });
+        let places = places.collect();
+        Self { names, is_record, places }
+    }
+
+    /// All names, each once.
+    pub(super) fn names(&self) -> Vec<&str> {
+        self.names.iter().map(String::as_str).collect()
+    }
+
+    /// The names of the keys that are charged. A record needs no lane: that of its key guards it.
+    pub(super) fn lanes(&self) -> Vec<&str> {
+        let named = self.names.iter().zip(&self.is_record);
+        let keys = named.filter(|(_, is_record)| !**is_record);
+        keys.map(|(name, _)| name.as_str()).collect()
+    }
+
+    /// The name of a cell.
+    pub(super) fn name(&self, cell: usize) -> Option<&str> {
+        self.names.get(cell).map(String::as_str)
+    }
+
+    /// The place of an item. Those past the end are followers, which share that of their leader.
+    pub(super) fn place(&self, item: usize) -> Option<&Place> {
+        self.places.get(item).or(self.places.first())
+    }
+}
+
+fn mark_of(item: &Item<'_>, once: Once<'_>) -> Mark {
+    Mark { id: encode(once.id), payload: encode(&item.admission.payload()), keep: once.keep }
+}
+
+/// `<key text>:once:<id>`: shares the hash tag of its key, and is the text of no other key.
+fn record_name(key: Key<'_>, id: &str) -> String {
+    let mut name = key.to_text();
+    name.push_str(":once:");
+    name.push_str(id);
+    name
+}
+
+impl Place {
+    /// The cell of one of the item's own slots.
+    pub(super) fn cell_of(&self, slot: usize) -> usize {
+        // No layout has a cell of that number, so a wrong slot finds nothing.
+        self.cells.get(slot).copied().unwrap_or(usize::MAX)
+    }
+}

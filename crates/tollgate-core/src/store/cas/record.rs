@@ -1,0 +1,222 @@
+//! The record of a charged request id: enough to derive the same decision again.
+//!
+//! Its text is one line of JSON, integers and strings only:
+//! `["id","payload",expires,now,[shape],[before],[shape],[before],…]`, with one pair per charge,
+//! where `[shape]` is the quota of then and `[before]` the text of the state before, `[]` for none.
+//! Strings are percent-encoded ([`encode`]), so they need no JSON escapes and are compared as they
+//! are: two texts are the same exactly when their encodings are. The parser accepts what the writer
+//! writes and nothing else.
+
+use core::fmt::Write as _;
+
+use super::Outcome;
+use crate::charge::Charge;
+use crate::state::{Shape, State};
+use crate::time::{Micros, Now};
+
+/// What is remembered of a charged request id.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Record {
+    /// The id, encoded.
+    pub(super) id: String,
+    /// What the id is bound to, encoded.
+    pub(super) payload: String,
+    /// From this instant on the record counts as absent.
+    pub(super) expires: Micros,
+    /// What the clock said at the charge.
+    now: Micros,
+    /// The quota of each charge and the state of its key before.
+    evidence: Vec<(Shape, Option<State>)>,
+}
+
+impl Record {
+    /// The record of an admission that was charged at `now`.
+    pub(super) fn of(
+        mark: Mark,
+        now: Now,
+        charges: &[Charge<'_>],
+        before: &[Option<State>],
+    ) -> Self {
+        let shapes = charges.iter().map(|charge| charge.rule().shape());
+        Self {
+            id: mark.id,
+            payload: mark.payload,
+            expires: now.reading().saturating_add(mark.keep),
+            now: now.reading(),
+            evidence: shapes.zip(before.iter().cloned()).collect(),
+        }
+    }
+
+    /// The evidence of the first time.
+    pub(super) fn replay(&self) -> Outcome {
+        let (shapes, before) = self.evidence.iter().cloned().unzip();
+        Outcome::replayed(Now::at(self.now), before, shapes)
+    }
+
+    pub(super) fn to_line(&self) -> String {
+        let Self { id, payload, .. } = self;
+        let mut line = format!(r#"["{id}","{payload}",{},{}"#, self.expires, self.now);
+        for (shape, before) in &self.evidence {
+            let [a, b, c, d] = shape.0;
+            let before = before.as_ref().map_or_else(|| "[]".to_owned(), State::to_text);
+            // Writing to a string cannot fail.
+            let _ = write!(line, ",[{a},{b},{c},{d}],{before}");
+        }
+        line.push(']');
+        line
+    }
+
+    /// Reads a line back; `None` for anything that [`Record::to_line`] does not write.
+    pub(super) fn from_line(line: &str) -> Option<Self> {
+        let mut cursor = Cursor(line);
+        cursor.eat("[")?;
+        let id = cursor.quoted()?.to_owned();
+        cursor.eat(",")?;
+        let payload = cursor.quoted()?.to_owned();
+        cursor.eat(",")?;
+        let expires = cursor.integer()?;
+        cursor.eat(",")?;
+        let now = cursor.integer()?;
+        let mut evidence = Vec::new();
+        while cursor.eat("]").is_none() {
+            cursor.eat(",")?;
+            let quota = State::from_text(cursor.list()?).ok()?;
+            cursor.eat(",")?;
+            let before = match cursor.list()? {
+                "[]" => None,
+                text => Some(State::from_text(text).ok()?),
+            };
+            if !quota.words.is_empty() {
+                return None;
+            }
+            evidence.push((quota.shape, before));
+        }
+        let record = Self { id, payload, expires, now, evidence };
+        cursor.0.is_empty().then_some(record)
+    }
+}
+
+/// A request id on its way to a record, with what it is bound to.
+#[derive(Clone, Debug)]
+pub(super) struct Mark {
+    pub(super) id: String,
+    pub(super) payload: String,
+    pub(super) keep: Micros,
+}
+
+/// Percent-encodes `% : { } " \` and control characters. No two texts share an encoding.
+pub(super) fn encode(text: &str) -> String {
+    let mut out = String::with_capacity(text.len() + 8);
+    for c in text.chars() {
+        match c {
+            '%' | ':' | '{' | '}' | '"' | '\\' | '\0'..='\x1f' | '\x7f' => {
+                // Writing to a string cannot fail.
+                let _ = write!(out, "%{:02X}", u32::from(c));
+            }
+            other => out.push(other),
+        }
+    }
+    out
+}
+
+/// What is left to read of a line.
+struct Cursor<'a>(&'a str);
+
+impl<'a> Cursor<'a> {
+    fn eat(&mut self, token: &str) -> Option<()> {
+        self.0 = self.0.strip_prefix(token)?;
+        Some(())
+    }
+
+    /// A string without escapes, which the encoding makes needless.
+    fn quoted(&mut self) -> Option<&'a str> {
+        self.eat("\"")?;
+        let (text, rest) = self.0.split_once('"')?;
+        self.0 = rest;
+        let is_plain = !text.contains(|c: char| c == '\\' || c.is_ascii_control());
+        is_plain.then_some(text)
+    }
+
+    /// Digits without leading zeros: one text for one number.
+    fn integer(&mut self) -> Option<u64> {
+        let end = self.0.find(|c: char| !c.is_ascii_digit()).unwrap_or(self.0.len());
+        let (digits, rest) = self.0.split_at(end);
+        self.0 = rest;
+        let is_canonical = digits == "0" || !digits.starts_with('0');
+        digits.parse().ok().filter(|_| is_canonical)
+    }
+
+    /// A flat list, brackets included.
+    fn list(&mut self) -> Option<&'a str> {
+        let end = self.0.starts_with('[').then(|| self.0.find(']'))?? + 1;
+        let (list, rest) = self.0.split_at(end);
+        self.0 = rest;
+        Some(list)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::state::Words;
+
+    fn sample(before: Option<State>) -> Record {
+        Record {
+            id: encode("a:b{c}%\"\\\n\u{7f}é"),
+            payload: encode("t:p:{x}=5;"),
+            expires: 900,
+            now: 0,
+            evidence: vec![(Shape([1, 2, 3, 4]), before), (Shape([5, 0, 0, u64::MAX]), None)],
+        }
+    }
+
+    fn state() -> State {
+        State { shape: Shape([9, 8, 7, 6]), words: Words::new(&[1, 2, 3, 4, 5]) }
+    }
+
+    #[test]
+    fn a_line_reads_back_as_it_was_written() {
+        let records =
+            [sample(None), sample(Some(state())), Record { evidence: vec![], ..sample(None) }];
+        for record in records {
+            let line = record.to_line();
+            assert!(!line.contains('\n'), "a record must stay on one line");
+            assert_eq!(Record::from_line(&line), Some(record), "{line}");
+        }
+    }
+
+    #[test]
+    fn nothing_but_a_written_line_is_accepted() {
+        let line = sample(Some(state())).to_line();
+        for cut in 0..line.len() {
+            if let Some(head) = line.get(..cut) {
+                assert_eq!(Record::from_line(head), None, "{head}");
+            }
+        }
+        let odd = [
+            format!("{line} "),
+            format!(" {line}"),
+            line.replace(",900,", ",0900,"),
+            line.replace(",900,", ",-1,"),
+            line.replace(",900,", ",9e2,"),
+            line.replace(",900,", ",99999999999999999999,"),
+            line.replace("[1,2,3,4]", "[1,2,3]"),
+            line.replace("[1,2,3,4]", "[1,2,3,4,5]"),
+            line.replace("[1,2,3,4]", "[]"),
+            line.replace("%25", "\\u0025"),
+        ];
+        for text in odd {
+            assert_eq!(Record::from_line(&text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn encodings_of_different_texts_differ() {
+        let texts = ["a", "%61", "a%", "a%25", ":", "%3A", "\"", "\\", "\n", "é"];
+        for (i, one) in texts.iter().enumerate() {
+            for other in &texts[i + 1..] {
+                assert_ne!(encode(one), encode(other));
+            }
+        }
+    }
+}

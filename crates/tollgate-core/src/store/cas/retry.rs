@@ -1,0 +1,98 @@
+//! How long a lost race waits: bounded, exponential, jittered.
+//!
+//! Writers that lost together must not come back together, so each waits a random part of a bound
+//! that doubles with every loss ("full jitter"). The waiting is done on the adapter's clock, so that
+//! tests never sleep.
+
+use core::hash::{BuildHasher, Hasher};
+use core::sync::atomic::{AtomicU64, Ordering};
+use std::hash::RandomState;
+
+use crate::clock::{Clock, sleep_until};
+use crate::error::{Code, Error};
+use crate::time::Micros;
+
+/// Ten losses in a row, with the waits between them, are well beyond any deadline of a check.
+const MAX_RETRIES: u32 = 10;
+const BASE_BACKOFF: Micros = 2_000;
+const MAX_BACKOFF: Micros = 100_000;
+
+/// The bounds, and the source of jitter.
+#[derive(Debug)]
+pub(super) struct Retry {
+    pub(super) max_retries: u32,
+    pub(super) base: Micros,
+    pub(super) max: Micros,
+    random: AtomicU64,
+}
+
+impl Retry {
+    pub(super) fn new() -> Self {
+        // The keys of a `RandomState` are the only randomness the standard library hands out.
+        Self::seeded(RandomState::new().build_hasher().finish())
+    }
+
+    pub(super) const fn seeded(seed: u64) -> Self {
+        Self {
+            max_retries: MAX_RETRIES,
+            base: BASE_BACKOFF,
+            max: MAX_BACKOFF,
+            random: AtomicU64::new(seed),
+        }
+    }
+
+    /// Whether an admission that has lost this often must give up.
+    pub(super) const fn is_exhausted(&self, losses: u32) -> bool {
+        losses > self.max_retries
+    }
+
+    /// Waits before the next attempt, after `losses` lost ones.
+    pub(super) async fn wait(&self, losses: u32, clock: &dyn Clock) {
+        let wait = self.jittered(losses);
+        if wait > 0 {
+            sleep_until(clock, clock.now().saturating_add(wait)).await;
+        }
+    }
+
+    /// A random time up to base × 2^(losses − 1), and never above the maximum.
+    fn jittered(&self, losses: u32) -> Micros {
+        let doublings = losses.saturating_sub(1).min(63);
+        let bound = u128::from(self.base) << doublings;
+        let bound = bound.min(u128::from(self.max)) + 1;
+        // The high half of a 64×64-bit product: uniform below `bound`, without a division.
+        let scaled = (u128::from(self.next_random()) * bound) >> 64;
+        u64::try_from(scaled).unwrap_or(self.max)
+    }
+
+    /// SplitMix64: one atomic addition and a mix, good enough to spread waits.
+    fn next_random(&self) -> u64 {
+        const GAMMA: u64 = 0x9E37_79B9_7F4A_7C15;
+        let mut z = self.random.fetch_add(GAMMA, Ordering::Relaxed).wrapping_add(GAMMA);
+        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        z ^ (z >> 31)
+    }
+}
+
+/// Every attempt lost its race: nothing was charged.
+pub(super) fn exhausted() -> Error {
+    Error::new(Code::ConflictExhausted, "other writers kept changing the key; nothing was charged")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn waits_stay_within_bounds_that_double_up_to_the_maximum() {
+        let retry = Retry::seeded(7);
+        for losses in 0..80_u32 {
+            let doubled = 2_000_u128 << losses.saturating_sub(1);
+            let bound = doubled.min(100_000);
+            let longest = (0..200).map(|_| retry.jittered(losses)).max();
+            let longest = u128::from(longest.unwrap_or(0));
+            assert!(longest <= bound, "{losses} losses waited {longest}");
+            assert!(longest > bound / 2, "{losses} losses only waited {longest}: no jitter");
+        }
+    }
+}

@@ -1,0 +1,334 @@
+//! The general path: any charges on any keys, under the locks of everything they touch.
+//!
+//! Shards are locked in ascending order, then the lines of the keys that are there. A check on a
+//! single line waits for nothing while it holds it, so no circle of waiting can form.
+
+use std::sync::MutexGuard;
+
+use super::Memory;
+use super::fingerprint::Id;
+use super::line::{Content, Held, SHORT};
+use super::shard::Shard;
+use super::table::Place;
+use crate::algorithm::{Debt, Step, Write, adopt};
+use crate::charge::Charge;
+use crate::decision::Decision;
+use crate::error::{Error, Result};
+use crate::key::Key;
+use crate::rule::Rule;
+use crate::state::{State, Words};
+use crate::store::Outcome;
+use crate::store::plan::{Plan, SlotWrite, plan, slots_of};
+use crate::time::{Micros, Now};
+
+/// How many keys one admission may touch: a window must keep lines for everybody else.
+const KEYS_MAX: usize = 16;
+
+/// One key of an admission.
+struct Slot {
+    id: Id,
+    place: Place,
+    /// The line that holds the key, if there is one.
+    line: Option<usize>,
+}
+
+/// The shards of an admission, locked, in ascending order.
+struct Shards<'a>(Vec<(usize, MutexGuard<'a, Shard>)>);
+
+impl Shards<'_> {
+    fn get(&mut self, shard: usize) -> Option<&mut Shard> {
+        self.0.iter_mut().find(|(index, _)| *index == shard).map(|(_, guard)| &mut **guard)
+    }
+}
+
+impl Memory {
+    /// Runs an admission and writes what it decided.
+    pub(super) fn admit_locked(
+        &self,
+        charges: &[Charge<'_>],
+        at: Micros,
+    ) -> Result<(Outcome, Plan)> {
+        let (slots_of_charges, keys) = slots_of(charges);
+        if keys.is_empty() || keys.len() > KEYS_MAX {
+            let message =
+                format!("{} keys in one admission; accepted: 1 to {KEYS_MAX}", keys.len());
+            return Err(Error::invalid("charges", message));
+        }
+        let mut slots = self.slots(&keys);
+        let mut shards = self.lock_shards(&slots);
+        for slot in &mut slots {
+            slot.line = self.0.table.find(slot.id, slot.place);
+        }
+        let mut held = self.hold(&slots);
+
+        let first_rule = |slot: usize| {
+            let mut charges = charges.iter().zip(&slots_of_charges);
+            charges.find(|(_, at)| **at == slot).map(|(charge, _)| charge.rule())
+        };
+        let remembered: Vec<Option<State>> = (0..slots.len())
+            .map(|slot| {
+                let (held, rule) = (held.get(slot)?.as_ref()?, first_rule(slot)?);
+                self.state_in(held, rule, shards.get(slots.get(slot)?.place.shard)?, at)
+            })
+            .collect();
+        let now = self.instant(&slots, &remembered, &mut shards, at);
+        let before: Vec<Option<State>> = remembered
+            .into_iter()
+            .enumerate()
+            .map(|(slot, state)| {
+                state.or_else(|| {
+                    self.inherited(slots.get(slot)?, first_rule(slot)?, &mut shards, now)
+                })
+            })
+            .collect();
+
+        let planned = plan(charges, &slots_of_charges, &before, now)?;
+        for write in &planned.writes {
+            let rule =
+                charges.iter().map(Charge::rule).find(|rule| rule.shape() == write.state.shape);
+            if let (Some(rule), Some(slot)) = (rule, slots.get(write.slot)) {
+                let line = held.get_mut(write.slot).and_then(Option::take);
+                self.write(&mut shards, (slot, line), (rule, write), now);
+            }
+        }
+        let before_charges =
+            slots_of_charges.iter().map(|slot| before.get(*slot).cloned().flatten()).collect();
+        Ok((Outcome::decided(now, before_charges), planned))
+    }
+
+    /// Decides on a key that has no line, and gives it one if it is charged. `None` if it has one.
+    pub(super) fn charge_newcomer(
+        &self,
+        charge: &Charge<'_>,
+        id: Id,
+        at: Micros,
+    ) -> Option<Decision> {
+        let (rule, table) = (charge.rule(), &self.0.table);
+        let place = table.place(id);
+        let mut shard = table.lock(place.shard)?;
+        if table.find(id, place).is_some() {
+            return None;
+        }
+        let now = Now::at(at).not_before(shard.floor());
+        let until = shard.inherited(place.home);
+        let inherited =
+            (until > now.effective()).then(|| rule.indebted_until(until, now.effective()));
+        let words = inherited.as_ref().map_or(&[][..], |write| &write.words);
+        let Step { decision, write } = rule.step(words, now, charge.cost);
+        if let Some(Write { words, fresh_at }) = write {
+            self.0.shapes.note(rule);
+            let content = content_of(rule, (&words, fresh_at), &mut shard, now);
+            shard.insert(table, place, now.effective(), (id, rule.shape_tag(), &content));
+        }
+        Some(decision)
+    }
+
+    /// Reads keys without changing them.
+    pub(super) fn load_locked(&self, keys: &[Key<'_>], at: Micros) -> (Now, Vec<Option<State>>) {
+        let mut floor = 0;
+        let states = keys
+            .iter()
+            .map(|key| {
+                let id = self.0.secrets.id_of(*key);
+                let place = self.0.table.place(id);
+                let shard = self.0.table.lock(place.shard)?;
+                let line = self.0.table.find(id, place).and_then(|line| self.0.table.line(line));
+                let state = line.and_then(|line| {
+                    let held = Held::lock(line);
+                    self.shape_in(&held).and_then(|shape| self.words_in(&held, shape, &shard))
+                });
+                if state.is_none() {
+                    floor = shard.floor().max(floor);
+                }
+                state
+            })
+            .collect();
+        (Now::at(at).not_before(floor), states)
+    }
+
+    /// Forgets a key: its line stays in use, without a state and without a debt.
+    pub(crate) fn reset_locked(&self, key: Key<'_>) {
+        let id = self.0.secrets.id_of(key);
+        let place = self.0.table.place(id);
+        let Some(mut shard) = self.0.table.lock(place.shard) else {
+            return;
+        };
+        let line = self.0.table.find(id, place).and_then(|line| self.0.table.line(line));
+        if let Some(held) = line.map(Held::lock) {
+            if let Some(content) = held.content() {
+                shard.release(&content);
+            }
+            let tag = held.tag();
+            let nothing = Words::new(&[]);
+            held.put(id, tag, &Content::Short { fresh_at: 0, words: nothing, throttled: false });
+        }
+    }
+
+    /// Makes a key owe what it does and `more`, but at least `at_least`, and at most its ceiling.
+    pub(crate) fn owe_at_least(&self, charge: &Charge<'_>, more: u64, at_least: u64, at: Micros) {
+        let rule = charge.rule();
+        let mut slots = self.slots(&[charge.key()]);
+        let mut shards = self.lock_shards(&slots);
+        let Some(slot) = slots.first_mut() else { return };
+        slot.line = self.0.table.find(slot.id, slot.place);
+        let held = slot.line.and_then(|line| self.0.table.line(line)).map(Held::lock);
+        let state = held
+            .as_ref()
+            .and_then(|held| self.state_in(held, rule, shards.get(slot.place.shard)?, at));
+        let now = Now::at(at);
+        let carried = state.as_ref().and_then(|state| adopt(rule, state, now).ok().flatten());
+        let words = match (&carried, &state) {
+            (Some(carried), _) => &carried.words[..],
+            (None, Some(state)) => &state.words[..],
+            (None, None) => &[],
+        };
+        let owed = rule.debt(words, now);
+        let units = owed.units.saturating_add(more).max(at_least).min(rule.ceiling());
+        if units > owed.units || carried.is_some() {
+            let Write { words, fresh_at } = rule.indebted(Debt { units, seen: owed.seen });
+            let state = State { shape: rule.shape(), words };
+            let write = SlotWrite { slot: 0, state, fresh_at };
+            self.write(&mut shards, (slot, held), (rule, &write), now);
+        }
+    }
+
+    fn slots(&self, keys: &[Key<'_>]) -> Vec<Slot> {
+        let slot = |key: &Key<'_>| {
+            let id = self.0.secrets.id_of(*key);
+            Slot { id, place: self.0.table.place(id), line: None }
+        };
+        keys.iter().map(slot).collect()
+    }
+
+    fn lock_shards(&self, slots: &[Slot]) -> Shards<'_> {
+        let mut wanted: Vec<usize> = slots.iter().map(|slot| slot.place.shard).collect();
+        wanted.sort_unstable();
+        wanted.dedup();
+        Shards(
+            wanted
+                .into_iter()
+                .filter_map(|shard| Some((shard, self.0.table.lock(shard)?)))
+                .collect(),
+        )
+    }
+
+    /// Takes the lines of the keys that are there. Their order does not matter: whoever holds more
+    /// than one line holds the mutexes of their shards.
+    fn hold(&self, slots: &[Slot]) -> Vec<Option<Held<'_>>> {
+        let line = |slot: &Slot| self.0.table.line(slot.line?).map(Held::lock);
+        slots.iter().map(line).collect()
+    }
+
+    /// The instant to decide at: not before what was forgotten, for keys that are not remembered.
+    fn instant(
+        &self,
+        slots: &[Slot],
+        remembered: &[Option<State>],
+        shards: &mut Shards<'_>,
+        at: Micros,
+    ) -> Now {
+        let forgotten = slots.iter().zip(remembered).filter(|(_, state)| state.is_none());
+        forgotten.fold(Now::at(at), |now, (slot, _)| {
+            now.not_before(shards.get(slot.place.shard).map_or(0, |shard| shard.floor()))
+        })
+    }
+
+    /// The debt that a newcomer inherits, as a state.
+    fn inherited(
+        &self,
+        slot: &Slot,
+        rule: &Rule,
+        shards: &mut Shards<'_>,
+        now: Now,
+    ) -> Option<State> {
+        // A key that has a line is no newcomer: it was reset, or it expired there.
+        let until = shards.get(slot.place.shard)?.inherited(slot.place.home);
+        (slot.line.is_none() && until > now.effective()).then(|| {
+            let write = rule.indebted_until(until, now.effective());
+            State { shape: rule.shape(), words: write.words }
+        })
+    }
+
+    /// The state in a line; the largest debt if its quota is not known any more.
+    fn state_in(&self, held: &Held<'_>, rule: &Rule, shard: &Shard, at: Micros) -> Option<State> {
+        let shape =
+            if held.tag() == rule.shape_tag() { Some(rule.shape()) } else { self.shape_in(held) };
+        match shape {
+            Some(shape) => self.words_in(held, shape, shard),
+            None => {
+                let content = held.content().filter(|content| content.fresh_at() > at)?;
+                let write = rule.indebted_until(content.fresh_at(), at);
+                Some(State { shape: rule.shape(), words: write.words })
+            }
+        }
+    }
+
+    fn shape_in(&self, held: &Held<'_>) -> Option<crate::state::Shape> {
+        self.0.shapes.of(held.tag())
+    }
+
+    fn words_in(
+        &self,
+        held: &Held<'_>,
+        shape: crate::state::Shape,
+        shard: &Shard,
+    ) -> Option<State> {
+        let words = match held.content()? {
+            Content::OneWord { word, scale, .. } => {
+                Words::new(&[word / scale.max(1), word % scale.max(1)])
+            }
+            Content::Short { words, .. } => words,
+            Content::Long { index, .. } => Words::new(shard.spilled(index)),
+        };
+        (!words.is_empty()).then_some(State { shape, words })
+    }
+
+    /// Writes the next state of a key into its line, or into a new one.
+    fn write(
+        &self,
+        shards: &mut Shards<'_>,
+        (slot, held): (&Slot, Option<Held<'_>>),
+        (rule, write): (&Rule, &SlotWrite),
+        now: Now,
+    ) {
+        let Some(shard) = shards.get(slot.place.shard) else {
+            return;
+        };
+        if let Some(content) = held.as_ref().and_then(Held::content) {
+            shard.release(&content);
+        }
+        self.0.shapes.note(rule);
+        let content = content_of(rule, (&write.state.words, write.fresh_at), shard, now);
+        match held {
+            Some(held) => held.put(slot.id, rule.shape_tag(), &content),
+            None => shard.insert(
+                &self.0.table,
+                slot.place,
+                now.effective(),
+                (slot.id, rule.shape_tag(), &content),
+            ),
+        }
+    }
+}
+
+/// How a state is kept in a line.
+fn content_of(
+    rule: &Rule,
+    (words, fresh_at): (&Words, Micros),
+    shard: &mut Shard,
+    now: Now,
+) -> Content {
+    if let Some(kernel) = rule.one_word() {
+        return Content::OneWord {
+            word: kernel.pack(words),
+            scale: kernel.scale(),
+            throttled_above: kernel.throttled_above(),
+        };
+    }
+    let throttled = rule.debt(words, now).units >= rule.ceiling();
+    if words.len() <= SHORT {
+        Content::Short { fresh_at, words: words.clone(), throttled }
+    } else {
+        Content::Long { fresh_at, index: shard.spill(words), throttled }
+    }
+}

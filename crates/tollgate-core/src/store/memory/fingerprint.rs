@@ -1,0 +1,188 @@
+//! A keyed 127-bit fingerprint instead of the text of a key.
+//!
+//! # Why two keys never meet
+//! A key is read as a vector of 64-bit words. Each of prefix, policy and subject is cut into words
+//! of eight bytes; its last word holds the zero to seven bytes that are left and, in its top byte, a
+//! marker with their number, so it is never zero. Different keys give different vectors.
+//!
+//! The fingerprint is the upper two thirds of Σ secret_i · word_i modulo 2^192, with uniform
+//! 192-bit secrets. This is multilinear hashing: for words of 64 bits, sums modulo 2^192 and two
+//! different vectors, the upper 128 bits agree with a chance of at most 2^-128 (Dietzfelbinger,
+//! 1996; Lemire and Kaser, "Strongly universal string hashing is fast", 2014). One bit gives way to
+//! the mark of used lines, so two different keys share a fingerprint with a chance of at most
+//! 2^-127, whatever the keys are. For 2^24 keys, all pairs together: below 2^-80.
+//!
+//! The secrets are made once per process from the operating system's random seed, expanded with
+//! SipHash, and never leave it, so nobody can search for colliding keys from outside.
+//!
+//! The fingerprints of neighbouring keys are an arithmetic progression, so the position in the
+//! table is mixed once more: it needs to be even, not unique.
+
+use std::hash::{BuildHasher, RandomState};
+use std::sync::LazyLock;
+
+use crate::key::Key;
+
+/// Words of a subject whose secrets are kept; those of longer subjects are made when needed.
+const SUBJECT_WORDS: usize = 64;
+/// Words of a name: at most 64 bytes, and the last word.
+const NAME_WORDS: usize = 9;
+/// Set in every fingerprint, so that a used line is never all zeros.
+const USED: u64 = 1 << 63;
+
+static SECRETS: LazyLock<Secrets> = LazyLock::new(Secrets::random);
+
+/// The secret of one word: 192 bits, least significant first.
+type Secret = [u64; 3];
+
+/// The secrets of all words.
+#[derive(Debug)]
+pub(crate) struct Secrets {
+    subject: [Secret; SUBJECT_WORDS],
+    prefix: [Secret; NAME_WORDS],
+    policy: [Secret; NAME_WORDS],
+    seed: RandomState,
+}
+
+/// The sum over the names of a key, worked out once per limit.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Scope(Sum);
+
+/// The fingerprint of a key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Id {
+    pub(super) low: u64,
+    /// Has [`USED`] set.
+    pub(super) high: u64,
+}
+
+impl Secrets {
+    pub(crate) fn of_process() -> &'static Self {
+        &SECRETS
+    }
+
+    #[expect(clippy::disallowed_types, reason = "the random seed of the operating system, by name")]
+    fn random() -> Self {
+        let seed = RandomState::new();
+        let names = [0, NAME_WORDS]
+            .map(|from| std::array::from_fn(|word| secret(&seed, (Part::Name, from + word))));
+        let [prefix, policy] = names;
+        let subject = std::array::from_fn(|word| secret(&seed, (Part::Subject, word)));
+        Self { subject, prefix, policy, seed }
+    }
+
+    /// The part of the fingerprint that all keys of a limit share.
+    pub(crate) fn scope(&self, prefix: &str, policy: &str) -> Scope {
+        let sum = Sum::default();
+        let sum = sum.plus_text(prefix.as_bytes(), |word| self.prefix.get(word).copied());
+        Scope(sum.plus_text(policy.as_bytes(), |word| self.policy.get(word).copied()))
+    }
+
+    /// The fingerprint of a subject within a scope.
+    #[inline(never)]
+    pub(super) fn id(&self, scope: Scope, subject: &str) -> Id {
+        let bytes = subject.as_bytes();
+        let [first, second, ..] = &self.subject;
+        let sum = match bytes.first_chunk::<8>() {
+            // The usual lengths without a loop.
+            None => scope.0.plus(last_word(bytes, bytes.len()), first),
+            Some(word) if bytes.len() < 16 => {
+                let first = scope.0.plus(u64::from_le_bytes(*word), first);
+                first.plus(last_word(bytes, bytes.len() - 8), second)
+            }
+            Some(_) => self.plus_long(scope.0, bytes),
+        };
+        sum.id()
+    }
+
+    #[inline(never)]
+    fn plus_long(&self, sum: Sum, bytes: &[u8]) -> Sum {
+        if bytes.len() < 8 * SUBJECT_WORDS {
+            return sum.plus_text(bytes, |word| self.subject.get(word).copied());
+        }
+        sum.plus_text(bytes, |word| {
+            let kept = self.subject.get(word).copied();
+            kept.or_else(|| Some(secret(&self.seed, (Part::Subject, word))))
+        })
+    }
+
+    /// The fingerprint of a key.
+    pub(super) fn id_of(&self, key: Key<'_>) -> Id {
+        self.id(self.scope(key.prefix.as_str(), key.policy.as_str()), key.subject)
+    }
+}
+
+/// Which words a secret is for.
+#[derive(Clone, Copy, Hash)]
+enum Part {
+    Name,
+    Subject,
+}
+
+fn secret(seed: &RandomState, word: (Part, usize)) -> Secret {
+    std::array::from_fn(|limb| seed.hash_one((word, limb)))
+}
+
+/// A sum modulo 2^192.
+#[derive(Clone, Copy, Debug, Default)]
+struct Sum {
+    low: u64,
+    upper: u128,
+}
+
+impl Sum {
+    #[inline]
+    #[expect(clippy::cast_possible_truncation, reason = "limbs of 64 bits")]
+    fn plus(self, word: u64, secret: &Secret) -> Self {
+        let [low, middle, high] = *secret;
+        let word = u128::from(word);
+        let lowest = u128::from(low) * word;
+        let upper = (u128::from(middle) * word + (lowest >> 64))
+            .wrapping_add(u128::from(high.wrapping_mul(word as u64)) << 64);
+        let (low, carry) = self.low.overflowing_add(lowest as u64);
+        Self { low, upper: self.upper.wrapping_add(upper).wrapping_add(u128::from(carry)) }
+    }
+
+    #[inline]
+    fn plus_text(self, bytes: &[u8], secret: impl Fn(usize) -> Option<Secret>) -> Self {
+        let (words, rest) = bytes.as_chunks::<8>();
+        let last = last_word(bytes, rest.len());
+        let words = words.iter().map(|word| u64::from_le_bytes(*word)).chain([last]);
+        let with_secrets = words.zip((0..).map_while(secret));
+        with_secrets.fold(self, |sum, (word, secret)| sum.plus(word, &secret))
+    }
+
+    #[inline]
+    #[expect(clippy::cast_possible_truncation, reason = "the two halves of 128 bits")]
+    const fn id(self) -> Id {
+        Id { low: self.upper as u64, high: (self.upper >> 64) as u64 | USED }
+    }
+}
+
+impl Id {
+    /// Where in a table the key lives: 64 evenly spread bits.
+    #[inline]
+    pub(super) const fn spread(self) -> u64 {
+        let product = self.low as u128 * self.high as u128;
+        #[expect(clippy::cast_possible_truncation, reason = "both halves are used")]
+        let (low, high) = (product as u64, (product >> 64) as u64);
+        low ^ high
+    }
+}
+
+/// The bytes that fill no whole word, and how many they are.
+#[inline]
+fn last_word(bytes: &[u8], rest: usize) -> u64 {
+    let marker = (rest as u64 | 8) << 56;
+    if let Some(last) = bytes.last_chunk::<8>() {
+        // The bytes that are left are the last of these; twice, for a shift of all 64 bits is none.
+        let whole = u64::from_le_bytes(*last);
+        return marker | whole >> (4 * (8 - rest)) >> (4 * (8 - rest));
+    }
+    // Shorter than a word: two overlapping halves, or byte by byte.
+    if let (Some(head), Some(tail)) = (bytes.first_chunk::<4>(), bytes.last_chunk::<4>()) {
+        let tail = u64::from(u32::from_le_bytes(*tail)) << (8 * (rest - 4));
+        return marker | u64::from(u32::from_le_bytes(*head)) | tail;
+    }
+    marker | bytes.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte))
+}

@@ -1,0 +1,354 @@
+//! One key in one cache line, and the critical section on it.
+//!
+//! # Layout, in 64-bit words
+//! | word | one-word state | short state | long state |
+//! |---|---|---|---|
+//! | 0, 1 | fingerprint of the key; word 1 is 0 while the line was never used | same | same |
+//! | 2 | control: lock bit, kind, throttled bit, length, version | same | same |
+//! | 3 | tag of the quota's shape | same | same |
+//! | 4 | the state under a mask, below 2^63; bit 63 while held | fresh again at | fresh again at |
+//! | 5 | scale | word | index of the spilled words |
+//! | 6 | throttled above | word | |
+//! | 7 | | word | |
+//!
+//! # How it is exact
+//! Control is a sequence lock: a reader trusts what it read only if control was unlocked and
+//! unchanged around the reading. Whoever changes a short state takes the lock bit with a
+//! compare-and-swap from the very version it read. A one-word state is changed by a single
+//! compare-and-swap of word 4, without the lock: the word is kept under a mask made of the
+//! fingerprint and the shape, so that a value read while the line belonged to another key or quota
+//! is not found again (except by a chance of 2^-63 in a race that is rare in itself), and the swap
+//! fails. A holder of the lock first marks word 4 as held, so no swap can pass beside it.
+//! Readers load with acquire and writers store with release, so whoever sees a new word also sees
+//! the lock taken before it was written.
+
+use std::sync::atomic::AtomicU64;
+
+use super::atom::Atom;
+use super::fingerprint::Id;
+use crate::algorithm::OneWord;
+use crate::cost::Cost;
+use crate::decision::Decision;
+use crate::rule::Rule;
+use crate::state::Words;
+use crate::time::{Micros, Now};
+
+/// The words of a line. The table aligns them to a cache line.
+pub(super) type Line<A = AtomicU64> = [A; 8];
+
+/// How many words fit a line without spilling.
+pub(super) const SHORT: usize = 3;
+
+const LOCKED: u64 = 1;
+const THROTTLED: u64 = 1 << 3;
+const KIND_SHIFT: u32 = 1;
+const KIND_MASK: u64 = 0b11;
+const LEN_SHIFT: u32 = 4;
+const LEN_MASK: u64 = 0b11;
+const VERSION: u64 = 1 << 8;
+const HELD: u64 = 1 << 63;
+
+const ONE_WORD: u64 = 1;
+const SHORT_STATE: u64 = 2;
+const LONG_STATE: u64 = 3;
+
+/// What a line holds.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Content {
+    /// A state that is one instant.
+    OneWord {
+        /// The unmasked word.
+        word: u64,
+        /// Words per microsecond.
+        scale: u64,
+        /// Throttled while the word is further ahead of now than this.
+        throttled_above: u64,
+    },
+    /// A state of up to three words.
+    Short { fresh_at: Micros, words: Words, throttled: bool },
+    /// A longer state, kept elsewhere.
+    Long { fresh_at: Micros, index: u64, throttled: bool },
+}
+
+impl Content {
+    /// The instant from which the content means the same as none.
+    pub(super) fn fresh_at(&self) -> Micros {
+        match self {
+            Self::OneWord { word, scale, .. } => word.div_ceil((*scale).max(1)),
+            Self::Short { fresh_at, .. } | Self::Long { fresh_at, .. } => *fresh_at,
+        }
+    }
+
+    /// Whether not one unit was left.
+    pub(super) fn is_throttled(&self, at: Micros) -> bool {
+        match self {
+            Self::OneWord { word, scale, throttled_above } => {
+                word.saturating_sub(at * scale) > *throttled_above
+            }
+            Self::Short { throttled, .. } | Self::Long { throttled, .. } => *throttled,
+        }
+    }
+}
+
+/// Whether the line was never used. Once used, a line stays used.
+#[inline]
+pub(super) fn is_unused<A: Atom>(line: &Line<A>) -> bool {
+    line[1].load() == 0
+}
+
+/// Whether the line may hold the key. To be confirmed under the sequence lock.
+#[inline]
+pub(super) fn resembles<A: Atom>(line: &Line<A>, id: Id) -> bool {
+    line[0].load() == id.low
+}
+
+/// Whether the line holds the key. Certain only under the sequence lock.
+#[inline]
+pub(super) fn matches<A: Atom>(line: &Line<A>, id: Id) -> bool {
+    line[0].load() == id.low && line[1].load() == id.high
+}
+
+/// What became of a charge on a one-word state: two plain words, so that they stay in registers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Charged {
+    word: u64,
+    next: u64,
+}
+
+impl Charged {
+    /// The line belongs to another key, or holds a state of another quota or kind.
+    const NOT_HERE: Self = Self { word: HELD, next: HELD };
+
+    /// The words before and after, if it was granted: a charge always moves the word.
+    #[inline]
+    pub(super) const fn granted(self) -> Option<(u64, u64)> {
+        if self.next != self.word { Some((self.word, self.next)) } else { None }
+    }
+
+    /// The word, if it was refused.
+    #[inline]
+    pub(super) const fn refused(self) -> Option<u64> {
+        if self.next == self.word && self.word != HELD { Some(self.word) } else { None }
+    }
+}
+
+/// Charges a one-word state with one compare-and-swap; a denial writes nothing.
+#[inline]
+pub(super) fn charge_word<A: Atom>(
+    line: &Line<A>,
+    id: Id,
+    (tag, kernel): (u64, &OneWord),
+    now: Now,
+    cost: Cost,
+) -> Charged {
+    let mask = mask(id, tag);
+    let mut spins = 0;
+    loop {
+        let control = line[2].load();
+        if control & (LOCKED | KIND_MASK << KIND_SHIFT) != ONE_WORD << KIND_SHIFT {
+            if control & LOCKED == 0 {
+                return Charged::NOT_HERE;
+            }
+            A::wait(&mut spins);
+            continue;
+        }
+        if !matches(line, id) || line[3].load() != tag {
+            return Charged::NOT_HERE;
+        }
+        let masked = line[4].load();
+        if line[2].load() != control || masked & HELD != 0 {
+            A::wait(&mut spins);
+            continue;
+        }
+        let word = masked ^ mask;
+        let Some(next) = kernel.advance(word, now, cost) else {
+            return Charged { word, next: word };
+        };
+        if line[4].replace(masked, next ^ mask) {
+            return Charged { word, next };
+        }
+    }
+}
+
+/// Decides on a short state under the sequence lock; a denial writes nothing. `None` if the line
+/// belongs to another key, or holds a state of another quota or kind.
+pub(super) fn charge_short<A: Atom>(
+    line: &Line<A>,
+    id: Id,
+    rule: &Rule,
+    now: Now,
+    cost: Cost,
+) -> Option<Decision> {
+    let mut spins = 0;
+    loop {
+        let control = line[2].load();
+        if control & LOCKED != 0 {
+            A::wait(&mut spins);
+            continue;
+        }
+        if !matches(line, id) {
+            return None;
+        }
+        if kind(control) != SHORT_STATE || line[3].load() != rule.shape_tag() {
+            return None;
+        }
+        let words = short_words(line, control);
+        if line[2].load() != control {
+            A::wait(&mut spins);
+            continue;
+        }
+        if words.is_empty() {
+            // Nothing is remembered: whether that may be trusted now, only the shard knows.
+            return None;
+        }
+        let step = rule.step(&words, now, cost);
+        let Some(write) = step.write else { return Some(step.decision) };
+        if write.words.len() > SHORT {
+            return None;
+        }
+        if line[2].replace(control, control | LOCKED) {
+            let throttled = step.decision.remaining == 0;
+            store_short(line, write.fresh_at, &write.words);
+            let control = control_of(control, SHORT_STATE, throttled, write.words.len());
+            line[2].store(control);
+            return Some(step.decision);
+        }
+    }
+}
+
+/// A line held by its lock. Dropping it lets the line go unchanged.
+pub(super) struct Held<'a, A: Atom = AtomicU64> {
+    line: &'a Line<A>,
+    control: u64,
+    /// The masked word that was there when the line was taken.
+    masked: Option<u64>,
+}
+
+impl<'a, A: Atom> Held<'a, A> {
+    /// Waits for the lock of a line.
+    pub(super) fn lock(line: &'a Line<A>) -> Self {
+        let mut spins = 0;
+        loop {
+            match Self::try_lock(line) {
+                Some(held) => return held,
+                None => A::wait(&mut spins),
+            }
+        }
+    }
+
+    /// Takes the lock of a line, unless somebody holds it.
+    pub(super) fn try_lock(line: &'a Line<A>) -> Option<Self> {
+        let control = line[2].load();
+        if control & LOCKED != 0 {
+            return None;
+        }
+        if !line[2].replace(control, control | LOCKED) {
+            return None;
+        }
+        // From here on nobody can swap the word: they compare it with what they read unheld.
+        let masked = (kind(control) == ONE_WORD).then(|| line[4].swap(HELD));
+        Some(Self { line, control, masked })
+    }
+
+    /// The key in the line.
+    pub(super) fn id(&self) -> Id {
+        Id { low: self.line[0].load(), high: self.line[1].load() }
+    }
+
+    /// The tag of the quota of the state.
+    pub(super) fn tag(&self) -> u64 {
+        self.line[3].load()
+    }
+
+    /// The content; `None` while the line was never used.
+    pub(super) fn content(&self) -> Option<Content> {
+        let throttled = self.control & THROTTLED != 0;
+        let load = |index: &A| index.load();
+        match (kind(self.control), self.masked) {
+            (ONE_WORD, Some(masked)) => Some(Content::OneWord {
+                word: masked ^ mask(self.id(), self.tag()),
+                scale: load(&self.line[5]),
+                throttled_above: load(&self.line[6]),
+            }),
+            (SHORT_STATE, _) => Some(Content::Short {
+                fresh_at: load(&self.line[4]),
+                words: short_words(self.line, self.control),
+                throttled,
+            }),
+            (LONG_STATE, _) => Some(Content::Long {
+                fresh_at: load(&self.line[4]),
+                index: load(&self.line[5]),
+                throttled,
+            }),
+            _ => None,
+        }
+    }
+
+    /// Writes a key and its content, and lets the line go.
+    pub(super) fn put(mut self, id: Id, tag: u64, content: &Content) {
+        let line = self.line;
+        line[0].store(id.low);
+        line[1].store(id.high);
+        line[3].store(tag);
+        let (kind, throttled, len) = match content {
+            Content::OneWord { word, scale, throttled_above } => {
+                line[5].store(*scale);
+                line[6].store(*throttled_above);
+                line[4].store(word ^ mask(id, tag));
+                (ONE_WORD, false, 0)
+            }
+            Content::Short { fresh_at, words, throttled } => {
+                store_short(line, *fresh_at, words);
+                (SHORT_STATE, *throttled, words.len())
+            }
+            Content::Long { fresh_at, index, throttled } => {
+                line[4].store(*fresh_at);
+                line[5].store(*index);
+                (LONG_STATE, *throttled, 0)
+            }
+        };
+        self.masked = None;
+        // What dropping releases: the new control, one version on.
+        self.control = control_of(self.control, kind, throttled, len);
+    }
+}
+
+impl<A: Atom> Drop for Held<'_, A> {
+    fn drop(&mut self) {
+        if let Some(masked) = self.masked {
+            self.line[4].store(masked);
+        }
+        self.line[2].store(self.control);
+    }
+}
+
+fn store_short<A: Atom>(line: &Line<A>, fresh_at: Micros, words: &[u64]) {
+    line[4].store(fresh_at);
+    let [.., first, second, third] = line;
+    for (slot, word) in [first, second, third].into_iter().zip(words) {
+        slot.store(*word);
+    }
+}
+
+fn short_words<A: Atom>(line: &Line<A>, control: u64) -> Words {
+    let words = [line[5].load(), line[6].load(), line[7].load()];
+    let len = (control >> LEN_SHIFT & LEN_MASK).min(SHORT as u64);
+    Words::new(words.get(..usize::try_from(len).unwrap_or(0)).unwrap_or_default())
+}
+
+const fn kind(control: u64) -> u64 {
+    control >> KIND_SHIFT & KIND_MASK
+}
+
+/// The control word after a change: unlocked, one version on.
+const fn control_of(before: u64, kind: u64, throttled: bool, len: usize) -> u64 {
+    let version = (before | (VERSION - 1)).wrapping_add(1);
+    let throttled = if throttled { THROTTLED } else { 0 };
+    version | kind << KIND_SHIFT | throttled | (len as u64) << LEN_SHIFT
+}
+
+/// What a one-word state is kept under: 63 bits that differ between keys and between quotas.
+#[inline]
+const fn mask(id: Id, tag: u64) -> u64 {
+    (id.low ^ tag) & !HELD
+}

@@ -1,0 +1,294 @@
+//! The memory store: exact, concurrent, bounded, in this process.
+//!
+//! One key is one cache line, found by a keyed fingerprint. A check on a key that is there takes no
+//! lock of the table and allocates nothing: a denial writes nothing, an admission is one
+//! compare-and-swap (gcra, token_bucket, leaky_bucket) or one short hold of the line (windows).
+//! States that do not fit a line (sliding_log, many buckets) take the mutex of a shard.
+//! Expiry costs nothing per check: lines whose state has expired are reused when room is needed.
+
+mod admit;
+mod atom;
+mod fingerprint;
+mod line;
+mod records;
+mod shapes;
+mod shard;
+#[cfg(not(target_arch = "wasm32"))]
+mod sweep;
+mod table;
+#[cfg(test)]
+mod tests;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use self::fingerprint::Id;
+use self::line::Line;
+use self::records::Records;
+use self::shapes::Shapes;
+use self::table::Table;
+use super::{At, Capability, Loaded, MultiKey, Outcome, Store, SyncStore};
+use crate::charge::{Act, Admission, Charge};
+use crate::decision::Decision;
+use crate::error::{Code, Error, Result};
+use crate::key::Key;
+use crate::time::{Micros, Now};
+
+pub(crate) use self::fingerprint::{Scope, Secrets};
+
+/// Keys when no bound is given. Reserved, not used: memory is touched as keys come.
+#[cfg(not(target_arch = "wasm32"))]
+const DEFAULT_MAX_KEYS: usize = 1_000_000;
+/// A Worker has little memory and no lazily touched pages.
+#[cfg(target_arch = "wasm32")]
+const DEFAULT_MAX_KEYS: usize = 16_384;
+/// Request ids when no bound is given.
+const DEFAULT_MAX_REQUEST_IDS: usize = 100_000;
+
+/// States in the memory of this process. Clones share the same states.
+#[derive(Clone, Debug)]
+pub struct Memory(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    table: Table,
+    shapes: Shapes,
+    records: Records,
+    secrets: &'static Secrets,
+}
+
+/// Sets the bounds of a [`Memory`].
+#[derive(Clone, Copy, Debug)]
+#[must_use]
+pub struct MemoryBuilder {
+    max_keys: usize,
+    max_request_ids: usize,
+    sweep_every: Option<Duration>,
+}
+
+impl MemoryBuilder {
+    /// How many keys are kept, 1,000,000 by default; each takes 96 bytes once it is used.
+    pub fn max_keys(mut self, max_keys: usize) -> Self {
+        self.max_keys = max_keys;
+        self
+    }
+
+    /// How many request ids are remembered at once, 100,000 by default.
+    pub fn max_request_ids(mut self, max: usize) -> Self {
+        self.max_request_ids = max;
+        self
+    }
+
+    /// Frees long states that have expired every so often, in the background; off by default.
+    ///
+    /// Only states that do not fit a cache line take memory of their own, and insertions free them
+    /// too. The thread ends with the store and never keeps a process alive. Not on wasm32.
+    pub fn sweep_every(mut self, interval: Duration) -> Self {
+        self.sweep_every = Some(interval);
+        self
+    }
+
+    /// Reserves the table.
+    ///
+    /// # Errors
+    /// `config_invalid` naming the bound that is out of range.
+    pub fn build(self) -> Result<Memory> {
+        if self.max_request_ids == 0 {
+            return Err(Error::config(
+                "max_request_ids",
+                "0 is out of range; accepted: 1 and more",
+            ));
+        }
+        let memory = Memory(Arc::new(Inner {
+            table: Table::new(self.max_keys)?,
+            shapes: Shapes::default(),
+            records: Records::new(self.max_request_ids),
+            secrets: Secrets::of_process(),
+        }));
+        #[cfg(not(target_arch = "wasm32"))]
+        if let Some(interval) = self.sweep_every {
+            sweep::in_background(Arc::downgrade(&memory.0), interval)?;
+        }
+        Ok(memory)
+    }
+}
+
+impl Memory {
+    /// A store with the default bounds.
+    #[must_use]
+    pub fn new() -> Self {
+        #[expect(clippy::expect_used, reason = "the default bounds are in range")]
+        Self::builder().build().expect("room for the default number of keys")
+    }
+
+    /// A store with other bounds.
+    pub fn builder() -> MemoryBuilder {
+        MemoryBuilder {
+            max_keys: DEFAULT_MAX_KEYS,
+            max_request_ids: DEFAULT_MAX_REQUEST_IDS,
+            sweep_every: None,
+        }
+    }
+
+    /// How many keys are held, expired ones that were not replaced yet among them.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.0.table.used()
+    }
+
+    /// Whether no key was ever held.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.len() == 0
+    }
+
+    /// The bound on the number of keys.
+    #[must_use]
+    pub fn max_keys(&self) -> usize {
+        self.0.table.max_keys()
+    }
+
+    /// Frees long states that have expired by the instant `at`. Decisions go on meanwhile.
+    pub fn sweep(&self, at: Micros) {
+        self.0.sweep(at);
+    }
+
+    #[inline]
+    fn id(&self, charge: &Charge<'_>) -> Id {
+        self.0.secrets.id(charge.limit.scope(), charge.subject)
+    }
+
+    /// The line that seems to hold the key.
+    #[inline]
+    fn find_fast(&self, id: Id) -> Option<&Line> {
+        for line in self.0.table.window(self.0.table.place(id).first) {
+            if line::resembles(line, id) {
+                return Some(line);
+            }
+            if line::is_unused(line) {
+                return None;
+            }
+        }
+        self.find_slow(id)
+    }
+
+    #[cold]
+    fn find_slow(&self, id: Id) -> Option<&Line> {
+        self.0.table.find(id, self.0.table.place(id)).and_then(|line| self.0.table.line(line))
+    }
+
+    /// Decides where one compare-and-swap on a line does not do.
+    #[inline(never)]
+    fn check_otherwise(&self, charge: &Charge<'_>, id: Id, at: Micros) -> Result<Decision> {
+        if charge.act == Act::Take {
+            if let Some(line) = self.find_fast(id)
+                && let Some(decision) =
+                    line::charge_short(line, id, charge.rule(), Now::at(at), charge.cost)
+            {
+                return Ok(decision);
+            }
+            if let Some(decision) = self.charge_newcomer(charge, id, at) {
+                return Ok(decision);
+            }
+        }
+        let (_, mut planned) = self.admit_locked(core::slice::from_ref(charge), at)?;
+        planned
+            .decisions
+            .pop()
+            .ok_or_else(|| Error::new(Code::CorruptState, "no decision was made"))
+    }
+}
+
+impl Inner {
+    fn sweep(&self, at: Micros) {
+        for index in 0..self.table.shards() {
+            if let Some(mut shard) = self.table.lock(index) {
+                shard.free_expired(&self.table, index, at, (0, usize::MAX));
+            }
+        }
+    }
+}
+
+impl Default for Memory {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl SyncStore for Memory {
+    #[inline(never)]
+    fn check_sync(&self, charge: &Charge<'_>, at: Micros) -> Result<Decision> {
+        let (rule, now, id) = (charge.rule(), Now::at(at), self.id(charge));
+        if charge.act == Act::Take
+            && let Some(kernel) = rule.one_word()
+            && let Some(line) = self.find_fast(id)
+        {
+            let tagged = (rule.shape_tag(), kernel);
+            let charged = line::charge_word(line, id, tagged, now, charge.cost);
+            if let Some((word, next)) = charged.granted() {
+                return Ok(kernel.granted(word, next, now));
+            }
+            if let Some(word) = charged.refused() {
+                return Ok(kernel.refused(word, now, charge.cost));
+            }
+        }
+        self.check_otherwise(charge, id, at)
+    }
+
+    fn admit_sync(&self, admission: &Admission<'_>, at: Micros) -> Result<Outcome> {
+        let (Some(once), Some(first)) = (admission.once, admission.charges.first()) else {
+            return self.admit_locked(admission.charges, at).map(|(outcome, _)| outcome);
+        };
+        let key = Records::key(self.0.secrets.id_of(first.key()), once.id);
+        let mut shelf = self.0.records.lock(&key);
+        if let Some(replayed) = shelf.replay(&key, admission, at)? {
+            return Ok(replayed);
+        }
+        self.0.records.ensure_room(&mut shelf, at)?;
+        let (outcome, planned) = self.admit_locked(admission.charges, at)?;
+        if planned.admitted {
+            shelf.remember(key, admission, &outcome, at.saturating_add(once.keep));
+        }
+        Ok(outcome)
+    }
+}
+
+impl Store for Memory {
+    fn capability(&self) -> Capability {
+        Capability {
+            exact: true,
+            multi_key: MultiKey::Atomic,
+            idempotent: true,
+            in_process: true,
+            ..Capability::default()
+        }
+    }
+
+    async fn admit(&self, admission: &Admission<'_>, at: At) -> Result<Outcome> {
+        self.admit_sync(admission, given(at)?)
+    }
+
+    async fn load(&self, keys: &[Key<'_>], at: At) -> Result<Loaded> {
+        let (now, states) = self.load_locked(keys, given(at)?);
+        Ok(Loaded::new(now, states))
+    }
+
+    async fn reset(&self, key: Key<'_>) -> Result<()> {
+        self.reset_locked(key);
+        Ok(())
+    }
+
+    #[inline]
+    fn decide_now(&self, charge: &Charge<'_>, at: Micros) -> Option<Result<Decision>> {
+        Some(self.check_sync(charge, at))
+    }
+}
+
+fn given(at: At) -> Result<Micros> {
+    match at {
+        At::Given(at) => Ok(at),
+        At::StoreClock => {
+            Err(Error::new(Code::Unsupported, "the memory store has no clock of its own"))
+        }
+    }
+}

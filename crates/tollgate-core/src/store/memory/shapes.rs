@@ -1,0 +1,53 @@
+//! Which quotas the tags in the lines stand for.
+//!
+//! Only asked when a quota has changed. Callers may bring quotas of their own, so the list is
+//! bounded; a state whose quota is not on it is carried over as the largest debt, never as none.
+
+use std::collections::HashMap;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::sync::{PoisonError, RwLock};
+
+use crate::rule::Rule;
+use crate::state::Shape;
+
+/// How many quotas are remembered.
+const SHAPES_MAX: usize = 4_096;
+
+/// How many tags are known without a lock.
+const RECENT: usize = 64;
+
+#[derive(Debug)]
+pub(super) struct Shapes {
+    known: RwLock<HashMap<u64, Shape>>,
+    /// Tags that are in `known` for sure: nearly every insertion stops here.
+    recent: [AtomicU64; RECENT],
+}
+
+impl Default for Shapes {
+    fn default() -> Self {
+        Self { known: RwLock::default(), recent: std::array::from_fn(|_| AtomicU64::new(0)) }
+    }
+}
+
+impl Shapes {
+    /// Remembers the quota of a rule, if there is room.
+    pub(super) fn note(&self, rule: &Rule) {
+        let tag = rule.shape_tag();
+        #[expect(clippy::cast_possible_truncation, reason = "any bits of the tag will do")]
+        let recent = self.recent.get(tag as usize % RECENT);
+        if recent.is_some_and(|recent| recent.load(Relaxed) == tag) {
+            return;
+        }
+        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        if known.len() < SHAPES_MAX || known.contains_key(&tag) {
+            known.insert(tag, rule.shape());
+            if let Some(recent) = recent {
+                recent.store(tag, Relaxed);
+            }
+        }
+    }
+
+    pub(super) fn of(&self, tag: u64) -> Option<Shape> {
+        self.known.read().unwrap_or_else(PoisonError::into_inner).get(&tag).copied()
+    }
+}

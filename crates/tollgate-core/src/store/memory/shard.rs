@@ -1,0 +1,210 @@
+//! What the mutex of a shard guards: who may be replaced, what is remembered of the replaced, and
+//! the words of long states.
+//!
+//! # Forgetting
+//! An expired line may be reused: its state means the same as none, as long as the clock does not
+//! go back. So the shard remembers the latest instant it has forgotten, and decides about keys it
+//! does not hold at that instant or later.
+//!
+//! # Eviction
+//! When a window is full, or the table is, the key with the least debt goes: first those that are
+//! not throttled, then those that are fresh again soonest. Where a throttled key must go, its debt
+//! stays with the neighbourhood of its home: newcomers there, the key itself among them, start with
+//! that debt until it has decayed. So a flood of new keys can never forgive a throttled key; the
+//! price is that newcomers of a neighbourhood full of throttled keys are denied until then.
+
+use super::fingerprint::Id;
+use super::line::{Content, Held, is_unused};
+use super::table::{Place, Table};
+use crate::time::Micros;
+
+/// Homes that share a debt.
+const NEIGHBOURS: usize = 16;
+/// How many lines an insertion looks at to free long states that expired.
+const HAND_STEPS: usize = 2;
+
+#[derive(Debug)]
+pub(super) struct Shard {
+    homes: usize,
+    /// The latest instant at which something forgotten was still remembered.
+    floor: Micros,
+    /// Per neighbourhood: until when newcomers inherit debt. Empty until the first inheritance.
+    debts: Vec<Micros>,
+    spilled: Vec<Box<[u64]>>,
+    /// Places in `spilled` that are free.
+    free: Vec<u64>,
+    /// Where the search for expired long states goes on.
+    hand: usize,
+}
+
+/// How much is lost by replacing a line: the order is the order of preference.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Loss {
+    Unused,
+    Expired,
+    Debt {
+        throttled: bool,
+        fresh_at: Micros,
+    },
+    /// Only when the table is full: an unused line would exceed the bound.
+    Bound,
+}
+
+impl Shard {
+    pub(super) const fn new(homes: usize) -> Self {
+        Self { homes, floor: 0, debts: Vec::new(), spilled: Vec::new(), free: Vec::new(), hand: 0 }
+    }
+
+    pub(super) const fn floor(&self) -> Micros {
+        self.floor
+    }
+
+    /// Until when a newcomer at this home inherits debt.
+    pub(super) fn inherited(&self, home: usize) -> Micros {
+        self.debts.get(home / NEIGHBOURS).copied().unwrap_or(0)
+    }
+
+    /// Puts a new key into its window.
+    pub(super) fn insert(
+        &mut self,
+        table: &Table,
+        place: Place,
+        at: Micros,
+        (id, tag, content): (Id, u64, &Content),
+    ) {
+        self.free_some_expired(table, place.shard, at);
+        let held = self.make_room(table, place, at);
+        held.put(id, tag, content);
+    }
+
+    /// Takes the line of the window that loses least.
+    fn make_room<'t>(&mut self, table: &'t Table, place: Place, at: Micros) -> Held<'t> {
+        loop {
+            let Some((loss, held)) = Self::cheapest(table, place, at) else {
+                continue;
+            };
+            match held.content() {
+                None => table.count_used_line(),
+                Some(content) => {
+                    self.remember(table, held.id(), &content, loss);
+                    self.release(&content);
+                }
+            }
+            return held;
+        }
+    }
+
+    /// The line that loses least, held. Lines that somebody holds are passed over.
+    fn cheapest(table: &Table, place: Place, at: Micros) -> Option<(Loss, Held<'_>)> {
+        let mut best: Option<(Loss, Held<'_>)> = None;
+        for (_, line) in table.lines_at(place) {
+            let unused = is_unused(line);
+            let Some(held) = Held::try_lock(line) else {
+                continue;
+            };
+            let loss = match held.content() {
+                None if table.is_full() => Loss::Bound,
+                None => Loss::Unused,
+                Some(content) if content.fresh_at() <= at => Loss::Expired,
+                Some(content) => {
+                    let throttled = content.is_throttled(at);
+                    Loss::Debt { throttled, fresh_at: content.fresh_at() }
+                }
+            };
+            if best.as_ref().is_none_or(|(least, _)| loss < *least) {
+                best = Some((loss, held));
+            }
+            if unused || (loss == Loss::Expired && table.is_full()) {
+                break;
+            }
+        }
+        best
+    }
+
+    /// Keeps what must not be forgotten of a line that is replaced.
+    fn remember(&mut self, table: &Table, id: Id, content: &Content, loss: Loss) {
+        match loss {
+            Loss::Expired => self.floor = self.floor.max(content.fresh_at()),
+            Loss::Debt { throttled: true, fresh_at } => {
+                let home = table.place(id).home;
+                self.debts.resize(self.homes / NEIGHBOURS + 1, 0);
+                if let Some(debt) = self.debts.get_mut(home / NEIGHBOURS) {
+                    *debt = fresh_at.max(*debt);
+                }
+            }
+            Loss::Debt { .. } | Loss::Unused | Loss::Bound => {}
+        }
+    }
+
+    /// Keeps the words of a long state.
+    pub(super) fn spill(&mut self, words: &[u64]) -> u64 {
+        let index = self.free.pop();
+        match index
+            .and_then(|index| self.spilled.get_mut(as_index(index)).map(|slot| (index, slot)))
+        {
+            Some((index, slot)) => {
+                *slot = words.into();
+                index
+            }
+            None => {
+                self.spilled.push(words.into());
+                self.spilled.len() as u64 - 1
+            }
+        }
+    }
+
+    pub(super) fn spilled(&self, index: u64) -> &[u64] {
+        self.spilled.get(as_index(index)).map_or(&[], |words| words)
+    }
+
+    /// Frees what a content keeps outside its line.
+    pub(super) fn release(&mut self, content: &Content) {
+        if let Content::Long { index, .. } = content
+            && let Some(slot) = self.spilled.get_mut(as_index(*index))
+        {
+            *slot = Box::default();
+            self.free.push(*index);
+        }
+    }
+
+    fn free_some_expired(&mut self, table: &Table, shard: usize, at: Micros) {
+        if self.spilled.len() == self.free.len() {
+            return;
+        }
+        let seen = self.free_expired(table, shard, at, (self.hand, HAND_STEPS));
+        self.hand = if seen < HAND_STEPS { 0 } else { self.hand + seen };
+    }
+
+    /// Frees the long states that expired among `count` lines from `from` on; the lines stay in
+    /// use, without a state. Returns how many lines there were.
+    pub(super) fn free_expired(
+        &mut self,
+        table: &Table,
+        shard: usize,
+        at: Micros,
+        (from, count): (usize, usize),
+    ) -> usize {
+        let mut seen = 0;
+        for (_, line) in table.lines_of(shard).skip(from).take(count) {
+            seen += 1;
+            let Some(held) = Held::try_lock(line) else {
+                continue;
+            };
+            let Some(content @ Content::Long { fresh_at, .. }) = held.content() else {
+                continue;
+            };
+            if fresh_at <= at {
+                self.floor = self.floor.max(fresh_at);
+                self.release(&content);
+                let (id, tag) = (held.id(), held.tag());
+                let nothing = crate::state::Words::new(&[]);
+                held.put(id, tag, &Content::Short { fresh_at, words: nothing, throttled: false });
+            }
+        }
+        seen
+    }
+}
+
+fn as_index(index: u64) -> usize {
+    usize::try_from(index).unwrap_or(usize::MAX)
+}
