@@ -71,3 +71,23 @@ mod memory {
 
     store_conformance!(runner = block_on, open = open_memory, options = options());
 }
+
+mod compare_and_swap {
+    use super::*;
+    use crate::versioned_table::VersionedTable;
+    use tollgate_core::store::Cas;
+
+    mod several_keys {
+        use super::*;
+        store_conformance!(|| ready(Cas::new(VersionedTable::new(100))));
+    }
+
+    mod one_key {
+        use super::*;
+        store_conformance!(
+            runner = block_on,
+            open = || ready(Cas::new(VersionedTable::new(1)).max_records(RECORDS_MAX)),
+            options = options(),
+        );
+    }
+}

@@ -18,3 +18,4 @@ mod fault;
 mod flawed_store;
 mod reclaiming_store;
 mod vectors;
+mod versioned_table;
