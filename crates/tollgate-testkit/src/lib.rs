@@ -31,7 +31,7 @@
 //! - [`check`]: properties of the algorithms: agreement with the model, tight waits, no drift, never
 //!   more admitted than one clock would admit.
 //! - [`vectors`]: golden vectors, JSON files that ports to other languages run.
-//! - [`conformance`]: the suite. [`derive`]: decisions from a store's evidence.
+//! - [`conformance`]: the suite. [`mod@derive`]: decisions from a store's evidence.
 //! - [`fault`]: a wrapper that makes any store fail as planned.
 //! - [`runtime`]: just enough of one; no dependency on any.
 //!

@@ -66,6 +66,19 @@ impl Real {
         }
     }
 
+    /// What is left of this number, which is not negative, after taking the divisor out of it as
+    /// often as possible. The divisor is a length of time, above 0.
+    pub(crate) fn modulo(&self, divisor: &Self) -> Self {
+        match self.common(divisor) {
+            Some((a, b, over)) if b > 0 => Self(Repr::Small(a.rem_euclid(b), over)),
+            _ => {
+                let (number, divisor) = (self.to_big(), divisor.to_big());
+                let times = (&number / &divisor).floor();
+                Self::big(number - times * divisor)
+            }
+        }
+    }
+
     pub(crate) fn at_least(self, other: &Self) -> Self {
         if self.compare(other) == Ordering::Less { other.clone() } else { self }
     }
@@ -166,6 +179,7 @@ mod tests {
                 (a.minus(&b), big_a.minus(&big_b)),
                 (a.over(&b), big_a.over(&big_b)),
                 (a.times(977), big_a.times(977)),
+                (a.modulo(&b), big_a.modulo(&big_b)),
             ] {
                 assert_eq!(small.to_big(), big.to_big(), "round {round}");
                 assert_eq!(small.floor(), forced_big(&big).floor(), "round {round}");

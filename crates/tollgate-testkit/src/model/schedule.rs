@@ -57,8 +57,9 @@ impl Schedule {
         if !tat.exceeds(&after) {
             return tat.clone();
         }
-        let later_units = tat.minus(&after).over(&self.unit).ceil() - 1;
-        let end = tat.minus(&self.unit.times(later_units));
+        let rest = tat.minus(&after).modulo(&self.unit);
+        let is_whole = !rest.exceeds(&Real::whole(0));
+        let end = after.plus(if is_whole { &self.unit } else { &rest });
         if end.exceeds(&Real::whole(receipt)) { after } else { end }
     }
 
