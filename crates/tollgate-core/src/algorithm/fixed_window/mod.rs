@@ -25,7 +25,7 @@ use crate::error::Result;
 use crate::quota::Quota;
 use crate::rule::Rule;
 use crate::state::{Shape, Words};
-use crate::time::{MICROS_MAX, Micros, Now, to_ms_up};
+use crate::time::{MICROS_MAX, MICROS_PER_MS, Micros, Now, to_ms_up};
 
 /// Where windows start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -169,7 +169,11 @@ impl Algorithm for FixedWindow {
     fn refund(&self, words: &[u64], now: Now, cost: Cost, receipt: Receipt) -> Refund {
         let look = self.look(words, now);
         let in_this_window = match receipt {
-            Receipt::Until(at) => to_ms_up(at) == to_ms_up(look.end),
+            // Several windows may end in one millisecond: only the first of them is surely meant.
+            Receipt::Until(at) => {
+                let after = (to_ms_up(at) * MICROS_PER_MS).saturating_sub(MICROS_PER_MS);
+                to_ms_up(at) == to_ms_up(look.end) && look.start <= after
+            }
             Receipt::Newest => true,
         };
         let units = cost.get().min(look.count);

@@ -93,7 +93,7 @@ impl Wide {
         let look = Look::new(self, words, now);
         // The charge holds the schedule up to its own end; what lies before now came back already.
         let end = match receipt {
-            Receipt::Until(at) => self.scaled(at.saturating_sub(MICROS_PER_MS - 1)).min(look.start),
+            Receipt::Until(at) => self.end_of_charge(look.start, at),
             Receipt::Newest => look.start,
         };
         let counted = end.saturating_sub(look.at) / u128::from(self.p);
@@ -102,6 +102,21 @@ impl Wide {
             return Refund::NOTHING;
         }
         Refund { units, write: Some(self.write(look.start - self.units(units))) }
+    }
+
+    /// Where the charge ended whose end, rounded up to a millisecond, is `at`.
+    ///
+    /// Charges that are still counted follow one another without a gap, so its end lies a whole
+    /// number of units before TAT. Of several such instants in that millisecond the earliest is
+    /// taken, and the start of it if there is none (the quota changed): never too much.
+    fn end_of_charge(&self, tat: u128, at: Micros) -> u128 {
+        let after = self.scaled(at.saturating_sub(MICROS_PER_MS));
+        if tat <= after {
+            return tat;
+        }
+        let p = u128::from(self.p);
+        let end = tat - ((tat - after).div_ceil(p) - 1) * p;
+        if end <= self.scaled(at) { end } else { after }
     }
 
     pub(super) fn debt(&self, words: &[u64], now: Now) -> Debt {

@@ -118,28 +118,22 @@ impl Look<'_> {
         Write { words: words.into(), fresh_at: self.at + self.window }
     }
 
-    /// The live entries without up to `units` of those at times that `matches` accepts.
-    fn without(&self, units: u64, matches: impl Fn(Micros) -> bool) -> Refund {
-        let mut left = units;
-        let mut kept: Vec<u64> = Vec::with_capacity(2 * self.live.len());
-        for [time, held] in self.live.iter().rev() {
-            let taken = if matches(*time) { left.min(*held) } else { 0 };
-            left -= taken;
-            if *held > taken {
-                // Newest first for now; reversed below, so units before time.
-                kept.extend([held - taken, *time]);
-            }
-        }
-        kept.reverse();
-        let Some(newest) = kept.last_chunk::<2>().map(|[time, _]| *time) else {
-            return self.emptied(units - left);
+    /// These entries, the live ones without the `units` that were taken out of them.
+    fn after_refund(&self, mut entries: Vec<[u64; 2]>, units: u64) -> Refund {
+        entries.retain(|[_, held]| *held > 0);
+        let Some([newest, _]) = entries.last().copied() else {
+            return self.emptied(units);
         };
-        let write = Write { words: kept.into(), fresh_at: newest + self.window };
-        if left == units {
-            Refund::NOTHING
-        } else {
-            Refund { units: units - left, write: Some(write) }
+        if units == 0 {
+            return Refund::NOTHING;
         }
+        // The time that was seen is not forgotten with the newest entry: an empty one keeps it.
+        let seen = self.live.last().map_or(newest, |[time, _]| *time);
+        if seen > newest {
+            entries.push([seen, 0]);
+        }
+        let words = entries.into_flattened().into();
+        Refund { units, write: Some(Write { words, fresh_at: seen + self.window }) }
     }
 
     /// Nothing is left: an entry of no units remains, so that the time it has seen is not forgotten.
@@ -204,13 +198,20 @@ impl Algorithm for SlidingLog {
 
     fn refund(&self, words: &[u64], now: Now, cost: Cost, receipt: Receipt) -> Refund {
         let look = self.look(words, now);
-        match receipt {
-            Receipt::Newest => look.without(cost.get(), |_| true),
-            // The receipt names the end of the charge's window up to the millisecond.
-            Receipt::Until(end) => look.without(cost.get(), |time| {
-                to_ms_up(time + self.window) == end.div_ceil(MICROS_PER_MS)
-            }),
-        }
+        let mut entries = look.live.to_vec();
+        let units = match receipt {
+            Receipt::Newest => take(entries.iter_mut().rev(), cost.get()),
+            // The receipt names a millisecond. Of the entries that leave in it the oldest give way,
+            // and none once it has begun: the one that is meant may have left.
+            Receipt::Until(end) => {
+                let until = to_ms_up(end) * MICROS_PER_MS;
+                let after = until.saturating_sub(MICROS_PER_MS);
+                let leaves = |time: Micros| (after + 1..=until).contains(&(time + self.window));
+                let meant = entries.iter_mut().filter(|[time, _]| leaves(*time));
+                if look.at <= after { take(meant, cost.get()) } else { 0 }
+            }
+        };
+        look.after_refund(entries, units)
     }
 
     fn debt(&self, words: &[u64], now: Now) -> Debt {
@@ -226,4 +227,15 @@ impl Algorithm for SlidingLog {
         let limit = limits::share(self.limit, numerator, denominator);
         Ok(Rule::new(Self { limit, window: self.window }))
     }
+}
+
+/// Takes up to `units` out of the entries in this order; how many.
+fn take<'e>(entries: impl Iterator<Item = &'e mut [u64; 2]>, units: u64) -> u64 {
+    let mut left = units;
+    for [_, held] in entries {
+        let taken = left.min(*held);
+        *held -= taken;
+        left -= taken;
+    }
+    units - left
 }

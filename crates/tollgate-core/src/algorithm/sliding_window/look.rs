@@ -3,7 +3,7 @@
 use crate::algorithm::Write;
 use crate::charge::Receipt;
 use crate::state::Words;
-use crate::time::{Micros, Now, to_ms_up};
+use crate::time::{MICROS_PER_MS, Micros, Now, to_ms_up};
 
 /// The most counts a state can have: 60 buckets and the one that is leaving.
 const COUNTS_MAX: usize = 61;
@@ -91,8 +91,13 @@ impl Look {
     /// Takes up to `units` out of the bucket of the receipt; returns how many.
     pub(super) fn remove(&mut self, units: u64, receipt: Receipt) -> u64 {
         let age = match receipt {
+            // Several buckets may end in one millisecond: only the first of them is surely meant.
             Receipt::Until(end) => {
-                (0..self.len).find(|age| to_ms_up(self.end_of(*age)) == to_ms_up(end))
+                let after = (to_ms_up(end) * MICROS_PER_MS).saturating_sub(MICROS_PER_MS);
+                (0..self.len).find(|age| {
+                    let ends = self.end_of(*age);
+                    to_ms_up(ends) == to_ms_up(end) && ends <= after + self.bucket
+                })
             }
             Receipt::Newest => self.counts().iter().position(|count| *count > 0),
         };

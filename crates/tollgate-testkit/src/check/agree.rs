@@ -1,0 +1,253 @@
+//! Runs an algorithm beside the reference model and compares them field by field.
+
+use core::fmt::{self, Debug};
+
+use tollgate_core::algorithm::{Algorithm, Write, adopt};
+use tollgate_core::{Cost, Now, Receipt, Rule, State, Verdict};
+
+use super::promise;
+use crate::model::{Kind, Model, ModelQuota};
+use crate::trace::{Event, Mix, Trace};
+
+/// What a run covered: a run that never denied has proved little.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Tally {
+    /// Events in all.
+    pub steps: u64,
+    /// Keys.
+    pub keys: u64,
+    /// Charges allowed.
+    pub allowed: u64,
+    /// Charges denied.
+    pub denied: u64,
+    /// Charges that could never be granted.
+    pub never: u64,
+    /// Refunds that gave something back.
+    pub refunded: u64,
+    /// States carried over to a changed quota.
+    pub carried: u64,
+    /// Decisions that were also made in the one-word form.
+    pub one_word: u64,
+    /// Denials whose `retry_after` was found to be tight.
+    pub tight: u64,
+}
+
+/// Compares an algorithm with the model over a seeded trace, decision by decision.
+///
+/// # Panics
+/// When the property does not hold, naming the seed.
+#[must_use = "the tally says what the run covered"]
+pub fn agrees_with_model(kind: Kind, seed: u64, steps: u64) -> Tally {
+    soak(kind, seed, steps, |_| {})
+}
+
+/// [`agrees_with_model`] for long runs: `progress` is told the steps done, every million of them.
+///
+/// # Panics
+/// When the property does not hold, naming the seed.
+pub fn soak(kind: Kind, seed: u64, steps: u64, mut progress: impl FnMut(u64)) -> Tally {
+    let mut trace = Trace::new(kind, seed, Mix::ALGORITHM);
+    let Event::Fresh(quota) = trace.next_event() else {
+        return Tally::default();
+    };
+    let mut pair = Pair::new(quota, seed);
+    while pair.tally.steps < steps {
+        let event = trace.next_event();
+        if let Some((now, cost, decision)) = pair.apply(event) {
+            trace.observe(now, cost, &decision);
+        }
+        if pair.tally.steps.is_multiple_of(1_000_000) {
+            progress(pair.tally.steps);
+        }
+    }
+    pair.tally
+}
+
+/// The same key twice: as the algorithm keeps it, and as mathematics.
+struct Pair {
+    seed: u64,
+    quota: ModelQuota,
+    rule: Rule,
+    state: Option<State>,
+    model: Model,
+    tally: Tally,
+}
+
+type Decided = (Now, Cost, tollgate_core::Decision);
+
+impl Pair {
+    fn new(quota: ModelQuota, seed: u64) -> Self {
+        Self {
+            seed,
+            quota,
+            rule: rule_of(&quota),
+            state: None,
+            model: Model::new(quota),
+            tally: Tally { keys: 1, ..Tally::default() },
+        }
+    }
+
+    fn apply(&mut self, event: Event) -> Option<Decided> {
+        self.tally.steps += 1;
+        match event {
+            Event::Fresh(quota) => {
+                let tally = Tally { keys: self.tally.keys + 1, ..self.tally };
+                *self = Self { tally, ..Self::new(quota, self.seed) };
+            }
+            Event::Change(quota) => {
+                self.quota = quota;
+                self.rule = rule_of(&quota);
+                self.model.change(quota);
+            }
+            Event::Check(now, cost) => return Some(self.check(now, cost)),
+            Event::Peek(now, cost) => {
+                let words =
+                    self.carried(now).map_or_else(|| self.words(), |write| write.words.to_vec());
+                let decided = self.rule.peek(&words, now, cost);
+                self.same("peek", &event, &decided, &self.model.peek(now, cost));
+            }
+            Event::Forecast(now) => {
+                let words =
+                    self.carried(now).map_or_else(|| self.words(), |write| write.words.to_vec());
+                let forecast = self.rule.forecast(&words, now);
+                self.same("forecast", &event, &forecast, &self.model.forecast(now));
+            }
+            Event::Refund(now, cost, receipt) => self.refund(now, cost, receipt),
+        }
+        None
+    }
+
+    fn check(&mut self, now: Now, cost: Cost) -> Decided {
+        self.meet(now);
+        let event = Event::Check(now, cost);
+        let words = self.words();
+        let uncharged = self.rule.peek(&words, now, cost);
+        self.same("peek", &event, &uncharged, &self.model.peek(now, cost));
+        let step = self.rule.step(&words, now, cost);
+        let expected = self.model.check(now, cost);
+        self.same("step", &event, &step.decision, &expected);
+        let written = step.write.is_some();
+        self.same("writes iff allowed", &event, &written, &expected.is_allowed());
+        self.compare_one_word(&event, &words, &step.write);
+        if self.tally.steps.is_multiple_of(4) {
+            self.tally.tight += u64::from(step.decision.verdict == Verdict::Denied);
+            promise::is_kept(&self.rule, &words, (now, cost), &step, &self.context(&event));
+        }
+        match step.decision.verdict {
+            Verdict::Allowed => self.tally.allowed += 1,
+            Verdict::Denied => self.tally.denied += 1,
+            Verdict::Never => self.tally.never += 1,
+        }
+        if let Some(write) = step.write {
+            self.keep(write);
+        }
+        (now, cost, expected)
+    }
+
+    fn refund(&mut self, now: Now, cost: Cost, receipt: Receipt) {
+        self.meet(now);
+        let event = Event::Refund(now, cost, receipt);
+        let refund = self.rule.refund(&self.words(), now, cost, receipt);
+        let expected = self.model.refund(now, cost, receipt);
+        self.same("refund", &event, &refund.units, &expected);
+        self.same("writes iff refunded", &event, &refund.write.is_some(), &(expected > 0));
+        self.tally.refunded += u64::from(expected > 0);
+        if let Some(write) = refund.write {
+            self.keep(write);
+        }
+        let after = self.rule.forecast(&self.words(), now);
+        self.same("forecast after refund", &event, &after, &self.model.forecast(now));
+    }
+
+    /// The one-word form must decide as the full one does.
+    fn compare_one_word(&mut self, event: &Event, words: &[u64], write: &Option<Write>) {
+        let Event::Check(now, cost) = *event else {
+            return;
+        };
+        let algorithm: &dyn Algorithm = &*self.rule;
+        let Some(one_word) = algorithm.one_word() else {
+            return;
+        };
+        let word = one_word.pack(words);
+        let next = one_word.advance(word, now, cost);
+        let decision = match next {
+            Some(next) => one_word.granted(word, next, now),
+            None => one_word.refused(word, now, cost),
+        };
+        let full = algorithm.step(words, now, cost).decision;
+        self.same("one word", event, &decision, &full);
+        let packed = write.as_ref().map(|write| one_word.pack(&write.words));
+        self.same("next word", event, &next, &packed);
+        let fresh_at = next.map(|next| one_word.fresh_at(next));
+        self.same("fresh at", event, &fresh_at, &write.as_ref().map(|write| write.fresh_at));
+        if !words.is_empty() {
+            self.same("unpacked", event, &*one_word.unpack(word), words);
+        }
+        self.tally.one_word += 1;
+    }
+
+    #[expect(clippy::panic, reason = "a state that is refused is a failure of the property")]
+    /// What a state of another quota becomes under this one; `None` if it is of this quota.
+    fn carried(&self, now: Now) -> Option<Write> {
+        let state = self.state.as_ref()?;
+        match adopt(&self.rule, state, now) {
+            Ok(write) => write,
+            Err(error) => panic!("{error}: {state:?} under {:?}, seed {}", self.quota, self.seed),
+        }
+    }
+
+    /// The first contact after a change keeps what it carries over.
+    fn meet(&mut self, now: Now) {
+        if let Some(write) = self.carried(now) {
+            self.tally.carried += 1;
+            self.keep(write);
+        }
+    }
+
+    fn keep(&mut self, write: Write) {
+        assert!(
+            self.rule.accepts(&write.words),
+            "refuses its own state {write:?}; {}",
+            self.context(&"keep")
+        );
+        if self.tally.steps.is_multiple_of(4) {
+            promise::is_fresh_at(&self.rule, &write, &self.context(&"keep"));
+        }
+        self.state = Some(State { shape: self.rule.shape(), words: write.words });
+    }
+
+    fn words(&self) -> Vec<u64> {
+        self.state.as_ref().map_or_else(Vec::new, |state| state.words.to_vec())
+    }
+
+    fn same<T: PartialEq + Debug + ?Sized>(&self, what: &str, event: &Event, core: &T, model: &T) {
+        assert!(
+            core == model,
+            "{what} differs\n  core:  {core:?}\n  model: {model:?}\n  {}",
+            self.context(event)
+        );
+    }
+
+    fn context<'a>(&'a self, event: &'a dyn Debug) -> Context<'a> {
+        Context { pair: self, event }
+    }
+}
+
+/// Where a run was when something went wrong; formatted only then.
+struct Context<'a> {
+    pair: &'a Pair,
+    event: &'a dyn Debug,
+}
+
+impl fmt::Display for Context<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Pair { state, quota, tally, seed, .. } = self.pair;
+        let (event, steps) = (self.event, tally.steps);
+        write!(f, "at {event:?}, state {state:?}, quota {quota:?}, step {steps}, seed {seed:#x}")
+    }
+}
+
+#[expect(clippy::panic, reason = "traces only contain quotas that are accepted")]
+fn rule_of(quota: &ModelQuota) -> Rule {
+    quota.rule().unwrap_or_else(|error| panic!("{quota:?} is refused: {error}"))
+}

@@ -1,0 +1,174 @@
+//! Several charges at once: `plan` against one model per key.
+//!
+//! All or nothing, from its definition: the charges are made in order on copies of the models; if
+//! all are allowed the copies are kept, and otherwise nothing is but what a changed quota carried
+//! over, and every decision reports uncharged numbers.
+
+use tollgate_core::store::{plan, slots_of};
+use tollgate_core::{Charge, Cost, Decision, Limit, Micros, Now, State, Verdict};
+
+use crate::model::{Kind, Model};
+use crate::rng::Rng;
+use crate::trace::{changed_quota, random_quota};
+
+/// How many keys an admission can touch.
+const KEYS: usize = 3;
+
+/// Compares `plan` with the model over `steps` random admissions of one to four charges on three
+/// keys. Returns how many were admitted and how many were not.
+///
+/// # Panics
+/// When they differ, naming the seed.
+#[must_use = "a run that admits or denies nothing proves little"]
+pub fn plans_agree_with_model(seed: u64, steps: u64) -> (u64, u64) {
+    let mut rng = Rng::new(seed);
+    let mut keys: Vec<KeyPair> = Vec::new();
+    let mut tally = (0, 0);
+    let mut time: Micros = 0;
+    for step in 0..steps {
+        if step.is_multiple_of(100) {
+            keys = (0..KEYS).filter_map(|_| KeyPair::random(&mut rng)).collect();
+            time = 1_700_000_000_000_000;
+        }
+        if rng.one_in(50) {
+            keys.iter_mut().for_each(|key| key.change(&mut rng));
+        }
+        time = match rng.below(8) {
+            0 => time.saturating_sub(rng.below(2_000_000)),
+            1 => time + rng.of_any_size(1 << 36),
+            _ => time + rng.below(100_000),
+        };
+        let asked: Vec<(usize, Cost)> =
+            (0..rng.between(1, 4)).map(|_| draw(&keys, &mut rng)).collect();
+        let context = format!("step {step} of seed {seed:#x}: {asked:?} on {keys:?}");
+        if admit(&mut keys, &asked, Now::at(time), &context) {
+            tally.0 += 1;
+        } else {
+            tally.1 += 1;
+        }
+    }
+    tally
+}
+
+/// A key as the store keeps it and as mathematics.
+#[derive(Debug)]
+struct KeyPair {
+    limit: Limit,
+    state: Option<State>,
+    model: Model,
+}
+
+impl KeyPair {
+    fn random(rng: &mut Rng) -> Option<Self> {
+        let kind = rng.pick(&Kind::ALL, Kind::Gcra);
+        let quota = random_quota(kind, rng);
+        let limit = Limit::with_rule("plan", quota.rule().ok()?).ok()?;
+        Some(Self { limit, state: None, model: Model::new(quota) })
+    }
+
+    fn change(&mut self, rng: &mut Rng) {
+        let quota = changed_quota(self.model.quota(), rng);
+        if let Ok(rule) = quota.rule() {
+            self.limit = self.limit.clone().replace_rule(rule);
+            self.model.change(quota);
+        }
+    }
+}
+
+fn draw(keys: &[KeyPair], rng: &mut Rng) -> (usize, Cost) {
+    let index = rng.pick(&[0, 1, 2], 0);
+    let ceiling = keys.get(index).map_or(1, |key| key.limit.rule().ceiling());
+    let units = rng.of_any_size(ceiling.saturating_add(1).min(Cost::MAX.get()));
+    (index, Cost::new(units).unwrap_or(Cost::ONE))
+}
+
+/// One admission both ways; whether it was admitted.
+fn admit(keys: &mut [KeyPair], asked: &[(usize, Cost)], now: Now, context: &str) -> bool {
+    let subjects: Vec<String> = (0..keys.len()).map(|index| index.to_string()).collect();
+    let charges: Vec<Charge<'_>> = asked
+        .iter()
+        .filter_map(|(index, cost)| {
+            let (key, subject) = (keys.get(*index)?, subjects.get(*index)?);
+            Some(key.limit.charge(subject).cost(*cost))
+        })
+        .collect();
+    let (slots, in_slots) = slots_of(&charges);
+    let index_of: Vec<usize> = in_slots.iter().filter_map(|key| key.subject.parse().ok()).collect();
+    let states: Vec<Option<State>> =
+        index_of.iter().map(|index| keys.get(*index).and_then(|key| key.state.clone())).collect();
+    let planned = plan(&charges, &slots, &states, now);
+    let models: Vec<Model> = keys.iter().map(|key| key.model.clone()).collect();
+    let (mut expected, models) = expected(models, asked, now);
+    match planned {
+        Ok(mut plan) => {
+            forget_shared_waits(&mut plan.decisions, asked);
+            forget_shared_waits(&mut expected, asked);
+            assert_eq!(plan.decisions, expected, "{context}");
+            let admitted = expected.iter().all(Decision::is_allowed);
+            assert_eq!(plan.admitted, admitted, "{context}");
+            for write in plan.writes {
+                let key = index_of.get(write.slot).and_then(|index| keys.get_mut(*index));
+                if let Some(key) = key {
+                    key.state = Some(write.state);
+                }
+            }
+            keys.iter_mut().zip(models).for_each(|(key, model)| key.model = model);
+            admitted
+        }
+        Err(error) => {
+            assert!(expected.is_empty(), "{error}: {context}");
+            false
+        }
+    }
+}
+
+/// What the models decide, and the models afterwards.
+fn expected(before: Vec<Model>, asked: &[(usize, Cost)], now: Now) -> (Vec<Decision>, Vec<Model>) {
+    let mut uncharged = before;
+    for (index, _) in asked {
+        if let Some(model) = uncharged.get_mut(*index) {
+            model.meet(now);
+        }
+    }
+    let mut charged = uncharged.clone();
+    let mut asked_of = [0_u64; KEYS];
+    let mut decisions = Vec::with_capacity(asked.len());
+    for (index, cost) in asked {
+        let (Some(model), Some(sum)) = (charged.get_mut(*index), asked_of.get_mut(*index)) else {
+            continue;
+        };
+        *sum += cost.get();
+        let mut decision = model.check(now, *cost);
+        // Together they are more than the quota could ever grant: waiting is useless.
+        if decision.verdict == Verdict::Denied && *sum > model.quota().ceiling() {
+            decision.verdict = Verdict::Never;
+            decision.retry_after_ms = None;
+        }
+        decisions.push(decision);
+    }
+    if decisions.iter().all(Decision::is_allowed) {
+        return (decisions, charged);
+    }
+    for (decision, (index, cost)) in decisions.iter_mut().zip(asked) {
+        if let Some(model) = uncharged.get(*index) {
+            let peek = model.peek(now, *cost);
+            decision.remaining = peek.remaining;
+            decision.reset_at_ms = peek.reset_at_ms;
+            decision.delay_ms = peek.delay_ms;
+        }
+    }
+    (decisions, uncharged)
+}
+
+/// How long a second charge on one key must wait for both to pass is not compared: it follows from
+/// no single decision of the model.
+fn forget_shared_waits(decisions: &mut [Decision], asked: &[(usize, Cost)]) {
+    for (number, decision) in decisions.iter_mut().enumerate() {
+        let (before, rest) = asked.split_at(number.min(asked.len()));
+        let key = rest.first().map(|(key, _)| *key);
+        let shared = before.iter().any(|(earlier, _)| Some(*earlier) == key);
+        if shared && decision.verdict == Verdict::Denied {
+            decision.retry_after_ms = None;
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! The conformance suite: what every store must do, one clause per function.
+//!
+//! [`store_conformance!`](crate::store_conformance) turns the clauses into tests of your crate; they
+//! select themselves by the store's capability, and say so when they do not apply. Each clause opens
+//! names of its own, so suites can share one server, and panics with what it saw when the store
+//! breaks it.
+#![expect(
+    clippy::expect_used,
+    clippy::missing_panics_doc,
+    reason = "a clause panics when the store breaks it: that is its purpose"
+)]
+
+mod agreement;
+mod atomic;
+mod capability;
+mod clocks;
+mod custom;
+mod keys;
+mod now;
+mod once;
+mod quotas;
+mod suite;
+mod writes;
+
+use tollgate_core::Micros;
+use tollgate_core::algorithm::Anchor;
+use tollgate_core::store::Store;
+
+use crate::model::ModelQuota;
+
+pub use agreement::{admit_many_equals_one_by_one, agrees_with_the_model, replays_golden_vectors};
+pub use atomic::{
+    all_or_nothing, all_or_nothing_under_contention, concurrent_applies_read_back_exactly,
+    concurrent_checks_admit_exactly, threads_admit_exactly, two_charges_on_one_key_apply_in_order,
+};
+pub use capability::capability_is_truthful;
+pub use clocks::{
+    clocks_stepping_back_never_over_admit, skewed_clocks_never_over_admit,
+    stepping_back_after_expiry_never_over_admits,
+};
+pub use custom::{unknown_states_are_refused, user_algorithms_run};
+pub use keys::{expires, isolates_keys, persists, reset_clears};
+pub use now::deciding_now_equals_admitting;
+pub use once::{
+    concurrent_copies_charge_once, denied_request_ids_are_decided_anew,
+    request_id_bound_refuses_and_drops_nothing, request_id_replays_the_decision,
+    request_id_with_another_cost_conflicts, request_ids_are_scoped_to_their_key,
+    request_ids_cover_all_charges, request_ids_expire,
+};
+pub use quotas::{changed_quotas_are_carried_at_first_contact, changed_quotas_keep_what_was_spent};
+pub use suite::{Options, Suite};
+pub use writes::{denials_write_nothing, peek_never_writes};
+
+/// Long enough that nothing comes back while a clause runs on a real clock: thirty days.
+const MONTH: Micros = 30 * 86_400_000_000;
+const SECOND: Micros = 1_000_000;
+
+/// One quota of every algorithm and variant, all with the same ceiling and period.
+fn every_quota(limit: u64, period_us: Micros) -> [ModelQuota; 8] {
+    let window_us = period_us;
+    let fixed = |anchor| ModelQuota::FixedWindow { limit, window_us, anchor };
+    let sliding = |buckets| ModelQuota::SlidingWindow { limit, window_us, buckets };
+    [
+        ModelQuota::Gcra { limit, period_us, burst: limit },
+        ModelQuota::TokenBucket { capacity: limit, refill: limit, period_us },
+        ModelQuota::LeakyBucket { rate: limit, period_us, queue: limit - 1 },
+        fixed(Anchor::Epoch),
+        fixed(Anchor::FirstHit),
+        sliding(1),
+        sliding(4),
+        ModelQuota::SlidingLog { limit, window_us },
+    ]
+}
+
+/// Says that a clause does not apply to this store, and why.
+#[expect(clippy::print_stderr, reason = "a skipped clause must be visible in the test's output")]
+fn skipped(clause: &str, because: &str) {
+    eprintln!("skipped: {clause}: {because}");
+}
+
+/// Closes a store after a clause; the macro calls it.
+#[doc(hidden)]
+pub async fn close(store: &impl Store) {
+    store.close().await;
+}
+
+/// Expands to one `#[test]` per clause of the [conformance suite](crate::conformance).
+///
+/// `open` is an async function, or a closure that returns a future, whose output is the store; every
+/// clause opens its own. A store that needs a runtime brings its own runner, any function that runs
+/// a future to its end; it must use one runtime for all calls.
+///
+/// ```text
+/// store_conformance!(my_open);
+/// store_conformance!(runner = my_block_on, open = my_open);
+/// store_conformance!(runner = my_block_on, open = my_open, options = my_options());
+/// ```
+#[macro_export]
+macro_rules! store_conformance {
+    ($open:expr $(,)?) => {
+        $crate::store_conformance!(runner = $crate::runtime::block_on, open = $open);
+    };
+    (runner = $runner:expr, open = $open:expr $(,)?) => {
+        $crate::store_conformance!(
+            runner = $runner,
+            open = $open,
+            options = $crate::conformance::Options::default()
+        );
+    };
+    (runner = $runner:expr, open = $open:expr, options = $options:expr $(,)?) => {
+        $crate::store_conformance! { @each ($runner, $open, $options)
+            persists
+            isolates_keys
+            reset_clears
+            expires
+            peek_never_writes
+            denials_write_nothing
+            concurrent_applies_read_back_exactly
+            concurrent_checks_admit_exactly
+            all_or_nothing
+            all_or_nothing_under_contention
+            two_charges_on_one_key_apply_in_order
+            request_id_replays_the_decision
+            request_id_with_another_cost_conflicts
+            request_ids_are_scoped_to_their_key
+            request_ids_cover_all_charges
+            denied_request_ids_are_decided_anew
+            request_ids_expire
+            concurrent_copies_charge_once
+            request_id_bound_refuses_and_drops_nothing
+            changed_quotas_keep_what_was_spent
+            changed_quotas_are_carried_at_first_contact
+            clocks_stepping_back_never_over_admit
+            stepping_back_after_expiry_never_over_admits
+            skewed_clocks_never_over_admit
+            agrees_with_the_model
+            replays_golden_vectors
+            admit_many_equals_one_by_one
+            deciding_now_equals_admitting
+            user_algorithms_run
+            unknown_states_are_refused
+            capability_is_truthful
+        }
+        #[test]
+        fn threads_admit_exactly() {
+            let store = ($runner)(($open)());
+            let suite = $crate::conformance::Suite::new(&store, $options);
+            $crate::conformance::threads_admit_exactly(&suite, &|future| ($runner)(future));
+            ($runner)($crate::conformance::close(&store));
+        }
+    };
+    (@each ($runner:expr, $open:expr, $options:expr) $($clause:ident)*) => {
+        $(
+            #[test]
+            fn $clause() {
+                let store = ($runner)(($open)());
+                let suite = $crate::conformance::Suite::new(&store, $options);
+                ($runner)($crate::conformance::$clause(&suite));
+                ($runner)($crate::conformance::close(&store));
+            }
+        )*
+    };
+}

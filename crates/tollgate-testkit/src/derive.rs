@@ -1,0 +1,61 @@
+//! Decisions from evidence, as a limiter derives them.
+//!
+//! A store returns the instant and the states before; the pure steps turn that into decisions. A
+//! replayed admission is derived under the quotas of the first time, which its record names.
+
+use tollgate_core::algorithm::built_in;
+use tollgate_core::store::{Outcome, Plan, plan, slots_of};
+use tollgate_core::{Admission, Charge, Code, Error, Limit, Result, Rule, Shape, State};
+
+/// What the store decided, derived from its evidence.
+///
+/// # Errors
+/// `corrupt_state` when the evidence does not fit the admission.
+pub fn decisions_of(admission: &Admission<'_>, outcome: &Outcome) -> Result<Plan> {
+    let Some(shapes) = &outcome.replayed else {
+        return derive(admission.charges, outcome);
+    };
+    if shapes.len() != admission.charges.len() {
+        return Err(misfit("a record names another number of quotas than there are charges"));
+    }
+    let limits: Vec<Limit> = admission
+        .charges
+        .iter()
+        .zip(shapes)
+        .map(|(charge, shape)| Ok(charge.limit.clone().replace_rule(rule_of(charge, *shape)?)))
+        .collect::<Result<_>>()?;
+    let charges: Vec<Charge<'_>> = admission
+        .charges
+        .iter()
+        .zip(&limits)
+        .map(|(charge, limit)| Charge { limit, ..*charge })
+        .collect();
+    derive(&charges, outcome)
+}
+
+/// The algorithm of a shape: the charge's own if it is that, else the built-in one.
+fn rule_of(charge: &Charge<'_>, shape: Shape) -> Result<Rule> {
+    if charge.rule().shape() == shape {
+        return Ok(charge.rule().clone());
+    }
+    built_in(shape).ok_or_else(|| misfit("a record names a quota that nobody knows here"))
+}
+
+fn derive(charges: &[Charge<'_>], outcome: &Outcome) -> Result<Plan> {
+    if outcome.before.len() != charges.len() {
+        return Err(misfit("a store returned another number of states than there are charges"));
+    }
+    let (slots, keys) = slots_of(charges);
+    // Evidence is per charge; a slot's state is what its first charge found.
+    let states: Vec<Option<State>> = (0..keys.len())
+        .map(|slot| {
+            let first = slots.iter().position(|of_charge| *of_charge == slot);
+            first.and_then(|charge| outcome.before.get(charge).cloned().flatten())
+        })
+        .collect();
+    plan(charges, &slots, &states, outcome.now)
+}
+
+fn misfit(message: &str) -> Error {
+    Error::new(Code::CorruptState, message)
+}

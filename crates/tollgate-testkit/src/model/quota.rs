@@ -1,0 +1,148 @@
+//! What a model is made of: the numbers of a limit as people write them.
+
+use core::time::Duration;
+
+use tollgate_core::algorithm::{
+    Anchor, FixedWindow, Gcra, LeakyBucket, SlidingLog, SlidingWindow, TokenBucket,
+};
+use tollgate_core::{Micros, Quota, Result, Rule};
+
+/// The six built-in algorithms.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Kind {
+    /// The generic cell rate algorithm.
+    Gcra,
+    /// A bucket of tokens.
+    TokenBucket,
+    /// A shaper.
+    LeakyBucket,
+    /// A counter per window.
+    FixedWindow,
+    /// An estimate over buckets.
+    SlidingWindow,
+    /// The exact log.
+    SlidingLog,
+}
+
+impl Kind {
+    /// All of them.
+    pub const ALL: [Self; 6] = [
+        Self::Gcra,
+        Self::TokenBucket,
+        Self::LeakyBucket,
+        Self::FixedWindow,
+        Self::SlidingWindow,
+        Self::SlidingLog,
+    ];
+
+    /// The name of the algorithm in configurations and golden vectors.
+    #[must_use]
+    pub const fn name(self) -> &'static str {
+        match self {
+            Self::Gcra => "gcra",
+            Self::TokenBucket => "token_bucket",
+            Self::LeakyBucket => "leaky_bucket",
+            Self::FixedWindow => "fixed_window",
+            Self::SlidingWindow => "sliding_window",
+            Self::SlidingLog => "sliding_log",
+        }
+    }
+}
+
+/// The numbers of a limit, as people write them. Lengths of time are in microseconds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[expect(missing_docs, reason = "the fields are the words of the algorithms' own documentation")]
+pub enum ModelQuota {
+    /// `limit` units per period, `burst` at once.
+    Gcra { limit: u64, period_us: Micros, burst: u64 },
+    /// A bucket of `capacity`, refilled with `refill` per period.
+    TokenBucket { capacity: u64, refill: u64, period_us: Micros },
+    /// `rate` per period leave, `queue` may wait.
+    LeakyBucket { rate: u64, period_us: Micros, queue: u64 },
+    /// `limit` units per window.
+    FixedWindow { limit: u64, window_us: Micros, anchor: Anchor },
+    /// `limit` units per sliding window, estimated over buckets.
+    SlidingWindow { limit: u64, window_us: Micros, buckets: u64 },
+    /// `limit` units in any window, exactly.
+    SlidingLog { limit: u64, window_us: Micros },
+}
+
+impl ModelQuota {
+    /// The algorithm.
+    #[must_use]
+    pub const fn kind(&self) -> Kind {
+        match self {
+            Self::Gcra { .. } => Kind::Gcra,
+            Self::TokenBucket { .. } => Kind::TokenBucket,
+            Self::LeakyBucket { .. } => Kind::LeakyBucket,
+            Self::FixedWindow { .. } => Kind::FixedWindow,
+            Self::SlidingWindow { .. } => Kind::SlidingWindow,
+            Self::SlidingLog { .. } => Kind::SlidingLog,
+        }
+    }
+
+    /// The effective ceiling.
+    #[must_use]
+    pub const fn ceiling(&self) -> u64 {
+        match *self {
+            Self::Gcra { burst, .. } => burst,
+            Self::TokenBucket { capacity, .. } => capacity,
+            Self::LeakyBucket { queue, .. } => queue.saturating_add(1),
+            Self::FixedWindow { limit, .. }
+            | Self::SlidingWindow { limit, .. }
+            | Self::SlidingLog { limit, .. } => limit,
+        }
+    }
+
+    /// The algorithm under test with this quota.
+    ///
+    /// # Errors
+    /// `config_invalid` when the quota is outside of what Tollgate accepts.
+    pub fn rule(&self) -> Result<Rule> {
+        let per = |limit, micros| Quota::new(limit, Duration::from_micros(micros));
+        Ok(match *self {
+            Self::Gcra { limit, period_us, burst } => {
+                Rule::new(Gcra::with_burst(per(limit, period_us), burst)?)
+            }
+            Self::TokenBucket { capacity, refill, period_us } => {
+                Rule::new(TokenBucket::new(capacity, per(refill, period_us))?)
+            }
+            Self::LeakyBucket { rate, period_us, queue } => {
+                Rule::new(LeakyBucket::new(per(rate, period_us), queue)?)
+            }
+            Self::FixedWindow { limit, window_us, anchor } => {
+                Rule::new(FixedWindow::new(per(limit, window_us), anchor)?)
+            }
+            Self::SlidingWindow { limit, window_us, buckets } => {
+                Rule::new(SlidingWindow::with_buckets(per(limit, window_us), buckets)?)
+            }
+            Self::SlidingLog { limit, window_us } => {
+                Rule::new(SlidingLog::new(per(limit, window_us))?)
+            }
+        })
+    }
+
+    /// Whether both mean the same: 2 per 2 s is 1 per second, but another algorithm is another quota.
+    #[must_use]
+    pub fn means_the_same(&self, other: &Self) -> bool {
+        match (self.rate(), other.rate()) {
+            (Some((units, period)), Some((other_units, other_period))) => {
+                self.kind() == other.kind()
+                    && self.ceiling() == other.ceiling()
+                    && u128::from(units) * u128::from(other_period)
+                        == u128::from(other_units) * u128::from(period)
+            }
+            _ => self == other,
+        }
+    }
+
+    /// Units per microseconds, for the algorithms that are a schedule.
+    pub(crate) const fn rate(&self) -> Option<(u64, Micros)> {
+        match *self {
+            Self::Gcra { limit, period_us, .. } => Some((limit, period_us)),
+            Self::TokenBucket { refill, period_us, .. } => Some((refill, period_us)),
+            Self::LeakyBucket { rate, period_us, .. } => Some((rate, period_us)),
+            _ => None,
+        }
+    }
+}

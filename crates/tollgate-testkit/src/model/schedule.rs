@@ -1,0 +1,144 @@
+//! gcra, token_bucket and leaky_bucket: one rational instant, TAT.
+//!
+//! T = P/L, τ = T·B, a = max(TAT, n). Allowed iff a ≤ n + τ − T·q; then TAT := a + T·q.
+
+use tollgate_core::{Cost, Decision, Forecast, Micros, Now, Receipt};
+
+use super::Mathematics;
+use super::quota::{Kind, ModelQuota};
+use super::real::Real;
+
+#[derive(Clone, Debug)]
+pub(super) struct Schedule {
+    /// T: what one unit takes to come back.
+    unit: Real,
+    burst: u64,
+    shapes: bool,
+    /// Absent for a key that was never charged.
+    tat: Option<Real>,
+}
+
+impl Schedule {
+    pub(super) fn new(quota: &ModelQuota, rate: (u64, Micros)) -> Self {
+        Self {
+            unit: Real::ratio(rate.1, rate.0),
+            burst: quota.ceiling(),
+            shapes: quota.kind() == Kind::LeakyBucket,
+            tat: None,
+        }
+    }
+
+    /// τ.
+    fn full(&self) -> Real {
+        self.unit.times(self.burst)
+    }
+
+    /// a = max(TAT or n, n).
+    fn start(&self, at: &Real) -> Real {
+        self.tat.as_ref().map_or_else(|| at.clone(), |tat| tat.clone().at_least(at))
+    }
+
+    /// ⌊(τ − (tat − n)) / T⌋, never negative.
+    fn left(&self, tat: &Real, at: &Real) -> u64 {
+        self.full().minus(&tat.minus(at)).over(&self.unit).floor()
+    }
+
+    fn delay_ms(&self, start: &Real, now: Now) -> u64 {
+        if self.shapes { start.minus(&Real::whole(now.reading())).ms_up() } else { 0 }
+    }
+
+    /// Where a charge ended whose receipt names that end rounded up to a millisecond.
+    ///
+    /// Charges that still count follow one another without a gap: the end lies a whole number of
+    /// units before TAT, in (receipt − 1 ms, receipt]. Of several such instants the earliest is
+    /// taken, and the lower bound if there is none: never too much.
+    fn end_of_charge(&self, tat: &Real, receipt: Micros) -> Real {
+        let after = Real::whole(receipt.saturating_sub(1_000));
+        if !tat.exceeds(&after) {
+            return tat.clone();
+        }
+        let rest = tat.minus(&after).modulo(&self.unit);
+        let is_whole = !rest.exceeds(&Real::whole(0));
+        let end = after.plus(if is_whole { &self.unit } else { &rest });
+        if end.exceeds(&Real::whole(receipt)) { after } else { end }
+    }
+
+    fn reset_at_ms(start: &Real, now: Now) -> u64 {
+        if start.exceeds(&Real::whole(now.effective())) {
+            start.ms_up()
+        } else {
+            Real::whole(now.reading()).ms_up()
+        }
+    }
+}
+
+impl Mathematics for Schedule {
+    fn peek(&self, now: Now, cost: Cost) -> Decision {
+        let at = Real::whole(now.effective());
+        let start = self.start(&at);
+        let (left, reset) = (self.left(&start, &at), Self::reset_at_ms(&start, now));
+        if cost.get() > self.burst {
+            return Decision::never(self.burst, left, reset);
+        }
+        let spent = self.unit.times(cost.get());
+        let earliest = start.plus(&spent).minus(&self.full());
+        if earliest.exceeds(&at) {
+            let wait = earliest.minus(&Real::whole(now.reading()));
+            return Decision::denied(self.burst, left, reset, wait.ms_up());
+        }
+        Decision::allowed(self.burst, left, reset).after(self.delay_ms(&start, now))
+    }
+
+    fn charge(&mut self, now: Now, cost: Cost) -> Decision {
+        let at = Real::whole(now.effective());
+        let start = self.start(&at);
+        let tat = start.plus(&self.unit.times(cost.get()));
+        let left = self.left(&tat, &at);
+        let decision = Decision::allowed(self.burst, left, tat.ms_up());
+        self.tat = Some(tat);
+        decision.after(self.delay_ms(&start, now))
+    }
+
+    fn forecast(&self, now: Now) -> Forecast {
+        let at = Real::whole(now.effective());
+        let start = self.start(&at);
+        let left = self.left(&start, &at);
+        // One more unit is there once τ − (TAT − x) reaches T·(left + 1).
+        let next = start.plus(&self.unit.times(left + 1)).minus(&self.full());
+        let next = (left < self.burst).then(|| next.ms_up());
+        Forecast::new(self.burst, left, next, Self::reset_at_ms(&start, now))
+    }
+
+    /// The charge holds the schedule up to its own end; what lies before now came back already.
+    fn refund(&mut self, now: Now, cost: Cost, receipt: Receipt) -> u64 {
+        let at = Real::whole(now.effective());
+        let start = self.start(&at);
+        let end = match receipt {
+            Receipt::Until(end) => self.end_of_charge(&start, end),
+            _ => start.clone(),
+        };
+        let units = end.minus(&at).over(&self.unit).floor().min(cost.get());
+        if units > 0 {
+            self.tat = Some(start.minus(&self.unit.times(units)));
+        }
+        units
+    }
+
+    fn seen(&self) -> Micros {
+        self.tat.as_ref().map_or(0, |tat| tat.minus(&self.full()).floor())
+    }
+
+    fn owed(&self, at: Micros) -> u64 {
+        let Some(tat) = &self.tat else { return 0 };
+        let owed = tat.minus(&Real::whole(at)).over(&self.unit).ceil();
+        owed.min(self.burst)
+    }
+
+    fn owe(&mut self, at: Micros, units: u64) {
+        self.tat = Some(Real::whole(at).plus(&self.unit.times(units)));
+    }
+
+    fn is_untouched(&self) -> bool {
+        self.tat.is_none()
+    }
+}

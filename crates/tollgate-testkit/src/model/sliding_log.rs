@@ -1,0 +1,133 @@
+//! sliding_log: the list of what was admitted and when.
+
+use tollgate_core::{Cost, Decision, Forecast, Micros, Now, Receipt};
+
+use super::{Mathematics, millisecond_before, ms_up};
+
+#[derive(Clone, Debug)]
+pub(super) struct SlidingLog {
+    limit: u64,
+    window: Micros,
+    /// (time, units), oldest first. An entry of no units only keeps the time it was written at.
+    events: Vec<(Micros, u64)>,
+}
+
+impl SlidingLog {
+    pub(super) const fn new(limit: u64, window: Micros) -> Self {
+        Self { limit, window, events: Vec::new() }
+    }
+
+    fn decided_at(&self, now: Now) -> Micros {
+        now.effective().max(self.seen())
+    }
+
+    /// The events in (at − W, at].
+    fn live(&self, at: Micros) -> impl DoubleEndedIterator<Item = (Micros, u64)> {
+        let counts = move |(time, units): &(Micros, u64)| *units > 0 && time + self.window > at;
+        self.events.iter().copied().filter(counts)
+    }
+
+    fn counted(&self, at: Micros) -> u64 {
+        self.live(at).map(|(_, units)| units).sum()
+    }
+
+    fn reset_at_ms(&self, now: Now) -> u64 {
+        let newest = self.live(self.decided_at(now)).next_back();
+        ms_up(newest.map_or_else(|| now.reading(), |(time, _)| time + self.window))
+    }
+
+    /// The earliest instant at which `units` fewer are counted.
+    fn freed_at(&self, at: Micros, units: u64) -> Micros {
+        let mut gone = 0;
+        for (time, held) in self.live(at) {
+            gone += held;
+            if gone >= units {
+                return time + self.window;
+            }
+        }
+        at
+    }
+}
+
+impl Mathematics for SlidingLog {
+    fn peek(&self, now: Now, cost: Cost) -> Decision {
+        let at = self.decided_at(now);
+        let counted = self.counted(at);
+        let (left, reset) = (self.limit - counted, self.reset_at_ms(now));
+        if cost.get() > self.limit {
+            Decision::never(self.limit, left, reset)
+        } else if counted + cost.get() <= self.limit {
+            Decision::allowed(self.limit, left, reset)
+        } else {
+            let free = self.freed_at(at, counted + cost.get() - self.limit);
+            Decision::denied(self.limit, left, reset, ms_up(free - now.reading()))
+        }
+    }
+
+    fn charge(&mut self, now: Now, cost: Cost) -> Decision {
+        let at = self.decided_at(now);
+        self.events = self.live(at).collect();
+        self.events.push((at, cost.get()));
+        Decision::allowed(self.limit, self.limit - self.counted(at), self.reset_at_ms(now))
+    }
+
+    fn forecast(&self, now: Now) -> Forecast {
+        let at = self.decided_at(now);
+        let counted = self.counted(at);
+        let next = (counted > 0).then(|| ms_up(self.freed_at(at, 1)));
+        Forecast::new(self.limit, self.limit - counted, next, self.reset_at_ms(now))
+    }
+
+    /// The units leave the newest events; for a receipt, the oldest of those that leave the window in
+    /// its millisecond, and none once that has begun, for the one that is meant may have left.
+    fn refund(&mut self, now: Now, cost: Cost, receipt: Receipt) -> u64 {
+        let at = self.decided_at(now);
+        let live: Vec<(Micros, u64)> = self.live(at).collect();
+        let order: Vec<usize> = match receipt {
+            Receipt::Until(end) => {
+                let (after, until) = millisecond_before(end);
+                let leaves = |time: Micros| (after + 1..=until).contains(&(time + self.window));
+                let meant = live.iter().enumerate().filter(|(_, (time, _))| leaves(*time));
+                meant.filter(|_| at <= after).map(|(index, _)| index).collect()
+            }
+            _ => (0..live.len()).rev().collect(),
+        };
+        let mut left = cost.get();
+        let mut kept = live;
+        for index in order {
+            if let Some((_, held)) = kept.get_mut(index) {
+                let taken = left.min(*held);
+                *held -= taken;
+                left -= taken;
+            }
+        }
+        kept.retain(|(_, held)| *held > 0);
+        let back = cost.get() - left;
+        if back > 0 {
+            // Time never goes back: the log remembers what it has seen, whatever it gives back.
+            match kept.last() {
+                None => kept.push((at, 0)),
+                Some((newest, _)) if *newest < self.seen() => kept.push((self.seen(), 0)),
+                Some(_) => {}
+            }
+            self.events = kept;
+        }
+        back
+    }
+
+    fn seen(&self) -> Micros {
+        self.events.last().map_or(0, |(time, _)| *time)
+    }
+
+    fn owed(&self, at: Micros) -> u64 {
+        self.counted(at)
+    }
+
+    fn owe(&mut self, at: Micros, units: u64) {
+        self.events = vec![(at, units)];
+    }
+
+    fn is_untouched(&self) -> bool {
+        self.events.is_empty()
+    }
+}

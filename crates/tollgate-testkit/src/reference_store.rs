@@ -1,0 +1,167 @@
+//! The smallest correct store: a map behind a lock.
+//!
+//! It shows what the contract asks for and nothing else. Every act runs under one lock, so it is
+//! atomic; nothing is evicted, so no time is forgotten; states and records are what `plan` says.
+//! Real stores differ in how they make the same act atomic and in what they can afford to forget.
+
+use std::collections::HashMap;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use tollgate_core::store::{At, Capability, Loaded, MultiKey, Outcome, Store, plan, slots_of};
+use tollgate_core::{Admission, Code, Error, Key, Micros, Now, Once, Result, Shape, State};
+
+/// How many request ids are remembered at once unless told otherwise.
+const RECORDS_MAX: usize = 100_000;
+
+/// A store for one process, slow and obvious.
+#[derive(Debug)]
+pub struct ReferenceStore {
+    kept: Mutex<Kept>,
+    records_max: usize,
+}
+
+#[derive(Debug, Default)]
+struct Kept {
+    states: HashMap<String, State>,
+    /// Request ids, each scoped to the key of the first charge it came with.
+    records: HashMap<(String, String), Record>,
+}
+
+/// What is needed to derive the same decision again.
+#[derive(Clone, Debug)]
+struct Record {
+    payload: String,
+    until: Micros,
+    now: Now,
+    before: Vec<Option<State>>,
+    shapes: Vec<Shape>,
+}
+
+impl Default for ReferenceStore {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl ReferenceStore {
+    /// An empty store.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::with_records_max(RECORDS_MAX)
+    }
+
+    /// An empty store that remembers at most so many request ids.
+    #[must_use]
+    pub fn with_records_max(records_max: usize) -> Self {
+        Self { kept: Mutex::default(), records_max }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Kept> {
+        self.kept.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn admit_now(&self, admission: &Admission<'_>, now: Now) -> Result<Outcome> {
+        let mut kept = self.lock();
+        if let Some(replay) = kept.replay(admission, now)? {
+            return Ok(replay);
+        }
+        let (slots, keys) = slots_of(admission.charges);
+        let texts: Vec<String> = keys.iter().map(Key::to_text).collect();
+        let states: Vec<Option<State>> =
+            texts.iter().map(|text| kept.states.get(text).cloned()).collect();
+        let plan = plan(admission.charges, &slots, &states, now)?;
+        let before: Vec<Option<State>> =
+            slots.iter().map(|slot| states.get(*slot).cloned().flatten()).collect();
+        // Only a charge is remembered: an id that was denied is decided anew.
+        if let Some(once) = admission.once.filter(|_| plan.admitted) {
+            kept.remember(admission, once, (now, &before), self.records_max)?;
+        }
+        for write in plan.writes {
+            if let Some(text) = texts.get(write.slot) {
+                kept.states.insert(text.clone(), write.state);
+            }
+        }
+        Ok(Outcome::decided(now, before))
+    }
+}
+
+impl Kept {
+    /// The evidence of the first time, if this id was charged before.
+    fn replay(&self, admission: &Admission<'_>, now: Now) -> Result<Option<Outcome>> {
+        let record = record_key(admission).and_then(|key| self.records.get(&key));
+        let Some(record) = record.filter(|record| now.effective() < record.until) else {
+            return Ok(None);
+        };
+        if record.payload != admission.payload() {
+            let message = "the request id was used before for another request on this key";
+            return Err(Error::new(Code::IdempotencyConflict, message));
+        }
+        let Record { now, before, shapes, .. } = record.clone();
+        Ok(Some(Outcome::replayed(now, before, shapes)))
+    }
+
+    fn remember(
+        &mut self,
+        admission: &Admission<'_>,
+        once: Once<'_>,
+        (now, before): (Now, &[Option<State>]),
+        records_max: usize,
+    ) -> Result<()> {
+        self.records.retain(|_, record| now.effective() < record.until);
+        if self.records.len() >= records_max {
+            return Err(Error::new(Code::QueueFull, "too many request ids are remembered"));
+        }
+        let record = Record {
+            payload: admission.payload(),
+            until: now.effective().saturating_add(once.keep),
+            now,
+            before: before.to_vec(),
+            shapes: admission.charges.iter().map(|charge| charge.rule().shape()).collect(),
+        };
+        if let Some(key) = record_key(admission) {
+            self.records.insert(key, record);
+        }
+        Ok(())
+    }
+}
+
+fn record_key(admission: &Admission<'_>) -> Option<(String, String)> {
+    let (once, first) = (admission.once?, admission.charges.first()?);
+    Some((first.key().to_text(), once.id.to_owned()))
+}
+
+impl Store for ReferenceStore {
+    fn capability(&self) -> Capability {
+        let mut capability = Capability::default();
+        capability.exact = true;
+        capability.multi_key = MultiKey::Atomic;
+        capability.idempotent = true;
+        capability.in_process = true;
+        capability
+    }
+
+    async fn admit(&self, admission: &Admission<'_>, at: At) -> Result<Outcome> {
+        self.admit_now(admission, reading(at)?)
+    }
+
+    async fn load(&self, keys: &[Key<'_>], at: At) -> Result<Loaded> {
+        let kept = self.lock();
+        let states = keys.iter().map(|key| kept.states.get(&key.to_text()).cloned()).collect();
+        Ok(Loaded::new(reading(at)?, states))
+    }
+
+    async fn reset(&self, key: Key<'_>) -> Result<()> {
+        self.lock().states.remove(&key.to_text());
+        Ok(())
+    }
+}
+
+/// This store has no clock of its own.
+fn reading(at: At) -> Result<Now> {
+    match at {
+        At::Given(micros) => Ok(Now::at(micros)),
+        At::StoreClock => {
+            Err(Error::new(Code::Unsupported, "this store has no clock: pass the time"))
+        }
+    }
+}

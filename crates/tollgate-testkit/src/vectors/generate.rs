@@ -1,0 +1,237 @@
+//! Makes the golden vectors from the reference model.
+
+use tollgate_core::algorithm::Anchor;
+use tollgate_core::{Cost, Decision, Micros, Now};
+
+use super::{Group, Op, Vector, VectorFile};
+use crate::model::{Kind, Model, ModelQuota};
+use crate::trace::{Event, Mix, Trace};
+
+const SECOND: Micros = 1_000_000;
+const DAY: Micros = 86_400 * SECOND;
+const START: Micros = 1_700_000_000_000_000;
+const SEED: u64 = 0x601D;
+/// What a trace for vectors contains: what can be asked with a check and a peek.
+const MIX: Mix =
+    Mix { events_per_key: 70, floors: false, refunds: false, changes: true, extremes: false };
+
+/// All vector files, made anew by the model.
+#[must_use]
+pub fn generate() -> Vec<VectorFile> {
+    Kind::ALL.into_iter().map(file).collect()
+}
+
+fn file(kind: Kind) -> VectorFile {
+    let mut groups: Vec<Group> = Vec::new();
+    for (name, limit, period) in [
+        ("three per second", 3, SECOND),
+        ("seven per second and a half", 7, 1_500_000),
+        ("a prime per day", 999_983, DAY),
+        ("one per microsecond", 1, 1),
+        ("a thousand per minute", 1_000, 60 * SECOND),
+    ] {
+        for (variant, quota) in variants(kind, limit, period) {
+            groups.push(tour(&format!("{name}{variant}"), quota));
+        }
+    }
+    if kind == Kind::SlidingWindow {
+        groups.extend(races());
+    }
+    groups.extend(changes(kind));
+    groups.extend(traces(kind));
+    VectorFile { algorithm: kind, groups }
+}
+
+/// The quotas of a kind for so many units per period.
+fn variants(kind: Kind, limit: u64, period_us: Micros) -> Vec<(&'static str, ModelQuota)> {
+    let window_us = period_us;
+    let gcra = |burst| ModelQuota::Gcra { limit, period_us, burst };
+    let token = |capacity| ModelQuota::TokenBucket { capacity, refill: limit, period_us };
+    let leaky = |queue| ModelQuota::LeakyBucket { rate: limit, period_us, queue };
+    let fixed = |anchor| ModelQuota::FixedWindow { limit, window_us, anchor };
+    let sliding = |buckets: u64| {
+        let window_us = (window_us / buckets).max(1) * buckets;
+        ModelQuota::SlidingWindow { limit, window_us, buckets }
+    };
+    match kind {
+        Kind::Gcra => vec![("", gcra(limit)), (", burst 5", gcra(5))],
+        Kind::TokenBucket => vec![("", token(limit)), (", capacity 10", token(10))],
+        Kind::LeakyBucket => vec![(", queue 4", leaky(4)), (", no queue", leaky(0))],
+        Kind::FixedWindow => {
+            vec![(", epoch", fixed(Anchor::Epoch)), (", first hit", fixed(Anchor::FirstHit))]
+        }
+        Kind::SlidingWindow => vec![(", one bucket", sliding(1)), (", ten buckets", sliding(10))],
+        Kind::SlidingLog => vec![("", ModelQuota::SlidingLog { limit, window_us })],
+    }
+}
+
+/// A group while it is written.
+struct Script {
+    model: Model,
+    change: Option<ModelQuota>,
+    group: Group,
+}
+
+impl Script {
+    fn new(name: &str, quota: ModelQuota) -> Self {
+        let group = Group { name: name.to_owned(), quota, decisions: Vec::new() };
+        Self { model: Model::new(quota), change: None, group }
+    }
+
+    fn change(&mut self, quota: ModelQuota) {
+        self.model.change(quota);
+        self.change = Some(quota);
+    }
+
+    fn ask(&mut self, op: Op, now_us: Micros, units: u64) -> Decision {
+        let cost = Cost::new(units.clamp(1, Cost::MAX.get())).unwrap_or(Cost::ONE);
+        let now = Now::at(now_us);
+        let decision = match op {
+            Op::Check => self.model.check(now, cost),
+            Op::Peek => self.model.peek(now, cost),
+        };
+        let vector =
+            Vector { change: self.change.take(), op, now_us, cost, decision: decision.clone() };
+        self.group.decisions.push(vector);
+        decision
+    }
+
+    fn check(&mut self, now_us: Micros, units: u64) -> Decision {
+        self.ask(Op::Check, now_us, units)
+    }
+}
+
+/// Every promise of a decision once: fresh, burst, exhausted, waiting, stepping back, expiry.
+fn tour(name: &str, quota: ModelQuota) -> Group {
+    let mut script = Script::new(name, quota);
+    let most = quota.ceiling();
+    script.ask(Op::Peek, START, 1);
+    script.check(START, most + 1);
+    script.check(START, 1);
+    script.check(START + 333, most / 2);
+    script.ask(Op::Peek, START + 333, most);
+    // Spend what is left, exactly.
+    let left = script.ask(Op::Peek, START + 1_001, 1).remaining;
+    script.check(START + 1_001, left);
+    let mut now = START + 1_001;
+    for units in [1, 2, most] {
+        let denied = script.check(now, units);
+        let Some(wait @ 1..) = denied.retry_after_ms else {
+            continue;
+        };
+        script.check(now + (wait - 1) * 1_000, units);
+        script.ask(Op::Peek, now + wait * 1_000 - 1, units);
+        script.ask(Op::Peek, now + wait * 1_000, units);
+        now += wait * 1_000;
+        script.check(now, units);
+    }
+    // Clocks that are behind the key.
+    for back in [1, 1_000, 50_000, 1_500_000, 3_600 * SECOND] {
+        script.check(now - back, 1);
+        script.ask(Op::Peek, now - back, most);
+    }
+    // The instant the key is fresh again, one millisecond earlier, and long after.
+    let reset = script.check(now, 1).reset_at_ms;
+    script.ask(Op::Peek, (reset - 1) * 1_000, most);
+    script.ask(Op::Peek, reset * 1_000, most);
+    script.check(reset * 1_000, most);
+    script.check(reset * 1_000 + 90 * DAY, 1);
+    script.check(reset * 1_000, 1);
+    script.check(reset * 1_000 + 90 * DAY + 7, most);
+    script.group
+}
+
+/// Two nodes ask at the same instant when the estimate leaves room for one: exactly one passes.
+fn races() -> Vec<Group> {
+    let window_us = 60 * SECOND;
+    let start = START.next_multiple_of(window_us);
+    let race = |name: &str, limit, history: &[(Micros, u64)], now, units| {
+        let quota = ModelQuota::SlidingWindow { limit, window_us, buckets: 1 };
+        let mut script = Script::new(name, quota);
+        for (after, units) in history {
+            script.check(start + after, *units);
+        }
+        script.ask(Op::Peek, now, units);
+        script.check(now, units);
+        script.check(now, units);
+        script.group
+    };
+    // No state can hold 8 units under a limit of 5, nor is one carried there: a changed quota moves
+    // its debt into the current bucket. So one group has the counts, the other the limit.
+    let counts = [(0, 8), (90 * SECOND, 1), (90 * SECOND, 1)];
+    let quarter = start + 105 * SECOND;
+    let limit = [(0, 4), (90 * SECOND, 1), (90 * SECOND, 1)];
+    vec![
+        race(
+            "the worked race: previous 8, current 2, overlap 0.25, room for one request of 4",
+            8,
+            &counts,
+            quarter,
+            4,
+        ),
+        race(
+            "the worked race: estimate 4 of limit 5 (previous 4, current 2, overlap 0.5), one slot",
+            5,
+            &limit,
+            start + 90 * SECOND,
+            1,
+        ),
+    ]
+}
+
+/// From this kind to every other: spent units stay spent, the first contact keeps them.
+fn changes(kind: Kind) -> Vec<Group> {
+    let quota_of = |kind, limit, period| variants(kind, limit, period).swap_remove(0).1;
+    Kind::ALL
+        .into_iter()
+        .map(|other| {
+            let (old, new) = (quota_of(kind, 10, 60 * SECOND), quota_of(other, 6, 7 * SECOND));
+            let mut script = Script::new(&format!("changes to {}", other.name()), old);
+            script.check(START, old.ceiling());
+            script.check(START + 5, 1);
+            script.change(new);
+            script.ask(Op::Peek, START + 10, 1);
+            let denied = script.check(START + 20, 2);
+            let wait = denied.retry_after_ms.unwrap_or(1).max(1);
+            script.check(START + 20 + (wait - 1) * 1_000, 2);
+            script.check(START + 20 + wait * 1_000, 2);
+            script.change(quota_of(other, 2, 7 * SECOND));
+            script.check(START + 30 + wait * 1_000, 1);
+            script.change(old);
+            script.check(START + 40 + wait * 1_000, old.ceiling());
+            script.check(START + 40 + wait * 1_000, 1);
+            script.group
+        })
+        .collect()
+}
+
+/// Random keys: whatever the tours do not think of.
+fn traces(kind: Kind) -> Vec<Group> {
+    let mut trace = Trace::new(kind, SEED, MIX);
+    let mut scripts: Vec<Script> = Vec::new();
+    loop {
+        let event = trace.next_event();
+        if let Event::Fresh(quota) = event {
+            if scripts.len() == 3 {
+                break;
+            }
+            let name = format!("trace {} of seed {SEED:#x}", scripts.len());
+            scripts.push(Script::new(&name, quota));
+        }
+        let Some(script) = scripts.last_mut() else {
+            continue;
+        };
+        match event {
+            Event::Change(quota) => script.change(quota),
+            Event::Check(now, cost) => {
+                let decision = script.check(now.reading(), cost.get());
+                trace.observe(now, cost, &decision);
+            }
+            Event::Peek(now, cost) => {
+                script.ask(Op::Peek, now.reading(), cost.get());
+            }
+            _ => {}
+        }
+    }
+    scripts.into_iter().map(|script| script.group).collect()
+}

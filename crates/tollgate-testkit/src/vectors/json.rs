@@ -1,0 +1,188 @@
+//! The text of a vector file: one decision per line, so that a change shows as a small diff.
+
+use core::fmt::Write as _;
+
+use serde_json::Value;
+use tollgate_core::algorithm::Anchor;
+use tollgate_core::{Cost, Decision, Verdict};
+
+use super::{Group, Op, Vector, VectorFile};
+use crate::model::{Kind, ModelQuota};
+
+/// The version of the format.
+const FORMAT: u64 = 1;
+
+pub(super) fn write(file: &VectorFile) -> String {
+    let algorithm = file.algorithm.name();
+    let mut text = format!("{{\"format\":{FORMAT},\"algorithm\":\"{algorithm}\",\"groups\":[\n");
+    for (index, group) in file.groups.iter().enumerate() {
+        let comma = if index == 0 { "" } else { ",\n" };
+        let (name, quota) = (Value::from(group.name.as_str()), quota_text(&group.quota));
+        // Writing to a string cannot fail.
+        let _ = writeln!(text, "{comma}{{\"name\":{name},\"quota\":{quota},\"decisions\":[");
+        let lines: Vec<String> = group.decisions.iter().map(vector_text).collect();
+        text.push_str(&lines.join(",\n"));
+        text.push_str("]}");
+    }
+    text.push_str("\n]}\n");
+    text
+}
+
+fn vector_text(vector: &Vector) -> String {
+    let change = vector.change.as_ref().map(|quota| format!("\"quota\":{},", quota_text(quota)));
+    let op = match vector.op {
+        Op::Check => "check",
+        Op::Peek => "peek",
+    };
+    let d = &vector.decision;
+    let retry = d.retry_after_ms.map_or_else(|| "null".to_owned(), |ms| ms.to_string());
+    format!(
+        "{{{}\"now_us\":{},\"cost\":{},\"op\":\"{op}\",\"verdict\":\"{}\",\"limit\":{},\
+         \"remaining\":{},\"reset_at_ms\":{},\"retry_after_ms\":{retry},\"delay_ms\":{}}}",
+        change.unwrap_or_default(),
+        vector.now_us,
+        vector.cost,
+        d.verdict.as_str(),
+        d.limit,
+        d.remaining,
+        d.reset_at_ms,
+        d.delay_ms,
+    )
+}
+
+fn quota_text(quota: &ModelQuota) -> String {
+    let numbers = match *quota {
+        ModelQuota::Gcra { limit, period_us, burst } => {
+            format!("\"limit\":{limit},\"period_us\":{period_us},\"burst\":{burst}")
+        }
+        ModelQuota::TokenBucket { capacity, refill, period_us } => {
+            format!("\"capacity\":{capacity},\"refill\":{refill},\"period_us\":{period_us}")
+        }
+        ModelQuota::LeakyBucket { rate, period_us, queue } => {
+            format!("\"rate\":{rate},\"period_us\":{period_us},\"queue\":{queue}")
+        }
+        ModelQuota::FixedWindow { limit, window_us, anchor } => {
+            let anchor = match anchor {
+                Anchor::Epoch => "epoch",
+                Anchor::FirstHit => "first_hit",
+            };
+            format!("\"limit\":{limit},\"window_us\":{window_us},\"anchor\":\"{anchor}\"")
+        }
+        ModelQuota::SlidingWindow { limit, window_us, buckets } => {
+            format!("\"limit\":{limit},\"window_us\":{window_us},\"buckets\":{buckets}")
+        }
+        ModelQuota::SlidingLog { limit, window_us } => {
+            format!("\"limit\":{limit},\"window_us\":{window_us}")
+        }
+    };
+    format!("{{\"algorithm\":\"{}\",{numbers}}}", quota.kind().name())
+}
+
+pub(super) fn read(text: &str) -> Result<VectorFile, String> {
+    let file: Value = serde_json::from_str(text).map_err(|error| error.to_string())?;
+    if number(&file, "format")? != FORMAT {
+        return Err(format!("only format {FORMAT} is known"));
+    }
+    let groups = list(&file, "groups")?.iter().map(group).collect::<Result<_, _>>()?;
+    Ok(VectorFile { algorithm: kind(&file)?, groups })
+}
+
+fn group(value: &Value) -> Result<Group, String> {
+    let quota = value.get("quota").ok_or("a group has no quota")?;
+    Ok(Group {
+        name: string(value, "name")?.to_owned(),
+        quota: read_quota(quota)?,
+        decisions: list(value, "decisions")?.iter().map(vector).collect::<Result<_, _>>()?,
+    })
+}
+
+fn vector(value: &Value) -> Result<Vector, String> {
+    let op = match string(value, "op")? {
+        "check" => Op::Check,
+        "peek" => Op::Peek,
+        other => return Err(format!("the op {other} is unknown")),
+    };
+    let cost = Cost::new(number(value, "cost")?).map_err(|error| error.to_string())?;
+    Ok(Vector {
+        change: value.get("quota").map(read_quota).transpose()?,
+        op,
+        now_us: number(value, "now_us")?,
+        cost,
+        decision: decision(value)?,
+    })
+}
+
+fn decision(value: &Value) -> Result<Decision, String> {
+    let known = [Verdict::Allowed, Verdict::Denied, Verdict::Never];
+    let text = string(value, "verdict")?;
+    let verdict = known.into_iter().find(|verdict| verdict.as_str() == text);
+    let (limit, remaining) = (number(value, "limit")?, number(value, "remaining")?);
+    let reset_at_ms = number(value, "reset_at_ms")?;
+    let mut decision = Decision::allowed(limit, remaining, reset_at_ms);
+    decision.verdict = verdict.ok_or_else(|| format!("the verdict {text} is unknown"))?;
+    decision.retry_after_ms = match value.get("retry_after_ms") {
+        Some(Value::Null) => None,
+        _ => Some(number(value, "retry_after_ms")?),
+    };
+    decision.delay_ms = number(value, "delay_ms")?;
+    Ok(decision)
+}
+
+fn read_quota(value: &Value) -> Result<ModelQuota, String> {
+    let field = |name| number(value, name);
+    Ok(match kind(value)? {
+        Kind::Gcra => ModelQuota::Gcra {
+            limit: field("limit")?,
+            period_us: field("period_us")?,
+            burst: field("burst")?,
+        },
+        Kind::TokenBucket => ModelQuota::TokenBucket {
+            capacity: field("capacity")?,
+            refill: field("refill")?,
+            period_us: field("period_us")?,
+        },
+        Kind::LeakyBucket => ModelQuota::LeakyBucket {
+            rate: field("rate")?,
+            period_us: field("period_us")?,
+            queue: field("queue")?,
+        },
+        Kind::FixedWindow => ModelQuota::FixedWindow {
+            limit: field("limit")?,
+            window_us: field("window_us")?,
+            anchor: match string(value, "anchor")? {
+                "epoch" => Anchor::Epoch,
+                "first_hit" => Anchor::FirstHit,
+                other => return Err(format!("the anchor {other} is unknown")),
+            },
+        },
+        Kind::SlidingWindow => ModelQuota::SlidingWindow {
+            limit: field("limit")?,
+            window_us: field("window_us")?,
+            buckets: field("buckets")?,
+        },
+        Kind::SlidingLog => {
+            ModelQuota::SlidingLog { limit: field("limit")?, window_us: field("window_us")? }
+        }
+    })
+}
+
+fn kind(value: &Value) -> Result<Kind, String> {
+    let name = string(value, "algorithm")?;
+    let known = Kind::ALL.into_iter().find(|kind| kind.name() == name);
+    known.ok_or_else(|| format!("the algorithm {name} is unknown"))
+}
+
+fn number(value: &Value, field: &str) -> Result<u64, String> {
+    let number = value.get(field).and_then(Value::as_u64);
+    number.ok_or_else(|| format!("{field} is not a whole number in {value}"))
+}
+
+fn string<'a>(value: &'a Value, field: &str) -> Result<&'a str, String> {
+    let text = value.get(field).and_then(Value::as_str);
+    text.ok_or_else(|| format!("{field} is not a text in {value}"))
+}
+
+fn list<'a>(value: &'a Value, field: &str) -> Result<&'a Vec<Value>, String> {
+    let list = value.get(field).and_then(Value::as_array);
+    list.ok_or_else(|| format!("{field} is not a list"))
+}

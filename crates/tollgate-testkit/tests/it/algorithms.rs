@@ -1,0 +1,104 @@
+//! Every built-in algorithm against the reference model and its promises.
+
+use tollgate_testkit::check::{
+    agrees_with_model, long_run_rate_is_exact, never_over_admits, plans_agree_with_model,
+    promises_are_kept, refund_at_once_is_complete, refund_never_mints,
+};
+use tollgate_testkit::model::Kind;
+
+const SEED: u64 = 0x70_11_6A_7E;
+const STEPS: u64 = 1_000_000;
+
+fn agrees(kind: Kind) {
+    let tally = agrees_with_model(kind, SEED, STEPS);
+    println!("{}: seed {SEED:#x}: {tally:?}", kind.name());
+    // A trace that misses a case proves nothing about it.
+    let least = tally.allowed.min(tally.denied).min(tally.refunded).min(tally.carried);
+    assert!(least > STEPS / 200, "the trace is too one-sided: {tally:?}");
+    assert!(tally.never > 0 && tally.tight > 0);
+}
+
+#[test]
+fn gcra_agrees_with_the_model() {
+    agrees(Kind::Gcra);
+}
+
+#[test]
+fn token_bucket_agrees_with_the_model() {
+    agrees(Kind::TokenBucket);
+}
+
+#[test]
+fn leaky_bucket_agrees_with_the_model() {
+    agrees(Kind::LeakyBucket);
+}
+
+#[test]
+fn fixed_window_agrees_with_the_model() {
+    agrees(Kind::FixedWindow);
+}
+
+#[test]
+fn sliding_window_agrees_with_the_model() {
+    agrees(Kind::SlidingWindow);
+}
+
+#[test]
+fn sliding_log_agrees_with_the_model() {
+    agrees(Kind::SlidingLog);
+}
+
+#[test]
+fn no_combination_of_clocks_admits_more_than_one_clock() {
+    for kind in Kind::ALL {
+        println!("{}: seed {SEED:#x}", kind.name());
+        never_over_admits(kind, SEED, 500);
+    }
+}
+
+#[test]
+fn three_per_second_never_drifts() {
+    assert!(long_run_rate_is_exact(3, 1_000_000, 10_000_000) > 1_000_000);
+}
+
+#[test]
+fn seven_per_second_and_a_half_never_drifts() {
+    assert!(long_run_rate_is_exact(7, 1_500_000, 10_000_000) > 1_000_000);
+}
+
+#[test]
+fn a_prime_per_day_never_drifts() {
+    assert!(long_run_rate_is_exact(999_983, 86_400_000_000, 10_000_000) > 1_000_000);
+}
+
+#[test]
+fn refunds_never_mint() {
+    for kind in Kind::ALL {
+        let refunded = refund_never_mints(kind, SEED, 50_000);
+        println!("{}: seed {SEED:#x}: {refunded} units given back", kind.name());
+        assert!(refunded > 0, "nothing was ever given back");
+    }
+}
+
+#[test]
+fn refunds_at_once_are_complete() {
+    for kind in Kind::ALL {
+        refund_at_once_is_complete(kind, SEED, 5_000);
+    }
+}
+
+#[test]
+fn waits_and_resets_are_tight() {
+    for kind in Kind::ALL {
+        let waited = promises_are_kept(kind, SEED, 50_000);
+        println!("{}: seed {SEED:#x}: {waited} denials waited for", kind.name());
+        assert!(waited > 1_000, "hardly anything was denied");
+    }
+}
+
+#[test]
+fn plans_of_several_charges_agree_with_the_model() {
+    let (admitted, denied) = plans_agree_with_model(SEED, 200_000);
+    println!("seed {SEED:#x}: {admitted} admitted, {denied} not");
+    assert!(admitted > 10_000 && denied > 10_000);
+}

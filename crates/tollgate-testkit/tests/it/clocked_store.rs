@@ -1,0 +1,47 @@
+//! A store with a clock of its own that accepts no other: the suite must do without injected time.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use tollgate_core::store::{At, Capability, Loaded, Outcome, Store};
+use tollgate_core::{Admission, Code, Error, Key, Result};
+use tollgate_testkit::ReferenceStore;
+
+/// Its clock moves by 137 µs with every call.
+#[derive(Debug)]
+pub(crate) struct ClockedStore {
+    inner: ReferenceStore,
+    clock: AtomicU64,
+}
+
+impl ClockedStore {
+    pub(crate) fn new(inner: ReferenceStore) -> Self {
+        Self { inner, clock: AtomicU64::new(1_800_000_000_000_000) }
+    }
+
+    fn read(&self, at: At) -> Result<At> {
+        match at {
+            At::StoreClock => Ok(At::Given(self.clock.fetch_add(137, Ordering::Relaxed))),
+            At::Given(_) => Err(Error::new(Code::Unsupported, "this store has its own clock")),
+        }
+    }
+}
+
+impl Store for ClockedStore {
+    fn capability(&self) -> Capability {
+        let mut capability = self.inner.capability();
+        capability.own_clock = true;
+        capability
+    }
+
+    async fn admit(&self, admission: &Admission<'_>, at: At) -> Result<Outcome> {
+        self.inner.admit(admission, self.read(at)?).await
+    }
+
+    async fn load(&self, keys: &[Key<'_>], at: At) -> Result<Loaded> {
+        self.inner.load(keys, self.read(at)?).await
+    }
+
+    async fn reset(&self, key: Key<'_>) -> Result<()> {
+        self.inner.reset(key).await
+    }
+}

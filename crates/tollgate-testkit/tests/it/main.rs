@@ -1,0 +1,21 @@
+//! The test kit's own tests: the algorithms against the model, the suite against a correct store,
+//! and against broken ones, each of which it must catch.
+#![expect(
+    clippy::indexing_slicing,
+    clippy::unwrap_used,
+    reason = "in a test, a panic is the message"
+)]
+#![expect(
+    clippy::print_stdout,
+    reason = "seeds and what a run covered are printed for whoever reads a failure"
+)]
+
+mod algorithms;
+mod broken;
+mod clocked_store;
+mod conformance;
+mod fault;
+mod flawed_store;
+mod reclaiming_store;
+mod vectors;
+mod versioned_table;

@@ -1,0 +1,94 @@
+//! A correct store that forgets: the suite must not mistake a floor for a flaw.
+//!
+//! It drops every expired state at every call and never decides earlier than the time up to which it
+//! has dropped any, as a bounded in-memory store does.
+
+use std::collections::HashMap;
+use std::sync::Mutex;
+
+use tollgate_core::store::{At, Capability, Loaded, Outcome, Store, plan, slots_of};
+use tollgate_core::{Admission, Charge, Code, Decision, Error, Key, Micros, Now, Result, State};
+use tollgate_testkit::derive::decisions_of;
+
+#[derive(Debug, Default)]
+pub(crate) struct ReclaimingStore(Mutex<Kept>);
+
+#[derive(Debug, Default)]
+struct Kept {
+    states: HashMap<String, (State, Micros)>,
+    floor: Micros,
+}
+
+impl Kept {
+    /// Forgets what has expired by this reading, and the instant to decide at.
+    fn reclaim(&mut self, at: At) -> Result<Now> {
+        let At::Given(reading) = at else {
+            return Err(Error::new(Code::Unsupported, "no clock"));
+        };
+        let now = Now::at(reading);
+        let floor = &mut self.floor;
+        self.states.retain(|_, (_, fresh_at)| {
+            let alive = *fresh_at > now.reading();
+            if !alive {
+                *floor = (*floor).max(*fresh_at);
+            }
+            alive
+        });
+        Ok(now.not_before(self.floor))
+    }
+
+    fn state(&self, text: &str) -> Option<State> {
+        self.states.get(text).map(|(state, _)| state.clone())
+    }
+}
+
+impl Store for ReclaimingStore {
+    /// Admits over one key, and remembers no ids.
+    fn capability(&self) -> Capability {
+        let mut capability = Capability::default();
+        capability.exact = true;
+        capability.in_process = true;
+        capability
+    }
+
+    async fn admit(&self, admission: &Admission<'_>, at: At) -> Result<Outcome> {
+        self.admit_now(admission, at)
+    }
+
+    fn decide_now(&self, charge: &Charge<'_>, at: Micros) -> Option<Result<Decision>> {
+        let charges = [*charge];
+        let admission = Admission::of(&charges);
+        let outcome = self.admit_now(&admission, At::Given(at));
+        let plan = outcome.and_then(|outcome| decisions_of(&admission, &outcome));
+        Some(plan.map(|mut plan| plan.decisions.remove(0)))
+    }
+
+    async fn load(&self, keys: &[Key<'_>], at: At) -> Result<Loaded> {
+        let mut kept = self.0.lock().unwrap();
+        let now = kept.reclaim(at)?;
+        let states = keys.iter().map(|key| kept.state(&key.to_text())).collect();
+        Ok(Loaded::new(now, states))
+    }
+
+    async fn reset(&self, key: Key<'_>) -> Result<()> {
+        self.0.lock().unwrap().states.remove(&key.to_text());
+        Ok(())
+    }
+}
+
+impl ReclaimingStore {
+    fn admit_now(&self, admission: &Admission<'_>, at: At) -> Result<Outcome> {
+        if admission.charges.len() > 1 || admission.once.is_some() {
+            return Err(Error::new(Code::Unsupported, "one charge without an id"));
+        }
+        let mut kept = self.0.lock().unwrap();
+        let now = kept.reclaim(at)?;
+        let (slots, keys) = slots_of(admission.charges);
+        let texts: Vec<String> = keys.iter().map(Key::to_text).collect();
+        let states: Vec<Option<State>> = texts.iter().map(|text| kept.state(text)).collect();
+        for write in plan(admission.charges, &slots, &states, now)?.writes {
+            kept.states.insert(texts[write.slot].clone(), (write.state, write.fresh_at));
+        }
+        Ok(Outcome::decided(now, states))
+    }
+}
