@@ -4,8 +4,6 @@
 //! Run it: `cargo run -p tollgate-examples --example custom_algorithm`
 #![expect(clippy::print_stdout, reason = "an example shows what it does")]
 
-use std::time::Duration;
-
 use tollgate::algorithm::{Custom, CustomAlgorithm, CustomStep};
 use tollgate::store::{Cas, Memory, Store};
 use tollgate::{Cost, Decision, Limit, Limiter, ManualClock, Micros, Now, Result};
@@ -76,7 +74,7 @@ fn pauses(store: impl Store, clock: &ManualClock) -> Result<Vec<u64>> {
     let limiter = Limiter::with_clock(store, clock.clone()).build();
     let wait = |_| {
         let wait_ms = block_on(limiter.check(limit.charge("ada")))?.retry_after_ms.unwrap_or(0);
-        clock.advance(Duration::from_millis(wait_ms));
+        clock.advance(std::time::Duration::from_millis(wait_ms));
         // The wait is a promise: now it passes.
         assert!(wait_ms == 0 || block_on(limiter.check(limit.charge("ada")))?.is_allowed());
         Ok(wait_ms / 1_000)
