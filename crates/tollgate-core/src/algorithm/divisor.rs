@@ -34,7 +34,6 @@ impl Divisor {
 
 /// The upper half of a product.
 #[inline]
-#[expect(clippy::cast_possible_truncation, reason = "the upper half of 128 bits is 64 bits")]
 const fn high(a: u64, b: u64) -> u64 {
     ((a as u128 * b as u128) >> 64) as u64
 }

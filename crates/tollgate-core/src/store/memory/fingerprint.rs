@@ -61,7 +61,6 @@ impl Secrets {
         &SECRETS
     }
 
-    #[expect(clippy::disallowed_types, reason = "the random seed of the operating system, by name")]
     fn random() -> Self {
         let seed = RandomState::new();
         let names = [0, NAME_WORDS]

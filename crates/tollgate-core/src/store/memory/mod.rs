@@ -117,6 +117,9 @@ impl MemoryBuilder {
 
 impl Memory {
     /// A store with the default bounds.
+    ///
+    /// # Panics
+    /// When there is no memory for the table, which is reserved but not touched.
     #[must_use]
     pub fn new() -> Self {
         #[expect(clippy::expect_used, reason = "the default bounds are in range")]
