@@ -10,8 +10,8 @@ use crate::decision::Decision;
 use crate::state::Words;
 use crate::time::{MICROS_PER_MS, Micros, Now};
 
-/// With a scale up to here, an instant below 2^53 times the scale stays below 2^63.
-const SCALE_MAX: u64 = 1 << 10;
+/// With a scale up to here, an instant below 2^53 times the scale stays below 2^62.
+const SCALE_MAX: u64 = 1 << 9;
 
 /// The one-word form of a schedule.
 #[derive(Clone, Copy, Debug)]
@@ -87,7 +87,11 @@ impl OneWord {
     pub fn refused(&self, word: u64, now: Now, cost: Cost) -> Decision {
         let at = now.effective() * self.scale;
         let (start, reading) = (word.max(at), now.reading() * self.scale);
-        let remaining = self.by_unit.floor(self.full.saturating_sub(start - at));
+        // If not even one unit is granted, none is left.
+        let remaining = match cost {
+            Cost::ONE => 0,
+            _ => self.by_unit.floor(self.full.saturating_sub(start - at)),
+        };
         // A key without debt is fresh now, whatever floor the store decides at.
         let reset_at_ms = self.by_ms.ceil(if start > at { start } else { reading });
         if cost.get() > self.burst {

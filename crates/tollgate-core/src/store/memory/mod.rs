@@ -221,7 +221,7 @@ impl Default for Memory {
 }
 
 impl SyncStore for Memory {
-    #[inline(never)]
+    #[inline]
     fn check_sync(&self, charge: &Charge<'_>, at: Micros) -> Result<Decision> {
         let (rule, now, id) = (charge.rule(), Now::at(at), self.id(charge));
         if charge.act == Act::Take
