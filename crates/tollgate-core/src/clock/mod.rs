@@ -40,11 +40,18 @@ pub trait Clock: Debug + MaybeSend + MaybeSync {
 
 /// Completes once `clock` has reached `at`. Dropping it is always safe.
 pub fn sleep_until(clock: &dyn Clock, at: Micros) -> impl Future<Output = ()> + MaybeSend + '_ {
+    let mut registered: Option<Waker> = None;
     poll_fn(move |context| {
         if clock.now() >= at {
             return Poll::Ready(());
         }
-        clock.wake_at(at, context.waker());
+        // A future that is polled for other reasons must not fill the timer with copies of itself.
+        let waker = context.waker();
+        if registered.as_ref().is_some_and(|known| known.will_wake(waker)) {
+            return Poll::Pending;
+        }
+        clock.wake_at(at, waker);
+        registered = Some(waker.clone());
         // The clock may have moved between the look and the registration.
         if clock.now() >= at { Poll::Ready(()) } else { Poll::Pending }
     })
