@@ -117,6 +117,9 @@ impl MemoryBuilder {
 
 impl Memory {
     /// A store with the default bounds.
+    ///
+    /// # Panics
+    /// When there is no memory for the table, which is reserved but not touched.
     #[must_use]
     pub fn new() -> Self {
         #[expect(clippy::expect_used, reason = "the default bounds are in range")]
@@ -218,7 +221,7 @@ impl Default for Memory {
 }
 
 impl SyncStore for Memory {
-    #[inline(never)]
+    #[inline]
     fn check_sync(&self, charge: &Charge<'_>, at: Micros) -> Result<Decision> {
         let (rule, now, id) = (charge.rule(), Now::at(at), self.id(charge));
         if charge.act == Act::Take

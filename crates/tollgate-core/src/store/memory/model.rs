@@ -134,7 +134,7 @@ fn a_charge_never_lands_on_the_key_that_replaced_its_own() {
         let replacer = {
             let line = Arc::clone(&line);
             thread::spawn(move || {
-                let held = Held::lock(&*line);
+                let held = Held::lock(&line);
                 let Some(Content::OneWord { word, .. }) = held.content() else { panic!() };
                 // The newcomer has the very state that the old key had: only the mask differs.
                 held.put(BOB, tag, &instant(NOW.reading()));
@@ -175,7 +175,7 @@ fn short_states_are_changed_one_at_a_time() {
         };
         let granted = [charge(&line), other.join().unwrap()];
         assert_eq!(granted.into_iter().filter(|granted| *granted).count(), 1);
-        let Some(Content::Short { words, throttled, .. }) = Held::lock(&*line).content() else {
+        let Some(Content::Short { words, throttled, .. }) = Held::lock(&line).content() else {
             panic!("not a short state");
         };
         assert_eq!((&*words, throttled), (&[1_000_000, 2][..], true));

@@ -44,7 +44,6 @@ struct Record {
 }
 
 impl Records {
-    #[expect(clippy::disallowed_types, reason = "spreads untrusted ids, by name")]
     pub(super) fn new(max: usize) -> Self {
         Self {
             shelves: Default::default(),
