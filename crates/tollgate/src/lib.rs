@@ -1,7 +1,7 @@
 //! Decides, exactly and fast, whether a request may pass now.
 //!
 //! A [`Limiter`] is a store, a clock and a failure policy. A [`Limit`] is a name and an
-//! [algorithm](algorithm) with its quota. A [`Charge`] asks for units on one key under one limit,
+//! [`algorithm`] with its quota. A [`Charge`] asks for units on one key under one limit,
 //! and the answer is a [`Decision`]: allowed, denied or never, what is left, and when to come back.
 //!
 //! ```
