@@ -46,7 +46,7 @@ fn steps() -> Vec<Command> {
     ]
 }
 
-/// Installs the components of the toolchain that are missing.
+/// Installs the components of the toolchain that are missing, and downloads what tests look at.
 fn set_up() -> Done {
     for (tool, component) in TOOLS {
         if !succeeds(cargo(&[tool, "--version"])) {
@@ -54,7 +54,8 @@ fn set_up() -> Done {
             run(command("rustup", &["component", "add", component]))?;
         }
     }
-    Ok(())
+    // The steps download what they build; no test should have to download anything.
+    run(cargo(&["fetch", "--locked", "--target", wasm::TARGET]))
 }
 
 fn timed(clock: &SystemClock, name: &str, step: impl FnOnce() -> Done) -> Done {

@@ -4,7 +4,8 @@ use std::path::Path;
 
 use crate::run::{Done, cargo, command, output, run};
 
-const TARGET: &str = "wasm32-unknown-unknown";
+/// A target without an operating system.
+pub(crate) const TARGET: &str = "wasm32-unknown-unknown";
 
 /// Builds the core for wasm32.
 ///
