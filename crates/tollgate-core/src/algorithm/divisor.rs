@@ -3,7 +3,8 @@
 /// Divides numbers below 2^63 by a fixed number, exactly.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Divisor {
-    by: u64,
+    /// What makes a rounding down one up: by − 1.
+    round_up: u64,
     /// ⌈2^(63 + shift) / by⌉
     multiplier: u64,
     /// ⌈log2 by⌉
@@ -16,7 +17,7 @@ impl Divisor {
         let shift = by.next_power_of_two().trailing_zeros();
         let multiplier = (1_u128 << (63 + shift)).div_ceil(u128::from(by));
         // by > 2^(shift − 1), so the multiplier is at most 2^64; only a power of two comes near.
-        Self { by, multiplier: u64::try_from(multiplier).unwrap_or(u64::MAX), shift }
+        Self { round_up: by - 1, multiplier: u64::try_from(multiplier).unwrap_or(u64::MAX), shift }
     }
 
     /// ⌊x / by⌋ for x below 2^63.
@@ -35,7 +36,7 @@ impl Divisor {
     /// ⌈x / by⌉ for x + by up to 2^63.
     #[inline]
     pub(crate) const fn ceil(self, x: u64) -> u64 {
-        self.floor(x + (self.by - 1))
+        self.floor(x + self.round_up)
     }
 }
 

@@ -184,8 +184,9 @@ impl Memory {
 
     /// Decides where one compare-and-swap on a line does not do.
     #[inline(never)]
-    fn check_otherwise(&self, charge: &Charge<'_>, id: Id, at: Micros) -> Result<Decision> {
+    fn check_otherwise(&self, charge: &Charge<'_>, at: Micros) -> Result<Decision> {
         if charge.act == Act::Take {
+            let id = self.id(charge);
             if let Some(line) = self.find_fast(id)
                 && let Some(decision) =
                     line::charge_short(line, id, charge.rule(), Now::at(at), charge.cost)
@@ -237,7 +238,9 @@ impl SyncStore for Memory {
                 return Ok(kernel.refused(word, now, charge.cost));
             }
         }
-        self.check_otherwise(charge, id, at)
+        // A copy, so that the charge itself need not be in memory before it comes to this.
+        let charge = *charge;
+        self.check_otherwise(&charge, now.reading())
     }
 
     fn admit_sync(&self, admission: &Admission<'_>, at: Micros) -> Result<Outcome> {
