@@ -208,6 +208,8 @@ impl Memory {
 
 impl Inner {
     fn sweep(&self, at: Micros) {
+        // Like every decision, never past the last instant: what is forgotten is a floor for them.
+        let at = Now::at(at).reading();
         for index in 0..self.table.shards() {
             if let Some(mut shard) = self.table.lock(index) {
                 shard.free_expired(&self.table, index, at, (0, usize::MAX));
