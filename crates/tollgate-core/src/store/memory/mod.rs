@@ -72,8 +72,8 @@ impl MemoryBuilder {
     /// How many keys are kept, 1,000,000 by default; each takes 96 bytes once it is used.
     ///
     /// From so many keys on, newcomers take the place of keys that have expired or owe least. The
-    /// table has half as many lines again, to keep searches short; a newcomer that finds no other
-    /// takes one of those, so [`Memory::len`] can exceed this by half and 32 per shard (of which
+    /// table has half as many lines again, to keep searches short; a newcomer that would otherwise
+    /// replace a throttled key takes one of those, so [`Memory::len`] can exceed this by half and 32 per shard (of which
     /// there are 1 to 64), but memory never grows.
     pub fn max_keys(mut self, max_keys: usize) -> Self {
         self.max_keys = max_keys;

@@ -8,7 +8,8 @@
 //!
 //! # Eviction
 //! When a window is full, or the table is, the key with the least debt goes: first those that are
-//! not throttled, then those that are fresh again soonest. Where a throttled key must go, its debt
+//! not throttled, then those that are fresh again soonest. Rather than a throttled key, a line beyond
+//! the bound is used, if the window has one. Where a throttled key must go, its debt
 //! stays with the neighbourhood of its home: newcomers there, the key itself among them, start with
 //! that debt until it has decayed. So a flood of new keys can never forgive a throttled key; the
 //! price is that newcomers of a neighbourhood full of throttled keys are denied until then.
@@ -57,12 +58,14 @@ enum Loss {
     Expired {
         fresh_at: Micros,
     },
-    Debt {
-        throttled: bool,
+    Owing {
         fresh_at: Micros,
     },
-    /// Only when the table is full: an unused line would exceed the bound.
+    /// An unused line when the table is full: the bound, which is there to keep searches short.
     Bound,
+    Throttled {
+        fresh_at: Micros,
+    },
 }
 
 impl Loss {
@@ -71,7 +74,10 @@ impl Loss {
         if fresh_at <= at {
             return Self::Expired { fresh_at };
         }
-        Self::Debt { throttled: content.is_throttled(at), fresh_at }
+        if content.is_throttled(at) {
+            return Self::Throttled { fresh_at };
+        }
+        Self::Owing { fresh_at }
     }
 }
 
@@ -157,7 +163,7 @@ impl Shard {
     fn remember(&mut self, home: usize, tag: u64, loss: Loss, at: Micros) {
         match loss {
             Loss::Expired { fresh_at } => self.floor = self.floor.max(fresh_at),
-            Loss::Debt { throttled: true, fresh_at } => {
+            Loss::Throttled { fresh_at } => {
                 self.legacies.resize(self.homes / NEIGHBOURS + 1, Legacy::default());
                 if let Some(legacy) = self.legacies.get_mut(home / NEIGHBOURS) {
                     let alone = legacy.until <= at || legacy.tag == tag;
@@ -165,7 +171,7 @@ impl Shard {
                     legacy.until = legacy.until.max(fresh_at);
                 }
             }
-            Loss::Debt { .. } | Loss::Unused | Loss::Bound => {}
+            Loss::Owing { .. } | Loss::Unused | Loss::Bound => {}
         }
     }
 
@@ -188,6 +194,12 @@ impl Shard {
 
     pub(super) fn spilled(&self, index: u64) -> &[u64] {
         self.spilled.get(as_index(index)).map_or(&[], |words| words)
+    }
+
+    /// How many long states are kept.
+    #[cfg(test)]
+    pub(super) fn spilled_in_use(&self) -> usize {
+        self.spilled.len() - self.free.len()
     }
 
     /// Frees what a content keeps outside its line.
