@@ -97,6 +97,12 @@ impl Records {
         })
     }
 
+    /// How many records there are, when no admission is under way.
+    #[cfg(test)]
+    pub(super) fn held(&self) -> usize {
+        self.held.load(Relaxed)
+    }
+
     fn reserve(&self) -> Option<Room<'_>> {
         let more = |held: usize| (held < self.max).then_some(held + 1);
         self.held.fetch_update(Relaxed, Relaxed, more).ok().map(|_| Room(&self.held))

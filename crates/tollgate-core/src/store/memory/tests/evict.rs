@@ -22,8 +22,8 @@ fn evict(memory: &Memory, limit: &Limit, subject: &str, at: Micros) {
 
 #[test]
 fn a_throttled_key_comes_back_as_indebted_as_it_went() {
+    let mut evicted = 0;
     for max_keys in [1, 2, 31, 32, 33] {
-        let mut evicted = 0;
         for (name, rule) in rules(LIMIT, PERIOD) {
             let (memory, calm, limit) = (store(max_keys), store(100), limit_of(&rule));
             drain(&memory, &limit, "victim", T0);
@@ -40,9 +40,8 @@ fn a_throttled_key_comes_back_as_indebted_as_it_went() {
                 assert!(passed <= passed_calm, "{name}, {max_keys} keys, at {at}");
             }
         }
-        println!("{max_keys} keys: evicted under {evicted} of 9 quotas");
-        assert!(evicted > 0, "this shows nothing");
     }
+    assert!(evicted > 0, "nothing was evicted: this shows nothing");
 }
 
 #[test]
