@@ -122,6 +122,9 @@ impl MemoryBuilder {
 
 impl Memory {
     /// A store with the default bounds.
+    ///
+    /// # Panics
+    /// When there is no memory for the table; [`MemoryBuilder::build`] says so instead.
     #[must_use]
     pub fn new() -> Self {
         #[expect(clippy::expect_used, reason = "the default bounds are in range")]

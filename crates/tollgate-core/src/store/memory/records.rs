@@ -56,7 +56,6 @@ impl Drop for Room<'_> {
 }
 
 impl Records {
-    #[expect(clippy::disallowed_types, reason = "spreads untrusted ids, by name")]
     pub(super) fn new(max: usize) -> Self {
         Self {
             shelves: Default::default(),

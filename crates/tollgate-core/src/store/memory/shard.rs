@@ -83,7 +83,14 @@ impl Loss {
 
 impl Shard {
     pub(super) const fn new(homes: usize) -> Self {
-        Self { homes, floor: 0, legacies: Vec::new(), spilled: Vec::new(), free: Vec::new(), hand: 0 }
+        Self {
+            homes,
+            floor: 0,
+            legacies: Vec::new(),
+            spilled: Vec::new(),
+            free: Vec::new(),
+            hand: 0,
+        }
     }
 
     pub(super) const fn floor(&self) -> Micros {

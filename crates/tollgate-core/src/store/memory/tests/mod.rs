@@ -85,7 +85,6 @@ impl Rng {
     /// Seeded from the environment or at random, and says so.
     fn new(what: &str) -> Self {
         let given = std::env::var("TOLLGATE_SEED").ok().and_then(|seed| seed.parse().ok());
-        #[expect(clippy::disallowed_types, reason = "the seed of a test")]
         let random = || {
             use std::hash::{BuildHasher, RandomState};
             RandomState::new().hash_one(what)

@@ -74,6 +74,8 @@ fn is_even(name: &str, cells: usize, positions: impl Iterator<Item = usize>) {
     assert!(sigmas < 6.0, "{name}");
 }
 
+type Subject = Box<dyn Fn(u64) -> String>;
+
 #[test]
 fn positions_are_even() {
     const KEYS: u64 = 300_000;
@@ -81,12 +83,15 @@ fn positions_are_even() {
     let random: Vec<u64> = (0..KEYS).map(|_| rng.next()).collect();
     let table = &store(1_000_000).0.table;
     let stride = table.lines_of(0).count();
-    let subjects: [(&str, Box<dyn Fn(u64) -> String>); 5] = [
+    let subjects: [(&str, Subject); 5] = [
         ("sequential", Box::new(|number| format!("user:{number}"))),
         ("addresses", Box::new(|n| format!("10.{}.{}.{}", n >> 16, n >> 8 & 255, n & 255))),
         ("padded", Box::new(|number| format!("{number:064}"))),
         ("one word, low bytes differ", Box::new(|number| format!("{number:07}"))),
-        ("random", Box::new(move |number| format!("{:x}", random[usize::try_from(number).unwrap()]))),
+        (
+            "random",
+            Box::new(move |number| format!("{:x}", random[usize::try_from(number).unwrap()])),
+        ),
     ];
     for (name, subject) in &subjects {
         let places: Vec<_> =
