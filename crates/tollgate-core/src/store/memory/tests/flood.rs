@@ -112,3 +112,20 @@ fn a_large_flood_never_forgives_the_throttled() {
         }
     }
 }
+
+/// The documented loss: a key that could be admitted again is not throttled, and what it still owes
+/// may be forgotten. It never gets more than its quota for that.
+#[test]
+fn an_expensive_flood_may_forget_a_key_that_is_no_longer_throttled() {
+    for (name, rule) in rules(LIMIT, PERIOD) {
+        let (memory, limit, later) = (store(1_000), limit_of(&rule), T0 + 7 * SECOND);
+        let victims: Vec<String> = (0..VICTIMS).map(|victim| format!("victim:{victim}")).collect();
+        victims.iter().for_each(|victim| drop(drain(&memory, &limit, victim, T0)));
+        (0..10_000).for_each(|spoof| drop(drain(&memory, &limit, &format!("s:{spoof}"), later)));
+        let passed: Vec<u64> =
+            victims.iter().map(|victim| drain(&memory, &limit, victim, later)).collect();
+        let over: u64 = passed.iter().map(|passed| passed.saturating_sub(1)).sum();
+        println!("{name}: {over} units too many for {VICTIMS} keys that owed {}", LIMIT - 1);
+        assert!(passed.iter().all(|passed| *passed <= LIMIT), "{name}: {passed:?}");
+    }
+}
