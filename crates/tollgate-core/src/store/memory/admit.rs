@@ -23,6 +23,8 @@ use crate::time::{Micros, Now};
 
 /// How many keys one admission may touch: a window must keep lines for everybody else.
 const KEYS_MAX: usize = 16;
+/// The tag of a line that never had a state; no quota has it.
+const NO_QUOTA: u64 = 0;
 
 /// One key of an admission.
 struct Slot {
@@ -110,9 +112,7 @@ impl Memory {
             return None;
         }
         let now = Now::at(at).not_before(shard.floor());
-        let until = shard.inherited(place.home);
-        let inherited =
-            (until > now.effective()).then(|| rule.indebted_until(until, now.effective()));
+        let inherited = shard.inherited(place.home, rule, now.effective());
         let words = inherited.as_ref().map_or(&[][..], |write| &write.words);
         let Step { decision, write } = rule.step(words, now, charge.cost);
         if let Some(Write { words, fresh_at }) = write {
@@ -146,21 +146,26 @@ impl Memory {
         (Now::at(at).not_before(floor), states)
     }
 
-    /// Forgets a key: its line stays in use, without a state and without a debt.
+    /// Forgets a key: it keeps or gets a line without a state, so that it inherits no debt either.
     pub(crate) fn reset_locked(&self, key: Key<'_>) {
-        let id = self.0.secrets.id_of(key);
-        let place = self.0.table.place(id);
-        let Some(mut shard) = self.0.table.lock(place.shard) else {
+        let (id, table) = (self.0.secrets.id_of(key), &self.0.table);
+        let place = table.place(id);
+        let Some(mut shard) = table.lock(place.shard) else {
             return;
         };
-        let line = self.0.table.find(id, place).and_then(|line| self.0.table.line(line));
+        // As long as the neighbourhood owes, the line is not to be given away as expired.
+        let fresh_at = shard.indebted_until(place.home);
+        let nothing = Content::Short { fresh_at, words: Words::new(&[]), throttled: false };
+        let line = table.find(id, place).and_then(|line| table.line(line));
         if let Some(held) = line.map(Held::lock) {
             if let Some(content) = held.content() {
                 shard.release(&content);
             }
             let tag = held.tag();
-            let nothing = Words::new(&[]);
-            held.put(id, tag, &Content::Short { fresh_at: 0, words: nothing, throttled: false });
+            held.put(id, tag, &nothing);
+        } else if fresh_at > shard.floor() {
+            let at = shard.floor();
+            shard.insert(table, place, at, (id, NO_QUOTA, &nothing));
         }
     }
 
@@ -169,14 +174,21 @@ impl Memory {
         let rule = charge.rule();
         let mut slots = self.slots(&[charge.key()]);
         let mut shards = self.lock_shards(&slots);
-        let Some(slot) = slots.first_mut() else { return };
-        slot.line = self.0.table.find(slot.id, slot.place);
+        for slot in &mut slots {
+            slot.line = self.0.table.find(slot.id, slot.place);
+        }
+        let Some(slot) = slots.first() else { return };
         let held = slot.line.and_then(|line| self.0.table.line(line)).map(Held::lock);
-        let state = held
+        let remembered = held
             .as_ref()
             .and_then(|held| self.state_in(held, rule, shards.get(slot.place.shard)?, at));
-        let now = Now::at(at);
-        let carried = state.as_ref().and_then(|state| adopt(rule, state, now).ok().flatten());
+        let now = self.instant(&slots, core::slice::from_ref(&remembered), &mut shards, at);
+        let state = remembered.or_else(|| self.inherited(slot, rule, &mut shards, now));
+        let carried = state.as_ref().and_then(|state| match adopt(rule, state, now) {
+            Ok(carried) => carried,
+            // Nobody can say what it owed: the most, as wherever a state cannot be read here.
+            Err(_) => Some(rule.indebted(full_debt(rule, now.effective()))),
+        });
         let words = match (&carried, &state) {
             (Some(carried), _) => &carried.words[..],
             (None, Some(state)) => &state.words[..],
@@ -242,11 +254,12 @@ impl Memory {
         now: Now,
     ) -> Option<State> {
         // A key that has a line is no newcomer: it was reset, or it expired there.
-        let until = shards.get(slot.place.shard)?.inherited(slot.place.home);
-        (slot.line.is_none() && until > now.effective()).then(|| {
-            let write = rule.indebted_until(until, now.effective());
-            State { shape: rule.shape(), words: write.words }
-        })
+        if slot.line.is_some() {
+            return None;
+        }
+        let shard = shards.get(slot.place.shard)?;
+        let write = shard.inherited(slot.place.home, rule, now.effective())?;
+        Some(State { shape: rule.shape(), words: write.words })
     }
 
     /// The state in a line; the largest debt if its quota is not known any more.
@@ -257,7 +270,11 @@ impl Memory {
             Some(shape) => self.words_in(held, shape, shard),
             None => {
                 let content = held.content().filter(|content| content.fresh_at() > at)?;
-                let write = rule.indebted_until(content.fresh_at(), at);
+                if matches!(&content, Content::Short { words, .. } if words.is_empty()) {
+                    return None;
+                }
+                // When it ends says nothing about units of another quota.
+                let write = rule.indebted(full_debt(rule, at));
                 Some(State { shape: rule.shape(), words: write.words })
             }
         }
@@ -294,11 +311,12 @@ impl Memory {
         let Some(shard) = shards.get(slot.place.shard) else {
             return;
         };
-        if let Some(content) = held.as_ref().and_then(Held::content) {
-            shard.release(&content);
-        }
         self.0.shapes.note(rule);
         let content = content_of(rule, (&write.state.words, write.fresh_at), shard, now);
+        // Only now: a user's algorithm may panic above, and then the line stays as it is.
+        if let Some(replaced) = held.as_ref().and_then(Held::content) {
+            shard.release(&replaced);
+        }
         match held {
             Some(held) => held.put(slot.id, rule.shape_tag(), &content),
             None => shard.insert(
@@ -309,6 +327,11 @@ impl Memory {
             ),
         }
     }
+}
+
+/// As much as a quota can be owed.
+fn full_debt(rule: &Rule, seen: Micros) -> Debt {
+    Debt { units: rule.ceiling(), seen }
 }
 
 /// How a state is kept in a line.

@@ -70,6 +70,11 @@ pub struct MemoryBuilder {
 
 impl MemoryBuilder {
     /// How many keys are kept, 1,000,000 by default; each takes 96 bytes once it is used.
+    ///
+    /// From so many keys on, newcomers take the place of keys that have expired or owe least. The
+    /// table has half as many lines again, to keep searches short; a newcomer that would otherwise
+    /// replace a throttled key takes one of those, so [`Memory::len`] can exceed this by half and 32 per shard (of which
+    /// there are 1 to 64), but memory never grows.
     pub fn max_keys(mut self, max_keys: usize) -> Self {
         self.max_keys = max_keys;
         self
@@ -207,6 +212,8 @@ impl Memory {
 
 impl Inner {
     fn sweep(&self, at: Micros) {
+        // Like every decision, never past the last instant: what is forgotten is a floor for them.
+        let at = Now::at(at).reading();
         for index in 0..self.table.shards() {
             if let Some(mut shard) = self.table.lock(index) {
                 shard.free_expired(&self.table, index, at, (0, usize::MAX));
@@ -248,14 +255,16 @@ impl SyncStore for Memory {
             return self.admit_locked(admission.charges, at).map(|(outcome, _)| outcome);
         };
         let key = Records::key(self.0.secrets.id_of(first.key()), once.id);
-        let mut shelf = self.0.records.lock(&key);
-        if let Some(replayed) = shelf.replay(&key, admission, at)? {
+        let clock = Now::at(at).reading();
+        let mut shelf = self.0.records.lock(&key, clock);
+        if let Some(replayed) = shelf.replay(&key, admission)? {
             return Ok(replayed);
         }
-        self.0.records.ensure_room(&mut shelf, at)?;
+        let room = self.0.records.room(clock)?;
         let (outcome, planned) = self.admit_locked(admission.charges, at)?;
         if planned.admitted {
-            shelf.remember(key, admission, &outcome, at.saturating_add(once.keep));
+            let expires_at = clock.saturating_add(once.keep);
+            shelf.remember(room, key, (admission, &outcome), expires_at);
         }
         Ok(outcome)
     }

@@ -47,9 +47,16 @@ const BURST: u64 = 2;
 /// that need more are not known.
 const PREEMPTIONS: usize = 3;
 
+/// The same for three threads, of which there are far more interleavings.
+const PREEMPTIONS_OF_THREE: usize = 2;
+
 fn explore(scenario: impl Fn() + Sync + Send + 'static) {
+    explore_up_to(PREEMPTIONS, scenario);
+}
+
+fn explore_up_to(preemptions: usize, scenario: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(PREEMPTIONS);
+    builder.preemption_bound = Some(preemptions);
     builder.check(scenario);
 }
 
@@ -179,5 +186,86 @@ fn short_states_are_changed_one_at_a_time() {
             panic!("not a short state");
         };
         assert_eq!((&*words, throttled), (&[1_000_000, 2][..], true));
+    });
+}
+
+#[test]
+fn a_line_that_is_looked_at_and_let_go_loses_no_charge() {
+    explore_up_to(PREEMPTIONS_OF_THREE, || {
+        let line = line_with(ALICE, rule().shape_tag(), &instant(NOW.reading()));
+        let looker = {
+            let line = Arc::clone(&line);
+            // Like the search for a line to replace, or a denied admission.
+            thread::spawn(move || Held::try_lock(&line).and_then(|held| held.content()))
+        };
+        let swapper = {
+            let line = Arc::clone(&line);
+            thread::spawn(move || charge(&line, ALICE))
+        };
+        let granted = [charge(&line, ALICE), swapper.join().unwrap()];
+        assert_eq!(granted, [Some(true), Some(true)]);
+        if let Some(content) = looker.join().unwrap() {
+            let Content::OneWord { word, .. } = content else { panic!("torn: {content:?}") };
+            let units = (word - NOW.reading()) / UNIT;
+            assert!(units <= 2 && word == NOW.reading() + units * UNIT, "torn: {word}");
+        }
+        assert_eq!(word_in(&line), NOW.reading() + BURST * UNIT, "a charge was lost");
+    });
+}
+
+#[test]
+fn old_key_replacer_and_newcomer_each_get_what_is_theirs() {
+    explore_up_to(PREEMPTIONS_OF_THREE, || {
+        let tag = rule().shape_tag();
+        let line = line_with(ALICE, tag, &instant(NOW.reading()));
+        let replacer = {
+            let line = Arc::clone(&line);
+            thread::spawn(move || {
+                let held = Held::lock(&line);
+                let Some(Content::OneWord { word, .. }) = held.content() else { panic!() };
+                held.put(BOB, tag, &instant(NOW.reading()));
+                word
+            })
+        };
+        let newcomer = {
+            let line = Arc::clone(&line);
+            thread::spawn(move || charge(&line, BOB))
+        };
+        let old = charge(&line, ALICE);
+        let (replaced, new) = (replacer.join().unwrap(), newcomer.join().unwrap());
+        let spent = |granted: Option<bool>| if granted == Some(true) { UNIT } else { 0 };
+        assert_eq!(replaced, NOW.reading() + spent(old), "the old key's charge");
+        assert_eq!(word_in(&line), NOW.reading() + spent(new), "the newcomer's charge");
+    });
+}
+
+#[test]
+fn a_line_that_changes_its_kind_is_never_read_as_the_other() {
+    explore_up_to(PREEMPTIONS_OF_THREE, || {
+        let fixed = || Rule::new(FixedWindow::new(Quota::per_second(2), Anchor::Epoch).unwrap());
+        let line = line_with(ALICE, rule().shape_tag(), &instant(NOW.reading()));
+        let changer = {
+            let line = Arc::clone(&line);
+            thread::spawn(move || {
+                let held = Held::lock(&line);
+                let Some(Content::OneWord { word, .. }) = held.content() else { panic!() };
+                let words = Words::new(&[1_000_000, 1]);
+                let content = Content::Short { fresh_at: 2_000_000, words, throttled: false };
+                held.put(ALICE, fixed().shape_tag(), &content);
+                word
+            })
+        };
+        let counter = {
+            let line = Arc::clone(&line);
+            thread::spawn(move || charge_short(&line, ALICE, &fixed(), NOW, Cost::ONE))
+        };
+        let swapped = charge(&line, ALICE) == Some(true);
+        let (replaced, counted) = (changer.join().unwrap(), counter.join().unwrap());
+        assert_eq!(replaced, NOW.reading() + if swapped { UNIT } else { 0 });
+        let Some(Content::Short { words, fresh_at, .. }) = Held::lock(&line).content() else {
+            panic!("not a short state");
+        };
+        let count = 1 + u64::from(counted.is_some());
+        assert_eq!((&*words, fresh_at), (&[1_000_000, count][..], 2_000_000));
     });
 }

@@ -4,8 +4,10 @@
 //! its shelf is held around the whole admission, so that charging and remembering are one act.
 //! The number of records is bounded: when it is reached new ids are refused, never old ones dropped.
 
-use std::collections::{HashMap, VecDeque};
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
 use std::hash::{BuildHasher, RandomState};
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::super::Outcome;
@@ -20,8 +22,9 @@ const SHELVES: usize = 16;
 #[derive(Debug)]
 pub(super) struct Records {
     shelves: [Mutex<Shelf>; SHELVES],
-    /// How many records a shelf may hold.
-    max_per_shelf: usize,
+    /// Records on all shelves, and those that an admission under way may add.
+    held: AtomicUsize,
+    max: usize,
     /// Spreads ids over shelves.
     spread: RandomState,
 }
@@ -29,8 +32,8 @@ pub(super) struct Records {
 #[derive(Debug, Default)]
 pub(super) struct Shelf {
     records: HashMap<RecordKey, Record>,
-    /// Records by the time they were made; they nearly always expire in this order.
-    by_age: VecDeque<(Micros, RecordKey)>,
+    /// Every record, the one that expires first on top: callers choose how long theirs are kept.
+    by_expiry: BinaryHeap<Reverse<(Micros, RecordKey)>>,
 }
 
 /// A request id is scoped to the key of its first charge.
@@ -40,14 +43,24 @@ pub(super) type RecordKey = ((u64, u64), Box<str>);
 struct Record {
     payload: Box<str>,
     outcome: Outcome,
-    expires_at: Micros,
+}
+
+/// Room for one more record. Dropping it unused gives the room back.
+#[derive(Debug)]
+pub(super) struct Room<'a>(&'a AtomicUsize);
+
+impl Drop for Room<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Relaxed);
+    }
 }
 
 impl Records {
     pub(super) fn new(max: usize) -> Self {
         Self {
             shelves: Default::default(),
-            max_per_shelf: max.div_ceil(SHELVES),
+            held: AtomicUsize::new(0),
+            max,
             spread: RandomState::new(),
         }
     }
@@ -56,23 +69,52 @@ impl Records {
         ((id.low, id.high), request_id.into())
     }
 
+    /// The shelf of a key, without the records that have expired.
     #[expect(clippy::cast_possible_truncation, reason = "any bits of the hash will do")]
-    pub(super) fn lock(&self, key: &RecordKey) -> MutexGuard<'_, Shelf> {
+    pub(super) fn lock(&self, key: &RecordKey, at: Micros) -> MutexGuard<'_, Shelf> {
         let [shelf, ..] = &self.shelves;
         let chosen = self.shelves.get(self.spread.hash_one(key) as usize % SHELVES);
-        chosen.unwrap_or(shelf).lock().unwrap_or_else(PoisonError::into_inner)
+        let mut shelf = chosen.unwrap_or(shelf).lock().unwrap_or_else(PoisonError::into_inner);
+        self.forget_expired(&mut shelf, at);
+        shelf
     }
 
-    /// Room for one more record on this shelf, or `queue_full`.
-    pub(super) fn ensure_room(&self, shelf: &mut Shelf, at: Micros) -> Result<()> {
-        shelf.forget_expired(at);
-        if shelf.records.len() < self.max_per_shelf {
-            return Ok(());
+    /// Room for one more record, or `queue_full`.
+    pub(super) fn room(&self, at: Micros) -> Result<Room<'_>> {
+        if let Some(room) = self.reserve() {
+            return Ok(room);
         }
-        Err(Error::new(
-            Code::QueueFull,
-            "too many request ids are being remembered; try again later",
-        ))
+        // The caller holds a shelf, so it must not wait for another: whoever has one tidies it.
+        for mut shelf in self.shelves.iter().filter_map(|shelf| shelf.try_lock().ok()) {
+            self.forget_expired(&mut shelf, at);
+        }
+        self.reserve().ok_or_else(|| {
+            Error::new(
+                Code::QueueFull,
+                "too many request ids are being remembered; try again later",
+            )
+        })
+    }
+
+    /// How many records there are, when no admission is under way.
+    #[cfg(test)]
+    pub(super) fn held(&self) -> usize {
+        self.held.load(Relaxed)
+    }
+
+    fn reserve(&self) -> Option<Room<'_>> {
+        let more = |held: usize| (held < self.max).then_some(held + 1);
+        self.held.fetch_update(Relaxed, Relaxed, more).ok().map(|_| Room(&self.held))
+    }
+
+    fn forget_expired(&self, shelf: &mut Shelf, at: Micros) {
+        while let Some(Reverse((expires_at, _))) = shelf.by_expiry.peek()
+            && *expires_at <= at
+            && let Some(Reverse((_, key))) = shelf.by_expiry.pop()
+        {
+            shelf.records.remove(&key);
+            self.held.fetch_sub(1, Relaxed);
+        }
     }
 }
 
@@ -82,9 +124,8 @@ impl Shelf {
         &self,
         key: &RecordKey,
         admission: &Admission<'_>,
-        at: Micros,
     ) -> Result<Option<Outcome>> {
-        match self.records.get(key).filter(|record| record.expires_at > at) {
+        match self.records.get(key) {
             None => Ok(None),
             Some(record) if *record.payload == *admission.payload() => {
                 Ok(Some(record.outcome.clone()))
@@ -97,31 +138,20 @@ impl Shelf {
         }
     }
 
+    /// Keeps the outcome of an id that has no record.
     pub(super) fn remember(
         &mut self,
+        room: Room<'_>,
         key: RecordKey,
-        admission: &Admission<'_>,
-        outcome: &Outcome,
+        (admission, outcome): (&Admission<'_>, &Outcome),
         expires_at: Micros,
     ) {
         let shapes = admission.charges.iter().map(|charge| charge.rule().shape()).collect();
         let outcome = Outcome::replayed(outcome.now, outcome.before.clone(), shapes);
-        self.by_age.push_back((expires_at, key.clone()));
         let payload = admission.payload().into();
-        self.records.insert(key, Record { payload, outcome, expires_at });
-    }
-
-    fn forget_expired(&mut self, at: Micros) {
-        while let Some((expires_at, _)) = self.by_age.front()
-            && *expires_at <= at
-        {
-            let Some((expires_at, key)) = self.by_age.pop_front() else {
-                break;
-            };
-            // The id may have been used again since, with a later expiry.
-            if self.records.get(&key).is_some_and(|record| record.expires_at == expires_at) {
-                self.records.remove(&key);
-            }
-        }
+        self.by_expiry.push(Reverse((expires_at, key.clone())));
+        self.records.insert(key, Record { payload, outcome });
+        // The record has taken the room; forgetting it gives it back.
+        std::mem::forget(room);
     }
 }

@@ -38,13 +38,26 @@ impl Shapes {
         if recent.is_some_and(|recent| recent.load(Relaxed) == tag) {
             return;
         }
-        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
-        if known.len() < SHAPES_MAX || known.contains_key(&tag) {
-            known.insert(tag, rule.shape());
-            if let Some(recent) = recent {
-                recent.store(tag, Relaxed);
-            }
+        if (self.of(tag).is_some() || self.learn(tag, rule))
+            && let Some(recent) = recent
+        {
+            recent.store(tag, Relaxed);
         }
+    }
+
+    /// Whether there was room for one more.
+    #[cold]
+    fn learn(&self, tag: u64, rule: &Rule) -> bool {
+        // Full for good: a look that shares the lock, for callers may bring new quotas for ever.
+        if self.known.read().unwrap_or_else(PoisonError::into_inner).len() >= SHAPES_MAX {
+            return false;
+        }
+        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        let has_room = known.len() < SHAPES_MAX || known.contains_key(&tag);
+        if has_room {
+            known.insert(tag, rule.shape());
+        }
+        has_room
     }
 
     pub(super) fn of(&self, tag: u64) -> Option<Shape> {

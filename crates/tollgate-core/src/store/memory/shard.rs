@@ -8,14 +8,20 @@
 //!
 //! # Eviction
 //! When a window is full, or the table is, the key with the least debt goes: first those that are
-//! not throttled, then those that are fresh again soonest. Where a throttled key must go, its debt
+//! not throttled, then those that are fresh again soonest. Rather than a throttled key, a line beyond
+//! the bound is used, if the window has one. Where a throttled key must go, its debt
 //! stays with the neighbourhood of its home: newcomers there, the key itself among them, start with
 //! that debt until it has decayed. So a flood of new keys can never forgive a throttled key; the
 //! price is that newcomers of a neighbourhood full of throttled keys are denied until then.
+//! A debt is kept as the instant at which it ends. A newcomer under the very quota it was made under
+//! continues it; under another quota, an instant says nothing about units, so nothing is granted
+//! until then.
 
 use super::fingerprint::Id;
 use super::line::{Content, Held, is_unused};
 use super::table::{Place, Table};
+use crate::algorithm::{Debt, Write};
+use crate::rule::Rule;
 use crate::time::Micros;
 
 /// Homes that share a debt.
@@ -28,8 +34,8 @@ pub(super) struct Shard {
     homes: usize,
     /// The latest instant at which something forgotten was still remembered.
     floor: Micros,
-    /// Per neighbourhood: until when newcomers inherit debt. Empty until the first inheritance.
-    debts: Vec<Micros>,
+    /// Per neighbourhood, what newcomers inherit. Empty until the first inheritance.
+    legacies: Vec<Legacy>,
     spilled: Vec<Box<[u64]>>,
     /// Places in `spilled` that are free.
     free: Vec<u64>,
@@ -37,31 +43,73 @@ pub(super) struct Shard {
     hand: usize,
 }
 
+/// The debt of the throttled keys that a neighbourhood had to forget.
+#[derive(Clone, Copy, Debug, Default)]
+struct Legacy {
+    until: Micros,
+    /// The quota of all of them; 0 if they had different ones.
+    tag: u64,
+}
+
 /// How much is lost by replacing a line: the order is the order of preference.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Loss {
     Unused,
-    Expired,
-    Debt {
-        throttled: bool,
+    Expired {
         fresh_at: Micros,
     },
-    /// Only when the table is full: an unused line would exceed the bound.
+    Owing {
+        fresh_at: Micros,
+    },
+    /// An unused line when the table is full: the bound, which is there to keep searches short.
     Bound,
+    Throttled {
+        fresh_at: Micros,
+    },
+}
+
+impl Loss {
+    fn of(content: &Content, at: Micros) -> Self {
+        let fresh_at = content.fresh_at();
+        if fresh_at <= at {
+            return Self::Expired { fresh_at };
+        }
+        if content.is_throttled(at) {
+            return Self::Throttled { fresh_at };
+        }
+        Self::Owing { fresh_at }
+    }
 }
 
 impl Shard {
     pub(super) const fn new(homes: usize) -> Self {
-        Self { homes, floor: 0, debts: Vec::new(), spilled: Vec::new(), free: Vec::new(), hand: 0 }
+        Self {
+            homes,
+            floor: 0,
+            legacies: Vec::new(),
+            spilled: Vec::new(),
+            free: Vec::new(),
+            hand: 0,
+        }
     }
 
     pub(super) const fn floor(&self) -> Micros {
         self.floor
     }
 
-    /// Until when a newcomer at this home inherits debt.
-    pub(super) fn inherited(&self, home: usize) -> Micros {
-        self.debts.get(home / NEIGHBOURS).copied().unwrap_or(0)
+    /// Until when newcomers at this home inherit debt.
+    pub(super) fn indebted_until(&self, home: usize) -> Micros {
+        self.legacies.get(home / NEIGHBOURS).map_or(0, |legacy| legacy.until)
+    }
+
+    /// The state that a newcomer at this home starts with, if it inherits a debt.
+    pub(super) fn inherited(&self, home: usize, rule: &Rule, at: Micros) -> Option<Write> {
+        let legacy = self.legacies.get(home / NEIGHBOURS).filter(|legacy| legacy.until > at)?;
+        Some(if legacy.tag == rule.shape_tag() {
+            rule.indebted_until(legacy.until, at)
+        } else {
+            rule.indebted(Debt { units: rule.ceiling(), seen: at })
+        })
     }
 
     /// Puts a new key into its window.
@@ -81,12 +129,13 @@ impl Shard {
     fn make_room<'t>(&mut self, table: &'t Table, place: Place, at: Micros) -> Held<'t> {
         loop {
             let Some((loss, held)) = Self::cheapest(table, place, at) else {
+                std::thread::yield_now();
                 continue;
             };
             match held.content() {
                 None => table.count_used_line(),
                 Some(content) => {
-                    self.remember(table, held.id(), &content, loss);
+                    self.remember(table.place(held.id()).home, held.tag(), loss, at);
                     self.release(&content);
                 }
             }
@@ -105,16 +154,12 @@ impl Shard {
             let loss = match held.content() {
                 None if table.is_full() => Loss::Bound,
                 None => Loss::Unused,
-                Some(content) if content.fresh_at() <= at => Loss::Expired,
-                Some(content) => {
-                    let throttled = content.is_throttled(at);
-                    Loss::Debt { throttled, fresh_at: content.fresh_at() }
-                }
+                Some(content) => Loss::of(&content, at),
             };
             if best.as_ref().is_none_or(|(least, _)| loss < *least) {
                 best = Some((loss, held));
             }
-            if unused || (loss == Loss::Expired && table.is_full()) {
+            if unused || (matches!(loss, Loss::Expired { .. }) && table.is_full()) {
                 break;
             }
         }
@@ -122,17 +167,18 @@ impl Shard {
     }
 
     /// Keeps what must not be forgotten of a line that is replaced.
-    fn remember(&mut self, table: &Table, id: Id, content: &Content, loss: Loss) {
+    fn remember(&mut self, home: usize, tag: u64, loss: Loss, at: Micros) {
         match loss {
-            Loss::Expired => self.floor = self.floor.max(content.fresh_at()),
-            Loss::Debt { throttled: true, fresh_at } => {
-                let home = table.place(id).home;
-                self.debts.resize(self.homes / NEIGHBOURS + 1, 0);
-                if let Some(debt) = self.debts.get_mut(home / NEIGHBOURS) {
-                    *debt = fresh_at.max(*debt);
+            Loss::Expired { fresh_at } => self.floor = self.floor.max(fresh_at),
+            Loss::Throttled { fresh_at } => {
+                self.legacies.resize(self.homes / NEIGHBOURS + 1, Legacy::default());
+                if let Some(legacy) = self.legacies.get_mut(home / NEIGHBOURS) {
+                    let alone = legacy.until <= at || legacy.tag == tag;
+                    legacy.tag = if alone { tag } else { 0 };
+                    legacy.until = legacy.until.max(fresh_at);
                 }
             }
-            Loss::Debt { .. } | Loss::Unused | Loss::Bound => {}
+            Loss::Owing { .. } | Loss::Unused | Loss::Bound => {}
         }
     }
 
@@ -155,6 +201,12 @@ impl Shard {
 
     pub(super) fn spilled(&self, index: u64) -> &[u64] {
         self.spilled.get(as_index(index)).map_or(&[], |words| words)
+    }
+
+    /// How many long states are kept.
+    #[cfg(test)]
+    pub(super) fn spilled_in_use(&self) -> usize {
+        self.spilled.len() - self.free.len()
     }
 
     /// Frees what a content keeps outside its line.

@@ -26,7 +26,11 @@ const SHARDS_MAX: usize = 64;
 /// Below so many homes another shard is not worth its extra window.
 const SHARD_HOMES_MIN: usize = 1_024;
 /// The largest bound on keys.
+#[cfg(target_pointer_width = "64")]
 const KEYS_MAX: usize = 1 << 32;
+/// The largest bound on keys: the table must fit the addresses there are.
+#[cfg(not(target_pointer_width = "64"))]
+const KEYS_MAX: usize = 1 << 24;
 
 #[derive(Debug)]
 pub(super) struct Table {

@@ -1,0 +1,165 @@
+//! What holds when keys must go: the throttled are never forgiven, the others lose at most what
+//! they had spent.
+
+use core::time::Duration;
+use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::thread;
+
+use super::*;
+
+const LIMIT: u64 = 5;
+const PERIOD: Duration = Duration::from_secs(3_600);
+
+/// Drains other keys for as long as that evicts anybody, or until the line of `subject` is gone.
+fn evict(memory: &Memory, limit: &Limit, subject: &str, at: Micros) {
+    for pusher in 0..2_000 {
+        drain(memory, limit, &format!("pusher:{pusher}"), at);
+        if !is_held(memory, &limit.charge(subject)) {
+            return;
+        }
+    }
+}
+
+#[test]
+fn a_throttled_key_comes_back_as_indebted_as_it_went() {
+    let mut evicted = 0;
+    for max_keys in [1, 2, 31, 32, 33] {
+        for (name, rule) in rules(LIMIT, PERIOD) {
+            let (memory, calm, limit) = (store(max_keys), store(100), limit_of(&rule));
+            drain(&memory, &limit, "victim", T0);
+            drain(&calm, &limit, "victim", T0);
+            // The pushers owe longer, so the victim is the first to go.
+            evict(&memory, &limit, "victim", T0 + SECOND);
+            evicted += usize::from(!is_held(&memory, &limit.charge("victim")));
+            let (mut passed, mut passed_calm) = (0, 0);
+            // Also at instants before: a clock may step back.
+            let before = [T0 - 7_200 * SECOND, T0 - SECOND].into_iter();
+            for at in before.chain((0..90).map(|minute| T0 + minute * 60 * SECOND)) {
+                passed += drain(&memory, &limit, "victim", at);
+                passed_calm += drain(&calm, &limit, "victim", at);
+                assert!(passed <= passed_calm, "{name}, {max_keys} keys, at {at}");
+            }
+        }
+    }
+    assert!(evicted > 0, "nothing was evicted: this shows nothing");
+}
+
+#[test]
+fn a_throttled_key_is_not_forgiven_when_its_quota_changes_meanwhile() {
+    for (name, old) in rules(LIMIT, Duration::from_secs(10)) {
+        for (new_name, new) in rules(LIMIT, PERIOD) {
+            let (memory, limit) = (store(1), limit_of(&old));
+            drain(&memory, &limit, "victim", T0);
+            evict(&memory, &limit, "victim", T0);
+            let passed = drain(&memory, &limit_of(&new), "victim", T0 + 1_000);
+            assert_eq!(passed, 0, "{name}, then {new_name}");
+            // The old debt has decayed, and nobody saw it under the new quota.
+            let passed = drain(&memory, &limit_of(&new), "victim", T0 + 60 * SECOND);
+            assert_eq!(passed, LIMIT, "{name}, then {new_name}");
+        }
+    }
+}
+
+#[test]
+fn reset_also_frees_a_key_that_was_evicted() {
+    for (name, rule) in rules(LIMIT, PERIOD) {
+        let (memory, limit) = (store(1), limit_of(&rule));
+        drain(&memory, &limit, "victim", T0);
+        evict(&memory, &limit, "victim", T0);
+        memory.reset_locked(limit.key("victim"));
+        assert_eq!(drain(&memory, &limit, "victim", T0), LIMIT, "{name}");
+        memory.reset_locked(limit.key("victim"));
+        assert_eq!(drain(&memory, &limit, "victim", T0), LIMIT, "{name}");
+    }
+}
+
+#[test]
+fn a_mirrored_debt_adds_to_what_was_inherited_and_to_what_was_forgotten() {
+    for (name, rule) in rules(LIMIT, PERIOD) {
+        let (memory, limit) = (store(1), limit_of(&rule));
+        drain(&memory, &limit, "victim", T0);
+        evict(&memory, &limit, "victim", T0);
+        memory.owe_at_least(&limit.charge("victim"), 1, 1, T0);
+        assert_eq!(drain(&memory, &limit, "victim", T0), 0, "{name}");
+        // Expired, reused, and the clock steps back: owed no earlier than what was forgotten.
+        let (memory, later) = (store(1), T0 + 3 * rule.horizon());
+        drain(&memory, &limit, "victim", T0);
+        check(&memory, &limit, "other", later);
+        memory.owe_at_least(&limit.charge("victim"), 1, 1, T0);
+        let passed: u64 =
+            (0..60).map(|minute| drain(&memory, &limit, "victim", T0 + minute * 60 * SECOND)).sum();
+        assert!(passed < LIMIT, "{name}: {passed}");
+    }
+}
+
+/// One key under pressure, watched by all the threads that use it.
+struct Watched {
+    subject: String,
+    /// Somebody has seen that nothing is left.
+    drained: AtomicBool,
+    passed: AtomicU64,
+}
+
+#[test]
+fn under_pressure_a_drained_key_stays_drained_for_everybody() {
+    let seed = Rng::new("under_pressure").0;
+    let evictions = AtomicUsize::new(0);
+    for (name, rule) in rules(LIMIT, PERIOD) {
+        let (memory, limit) = (store(48), limit_of(&rule));
+        let watched: Vec<Watched> = (0..64)
+            .map(|key| Watched {
+                subject: format!("watched:{key}"),
+                drained: AtomicBool::new(false),
+                passed: AtomicU64::new(0),
+            })
+            .collect();
+        thread::scope(|scope| {
+            for thread in 0..6 {
+                let (memory, limit, watched, evictions) = (&memory, &limit, &watched, &evictions);
+                scope.spawn(move || {
+                    let mut rng = Rng(seed ^ thread);
+                    for round in 0..3_000 {
+                        if rng.below(4) == 0 {
+                            drain(memory, limit, &format!("flood:{thread}:{round}"), T0);
+                        }
+                        let key = rng.pick(watched);
+                        let drained_before = key.drained.load(Relaxed);
+                        let decision = check(memory, limit, &key.subject, T0);
+                        assert!(!(drained_before && decision.is_allowed()), "{name}: forgiven");
+                        key.passed.fetch_add(u64::from(decision.is_allowed()), Relaxed);
+                        if decision.remaining == 0 {
+                            key.drained.store(true, Relaxed);
+                            let gone = !is_held(memory, &limit.charge(&key.subject));
+                            evictions.fetch_add(usize::from(gone), Relaxed);
+                        }
+                    }
+                });
+            }
+        });
+        assert!(memory.len() <= 48 + 24 + 32, "{name}: {} keys", memory.len());
+    }
+    assert!(evictions.into_inner() > 0, "nothing was evicted: this shows nothing");
+}
+
+#[test]
+fn a_key_passes_at_most_its_quota_more_for_each_time_it_was_forgotten_unthrottled() {
+    let mut rng = Rng::new("forgotten_unthrottled");
+    for (name, rule) in rules(LIMIT, PERIOD) {
+        let (memory, limit) = (store(8), limit_of(&rule));
+        let (mut passed, mut forgotten, mut throttled) = (0, 0, false);
+        for round in 0..2_000 {
+            let held = is_held(&memory, &limit.charge("watched"));
+            if passed > 0 && !held && !throttled {
+                forgotten += 1;
+            }
+            let decision = check(&memory, &limit, "watched", T0);
+            passed += u64::from(decision.is_allowed());
+            throttled = decision.remaining == 0;
+            assert!(passed <= LIMIT * (1 + forgotten), "{name}: {passed} after {forgotten}");
+            for other in 0..rng.below(12) {
+                check(&memory, &limit, &format!("other:{round}:{other}"), T0);
+            }
+        }
+        println!("{name}: {passed} passed, forgotten {forgotten} times unthrottled");
+    }
+}

@@ -1,0 +1,91 @@
+//! How full the table gets, and that it never grows.
+
+use core::time::Duration;
+
+use super::*;
+
+fn gcra() -> Limit {
+    limit_of(&rules(5, Duration::from_secs(60))[0].1)
+}
+
+fn held(memory: &Memory, limit: &Limit, keys: usize) -> usize {
+    (0..keys).filter(|key| is_held(memory, &limit.charge(&format!("user:{key}")))).count()
+}
+
+#[test]
+fn the_table_fills_to_its_bound_with_next_to_no_evictions() {
+    let limit = gcra();
+    for (max_keys, may_be_lost) in [(1, 0), (33, 0), (1_000, 0), (10_000, 5), (300_000, 30)] {
+        let memory = store(max_keys);
+        for key in 0..max_keys {
+            check(&memory, &limit, &format!("user:{key}"), T0);
+        }
+        let lost = max_keys - held(&memory, &limit, max_keys);
+        println!("{max_keys} keys: {lost} lost before the bound");
+        assert!(lost <= may_be_lost, "{lost} of {max_keys}");
+        assert_eq!(memory.len(), max_keys - lost);
+    }
+}
+
+#[test]
+fn more_keys_than_the_bound_replace_one_another() {
+    let limit = gcra();
+    for max_keys in [1, 2, 31, 32, 33, 1_000, 20_000] {
+        let memory = store(max_keys);
+        let keys = 10 * max_keys.max(100);
+        for key in 0..keys {
+            // Each expires before the next but one comes: half the lines are reused as expired.
+            check(&memory, &limit, &format!("user:{key}"), T0 + key as u64 * 6 * SECOND);
+        }
+        let (len, shards) = (memory.len(), memory.0.table.shards());
+        println!("bound {max_keys}: {len} lines in use after {keys} keys, {shards} shards");
+        assert!(len >= max_keys && len <= max_keys + max_keys / 2 + 32 * shards, "{len}");
+        assert!(held(&memory, &limit, keys) <= len);
+    }
+}
+
+#[test]
+fn a_key_is_never_stored_twice() {
+    let mut rng = Rng::new("never_stored_twice");
+    let limits: Vec<Limit> =
+        rules(5, Duration::from_secs(60)).iter().map(|(_, rule)| limit_of(rule)).collect();
+    for max_keys in [2, 40, 200] {
+        let (memory, mut at) = (store(max_keys), T0);
+        for _ in 0..20_000 {
+            at += rng.below(SECOND);
+            let subject = format!("user:{}", rng.below(4 * max_keys as u64));
+            match rng.below(20) {
+                0 => memory.reset_locked(rng.pick(&limits).key(&subject)),
+                1 => memory.sweep(at),
+                _ => drop(check(&memory, rng.pick(&limits), &subject, at)),
+            }
+        }
+        let mut ids: Vec<_> = (0..memory.0.table.shards())
+            .flat_map(|shard| memory.0.table.lines_of(shard))
+            .filter(|(_, line)| !crate::store::memory::line::is_unused(line))
+            .map(|(_, line)| crate::store::memory::line::Held::lock(line).id())
+            .collect();
+        let lines = ids.len();
+        assert_eq!(lines, memory.len());
+        ids.sort_unstable();
+        ids.dedup();
+        assert_eq!(ids.len(), lines, "a key has two lines");
+    }
+}
+
+#[test]
+fn long_states_that_were_replaced_leave_nothing_behind() {
+    let rules = rules(8, Duration::from_secs(60));
+    let limit = limit_of(&rules.iter().find(|(name, _)| *name == "sliding_log").unwrap().1);
+    let memory = store(100);
+    for key in 0..5_000_u64 {
+        for entry in 0..4 {
+            check(&memory, &limit, &format!("user:{key}"), T0 + key * SECOND + entry);
+        }
+    }
+    let spilled = memory.0.table.lock(0).unwrap().spilled_in_use();
+    println!("{spilled} long states in {} lines", memory.len());
+    assert!(spilled <= memory.len());
+    memory.sweep(u64::MAX);
+    assert_eq!(memory.0.table.lock(0).unwrap().spilled_in_use(), 0);
+}

@@ -1,0 +1,97 @@
+//! Request ids: charged once, bounded exactly, forgotten when they expire.
+
+use core::time::Duration;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::thread;
+
+use super::*;
+use crate::charge::{Admission, Once};
+use crate::error::{Code, Result};
+use crate::store::Outcome;
+
+fn gcra(limit: u64) -> Limit {
+    limit_of(&rules(limit, Duration::from_secs(3_600))[0].1)
+}
+
+fn bounded(max: usize) -> Memory {
+    Memory::builder().max_keys(1_000).max_request_ids(max).build().unwrap()
+}
+
+fn once(memory: &Memory, limit: &Limit, id: &str, keep: Micros, at: Micros) -> Result<Outcome> {
+    let once = Once { keep, ..Once::new(id).unwrap() };
+    memory.admit_sync(&Admission::of(&[limit.charge("user")]).once(once), at)
+}
+
+#[test]
+fn the_bound_is_exact_however_small() {
+    for max in [1, 2, 15, 16, 17, 100] {
+        let (memory, limit) = (bounded(max), gcra(1_000));
+        for id in 0..max {
+            let admitted = once(&memory, &limit, &format!("id:{id}"), 1_000, T0).unwrap();
+            assert!(admitted.replayed.is_none(), "{id} of {max}");
+        }
+        let refused = once(&memory, &limit, "one more", 1_000, T0).unwrap_err();
+        assert_eq!(refused.code(), Code::QueueFull, "{max}");
+        // A refusal charges nothing, and a replay needs no room.
+        let remaining = check(&memory, &limit, "user", T0).remaining;
+        assert_eq!(remaining, 1_000 - max as u64 - 1);
+        assert!(once(&memory, &limit, "id:0", 1_000, T0).unwrap().replayed.is_some());
+        // They all expire: there is room again, for all of them.
+        for id in 0..max {
+            once(&memory, &limit, &format!("again:{id}"), 1_000, T0 + 1_000).unwrap();
+        }
+    }
+}
+
+#[test]
+fn records_that_are_kept_long_do_not_keep_the_others() {
+    let (memory, limit) = (bounded(10), gcra(1_000));
+    once(&memory, &limit, "long", 1_000_000, T0).unwrap();
+    for round in 0..100 {
+        let at = T0 + round * 10;
+        for id in 0..9 {
+            once(&memory, &limit, &format!("short:{round}:{id}"), 10, at).unwrap();
+        }
+        assert!(once(&memory, &limit, "long", 1_000_000, at).unwrap().replayed.is_some());
+    }
+}
+
+#[test]
+fn denied_ids_take_no_room() {
+    let (memory, limit) = (bounded(3), gcra(2));
+    for id in 0..100 {
+        once(&memory, &limit, &format!("id:{id}"), SECOND, T0).unwrap();
+    }
+    assert_eq!(memory.0.records.held(), 2);
+}
+
+#[test]
+fn an_id_is_charged_once_by_any_number_of_threads_at_any_instant() {
+    for at in [0, T0, u64::MAX] {
+        let (memory, limit, charged) = (bounded(1_000), gcra(1_000), AtomicUsize::new(0));
+        thread::scope(|scope| {
+            for _ in 0..8 {
+                scope.spawn(|| {
+                    for id in 0..100 {
+                        let answer = once(&memory, &limit, &format!("id:{id}"), SECOND, at);
+                        let first = answer.unwrap().replayed.is_none();
+                        charged.fetch_add(usize::from(first), Relaxed);
+                    }
+                });
+            }
+        });
+        assert_eq!(charged.into_inner(), 100);
+        assert_eq!(memory.0.records.held(), 100);
+        assert_eq!(drain(&memory, &limit, "user", at), 900);
+    }
+}
+
+#[test]
+fn reset_keeps_the_ids() {
+    let (memory, limit) = (bounded(10), gcra(5));
+    once(&memory, &limit, "id", SECOND, T0).unwrap();
+    memory.reset_locked(limit.key("user"));
+    assert!(once(&memory, &limit, "id", SECOND, T0).unwrap().replayed.is_some());
+    assert_eq!(drain(&memory, &limit, "user", T0), 5);
+    assert!(once(&memory, &limit, "id", SECOND, T0 + SECOND).unwrap().replayed.is_none());
+}

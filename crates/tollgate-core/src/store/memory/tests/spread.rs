@@ -1,0 +1,114 @@
+//! Fingerprints tell all keys apart, and positions are even.
+
+use std::collections::HashSet;
+
+use super::super::fingerprint::{Id, Secrets};
+use super::*;
+
+fn id(prefix: &str, policy: &str, subject: &str) -> Id {
+    let secrets = Secrets::of_process();
+    secrets.id(secrets.scope(prefix, policy), subject)
+}
+
+#[test]
+fn a_million_similar_keys_all_differ() {
+    let mut rng = Rng::new("a_million_similar_keys");
+    let (mut ids, mut keys) = (HashSet::new(), 0);
+    let mut add = |id: Id| {
+        keys += 1;
+        ids.insert((id.low, id.high));
+    };
+    // The same text, cut into prefix, policy and subject at every place.
+    let text = "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
+    for first in 1..=40 {
+        for second in first + 1..=text.len().min(first + 64) {
+            add(id(&text[..first], &text[first..second], &text[second..]));
+        }
+    }
+    add(id("p", "q", ""));
+    // Every length, of characters that could pass for padding or for a marker.
+    for filler in ["\0", "\u{1}", "\u{8}", "\t", "b", "\u{7F}"] {
+        for length in 1..2_000 {
+            add(id("p", "q", &filler.repeat(length)));
+        }
+    }
+    // One bit apart, at every place of a long subject, and two bits apart in a short one.
+    let long = "0".repeat(1_500);
+    for place in 0..long.len() * 7 {
+        add(id("p", "r", &with_bits_flipped(&long, &[place])));
+    }
+    let short = "0".repeat(50);
+    for one in 0..350 {
+        for other in 0..one {
+            add(id("p", "s", &with_bits_flipped(&short, &[one, other])));
+        }
+    }
+    for number in 0..600_000_u64 {
+        add(id("p", "t", &number.to_string()));
+    }
+    for _ in 0..400_000 {
+        add(id("p", "u", &format!("{:016x}", rng.next())));
+    }
+    assert!(keys > 1_000_000);
+    assert_eq!(ids.len(), keys);
+}
+
+/// Seven bits of each character, so that the text stays text.
+fn with_bits_flipped(text: &str, bits: &[usize]) -> String {
+    let mut bytes = text.as_bytes().to_vec();
+    for bit in bits {
+        bytes[bit / 7] ^= 1 << (bit % 7);
+    }
+    String::from_utf8(bytes).unwrap()
+}
+
+/// Puts keys into cells; the chi-square statistic must be within six sigmas of its mean.
+fn is_even(name: &str, cells: usize, positions: impl Iterator<Item = usize>) {
+    let mut counts = vec![0_u64; cells];
+    positions.for_each(|cell| counts[cell] += 1);
+    let total: u64 = counts.iter().sum();
+    let mean = total as f64 / cells as f64;
+    let chi: f64 = counts.iter().map(|count| (*count as f64 - mean).powi(2) / mean).sum();
+    let sigmas = (chi - (cells - 1) as f64) / (2.0 * (cells - 1) as f64).sqrt();
+    println!("{name}: {total} keys in {cells} cells, {sigmas:.1} sigmas from even");
+    assert!(sigmas < 6.0, "{name}");
+}
+
+type Subject = Box<dyn Fn(u64) -> String>;
+
+#[test]
+fn positions_are_even() {
+    const KEYS: u64 = 300_000;
+    let mut rng = Rng::new("positions_are_even");
+    let random: Vec<u64> = (0..KEYS).map(|_| rng.next()).collect();
+    let table = &store(1_000_000).0.table;
+    let stride = table.lines_of(0).count();
+    let subjects: [(&str, Subject); 5] = [
+        ("sequential", Box::new(|number| format!("user:{number}"))),
+        ("addresses", Box::new(|n| format!("10.{}.{}.{}", n >> 16, n >> 8 & 255, n & 255))),
+        ("padded", Box::new(|number| format!("{number:064}"))),
+        ("one word, low bytes differ", Box::new(|number| format!("{number:07}"))),
+        (
+            "random",
+            Box::new(move |number| format!("{:x}", random[usize::try_from(number).unwrap()])),
+        ),
+    ];
+    for (name, subject) in &subjects {
+        let places: Vec<_> =
+            (0..KEYS).map(|key| table.place(id("tollgate", "p", &subject(key)))).collect();
+        let shard = |at: usize| at / stride;
+        is_even(&format!("{name}, shards"), 64, places.iter().map(|place| place.shard));
+        let homes = stride - 31;
+        let cell = |home: usize| home * 1_024 / homes;
+        is_even(&format!("{name}, homes"), 1_024, places.iter().map(|place| cell(place.home)));
+        let both = |home: usize, shard: usize| home * 64 / homes * 64 + shard;
+        let joint = places.iter().map(|place| both(place.home, place.shard));
+        is_even(&format!("{name}, homes and shards"), 4_096, joint);
+        let second = places.iter().map(|place| {
+            let second = table.lines_at(*place).nth(32).unwrap().0;
+            assert_eq!(shard(second), place.shard);
+            (second % stride * 32 / homes) * 32 + place.home * 32 / homes
+        });
+        is_even(&format!("{name}, both windows"), 1_024, second);
+    }
+}
