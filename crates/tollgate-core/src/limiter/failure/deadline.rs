@@ -12,16 +12,16 @@ use crate::time::Micros;
 ///
 /// The call goes first: an answer that is there counts, however late it is looked at. A call that
 /// answers at once never touches a timer.
-pub(super) async fn within<T>(
+pub(super) async fn within<A>(
     clock: &dyn Clock,
     until: Micros,
-    call: impl Future<Output = Result<T>>,
-) -> Result<T> {
+    call: impl Future<Output = A>,
+) -> Result<A> {
     let mut call = pin!(call);
     let mut expired = pin!(sleep_until(clock, until));
     poll_fn(move |context| {
         if let Poll::Ready(answer) = call.as_mut().poll(context) {
-            return Poll::Ready(answer);
+            return Poll::Ready(Ok(answer));
         }
         expired.as_mut().poll(context).map(|()| {
             Err(Error::new(Code::Timeout, "the store did not answer within the deadline"))
