@@ -110,10 +110,11 @@ impl FailurePolicy {
         let _place = Place::take(&self.in_flight, self.max_in_flight)?;
         let clock = clock.as_dyn();
         let pass = self.breaker.pass(now)?;
-        let until = now.saturating_add(self.deadline);
-        let mut answer = deadline::within(clock, until, operation()).await;
-        if outage_of(&answer) == Some(Outage::Unsent) && clock.now() < until {
-            answer = deadline::within(clock, until, operation()).await;
+        let time = (now, self.deadline);
+        let mut answer = deadline::within(clock, time, operation()).await;
+        let has_time = || clock.now() < now.saturating_add(self.deadline);
+        if outage_of(&answer) == Some(Outage::Unsent) && has_time() {
+            answer = deadline::within(clock, time, operation()).await;
         }
         if outage_of(&answer).is_some() {
             let now = clock.now();
