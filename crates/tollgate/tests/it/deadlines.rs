@@ -67,6 +67,22 @@ fn a_timeout_is_decided_by_the_mode() {
 }
 
 #[test]
+fn a_clock_that_steps_back_starts_the_wait_over_and_does_not_hold_it() {
+    let clock = ManualClock::at(NOW);
+    let (limiter, _) = limiter(&clock, [Fault::Hang]);
+    let limit = per_hour("p", 10);
+    let mut call: Call<'_, _> = Box::pin(limiter.check(limit.charge("k")));
+    assert!(poll(&mut call).is_none());
+    let back = NOW - 3_600_000_000;
+    clock.set(back);
+    assert!(poll(&mut call).is_none());
+    clock.set(back + DEADLINE - 1);
+    assert!(poll(&mut call).is_none());
+    clock.set(back + DEADLINE);
+    assert!(poll(&mut call).is_some(), "an hour back must not mean an hour of waiting");
+}
+
+#[test]
 fn the_deadline_can_be_set() {
     let clock = ManualClock::at(NOW);
     let store = faulty(&clock, [Fault::Hang, Fault::Hang, Fault::Hang]);

@@ -99,8 +99,8 @@ fn any_cost(rng: &mut Rng, rule: &Rule) -> Cost {
 fn any_receipt(rng: &mut Rng) -> Receipt {
     match rng.below(3) {
         0 => Receipt::Newest,
-        1 => Receipt::Until(number(rng)),
-        _ => Receipt::Until(rng.pick(&READINGS, 0)),
+        1 => Receipt::Until(rng.of_any_size(MICROS_MAX)),
+        _ => Receipt::Until(rng.pick(&READINGS[..7], 0)),
     }
 }
 
@@ -174,7 +174,9 @@ fn no_clock_and_no_cost_is_a_panic_on_any_store() {
                 };
                 if let Some(error) = failed {
                     let accepted = [Code::Unsupported, Code::IdempotencyConflict, Code::QueueFull];
-                    assert!(accepted.contains(&error.code()), "{error}, {}", context());
+                    // At the end of numbers no deadline can be waited for.
+                    let no_time = error.code() == Code::Timeout && reading > u64::MAX - 100_000;
+                    assert!(no_time || accepted.contains(&error.code()), "{error}, {}", context());
                 }
             }
         }

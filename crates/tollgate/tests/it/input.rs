@@ -72,13 +72,12 @@ fn bad_quotas() -> Vec<(&'static str, Value, Build)> {
     let nanos = |nanos| Period(Duration::from_nanos(nanos));
     let gcra_limit: Build = |v| Gcra::with_burst(Quota::new(units(v), SECOND), 1).map(drop);
     let gcra_period: Build = |v| Gcra::with_burst(Quota::new(1, period(v)), 1).map(drop);
-    let gcra_burst: Build = |v| Gcra::with_burst(Quota::per_second(1), units(v)).map(drop);
+    let fast_burst: Build = |v| Gcra::with_burst(Quota::new(1 << 48, SECOND), units(v)).map(drop);
     let slow_burst: Build = |v| Gcra::with_burst(Quota::per_day(7), units(v)).map(drop);
     let refill: Build = |v| TokenBucket::new(1, Quota::new(units(v), SECOND)).map(drop);
-    let capacity: Build = |v| TokenBucket::new(units(v), Quota::per_second(1)).map(drop);
+    let fast_capacity: Build =
+        |v| TokenBucket::new(units(v), Quota::new(1 << 48, SECOND)).map(drop);
     let rate: Build = |v| LeakyBucket::new(Quota::new(units(v), SECOND), 1).map(drop);
-    let queue: Build = |v| LeakyBucket::new(Quota::new(1 << 48, SECOND), units(v)).map(drop);
-    let slow_queue: Build = |v| LeakyBucket::new(Quota::per_day(7), units(v)).map(drop);
     let fixed_limit: Build =
         |v| FixedWindow::new(Quota::new(units(v), SECOND), Anchor::Epoch).map(drop);
     let fixed_window: Build =
@@ -95,9 +94,9 @@ fn bad_quotas() -> Vec<(&'static str, Value, Build)> {
     for too_many in [0, (1 << 48) + 1, u64::MAX] {
         for (field, build) in [
             ("limit", gcra_limit),
-            ("burst", gcra_burst),
+            ("burst", fast_burst),
             ("refill", refill),
-            ("capacity", capacity),
+            ("capacity", fast_capacity),
             ("rate", rate),
             ("limit", fixed_limit),
             ("limit", sliding_limit),
@@ -114,8 +113,7 @@ fn bad_quotas() -> Vec<(&'static str, Value, Build)> {
         nanos(1_001),
         nanos(1_999),
         micros((1 << 52) + 1),
-        Period(Duration::MAX),
-        Period(Duration::new((1 << 52) / 1_000_000 + 1, 1)),
+        Period(Duration::from_secs(u64::MAX)),
     ] {
         for (field, build) in [
             ("period", gcra_period),
@@ -128,24 +126,18 @@ fn bad_quotas() -> Vec<(&'static str, Value, Build)> {
     }
     bad.extend([
         ("burst", Units(1 << 40), slow_burst),
-        ("queue", Units(1 << 40), slow_queue),
-        ("queue", Units(1 << 48), queue),
-        ("queue", Units(u64::MAX), queue),
         ("window", micros(10), in_three),
         ("window", micros(1), in_three),
         ("window", micros(59), in_sixty),
         ("window", micros(3_600_000_001), in_sixty),
-        ("window", micros(1 << 50), in_sixty),
         ("window", micros((1 << 50) + 1), in_three),
-        ("window", nanos(1), in_sixty),
     ]);
     bad
 }
 
-#[test]
-fn a_quota_out_of_range_is_refused_with_its_field_and_a_value_that_is_accepted() {
+fn suggests_what_is_accepted(bad: Vec<(&'static str, Value, Build)>) {
     let mut problems = Vec::new();
-    for (field, value, build) in bad_quotas() {
+    for (field, value, build) in bad {
         let Err(error) = build(value) else {
             problems.push(format!("{field}: {value:?} was accepted"));
             continue;
@@ -160,6 +152,11 @@ fn a_quota_out_of_range_is_refused_with_its_field_and_a_value_that_is_accepted()
         }
     }
     assert!(problems.is_empty(), "\n{}", problems.join("\n"));
+}
+
+#[test]
+fn a_quota_out_of_range_is_refused_with_its_field_and_a_value_that_is_accepted() {
+    suggests_what_is_accepted(bad_quotas());
 }
 
 #[test]

@@ -124,31 +124,6 @@ fn a_denied_id_is_decided_anew() {
 }
 
 #[test]
-fn a_refund_with_the_id_of_its_charge_is_no_replay_of_the_charge() {
-    for (name, limiter) in limiters(&ManualClock::at(NOW)) {
-        let limit = per_hour("p", 10);
-        let asked = charge(&limit, "k", 3);
-        let first = once(&limiter, &[asked], "id").unwrap();
-        let refund = [asked.refund(Receipt::from(&first))];
-        match once(&limiter, &refund, "id") {
-            // The id is bound to the charge: the refund is another request.
-            Err(error) => {
-                assert_eq!(error.code(), Code::IdempotencyConflict, "{name}");
-                assert_eq!(left(&limiter, &limit, "k"), 7, "{name}");
-            }
-            Ok(refunded) => {
-                assert_eq!(refunded.remaining, 10, "{name}: answered as if it were the charge");
-            }
-        }
-        let refunded = once(&limiter, &refund, "another id").unwrap();
-        assert_eq!(refunded.remaining, 10, "{name}");
-        assert_eq!(once(&limiter, &refund, "another id").unwrap(), refunded, "{name}");
-        let charged = once(&limiter, &[asked], "another id");
-        assert_eq!(charged.unwrap_err().code(), Code::IdempotencyConflict, "{name}");
-    }
-}
-
-#[test]
 fn a_refund_with_an_id_gives_back_once() {
     for (name, limiter) in limiters(&ManualClock::at(NOW)) {
         let limit = per_hour("p", 10);
