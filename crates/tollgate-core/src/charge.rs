@@ -242,10 +242,11 @@ impl<'a> Admission<'a> {
     #[must_use]
     pub fn payload(&self) -> String {
         match self.charges {
-            [single] => single.cost.to_string(),
+            [Charge { cost, act: Act::Take, .. }] => cost.to_string(),
             several => several.iter().fold(String::new(), |mut text, charge| {
                 charge.key().write_to(&mut text);
-                text.push('=');
+                // A refund under the id of its charge is another request.
+                text.push(if charge.act == Act::Take { '=' } else { '-' });
                 text.push_str(&charge.cost.to_string());
                 text.push(';');
                 text

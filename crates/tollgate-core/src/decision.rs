@@ -14,6 +14,14 @@ pub enum Verdict {
 }
 
 impl Verdict {
+    /// The verdict on what was refused already: never stays never, all else is denied.
+    pub(crate) const fn or_denied(self) -> Self {
+        match self {
+            Self::Never => Self::Never,
+            Self::Allowed | Self::Denied => Self::Denied,
+        }
+    }
+
     /// The stable text of the verdict.
     #[must_use]
     pub const fn as_str(self) -> &'static str {

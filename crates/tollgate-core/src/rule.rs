@@ -27,7 +27,7 @@ impl Rule {
     pub fn from_arc(algorithm: Arc<dyn Algorithm>) -> Self {
         let shape = algorithm.shape();
         let one_word = algorithm.one_word();
-        Self { shape, shape_tag: tag_of(shape), one_word, algorithm }
+        Self { shape, shape_tag: tag_of(shape.family()), one_word, algorithm }
     }
 
     /// Identifies the quota; stored with every state.
@@ -37,7 +37,8 @@ impl Rule {
         self.shape
     }
 
-    /// The shape in 64 bits, for tables that have no room for all of it. Never 0.
+    /// What decides the meaning of the words, in 64 bits, for tables that have no room for more.
+    /// Never 0.
     #[inline]
     pub(crate) fn shape_tag(&self) -> u64 {
         self.shape_tag

@@ -1,6 +1,7 @@
 //! Carrying what was spent over to a changed quota.
 //!
-//! The units still owed under the old quota, rounded up to a whole unit and at most the new
+//! A window under another limit keeps its counts: they mean the same. For every other change, the
+//! units still owed under the old quota, rounded up to a whole unit and at most the new
 //! ceiling, are owed under the new one: no free refill, and no wait longer than the new quota
 //! needs. The carried state is written at the first contact, whatever the verdict, so that the
 //! waiting time it implies counts from there.
@@ -25,7 +26,7 @@ pub struct Debt {
 /// # Errors
 /// `corrupt_state` when the state is not one of its quota, or is of an algorithm nobody knows here.
 pub fn adopt(rule: &Rule, state: &State, now: Now) -> Result<Option<Write>> {
-    if state.shape == rule.shape() {
+    if state.shape.family() == rule.shape().family() {
         return if rule.accepts(&state.words) { Ok(None) } else { Err(corrupt()) };
     }
     let old = built_in(state.shape).filter(|old| old.accepts(&state.words)).ok_or_else(corrupt)?;

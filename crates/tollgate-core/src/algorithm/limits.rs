@@ -17,7 +17,7 @@ pub(crate) fn units(field: &'static str, units: u64) -> Result<u64> {
 
 /// A period in whole microseconds: 1 µs to `max`.
 pub(crate) fn period(field: &'static str, period: Duration, max: Micros) -> Result<Micros> {
-    if period.subsec_nanos() % 1_000 != 0 {
+    if !period.subsec_nanos().is_multiple_of(1_000) {
         let message = format!("{period:?} is not a whole number of microseconds");
         return Err(Error::config(
             field,

@@ -136,6 +136,22 @@ pub(crate) mod tag {
     pub(crate) const SLIDING_LOG: u64 = 6;
 }
 
+impl Shape {
+    /// The part of the shape that decides what the words mean.
+    ///
+    /// Windows count units, whatever their limit (the last number) is: the counts stay true under
+    /// another limit. Schedules keep an instant that only the whole quota explains.
+    #[must_use]
+    pub const fn family(self) -> Self {
+        match self.0 {
+            [tag @ (tag::FIXED_WINDOW | tag::SLIDING_WINDOW | tag::SLIDING_LOG), a, b, _limit] => {
+                Self([tag, a, b, 0])
+            }
+            _ => self,
+        }
+    }
+}
+
 /// Rebuilds a built-in algorithm from the shape stored with a state: the registration list.
 #[must_use]
 pub fn built_in(shape: Shape) -> Option<Rule> {

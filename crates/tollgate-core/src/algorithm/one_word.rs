@@ -10,8 +10,10 @@ use crate::decision::Decision;
 use crate::state::Words;
 use crate::time::{MICROS_PER_MS, Micros, Now};
 
-/// With a scale up to here, an instant below 2^53 times the scale stays below 2^63.
+/// With a scale up to here, a reading below 2^52 times the scale stays below 2^62.
 const SCALE_MAX: u64 = 1 << 10;
+/// With a full debt up to here, a word stays below 2^62 + 2^61.
+const FULL_MAX: u128 = 1 << 61;
 
 /// The one-word form of a schedule.
 #[derive(Clone, Copy, Debug)]
@@ -33,7 +35,8 @@ impl OneWord {
     /// One unit takes `unit / scale` microseconds and `burst` fit at once. `None` if the products
     /// could exceed 64 bits.
     pub(super) fn new(unit: u64, scale: u64, burst: u64, shaped: bool) -> Option<Self> {
-        (scale <= SCALE_MAX).then(|| Self {
+        let fits = scale <= SCALE_MAX && u128::from(unit) * u128::from(burst) <= FULL_MAX;
+        fits.then(|| Self {
             unit,
             scale,
             burst,
@@ -87,7 +90,11 @@ impl OneWord {
     pub fn refused(&self, word: u64, now: Now, cost: Cost) -> Decision {
         let at = now.effective() * self.scale;
         let (start, reading) = (word.max(at), now.reading() * self.scale);
-        let remaining = self.by_unit.floor(self.full.saturating_sub(start - at));
+        // If not even one unit is granted, none is left.
+        let remaining = match cost {
+            Cost::ONE => 0,
+            _ => self.by_unit.floor(self.full.saturating_sub(start - at)),
+        };
         // A key without debt is fresh now, whatever floor the store decides at.
         let reset_at_ms = self.by_ms.ceil(if start > at { start } else { reading });
         if cost.get() > self.burst {

@@ -12,7 +12,13 @@ mod timer;
 
 use core::fmt::Debug;
 use core::future::{Future, poll_fn};
+use core::sync::atomic::{
+    AtomicBool,
+    Ordering::{Acquire, Release},
+};
 use core::task::{Poll, Waker};
+use std::sync::Arc;
+use std::task::Wake;
 
 use crate::maybe_send::{MaybeSend, MaybeSync};
 use crate::time::Micros;
@@ -40,12 +46,38 @@ pub trait Clock: Debug + MaybeSend + MaybeSync {
 
 /// Completes once `clock` has reached `at`. Dropping it is always safe.
 pub fn sleep_until(clock: &dyn Clock, at: Micros) -> impl Future<Output = ()> + MaybeSend + '_ {
+    let mut alarm: Option<Arc<Alarm>> = None;
     poll_fn(move |context| {
         if clock.now() >= at {
             return Poll::Ready(());
         }
-        clock.wake_at(at, context.waker());
+        // A future that is polled for other reasons must not fill the timer with copies of itself.
+        if alarm.as_ref().is_some_and(|set| set.will_wake(context.waker())) {
+            return Poll::Pending;
+        }
+        let set = Arc::new(Alarm { task: context.waker().clone(), rang: AtomicBool::new(false) });
+        clock.wake_at(at, &Arc::clone(&set).into());
+        alarm = Some(set);
         // The clock may have moved between the look and the registration.
         if clock.now() >= at { Poll::Ready(()) } else { Poll::Pending }
     })
+}
+
+/// A waker that remembers whether the clock has called it: it may call early.
+struct Alarm {
+    task: Waker,
+    rang: AtomicBool,
+}
+
+impl Alarm {
+    fn will_wake(&self, task: &Waker) -> bool {
+        !self.rang.load(Acquire) && self.task.will_wake(task)
+    }
+}
+
+impl Wake for Alarm {
+    fn wake(self: Arc<Self>) {
+        self.rang.store(true, Release);
+        self.task.wake_by_ref();
+    }
 }

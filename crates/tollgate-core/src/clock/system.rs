@@ -60,7 +60,6 @@ impl Clock for SystemClock {
         // Counters of different cores may differ by a few ticks: never before the anchor.
         let ticks = self.counter.raw().saturating_sub(self.anchor);
         let micros = (u128::from(ticks) * u128::from(self.micros_per_tick)) >> 64;
-        #[expect(clippy::cast_possible_truncation, reason = "the upper half of 128 bits")]
         let micros = micros as u64;
         self.epoch_at_anchor + micros
     }

@@ -175,10 +175,12 @@ impl Slot<'_> {
         let rule = charge.rule();
         self.taken = self.taken.saturating_add(charge.cost.get());
         let Step { mut decision, write } = rule.step(words_of(self.current()), now, charge.cost);
-        // Each charge alone could be granted one day, but not all charges on this key together.
-        if self.taken > rule.ceiling() && decision.verdict == Verdict::Denied {
-            decision.verdict = Verdict::Never;
-            decision.retry_after_ms = None;
+        if decision.verdict == Verdict::Denied && self.taken > charge.cost.get() {
+            // What counts is when all charges on this key together are granted, if ever.
+            let together = Cost::new(self.taken.min(Cost::MAX.get())).unwrap_or(charge.cost);
+            let look = rule.peek(words_of(self.uncharged()), now, together);
+            decision.verdict = look.verdict.or_denied();
+            decision.retry_after_ms = look.retry_after_ms.map(|wait| wait.max(1));
         }
         (decision, 0, write)
     }

@@ -98,11 +98,9 @@ fn admit(keys: &mut [KeyPair], asked: &[(usize, Cost)], now: Now, context: &str)
         index_of.iter().map(|index| keys.get(*index).and_then(|key| key.state.clone())).collect();
     let planned = plan(&charges, &slots, &states, now);
     let models: Vec<Model> = keys.iter().map(|key| key.model.clone()).collect();
-    let (mut expected, models) = expected(models, asked, now);
+    let (expected, models) = expected(models, asked, now);
     match planned {
-        Ok(mut plan) => {
-            forget_shared_waits(&mut plan.decisions, asked);
-            forget_shared_waits(&mut expected, asked);
+        Ok(plan) => {
             assert_eq!(plan.decisions, expected, "{context}");
             let admitted = expected.iter().all(Decision::is_allowed);
             assert_eq!(plan.admitted, admitted, "{context}");
@@ -139,10 +137,12 @@ fn expected(before: Vec<Model>, asked: &[(usize, Cost)], now: Now) -> (Vec<Decis
         };
         *sum += cost.get();
         let mut decision = model.check(now, *cost);
-        // Together they are more than the quota could ever grant: waiting is useless.
-        if decision.verdict == Verdict::Denied && *sum > model.quota().ceiling() {
-            decision.verdict = Verdict::Never;
-            decision.retry_after_ms = None;
+        // A charge that shares its key waits until all of them together are granted, if ever.
+        if decision.verdict == Verdict::Denied && *sum > cost.get() {
+            let together = Cost::new((*sum).min(Cost::MAX.get())).unwrap_or(*cost);
+            let wait = uncharged.get(*index).and_then(|m| m.peek(now, together).retry_after_ms);
+            decision.verdict = wait.map_or(Verdict::Never, |_| Verdict::Denied);
+            decision.retry_after_ms = wait.map(|wait| wait.max(1));
         }
         decisions.push(decision);
     }
@@ -158,17 +158,4 @@ fn expected(before: Vec<Model>, asked: &[(usize, Cost)], now: Now) -> (Vec<Decis
         }
     }
     (decisions, uncharged)
-}
-
-/// How long a second charge on one key must wait for both to pass is not compared: it follows from
-/// no single decision of the model.
-fn forget_shared_waits(decisions: &mut [Decision], asked: &[(usize, Cost)]) {
-    for (number, decision) in decisions.iter_mut().enumerate() {
-        let (before, rest) = asked.split_at(number.min(asked.len()));
-        let key = rest.first().map(|(key, _)| *key);
-        let shared = before.iter().any(|(earlier, _)| Some(*earlier) == key);
-        if shared && decision.verdict == Verdict::Denied {
-            decision.retry_after_ms = None;
-        }
-    }
 }

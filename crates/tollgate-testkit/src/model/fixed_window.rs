@@ -45,7 +45,7 @@ impl FixedWindow {
 impl Mathematics for FixedWindow {
     fn peek(&self, now: Now, cost: Cost) -> Decision {
         let (start, units) = self.current(now);
-        let left = self.limit - units;
+        let left = self.limit.saturating_sub(units);
         let reset = self.reset_at_ms((start, units), now);
         if cost.get() > self.limit {
             Decision::never(self.limit, left, reset)
@@ -68,7 +68,7 @@ impl Mathematics for FixedWindow {
         let (start, units) = self.current(now);
         let next = (units > 0).then(|| ms_up(start + self.window));
         let full = self.reset_at_ms((start, units), now);
-        Forecast::new(self.limit, self.limit - units, next, full)
+        Forecast::new(self.limit, self.limit.saturating_sub(units), next, full)
     }
 
     /// Units come back only in the window they were taken in.
@@ -103,5 +103,9 @@ impl Mathematics for FixedWindow {
 
     fn is_untouched(&self) -> bool {
         self.seen.is_none()
+    }
+
+    fn set_limit(&mut self, limit: u64) {
+        self.limit = limit;
     }
 }

@@ -94,15 +94,17 @@ impl Model {
         if self.is_changed() {
             self.family = carry::carried(&self.family, &self.quota, now);
         }
+        self.family.mathematics_mut().set_limit(self.quota.ceiling());
         self.made_under = self.quota;
     }
 
     fn met(&self, now: Now) -> std::borrow::Cow<'_, Family> {
-        if self.is_changed() {
-            std::borrow::Cow::Owned(carry::carried(&self.family, &self.quota, now))
-        } else {
-            std::borrow::Cow::Borrowed(&self.family)
+        if self.quota == self.made_under {
+            return std::borrow::Cow::Borrowed(&self.family);
         }
+        let mut met = self.clone();
+        met.meet(now);
+        std::borrow::Cow::Owned(met.family)
     }
 }
 
@@ -121,6 +123,8 @@ trait Mathematics {
     /// Makes a fresh key one that spent so many units at an instant.
     fn owe(&mut self, at: Micros, units: u64);
     fn is_untouched(&self) -> bool;
+    /// Puts another limit in force, where what is remembered does not depend on it.
+    fn set_limit(&mut self, _limit: u64) {}
 }
 
 #[derive(Clone, Debug)]

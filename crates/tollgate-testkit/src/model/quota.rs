@@ -132,7 +132,22 @@ impl ModelQuota {
                     && u128::from(units) * u128::from(other_period)
                         == u128::from(other_units) * u128::from(period)
             }
-            _ => self == other,
+            // Windows count units: what was counted means the same under another limit.
+            _ => self.with_limit(1) == other.with_limit(1),
+        }
+    }
+
+    /// The same window with another limit; schedules stay as they are.
+    const fn with_limit(&self, limit: u64) -> Self {
+        match *self {
+            Self::FixedWindow { window_us, anchor, .. } => {
+                Self::FixedWindow { limit, window_us, anchor }
+            }
+            Self::SlidingWindow { window_us, buckets, .. } => {
+                Self::SlidingWindow { limit, window_us, buckets }
+            }
+            Self::SlidingLog { window_us, .. } => Self::SlidingLog { limit, window_us },
+            schedule => schedule,
         }
     }
 

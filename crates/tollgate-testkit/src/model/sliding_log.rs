@@ -53,7 +53,7 @@ impl Mathematics for SlidingLog {
     fn peek(&self, now: Now, cost: Cost) -> Decision {
         let at = self.decided_at(now);
         let counted = self.counted(at);
-        let (left, reset) = (self.limit - counted, self.reset_at_ms(now));
+        let (left, reset) = (self.limit.saturating_sub(counted), self.reset_at_ms(now));
         if cost.get() > self.limit {
             Decision::never(self.limit, left, reset)
         } else if counted + cost.get() <= self.limit {
@@ -74,8 +74,10 @@ impl Mathematics for SlidingLog {
     fn forecast(&self, now: Now) -> Forecast {
         let at = self.decided_at(now);
         let counted = self.counted(at);
-        let next = (counted > 0).then(|| ms_up(self.freed_at(at, 1)));
-        Forecast::new(self.limit, self.limit - counted, next, self.reset_at_ms(now))
+        let next =
+            (counted > 0).then(|| ms_up(self.freed_at(at, counted.saturating_sub(self.limit) + 1)));
+        let left = self.limit.saturating_sub(counted);
+        Forecast::new(self.limit, left, next, self.reset_at_ms(now))
     }
 
     /// The units leave the newest events; for a receipt, the oldest of those that leave the window in
@@ -129,5 +131,9 @@ impl Mathematics for SlidingLog {
 
     fn is_untouched(&self) -> bool {
         self.events.is_empty()
+    }
+
+    fn set_limit(&mut self, limit: u64) {
+        self.limit = limit;
     }
 }

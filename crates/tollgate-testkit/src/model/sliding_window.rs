@@ -167,4 +167,8 @@ impl Mathematics for SlidingWindow {
     fn is_untouched(&self) -> bool {
         self.newest.is_none()
     }
+
+    fn set_limit(&mut self, limit: u64) {
+        self.limit = limit;
+    }
 }

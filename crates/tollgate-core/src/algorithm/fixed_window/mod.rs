@@ -9,6 +9,7 @@
 //!
 //! # State
 //! Words `[start, count]`; shape `[tag, W, anchor, L]` with anchor 0 for epoch and 1 for first_hit.
+//! Under another limit the count stays; it may then exceed the limit.
 //!
 //! # Rounding
 //! None but times, up to whole milliseconds.
@@ -139,7 +140,7 @@ impl Algorithm for FixedWindow {
 
     fn accepts(&self, words: &[u64]) -> bool {
         match words {
-            [start, count] => *start < MICROS_MAX && *count <= self.limit,
+            [start, count] => *start < MICROS_MAX && *count <= limits::UNITS_MAX,
             other => other.is_empty(),
         }
     }

@@ -9,7 +9,7 @@
 //!
 //! # State
 //! With g = gcd(P, L), p = P/g and l = L/g, T is p/l microseconds. Words: `[whole, fraction]` with
-//! TAT = whole + fraction/l, 0 ≤ fraction < l. Shape: `[tag, p, l, B]`. When l ≤ 1024 the same state
+//! TAT = whole + fraction/l, 0 ≤ fraction < l. Shape: `[tag, p, l, B]`. When l ≤ 1024 and τ·l ≤ 2^61 the same state
 //! also fits one word, TAT·l.
 //!
 //! # Rounding

@@ -7,7 +7,8 @@
 //!
 //! # State
 //! Words `[time, units, time, units, …]`, oldest first, times strictly increasing: charges at one
-//! instant merge, and a cost of 10,000 is one entry. Shape `[tag, W, L, 0]`. A state has at most L
+//! instant merge, and a cost of 10,000 is one entry. Shape `[tag, W, 0, L]`. Under another limit the entries
+//! stay; they may then exceed the limit. A state has at most L
 //! entries; stores that swap whole states accept L up to 1,000.
 //!
 //! # Rounding
@@ -50,7 +51,7 @@ impl SlidingLog {
 
     /// Rebuilds the algorithm from the shape stored with a state.
     pub(super) fn from_shape(shape: Shape) -> Option<Self> {
-        let [_, window, limit, zero] = shape.0;
+        let [_, window, zero, limit] = shape.0;
         let fits = zero == 0
             && (1..=WINDOW_MAX).contains(&window)
             && (1..=limits::UNITS_MAX).contains(&limit);
@@ -76,7 +77,7 @@ impl SlidingLog {
         } else if cost.get() <= left {
             Decision::allowed(self.limit, left, reset_at_ms)
         } else {
-            let wait = look.free_at(cost.get() - left) - look.reading;
+            let wait = look.free_at(look.count + cost.get() - self.limit) - look.reading;
             Decision::denied(self.limit, left, reset_at_ms, to_ms_up(wait))
         }
     }
@@ -152,7 +153,7 @@ impl Algorithm for SlidingLog {
     }
 
     fn shape(&self) -> Shape {
-        Shape([tag::SLIDING_LOG, self.window, self.limit, 0])
+        Shape([tag::SLIDING_LOG, self.window, 0, self.limit])
     }
 
     fn ceiling(&self) -> u64 {
@@ -168,7 +169,7 @@ impl Algorithm for SlidingLog {
         let mut total: u64 = 0;
         let sound = |[time, units]: &[u64; 2]| {
             total = total.saturating_add(*units);
-            *time < MICROS_MAX && total <= self.limit
+            *time < MICROS_MAX && total <= limits::UNITS_MAX
         };
         rest.is_empty() && entries.iter().all(sound) && entries.is_sorted_by(|a, b| a[0] < b[0])
     }
@@ -192,7 +193,8 @@ impl Algorithm for SlidingLog {
     fn forecast(&self, words: &[u64], now: Now) -> Forecast {
         let look = self.look(words, now);
         let left = self.limit.saturating_sub(look.count);
-        let next_unit_at_ms = (left < self.limit).then(|| to_ms_up(look.free_at(1)));
+        let next_unit = look.count.saturating_sub(self.limit) + 1;
+        let next_unit_at_ms = (left < self.limit).then(|| to_ms_up(look.free_at(next_unit)));
         Forecast::new(self.limit, left, next_unit_at_ms, to_ms_up(look.fresh_at()))
     }
 

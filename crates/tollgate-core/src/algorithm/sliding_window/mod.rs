@@ -9,7 +9,7 @@
 //!
 //! # State
 //! Words `[t, c_t, c_{t−1}, …, c_{t−S}]`: the newest bucket's number and S + 1 counts. Shape
-//! `[tag, W, S, L]`.
+//! `[tag, W, S, L]`. Under another limit the counts stay; they may then exceed the limit.
 //!
 //! # Rounding
 //! The weighted share of the oldest bucket is rounded up: towards denying. Since the other terms are
@@ -128,9 +128,7 @@ impl Algorithm for SlidingWindow {
             [newest, counts @ ..] => {
                 counts.len() == self.counts()
                     && *newest <= MICROS_MAX / self.bucket
-                    // Every estimate that was granted is within the limit, but the oldest bucket
-                    // counts in part only.
-                    && counts.iter().all(|count| *count <= self.limit)
+                    && counts.iter().all(|count| *count <= limits::UNITS_MAX)
             }
         }
     }

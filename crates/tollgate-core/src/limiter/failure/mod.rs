@@ -174,7 +174,7 @@ impl FailurePolicy {
     /// Notices keys that a clock ahead of this one has charged: they are frozen until it catches up.
     fn watch_clock(&self, charge: &Charge<'_>, before: &State, now: Now) {
         let rule = charge.rule();
-        if before.shape != rule.shape() {
+        if before.shape.family() != rule.shape().family() {
             return;
         }
         let ahead = rule.debt(&before.words, now).seen.saturating_sub(now.effective());

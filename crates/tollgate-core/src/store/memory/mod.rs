@@ -124,7 +124,7 @@ impl Memory {
     /// A store with the default bounds.
     ///
     /// # Panics
-    /// When there is no memory for the table; [`MemoryBuilder::build`] says so instead.
+    /// When there is no memory for the table, which is reserved but not touched.
     #[must_use]
     pub fn new() -> Self {
         #[expect(clippy::expect_used, reason = "the default bounds are in range")]
@@ -189,8 +189,9 @@ impl Memory {
 
     /// Decides where one compare-and-swap on a line does not do.
     #[inline(never)]
-    fn check_otherwise(&self, charge: &Charge<'_>, id: Id, at: Micros) -> Result<Decision> {
+    fn check_otherwise(&self, charge: &Charge<'_>, at: Micros) -> Result<Decision> {
         if charge.act == Act::Take {
+            let id = self.id(charge);
             if let Some(line) = self.find_fast(id)
                 && let Some(decision) =
                     line::charge_short(line, id, charge.rule(), Now::at(at), charge.cost)
@@ -228,7 +229,7 @@ impl Default for Memory {
 }
 
 impl SyncStore for Memory {
-    #[inline(never)]
+    #[inline]
     fn check_sync(&self, charge: &Charge<'_>, at: Micros) -> Result<Decision> {
         let (rule, now, id) = (charge.rule(), Now::at(at), self.id(charge));
         if charge.act == Act::Take
@@ -244,7 +245,9 @@ impl SyncStore for Memory {
                 return Ok(kernel.refused(word, now, charge.cost));
             }
         }
-        self.check_otherwise(charge, id, at)
+        // A copy, so that the charge itself need not be in memory before it comes to this.
+        let charge = *charge;
+        self.check_otherwise(&charge, now.reading())
     }
 
     fn admit_sync(&self, admission: &Admission<'_>, at: Micros) -> Result<Outcome> {
