@@ -167,11 +167,13 @@ impl Sum {
 }
 
 impl Id {
-    /// Where in a table the key lives: 64 evenly spread bits. The halves of neighbouring keys are
-    /// arithmetic progressions with different steps; their exclusive or is none.
+    /// Where in a table the key lives: 64 evenly spread bits.
     #[inline]
     pub(super) const fn spread(self) -> u64 {
-        self.low ^ self.high
+        let product = self.low as u128 * self.high as u128;
+        #[expect(clippy::cast_possible_truncation, reason = "both halves are used")]
+        let (low, high) = (product as u64, (product >> 64) as u64);
+        low ^ high
     }
 }
 
