@@ -99,8 +99,6 @@ fn at_least_one<N: std::str::FromStr + PartialOrd + From<u8>>(
 ) -> Result<N> {
     match value.replace('_', "").parse::<N>() {
         Ok(number) if number >= N::from(1) => Ok(number),
-        _ => Err(format!(
-            "`{flag} {value}`: a whole number of at least 1 is needed"
-        )),
+        _ => Err(format!("`{flag} {value}`: a whole number of at least 1 is needed")),
     }
 }

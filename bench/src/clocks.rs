@@ -25,11 +25,7 @@ pub(crate) fn print(args: &Args) -> Result<()> {
         ),
         ("Instant", "", readings(Instant::now)),
         ("SystemTime", "throttlecrab", readings(SystemTime::now)),
-        (
-            "Tollgate SystemClock",
-            "Tollgate",
-            readings(move || ours.now()),
-        ),
+        ("Tollgate SystemClock", "Tollgate", readings(move || ours.now())),
     ];
     let mut samples = vec![Vec::new(); clocks.len()];
     for round in 0..args.rounds {

@@ -3,10 +3,7 @@
 //! The only unsafe code of the benchmark. While timing, the count is off, and a contender that
 //! allocates pays one predictable branch for it.
 
-#![expect(
-    unsafe_code,
-    reason = "a global allocator cannot be written without it"
-)]
+#![expect(unsafe_code, reason = "a global allocator cannot be written without it")]
 
 use std::alloc::{GlobalAlloc, Layout, System};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering::Relaxed};
@@ -35,10 +32,7 @@ pub(crate) fn count<T>(work: impl FnOnce() -> T) -> (T, Heap) {
     ON.store(true, Relaxed);
     let result = work();
     ON.store(false, Relaxed);
-    let heap = Heap {
-        calls: CALLS.load(Relaxed),
-        live_bytes: LIVE_BYTES.load(Relaxed),
-    };
+    let heap = Heap { calls: CALLS.load(Relaxed), live_bytes: LIVE_BYTES.load(Relaxed) };
     (result, heap)
 }
 

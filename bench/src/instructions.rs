@@ -25,9 +25,7 @@ pub(crate) fn print(args: &Args) -> Result<()> {
     println!("### Instructions per check\n\nOne thread, under callgrind, loop included.\n");
     let mut table = Markdown::new(&["keys", "path"]);
     let contenders = args.contenders();
-    contenders
-        .iter()
-        .for_each(|entry| table.column(entry.title));
+    contenders.iter().for_each(|entry| table.column(entry.title));
     table.print_head();
     for spread in SPREADS {
         for path in Path::ALL {

@@ -67,9 +67,7 @@ pub(crate) fn verify(allowed: u64, checks: u64, path: Path) -> Result<()> {
         return Ok(());
     }
     let path = path.id();
-    Err(format!(
-        "{allowed} of {checks} checks were allowed on the {path} path"
-    ))
+    Err(format!("{allowed} of {checks} checks were allowed on the {path} path"))
 }
 
 /// The order in which `count` contenders run in this round: rotated, so that nobody is always first.

@@ -88,20 +88,13 @@ pub(crate) fn child(words: &[String]) -> Result<()> {
 
     let per_key = |bytes: i64| bytes as f64 / keys.len() as f64;
     let allocations = checks.calls as f64 / order.len() as f64;
-    println!(
-        "{} {} {allocations}",
-        per_key(resident),
-        per_key(heap.live_bytes)
-    );
+    println!("{} {} {allocations}", per_key(resident), per_key(heap.live_bytes));
     Ok(())
 }
 
 fn resident_bytes() -> Result<i64> {
     let statm =
         fs::read_to_string("/proc/self/statm").map_err(|error| format!("statm: {error}"))?;
-    let pages = statm
-        .split_whitespace()
-        .nth(1)
-        .and_then(|pages| pages.parse::<i64>().ok());
+    let pages = statm.split_whitespace().nth(1).and_then(|pages| pages.parse::<i64>().ok());
     Ok(pages.ok_or("statm: no second field")? * PAGE_BYTES)
 }

@@ -7,14 +7,7 @@ use std::thread;
 /// The lockfile this program was built with, for the versions of the contenders.
 const LOCKFILE: &str = include_str!("../Cargo.lock");
 /// The crates whose versions are reported.
-const CRATES: [&str; 6] = [
-    "tollgate",
-    "governor",
-    "quota",
-    "throttlecrab",
-    "dashmap",
-    "quanta",
-];
+const CRATES: [&str; 6] = ["tollgate", "governor", "quota", "throttlecrab", "dashmap", "quanta"];
 
 /// A table that is printed row by row, so that a long run shows how far it is.
 #[derive(Debug)]
@@ -26,10 +19,7 @@ pub(crate) struct Markdown {
 impl Markdown {
     /// A table with these columns of words.
     pub(crate) fn new(columns: &[&'static str]) -> Self {
-        Self {
-            head: columns.to_vec(),
-            rule: vec!["---"; columns.len()],
-        }
+        Self { head: columns.to_vec(), rule: vec!["---"; columns.len()] }
     }
 
     /// Adds a column of numbers, aligned right.
@@ -52,10 +42,8 @@ impl Markdown {
 
 /// Processor, compiler and versions, as a paragraph.
 pub(crate) fn machine() -> String {
-    let versions: Vec<String> = CRATES
-        .iter()
-        .map(|name| format!("{name} {}", version(LOCKFILE, name)))
-        .collect();
+    let versions: Vec<String> =
+        CRATES.iter().map(|name| format!("{name} {}", version(LOCKFILE, name))).collect();
     format!(
         "Machine: {}, {} cores, load {} at the start. Compiler: {}. Versions: {}.\n\n",
         processor(),
@@ -68,9 +56,7 @@ pub(crate) fn machine() -> String {
 
 fn processor() -> String {
     let cpuinfo = fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    let model = cpuinfo
-        .lines()
-        .find_map(|line| line.strip_prefix("model name"));
+    let model = cpuinfo.lines().find_map(|line| line.strip_prefix("model name"));
     let model = model.map(|rest| rest.trim_start_matches([' ', '\t', ':']));
     model.unwrap_or("unknown processor").to_owned()
 }
@@ -94,9 +80,7 @@ fn compiler() -> String {
 fn version<'a>(lockfile: &'a str, name: &str) -> &'a str {
     let header = format!("name = \"{name}\"");
     let mut lines = lockfile.lines().skip_while(|line| *line != header);
-    let line = lines
-        .nth(1)
-        .and_then(|line| line.strip_prefix("version = \""));
+    let line = lines.nth(1).and_then(|line| line.strip_prefix("version = \""));
     line.map_or("unknown", |line| line.trim_end_matches('"'))
 }
 

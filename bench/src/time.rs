@@ -41,9 +41,7 @@ pub(crate) fn print(args: &Args) -> Result<()> {
         args.ops
     );
     let mut table = Markdown::new(&["keys", "path", "threads"]);
-    contenders
-        .iter()
-        .for_each(|entry| table.column(entry.title));
+    contenders.iter().for_each(|entry| table.column(entry.title));
     table.print_head();
     for group in groups(args) {
         let Some(first) = group.first() else { continue };
@@ -64,28 +62,18 @@ fn groups(args: &Args) -> Vec<Vec<Cell>> {
     let mut sizes: Vec<usize> = Spread::ALL.map(Spread::keys).to_vec();
     sizes.dedup();
     let group = |(size, path)| {
-        let spreads = Spread::ALL
-            .into_iter()
-            .filter(move |spread| spread.keys() == size);
-        let cells = spreads.flat_map(move |spread| {
-            THREADS.map(|threads| Cell {
-                spread,
-                path,
-                threads,
-            })
-        });
+        let spreads = Spread::ALL.into_iter().filter(move |spread| spread.keys() == size);
+        let cells =
+            spreads.flat_map(move |spread| THREADS.map(|threads| Cell { spread, path, threads }));
         cells.filter(|cell| args.wants_cell(&cell.id())).collect()
     };
-    let pairs = sizes
-        .into_iter()
-        .flat_map(|size| Path::ALL.map(|path| (size, path)));
+    let pairs = sizes.into_iter().flat_map(|size| Path::ALL.map(|path| (size, path)));
     pairs.map(group).collect()
 }
 
 fn row(args: &Args, cell: Cell, tables: &[Ready], keys: &[String]) -> Result<Vec<String>> {
-    let orders: Vec<Vec<u32>> = (0..cell.threads)
-        .map(|thread| cell.spread.order(args.ops, thread))
-        .collect();
+    let orders: Vec<Vec<u32>> =
+        (0..cell.threads).map(|thread| cell.spread.order(args.ops, thread)).collect();
     let mut samples = vec![Vec::new(); tables.len()];
     for round in 0..args.rounds {
         for place in measure::rotation(tables.len(), round) {
@@ -99,11 +87,8 @@ fn row(args: &Args, cell: Cell, tables: &[Ready], keys: &[String]) -> Result<Vec
     let picked: Vec<f64> = picked.collect();
     let ours = tables.iter().position(|(entry, _)| entry.id == OURS);
     let ours = ours.map(|place| picked[place]);
-    let head = [
-        cell.spread.title().to_owned(),
-        cell.path.id().to_owned(),
-        cell.threads.to_string(),
-    ];
+    let head =
+        [cell.spread.title().to_owned(), cell.path.id().to_owned(), cell.threads.to_string()];
     let figures = picked.iter().map(|&ns| figure(ns, ours));
     Ok(head.into_iter().chain(figures).collect())
 }

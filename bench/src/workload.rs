@@ -71,9 +71,7 @@ impl Spread {
 
 /// The keys: 15 bytes each, built once and shared by all contenders.
 pub(crate) fn keys(count: usize) -> Vec<String> {
-    (0..count)
-        .map(|index| format!("user:{index:010}"))
-        .collect()
+    (0..count).map(|index| format!("user:{index:010}")).collect()
 }
 
 /// 1/1, 1/1 + 1/2, … : the unnormalised distribution function of Zipf(1).

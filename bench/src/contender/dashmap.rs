@@ -15,10 +15,7 @@ impl Contender for Counter {
     type Answer = u64;
 
     fn new(setup: &Setup) -> Self {
-        Self {
-            counts: DashMap::with_capacity(setup.keys),
-            verdict: setup.path.is_allowed(),
-        }
+        Self { counts: DashMap::with_capacity(setup.keys), verdict: setup.path.is_allowed() }
     }
 
     #[inline]

@@ -17,9 +17,7 @@ impl Contender for KeyOnly {
     type Answer = u8;
 
     fn new(setup: &Setup) -> Self {
-        Self {
-            verdict: setup.path.is_allowed(),
-        }
+        Self { verdict: setup.path.is_allowed() }
     }
 
     #[inline]

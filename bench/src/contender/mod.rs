@@ -86,13 +86,7 @@ impl Setup {
             (Path::Deny, false) => (2, 86_400, 2),
             (Path::Deny, true) => (1_031, 50_000_000, 2),
         };
-        Self {
-            path,
-            keys,
-            count,
-            period: Duration::from_secs(seconds),
-            burst,
-        }
+        Self { path, keys, count, period: Duration::from_secs(seconds), burst }
     }
 }
 
@@ -105,10 +99,7 @@ pub(crate) trait Contender: Send + Sync + Sized + 'static {
     fn new(setup: &Setup) -> Self;
 
     /// One check of one unit, clock included.
-    #[expect(
-        clippy::ptr_arg,
-        reason = "governor needs a `&String` in order not to allocate"
-    )]
+    #[expect(clippy::ptr_arg, reason = "governor needs a `&String` in order not to allocate")]
     fn check(&self, key: &String) -> Self::Answer;
 
     /// Whether the answer lets the request pass.
@@ -129,10 +120,7 @@ impl<C: Contender> Table for C {
         // A rival may count its first unit differently; none needs more than this to be drained.
         const MOST_CHECKS: usize = 8;
         let is_ready = |key| self.is_allowed(&self.check(key)) == path.is_allowed();
-        match keys
-            .iter()
-            .find(|key| !(0..MOST_CHECKS).any(|_| is_ready(key)))
-        {
+        match keys.iter().find(|key| !(0..MOST_CHECKS).any(|_| is_ready(key))) {
             Some(key) => Err(format!("{key} does not reach the {} path", path.id())),
             None => Ok(()),
         }
@@ -162,19 +150,13 @@ pub(crate) struct Entry {
 
 impl Entry {
     const fn of<C: Contender>(id: &'static str, title: &'static str) -> Self {
-        Self {
-            id,
-            title,
-            build: |setup| Box::new(C::new(setup)),
-        }
+        Self { id, title, build: |setup| Box::new(C::new(setup)) }
     }
 
     /// Builds it, with its keys in it.
     pub(crate) fn ready(&self, setup: &Setup, keys: &[String]) -> Result<Box<dyn Table>> {
         let table = (self.build)(setup);
-        table
-            .prepare(keys, setup.path)
-            .map_err(|error| format!("{}: {error}", self.id))?;
+        table.prepare(keys, setup.path).map_err(|error| format!("{}: {error}", self.id))?;
         Ok(table)
     }
 }

@@ -1,2 +1,41 @@
 //! Decides, exactly and fast, whether a request may pass now.
+//!
+//! A [`Limiter`] is a store, a clock and a failure policy. A [`Limit`] is a name and an
+//! [`algorithm`] with its quota. A [`Charge`] asks for units on one key under one limit,
+//! and the answer is a [`Decision`]: allowed, denied or never, what is left, and when to come back.
+//!
+//! ```
+//! use tollgate::algorithm::TokenBucket;
+//! use tollgate::{Cost, Limit, Limiter, Quota};
+//!
+//! # fn main() -> tollgate::Result<()> {
+//! let limiter = Limiter::in_memory();
+//! let uploads = Limit::new("uploads", TokenBucket::new(10, Quota::per_second(1))?)?;
+//!
+//! let decision = limiter.check_sync(uploads.charge("ada").cost(Cost::new(4)?))?;
+//! assert!(decision.is_allowed());
+//! assert_eq!(decision.remaining, 6);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Where to go from here
+//! - Several limits at once, all or nothing: [`Admission`] and [`Limiter::check_all`].
+//! - Which algorithm: [`algorithm`].
+//! - Charged at most once, however often a request is sent: [`Once`].
+//! - What happens when the store cannot answer: [`Limit::on_outage`] and
+//!   [`LimiterBuilder`](limiter::LimiterBuilder).
+//! - Tests that never sleep: [`ManualClock`].
+//! - A store of your own: [`store`]. An algorithm of your own: [`algorithm::Custom`].
+//!
+//! # Stores
+//! [`store::Memory`] and the compare-and-swap adapter [`store::Cas`] need nothing but this crate and
+//! are always there. A store that talks to a server is a feature of this crate, named as its module
+//! and its address: enabling one adds a module and changes nothing else.
+
 pub use tollgate_core::*;
+
+/// The code in the README compiles and runs.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;

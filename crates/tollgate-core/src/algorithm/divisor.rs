@@ -28,7 +28,6 @@ impl Divisor {
     #[inline]
     pub(crate) const fn floor(self, x: u64) -> u64 {
         let product = (x << 1) as u128 * self.multiplier as u128;
-        #[expect(clippy::cast_possible_truncation, reason = "the upper half of 128 bits")]
         let high = (product >> 64) as u64;
         high >> self.shift
     }

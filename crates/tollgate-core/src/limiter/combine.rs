@@ -8,6 +8,7 @@ use crate::decision::{Decision, Verdict};
 use crate::error::{Code, Error, Result};
 use crate::state::{Shape, State};
 use crate::store::{Outcome, Plan, plan, slots_of};
+use crate::time::{Micros, Now};
 
 /// The decision of an admission, and the units its refunds gave back.
 pub(super) fn derive(admission: &Admission<'_>, outcome: &Outcome) -> Result<(Decision, u64)> {
@@ -16,13 +17,27 @@ pub(super) fn derive(admission: &Admission<'_>, outcome: &Outcome) -> Result<(De
         Some(shapes) => replay(admission.charges, shapes, outcome)?,
     };
     let refunded = planned.refunded.iter().sum();
-    let decision = combine(admission.charges, planned.decisions)
-        .ok_or_else(|| Error::new(Code::CorruptState, "a store answered without evidence"))?;
+    let decision = combine(admission.charges, planned.decisions).ok_or_else(no_evidence)?;
     Ok((decision, refunded))
+}
+
+/// The decision of an admission if all of its keys were fresh: `never` exactly if it always is.
+pub(super) fn on_fresh_keys(admission: &Admission<'_>, now: Micros) -> Result<Decision> {
+    let fresh = Outcome::decided(Now::at(now), vec![None; admission.charges.len()]);
+    derive(admission, &fresh).map(|(decision, _)| decision)
+}
+
+/// A store answered less than it was asked.
+pub(super) fn no_evidence() -> Error {
+    Error::new(Code::CorruptState, "a store answered without evidence")
 }
 
 /// The steps again, over the evidence of a store.
 pub(super) fn run(charges: &[Charge<'_>], outcome: &Outcome) -> Result<Plan> {
+    // A state that is missing must never pass for a fresh key.
+    if outcome.before.len() != charges.len() {
+        return Err(no_evidence());
+    }
     let (slots, keys) = slots_of(charges);
     let before: Vec<Option<State>> = (0..keys.len())
         .map(|slot| {
@@ -35,19 +50,29 @@ pub(super) fn run(charges: &[Charge<'_>], outcome: &Outcome) -> Result<Plan> {
 
 /// A replay is derived under the quotas of the first time, whatever they are now.
 fn replay(charges: &[Charge<'_>], shapes: &[Shape], outcome: &Outcome) -> Result<Plan> {
+    if shapes.len() != charges.len() {
+        return Err(no_evidence());
+    }
     let limits: Vec<Limit> = charges
         .iter()
         .zip(shapes)
-        .map(|(charge, shape)| match built_in(*shape) {
-            Some(rule) if *shape != charge.rule().shape() => {
-                charge.limit.clone().replace_rule(rule)
+        .map(|(charge, shape)| {
+            if *shape == charge.rule().shape() {
+                return Ok(charge.limit.clone());
             }
-            _ => charge.limit.clone(),
+            let first = built_in(*shape).ok_or_else(unknown_quota)?;
+            Ok(charge.limit.clone().replace_rule(first))
         })
-        .collect();
+        .collect::<Result<_>>()?;
     let charges: Vec<Charge<'_>> =
         charges.iter().zip(&limits).map(|(charge, limit)| Charge { limit, ..*charge }).collect();
     run(&charges, outcome)
+}
+
+/// Another decision than the first one must not be made up.
+fn unknown_quota() -> Error {
+    let message = "the request id was charged under a quota that is not known here";
+    Error::new(Code::CorruptState, message)
 }
 
 /// Allowed if all are, never if any is; the smallest limit and remaining, the latest reset, the

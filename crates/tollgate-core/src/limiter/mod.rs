@@ -82,10 +82,11 @@ impl<S: Store> Limiter<S> {
     /// When no decision could be made and the failure mode does not make one.
     #[inline]
     pub async fn check(&self, charge: Charge<'_>) -> Result<Decision> {
-        if let Some(decided) = self.store.decide_now(&charge, self.clock.now()) {
+        let now = self.clock.now();
+        if let Some(decided) = self.store.decide_now(&charge, now) {
             return decided;
         }
-        self.check_all(&Admission::of(&[charge])).await
+        self.admit(&Admission::of(&[charge]), now).await
     }
 
     /// Decides several charges, all or nothing, perhaps only once.
@@ -93,11 +94,7 @@ impl<S: Store> Limiter<S> {
     /// # Errors
     /// When no decision could be made and the failure mode does not make one.
     pub async fn check_all(&self, admission: &Admission<'_>) -> Result<Decision> {
-        not_empty(admission.charges)?;
-        let now = self.clock.now();
-        let at = self.authority(now);
-        let answer = self.failure.call(&self.clock, || self.store.admit(admission, at)).await;
-        self.conclude(admission, answer, now)
+        self.admit(admission, self.clock.now()).await
     }
 
     /// Decides independent charges at one instant: in order, sharing round trips.
@@ -106,15 +103,14 @@ impl<S: Store> Limiter<S> {
     /// Each element fails on its own.
     pub async fn check_many(&self, charges: &[Charge<'_>]) -> Vec<Result<Decision>> {
         let now = self.clock.now();
-        if self.store.capability().in_process {
-            let decided = charges.iter().map(|charge| self.store.decide_now(charge, now));
-            if let Some(decided) = decided.collect() {
-                return decided;
-            }
-        }
+        let at_once = charges.iter().map_while(|charge| self.store.decide_now(charge, now));
+        let mut decided: Vec<Result<Decision>> = at_once.collect();
+        // From the first charge that has to wait on, so that the order is kept.
+        let waiting = charges.iter().skip(decided.len());
         let batch: Vec<Admission<'_>> =
-            charges.iter().map(|charge| Admission::of(core::slice::from_ref(charge))).collect();
-        self.admit_many(&batch, now).await
+            waiting.map(|charge| Admission::of(core::slice::from_ref(charge))).collect();
+        decided.extend(self.admit_many(&batch, now).await);
+        decided
     }
 
     /// Decides independent admissions at one instant: in order, sharing round trips.
@@ -150,8 +146,10 @@ impl<S: Store> Limiter<S> {
     pub async fn refund(&self, charge: Charge<'_>, receipt: Receipt) -> Result<Refunded> {
         let charges = [charge.refund(receipt)];
         let admission = Admission::of(&charges);
-        let at = self.authority(self.clock.now());
-        let answer = self.failure.call(&self.clock, || self.store.admit(&admission, at)).await?;
+        let now = self.clock.now();
+        let at = self.authority(now);
+        let call = self.failure.call(&self.clock, now, || self.store.admit(&admission, at));
+        let answer = call.await.flatten()?;
         let (standing, units) = combine::derive(&admission, &answer)?;
         Ok(Refunded { units, standing })
     }
@@ -161,8 +159,12 @@ impl<S: Store> Limiter<S> {
     /// # Errors
     /// When the store cannot answer.
     pub async fn reset(&self, limit: &Limit, subject: &str) -> Result<()> {
-        self.failure.forget(limit, subject);
-        self.failure.call(&self.clock, || self.store.reset(limit.key(subject))).await
+        let now = self.clock.now();
+        let call = self.failure.call(&self.clock, now, || self.store.reset(limit.key(subject)));
+        call.await.flatten()?;
+        // Only now: a reset that failed must not hand out a fresh budget in an outage.
+        self.failure.forget(limit.key(subject));
+        Ok(())
     }
 
     /// Closes the store if this limiter made it. A store that was handed in stays open.
@@ -182,22 +184,30 @@ impl<S: Store> Limiter<S> {
         self.failure.stats()
     }
 
-    async fn admit_many(&self, batch: &[Admission<'_>], now: Micros) -> Vec<Result<Decision>> {
+    async fn admit(&self, admission: &Admission<'_>, now: Micros) -> Result<Decision> {
+        not_empty(admission.charges)?;
         let at = self.authority(now);
-        let answers = self
-            .failure
-            .call(&self.clock, || async { Ok(self.store.admit_many(batch, at).await) })
-            .await;
-        match answers {
-            Ok(answers) => {
-                let answers = batch.iter().zip(answers);
-                answers.map(|(admission, answer)| self.conclude(admission, answer, now)).collect()
-            }
-            Err(error) => {
-                let failed = |admission| self.conclude(admission, Err(error.again()), now);
-                batch.iter().map(failed).collect()
-            }
+        let call = self.failure.call(&self.clock, now, || self.store.admit(admission, at));
+        self.conclude(admission, call.await.flatten(), now)
+    }
+
+    async fn admit_many(&self, batch: &[Admission<'_>], now: Micros) -> Vec<Result<Decision>> {
+        if batch.is_empty() {
+            return Vec::new();
         }
+        let at = self.authority(now);
+        let call = self.failure.call(&self.clock, now, || self.store.admit_many(batch, at));
+        let answers = call.await;
+        let mut left = match answers {
+            Ok(answers) => (answers.into_iter(), combine::no_evidence()),
+            Err(error) => (Vec::new().into_iter(), error),
+        };
+        // One decision per admission, even if a store answers fewer.
+        let decide = |admission| {
+            let answer = left.0.next().unwrap_or_else(|| Err(left.1.again()));
+            self.conclude(admission, answer, now)
+        };
+        batch.iter().map(decide).collect()
     }
 
     /// From evidence to a decision; without evidence, what the failure mode says.
@@ -211,7 +221,10 @@ impl<S: Store> Limiter<S> {
         match answer {
             Ok(outcome) => {
                 let (decision, _) = combine::derive(admission, &outcome)?;
-                self.failure.observe(admission, &outcome, now);
+                if !self.store.capability().in_process {
+                    self.failure.mirror(admission, &outcome, now);
+                }
+                self.failure.watch_clocks(admission, &outcome);
                 Ok(decision)
             }
             Err(error) if error.is_outage() => {
@@ -223,9 +236,11 @@ impl<S: Store> Limiter<S> {
 
     async fn look(&self, limit: &Limit, subject: &str) -> Result<(Words, Now)> {
         let keys = [limit.key(subject)];
-        let at = self.authority(self.clock.now());
-        let mut loaded = self.failure.call(&self.clock, || self.store.load(&keys, at)).await?;
-        let words = match loaded.states.pop().flatten() {
+        let now = self.clock.now();
+        let at = self.authority(now);
+        let call = self.failure.call(&self.clock, now, || self.store.load(&keys, at));
+        let mut loaded = call.await.flatten()?;
+        let words = match loaded.states.pop().ok_or_else(combine::no_evidence)? {
             None => Words::new(&[]),
             Some(state) => match adopt(limit.rule(), &state, loaded.now)? {
                 Some(carried) => carried.words,

@@ -70,11 +70,16 @@ impl Counter {
     pub(super) fn count(&self, now: Micros) -> Option<u64> {
         let total = self.total.fetch_add(1, Relaxed) + 1;
         let next_at = self.next_at.load(Relaxed);
-        if now < next_at {
+        // A clock that stepped back must not silence events until it has caught up.
+        if now < next_at && next_at - now <= TELL_EVERY {
             return None;
         }
-        let claimed =
-            self.next_at.compare_exchange(next_at, now + TELL_EVERY, Relaxed, Relaxed).is_ok();
-        claimed.then(|| total - self.told.swap(total, Relaxed).min(total))
+        let then = now.saturating_add(TELL_EVERY);
+        if self.next_at.compare_exchange(next_at, then, Relaxed, Relaxed).is_err() {
+            return None;
+        }
+        // A teller that was overtaken by a later one has nothing left to tell.
+        let untold = total.saturating_sub(self.told.fetch_max(total, Relaxed));
+        (untold > 0).then_some(untold)
     }
 }

@@ -78,37 +78,35 @@ fn skipped(clause: &str, because: &str) {
     eprintln!("skipped: {clause}: {because}");
 }
 
+/// Runs every clause on one store, for programs that are not tests; the names of the clauses.
+///
+/// Only [`threads_admit_exactly`] is left out: it needs a runner for each of its threads.
+pub async fn run<S: Store>(store: &S, options: Options) -> Vec<&'static str> {
+    let mut clauses = Vec::new();
+    macro_rules! each {
+        ($($clause:ident)*) => {
+            $(
+                $clause(&Suite::new(store, options)).await;
+                clauses.push(stringify!($clause));
+            )*
+        };
+    }
+    crate::each_clause! { [each] }
+    clauses
+}
+
 /// Closes a store after a clause; the macro calls it.
 #[doc(hidden)]
 pub async fn close(store: &impl Store) {
     store.close().await;
 }
 
-/// Expands to one `#[test]` per clause of the [conformance suite](crate::conformance).
-///
-/// `open` is an async function, or a closure that returns a future, whose output is the store; every
-/// clause opens its own. A store that needs a runtime brings its own runner, any function that runs
-/// a future to its end; it must use one runtime for all calls.
-///
-/// ```text
-/// store_conformance!(my_open);
-/// store_conformance!(runner = my_block_on, open = my_open);
-/// store_conformance!(runner = my_block_on, open = my_open, options = my_options());
-/// ```
+/// Hands the names of all clauses to the macro in brackets: the one list of them.
+#[doc(hidden)]
 #[macro_export]
-macro_rules! store_conformance {
-    ($open:expr $(,)?) => {
-        $crate::store_conformance!(runner = $crate::runtime::block_on, open = $open);
-    };
-    (runner = $runner:expr, open = $open:expr $(,)?) => {
-        $crate::store_conformance!(
-            runner = $runner,
-            open = $open,
-            options = $crate::conformance::Options::default()
-        );
-    };
-    (runner = $runner:expr, open = $open:expr, options = $options:expr $(,)?) => {
-        $crate::store_conformance! { @each ($runner, $open, $options)
+macro_rules! each_clause {
+    ([$($macro:tt)*] $($head:tt)*) => {
+        $($macro)*! { $($head)*
             persists
             isolates_keys
             reset_clears
@@ -141,6 +139,34 @@ macro_rules! store_conformance {
             unknown_states_are_refused
             capability_is_truthful
         }
+    };
+}
+
+/// Expands to one `#[test]` per clause of the [conformance suite](crate::conformance).
+///
+/// `open` is an async function, or a closure that returns a future, whose output is the store; every
+/// clause opens its own. A store that needs a runtime brings its own runner, any function that runs
+/// a future to its end; it must use one runtime for all calls.
+///
+/// ```text
+/// store_conformance!(my_open);
+/// store_conformance!(runner = my_block_on, open = my_open);
+/// store_conformance!(runner = my_block_on, open = my_open, options = my_options());
+/// ```
+#[macro_export]
+macro_rules! store_conformance {
+    ($open:expr $(,)?) => {
+        $crate::store_conformance!(runner = $crate::runtime::block_on, open = $open);
+    };
+    (runner = $runner:expr, open = $open:expr $(,)?) => {
+        $crate::store_conformance!(
+            runner = $runner,
+            open = $open,
+            options = $crate::conformance::Options::default()
+        );
+    };
+    (runner = $runner:expr, open = $open:expr, options = $options:expr $(,)?) => {
+        $crate::each_clause! { [$crate::store_conformance] @each ($runner, $open, $options) }
         #[test]
         fn threads_admit_exactly() {
             let store = ($runner)(($open)());

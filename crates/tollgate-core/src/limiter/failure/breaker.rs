@@ -55,7 +55,12 @@ impl Breaker {
     /// When calls may pass again.
     pub(super) fn closed_until(&self, now: Micros) -> Micros {
         let until = self.open_until.load(Acquire);
-        if until > now { until } else { now.saturating_add(self.open_for) }
+        if self.is_open(until, now) { until } else { now.saturating_add(self.open_for) }
+    }
+
+    /// A clock that stepped back must not keep the breaker open for longer than it was told to.
+    fn is_open(&self, until: Micros, now: Micros) -> bool {
+        now < until && until - now <= self.open_for
     }
 
     /// Permission for one call.
@@ -64,7 +69,7 @@ impl Breaker {
         if open_until == 0 {
             return Ok(Pass { breaker: self, probe: false });
         }
-        if now >= open_until && !self.probing.swap(true, AcqRel) {
+        if !self.is_open(open_until, now) && !self.probing.swap(true, AcqRel) {
             return Ok(Pass { breaker: self, probe: true });
         }
         self.rejections.fetch_add(1, Relaxed);
@@ -95,13 +100,14 @@ pub(super) struct Pass<'a> {
 }
 
 impl Pass<'_> {
-    /// Tells whether the store answered.
-    pub(super) fn report(self, answered: bool, now: Micros) {
-        if answered {
-            self.breaker.success();
-        } else {
-            self.breaker.failure(self.probe, now);
-        }
+    /// The store answered.
+    pub(super) fn answered(self) {
+        self.breaker.success();
+    }
+
+    /// The store did not answer, as was known at `now`.
+    pub(super) fn failed(self, now: Micros) {
+        self.breaker.failure(self.probe, now);
     }
 }
 

@@ -8,22 +8,24 @@ use crate::clock::{Clock, sleep_until};
 use crate::error::{Code, Error, Result};
 use crate::time::Micros;
 
-/// The answer of a call, or `timeout` once the clock has reached `until`.
+/// The answer of a call, or `timeout` once the clock has moved by `deadline` since `from`.
 ///
 /// The call goes first: an answer that is there counts, however late it is looked at. A call that
-/// answers at once never touches a timer.
-pub(super) async fn within<T>(
+/// answers at once never touches a clock. A clock that steps back starts the wait over: it must not
+/// hold a call for as long as it takes to catch up.
+pub(super) async fn within<A>(
     clock: &dyn Clock,
-    until: Micros,
-    call: impl Future<Output = Result<T>>,
-) -> Result<T> {
+    (from, deadline): (Micros, Micros),
+    call: impl Future<Output = A>,
+) -> Result<A> {
     let mut call = pin!(call);
-    let mut expired = pin!(sleep_until(clock, until));
+    let mut until = from.saturating_add(deadline);
     poll_fn(move |context| {
         if let Poll::Ready(answer) = call.as_mut().poll(context) {
-            return Poll::Ready(answer);
+            return Poll::Ready(Ok(answer));
         }
-        expired.as_mut().poll(context).map(|()| {
+        until = until.min(clock.now().saturating_add(deadline));
+        pin!(sleep_until(clock, until)).poll(context).map(|()| {
             Err(Error::new(Code::Timeout, "the store did not answer within the deadline"))
         })
     })

@@ -7,10 +7,10 @@
 use std::collections::HashMap;
 use std::sync::{OnceLock, PoisonError, RwLock};
 
-use crate::charge::{Admission, Charge, Limit};
+use crate::charge::{Act, Admission, Charge, Limit};
 use crate::decision::{Decision, Degraded};
 use crate::error::{Error, Result};
-use crate::key::Name;
+use crate::key::{Key, Name};
 use crate::limiter::combine;
 use crate::state::Shape;
 use crate::store::{Memory, Outcome, SyncStore};
@@ -80,47 +80,64 @@ impl Local {
 
     /// Notes what the store decided.
     pub(super) fn observe(&self, admission: &Admission<'_>, outcome: &Outcome, now: Micros) {
-        let is_local = |charge: &Charge<'_>| charge.limit.outage_mode() == Degraded::Local;
         if !admission.charges.iter().any(is_local) {
             return;
         }
         let Ok(planned) = combine::run(admission.charges, outcome) else { return };
-        for (charge, decision) in admission.charges.iter().zip(&planned.decisions) {
-            if is_local(charge)
-                && let Ok(limit) = self.scaled(charge.limit)
-            {
-                let mirrored = Charge { limit: &limit, ..*charge };
-                let shadow = self.shadow();
-                let exact = planned.admitted
-                    && shadow.check_sync(&mirrored, now).is_ok_and(|d| d.is_allowed());
-                // More passed here than this process may grant alone: then nothing is left.
-                let here = if planned.admitted && !exact { charge.cost.get() } else { 0 };
-                let spent_by_all = decision.limit.saturating_sub(decision.remaining);
-                shadow.owe_at_least(&mirrored, here, self.share.of(spent_by_all), now);
-            }
+        // What cannot be scaled is never decided alone.
+        let decided: Vec<(&Charge<'_>, &Decision, Limit)> = admission
+            .charges
+            .iter()
+            .zip(&planned.decisions)
+            .filter(|(charge, _)| is_local(charge))
+            .filter_map(|(charge, one)| Some((charge, one, self.scaled(charge.limit).ok()?)))
+            .collect();
+        let mirrored: Vec<Charge<'_>> =
+            decided.iter().map(|(charge, _, limit)| Charge { limit, ..**charge }).collect();
+        // A request id is remembered here too: its replay in an outage must charge nothing.
+        let together = Admission { charges: &mirrored, once: admission.once };
+        let all = planned.admitted && admission.once.is_some() && self.admits(&together, now);
+        for (charge, (_, decision, _)) in mirrored.iter().zip(&decided) {
+            let alone = Admission::of(core::slice::from_ref(charge));
+            let exact = all || (planned.admitted && self.admits(&alone, now));
+            let is_taken = planned.admitted && charge.act == Act::Take;
+            // More passed here than this process may grant alone: then nothing is left.
+            let here = if is_taken && !exact { charge.cost.get() } else { 0 };
+            let spent_by_all = decision.limit.saturating_sub(decision.remaining);
+            self.shadow().owe_at_least(charge, here, self.share.of(spent_by_all), now);
         }
     }
 
     /// Decides alone. Limits that are not `local` do not take part.
     pub(super) fn decide(&self, admission: &Admission<'_>, now: Micros) -> Result<Decision> {
-        let is_local = |charge: &&Charge<'_>| charge.limit.outage_mode() == Degraded::Local;
-        let charges: Vec<&Charge<'_>> = admission.charges.iter().filter(is_local).collect();
-        let limits: Vec<Limit> =
-            charges.iter().map(|charge| self.scaled(charge.limit)).collect::<Result<_>>()?;
-        let scaled: Vec<Charge<'_>> = charges
-            .iter()
-            .zip(&limits)
-            .map(|(charge, limit)| Charge { limit, ..**charge })
-            .collect();
-        let alone = Admission { charges: &scaled, once: admission.once };
+        let limits = self.shares(admission)?;
+        let mirrored = mirrored(admission, &limits);
+        let alone = Admission { charges: &mirrored, once: admission.once };
         let outcome = self.shadow().admit_sync(&alone, now)?;
-        combine::derive(&alone, &outcome).map(|(decision, _)| decision)
+        let (mut decision, _) = combine::derive(&alone, &outcome)?;
+        if let ([only], [_, _, ..]) = (&*mirrored, admission.charges) {
+            decision.binding = Some(only.limit.policy().clone());
+        }
+        Ok(decision)
     }
 
-    pub(super) fn forget(&self, limit: &Limit, subject: &str) {
-        if let (Some(shadow), Ok(limit)) = (self.shadow.get(), self.scaled(limit)) {
-            shadow.reset_locked(limit.key(subject));
+    pub(super) fn forget(&self, key: Key<'_>) {
+        if let Some(shadow) = self.shadow.get() {
+            shadow.reset_locked(key);
         }
+    }
+
+    /// The `local` limits of an admission with this process's share of their quotas.
+    fn shares(&self, admission: &Admission<'_>) -> Result<Vec<Limit>> {
+        let local = admission.charges.iter().filter(|charge| is_local(charge));
+        local.map(|charge| self.scaled(charge.limit)).collect()
+    }
+
+    /// Whether the shadow admits the charges as well.
+    fn admits(&self, mirrored: &Admission<'_>, now: Micros) -> bool {
+        let outcome = self.shadow().admit_sync(mirrored, now);
+        let decided = outcome.and_then(|outcome| combine::derive(mirrored, &outcome));
+        decided.is_ok_and(|(decision, _)| decision.is_allowed())
     }
 
     fn shadow(&self) -> &Memory {
@@ -141,4 +158,14 @@ impl Local {
         }
         Ok(scaled)
     }
+}
+
+fn is_local(charge: &Charge<'_>) -> bool {
+    charge.limit.outage_mode() == Degraded::Local
+}
+
+/// The `local` charges of an admission, on other limits.
+fn mirrored<'a>(admission: &Admission<'a>, limits: &'a [Limit]) -> Vec<Charge<'a>> {
+    let local = admission.charges.iter().filter(|charge| is_local(charge));
+    local.zip(limits).map(|(charge, limit)| Charge { limit, ..*charge }).collect()
 }

@@ -4,6 +4,7 @@
 //! Only outages (`store_unavailable`, `timeout`) are decided by a mode. Contention, full queues and
 //! corrupt states never fail open: an attacker could cause them.
 
+mod answer;
 mod breaker;
 mod deadline;
 mod local;
@@ -14,14 +15,17 @@ use core::time::Duration;
 use std::sync::Arc;
 
 use super::builder::ClockSource;
+use super::combine;
 use super::observer::{Counter, Degradation, Observer, Stats};
-use crate::charge::{Admission, Charge, Limit};
-use crate::decision::{Decision, Degraded};
+use crate::charge::{Admission, Charge};
+use crate::decision::{Decision, Degraded, Verdict};
 use crate::error::{Code, Error, Result};
+use crate::key::Key;
 use crate::state::State;
 use crate::store::Outcome;
 use crate::time::{MICROS_PER_MS, Micros, Now, to_ms_up};
 
+use answer::{Answer, Outage, outage_of};
 use breaker::Breaker;
 use local::Local;
 
@@ -91,38 +95,49 @@ impl FailurePolicy {
 
     /// Calls the store: within the deadline, unless the breaker is open or too many calls wait; at
     /// most once more, and only if nothing was sent the first time.
-    pub(super) async fn call<T, F>(
+    ///
+    /// A call that is answered at once reads no clock: `now` is what it read last.
+    pub(super) async fn call<A, F>(
         &self,
         clock: &ClockSource,
+        now: Micros,
         operation: impl Fn() -> F,
-    ) -> Result<T>
+    ) -> Result<A>
     where
-        F: Future<Output = Result<T>>,
+        A: Answer,
+        F: Future<Output = A>,
     {
         let _place = Place::take(&self.in_flight, self.max_in_flight)?;
         let clock = clock.as_dyn();
-        let pass = self.breaker.pass(clock.now())?;
-        let until = clock.now().saturating_add(self.deadline);
-        let mut answer = deadline::within(clock, until, operation()).await;
-        if matches!(&answer, Err(error) if error.is_outage() && error.is_unsent())
-            && clock.now() < until
-        {
-            answer = deadline::within(clock, until, operation()).await;
+        let pass = self.breaker.pass(now)?;
+        let time = (now, self.deadline);
+        let mut answer = deadline::within(clock, time, operation()).await;
+        let has_time = || clock.now() < now.saturating_add(self.deadline);
+        if outage_of(&answer) == Some(Outage::Unsent) && has_time() {
+            answer = deadline::within(clock, time, operation()).await;
         }
-        let outage = matches!(&answer, Err(error) if error.is_outage());
-        if outage {
-            self.failures.count(clock.now());
+        if outage_of(&answer).is_some() {
+            let now = clock.now();
+            self.failures.count(now);
+            pass.failed(now);
+        } else {
+            pass.answered();
         }
-        pass.report(!outage, clock.now());
         answer
     }
 
     /// Learns from an answer of the store what this process may grant alone.
-    pub(super) fn observe(&self, admission: &Admission<'_>, outcome: &Outcome, now: Micros) {
+    pub(super) fn mirror(&self, admission: &Admission<'_>, outcome: &Outcome, now: Micros) {
+        if outcome.replayed.is_none() {
+            self.local.observe(admission, outcome, now);
+        }
+    }
+
+    /// Notices keys that a clock ahead of the one that decided has charged.
+    pub(super) fn watch_clocks(&self, admission: &Admission<'_>, outcome: &Outcome) {
         if outcome.replayed.is_some() {
             return;
         }
-        self.local.observe(admission, outcome, now);
         for (charge, before) in admission.charges.iter().zip(&outcome.before) {
             if let Some(before) = before {
                 self.watch_clock(charge, before, outcome.now);
@@ -131,8 +146,8 @@ impl FailurePolicy {
     }
 
     /// Forgets what this process may grant alone.
-    pub(super) fn forget(&self, limit: &Limit, subject: &str) {
-        self.local.forget(limit, subject);
+    pub(super) fn forget(&self, key: Key<'_>) {
+        self.local.forget(key);
     }
 
     /// Decides by the failure mode. The strictest mode of the limits that were asked wins.
@@ -142,30 +157,60 @@ impl FailurePolicy {
         error: &Error,
         now: Micros,
     ) -> Result<Decision> {
-        let modes = || admission.charges.iter().map(|charge| charge.limit.outage_mode());
-        if modes().any(|mode| mode == Degraded::Closed) {
-            return Ok(self.refuse(admission, error, now));
-        }
-        if modes().any(|mode| mode == Degraded::Local) {
-            let Ok(decision) = self.local.decide(admission, now) else {
-                // No share of this algorithm can be made: the safe answer is the closed one.
-                return Ok(self.refuse(admission, error, now));
-            };
-            self.tell(&self.by_process, Degraded::Local, error.code(), now);
-            return Ok(decision.degraded(Degraded::Local));
-        }
-        self.tell(&self.open, Degraded::Open, error.code(), now);
-        let decision = Decision::allowed(ceiling(admission), 0, to_ms_up(now));
-        Ok(decision.degraded(Degraded::Open))
+        let fresh = combine::on_fresh_keys(admission, now)?;
+        let (mode, decision) = match strictest(admission) {
+            // No store is needed to know that waiting is useless.
+            mode if fresh.verdict == Verdict::Never => {
+                let mut never = Decision::never(fresh.limit, 0, to_ms_up(now));
+                never.binding = fresh.binding;
+                (mode, never)
+            }
+            Degraded::Open => {
+                (Degraded::Open, Decision::allowed(ceiling(admission), 0, to_ms_up(now)))
+            }
+            Degraded::Closed => (Degraded::Closed, self.refusal(admission, Degraded::Closed, now)),
+            Degraded::Local => self.decide_alone(admission, now)?,
+        };
+        self.tell(mode, error.code(), now);
+        Ok(decision.degraded(mode))
     }
 
-    fn refuse(&self, admission: &Admission<'_>, error: &Error, now: Micros) -> Decision {
-        self.tell(&self.closed, Degraded::Closed, error.code(), now);
+    fn decide_alone(&self, admission: &Admission<'_>, now: Micros) -> Result<(Degraded, Decision)> {
+        match self.local.decide(admission, now) {
+            // More than this process may grant alone, but not more than the store may.
+            Ok(decision) if decision.verdict == Verdict::Never => {
+                let mut refusal = self.refusal(admission, Degraded::Local, now);
+                refusal.binding = decision.binding;
+                Ok((Degraded::Local, refusal))
+            }
+            Ok(decision) => Ok((Degraded::Local, decision)),
+            // No share of this algorithm can be made: the safe answer is the closed one.
+            Err(error) if error.code() == Code::Unsupported => {
+                Ok((Degraded::Closed, self.refusal(admission, Degraded::Local, now)))
+            }
+            // A conflicting request id, too many of them: never decided by a mode.
+            Err(error) => Err(error),
+        }
+    }
+
+    /// A denial until the store is asked again, in the name of the first limit of this mode.
+    fn refusal(&self, admission: &Admission<'_>, mode: Degraded, now: Micros) -> Decision {
         let wait = to_ms_up(self.breaker.closed_until(now).saturating_sub(now));
-        Decision::denied(ceiling(admission), 0, to_ms_up(now), wait).degraded(Degraded::Closed)
+        let mut denied = Decision::denied(ceiling(admission), 0, to_ms_up(now), wait);
+        if admission.charges.len() > 1 {
+            let mut limits = admission.charges.iter().map(|charge| charge.limit);
+            let binding = limits.find(|limit| limit.outage_mode() == mode);
+            denied.binding = binding.map(|limit| limit.policy().clone());
+        }
+        denied
     }
 
-    fn tell(&self, counter: &Counter, mode: Degraded, code: Code, now: Micros) {
+    fn tell(&self, mode: Degraded, code: Code, now: Micros) {
+        let counter = match mode {
+            Degraded::Open => &self.open,
+            Degraded::Closed => &self.closed,
+            Degraded::Local => &self.by_process,
+        };
         if let (Some(decisions), Some(observer)) = (counter.count(now), &self.observer) {
             observer.degraded(&Degradation { mode, code, decisions });
         }
@@ -202,16 +247,26 @@ fn ceiling(admission: &Admission<'_>) -> u64 {
     admission.charges.iter().map(|charge| charge.rule().ceiling()).min().unwrap_or(0)
 }
 
+/// Closed before local before open.
+fn strictest(admission: &Admission<'_>) -> Degraded {
+    let has = |mode| admission.charges.iter().any(|charge| charge.limit.outage_mode() == mode);
+    match (has(Degraded::Closed), has(Degraded::Local)) {
+        (true, _) => Degraded::Closed,
+        (false, true) => Degraded::Local,
+        (false, false) => Degraded::Open,
+    }
+}
+
 /// A place in the bounded queue, given back when the call ends or is dropped.
 struct Place<'a>(&'a AtomicUsize);
 
 impl<'a> Place<'a> {
     fn take(in_flight: &'a AtomicUsize, max: usize) -> Result<Self> {
-        let place = Self(in_flight);
-        if in_flight.fetch_add(1, Relaxed) < max {
-            return Ok(place);
+        // Never above the bound, not even for a moment: a refused call must not refuse another.
+        match in_flight.fetch_update(Relaxed, Relaxed, |calls| (calls < max).then(|| calls + 1)) {
+            Ok(_) => Ok(Self(in_flight)),
+            Err(_) => Err(Error::new(Code::QueueFull, "too many calls are waiting for the store")),
         }
-        Err(Error::new(Code::QueueFull, "too many calls are waiting for the store"))
     }
 }
 

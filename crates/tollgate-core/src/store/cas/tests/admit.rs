@@ -189,7 +189,7 @@ fn a_changed_quota_is_carried_over_even_by_a_denial() {
     for _ in 0..10 {
         assert!(block_on(check(&store, old.charge("one"))).unwrap());
     }
-    let quota = Quota::new(4, std::time::Duration::from_secs(7_200));
+    let quota = Quota::new(4, Duration::from_secs(7_200));
     let new = Limit::new("change", FixedWindow::new(quota, Anchor::Epoch).unwrap()).unwrap();
     assert!(!block_on(check(&store, new.charge("one"))).unwrap());
     let text = store.backend().rows()[&new.key("one").to_text()].text.clone();

@@ -1,0 +1,53 @@
+//! Whether a store answered a call, whatever the call was.
+//!
+//! The breaker and the retry must see an outage inside of a batch as they see one of a single call:
+//! a store that fails every element of every batch is down.
+
+use crate::error::{Error, Result};
+use crate::store::Outcome;
+
+/// A store that did not answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(in crate::limiter) enum Outage {
+    /// It is known that nothing reached it: trying again cannot charge twice.
+    Unsent,
+    /// It may have been reached.
+    Unknown,
+}
+
+/// What a store answers to one call.
+pub(in crate::limiter) trait Answer {
+    /// Whether that is no answer.
+    fn outage(&self) -> Option<Outage>;
+}
+
+impl<T> Answer for Result<T> {
+    fn outage(&self) -> Option<Outage> {
+        self.as_ref().err().and_then(outage_in)
+    }
+}
+
+/// A batch: no answer if nothing in it was answered and something met an outage.
+impl Answer for Vec<Result<Outcome>> {
+    fn outage(&self) -> Option<Outage> {
+        if self.iter().any(Result::is_ok) {
+            return None;
+        }
+        let mut outages = self.iter().filter_map(Answer::outage);
+        let first = outages.next()?;
+        let all_unsent = first == Outage::Unsent && outages.all(|other| other == Outage::Unsent);
+        Some(if all_unsent { Outage::Unsent } else { Outage::Unknown })
+    }
+}
+
+/// The outage of a call that may not even have been made.
+pub(super) fn outage_of<A: Answer>(answer: &Result<A>) -> Option<Outage> {
+    match answer {
+        Ok(answer) => answer.outage(),
+        Err(error) => outage_in(error),
+    }
+}
+
+fn outage_in(error: &Error) -> Option<Outage> {
+    error.is_outage().then(|| if error.is_unsent() { Outage::Unsent } else { Outage::Unknown })
+}

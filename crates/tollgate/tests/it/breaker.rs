@@ -1,0 +1,236 @@
+//! The circuit breaker: opens after outages in a row, tries one call at a time, and never wedges.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tollgate::limiter::BreakerConfig;
+use tollgate::{Code, Decision, Degraded, Limiter, ManualClock, Result};
+use tollgate_testkit::ReferenceStore;
+use tollgate_testkit::fault::{Fault, Faulty};
+use tollgate_testkit::runtime::block_on;
+
+use crate::support::{Call, NOW, faulty, per_hour, poll};
+
+const OPEN_FOR: Duration = Duration::from_secs(1);
+
+struct Bench {
+    clock: ManualClock,
+    store: Arc<Faulty<ReferenceStore>>,
+    limiter: Limiter<Arc<Faulty<ReferenceStore>>>,
+}
+
+impl Bench {
+    /// A breaker that opens after three outages in a row.
+    fn new(faults: impl IntoIterator<Item = Fault>) -> Self {
+        Self::with(BreakerConfig { failures: 3, open_for: OPEN_FOR }, faults)
+    }
+
+    fn with(config: BreakerConfig, faults: impl IntoIterator<Item = Fault>) -> Self {
+        let clock = ManualClock::at(NOW);
+        let store = faulty(&clock, faults);
+        let limiter = Limiter::with_clock(store.clone(), clock.clone()).breaker(config).build();
+        Self { clock, store, limiter }
+    }
+
+    fn check(&self) -> Decision {
+        block_on(self.limiter.check(per_hour("p", 1_000).charge("k"))).unwrap()
+    }
+
+    /// Checks, and says whether the store was asked.
+    fn asks(&self) -> bool {
+        let before = self.store.calls();
+        self.check();
+        self.store.calls() > before
+    }
+
+    fn opened() -> Self {
+        let bench = Self::new([Fault::After; 3]);
+        (0..3).for_each(|_| assert!(bench.asks()));
+        assert!(!bench.asks(), "open");
+        bench
+    }
+}
+
+#[test]
+fn it_opens_after_so_many_outages_in_a_row_and_fails_at_once() {
+    let bench = Bench::new([Fault::After; 3]);
+    for _ in 0..3 {
+        assert!(bench.asks());
+    }
+    for _ in 0..5 {
+        let decision = bench.check();
+        assert_eq!(decision.degraded, Some(Degraded::Open), "the mode decides");
+    }
+    assert_eq!(bench.store.calls(), 3, "the store was not asked");
+    let stats = bench.limiter.stats();
+    assert_eq!((stats.store_failures, stats.breaker_rejections), (3, 5));
+    let limit = per_hour("p", 1_000);
+    let error = block_on(bench.limiter.peek(limit.charge("k"))).unwrap_err();
+    assert_eq!(error.code(), Code::StoreUnavailable);
+}
+
+#[test]
+fn an_answer_in_between_starts_the_count_over() {
+    let bench = Bench::new([
+        Fault::After,
+        Fault::After,
+        Fault::None,
+        Fault::After,
+        Fault::After,
+        Fault::Garbage,
+        Fault::After,
+        Fault::After,
+    ]);
+    let limit = per_hour("p", 1_000);
+    for _ in 0..8 {
+        // The garbage is an error, but it is an answer.
+        let _ = block_on(bench.limiter.check(limit.charge("k")));
+    }
+    assert!(bench.asks(), "never three in a row");
+}
+
+#[test]
+fn outages_of_batches_count_as_well() {
+    let bench = Bench::new([Fault::After; 3]);
+    let limit = per_hour("p", 1_000);
+    let charges = [limit.charge("a"), limit.charge("b")];
+    for _ in 0..3 {
+        let decided = block_on(bench.limiter.check_many(&charges));
+        assert!(decided.iter().all(|one| one.as_ref().unwrap().degraded.is_some()));
+    }
+    assert_eq!((bench.store.calls(), bench.limiter.stats().store_failures), (3, 3));
+    let decided = block_on(bench.limiter.check_many(&charges));
+    assert!(decided.iter().all(|one| one.as_ref().unwrap().degraded.is_some()));
+    assert_eq!(bench.store.calls(), 3, "open");
+}
+
+#[test]
+fn it_stays_open_for_its_time_and_closes_on_success() {
+    let bench = Bench::opened();
+    bench.clock.set(NOW + 999_999);
+    assert!(!bench.asks(), "a microsecond before");
+    bench.clock.set(NOW + 1_000_000);
+    assert!(bench.asks(), "the probe");
+    assert_eq!(bench.check().degraded, None, "closed again");
+}
+
+#[test]
+fn it_opens_again_when_the_probe_fails() {
+    let bench = Bench::opened();
+    for round in 1..=4 {
+        bench.store.then([Fault::After]);
+        bench.clock.set(NOW + round * 1_000_000 - 1);
+        assert!(!bench.asks(), "for the whole time");
+        bench.clock.set(NOW + round * 1_000_000);
+        assert!(bench.asks(), "the probe");
+        assert!(!bench.asks(), "one failure is enough");
+    }
+}
+
+fn start<'a>(bench: &'a Bench, limit: &'a tollgate::Limit) -> Call<'a, Result<Decision>> {
+    Box::pin(bench.limiter.check(limit.charge("k")))
+}
+
+#[test]
+fn one_call_at_a_time_tries_whether_the_store_is_back() {
+    let bench = Bench::opened();
+    let limit = per_hour("p", 1_000);
+    bench.store.then([Fault::Delay(50_000)]);
+    bench.clock.advance(OPEN_FOR);
+    let calls = bench.store.calls();
+    let mut probe = start(&bench, &limit);
+    assert!(poll(&mut probe).is_none());
+    for _ in 0..10 {
+        assert_eq!(bench.check().degraded, Some(Degraded::Open));
+    }
+    assert_eq!(bench.store.calls(), calls + 1, "only the probe");
+    bench.clock.advance(Duration::from_millis(50));
+    assert_eq!(poll(&mut probe).unwrap().unwrap().degraded, None);
+    assert!(bench.asks(), "closed");
+}
+
+#[test]
+fn a_probe_that_is_dropped_does_not_wedge_it() {
+    let bench = Bench::opened();
+    let limit = per_hour("p", 1_000);
+    bench.store.then([Fault::Hang; 3]);
+    bench.clock.advance(OPEN_FOR);
+    for _ in 0..3 {
+        let mut probe = start(&bench, &limit);
+        assert!(poll(&mut probe).is_none());
+        assert!(!bench.asks(), "a probe is under way");
+        drop(probe);
+    }
+    assert!(bench.asks(), "the next call is the probe");
+    assert_eq!(bench.check().degraded, None);
+}
+
+#[test]
+fn a_probe_that_times_out_opens_it_again() {
+    let bench = Bench::opened();
+    let limit = per_hour("p", 1_000);
+    bench.store.then([Fault::Hang]);
+    bench.clock.advance(OPEN_FOR);
+    let mut probe = start(&bench, &limit);
+    assert!(poll(&mut probe).is_none());
+    bench.clock.advance(Duration::from_millis(100));
+    assert_eq!(poll(&mut probe).unwrap().unwrap().degraded, Some(Degraded::Open));
+    assert!(!bench.asks());
+    bench.clock.advance(OPEN_FOR);
+    assert!(bench.asks());
+    assert_eq!(bench.check().degraded, None);
+}
+
+#[test]
+fn a_refusal_says_when_the_store_is_asked_again() {
+    let bench = Bench::opened();
+    let closed = per_hour("p", 1_000).on_outage(Degraded::Closed);
+    bench.clock.advance(Duration::from_millis(300));
+    let refused = block_on(bench.limiter.check(closed.charge("k"))).unwrap();
+    assert_eq!(refused.retry_after_ms, Some(700));
+    bench.clock.advance(Duration::from_millis(700));
+    assert!(block_on(bench.limiter.check(closed.charge("k"))).unwrap().is_allowed());
+}
+
+#[test]
+fn zero_failures_turn_it_off() {
+    let off = BreakerConfig { failures: 0, open_for: OPEN_FOR };
+    let bench = Bench::with(off, [Fault::After; 20]);
+    for _ in 0..20 {
+        assert!(bench.asks());
+    }
+    assert_eq!(bench.limiter.stats().breaker_rejections, 0);
+}
+
+#[test]
+fn a_clock_that_steps_back_does_not_keep_it_open() {
+    let bench = Bench::opened();
+    bench.clock.set(NOW - 3_600_000_000);
+    assert!(bench.asks(), "an hour back must not mean an hour open");
+    assert_eq!(bench.check().degraded, None);
+}
+
+#[test]
+fn it_is_safe_among_threads() {
+    let config = BreakerConfig { failures: 3, open_for: OPEN_FOR };
+    let clock = ManualClock::at(NOW);
+    let store =
+        Arc::new(Faulty::scripted(ReferenceStore::new(), clock.clone(), [Fault::After; 40]));
+    let limiter = Limiter::with_clock(store.clone(), clock.clone()).breaker(config).build();
+    let limit = per_hour("p", 1_000_000);
+    for _ in 0..40 {
+        std::thread::scope(|scope| {
+            for _ in 0..4 {
+                scope.spawn(|| {
+                    (0..50).for_each(|_| drop(block_on(limiter.check(limit.charge("k")))))
+                });
+            }
+        });
+        clock.advance(OPEN_FOR);
+    }
+    let decision = block_on(limiter.check(limit.charge("k"))).unwrap();
+    assert_eq!(decision.degraded, None, "healthy again once the faults were used up");
+    let stats = limiter.stats();
+    assert_eq!(stats.store_failures, 40);
+    assert_eq!(stats.degraded_open, stats.store_failures + stats.breaker_rejections);
+}

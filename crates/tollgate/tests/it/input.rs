@@ -1,0 +1,289 @@
+//! Bad input is refused with the field, what is accepted, and a nearest value that is accepted.
+
+use std::time::Duration;
+
+use tollgate::algorithm::{
+    Anchor, FixedWindow, Gcra, LeakyBucket, SlidingLog, SlidingWindow, TokenBucket,
+};
+use tollgate::store::{BoxStore, Memory};
+use tollgate::{Admission, Code, Cost, Error, Limit, Limiter, ManualClock, Once, Quota, Result};
+use tollgate_testkit::runtime::block_on;
+
+use crate::support::{NOW, charge, per_hour, stores};
+
+/// One number of a quota, to be replaced by what an error suggests.
+#[derive(Clone, Copy, Debug)]
+enum Value {
+    Units(u64),
+    Period(Duration),
+}
+
+/// Builds a quota with this value in the place of the bad one.
+type Build = fn(Value) -> Result<()>;
+
+fn units(value: Value) -> u64 {
+    match value {
+        Value::Units(units) => units,
+        Value::Period(period) => panic!("{period:?} where units belong"),
+    }
+}
+
+fn period(value: Value) -> Duration {
+    match value {
+        Value::Period(period) => period,
+        Value::Units(units) => panic!("{units} units where a period belongs"),
+    }
+}
+
+/// What the message suggests instead.
+fn suggestion(error: &Error, like: Value) -> Value {
+    let (_, nearest) = error.message().rsplit_once("nearest").expect("a nearest value");
+    let text = nearest.rsplit_once(": ").expect("a value").1;
+    match like {
+        Value::Units(_) => Value::Units(text.parse().expect(text)),
+        Value::Period(_) => Value::Period(duration(text)),
+    }
+}
+
+/// Reads what `Duration` prints.
+fn duration(text: &str) -> Duration {
+    let digits = text.trim_end_matches(|c: char| c.is_alphabetic());
+    let nanos_per: u128 = match &text[digits.len()..] {
+        "ns" => 1,
+        "µs" => 1_000,
+        "ms" => 1_000_000,
+        "s" => 1_000_000_000,
+        unit => panic!("{unit} is no unit, in {text}"),
+    };
+    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
+    let scale = 10_u128.pow(u32::try_from(fraction.len()).unwrap());
+    let parsed = |digits: &str| if digits.is_empty() { 0 } else { digits.parse::<u128>().unwrap() };
+    let nanos = parsed(whole) * nanos_per + parsed(fraction) * nanos_per / scale;
+    Duration::from_micros(u64::try_from(nanos / 1_000).unwrap())
+        + Duration::from_nanos(u64::try_from(nanos % 1_000).unwrap())
+}
+
+const SECOND: Duration = Duration::from_secs(1);
+
+/// The field at fault, the value, and the quota around it.
+fn bad_quotas() -> Vec<(&'static str, Value, Build)> {
+    use Value::{Period, Units};
+    let micros = |micros| Period(Duration::from_micros(micros));
+    let nanos = |nanos| Period(Duration::from_nanos(nanos));
+    let gcra_limit: Build = |v| Gcra::with_burst(Quota::new(units(v), SECOND), 1).map(drop);
+    let gcra_period: Build = |v| Gcra::with_burst(Quota::new(1, period(v)), 1).map(drop);
+    let fast_burst: Build = |v| Gcra::with_burst(Quota::new(1 << 48, SECOND), units(v)).map(drop);
+    let slow_burst: Build = |v| Gcra::with_burst(Quota::per_day(7), units(v)).map(drop);
+    let refill: Build = |v| TokenBucket::new(1, Quota::new(units(v), SECOND)).map(drop);
+    let fast_capacity: Build =
+        |v| TokenBucket::new(units(v), Quota::new(1 << 48, SECOND)).map(drop);
+    let rate: Build = |v| LeakyBucket::new(Quota::new(units(v), SECOND), 1).map(drop);
+    let fixed_limit: Build =
+        |v| FixedWindow::new(Quota::new(units(v), SECOND), Anchor::Epoch).map(drop);
+    let fixed_window: Build =
+        |v| FixedWindow::new(Quota::new(1, period(v)), Anchor::FirstHit).map(drop);
+    let sliding_limit: Build = |v| SlidingWindow::new(Quota::new(units(v), SECOND)).map(drop);
+    let sliding_window: Build = |v| SlidingWindow::new(Quota::new(1, period(v))).map(drop);
+    let buckets: Build =
+        |v| SlidingWindow::with_buckets(Quota::new(1, Duration::from_secs(60)), units(v)).map(drop);
+    let in_three: Build = |v| SlidingWindow::with_buckets(Quota::new(1, period(v)), 3).map(drop);
+    let in_sixty: Build = |v| SlidingWindow::with_buckets(Quota::new(1, period(v)), 60).map(drop);
+    let log_limit: Build = |v| SlidingLog::new(Quota::new(units(v), SECOND)).map(drop);
+    let log_window: Build = |v| SlidingLog::new(Quota::new(1, period(v))).map(drop);
+    let mut bad: Vec<(&'static str, Value, Build)> = Vec::new();
+    for too_many in [0, (1 << 48) + 1, u64::MAX] {
+        for (field, build) in [
+            ("limit", gcra_limit),
+            ("burst", fast_burst),
+            ("refill", refill),
+            ("capacity", fast_capacity),
+            ("rate", rate),
+            ("limit", fixed_limit),
+            ("limit", sliding_limit),
+            ("buckets", buckets),
+            ("limit", log_limit),
+        ] {
+            bad.push((field, Units(too_many), build));
+        }
+    }
+    for wrong in [
+        nanos(0),
+        nanos(1),
+        nanos(999),
+        nanos(1_001),
+        nanos(1_999),
+        micros((1 << 52) + 1),
+        Period(Duration::from_secs(u64::MAX)),
+    ] {
+        for (field, build) in [
+            ("period", gcra_period),
+            ("window", fixed_window),
+            ("window", sliding_window),
+            ("window", log_window),
+        ] {
+            bad.push((field, wrong, build));
+        }
+    }
+    bad.extend([
+        ("burst", Units(1 << 40), slow_burst),
+        ("window", micros(10), in_three),
+        ("window", micros(1), in_three),
+        ("window", micros(59), in_sixty),
+        ("window", micros(3_600_000_001), in_sixty),
+        ("window", micros((1 << 50) + 1), in_three),
+    ]);
+    bad
+}
+
+fn suggests_what_is_accepted(bad: Vec<(&'static str, Value, Build)>) {
+    let mut problems = Vec::new();
+    for (field, value, build) in bad {
+        let Err(error) = build(value) else {
+            problems.push(format!("{field}: {value:?} was accepted"));
+            continue;
+        };
+        assert_eq!(error.code(), Code::ConfigInvalid, "{error}");
+        if error.field() != Some(field) || !error.to_string().contains(field) {
+            problems.push(format!("{field}: {value:?} is blamed on another field: {error}"));
+        }
+        let nearest = suggestion(&error, value);
+        if let Err(again) = build(nearest) {
+            problems.push(format!("{error} — but {nearest:?} is refused: {again}"));
+        }
+    }
+    assert!(problems.is_empty(), "\n{}", problems.join("\n"));
+}
+
+#[test]
+fn a_quota_out_of_range_is_refused_with_its_field_and_a_value_that_is_accepted() {
+    suggests_what_is_accepted(bad_quotas());
+}
+
+#[test]
+fn the_bounds_themselves_are_accepted() {
+    let longest = Duration::from_micros(1 << 52);
+    let most = 1_u64 << 48;
+    Gcra::new(Quota::new(most, Duration::from_micros(1))).unwrap();
+    Gcra::with_burst(Quota::new(1, longest), 1).unwrap();
+    TokenBucket::new(most, Quota::new(most, longest)).unwrap();
+    LeakyBucket::new(Quota::new(most, SECOND), most - 1).unwrap();
+    LeakyBucket::new(Quota::per_second(1), 0).unwrap();
+    FixedWindow::new(Quota::new(most, longest), Anchor::Epoch).unwrap();
+    SlidingWindow::with_buckets(Quota::new(most, Duration::from_micros(60)), 60).unwrap();
+    SlidingLog::new(Quota::new(1, Duration::from_micros(1))).unwrap();
+}
+
+#[test]
+fn costs_out_of_range_are_refused_by_name() {
+    for units in [0, 1 << 32, u64::MAX] {
+        let error = Cost::new(units).unwrap_err();
+        assert_eq!((error.code(), error.field()), (Code::InvalidRequest, Some("cost")));
+        assert!(error.to_string().contains("1 to 4294967295"), "{error}");
+    }
+    assert_eq!(Cost::new(1).unwrap(), Cost::ONE);
+    assert_eq!(Cost::new(u64::from(u32::MAX)).unwrap(), Cost::MAX);
+}
+
+#[test]
+fn the_largest_cost_is_decided_on_every_store() {
+    for (name, store) in stores() {
+        let limiter = Limiter::with_clock(store, ManualClock::at(NOW)).build();
+        let wide = Gcra::new(Quota::new(1 << 40, Duration::from_secs(86_400))).unwrap();
+        let (wide, small) = (Limit::new("wide", wide).unwrap(), per_hour("small", 10));
+        let most = u64::from(u32::MAX);
+        let decision = block_on(limiter.check(charge(&wide, "k", most))).unwrap();
+        assert_eq!(decision.remaining, (1 << 40) - most, "{name}");
+        let never = block_on(limiter.check(charge(&small, "k", most))).unwrap();
+        assert_eq!((never.retry_after_ms, never.remaining), (None, 10), "{name}");
+        let charges = [charge(&wide, "k", most), charge(&wide, "k", most)];
+        let decision = block_on(limiter.check_all(&Admission::of(&charges))).unwrap();
+        assert_eq!(decision.remaining, (1 << 40) - 3 * most, "{name}");
+    }
+}
+
+#[test]
+fn names_are_checked_and_the_error_names_the_field() {
+    let algorithm = || Gcra::new(Quota::per_second(1)).unwrap();
+    for name in ["", "a b", "a:b", "ä", "a/b", "{a}", "a\0", &"x".repeat(65)] {
+        let error = Limit::new(name, algorithm()).unwrap_err();
+        assert_eq!(
+            (error.code(), error.field()),
+            (Code::ConfigInvalid, Some("policy")),
+            "{name:?}"
+        );
+        assert!(error.message().contains("accepted"), "{error}");
+        let error = Limit::new("p", algorithm()).unwrap().prefix(name).unwrap_err();
+        assert_eq!(
+            (error.code(), error.field()),
+            (Code::ConfigInvalid, Some("prefix")),
+            "{name:?}"
+        );
+    }
+    for name in ["a", "A-Z_0.9", &"x".repeat(64)] {
+        Limit::new(name, algorithm()).unwrap().prefix(name).unwrap();
+    }
+}
+
+#[test]
+fn request_ids_are_checked_and_the_error_names_the_field() {
+    for id in ["", &"x".repeat(65), &"é".repeat(33)] {
+        let error = Once::new(id).unwrap_err();
+        assert_eq!((error.code(), error.field()), (Code::InvalidRequest, Some("request_id")));
+        assert!(error.to_string().contains("1 to 64"), "{error}");
+    }
+    for (name, store) in stores() {
+        let limiter = Limiter::with_clock(store, ManualClock::at(NOW)).build();
+        let limit = per_hour("p", 100);
+        let ids = ["x", "\0", " ", ":", "{}", "%", "🦀🦀", "é", &"x".repeat(64), &"é".repeat(32)];
+        for id in ids {
+            let charges = [limit.charge("k")];
+            let admission = Admission::of(&charges).once(Once::new(id).unwrap());
+            let first = block_on(limiter.check_all(&admission)).unwrap();
+            assert_eq!(block_on(limiter.check_all(&admission)).unwrap(), first, "{name}: {id:?}");
+        }
+        let left = block_on(limiter.forecast(&limit, "k")).unwrap().spendable_now;
+        assert_eq!(left, 90, "{name}: each id is one of its own");
+    }
+}
+
+#[test]
+fn an_admission_without_charges_is_refused() {
+    for (name, store) in stores() {
+        let limiter = Limiter::with_clock(store, ManualClock::at(NOW)).build();
+        let error = block_on(limiter.check_all(&Admission::of(&[]))).unwrap_err();
+        assert_eq!(
+            (error.code(), error.field()),
+            (Code::InvalidRequest, Some("charges")),
+            "{name}"
+        );
+    }
+    let limiter = Limiter::with_clock(Memory::new(), ManualClock::at(NOW)).build();
+    let error = limiter.check_all_sync(&Admission::of(&[])).unwrap_err();
+    assert_eq!((error.code(), error.field()), (Code::InvalidRequest, Some("charges")));
+}
+
+#[test]
+fn an_admission_over_too_many_keys_is_refused_and_charges_nothing() {
+    let store = BoxStore::new(Memory::new());
+    let limiter = Limiter::with_clock(store, ManualClock::at(NOW)).build();
+    let limit = per_hour("p", 10);
+    let subjects: Vec<String> = (0..100).map(|n| n.to_string()).collect();
+    let charges: Vec<_> = subjects.iter().map(|subject| limit.charge(subject)).collect();
+    let error = block_on(limiter.check_all(&Admission::of(&charges))).unwrap_err();
+    assert_eq!((error.code(), error.field()), (Code::InvalidRequest, Some("charges")));
+    assert_eq!(block_on(limiter.forecast(&limit, "0")).unwrap().spendable_now, 10);
+}
+
+#[test]
+fn errors_hold_no_key() {
+    let secret = "token-of-alice";
+    for (name, store) in stores() {
+        let limiter = Limiter::with_clock(store, ManualClock::at(NOW)).build();
+        let limit = per_hour("p", 10);
+        let (one, two) = ([charge(&limit, secret, 1)], [charge(&limit, secret, 2)]);
+        let id = Once::new("id").unwrap();
+        block_on(limiter.check_all(&Admission::of(&one).once(id))).unwrap();
+        let error = block_on(limiter.check_all(&Admission::of(&two).once(id))).unwrap_err();
+        assert!(!format!("{error} {error:?}").contains(secret), "{name}: {error:?}");
+    }
+}

@@ -1,0 +1,229 @@
+//! Several limits at once: the combination algebra, all or nothing, and the promise of the wait.
+
+use std::time::Duration;
+
+use tollgate::store::BoxStore;
+use tollgate::{Admission, Charge, Decision, Limit, Limiter, ManualClock, Rule, Verdict};
+use tollgate_testkit::ReferenceStore;
+use tollgate_testkit::model::Kind;
+use tollgate_testkit::rng::Rng;
+use tollgate_testkit::runtime::block_on;
+
+use crate::support::{MS, NOW, SECOND, charge, per_hour, rule, stores};
+
+/// Any algorithm with a few units per a few milliseconds.
+fn small_rule(kinds: &[Kind], rng: &mut Rng) -> Rule {
+    let kind = rng.pick(kinds, Kind::Gcra);
+    // Even, for two buckets.
+    let period = Duration::from_micros(2 * rng.between(500, 100_000));
+    rule(kind, rng.between(1, 6), period)
+}
+
+/// Three limits with distinct names.
+fn three_limits(kinds: &[Kind], rng: &mut Rng) -> Vec<Limit> {
+    ["ip", "user", "route"]
+        .into_iter()
+        .map(|policy| Limit::with_rule(policy, small_rule(kinds, rng)).unwrap())
+        .collect()
+}
+
+/// The pure definition, field by field, from what each limit says alone.
+fn combined(charges: &[Charge<'_>], alone: &[Decision]) -> Decision {
+    let is = |verdict| alone.iter().any(|decision| decision.verdict == verdict);
+    let limit = alone.iter().map(|decision| decision.limit).min().unwrap();
+    let remaining = alone.iter().map(|decision| decision.remaining).min().unwrap();
+    let reset = alone.iter().map(|decision| decision.reset_at_ms).max().unwrap();
+    let wait = alone.iter().filter_map(|decision| decision.retry_after_ms).max();
+    let first_where = |holds: &dyn Fn(&Decision) -> bool| {
+        let found = alone.iter().position(holds).unwrap();
+        Some(charges[found].limit.policy().clone())
+    };
+    if is(Verdict::Never) {
+        let mut never = Decision::never(limit, remaining, reset);
+        let nevers = alone.iter().filter(|decision| decision.verdict == Verdict::Never);
+        let least = nevers.map(|decision| decision.remaining).min().unwrap();
+        never.binding = first_where(&|decision| {
+            decision.verdict == Verdict::Never && decision.remaining == least
+        });
+        return never;
+    }
+    if is(Verdict::Denied) {
+        let mut denied = Decision::denied(limit, remaining, reset, wait.unwrap());
+        let longest = alone.iter().filter(|decision| decision.retry_after_ms == wait);
+        let least = longest.map(|decision| decision.remaining).min().unwrap();
+        denied.binding =
+            first_where(&|decision| decision.retry_after_ms == wait && decision.remaining == least);
+        return denied;
+    }
+    let delay = alone.iter().map(|decision| decision.delay_ms).max().unwrap();
+    let mut allowed = Decision::allowed(limit, remaining, reset).after(delay);
+    allowed.binding = first_where(&|decision| decision.remaining == remaining);
+    allowed
+}
+
+#[test]
+fn a_combination_is_the_algebra_of_its_parts() {
+    for seed in 0..120_u64 {
+        println!("seed {seed}");
+        let mut rng = Rng::new(seed);
+        let limits = three_limits(&Kind::ALL, &mut rng);
+        let clock = ManualClock::at(NOW);
+        let candidates: Vec<(&str, Limiter<BoxStore>)> = stores()
+            .into_iter()
+            .map(|(name, store)| (name, Limiter::with_clock(store, clock.clone()).build()))
+            .collect();
+        // The same limits, asked one by one.
+        let alone = Limiter::with_clock(ReferenceStore::new(), clock.clone()).build();
+        for step in 0..40 {
+            clock
+                .set(NOW.max(tollgate::Clock::now(&clock) + rng.below(30_000)) - rng.below(2) * MS);
+            let charges: Vec<Charge<'_>> =
+                limits.iter().map(|limit| charge(limit, "k", rng.between(1, 3))).collect();
+            let looks: Vec<Decision> =
+                charges.iter().map(|one| block_on(alone.peek(*one)).unwrap()).collect();
+            let admitted = looks.iter().all(Decision::is_allowed);
+            let parts = if admitted {
+                charges.iter().map(|one| block_on(alone.check(*one)).unwrap()).collect()
+            } else {
+                looks
+            };
+            let expected = combined(&charges, &parts);
+            for (name, limiter) in &candidates {
+                let decision = block_on(limiter.check_all(&Admission::of(&charges))).unwrap();
+                assert_eq!(decision, expected, "{name}, seed {seed}, step {step}: {charges:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_denied_combination_charges_nothing() {
+    for (name, store) in stores() {
+        let limiter = Limiter::with_clock(store, ManualClock::at(NOW)).build();
+        let (wide, narrow) = (per_hour("wide", 10), per_hour("narrow", 1));
+        for charges in
+            [[wide.charge("k"), narrow.charge("k")], [narrow.charge("other"), wide.charge("k")]]
+        {
+            let admission = Admission::of(&charges);
+            assert!(block_on(limiter.check_all(&admission)).unwrap().is_allowed());
+            for _ in 0..5 {
+                let denied = block_on(limiter.check_all(&admission)).unwrap();
+                assert_eq!(denied.verdict, Verdict::Denied, "{name}");
+                assert_eq!(denied.remaining, 0, "{name}: the least that is left");
+                assert_eq!(denied.binding.unwrap().as_str(), "narrow", "{name}");
+            }
+        }
+        let spendable = block_on(limiter.forecast(&wide, "k")).unwrap().spendable_now;
+        assert_eq!(spendable, 8, "{name}: only the two that were admitted");
+    }
+}
+
+#[test]
+fn a_denied_combination_reports_every_limit_uncharged() {
+    for (name, store) in stores() {
+        let limiter = Limiter::with_clock(store, ManualClock::at(NOW)).build();
+        let (roomy, tight) = (per_hour("roomy", 3), per_hour("tight", 5));
+        block_on(limiter.check(charge(&tight, "k", 4))).unwrap();
+        let charges = [charge(&roomy, "k", 3), charge(&tight, "k", 2)];
+        let denied = block_on(limiter.check_all(&Admission::of(&charges))).unwrap();
+        assert_eq!(denied.verdict, Verdict::Denied, "{name}");
+        assert_eq!((denied.limit, denied.remaining), (3, 1), "{name}: roomy still has 3");
+    }
+}
+
+#[test]
+fn any_never_is_never() {
+    for (name, store) in stores() {
+        let limiter = Limiter::with_clock(store, ManualClock::at(NOW)).build();
+        let (empty, small, wide) =
+            (per_hour("empty", 1), per_hour("small", 2), per_hour("wide", 9));
+        block_on(limiter.check(empty.charge("k"))).unwrap();
+        let charges = [empty.charge("k"), charge(&small, "k", 3), wide.charge("k")];
+        let never = block_on(limiter.check_all(&Admission::of(&charges))).unwrap();
+        assert_eq!((never.verdict, never.retry_after_ms), (Verdict::Never, None), "{name}");
+        assert_eq!(never.binding.unwrap().as_str(), "small", "{name}");
+        assert_eq!(block_on(limiter.forecast(&wide, "k")).unwrap().spendable_now, 9, "{name}");
+    }
+}
+
+#[test]
+fn the_binding_limit_is_the_one_with_the_longest_wait_or_the_least_left() {
+    for (name, store) in stores() {
+        let limiter = Limiter::with_clock(store, ManualClock::at(NOW)).build();
+        let slow = Limit::with_rule("slow", rule(Kind::Gcra, 2, Duration::from_secs(60))).unwrap();
+        let fast = Limit::with_rule("fast", rule(Kind::Gcra, 1, Duration::from_secs(1))).unwrap();
+        let charges = [slow.charge("k"), fast.charge("k")];
+        let admission = Admission::of(&charges);
+        let allowed = block_on(limiter.check_all(&admission)).unwrap();
+        assert_eq!(allowed.binding.unwrap().as_str(), "fast", "{name}: the least is left there");
+        let denied = block_on(limiter.check_all(&admission)).unwrap();
+        assert_eq!(denied.binding.unwrap().as_str(), "fast", "{name}: only it denied");
+        block_on(limiter.check(slow.charge("k"))).unwrap();
+        let denied = block_on(limiter.check_all(&admission)).unwrap();
+        assert_eq!(denied.retry_after_ms, Some(30_000), "{name}");
+        assert_eq!(denied.binding.unwrap().as_str(), "slow", "{name}: the longest wait");
+    }
+}
+
+#[test]
+fn two_charges_on_one_key_are_applied_in_order() {
+    for (name, store) in stores() {
+        let limiter = Limiter::with_clock(store, ManualClock::at(NOW)).build();
+        let limit = per_hour("p", 5);
+        let check = |costs: [u64; 2], subject: &str| {
+            let charges = costs.map(|cost| charge(&limit, subject, cost));
+            block_on(limiter.check_all(&Admission::of(&charges))).unwrap()
+        };
+        assert_eq!(check([3, 2], "a").remaining, 0, "{name}");
+        assert_eq!(check([2, 2], "b").remaining, 1, "{name}");
+        let denied = check([1, 1], "b");
+        assert_eq!((denied.verdict, denied.remaining), (Verdict::Denied, 1), "{name}");
+        let never = check([3, 3], "c");
+        assert_eq!((never.verdict, never.remaining), (Verdict::Never, 5), "{name}: 6 of 5");
+        assert_eq!(check([4, 1], "c").remaining, 0, "{name}: the refused ones took nothing");
+    }
+}
+
+/// Denied combinations are admitted after their wait, and not one whole millisecond earlier.
+fn keeps_its_promise(
+    (seed, kinds): (u64, &[Kind]),
+    charges_of: impl Fn(&mut Rng, &[Limit]) -> Vec<(usize, u64)>,
+) {
+    let mut rng = Rng::new(seed);
+    let limits = three_limits(kinds, &mut rng);
+    let clock = ManualClock::at(NOW + rng.below(SECOND));
+    let limiter = Limiter::with_clock(ReferenceStore::new(), clock.clone()).build();
+    let mut promises = 0;
+    for step in 0..60 {
+        clock.advance(Duration::from_micros(rng.below(10_000)));
+        let asked = charges_of(&mut rng, &limits);
+        let charges: Vec<Charge<'_>> =
+            asked.iter().map(|(limit, cost)| charge(&limits[*limit], "k", *cost)).collect();
+        let admission = Admission::of(&charges);
+        let decision = block_on(limiter.check_all(&admission)).unwrap();
+        let (Verdict::Denied, Some(wait)) = (decision.verdict, decision.retry_after_ms) else {
+            continue;
+        };
+        promises += 1;
+        let context = format!("seed {seed}, step {step}, wait {wait} ms: {charges:?}");
+        let asked_at = tollgate::Clock::now(&clock);
+        clock.set(asked_at + (wait - 1) * MS);
+        let early = block_on(limiter.check_all(&admission)).unwrap();
+        assert!(!early.is_allowed(), "a millisecond too early, {context}");
+        clock.set(asked_at + wait * MS);
+        let then = block_on(limiter.check_all(&admission)).unwrap();
+        assert!(then.is_allowed(), "broke its promise, {context}: {then:?}");
+    }
+    assert!(promises > 5, "seed {seed} made only {promises} promises");
+}
+
+#[test]
+fn a_denied_combination_is_admitted_after_its_wait_and_not_earlier() {
+    for seed in 0..200 {
+        println!("seed {seed}");
+        keeps_its_promise((seed, &Kind::ALL), |rng, limits| {
+            let cost = |limit: &Limit, rng: &mut Rng| rng.between(1, limit.rule().ceiling());
+            limits.iter().enumerate().map(|(index, limit)| (index, cost(limit, rng))).collect()
+        });
+    }
+}

@@ -1,0 +1,215 @@
+//! Looking, giving back and starting over: peek, forecast, refund, reset.
+
+use std::time::Duration;
+
+use tollgate::algorithm::{Anchor, FixedWindow};
+use tollgate::store::BoxStore;
+use tollgate::{Clock, Decision, Limit, Limiter, ManualClock, Quota, Receipt, Verdict};
+use tollgate_testkit::ReferenceStore;
+use tollgate_testkit::model::Kind;
+use tollgate_testkit::rng::Rng;
+use tollgate_testkit::runtime::block_on;
+
+use crate::support::{MS, NOW, charge, limit_of, per_hour, stores};
+
+fn limiters(clock: &ManualClock) -> Vec<(&'static str, Limiter<BoxStore>)> {
+    let limiter = |store| Limiter::with_clock(store, clock.clone()).build();
+    stores().into_iter().map(|(name, store)| (name, limiter(store))).collect()
+}
+
+/// Seven units per 14 ms: awkward, and even for two buckets.
+fn awkward(kind: Kind) -> Limit {
+    limit_of(kind, 7, Duration::from_micros(14_002))
+}
+
+#[test]
+fn looking_consumes_nothing() {
+    for kind in Kind::ALL {
+        let (limit, clock) = (awkward(kind), ManualClock::at(NOW));
+        let untouched = Limiter::with_clock(ReferenceStore::new(), clock.clone()).build();
+        for (name, limiter) in limiters(&clock) {
+            clock.set(NOW);
+            block_on(untouched.reset(&limit, "k")).unwrap();
+            let mut rng = Rng::new(1);
+            for step in 0..200 {
+                clock.advance(Duration::from_micros(rng.below(4_000)));
+                for cost in [1, 7, 8, 100] {
+                    let look = block_on(limiter.peek(charge(&limit, "k", cost))).unwrap();
+                    assert_eq!(look.verdict == Verdict::Never, cost > 7);
+                    block_on(limiter.forecast(&limit, "k")).unwrap();
+                }
+                let asked = charge(&limit, "k", rng.between(1, 3));
+                let look = block_on(limiter.peek(asked)).unwrap();
+                let decided = block_on(limiter.check(asked)).unwrap();
+                let expected = block_on(untouched.check(asked)).unwrap();
+                let context = format!("{} on {name}, step {step}", kind.name());
+                assert_eq!(decided, expected, "{context}");
+                assert_eq!(look.verdict, decided.verdict, "{context}");
+                assert_eq!(look.retry_after_ms, decided.retry_after_ms, "{context}");
+                let taken = if decided.is_allowed() { asked.cost.get() } else { 0 };
+                assert_eq!(look.remaining - taken, decided.remaining, "{context}");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_forecast_comes_true() {
+    for kind in Kind::ALL {
+        let (limit, clock) = (awkward(kind), ManualClock::at(NOW));
+        for (name, limiter) in limiters(&clock) {
+            let mut rng = Rng::new(2);
+            for step in 0..150 {
+                clock.advance(Duration::from_micros(rng.below(5_000)));
+                block_on(limiter.check(charge(&limit, "k", rng.between(1, 7)))).unwrap();
+                let asked_at = clock.now();
+                let at = |instant: u64| {
+                    clock.set(instant);
+                    block_on(limiter.forecast(&limit, "k")).unwrap()
+                };
+                let now = at(asked_at);
+                let context = format!("{} on {name}, step {step}: {now:?}", kind.name());
+                let Some(next) = now.next_unit_at_ms else {
+                    assert_eq!(now.spendable_now, now.limit, "{context}");
+                    continue;
+                };
+                let before = (next * MS - MS).max(asked_at);
+                assert_eq!(at(before).spendable_now, now.spendable_now, "too late, {context}");
+                assert!(at(next * MS).spendable_now > now.spendable_now, "too early, {context}");
+                let full_at = now.full_at_ms * MS;
+                assert_eq!(at(full_at).spendable_now, now.limit, "not full, {context}");
+                assert_eq!(at(full_at).next_unit_at_ms, None, "{context}");
+                assert!(at(full_at - MS).spendable_now < now.limit, "full before, {context}");
+                // What is spendable can be spent, and not one unit more.
+                let look = |instant: u64, cost: u64| {
+                    clock.set(instant);
+                    block_on(limiter.peek(charge(&limit, "k", cost))).unwrap()
+                };
+                assert!(!look(asked_at, now.spendable_now + 1).is_allowed(), "{context}");
+                if now.spendable_now > 0 {
+                    assert!(look(asked_at, now.spendable_now).is_allowed(), "{context}");
+                }
+                clock.set(asked_at);
+            }
+        }
+    }
+}
+
+#[test]
+fn a_refund_by_its_receipt_undoes_the_charge() {
+    for kind in Kind::ALL {
+        let (limit, clock) = (limit_of(kind, 10, Duration::from_secs(60)), ManualClock::at(NOW));
+        for (name, limiter) in limiters(&clock) {
+            let context = format!("{} on {name}", kind.name());
+            block_on(limiter.check(charge(&limit, "k", 3))).unwrap();
+            let fourth = charge(&limit, "k", 4);
+            let taken = block_on(limiter.check(fourth)).unwrap();
+            assert_eq!(taken.remaining, 3, "{context}");
+            let refunded = block_on(limiter.refund(fourth, (&taken).into())).unwrap();
+            assert_eq!((refunded.units, refunded.standing.remaining), (4, 7), "{context}");
+            assert!(refunded.standing.is_allowed(), "{context}");
+        }
+    }
+}
+
+#[test]
+fn a_refund_never_gives_more_than_is_owed() {
+    for kind in Kind::ALL {
+        let (limit, clock) = (limit_of(kind, 10, Duration::from_secs(60)), ManualClock::at(NOW));
+        for (name, limiter) in limiters(&clock) {
+            let context = format!("{} on {name}", kind.name());
+            let fresh = block_on(limiter.refund(charge(&limit, "k", 5), Receipt::Newest)).unwrap();
+            assert_eq!((fresh.units, fresh.standing.remaining), (0, 10), "{context}: fresh key");
+            block_on(limiter.check(charge(&limit, "k", 2))).unwrap();
+            let all = block_on(limiter.refund(charge(&limit, "k", 9), Receipt::Newest)).unwrap();
+            assert_eq!((all.units, all.standing.remaining), (2, 10), "{context}");
+            let admitted = (0..20)
+                .filter(|_| block_on(limiter.check(limit.charge("k"))).unwrap().is_allowed())
+                .count();
+            assert_eq!(admitted, 10, "{context}: no more than a fresh key admits");
+        }
+    }
+}
+
+#[test]
+fn a_refund_gives_nothing_back_twice_that_time_gave_back() {
+    for kind in Kind::ALL {
+        let (limit, clock) = (limit_of(kind, 10, Duration::from_secs(10)), ManualClock::at(NOW));
+        for (name, limiter) in limiters(&clock) {
+            clock.set(NOW);
+            let context = format!("{} on {name}", kind.name());
+            let asked = charge(&limit, "k", 10);
+            let taken = block_on(limiter.check(asked)).unwrap();
+            clock.set(taken.reset_at_ms * MS);
+            block_on(limiter.check(charge(&limit, "k", 6))).unwrap();
+            let refunded = block_on(limiter.refund(asked, (&taken).into())).unwrap();
+            assert_eq!((refunded.units, refunded.standing.remaining), (0, 4), "{context}");
+        }
+    }
+}
+
+/// Random charges and refunds: between two instants never more is admitted, net of refunds, than
+/// one window of units plus what came back.
+#[test]
+fn refunds_never_mint() {
+    for seed in 0..20 {
+        println!("seed {seed}");
+        let mut rng = Rng::new(seed);
+        let clock = ManualClock::at(NOW);
+        let hour = Quota::per_hour(20);
+        let limit = Limit::new("p", FixedWindow::new(hour, Anchor::FirstHit).unwrap()).unwrap();
+        for (name, limiter) in limiters(&clock) {
+            let (mut net, mut receipts) = (0_u64, Vec::<(u64, Decision)>::new());
+            for _ in 0..100 {
+                let cost = rng.between(1, 6);
+                if rng.one_in(2) || receipts.is_empty() {
+                    let decision = block_on(limiter.check(charge(&limit, "k", cost))).unwrap();
+                    if decision.is_allowed() {
+                        net += cost;
+                        receipts.push((cost, decision));
+                    }
+                } else {
+                    let (cost, decision) = receipts.swap_remove(0);
+                    let asked = charge(&limit, "k", cost);
+                    let refunded = block_on(limiter.refund(asked, (&decision).into())).unwrap();
+                    assert!(refunded.units <= cost, "{name}, seed {seed}");
+                    net -= refunded.units;
+                }
+                assert!(net <= 20, "{name}, seed {seed}: {net} of 20 at once");
+            }
+        }
+    }
+}
+
+#[test]
+fn a_reset_key_is_a_fresh_one_and_others_are_untouched() {
+    for kind in Kind::ALL {
+        let (limit, clock) = (limit_of(kind, 10, Duration::from_secs(60)), ManualClock::at(NOW));
+        for (name, limiter) in limiters(&clock) {
+            let context = format!("{} on {name}", kind.name());
+            for subject in ["k", "other"] {
+                assert!(block_on(limiter.check(charge(&limit, subject, 10))).unwrap().is_allowed());
+            }
+            block_on(limiter.reset(&limit, "k")).unwrap();
+            let decision = block_on(limiter.check(charge(&limit, "k", 10))).unwrap();
+            assert!(decision.is_allowed(), "{context}");
+            assert!(!block_on(limiter.check(limit.charge("other"))).unwrap().is_allowed());
+            block_on(limiter.reset(&limit, "never seen")).unwrap();
+        }
+    }
+}
+
+#[test]
+fn a_changed_quota_is_seen_by_looks_without_being_written() {
+    let clock = ManualClock::at(NOW);
+    for (name, limiter) in limiters(&clock) {
+        let (old, new) = (per_hour("p", 10), per_hour("p", 4));
+        block_on(limiter.check(charge(&old, "k", 3))).unwrap();
+        for _ in 0..3 {
+            assert_eq!(block_on(limiter.peek(new.charge("k"))).unwrap().remaining, 1, "{name}");
+            assert_eq!(block_on(limiter.forecast(&new, "k")).unwrap().spendable_now, 1, "{name}");
+        }
+        assert_eq!(block_on(limiter.forecast(&old, "k")).unwrap().spendable_now, 7, "{name}");
+        assert_eq!(block_on(limiter.check(new.charge("k"))).unwrap().remaining, 0, "{name}");
+    }
+}

@@ -1,0 +1,219 @@
+//! Request ids: charged at most once, answered the same, bound to what was asked.
+
+use tollgate::algorithm::{Custom, CustomAlgorithm, CustomStep};
+use tollgate::store::BoxStore;
+use tollgate::{
+    Admission, Charge, Code, Cost, Decision, Limit, Limiter, ManualClock, Micros, Now, Once,
+    Receipt, Result, Verdict,
+};
+use tollgate_testkit::model::Kind;
+use tollgate_testkit::runtime::block_on;
+
+use crate::support::{MS, NOW, SECOND, charge, limit_of, per_hour, stores};
+
+const HOUR: std::time::Duration = std::time::Duration::from_secs(3_600);
+
+fn once(limiter: &Limiter<BoxStore>, charges: &[Charge<'_>], id: &str) -> Result<Decision> {
+    block_on(limiter.check_all(&Admission::of(charges).once(Once::new(id).unwrap())))
+}
+
+fn left(limiter: &Limiter<BoxStore>, limit: &Limit, subject: &str) -> u64 {
+    block_on(limiter.forecast(limit, subject)).unwrap().spendable_now
+}
+
+fn limiters(clock: &ManualClock) -> Vec<(&'static str, Limiter<BoxStore>)> {
+    let limiter = |store| Limiter::with_clock(store, clock.clone()).build();
+    stores().into_iter().map(|(name, store)| (name, limiter(store))).collect()
+}
+
+#[test]
+fn a_replay_returns_the_saved_decision_and_charges_nothing() {
+    for kind in Kind::ALL {
+        let clock = ManualClock::at(NOW);
+        for (name, limiter) in limiters(&clock) {
+            clock.set(NOW);
+            let context = format!("{} on {name}", kind.name());
+            let limit = limit_of(kind, 10, HOUR);
+            let first = once(&limiter, &[charge(&limit, "k", 3)], "id").unwrap();
+            assert_eq!(first.remaining, 7, "{context}");
+            block_on(limiter.check(charge(&limit, "k", 7))).unwrap();
+            clock.set(NOW + 17 * SECOND);
+            for _ in 0..3 {
+                let replay = once(&limiter, &[charge(&limit, "k", 3)], "id").unwrap();
+                assert_eq!(replay, first, "{context}: even though the key is empty now");
+            }
+            assert_eq!(left(&limiter, &limit, "k"), 0, "{context}");
+        }
+    }
+}
+
+#[test]
+fn a_replay_returns_the_saved_decision_after_the_quota_changed() {
+    for (old, new) in Kind::ALL.into_iter().zip(Kind::ALL.into_iter().rev()) {
+        for (name, limiter) in limiters(&ManualClock::at(NOW)) {
+            let context = format!("from {} to {} on {name}", old.name(), new.name());
+            let limit = limit_of(old, 10, HOUR);
+            let changed = limit.clone().replace_rule(limit_of(new, 4, HOUR).rule().clone());
+            let first = once(&limiter, &[charge(&limit, "k", 5)], "id").unwrap();
+            let replay = once(&limiter, &[charge(&changed, "k", 5)], "id").unwrap();
+            assert_eq!(replay, first, "{context}");
+            // The key is carried over at the next contact, and the replay is still the same.
+            block_on(limiter.check(changed.charge("k"))).unwrap();
+            let replay = once(&limiter, &[charge(&changed, "k", 5)], "id").unwrap();
+            assert_eq!(replay, first, "{context}");
+        }
+    }
+}
+
+#[test]
+fn a_replay_of_a_combination_is_the_combination() {
+    for (name, limiter) in limiters(&ManualClock::at(NOW)) {
+        let (a, b) = (per_hour("a", 10), per_hour("b", 5));
+        let charges = [charge(&a, "k", 2), charge(&b, "k", 1), charge(&a, "k", 3)];
+        let first = once(&limiter, &charges, "id").unwrap();
+        assert_eq!((first.limit, first.remaining), (5, 4), "{name}");
+        assert_eq!(once(&limiter, &charges, "id").unwrap(), first, "{name}");
+        assert_eq!((left(&limiter, &a, "k"), left(&limiter, &b, "k")), (5, 4), "{name}");
+    }
+}
+
+#[test]
+fn the_same_id_with_another_request_is_a_conflict() {
+    for (name, limiter) in limiters(&ManualClock::at(NOW)) {
+        let (limit, other) = (per_hour("p", 10), per_hour("q", 10));
+        once(&limiter, &[charge(&limit, "k", 3)], "id").unwrap();
+        let requests: [&[Charge<'_>]; 3] = [
+            &[charge(&limit, "k", 2)],
+            &[charge(&limit, "k", 3), charge(&other, "k", 1)],
+            &[charge(&limit, "k", 1), charge(&limit, "k", 2)],
+        ];
+        for charges in requests {
+            let conflict = once(&limiter, charges, "id").unwrap_err();
+            assert_eq!(conflict.code(), Code::IdempotencyConflict, "{name}: {charges:?}");
+        }
+        assert_eq!((left(&limiter, &limit, "k"), left(&limiter, &other, "k")), (7, 10), "{name}");
+    }
+}
+
+#[test]
+fn the_same_id_on_another_key_is_another_request() {
+    for (name, limiter) in limiters(&ManualClock::at(NOW)) {
+        let (limit, other) = (per_hour("p", 10), per_hour("q", 10));
+        once(&limiter, &[charge(&limit, "k", 3)], "id").unwrap();
+        assert_eq!(once(&limiter, &[charge(&limit, "l", 2)], "id").unwrap().remaining, 8, "{name}");
+        assert_eq!(once(&limiter, &[charge(&other, "k", 1)], "id").unwrap().remaining, 9, "{name}");
+    }
+}
+
+#[test]
+fn a_denied_id_is_decided_anew() {
+    let clock = ManualClock::at(NOW);
+    for (name, limiter) in limiters(&clock) {
+        clock.set(NOW);
+        let limit = per_hour("p", 10);
+        block_on(limiter.check(charge(&limit, "k", 10))).unwrap();
+        let denied = once(&limiter, &[charge(&limit, "k", 2)], "id").unwrap();
+        assert_eq!(denied.verdict, Verdict::Denied, "{name}");
+        // Nothing was saved: neither a decision nor a payload.
+        assert!(!once(&limiter, &[charge(&limit, "k", 3)], "id").unwrap().is_allowed(), "{name}");
+        clock.set(NOW + denied.retry_after_ms.unwrap() * MS);
+        let admitted = once(&limiter, &[charge(&limit, "k", 2)], "id").unwrap();
+        assert!(admitted.is_allowed(), "{name}: who waits and retries with the id gets in");
+        assert_eq!(once(&limiter, &[charge(&limit, "k", 2)], "id").unwrap(), admitted, "{name}");
+    }
+}
+
+#[test]
+fn a_refund_with_an_id_gives_back_once() {
+    for (name, limiter) in limiters(&ManualClock::at(NOW)) {
+        let limit = per_hour("p", 10);
+        block_on(limiter.check(charge(&limit, "k", 8))).unwrap();
+        let refund = [charge(&limit, "k", 2).refund(Receipt::Newest)];
+        for _ in 0..3 {
+            assert_eq!(once(&limiter, &refund, "refund").unwrap().remaining, 4, "{name}");
+        }
+        assert_eq!(left(&limiter, &limit, "k"), 4, "{name}");
+    }
+}
+
+#[test]
+fn an_id_is_forgotten_after_its_time() {
+    let clock = ManualClock::at(NOW);
+    for (name, limiter) in limiters(&clock) {
+        clock.set(NOW);
+        let limit = per_hour("p", 10);
+        let charges = [limit.charge("k")];
+        let short = Once { id: "id", keep: 10 * SECOND };
+        let admission = Admission::of(&charges).once(short);
+        block_on(limiter.check_all(&admission)).unwrap();
+        clock.set(NOW + 10 * SECOND - 1);
+        block_on(limiter.check_all(&admission)).unwrap();
+        assert_eq!(left(&limiter, &limit, "k"), 9, "{name}: still kept");
+        clock.set(NOW + 10 * SECOND);
+        block_on(limiter.check_all(&admission)).unwrap();
+        assert_eq!(left(&limiter, &limit, "k"), 8, "{name}: another charge");
+    }
+}
+
+#[test]
+fn a_reset_keeps_request_ids() {
+    for (name, limiter) in limiters(&ManualClock::at(NOW)) {
+        let limit = per_hour("p", 10);
+        let first = once(&limiter, &[charge(&limit, "k", 3)], "id").unwrap();
+        block_on(limiter.reset(&limit, "k")).unwrap();
+        assert_eq!(once(&limiter, &[charge(&limit, "k", 3)], "id").unwrap(), first, "{name}");
+        assert_eq!(left(&limiter, &limit, "k"), 10, "{name}");
+    }
+}
+
+/// So many units for ever.
+#[derive(Debug)]
+struct Allowance(u64);
+
+impl Custom for Allowance {
+    type State = u64;
+    const NAME: &'static str = "allowance";
+
+    fn parameters(&self) -> [u64; 3] {
+        [self.0, 0, 0]
+    }
+
+    fn ceiling(&self) -> u64 {
+        self.0
+    }
+
+    fn horizon(&self) -> Micros {
+        1 << 50
+    }
+
+    fn encode(&self, state: &u64) -> Vec<u64> {
+        vec![*state]
+    }
+
+    fn decode(&self, words: &[u64]) -> Option<u64> {
+        words.first().copied()
+    }
+
+    fn step(&self, spent: Option<&u64>, now: Now, cost: Cost) -> CustomStep<u64> {
+        let spent = spent.copied().unwrap_or(0) + cost.get();
+        let at = now.reading() / MS;
+        if spent > self.0 {
+            let left = self.0 - (spent - cost.get());
+            return CustomStep { decision: Decision::denied(self.0, left, at, 1), next: None };
+        }
+        let decision = Decision::allowed(self.0, self.0 - spent, at);
+        CustomStep { decision, next: Some((spent, 1 << 51)) }
+    }
+}
+
+#[test]
+fn a_replay_under_a_quota_that_is_not_known_any_more_is_refused_and_not_made_up() {
+    let custom = |units| Limit::new("p", CustomAlgorithm::new(Allowance(units))).unwrap();
+    for (name, limiter) in limiters(&ManualClock::at(NOW)) {
+        let (old, new) = (custom(10), custom(2));
+        let first = once(&limiter, &[charge(&old, "k", 3)], "id").unwrap();
+        assert_eq!(once(&limiter, &[charge(&old, "k", 3)], "id").unwrap(), first, "{name}");
+        let unknown = once(&limiter, &[charge(&new, "k", 3)], "id").unwrap_err();
+        assert_eq!(unknown.code(), Code::CorruptState, "{name}");
+    }
+}

@@ -1,0 +1,72 @@
+//! Everything that must pass, in the order in which failures are cheapest to find.
+
+use std::process::Command;
+
+use tollgate_core::{Clock, SystemClock};
+
+use crate::run::{Done, cargo, command, run, spoken, succeeds};
+use crate::{tidy, wasm};
+
+/// The tools that the steps need, and the component of the toolchain that brings each.
+const TOOLS: [(&str, &str); 2] = [("fmt", "rustfmt"), ("clippy", "clippy")];
+
+const BENCH: &str = "bench/Cargo.toml";
+
+/// Sets up what is missing, then runs every step; the first failure ends it.
+pub(crate) fn ci() -> Done {
+    let clock = SystemClock::new();
+    let start = clock.now();
+    timed(&clock, "set-up", set_up)?;
+    for step in steps() {
+        timed(&clock, &spoken(&step), || run(step))?;
+    }
+    timed(&clock, "tidy", tidy::tidy)?;
+    match wasm::missing() {
+        None => timed(&clock, "wasm32 build of the core", wasm::wasm)?,
+        Some(why) => println!("== wasm32 build of the core: SKIPPED: {why}"),
+    }
+    println!("== all passed in {}", seconds(clock.now() - start));
+    Ok(())
+}
+
+/// `--locked`: what is tested is what is committed.
+fn steps() -> Vec<Command> {
+    let mut doc = cargo(&["doc", "--workspace", "--no-deps", "--locked"]);
+    doc.env("RUSTDOCFLAGS", "-D warnings");
+    let lint = ["--all-targets", "--locked", "--", "-D", "warnings"];
+    vec![
+        cargo(&["fmt", "--all", "--check"]),
+        cargo(&["fmt", "--manifest-path", BENCH, "--check"]),
+        cargo(&[&["clippy", "--workspace"], &lint[..]].concat()),
+        // Unit and integration tests, examples; documentation too, the README among it.
+        cargo(&["test", "--workspace", "--locked"]),
+        doc,
+        // The benchmarks are a workspace of their own: they must keep compiling against the crates.
+        cargo(&[&["clippy", "--manifest-path", BENCH], &lint[..]].concat()),
+    ]
+}
+
+/// Installs the components of the toolchain that are missing, and downloads what tests look at.
+fn set_up() -> Done {
+    for (tool, component) in TOOLS {
+        if !succeeds(cargo(&[tool, "--version"])) {
+            println!("{component} is missing: installing it");
+            run(command("rustup", &["component", "add", component]))?;
+        }
+    }
+    // The steps download what they build; no test should have to download anything.
+    run(cargo(&["fetch", "--locked", "--target", wasm::TARGET]))
+}
+
+fn timed(clock: &SystemClock, name: &str, step: impl FnOnce() -> Done) -> Done {
+    println!("== {name}");
+    let start = clock.now();
+    let done = step();
+    let verdict = if done.is_ok() { "passed" } else { "FAILED" };
+    println!("== {name}: {verdict} in {}", seconds(clock.now() - start));
+    done
+}
+
+fn seconds(micros: u64) -> String {
+    format!("{}.{} s", micros / 1_000_000, micros / 100_000 % 10)
+}

@@ -1,0 +1,32 @@
+//! A long run of every algorithm beside the reference model, over a seed that is new each time.
+
+use std::hash::{BuildHasher, RandomState};
+
+use tollgate_core::{Clock, SystemClock};
+use tollgate_testkit::check;
+use tollgate_testkit::model::Kind;
+
+use crate::run::Done;
+
+/// Steps per algorithm unless told otherwise.
+pub(crate) const DEFAULT_STEPS: u64 = 10_000_000;
+
+pub(crate) fn parse_steps(steps: &str) -> Result<u64, String> {
+    let number = steps.replace('_', "").parse();
+    number.map_err(|error| format!("{steps} is no number of steps: {error}"))
+}
+
+/// Panics, naming the seed and the step, at the first difference.
+pub(crate) fn soak(steps: u64) -> Done {
+    let seed = RandomState::new().hash_one("soak");
+    let clock = SystemClock::new();
+    println!("{steps} steps per algorithm, seed {seed:#x}");
+    for kind in Kind::ALL {
+        let start = clock.now();
+        let tally = check::soak(kind, seed, steps, |done| {
+            println!("{}: {done} steps, {} s", kind.name(), (clock.now() - start) / 1_000_000);
+        });
+        println!("{}: agrees with the model: {tally:?}", kind.name());
+    }
+    Ok(())
+}
