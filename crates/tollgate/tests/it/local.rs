@@ -107,8 +107,7 @@ fn nodes_that_share_a_limit_admit_no_more_than_what_was_left_of_it() {
             let clock = ManualClock::at(NOW);
             let nodes = Node::nodes(&clock, 2);
             let limit = local(kind, 10, period);
-            let healthy = nodes.iter().map(|node| node.check(&limit, 3).is_allowed()).count();
-            assert_eq!(healthy, 2);
+            assert!(nodes.iter().all(|node| node.check(&limit, 3).is_allowed()));
             let alone: u64 = nodes.iter().map(|node| node.drain_alone(&limit)).sum();
             assert_eq!(alone, 4, "{} per {period:?}: 6 of 10 were spent", kind.name());
         }
@@ -241,7 +240,7 @@ fn request_ids_are_respected_alone() {
     let node = Node::nodes(&clock, 1).remove(0);
     let limit = local(Kind::Gcra, 10, MONTH);
     let once = |cost: u64, id: &str| {
-        node.line.then([Fault::After]);
+        node.line.then([Fault::Before, Fault::Before]);
         let charges = [charge(&limit, "k", cost)];
         let admission = Admission::of(&charges).once(Once::new(id).unwrap());
         block_on(node.limiter.check_all(&admission))
@@ -321,7 +320,7 @@ fn a_changed_quota_keeps_what_was_spent_alone() {
     let node = Node::nodes(&clock, 1).remove(0);
     let limit = local(Kind::Gcra, 10, MONTH);
     node.check(&limit, 6);
-    let smaller = limit.clone().replace_rule(limit_of(Kind::SlidingLog, 8, MONTH).rule().clone());
+    let smaller = limit.replace_rule(limit_of(Kind::SlidingLog, 8, MONTH).rule().clone());
     assert_eq!(node.drain_alone(&smaller), 2);
 }
 
