@@ -4,11 +4,10 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tollgate::algorithm::{Custom, CustomAlgorithm, CustomStep};
+use tollgate::algorithm::CustomAlgorithm;
 use tollgate::limiter::{BreakerConfig, Share};
 use tollgate::{
-    Admission, Clock, Code, Cost, Decision, Degraded, Limit, Limiter, ManualClock, Micros, Now,
-    Once, Verdict,
+    Admission, Clock, Code, Decision, Degraded, Limit, Limiter, ManualClock, Once, Verdict,
 };
 use tollgate_testkit::ReferenceStore;
 use tollgate_testkit::fault::{Fault, Faulty};
@@ -16,7 +15,7 @@ use tollgate_testkit::model::Kind;
 use tollgate_testkit::rng::Rng;
 use tollgate_testkit::runtime::block_on;
 
-use crate::support::{MS, NOW, SECOND, charge, limit_of, memory, per_hour};
+use crate::support::{Allowance, NOW, SECOND, charge, limit_of, memory, per_hour};
 
 const MINUTE: Duration = Duration::from_secs(60);
 const MONTH: Duration = Duration::from_secs(30 * 86_400);
@@ -322,45 +321,6 @@ fn a_changed_quota_keeps_what_was_spent_alone() {
     node.check(&limit, 6);
     let smaller = limit.replace_rule(limit_of(Kind::SlidingLog, 8, MONTH).rule().clone());
     assert_eq!(node.drain_alone(&smaller), 2);
-}
-
-/// So many units for ever; no share of it can be made.
-#[derive(Debug)]
-struct Allowance(u64);
-
-impl Custom for Allowance {
-    type State = u64;
-    const NAME: &'static str = "local_allowance";
-
-    fn parameters(&self) -> [u64; 3] {
-        [self.0, 0, 0]
-    }
-
-    fn ceiling(&self) -> u64 {
-        self.0
-    }
-
-    fn horizon(&self) -> Micros {
-        1 << 50
-    }
-
-    fn encode(&self, state: &u64) -> Vec<u64> {
-        vec![*state]
-    }
-
-    fn decode(&self, words: &[u64]) -> Option<u64> {
-        words.first().copied()
-    }
-
-    fn step(&self, spent: Option<&u64>, now: Now, cost: Cost) -> CustomStep<u64> {
-        let spent = spent.copied().unwrap_or(0) + cost.get();
-        let at = now.reading() / MS;
-        if spent > self.0 {
-            return CustomStep { decision: Decision::denied(self.0, 0, at, 1), next: None };
-        }
-        let decision = Decision::allowed(self.0, self.0 - spent, at);
-        CustomStep { decision, next: Some((spent, 1 << 51)) }
-    }
 }
 
 #[test]
