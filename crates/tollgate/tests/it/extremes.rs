@@ -276,3 +276,18 @@ fn a_batch_of_many_keys_and_one_of_a_hot_key_are_decided() {
         assert!(block_on(limiter.check_many(&many)).iter().all(|one| one.is_ok()), "{name}");
     }
 }
+
+#[test]
+fn any_instant_is_a_receipt() {
+    for kind in tollgate_testkit::model::Kind::ALL {
+        for (name, store) in stores() {
+            let limiter = Limiter::with_clock(store, ManualClock::at(NOW)).build();
+            let limit = crate::support::limit_of(kind, 10, Duration::from_secs(60));
+            block_on(limiter.check(limit.charge("k"))).unwrap();
+            for until in [u64::MAX, u64::MAX - 1, u64::MAX / 1_000 * 1_000 + 1] {
+                let refund = limiter.refund(limit.charge("k"), Receipt::Until(until));
+                assert!(block_on(refund).unwrap().units <= 1, "{} on {name}", kind.name());
+            }
+        }
+    }
+}

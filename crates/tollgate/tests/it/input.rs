@@ -151,6 +151,32 @@ fn a_quota_out_of_range_is_refused_with_its_field_and_a_value_that_is_accepted()
 }
 
 #[test]
+fn what_is_suggested_is_accepted_where_two_bounds_meet() {
+    let sixty: Build = |v| SlidingWindow::with_buckets(Quota::new(1, period(v)), 60).map(drop);
+    let two: Build = |v| SlidingWindow::new(Quota::new(1, period(v))).map(drop);
+    let log: Build = |v| SlidingLog::new(Quota::new(1, period(v))).map(drop);
+    let slow_queue: Build = |v| LeakyBucket::new(Quota::per_day(7), units(v)).map(drop);
+    let queue: Build = |v| LeakyBucket::new(Quota::per_second(1 << 48), units(v)).map(drop);
+    let burst: Build = |v| Gcra::with_burst(Quota::per_second(1), units(v)).map(drop);
+    let capacity: Build = |v| TokenBucket::new(units(v), Quota::per_second(1)).map(drop);
+    suggests_what_is_accepted(vec![
+        // The message speaks of burst = queue + 1, the field is the queue.
+        ("queue", Value::Units(1 << 40), slow_queue),
+        ("queue", Value::Units(1 << 48), queue),
+        ("queue", Value::Units(u64::MAX), queue),
+        // 2^48 units at once, but not at this rate.
+        ("burst", Value::Units((1 << 48) + 1), burst),
+        ("capacity", Value::Units(u64::MAX), capacity),
+        // The next multiple of the buckets lies beyond the longest window.
+        ("window", micros(1 << 50), sixty),
+        // A part of a microsecond, and too long or not divisible besides.
+        ("window", nanos(1), sixty),
+        ("window", Value::Period(Duration::MAX), two),
+        ("window", Value::Period(Duration::MAX), log),
+    ]);
+}
+
+#[test]
 fn the_bounds_themselves_are_accepted() {
     let longest = Duration::from_micros(1 << 52);
     let most = 1_u64 << 48;

@@ -123,6 +123,29 @@ fn a_denied_id_is_decided_anew() {
 }
 
 #[test]
+fn a_refund_with_the_id_of_its_charge_is_no_replay_of_the_charge() {
+    for (name, limiter) in limiters(&ManualClock::at(NOW)) {
+        let limit = per_hour("p", 10);
+        let asked = charge(&limit, "k", 3);
+        let first = once(&limiter, &[asked], "id").unwrap();
+        let refund = [asked.refund(Receipt::from(&first))];
+        // The id is bound to the charge; whoever says yes must have given the units back.
+        let answer = once(&limiter, &refund, "id");
+        let given_back = left(&limiter, &limit, "k") == 10;
+        let code = answer.map(|_| ()).map_err(|error| error.code());
+        assert!(
+            matches!((code, given_back), (Err(Code::IdempotencyConflict), false) | (Ok(()), true)),
+            "{name}: {code:?}, given back: {given_back}"
+        );
+        let refunded = once(&limiter, &refund, "another id").unwrap();
+        assert_eq!(refunded.remaining, 10, "{name}");
+        assert_eq!(once(&limiter, &refund, "another id").unwrap(), refunded, "{name}");
+        let charged = once(&limiter, &[asked], "another id");
+        assert_eq!(charged.unwrap_err().code(), Code::IdempotencyConflict, "{name}");
+    }
+}
+
+#[test]
 fn a_refund_with_an_id_gives_back_once() {
     for (name, limiter) in limiters(&ManualClock::at(NOW)) {
         let limit = per_hour("p", 10);
