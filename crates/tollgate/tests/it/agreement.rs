@@ -27,6 +27,8 @@ struct Candidates {
     clock: ManualClock,
     sync: Limiter<Memory>,
     all_sync: Limiter<Memory>,
+    /// Handles to the same two stores, for what has no synchronous form.
+    twins: [Limiter<BoxStore>; 2],
     others: Vec<(&'static str, Way, Limiter<BoxStore>)>,
 }
 
@@ -34,7 +36,7 @@ impl Candidates {
     fn new() -> Self {
         let clock = ManualClock::at(NOW);
         let of = |store: BoxStore| Limiter::with_clock(store, clock.clone()).build();
-        let memory_of = || Limiter::with_clock(memory(), clock.clone()).build();
+        let (first, second) = (memory(), memory());
         let others = vec![
             ("memory", Way::Check, of(BoxStore::new(memory()))),
             ("memory", Way::CheckAll, of(BoxStore::new(memory()))),
@@ -45,16 +47,26 @@ impl Candidates {
             ("compare_and_swap", Way::Check, of(BoxStore::new(compare_and_swap()))),
             ("compare_and_swap", Way::CheckMany, of(BoxStore::new(compare_and_swap()))),
         ];
-        Self { sync: memory_of(), all_sync: memory_of(), others, clock }
+        Self {
+            twins: [of(BoxStore::new(first.clone())), of(BoxStore::new(second.clone()))],
+            sync: Limiter::with_clock(first, clock.clone()).build(),
+            all_sync: Limiter::with_clock(second, clock.clone()).build(),
+            others,
+            clock,
+        }
     }
 
-    /// The stores that can hold this limit: a long log is too large to swap whole.
-    fn others(
+    /// Every store answers the same.
+    fn agree<T: PartialEq + std::fmt::Debug>(
         &self,
-        limit: &Limit,
-    ) -> impl Iterator<Item = &(&'static str, Way, Limiter<BoxStore>)> {
-        let too_long = limit.rule().name() == "sliding_log" && limit.rule().ceiling() > 1_000;
-        self.others.iter().filter(move |(store, ..)| !too_long || *store != "compare_and_swap")
+        context: &str,
+        ask: &impl AsyncFn(&Limiter<BoxStore>) -> Result<T>,
+    ) {
+        let expected = block_on(ask(&self.twins[0])).unwrap();
+        assert_eq!(block_on(ask(&self.twins[1])).unwrap(), expected, "{context}");
+        for (store, _, limiter) in &self.others {
+            assert_eq!(block_on(ask(limiter)).unwrap(), expected, "{store}, {context}");
+        }
     }
 
     /// The decision that all agree on.
@@ -62,7 +74,7 @@ impl Candidates {
         let expected = self.sync.check_sync(charge).unwrap();
         let as_admission = self.all_sync.check_all_sync(&Admission::of(&[charge])).unwrap();
         assert_eq!(as_admission, expected, "check_all_sync, {context}");
-        for (store, way, limiter) in self.others(charge.limit) {
+        for (store, way, limiter) in &self.others {
             let decided = block_on(ask(limiter, *way, charge));
             assert_eq!(decided.unwrap(), expected, "{way:?} on {store}, {context}");
         }
@@ -81,76 +93,62 @@ async fn ask(limiter: &Limiter<BoxStore>, way: Way, charge: Charge<'_>) -> Resul
     }
 }
 
+/// Replays a trace on all candidates; how many checks were allowed and denied.
+fn agrees(kind: Kind, seed: u64) -> (u64, u64) {
+    let all = Candidates::new();
+    let mut trace = Trace::new(kind, seed, Mix::STORE);
+    let mut current: Option<Limit> = None;
+    let mut subject = String::new();
+    let (mut allowed, mut denied) = (0, 0);
+    for step in 0..EVENTS {
+        let event = trace.next_event();
+        let context = format!("step {step} of seed {seed}: {event:?}");
+        if let Event::Fresh(quota) | Event::Change(quota) = event {
+            if matches!(event, Event::Fresh(_)) {
+                subject = format!("key of step {step}");
+            }
+            // A state that some stores cannot hold would part them: leave it out.
+            let rule = quota.rule().unwrap();
+            let fits = rule.name() != "sliding_log" || rule.ceiling() <= 1_000;
+            current = fits.then(|| Limit::with_rule("p", rule).unwrap());
+        }
+        let Some(limit) = &current else { continue };
+        let asked = |cost| limit.charge(&subject).cost(cost);
+        match event {
+            Event::Fresh(_) | Event::Change(_) => {}
+            Event::Check(now, cost) => {
+                all.clock.set(now.reading());
+                let decision = all.check(asked(cost), &context);
+                trace.observe(now, cost, &decision);
+                *(if decision.is_allowed() { &mut allowed } else { &mut denied }) += 1;
+            }
+            Event::Peek(now, cost) => {
+                all.clock.set(now.reading());
+                all.agree(&context, &async |limiter: &Limiter<BoxStore>| {
+                    limiter.peek(asked(cost)).await
+                });
+            }
+            Event::Forecast(now) => {
+                all.clock.set(now.reading());
+                all.agree(&context, &async |limiter: &Limiter<BoxStore>| {
+                    limiter.forecast(limit, &subject).await
+                });
+            }
+            Event::Refund(now, cost, receipt) => {
+                all.clock.set(now.reading());
+                all.agree(&context, &async |limiter: &Limiter<BoxStore>| {
+                    limiter.refund(asked(cost), receipt).await
+                });
+            }
+        }
+    }
+    (allowed, denied)
+}
+
 fn every_way_agrees(kind: Kind) {
     for seed in 0..SEEDS {
         println!("{} with seed {seed}", kind.name());
-        let all = Candidates::new();
-        let mut trace = Trace::new(kind, seed, Mix::STORE);
-        let mut limit: Option<Limit> = None;
-        let mut subject = String::new();
-        let (mut keys, mut allowed, mut denied) = (0_u64, 0_u64, 0_u64);
-        for step in 0..EVENTS {
-            let event = trace.next_event();
-            let context = format!("step {step} of seed {seed}: {event:?}");
-            match event {
-                Event::Fresh(quota) | Event::Change(quota) => {
-                    if matches!(event, Event::Fresh(_)) {
-                        keys += 1;
-                        subject = format!("key {keys}");
-                    }
-                    // A state that some stores cannot hold would part them: leave it out.
-                    let rule = quota.rule().unwrap();
-                    if rule.name() != "sliding_log" || rule.ceiling() <= 1_000 {
-                        limit = Some(Limit::with_rule("p", rule).unwrap());
-                    } else {
-                        limit = None;
-                    }
-                }
-                Event::Check(now, cost) => {
-                    let Some(limit) = &limit else { continue };
-                    all.clock.set(now.reading());
-                    let decision = all.check(limit.charge(&subject).cost(cost), &context);
-                    trace.observe(now, cost, &decision);
-                    allowed += u64::from(decision.is_allowed());
-                    denied += u64::from(!decision.is_allowed());
-                }
-                Event::Peek(now, cost) => {
-                    let Some(limit) = &limit else { continue };
-                    all.clock.set(now.reading());
-                    let charge = limit.charge(&subject).cost(cost);
-                    let expected = block_on(all.sync.peek(charge)).unwrap();
-                    for (store, _, limiter) in all.others(limit) {
-                        assert_eq!(
-                            block_on(limiter.peek(charge)).unwrap(),
-                            expected,
-                            "{store}, {context}"
-                        );
-                    }
-                    assert_eq!(block_on(all.all_sync.peek(charge)).unwrap(), expected, "{context}");
-                }
-                Event::Forecast(now) => {
-                    let Some(limit) = &limit else { continue };
-                    all.clock.set(now.reading());
-                    let expected = block_on(all.sync.forecast(limit, &subject)).unwrap();
-                    for (store, _, limiter) in all.others(limit) {
-                        let forecast = block_on(limiter.forecast(limit, &subject)).unwrap();
-                        assert_eq!(forecast, expected, "{store}, {context}");
-                    }
-                }
-                Event::Refund(now, cost, receipt) => {
-                    let Some(limit) = &limit else { continue };
-                    all.clock.set(now.reading());
-                    let charge = limit.charge(&subject).cost(cost);
-                    let expected = block_on(all.sync.refund(charge, receipt)).unwrap();
-                    let other = block_on(all.all_sync.refund(charge, receipt)).unwrap();
-                    assert_eq!(other, expected, "{context}");
-                    for (store, _, limiter) in all.others(limit) {
-                        let refunded = block_on(limiter.refund(charge, receipt)).unwrap();
-                        assert_eq!(refunded, expected, "{store}, {context}");
-                    }
-                }
-            }
-        }
+        let (allowed, denied) = agrees(kind, seed);
         assert!(allowed > 50 && denied > 50, "{allowed} allowed, {denied} denied: too one-sided");
     }
 }

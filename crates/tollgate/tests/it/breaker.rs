@@ -216,13 +216,13 @@ fn it_is_safe_among_threads() {
     let clock = ManualClock::at(NOW);
     let store =
         Arc::new(Faulty::scripted(ReferenceStore::new(), clock.clone(), [Fault::After; 40]));
-    let limiter = Limiter::with_clock(store.clone(), clock.clone()).breaker(config).build();
+    let limiter = Limiter::with_clock(store, clock.clone()).breaker(config).build();
     let limit = per_hour("p", 1_000_000);
     for _ in 0..40 {
         std::thread::scope(|scope| {
             for _ in 0..4 {
                 scope.spawn(|| {
-                    (0..50).for_each(|_| drop(block_on(limiter.check(limit.charge("k")))))
+                    (0..50).for_each(|_| drop(block_on(limiter.check(limit.charge("k")))));
                 });
             }
         });

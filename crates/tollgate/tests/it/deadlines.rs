@@ -15,7 +15,7 @@ use tollgate_testkit::ReferenceStore;
 use tollgate_testkit::fault::{Fault, Faulty};
 use tollgate_testkit::runtime::block_on;
 
-use crate::support::{Call, MS, NOW, WakeCount, faulty, per_hour, poll};
+use crate::support::{Call, MS, NOW, WakeCount, compare_and_swap, faulty, per_hour, poll};
 
 const DEADLINE: Micros = 100 * MS;
 
@@ -43,7 +43,7 @@ fn a_hanging_store_times_out_at_exactly_the_deadline() {
     clock.set(NOW + DEADLINE - 1);
     assert!(poll(&mut call).is_none(), "a microsecond before");
     clock.set(NOW + DEADLINE);
-    let error = poll(&mut call).expect("over at the deadline").unwrap_err();
+    let error = poll(&mut call).unwrap().unwrap_err();
     assert_eq!(error.code(), Code::Timeout);
 }
 
@@ -209,6 +209,64 @@ fn calls_beyond_the_bound_are_refused_and_never_fail_open() {
 }
 
 #[test]
+fn a_call_that_is_dropped_anywhere_leaves_the_limiter_usable() {
+    let limit = per_hour("p", 1_000).on_outage(Degraded::Local);
+    let charges = [limit.charge("k"), limit.charge("l")];
+    for polls in 0..12 {
+        let store = Arc::new(compare_and_swap());
+        let limiter = Limiter::with_clock(store, ManualClock::at(NOW)).max_in_flight(1).build();
+        let calls: [Call<'_, ()>; 5] = [
+            Box::pin(async { drop(limiter.check(charges[0]).await) }),
+            Box::pin(async { drop(limiter.check_all(&Admission::of(&charges)).await) }),
+            Box::pin(async { drop(limiter.check_many(&charges).await) }),
+            Box::pin(async { drop(limiter.peek(charges[0]).await) }),
+            Box::pin(async { drop(limiter.reset(&limit, "other").await) }),
+        ];
+        for mut call in calls {
+            let _ = (0..polls).find_map(|_| poll(&mut call));
+        }
+        let decision = block_on(limiter.check(limit.charge("k"))).unwrap();
+        assert_eq!(decision.degraded, None, "{polls} polls");
+        assert!((996..=999).contains(&decision.remaining), "{polls} polls: {decision:?}");
+        assert_eq!(limiter.stats().store_failures, 0, "a dropped call is no outage");
+    }
+}
+
+#[test]
+fn whatever_fails_every_call_ends_by_its_deadline() {
+    for seed in 0..30_usize {
+        println!("seed {seed}");
+        let clock = ManualClock::at(NOW);
+        let faults = u64::try_from(seed).unwrap();
+        let store = Faulty::seeded(ReferenceStore::new(), clock.clone(), faults, 500);
+        let limiter = Limiter::with_clock(store, clock.clone()).build();
+        let mode = [Degraded::Open, Degraded::Closed, Degraded::Local][seed % 3];
+        let limit = per_hour("p", 1_000).on_outage(mode);
+        let charges = [limit.charge("a"), limit.charge("b"), limit.charge("c")];
+        for step in 0..200 {
+            let mut call: Call<'_, Vec<Result<Decision>>> = match step % 3 {
+                0 => Box::pin(async { vec![limiter.check(charges[0]).await] }),
+                1 => Box::pin(async { vec![limiter.check_all(&Admission::of(&charges)).await] }),
+                _ => Box::pin(limiter.check_many(&charges)),
+            };
+            let answer = poll(&mut call).or_else(|| {
+                clock.advance(after(DEADLINE));
+                poll(&mut call)
+            });
+            let answer = answer.unwrap();
+            assert_eq!(answer.len(), if step % 3 == 2 { 3 } else { 1 });
+            for one in answer {
+                match one {
+                    Ok(decision) => assert!(decision.degraded.is_none_or(|seen| seen == mode)),
+                    Err(error) => assert_eq!(error.code(), Code::CorruptState, "only garbage"),
+                }
+            }
+            clock.advance(after(DEADLINE));
+        }
+    }
+}
+
+#[test]
 fn a_future_that_was_never_polled_holds_no_place() {
     let clock = ManualClock::at(NOW);
     let limiter = Limiter::with_clock(faulty(&clock, []), clock).max_in_flight(1).build();
@@ -222,7 +280,7 @@ fn a_future_that_was_never_polled_holds_no_place() {
 fn a_waiting_future_is_woken_when_the_clock_moves() {
     for moves in
         [(|clock: &ManualClock| clock.advance(after(DEADLINE))) as fn(&ManualClock), |clock| {
-            clock.set(NOW + DEADLINE)
+            clock.set(NOW + DEADLINE);
         }]
     {
         let clock = ManualClock::at(NOW);

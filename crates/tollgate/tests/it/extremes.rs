@@ -276,3 +276,45 @@ fn a_batch_of_many_keys_and_one_of_a_hot_key_are_decided() {
         assert!(block_on(limiter.check_many(&many)).iter().all(|one| one.is_ok()), "{name}");
     }
 }
+
+#[test]
+fn any_instant_is_a_receipt() {
+    for kind in tollgate_testkit::model::Kind::ALL {
+        for (name, store) in stores() {
+            let limiter = Limiter::with_clock(store, ManualClock::at(NOW)).build();
+            let limit = crate::support::limit_of(kind, 10, Duration::from_secs(60));
+            block_on(limiter.check(limit.charge("k"))).unwrap();
+            for until in [u64::MAX, u64::MAX - 1, u64::MAX / 1_000 * 1_000 + 1] {
+                let refund = limiter.refund(limit.charge("k"), Receipt::Until(until));
+                assert!(block_on(refund).unwrap().units <= 1, "{} on {name}", kind.name());
+            }
+        }
+    }
+}
+
+#[test]
+fn two_quotas_on_one_key_in_one_admission_are_decided() {
+    for seed in 0..3_000_u64 {
+        println!("seed {seed}");
+        let mut rng = Rng::new(seed);
+        let limiter = Limiter::with_clock(ReferenceStore::new(), ManualClock::at(NOW)).build();
+        let kinds = tollgate_testkit::model::Kind::ALL;
+        let any = |rng: &mut Rng| {
+            let kind = rng.pick(&kinds, kinds[0]);
+            let period = Duration::from_micros(2 * rng.between(1, 1_000_000));
+            crate::support::rule(kind, rng.between(1, 9), period)
+        };
+        for step in 0..6 {
+            let limits = [(); 2].map(|()| Limit::with_rule("p", any(&mut rng)).unwrap());
+            let costs = [rng.between(1, 5), rng.between(1, 5)];
+            let charges = [0, 1].map(|of| crate::support::charge(&limits[of], "k", costs[of]));
+            let decision = block_on(limiter.check_all(&Admission::of(&charges))).unwrap();
+            assert!(
+                decision.remaining <= decision.limit,
+                "seed {seed}, step {step}: {charges:?}: {decision:?}"
+            );
+            let least = limits.iter().map(|limit| limit.rule().ceiling()).min().unwrap();
+            assert_eq!(decision.limit, least);
+        }
+    }
+}

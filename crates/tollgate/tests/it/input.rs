@@ -37,10 +37,10 @@ fn period(value: Value) -> Duration {
 
 /// What the message suggests instead.
 fn suggestion(error: &Error, like: Value) -> Value {
-    let (_, nearest) = error.message().rsplit_once("nearest").expect("a nearest value");
-    let text = nearest.rsplit_once(": ").expect("a value").1;
+    let (_, nearest) = error.message().rsplit_once("nearest").unwrap();
+    let text = nearest.rsplit_once(": ").unwrap().1;
     match like {
-        Value::Units(_) => Value::Units(text.parse().expect(text)),
+        Value::Units(_) => Value::Units(text.parse().unwrap()),
         Value::Period(_) => Value::Period(duration(text)),
     }
 }
@@ -66,66 +66,56 @@ fn duration(text: &str) -> Duration {
 const SECOND: Duration = Duration::from_secs(1);
 
 /// The field at fault, the value, and the quota around it.
-fn bad_quotas() -> Vec<(&'static str, Value, Build)> {
-    use Value::{Period, Units};
-    let micros = |micros| Period(Duration::from_micros(micros));
-    let nanos = |nanos| Period(Duration::from_nanos(nanos));
-    let gcra_limit: Build = |v| Gcra::with_burst(Quota::new(units(v), SECOND), 1).map(drop);
-    let gcra_period: Build = |v| Gcra::with_burst(Quota::new(1, period(v)), 1).map(drop);
-    let fast_burst: Build = |v| Gcra::with_burst(Quota::new(1 << 48, SECOND), units(v)).map(drop);
-    let slow_burst: Build = |v| Gcra::with_burst(Quota::per_day(7), units(v)).map(drop);
-    let refill: Build = |v| TokenBucket::new(1, Quota::new(units(v), SECOND)).map(drop);
-    let fast_capacity: Build =
-        |v| TokenBucket::new(units(v), Quota::new(1 << 48, SECOND)).map(drop);
-    let rate: Build = |v| LeakyBucket::new(Quota::new(units(v), SECOND), 1).map(drop);
-    let fixed_limit: Build =
-        |v| FixedWindow::new(Quota::new(units(v), SECOND), Anchor::Epoch).map(drop);
-    let fixed_window: Build =
-        |v| FixedWindow::new(Quota::new(1, period(v)), Anchor::FirstHit).map(drop);
-    let sliding_limit: Build = |v| SlidingWindow::new(Quota::new(units(v), SECOND)).map(drop);
-    let sliding_window: Build = |v| SlidingWindow::new(Quota::new(1, period(v))).map(drop);
-    let buckets: Build =
-        |v| SlidingWindow::with_buckets(Quota::new(1, Duration::from_secs(60)), units(v)).map(drop);
+type Bad = (&'static str, Value, Build);
+
+fn micros(micros: u64) -> Value {
+    Value::Period(Duration::from_micros(micros))
+}
+
+fn nanos(nanos: u64) -> Value {
+    Value::Period(Duration::from_nanos(nanos))
+}
+
+fn bad_units() -> Vec<Bad> {
+    const FAST: Quota = Quota::per_second(1 << 48);
+    let builds: [(&'static str, Build); 9] = [
+        ("limit", |v| Gcra::with_burst(Quota::per_second(units(v)), 1).map(drop)),
+        ("burst", |v| Gcra::with_burst(FAST, units(v)).map(drop)),
+        ("refill", |v| TokenBucket::new(1, Quota::per_second(units(v))).map(drop)),
+        ("capacity", |v| TokenBucket::new(units(v), FAST).map(drop)),
+        ("rate", |v| LeakyBucket::new(Quota::per_second(units(v)), 1).map(drop)),
+        ("limit", |v| FixedWindow::new(Quota::per_second(units(v)), Anchor::Epoch).map(drop)),
+        ("limit", |v| SlidingWindow::new(Quota::per_second(units(v))).map(drop)),
+        ("buckets", |v| SlidingWindow::with_buckets(Quota::per_minute(1), units(v)).map(drop)),
+        ("limit", |v| SlidingLog::new(Quota::per_second(units(v))).map(drop)),
+    ];
+    let mut bad: Vec<Bad> = Vec::new();
+    for (field, build) in builds {
+        bad.extend([0, (1 << 48) + 1, u64::MAX].map(|many| (field, Value::Units(many), build)));
+    }
+    bad.push(("burst", Value::Units(1 << 40), |v| {
+        Gcra::with_burst(Quota::per_day(7), units(v)).map(drop)
+    }));
+    bad
+}
+
+fn bad_periods() -> Vec<Bad> {
+    let builds: [(&'static str, Build); 4] = [
+        ("period", |v| Gcra::with_burst(Quota::new(1, period(v)), 1).map(drop)),
+        ("window", |v| FixedWindow::new(Quota::new(1, period(v)), Anchor::FirstHit).map(drop)),
+        ("window", |v| SlidingWindow::new(Quota::new(1, period(v))).map(drop)),
+        ("window", |v| SlidingLog::new(Quota::new(1, period(v))).map(drop)),
+    ];
+    let endless = Value::Period(Duration::from_secs(u64::MAX));
+    let wrong = [0, 1, 999, 1_001, 1_999].map(nanos);
+    let mut bad: Vec<Bad> = Vec::new();
+    for (field, build) in builds {
+        bad.extend(wrong.map(|value| (field, value, build)));
+        bad.extend([micros((1 << 52) + 1), endless].map(|value| (field, value, build)));
+    }
     let in_three: Build = |v| SlidingWindow::with_buckets(Quota::new(1, period(v)), 3).map(drop);
     let in_sixty: Build = |v| SlidingWindow::with_buckets(Quota::new(1, period(v)), 60).map(drop);
-    let log_limit: Build = |v| SlidingLog::new(Quota::new(units(v), SECOND)).map(drop);
-    let log_window: Build = |v| SlidingLog::new(Quota::new(1, period(v))).map(drop);
-    let mut bad: Vec<(&'static str, Value, Build)> = Vec::new();
-    for too_many in [0, (1 << 48) + 1, u64::MAX] {
-        for (field, build) in [
-            ("limit", gcra_limit),
-            ("burst", fast_burst),
-            ("refill", refill),
-            ("capacity", fast_capacity),
-            ("rate", rate),
-            ("limit", fixed_limit),
-            ("limit", sliding_limit),
-            ("buckets", buckets),
-            ("limit", log_limit),
-        ] {
-            bad.push((field, Units(too_many), build));
-        }
-    }
-    for wrong in [
-        nanos(0),
-        nanos(1),
-        nanos(999),
-        nanos(1_001),
-        nanos(1_999),
-        micros((1 << 52) + 1),
-        Period(Duration::from_secs(u64::MAX)),
-    ] {
-        for (field, build) in [
-            ("period", gcra_period),
-            ("window", fixed_window),
-            ("window", sliding_window),
-            ("window", log_window),
-        ] {
-            bad.push((field, wrong, build));
-        }
-    }
     bad.extend([
-        ("burst", Units(1 << 40), slow_burst),
         ("window", micros(10), in_three),
         ("window", micros(1), in_three),
         ("window", micros(59), in_sixty),
@@ -135,7 +125,7 @@ fn bad_quotas() -> Vec<(&'static str, Value, Build)> {
     bad
 }
 
-fn suggests_what_is_accepted(bad: Vec<(&'static str, Value, Build)>) {
+fn suggests_what_is_accepted(bad: Vec<Bad>) {
     let mut problems = Vec::new();
     for (field, value, build) in bad {
         let Err(error) = build(value) else {
@@ -156,7 +146,34 @@ fn suggests_what_is_accepted(bad: Vec<(&'static str, Value, Build)>) {
 
 #[test]
 fn a_quota_out_of_range_is_refused_with_its_field_and_a_value_that_is_accepted() {
-    suggests_what_is_accepted(bad_quotas());
+    suggests_what_is_accepted(bad_units());
+    suggests_what_is_accepted(bad_periods());
+}
+
+#[test]
+fn what_is_suggested_is_accepted_where_two_bounds_meet() {
+    let sixty: Build = |v| SlidingWindow::with_buckets(Quota::new(1, period(v)), 60).map(drop);
+    let two: Build = |v| SlidingWindow::new(Quota::new(1, period(v))).map(drop);
+    let log: Build = |v| SlidingLog::new(Quota::new(1, period(v))).map(drop);
+    let slow_queue: Build = |v| LeakyBucket::new(Quota::per_day(7), units(v)).map(drop);
+    let queue: Build = |v| LeakyBucket::new(Quota::per_second(1 << 48), units(v)).map(drop);
+    let burst: Build = |v| Gcra::with_burst(Quota::per_second(1), units(v)).map(drop);
+    let capacity: Build = |v| TokenBucket::new(units(v), Quota::per_second(1)).map(drop);
+    suggests_what_is_accepted(vec![
+        // The message speaks of burst = queue + 1, the field is the queue.
+        ("queue", Value::Units(1 << 40), slow_queue),
+        ("queue", Value::Units(1 << 48), queue),
+        ("queue", Value::Units(u64::MAX), queue),
+        // 2^48 units at once, but not at this rate.
+        ("burst", Value::Units((1 << 48) + 1), burst),
+        ("capacity", Value::Units(u64::MAX), capacity),
+        // The next multiple of the buckets lies beyond the longest window.
+        ("window", micros(1 << 50), sixty),
+        // A part of a microsecond, and too long or not divisible besides.
+        ("window", nanos(1), sixty),
+        ("window", Value::Period(Duration::MAX), two),
+        ("window", Value::Period(Duration::MAX), log),
+    ]);
 }
 
 #[test]

@@ -9,7 +9,7 @@ use tollgate_testkit::model::Kind;
 use tollgate_testkit::rng::Rng;
 use tollgate_testkit::runtime::block_on;
 
-use crate::support::{MS, NOW, SECOND, charge, per_hour, rule, stores};
+use crate::support::{MS, NOW, SECOND, charge, per_hour, rule, stores, units};
 
 /// Any algorithm with a few units per a few milliseconds.
 fn small_rule(kinds: &[Kind], rng: &mut Rng) -> Rule {
@@ -225,5 +225,51 @@ fn a_denied_combination_is_admitted_after_its_wait_and_not_earlier() {
             let cost = |limit: &Limit, rng: &mut Rng| rng.between(1, limit.rule().ceiling());
             limits.iter().enumerate().map(|(index, limit)| (index, cost(limit, rng))).collect()
         });
+    }
+}
+
+/// One or two charges on each limit, which could be granted together.
+fn pairs(rng: &mut Rng, limits: &[Limit]) -> Vec<(usize, u64)> {
+    let mut charges = Vec::new();
+    for (index, limit) in limits.iter().enumerate() {
+        let ceiling = limit.rule().ceiling();
+        let first = rng.between(1, ceiling);
+        charges.push((index, first));
+        if first < ceiling {
+            charges.push((index, rng.between(1, ceiling - first)));
+        }
+    }
+    charges
+}
+
+#[test]
+fn two_charges_on_one_key_are_admitted_after_their_wait_and_not_earlier() {
+    for kind in Kind::ALL {
+        for seed in 0..100 {
+            println!("{} with seed {seed}", kind.name());
+            keeps_its_promise((seed, &[kind]), pairs);
+        }
+    }
+}
+
+#[test]
+fn two_charges_on_one_key_cost_what_one_charge_of_both_costs() {
+    for seed in 0..100 {
+        println!("seed {seed}");
+        let mut rng = Rng::new(seed);
+        let limit = Limit::with_rule("p", small_rule(&Kind::ALL, &mut rng)).unwrap();
+        let clock = ManualClock::at(NOW);
+        let apart = Limiter::with_clock(ReferenceStore::new(), clock.clone()).build();
+        let joined = Limiter::with_clock(ReferenceStore::new(), clock.clone()).build();
+        for _ in 0..60 {
+            clock.advance(Duration::from_micros(rng.below(20_000)));
+            let (first, second) = (rng.between(1, 4), rng.between(1, 4));
+            let charges = [charge(&limit, "k", first), charge(&limit, "k", second)];
+            let two = block_on(apart.check_all(&Admission::of(&charges))).unwrap();
+            let sum = limit.charge("k").cost(units(first + second));
+            let one = block_on(joined.check(sum)).unwrap();
+            assert_eq!(two.verdict, one.verdict, "seed {seed}: {charges:?}");
+            assert_eq!(two.remaining, one.remaining, "seed {seed}: {charges:?}");
+        }
     }
 }

@@ -4,11 +4,10 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tollgate::algorithm::{Custom, CustomAlgorithm, CustomStep};
+use tollgate::algorithm::CustomAlgorithm;
 use tollgate::limiter::{BreakerConfig, Share};
 use tollgate::{
-    Admission, Clock, Code, Cost, Decision, Degraded, Limit, Limiter, ManualClock, Micros, Now,
-    Once, Verdict,
+    Admission, Clock, Code, Decision, Degraded, Limit, Limiter, ManualClock, Once, Verdict,
 };
 use tollgate_testkit::ReferenceStore;
 use tollgate_testkit::fault::{Fault, Faulty};
@@ -16,7 +15,7 @@ use tollgate_testkit::model::Kind;
 use tollgate_testkit::rng::Rng;
 use tollgate_testkit::runtime::block_on;
 
-use crate::support::{MS, NOW, SECOND, charge, limit_of, memory, per_hour};
+use crate::support::{Allowance, MS, NOW, SECOND, charge, limit_of, memory, per_hour};
 
 const MINUTE: Duration = Duration::from_secs(60);
 const MONTH: Duration = Duration::from_secs(30 * 86_400);
@@ -107,8 +106,7 @@ fn nodes_that_share_a_limit_admit_no_more_than_what_was_left_of_it() {
             let clock = ManualClock::at(NOW);
             let nodes = Node::nodes(&clock, 2);
             let limit = local(kind, 10, period);
-            let healthy = nodes.iter().map(|node| node.check(&limit, 3).is_allowed()).count();
-            assert_eq!(healthy, 2);
+            assert!(nodes.iter().all(|node| node.check(&limit, 3).is_allowed()));
             let alone: u64 = nodes.iter().map(|node| node.drain_alone(&limit)).sum();
             assert_eq!(alone, 4, "{} per {period:?}: 6 of 10 were spent", kind.name());
         }
@@ -158,7 +156,7 @@ fn a_long_outage_is_decided_by_the_share_of_the_quota() {
 }
 
 /// Whatever happened while healthy, alone a node with the whole quota never runs ahead of what the
-/// store would have granted it by more than the unit whose fraction is not carried over.
+/// store would have granted it, as long as what was spent before the outage counts.
 fn never_runs_ahead(kind: Kind, seed: u64) {
     let mut rng = Rng::new(seed);
     let clock = ManualClock::at(NOW + rng.below(SECOND));
@@ -174,20 +172,24 @@ fn never_runs_ahead(kind: Kind, seed: u64) {
         nodes[node].check(&limit, rng.between(1, 2));
     }
     // The last word of the store is heard by the node whose line is cut then.
-    nodes[0].check(&limit, 1);
+    let last = nodes[0].check(&limit, 1);
     let (mut alone, mut by_store) = (0_u64, 0_u64);
     for step in 0..40 {
         pause(&mut rng);
+        // From here on windows may start at other instants than those of the store.
+        if clock.now() >= last.reset_at_ms * MS {
+            break;
+        }
         alone += u64::from(nodes[0].check_alone(&limit, 1).is_allowed());
         by_store += u64::from(nodes[1].check(&limit, 1).is_allowed());
         let context = format!("{}, seed {seed}, step {step}", kind.name());
-        assert!(alone <= by_store + 1, "{context}: {alone} alone, {by_store} by the store");
+        assert!(alone <= by_store, "{context}: {alone} alone, {by_store} by the store");
     }
 }
 
 #[test]
 fn alone_a_node_never_runs_ahead_of_the_store() {
-    for kind in [Kind::Gcra, Kind::TokenBucket, Kind::LeakyBucket] {
+    for kind in Kind::ALL {
         for seed in 0..150 {
             never_runs_ahead(kind, seed);
         }
@@ -241,7 +243,7 @@ fn request_ids_are_respected_alone() {
     let node = Node::nodes(&clock, 1).remove(0);
     let limit = local(Kind::Gcra, 10, MONTH);
     let once = |cost: u64, id: &str| {
-        node.line.then([Fault::After]);
+        node.line.then([Fault::Before, Fault::Before]);
         let charges = [charge(&limit, "k", cost)];
         let admission = Admission::of(&charges).once(Once::new(id).unwrap());
         block_on(node.limiter.check_all(&admission))
@@ -321,47 +323,8 @@ fn a_changed_quota_keeps_what_was_spent_alone() {
     let node = Node::nodes(&clock, 1).remove(0);
     let limit = local(Kind::Gcra, 10, MONTH);
     node.check(&limit, 6);
-    let smaller = limit.clone().replace_rule(limit_of(Kind::SlidingLog, 8, MONTH).rule().clone());
+    let smaller = limit.replace_rule(limit_of(Kind::SlidingLog, 8, MONTH).rule().clone());
     assert_eq!(node.drain_alone(&smaller), 2);
-}
-
-/// So many units for ever; no share of it can be made.
-#[derive(Debug)]
-struct Allowance(u64);
-
-impl Custom for Allowance {
-    type State = u64;
-    const NAME: &'static str = "local_allowance";
-
-    fn parameters(&self) -> [u64; 3] {
-        [self.0, 0, 0]
-    }
-
-    fn ceiling(&self) -> u64 {
-        self.0
-    }
-
-    fn horizon(&self) -> Micros {
-        1 << 50
-    }
-
-    fn encode(&self, state: &u64) -> Vec<u64> {
-        vec![*state]
-    }
-
-    fn decode(&self, words: &[u64]) -> Option<u64> {
-        words.first().copied()
-    }
-
-    fn step(&self, spent: Option<&u64>, now: Now, cost: Cost) -> CustomStep<u64> {
-        let spent = spent.copied().unwrap_or(0) + cost.get();
-        let at = now.reading() / MS;
-        if spent > self.0 {
-            return CustomStep { decision: Decision::denied(self.0, 0, at, 1), next: None };
-        }
-        let decision = Decision::allowed(self.0, self.0 - spent, at);
-        CustomStep { decision, next: Some((spent, 1 << 51)) }
-    }
 }
 
 #[test]

@@ -1,15 +1,14 @@
 //! Request ids: charged at most once, answered the same, bound to what was asked.
 
-use tollgate::algorithm::{Custom, CustomAlgorithm, CustomStep};
+use tollgate::algorithm::CustomAlgorithm;
 use tollgate::store::BoxStore;
 use tollgate::{
-    Admission, Charge, Code, Cost, Decision, Limit, Limiter, ManualClock, Micros, Now, Once,
-    Receipt, Result, Verdict,
+    Admission, Charge, Code, Decision, Limit, Limiter, ManualClock, Once, Receipt, Result, Verdict,
 };
 use tollgate_testkit::model::Kind;
 use tollgate_testkit::runtime::block_on;
 
-use crate::support::{MS, NOW, SECOND, charge, limit_of, per_hour, stores};
+use crate::support::{Allowance, MS, NOW, SECOND, charge, limit_of, per_hour, stores};
 
 const HOUR: std::time::Duration = std::time::Duration::from_secs(3_600);
 
@@ -124,6 +123,29 @@ fn a_denied_id_is_decided_anew() {
 }
 
 #[test]
+fn a_refund_with_the_id_of_its_charge_is_no_replay_of_the_charge() {
+    for (name, limiter) in limiters(&ManualClock::at(NOW)) {
+        let limit = per_hour("p", 10);
+        let asked = charge(&limit, "k", 3);
+        let first = once(&limiter, &[asked], "id").unwrap();
+        let refund = [asked.refund(Receipt::from(&first))];
+        // The id is bound to the charge; whoever says yes must have given the units back.
+        let answer = once(&limiter, &refund, "id");
+        let given_back = left(&limiter, &limit, "k") == 10;
+        let code = answer.map(|_| ()).map_err(|error| error.code());
+        assert!(
+            matches!((code, given_back), (Err(Code::IdempotencyConflict), false) | (Ok(()), true)),
+            "{name}: {code:?}, given back: {given_back}"
+        );
+        let refunded = once(&limiter, &refund, "another id").unwrap();
+        assert_eq!(refunded.remaining, 10, "{name}");
+        assert_eq!(once(&limiter, &refund, "another id").unwrap(), refunded, "{name}");
+        let charged = once(&limiter, &[asked], "another id");
+        assert_eq!(charged.unwrap_err().code(), Code::IdempotencyConflict, "{name}");
+    }
+}
+
+#[test]
 fn a_refund_with_an_id_gives_back_once() {
     for (name, limiter) in limiters(&ManualClock::at(NOW)) {
         let limit = per_hour("p", 10);
@@ -163,46 +185,6 @@ fn a_reset_keeps_request_ids() {
         block_on(limiter.reset(&limit, "k")).unwrap();
         assert_eq!(once(&limiter, &[charge(&limit, "k", 3)], "id").unwrap(), first, "{name}");
         assert_eq!(left(&limiter, &limit, "k"), 10, "{name}");
-    }
-}
-
-/// So many units for ever.
-#[derive(Debug)]
-struct Allowance(u64);
-
-impl Custom for Allowance {
-    type State = u64;
-    const NAME: &'static str = "allowance";
-
-    fn parameters(&self) -> [u64; 3] {
-        [self.0, 0, 0]
-    }
-
-    fn ceiling(&self) -> u64 {
-        self.0
-    }
-
-    fn horizon(&self) -> Micros {
-        1 << 50
-    }
-
-    fn encode(&self, state: &u64) -> Vec<u64> {
-        vec![*state]
-    }
-
-    fn decode(&self, words: &[u64]) -> Option<u64> {
-        words.first().copied()
-    }
-
-    fn step(&self, spent: Option<&u64>, now: Now, cost: Cost) -> CustomStep<u64> {
-        let spent = spent.copied().unwrap_or(0) + cost.get();
-        let at = now.reading() / MS;
-        if spent > self.0 {
-            let left = self.0 - (spent - cost.get());
-            return CustomStep { decision: Decision::denied(self.0, left, at, 1), next: None };
-        }
-        let decision = Decision::allowed(self.0, self.0 - spent, at);
-        CustomStep { decision, next: Some((spent, 1 << 51)) }
     }
 }
 

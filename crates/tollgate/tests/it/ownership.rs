@@ -1,10 +1,10 @@
-//! A limiter closes a store only if it made it.
+//! What belongs to the store: its end, and its clock if it has one.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use tollgate::store::{At, BoxStore, Capability, Loaded, Outcome, Store};
-use tollgate::{Admission, Key, Limiter, ManualClock, Result};
+use tollgate::{Admission, Clock, Code, Error, Key, Limiter, ManualClock, Result};
 use tollgate_testkit::ReferenceStore;
 use tollgate_testkit::runtime::block_on;
 
@@ -67,4 +67,61 @@ fn a_limiter_with_a_store_of_its_own_works_and_closes() {
     assert_eq!(allowed, 2);
     block_on(limiter.close());
     block_on(limiter.close());
+}
+
+/// A store with a clock of its own that accepts no other.
+#[derive(Debug)]
+struct Clocked {
+    inner: ReferenceStore,
+    clock: ManualClock,
+}
+
+impl Clocked {
+    fn read(&self, at: At) -> Result<At> {
+        match at {
+            At::StoreClock => Ok(At::Given(self.clock.now())),
+            At::Given(_) => Err(Error::new(Code::Unsupported, "this store has its own clock")),
+        }
+    }
+}
+
+impl Store for Clocked {
+    fn capability(&self) -> Capability {
+        let mut capability = self.inner.capability();
+        capability.own_clock = true;
+        capability.in_process = false;
+        capability
+    }
+
+    async fn admit(&self, admission: &Admission<'_>, at: At) -> Result<Outcome> {
+        self.inner.admit(admission, self.read(at)?).await
+    }
+
+    async fn load(&self, keys: &[Key<'_>], at: At) -> Result<Loaded> {
+        self.inner.load(keys, self.read(at)?).await
+    }
+
+    async fn reset(&self, key: Key<'_>) -> Result<()> {
+        self.inner.reset(key).await
+    }
+}
+
+#[test]
+fn a_store_with_a_clock_of_its_own_decides_by_it() {
+    let clock = ManualClock::at(NOW);
+    let store = Clocked { inner: ReferenceStore::new(), clock: clock.clone() };
+    // The limiter's own clock stands still, a year behind.
+    let limiter = Limiter::with_clock(store, ManualClock::at(NOW - 31_536_000_000_000)).build();
+    let limit = per_hour("p", 2);
+    let hour_ms = 3_600_000;
+    let first = block_on(limiter.check(limit.charge("k"))).unwrap();
+    assert_eq!(first.reset_at_ms, NOW / 1_000 + hour_ms / 2);
+    assert!(block_on(limiter.check_many(&[limit.charge("k")]))[0].as_ref().unwrap().is_allowed());
+    let denied = block_on(limiter.check(limit.charge("k"))).unwrap();
+    assert_eq!(denied.retry_after_ms, Some(hour_ms / 2));
+    assert_eq!(block_on(limiter.peek(limit.charge("k"))).unwrap(), denied);
+    clock.set(NOW + hour_ms / 2 * 1_000);
+    assert_eq!(block_on(limiter.forecast(&limit, "k")).unwrap().spendable_now, 1);
+    assert!(block_on(limiter.check(limit.charge("k"))).unwrap().is_allowed());
+    assert_eq!(limiter.stats().clock_behind, 0);
 }

@@ -8,11 +8,14 @@ use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
 use tollgate::algorithm::{
-    Anchor, FixedWindow, Gcra, LeakyBucket, SlidingLog, SlidingWindow, TokenBucket,
+    Anchor, Custom, CustomStep, FixedWindow, Gcra, LeakyBucket, SlidingLog, SlidingWindow,
+    TokenBucket,
 };
 use tollgate::store::cas::{Entry, Snapshot, Swap, Version, Versioned, VersionedCapability};
 use tollgate::store::{BoxStore, Cas, Memory};
-use tollgate::{Charge, Clock, Cost, Limit, ManualClock, Micros, Quota, Result, Rule};
+use tollgate::{
+    Charge, Clock, Cost, Decision, Limit, ManualClock, Micros, Now, Quota, Result, Rule,
+};
 use tollgate_testkit::ReferenceStore;
 use tollgate_testkit::fault::{Fault, Faulty};
 use tollgate_testkit::model::Kind;
@@ -78,6 +81,46 @@ pub(crate) fn per_hour(policy: &str, limit: u64) -> Limit {
 /// A charge for a number of units.
 pub(crate) fn charge<'a>(limit: &'a Limit, subject: &'a str, cost: u64) -> Charge<'a> {
     limit.charge(subject).cost(units(cost))
+}
+
+/// A user's own algorithm: so many units for ever. No share of it can be made.
+#[derive(Debug)]
+pub(crate) struct Allowance(pub(crate) u64);
+
+impl Custom for Allowance {
+    type State = u64;
+    const NAME: &'static str = "allowance";
+
+    fn parameters(&self) -> [u64; 3] {
+        [self.0, 0, 0]
+    }
+
+    fn ceiling(&self) -> u64 {
+        self.0
+    }
+
+    fn horizon(&self) -> Micros {
+        1 << 50
+    }
+
+    fn encode(&self, state: &u64) -> Vec<u64> {
+        vec![*state]
+    }
+
+    fn decode(&self, words: &[u64]) -> Option<u64> {
+        words.first().copied()
+    }
+
+    fn step(&self, spent: Option<&u64>, now: Now, cost: Cost) -> CustomStep<u64> {
+        let spent = spent.copied().unwrap_or(0) + cost.get();
+        let at = now.reading() / MS;
+        if spent > self.0 {
+            let left = self.0 - (spent - cost.get());
+            return CustomStep { decision: Decision::denied(self.0, left, at, 1), next: None };
+        }
+        let decision = Decision::allowed(self.0, self.0 - spent, at);
+        CustomStep { decision, next: Some((spent, 1 << 51)) }
+    }
 }
 
 /// Key to (version, value).
