@@ -2,12 +2,12 @@
 
 use crate::algorithm::Algorithm;
 use crate::cost::Cost;
-use crate::decision::{Decision, Degraded};
+use crate::decision::Degraded;
 use crate::error::{Error, Result};
 use crate::key::{Key, Name};
 use crate::rule::Rule;
 use crate::store::memory::{Scope, Secrets};
-use crate::time::{MICROS_PER_MS, Micros};
+use crate::time::Micros;
 
 /// The prefix of keys when none is given.
 const DEFAULT_PREFIX: &str = "tollgate";
@@ -49,7 +49,7 @@ impl Limit {
     ///
     /// # Errors
     /// `config_invalid` when the name has characters other than `A-Z a-z 0-9 _ . -`.
-    pub fn prefix(mut self, prefix: &str) -> Result<Self> {
+    pub fn with_prefix(mut self, prefix: &str) -> Result<Self> {
         self.prefix = Name::new("prefix", prefix)?;
         self.scope = Secrets::of_process().scope(prefix, self.policy.as_str());
         Ok(self)
@@ -70,7 +70,7 @@ impl Limit {
 
     /// The namespace of the keys.
     #[must_use]
-    pub fn prefix_name(&self) -> &Name {
+    pub fn prefix(&self) -> &Name {
         &self.prefix
     }
 
@@ -134,12 +134,6 @@ pub enum Receipt {
     Until(Micros),
     /// The newest units of the key, when the charge is not known.
     Newest,
-}
-
-impl From<&Decision> for Receipt {
-    fn from(decision: &Decision) -> Self {
-        Self::Until(decision.reset_at_ms.saturating_mul(MICROS_PER_MS))
-    }
 }
 
 /// Units asked for on one key under one limit.

@@ -1,6 +1,11 @@
 //! The answer: may this request pass now, and what does the key look like after it.
 
+use core::fmt;
+use core::time::Duration;
+
+use crate::charge::Receipt;
 use crate::key::Name;
+use crate::time::MICROS_PER_MS;
 
 /// What was decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -14,14 +19,6 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// The verdict on what was refused already: never stays never, all else is denied.
-    pub(crate) const fn or_denied(self) -> Self {
-        match self {
-            Self::Never => Self::Never,
-            Self::Allowed | Self::Denied => Self::Denied,
-        }
-    }
-
     /// The stable text of the verdict.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
@@ -30,6 +27,12 @@ impl Verdict {
             Self::Denied => "denied",
             Self::Never => "never",
         }
+    }
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.as_str())
     }
 }
 
@@ -133,6 +136,26 @@ impl Decision {
     pub const fn degraded(mut self, mode: Degraded) -> Self {
         self.degraded = Some(mode);
         self
+    }
+
+    /// What to give to a refund of this charge. Absent unless the store charged this one limit: the
+    /// numbers of a combination are of several charges, so ask for its parts.
+    #[must_use]
+    pub const fn receipt(&self) -> Option<Receipt> {
+        if self.is_allowed() && self.degraded.is_none() && self.binding.is_none() {
+            Some(Receipt::Until(self.reset_at_ms.saturating_mul(MICROS_PER_MS)))
+        } else {
+            None
+        }
+    }
+
+    /// How long to wait before asking again; absent when allowed, and when waiting is useless.
+    #[must_use]
+    pub const fn retry_after(&self) -> Option<Duration> {
+        match self.retry_after_ms {
+            None | Some(0) => None,
+            Some(wait) => Some(Duration::from_millis(wait)),
+        }
     }
 
     /// Whether the request may pass.

@@ -44,6 +44,13 @@ impl Now {
     }
 }
 
+/// The millisecond, as the instants (after, until], that a receipt names by its end, rounded up.
+pub(crate) const fn millisecond_before(end: Micros) -> (Micros, Micros) {
+    let end = if end < 2 * MICROS_MAX { end } else { 2 * MICROS_MAX };
+    let until = to_ms_up(end) * MICROS_PER_MS;
+    (until.saturating_sub(MICROS_PER_MS), until)
+}
+
 /// Milliseconds that cover `micros`, rounded up.
 pub(crate) const fn to_ms_up(micros: Micros) -> u64 {
     micros.div_ceil(MICROS_PER_MS)

@@ -1,12 +1,12 @@
 //! Algorithms that users write: a plain type with a pure step and a state of a few integers.
 //!
 //! [`CustomAlgorithm`] turns one into an [`Algorithm`] that runs on every store. The name and the
-//! parameters are its shape: a state made under other parameters is refused as corrupt unless
-//! [`Custom::carry_over`] says what it means, and never read as a fresh key.
+//! parameters are its shape: a state made under other parameters is carried over if
+//! [`Custom::from_parameters`] can read it, else refused as corrupt; never read as a fresh key.
 
 use core::fmt::Debug;
 
-use super::{Algorithm, Debt, Refund, Step, Write};
+use super::{Algorithm, Debt, Refund, Step, Write, built_in};
 use crate::charge::Receipt;
 use crate::cost::Cost;
 use crate::decision::{Decision, Forecast};
@@ -25,6 +25,16 @@ pub trait Custom: Debug + Send + Sync + 'static {
 
     /// The numbers of the quota; a change of them is a change of the quota.
     fn parameters(&self) -> [u64; 3];
+
+    /// The algorithm with these parameters, so that states made under them can be carried over to
+    /// others. The default knows none: such states are refused as corrupt.
+    fn from_parameters(parameters: [u64; 3]) -> Option<Self>
+    where
+        Self: Sized,
+    {
+        let _ = parameters;
+        None
+    }
 
     /// The effective ceiling: no single cost above it is ever granted.
     fn ceiling(&self) -> u64;
@@ -78,9 +88,15 @@ impl<C: Custom> CustomAlgorithm<C> {
         Write { words: self.0.encode(&next.0).into(), fresh_at: next.1 }
     }
 
-    /// Uncharged numbers are found by asking for more than could ever be granted.
+    /// Uncharged numbers are found by asking for more than could ever be granted; where no cost is
+    /// that large, by asking for one unit and counting it back.
     fn standing(&self, words: &[u64], now: Now) -> Decision {
-        self.run(words, now, Cost::MAX).decision
+        if self.0.ceiling() < Cost::MAX.get() {
+            return self.run(words, now, Cost::MAX).decision;
+        }
+        let mut decision = self.run(words, now, Cost::ONE).decision;
+        decision.remaining += u64::from(decision.is_allowed());
+        decision
     }
 }
 
@@ -151,6 +167,14 @@ impl<C: Custom> Algorithm for CustomAlgorithm<C> {
             Some(next) => self.write(&next),
             None => Write { words: Words::new(&[]), fresh_at: debt.seen },
         }
+    }
+
+    fn recall(&self, shape: Shape) -> Option<Rule> {
+        let Shape([tag, a, b, c]) = shape;
+        if tag == name_tag(C::NAME) {
+            return C::from_parameters([a, b, c]).map(|custom| Rule::new(Self(custom)));
+        }
+        built_in(shape)
     }
 
     fn scaled(&self, _numerator: u64, _denominator: u64) -> Result<Rule> {

@@ -6,7 +6,7 @@
 //! needs. The carried state is written at the first contact, whatever the verdict, so that the
 //! waiting time it implies counts from there.
 
-use super::{Write, built_in};
+use super::Write;
 use crate::error::{Code, Error, Result};
 use crate::rule::Rule;
 use crate::state::State;
@@ -29,7 +29,8 @@ pub fn adopt(rule: &Rule, state: &State, now: Now) -> Result<Option<Write>> {
     if state.shape.family() == rule.shape().family() {
         return if rule.accepts(&state.words) { Ok(None) } else { Err(corrupt()) };
     }
-    let old = built_in(state.shape).filter(|old| old.accepts(&state.words)).ok_or_else(corrupt)?;
+    let known = rule.recall(state.shape);
+    let old = known.filter(|old| old.accepts(&state.words)).ok_or_else(corrupt)?;
     let owed = old.debt(&state.words, now);
     let units = owed.units.min(rule.ceiling());
     Ok(Some(rule.indebted(Debt { units, seen: owed.seen })))

@@ -15,27 +15,27 @@ pub(crate) fn units(field: &'static str, units: u64) -> Result<u64> {
     in_range(field, units, 1, UNITS_MAX)
 }
 
-/// A period in whole microseconds: 1 µs to `max`.
-pub(crate) fn period(field: &'static str, period: Duration, max: Micros) -> Result<Micros> {
-    if !period.subsec_nanos().is_multiple_of(1_000) {
-        let message = format!("{period:?} is not a whole number of microseconds");
-        return Err(Error::config(
-            field,
-            format!("{message}; nearest accepted: {:?}", nearest(period)),
-        ));
-    }
+/// A period in whole multiples of `step` microseconds, up to `max`.
+pub(crate) fn period(
+    field: &'static str,
+    period: Duration,
+    step: Micros,
+    max: Micros,
+) -> Result<Micros> {
     let micros = u64::try_from(period.as_micros()).unwrap_or(u64::MAX);
-    if micros == 0 || micros > max {
-        let nearest = Duration::from_micros(micros.clamp(1, max));
-        return Err(Error::config(
-            field,
-            format!(
-                "{period:?} is out of range; accepted: 1µs to {:?}; nearest: {nearest:?}",
-                Duration::from_micros(max)
-            ),
-        ));
+    let longest = max - max % step;
+    let whole = period.subsec_nanos().is_multiple_of(1_000) && micros.is_multiple_of(step);
+    if whole && (step..=longest).contains(&micros) {
+        return Ok(micros);
     }
-    Ok(micros)
+    let nearest = Duration::from_micros((micros - micros % step).clamp(step, longest));
+    let [step, longest] = [step, longest].map(Duration::from_micros);
+    Err(Error::config(
+        field,
+        format!(
+            "{period:?} is not accepted; accepted: multiples of {step:?} up to {longest:?}; nearest: {nearest:?}"
+        ),
+    ))
 }
 
 pub(crate) fn in_range(field: &'static str, value: u64, min: u64, max: u64) -> Result<u64> {
@@ -47,11 +47,6 @@ pub(crate) fn in_range(field: &'static str, value: u64, min: u64, max: u64) -> R
         field,
         format!("{value} is out of range; accepted: {min} to {max}; nearest: {nearest}"),
     ))
-}
-
-fn nearest(period: Duration) -> Duration {
-    let micros = u64::try_from(period.as_micros()).unwrap_or(u64::MAX);
-    Duration::from_micros(micros.clamp(1, PERIOD_MAX))
 }
 
 /// `units × numerator / denominator`, rounded down, at least 1.

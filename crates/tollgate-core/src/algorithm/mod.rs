@@ -82,6 +82,11 @@ pub trait Algorithm: Debug + Send + Sync {
         self.indebted(Debt { units: self.ceiling(), seen: at })
     }
 
+    /// The algorithm behind the shape of a state that another quota has made, if it is known here.
+    fn recall(&self, shape: Shape) -> Option<Rule> {
+        built_in(shape)
+    }
+
     /// The same algorithm with `numerator / denominator` of the quota, rounded down, at least 1.
     ///
     /// # Errors

@@ -16,7 +16,7 @@ use core::sync::atomic::{
     AtomicBool,
     Ordering::{Acquire, Release},
 };
-use core::task::{Poll, Waker};
+use core::task::{Context, Poll, Waker};
 use std::sync::Arc;
 use std::task::Wake;
 
@@ -46,32 +46,50 @@ pub trait Clock: Debug + MaybeSend + MaybeSync {
 
 /// Completes once `clock` has reached `at`. Dropping it is always safe.
 pub fn sleep_until(clock: &dyn Clock, at: Micros) -> impl Future<Output = ()> + MaybeSend + '_ {
-    let mut alarm: Option<Arc<Alarm>> = None;
-    poll_fn(move |context| {
+    let mut sleep = Sleep::default();
+    poll_fn(move |context| sleep.poll_until(clock, at, context))
+}
+
+/// Waiting for an instant that may still be moved.
+#[derive(Default)]
+pub(crate) struct Sleep {
+    alarm: Option<Arc<Alarm>>,
+}
+
+impl Sleep {
+    /// Ready once `clock` has reached `at`; else the task will be woken then.
+    pub(crate) fn poll_until(
+        &mut self,
+        clock: &dyn Clock,
+        at: Micros,
+        context: &mut Context<'_>,
+    ) -> Poll<()> {
         if clock.now() >= at {
             return Poll::Ready(());
         }
         // A future that is polled for other reasons must not fill the timer with copies of itself.
-        if alarm.as_ref().is_some_and(|set| set.will_wake(context.waker())) {
+        if self.alarm.as_ref().is_some_and(|alarm| alarm.is_set(at, context.waker())) {
             return Poll::Pending;
         }
-        let set = Arc::new(Alarm { task: context.waker().clone(), rang: AtomicBool::new(false) });
-        clock.wake_at(at, &Arc::clone(&set).into());
-        alarm = Some(set);
+        let task = context.waker().clone();
+        let alarm = Arc::new(Alarm { at, task, rang: AtomicBool::new(false) });
+        clock.wake_at(at, &Arc::clone(&alarm).into());
+        self.alarm = Some(alarm);
         // The clock may have moved between the look and the registration.
         if clock.now() >= at { Poll::Ready(()) } else { Poll::Pending }
-    })
+    }
 }
 
 /// A waker that remembers whether the clock has called it: it may call early.
 struct Alarm {
+    at: Micros,
     task: Waker,
     rang: AtomicBool,
 }
 
 impl Alarm {
-    fn will_wake(&self, task: &Waker) -> bool {
-        !self.rang.load(Acquire) && self.task.will_wake(task)
+    fn is_set(&self, at: Micros, task: &Waker) -> bool {
+        self.at == at && !self.rang.load(Acquire) && self.task.will_wake(task)
     }
 }
 

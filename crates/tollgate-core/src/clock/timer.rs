@@ -6,7 +6,7 @@
 
 use core::task::Waker;
 use std::collections::BTreeMap;
-use std::sync::{Condvar, Mutex, MutexGuard, Once, PoisonError};
+use std::sync::{Condvar, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -18,14 +18,17 @@ type Queue = BTreeMap<(Instant, u64), Waker>;
 
 static QUEUE: Mutex<(Queue, u64)> = Mutex::new((Queue::new(), 0));
 static CHANGED: Condvar = Condvar::new();
-static THREAD: Once = Once::new();
+/// Whether the thread could be started.
+static THREAD: OnceLock<bool> = OnceLock::new();
 
 /// Wakes `waker` once `after` has passed.
 pub(super) fn wake_after(after: Micros, waker: Waker) {
-    THREAD.call_once(|| {
-        let started = thread::Builder::new().name("tollgate-timer".into()).spawn(run);
-        debug_assert!(started.is_ok(), "a process that cannot start a thread cannot wait");
-    });
+    let running = *THREAD
+        .get_or_init(|| thread::Builder::new().name("tollgate-timer".into()).spawn(run).is_ok());
+    if !running {
+        // Without a thread to wait on, the task looks again at once, and again.
+        return waker.wake();
+    }
     let due = monotonic() + Duration::from_micros(after);
     let mut guard = lock();
     let (queue, number) = &mut *guard;

@@ -2,7 +2,6 @@
 
 use core::cmp::Reverse;
 
-use crate::algorithm::built_in;
 use crate::charge::{Admission, Charge, Limit};
 use crate::decision::{Decision, Verdict};
 use crate::error::{Code, Error, Result};
@@ -10,21 +9,33 @@ use crate::state::{Shape, State};
 use crate::store::{Outcome, Plan, plan, slots_of};
 use crate::time::{Micros, Now};
 
+/// The decision of an admission of several charges, and of each of them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Combined {
+    /// The decision on all charges together.
+    pub decision: Decision,
+    /// The decision of each charge, in their order; empty when the store was not asked. Each is
+    /// the receipt of its charge if it is to be refunded.
+    pub parts: Vec<Decision>,
+}
+
 /// The decision of an admission, and the units its refunds gave back.
-pub(super) fn derive(admission: &Admission<'_>, outcome: &Outcome) -> Result<(Decision, u64)> {
+pub(super) fn derive(admission: &Admission<'_>, outcome: &Outcome) -> Result<(Combined, u64)> {
     let planned = match &outcome.replayed {
         None => run(admission.charges, outcome)?,
         Some(shapes) => replay(admission.charges, shapes, outcome)?,
     };
     let refunded = planned.refunded.iter().sum();
-    let decision = combine(admission.charges, planned.decisions).ok_or_else(no_evidence)?;
-    Ok((decision, refunded))
+    let parts = planned.decisions;
+    let decision = combine(admission.charges, &parts).ok_or_else(no_evidence)?;
+    Ok((Combined { decision, parts }, refunded))
 }
 
 /// The decision of an admission if all of its keys were fresh: `never` exactly if it always is.
 pub(super) fn on_fresh_keys(admission: &Admission<'_>, now: Micros) -> Result<Decision> {
     let fresh = Outcome::decided(Now::at(now), vec![None; admission.charges.len()]);
-    derive(admission, &fresh).map(|(decision, _)| decision)
+    derive(admission, &fresh).map(|(combined, _)| combined.decision)
 }
 
 /// A store answered less than it was asked.
@@ -60,7 +71,7 @@ fn replay(charges: &[Charge<'_>], shapes: &[Shape], outcome: &Outcome) -> Result
             if *shape == charge.rule().shape() {
                 return Ok(charge.limit.clone());
             }
-            let first = built_in(*shape).ok_or_else(unknown_quota)?;
+            let first = charge.rule().recall(*shape).ok_or_else(unknown_quota)?;
             Ok(charge.limit.clone().replace_rule(first))
         })
         .collect::<Result<_>>()?;
@@ -77,9 +88,9 @@ fn unknown_quota() -> Error {
 
 /// Allowed if all are, never if any is; the smallest limit and remaining, the latest reset, the
 /// longest wait; and the name of the limit that decided, if there were several.
-fn combine(charges: &[Charge<'_>], decisions: Vec<Decision>) -> Option<Decision> {
+fn combine(charges: &[Charge<'_>], decisions: &[Decision]) -> Option<Decision> {
     if let [_] = charges {
-        return decisions.into_iter().next();
+        return decisions.first().cloned();
     }
     let verdict = decisions.iter().map(|decision| decision.verdict).max_by_key(severity)?;
     let waits = decisions.iter().filter_map(|decision| decision.retry_after_ms);

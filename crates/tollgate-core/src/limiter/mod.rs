@@ -8,6 +8,7 @@ mod builder;
 mod combine;
 mod failure;
 mod observer;
+mod sync;
 
 use crate::algorithm::adopt;
 use crate::charge::{Admission, Charge, Limit, Receipt};
@@ -15,10 +16,13 @@ use crate::clock::Clock;
 use crate::decision::{Decision, Forecast};
 use crate::error::{Error, Result};
 use crate::state::Words;
-use crate::store::{At, Memory, Outcome, Store, SyncStore};
+#[cfg(not(target_arch = "wasm32"))]
+use crate::store::Memory;
+use crate::store::{At, Loaded, Outcome, Store};
 use crate::time::{Micros, Now};
 
 pub use builder::LimiterBuilder;
+pub use combine::Combined;
 pub use failure::{BreakerConfig, Share};
 pub use observer::{Degradation, Observer, Stats};
 
@@ -97,6 +101,14 @@ impl<S: Store> Limiter<S> {
         self.admit(admission, self.clock.now()).await
     }
 
+    /// Decides several charges, and also tells the decision of each: the receipts to refund them by.
+    ///
+    /// # Errors
+    /// As [`Limiter::check_all`].
+    pub async fn check_parts(&self, admission: &Admission<'_>) -> Result<Combined> {
+        self.admit_parts(admission, self.clock.now()).await
+    }
+
     /// Decides independent charges at one instant: in order, sharing round trips.
     ///
     /// # Errors
@@ -150,8 +162,8 @@ impl<S: Store> Limiter<S> {
         let at = self.authority(now);
         let call = self.failure.call(&self.clock, now, || self.store.admit(&admission, at));
         let answer = call.await.flatten()?;
-        let (standing, units) = combine::derive(&admission, &answer)?;
-        Ok(Refunded { units, standing })
+        let (combined, units) = combine::derive(&admission, &answer)?;
+        Ok(Refunded { units, standing: combined.decision })
     }
 
     /// Forgets what a subject spent under a limit.
@@ -185,6 +197,10 @@ impl<S: Store> Limiter<S> {
     }
 
     async fn admit(&self, admission: &Admission<'_>, now: Micros) -> Result<Decision> {
+        self.admit_parts(admission, now).await.map(|combined| combined.decision)
+    }
+
+    async fn admit_parts(&self, admission: &Admission<'_>, now: Micros) -> Result<Combined> {
         not_empty(admission.charges)?;
         let at = self.authority(now);
         let call = self.failure.call(&self.clock, now, || self.store.admit(admission, at));
@@ -205,7 +221,7 @@ impl<S: Store> Limiter<S> {
         // One decision per admission, even if a store answers fewer.
         let decide = |admission| {
             let answer = left.0.next().unwrap_or_else(|| Err(left.1.again()));
-            self.conclude(admission, answer, now)
+            self.conclude(admission, answer, now).map(|combined| combined.decision)
         };
         batch.iter().map(decide).collect()
     }
@@ -216,19 +232,20 @@ impl<S: Store> Limiter<S> {
         admission: &Admission<'_>,
         answer: Result<Outcome>,
         now: Micros,
-    ) -> Result<Decision> {
+    ) -> Result<Combined> {
         not_empty(admission.charges)?;
         match answer {
             Ok(outcome) => {
-                let (decision, _) = combine::derive(admission, &outcome)?;
+                let (combined, _) = combine::derive(admission, &outcome)?;
                 if !self.store.capability().in_process {
                     self.failure.mirror(admission, &outcome, now);
                 }
                 self.failure.watch_clocks(admission, &outcome);
-                Ok(decision)
+                Ok(combined)
             }
             Err(error) if error.is_outage() => {
-                self.failure.decide_without_store(admission, &error, now)
+                let decision = self.failure.decide_without_store(admission, &error, now)?;
+                Ok(Combined { decision, parts: Vec::new() })
             }
             Err(error) => Err(error),
         }
@@ -239,15 +256,7 @@ impl<S: Store> Limiter<S> {
         let now = self.clock.now();
         let at = self.authority(now);
         let call = self.failure.call(&self.clock, now, || self.store.load(&keys, at));
-        let mut loaded = call.await.flatten()?;
-        let words = match loaded.states.pop().ok_or_else(combine::no_evidence)? {
-            None => Words::new(&[]),
-            Some(state) => match adopt(limit.rule(), &state, loaded.now)? {
-                Some(carried) => carried.words,
-                None => state.words,
-            },
-        };
-        Ok((words, loaded.now))
+        words_of(limit, call.await.flatten()?)
     }
 
     /// Whose clock decides: the store's if it has one.
@@ -256,25 +265,16 @@ impl<S: Store> Limiter<S> {
     }
 }
 
-impl<S: SyncStore> Limiter<S> {
-    /// Decides one charge without waiting; equal to [`Limiter::check`] decision by decision.
-    ///
-    /// # Errors
-    /// `corrupt_state` when the key holds the state of an unknown algorithm.
-    #[inline]
-    pub fn check_sync(&self, charge: Charge<'_>) -> Result<Decision> {
-        self.store.check_sync(&charge, self.clock.now())
-    }
-
-    /// Decides several charges without waiting, all or nothing, perhaps only once.
-    ///
-    /// # Errors
-    /// As [`Limiter::check_all`].
-    pub fn check_all_sync(&self, admission: &Admission<'_>) -> Result<Decision> {
-        not_empty(admission.charges)?;
-        let outcome = self.store.admit_sync(admission, self.clock.now())?;
-        combine::derive(admission, &outcome).map(|(decision, _)| decision)
-    }
+/// What a key remembers, as its limit reads it.
+fn words_of(limit: &Limit, mut loaded: Loaded) -> Result<(Words, Now)> {
+    let words = match loaded.states.pop().ok_or_else(combine::no_evidence)? {
+        None => Words::new(&[]),
+        Some(state) => match adopt(limit.rule(), &state, loaded.now)? {
+            Some(carried) => carried.words,
+            None => state.words,
+        },
+    };
+    Ok((words, loaded.now))
 }
 
 fn not_empty(charges: &[Charge<'_>]) -> Result<()> {

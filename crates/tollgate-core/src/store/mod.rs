@@ -174,6 +174,12 @@ pub trait SyncStore: Store {
     /// # Errors
     /// As [`Store::admit`].
     fn admit_sync(&self, admission: &Admission<'_>, at: Micros) -> Result<Outcome>;
+
+    /// [`Store::load`].
+    fn load_sync(&self, keys: &[Key<'_>], at: Micros) -> Loaded;
+
+    /// [`Store::reset`].
+    fn reset_sync(&self, key: Key<'_>);
 }
 
 /// A shared store is a store: hand clones of one `Arc` to several limiters.
@@ -216,5 +222,13 @@ impl<S: SyncStore> SyncStore for std::sync::Arc<S> {
 
     fn admit_sync(&self, admission: &Admission<'_>, at: Micros) -> Result<Outcome> {
         (**self).admit_sync(admission, at)
+    }
+
+    fn load_sync(&self, keys: &[Key<'_>], at: Micros) -> Loaded {
+        (**self).load_sync(keys, at)
+    }
+
+    fn reset_sync(&self, key: Key<'_>) {
+        (**self).reset_sync(key);
     }
 }

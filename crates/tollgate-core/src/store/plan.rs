@@ -7,7 +7,8 @@ use crate::cost::Cost;
 use crate::decision::{Decision, Verdict};
 use crate::error::{Code, Error, Result};
 use crate::key::Key;
-use crate::state::State;
+use crate::rule::Rule;
+use crate::state::{Shape, State, Words};
 use crate::time::Now;
 
 /// What an admission decided, and what is to be written.
@@ -69,15 +70,16 @@ pub fn plan(
     let mut run = Run::new(states);
     let mut decisions = Vec::with_capacity(charges.len());
     let mut refunded = Vec::with_capacity(charges.len());
-    for (charge, &slot) in charges.iter().zip(slots) {
-        let (decision, units) = run.apply(charge, slot, now)?;
+    for (number, (charge, &slot)) in charges.iter().zip(slots).enumerate() {
+        let (decision, units) = run.apply((number, charge), slot, now)?;
         decisions.push(decision);
         refunded.push(units);
     }
     let admitted = decisions.iter().all(Decision::is_allowed);
     if !admitted {
-        for ((charge, &slot), decision) in charges.iter().zip(slots).zip(&mut decisions) {
-            run.uncharge(charge, slot, now, decision);
+        let charges = charges.iter().enumerate();
+        for ((numbered, &slot), decision) in charges.zip(slots).zip(&mut decisions) {
+            run.uncharge(numbered, slot, now, decision);
         }
         refunded.fill(0);
     }
@@ -91,8 +93,17 @@ struct Slot<'a> {
     carried: Option<SlotWrite>,
     /// The newest state, if it differs from the original.
     written: Option<SlotWrite>,
-    /// Units taken so far, to see that a sum can never be granted.
-    taken: u64,
+    /// What all charges of one rule on this slot take together.
+    together: Option<Together>,
+}
+
+/// Charges of one rule that share a slot: what counts is when all of them are granted, if ever.
+struct Together {
+    shape: Shape,
+    units: u64,
+    /// The number of the last of them, and how many they are.
+    last: usize,
+    count: usize,
 }
 
 impl Slot<'_> {
@@ -115,12 +126,17 @@ impl<'a> Run<'a> {
             original: state.as_ref(),
             carried: None,
             written: None,
-            taken: 0,
+            together: None,
         };
         Self { slots: states.iter().map(fresh).collect() }
     }
 
-    fn apply(&mut self, charge: &Charge<'_>, index: usize, now: Now) -> Result<(Decision, u64)> {
+    fn apply(
+        &mut self,
+        (number, charge): (usize, &Charge<'_>),
+        index: usize,
+        now: Now,
+    ) -> Result<(Decision, u64)> {
         let slot = self.slots.get_mut(index).ok_or_else(|| {
             Error::new(Code::CorruptState, "a store returned fewer states than keys")
         })?;
@@ -138,7 +154,12 @@ impl<'a> Run<'a> {
             slot.written = Some(carried);
         }
         let (decision, units, write) = match charge.act {
-            Act::Take => slot.take(charge, now),
+            Act::Take => {
+                slot.count(number, charge);
+                let Step { decision, write } =
+                    rule.step(words_of(slot.current()), now, charge.cost);
+                (decision, 0, write)
+            }
             Act::Refund(receipt) => {
                 let words = words_of(slot.current());
                 let refund = rule.refund(words, now, charge.cost, receipt);
@@ -153,15 +174,28 @@ impl<'a> Run<'a> {
     }
 
     /// Puts uncharged numbers into the decision of a charge whose admission was denied.
-    fn uncharge(&self, charge: &Charge<'_>, index: usize, now: Now, decision: &mut Decision) {
-        let words = words_of(self.slots.get(index).and_then(Slot::uncharged));
+    fn uncharge(
+        &self,
+        (number, charge): (usize, &Charge<'_>),
+        index: usize,
+        now: Now,
+        decision: &mut Decision,
+    ) {
+        let Some(slot) = self.slots.get(index) else { return };
+        let words = slot.uncharged_as(charge.rule(), now);
         let uncharged = match charge.act {
-            Act::Take => charge.rule().peek(words, now, charge.cost),
-            Act::Refund(_) => standing(charge, words, now),
+            Act::Take => charge.rule().peek(&words, now, charge.cost),
+            Act::Refund(_) => standing(charge, &words, now),
         };
         decision.remaining = uncharged.remaining;
         decision.reset_at_ms = uncharged.reset_at_ms;
         decision.delay_ms = uncharged.delay_ms;
+        if let Some(together) = &slot.together
+            && together.count > 1
+            && together.last == number
+        {
+            together.decide(charge.rule(), &words, now, decision);
+        }
     }
 
     fn writes(self, admitted: bool) -> Vec<SlotWrite> {
@@ -171,18 +205,40 @@ impl<'a> Run<'a> {
 }
 
 impl Slot<'_> {
-    fn take(&mut self, charge: &Charge<'_>, now: Now) -> (Decision, u64, Option<Write>) {
-        let rule = charge.rule();
-        self.taken = self.taken.saturating_add(charge.cost.get());
-        let Step { mut decision, write } = rule.step(words_of(self.current()), now, charge.cost);
-        if decision.verdict == Verdict::Denied && self.taken > charge.cost.get() {
-            // What counts is when all charges on this key together are granted, if ever.
-            let together = Cost::new(self.taken.min(Cost::MAX.get())).unwrap_or(charge.cost);
-            let look = rule.peek(words_of(self.uncharged()), now, together);
-            decision.verdict = look.verdict.or_denied();
-            decision.retry_after_ms = look.retry_after_ms.map(|wait| wait.max(1));
+    /// Adds a charge to those it shares the slot and the rule with.
+    fn count(&mut self, number: usize, charge: &Charge<'_>) {
+        let (shape, cost) = (charge.rule().shape(), charge.cost.get());
+        match &mut self.together {
+            Some(together) if together.shape == shape => {
+                together.units = together.units.saturating_add(cost);
+                together.last = number;
+                together.count += 1;
+            }
+            other => *other = Some(Together { shape, units: cost, last: number, count: 1 }),
         }
-        (decision, 0, write)
+    }
+
+    /// The uncharged state as this rule reads it: another charge may have come with another quota.
+    fn uncharged_as(&self, rule: &Rule, now: Now) -> Words {
+        let Some(state) = self.uncharged() else { return Words::new(&[]) };
+        match adopt(rule, state, now) {
+            Ok(Some(carried)) => carried.words,
+            Ok(None) | Err(_) => state.words.clone(),
+        }
+    }
+}
+
+impl Together {
+    /// Each charge alone may be granted, or one day; here is what holds for all of them.
+    fn decide(&self, rule: &Rule, words: &[u64], now: Now, decision: &mut Decision) {
+        if self.units > rule.ceiling() {
+            decision.verdict = Verdict::Never;
+            decision.retry_after_ms = None;
+        } else if let Ok(cost) = Cost::new(self.units) {
+            let look = rule.peek(words, now, cost);
+            decision.verdict = look.verdict;
+            decision.retry_after_ms = look.retry_after_ms;
+        }
     }
 }
 

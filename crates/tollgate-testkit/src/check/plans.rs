@@ -136,25 +136,29 @@ fn expected(before: Vec<Model>, asked: &[(usize, Cost)], now: Now) -> (Vec<Decis
             continue;
         };
         *sum += cost.get();
-        let mut decision = model.check(now, *cost);
-        // A charge that shares its key waits until all of them together are granted, if ever.
-        if decision.verdict == Verdict::Denied && *sum > cost.get() {
-            let together = Cost::new((*sum).min(Cost::MAX.get())).unwrap_or(*cost);
-            let wait = uncharged.get(*index).and_then(|m| m.peek(now, together).retry_after_ms);
-            decision.verdict = wait.map_or(Verdict::Never, |_| Verdict::Denied);
-            decision.retry_after_ms = wait.map(|wait| wait.max(1));
-        }
-        decisions.push(decision);
+        decisions.push(model.check(now, *cost));
     }
     if decisions.iter().all(Decision::is_allowed) {
         return (decisions, charged);
     }
-    for (decision, (index, cost)) in decisions.iter_mut().zip(asked) {
-        if let Some(model) = uncharged.get(*index) {
-            let peek = model.peek(now, *cost);
-            decision.remaining = peek.remaining;
-            decision.reset_at_ms = peek.reset_at_ms;
-            decision.delay_ms = peek.delay_ms;
+    for (number, (decision, (index, cost))) in decisions.iter_mut().zip(asked).enumerate() {
+        let Some(model) = uncharged.get(*index) else { continue };
+        let peek = model.peek(now, *cost);
+        decision.remaining = peek.remaining;
+        decision.reset_at_ms = peek.reset_at_ms;
+        decision.delay_ms = peek.delay_ms;
+        let sum = asked_of.get(*index).copied().unwrap_or(0);
+        let is_last = asked.iter().skip(number + 1).all(|(other, _)| other != index);
+        // The last of those that share a key says when all of them are granted, if ever.
+        if sum > cost.get() && is_last {
+            if sum > model.quota().ceiling() {
+                decision.verdict = Verdict::Never;
+                decision.retry_after_ms = None;
+            } else if let Ok(together) = Cost::new(sum) {
+                let look = model.peek(now, together);
+                decision.verdict = look.verdict;
+                decision.retry_after_ms = look.retry_after_ms;
+            }
         }
     }
     (decisions, uncharged)

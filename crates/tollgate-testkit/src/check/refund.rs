@@ -47,7 +47,8 @@ pub fn refund_at_once_is_complete(kind: Kind, seed: u64, keys: u64) {
         let cost = draw_cost(&rule, &mut rng);
         let step = rule.step(&[], now, cost);
         let words = step.write.map_or_else(Vec::new, |write| write.words.to_vec());
-        let refund = rule.refund(&words, now, cost, Receipt::from(&step.decision));
+        let refund =
+            rule.refund(&words, now, cost, step.decision.receipt().unwrap_or(Receipt::Newest));
         assert_eq!(refund.units, cost.get(), "key {key} of seed {seed:#x} under {quota:?}");
         let after = refund.write.map_or(words, |write| write.words.to_vec());
         let left = rule.forecast(&after, now).spendable_now;
@@ -69,7 +70,7 @@ fn run_key(quota: &ModelQuota, rule: &Rule, rng: &mut Rng, context: &str) -> u64
         if let Some(write) = step.write {
             with = write.words.to_vec();
             if number == spared {
-                receipt = Some((cost, Receipt::from(&step.decision)));
+                receipt = Some((cost, step.decision.receipt().unwrap_or(Receipt::Newest)));
             } else if let Some(write) = rule.step(&without, now, cost).write {
                 without = write.words.to_vec();
             }

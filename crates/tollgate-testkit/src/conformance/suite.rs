@@ -75,7 +75,7 @@ impl<'s, S: Store> Suite<'s, S> {
 
     pub(super) fn limit_of(&self, policy: &str, rule: Rule) -> Limit {
         let limit = Limit::with_rule(policy, rule).expect("the suite only uses accepted names");
-        limit.prefix(&self.prefix).expect("the suite only uses accepted names")
+        limit.with_prefix(&self.prefix).expect("the suite only uses accepted names")
     }
 
     /// Admits and derives what was decided.

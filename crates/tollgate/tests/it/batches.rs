@@ -86,7 +86,7 @@ fn every_call_that_is_answered_at_once_reads_the_clock_once() {
     assert_eq!(clock.take_reads(), 1, "peek");
     block_on(limiter.forecast(&limit, "k")).unwrap();
     assert_eq!(clock.take_reads(), 1, "forecast");
-    block_on(limiter.refund(limit.charge("k"), (&decision).into())).unwrap();
+    block_on(limiter.refund(limit.charge("k"), decision.receipt().unwrap())).unwrap();
     assert_eq!(clock.take_reads(), 1, "refund");
     block_on(limiter.reset(&limit, "k")).unwrap();
     assert_eq!(clock.take_reads(), 1, "reset");

@@ -229,7 +229,7 @@ fn names_are_checked_and_the_error_names_the_field() {
             "{name:?}"
         );
         assert!(error.message().contains("accepted"), "{error}");
-        let error = Limit::new("p", algorithm()).unwrap().prefix(name).unwrap_err();
+        let error = Limit::new("p", algorithm()).unwrap().with_prefix(name).unwrap_err();
         assert_eq!(
             (error.code(), error.field()),
             (Code::ConfigInvalid, Some("prefix")),
@@ -237,7 +237,7 @@ fn names_are_checked_and_the_error_names_the_field() {
         );
     }
     for name in ["a", "A-Z_0.9", &"x".repeat(64)] {
-        Limit::new(name, algorithm()).unwrap().prefix(name).unwrap();
+        Limit::new(name, algorithm()).unwrap().with_prefix(name).unwrap();
     }
 }
 

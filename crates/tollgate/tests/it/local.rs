@@ -313,7 +313,7 @@ fn a_refund_while_healthy_mints_nothing_for_the_outage() {
     let limit = local(Kind::Gcra, 10, MONTH);
     let taken = node.check(&limit, 6);
     let asked = charge(&limit, "k", 6);
-    block_on(node.limiter.refund(asked, (&taken).into())).unwrap();
+    block_on(node.limiter.refund(asked, taken.receipt().unwrap())).unwrap();
     assert!(node.drain_alone(&limit) <= 10);
 }
 

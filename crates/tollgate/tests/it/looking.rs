@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use tollgate::algorithm::{Anchor, FixedWindow};
-use tollgate::store::BoxStore;
-use tollgate::{Clock, Decision, Limit, Limiter, ManualClock, Quota, Receipt, Verdict};
+use tollgate::algorithm::{Anchor, FixedWindow, Gcra};
+use tollgate::store::{BoxStore, Memory};
+use tollgate::{Admission, Clock, Decision, Limit, Limiter, ManualClock, Quota, Receipt, Verdict};
 use tollgate_testkit::ReferenceStore;
 use tollgate_testkit::model::Kind;
 use tollgate_testkit::rng::Rng;
@@ -105,7 +105,7 @@ fn a_refund_by_its_receipt_undoes_the_charge() {
             let fourth = charge(&limit, "k", 4);
             let taken = block_on(limiter.check(fourth)).unwrap();
             assert_eq!(taken.remaining, 3, "{context}");
-            let refunded = block_on(limiter.refund(fourth, (&taken).into())).unwrap();
+            let refunded = block_on(limiter.refund(fourth, taken.receipt().unwrap())).unwrap();
             assert_eq!((refunded.units, refunded.standing.remaining), (4, 7), "{context}");
             assert!(refunded.standing.is_allowed(), "{context}");
         }
@@ -142,7 +142,7 @@ fn a_refund_gives_nothing_back_twice_that_time_gave_back() {
             let taken = block_on(limiter.check(asked)).unwrap();
             clock.set(taken.reset_at_ms * MS);
             block_on(limiter.check(charge(&limit, "k", 6))).unwrap();
-            let refunded = block_on(limiter.refund(asked, (&taken).into())).unwrap();
+            let refunded = block_on(limiter.refund(asked, taken.receipt().unwrap())).unwrap();
             assert_eq!((refunded.units, refunded.standing.remaining), (0, 4), "{context}");
         }
     }
@@ -171,7 +171,8 @@ fn refunds_never_mint() {
                 } else {
                     let (cost, decision) = receipts.swap_remove(0);
                     let asked = charge(&limit, "k", cost);
-                    let refunded = block_on(limiter.refund(asked, (&decision).into())).unwrap();
+                    let refunded =
+                        block_on(limiter.refund(asked, decision.receipt().unwrap())).unwrap();
                     assert!(refunded.units <= cost, "{name}, seed {seed}");
                     net -= refunded.units;
                 }
@@ -212,4 +213,27 @@ fn a_changed_quota_is_seen_by_looks_without_being_written() {
         assert_eq!(block_on(limiter.forecast(&old, "k")).unwrap().spendable_now, 7, "{name}");
         assert_eq!(block_on(limiter.check(new.charge("k"))).unwrap().remaining, 0, "{name}");
     }
+}
+
+#[test]
+fn a_combination_is_no_receipt_but_its_parts_are() {
+    let clock = ManualClock::at(1_700_000_000_000_000);
+    let limiter = Limiter::with_clock(Memory::new(), clock.clone()).build();
+    let quick = Limit::new("quick", Gcra::new(Quota::per_minute(10)).unwrap()).unwrap();
+    let slow = Limit::new("slow", Gcra::new(Quota::per_hour(10)).unwrap()).unwrap();
+    let charges = [charge(&quick, "k", 5), charge(&slow, "k", 5)];
+    let admission = Admission::of(&charges);
+    let combined = limiter.check_parts_sync(&admission).unwrap();
+    assert!(combined.decision.is_allowed());
+    assert_eq!(combined.decision.receipt(), None, "it is of two charges");
+    // A minute later the quick limit has given everything back, and somebody else took 5 of it.
+    clock.advance(Duration::from_secs(60));
+    assert!(limiter.check_sync(charge(&quick, "k", 5)).unwrap().is_allowed());
+    let [of_quick, of_slow] = [0, 1].map(|part| combined.parts[part].receipt().unwrap());
+    assert_eq!(limiter.refund_sync(charges[0], of_quick).unwrap().units, 0, "minted");
+    assert_eq!(
+        limiter.refund_sync(charges[1], of_slow).unwrap().units,
+        4,
+        "one came back by itself"
+    );
 }

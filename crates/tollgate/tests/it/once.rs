@@ -128,7 +128,7 @@ fn a_refund_with_the_id_of_its_charge_is_no_replay_of_the_charge() {
         let limit = per_hour("p", 10);
         let asked = charge(&limit, "k", 3);
         let first = once(&limiter, &[asked], "id").unwrap();
-        let refund = [asked.refund(Receipt::from(&first))];
+        let refund = [asked.refund(first.receipt().unwrap())];
         // The id is bound to the charge; whoever says yes must have given the units back.
         let answer = once(&limiter, &refund, "id");
         let given_back = left(&limiter, &limit, "k") == 10;

@@ -26,7 +26,7 @@ use crate::error::Result;
 use crate::quota::Quota;
 use crate::rule::Rule;
 use crate::state::{Shape, Words};
-use crate::time::{MICROS_MAX, MICROS_PER_MS, Micros, Now, to_ms_up};
+use crate::time::{MICROS_MAX, Micros, Now, millisecond_before, to_ms_up};
 
 /// Where windows start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -53,7 +53,7 @@ impl FixedWindow {
     /// `config_invalid` naming the field, with the nearest accepted value.
     pub fn new(quota: Quota, anchor: Anchor) -> Result<Self> {
         let limit = limits::units("limit", quota.limit)?;
-        let window = limits::period("window", quota.period, PERIOD_MAX)?;
+        let window = limits::period("window", quota.period, 1, PERIOD_MAX)?;
         Ok(Self { limit, window, anchor })
     }
 
@@ -172,8 +172,8 @@ impl Algorithm for FixedWindow {
         let in_this_window = match receipt {
             // Several windows may end in one millisecond: only the first of them is surely meant.
             Receipt::Until(at) => {
-                let after = (to_ms_up(at) * MICROS_PER_MS).saturating_sub(MICROS_PER_MS);
-                to_ms_up(at) == to_ms_up(look.end) && look.start <= after
+                let (after, until) = millisecond_before(at);
+                (after + 1..=until).contains(&look.end) && look.start <= after
             }
             Receipt::Newest => true,
         };

@@ -8,7 +8,7 @@ use super::tag;
 use crate::error::Result;
 use crate::quota::Quota;
 
-const FIELDS: Fields = Fields { limit: "limit", period: "period", burst: "burst" };
+const FIELDS: Fields = Fields { limit: "limit", period: "period", burst: "burst", beside_burst: 0 };
 
 /// L units per period, evenly spaced in the long run, up to a burst at once.
 #[derive(Clone, Debug)]

@@ -9,7 +9,7 @@ use super::tag;
 use crate::error::Result;
 use crate::quota::Quota;
 
-const FIELDS: Fields = Fields { limit: "rate", period: "period", burst: "queue" };
+const FIELDS: Fields = Fields { limit: "rate", period: "period", burst: "queue", beside_burst: 1 };
 
 /// A queue that drains at a steady rate; decisions carry the delay until a request's turn.
 #[derive(Clone, Debug)]
@@ -21,7 +21,7 @@ impl LeakyBucket {
     /// # Errors
     /// `config_invalid` naming the field, with the nearest accepted value.
     pub fn new(rate: Quota, queue: u64) -> Result<Self> {
-        Schedule::new(rate, queue.saturating_add(1), FIELDS, Pace::Shaped).map(Self)
+        Schedule::new(rate, queue, FIELDS, Pace::Shaped).map(Self)
     }
 }
 

@@ -23,15 +23,13 @@
 
 mod wide;
 
-use core::time::Duration;
-
 use super::limits::{self, PERIOD_MAX};
 use super::one_word::OneWord;
 use super::{Debt, Refund, Step, Write};
 use crate::charge::Receipt;
 use crate::cost::Cost;
 use crate::decision::{Decision, Forecast};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::state::Shape;
 use crate::time::{Micros, Now};
 
@@ -43,6 +41,8 @@ pub(super) struct Fields {
     pub(super) limit: &'static str,
     pub(super) period: &'static str,
     pub(super) burst: &'static str,
+    /// Units at once beside those that the field counts: one beside a queue, else none.
+    pub(super) beside_burst: u64,
 }
 
 /// Whether an allowed request is to be delayed until its turn.
@@ -60,26 +60,23 @@ pub(super) struct Schedule {
 }
 
 impl Schedule {
-    /// `limit` units per `period`, `burst` at once.
-    pub(super) fn new(quota: crate::Quota, burst: u64, fields: Fields, pace: Pace) -> Result<Self> {
+    /// So many units per period, and at once what the third field of the quota says.
+    pub(super) fn new(
+        quota: crate::Quota,
+        at_once: u64,
+        fields: Fields,
+        pace: Pace,
+    ) -> Result<Self> {
         let limit = limits::units(fields.limit, quota.limit)?;
-        let period = limits::period(fields.period, quota.period, PERIOD_MAX)?;
-        let burst = limits::units(fields.burst, burst)?;
+        let period = limits::period(fields.period, quota.period, 1, PERIOD_MAX)?;
         let divisor = gcd(period, limit);
         let (p, l) = (period / divisor, limit / divisor);
-        let longest = u128::from(l) * u128::from(PERIOD_MAX);
-        if u128::from(p) * u128::from(burst) > longest {
-            let nearest = longest / u128::from(p);
-            return Err(Error::config(
-                fields.burst,
-                format!(
-                    "{burst} units at {limit} per {:?} take over {:?} to come back; nearest accepted: {nearest}",
-                    Duration::from_micros(period),
-                    Duration::from_micros(PERIOD_MAX),
-                ),
-            ));
-        }
-        Ok(Self::from_parts(p, l, burst, pace))
+        // So many that they take no longer than the longest period to come back.
+        let most = u128::from(l) * u128::from(PERIOD_MAX) / u128::from(p);
+        let most = u64::try_from(most).unwrap_or(u64::MAX).min(limits::UNITS_MAX);
+        let beside = fields.beside_burst;
+        let at_once = limits::in_range(fields.burst, at_once, 1 - beside, most - beside)?;
+        Ok(Self::from_parts(p, l, at_once + beside, pace))
     }
 
     fn from_parts(p: u64, l: u64, burst: u64, pace: Pace) -> Self {

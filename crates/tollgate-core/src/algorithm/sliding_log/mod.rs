@@ -26,7 +26,7 @@ use crate::error::Result;
 use crate::quota::Quota;
 use crate::rule::Rule;
 use crate::state::{Shape, Words};
-use crate::time::{MICROS_MAX, MICROS_PER_MS, Micros, Now, to_ms_up};
+use crate::time::{MICROS_MAX, Micros, Now, millisecond_before, to_ms_up};
 
 /// The longest window.
 const WINDOW_MAX: Micros = 1 << 50;
@@ -45,7 +45,7 @@ impl SlidingLog {
     /// `config_invalid` naming the field, with the nearest accepted value.
     pub fn new(quota: Quota) -> Result<Self> {
         let limit = limits::units("limit", quota.limit)?;
-        let window = limits::period("window", quota.period, WINDOW_MAX)?;
+        let window = limits::period("window", quota.period, 1, WINDOW_MAX)?;
         Ok(Self { limit, window })
     }
 
@@ -206,8 +206,7 @@ impl Algorithm for SlidingLog {
             // The receipt names a millisecond. Of the entries that leave in it the oldest give way,
             // and none once it has begun: the one that is meant may have left.
             Receipt::Until(end) => {
-                let until = to_ms_up(end) * MICROS_PER_MS;
-                let after = until.saturating_sub(MICROS_PER_MS);
+                let (after, until) = millisecond_before(end);
                 let leaves = |time: Micros| (after + 1..=until).contains(&(time + self.window));
                 let meant = entries.iter_mut().filter(|[time, _]| leaves(*time));
                 if look.at <= after { take(meant, cost.get()) } else { 0 }

@@ -3,7 +3,7 @@
 use crate::algorithm::Write;
 use crate::charge::Receipt;
 use crate::state::Words;
-use crate::time::{MICROS_PER_MS, Micros, Now, to_ms_up};
+use crate::time::{Micros, Now, millisecond_before};
 
 /// The most counts a state can have: 60 buckets and the one that is leaving.
 const COUNTS_MAX: usize = 61;
@@ -93,10 +93,10 @@ impl Look {
         let age = match receipt {
             // Several buckets may end in one millisecond: only the first of them is surely meant.
             Receipt::Until(end) => {
-                let after = (to_ms_up(end) * MICROS_PER_MS).saturating_sub(MICROS_PER_MS);
+                let (after, until) = millisecond_before(end);
                 (0..self.len).find(|age| {
                     let ends = self.end_of(*age);
-                    to_ms_up(ends) == to_ms_up(end) && ends <= after + self.bucket
+                    (after + 1..=until).contains(&ends) && ends <= after + self.bucket
                 })
             }
             Receipt::Newest => self.counts().iter().position(|count| *count > 0),

@@ -26,7 +26,7 @@ use super::{Algorithm, Debt, Refund, Step, Write, tag};
 use crate::charge::Receipt;
 use crate::cost::Cost;
 use crate::decision::{Decision, Forecast};
-use crate::error::{Error, Result};
+use crate::error::Result;
 use crate::quota::Quota;
 use crate::rule::Rule;
 use crate::state::Shape;
@@ -66,13 +66,8 @@ impl SlidingWindow {
     pub fn with_buckets(quota: Quota, buckets: u64) -> Result<Self> {
         let limit = limits::units("limit", quota.limit)?;
         let buckets = limits::in_range("buckets", buckets, 1, BUCKETS_MAX)?;
-        let window = limits::period("window", quota.period, WINDOW_MAX.min(BUCKET_MAX * buckets))?;
-        if !window.is_multiple_of(buckets) {
-            let nearest = window.next_multiple_of(buckets);
-            let message =
-                format!("{window}µs cannot be cut into {buckets} buckets; nearest: {nearest}µs");
-            return Err(Error::config("window", message));
-        }
+        let longest = WINDOW_MAX.min(BUCKET_MAX * buckets);
+        let window = limits::period("window", quota.period, buckets, longest)?;
         Ok(Self { limit, bucket: window / buckets, buckets })
     }
 

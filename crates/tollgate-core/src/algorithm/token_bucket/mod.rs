@@ -9,7 +9,8 @@ use super::tag;
 use crate::error::Result;
 use crate::quota::Quota;
 
-const FIELDS: Fields = Fields { limit: "refill", period: "period", burst: "capacity" };
+const FIELDS: Fields =
+    Fields { limit: "refill", period: "period", burst: "capacity", beside_burst: 0 };
 
 /// A bucket of tokens, full at first, refilled at a steady rate.
 #[derive(Clone, Debug)]

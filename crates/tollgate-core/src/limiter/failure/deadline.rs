@@ -4,7 +4,7 @@ use core::future::{Future, poll_fn};
 use core::pin::pin;
 use core::task::Poll;
 
-use crate::clock::{Clock, sleep_until};
+use crate::clock::{Clock, Sleep};
 use crate::error::{Code, Error, Result};
 use crate::time::Micros;
 
@@ -20,12 +20,13 @@ pub(super) async fn within<A>(
 ) -> Result<A> {
     let mut call = pin!(call);
     let mut until = from.saturating_add(deadline);
+    let mut sleep = Sleep::default();
     poll_fn(move |context| {
         if let Poll::Ready(answer) = call.as_mut().poll(context) {
             return Poll::Ready(Ok(answer));
         }
         until = until.min(clock.now().saturating_add(deadline));
-        pin!(sleep_until(clock, until)).poll(context).map(|()| {
+        sleep.poll_until(clock, until, context).map(|()| {
             Err(Error::new(Code::Timeout, "the store did not answer within the deadline"))
         })
     })

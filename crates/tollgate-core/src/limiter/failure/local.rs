@@ -14,7 +14,7 @@ use crate::key::{Key, Name};
 use crate::limiter::combine;
 use crate::state::Shape;
 use crate::store::{Memory, Outcome, SyncStore};
-use crate::time::Micros;
+use crate::time::{MICROS_PER_MS, Micros};
 
 /// The part of each quota that this process grants alone.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -104,7 +104,8 @@ impl Local {
             // More passed here than this process may grant alone: then nothing is left.
             let here = if is_taken && !exact { charge.cost.get() } else { 0 };
             let spent_by_all = decision.limit.saturating_sub(decision.remaining);
-            self.shadow().owe_at_least(charge, here, self.share.of(spent_by_all), now);
+            let everybody = (self.share.of(spent_by_all), decision.reset_at_ms * MICROS_PER_MS);
+            self.shadow().owe_at_least(charge, here, everybody, now);
         }
     }
 
@@ -114,7 +115,7 @@ impl Local {
         let mirrored = mirrored(admission, &limits);
         let alone = Admission { charges: &mirrored, once: admission.once };
         let outcome = self.shadow().admit_sync(&alone, now)?;
-        let (mut decision, _) = combine::derive(&alone, &outcome)?;
+        let mut decision = combine::derive(&alone, &outcome)?.0.decision;
         if let ([only], [_, _, ..]) = (&*mirrored, admission.charges) {
             decision.binding = Some(only.limit.policy().clone());
         }
@@ -137,7 +138,7 @@ impl Local {
     fn admits(&self, mirrored: &Admission<'_>, now: Micros) -> bool {
         let outcome = self.shadow().admit_sync(mirrored, now);
         let decided = outcome.and_then(|outcome| combine::derive(mirrored, &outcome));
-        decided.is_ok_and(|(decision, _)| decision.is_allowed())
+        decided.is_ok_and(|(combined, _)| combined.decision.is_allowed())
     }
 
     fn shadow(&self) -> &Memory {
@@ -146,7 +147,7 @@ impl Local {
 
     /// The limit with this process's share of the quota.
     fn scaled(&self, limit: &Limit) -> Result<Limit> {
-        let key = (limit.prefix_name().clone(), limit.policy().clone(), limit.rule().shape());
+        let key = (limit.prefix().clone(), limit.policy().clone(), limit.rule().shape());
         if let Some(known) = self.scaled.read().unwrap_or_else(PoisonError::into_inner).get(&key) {
             return Ok(known.clone());
         }

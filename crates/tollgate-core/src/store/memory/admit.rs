@@ -169,8 +169,15 @@ impl Memory {
         }
     }
 
-    /// Makes a key owe what it does and `more`, but at least `at_least`, and at most its ceiling.
-    pub(crate) fn owe_at_least(&self, charge: &Charge<'_>, more: u64, at_least: u64, at: Micros) {
+    /// Makes a key owe what it does and `more`, but at least `at_least` and at most its ceiling, and
+    /// for no shorter than until the instant that goes with it.
+    pub(crate) fn owe_at_least(
+        &self,
+        charge: &Charge<'_>,
+        more: u64,
+        (at_least, until): (u64, Micros),
+        at: Micros,
+    ) {
         let rule = charge.rule();
         let mut slots = self.slots(&[charge.key()]);
         let mut shards = self.lock_shards(&slots);
@@ -196,7 +203,10 @@ impl Memory {
         };
         let owed = rule.debt(words, now);
         let units = owed.units.saturating_add(more).max(at_least).min(rule.ceiling());
-        if units > owed.units || carried.is_some() {
+        // Units are whole, instants are not: what is owed as much must also last as long.
+        let lasts = held.as_ref().and_then(Held::content).map_or(0, |content| content.fresh_at());
+        let too_short = at_least > 0 && (at_least >= owed.units || lasts < until);
+        if units > owed.units || too_short || carried.is_some() {
             let Write { words, fresh_at } = rule.indebted(Debt { units, seen: owed.seen });
             let state = State { shape: rule.shape(), words };
             let write = SlotWrite { slot: 0, state, fresh_at };

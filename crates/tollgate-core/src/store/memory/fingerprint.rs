@@ -22,6 +22,7 @@
 //! The fingerprints of neighbouring keys are an arithmetic progression, so the position in the
 //! table is mixed once more: it needs to be even, not unique.
 
+use core::fmt;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::LazyLock;
 
@@ -39,8 +40,7 @@ static SECRETS: LazyLock<Secrets> = LazyLock::new(Secrets::random);
 /// The secret of one word: 192 bits, least significant first.
 type Secret = [u64; 3];
 
-/// The secrets of all words.
-#[derive(Debug)]
+/// The secrets of all words. They are never printed.
 pub(crate) struct Secrets {
     subject: [Secret; SUBJECT_WORDS],
     prefix: [Secret; NAME_WORDS],
@@ -50,9 +50,15 @@ pub(crate) struct Secrets {
     seed: RandomState,
 }
 
-/// The sum over the names of a key, worked out once per limit.
-#[derive(Clone, Copy, Debug)]
+/// The sum over the names of a key, worked out once per limit. It is never printed.
+#[derive(Clone, Copy)]
 pub(crate) struct Scope(Sum);
+
+impl fmt::Debug for Scope {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Scope")
+    }
+}
 
 /// The fingerprint of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -136,7 +142,7 @@ fn secret(seed: &RandomState, word: (Part, usize)) -> Secret {
 }
 
 /// A sum modulo 2^128.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Default)]
 struct Sum(u128);
 
 impl Sum {

@@ -21,6 +21,7 @@ mod table;
 #[cfg(test)]
 mod tests;
 
+use core::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -48,10 +49,9 @@ const DEFAULT_MAX_KEYS: usize = 16_384;
 const DEFAULT_MAX_REQUEST_IDS: usize = 100_000;
 
 /// States in the memory of this process. Clones share the same states.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct Memory(Arc<Inner>);
 
-#[derive(Debug)]
 struct Inner {
     table: Table,
     shapes: Shapes,
@@ -222,6 +222,14 @@ impl Inner {
     }
 }
 
+/// Neither keys nor the secrets of their fingerprints are shown.
+impl fmt::Debug for Memory {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let keys = self.len();
+        f.debug_struct("Memory").field("keys", &keys).field("max_keys", &self.max_keys()).finish()
+    }
+}
+
 impl Default for Memory {
     fn default() -> Self {
         Self::new()
@@ -268,6 +276,15 @@ impl SyncStore for Memory {
         }
         Ok(outcome)
     }
+
+    fn load_sync(&self, keys: &[Key<'_>], at: Micros) -> Loaded {
+        let (now, states) = self.load_locked(keys, at);
+        Loaded::new(now, states)
+    }
+
+    fn reset_sync(&self, key: Key<'_>) {
+        self.reset_locked(key);
+    }
 }
 
 impl Store for Memory {
@@ -286,8 +303,7 @@ impl Store for Memory {
     }
 
     async fn load(&self, keys: &[Key<'_>], at: At) -> Result<Loaded> {
-        let (now, states) = self.load_locked(keys, given(at)?);
-        Ok(Loaded::new(now, states))
+        Ok(self.load_sync(keys, given(at)?))
     }
 
     async fn reset(&self, key: Key<'_>) -> Result<()> {

@@ -79,13 +79,13 @@ fn a_mirrored_debt_adds_to_what_was_inherited_and_to_what_was_forgotten() {
         let (memory, limit) = (store(1), limit_of(&rule));
         drain(&memory, &limit, "victim", T0);
         evict(&memory, &limit, "victim", T0);
-        memory.owe_at_least(&limit.charge("victim"), 1, 1, T0);
+        memory.owe_at_least(&limit.charge("victim"), 1, (1, 0), T0);
         assert_eq!(drain(&memory, &limit, "victim", T0), 0, "{name}");
         // Expired, reused, and the clock steps back: owed no earlier than what was forgotten.
         let (memory, later) = (store(1), T0 + 3 * rule.horizon());
         drain(&memory, &limit, "victim", T0);
         check(&memory, &limit, "other", later);
-        memory.owe_at_least(&limit.charge("victim"), 1, 1, T0);
+        memory.owe_at_least(&limit.charge("victim"), 1, (1, 0), T0);
         let passed: u64 =
             (0..60).map(|minute| drain(&memory, &limit, "victim", T0 + minute * 60 * SECOND)).sum();
         assert!(passed < LIMIT, "{name}: {passed}");
