@@ -28,6 +28,7 @@ pub trait Custom: Debug + Send + Sync + 'static {
 
     /// The algorithm with these parameters, so that states made under them can be carried over to
     /// others. The default knows none: such states are refused as corrupt.
+    #[must_use]
     fn from_parameters(parameters: [u64; 3]) -> Option<Self>
     where
         Self: Sized,
