@@ -20,9 +20,8 @@ const NANOS_PER_MICRO: u128 = 1_000;
 #[derive(Clone, Debug)]
 pub struct SystemClock {
     counter: quanta::Clock,
-    /// The counter at the anchor.
-    anchor: u64,
-    epoch_at_anchor: Micros,
+    /// The time since the epoch at which the counter stood at zero.
+    epoch_at_zero: Micros,
     /// Microseconds per tick, times 2^64.
     micros_per_tick: u64,
 }
@@ -32,12 +31,10 @@ static ANCHOR: LazyLock<SystemClock> = LazyLock::new(|| {
     let since_epoch = wall().duration_since(UNIX_EPOCH).unwrap_or_default();
     let sample = u128::from(counter.delta_as_nanos(0, SAMPLE_TICKS));
     let micros_per_tick = (sample << 64) / (u128::from(SAMPLE_TICKS) * NANOS_PER_MICRO);
-    SystemClock {
-        anchor: counter.raw(),
-        counter,
-        epoch_at_anchor: u64::try_from(since_epoch.as_micros()).unwrap_or(u64::MAX),
-        micros_per_tick: u64::try_from(micros_per_tick).unwrap_or(u64::MAX),
-    }
+    let micros_per_tick = u64::try_from(micros_per_tick).unwrap_or(u64::MAX);
+    let now = u64::try_from(since_epoch.as_micros()).unwrap_or(u64::MAX);
+    let epoch_at_zero = now.saturating_sub(scaled(counter.raw(), micros_per_tick));
+    SystemClock { counter, epoch_at_zero, micros_per_tick }
 });
 
 impl SystemClock {
@@ -57,12 +54,14 @@ impl Default for SystemClock {
 impl Clock for SystemClock {
     #[inline]
     fn now(&self) -> Micros {
-        // Counters of different cores may differ by a few ticks: never before the anchor.
-        let ticks = self.counter.raw().saturating_sub(self.anchor);
-        let micros = (u128::from(ticks) * u128::from(self.micros_per_tick)) >> 64;
-        let micros = micros as u64;
-        self.epoch_at_anchor + micros
+        self.epoch_at_zero + scaled(self.counter.raw(), self.micros_per_tick)
     }
+}
+
+/// Ticks of the counter as microseconds.
+#[inline]
+const fn scaled(ticks: u64, micros_per_tick: u64) -> Micros {
+    ((ticks as u128 * micros_per_tick as u128) >> 64) as u64
 }
 
 #[inline]

@@ -171,7 +171,7 @@ impl Memory {
     /// The line that seems to hold the key.
     #[inline]
     fn find_fast(&self, id: Id) -> Option<&Line> {
-        for line in self.0.table.window(self.0.table.place(id).first) {
+        for line in self.0.table.window(self.0.table.place(id).first)? {
             if line::resembles(line, id) {
                 return Some(line);
             }

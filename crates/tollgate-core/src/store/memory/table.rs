@@ -106,15 +106,16 @@ impl Table {
     pub(super) fn lines_at(&self, place: Place) -> impl Iterator<Item = (usize, &Line)> {
         let other = (u128::from(place.spread.rotate_left(32)) * self.homes as u128) >> 64;
         let second = place.first - place.home + usize::try_from(other).unwrap_or(0);
-        [place.first, second].into_iter().flat_map(|first| (first..).zip(self.window(first)))
+        [place.first, second]
+            .into_iter()
+            .flat_map(|first| (first..).zip(self.window(first).unwrap_or_default()))
     }
 
     /// The lines of a window from `first` on.
     #[inline]
-    pub(super) fn window(&self, first: usize) -> &[Line] {
+    pub(super) fn window(&self, first: usize) -> Option<&[Line]> {
         let from = self.first + first * LINE_WORDS;
-        let words = self.words.get(from..from + WINDOW * LINE_WORDS);
-        words.unwrap_or_default().as_chunks().0
+        Some(self.words.get(from..from + WINDOW * LINE_WORDS)?.as_chunks().0)
     }
 
     #[inline]
