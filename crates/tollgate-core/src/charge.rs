@@ -1,5 +1,7 @@
 //! What is asked of a store: charges on keys, all or nothing, perhaps only once.
 
+use core::time::Duration;
+
 use crate::algorithm::Algorithm;
 use crate::cost::Cost;
 use crate::decision::Degraded;
@@ -128,7 +130,8 @@ pub enum Act {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Receipt {
-    /// The charge that left the key fresh again at this instant (the decision's `reset_at_ms`).
+    /// The charge that left the key fresh again at this instant, in microseconds: a thousand times
+    /// the `reset_at_ms` of its decision.
     ///
     /// Units of that charge which time has given back already are not given back twice.
     Until(Micros),
@@ -182,10 +185,11 @@ impl<'a> Charge<'a> {
 
 /// Marks an admission that must be charged at most once, however often it is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub struct Once<'a> {
     /// The request id: 1 to 64 bytes, scoped to the key of the first charge.
     pub id: &'a str,
-    /// How long the record is kept.
+    /// How long the record is kept, in microseconds.
     pub keep: Micros,
 }
 
@@ -203,6 +207,13 @@ impl<'a> Once<'a> {
             return Err(Error::invalid("request_id", accepted));
         }
         Ok(Self { id, keep: Self::DEFAULT_KEEP })
+    }
+
+    /// The same id, remembered for another time.
+    #[must_use]
+    pub fn keep_for(mut self, keep: Duration) -> Self {
+        self.keep = u64::try_from(keep.as_micros()).unwrap_or(u64::MAX);
+        self
     }
 }
 

@@ -64,7 +64,11 @@ impl Degraded {
 ///
 /// If nobody else spends, the same request is allowed after waiting `retry_after_ms`, and not one
 /// whole millisecond earlier.
-#[derive(Clone, Debug, PartialEq, Eq)]
+///
+/// On several limits at once: allowed if all are, never if any is; the smallest `limit` and
+/// `remaining`, the latest reset, the longest wait and delay, each possibly of another limit. The
+/// parts of the combination have the numbers of each.
+#[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Decision {
     /// Allowed, denied, or never.
@@ -81,9 +85,25 @@ pub struct Decision {
     pub retry_after_ms: Option<u64>,
     /// Milliseconds to wait before proceeding; 0 except for a shaper.
     pub delay_ms: u64,
-    /// The name of the limit that decided, when several were asked.
+    /// The name of the limit that decided, when several were asked: the one with the longest wait,
+    /// or when all allow the one with the least left.
     pub binding: Option<Name>,
+    /// Whether units were taken: not by a peek, nor by a part of a denied combination.
+    charged: bool,
 }
+
+/// Decisions are equal if they say the same, whether or not they charged anything.
+impl PartialEq for Decision {
+    fn eq(&self, other: &Self) -> bool {
+        let numbers = |one: &Self| [one.limit, one.remaining, one.reset_at_ms, one.delay_ms];
+        (self.verdict, self.degraded, self.retry_after_ms)
+            == (other.verdict, other.degraded, other.retry_after_ms)
+            && numbers(self) == numbers(other)
+            && self.binding == other.binding
+    }
+}
+
+impl Eq for Decision {}
 
 impl Decision {
     /// An allowance.
@@ -120,7 +140,14 @@ impl Decision {
             retry_after_ms,
             delay_ms: 0,
             binding: None,
+            charged: matches!(verdict, Verdict::Allowed),
         }
+    }
+
+    /// The same decision of somebody who only looked.
+    pub(crate) const fn uncharged(mut self) -> Self {
+        self.charged = false;
+        self
     }
 
     /// The same decision with a delay before proceeding.
@@ -138,11 +165,14 @@ impl Decision {
         self
     }
 
-    /// What to give to a refund of this charge. Absent unless the store charged this one limit: the
-    /// numbers of a combination are of several charges, so ask for its parts.
+    /// What to give to a refund of this charge. Absent unless the store charged this one limit: not
+    /// for a denial, a peek, a part of a denied combination, or a decision without the store; nor
+    /// for a combination, whose numbers are of several charges: its parts have receipts.
+    ///
+    /// A receipt names a charge, it is not used up: refund a charge once, or under a request id.
     #[must_use]
     pub const fn receipt(&self) -> Option<Receipt> {
-        if self.is_allowed() && self.degraded.is_none() && self.binding.is_none() {
+        if self.charged && self.degraded.is_none() && self.binding.is_none() {
             Some(Receipt::Until(self.reset_at_ms.saturating_mul(MICROS_PER_MS)))
         } else {
             None

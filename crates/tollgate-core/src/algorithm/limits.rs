@@ -29,11 +29,12 @@ pub(crate) fn period(
         return Ok(micros);
     }
     let nearest = Duration::from_micros((micros - micros % step).clamp(step, longest));
+    let buckets = if step > 1 { format!("{step} buckets of ") } else { String::new() };
     let [step, longest] = [step, longest].map(Duration::from_micros);
     Err(Error::config(
         field,
         format!(
-            "{period:?} is not accepted; accepted: multiples of {step:?} up to {longest:?}; nearest: {nearest:?}"
+            "{period:?} cannot be cut into {buckets}whole microseconds; accepted: multiples of {step:?} up to {longest:?}; nearest: {nearest:?}"
         ),
     ))
 }

@@ -15,8 +15,9 @@ use crate::time::{Micros, Now};
 pub struct Combined {
     /// The decision on all charges together.
     pub decision: Decision,
-    /// The decision of each charge, in their order; empty when the store was not asked. Each is
-    /// the receipt of its charge if it is to be refunded.
+    /// The decision of each charge, in their order; empty when the store was not asked. If the
+    /// combination was allowed, each has the receipt of its charge; else nothing was charged and
+    /// none has.
     pub parts: Vec<Decision>,
 }
 

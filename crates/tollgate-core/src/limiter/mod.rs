@@ -139,7 +139,7 @@ impl<S: Store> Limiter<S> {
     /// When the store cannot answer: looking is never degraded.
     pub async fn peek(&self, charge: Charge<'_>) -> Result<Decision> {
         let (words, now) = self.look(charge.limit, charge.subject).await?;
-        Ok(charge.rule().peek(&words, now, charge.cost))
+        Ok(charge.rule().peek(&words, now, charge.cost).uncharged())
     }
 
     /// What a subject could spend under a limit, and when more, if nobody spends.

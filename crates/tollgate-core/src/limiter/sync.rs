@@ -41,7 +41,7 @@ impl<S: SyncStore> Limiter<S> {
     pub fn peek_sync(&self, charge: Charge<'_>) -> Result<Decision> {
         let loaded = self.store.load_sync(&[charge.key()], self.clock.now());
         let (words, now) = words_of(charge.limit, loaded)?;
-        Ok(charge.rule().peek(&words, now, charge.cost))
+        Ok(charge.rule().peek(&words, now, charge.cost).uncharged())
     }
 
     /// [`Limiter::forecast`] without waiting.

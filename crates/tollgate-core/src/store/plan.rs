@@ -190,6 +190,7 @@ impl<'a> Run<'a> {
         decision.remaining = uncharged.remaining;
         decision.reset_at_ms = uncharged.reset_at_ms;
         decision.delay_ms = uncharged.delay_ms;
+        *decision = decision.clone().uncharged();
         if let Some(together) = &slot.together
             && together.count > 1
             && together.last == number
@@ -249,5 +250,5 @@ fn words_of(state: Option<&State>) -> &[u64] {
 /// How a key stands: always allowed, with the numbers of an uncharged look.
 fn standing(charge: &Charge<'_>, words: &[u64], now: Now) -> Decision {
     let look = charge.rule().peek(words, now, Cost::ONE);
-    Decision::allowed(look.limit, look.remaining, look.reset_at_ms)
+    Decision::allowed(look.limit, look.remaining, look.reset_at_ms).uncharged()
 }

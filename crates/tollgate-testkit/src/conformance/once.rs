@@ -146,7 +146,7 @@ pub async fn request_ids_expire<S: Store>(suite: &Suite<'_, S>) {
     }
     let limit = suite.limit("expiry", &gcra(10, MONTH));
     let charge = limit.charge("someone");
-    let brief = Once { keep: 5 * SECOND, ..once("id") };
+    let brief = once("id").keep_for(std::time::Duration::from_secs(5));
     let replayed = async |after| {
         let charged = suite.charge_once(charge, brief, suite.at(after)).await;
         charged.expect("decides").1.replayed.is_some()

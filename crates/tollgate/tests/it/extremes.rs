@@ -160,7 +160,8 @@ fn no_clock_and_no_cost_is_a_panic_on_any_store() {
                     2 => block_on(limiter.refund(asked, receipt)).err(),
                     3 => block_on(limiter.check_all(&Admission::of(&charges))).err(),
                     4 => {
-                        let once = Once { id: &id, keep: u64::MAX >> (reading % 64) };
+                        let keep = Duration::from_micros(u64::MAX >> (reading % 64));
+                        let once = Once::new(&id).unwrap().keep_for(keep);
                         let admission = Admission::of(&charges[..1]).once(once);
                         block_on(limiter.check_all(&admission)).err()
                     }

@@ -237,3 +237,21 @@ fn a_combination_is_no_receipt_but_its_parts_are() {
         "one came back by itself"
     );
 }
+
+#[test]
+fn what_charged_nothing_has_no_receipt() {
+    let limiter = Limiter::with_clock(Memory::new(), ManualClock::at(NOW)).build();
+    let wide = Limit::new("wide", Gcra::new(Quota::per_minute(5)).unwrap()).unwrap();
+    let narrow = Limit::new("narrow", Gcra::new(Quota::per_minute(1)).unwrap()).unwrap();
+    let charges = [wide.charge("k"), narrow.charge("k")];
+    let admission = Admission::of(&charges);
+    let first = limiter.check_parts_sync(&admission).unwrap();
+    assert!(first.parts.iter().all(|part| part.receipt().is_some()));
+    let denied = limiter.check_parts_sync(&admission).unwrap();
+    assert_eq!(denied.decision.verdict, Verdict::Denied);
+    assert_eq!(denied.parts[0].verdict, Verdict::Allowed, "alone it would pass");
+    assert!(denied.parts.iter().all(|part| part.receipt().is_none()), "{denied:?}");
+    assert_eq!(limiter.peek_sync(wide.charge("k")).unwrap().receipt(), None, "only a look");
+    let standing = limiter.refund_sync(wide.charge("k"), Receipt::Newest).unwrap().standing;
+    assert_eq!(standing.receipt(), None, "a refund charges nothing");
+}

@@ -1,5 +1,7 @@
 //! Request ids: charged at most once, answered the same, bound to what was asked.
 
+use std::time::Duration;
+
 use tollgate::algorithm::CustomAlgorithm;
 use tollgate::store::BoxStore;
 use tollgate::{
@@ -165,7 +167,7 @@ fn an_id_is_forgotten_after_its_time() {
         clock.set(NOW);
         let limit = per_hour("p", 10);
         let charges = [limit.charge("k")];
-        let short = Once { id: "id", keep: 10 * SECOND };
+        let short = Once::new("id").unwrap().keep_for(Duration::from_secs(10));
         let admission = Admission::of(&charges).once(short);
         block_on(limiter.check_all(&admission)).unwrap();
         clock.set(NOW + 10 * SECOND - 1);
