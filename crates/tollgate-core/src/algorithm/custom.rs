@@ -96,7 +96,7 @@ impl<C: Custom> CustomAlgorithm<C> {
             return self.run(words, now, Cost::MAX).decision;
         }
         let mut decision = self.run(words, now, Cost::ONE).decision;
-        decision.remaining += u64::from(decision.is_allowed());
+        decision.remaining = decision.remaining.saturating_add(u64::from(decision.is_allowed()));
         decision
     }
 }
@@ -141,12 +141,12 @@ impl<C: Custom> Algorithm for CustomAlgorithm<C> {
 
     fn forecast(&self, words: &[u64], now: Now) -> Forecast {
         let standing = self.standing(words, now);
-        let more =
-            Cost::new(standing.remaining + 1).map(|cost| self.run(words, now, cost).decision);
+        let more = Cost::new(standing.remaining.saturating_add(1))
+            .map(|cost| self.run(words, now, cost).decision);
         let next_unit_at_ms = more
             .ok()
             .and_then(|decision| decision.retry_after_ms)
-            .map(|wait| to_ms_up(now.reading()) + wait);
+            .map(|wait| to_ms_up(now.reading()).saturating_add(wait));
         let full = standing.remaining >= standing.limit;
         let next_unit_at_ms = next_unit_at_ms.filter(|_| !full);
         Forecast::new(standing.limit, standing.remaining, next_unit_at_ms, standing.reset_at_ms)

@@ -12,12 +12,8 @@ mod timer;
 
 use core::fmt::Debug;
 use core::future::{Future, poll_fn};
-use core::sync::atomic::{
-    AtomicBool,
-    Ordering::{Acquire, Release},
-};
 use core::task::{Context, Poll, Waker};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::task::Wake;
 
 use crate::maybe_send::{MaybeSend, MaybeSync};
@@ -71,8 +67,8 @@ impl Sleep {
         if self.alarm.as_ref().is_some_and(|alarm| alarm.is_set(at, context.waker())) {
             return Poll::Pending;
         }
-        let task = context.waker().clone();
-        let alarm = Arc::new(Alarm { at, task, rang: AtomicBool::new(false) });
+        self.let_go();
+        let alarm = Arc::new(Alarm { at, task: Mutex::new(Some(context.waker().clone())) });
         clock.wake_at(at, &Arc::clone(&alarm).into());
         self.alarm = Some(alarm);
         // The clock may have moved between the look and the registration.
@@ -80,22 +76,42 @@ impl Sleep {
     }
 }
 
-/// A waker that remembers whether the clock has called it: it may call early.
+impl Sleep {
+    /// The clock may keep the alarm until it is due; the task must not be kept with it.
+    fn let_go(&mut self) {
+        if let Some(alarm) = self.alarm.take() {
+            drop(alarm.take());
+        }
+    }
+}
+
+impl Drop for Sleep {
+    fn drop(&mut self) {
+        self.let_go();
+    }
+}
+
+/// A waker that is used up when the clock calls it: it may call early.
 struct Alarm {
     at: Micros,
-    task: Waker,
-    rang: AtomicBool,
+    task: Mutex<Option<Waker>>,
 }
 
 impl Alarm {
     fn is_set(&self, at: Micros, task: &Waker) -> bool {
-        self.at == at && !self.rang.load(Acquire) && self.task.will_wake(task)
+        let waiting = self.task.lock().unwrap_or_else(PoisonError::into_inner);
+        self.at == at && waiting.as_ref().is_some_and(|waiting| waiting.will_wake(task))
+    }
+
+    fn take(&self) -> Option<Waker> {
+        self.task.lock().unwrap_or_else(PoisonError::into_inner).take()
     }
 }
 
 impl Wake for Alarm {
     fn wake(self: Arc<Self>) {
-        self.rang.store(true, Release);
-        self.task.wake_by_ref();
+        if let Some(task) = self.take() {
+            task.wake();
+        }
     }
 }

@@ -88,7 +88,8 @@ impl<S: Store> LimiterBuilder<S> {
     }
 
     /// The share of each quota that this process grants alone, for limits that are `local` in an
-    /// outage; all of it by default. With N nodes, `Share::one_of(N)` keeps the sum at the quota.
+    /// outage; all of it by default. With N nodes, `Share::one_of(N)` keeps the sum at the quota, as
+    /// long as each share is a unit or more: a smaller one counts as one.
     pub fn local_share(mut self, share: Share) -> Self {
         self.failure.set_share(share);
         self

@@ -150,7 +150,10 @@ impl<'a> Run<'a> {
             && let Some(write) = adopt(rule, state, now)?
         {
             let carried = keep(write);
-            slot.carried.get_or_insert_with(|| carried.clone());
+            // Only a state that no charge of this admission has touched is uncharged.
+            if slot.written.is_none() {
+                slot.carried = Some(carried.clone());
+            }
             slot.written = Some(carried);
         }
         let (decision, units, write) = match charge.act {
@@ -237,8 +240,12 @@ impl Together {
             decision.retry_after_ms = None;
         } else if let Ok(cost) = Cost::new(self.units) {
             let look = rule.peek(words, now, cost);
-            decision.verdict = look.verdict;
-            decision.retry_after_ms = look.retry_after_ms;
+            // A denial has other reasons too: charges of another rule between these, or a step for
+            // which a sum is not what its parts are.
+            if !look.is_allowed() {
+                decision.verdict = look.verdict;
+                decision.retry_after_ms = look.retry_after_ms;
+            }
         }
     }
 }

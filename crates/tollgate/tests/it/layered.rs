@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use tollgate::algorithm::Gcra;
 use tollgate::store::BoxStore;
-use tollgate::{Admission, Charge, Decision, Limit, Limiter, ManualClock, Rule, Verdict};
+use tollgate::{Admission, Charge, Decision, Limit, Limiter, ManualClock, Quota, Rule, Verdict};
 use tollgate_testkit::ReferenceStore;
 use tollgate_testkit::model::Kind;
 use tollgate_testkit::rng::Rng;
@@ -272,4 +273,21 @@ fn two_charges_on_one_key_cost_what_one_charge_of_both_costs() {
             assert_eq!(two.remaining, one.remaining, "seed {seed}: {charges:?}");
         }
     }
+}
+
+#[test]
+fn charges_of_two_quotas_on_one_key_are_all_or_nothing() {
+    let limit = |per_hour, burst| {
+        let quota = Quota::new(per_hour, Duration::from_secs(3_600));
+        Limit::new("p", Gcra::with_burst(quota, burst).unwrap()).unwrap()
+    };
+    let limiter = Limiter::with_clock(ReferenceStore::new(), ManualClock::at(NOW)).build();
+    let (small, large) = (limit(4, 4), limit(40, 40));
+    // Five units of the small quota, but with a charge of the large one between them.
+    let asked = [(&small, 2), (&large, 1), (&small, 1), (&small, 1), (&small, 1)];
+    let charges: Vec<Charge<'_>> = asked.iter().map(|(of, cost)| charge(of, "k", *cost)).collect();
+    let combined = block_on(limiter.check_parts(&Admission::of(&charges))).unwrap();
+    assert!(!combined.decision.is_allowed(), "{combined:?}");
+    let left = block_on(limiter.forecast(&small, "k")).unwrap().spendable_now;
+    assert_eq!(left, 4, "a denied admission has charged");
 }

@@ -12,7 +12,7 @@ use tollgate_testkit::runtime::block_on;
 
 use crate::support::{Allowance, MS, NOW, SECOND, charge, limit_of, per_hour, stores};
 
-const HOUR: std::time::Duration = std::time::Duration::from_secs(3_600);
+const HOUR: Duration = Duration::from_secs(3_600);
 
 fn once(limiter: &Limiter<BoxStore>, charges: &[Charge<'_>], id: &str) -> Result<Decision> {
     block_on(limiter.check_all(&Admission::of(charges).once(Once::new(id).unwrap())))

@@ -116,8 +116,10 @@ impl Schedule {
         let (mut up, mut down) = (rate_up / common, rate_down / common);
         while down > u128::from(PERIOD_MAX) || up > u128::from(limits::UNITS_MAX) {
             // Out of range only for absurd shares: round the rate down, never up.
-            up /= 2;
-            down = down.div_ceil(2);
+            (up, down) = match up / 2 {
+                0 => (1, u128::from(PERIOD_MAX)),
+                half => (half, down.div_ceil(2)),
+            };
         }
         let up = u64::try_from(up.max(1)).unwrap_or(limits::UNITS_MAX);
         let down = u64::try_from(down).unwrap_or(PERIOD_MAX);
