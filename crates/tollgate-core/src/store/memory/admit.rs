@@ -6,6 +6,7 @@
 use std::sync::MutexGuard;
 
 use super::Memory;
+use super::fill::Fill;
 use super::fingerprint::Id;
 use super::line::{Content, Held, SHORT};
 use super::shard::Shard;
@@ -155,7 +156,7 @@ impl Memory {
         };
         // As long as the neighbourhood owes, the line is not to be given away as expired.
         let fresh_at = shard.indebted_until(place.home);
-        let nothing = Content::Short { fresh_at, words: Words::new(&[]), throttled: false };
+        let nothing = Content::Short { fresh_at, words: Words::new(&[]), fill: Fill::LITTLE };
         let line = table.find(id, place).and_then(|line| table.line(line));
         if let Some(held) = line.map(Held::lock) {
             if let Some(content) = held.content() {
@@ -358,10 +359,10 @@ fn content_of(
             throttled_above: kernel.throttled_above(),
         };
     }
-    let throttled = rule.debt(words, now).units >= rule.ceiling();
+    let fill = Fill::of(rule.debt(words, now).units, rule.ceiling());
     if words.len() <= SHORT {
-        Content::Short { fresh_at, words: words.clone(), throttled }
+        Content::Short { fresh_at, words: words.clone(), fill }
     } else {
-        Content::Long { fresh_at, index: shard.spill(words), throttled }
+        Content::Long { fresh_at, index: shard.spill(words), fill }
     }
 }

@@ -4,7 +4,7 @@
 //! | word | one-word state | short state | long state |
 //! |---|---|---|---|
 //! | 0, 1 | fingerprint of the key; word 1 is 0 while the line was never used | same | same |
-//! | 2 | control: lock bit, kind, throttled bit, length, version | same | same |
+//! | 2 | control: lock bit, kind, fill, length, version | same | same |
 //! | 3 | tag of the quota's shape | same | same |
 //! | 4 | the state under a mask, below 2^63; bit 63 while held | fresh again at | fresh again at |
 //! | 5 | scale | word | index of the spilled words |
@@ -25,6 +25,7 @@
 use std::sync::atomic::AtomicU64;
 
 use super::atom::Atom;
+use super::fill::Fill;
 use super::fingerprint::Id;
 use crate::algorithm::OneWord;
 use crate::cost::Cost;
@@ -40,10 +41,10 @@ pub(super) type Line<A = AtomicU64> = [A; 8];
 pub(super) const SHORT: usize = 3;
 
 const LOCKED: u64 = 1;
-const THROTTLED: u64 = 1 << 3;
 const KIND_SHIFT: u32 = 1;
 const KIND_MASK: u64 = 0b11;
-const LEN_SHIFT: u32 = 4;
+const FILL_SHIFT: u32 = 3;
+const LEN_SHIFT: u32 = 6;
 const LEN_MASK: u64 = 0b11;
 const VERSION: u64 = 1 << 8;
 const HELD: u64 = 1 << 63;
@@ -65,9 +66,9 @@ pub(super) enum Content {
         throttled_above: u64,
     },
     /// A state of up to three words.
-    Short { fresh_at: Micros, words: Words, throttled: bool },
+    Short { fresh_at: Micros, words: Words, fill: Fill },
     /// A longer state, kept elsewhere.
-    Long { fresh_at: Micros, index: u64, throttled: bool },
+    Long { fresh_at: Micros, index: u64, fill: Fill },
 }
 
 impl Content {
@@ -79,13 +80,13 @@ impl Content {
         }
     }
 
-    /// Whether not one unit was left.
-    pub(super) fn is_throttled(&self, at: Micros) -> bool {
+    /// How much of its ceiling the key owes.
+    pub(super) fn fill(&self, at: Micros) -> Fill {
         match self {
             Self::OneWord { word, scale, throttled_above } => {
-                word.saturating_sub(at * scale) > *throttled_above
+                Fill::of(word.saturating_sub(at * scale), throttled_above.saturating_add(1))
             }
-            Self::Short { throttled, .. } | Self::Long { throttled, .. } => *throttled,
+            Self::Short { fill, .. } | Self::Long { fill, .. } => *fill,
         }
     }
 }
@@ -207,9 +208,10 @@ pub(super) fn charge_short<A: Atom>(
             return None;
         }
         if line[2].replace(control, control | LOCKED) {
-            let throttled = step.decision.remaining == 0;
+            let limit = step.decision.limit;
+            let fill = Fill::of(limit.saturating_sub(step.decision.remaining), limit);
             store_short(line, write.fresh_at, &write.words);
-            let control = control_of(control, SHORT_STATE, throttled, write.words.len());
+            let control = control_of(control, SHORT_STATE, fill, write.words.len());
             line[2].store(control);
             return Some(step.decision);
         }
@@ -262,7 +264,7 @@ impl<'a, A: Atom> Held<'a, A> {
 
     /// The content; `None` while the line was never used.
     pub(super) fn content(&self) -> Option<Content> {
-        let throttled = self.control & THROTTLED != 0;
+        let fill = Fill::from_bits(self.control >> FILL_SHIFT);
         let load = |index: &A| index.load();
         match (kind(self.control), self.masked) {
             (ONE_WORD, Some(masked)) => Some(Content::OneWord {
@@ -273,12 +275,12 @@ impl<'a, A: Atom> Held<'a, A> {
             (SHORT_STATE, _) => Some(Content::Short {
                 fresh_at: load(&self.line[4]),
                 words: short_words(self.line, self.control),
-                throttled,
+                fill,
             }),
             (LONG_STATE, _) => Some(Content::Long {
                 fresh_at: load(&self.line[4]),
                 index: load(&self.line[5]),
-                throttled,
+                fill,
             }),
             _ => None,
         }
@@ -290,26 +292,26 @@ impl<'a, A: Atom> Held<'a, A> {
         line[0].store(id.low);
         line[1].store(id.high);
         line[3].store(tag);
-        let (kind, throttled, len) = match content {
+        let (kind, fill, len) = match content {
             Content::OneWord { word, scale, throttled_above } => {
                 line[5].store(*scale);
                 line[6].store(*throttled_above);
                 line[4].store(word ^ mask(id, tag));
-                (ONE_WORD, false, 0)
+                (ONE_WORD, Fill::LITTLE, 0)
             }
-            Content::Short { fresh_at, words, throttled } => {
+            Content::Short { fresh_at, words, fill } => {
                 store_short(line, *fresh_at, words);
-                (SHORT_STATE, *throttled, words.len())
+                (SHORT_STATE, *fill, words.len())
             }
-            Content::Long { fresh_at, index, throttled } => {
+            Content::Long { fresh_at, index, fill } => {
                 line[4].store(*fresh_at);
                 line[5].store(*index);
-                (LONG_STATE, *throttled, 0)
+                (LONG_STATE, *fill, 0)
             }
         };
         self.masked = None;
         // What dropping releases: the new control, one version on.
-        self.control = control_of(self.control, kind, throttled, len);
+        self.control = control_of(self.control, kind, fill, len);
     }
 }
 
@@ -341,10 +343,9 @@ const fn kind(control: u64) -> u64 {
 }
 
 /// The control word after a change: unlocked, one version on.
-const fn control_of(before: u64, kind: u64, throttled: bool, len: usize) -> u64 {
+const fn control_of(before: u64, kind: u64, fill: Fill, len: usize) -> u64 {
     let version = (before | (VERSION - 1)).wrapping_add(1);
-    let throttled = if throttled { THROTTLED } else { 0 };
-    version | kind << KIND_SHIFT | throttled | (len as u64) << LEN_SHIFT
+    version | kind << KIND_SHIFT | fill.bits() << FILL_SHIFT | (len as u64) << LEN_SHIFT
 }
 
 /// What a one-word state is kept under: 63 bits that differ between keys and between quotas.

@@ -8,6 +8,7 @@
 
 mod admit;
 mod atom;
+mod fill;
 mod fingerprint;
 mod line;
 #[cfg(test)]

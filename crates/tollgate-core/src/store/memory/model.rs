@@ -5,6 +5,7 @@ use loom::sync::atomic::{AtomicU64, Ordering};
 use loom::thread;
 
 use super::atom::Atom;
+use super::fill::Fill;
 use super::fingerprint::Id;
 use super::line::{Content, Held, Line, charge_short, charge_word};
 use crate::algorithm::{Algorithm, Anchor, FixedWindow, Gcra, OneWord};
@@ -170,7 +171,7 @@ fn short_states_are_changed_one_at_a_time() {
         let content = Content::Short {
             fresh_at: 2_000_000,
             words: Words::new(&[1_000_000, 1]),
-            throttled: false,
+            fill: Fill::LITTLE,
         };
         let line = line_with(ALICE, rule().shape_tag(), &content);
         let charge = move |line: &Line<AtomicU64>| {
@@ -182,10 +183,10 @@ fn short_states_are_changed_one_at_a_time() {
         };
         let granted = [charge(&line), other.join().unwrap()];
         assert_eq!(granted.into_iter().filter(|granted| *granted).count(), 1);
-        let Some(Content::Short { words, throttled, .. }) = Held::lock(&line).content() else {
+        let Some(Content::Short { words, fill, .. }) = Held::lock(&line).content() else {
             panic!("not a short state");
         };
-        assert_eq!((&*words, throttled), (&[1_000_000, 2][..], true));
+        assert_eq!((&*words, fill), (&[1_000_000, 2][..], Fill::THROTTLED));
     });
 }
 
@@ -250,7 +251,7 @@ fn a_line_that_changes_its_kind_is_never_read_as_the_other() {
                 let held = Held::lock(&line);
                 let Some(Content::OneWord { word, .. }) = held.content() else { panic!() };
                 let words = Words::new(&[1_000_000, 1]);
-                let content = Content::Short { fresh_at: 2_000_000, words, throttled: false };
+                let content = Content::Short { fresh_at: 2_000_000, words, fill: Fill::LITTLE };
                 held.put(ALICE, fixed().shape_tag(), &content);
                 word
             })

@@ -7,9 +7,9 @@
 //! does not hold at that instant or later.
 //!
 //! # Eviction
-//! When a window is full, or the table is, the key with the least debt goes: first those that are
-//! not throttled, then those that are fresh again soonest. Rather than a throttled key, a line beyond
-//! the bound is used, if the window has one. Where a throttled key must go, its debt
+//! When a window is full, or the table is, the key with the least debt goes: by quarters of its
+//! ceiling, then the one that is fresh again soonest. Rather than a key that owes half or more, a line
+//! beyond the bound is used, if the window has one. Where a throttled key must go, its debt
 //! stays with the neighbourhood of its home: newcomers there, the key itself among them, start with
 //! that debt until it has decayed. So a flood of new keys can never forgive a throttled key; the
 //! price is that newcomers of a neighbourhood full of throttled keys are denied until then.
@@ -17,6 +17,7 @@
 //! continues it; under another quota, an instant says nothing about units, so nothing is granted
 //! until then.
 
+use super::fill::Fill;
 use super::fingerprint::Id;
 use super::line::{Content, Held, is_unused};
 use super::table::{Place, Table};
@@ -58,11 +59,18 @@ enum Loss {
     Expired {
         fresh_at: Micros,
     },
+    /// Less than half of the ceiling.
     Owing {
+        fill: Fill,
         fresh_at: Micros,
     },
     /// An unused line when the table is full: the bound, which is there to keep searches short.
     Bound,
+    /// Half of the ceiling or more, but some is left.
+    OwingMuch {
+        fill: Fill,
+        fresh_at: Micros,
+    },
     Throttled {
         fresh_at: Micros,
     },
@@ -74,10 +82,11 @@ impl Loss {
         if fresh_at <= at {
             return Self::Expired { fresh_at };
         }
-        if content.is_throttled(at) {
-            return Self::Throttled { fresh_at };
+        match content.fill(at) {
+            Fill::THROTTLED => Self::Throttled { fresh_at },
+            fill if fill >= Fill::HALF => Self::OwingMuch { fill, fresh_at },
+            fill => Self::Owing { fill, fresh_at },
         }
-        Self::Owing { fresh_at }
     }
 }
 
@@ -178,7 +187,7 @@ impl Shard {
                     legacy.until = legacy.until.max(fresh_at);
                 }
             }
-            Loss::Owing { .. } | Loss::Unused | Loss::Bound => {}
+            Loss::Owing { .. } | Loss::OwingMuch { .. } | Loss::Unused | Loss::Bound => {}
         }
     }
 
@@ -250,7 +259,7 @@ impl Shard {
                 self.release(&content);
                 let (id, tag) = (held.id(), held.tag());
                 let nothing = crate::state::Words::new(&[]);
-                held.put(id, tag, &Content::Short { fresh_at, words: nothing, throttled: false });
+                held.put(id, tag, &Content::Short { fresh_at, words: nothing, fill: Fill::LITTLE });
             }
         }
         seen

@@ -163,3 +163,21 @@ fn a_key_passes_at_most_its_quota_more_for_each_time_it_was_forgotten_unthrottle
         println!("{name}: {passed} passed, forgotten {forgotten} times unthrottled");
     }
 }
+
+#[test]
+fn a_key_that_owes_nearly_all_outlives_a_flood_of_keys_that_owe_one_unit() {
+    for (name, rule) in rules(100, Duration::from_secs(86_400)) {
+        let (memory, limit) = (store(1_000), limit_of(&rule));
+        let spend = limit.charge("victim").cost(cost(99));
+        let mut passed = 0;
+        for round in 0..10 {
+            if memory.check_sync(&spend, T0).unwrap().is_allowed() {
+                passed += 99;
+            }
+            for spoofed in 0..5_000 {
+                check(&memory, &limit, &format!("{round}-{spoofed}"), T0);
+            }
+        }
+        assert_eq!(passed, 99, "{name}: of 100 per day");
+    }
+}
