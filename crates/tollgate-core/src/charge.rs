@@ -8,8 +8,9 @@ use crate::decision::Degraded;
 use crate::error::{Error, Result};
 use crate::key::{Key, Name};
 use crate::rule::Rule;
+use crate::state::State;
 use crate::store::memory::{Scope, Secrets};
-use crate::time::Micros;
+use crate::time::{Micros, Now};
 
 /// The prefix of keys when none is given.
 const DEFAULT_PREFIX: &str = "tollgate";
@@ -180,6 +181,15 @@ impl<'a> Charge<'a> {
     #[inline]
     pub fn rule(&self) -> &'a Rule {
         &self.limit.rule
+    }
+
+    /// What a record keeps of the state before this charge, which was granted at `now`.
+    pub(crate) fn evidence(&self, before: &State, now: Now) -> State {
+        let same_family = before.shape.family() == self.rule().shape().family();
+        if self.act != Act::Take || !same_family {
+            return before.clone();
+        }
+        State { shape: before.shape, words: self.rule().evidence(&before.words, now) }
     }
 }
 

@@ -82,6 +82,13 @@ pub trait Algorithm: Debug + Send + Sync {
         self.indebted(Debt { units: self.ceiling(), seen: at })
     }
 
+    /// The shortest words that allow the same at `now` with the same numbers: what the record of a
+    /// request id keeps, since only what was allowed is recorded.
+    fn evidence(&self, words: &[u64], now: Now) -> Words {
+        let _ = now;
+        Words::new(words)
+    }
+
     /// The algorithm behind the shape of a state that another quota has made, if it is known here.
     fn recall(&self, shape: Shape) -> Option<Rule> {
         built_in(shape)

@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use tollgate::algorithm::CustomAlgorithm;
+use tollgate::algorithm::{CustomAlgorithm, SlidingLog};
 use tollgate::store::BoxStore;
 use tollgate::{
-    Admission, Charge, Code, Decision, Limit, Limiter, ManualClock, Once, Receipt, Result, Verdict,
+    Admission, Charge, Code, Decision, Limit, Limiter, ManualClock, Once, Quota, Receipt, Result,
+    Verdict,
 };
 use tollgate_testkit::model::Kind;
 use tollgate_testkit::runtime::block_on;
@@ -199,5 +200,26 @@ fn a_replay_under_a_quota_that_is_not_known_any_more_is_refused_and_not_made_up(
         assert_eq!(once(&limiter, &[charge(&old, "k", 3)], "id").unwrap(), first, "{name}");
         let unknown = once(&limiter, &[charge(&new, "k", 3)], "id").unwrap_err();
         assert_eq!(unknown.code(), Code::CorruptState, "{name}");
+    }
+}
+
+#[test]
+fn a_replay_on_a_long_log_repeats_every_number() {
+    let clock = ManualClock::at(NOW);
+    let log = SlidingLog::new(Quota::new(900, HOUR)).unwrap();
+    let limit = Limit::new("log", log).unwrap();
+    for (name, store) in stores() {
+        let limiter = Limiter::with_clock(store, clock.clone()).build();
+        let charges = [limit.charge("k")];
+        let ask = |id: &str| once(&limiter, &charges, id).unwrap();
+        for number in 0..60_u64 {
+            clock.set(NOW + number * 7_001);
+            let id = format!("id-{number}");
+            let first = ask(&id);
+            clock.set(NOW + number * 7_001 + 3);
+            assert_eq!(ask(&id), first, "{name}, {id}");
+        }
+        let left = block_on(limiter.forecast(&limit, "k")).unwrap().spendable_now;
+        assert_eq!(left, 840, "{name}: a replay has charged");
     }
 }

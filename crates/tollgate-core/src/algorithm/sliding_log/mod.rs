@@ -224,6 +224,15 @@ impl Algorithm for SlidingLog {
         Write { words: Words::new(&[debt.seen, debt.units]), fresh_at: debt.seen + self.window }
     }
 
+    /// For what is allowed, only the total and the newest time matter: not each entry.
+    fn evidence(&self, words: &[u64], now: Now) -> Words {
+        if words.is_empty() {
+            return Words::new(words);
+        }
+        let look = self.look(words, now);
+        Words::new(&[look.at, look.count])
+    }
+
     fn scaled(&self, numerator: u64, denominator: u64) -> Result<Rule> {
         let limit = limits::share(self.limit, numerator, denominator);
         Ok(Rule::new(Self { limit, window: self.window }))

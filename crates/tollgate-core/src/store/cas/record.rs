@@ -38,12 +38,16 @@ impl Record {
         before: &[Option<State>],
     ) -> Self {
         let shapes = charges.iter().map(|charge| charge.rule().shape());
+        let kept = charges
+            .iter()
+            .zip(before)
+            .map(|(charge, before)| Some(charge.evidence(before.as_ref()?, now)));
         Self {
             id: mark.id,
             payload: mark.payload,
             expires: now.reading().saturating_add(mark.keep),
             now: now.reading(),
-            evidence: shapes.zip(before.iter().cloned()).collect(),
+            evidence: shapes.zip(kept).collect(),
         }
     }
 

@@ -147,7 +147,11 @@ impl Shelf {
         expires_at: Micros,
     ) {
         let shapes = admission.charges.iter().map(|charge| charge.rule().shape()).collect();
-        let outcome = Outcome::replayed(outcome.now, outcome.before.clone(), shapes);
+        let charges = admission.charges.iter().zip(&outcome.before);
+        let before = charges
+            .map(|(charge, before)| Some(charge.evidence(before.as_ref()?, outcome.now)))
+            .collect();
+        let outcome = Outcome::replayed(outcome.now, before, shapes);
         let payload = admission.payload().into();
         self.by_expiry.push(Reverse((expires_at, key.clone())));
         self.records.insert(key, Record { payload, outcome });
