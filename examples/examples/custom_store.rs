@@ -12,7 +12,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tollgate::algorithm::SlidingWindow;
 use tollgate::store::{At, Capability, Loaded, MultiKey, Outcome, Store, plan, slots_of};
-use tollgate::{Admission, Code, Error, Key, Limit, Limiter, Now, Quota, Result, State};
+use tollgate::{Admission, Charge, Code, Error, Key, Limit, Limiter, Now, Quota, Result, State};
 use tollgate_testkit::conformance;
 use tollgate_testkit::runtime::block_on;
 
@@ -56,9 +56,10 @@ impl Store for Ledger {
         Ok(Outcome::decided(now, before))
     }
 
-    async fn load(&self, keys: &[Key<'_>], at: At) -> Result<Loaded> {
+    async fn load(&self, charges: &[Charge<'_>], at: At) -> Result<Loaded> {
         let ledger = self.lock();
-        let states = keys.iter().map(|key| ledger.get(&key.to_text()).cloned()).collect();
+        let states =
+            charges.iter().map(|charge| ledger.get(&charge.key().to_text()).cloned()).collect();
         Ok(Loaded::new(given(at)?, states))
     }
 

@@ -11,7 +11,8 @@ use std::sync::{Mutex, PoisonError};
 use tollgate_core::clock::sleep_until;
 use tollgate_core::store::{At, Capability, Loaded, Outcome, Store};
 use tollgate_core::{
-    Admission, Clock, Code, Error, Key, ManualClock, Micros, Now, Result, Shape, State, Words,
+    Admission, Charge, Clock, Code, Error, Key, ManualClock, Micros, Now, Result, Shape, State,
+    Words,
 };
 
 use crate::rng::Rng;
@@ -171,9 +172,9 @@ impl<S: Store> Store for Faulty<S> {
         }
     }
 
-    async fn load(&self, keys: &[Key<'_>], at: At) -> Result<Loaded> {
-        let garbage = || Ok(Loaded::new(Now::at(0), nonsense(keys.len())));
-        self.call(self.inner.load(keys, at), garbage).await
+    async fn load(&self, charges: &[Charge<'_>], at: At) -> Result<Loaded> {
+        let garbage = || Ok(Loaded::new(Now::at(0), nonsense(charges.len())));
+        self.call(self.inner.load(charges, at), garbage).await
     }
 
     async fn reset(&self, key: Key<'_>) -> Result<()> {

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tollgate_core::store::{At, Capability, Loaded, MultiKey, Outcome, Store, plan, slots_of};
-use tollgate_core::{Admission, Code, Error, Key, Micros, Now, Once, Result, Shape, State};
+use tollgate_core::{Admission, Charge, Code, Error, Key, Micros, Now, Once, Result, Shape, State};
 
 /// How many request ids are remembered at once unless told otherwise.
 const RECORDS_MAX: usize = 100_000;
@@ -144,9 +144,12 @@ impl Store for ReferenceStore {
         self.admit_now(admission, reading(at)?)
     }
 
-    async fn load(&self, keys: &[Key<'_>], at: At) -> Result<Loaded> {
+    async fn load(&self, charges: &[Charge<'_>], at: At) -> Result<Loaded> {
         let kept = self.lock();
-        let states = keys.iter().map(|key| kept.states.get(&key.to_text()).cloned()).collect();
+        let states = charges
+            .iter()
+            .map(|charge| kept.states.get(&charge.key().to_text()).cloned())
+            .collect();
         Ok(Loaded::new(reading(at)?, states))
     }
 

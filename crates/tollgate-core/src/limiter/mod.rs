@@ -252,10 +252,10 @@ impl<S: Store> Limiter<S> {
     }
 
     async fn look(&self, limit: &Limit, subject: &str) -> Result<(Words, Now)> {
-        let keys = [limit.key(subject)];
+        let charges = [limit.charge(subject)];
         let now = self.clock.now();
         let at = self.authority(now);
-        let call = self.failure.call(&self.clock, now, || self.store.load(&keys, at));
+        let call = self.failure.call(&self.clock, now, || self.store.load(&charges, at));
         words_of(limit, call.await.flatten()?)
     }
 

@@ -39,7 +39,7 @@ impl<S: SyncStore> Limiter<S> {
     /// # Errors
     /// As [`Limiter::peek`].
     pub fn peek_sync(&self, charge: Charge<'_>) -> Result<Decision> {
-        let loaded = self.store.load_sync(&[charge.key()], self.clock.now());
+        let loaded = self.store.load_sync(&[charge], self.clock.now());
         let (words, now) = words_of(charge.limit, loaded)?;
         Ok(charge.rule().peek(&words, now, charge.cost).uncharged())
     }
@@ -49,7 +49,7 @@ impl<S: SyncStore> Limiter<S> {
     /// # Errors
     /// As [`Limiter::forecast`].
     pub fn forecast_sync(&self, limit: &Limit, subject: &str) -> Result<Forecast> {
-        let loaded = self.store.load_sync(&[limit.key(subject)], self.clock.now());
+        let loaded = self.store.load_sync(&[limit.charge(subject)], self.clock.now());
         let (words, now) = words_of(limit, loaded)?;
         Ok(limit.rule().forecast(&words, now))
     }

@@ -30,7 +30,7 @@ pub trait StoreDyn: MaybeSend + MaybeSync {
         at: At,
     ) -> BoxFuture<'s, Vec<Result<Outcome>>>;
     /// [`Store::load`].
-    fn load_dyn<'s>(&'s self, keys: &'s [Key<'s>], at: At) -> BoxFuture<'s, Result<Loaded>>;
+    fn load_dyn<'s>(&'s self, charges: &'s [Charge<'s>], at: At) -> BoxFuture<'s, Result<Loaded>>;
     /// [`Store::reset`].
     fn reset_dyn<'s>(&'s self, key: Key<'s>) -> BoxFuture<'s, Result<()>>;
     /// [`Store::close`].
@@ -60,8 +60,8 @@ impl<S: Store> StoreDyn for S {
         Box::pin(self.admit_many(batch, at))
     }
 
-    fn load_dyn<'s>(&'s self, keys: &'s [Key<'s>], at: At) -> BoxFuture<'s, Result<Loaded>> {
-        Box::pin(self.load(keys, at))
+    fn load_dyn<'s>(&'s self, charges: &'s [Charge<'s>], at: At) -> BoxFuture<'s, Result<Loaded>> {
+        Box::pin(self.load(charges, at))
     }
 
     fn reset_dyn<'s>(&'s self, key: Key<'s>) -> BoxFuture<'s, Result<()>> {
@@ -107,8 +107,8 @@ impl Store for BoxStore {
         self.0.admit_many_dyn(batch, at).await
     }
 
-    async fn load(&self, keys: &[Key<'_>], at: At) -> Result<Loaded> {
-        self.0.load_dyn(keys, at).await
+    async fn load(&self, charges: &[Charge<'_>], at: At) -> Result<Loaded> {
+        self.0.load_dyn(charges, at).await
     }
 
     async fn reset(&self, key: Key<'_>) -> Result<()> {

@@ -142,8 +142,13 @@ pub trait Store: MaybeSend + MaybeSync {
         }
     }
 
-    /// Reads states for peek and forecast. Never writes.
-    fn load(&self, keys: &[Key<'_>], at: At) -> impl Future<Output = Result<Loaded>> + MaybeSend;
+    /// Reads the states of the charges' keys for peek and forecast. Never writes. The rules are
+    /// there because what a store has forgotten, or how it keeps a state, may depend on them.
+    fn load(
+        &self,
+        charges: &[Charge<'_>],
+        at: At,
+    ) -> impl Future<Output = Result<Loaded>> + MaybeSend;
 
     /// Forgets a key. Its request ids are kept until they expire.
     fn reset(&self, key: Key<'_>) -> impl Future<Output = Result<()>> + MaybeSend;
@@ -176,7 +181,7 @@ pub trait SyncStore: Store {
     fn admit_sync(&self, admission: &Admission<'_>, at: Micros) -> Result<Outcome>;
 
     /// [`Store::load`].
-    fn load_sync(&self, keys: &[Key<'_>], at: Micros) -> Loaded;
+    fn load_sync(&self, charges: &[Charge<'_>], at: Micros) -> Loaded;
 
     /// [`Store::reset`].
     fn reset_sync(&self, key: Key<'_>);
@@ -196,8 +201,8 @@ impl<S: Store + MaybeSend + MaybeSync> Store for std::sync::Arc<S> {
         (**self).admit_many(batch, at).await
     }
 
-    async fn load(&self, keys: &[Key<'_>], at: At) -> Result<Loaded> {
-        (**self).load(keys, at).await
+    async fn load(&self, charges: &[Charge<'_>], at: At) -> Result<Loaded> {
+        (**self).load(charges, at).await
     }
 
     async fn reset(&self, key: Key<'_>) -> Result<()> {
@@ -224,8 +229,8 @@ impl<S: SyncStore> SyncStore for std::sync::Arc<S> {
         (**self).admit_sync(admission, at)
     }
 
-    fn load_sync(&self, keys: &[Key<'_>], at: Micros) -> Loaded {
-        (**self).load_sync(keys, at)
+    fn load_sync(&self, charges: &[Charge<'_>], at: Micros) -> Loaded {
+        (**self).load_sync(charges, at)
     }
 
     fn reset_sync(&self, key: Key<'_>) {

@@ -27,7 +27,7 @@ pub async fn capability_is_truthful<S: Store>(suite: &Suite<'_, S>) {
     let expected = (!capability.idempotent).then_some(Code::Unsupported);
     assert_eq!(refused, expected, "a request id with idempotent = {}", capability.idempotent);
 
-    let by_its_clock = suite.store().load(&[one.key("k")], At::StoreClock).await;
+    let by_its_clock = suite.store().load(&[one.charge("k")], At::StoreClock).await;
     let refused = by_its_clock.map_err(|error| error.code()).err();
     let expected = (!capability.own_clock).then_some(Code::Unsupported);
     assert_eq!(refused, expected, "its clock with own_clock = {}", capability.own_clock);

@@ -111,7 +111,7 @@ impl<'s, S: Store> Suite<'s, S> {
 
     /// The decision for a charge without charging, and the instant it was made at.
     pub(crate) async fn peek(&self, charge: &Charge<'_>, at: At) -> Result<(Decision, Now)> {
-        let loaded = self.store.load(&[charge.key()], at).await?;
+        let loaded = self.store.load(&[*charge], at).await?;
         self.is_told_the_time(at, loaded.now);
         let state = loaded.states.into_iter().next().flatten();
         let words = match &state {

@@ -51,7 +51,7 @@ pub async fn denials_write_nothing<S: Store>(suite: &Suite<'_, S>) {
 }
 
 async fn loaded<S: Store>(suite: &Suite<'_, S>, charge: &Charge<'_>, at: At) -> Option<State> {
-    let loaded = suite.store().load(&[charge.key()], at).await.expect("a key can be loaded");
+    let loaded = suite.store().load(&[*charge], at).await.expect("a key can be loaded");
     loaded.states.into_iter().next().expect("one state per key")
 }
 

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tollgate_core::store::{At, Capability, Loaded, Outcome, Store};
-use tollgate_core::{Admission, Code, Error, Key, Result};
+use tollgate_core::{Admission, Charge, Code, Error, Key, Result};
 use tollgate_testkit::ReferenceStore;
 
 /// Its clock moves by 137 µs with every call.
@@ -37,8 +37,8 @@ impl Store for ClockedStore {
         self.inner.admit(admission, self.read(at)?).await
     }
 
-    async fn load(&self, keys: &[Key<'_>], at: At) -> Result<Loaded> {
-        self.inner.load(keys, self.read(at)?).await
+    async fn load(&self, charges: &[Charge<'_>], at: At) -> Result<Loaded> {
+        self.inner.load(charges, self.read(at)?).await
     }
 
     async fn reset(&self, key: Key<'_>) -> Result<()> {

@@ -281,9 +281,9 @@ impl Store for FlawedStore {
         self.is(Flaw::DecidesNowForFree).then(|| Ok(free()))
     }
 
-    async fn load(&self, keys: &[Key<'_>], at: At) -> Result<Loaded> {
+    async fn load(&self, charges: &[Charge<'_>], at: At) -> Result<Loaded> {
         let now = self.now(at)?;
-        let texts: Vec<String> = keys.iter().map(|key| self.text(key)).collect();
+        let texts: Vec<String> = charges.iter().map(|charge| self.text(&charge.key())).collect();
         let states = texts.iter().map(|text| self.read(text, now)).collect();
         if self.is(Flaw::PeekWrites) {
             let shape = Shape([1, 1, 1, 1]);

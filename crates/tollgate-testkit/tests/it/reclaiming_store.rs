@@ -63,10 +63,10 @@ impl Store for ReclaimingStore {
         Some(plan.map(|mut plan| plan.decisions.remove(0)))
     }
 
-    async fn load(&self, keys: &[Key<'_>], at: At) -> Result<Loaded> {
+    async fn load(&self, charges: &[Charge<'_>], at: At) -> Result<Loaded> {
         let mut kept = self.0.lock().unwrap();
         let now = kept.reclaim(at)?;
-        let states = keys.iter().map(|key| kept.state(&key.to_text())).collect();
+        let states = charges.iter().map(|charge| kept.state(&charge.key().to_text())).collect();
         Ok(Loaded::new(now, states))
     }
 

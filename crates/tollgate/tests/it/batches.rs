@@ -47,8 +47,8 @@ impl Store for Noting {
         self.inner.admit_many(batch, at).await
     }
 
-    async fn load(&self, keys: &[Key<'_>], at: At) -> Result<Loaded> {
-        self.inner.load(keys, at).await
+    async fn load(&self, charges: &[Charge<'_>], at: At) -> Result<Loaded> {
+        self.inner.load(charges, at).await
     }
 
     async fn reset(&self, key: Key<'_>) -> Result<()> {
@@ -203,8 +203,8 @@ impl Store for HalfAtOnce {
         self.0.admit(admission, at).await
     }
 
-    async fn load(&self, keys: &[Key<'_>], at: At) -> Result<Loaded> {
-        self.0.load(keys, at).await
+    async fn load(&self, charges: &[Charge<'_>], at: At) -> Result<Loaded> {
+        self.0.load(charges, at).await
     }
 
     async fn reset(&self, key: Key<'_>) -> Result<()> {
@@ -246,7 +246,7 @@ impl Store for Forgetful {
         })
     }
 
-    async fn load(&self, _: &[Key<'_>], _: At) -> Result<Loaded> {
+    async fn load(&self, _: &[Charge<'_>], _: At) -> Result<Loaded> {
         Ok(Loaded::new(tollgate::Now::at(NOW), vec![]))
     }
 

@@ -8,8 +8,8 @@ use std::time::Duration;
 use tollgate::clock::sleep_until;
 use tollgate::store::{At, Capability, Loaded, Outcome, Store};
 use tollgate::{
-    Admission, Clock, Code, Decision, Degraded, Error, Key, Limit, Limiter, ManualClock, Micros,
-    Result,
+    Admission, Charge, Clock, Code, Decision, Degraded, Error, Key, Limit, Limiter, ManualClock,
+    Micros, Result,
 };
 use tollgate_testkit::ReferenceStore;
 use tollgate_testkit::fault::{Fault, Faulty};
@@ -149,8 +149,8 @@ impl Store for SlowlyRefusing {
         Err(Error::new(Code::StoreUnavailable, "refused").unsent())
     }
 
-    async fn load(&self, keys: &[Key<'_>], at: At) -> Result<Loaded> {
-        self.inner.load(keys, at).await
+    async fn load(&self, charges: &[Charge<'_>], at: At) -> Result<Loaded> {
+        self.inner.load(charges, at).await
     }
 
     async fn reset(&self, key: Key<'_>) -> Result<()> {
@@ -327,7 +327,7 @@ impl Store for Silent {
         std::future::pending().await
     }
 
-    async fn load(&self, _: &[Key<'_>], _: At) -> Result<Loaded> {
+    async fn load(&self, _: &[Charge<'_>], _: At) -> Result<Loaded> {
         std::future::pending().await
     }
 

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use tollgate::algorithm::Gcra;
 use tollgate::store::{At, Capability, Loaded, Outcome, Store};
 use tollgate::{
-    Admission, Code, Decision, Degraded, Error, Key, Limit, Limiter, ManualClock, Quota, Receipt,
-    Result, Verdict,
+    Admission, Charge, Code, Decision, Degraded, Error, Key, Limit, Limiter, ManualClock, Quota,
+    Receipt, Result, Verdict,
 };
 use tollgate_testkit::ReferenceStore;
 use tollgate_testkit::fault::{Fault, Faulty};
@@ -177,7 +177,7 @@ impl Store for Refusing {
         Err(self.error())
     }
 
-    async fn load(&self, _: &[Key<'_>], _: At) -> Result<Loaded> {
+    async fn load(&self, _: &[Charge<'_>], _: At) -> Result<Loaded> {
         Err(self.error())
     }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use tollgate::store::{At, BoxStore, Capability, Loaded, Outcome, Store};
-use tollgate::{Admission, Clock, Code, Error, Key, Limiter, ManualClock, Result};
+use tollgate::{Admission, Charge, Clock, Code, Error, Key, Limiter, ManualClock, Result};
 use tollgate_testkit::ReferenceStore;
 use tollgate_testkit::runtime::block_on;
 
@@ -25,8 +25,8 @@ impl Store for Closing {
         self.inner.admit(admission, at).await
     }
 
-    async fn load(&self, keys: &[Key<'_>], at: At) -> Result<Loaded> {
-        self.inner.load(keys, at).await
+    async fn load(&self, charges: &[Charge<'_>], at: At) -> Result<Loaded> {
+        self.inner.load(charges, at).await
     }
 
     async fn reset(&self, key: Key<'_>) -> Result<()> {
@@ -97,8 +97,8 @@ impl Store for Clocked {
         self.inner.admit(admission, self.read(at)?).await
     }
 
-    async fn load(&self, keys: &[Key<'_>], at: At) -> Result<Loaded> {
-        self.inner.load(keys, self.read(at)?).await
+    async fn load(&self, charges: &[Charge<'_>], at: At) -> Result<Loaded> {
+        self.inner.load(charges, self.read(at)?).await
     }
 
     async fn reset(&self, key: Key<'_>) -> Result<()> {

@@ -239,14 +239,14 @@ impl<V: Versioned> Store for Cas<V> {
         self.decide_many(batch, at).await
     }
 
-    async fn load(&self, keys: &[Key<'_>], at: At) -> Result<Loaded> {
+    async fn load(&self, charges: &[Charge<'_>], at: At) -> Result<Loaded> {
         if at == At::StoreClock && !self.backend.capability().own_clock {
             return Err(no_clock());
         }
-        let mut names: Vec<String> = Vec::with_capacity(keys.len());
-        let mut index = Vec::with_capacity(keys.len());
-        for key in keys {
-            let name = key.to_text();
+        let mut names: Vec<String> = Vec::with_capacity(charges.len());
+        let mut index = Vec::with_capacity(charges.len());
+        for charge in charges {
+            let name = charge.key().to_text();
             let known = names.iter().position(|known| *known == name);
             index.push(known.unwrap_or(names.len()));
             if known.is_none() {

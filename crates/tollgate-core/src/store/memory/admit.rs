@@ -125,26 +125,28 @@ impl Memory {
     }
 
     /// Reads keys without changing them.
-    pub(super) fn load_locked(&self, keys: &[Key<'_>], at: Micros) -> (Now, Vec<Option<State>>) {
-        let mut floor = 0;
-        let states = keys
-            .iter()
-            .map(|key| {
-                let id = self.0.secrets.id_of(*key);
-                let place = self.0.table.place(id);
-                let shard = self.0.table.lock(place.shard)?;
-                let line = self.0.table.find(id, place).and_then(|line| self.0.table.line(line));
-                let state = line.and_then(|line| {
-                    let held = Held::lock(line);
-                    self.shape_in(&held).and_then(|shape| self.words_in(&held, shape, &shard))
-                });
-                if state.is_none() {
-                    floor = shard.floor().max(floor);
-                }
-                state
-            })
-            .collect();
-        (Now::at(at).not_before(floor), states)
+    pub(super) fn load_locked(
+        &self,
+        charges: &[Charge<'_>],
+        at: Micros,
+    ) -> (Now, Vec<Option<State>>) {
+        let load = |charge: &Charge<'_>| {
+            let mut slots = self.slots(&[charge.key()]);
+            let mut shards = self.lock_shards(&slots);
+            for slot in &mut slots {
+                slot.line = self.0.table.find(slot.id, slot.place);
+            }
+            let Some(slot) = slots.first() else { return (Now::at(at), None) };
+            let held = slot.line.and_then(|line| self.0.table.line(line)).map(Held::lock);
+            let remembered = held.as_ref().and_then(|held| {
+                self.state_in(held, charge.rule(), shards.get(slot.place.shard)?, at)
+            });
+            let now = self.instant(&slots, core::slice::from_ref(&remembered), &mut shards, at);
+            (now, remembered.or_else(|| self.inherited(slot, charge.rule(), &mut shards, now)))
+        };
+        let loaded: Vec<(Now, Option<State>)> = charges.iter().map(load).collect();
+        let floor = loaded.iter().map(|(now, _)| now.effective()).max().unwrap_or(0);
+        (Now::at(at).not_before(floor), loaded.into_iter().map(|(_, state)| state).collect())
     }
 
     /// Forgets a key: it keeps or gets a line without a state, so that it inherits no debt either.

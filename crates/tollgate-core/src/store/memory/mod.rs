@@ -278,8 +278,8 @@ impl SyncStore for Memory {
         Ok(outcome)
     }
 
-    fn load_sync(&self, keys: &[Key<'_>], at: Micros) -> Loaded {
-        let (now, states) = self.load_locked(keys, at);
+    fn load_sync(&self, charges: &[Charge<'_>], at: Micros) -> Loaded {
+        let (now, states) = self.load_locked(charges, at);
         Loaded::new(now, states)
     }
 
@@ -303,8 +303,8 @@ impl Store for Memory {
         self.admit_sync(admission, given(at)?)
     }
 
-    async fn load(&self, keys: &[Key<'_>], at: At) -> Result<Loaded> {
-        Ok(self.load_sync(keys, given(at)?))
+    async fn load(&self, charges: &[Charge<'_>], at: At) -> Result<Loaded> {
+        Ok(self.load_sync(charges, given(at)?))
     }
 
     async fn reset(&self, key: Key<'_>) -> Result<()> {

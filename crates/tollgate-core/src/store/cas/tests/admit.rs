@@ -110,7 +110,7 @@ fn a_state_longer_than_the_backend_can_keep_is_refused_by_name() {
     assert!(error.message().contains("120 bytes"), "{error}");
     let rows = store.backend().rows().clone();
     assert!(rows.values().all(|row| row.text.len() <= 120));
-    let loaded = block_on(store.load(&[charges[0].key()], NOW)).unwrap();
+    let loaded = block_on(store.load(&charges[..1], NOW)).unwrap();
     let words = loaded.states[0].as_ref().unwrap().words.len();
     assert_eq!(words as u64, 2 * admitted);
     assert!(admitted > 3);
@@ -153,14 +153,14 @@ fn a_load_reads_each_key_once_and_writes_nothing() {
     let store = store(Table::single_key());
     let limit = per_hour("load", 5);
     assert!(block_on(check(&store, limit.charge("one"))).unwrap());
-    let keys = [limit.key("one"), limit.key("none"), limit.key("one")];
-    let loaded = block_on(store.load(&keys, At::Given(START + 9))).unwrap();
+    let charges = ["one", "none", "one"].map(|subject| limit.charge(subject));
+    let loaded = block_on(store.load(&charges, At::Given(START + 9))).unwrap();
     assert_eq!(loaded.now.reading(), START + 9);
     assert_eq!(loaded.states[0], loaded.states[2]);
     assert!(loaded.states[0].is_some() && loaded.states[1].is_none());
     assert_eq!(Table::count(&store.backend().swaps_sent), 1);
     store.backend().overwrite(&limit.key("bad").to_text(), "[x]");
-    let bad = block_on(store.load(&[limit.key("bad")], NOW));
+    let bad = block_on(store.load(&[limit.charge("bad")], NOW));
     assert_eq!(code(bad), Some(Code::CorruptState));
 }
 
@@ -173,11 +173,11 @@ fn the_clock_of_the_backend_decides_where_there_is_one() {
     let owner = cas(Table::single_key().with_clock(&clock), &clock);
     let outcome = block_on(owner.admit(&admission, At::StoreClock)).unwrap();
     assert_eq!(outcome.now.reading(), START + 123);
-    assert!(block_on(owner.load(&[charges[0].key()], At::StoreClock)).is_ok());
+    assert!(block_on(owner.load(&charges[..1], At::StoreClock)).is_ok());
     let without = cas(Table::single_key(), &clock);
     let outcome = block_on(without.admit(&admission, At::StoreClock));
     assert_eq!(code(outcome), Some(Code::Unsupported));
-    let loaded = block_on(without.load(&[charges[0].key()], At::StoreClock));
+    let loaded = block_on(without.load(&charges[..1], At::StoreClock));
     assert_eq!(code(loaded), Some(Code::Unsupported));
     assert_eq!(Table::count(&without.backend().reads), 0);
 }

@@ -64,7 +64,7 @@ async fn check<V: Versioned>(cas: &Cas<V>, charge: Charge<'_>) -> Result<bool> {
 
 /// Units counted on the key of a charge.
 fn stored<V: Versioned>(cas: &Cas<V>, charge: &Charge<'_>) -> u64 {
-    let loaded = block_on(cas.load(&[charge.key()], NOW)).unwrap();
+    let loaded = block_on(cas.load(&[*charge], NOW)).unwrap();
     loaded.states[0].as_ref().map_or(0, |state| state.words[1])
 }
 

@@ -181,3 +181,26 @@ fn a_key_that_owes_nearly_all_outlives_a_flood_of_keys_that_owe_one_unit() {
         assert_eq!(passed, 99, "{name}: of 100 per day");
     }
 }
+
+#[test]
+fn a_look_sees_what_a_check_would_see() {
+    for (name, rule) in rules(5, Duration::from_secs(60)) {
+        let (memory, limit) = (store(100), limit_of(&rule));
+        drain(&memory, &limit, "victim", T0);
+        evict(&memory, &limit, "victim", T0);
+        let (now, states) = memory.load_locked(&[limit.charge("victim")], T0);
+        let words = states[0].as_ref().map_or(&[][..], |state| &state.words);
+        assert!(!rule.peek(words, now, Cost::ONE).is_allowed(), "{name}: inherited");
+    }
+    // More quotas than are remembered by name.
+    let memory = store(20_000);
+    let gcra = |units| Limit::new("many", Gcra::new(Quota::per_day(units)).unwrap()).unwrap();
+    for units in 10..5_010 {
+        check(&memory, &gcra(units), &units.to_string(), T0);
+    }
+    let limit = gcra(5);
+    drain(&memory, &limit, "victim", T0);
+    let (now, states) = memory.load_locked(&[limit.charge("victim")], T0);
+    let words = states[0].as_ref().map_or(&[][..], |state| &state.words);
+    assert!(!limit.rule().peek(words, now, Cost::ONE).is_allowed(), "an unknown quota");
+}

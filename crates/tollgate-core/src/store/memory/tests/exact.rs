@@ -85,7 +85,7 @@ fn what_was_admitted_is_what_is_owed() {
                 });
             }
         });
-        let (_, states) = memory.load_locked(&[limit.key("shared")], clock.load(Relaxed));
+        let (_, states) = memory.load_locked(&[limit.charge("shared")], clock.load(Relaxed));
         let state = states[0].as_ref().unwrap();
         let admitted = admitted.load(Relaxed);
         assert_eq!(spent(&rule, state, T0), admitted, "{name}: {state:?}");

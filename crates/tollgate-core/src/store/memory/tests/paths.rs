@@ -53,7 +53,8 @@ fn agree(name: &str, max_keys: usize, trace: &Trace<'_>, rng: &mut Rng) {
     }
     for user in 0..trace.subjects {
         let subject = format!("user:{user}");
-        let states = [&fast, &general].map(|store| store.load_locked(&[current.key(&subject)], at));
+        let states =
+            [&fast, &general].map(|store| store.load_locked(&[current.charge(&subject)], at));
         assert_eq!(states[0], states[1], "{name}, {subject}");
     }
     assert_eq!(fast.len(), general.len());
