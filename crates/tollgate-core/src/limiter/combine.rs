@@ -19,10 +19,12 @@ pub struct Combined {
     /// combination was allowed, each has the receipt of its charge; else nothing was charged and
     /// none has.
     pub parts: Vec<Decision>,
+    /// Units that refunds among the charges gave back; under a request id the same at every replay.
+    pub refunded: u64,
 }
 
-/// The decision of an admission, and the units its refunds gave back.
-pub(super) fn derive(admission: &Admission<'_>, outcome: &Outcome) -> Result<(Combined, u64)> {
+/// The decision of an admission.
+pub(super) fn derive(admission: &Admission<'_>, outcome: &Outcome) -> Result<Combined> {
     let planned = match &outcome.replayed {
         None => run(admission.charges, outcome)?,
         Some(shapes) => replay(admission.charges, shapes, outcome)?,
@@ -30,13 +32,13 @@ pub(super) fn derive(admission: &Admission<'_>, outcome: &Outcome) -> Result<(Co
     let refunded = planned.refunded.iter().sum();
     let parts = planned.decisions;
     let decision = combine(admission.charges, &parts).ok_or_else(no_evidence)?;
-    Ok((Combined { decision, parts }, refunded))
+    Ok(Combined { decision, parts, refunded })
 }
 
 /// The decision of an admission if all of its keys were fresh: `never` exactly if it always is.
 pub(super) fn on_fresh_keys(admission: &Admission<'_>, now: Micros) -> Result<Decision> {
     let fresh = Outcome::decided(Now::at(now), vec![None; admission.charges.len()]);
-    derive(admission, &fresh).map(|(combined, _)| combined.decision)
+    derive(admission, &fresh).map(|combined| combined.decision)
 }
 
 /// A store answered less than it was asked.

@@ -49,6 +49,12 @@ pub struct Refunded {
     pub standing: Decision,
 }
 
+impl From<Combined> for Refunded {
+    fn from(combined: Combined) -> Self {
+        Self { units: combined.refunded, standing: combined.decision }
+    }
+}
+
 #[cfg(not(target_arch = "wasm32"))]
 impl Limiter<Memory> {
     /// A limiter over a memory store of its own, with the default bounds.
@@ -151,7 +157,9 @@ impl<S: Store> Limiter<S> {
         Ok(limit.rule().forecast(&words, now))
     }
 
-    /// Gives back at most what a charge took and is still counted.
+    /// Gives back at most what a charge took and is still counted. Asked twice, it gives back twice:
+    /// to give back once however often it is sent, use [`Limiter::check_parts`] with
+    /// `charge.refund(receipt)` and a request id.
     ///
     /// # Errors
     /// When the store cannot answer; then nothing is known to be given back.
@@ -162,8 +170,7 @@ impl<S: Store> Limiter<S> {
         let at = self.authority(now);
         let call = self.failure.call(&self.clock, now, || self.store.admit(&admission, at));
         let answer = call.await.flatten()?;
-        let (combined, units) = combine::derive(&admission, &answer)?;
-        Ok(Refunded { units, standing: combined.decision })
+        combine::derive(&admission, &answer).map(Refunded::from)
     }
 
     /// Forgets what a subject spent under a limit.
@@ -236,7 +243,7 @@ impl<S: Store> Limiter<S> {
         not_empty(admission.charges)?;
         match answer {
             Ok(outcome) => {
-                let (combined, _) = combine::derive(admission, &outcome)?;
+                let combined = combine::derive(admission, &outcome)?;
                 if !self.store.capability().in_process {
                     self.failure.mirror(admission, &outcome, now);
                 }
@@ -245,7 +252,7 @@ impl<S: Store> Limiter<S> {
             }
             Err(error) if error.is_outage() => {
                 let decision = self.failure.decide_without_store(admission, &error, now)?;
-                Ok(Combined { decision, parts: Vec::new() })
+                Ok(Combined { decision, parts: Vec::new(), refunded: 0 })
             }
             Err(error) => Err(error),
         }

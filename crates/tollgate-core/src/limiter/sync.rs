@@ -31,7 +31,7 @@ impl<S: SyncStore> Limiter<S> {
     pub fn check_parts_sync(&self, admission: &Admission<'_>) -> Result<Combined> {
         not_empty(admission.charges)?;
         let outcome = self.store.admit_sync(admission, self.clock.now())?;
-        combine::derive(admission, &outcome).map(|(combined, _)| combined)
+        combine::derive(admission, &outcome)
     }
 
     /// [`Limiter::peek`] without waiting.
@@ -62,8 +62,7 @@ impl<S: SyncStore> Limiter<S> {
         let charges = [charge.refund(receipt)];
         let admission = Admission::of(&charges);
         let outcome = self.store.admit_sync(&admission, self.clock.now())?;
-        let (combined, units) = combine::derive(&admission, &outcome)?;
-        Ok(Refunded { units, standing: combined.decision })
+        combine::derive(&admission, &outcome).map(Refunded::from)
     }
 
     /// [`Limiter::reset`] without waiting.

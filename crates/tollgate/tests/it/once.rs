@@ -223,3 +223,21 @@ fn a_replay_on_a_long_log_repeats_every_number() {
         assert_eq!(left, 840, "{name}: a replay has charged");
     }
 }
+
+#[test]
+fn a_refund_under_an_id_gives_back_once() {
+    let limit = per_hour("p", 5);
+    for (name, store) in stores() {
+        let limiter = Limiter::with_clock(store, ManualClock::at(NOW)).build();
+        let taken = [3, 2].map(|cost| block_on(limiter.check(charge(&limit, "k", cost))).unwrap());
+        let receipt = taken[0].receipt().unwrap();
+        let refund = [charge(&limit, "k", 3).refund(receipt)];
+        let admission = Admission::of(&refund).once(Once::new("refund").unwrap());
+        for attempt in 0..3 {
+            let combined = block_on(limiter.check_parts(&admission)).unwrap();
+            assert_eq!(combined.refunded, 3, "{name}, attempt {attempt}");
+        }
+        let left = block_on(limiter.forecast(&limit, "k")).unwrap().spendable_now;
+        assert_eq!(left, 3, "{name}: given back more than once");
+    }
+}

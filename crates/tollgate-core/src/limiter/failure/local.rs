@@ -115,7 +115,7 @@ impl Local {
         let mirrored = mirrored(admission, &limits);
         let alone = Admission { charges: &mirrored, once: admission.once };
         let outcome = self.shadow().admit_sync(&alone, now)?;
-        let mut decision = combine::derive(&alone, &outcome)?.0.decision;
+        let mut decision = combine::derive(&alone, &outcome)?.decision;
         if let ([only], [_, _, ..]) = (&*mirrored, admission.charges) {
             decision.binding = Some(only.limit.policy().clone());
         }
@@ -138,7 +138,7 @@ impl Local {
     fn admits(&self, mirrored: &Admission<'_>, now: Micros) -> bool {
         let outcome = self.shadow().admit_sync(mirrored, now);
         let decided = outcome.and_then(|outcome| combine::derive(mirrored, &outcome));
-        decided.is_ok_and(|(combined, _)| combined.decision.is_allowed())
+        decided.is_ok_and(|combined| combined.decision.is_allowed())
     }
 
     fn shadow(&self) -> &Memory {
