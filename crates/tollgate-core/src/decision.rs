@@ -89,7 +89,7 @@ pub struct Decision {
     /// or when all allow the one with the least left.
     pub binding: Option<Name>,
     /// Whether units were taken: not by a peek, nor by a part of a denied combination.
-    charged: bool,
+    pub(crate) charged: bool,
 }
 
 /// Decisions are equal if they say the same, whether or not they charged anything.

@@ -2,9 +2,10 @@
 //!
 //! The wall clock is read once per process; from then on time is that reading plus a monotonic
 //! counter: the processor's time stamp counter where it is reliable, calibrated once, else the
-//! monotonic clock of the operating system. So a process never sees a step back, and a reading costs
-//! a third of what the operating system asks. Steps of the wall clock after the start are not
-//! followed: durations stay exact, and `reset_at_ms` keeps counting from the wall time at the start.
+//! monotonic clock of the operating system. A reading costs less than half of what the operating
+//! system asks. Steps of the wall clock after the start are not followed, and the counter drifts from
+//! it by as much as its calibration was off: nodes that decide by their own clocks rely on the slack
+//! of their store for that.
 
 use std::sync::LazyLock;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};

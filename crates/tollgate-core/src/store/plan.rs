@@ -193,7 +193,7 @@ impl<'a> Run<'a> {
         decision.remaining = uncharged.remaining;
         decision.reset_at_ms = uncharged.reset_at_ms;
         decision.delay_ms = uncharged.delay_ms;
-        *decision = decision.clone().uncharged();
+        decision.charged = false;
         if let Some(together) = &slot.together
             && together.count > 1
             && together.last == number
