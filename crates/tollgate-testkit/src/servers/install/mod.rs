@@ -3,6 +3,9 @@
 //! `apt` installs for everybody; `wheel` keeps pinned downloads in a cache of this user.
 
 mod apt;
+mod wheel;
+
+pub(super) use wheel::{Wheel, make_executable, run};
 
 use std::path::PathBuf;
 

@@ -2,15 +2,20 @@
 
 mod builder;
 mod cluster;
+mod sentinel;
 mod slots;
+mod valkey;
 
 pub use builder::RedisBuilder;
 pub use cluster::{RedisCluster, RedisClusterBuilder};
+pub use sentinel::{RedisSentinel, RedisSentinelBuilder};
 pub use slots::SlotMove;
+pub use valkey::Valkey;
 
 use std::fmt::Write;
 use std::ops::Deref;
 
+use super::certificates::Certificates;
 use super::error::Result;
 use super::resp::Client;
 use super::server::Server;
@@ -41,7 +46,14 @@ impl Redis {
     /// Its address as clients take it, with the password of the default user.
     #[must_use]
     pub fn url(&self) -> String {
-        url(self.password(), self.port())
+        let url = url(self.password(), self.port());
+        if self.certificates().is_some() { url.replacen("redis:", "rediss:", 1) } else { url }
+    }
+
+    /// What a client of a server with TLS needs.
+    #[must_use]
+    pub fn certificates(&self) -> Option<Certificates> {
+        self.built.certificates(self.place())
     }
 
     /// The password of the default user.
@@ -50,7 +62,8 @@ impl Redis {
         self.built.password_in_use()
     }
 
-    /// A connection of its own, logged in as the default user.
+    /// A connection of its own, logged in as the default user. To a server with TLS it goes past TLS,
+    /// through a socket in the server's folder.
     ///
     /// # Errors
     /// When the server does not answer or refuses the password.

@@ -4,6 +4,9 @@ mod orphans;
 mod proxy;
 mod redis;
 mod redis_cluster;
+mod redis_sentinel;
+mod redis_tls;
+mod valkey;
 
 use std::path::Path;
 use std::time::Duration;
