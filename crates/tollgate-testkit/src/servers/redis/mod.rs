@@ -12,11 +12,11 @@ pub use sentinel::{RedisSentinel, RedisSentinelBuilder};
 pub use slots::SlotMove;
 pub use valkey::Valkey;
 
-use std::fmt::Write;
 use std::ops::Deref;
 
 use super::certificates::Certificates;
 use super::error::Result;
+use super::percent::encoded;
 use super::resp::Client;
 use super::server::Server;
 
@@ -82,22 +82,8 @@ impl Deref for Redis {
 }
 
 fn url(password: Option<&str>, port: u16) -> String {
-    let login = password.map(|password| format!(":{}@", percent_encoded(password)));
+    let login = password.map(|password| format!(":{}@", encoded(password)));
     format!("redis://{}127.0.0.1:{port}", login.unwrap_or_default())
-}
-
-/// A password may hold what would end it in a URL.
-fn percent_encoded(text: &str) -> String {
-    let mut encoded = String::new();
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            encoded.push(char::from(byte));
-        } else {
-            // Writing into a string cannot fail.
-            let _ = write!(encoded, "%{byte:02X}");
-        }
-    }
-    encoded
 }
 
 #[cfg(test)]

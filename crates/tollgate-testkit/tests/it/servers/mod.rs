@@ -1,6 +1,7 @@
 //! Real servers: each kind starts, answers and is gone afterwards; what the proxy does to them.
 
 mod orphans;
+mod postgres;
 mod proxy;
 mod redis;
 mod redis_cluster;
