@@ -1,4 +1,11 @@
 //! Tollgate on Redis: exact across replicas, one round trip per decision, many decisions per call.
 
+mod layout;
 pub mod script;
+pub mod slot;
+mod store;
+mod text;
 pub mod transport;
+
+pub use layout::KeyLayout;
+pub use store::RedisStore;
