@@ -44,7 +44,7 @@ mod tests {
     use tollgate_core::{Limit, Quota, algorithm::Gcra};
 
     fn limit(policy: &str) -> Limit {
-        Limit::new(policy, Gcra::new(Quota::per_second(1).unwrap()).unwrap()).unwrap()
+        Limit::new(policy, Gcra::new(Quota::per_second(1)).unwrap()).unwrap()
     }
 
     #[test]

@@ -45,7 +45,7 @@ mod tests {
     fn only_a_tag_that_is_not_empty_counts() {
         assert_eq!(slot_of(b"{user1000}.following"), slot_of(b"{user1000}.followers"));
         assert_eq!(slot_of(b"foo{}{bar}"), crc16(b"foo{}{bar}") % SLOTS);
-        assert_eq!(slot_of(b"foo{{bar}}zap"), slot_of(b"{{bar"));
+        assert_eq!(slot_of(b"foo{{bar}}zap"), slot_of(b"{{bar}"));
         assert_eq!(slot_of(b"{"), crc16(b"{") % SLOTS);
     }
 }

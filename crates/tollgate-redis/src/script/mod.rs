@@ -115,7 +115,7 @@ mod tests {
     fn all_sources() -> Vec<(&'static str, String)> {
         use tollgate_core::algorithm::kernel::WORDS;
         use tollgate_core::{Quota, algorithm as a};
-        let quota = || Quota::per_second(1).unwrap();
+        let quota = || Quota::per_second(1);
         let twins: [tollgate_core::Rule; 4] = [
             tollgate_core::Rule::new(a::Gcra::new(quota()).unwrap()),
             tollgate_core::Rule::new(a::FixedWindow::new(quota(), a::Anchor::Epoch).unwrap()),
