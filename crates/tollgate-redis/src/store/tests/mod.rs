@@ -1,5 +1,6 @@
 //! Scripts and Rust side by side, on a real server.
 
+mod conformance;
 mod differential;
 
 use std::sync::{Mutex, PoisonError};
