@@ -17,5 +17,7 @@ mod conformance;
 mod fault;
 mod flawed_store;
 mod reclaiming_store;
+#[cfg(feature = "servers")]
+mod servers;
 mod vectors;
 mod versioned_table;

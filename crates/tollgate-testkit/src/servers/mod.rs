@@ -1,0 +1,50 @@
+//! Real servers for tests: installed if they are missing, started on ports and in folders of their
+//! own, and gone when the test is, however it ends.
+//!
+//! ```no_run
+//! use tollgate_testkit::servers::{FaultProxy, Mode, Redis, Result};
+//!
+//! # fn main() -> Result<()> {
+//! let redis = Redis::builder().password("s3cret").start()?;
+//! let proxy = FaultProxy::to(redis.addr())?;
+//! // ... connect a store to proxy.addr(), then lose the replies of what was applied:
+//! proxy.set(Mode::DropReplies)?;
+//! // ... or let the server stand still, crash, and come back at the same port:
+//! redis.stop_answering()?;
+//! redis.kill()?;
+//! redis.restart()?;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! - [`Redis`], [`RedisCluster`]: servers. [`shared`]: one of each for all tests of a process.
+//! - [`FaultProxy`]: what networks do to connections, on command.
+//! - [`resp`]: a small client, to look at a server past the store under test.
+//! - [`Server`] and [`Recipe`]: the core. Another kind of server is one file with one recipe.
+//! - [`wait`]: for what other processes do in their own time.
+//!
+//! No test has to clean up. A server that is dropped ends, and so does one whose test process is
+//! killed: the kernel sees to it. Folders that a killed process leaves behind are removed by
+//! the next one that starts a server. For Linux only.
+
+mod error;
+mod folder;
+mod install;
+mod port;
+mod process;
+mod proxy;
+mod redis;
+pub mod resp;
+mod root;
+mod server;
+pub mod shared;
+mod spawner;
+pub mod wait;
+
+pub use error::{Error, Result};
+pub use folder::Folder;
+pub use port::Port;
+pub use process::{Launch, Signal, User};
+pub use proxy::{FaultProxy, Mode, Traffic};
+pub use redis::{Redis, RedisBuilder, RedisCluster, RedisClusterBuilder, SlotMove};
+pub use server::{Place, Recipe, Server};

@@ -1,0 +1,34 @@
+//! One server of a kind for all tests of a process, started by the first that asks.
+//!
+//! For tests that keep to keys of their own and leave the server running. Nothing drops a static, so
+//! the kernel ends these when the process does.
+
+use std::sync::OnceLock;
+
+use super::{Redis, RedisCluster, Result};
+
+/// The Redis server of this process.
+///
+/// # Panics
+/// When it cannot be installed or started, in every test that asks.
+pub fn redis() -> &'static Redis {
+    static SHARED: OnceLock<Result<Redis>> = OnceLock::new();
+    started(SHARED.get_or_init(Redis::start))
+}
+
+/// The cluster of this process, of three masters.
+///
+/// # Panics
+/// When it cannot be installed or started, in every test that asks.
+pub fn redis_cluster() -> &'static RedisCluster {
+    static SHARED: OnceLock<Result<RedisCluster>> = OnceLock::new();
+    started(SHARED.get_or_init(|| RedisCluster::start(3)))
+}
+
+#[expect(clippy::panic, reason = "a test that needs a server fails without one, and says why")]
+fn started<T>(server: &'static Result<T>) -> &'static T {
+    match server {
+        Ok(server) => server,
+        Err(error) => panic!("{error}"),
+    }
+}
