@@ -1,5 +1,7 @@
 //! Tollgate on Redis: exact across replicas, one round trip per decision, many decisions per call.
 
+#[cfg(feature = "client")]
+pub mod client;
 mod layout;
 pub mod script;
 pub mod slot;

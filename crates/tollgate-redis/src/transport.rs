@@ -122,13 +122,16 @@ pub struct Call {
 }
 
 impl Call {
-    pub(crate) fn new(script: Arc<Script>, keys: Vec<String>, args: Args) -> Self {
+    /// A call of a script.
+    #[must_use]
+    pub fn new(script: Arc<Script>, keys: Vec<String>, args: Args) -> Self {
         let key_count = keys.len().to_string();
         Self { script, keys, args, whole: false, key_count }
     }
 
     /// The same call with the text of its script.
-    pub(crate) fn with_text(&self) -> Self {
+    #[must_use]
+    pub fn with_text(&self) -> Self {
         Self { whole: true, ..self.clone() }
     }
 
@@ -225,7 +228,7 @@ pub enum Reply {
     /// A text, which need not be UTF-8.
     Text(Vec<u8>),
     /// Several replies.
-    List(Vec<Reply>),
+    List(Vec<Self>),
     /// An error: its first word is its kind.
     Error(String),
 }

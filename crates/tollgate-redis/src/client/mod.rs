@@ -1,0 +1,125 @@
+//! A client of Redis made for exact limiting.
+//!
+//! What general clients do not promise, and this one does: a call whose outcome is unknown is never
+//! sent again; an error says whether the call certainly did not run
+//! ([`is_unsent`](tollgate_core::Error::is_unsent)); without a connection a call fails at once; and
+//! whatever many callers want at the same moment goes out in one write.
+//!
+//! `url` says where the server is; `dial` connects, with `tls` and `wire`; `link` keeps a server
+//! connected, by running a `connection` that takes commands from a `queue`; `resp` is the wire
+//! format. It needs a tokio runtime with I/O and time.
+
+mod backoff;
+mod connection;
+mod dial;
+mod host;
+mod link;
+mod node;
+mod queue;
+mod resp;
+mod secret;
+mod session;
+mod settings;
+mod stream;
+mod target;
+mod tls;
+mod url;
+mod wire;
+
+use std::sync::Arc;
+
+use tokio::runtime::Handle;
+use tollgate_core::{BoxFuture, Result};
+
+use crate::transport::{Call, Reply, Sharing, Spawner, Transport};
+use node::Node;
+use settings::Settings;
+use target::Target;
+use tls::Tls;
+
+pub use session::Session;
+pub use url::Url;
+
+/// A client of one server. Clones share its connections.
+#[derive(Clone, Debug)]
+pub struct Client {
+    servers: Servers,
+}
+
+#[derive(Clone, Debug)]
+enum Servers {
+    One(Arc<Node>),
+}
+
+impl Client {
+    /// A client of the server at a URL; see [`Url`] for its forms. Files of certificates are read
+    /// now, connections are made on first use.
+    ///
+    /// # Errors
+    /// When the URL or a file that it names is not accepted.
+    pub fn open(url: &str) -> Result<Self> {
+        let url: Url = url.parse()?;
+        let settings = Arc::new(settings(&url)?);
+        let host = url.hosts.first().cloned();
+        let host = host.ok_or_else(|| tollgate_core::Error::config("host", "one is needed"))?;
+        Ok(Self { servers: Servers::One(Node::new(Target::Fixed { host, settings })) })
+    }
+
+    /// A connection of one's own, to the server that holds `key`: for `WATCH`, `MULTI` and `EXEC`.
+    ///
+    /// # Errors
+    /// When there is no connection to be had. Nothing was sent.
+    pub async fn session(&self, _key: &str) -> Result<Session> {
+        match &self.servers {
+            Servers::One(node) => node.session().await,
+        }
+    }
+}
+
+impl Transport for Client {
+    fn sharing(&self) -> Sharing {
+        match &self.servers {
+            Servers::One(_) => Sharing::AnyKeys,
+        }
+    }
+
+    async fn send(&self, call: &Call) -> Result<Reply> {
+        match &self.servers {
+            Servers::One(node) => node.send(call).await,
+        }
+    }
+
+    async fn send_all(&self, calls: &[Call]) -> Vec<Result<Reply>> {
+        match &self.servers {
+            Servers::One(node) => node.send_all(calls.iter()).await,
+        }
+    }
+
+    fn spawner(&self) -> Option<Spawner> {
+        Handle::try_current().ok().map(|_| spawn as Spawner)
+    }
+
+    async fn close(&self) {
+        match &self.servers {
+            Servers::One(node) => node.close(),
+        }
+    }
+}
+
+fn spawn(work: BoxFuture<'static, ()>) {
+    drop(tokio::spawn(work));
+}
+
+fn settings(url: &Url) -> Result<Settings> {
+    let options = &url.options;
+    let tls = options.tls.then(|| Tls::new(&options.tls_files)).transpose()?;
+    Ok(Settings {
+        login: url.login.clone(),
+        database: url.database,
+        name: options.name.clone(),
+        tls,
+        connect_timeout: options.connect_timeout,
+        reply_timeout: options.reply_timeout,
+        connections: options.connections,
+    })
+}
