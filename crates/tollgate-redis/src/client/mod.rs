@@ -24,6 +24,7 @@ mod stream;
 mod target;
 mod tls;
 mod url;
+mod watching;
 mod wire;
 
 use std::sync::Arc;
@@ -31,7 +32,7 @@ use std::sync::Arc;
 use tokio::runtime::Handle;
 use tollgate_core::{BoxFuture, Result};
 
-use crate::transport::{Call, Reply, Sharing, Spawner, Transport};
+use crate::transport::{Call, Reply, Sessions, Sharing, Spawner, Transport};
 use node::Node;
 use settings::Settings;
 use target::Target;
@@ -93,6 +94,10 @@ impl Transport for Client {
         match &self.servers {
             Servers::One(node) => node.send_all(calls.iter()).await,
         }
+    }
+
+    fn sessions(&self) -> Option<&dyn Sessions> {
+        Some(self)
     }
 
     fn spawner(&self) -> Option<Spawner> {

@@ -1,0 +1,25 @@
+//! The store over its own client, on every kind of server.
+
+mod conformance;
+
+use std::future::Future;
+use std::sync::LazyLock;
+
+use tokio::runtime::Runtime;
+use tollgate_redis::RedisStore;
+use tollgate_redis::client::Client;
+
+/// One runtime for all tests: connections belong to the one that made them.
+static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
+    tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap()
+});
+
+/// Runs a future to its end.
+pub(crate) fn run<F: Future>(future: F) -> F::Output {
+    RUNTIME.block_on(future)
+}
+
+pub(crate) fn store(url: &str) -> RedisStore<Client> {
+    let _in_runtime = RUNTIME.enter();
+    RedisStore::over(Client::open(url).unwrap())
+}
