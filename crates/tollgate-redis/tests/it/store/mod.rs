@@ -1,6 +1,8 @@
 //! The store over its own client, on every kind of server.
 
 mod conformance;
+mod damage;
+mod processes;
 
 use std::future::Future;
 use std::sync::LazyLock;
