@@ -3,4 +3,5 @@
 #[cfg(feature = "client")]
 pub mod client;
 pub mod script;
+pub mod slot;
 pub mod transport;
