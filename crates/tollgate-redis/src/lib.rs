@@ -2,6 +2,12 @@
 
 #[cfg(feature = "client")]
 pub mod client;
+mod layout;
 pub mod script;
 pub mod slot;
+mod store;
+mod text;
 pub mod transport;
+
+pub use layout::KeyLayout;
+pub use store::RedisStore;

@@ -1,47 +1,48 @@
-//! The hash slots of a cluster: which keys live together.
+//! The hash slots of a cluster: CRC16 of the key, or of the part between its first braces.
 
 /// How many slots there are.
 pub const SLOTS: u16 = 16_384;
 
-/// The slot of a key: of what stands between its first `{` and the next `}`, if that is anything, else
-/// of all of it.
-///
-/// ```
-/// use tollgate_redis::slot::slot_of;
-///
-/// assert_eq!(slot_of("tollgate:api:{ada}"), slot_of("tollgate:login:{ada}"));
-/// ```
+/// The slot of a key.
 #[must_use]
-pub fn slot_of(key: &str) -> u16 {
-    let tag = key.split_once('{').and_then(|(_, rest)| rest.split_once('}'));
-    let hashed = tag.map(|(tag, _)| tag).filter(|tag| !tag.is_empty()).unwrap_or(key);
-    checksum(hashed.as_bytes()) % SLOTS
+pub fn slot_of(key: &[u8]) -> u16 {
+    crc16(tag_of(key)) % SLOTS
 }
 
-/// CRC-16 with the polynomial 0x1021, beginning at 0.
-fn checksum(bytes: &[u8]) -> u16 {
-    bytes.iter().fold(0, |sum, byte| {
-        let index = (sum >> 8) ^ u16::from(*byte);
+/// What is hashed: the text between the first `{` and the next `}`, if there is any.
+fn tag_of(key: &[u8]) -> &[u8] {
+    let tag = || {
+        let open = key.iter().position(|byte| *byte == b'{')? + 1;
+        let inner = key.get(open..)?;
+        let close = inner.iter().position(|byte| *byte == b'}')?;
+        inner.get(..close).filter(|tag| !tag.is_empty())
+    };
+    tag().unwrap_or(key)
+}
+
+/// CRC-16/XMODEM, as the cluster specification says. Every call to a cluster takes it over a key.
+fn crc16(bytes: &[u8]) -> u16 {
+    bytes.iter().fold(0, |crc, byte| {
+        let index = usize::from(crc >> 8 ^ u16::from(*byte));
         // The index is below 256, for which there is always an entry.
-        (sum << 8) ^ TABLE.get(usize::from(index)).copied().unwrap_or_default()
+        crc << 8 ^ TABLE.get(index).copied().unwrap_or_default()
     })
 }
 
 static TABLE: [u16; 256] = table();
 
+/// What each value of the high byte becomes after eight shifts.
 #[expect(clippy::indexing_slicing, reason = "evaluated by the compiler, which checks the bounds")]
 const fn table() -> [u16; 256] {
     let mut table = [0; 256];
-    let mut index = 0;
-    let mut high = 0_u16;
+    let (mut index, mut high) = (0, 0_u16);
     while index < 256 {
-        let mut sum = high;
-        let mut bit = 0;
+        let (mut crc, mut bit) = (high, 0);
         while bit < 8 {
-            sum = if sum & 0x8000 == 0 { sum << 1 } else { (sum << 1) ^ 0x1021 };
+            crc = if crc & 0x8000 == 0 { crc << 1 } else { crc << 1 ^ 0x1021 };
             bit += 1;
         }
-        table[index] = sum;
+        table[index] = crc;
         index += 1;
         high = high.wrapping_add(0x0100);
     }
@@ -53,16 +54,18 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_checksum_is_the_one_of_the_cluster_specification() {
-        assert_eq!(checksum(b"123456789"), 0x31c3);
-        assert_eq!(slot_of("foo"), 12_182);
+    fn slots_are_those_of_the_specification() {
+        assert_eq!(crc16(b"123456789"), 0x31C3);
+        assert_eq!(slot_of(b"foo"), 12_182);
+        assert_eq!(slot_of(b"somekey"), 11_058);
+        assert_eq!(slot_of(b"foo{hash_tag}"), 2_515);
     }
 
     #[test]
-    fn only_a_tag_that_is_not_empty_is_hashed() {
-        assert_eq!(slot_of("a{foo}b{bar}"), slot_of("foo"));
-        assert_eq!(slot_of("{foo"), checksum(b"{foo") % SLOTS);
-        assert_eq!(slot_of("foo{}{bar}"), checksum(b"foo{}{bar}") % SLOTS);
-        assert_eq!(slot_of("foo{{bar}}"), checksum(b"{bar") % SLOTS);
+    fn only_a_tag_that_is_not_empty_counts() {
+        assert_eq!(slot_of(b"{user1000}.following"), slot_of(b"{user1000}.followers"));
+        assert_eq!(slot_of(b"foo{}{bar}"), crc16(b"foo{}{bar}") % SLOTS);
+        assert_eq!(slot_of(b"foo{{bar}}zap"), slot_of(b"{{bar}"));
+        assert_eq!(slot_of(b"{"), crc16(b"{") % SLOTS);
     }
 }

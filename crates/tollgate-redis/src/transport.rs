@@ -7,7 +7,7 @@
 use core::future::Future;
 use std::sync::Arc;
 
-use tollgate_core::{Code, Error, MaybeSend, MaybeSync, Result};
+use tollgate_core::{BoxFuture, Code, Error, MaybeSend, MaybeSync, Result};
 
 use crate::script::Script;
 
@@ -53,6 +53,11 @@ pub trait Transport: MaybeSend + MaybeSync + 'static {
         None
     }
 
+    /// Connections of one's own, if there are any: algorithms without a script need them.
+    fn sessions(&self) -> Option<&dyn Sessions> {
+        None
+    }
+
     /// Releases connections.
     fn close(&self) -> impl Future<Output = ()> + MaybeSend {
         async {}
@@ -60,7 +65,50 @@ pub trait Transport: MaybeSend + MaybeSync + 'static {
 }
 
 /// Runs a future to its end in the background.
-pub type Spawner = fn(tollgate_core::BoxFuture<'static, ()>);
+pub type Spawner = fn(BoxFuture<'static, ()>);
+
+/// Opens connections that nobody else uses meanwhile, for WATCH.
+pub trait Sessions: MaybeSend + MaybeSync {
+    /// A connection to the server that holds this key.
+    fn open<'a>(&'a self, key: &'a str) -> BoxFuture<'a, Result<Box<dyn Session>>>;
+}
+
+/// A connection of one's own. Dropping it with keys still watched must not leave them watched for
+/// whoever gets the connection next.
+pub trait Session: MaybeSend {
+    /// Sends commands in one go and waits for all replies.
+    fn run<'a>(&'a mut self, commands: &'a [Command]) -> BoxFuture<'a, Result<Vec<Reply>>>;
+}
+
+/// A plain command.
+#[derive(Clone, Debug)]
+pub struct Command(Args);
+
+impl Command {
+    /// A command of these words.
+    pub fn of<'a>(words: impl IntoIterator<Item = &'a str>) -> Self {
+        let mut args = Args::default();
+        words.into_iter().for_each(|word| args.text(word));
+        Self(args)
+    }
+
+    /// Its words.
+    pub fn words(&self) -> impl Iterator<Item = &[u8]> {
+        self.0.iter()
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
 
 /// One script with its keys and arguments.
 #[derive(Clone, Debug)]

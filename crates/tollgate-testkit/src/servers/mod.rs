@@ -17,7 +17,8 @@
 //! # }
 //! ```
 //!
-//! - [`Redis`], [`RedisCluster`]: servers. [`shared`]: one of each for all tests of a process.
+//! - [`Redis`], [`RedisCluster`], [`RedisSentinel`], [`Valkey`], [`Postgres`]: servers. [`shared`]: one of
+//!   a kind for all tests of a process. [`Certificates`]: for TLS.
 //! - [`FaultProxy`]: what networks do to connections, on command.
 //! - [`resp`]: a small client, to look at a server past the store under test.
 //! - [`Server`] and [`Recipe`]: the core. Another kind of server is one file with one recipe.
@@ -27,10 +28,14 @@
 //! killed: the kernel sees to it. Folders that a killed process leaves behind are removed by
 //! the next one that starts a server. For Linux only.
 
+mod certificates;
 mod error;
+mod family;
 mod folder;
 mod install;
+mod percent;
 mod port;
+mod postgres;
 mod process;
 mod proxy;
 mod redis;
@@ -41,10 +46,15 @@ pub mod shared;
 mod spawner;
 pub mod wait;
 
+pub use certificates::Certificates;
 pub use error::{Error, Result};
 pub use folder::Folder;
 pub use port::Port;
+pub use postgres::{PgVersion, Postgres, PostgresBuilder};
 pub use process::{Launch, Signal, User};
 pub use proxy::{FaultProxy, Mode, Traffic};
-pub use redis::{Redis, RedisBuilder, RedisCluster, RedisClusterBuilder, SlotMove};
+pub use redis::{
+    Redis, RedisBuilder, RedisCluster, RedisClusterBuilder, RedisSentinel, RedisSentinelBuilder,
+    SlotMove, Valkey,
+};
 pub use server::{Place, Recipe, Server};

@@ -5,13 +5,14 @@
 //! server: the process id is the server's.
 
 use std::ffi::OsString;
-use std::fs::{self, OpenOptions};
+use std::fs::OpenOptions;
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
 use super::error::{Error, Result};
+use super::family::{descendants, is_gone, state};
 use super::install;
 use super::spawner::spawn;
 use super::wait::until_ok;
@@ -140,48 +141,78 @@ impl Process {
         Ok(self.child.try_wait()?)
     }
 
-    /// Makes it end, by force if it does not obey.
-    pub(super) fn end(&mut self, signal: Signal) -> Result<ExitStatus> {
-        if let Some(status) = self.ended()? {
-            return Ok(status);
+    /// Makes it end, by force if it does not obey; returns once its children are gone too.
+    pub(super) fn end(&mut self, signal: Signal) -> Result<()> {
+        if self.ended()?.is_some() {
+            return Ok(());
         }
         if signal != Signal::Kill {
-            self.signal(signal)?;
+            self.signal(signal, &[self.id()])?;
             // One that stands still hears nothing else.
-            self.signal(Signal::Continue)?;
+            self.signal(Signal::Continue, &self.family())?;
             let obeyed = until_ok(OBEY, || self.ended()?.ok_or_else(|| Error::new("still runs")));
             if obeyed.is_ok() {
-                return obeyed;
+                return Ok(());
             }
         }
-        self.child.kill()?;
-        Ok(self.child.wait()?)
+        self.kill()
     }
 
-    /// Makes it stand still; returns once it does.
+    /// Makes it and its children stand still; returns once they do.
     pub(super) fn freeze(&mut self) -> Result<()> {
-        self.signal(Signal::Stop)?;
-        until_ok(OBEY, || match state(self.id()) {
-            Some('T') => Ok(()),
-            state => Err(Error::new(format!("stands in state {state:?}, not still"))),
+        // First the one that makes others.
+        self.signal(Signal::Stop, &[self.id()])?;
+        let children = descendants(self.id());
+        if !children.is_empty() {
+            self.signal(Signal::Stop, &children)?;
+        }
+        let stands = |id: &u32| is_gone(*id) || state(*id) == Some('T');
+        let family = self.family();
+        until_ok(OBEY, || match family.iter().all(stands) {
+            true => Ok(()),
+            false => Err(Error::new("it does not stand still")),
         })
     }
 
     pub(super) fn thaw(&mut self) -> Result<()> {
-        self.signal(Signal::Continue)
+        self.signal(Signal::Continue, &self.family())
+    }
+
+    /// Kills it, and its children with it: alone, they would finish what they are doing.
+    fn kill(&mut self) -> Result<()> {
+        let mut children = descendants(self.id());
+        if !children.is_empty() {
+            // While it stands still it makes no more, and the ids of those that end stay theirs.
+            self.freeze()?;
+            children = descendants(self.id());
+            self.signal(Signal::Kill, &children)?;
+        }
+        self.child.kill()?;
+        self.child.wait()?;
+        until_ok(OBEY, || match children.iter().all(|child| is_gone(*child)) {
+            true => Ok(()),
+            false => Err(Error::new("its children still run")),
+        })
+    }
+
+    fn family(&self) -> Vec<u32> {
+        let mut family = descendants(self.id());
+        family.push(self.id());
+        family
     }
 
     /// Through the shell, which has `kill` built in: there is no safe call for it in std. The id is
     /// ours as long as nobody has waited for the process.
-    fn signal(&mut self, signal: Signal) -> Result<()> {
+    fn signal(&mut self, signal: Signal, to: &[u32]) -> Result<()> {
         if let Some(status) = self.ended()? {
             return Err(Error::new(format!("it has ended already: {}", describe(status))));
         }
-        let (name, id) = (signal.name(), self.id().to_string());
+        let name = signal.name();
         let mut kill = Command::new("sh");
-        kill.args(["-c", "kill -s \"$1\" \"$2\"", "sh", name, &id]).stdin(Stdio::null());
-        let sent = kill.output()?;
-        if sent.status.success() {
+        kill.args(["-c", "kill -s \"$@\"", "sh", name]).args(to.iter().map(u32::to_string));
+        let sent = kill.stdin(Stdio::null()).output()?;
+        // A child that has just ended cannot be told anything, and need not be.
+        if sent.status.success() || to != [self.id()] {
             return Ok(());
         }
         let said = String::from_utf8_lossy(&sent.stderr);
@@ -201,11 +232,4 @@ pub(super) fn describe(status: ExitStatus) -> String {
         Some(signal) => format!("killed by signal {signal}"),
         None => status.to_string(),
     }
-}
-
-/// The letter that the kernel gives for what a process is doing; `None` once it is gone.
-fn state(id: u32) -> Option<char> {
-    let stat = fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
-    // The name, in parentheses, may hold anything; the state follows the last one.
-    stat.rsplit_once(") ")?.1.chars().next()
 }

@@ -235,7 +235,7 @@ impl Server {
     }
 
     fn end(&self, signal: Signal) -> Result<()> {
-        self.process().end(signal).map(drop)
+        self.process().end(signal)
     }
 
     fn process(&self) -> MutexGuard<'_, Process> {

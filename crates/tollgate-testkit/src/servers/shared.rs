@@ -5,7 +5,7 @@
 
 use std::sync::OnceLock;
 
-use super::{Redis, RedisCluster, Result};
+use super::{PgVersion, Postgres, Redis, RedisCluster, Result};
 
 /// The Redis server of this process.
 ///
@@ -23,6 +23,22 @@ pub fn redis() -> &'static Redis {
 pub fn redis_cluster() -> &'static RedisCluster {
     static SHARED: OnceLock<Result<RedisCluster>> = OnceLock::new();
     started(SHARED.get_or_init(|| RedisCluster::start(3)))
+}
+
+/// The PostgreSQL server of this process, of one version. Make a database for each test:
+/// [`Postgres::fresh_database`].
+///
+/// # Panics
+/// When it cannot be installed or started, in every test that asks.
+#[must_use]
+pub fn postgres(version: PgVersion) -> &'static Postgres {
+    static V15: OnceLock<Result<Postgres>> = OnceLock::new();
+    static V18: OnceLock<Result<Postgres>> = OnceLock::new();
+    let shared = match version {
+        PgVersion::V15 => &V15,
+        PgVersion::V18 => &V18,
+    };
+    started(shared.get_or_init(|| Postgres::start(version)))
 }
 
 #[expect(clippy::panic, reason = "a test that needs a server fails without one, and says why")]

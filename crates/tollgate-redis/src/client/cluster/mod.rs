@@ -73,7 +73,7 @@ impl Cluster {
 
     /// A connection of one's own, to the node that serves a key.
     pub(super) async fn session(&self, key: &str) -> Result<Session> {
-        let node = self.owner(Some(slot_of(key))).await?;
+        let node = self.owner(Some(slot_of(key.as_bytes()))).await?;
         let wire = node.wire().await.inspect_err(|_| self.topology.refresh())?;
         let cluster = self.clone();
         Ok(Session::new(wire, node).told(move || cluster.topology.refresh()))
@@ -203,7 +203,7 @@ fn put(replies: &mut [Result<Reply>], index: usize, reply: Result<Reply>) {
 
 /// All keys of a call share a slot.
 fn slot(call: &Call) -> Option<u16> {
-    call.keys().first().map(|key| slot_of(key))
+    call.keys().first().map(|key| slot_of(key.as_bytes()))
 }
 
 fn unserved() -> Error {

@@ -10,20 +10,22 @@ use crate::servers::root;
 /// Seconds to wait for others who use the package manager.
 const PATIENCE: &str = "DPkg::Lock::Timeout=600";
 
-/// Installs a package, then looks for what it should have brought.
-pub(super) fn install(package: &str, look: impl Fn() -> Option<PathBuf>) -> Result<PathBuf> {
+/// Installs packages, then looks for what they should have brought.
+pub(super) fn install(packages: &[&str], look: impl Fn() -> Option<PathBuf>) -> Result<PathBuf> {
     // Test processes start together and miss the same package.
     let _turn = root::lock("apt.lock")?;
     if let Some(found) = look() {
         return Ok(found);
     }
-    let attempt = || apt_get(&["install", "--yes", "--no-install-recommends", package]);
+    let install = ["install", "--yes", "--no-install-recommends"];
+    let attempt = || apt_get(&[&install, packages].concat());
     // The lists may be missing or old; usually they are neither, and fetching them takes long.
     let installed = attempt().or_else(|_| apt_get(&["update"]).and_then(|()| attempt()));
+    let packages = packages.join(" ");
     installed.map_err(|error| {
-        error.during(format!("tests need the package {package}; install it and run them again"))
+        error.during(format!("tests need {packages}: install that and run them again"))
     })?;
-    look().ok_or_else(|| Error::new(format!("the package {package} did not bring its program")))
+    look().ok_or_else(|| Error::new(format!("{packages} did not bring what tests need")))
 }
 
 fn apt_get(arguments: &[&str]) -> Result<()> {

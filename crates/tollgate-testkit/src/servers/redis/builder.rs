@@ -3,7 +3,10 @@
 //! Settings go into a configuration file in the server's folder, one line each, so that a person can
 //! read there what a test started, and a restart reads it again.
 
-use super::Redis;
+use std::path::PathBuf;
+
+use super::{Redis, valkey};
+use crate::servers::certificates::Certificates;
 use crate::servers::error::{Error, Result};
 use crate::servers::install;
 use crate::servers::process::Launch;
@@ -11,6 +14,8 @@ use crate::servers::resp::{Client, Reply};
 use crate::servers::server::{Place, Recipe, Server};
 
 const CONFIG: &str = "redis.conf";
+/// Where the harness itself talks to a server that speaks TLS at its port.
+const SOCKET: &str = "redis.sock";
 
 /// A Redis server that is still to be started.
 #[derive(Clone, Debug, Default)]
@@ -19,6 +24,16 @@ pub struct RedisBuilder {
     lines: Vec<String>,
     durable: bool,
     in_cluster: bool,
+    is_valkey: bool,
+    tls: Option<Tls>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Tls {
+    /// The server shows a certificate.
+    OfServer,
+    /// Clients show theirs too.
+    Mutual,
 }
 
 impl RedisBuilder {
@@ -55,6 +70,27 @@ impl RedisBuilder {
         self
     }
 
+    /// Speaks TLS and nothing else at its port, with a certificate made for it.
+    #[must_use]
+    pub const fn tls(mut self) -> Self {
+        self.tls = Some(Tls::OfServer);
+        self
+    }
+
+    /// As [`Self::tls`], and demands a certificate of clients too.
+    #[must_use]
+    pub const fn mutual_tls(mut self) -> Self {
+        self.tls = Some(Tls::Mutual);
+        self
+    }
+
+    /// Starts Valkey instead of Redis.
+    #[must_use]
+    pub(super) const fn valkey(mut self) -> Self {
+        self.is_valkey = true;
+        self
+    }
+
     /// Starts the server; returns once it answers.
     ///
     /// # Errors
@@ -75,19 +111,30 @@ impl RedisBuilder {
         self.password.as_deref()
     }
 
+    pub(super) fn certificates(&self, place: &Place) -> Option<Certificates> {
+        self.tls.map(|_| Certificates::in_folder(place.folder()))
+    }
+
     /// A connection, logged in as the default user.
     pub(super) fn client(&self, place: &Place) -> Result<Client> {
-        let mut client = Client::connect(place.addr())?;
+        let mut client = self.stranger(place)?;
         if let Some(password) = &self.password {
             client.call(&["AUTH", password])?.ok()?;
         }
         Ok(client)
     }
 
+    /// A connection that is not logged in.
+    fn stranger(&self, place: &Place) -> Result<Client> {
+        Ok(match self.tls {
+            None => Client::connect(place.addr())?,
+            Some(_) => Client::connect_unix(&place.path(SOCKET))?,
+        })
+    }
+
     fn config_file(&self, place: &Place) -> String {
         let mut lines = vec![
             "bind 127.0.0.1".to_owned(),
-            format!("port {}", place.port()),
             format!("dir {}", quoted(&place.folder().to_string_lossy())),
             "daemonize no".to_owned(),
             // To the standard output.
@@ -107,15 +154,34 @@ impl RedisBuilder {
             lines.push("cluster-config-file nodes.conf".to_owned());
             lines.push("cluster-node-timeout 1000".to_owned());
         }
+        lines.extend(self.listening(place));
         // Last, so that a test can override any of the above.
         lines.extend(self.lines.iter().cloned());
         lines.join("\n") + "\n"
+    }
+
+    fn listening(&self, place: &Place) -> Vec<String> {
+        let (Some(certificates), Some(tls)) = (self.certificates(place), self.tls) else {
+            return vec![format!("port {}", place.port())];
+        };
+        let path =
+            |name: &str, path: PathBuf| format!("{name} {}", quoted(&path.to_string_lossy()));
+        let clients = if tls == Tls::Mutual { "yes" } else { "no" };
+        vec![
+            "port 0".to_owned(),
+            format!("tls-port {}", place.port()),
+            path("unixsocket", place.path(SOCKET)),
+            path("tls-ca-cert-file", certificates.authority()),
+            path("tls-cert-file", certificates.server_certificate()),
+            path("tls-key-file", certificates.server_key()),
+            format!("tls-auth-clients {clients}"),
+        ]
     }
 }
 
 impl Recipe for RedisBuilder {
     fn name(&self) -> &'static str {
-        "redis"
+        if self.is_valkey { "valkey" } else { "redis" }
     }
 
     fn ports(&self) -> usize {
@@ -123,16 +189,23 @@ impl Recipe for RedisBuilder {
     }
 
     fn prepare(&self, place: &Place) -> Result<()> {
+        if self.tls.is_some() {
+            Certificates::generate(place.folder())?;
+        }
         place.write(CONFIG, &self.config_file(place)).map(drop)
     }
 
     fn launch(&self, place: &Place) -> Result<Launch> {
-        let program = install::program("redis-server", "redis-server")?;
+        let program = if self.is_valkey {
+            valkey::program()?
+        } else {
+            install::program("redis-server", "redis-server")?
+        };
         Ok(Launch::new(program).arg(place.path(CONFIG)))
     }
 
     fn ask(&self, place: &Place) -> Result<()> {
-        match Client::connect(place.addr())?.call(&["PING"])? {
+        match self.stranger(place)?.call(&["PING"])? {
             Reply::Status(_) => Ok(()),
             // Whoever checks passwords and rights is up; who loads data says so first.
             Reply::Error(message) if refuses_strangers(&message) => Ok(()),
@@ -146,6 +219,6 @@ fn refuses_strangers(message: &str) -> bool {
 }
 
 /// A value as the configuration file takes it, whatever is in it.
-fn quoted(value: &str) -> String {
+pub(super) fn quoted(value: &str) -> String {
     format!("\"{}\"", value.replace('\\', "\\\\").replace('"', "\\\""))
 }

@@ -39,6 +39,13 @@ impl RedisClusterBuilder {
         self
     }
 
+    /// Starts Valkey instead of Redis.
+    #[must_use]
+    pub fn valkey(mut self) -> Self {
+        self.node = self.node.valkey();
+        self
+    }
+
     /// Starts so many masters; returns once all of them find that the cluster is whole.
     ///
     /// # Errors

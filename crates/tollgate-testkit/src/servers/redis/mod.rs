@@ -2,16 +2,21 @@
 
 mod builder;
 mod cluster;
+mod sentinel;
 mod slots;
+mod valkey;
 
 pub use builder::RedisBuilder;
 pub use cluster::{RedisCluster, RedisClusterBuilder};
+pub use sentinel::{RedisSentinel, RedisSentinelBuilder};
 pub use slots::SlotMove;
+pub use valkey::Valkey;
 
-use std::fmt::Write;
 use std::ops::Deref;
 
+use super::certificates::Certificates;
 use super::error::Result;
+use super::percent::encoded;
 use super::resp::Client;
 use super::server::Server;
 
@@ -41,7 +46,14 @@ impl Redis {
     /// Its address as clients take it, with the password of the default user.
     #[must_use]
     pub fn url(&self) -> String {
-        url(self.password(), self.port())
+        let url = url(self.password(), self.port());
+        if self.certificates().is_some() { url.replacen("redis:", "rediss:", 1) } else { url }
+    }
+
+    /// What a client of a server with TLS needs.
+    #[must_use]
+    pub fn certificates(&self) -> Option<Certificates> {
+        self.built.certificates(self.place())
     }
 
     /// The password of the default user.
@@ -50,7 +62,8 @@ impl Redis {
         self.built.password_in_use()
     }
 
-    /// A connection of its own, logged in as the default user.
+    /// A connection of its own, logged in as the default user. To a server with TLS it goes past TLS,
+    /// through a socket in the server's folder.
     ///
     /// # Errors
     /// When the server does not answer or refuses the password.
@@ -69,22 +82,8 @@ impl Deref for Redis {
 }
 
 fn url(password: Option<&str>, port: u16) -> String {
-    let login = password.map(|password| format!(":{}@", percent_encoded(password)));
+    let login = password.map(|password| format!(":{}@", encoded(password)));
     format!("redis://{}127.0.0.1:{port}", login.unwrap_or_default())
-}
-
-/// A password may hold what would end it in a URL.
-fn percent_encoded(text: &str) -> String {
-    let mut encoded = String::new();
-    for byte in text.bytes() {
-        if byte.is_ascii_alphanumeric() || b"-._~".contains(&byte) {
-            encoded.push(char::from(byte));
-        } else {
-            // Writing into a string cannot fail.
-            let _ = write!(encoded, "%{byte:02X}");
-        }
-    }
-    encoded
 }
 
 #[cfg(test)]

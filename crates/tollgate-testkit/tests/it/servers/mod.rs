@@ -1,9 +1,13 @@
 //! Real servers: each kind starts, answers and is gone afterwards; what the proxy does to them.
 
 mod orphans;
+mod postgres;
 mod proxy;
 mod redis;
 mod redis_cluster;
+mod redis_sentinel;
+mod redis_tls;
+mod valkey;
 
 use std::path::Path;
 use std::time::Duration;
