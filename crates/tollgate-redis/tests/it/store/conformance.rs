@@ -86,3 +86,14 @@ mod valkey {
 
     tollgate_testkit::store_conformance!(runner = run, open = open, options = super::options());
 }
+
+mod cluster {
+    use crate::store::{cluster_url, run, store};
+    use tollgate_testkit::servers::shared;
+
+    async fn open() -> tollgate_redis::RedisStore<tollgate_redis::client::Client> {
+        store(&cluster_url(shared::redis_cluster()))
+    }
+
+    tollgate_testkit::store_conformance!(runner = run, open = open, options = super::options());
+}

@@ -81,3 +81,8 @@ fn admit_exactly(url: &str, prefix: &str) {
 fn four_processes_admit_exactly_on_one_server() {
     admit_exactly(&shared::redis().url(), "processes-one");
 }
+
+#[test]
+fn four_processes_admit_exactly_on_a_cluster() {
+    admit_exactly(&super::cluster_url(shared::redis_cluster()), "processes-cluster");
+}
