@@ -78,12 +78,7 @@ impl<T: Transport> RedisStore<T> {
         self.settle(batch, answers, at).await
     }
 
-    fn calls_of_batch(
-        &self,
-        batch: &[Admission<'_>],
-        items: &[Option<Item>],
-        at: At,
-    ) -> Vec<Sent> {
+    fn calls_of_batch(&self, batch: &[Admission<'_>], items: &[Option<Item>], at: At) -> Vec<Sent> {
         let mut sent = Vec::new();
         let mut waiting: Vec<usize> = Vec::new();
         for (index, admission) in batch.iter().enumerate() {

@@ -62,7 +62,9 @@ pub(super) fn calls_of(
     let mut rest = 0;
     while rest < items.len() {
         let (groups, end) = gather(items, rest);
-        calls.extend(drafts_of(items, groups, &slot_of).into_iter().map(|d| d.finish(items, scripts)));
+        calls.extend(
+            drafts_of(items, groups, &slot_of).into_iter().map(|d| d.finish(items, scripts)),
+        );
         rest = end;
     }
     calls
@@ -81,7 +83,8 @@ fn gather(items: &[&Item], from: usize) -> (Vec<Group>, usize) {
             continue;
         };
         let first = group.items.first().and_then(|first| items.get(*first));
-        if first.is_none_or(|first| first.rule.shape() != item.rule.shape() || first.at != item.at) {
+        if first.is_none_or(|first| first.rule.shape() != item.rule.shape() || first.at != item.at)
+        {
             return (groups, index);
         }
         group.items.push(index);
@@ -120,7 +123,8 @@ fn drafts_of(
             At::StoreClock => None,
             At::Given(at) => Some(at),
         };
-        let place = open.entry((slot_of(&item.name), item.twin.address(), at)).or_insert(usize::MAX);
+        let place =
+            open.entry((slot_of(&item.name), item.twin.address(), at)).or_insert(usize::MAX);
         if drafts.get(*place).is_none_or(|draft| draft.keys >= KEYS_MAX) {
             *place = drafts.len();
             drafts.push(Draft { blocks: Vec::new(), keys: 0 });
@@ -138,7 +142,9 @@ impl Draft {
         let shape_of = |group: &Group| Some(items.get(*group.items.first()?)?.rule.shape());
         let alike = |block: &&mut Block| {
             let other = block.groups.first();
-            other.is_some_and(|other| other.runs == group.runs && shape_of(other) == shape_of(&group))
+            other.is_some_and(|other| {
+                other.runs == group.runs && shape_of(other) == shape_of(&group)
+            })
         };
         match self.blocks.iter_mut().rev().take(BLOCKS_LOOKED_AT).find(alike) {
             Some(block) => block.groups.push(group),
@@ -212,7 +218,12 @@ pub(super) fn write_rule(args: &mut Args, rule: &Rule) {
 
 impl Take {
     /// Hands every item its answer, by its index.
-    pub(super) fn read(self, items: &[&Item], reply: Result<Reply>, mut tell: impl FnMut(usize, Answer)) {
+    pub(super) fn read(
+        self,
+        items: &[&Item],
+        reply: Result<Reply>,
+        mut tell: impl FnMut(usize, Answer),
+    ) {
         let read = reply.and_then(Reply::ok).and_then(Numbers::of);
         let mut numbers = match read {
             Ok(numbers) => numbers,

@@ -10,7 +10,8 @@ use crate::transport::{Args, Call, Reply, Transport};
 
 impl<T: Transport> Wire<T> {
     pub(super) async fn load(&self, charges: &[Charge<'_>], at: At) -> Result<Loaded> {
-        let names: Vec<String> = charges.iter().map(|charge| self.layout.name(&charge.key())).collect();
+        let names: Vec<String> =
+            charges.iter().map(|charge| self.layout.name(&charge.key())).collect();
         let (now, values) = self.read(&names, at).await?;
         let states = values.into_iter().map(|value| match value {
             Reply::Nil => Ok(None),

@@ -220,9 +220,8 @@ impl<T: Transport> Inner<T> {
     }
 
     fn spans_slots(&self, charges: &[Charge<'_>]) -> bool {
-        let mut slots = charges.iter().map(|charge| {
-            self.wire.slot(&self.wire.layout.name(&charge.key()))
-        });
+        let mut slots =
+            charges.iter().map(|charge| self.wire.slot(&self.wire.layout.name(&charge.key())));
         let first = slots.next().flatten();
         slots.any(|slot| slot != first)
     }
@@ -359,4 +358,3 @@ impl<T: Transport> fmt::Debug for RedisStore<T> {
             .finish_non_exhaustive()
     }
 }
-

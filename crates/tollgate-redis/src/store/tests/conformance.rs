@@ -14,8 +14,4 @@ fn options() -> Options {
     Options { injects_time: Some(true), ..Options::default() }
 }
 
-store_conformance!(
-    runner = tollgate_testkit::runtime::block_on,
-    open = open,
-    options = options()
-);
+store_conformance!(runner = tollgate_testkit::runtime::block_on, open = open, options = options());
