@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use tokio::time::Instant;
 use tollgate_redis::client::Client;
@@ -82,9 +83,14 @@ async fn a_master_that_becomes_a_replica_is_left() {
         watched.wait_for_master_other_than(old).unwrap().port()
     });
     let port = moved.await.unwrap();
-    let counted = counts_again(&client, "after").await;
     let master = servers.nodes().iter().find(|node| node.port() == port).unwrap();
-    assert!((1..=counted).contains(&stored(master, "after")));
+    // The old one takes writes for 8 seconds more, until the sentinels tell it.
+    let start = Instant::now();
+    while stored(master, "after") == 0 {
+        counts_again(&client, "after").await;
+        assert!(start.elapsed() < Duration::from_secs(5), "the old master is still used");
+    }
+    println!("the new master is used after {:?}", start.elapsed());
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
