@@ -27,6 +27,7 @@ mod stream;
 mod target;
 mod tls;
 mod url;
+mod watching;
 mod wire;
 
 use std::sync::Arc;
@@ -34,7 +35,7 @@ use std::sync::Arc;
 use tokio::runtime::Handle;
 use tollgate_core::{BoxFuture, Result};
 
-use crate::transport::{Call, Reply, Sharing, Spawner, Transport};
+use crate::transport::{Call, Reply, Sessions, Sharing, Spawner, Transport};
 use cluster::Cluster;
 use node::{Node, Step};
 use sentinel::Sentinels;
@@ -137,6 +138,10 @@ impl Transport for Client {
             Servers::One(node) => node.send_all(calls.iter().map(Step::Call)).await,
             Servers::Many(cluster) => cluster.send_all(calls).await,
         }
+    }
+
+    fn sessions(&self) -> Option<&dyn Sessions> {
+        Some(self)
     }
 
     fn spawner(&self) -> Option<Spawner> {

@@ -9,3 +9,4 @@
 #![expect(clippy::print_stdout, reason = "seeds are printed for whoever reads a failure")]
 
 mod client;
+mod store;

@@ -20,11 +20,6 @@ impl Plain {
     pub(super) fn connect() -> Self {
         Self(Mutex::new(shared::redis().client().unwrap()))
     }
-
-    pub(super) fn command(&self, words: &[&str]) -> Reply {
-        let mut client = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        reply_of(client.call(words).unwrap())
-    }
 }
 
 impl Transport for Plain {
