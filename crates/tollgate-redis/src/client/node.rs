@@ -67,7 +67,7 @@ impl Node {
         loop {
             let idle = self.idle().pop();
             let Some(mut wire) = idle else { return self.target.dial().await };
-            if wire.is_quiet() {
+            if self.target.trusts(wire.age()) && wire.is_quiet() {
                 return Ok(wire);
             }
         }
