@@ -1,6 +1,7 @@
 //! The Redis client and store against real servers.
 #![expect(
     clippy::expect_used,
+    clippy::indexing_slicing,
     clippy::panic,
     clippy::unwrap_used,
     reason = "in a test, a panic is the message"

@@ -1,4 +1,5 @@
 //! The scripted twin of an algorithm against its step in Rust, on a store that runs scripts.
+#![expect(clippy::panic, reason = "a check panics when it does not hold: that is its purpose")]
 
 use tollgate_core::store::{At, Store};
 use tollgate_core::{Admission, Cost, Limit, Micros, Now, Rule, State};

@@ -87,7 +87,7 @@ mod valkey {
     static SERVER: LazyLock<Redis> = LazyLock::new(|| Valkey::start().unwrap());
 
     fn open() -> super::Opened {
-        store(&SERVER.url())        core::future::ready(store(&SERVER.url()))
+        core::future::ready(store(&SERVER.url()))
     }
 
     tollgate_testkit::store_conformance!(runner = run, open = open, options = super::options());
@@ -98,7 +98,7 @@ mod cluster {
     use tollgate_testkit::servers::shared;
 
     fn open() -> super::Opened {
-        store(&cluster_url(shared::redis_cluster()))        core::future::ready(store(&cluster_url(shared::redis_cluster())))
+        core::future::ready(store(&cluster_url(shared::redis_cluster())))
     }
 
     tollgate_testkit::store_conformance!(runner = run, open = open, options = super::options());
