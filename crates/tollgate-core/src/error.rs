@@ -6,6 +6,7 @@
 //! [`Decision`]: crate::Decision
 
 use core::fmt;
+use std::borrow::Cow;
 use std::error::Error as StdError;
 
 /// `Result` with this crate's [`Error`].
@@ -76,7 +77,7 @@ pub struct Error(Box<Inner>);
 
 struct Inner {
     code: Code,
-    field: Option<&'static str>,
+    field: Option<Cow<'static, str>>,
     message: String,
     unsent: bool,
     source: Option<Box<dyn StdError + Send + Sync>>,
@@ -94,20 +95,21 @@ impl Error {
         }))
     }
 
-    /// Bad input from a caller: the field at fault, and what is accepted.
-    pub fn invalid(field: &'static str, message: impl Into<String>) -> Self {
+    /// Bad input from a caller: the field at fault (a name, or a path such as `requests[17].cost`),
+    /// and what is accepted.
+    pub fn invalid(field: impl Into<Cow<'static, str>>, message: impl Into<String>) -> Self {
         Self::new(Code::InvalidRequest, message).with_field(field)
     }
 
     /// A bad quota or configuration: the field at fault, and what is accepted.
-    pub fn config(field: &'static str, message: impl Into<String>) -> Self {
+    pub fn config(field: impl Into<Cow<'static, str>>, message: impl Into<String>) -> Self {
         Self::new(Code::ConfigInvalid, message).with_field(field)
     }
 
     /// Names the field at fault.
     #[must_use]
-    pub fn with_field(mut self, field: &'static str) -> Self {
-        self.0.field = Some(field);
+    pub fn with_field(mut self, field: impl Into<Cow<'static, str>>) -> Self {
+        self.0.field = Some(field.into());
         self
     }
 
@@ -129,7 +131,7 @@ impl Error {
     #[must_use]
     pub fn again(&self) -> Self {
         let mut error = Self::new(self.0.code, self.0.message.clone());
-        error.0.field = self.0.field;
+        error.0.field = self.0.field.clone();
         error.0.unsent = self.0.unsent;
         error
     }
@@ -142,8 +144,8 @@ impl Error {
 
     /// The field at fault, for bad input.
     #[must_use]
-    pub fn field(&self) -> Option<&'static str> {
-        self.0.field
+    pub fn field(&self) -> Option<&str> {
+        self.0.field.as_deref()
     }
 
     /// What went wrong, without the code and the field.
@@ -167,7 +169,7 @@ impl Error {
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.0.field {
+        match &self.0.field {
             Some(field) => write!(f, "{}: {field}: {}", self.0.code, self.0.message),
             None => write!(f, "{}: {}", self.0.code, self.0.message),
         }

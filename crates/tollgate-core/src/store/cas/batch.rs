@@ -10,7 +10,6 @@ use core::pin::Pin;
 use core::task::{Context, Poll};
 use std::collections::{HashMap, HashSet};
 
-use super::combine::copy_of;
 use super::layout::{Item, Layout};
 use super::versioned::Versioned;
 use super::{At, Cas, Outcome};
@@ -46,7 +45,7 @@ impl<V: Versioned> Cas<V> {
             let indices = group.iter().map(|(index, _)| *index);
             match decided {
                 Ok(decided) => outcomes.extend(indices.zip(decided)),
-                Err(error) => outcomes.extend(indices.map(|index| (index, Err(copy_of(&error))))),
+                Err(error) => outcomes.extend(indices.map(|index| (index, Err(error.again())))),
             }
         }
         let in_order = (0..batch.len()).map(|index| outcomes.remove(&index));

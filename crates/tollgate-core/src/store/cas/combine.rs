@@ -154,17 +154,7 @@ fn single_take<'i, 'a>(items: &'i [Item<'a>]) -> Option<(&'a Charge<'a>, &'i Ite
 /// Hands every follower an error of its own, and the leader the original.
 fn tell(followers: &[&Ticket], error: Error) -> Error {
     for follower in followers {
-        follower.answer(Err(copy_of(&error)));
+        follower.answer(Err(error.again()));
     }
     error
-}
-
-/// The same code, field and message; the source stays with the leader.
-pub(super) fn copy_of(error: &Error) -> Error {
-    let copy = Error::new(error.code(), error.message());
-    let copy = match error.field() {
-        Some(field) => copy.with_field(field),
-        None => copy,
-    };
-    if error.is_unsent() { copy.unsent() } else { copy }
 }
