@@ -91,7 +91,7 @@ fn unknown_quota() -> Error {
 
 /// Allowed if all are, never if any is; the smallest limit and remaining, the latest reset, the
 /// longest wait; and the name of the limit that decided, if there were several.
-fn combine(charges: &[Charge<'_>], decisions: &[Decision]) -> Option<Decision> {
+pub(super) fn combine(charges: &[Charge<'_>], decisions: &[Decision]) -> Option<Decision> {
     if let [_] = charges {
         return decisions.first().cloned();
     }

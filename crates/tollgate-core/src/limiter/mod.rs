@@ -7,19 +7,18 @@
 mod builder;
 mod combine;
 mod failure;
+mod look;
 mod observer;
 mod sync;
 
-use crate::algorithm::adopt;
 use crate::charge::{Admission, Charge, Limit, Receipt};
 use crate::clock::Clock;
-use crate::decision::{Decision, Forecast};
+use crate::decision::Decision;
 use crate::error::{Error, Result};
-use crate::state::Words;
 #[cfg(not(target_arch = "wasm32"))]
 use crate::store::Memory;
-use crate::store::{At, Loaded, Outcome, Store};
-use crate::time::{Micros, Now};
+use crate::store::{At, Outcome, Store};
+use crate::time::Micros;
 
 pub use builder::LimiterBuilder;
 pub use combine::Combined;
@@ -139,24 +138,6 @@ impl<S: Store> Limiter<S> {
         self.admit_many(batch, self.clock.now()).await
     }
 
-    /// The decision for a charge, without charging it.
-    ///
-    /// # Errors
-    /// When the store cannot answer: looking is never degraded.
-    pub async fn peek(&self, charge: Charge<'_>) -> Result<Decision> {
-        let (words, now) = self.look(charge.limit, charge.subject).await?;
-        Ok(charge.rule().peek(&words, now, charge.cost).uncharged())
-    }
-
-    /// What a subject could spend under a limit, and when more, if nobody spends.
-    ///
-    /// # Errors
-    /// When the store cannot answer: looking is never degraded.
-    pub async fn forecast(&self, limit: &Limit, subject: &str) -> Result<Forecast> {
-        let (words, now) = self.look(limit, subject).await?;
-        Ok(limit.rule().forecast(&words, now))
-    }
-
     /// Gives back at most what a charge took and is still counted. Asked twice, it gives back twice:
     /// to give back once however often it is sent, use [`Limiter::check_parts`] with
     /// `charge.refund(receipt)` and a request id.
@@ -258,30 +239,10 @@ impl<S: Store> Limiter<S> {
         }
     }
 
-    async fn look(&self, limit: &Limit, subject: &str) -> Result<(Words, Now)> {
-        let charges = [limit.charge(subject)];
-        let now = self.clock.now();
-        let at = self.authority(now);
-        let call = self.failure.call(&self.clock, now, || self.store.load(&charges, at));
-        words_of(limit, call.await.flatten()?)
-    }
-
     /// Whose clock decides: the store's if it has one.
     fn authority(&self, now: Micros) -> At {
         if self.store.capability().own_clock { At::StoreClock } else { At::Given(now) }
     }
-}
-
-/// What a key remembers, as its limit reads it.
-fn words_of(limit: &Limit, mut loaded: Loaded) -> Result<(Words, Now)> {
-    let words = match loaded.states.pop().ok_or_else(combine::no_evidence)? {
-        None => Words::new(&[]),
-        Some(state) => match adopt(limit.rule(), &state, loaded.now)? {
-            Some(carried) => carried.words,
-            None => state.words,
-        },
-    };
-    Ok((words, loaded.now))
 }
 
 fn not_empty(charges: &[Charge<'_>]) -> Result<()> {

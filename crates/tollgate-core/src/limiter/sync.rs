@@ -1,6 +1,6 @@
 //! The same without waiting, over stores that never wait. Limited to them by type.
 
-use super::{Combined, Limiter, Refunded, combine, not_empty, words_of};
+use super::{Combined, Limiter, Refunded, combine, look, not_empty};
 use crate::charge::{Admission, Charge, Limit, Receipt};
 use crate::decision::{Decision, Forecast};
 use crate::error::Result;
@@ -39,9 +39,7 @@ impl<S: SyncStore> Limiter<S> {
     /// # Errors
     /// As [`Limiter::peek`].
     pub fn peek_sync(&self, charge: Charge<'_>) -> Result<Decision> {
-        let loaded = self.store.load_sync(&[charge], self.clock.now());
-        let (words, now) = words_of(charge.limit, loaded)?;
-        Ok(charge.rule().peek(&words, now, charge.cost).uncharged())
+        look::peeked(&[charge], self.store.load_sync(&[charge], self.clock.now()))
     }
 
     /// [`Limiter::forecast`] without waiting.
@@ -49,9 +47,8 @@ impl<S: SyncStore> Limiter<S> {
     /// # Errors
     /// As [`Limiter::forecast`].
     pub fn forecast_sync(&self, limit: &Limit, subject: &str) -> Result<Forecast> {
-        let loaded = self.store.load_sync(&[limit.charge(subject)], self.clock.now());
-        let (words, now) = words_of(limit, loaded)?;
-        Ok(limit.rule().forecast(&words, now))
+        let charges = [limit.charge(subject)];
+        look::forecasted(&charges, self.store.load_sync(&charges, self.clock.now()))
     }
 
     /// [`Limiter::refund`] without waiting.

@@ -23,6 +23,38 @@ fn awkward(kind: Kind) -> Limit {
 }
 
 #[test]
+fn a_look_at_several_limits_says_what_a_check_of_them_says() {
+    let clock = ManualClock::at(NOW);
+    let second = Limit::new("second", Gcra::new(Quota::per_second(3)).unwrap()).unwrap();
+    let day = Limit::new("day", Gcra::new(Quota::per_day(7)).unwrap()).unwrap();
+    for (name, limiter) in limiters(&clock) {
+        clock.set(NOW);
+        let charges = [second.charge("k"), day.charge("k")];
+        for step in 0..12_u64 {
+            let look = block_on(limiter.peek_all(&charges)).unwrap();
+            let ahead = block_on(limiter.forecast_all(&charges)).unwrap();
+            assert_eq!(ahead.spendable_now, look.remaining, "{name} {step}");
+            assert_eq!(ahead.limit, 3, "{name} {step}");
+            let check = block_on(limiter.check_all(&Admission::of(&charges))).unwrap();
+            assert_eq!(look.verdict, check.verdict, "{name} {step}");
+            assert_eq!(look.retry_after_ms, check.retry_after_ms, "{name} {step}");
+            let less = u64::from(check.is_allowed());
+            assert_eq!(look.remaining - less, check.remaining, "{name} {step}");
+            if !check.is_allowed() {
+                assert_eq!(look.binding, check.binding, "{name} {step}");
+                let wait = check.retry_after_ms.unwrap();
+                assert_eq!(
+                    ahead.next_unit_at_ms,
+                    Some(clock.now() / 1_000 + wait),
+                    "{name} {step}"
+                );
+                clock.advance(Duration::from_millis(wait));
+            }
+        }
+    }
+}
+
+#[test]
 fn looking_consumes_nothing() {
     for kind in Kind::ALL {
         let (limit, clock) = (awkward(kind), ManualClock::at(NOW));

@@ -1,0 +1,129 @@
+//! Looking without charging: what a check would answer, and what a key could spend when.
+//!
+//! A look reads all of its keys at one instant and writes nothing. It is never degraded: a guess
+//! would be taken for the state of a key.
+
+use super::{Limiter, combine, not_empty};
+use crate::algorithm::adopt;
+use crate::charge::{Charge, Limit};
+use crate::decision::{Decision, Forecast};
+use crate::error::Result;
+use crate::state::{State, Words};
+use crate::store::{Loaded, Store};
+use crate::time::Now;
+
+impl<S: Store> Limiter<S> {
+    /// The decision for a charge, without charging it.
+    ///
+    /// # Errors
+    /// When the store cannot answer: looking is never degraded.
+    pub async fn peek(&self, charge: Charge<'_>) -> Result<Decision> {
+        self.peek_all(&[charge]).await
+    }
+
+    /// The decision for several charges on different keys, without charging any of them.
+    ///
+    /// # Errors
+    /// When the store cannot answer: looking is never degraded.
+    pub async fn peek_all(&self, charges: &[Charge<'_>]) -> Result<Decision> {
+        peeked(charges, self.look(charges).await?)
+    }
+
+    /// What a subject could spend under a limit, and when more, if nobody spends.
+    ///
+    /// # Errors
+    /// When the store cannot answer: looking is never degraded.
+    pub async fn forecast(&self, limit: &Limit, subject: &str) -> Result<Forecast> {
+        self.forecast_all(&[limit.charge(subject)]).await
+    }
+
+    /// What could be spent under several limits at once, and when more, if nobody spends. The costs
+    /// of the charges do not matter.
+    ///
+    /// # Errors
+    /// When the store cannot answer: looking is never degraded.
+    pub async fn forecast_all(&self, charges: &[Charge<'_>]) -> Result<Forecast> {
+        forecasted(charges, self.look(charges).await?)
+    }
+
+    async fn look(&self, charges: &[Charge<'_>]) -> Result<Loaded> {
+        not_empty(charges)?;
+        let now = self.clock.now();
+        let at = self.authority(now);
+        let call = self.failure.call(&self.clock, now, || self.store.load(charges, at));
+        call.await.flatten()
+    }
+}
+
+/// The decision for charges whose keys were read.
+pub(super) fn peeked(charges: &[Charge<'_>], loaded: Loaded) -> Result<Decision> {
+    let now = loaded.now;
+    let decide = |charge: &Charge<'_>, words: Words| charge.rule().peek(&words, now, charge.cost);
+    let decisions = read(charges, loaded, decide)?;
+    let combined = combine::combine(charges, &decisions).ok_or_else(combine::no_evidence)?;
+    Ok(combined.uncharged())
+}
+
+/// What could be spent on keys that were read.
+pub(super) fn forecasted(charges: &[Charge<'_>], loaded: Loaded) -> Result<Forecast> {
+    let now = loaded.now;
+    let forecasts = read(charges, loaded, |charge, words| charge.rule().forecast(&words, now))?;
+    scarcest(&forecasts).ok_or_else(combine::no_evidence)
+}
+
+/// What each charge makes of what its key remembers.
+fn read<T>(
+    charges: &[Charge<'_>],
+    loaded: Loaded,
+    view: impl Fn(&Charge<'_>, Words) -> T,
+) -> Result<Vec<T>> {
+    // A state that is missing must never pass for a fresh key.
+    if loaded.states.len() != charges.len() {
+        return Err(combine::no_evidence());
+    }
+    let of = |(charge, state): (&Charge<'_>, Option<State>)| {
+        words_of(charge.limit, state, loaded.now).map(|words| view(charge, words))
+    };
+    charges.iter().zip(loaded.states).map(of).collect()
+}
+
+/// What a key remembers, as its limit reads it.
+fn words_of(limit: &Limit, state: Option<State>, now: Now) -> Result<Words> {
+    let Some(state) = state else { return Ok(Words::new(&[])) };
+    Ok(match adopt(limit.rule(), &state, now)? {
+        Some(carried) => carried.words,
+        None => state.words,
+    })
+}
+
+/// What all limits together let through: as much as the scarcest, and one more unit when every one
+/// of the scarcest has it.
+fn scarcest(forecasts: &[Forecast]) -> Option<Forecast> {
+    let spendable_now = forecasts.iter().map(|one| one.spendable_now).min()?;
+    let scarce = forecasts.iter().filter(|one| one.spendable_now == spendable_now);
+    // A limit that is full and scarcest never has more: then there is no next unit.
+    let next = scarce.map(|one| one.next_unit_at_ms).collect::<Option<Vec<u64>>>();
+    Some(Forecast::new(
+        forecasts.iter().map(|one| one.limit).min()?,
+        spendable_now,
+        next.and_then(|instants| instants.into_iter().max()),
+        forecasts.iter().map(|one| one.full_at_ms).max()?,
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Forecast, scarcest};
+
+    #[test]
+    fn the_next_unit_comes_when_every_scarce_limit_has_one() {
+        let plenty = Forecast::new(100, 50, Some(1), 90);
+        let scarce = Forecast::new(10, 3, Some(7), 70);
+        let later = Forecast::new(20, 3, Some(9), 80);
+        let full = Forecast::new(3, 3, None, 5);
+        assert_eq!(scarcest(&[plenty, scarce]), Some(Forecast::new(10, 3, Some(7), 90)));
+        assert_eq!(scarcest(&[scarce, later]), Some(Forecast::new(10, 3, Some(9), 80)));
+        assert_eq!(scarcest(&[later, full]), Some(Forecast::new(3, 3, None, 80)));
+        assert_eq!(scarcest(&[]), None);
+    }
+}
