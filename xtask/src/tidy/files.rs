@@ -19,9 +19,11 @@ impl File {
         (1..).zip(self.text.lines())
     }
 
-    /// Rust that ships, as far as its path tells: no folder of tests, no file of tests.
+    /// Rust that ships, as far as its path tells: no folder of tests, no file of tests, and written
+    /// by people.
     pub(crate) fn is_production(&self) -> bool {
-        self.is_rust() && !self.path.contains("/tests/") && !self.path.ends_with("/tests.rs")
+        let is_test = self.path.contains("/tests/") || self.path.ends_with("/tests.rs");
+        self.is_rust() && !is_test && !self.path.contains("/generated/")
     }
 
     pub(crate) fn is_rust(&self) -> bool {

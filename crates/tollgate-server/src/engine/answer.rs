@@ -1,0 +1,93 @@
+//! What the engine answers: a decision with the name of its policy, or why there is none.
+
+use std::fmt;
+
+use tollgate::{Code, Decision, Degraded, Error, Name, Verdict};
+
+/// How long to wait before asking a store again that is busy or away, when nothing better is known.
+const RETRY_MS: u64 = 1_000;
+
+/// A decision under a policy.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    /// The policy that was asked.
+    pub policy: Name,
+    /// The decision; its `binding` is the name of the limit within the policy.
+    pub decision: Decision,
+    /// What the policy would have answered, were it not in shadow mode.
+    pub shadow: Option<Verdict>,
+}
+
+/// What a refund gave back.
+#[derive(Clone, Debug)]
+pub struct Refund {
+    /// The policy that was asked.
+    pub policy: Name,
+    /// Units given back, over all limits of the policy.
+    pub units: u64,
+    /// How the key stands now.
+    pub standing: Decision,
+}
+
+/// Why no decision could be made, and when to try again.
+#[derive(Debug)]
+pub struct Failure {
+    /// What went wrong.
+    pub error: Error,
+    /// Milliseconds to wait, if trying again can help.
+    pub retry_after_ms: Option<u64>,
+}
+
+impl Failure {
+    /// A decision that was refused because the store could not answer is a failure of the service,
+    /// not of the caller.
+    pub(super) fn of_closed(decision: &Decision) -> Option<Self> {
+        let closed = decision.degraded == Some(Degraded::Closed);
+        (closed && decision.verdict == Verdict::Denied).then(|| Self {
+            error: Error::new(
+                Code::StoreUnavailable,
+                "the store cannot answer, and the policy refuses without it",
+            ),
+            retry_after_ms: decision.retry_after_ms,
+        })
+    }
+
+    /// The same failure once more. The source is not repeated.
+    #[must_use]
+    pub fn again(&self) -> Self {
+        Self { error: self.error.again(), retry_after_ms: self.retry_after_ms }
+    }
+
+    /// The same failure of an element of a batch: the field becomes a path, or is the element.
+    #[must_use]
+    pub fn within(mut self, path: &str) -> Self {
+        let field = match self.error.field() {
+            Some(field) => format!("{path}.{field}"),
+            None => path.to_owned(),
+        };
+        self.error = self.error.with_field(field);
+        self
+    }
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        let again = matches!(
+            error.code(),
+            Code::StoreUnavailable | Code::Timeout | Code::ConflictExhausted | Code::QueueFull
+        );
+        Self { retry_after_ms: again.then_some(RETRY_MS), error }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.error.fmt(f)
+    }
+}
+
+impl std::error::Error for Failure {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        std::error::Error::source(&self.error)
+    }
+}

@@ -1,0 +1,212 @@
+//! The one engine behind all protocols: a request in, a decision out.
+//!
+//! It finds the policy, makes the charges, asks the limiter, and says the answer in the words of the
+//! policy. It knows no wire format, and what happens in an outage is the limiter's business.
+
+mod answer;
+mod ask;
+
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use tollgate::store::{BoxStore, Capability, Store};
+use tollgate::{
+    Admission, Charge, Clock, Code, Decision, Error, Forecast, Limiter, Once, Receipt, SystemClock,
+};
+
+use crate::policy::{Asked, Policies};
+
+pub use answer::{Answer, Failure, Refund};
+pub use ask::{Ask, BATCH_MAX, KEY_MAX_BYTES, Target, accept_batch};
+
+/// `Result` with the engine's [`Failure`].
+pub type Result<T, E = Failure> = core::result::Result<T, E>;
+
+/// Decides requests of every protocol, under policies that can be replaced while it works.
+#[derive(Debug)]
+pub struct Engine {
+    limiter: Limiter<BoxStore>,
+    policies: ArcSwap<Policies>,
+    clock: Arc<dyn Clock>,
+}
+
+impl Engine {
+    /// An engine over a limiter.
+    #[must_use]
+    pub fn new(limiter: Limiter<BoxStore>, policies: Policies) -> Self {
+        let policies = ArcSwap::from_pointee(policies);
+        Self { limiter, policies, clock: Arc::new(SystemClock::new()) }
+    }
+
+    /// The same engine with another clock: the one of its limiter.
+    #[must_use]
+    pub fn with_clock(mut self, clock: impl Clock + 'static) -> Self {
+        self.clock = Arc::new(clock);
+        self
+    }
+
+    /// Charges a key, if its policy allows it.
+    ///
+    /// # Errors
+    /// When the request is wrong, or no decision could be made.
+    pub async fn acquire(&self, ask: Ask<'_>) -> Result<Answer> {
+        let policies = self.policies.load_full();
+        let asked = accept(&policies, &ask)?;
+        let charges = asked.charges(ask.cost);
+        let decided = match (&*charges, ask.request_id) {
+            ([charge], None) => self.limiter.check(*charge).await,
+            (charges, id) => self.limiter.check_all(&admission(charges, id)?).await,
+        };
+        conclude(&asked, decided)
+    }
+
+    /// Charges several keys independently and in order, sharing round trips to the store.
+    ///
+    /// # Errors
+    /// Each element fails on its own.
+    pub async fn acquire_many(&self, asks: &[Ask<'_>]) -> Vec<Result<Answer>> {
+        let policies = self.policies.load_full();
+        let asked: Vec<Result<Asked<'_>>> = asks.iter().map(|ask| accept(&policies, ask)).collect();
+        let charges: Vec<Vec<Charge<'_>>> = asked
+            .iter()
+            .zip(asks)
+            .map(|(asked, ask)| {
+                asked.as_ref().map_or_else(|_| Vec::new(), |it| it.charges(ask.cost))
+            })
+            .collect();
+        let admissions: Vec<Result<Admission<'_>>> = charges
+            .iter()
+            .zip(asks)
+            .map(|(charges, ask)| admission(charges, ask.request_id))
+            .collect();
+        let both = asked.iter().zip(&admissions);
+        let batch: Vec<Admission<'_>> = both
+            .clone()
+            .filter_map(|(asked, admission)| asked.as_ref().ok().and(admission.as_ref().ok()))
+            .copied()
+            .collect();
+        let mut decided = self.limiter.check_all_many(&batch).await.into_iter();
+        let mut answer = |asked: &Asked<'_>| {
+            conclude(asked, decided.next().unwrap_or_else(|| Err(unanswered())))
+        };
+        both.map(|(asked, admission)| match (asked, admission) {
+            (Ok(asked), Ok(_)) => answer(asked),
+            (Err(failure), _) | (_, Err(failure)) => Err(failure.again()),
+        })
+        .collect()
+    }
+
+    /// What [`Engine::acquire`] would answer, without charging anything.
+    ///
+    /// # Errors
+    /// When the request is wrong, or the store cannot answer.
+    pub async fn peek(&self, ask: Ask<'_>) -> Result<Answer> {
+        let policies = self.policies.load_full();
+        let asked = accept(&policies, &ask)?;
+        conclude(&asked, self.limiter.peek_all(&asked.charges(ask.cost)).await)
+    }
+
+    /// What a key could spend, and when more.
+    ///
+    /// # Errors
+    /// When the request is wrong, or the store cannot answer.
+    pub async fn forecast(&self, ask: Ask<'_>) -> Result<Forecast> {
+        let policies = self.policies.load_full();
+        let asked = accept(&policies, &ask)?;
+        Ok(self.limiter.forecast_all(&asked.charges(ask.cost)).await?)
+    }
+
+    /// Gives back at most what was charged and is still counted: of the charge whose decision said
+    /// this `reset_at_ms`, or else of the newest units.
+    ///
+    /// # Errors
+    /// When the request is wrong, or the store cannot answer.
+    pub async fn refund(&self, ask: Ask<'_>, reset_at_ms: Option<u64>) -> Result<Refund> {
+        let policies = self.policies.load_full();
+        let asked = accept(&policies, &ask)?;
+        let charges = asked.charges(ask.cost);
+        let receipt = match (reset_at_ms, &*charges) {
+            (None, _) => Receipt::Newest,
+            (Some(at), [_]) => Receipt::Until(at.saturating_mul(1_000)),
+            (Some(_), _) => {
+                let accepted = "names no charge of a policy with several limits; leave it out";
+                return Err(Error::invalid("reset_at_ms", accepted).into());
+            }
+        };
+        let charges: Vec<Charge<'_>> =
+            charges.iter().map(|charge| charge.refund(receipt)).collect();
+        let done = self.limiter.check_parts(&admission(&charges, ask.request_id)?).await?;
+        if done.decision.degraded.is_some() {
+            let message = "the store cannot answer: nothing is known to be given back";
+            return Err(Error::new(Code::StoreUnavailable, message).into());
+        }
+        Ok(Refund { policy: asked.name().clone(), units: done.refunded, standing: done.decision })
+    }
+
+    /// Forgets what a key has spent.
+    ///
+    /// # Errors
+    /// When the request is wrong, or the store cannot answer.
+    pub async fn reset(&self, ask: Ask<'_>) -> Result<()> {
+        let policies = self.policies.load_full();
+        let asked = accept(&policies, &ask)?;
+        for charge in asked.charges(ask.cost) {
+            self.limiter.reset(charge.limit, charge.subject).await?;
+        }
+        Ok(())
+    }
+
+    /// Epoch milliseconds by the clock of this process, rounded up as instants in decisions are.
+    #[must_use]
+    pub fn now_ms_up(&self) -> u64 {
+        self.clock.now().div_ceil(1_000)
+    }
+
+    /// The policies that apply now.
+    #[must_use]
+    pub fn policies(&self) -> Arc<Policies> {
+        self.policies.load_full()
+    }
+
+    /// What the store can do.
+    #[must_use]
+    pub fn capability(&self) -> Capability {
+        self.limiter.store().capability()
+    }
+
+    /// Closes the store.
+    pub async fn close(&self) {
+        self.limiter.store().close().await;
+    }
+}
+
+/// Finds the limits that a request is decided under.
+fn accept<'a>(policies: &'a Policies, ask: &Ask<'a>) -> Result<Asked<'a>> {
+    ask::accept_key(ask.key)?;
+    match ask.target {
+        Target::Policy(name) => Ok(policies.find(name)?.ask(ask.key)),
+        Target::Limit(limit) => Ok(Asked::of_limit(limit, ask.key)),
+    }
+}
+
+fn admission<'a>(charges: &'a [Charge<'a>], id: Option<&'a str>) -> Result<Admission<'a>> {
+    let admission = Admission::of(charges);
+    Ok(match id {
+        Some(id) => admission.once(Once::new(id)?),
+        None => admission,
+    })
+}
+
+/// The decision in the words of the policy.
+fn conclude(asked: &Asked<'_>, decided: tollgate::Result<Decision>) -> Result<Answer> {
+    let decision = decided?;
+    match Failure::of_closed(&decision) {
+        Some(refused) => Err(refused),
+        None => Ok(asked.answer(decision)),
+    }
+}
+
+/// A batch that came back shorter than it went.
+pub(crate) fn unanswered() -> Error {
+    Error::new(Code::CorruptState, "a decision of the batch is missing")
+}

@@ -1,0 +1,40 @@
+//! The gRPC interface: `tollgate.v1`, the compatible `ratelimit.v1`, health and reflection.
+
+mod ratelimit;
+mod status;
+mod tollgate;
+
+use std::sync::Arc;
+
+use ::tollgate::{Code, Error, Result};
+use axum::Router;
+use tollgate_proto::DESCRIPTORS;
+use tollgate_proto::ratelimit_v1::rate_limiter_server as ratelimit_v1;
+use tollgate_proto::tollgate_v1::rate_limiter_server as tollgate_v1;
+use tonic::service::Routes;
+use tonic_health::ServingStatus;
+
+use crate::engine::Engine;
+use crate::http::BODY_MAX_BYTES;
+
+/// The services, as one router.
+pub(crate) async fn router(engine: Arc<Engine>) -> Result<Router> {
+    let (health, health_service) = tonic_health::server::health_reporter();
+    for service in ["", tollgate_v1::SERVICE_NAME, ratelimit_v1::SERVICE_NAME] {
+        health.set_service_status(service, ServingStatus::Serving).await;
+    }
+    let reflection = tonic_reflection::server::Builder::configure()
+        .register_encoded_file_descriptor_set(DESCRIPTORS)
+        .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+        .build_v1()
+        .map_err(|error| Error::new(Code::ConfigInvalid, format!("reflection: {error}")))?;
+    let native = tollgate_v1::RateLimiterServer::new(tollgate::Native(Arc::clone(&engine)))
+        .max_decoding_message_size(BODY_MAX_BYTES);
+    let compatible = ratelimit_v1::RateLimiterServer::new(ratelimit::Compatible(engine))
+        .max_decoding_message_size(BODY_MAX_BYTES);
+    let routes = Routes::new(health_service)
+        .add_service(reflection)
+        .add_service(native)
+        .add_service(compatible);
+    Ok(routes.into_axum_router())
+}

@@ -1,0 +1,31 @@
+//! The Tollgate server as a library: HTTP, gRPC and RESP over one engine.
+//!
+//! ```no_run
+//! # async fn run() -> tollgate::Result<()> {
+//! use tollgate_server::{Config, Server};
+//!
+//! let server = Server::bind(Config::built_in()?).await?;
+//! server.run(async { /* ready when the server shall end */ }).await;
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! # Layout
+//! - [`engine`]: a request in, a decision out; the same for all protocols.
+//! - [`policy`]: which limits apply to a request.
+//! - [`store`]: a store from its address.
+//! - `http`, `grpc`, `resp`: the wire. Handlers decode, ask the engine, encode.
+//! - `listen`: sockets, bounds on connections, and how they end.
+
+mod config;
+pub mod engine;
+mod grpc;
+mod http;
+mod listen;
+pub mod policy;
+mod resp;
+mod server;
+pub mod store;
+
+pub use config::Config;
+pub use server::{Addresses, Server};

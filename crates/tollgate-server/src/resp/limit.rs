@@ -1,0 +1,161 @@
+//! The two commands that decide: `CL.THROTTLE` and `TG.ACQUIRE`.
+//!
+//! `CL.THROTTLE` answers as redis-cell does: five integers, whole seconds rounded up, burst + 1 as
+//! the limit, a quantity of 0 that only looks, −1 as the wait of what may pass and of what never may.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use tollgate::algorithm::Gcra;
+use tollgate::{Code, Cost, Error, Limit, Quota, Result, Rule, Verdict};
+
+use super::reply::Reply;
+use crate::engine::{Answer, Ask, Failure, Target};
+
+/// A request for units, from either command.
+#[derive(Debug)]
+pub(super) struct Charge {
+    target: Owned,
+    key: String,
+    cost: Cost,
+    request_id: Option<String>,
+    /// Whether it only looks.
+    pub(super) peek: bool,
+}
+
+#[derive(Debug)]
+enum Owned {
+    Policy(String),
+    Limit(Box<Limit>),
+}
+
+impl Charge {
+    /// `CL.THROTTLE key max_burst count period [quantity]`, under a limit of its own.
+    pub(super) fn throttle(arguments: &[Bytes], ad_hoc: &Limit) -> Result<Self> {
+        let (key, burst, count, period, quantity) = match arguments {
+            [key, burst, count, period] => (key, burst, count, period, None),
+            [key, burst, count, period, quantity] => (key, burst, count, period, Some(quantity)),
+            _ => {
+                let usage = "CL.THROTTLE key max_burst count period [quantity]";
+                return Err(Error::invalid("arguments", format!("accepted: {usage}")));
+            }
+        };
+        let burst = whole("max_burst", burst)?.saturating_add(1);
+        let period = Duration::from_secs(whole("period", period)?);
+        let rule = Rule::new(Gcra::with_burst(Quota::new(whole("count", count)?, period), burst)?);
+        let units = quantity.map_or(Ok(1), |units| whole("quantity", units))?;
+        Ok(Self {
+            target: Owned::Limit(Box::new(ad_hoc.clone().replace_rule(rule))),
+            key: text("key", key)?,
+            cost: if units == 0 { Cost::ONE } else { Cost::new(units)? },
+            request_id: None,
+            peek: units == 0,
+        })
+    }
+
+    /// `TG.ACQUIRE policy key [cost [request_id]]`.
+    pub(super) fn acquire(arguments: &[Bytes]) -> Result<Self> {
+        let (policy, key, cost, id) = match arguments {
+            [policy, key] => (policy, key, None, None),
+            [policy, key, cost] => (policy, key, Some(cost), None),
+            [policy, key, cost, id] => (policy, key, Some(cost), Some(id)),
+            _ => {
+                let usage = "TG.ACQUIRE policy key [cost [request_id]]";
+                return Err(Error::invalid("arguments", format!("accepted: {usage}")));
+            }
+        };
+        let cost = cost.map(|units| whole("cost", units)).transpose()?;
+        Ok(Self {
+            target: Owned::Policy(text("policy", policy)?),
+            key: text("key", key)?,
+            cost: cost.map_or(Ok(Cost::ONE), Cost::new)?,
+            request_id: id.map(|id| text("request_id", id)).transpose()?,
+            peek: false,
+        })
+    }
+
+    /// What the engine is asked.
+    pub(super) fn ask(&self) -> Ask<'_> {
+        Ask {
+            target: match &self.target {
+                Owned::Policy(name) => Target::Policy(name),
+                Owned::Limit(limit) => Target::Limit(limit),
+            },
+            key: &self.key,
+            cost: self.cost,
+            request_id: self.request_id.as_deref(),
+        }
+    }
+
+    /// The reply of the command that asked.
+    pub(super) fn reply(&self, answer: Result<Answer, Failure>, now_ms: u64) -> Reply {
+        match (answer, &self.target) {
+            (Err(failure), _) => failed(&failure),
+            (Ok(answer), Owned::Policy(_)) => acquired(&answer),
+            (Ok(answer), Owned::Limit(_)) => throttled(&answer, self.peek, now_ms),
+        }
+    }
+}
+
+/// Limited or not, limit, remaining, seconds to wait, seconds until the key is fresh again.
+fn throttled(answer: &Answer, peek: bool, now_ms: u64) -> Reply {
+    let decision = &answer.decision;
+    // Nothing was asked for: nothing can be too much.
+    let limited = !peek && !decision.is_allowed();
+    let wait = match decision.verdict {
+        Verdict::Denied if limited => int(decision.retry_after_ms.unwrap_or(0).div_ceil(1_000)),
+        _ => -1,
+    };
+    let reset_after = decision.reset_at_ms.saturating_sub(now_ms).div_ceil(1_000);
+    let (limit, remaining) = (int(decision.limit), int(decision.remaining));
+    integers([i64::from(limited), limit, remaining, wait, int(reset_after)])
+}
+
+/// Allowed or not, limit, remaining, milliseconds to wait, the instant of the reset.
+fn acquired(answer: &Answer) -> Reply {
+    let decision = &answer.decision;
+    integers([
+        i64::from(decision.is_allowed()),
+        int(decision.limit),
+        int(decision.remaining),
+        decision.retry_after_ms.map_or(-1, int),
+        int(decision.reset_at_ms),
+    ])
+}
+
+/// The one table from codes to errors of this protocol.
+pub(super) fn failed(failure: &Failure) -> Reply {
+    let error = &failure.error;
+    let code = match error.code() {
+        Code::StoreUnavailable | Code::Timeout => "UNAVAILABLE",
+        Code::ConflictExhausted | Code::QueueFull => "BUSY",
+        Code::IdempotencyConflict => "CONFLICT",
+        Code::Unauthorized => "NOAUTH",
+        _ => "ERR",
+    };
+    Reply::error(code, &error.to_string())
+}
+
+fn integers(numbers: [i64; 5]) -> Reply {
+    Reply::Array(numbers.map(Reply::Int).into())
+}
+
+fn int(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
+}
+
+fn text(field: &'static str, word: &Bytes) -> Result<String> {
+    let utf8 = std::str::from_utf8(word).map(str::to_owned);
+    utf8.map_err(|_| Error::invalid(field, "is not UTF-8"))
+}
+
+fn whole(field: &'static str, word: &Bytes) -> Result<u64> {
+    let digits = !word.is_empty() && word.iter().all(u8::is_ascii_digit);
+    let text = std::str::from_utf8(word).ok().filter(|_| digits);
+    text.and_then(|text| text.parse().ok()).ok_or_else(|| {
+        Error::invalid(
+            field,
+            "is no number that fits; accepted: a whole number that is not negative",
+        )
+    })
+}

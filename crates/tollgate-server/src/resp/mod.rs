@@ -1,0 +1,107 @@
+//! The RESP interface: any Redis client is a client. Versions 2 and 3, pipelined.
+//!
+//! Commands of one connection are answered in order. Those that decide and arrive together are
+//! decided as one batch, so that a pipeline costs a remote store few round trips.
+
+mod limit;
+mod parse;
+mod reply;
+mod session;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::BytesMut;
+use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
+use tokio::time::Instant;
+
+use self::reply::{Reply, Version};
+use self::session::Session;
+use crate::engine::{BATCH_MAX, Engine};
+use crate::listen::{Connection, Draining};
+
+/// How long a client may take to read its replies.
+const REPLIES_WITHIN: Duration = Duration::from_secs(10);
+/// How long a client may take to send the rest of a command.
+const COMMAND_WITHIN: Duration = Duration::from_secs(10);
+/// How long a client may be idle between commands.
+const IDLE_FOR: Duration = Duration::from_secs(600);
+
+/// How long commands are still read at the end of the server, and how long a pause ends it.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+const LAST_PAUSE: Duration = Duration::from_millis(100);
+
+/// Serves one connection.
+pub(crate) async fn serve(connection: Connection, engine: Arc<Engine>, draining: Draining) {
+    let Connection { stream, place } = connection;
+    if let Err(error) = converse(stream, Session::new(engine), draining).await {
+        tracing::debug!(%error, "a connection ended early");
+    }
+    drop(place);
+}
+
+async fn converse<S: AsyncRead + AsyncWrite + Unpin>(
+    mut stream: S,
+    mut session: Session,
+    mut draining: Draining,
+) -> std::io::Result<()> {
+    let (mut input, mut output, mut ends_at) = (BytesMut::new(), Vec::new(), None);
+    loop {
+        let (commands, broken) = take(&mut input);
+        if !commands.is_empty() || broken.is_some() {
+            let goes_on = session.run(&commands, &mut output).await;
+            if let Some(why) = broken {
+                Reply::error("ERR", &format!("Protocol error: {why}"))
+                    .write_to(&mut output, Version::Two);
+            }
+            let sent = tokio::time::timeout(REPLIES_WITHIN, stream.write_all(&output)).await;
+            sent.map_err(std::io::Error::other)??;
+            output.clear();
+            if !goes_on || broken.is_some() {
+                return stream.shutdown().await;
+            }
+            continue;
+        }
+        if !hear(&mut stream, &mut input, &mut draining, &mut ends_at).await? {
+            return stream.shutdown().await;
+        }
+    }
+}
+
+/// Reads more; whether anything came. At the end of the server, what is on its way still counts,
+/// as long as it comes without a pause and for a short time.
+async fn hear<S: AsyncRead + Unpin>(
+    stream: &mut S,
+    input: &mut BytesMut,
+    draining: &mut Draining,
+    ends_at: &mut Option<Instant>,
+) -> std::io::Result<bool> {
+    if ends_at.is_none() {
+        let patience = if input.is_empty() { IDLE_FOR } else { COMMAND_WITHIN };
+        tokio::select! {
+            read = tokio::time::timeout(patience, stream.read_buf(input)) => {
+                return Ok(read.map_err(std::io::Error::other)?? > 0);
+            }
+            () = draining.stopped() => *ends_at = Some(Instant::now() + LAST_WORDS),
+        }
+    }
+    let pause = Instant::now() + LAST_PAUSE;
+    let until = ends_at.map_or(pause, |end| end.min(pause));
+    match tokio::time::timeout_at(until, stream.read_buf(input)).await {
+        Ok(read) => Ok(read? > 0),
+        Err(_) => Ok(false),
+    }
+}
+
+/// The whole commands of the input, at most a batch of them, and why there can be no more.
+fn take(input: &mut BytesMut) -> (Vec<parse::Command>, Option<parse::Broken>) {
+    let mut commands = Vec::new();
+    while commands.len() < BATCH_MAX {
+        match parse::next(input) {
+            Ok(Some(command)) => commands.push(command),
+            Ok(None) => return (commands, None),
+            Err(broken) => return (commands, Some(broken)),
+        }
+    }
+    (commands, None)
+}

@@ -1,0 +1,164 @@
+//! What a connection is: which version it speaks, and what its commands mean.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use tollgate::Limit;
+
+use super::limit::{Charge, failed};
+use super::parse::Command;
+use super::reply::{Reply, Version};
+use crate::engine::Engine;
+
+/// One connection.
+#[derive(Debug)]
+pub(super) struct Session {
+    engine: Arc<Engine>,
+    /// The limit of `CL.THROTTLE`, whose quota every call brings.
+    ad_hoc: Limit,
+    version: Version,
+}
+
+/// What a command asks for.
+enum Act {
+    Charge(Charge),
+    Say(Reply),
+    Quit,
+}
+
+impl Session {
+    pub(super) fn new(engine: Arc<Engine>) -> Self {
+        let ad_hoc = engine.policies().ad_hoc().clone();
+        Self { engine, ad_hoc, version: Version::default() }
+    }
+
+    /// Answers commands in order; whether the connection goes on.
+    pub(super) async fn run(&mut self, commands: &[Command], output: &mut Vec<u8>) -> bool {
+        let mut batch = Vec::new();
+        for command in commands {
+            match self.understand(command) {
+                Act::Charge(charge) if !charge.peek => batch.push(charge),
+                Act::Charge(charge) => {
+                    self.decide(&mut batch, output).await;
+                    let answer = self.engine.peek(charge.ask()).await;
+                    self.say(&charge.reply(answer, self.engine.now_ms_up()), output);
+                }
+                Act::Say(reply) => {
+                    self.decide(&mut batch, output).await;
+                    self.say(&reply, output);
+                }
+                Act::Quit => {
+                    self.decide(&mut batch, output).await;
+                    self.say(&Reply::Simple("OK"), output);
+                    return false;
+                }
+            }
+        }
+        self.decide(&mut batch, output).await;
+        true
+    }
+
+    /// Decides everything that waits, in order.
+    async fn decide(&self, batch: &mut Vec<Charge>, output: &mut Vec<u8>) {
+        let asks: Vec<_> = batch.iter().map(Charge::ask).collect();
+        let answers = match &*asks {
+            [] => return,
+            [one] => vec![self.engine.acquire(*one).await],
+            many => self.engine.acquire_many(many).await,
+        };
+        let now_ms = self.engine.now_ms_up();
+        for (charge, answer) in batch.iter().zip(answers) {
+            self.say(&charge.reply(answer, now_ms), output);
+        }
+        batch.clear();
+    }
+
+    fn say(&self, reply: &Reply, output: &mut Vec<u8>) {
+        reply.write_to(output, self.version);
+    }
+
+    fn understand(&mut self, command: &Command) -> Act {
+        let [name, arguments @ ..] = command.as_slice() else { return Act::Say(Reply::Null) };
+        let upper = name.to_ascii_uppercase();
+        let charge = match upper.as_slice() {
+            b"CL.THROTTLE" => Charge::throttle(arguments, &self.ad_hoc),
+            b"TG.ACQUIRE" => Charge::acquire(arguments),
+            b"QUIT" => return Act::Quit,
+            b"PING" => return Act::Say(ping(arguments)),
+            b"HELLO" => return Act::Say(self.hello(arguments)),
+            b"AUTH" => return Act::Say(auth()),
+            b"COMMAND" => return Act::Say(commands(arguments)),
+            b"CLIENT" => return Act::Say(client(arguments)),
+            b"INFO" => return Act::Say(info()),
+            _ => return Act::Say(unknown(name)),
+        };
+        match charge {
+            Ok(charge) => Act::Charge(charge),
+            Err(error) => Act::Say(failed(&error.into())),
+        }
+    }
+
+    /// `HELLO [version [AUTH user password] [SETNAME name]]`.
+    fn hello(&mut self, arguments: &[Bytes]) -> Reply {
+        match arguments.first().map(AsRef::as_ref) {
+            None => {}
+            Some(b"2") => self.version = Version::Two,
+            Some(b"3") => self.version = Version::Three,
+            Some(_) => return Reply::error("NOPROTO", "unsupported protocol version"),
+        }
+        let text = |text: &str| Reply::Bulk(text.to_owned());
+        let version = if self.version == Version::Three { 3 } else { 2 };
+        Reply::Map(vec![
+            (text("server"), text("tollgate")),
+            (text("version"), text(env!("CARGO_PKG_VERSION"))),
+            (text("proto"), Reply::Int(version)),
+            (text("id"), Reply::Int(0)),
+            (text("mode"), text("standalone")),
+            (text("role"), text("master")),
+            (text("modules"), Reply::Array(Vec::new())),
+        ])
+    }
+}
+
+fn ping(arguments: &[Bytes]) -> Reply {
+    match arguments {
+        [] => Reply::Simple("PONG"),
+        [echo] => Reply::Bulk(String::from_utf8_lossy(echo).into_owned()),
+        _ => Reply::error("ERR", "arguments: accepted: PING [message]"),
+    }
+}
+
+fn auth() -> Reply {
+    Reply::error("ERR", "AUTH is not needed: no password is set")
+}
+
+/// Interactive clients ask for help texts; there is a count, and no texts.
+fn commands(arguments: &[Bytes]) -> Reply {
+    match arguments.first().map(|word| word.to_ascii_uppercase()).as_deref() {
+        Some(b"COUNT") => Reply::Int(9),
+        Some(b"DOCS") => Reply::Map(Vec::new()),
+        _ => Reply::Array(Vec::new()),
+    }
+}
+
+/// Clients introduce themselves; nobody here needs to know.
+fn client(arguments: &[Bytes]) -> Reply {
+    match arguments.first().map(|word| word.to_ascii_uppercase()).as_deref() {
+        Some(b"ID") => Reply::Int(0),
+        Some(b"GETNAME") => Reply::Null,
+        Some(b"SETINFO" | b"SETNAME") => Reply::Simple("OK"),
+        _ => Reply::error("ERR", "CLIENT: accepted: SETINFO, SETNAME, GETNAME, ID"),
+    }
+}
+
+fn info() -> Reply {
+    let version = env!("CARGO_PKG_VERSION");
+    let lines = ["# Server", "redis_mode:standalone", "loading:0"].join("\r\n");
+    Reply::Bulk(format!("{lines}\r\ntollgate_version:{version}\r\n"))
+}
+
+fn unknown(name: &Bytes) -> Reply {
+    let name: String = String::from_utf8_lossy(name).chars().take(64).collect();
+    let known = "CL.THROTTLE, TG.ACQUIRE, PING, HELLO, AUTH, COMMAND, CLIENT, INFO, QUIT";
+    Reply::error("ERR", &format!("unknown command '{name}'; accepted: {known}"))
+}

@@ -1,0 +1,212 @@
+//! The HTTP interface.
+
+use std::process::Command;
+use std::time::Duration;
+
+use serde_json::json;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tollgate::{ManualClock, Quota};
+use tollgate_server::policy::Policies;
+
+use crate::support::{NOW, Running, slow};
+
+#[tokio::test]
+async fn a_decision_has_every_field() {
+    let clock = ManualClock::at(NOW);
+    let policies = Policies::of_default(10, Quota::per_second(1)).unwrap();
+    let server = Running::with_clock(policies, &clock).await;
+    let (status, decision) = server.post("/v1/acquire", r#"{"key":"k","cost":4}"#).await;
+    let allowed = json!({
+        "allowed": true, "verdict": "allowed", "limit": 10, "remaining": 6,
+        "reset_at_ms": NOW / 1_000 + 4_000, "retry_after_ms": 0, "delay_ms": 0, "policy": "default",
+    });
+    assert_eq!((status, decision), (200, allowed));
+    let (status, decision) = server.post("/v1/acquire", r#"{"key":"k","cost":8}"#).await;
+    assert_eq!((status, &decision["verdict"]), (200, &json!("denied")));
+    assert_eq!(decision["retry_after_ms"], json!(2_000));
+    let (status, decision) = server.post("/v1/acquire", r#"{"key":"k","cost":11}"#).await;
+    assert_eq!((status, &decision["verdict"]), (200, &json!("never")));
+    assert_eq!(decision["retry_after_ms"], json!(null));
+    server.end().await;
+}
+
+#[tokio::test]
+async fn a_denied_request_passes_after_its_wait_and_not_earlier() {
+    let clock = ManualClock::at(NOW);
+    let policies = Policies::of_default(10, Quota::per_second(1)).unwrap();
+    let server = Running::with_clock(policies, &clock).await;
+    server.post("/v1/acquire", r#"{"key":"k","cost":10}"#).await;
+    let body = r#"{"key":"k","cost":3,"request_id":"a"}"#;
+    let wait = server.post("/v1/acquire", body).await.1["retry_after_ms"].as_u64().unwrap();
+    clock.advance(Duration::from_millis(wait - 1));
+    assert_eq!(server.post("/v1/acquire", body).await.1["verdict"], "denied");
+    clock.advance(Duration::from_millis(1));
+    let first = server.post("/v1/acquire", body).await.1;
+    assert_eq!(first["verdict"], "allowed");
+    // The same id again: the same answer, and nothing is charged.
+    clock.advance(Duration::from_millis(1));
+    assert_eq!(server.post("/v1/acquire", body).await.1, first);
+    let (status, problem) =
+        server.post("/v1/acquire", r#"{"key":"k","cost":2,"request_id":"a"}"#).await;
+    assert_eq!((status, &problem["code"]), (409, &json!("idempotency_conflict")));
+    // On another key it is another request.
+    let other = server.post("/v1/acquire", r#"{"key":"l","cost":2,"request_id":"a"}"#).await;
+    assert_eq!((other.0, &other.1["remaining"]), (200, &json!(8)));
+    server.end().await;
+}
+
+#[tokio::test]
+async fn looking_refunding_and_resetting() {
+    let server = Running::with(slow()).await;
+    let charge = server.post("/v1/acquire", r#"{"key":"k","cost":6}"#).await.1;
+    let peek = server.post("/v1/peek", r#"{"key":"k","cost":4}"#).await.1;
+    assert_eq!((&peek["verdict"], &peek["remaining"]), (&json!("allowed"), &json!(4)));
+    let forecast = server.post("/v1/forecast", r#"{"key":"k"}"#).await.1;
+    assert_eq!((&forecast["spendable_now"], &forecast["limit"]), (&json!(4), &json!(10)));
+    assert_eq!(forecast["full_at_ms"], charge["reset_at_ms"]);
+    let receipt = &charge["reset_at_ms"];
+    let body = format!(r#"{{"key":"k","cost":2,"request_id":"r","reset_at_ms":{receipt}}}"#);
+    for _ in 0..2 {
+        let refund = server.post("/v1/refund", &body).await.1;
+        assert_eq!((&refund["refunded"], &refund["remaining"]), (&json!(2), &json!(6)));
+    }
+    assert_eq!(server.post("/v1/reset", r#"{"key":"k"}"#).await, (200, json!({"reset": true})));
+    assert_eq!(server.post("/v1/peek", r#"{"key":"k"}"#).await.1["remaining"], 10);
+    server.end().await;
+}
+
+#[tokio::test]
+async fn a_batch_is_decided_in_order_and_each_element_fails_alone() {
+    let server = Running::with(slow()).await;
+    let body = r#"{"requests":[{"key":"k","cost":6},{"key":"k","cost":0},{"key":"k","cost":6},3,
+        {"key":"k","cost":4,"request_id":"i"},{"key":"k","cost":4,"request_id":"i"},{"cots":1}]}"#;
+    let (status, reply) = server.post("/v1/acquire_many", body).await;
+    let decisions = reply["decisions"].as_array().unwrap();
+    let verdicts: Vec<_> = decisions.iter().map(|one| one["verdict"].as_str()).collect();
+    let [yes, no] = [Some("allowed"), Some("denied")];
+    assert_eq!((status, verdicts), (200, vec![yes, None, no, None, yes, yes, None]));
+    let field = |index: usize| decisions[index]["error"]["field"].as_str().unwrap();
+    assert_eq!(
+        [field(1), field(3), field(6)],
+        ["requests[1].cost", "requests[3]", "requests[6].cots"]
+    );
+    assert_eq!(decisions[5], decisions[4]);
+    let many = vec![r#"{"key":"a"}"#; 1_001].join(",");
+    let (status, problem) =
+        server.post("/v1/acquire_many", &format!(r#"{{"requests":[{many}]}}"#)).await;
+    assert_eq!((status, &problem["field"]), (400, &json!("requests")));
+    server.end().await;
+}
+
+#[tokio::test]
+async fn what_is_wrong_is_named() {
+    let server = Running::with(slow()).await;
+    let long = format!(r#"{{"key":"{}"}}"#, "k".repeat(513));
+    let huge = format!(r#"{{"key":"{}"}}"#, "k".repeat(1024 * 1024));
+    let id = format!(r#"{{"key":"k","request_id":"{}"}}"#, "i".repeat(65));
+    let cases = [
+        ("", 400, "body"),
+        ("[]", 400, "body"),
+        ("{", 400, "body"),
+        (r#"{"key":"k"} x"#, 400, "body"),
+        ("{}", 400, "key"),
+        (r#"{"key":""}"#, 400, "key"),
+        (r#"{"key":null}"#, 400, "key"),
+        (&long, 400, "key"),
+        (&huge, 413, "body"),
+        (r#"{"key":"k","cost":0}"#, 400, "cost"),
+        (r#"{"key":"k","cost":-1}"#, 400, "cost"),
+        (r#"{"key":"k","cost":1.5}"#, 400, "cost"),
+        (r#"{"key":"k","cost":"1"}"#, 400, "cost"),
+        (r#"{"key":"k","cost":4294967296}"#, 400, "cost"),
+        (r#"{"key":"k","cost":99999999999999999999}"#, 400, "cost"),
+        (r#"{"key":"k","cost":1,"cost":2}"#, 400, "cost"),
+        (r#"{"key":"k","Cost":1}"#, 400, "Cost"),
+        (r#"{"key":"k","request_id":""}"#, 400, "request_id"),
+        (&id, 400, "request_id"),
+        (r#"{"key":"k","policy":"nobody"}"#, 404, "policy"),
+    ];
+    for (body, status, field) in cases {
+        let short: String = body.chars().take(40).collect();
+        let (found, problem) = server.post("/v1/acquire", body).await;
+        assert_eq!((found, &problem["field"]), (status, &json!(field)), "{short}");
+        assert_eq!(problem["status"], status, "{short}");
+    }
+    let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
+    assert_eq!(server.post("/v1/acquire", &deep).await.0, 400);
+    assert_eq!(server.post("/v1/nothing", "{}").await.0, 404);
+    server.end().await;
+}
+
+#[tokio::test]
+async fn the_gate_speaks_in_statuses_and_headers() {
+    let clock = ManualClock::at(NOW);
+    let policies = Policies::of_default(10, Quota::per_second(1)).unwrap();
+    let server = Running::with_clock(policies, &clock).await;
+    let ask = async |query: &str| {
+        let response = reqwest::get(server.url(&format!("/v1/gate?{query}"))).await.unwrap();
+        let header = |name: &str| {
+            response.headers().get(name).map(|value| value.to_str().unwrap().to_owned())
+        };
+        let told = ["ratelimit-policy", "ratelimit", "retry-after"].map(header);
+        (response.status().as_u16(), told.map(Option::unwrap_or_default))
+    };
+    let policy = r#""default";q=10;w=10"#;
+    let told = |state: &str, wait: &str| [policy, state, wait].map(str::to_owned);
+    assert_eq!(ask("key=a%26b&cost=8").await, (204, told(r#""default";r=2;t=8"#, "")));
+    assert_eq!(ask("key=a%26b&cost=3").await, (429, told(r#""default";r=2;t=1"#, "1")));
+    assert_eq!(ask("key=a%26b&cost=3&deny_status=403").await.0, 403);
+    assert_eq!(ask("key=a%26b&cost=3&deny_status=401").await.0, 401);
+    // Waiting is useless: no `Retry-After`.
+    assert_eq!(ask("key=a%26b&cost=11").await, (429, told(r#""default";r=2;t=8"#, "")));
+    for wrong in ["", "key=", "key=k&cost=x", "key=k&cost=%2B1", "key=k&deny_status=200", "kye=k"] {
+        assert_eq!(ask(wrong).await.0, 400, "{wrong}");
+    }
+    server.end().await;
+}
+
+#[tokio::test]
+async fn probes_answer() {
+    let server = Running::with(slow()).await;
+    let text =
+        async |path: &str| reqwest::get(server.url(path)).await.unwrap().text().await.unwrap();
+    assert_eq!(text("/healthz").await, "ok\n");
+    assert!(text("/readyz").await.contains("limits are per process"));
+    server.end().await;
+}
+
+#[tokio::test]
+async fn requests_that_are_pipelined_are_answered_in_order() {
+    let server = Running::with(slow()).await;
+    let mut stream = TcpStream::connect(server.at.http.unwrap()).await.unwrap();
+    let body = r#"{"key":"k"}"#;
+    let request =
+        format!("POST /v1/acquire HTTP/1.1\r\nHost: t\r\nContent-Length: {}\r\n", body.len());
+    let last = format!("{request}Connection: close\r\n\r\n{body}");
+    stream
+        .write_all(format!("{request}\r\n{body}{request}\r\n{body}{last}").as_bytes())
+        .await
+        .unwrap();
+    let mut text = String::new();
+    stream.read_to_string(&mut text).await.unwrap();
+    let left: Vec<_> =
+        [9, 8, 7].iter().map(|left| text.find(&format!("\"remaining\":{left}"))).collect();
+    assert!(left.iter().all(Option::is_some) && left.is_sorted(), "{text}");
+    server.end().await;
+}
+
+#[tokio::test]
+async fn curl_is_a_client() {
+    let server = Running::with(slow()).await;
+    let url = server.url("/v1/acquire");
+    let run = move || Command::new("curl").args(["-s", &url, "-d", r#"{"key":"user:1"}"#]).output();
+    match tokio::task::spawn_blocking(run).await.unwrap() {
+        Ok(output) => {
+            let text = String::from_utf8(output.stdout).unwrap();
+            assert!(text.contains(r#""remaining":9"#), "{text}");
+        }
+        Err(error) => println!("SKIPPED: curl cannot be run: {error}"),
+    }
+    server.end().await;
+}

@@ -1,0 +1,10 @@
+//! The server over real sockets, asked by clients that nobody here wrote.
+#![expect(clippy::expect_used, clippy::unwrap_used, reason = "in a test, a panic is the message")]
+
+mod drain;
+mod exact;
+mod grpc;
+mod http;
+mod openapi;
+mod resp;
+mod support;

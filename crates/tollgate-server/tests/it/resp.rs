@@ -1,0 +1,130 @@
+//! The RESP interface.
+
+use std::process::Command;
+use std::time::Duration;
+
+use tollgate::{ManualClock, Quota};
+use tollgate_server::policy::Policies;
+
+use crate::support::{NOW, Resp, Running, slow};
+
+#[tokio::test]
+async fn cl_throttle_answers_as_redis_cell_does() {
+    let clock = ManualClock::at(NOW);
+    let server = Running::with_clock(slow(), &clock).await;
+    let mut client = server.resp().await;
+    let throttle = |quantity: &'static str| ["CL.THROTTLE", "user123", "15", "30", "60", quantity];
+    // The example of its documentation, and on until the burst is spent.
+    assert_eq!(client.five(&throttle("1")[..5]).await, [0, 16, 15, -1, 2]);
+    assert_eq!(client.five(&throttle("0")).await, [0, 16, 15, -1, 2]);
+    assert_eq!(client.five(&throttle("15")).await, [0, 16, 0, -1, 32]);
+    assert_eq!(client.five(&throttle("1")).await, [1, 16, 0, 2, 32]);
+    assert_eq!(client.five(&throttle("0")).await, [0, 16, 0, -1, 32]);
+    assert_eq!(client.five(&throttle("17")).await, [1, 16, 0, -1, 32]);
+    // Times are rounded up to whole seconds.
+    clock.advance(Duration::from_millis(500));
+    assert_eq!(client.five(&throttle("1")).await, [1, 16, 0, 2, 32]);
+    clock.advance(Duration::from_millis(1_500));
+    assert_eq!(client.five(&throttle("1")).await, [0, 16, 0, -1, 32]);
+    // Another quota on the same key: what was spent stays spent.
+    let other = client.five(&["CL.THROTTLE", "user123", "3", "4", "60"]).await;
+    assert_eq!(other[..3], [1, 4, 0]);
+    server.end().await;
+}
+
+#[tokio::test]
+async fn tg_acquire_charges_once_under_an_id() {
+    let clock = ManualClock::at(NOW);
+    let policies = Policies::of_default(10, Quota::per_second(1)).unwrap();
+    let server = Running::with_clock(policies, &clock).await;
+    let mut client = server.resp().await;
+    let reset = i64::try_from(NOW / 1_000).unwrap() + 7_000;
+    let words = ["TG.ACQUIRE", "default", "k", "7", "id"];
+    assert_eq!(client.five(&words).await, [1, 10, 3, 0, reset]);
+    assert_eq!(client.five(&words).await, [1, 10, 3, 0, reset]);
+    assert_eq!(client.five(&["tg.acquire", "default", "k", "4"]).await, [0, 10, 3, 1_000, reset]);
+    assert_eq!(client.five(&["TG.ACQUIRE", "default", "k", "11"]).await, [0, 10, 3, -1, reset]);
+    let conflict = client.ask(&["TG.ACQUIRE", "default", "k", "6", "id"]).await;
+    assert!(conflict.starts_with("-CONFLICT idempotency_conflict"), "{conflict}");
+    server.end().await;
+}
+
+#[tokio::test]
+async fn a_pipeline_is_answered_in_order() {
+    let server = Running::with(slow()).await;
+    let mut client = server.resp().await;
+    let take = Resp::command(&["CL.THROTTLE", "k", "1", "1", "86400"]);
+    let look = Resp::command(&["CL.THROTTLE", "k", "1", "1", "86400", "0"]);
+    let ping = Resp::command(&["PING"]);
+    client
+        .send([take.as_str(), &look, &ping, &take, &take, "PING a\r\n"].concat().as_bytes())
+        .await;
+    client.expect("*5\r\n:0\r\n:2\r\n:1\r\n:-1\r\n:86400\r\n").await;
+    client.expect("*5\r\n:0\r\n:2\r\n:1\r\n:-1\r\n:86400\r\n").await;
+    client.expect("+PONG\r\n*5\r\n:0\r\n:2\r\n:0\r\n:-1\r\n:172800\r\n").await;
+    client.expect("*5\r\n:1\r\n:2\r\n:0\r\n:86400\r\n:172800\r\n$1\r\na\r\n").await;
+    // More than a batch at once.
+    let many = Resp::command(&["TG.ACQUIRE", "default", "m"]).repeat(2_500);
+    client.send(many.as_bytes()).await;
+    client.send(b"QUIT\r\n").await;
+    let replies = client.rest().await;
+    assert_eq!(replies.matches("*5\r\n:1\r\n").count(), 10);
+    assert_eq!(replies.matches("*5\r\n:0\r\n").count(), 2_490);
+    assert!(replies.ends_with("+OK\r\n"));
+    server.end().await;
+}
+
+#[tokio::test]
+async fn what_is_wrong_is_named() {
+    let server = Running::with(slow()).await;
+    let mut client = server.resp().await;
+    let cases: [(&[&str], &str); 9] = [
+        (&["CL.THROTTLE", "k"], "arguments"),
+        (&["CL.THROTTLE", "k", "-1", "1", "1"], "max_burst"),
+        (&["CL.THROTTLE", "k", "1", "0", "1"], "limit"),
+        (&["CL.THROTTLE", "k", "1", "1", "0"], "period"),
+        (&["CL.THROTTLE", "k", "1", "1", "1", "x"], "quantity"),
+        (&["CL.THROTTLE", "", "1", "1", "1"], "key"),
+        (&["TG.ACQUIRE", "nobody", "k"], "policy"),
+        (&["TG.ACQUIRE", "default", "k", "0"], "cost"),
+        (&["GET", "k"], "unknown command 'GET'"),
+    ];
+    for (words, field) in cases {
+        let reply = client.ask(words).await;
+        assert!(reply.starts_with("-ERR ") && reply.contains(field), "{words:?}: {reply}");
+    }
+    // The connection goes on after errors, and ends when it is not this protocol.
+    client.send(b"PING\r\n*1\r\n!\r\n").await;
+    assert_eq!(client.rest().await, "+PONG\r\n-ERR Protocol error: expected '$'\r\n");
+    server.end().await;
+}
+
+#[tokio::test]
+async fn both_versions_are_spoken() {
+    let server = Running::with(slow()).await;
+    let mut client = server.resp().await;
+    client.send(b"CLIENT SETINFO LIB-NAME x\r\nCLIENT GETNAME\r\nHELLO 4\r\n").await;
+    client.expect("+OK\r\n$-1\r\n-NOPROTO unsupported protocol version\r\n").await;
+    client.send(b"HELLO 3\r\n").await;
+    client.expect("%7\r\n$6\r\nserver\r\n$8\r\ntollgate\r\n").await;
+    client.send(b"CLIENT GETNAME\r\nQUIT\r\n").await;
+    assert!(client.rest().await.ends_with("*0\r\n_\r\n+OK\r\n"));
+    server.end().await;
+}
+
+#[tokio::test]
+async fn redis_cli_is_a_client() {
+    let server = Running::with(slow()).await;
+    let port = server.at.resp.unwrap().port().to_string();
+    let run = move |words: &'static [&'static str]| {
+        Command::new("redis-cli").args(["-3", "-p", &port]).args(words).output()
+    };
+    let words = ["CL.THROTTLE", "user123", "15", "30", "60"].as_slice();
+    match tokio::task::spawn_blocking(move || run(words)).await.unwrap() {
+        Ok(output) => {
+            assert_eq!(String::from_utf8(output.stdout).unwrap(), "0\n16\n15\n-1\n2\n");
+        }
+        Err(error) => println!("SKIPPED: redis-cli cannot be run: {error}"),
+    }
+    server.end().await;
+}

@@ -1,0 +1,161 @@
+//! A server on ports that the operating system chose, and clients for it.
+
+use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Duration;
+
+use serde_json::Value;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio::sync::oneshot;
+use tokio::task::JoinHandle;
+use tollgate::store::{BoxStore, Memory};
+use tollgate::{Limiter, ManualClock, Quota};
+use tollgate_proto::tollgate_v1::rate_limiter_client::RateLimiterClient;
+use tollgate_server::engine::Engine;
+use tollgate_server::policy::Policies;
+use tollgate_server::{Addresses, Config, Server};
+use tonic::transport::Channel;
+
+/// A time of no meaning.
+pub(crate) const NOW: u64 = 1_800_000_000_000_000;
+
+/// A server that runs.
+pub(crate) struct Running {
+    pub(crate) at: Addresses,
+    stop: oneshot::Sender<()>,
+    task: JoinHandle<()>,
+}
+
+/// A bucket of ten that refills in ten days.
+pub(crate) fn slow() -> Policies {
+    Policies::of_default(10, Quota::per_day(1)).unwrap()
+}
+
+/// All protocols, on ports that the operating system chooses.
+pub(crate) fn config() -> Config {
+    let any = Some(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
+    let mut config = Config::built_in().unwrap();
+    (config.http, config.grpc, config.resp) = (any, any, any);
+    config
+}
+
+impl Running {
+    /// With these policies, in memory.
+    pub(crate) async fn with(policies: Policies) -> Self {
+        let mut config = config();
+        config.policies = policies;
+        Self::of(Server::bind(config).await.unwrap())
+    }
+
+    /// With a clock that the test moves.
+    pub(crate) async fn with_clock(policies: Policies, clock: &ManualClock) -> Self {
+        let limiter = Limiter::with_clock(BoxStore::new(Memory::new()), clock.clone()).build();
+        let engine = Engine::new(limiter, policies).with_clock(clock.clone());
+        Self::of(Server::bind_engine(config(), engine).await.unwrap())
+    }
+
+    pub(crate) fn of(server: Server) -> Self {
+        let at = server.addresses().unwrap();
+        let (stop, stopped) = oneshot::channel();
+        let task = tokio::spawn(server.run(async move {
+            let _gone = stopped.await;
+        }));
+        Self { at, stop, task }
+    }
+
+    /// Ends the server, and waits until it has.
+    pub(crate) async fn end(self) {
+        let _gone = self.stop.send(());
+        self.task.await.unwrap();
+    }
+
+    /// Tells the server to end; it may take its time.
+    pub(crate) fn tell_to_end(self) -> JoinHandle<()> {
+        let _gone = self.stop.send(());
+        self.task
+    }
+
+    pub(crate) fn url(&self, path: &str) -> String {
+        format!("http://{}{path}", self.at.http.unwrap())
+    }
+
+    /// Posts JSON; the status and the body.
+    pub(crate) async fn post(&self, path: &str, body: &str) -> (u16, Value) {
+        let client = reqwest::Client::new();
+        let response = client.post(self.url(path)).body(body.to_owned()).send().await.unwrap();
+        let status = response.status().as_u16();
+        (status, serde_json::from_slice(&response.bytes().await.unwrap()).unwrap())
+    }
+
+    pub(crate) async fn channel(&self) -> Channel {
+        let address = format!("http://{}", self.at.grpc.unwrap());
+        Channel::from_shared(address).unwrap().connect().await.unwrap()
+    }
+
+    pub(crate) async fn grpc(&self) -> RateLimiterClient<Channel> {
+        RateLimiterClient::new(self.channel().await)
+    }
+
+    pub(crate) async fn resp(&self) -> Resp {
+        Resp(TcpStream::connect(self.at.resp.unwrap()).await.unwrap())
+    }
+}
+
+/// The plainest client of the RESP interface: sends words, reads bytes.
+pub(crate) struct Resp(pub(crate) TcpStream);
+
+impl Resp {
+    pub(crate) fn command(words: &[&str]) -> String {
+        let word = |word: &&str| format!("${}\r\n{word}\r\n", word.len());
+        format!("*{}\r\n{}", words.len(), words.iter().map(word).collect::<String>())
+    }
+
+    pub(crate) async fn send(&mut self, bytes: &[u8]) {
+        self.0.write_all(bytes).await.unwrap();
+    }
+
+    /// Reads exactly as many bytes as are expected, and compares.
+    pub(crate) async fn expect(&mut self, reply: &str) {
+        let mut bytes = vec![0; reply.len()];
+        let read = tokio::time::timeout(Duration::from_secs(10), self.0.read_exact(&mut bytes));
+        read.await.expect("a reply within ten seconds").unwrap();
+        assert_eq!(String::from_utf8(bytes).unwrap(), reply);
+    }
+
+    /// Reads until the server closes.
+    pub(crate) async fn rest(&mut self) -> String {
+        let mut text = String::new();
+        let read = tokio::time::timeout(Duration::from_secs(10), self.0.read_to_string(&mut text));
+        read.await.expect("an end within ten seconds").unwrap();
+        text
+    }
+
+    /// A command that is answered by an array of five integers.
+    pub(crate) async fn five(&mut self, words: &[&str]) -> [i64; 5] {
+        self.send(Self::command(words).as_bytes()).await;
+        assert_eq!(self.line().await, "*5");
+        let mut numbers = [0; 5];
+        for number in &mut numbers {
+            let line = self.line().await;
+            *number = line.strip_prefix(':').expect("an integer").parse().unwrap();
+        }
+        numbers
+    }
+
+    /// A command that is answered by one line.
+    pub(crate) async fn ask(&mut self, words: &[&str]) -> String {
+        self.send(Self::command(words).as_bytes()).await;
+        self.line().await
+    }
+
+    async fn line(&mut self) -> String {
+        let mut line = Vec::new();
+        loop {
+            let byte = self.0.read_u8().await.expect("a whole line");
+            line.push(byte);
+            if let Some(text) = line.strip_suffix(b"\r\n") {
+                return String::from_utf8(text.to_vec()).unwrap();
+            }
+        }
+    }
+}
