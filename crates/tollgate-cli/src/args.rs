@@ -1,5 +1,7 @@
 //! The arguments of every command.
 
+use std::path::PathBuf;
+
 use clap::{Parser, Subcommand};
 
 /// Decides, exactly and fast, whether a request may pass now.
@@ -13,22 +15,58 @@ pub(crate) struct Args {
 #[derive(Debug, Subcommand)]
 pub(crate) enum Command {
     /// Runs the server.
-    Serve(Serve),
+    Serve(Settings),
+    /// Checks a configuration file, and says all that is wrong with it.
+    Lint {
+        /// The file.
+        file: PathBuf,
+    },
+    /// Looks at the configuration.
+    #[command(subcommand)]
+    Config(Config),
 }
 
-/// Where the server listens, and what it keeps its counts in.
+#[derive(Debug, Subcommand)]
+pub(crate) enum Config {
+    /// Prints every setting, secrets hidden, and where it came from.
+    Show(Settings),
+}
+
+/// Flags win over the environment (TOLLGATE_HTTP and so on), which wins over the file.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Serve {
+pub(crate) struct Settings {
+    /// The configuration file; its policies are read again when it changes, and on SIGHUP.
+    #[arg(long, value_name = "FILE", env = "TOLLGATE_CONFIG")]
+    pub(crate) config: Option<PathBuf>,
     /// Where to keep counts: `memory:`.
     #[arg(long, value_name = "URL")]
-    pub(crate) store: Option<String>,
+    store: Option<String>,
     /// Where HTTP listens; `off` for nowhere [default: 127.0.0.1:8080].
     #[arg(long, value_name = "ADDR")]
-    pub(crate) http: Option<String>,
+    http: Option<String>,
     /// Where gRPC listens; `off` for nowhere [default: 127.0.0.1:50051].
     #[arg(long, value_name = "ADDR")]
-    pub(crate) grpc: Option<String>,
+    grpc: Option<String>,
     /// Where RESP listens; `off` for nowhere [default: 127.0.0.1:6380].
     #[arg(long, value_name = "ADDR")]
-    pub(crate) resp: Option<String>,
+    resp: Option<String>,
+    /// Listens on addresses that others can reach, though anybody may ask.
+    #[arg(long)]
+    insecure_public: bool,
+}
+
+impl Settings {
+    /// The settings that were given, by name.
+    pub(crate) fn flags(&self) -> Vec<(&'static str, String)> {
+        let insecure = self.insecure_public.then(|| "true".to_owned());
+        let given = [
+            ("store", &self.store),
+            ("http", &self.http),
+            ("grpc", &self.grpc),
+            ("resp", &self.resp),
+            ("insecure_public", &insecure),
+        ];
+        let given = given.into_iter().filter_map(|(name, value)| Some((name, value.clone()?)));
+        given.collect()
+    }
 }

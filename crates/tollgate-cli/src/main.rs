@@ -8,16 +8,18 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use args::{Args, Command};
+use args::{Args, Command, Config};
 
 fn main() -> ExitCode {
     let done = match Args::parse().command {
-        Command::Serve(serve) => cmd::serve::run(&serve),
+        Command::Serve(settings) => cmd::serve::run(&settings),
+        Command::Lint { file } => cmd::config::lint(&file),
+        Command::Config(Config::Show(settings)) => cmd::config::show(&settings),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
-            eprintln!("tollgate: {error}");
+            eprintln!("{error}");
             ExitCode::FAILURE
         }
     }

@@ -17,7 +17,8 @@
 //! - `http`, `grpc`, `resp`: the wire. Handlers decode, ask the engine, encode.
 //! - `listen`: sockets, bounds on connections, and how they end.
 
-mod config;
+pub mod auth;
+pub mod config;
 pub mod engine;
 mod grpc;
 mod http;

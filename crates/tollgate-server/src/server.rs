@@ -6,8 +6,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use tollgate::limiter::{Degradation, Observer};
 use tollgate::{Limiter, Result};
 
+use crate::auth::Auth;
 use crate::config::Config;
 use crate::engine::Engine;
 use crate::listen::{Drain, Listener, web};
@@ -17,6 +19,7 @@ use crate::{grpc, http, resp, store};
 #[derive(Debug)]
 pub struct Server {
     engine: Arc<Engine>,
+    auth: Arc<Auth>,
     http: Option<Listener>,
     grpc: Option<(Listener, Router)>,
     resp: Option<Listener>,
@@ -40,7 +43,15 @@ impl Server {
     /// # Errors
     /// When the store cannot be opened or an address cannot be listened on.
     pub async fn bind(config: Config) -> Result<Self> {
-        let limiter = Limiter::new(store::open(&config.store).await?);
+        let store = store::open(&config.store, &config.retries).await?;
+        let failure = config.failure;
+        let limiter = Limiter::builder(store)
+            .deadline(failure.deadline)
+            .breaker(failure.breaker)
+            .max_in_flight(failure.max_in_flight)
+            .local_share(failure.local_share)
+            .observer(Log)
+            .build();
         let engine = Engine::new(limiter, config.policies.clone());
         Self::bind_engine(config, engine).await
     }
@@ -52,15 +63,19 @@ impl Server {
     /// When an address cannot be listened on.
     pub async fn bind_engine(config: Config, engine: Engine) -> Result<Self> {
         let engine = Arc::new(engine);
-        let grpc = match listen("grpc", config.grpc, config.connections).await? {
-            Some(listener) => Some((listener, grpc::router(Arc::clone(&engine)).await?)),
+        let grpc = match listen(&config, "grpc", config.grpc).await? {
+            Some(listener) => {
+                let router = grpc::router(Arc::clone(&engine), config.auth.clone()).await?;
+                Some((listener, router))
+            }
             None => None,
         };
         Ok(Self {
-            http: listen("http", config.http, config.connections).await?,
+            http: listen(&config, "http", config.http).await?,
             grpc,
-            resp: listen("resp", config.resp, config.connections).await?,
+            resp: listen(&config, "resp", config.resp).await?,
             engine,
+            auth: Arc::new(config.auth),
             drain: config.drain,
         })
     }
@@ -88,7 +103,7 @@ impl Server {
     pub async fn run(self, shutdown: impl Future<Output = ()>) {
         let drain = Drain::new();
         if let Some(listener) = self.http {
-            let router = http::router(Arc::clone(&self.engine));
+            let router = http::router(Arc::clone(&self.engine), &self.auth);
             let serve =
                 move |connection, draining| web::serve_http(connection, router.clone(), draining);
             tokio::spawn(listener.run(drain.draining(), serve));
@@ -99,9 +114,8 @@ impl Server {
             tokio::spawn(listener.run(drain.draining(), serve));
         }
         if let Some(listener) = self.resp {
-            let engine = Arc::clone(&self.engine);
-            let serve =
-                move |connection, draining| resp::serve(connection, Arc::clone(&engine), draining);
+            let both = (Arc::clone(&self.engine), Arc::clone(&self.auth));
+            let serve = move |connection, draining| resp::serve(connection, both.clone(), draining);
             tokio::spawn(listener.run(drain.draining(), serve));
         }
         shutdown.await;
@@ -112,13 +126,34 @@ impl Server {
     }
 }
 
+/// Writes down what the limiter tells, which is at most once per second and kind.
+#[derive(Debug)]
+struct Log;
+
+impl Observer for Log {
+    fn degraded(&self, event: &Degradation) {
+        let (mode, code, decisions) = (event.mode.as_str(), event.code.as_str(), event.decisions);
+        tracing::warn!(mode, code, decisions, "decided without the store");
+    }
+
+    fn clock_behind(&self, policy: &str, behind_ms: u64) {
+        let cure = "reset the key, or wait";
+        tracing::warn!(policy, behind_ms, cure, "a clock is behind one that charged a key");
+    }
+}
+
+/// Listens where a protocol shall be, and says in TLS which it is.
 async fn listen(
+    config: &Config,
     field: &'static str,
     address: Option<SocketAddr>,
-    connections: usize,
 ) -> Result<Option<Listener>> {
-    match address {
-        Some(address) => Listener::bind(field, address, connections).await.map(Some),
-        None => Ok(None),
-    }
+    let Some(address) = address else { return Ok(None) };
+    let protocol: Option<&[u8]> = match field {
+        "http" => Some(b"http/1.1"),
+        "grpc" => Some(b"h2"),
+        _ => None,
+    };
+    let listener = Listener::bind(field, address, config.connections).await?;
+    listener.with_tls(config.tls.as_ref(), protocol).map(Some)
 }

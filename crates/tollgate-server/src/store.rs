@@ -3,21 +3,23 @@
 use tollgate::store::{BoxStore, Memory};
 use tollgate::{BoxFuture, Error, Result};
 
+use crate::config::Retries;
+
 /// Opens a store; the address is whole, its scheme included.
-type Open = for<'a> fn(&'a str) -> BoxFuture<'a, Result<BoxStore>>;
+type Open = for<'a> fn(&'a str, &'a Retries) -> BoxFuture<'a, Result<BoxStore>>;
 
 /// Every store that can be opened, by scheme.
 const STORES: &[(&str, Open)] =
-    &[("memory", |address| Box::pin(std::future::ready(memory(address))))];
+    &[("memory", |address, _| Box::pin(std::future::ready(memory(address))))];
 
 /// Opens the store of an address such as `memory:`.
 ///
 /// # Errors
 /// `config_invalid` naming `store` when no store has that scheme; what the store says when it cannot
 /// be opened. No error holds the address: it may hold a password.
-pub async fn open(address: &str) -> Result<BoxStore> {
+pub async fn open(address: &str, retries: &Retries) -> Result<BoxStore> {
     match STORES.iter().find(|(scheme, _)| scheme_of(address) == Some(*scheme)) {
-        Some((_, open)) => open(address).await,
+        Some((_, open)) => open(address, retries).await,
         None => Err(Error::config("store", format!("has no scheme that is known; {}", accepted()))),
     }
 }

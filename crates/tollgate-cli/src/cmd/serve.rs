@@ -1,27 +1,37 @@
 //! `tollgate serve`: the server, until it is told to end.
 #![expect(clippy::print_stdout, reason = "it tells where it listens")]
 
-use std::net::SocketAddr;
+use std::path::Path;
+use std::time::Duration;
 
 use tokio::signal::unix::{SignalKind, signal};
-use tollgate_server::{Addresses, Config, Server};
+use tollgate_server::config::{Config, Sources, hide_password};
+use tollgate_server::engine::Engine;
+use tollgate_server::policy::Policies;
+use tollgate_server::{Addresses, Server};
 
-use crate::args::Serve;
+use super::Failed;
+use crate::args::Settings;
 
-/// What a command fails with.
-type Failed = Box<dyn std::error::Error>;
+/// How often the file is looked at.
+const LOOK_EVERY: Duration = Duration::from_secs(1);
 
-pub(crate) fn run(args: &Serve) -> Result<(), Failed> {
-    let config = config(args)?;
-    tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(serve(config))
+pub(crate) fn run(settings: &Settings) -> Result<(), Failed> {
+    tracing_subscriber::fmt().with_writer(std::io::stderr).init();
+    let flags = settings.flags();
+    let config = Config::read(&Sources { flags: &flags, file: settings.config.as_deref() })?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    runtime.block_on(serve(config, settings))
 }
 
-async fn serve(config: Config) -> Result<(), Failed> {
+async fn serve(config: Config, settings: &Settings) -> Result<(), Failed> {
+    let store = hide_password(&config.store);
     let server = Server::bind(config).await?;
-    let per_process = server.engine().capability().in_process;
-    announce(server.addresses()?, per_process);
-    let (mut terminate, mut interrupt) =
-        (signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?);
+    let engine = server.engine();
+    announce(server.addresses()?, &store, &engine);
+    let mut terminate = signal(SignalKind::terminate())?;
+    let mut interrupt = signal(SignalKind::interrupt())?;
+    let reloading = tokio::spawn(reload(engine, settings.config.clone(), settings.flags()));
     server
         .run(async move {
             tokio::select! {
@@ -30,11 +40,52 @@ async fn serve(config: Config) -> Result<(), Failed> {
             }
         })
         .await;
+    reloading.abort();
     Ok(())
 }
 
+/// Reads the policies again when the file changes, and on SIGHUP. A file that is wrong is complained
+/// about, and changes nothing.
+async fn reload(
+    engine: std::sync::Arc<Engine>,
+    file: Option<std::path::PathBuf>,
+    flags: Vec<(&'static str, String)>,
+) {
+    let (Some(file), Ok(mut hangup)) = (file, signal(SignalKind::hangup())) else { return };
+    let mut seen = contents(&file).await;
+    let mut look = tokio::time::interval(LOOK_EVERY);
+    loop {
+        let told = tokio::select! {
+            _ = hangup.recv() => true,
+            _ = look.tick() => false,
+        };
+        let now = contents(&file).await;
+        if told || (now != seen && now.is_some()) {
+            seen = now;
+            read_again(&engine, &file, &flags);
+        }
+    }
+}
+
+async fn contents(file: &Path) -> Option<Vec<u8>> {
+    let file = file.to_owned();
+    tokio::task::spawn_blocking(move || std::fs::read(file).ok()).await.ok().flatten()
+}
+
+fn read_again(engine: &Engine, file: &Path, flags: &[(&'static str, String)]) {
+    match Config::read(&Sources { flags, file: Some(file) }) {
+        Ok(config) => {
+            engine.replace_policies(config.policies);
+            tracing::info!("policies were read again");
+        }
+        Err(complaints) => {
+            tracing::error!(%complaints, "the file is wrong; the policies stay as they were");
+        }
+    }
+}
+
 /// Where it listens, what its limits are worth, and one command to try.
-fn announce(addresses: Addresses, per_process: bool) {
+fn announce(addresses: Addresses, store: &str, engine: &Engine) {
     let Addresses { http, grpc, resp } = addresses;
     for (name, address) in [("HTTP", http), ("gRPC", grpc), ("RESP", resp)] {
         match address {
@@ -42,8 +93,11 @@ fn announce(addresses: Addresses, per_process: bool) {
             None => println!("{name} off"),
         }
     }
-    if per_process {
+    if engine.capability().in_process {
         println!("Counts are kept in memory: limits are per process, and gone when it ends.");
+    } else {
+        println!("Counts are kept in {store}");
+        tell_modes(&engine.policies());
     }
     if let Some(http) = http {
         println!("Try: curl http://{http}/v1/acquire -d '{{\"key\":\"user:1\"}}'");
@@ -52,29 +106,11 @@ fn announce(addresses: Addresses, per_process: bool) {
     }
 }
 
-fn config(args: &Serve) -> Result<Config, Failed> {
-    let mut config = Config::built_in()?;
-    if let Some(store) = &args.store {
-        config.store.clone_from(store);
+/// What each policy does when the store cannot answer.
+fn tell_modes(policies: &Policies) {
+    for policy in policies.iter() {
+        let modes: Vec<&str> =
+            policy.limits().iter().map(|limit| limit.outage_mode().as_str()).collect();
+        println!("Policy {}: {} in an outage", policy.name(), modes.join(", "));
     }
-    let given = [
-        ("--http", &args.http, &mut config.http),
-        ("--grpc", &args.grpc, &mut config.grpc),
-        ("--resp", &args.resp, &mut config.resp),
-    ];
-    for (flag, text, address) in given {
-        if let Some(text) = text {
-            *address = listen_address(flag, text)?;
-        }
-    }
-    Ok(config)
-}
-
-/// An address and a port, or `off`.
-fn listen_address(flag: &str, text: &str) -> Result<Option<SocketAddr>, String> {
-    if text == "off" {
-        return Ok(None);
-    }
-    let accepted = "accepted: an address with a port such as 127.0.0.1:8080, or off";
-    text.parse().map(Some).map_err(|_| format!("{flag}: {text:?} is no address; {accepted}"))
 }

@@ -1,12 +1,8 @@
 //! The binary as people start it.
-#![expect(
-    clippy::expect_used,
-    clippy::indexing_slicing,
-    clippy::unwrap_used,
-    reason = "in a test, a panic is the message"
-)]
 
-use std::io::{BufRead, BufReader};
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpStream;
+use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
 const TOLLGATE: &str = env!("CARGO_BIN_EXE_tollgate");
@@ -26,6 +22,7 @@ fn serve_says_where_it_listens_and_what_to_try_and_ends_when_told_to() {
     let any = "127.0.0.1:0";
     let child = Command::new(TOLLGATE)
         .args(["serve", "--http", any, "--grpc", "off", "--resp", any])
+        .env_clear()
         .stdout(Stdio::piped())
         .spawn()
         .expect("the binary starts");
@@ -42,17 +39,90 @@ fn serve_says_where_it_listens_and_what_to_try_and_ends_when_told_to() {
     assert!(child.0.wait().unwrap().success());
 }
 
+/// A file for one test.
+fn file(name: &str, text: &str) -> PathBuf {
+    let path = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+    std::fs::write(&path, text).unwrap();
+    path
+}
+
+fn run(arguments: &[&str]) -> (bool, String, String) {
+    let output = Command::new(TOLLGATE).args(arguments).env_clear().output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    (output.status.success(), text(output.stdout), text(output.stderr))
+}
+
 #[test]
 fn what_is_wrong_is_named() {
-    let cases: [(&[&str], &str); 3] = [
+    let cases: [(&[&str], &str); 4] = [
         (&["--http", "nowhere"], "--http"),
+        (&["--http", "0.0.0.0:0"], "--http: others can reach this address"),
         (&["--store", "floppy:"], "store"),
         (&["--store", "memory:x"], "store"),
     ];
     for (arguments, field) in cases {
-        let output = Command::new(TOLLGATE).arg("serve").args(arguments).output().unwrap();
-        let error = String::from_utf8(output.stderr).unwrap();
-        assert!(!output.status.success() && error.contains(field), "{arguments:?}: {error}");
-        assert!(error.contains("accepted") || error.contains("takes nothing"), "{error}");
+        let (fine, _, error) = run(&[&["serve"], arguments].concat());
+        assert!(!fine && error.contains(field), "{arguments:?}: {error}");
+    }
+}
+
+#[test]
+fn lint_says_all_that_is_wrong() {
+    let wrong = file("wrong.yaml", "htpp: off\npolicies: {a: {limit: lots}}\n");
+    let name = wrong.to_str().unwrap();
+    let (fine, _, error) = run(&["lint", name]);
+    assert!(!fine && error.contains(&format!("{name}:1: htpp")), "{error}");
+    assert!(error.contains(&format!("{name}:2: policies.a.limit")), "{error}");
+    let right = file("right.yaml", "policies: {a: {limit: 5 per 1s, hash_keys: 64}}\n");
+    let (fine, text, _) = run(&["lint", right.to_str().unwrap()]);
+    assert!(fine && text.ends_with("fine, 2 policies\n"), "{text}");
+}
+
+#[test]
+fn config_show_tells_where_values_come_from() {
+    let right = file("shown.yaml", "resp: off\ntokens: a-secret-that-is-long\n");
+    let (fine, text, _) =
+        run(&["config", "show", "--config", right.to_str().unwrap(), "--http", "off"]);
+    let has = |words: &[&str]| {
+        text.lines().any(|line| line.split_whitespace().collect::<Vec<_>>().starts_with(words))
+    };
+    assert!(fine && has(&["http", "off", "--http"]), "{text}");
+    assert!(has(&["resp", "off", "file,", "line", "1"]), "{text}");
+    assert!(has(&["tokens", "***"]) && !text.contains("a-secret"), "{text}");
+    assert!(has(&["policy", "default:"]), "{text}");
+}
+
+#[test]
+fn a_file_is_read_again_on_hangup_and_a_broken_one_changes_nothing() {
+    let policies = file("reload.yaml", "policies: {p: {limit: 1 per 1d}}\n");
+    let child = Command::new(TOLLGATE)
+        .args(["serve", "--http", "off", "--grpc", "off", "--resp", "127.0.0.1:0", "--config"])
+        .arg(&policies)
+        .env_clear()
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut child = Ended(child);
+    let mut lines = BufReader::new(child.0.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let listens = lines.find(|line| line.starts_with("RESP on ")).unwrap();
+    let mut client = BufReader::new(TcpStream::connect(&listens["RESP on ".len()..]).unwrap());
+    let mut acquire = |key: &str| {
+        write!(client.get_mut(), "TG.ACQUIRE p {key}\r\n").unwrap();
+        let mut words = String::new();
+        (0..6).for_each(|_| drop(client.read_line(&mut words).unwrap()));
+        words.split("\r\n").nth(2).unwrap().to_owned()
+    };
+    assert_eq!(acquire("a"), ":1");
+    let mut log = BufReader::new(child.0.stderr.take().unwrap()).lines().map(Result::unwrap);
+    let pid = child.0.id().to_string();
+    for (text, said, limit) in [
+        ("policies: {p: {limit: nonsense}}\n", "policies.p.limit", ":1"),
+        ("policies: {p: {limit: 7 per 1d}}\n", "policies were read again", ":7"),
+    ] {
+        std::fs::write(&policies, text).unwrap();
+        assert!(Command::new("kill").args(["-HUP", &pid]).status().unwrap().success());
+        assert!(log.any(|line| line.contains(said)), "{said}");
+        assert_eq!(acquire(limit), limit);
     }
 }

@@ -162,6 +162,12 @@ impl Engine {
         self.clock.now().div_ceil(1_000)
     }
 
+    /// Decides under other policies from now on. What keys have spent stays spent; requests that
+    /// have begun end under the policies they began with.
+    pub fn replace_policies(&self, policies: Policies) {
+        self.policies.store(Arc::new(policies));
+    }
+
     /// The policies that apply now.
     #[must_use]
     pub fn policies(&self) -> Arc<Policies> {

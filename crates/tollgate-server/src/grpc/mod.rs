@@ -8,17 +8,25 @@ use std::sync::Arc;
 
 use ::tollgate::{Code, Error, Result};
 use axum::Router;
+use axum::extract::Request;
+use axum::middleware::{self, Next};
+use axum::response::Response;
 use tollgate_proto::DESCRIPTORS;
 use tollgate_proto::ratelimit_v1::rate_limiter_server as ratelimit_v1;
 use tollgate_proto::tollgate_v1::rate_limiter_server as tollgate_v1;
 use tonic::service::Routes;
 use tonic_health::ServingStatus;
 
+use crate::auth::{Auth, Role, bearer};
 use crate::engine::Engine;
 use crate::http::BODY_MAX_BYTES;
 
+/// The one method for administrators, and the service for everybody.
+const RESET: &str = "/tollgate.v1.RateLimiter/Reset";
+const HEALTH: &str = "/grpc.health.v1.Health/";
+
 /// The services, as one router.
-pub(crate) async fn router(engine: Arc<Engine>) -> Result<Router> {
+pub(crate) async fn router(engine: Arc<Engine>, auth: Auth) -> Result<Router> {
     let (health, health_service) = tonic_health::server::health_reporter();
     for service in ["", tollgate_v1::SERVICE_NAME, ratelimit_v1::SERVICE_NAME] {
         health.set_service_status(service, ServingStatus::Serving).await;
@@ -36,5 +44,20 @@ pub(crate) async fn router(engine: Arc<Engine>) -> Result<Router> {
         .add_service(reflection)
         .add_service(native)
         .add_service(compatible);
-    Ok(routes.into_axum_router())
+    let auth = Arc::new(auth);
+    let guard = middleware::from_fn(move |request, next| guarded(Arc::clone(&auth), request, next));
+    Ok(routes.into_axum_router().layer(guard))
+}
+
+/// Lets through whoever may do what is asked for. Health is for everybody.
+async fn guarded(auth: Arc<Auth>, request: Request, next: Next) -> Response {
+    let path = request.uri().path();
+    let needed = if path == RESET { Role::Admin } else { Role::Caller };
+    if path.starts_with(HEALTH) {
+        return next.run(request).await;
+    }
+    match auth.permit(bearer(request.headers()), needed) {
+        Ok(()) => next.run(request).await,
+        Err(error) => status::of(&error.into()).into_http(),
+    }
 }

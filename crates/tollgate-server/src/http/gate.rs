@@ -33,7 +33,8 @@ async fn decide(engine: &Engine, query: Option<&str>) -> Result<Response, Failur
     *response.status_mut() = if allowed { StatusCode::NO_CONTENT } else { denied };
     response.headers_mut().insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
     if let Ok(policy) = policies.find(answer.policy.as_str()) {
-        headers::tell(response.headers_mut(), policy, &answer, engine.now_ms_up());
+        let asked = (policy, request.ask().key);
+        headers::tell(response.headers_mut(), asked, &answer, engine.now_ms_up());
     }
     Ok(response)
 }

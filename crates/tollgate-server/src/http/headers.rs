@@ -15,10 +15,15 @@ const STATE: HeaderName = HeaderName::from_static("ratelimit");
 const INTEGER_MAX: u64 = 999_999_999_999_999;
 
 /// Says what the limits are, what is left, and when to come back.
-pub(super) fn tell(headers: &mut HeaderMap, policy: &Policy, answer: &Answer, now_ms: u64) {
+pub(super) fn tell(
+    headers: &mut HeaderMap,
+    (policy, key): (&Policy, &str),
+    answer: &Answer,
+    now_ms: u64,
+) {
     let decision = &answer.decision;
     let mut limits = String::new();
-    for limit in policy.shown() {
+    for limit in policy.shown(key) {
         let comma = if limits.is_empty() { "" } else { ", " };
         let (units, window) = (limit.units.min(INTEGER_MAX), limit.window_s.clamp(1, INTEGER_MAX));
         // Names hold letters, digits, `_`, `.` and `-` only: nothing to escape.

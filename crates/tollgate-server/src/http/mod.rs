@@ -10,32 +10,56 @@ mod reply;
 use std::sync::Arc;
 
 use axum::Router;
-use axum::http::StatusCode;
+use axum::extract::Request;
+use axum::http::header::WWW_AUTHENTICATE;
+use axum::http::{HeaderValue, StatusCode};
+use axum::middleware::{self, Next};
 use axum::response::Response;
 use axum::routing::{get, post};
 use tollgate::Error;
 
+use crate::auth::{Auth, Role, bearer};
 use crate::engine::Engine;
 
 /// The longest body accepted, in bytes: a full batch of the longest keys fits.
 pub(crate) const BODY_MAX_BYTES: usize = 1024 * 1024;
 
 /// The routes, as the OpenAPI document names them.
-pub(crate) fn router(engine: Arc<Engine>) -> Router {
-    Router::new()
+pub(crate) fn router(engine: Arc<Engine>, auth: &Auth) -> Router {
+    let guard = |needed| {
+        let auth = Arc::new(auth.clone());
+        middleware::from_fn(move |request, next| guarded(Arc::clone(&auth), needed, request, next))
+    };
+    let admin = Router::new().route("/v1/reset", post(handlers::reset));
+    let callers = Router::new()
         .route("/v1/acquire", post(handlers::acquire))
         .route("/v1/acquire_many", post(handlers::acquire_many))
         .route("/v1/peek", post(handlers::peek))
         .route("/v1/forecast", post(handlers::forecast))
         .route("/v1/refund", post(handlers::refund))
-        .route("/v1/reset", post(handlers::reset))
-        .route("/v1/gate", get(gate::gate).post(gate::gate))
+        .route("/v1/gate", get(gate::gate).post(gate::gate));
+    callers
+        .route_layer(guard(Role::Caller))
+        .merge(admin.route_layer(guard(Role::Admin)))
         .route("/healthz", get(handlers::healthz))
         .route("/readyz", get(handlers::readyz))
         .route("/openapi.json", get(handlers::openapi))
         .fallback(unknown_path)
         .method_not_allowed_fallback(wrong_method)
         .with_state(engine)
+}
+
+/// Lets through whoever may do what is needed here.
+async fn guarded(auth: Arc<Auth>, needed: Role, request: Request, next: Next) -> Response {
+    match auth.permit(bearer(request.headers()), needed) {
+        Ok(()) => next.run(request).await,
+        Err(error) => {
+            let mut response = reply::failure(&error.into());
+            let bearer = HeaderValue::from_static("Bearer");
+            response.headers_mut().insert(WWW_AUTHENTICATE, bearer);
+            response
+        }
+    }
 }
 
 async fn unknown_path() -> Response {

@@ -12,7 +12,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulConnection;
 use hyper_util::service::TowerToHyperService;
 
-use super::{Connection, Draining};
+use super::{Connection, Draining, Stream};
 
 /// How long a client may take to send its headers, or be idle between requests.
 const HEADERS_WITHIN: Duration = Duration::from_secs(60);
@@ -77,9 +77,11 @@ async fn serve(connection: impl GracefulConnection<Error = hyper::Error>, mut dr
 
 /// Whether a client sends anything in time. One that never does must not hold a place for long.
 async fn speaks(connection: &Connection, draining: &mut Draining) -> bool {
+    // Whoever has agreed on keys has spoken.
+    let Stream::Plain(stream) = &connection.stream else { return true };
     tokio::select! {
         biased;
-        ready = tokio::time::timeout(FIRST_BYTE_WITHIN, connection.stream.readable()) => {
+        ready = tokio::time::timeout(FIRST_BYTE_WITHIN, stream.readable()) => {
             matches!(ready, Ok(Ok(())))
         }
         () = draining.stopped() => false,

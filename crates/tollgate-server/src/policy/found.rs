@@ -1,8 +1,10 @@
 //! A request under its policy: from a key to charges, and from a decision to an answer.
 
-use tollgate::{Charge, Cost, Decision, Limit, Name};
+use std::borrow::Cow;
 
-use super::Policy;
+use tollgate::{Charge, Cost, Decision, Limit, Name, Verdict};
+
+use super::{Policy, Shown};
 use crate::engine::Answer;
 
 /// The limits that a request is decided under, and for whom.
@@ -10,17 +12,26 @@ use crate::engine::Answer;
 pub struct Asked<'a> {
     name: &'a Name,
     limits: &'a [Limit],
-    subject: &'a str,
+    shown: &'a [Shown],
+    subject: Cow<'a, str>,
+    shadow: bool,
 }
 
 impl<'a> Asked<'a> {
     pub(super) fn of_policy(policy: &'a Policy, key: &'a str) -> Self {
-        Self { name: &policy.name, limits: &policy.limits, subject: key }
+        let bounds = policy.bounds_of(key);
+        let subject = match &policy.hash {
+            Some(hash) => Cow::Owned(hash.of(key)),
+            None => Cow::Borrowed(key),
+        };
+        let (limits, shown) = (&bounds.limits, &bounds.shown);
+        Self { name: &policy.name, limits, shown, subject, shadow: policy.shadow }
     }
 
     /// A limit that the request itself brought.
     pub(crate) fn of_limit(limit: &'a Limit, key: &'a str) -> Self {
-        Self { name: limit.policy(), limits: std::slice::from_ref(limit), subject: key }
+        let (name, limits) = (limit.policy(), std::slice::from_ref(limit));
+        Self { name, limits, shown: &[], subject: Cow::Borrowed(key), shadow: false }
     }
 
     /// The name of the policy.
@@ -31,11 +42,22 @@ impl<'a> Asked<'a> {
 
     /// A charge on each limit.
     pub(crate) fn charges(&self, cost: Cost) -> Vec<Charge<'_>> {
-        self.limits.iter().map(|limit| limit.charge(self.subject).cost(cost)).collect()
+        self.limits.iter().map(|limit| limit.charge(&self.subject).cost(cost)).collect()
     }
 
-    /// The decision in the words of the policy.
-    pub(crate) fn answer(&self, decision: Decision) -> Answer {
-        Answer { policy: self.name.clone(), decision, shadow: None }
+    /// The decision in the words of the policy: the short name of the limit that decided, and what a
+    /// policy in shadow mode would have answered.
+    pub(crate) fn answer(&self, mut decision: Decision) -> Answer {
+        if let Some(binding) = &decision.binding {
+            let mut both = self.limits.iter().zip(self.shown);
+            let short = both.find(|(limit, _)| limit.policy() == binding);
+            decision.binding = short.map(|(_, shown)| shown.name.clone());
+        }
+        let shadow = (self.shadow && !decision.is_allowed()).then_some(decision.verdict);
+        if shadow.is_some() {
+            decision.verdict = Verdict::Allowed;
+            decision.retry_after_ms = Some(0);
+        }
+        Answer { policy: self.name.clone(), decision, shadow }
     }
 }

@@ -4,26 +4,47 @@
 //! configuration end here; what is right of this module knows only limits and charges.
 
 mod found;
+mod hash;
 
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use tollgate::algorithm::{Gcra, TokenBucket};
-use tollgate::{Code, Error, Limit, Name, Quota};
+use tollgate::{Code, Degraded, Error, Limit, Name, Quota};
 
 pub use found::Asked;
+pub use hash::KeyHash;
 
 /// The policy of requests that name none.
 pub const DEFAULT_POLICY: &str = "default";
 /// The namespace of limits that a request itself brings; no policy may have this name.
 pub const AD_HOC_POLICY: &str = "cl.throttle";
 
+/// A limit of a policy, and how it is shown to clients.
+#[derive(Clone, Debug)]
+pub struct Bound {
+    /// Its name within the policy.
+    pub name: Name,
+    /// The limit.
+    pub limit: Limit,
+    /// The time in which it grants its ceiling.
+    pub window: Duration,
+}
+
 /// A named policy: one or several limits, all or nothing.
 #[derive(Clone, Debug)]
 pub struct Policy {
     name: Name,
+    bounds: Bounds,
+    shadow: bool,
+    hash: Option<KeyHash>,
+    overrides: BTreeMap<Box<str>, Bounds>,
+}
+
+/// Limits, in the form in which they are charged and in the form in which they are shown.
+#[derive(Clone, Debug)]
+struct Bounds {
     limits: Vec<Limit>,
-    /// How each limit is shown to clients, in the same order.
     shown: Vec<Shown>,
 }
 
@@ -38,20 +59,45 @@ pub struct Shown {
     pub window_s: u64,
 }
 
+impl From<Vec<Bound>> for Bounds {
+    fn from(bounds: Vec<Bound>) -> Self {
+        let shown = |bound: &Bound| Shown {
+            name: bound.name.clone(),
+            units: bound.limit.rule().ceiling(),
+            window_s: seconds_up(bound.window),
+        };
+        let shown = bounds.iter().map(shown).collect();
+        Self { limits: bounds.into_iter().map(|bound| bound.limit).collect(), shown }
+    }
+}
+
 impl Policy {
-    /// A policy of one limit; both have one name.
+    /// A policy of these limits, of which there is at least one.
     #[must_use]
-    pub fn of_limit(limit: Limit, window: Duration) -> Self {
-        let name = limit.policy().clone();
-        let units = limit.rule().ceiling();
-        let shown = Shown { name: name.clone(), units, window_s: seconds_up(window) };
-        Self { name, limits: vec![limit], shown: vec![shown] }
+    pub fn new(name: Name, bounds: Vec<Bound>) -> Self {
+        let overrides = BTreeMap::new();
+        Self { name, bounds: bounds.into(), shadow: false, hash: None, overrides }
     }
 
-    /// How the limits are shown to clients.
+    /// The same policy, which decides and counts but never denies.
     #[must_use]
-    pub fn shown(&self) -> &[Shown] {
-        &self.shown
+    pub const fn shadowed(mut self, shadow: bool) -> Self {
+        self.shadow = shadow;
+        self
+    }
+
+    /// The same policy, whose keys never reach the store as they are.
+    #[must_use]
+    pub fn hashing(mut self, hash: Option<KeyHash>) -> Self {
+        self.hash = hash;
+        self
+    }
+
+    /// The same policy with other limits for one key. What the key has spent stays spent.
+    #[must_use]
+    pub fn overriding(mut self, key: &str, bounds: Vec<Bound>) -> Self {
+        self.overrides.insert(key.into(), bounds.into());
+        self
     }
 
     /// The name.
@@ -63,7 +109,23 @@ impl Policy {
     /// The limits, in the order in which they are charged.
     #[must_use]
     pub fn limits(&self) -> &[Limit] {
-        &self.limits
+        &self.bounds.limits
+    }
+
+    /// How the limits of a key are shown to clients.
+    #[must_use]
+    pub fn shown(&self, key: &str) -> &[Shown] {
+        &self.bounds_of(key).shown
+    }
+
+    /// Whether it decides and counts but never denies.
+    #[must_use]
+    pub const fn is_shadow(&self) -> bool {
+        self.shadow
+    }
+
+    fn bounds_of(&self, key: &str) -> &Bounds {
+        self.overrides.get(key).unwrap_or(&self.bounds)
     }
 
     /// What a request for a key is decided under.
@@ -80,15 +142,28 @@ pub struct Policies {
 }
 
 impl Policies {
-    /// A set of policies; of two with one name the later.
+    /// These policies; without a `default` among them, a bucket of `capacity` that refills steadily.
+    /// `on_outage` is what that bucket does in an outage, and requests that bring their own limit.
     ///
     /// # Errors
-    /// `config_invalid` when the limit of requests that bring their own cannot be made.
-    pub fn new(policies: impl IntoIterator<Item = Policy>) -> tollgate::Result<Self> {
+    /// `config_invalid` when the bucket is out of range.
+    pub fn new(
+        capacity: u64,
+        refill: Quota,
+        on_outage: Degraded,
+        policies: impl IntoIterator<Item = Policy>,
+    ) -> tollgate::Result<Self> {
         // Every such request replaces the rule: this one is never asked.
         let ad_hoc = Limit::new(AD_HOC_POLICY, Gcra::new(Quota::per_second(1))?)?;
-        let named = policies.into_iter().map(|policy| (policy.name.as_str().into(), policy));
-        Ok(Self { by_name: named.collect(), ad_hoc })
+        let bucket = TokenBucket::new(capacity, refill)?;
+        let limit = Limit::new(DEFAULT_POLICY, bucket)?.on_outage(on_outage);
+        let name = limit.policy().clone();
+        let window = time_to_refill(capacity, refill);
+        let bucket = Policy::new(name.clone(), vec![Bound { name, limit, window }]);
+        // A policy that was written takes the place of the bucket.
+        let all = std::iter::once(bucket).chain(policies);
+        let by_name = all.map(|policy| (policy.name.as_str().into(), policy)).collect();
+        Ok(Self { by_name, ad_hoc: ad_hoc.on_outage(on_outage) })
     }
 
     /// The limit of requests that bring their own quota.
@@ -124,14 +199,12 @@ impl Policies {
     /// # Errors
     /// `config_invalid` when the quota is out of range.
     pub fn of_default(capacity: u64, refill: Quota) -> tollgate::Result<Self> {
-        let limit = Limit::new(DEFAULT_POLICY, TokenBucket::new(capacity, refill)?)?;
-        let window = time_to_refill(capacity, refill);
-        Self::new([Policy::of_limit(limit, window)])
+        Self::new(capacity, refill, Degraded::Open, [])
     }
 }
 
 /// How long `units` take at a rate, rounded up to a microsecond.
-fn time_to_refill(units: u64, rate: Quota) -> Duration {
+pub(crate) fn time_to_refill(units: u64, rate: Quota) -> Duration {
     let micros = rate.period.as_micros().saturating_mul(u128::from(units));
     let micros = micros.div_ceil(u128::from(rate.limit.max(1)));
     Duration::from_micros(u64::try_from(micros).unwrap_or(u64::MAX))

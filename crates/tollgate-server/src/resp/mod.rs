@@ -17,6 +17,7 @@ use tokio::time::Instant;
 
 use self::reply::{Reply, Version};
 use self::session::Session;
+use crate::auth::Auth;
 use crate::engine::{BATCH_MAX, Engine};
 use crate::listen::{Connection, Draining};
 
@@ -32,9 +33,13 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 const LAST_PAUSE: Duration = Duration::from_millis(100);
 
 /// Serves one connection.
-pub(crate) async fn serve(connection: Connection, engine: Arc<Engine>, draining: Draining) {
+pub(crate) async fn serve(
+    connection: Connection,
+    (engine, auth): (Arc<Engine>, Arc<Auth>),
+    draining: Draining,
+) {
     let Connection { stream, place } = connection;
-    if let Err(error) = converse(stream, Session::new(engine), draining).await {
+    if let Err(error) = converse(stream, Session::new(engine, auth), draining).await {
         tracing::debug!(%error, "a connection ended early");
     }
     drop(place);

@@ -8,6 +8,7 @@ use tollgate::Limit;
 use super::limit::{Charge, failed};
 use super::parse::Command;
 use super::reply::{Reply, Version};
+use crate::auth::Auth;
 use crate::engine::Engine;
 
 /// One connection.
@@ -17,6 +18,9 @@ pub(super) struct Session {
     /// The limit of `CL.THROTTLE`, whose quota every call brings.
     ad_hoc: Limit,
     version: Version,
+    auth: Arc<Auth>,
+    /// Whether the client may ask.
+    permitted: bool,
 }
 
 /// What a command asks for.
@@ -27,9 +31,10 @@ enum Act {
 }
 
 impl Session {
-    pub(super) fn new(engine: Arc<Engine>) -> Self {
+    pub(super) fn new(engine: Arc<Engine>, auth: Arc<Auth>) -> Self {
         let ad_hoc = engine.policies().ad_hoc().clone();
-        Self { engine, ad_hoc, version: Version::default() }
+        let permitted = auth.role_of(None).is_some();
+        Self { engine, ad_hoc, version: Version::default(), auth, permitted }
     }
 
     /// Answers commands in order; whether the connection goes on.
@@ -80,13 +85,16 @@ impl Session {
     fn understand(&mut self, command: &Command) -> Act {
         let [name, arguments @ ..] = command.as_slice() else { return Act::Say(Reply::Null) };
         let upper = name.to_ascii_uppercase();
+        if !self.permitted && !matches!(upper.as_slice(), b"AUTH" | b"HELLO" | b"QUIT") {
+            return Act::Say(Reply::error("NOAUTH", "Authentication required."));
+        }
         let charge = match upper.as_slice() {
             b"CL.THROTTLE" => Charge::throttle(arguments, &self.ad_hoc),
             b"TG.ACQUIRE" => Charge::acquire(arguments),
             b"QUIT" => return Act::Quit,
             b"PING" => return Act::Say(ping(arguments)),
             b"HELLO" => return Act::Say(self.hello(arguments)),
-            b"AUTH" => return Act::Say(auth()),
+            b"AUTH" => return Act::Say(self.authenticate(arguments)),
             b"COMMAND" => return Act::Say(commands(arguments)),
             b"CLIENT" => return Act::Say(client(arguments)),
             b"INFO" => return Act::Say(info()),
@@ -98,14 +106,42 @@ impl Session {
         }
     }
 
+    /// `AUTH [user] token`: the token decides, whatever the user is called.
+    fn authenticate(&mut self, arguments: &[Bytes]) -> Reply {
+        let ([token] | [_, token]) = arguments else {
+            return Reply::error("ERR", "arguments: accepted: AUTH [user] token");
+        };
+        if !self.auth.guards_callers() {
+            return Reply::error("ERR", "AUTH is not needed: no token is set");
+        }
+        let token = std::str::from_utf8(token).ok();
+        self.permitted = token.is_some() && self.auth.role_of(token).is_some();
+        if self.permitted {
+            return Reply::Simple("OK");
+        }
+        Reply::error("WRONGPASS", "invalid token")
+    }
+
     /// `HELLO [version [AUTH user password] [SETNAME name]]`.
     fn hello(&mut self, arguments: &[Bytes]) -> Reply {
-        match arguments.first().map(AsRef::as_ref) {
-            None => {}
-            Some(b"2") => self.version = Version::Two,
-            Some(b"3") => self.version = Version::Three,
+        let version = match arguments.first().map(AsRef::as_ref) {
+            None => self.version,
+            Some(b"2") => Version::Two,
+            Some(b"3") => Version::Three,
             Some(_) => return Reply::error("NOPROTO", "unsupported protocol version"),
+        };
+        let auth = arguments.iter().position(|word| word.eq_ignore_ascii_case(b"AUTH"));
+        if let Some(words) = auth.and_then(|at| arguments.get(at + 1..at + 3)) {
+            let reply = self.authenticate(words);
+            if !self.permitted {
+                return reply;
+            }
         }
+        if !self.permitted {
+            let how = "HELLO must be called with AUTH, or after it";
+            return Reply::error("NOAUTH", how);
+        }
+        self.version = version;
         let text = |text: &str| Reply::Bulk(text.to_owned());
         let version = if self.version == Version::Three { 3 } else { 2 };
         Reply::Map(vec![
@@ -126,10 +162,6 @@ fn ping(arguments: &[Bytes]) -> Reply {
         [echo] => Reply::Bulk(String::from_utf8_lossy(echo).into_owned()),
         _ => Reply::error("ERR", "arguments: accepted: PING [message]"),
     }
-}
-
-fn auth() -> Reply {
-    Reply::error("ERR", "AUTH is not needed: no password is set")
 }
 
 /// Interactive clients ask for help texts; there is a count, and no texts.

@@ -1,10 +1,14 @@
 //! The server over real sockets, asked by clients that nobody here wrote.
 #![expect(clippy::expect_used, clippy::unwrap_used, reason = "in a test, a panic is the message")]
 
+mod config;
 mod drain;
 mod exact;
 mod grpc;
 mod http;
 mod openapi;
+mod outages;
+mod policies;
 mod resp;
+mod security;
 mod support;

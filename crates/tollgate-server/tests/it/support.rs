@@ -130,6 +130,14 @@ impl Resp {
         text
     }
 
+    /// Reads until the server closes, whatever it sends.
+    pub(crate) async fn rest_bytes(&mut self) -> Vec<u8> {
+        let mut bytes = Vec::new();
+        let read = tokio::time::timeout(Duration::from_secs(10), self.0.read_to_end(&mut bytes));
+        let _reset = read.await.expect("an end within ten seconds");
+        bytes
+    }
+
     /// A command that is answered by an array of five integers.
     pub(crate) async fn five(&mut self, words: &[&str]) -> [i64; 5] {
         self.send(Self::command(words).as_bytes()).await;

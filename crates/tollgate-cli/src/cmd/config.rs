@@ -1,0 +1,37 @@
+//! `tollgate lint` and `tollgate config show`: the configuration as the server would read it.
+#![expect(clippy::print_stdout, reason = "it shows what was asked for")]
+
+use std::path::Path;
+
+use tollgate_server::config::{Config, Sources};
+
+use super::Failed;
+use crate::args::Settings;
+
+/// Reads a file as the server would, without the environment.
+pub(crate) fn lint(file: &Path) -> Result<(), Failed> {
+    let name = file.display().to_string();
+    let text = std::fs::read_to_string(file).map_err(|error| format!("{name}: {error}"))?;
+    let secret = |name: &str| (name == "TOLLGATE_HASH_SECRET").then(|| "lint".to_owned());
+    let config = Config::of_text(&[], secret, Some((&name, &text)))?;
+    println!("{name}: fine, {} policies", config.policies.iter().count());
+    Ok(())
+}
+
+/// Every setting and every policy, and where they came from.
+pub(crate) fn show(settings: &Settings) -> Result<(), Failed> {
+    let flags = settings.flags();
+    let config = Config::read(&Sources { flags: &flags, file: settings.config.as_deref() })?;
+    for (name, value, source) in config.show() {
+        println!("{name:<20} {value:<24} {source}");
+    }
+    for policy in config.policies.iter() {
+        let name = policy.name();
+        let shadow = if policy.is_shadow() { ", shadow" } else { "" };
+        for limit in policy.limits() {
+            let mode = limit.outage_mode().as_str();
+            println!("policy {name}: {:?}, {mode} in an outage{shadow}", limit.rule());
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,317 @@
+//! What a server is told: where to listen, which store, which policies, and what happens in an
+//! outage. Flags over environment over file; all that is wrong is said at once.
+
+mod complaint;
+mod policies;
+mod section;
+mod settings;
+mod values;
+mod yaml;
+
+use std::fmt;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use tollgate::limiter::{BreakerConfig, Share};
+
+use self::section::Section;
+use self::settings::Settings;
+use crate::auth::Auth;
+use crate::policy::Policies;
+
+pub use complaint::{Complaint, Complaints};
+pub use settings::{Source, hide_password};
+
+/// The longest file that is read, in bytes.
+const FILE_MAX_BYTES: usize = 4 * 1024 * 1024;
+
+/// The configuration of a server, complete and valid.
+#[derive(Clone)]
+#[non_exhaustive]
+pub struct Config {
+    /// Where HTTP listens, if it does.
+    pub http: Option<SocketAddr>,
+    /// Where gRPC listens, if it does.
+    pub grpc: Option<SocketAddr>,
+    /// Where RESP listens, if it does.
+    pub resp: Option<SocketAddr>,
+    /// The address of the store, which may hold a password.
+    pub store: String,
+    /// What stores that retry do.
+    pub retries: Retries,
+    /// The policies.
+    pub policies: Policies,
+    /// What happens when the store cannot answer.
+    pub failure: Failure,
+    /// Who may ask.
+    pub auth: Auth,
+    /// How listeners encrypt, if they do.
+    pub tls: Option<Tls>,
+    /// How many connections each listener serves at once.
+    pub connections: usize,
+    /// How long requests that have begun may take to end when the server does.
+    pub drain: Duration,
+    settings: Settings,
+}
+
+/// What stores that retry do: how often, and how long they wait in between.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Retries {
+    /// How often.
+    pub max: u64,
+    /// The first wait.
+    pub base_backoff: Duration,
+    /// The longest wait.
+    pub max_backoff: Duration,
+}
+
+/// How long a store may take, and when it is not asked any more.
+#[derive(Clone, Copy, Debug)]
+pub struct Failure {
+    /// How long the store may take to answer.
+    pub deadline: Duration,
+    /// When to stop asking a store that does not answer.
+    pub breaker: BreakerConfig,
+    /// How many calls may wait for the store at once.
+    pub max_in_flight: usize,
+    /// The share of a quota that this process grants alone.
+    pub local_share: Share,
+}
+
+/// The files of TLS, for every listener.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Tls {
+    /// The certificate and what leads to its root, as PEM.
+    pub cert: PathBuf,
+    /// Its private key, as PEM.
+    pub key: PathBuf,
+    /// Whose clients are let in; everybody without it.
+    pub client_ca: Option<PathBuf>,
+}
+
+/// Where a configuration comes from.
+#[derive(Debug, Default)]
+pub struct Sources<'a> {
+    /// Settings by flags.
+    pub flags: &'a [(&'static str, String)],
+    /// The file, if there is one.
+    pub file: Option<&'a Path>,
+}
+
+impl Config {
+    /// What runs without any configuration: memory, one policy, this machine only.
+    ///
+    /// # Errors
+    /// Never, as what is built in is valid.
+    pub fn built_in() -> Result<Self, Complaints> {
+        Self::of_text(&[], |_| None, None)
+    }
+
+    /// Reads a configuration from flags, the environment and a file.
+    ///
+    /// # Errors
+    /// Everything that is wrong with it.
+    pub fn read(sources: &Sources<'_>) -> Result<Self, Complaints> {
+        let file = match sources.file {
+            Some(path) => {
+                let name = path.display().to_string();
+                let text = read_file(path).map_err(|message| Complaints {
+                    file: None,
+                    list: vec![Complaint::new(name.clone(), message)],
+                })?;
+                Some((name, text))
+            }
+            None => None,
+        };
+        let file = file.as_ref().map(|(name, text)| (name.as_str(), text.as_str()));
+        Self::of_text(sources.flags, |name| std::env::var(name).ok(), file)
+    }
+
+    /// Reads a configuration from flags, any environment, and the name and the text of a file.
+    ///
+    /// # Errors
+    /// Everything that is wrong with it.
+    pub fn of_text(
+        flags: &[(&'static str, String)],
+        variable: impl Fn(&str) -> Option<String>,
+        file: Option<(&str, &str)>,
+    ) -> Result<Self, Complaints> {
+        let mut wrong = Vec::new();
+        let config = build(flags, &variable, file.map(|(_, text)| text), &mut wrong);
+        match config {
+            Some(config) if wrong.is_empty() => Ok(config),
+            _ => Err(Complaints { file: file.map(|(name, _)| name.to_owned()), list: wrong }),
+        }
+    }
+
+    /// Name, value and source of every setting, secrets hidden.
+    #[must_use]
+    pub fn show(&self) -> Vec<(&'static str, String, Source)> {
+        self.settings.show()
+    }
+}
+
+impl fmt::Debug for Config {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Config")
+            .field("settings", &self.show())
+            .field("policies", &self.policies)
+            .finish_non_exhaustive()
+    }
+}
+
+fn read_file(path: &Path) -> Result<String, String> {
+    let bytes = std::fs::read(path).map_err(|error| format!("cannot be read: {error}"))?;
+    if bytes.len() > FILE_MAX_BYTES {
+        return Err(format!("has {} bytes; accepted: up to {FILE_MAX_BYTES}", bytes.len()));
+    }
+    String::from_utf8(bytes).map_err(|_| "is not UTF-8".to_owned())
+}
+
+fn build(
+    flags: &[(&'static str, String)],
+    variable: &impl Fn(&str) -> Option<String>,
+    file: Option<&str>,
+    wrong: &mut Vec<Complaint>,
+) -> Option<Config> {
+    let mut settings = Settings::of_flags(flags);
+    settings.add_environment(variable, wrong);
+    let root = match yaml::read(file.unwrap_or_default()) {
+        Ok(root) => root,
+        Err(complaint) => {
+            wrong.push(complaint);
+            return None;
+        }
+    };
+    let mut section = Section::of(&root, "", wrong)?;
+    settings.add_file(&mut section, wrong);
+    settings.add_built_in();
+    let policies = policies_of(&settings, &mut section, wrong);
+    section.finish(wrong);
+    assemble(settings, policies?, wrong)
+}
+
+/// The policies of the file, and `default` from the settings if the file has none of that name.
+fn policies_of(
+    settings: &Settings,
+    section: &mut Section<'_>,
+    wrong: &mut Vec<Complaint>,
+) -> Option<Policies> {
+    let on_outage = settings.parsed("on_outage", values::outage, wrong)?;
+    let defaults = policies::Defaults { on_outage, hash_secret: settings.text("hash_secret") };
+    let written = match section.node("policies") {
+        Some(node) => policies::read(node, defaults, wrong),
+        None => Vec::new(),
+    };
+    let capacity = settings.parsed("default_capacity", values::whole, wrong)?;
+    let refill = settings.parsed("default_refill_rate", values::per_second, wrong)?;
+    match Policies::new(capacity, refill, on_outage, written) {
+        Ok(policies) => Some(policies),
+        Err(error) => {
+            let name = match error.field() {
+                Some("capacity") => "default_capacity",
+                _ => "default_refill_rate",
+            };
+            wrong.push(settings.complaint(name, error.message()));
+            None
+        }
+    }
+}
+
+fn assemble(settings: Settings, policies: Policies, wrong: &mut Vec<Complaint>) -> Option<Config> {
+    let count = |text: &str| {
+        values::whole(text).and_then(|number| usize::try_from(number).map_err(|e| e.to_string()))
+    };
+    let http = settings.parsed("http", values::address, wrong);
+    let grpc = settings.parsed("grpc", values::address, wrong);
+    let resp = settings.parsed("resp", values::address, wrong);
+    let deadline = settings.parsed("deadline", values::duration, wrong);
+    let failures = settings.parsed("breaker_failures", values::whole, wrong);
+    let open_for = settings.parsed("breaker_open_for", values::duration, wrong);
+    let max_in_flight = settings.parsed("max_in_flight", count, wrong);
+    let local_share = settings.parsed("local_share", values::share, wrong);
+    let max = settings.parsed("max_retries", values::whole, wrong);
+    let base_backoff = settings.parsed("base_backoff", values::duration, wrong);
+    let max_backoff = settings.parsed("max_backoff", values::duration, wrong);
+    let connections = settings.parsed("connections", count, wrong);
+    let drain = settings.parsed("drain", values::duration, wrong);
+    let (auth, tls) = (auth_of(&settings, wrong), tls_of(&settings, wrong));
+    let auth = auth?;
+    guard_public(&settings, &auth, [http?, grpc?, resp?], wrong)?;
+    let breaker = BreakerConfig {
+        failures: u32::try_from(failures?).unwrap_or(u32::MAX),
+        open_for: open_for?,
+    };
+    let (deadline, max_in_flight, local_share) = (deadline?, max_in_flight?, local_share?);
+    Some(Config {
+        http: http?,
+        grpc: grpc?,
+        resp: resp?,
+        store: settings.text("store").to_owned(),
+        retries: Retries { max: max?, base_backoff: base_backoff?, max_backoff: max_backoff? },
+        policies,
+        failure: Failure { deadline, breaker, max_in_flight, local_share },
+        auth,
+        tls,
+        connections: connections?.clamp(1, 1_000_000),
+        drain: drain?,
+        settings,
+    })
+}
+
+/// The shortest token accepted, in bytes: shorter ones can be guessed.
+const TOKEN_MIN_BYTES: usize = 16;
+
+fn auth_of(settings: &Settings, wrong: &mut Vec<Complaint>) -> Option<Auth> {
+    for name in ["tokens", "admin_tokens"] {
+        let short = |token: &str| token.len() < TOKEN_MIN_BYTES;
+        if tokens(settings.text(name)).any(short) {
+            let accepted = format!(
+                "holds a token that can be guessed; accepted: {TOKEN_MIN_BYTES} bytes and more, separated by commas"
+            );
+            wrong.push(settings.complaint(name, accepted));
+            return None;
+        }
+    }
+    let auth = Auth::new(tokens(settings.text("tokens")), tokens(settings.text("admin_tokens")));
+    auth.map_err(|error| wrong.push(settings.complaint("tokens", error.message()))).ok()
+}
+
+fn tokens(text: &str) -> impl Iterator<Item = &str> {
+    text.split(',').map(str::trim).filter(|token| !token.is_empty())
+}
+
+fn tls_of(settings: &Settings, wrong: &mut Vec<Complaint>) -> Option<Tls> {
+    let file = |name| Some(settings.text(name)).filter(|text| !text.is_empty()).map(PathBuf::from);
+    match (file("tls_cert"), file("tls_key"), file("tls_client_ca")) {
+        (Some(cert), Some(key), client_ca) => Some(Tls { cert, key, client_ca }),
+        (None, None, None) => None,
+        (None, _, _) => {
+            wrong.push(Complaint::new("tls_cert", "is missing; TLS needs tls_cert and tls_key"));
+            None
+        }
+        (_, None, _) => {
+            wrong.push(Complaint::new("tls_key", "is missing; TLS needs tls_cert and tls_key"));
+            None
+        }
+    }
+}
+
+/// Refuses addresses that others can reach, unless callers must show who they are.
+fn guard_public(
+    settings: &Settings,
+    auth: &Auth,
+    addresses: [Option<SocketAddr>; 3],
+    wrong: &mut Vec<Complaint>,
+) -> Option<()> {
+    let anyway = settings.parsed("insecure_public", values::truth, wrong)?;
+    let guarded = auth.guards_callers() || !settings.text("tls_client_ca").is_empty();
+    for (name, address) in ["http", "grpc", "resp"].into_iter().zip(addresses) {
+        if !anyway && !guarded && address.is_some_and(|address| !address.ip().is_loopback()) {
+            let message = "others can reach this address; set tokens, or say --insecure-public";
+            wrong.push(settings.complaint(name, message));
+        }
+    }
+    Some(())
+}

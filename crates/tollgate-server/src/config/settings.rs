@@ -1,0 +1,226 @@
+//! Every setting by its name, its value as text, and where it came from: flags over environment
+//! over file over what is built in.
+
+use std::collections::BTreeMap;
+use std::fmt;
+
+use super::complaint::Complaint;
+use super::section::Section;
+
+/// A setting: its name in files, and its value when nobody sets it.
+const SETTINGS: [(&str, &str); 24] = [
+    ("admin_tokens", ""),
+    ("base_backoff", "50ms"),
+    ("breaker_failures", "5"),
+    ("breaker_open_for", "1s"),
+    ("connections", "10000"),
+    ("deadline", "100ms"),
+    ("default_capacity", "10"),
+    ("default_refill_rate", "1"),
+    ("drain", "30s"),
+    ("grpc", "127.0.0.1:50051"),
+    ("hash_secret", ""),
+    ("http", "127.0.0.1:8080"),
+    ("insecure_public", "false"),
+    ("local_share", "1"),
+    ("max_backoff", "500ms"),
+    ("max_in_flight", "10000"),
+    ("max_retries", "3"),
+    ("on_outage", "open"),
+    ("resp", "127.0.0.1:6380"),
+    ("store", "memory:"),
+    ("tls_cert", ""),
+    ("tls_client_ca", ""),
+    ("tls_key", ""),
+    ("tokens", ""),
+];
+
+/// Settings that are shown as present or absent, never as they are.
+const SECRET: [&str; 3] = ["admin_tokens", "hash_secret", "tokens"];
+
+/// Variables of an earlier service, and the settings they are. Backoffs there are milliseconds.
+const EARLIER: [(&str, &str, &str); 6] = [
+    ("BASE_BACKOFF_MS", "base_backoff", "ms"),
+    ("BIND_ADDR", "grpc", ""),
+    ("DEFAULT_CAPACITY", "default_capacity", ""),
+    ("DEFAULT_REFILL_RATE", "default_refill_rate", ""),
+    ("MAX_BACKOFF_MS", "max_backoff", "ms"),
+    ("MAX_RETRIES", "max_retries", ""),
+];
+
+/// Where a value came from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Source {
+    /// A flag of the command.
+    Flag(String),
+    /// A variable of the environment.
+    Environment(String),
+    /// A line of the file.
+    File(usize),
+    /// Nobody set it.
+    BuiltIn,
+}
+
+impl fmt::Display for Source {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Flag(name) => f.write_str(name),
+            Self::Environment(name) => write!(f, "environment {name}"),
+            Self::File(line) => write!(f, "file, line {line}"),
+            Self::BuiltIn => f.write_str("built in"),
+        }
+    }
+}
+
+/// All settings.
+#[derive(Clone, Debug)]
+pub(super) struct Settings(BTreeMap<&'static str, (String, Source)>);
+
+impl Settings {
+    /// What flags set: pairs of a setting and its value.
+    pub(super) fn of_flags(flags: &[(&'static str, String)]) -> Self {
+        let named = flags.iter().map(|(name, value)| {
+            let flag = format!("--{}", name.replace('_', "-"));
+            (*name, (value.clone(), Source::Flag(flag)))
+        });
+        Self(named.collect())
+    }
+
+    fn set(&mut self, name: &'static str, value: String, source: Source) {
+        self.0.entry(name).or_insert((value, source));
+    }
+
+    /// Adds what the environment sets and flags do not.
+    pub(super) fn add_environment(
+        &mut self,
+        variable: &impl Fn(&str) -> Option<String>,
+        wrong: &mut Vec<Complaint>,
+    ) {
+        for (name, _) in SETTINGS {
+            let own = format!("TOLLGATE_{}", name.to_uppercase());
+            if let Some(value) = variable(&own) {
+                self.set(name, value, Source::Environment(own));
+            }
+        }
+        for (earlier, name, unit) in EARLIER {
+            if let Some(value) = variable(earlier) {
+                self.set(name, format!("{value}{unit}"), Source::Environment(earlier.to_owned()));
+            }
+        }
+        if !self.0.contains_key("store") {
+            self.add_backend(variable, wrong);
+        }
+    }
+
+    /// `BACKEND` with the address of its store, or such an address alone.
+    fn add_backend(
+        &mut self,
+        variable: &impl Fn(&str) -> Option<String>,
+        wrong: &mut Vec<Complaint>,
+    ) {
+        let (backend, postgres, redis) =
+            (variable("BACKEND"), variable("DATABASE_URL"), variable("REDIS_URL"));
+        let chosen = match (backend.as_deref(), postgres, redis) {
+            (None, None, None) => return,
+            (Some("memory"), _, _) => Ok(("memory:".to_owned(), "BACKEND")),
+            (Some("postgres"), Some(url), _) | (None, Some(url), None) => Ok((url, "DATABASE_URL")),
+            (Some("redis"), _, Some(url)) | (None, None, Some(url)) => Ok((url, "REDIS_URL")),
+            (Some("postgres"), None, _) => Err("is postgres and needs DATABASE_URL"),
+            (Some("redis"), _, None) => Err("is redis and needs REDIS_URL"),
+            (None, Some(_), Some(_)) => Err(
+                "is missing, and both DATABASE_URL and REDIS_URL are set; accepted: postgres, redis",
+            ),
+            (Some(_), _, _) => Err("is none that is known; accepted: memory, postgres, redis"),
+        };
+        match chosen {
+            Ok((url, name)) => self.set("store", url, Source::Environment(name.to_owned())),
+            Err(message) => wrong.push(Complaint::new("BACKEND", message)),
+        }
+    }
+
+    /// Adds what the file sets and nobody else does.
+    pub(super) fn add_file(&mut self, section: &mut Section<'_>, wrong: &mut Vec<Complaint>) {
+        for (name, _) in SETTINGS {
+            if let Some(value) = section.text(name, wrong) {
+                self.set(name, value.to_owned(), Source::File(section.line_of(name)));
+            }
+        }
+    }
+
+    /// Adds what is built in.
+    pub(super) fn add_built_in(&mut self) {
+        for (name, value) in SETTINGS {
+            self.set(name, value.to_owned(), Source::BuiltIn);
+        }
+    }
+
+    pub(super) fn text(&self, name: &str) -> &str {
+        self.0.get(name).map_or("", |(value, _)| value)
+    }
+
+    /// A value that is read by `parse`; a complaint names whoever set it.
+    pub(super) fn parsed<T>(
+        &self,
+        name: &'static str,
+        parse: impl FnOnce(&str) -> Result<T, String>,
+        wrong: &mut Vec<Complaint>,
+    ) -> Option<T> {
+        match parse(self.text(name)) {
+            Ok(value) => Some(value),
+            Err(message) => {
+                wrong.push(self.complaint(name, message));
+                None
+            }
+        }
+    }
+
+    /// A complaint about a setting, at the place that set it.
+    pub(super) fn complaint(&self, name: &str, message: impl Into<String>) -> Complaint {
+        match self.0.get(name).map(|(_, source)| source) {
+            Some(Source::File(line)) => Complaint::at(*line, name, message),
+            Some(Source::Flag(by) | Source::Environment(by)) => Complaint::new(by.clone(), message),
+            Some(Source::BuiltIn) | None => Complaint::new(name, message),
+        }
+    }
+
+    /// Name, value and source of everything, secrets hidden.
+    pub(super) fn show(&self) -> Vec<(&'static str, String, Source)> {
+        let hidden = |name: &str, value: &str| match (name, value) {
+            (_, "") => "not set".to_owned(),
+            ("store", address) => hide_password(address),
+            (name, value) if SECRET.contains(&name) => {
+                let _hidden = value;
+                "***".to_owned()
+            }
+            (_, value) => value.to_owned(),
+        };
+        let line = |(name, (value, source)): (&&'static str, &(String, Source))| {
+            (*name, hidden(name, value), source.clone())
+        };
+        self.0.iter().map(line).collect()
+    }
+}
+
+/// The address of a store without its credentials and its options, which may hold some.
+#[must_use]
+pub fn hide_password(address: &str) -> String {
+    let Some((scheme, rest)) = address.split_once("://") else { return address.to_owned() };
+    let rest = rest.split(['?', '#']).next().unwrap_or_default();
+    match rest.rsplit_once('@') {
+        Some((_, place)) => format!("{scheme}://***@{place}"),
+        None => format!("{scheme}://{rest}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::hide_password;
+
+    #[test]
+    fn passwords_are_hidden_wherever_they_are() {
+        assert_eq!(hide_password("memory:"), "memory:");
+        assert_eq!(hide_password("redis://:pa@ss@host:1/0"), "redis://***@host:1/0");
+        assert_eq!(hide_password("postgres://u:p@h/db?password=x"), "postgres://***@h/db");
+        assert_eq!(hide_password("postgres://h/db?password=x"), "postgres://h/db");
+    }
+}

@@ -1,0 +1,194 @@
+//! The configuration: what is accepted, what is refused, and who wins.
+
+use tollgate_server::config::{Complaints, Config, Source};
+
+fn of_file(text: &str) -> Result<Config, Complaints> {
+    Config::of_text(&[], |_| None, Some(("t.yaml", text)))
+}
+
+fn of_environment(variables: &[(&str, &str)]) -> Result<Config, Complaints> {
+    let find = |name: &str| {
+        variables.iter().find(|(variable, _)| *variable == name).map(|(_, value)| value.to_string())
+    };
+    Config::of_text(&[], find, None)
+}
+
+#[test]
+fn every_algorithm_can_be_written() {
+    let config = of_file(
+        "
+store: 'memory:'
+http: 127.0.0.1:0
+policies:
+  a: {limit: 100 per 1m}
+  b: {algorithm: gcra, limit: 100 per 1m, burst: 20, on_outage: closed, prefix: app}
+  c: {algorithm: token_bucket, capacity: 10, refill: 1 per second}
+  d: {algorithm: leaky_bucket, rate: 10 per 1s, queue: 20}
+  e: {algorithm: fixed_window, limit: 1_000 per day, anchor: first_hit}
+  f: {algorithm: sliding_window, limit: 60 per 1m, buckets: 6, shadow: true}
+  g:
+    limits:
+      - {name: second, limit: 5 per 1s}
+      - {name: day, algorithm: sliding_log, limit: 50 per 1d}
+    overrides:
+      vip: {limits: [{name: second, limit: 50 per 1s}, {name: day, limit: 500 per 1d}]}
+",
+    )
+    .unwrap();
+    let names: Vec<String> =
+        config.policies.iter().map(|policy| policy.name().to_string()).collect();
+    assert_eq!(names, ["a", "b", "c", "d", "default", "e", "f", "g"]);
+    let g = config.policies.find("g").unwrap();
+    let keys: Vec<String> = g.limits().iter().map(|limit| limit.key("k").to_text()).collect();
+    assert_eq!(keys, ["tollgate:g.second:{k}", "tollgate:g.day:{k}"]);
+    assert_eq!(g.shown("vip").iter().map(|limit| limit.units).collect::<Vec<_>>(), [50, 500]);
+    assert_eq!(g.shown("k").iter().map(|limit| limit.window_s).collect::<Vec<_>>(), [1, 86_400]);
+}
+
+#[test]
+fn all_that_is_wrong_is_said_at_once_with_line_field_and_nearest_name() {
+    let wrong = of_file(
+        "htpp: 1.2.3.4:5
+deadline: fast
+policies:
+  a: {limit: lots}
+  b: {algoritm: gcra, limit: 1 per 1s}
+  'no space': {limit: 1 per 1s}
+  c: {algorithm: bucket}
+  d: {algorithm: sliding_window, limit: 7 per 1s, buckets: 3}
+  e: {limit: 1 per 1s, on_outage: maybe}
+  f: {}
+  g: {limit: 1 per 1s, hash_keys: 64}
+  h: {limits: [{limit: 1 per 1s}]}
+  i.j: {limit: 1 per 1s}
+  i: {limits: [{name: j, limit: 1 per 1s}]}
+  cl.throttle: {limit: 1 per 1s}
+  k: {limit: 1 per 1s, capacity: 4}
+",
+    )
+    .unwrap_err()
+    .to_string();
+    let expected = [
+        "t.yaml:1: htpp: is not a field; did you mean \"http\"?",
+        "t.yaml:2: deadline: \"fast\" is no duration",
+        "t.yaml:4: policies.a.limit: \"lots\" is no rate",
+        "t.yaml:5: policies.b.algoritm: is not a field; did you mean \"algorithm\"?",
+        "t.yaml:6: policies.no space: holds ' '",
+        "t.yaml:7: policies.c.algorithm: \"bucket\" is none; accepted: gcra,",
+        "t.yaml:8: policies.d.",
+        "t.yaml:9: policies.e.on_outage: \"maybe\" is not accepted; accepted: open, closed, local",
+        "t.yaml:10: policies.f.limit: is missing",
+        "t.yaml:11: policies.g.hash_keys: needs a secret",
+        "t.yaml:12: policies.h.limits[0].name: is missing",
+        "t.yaml:14: policies.i: shares its keys with the policy in line 13",
+        "t.yaml:15: policies.cl.throttle: is reserved",
+        "t.yaml:16: policies.k.capacity: is not a field",
+    ];
+    for complaint in expected {
+        assert!(wrong.contains(complaint), "{complaint}\nis not in\n{wrong}");
+    }
+    assert_eq!(wrong.lines().count(), expected.len(), "{wrong}");
+}
+
+#[test]
+fn odd_files_are_refused_and_never_panic() {
+    let deep = format!("a: {}{}", "[".repeat(10_000), "]".repeat(10_000));
+    let cases = [
+        "a: &x 1\nb: *x\n",
+        "a: !!str 1\n",
+        "--- 1\n--- 2\n",
+        "- a\n",
+        "just text",
+        "a: [",
+        "{",
+        "policies: []",
+        "policies: 3",
+        "store: [a]",
+        "store: a\nstore: b\n",
+        "? [a]\n: b\n",
+        &deep,
+        "policies: {a: {limits: []}}",
+        "policies: {a: {limits: 3}}",
+        "policies: {a: }",
+    ];
+    for text in cases {
+        let shown: String = text.chars().take(30).collect();
+        assert!(of_file(text).is_err(), "{shown}");
+    }
+    assert!(of_file("").is_ok() && of_file("# nothing\n").is_ok());
+}
+
+#[test]
+fn flags_win_over_the_environment_which_wins_over_the_file() {
+    let file = Some(("t.yaml", "http: 127.0.0.1:1\ngrpc: 127.0.0.1:2\nresp: 127.0.0.1:3\n"));
+    let find = |name: &str| match name {
+        "TOLLGATE_HTTP" => Some("127.0.0.1:4".to_owned()),
+        "TOLLGATE_GRPC" => Some("127.0.0.1:5".to_owned()),
+        "BIND_ADDR" => Some("127.0.0.1:9".to_owned()),
+        _ => None,
+    };
+    let config = Config::of_text(&[("http", "off".to_owned())], find, file).unwrap();
+    assert_eq!((config.http, config.grpc.unwrap().port()), (None, 5));
+    assert_eq!(config.resp.unwrap().port(), 3);
+    let source = |name| config.show().into_iter().find(|one| one.0 == name).unwrap().2;
+    assert_eq!(source("http"), Source::Flag("--http".to_owned()));
+    assert_eq!(source("grpc"), Source::Environment("TOLLGATE_GRPC".to_owned()));
+    assert_eq!((source("resp"), source("store")), (Source::File(3), Source::BuiltIn));
+}
+
+#[test]
+fn the_variables_of_the_earlier_service_are_understood() {
+    let store = |variables: &[(&str, &str)]| of_environment(variables).map(|config| config.store);
+    let (pg, redis) = (("DATABASE_URL", "postgres://h/d"), ("REDIS_URL", "redis://h"));
+    assert_eq!(store(&[]), Ok("memory:".to_owned()));
+    assert_eq!(store(&[pg]), Ok("postgres://h/d".to_owned()));
+    assert_eq!(store(&[redis]), Ok("redis://h".to_owned()));
+    assert_eq!(store(&[pg, redis, ("BACKEND", "redis")]), Ok("redis://h".to_owned()));
+    assert_eq!(store(&[pg, redis, ("BACKEND", "postgres")]), Ok("postgres://h/d".to_owned()));
+    assert_eq!(store(&[pg, ("TOLLGATE_STORE", "memory:")]), Ok("memory:".to_owned()));
+    for wrong in [&[pg, redis][..], &[("BACKEND", "redis"), pg], &[("BACKEND", "floppy")]] {
+        assert_eq!(store(wrong).unwrap_err().list[0].field, "BACKEND");
+    }
+    let config = of_environment(&[
+        ("DEFAULT_CAPACITY", "7"),
+        ("DEFAULT_REFILL_RATE", "0.001"),
+        ("MAX_RETRIES", "9"),
+        ("BASE_BACKOFF_MS", "3"),
+        ("MAX_BACKOFF_MS", "4"),
+        ("BIND_ADDR", "127.0.0.1:77"),
+    ])
+    .unwrap();
+    let shown = &config.policies.find("default").unwrap().shown("k")[0];
+    assert_eq!((shown.units, shown.window_s), (7, 7_000));
+    assert_eq!((config.retries.max, config.retries.max_backoff.as_millis()), (9, 4));
+    assert_eq!(config.grpc.unwrap().port(), 77);
+    let wrong = of_environment(&[("DEFAULT_REFILL_RATE", "fast"), ("MAX_RETRIES", "-1")]);
+    let fields: Vec<String> = wrong.unwrap_err().list.into_iter().map(|one| one.field).collect();
+    assert_eq!(fields, ["DEFAULT_REFILL_RATE"]);
+}
+
+#[test]
+fn secrets_are_never_shown() {
+    let config = of_environment(&[
+        ("TOLLGATE_TOKENS", "callers-secret-token"),
+        ("TOLLGATE_ADMIN_TOKENS", "admins-secret-token"),
+        ("TOLLGATE_HASH_SECRET", "hash-secret"),
+        ("REDIS_URL", "redis://:pass-secret@h:1"),
+    ])
+    .unwrap();
+    let text = format!("{:?} {config:?}", config.show());
+    assert!(!text.contains("secret-token") && !text.contains("-secret@"), "{text}");
+    assert!(!text.contains("hash-secret") && text.contains("redis://***@h:1"), "{text}");
+}
+
+#[test]
+fn a_public_address_needs_tokens_or_a_promise() {
+    let public = ("TOLLGATE_HTTP", "0.0.0.0:0");
+    let wrong = of_environment(&[public]).unwrap_err();
+    assert_eq!(wrong.list[0].field, "TOLLGATE_HTTP");
+    assert!(of_environment(&[public, ("TOLLGATE_INSECURE_PUBLIC", "true")]).is_ok());
+    assert!(of_environment(&[public, ("TOLLGATE_TOKENS", "0123456789abcdef")]).is_ok());
+    assert!(of_environment(&[public, ("TOLLGATE_TOKENS", "short")]).is_err());
+    assert!(of_environment(&[("TOLLGATE_RESP", "[::]:0")]).is_err());
+    assert!(of_environment(&[("TOLLGATE_RESP", "[::1]:0")]).is_ok());
+}

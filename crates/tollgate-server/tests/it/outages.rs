@@ -1,0 +1,96 @@
+//! The store cannot answer: what each mode says on each protocol.
+
+use serde_json::json;
+use tollgate::store::{BoxStore, Memory};
+use tollgate::{Limiter, ManualClock};
+use tollgate_proto::tollgate_v1 as pb;
+use tollgate_server::engine::Engine;
+use tollgate_server::{Config, Server};
+use tollgate_testkit::fault::{Fault, Faulty};
+use tonic::Code;
+use tonic_types::StatusExt;
+
+use crate::support::{NOW, Running, config};
+
+const POLICIES: &str = "
+policies:
+  open: {limit: 2 per 1d, on_outage: open}
+  closed: {limit: 2 per 1d, on_outage: closed}
+  local: {limit: 2 per 1d, on_outage: local}
+";
+
+/// A server whose store fails from the first call on.
+async fn broken() -> Running {
+    let clock = ManualClock::at(NOW);
+    let store = Faulty::scripted(Memory::new(), clock.clone(), vec![Fault::After; 1_000]);
+    let limiter = Limiter::with_clock(BoxStore::new(store), clock.clone()).build();
+    let policies = Config::of_text(&[], |_| None, Some(("t.yaml", POLICIES))).unwrap().policies;
+    let engine = Engine::new(limiter, policies).with_clock(clock);
+    Running::of(Server::bind_engine(config(), engine).await.unwrap())
+}
+
+#[tokio::test]
+async fn open_admits_and_says_so() {
+    let server = broken().await;
+    for _ in 0..5 {
+        let (status, reply) = server.post("/v1/acquire", r#"{"policy":"open","key":"k"}"#).await;
+        assert_eq!((status, &reply["allowed"]), (200, &json!(true)));
+        assert_eq!(reply["degraded"], "open");
+    }
+    let request = pb::AcquireRequest {
+        policy: "open".to_owned(),
+        key: "k".to_owned(),
+        ..pb::AcquireRequest::default()
+    };
+    let reply = server.grpc().await.acquire(request).await.unwrap().into_inner();
+    assert_eq!((reply.allowed, reply.degraded()), (true, pb::Degraded::Open));
+    assert_eq!(server.resp().await.five(&["TG.ACQUIRE", "open", "k"]).await[0], 1);
+    server.end().await;
+}
+
+#[tokio::test]
+async fn closed_is_a_failure_of_the_service_and_not_of_the_caller() {
+    let server = broken().await;
+    let body = r#"{"policy":"closed","key":"k"}"#;
+    let (status, problem) = server.post("/v1/acquire", body).await;
+    assert_eq!((status, &problem["code"]), (503, &json!("store_unavailable")));
+    let gate = reqwest::get(server.url("/v1/gate?policy=closed&key=k")).await.unwrap();
+    assert_eq!(
+        (gate.status().as_u16(), &gate.headers()["retry-after"]),
+        (503, &"1".parse().unwrap())
+    );
+    let many = server.post("/v1/acquire_many", &format!(r#"{{"requests":[{body}]}}"#)).await.1;
+    assert_eq!(many["decisions"][0]["error"]["code"], "store_unavailable");
+    let request = pb::AcquireRequest {
+        policy: "closed".to_owned(),
+        key: "k".to_owned(),
+        ..pb::AcquireRequest::default()
+    };
+    let status = server.grpc().await.acquire(request).await.unwrap_err();
+    assert_eq!(status.code(), Code::Unavailable);
+    assert!(status.get_details_retry_info().unwrap().retry_delay.is_some());
+    let reply = server.resp().await.ask(&["TG.ACQUIRE", "closed", "k"]).await;
+    assert!(reply.starts_with("-UNAVAILABLE store_unavailable"), "{reply}");
+    // What could never pass needs no store to be refused.
+    let (status, reply) =
+        server.post("/v1/acquire", r#"{"policy":"closed","key":"k","cost":3}"#).await;
+    assert_eq!((status, &reply["verdict"]), (200, &json!("never")));
+    server.end().await;
+}
+
+#[tokio::test]
+async fn local_grants_its_share_and_looks_and_refunds_are_never_guessed() {
+    let server = broken().await;
+    let mut allowed = 0;
+    for _ in 0..5 {
+        let reply = server.post("/v1/acquire", r#"{"policy":"local","key":"k"}"#).await.1;
+        assert_eq!(reply["degraded"], "local");
+        allowed += u64::from(reply["allowed"] == json!(true));
+    }
+    assert_eq!(allowed, 2);
+    for path in ["/v1/peek", "/v1/forecast", "/v1/refund", "/v1/reset"] {
+        let (status, problem) = server.post(path, r#"{"policy":"open","key":"k"}"#).await;
+        assert_eq!((status, &problem["code"]), (503, &json!("store_unavailable")), "{path}");
+    }
+    server.end().await;
+}

@@ -1,0 +1,238 @@
+//! Tokens on every protocol, and TLS with and without certificates of clients.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::rustls::crypto::ring::default_provider;
+use tokio_rustls::rustls::pki_types::pem::PemObject;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use tokio_rustls::rustls::{ClientConfig, RootCertStore};
+use tollgate_proto::tollgate_v1 as pb;
+use tollgate_server::{Config, Server};
+use tonic::{Code, Request};
+
+use crate::support::Running;
+
+const CALLER: &str = "token-of-a-caller";
+const ADMIN: &str = "token-of-an-admin";
+
+async fn server(more: &[(&'static str, String)]) -> Running {
+    let any = || "127.0.0.1:0".to_owned();
+    let mut flags = vec![("http", any()), ("grpc", any()), ("resp", any())];
+    flags.extend_from_slice(more);
+    let config = Config::of_text(&flags, |_| None, None).unwrap();
+    Running::of(Server::bind(config).await.unwrap())
+}
+
+async fn guarded() -> Running {
+    server(&[
+        ("tokens", format!("another-long-token, {CALLER}")),
+        ("admin_tokens", ADMIN.to_owned()),
+    ])
+    .await
+}
+
+#[tokio::test]
+async fn http_needs_a_token_of_the_right_kind() {
+    let server = guarded().await;
+    let post = async |path: &str, token: Option<&str>| {
+        let request = reqwest::Client::new().post(server.url(path)).body(r#"{"key":"k"}"#);
+        let request = match token {
+            Some(token) => request.header("authorization", format!("Bearer {token}")),
+            None => request,
+        };
+        let response = request.send().await.unwrap();
+        (response.status().as_u16(), response.headers().contains_key("www-authenticate"))
+    };
+    for path in ["/v1/acquire", "/v1/peek", "/v1/forecast", "/v1/refund", "/v1/gate?key=k"] {
+        for token in [None, Some(""), Some("token-of-a-calleR"), Some("token-of-a-calle")] {
+            assert_eq!(post(path, token).await, (401, true), "{path} {token:?}");
+        }
+        assert!(post(path, Some(CALLER)).await.0 < 300, "{path}");
+        assert!(post(path, Some(ADMIN)).await.0 < 300, "{path}");
+    }
+    assert_eq!(post("/v1/reset", None).await.0, 401);
+    assert_eq!(post("/v1/reset", Some(CALLER)).await.0, 401);
+    assert_eq!(post("/v1/reset", Some(ADMIN)).await.0, 200);
+    for path in ["/healthz", "/readyz", "/openapi.json"] {
+        assert_eq!(reqwest::get(server.url(path)).await.unwrap().status().as_u16(), 200, "{path}");
+    }
+    server.end().await;
+}
+
+#[tokio::test]
+async fn grpc_needs_a_token_of_the_right_kind() {
+    let server = guarded().await;
+    let mut client = server.grpc().await;
+    let with = |token: Option<&str>| {
+        let mut request =
+            Request::new(pb::ResetRequest { key: "k".to_owned(), ..Default::default() });
+        if let Some(token) = token {
+            let value = format!("Bearer {token}").parse().unwrap();
+            request.metadata_mut().insert("authorization", value);
+        }
+        request
+    };
+    for token in [None, Some("nonsense"), Some(CALLER)] {
+        let status = client.reset(with(token)).await.unwrap_err();
+        assert_eq!(status.code(), Code::Unauthenticated);
+    }
+    assert!(client.reset(with(Some(ADMIN))).await.is_ok());
+    let ask = pb::AcquireRequest { key: "k".to_owned(), ..Default::default() };
+    assert_eq!(client.acquire(ask.clone()).await.unwrap_err().code(), Code::Unauthenticated);
+    assert!(client.acquire(with(Some(CALLER)).map(|_| ask)).await.is_ok());
+    server.end().await;
+}
+
+#[tokio::test]
+async fn resp_needs_a_token() {
+    let server = guarded().await;
+    let mut client = server.resp().await;
+    assert!(client.ask(&["TG.ACQUIRE", "default", "k"]).await.starts_with("-NOAUTH"));
+    assert!(client.ask(&["PING"]).await.starts_with("-NOAUTH"));
+    assert!(client.ask(&["HELLO", "3"]).await.starts_with("-NOAUTH"));
+    assert!(client.ask(&["AUTH", "nonsense"]).await.starts_with("-WRONGPASS"));
+    assert!(client.ask(&["HELLO", "3", "AUTH", "me", "nonsense"]).await.starts_with("-WRONGPASS"));
+    assert_eq!(client.ask(&["AUTH", CALLER]).await, "+OK");
+    assert_eq!(client.five(&["TG.ACQUIRE", "default", "k"]).await[0], 1);
+    // A wrong token takes back what a right one gave.
+    assert!(client.ask(&["AUTH", "me", "nonsense"]).await.starts_with("-WRONGPASS"));
+    assert!(client.ask(&["PING"]).await.starts_with("-NOAUTH"));
+    let mut client = server.resp().await;
+    assert_eq!(client.ask(&["HELLO", "3", "AUTH", "me", ADMIN]).await, "%7");
+    server.end().await;
+}
+
+/// A root, and certificates that it has signed, as files.
+struct Certificates {
+    folder: PathBuf,
+}
+
+impl Certificates {
+    fn make(name: &str) -> Self {
+        let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
+        fs::create_dir_all(&folder).unwrap();
+        let mut params = CertificateParams::new(Vec::new()).unwrap();
+        params.is_ca = IsCa::Ca(BasicConstraints::Unconstrained);
+        let root = CertifiedIssuer::self_signed(params, KeyPair::generate().unwrap()).unwrap();
+        fs::write(folder.join("root.pem"), root.pem()).unwrap();
+        for name in ["server", "client"] {
+            let key = KeyPair::generate().unwrap();
+            let params = CertificateParams::new(vec!["localhost".to_owned()]).unwrap();
+            let certificate = params.signed_by(&key, &root).unwrap();
+            fs::write(folder.join(format!("{name}.pem")), certificate.pem()).unwrap();
+            fs::write(folder.join(format!("{name}.key")), key.serialize_pem()).unwrap();
+        }
+        Self { folder }
+    }
+
+    fn path(&self, name: &str) -> String {
+        self.folder.join(name).display().to_string()
+    }
+
+    fn settings(&self) -> Vec<(&'static str, String)> {
+        vec![("tls_cert", self.path("server.pem")), ("tls_key", self.path("server.key"))]
+    }
+
+    /// A client that trusts the root, and shows a certificate of its own or not.
+    fn connector(&self, shows: bool) -> TlsConnector {
+        let mut roots = RootCertStore::empty();
+        roots.add(CertificateDer::from_pem_file(self.path("root.pem")).unwrap()).unwrap();
+        let builder = ClientConfig::builder_with_provider(Arc::new(default_provider()))
+            .with_safe_default_protocol_versions()
+            .unwrap()
+            .with_root_certificates(roots);
+        let config = if shows {
+            let chain = vec![CertificateDer::from_pem_file(self.path("client.pem")).unwrap()];
+            let key = PrivateKeyDer::from_pem_file(self.path("client.key")).unwrap();
+            builder.with_client_auth_cert(chain, key).unwrap()
+        } else {
+            builder.with_no_client_auth()
+        };
+        TlsConnector::from(Arc::new(config))
+    }
+}
+
+/// Sends bytes over TLS and reads until the server closes.
+async fn talk(
+    connector: &TlsConnector,
+    address: std::net::SocketAddr,
+    bytes: &[u8],
+) -> std::io::Result<String> {
+    let stream = TcpStream::connect(address).await?;
+    let mut stream = connector.connect(ServerName::try_from("localhost").unwrap(), stream).await?;
+    stream.write_all(bytes).await?;
+    let mut text = String::new();
+    stream.read_to_string(&mut text).await?;
+    Ok(text)
+}
+
+const HTTP: &[u8] = b"POST /v1/acquire HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: 11\r\n\r\n{\"key\":\"k\"}";
+
+#[tokio::test]
+async fn every_listener_speaks_tls() {
+    let certificates = Certificates::make("tls");
+    let server = server(&certificates.settings()).await;
+    let connector = certificates.connector(false);
+    let http = talk(&connector, server.at.http.unwrap(), HTTP).await.unwrap();
+    assert!(http.contains("\"allowed\":true"), "{http}");
+    let resp = talk(&connector, server.at.resp.unwrap(), b"PING\r\nQUIT\r\n").await.unwrap();
+    assert_eq!(resp, "+PONG\r\n+OK\r\n");
+    // The preface of HTTP/2 and empty settings; the server answers with its settings.
+    let stream = TcpStream::connect(server.at.grpc.unwrap()).await.unwrap();
+    let name = ServerName::try_from("localhost").unwrap();
+    let mut stream = connector.connect(name, stream).await.unwrap();
+    stream.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").await.unwrap();
+    let mut head = [0; 9];
+    stream.read_exact(&mut head).await.unwrap();
+    assert_eq!(head[3], 4, "a frame of settings");
+    drop(stream);
+    // Without TLS there is no answer.
+    let mut plain = server.resp().await;
+    plain.send(b"PING\r\n").await;
+    assert!(!plain.rest_bytes().await.starts_with(b"+PONG"));
+    server.end().await;
+}
+
+#[tokio::test]
+async fn clients_without_a_certificate_are_refused_if_one_is_needed() {
+    let certificates = Certificates::make("mtls");
+    let mut settings = certificates.settings();
+    settings.push(("tls_client_ca", certificates.path("root.pem")));
+    let server = server(&settings).await;
+    let address = server.at.http.unwrap();
+    let shown = talk(&certificates.connector(true), address, HTTP).await.unwrap();
+    assert!(shown.contains("\"allowed\":true"), "{shown}");
+    let hidden = talk(&certificates.connector(false), address, HTTP).await;
+    assert!(hidden.is_err(), "{hidden:?}");
+    let stranger = Certificates::make("stranger");
+    // Another root has signed it; the client itself trusts the right one.
+    fs::copy(certificates.path("root.pem"), stranger.path("root.pem")).unwrap();
+    assert!(talk(&stranger.connector(true), address, HTTP).await.is_err());
+    server.end().await;
+}
+
+#[tokio::test]
+async fn files_that_are_wrong_are_named() {
+    let certificates = Certificates::make("wrong");
+    let path = |name: &str| certificates.path(name);
+    let cases = [
+        ([("tls_cert", path("none.pem")), ("tls_key", path("server.key"))], "tls_cert"),
+        ([("tls_cert", path("server.key")), ("tls_key", path("server.key"))], "tls_cert"),
+        ([("tls_cert", path("server.pem")), ("tls_key", path("server.pem"))], "tls_key"),
+    ];
+    for (settings, field) in cases {
+        let mut flags = vec![("http", "127.0.0.1:0".to_owned())];
+        flags.extend(settings);
+        flags.extend([("grpc", "off".to_owned()), ("resp", "off".to_owned())]);
+        let config = Config::of_text(&flags, |_| None, None).unwrap();
+        assert_eq!(Server::bind(config).await.unwrap_err().field(), Some(field));
+    }
+    let half = [("tls_cert", path("server.pem"))];
+    assert!(Config::of_text(&half, |_| None, None).is_err());
+}
