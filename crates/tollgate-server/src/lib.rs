@@ -23,6 +23,7 @@ pub mod engine;
 mod grpc;
 mod http;
 mod listen;
+pub mod metrics;
 pub mod policy;
 mod resp;
 mod server;

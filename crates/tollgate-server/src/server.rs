@@ -7,12 +7,14 @@ use std::time::Duration;
 
 use axum::Router;
 use tollgate::limiter::{Degradation, Observer};
+use tollgate::store::{BoxStore, Store};
 use tollgate::{Limiter, Result};
 
 use crate::auth::Auth;
 use crate::config::Config;
 use crate::engine::Engine;
 use crate::listen::{Drain, Listener, web};
+use crate::metrics::{Metrics, Timed};
 use crate::{grpc, http, resp, store};
 
 /// A server that listens, and does not answer yet.
@@ -43,7 +45,8 @@ impl Server {
     /// # Errors
     /// When the store cannot be opened or an address cannot be listened on.
     pub async fn bind(config: Config) -> Result<Self> {
-        let store = store::open(&config.store, &config.retries).await?;
+        let metrics = Metrics::new();
+        let store = watched(store::open(&config.store, &config.retries).await?, &config, &metrics);
         let failure = config.failure;
         let limiter = Limiter::builder(store)
             .deadline(failure.deadline)
@@ -52,7 +55,7 @@ impl Server {
             .local_share(failure.local_share)
             .observer(Log)
             .build();
-        let engine = Engine::new(limiter, config.policies.clone());
+        let engine = Engine::new(limiter, config.policies.clone()).with_metrics(metrics);
         Self::bind_engine(config, engine).await
     }
 
@@ -124,6 +127,15 @@ impl Server {
         }
         self.engine.close().await;
     }
+}
+
+/// Counts and times the calls to a store, unless it is in this process.
+fn watched(store: BoxStore, config: &Config, metrics: &Arc<Metrics>) -> BoxStore {
+    if store.capability().in_process {
+        return store;
+    }
+    let name = store::scheme_of(&config.store).unwrap_or_default().to_owned();
+    BoxStore::new(Timed { inner: store, name, metrics: Arc::clone(metrics) })
 }
 
 /// Writes down what the limiter tells, which is at most once per second and kind.

@@ -1,5 +1,8 @@
 //! A store from its address. One line per store: the scheme, and what opens it.
 
+use std::future::ready;
+
+use tollgate::redis::RedisStore;
 use tollgate::store::{BoxStore, Memory};
 use tollgate::{BoxFuture, Error, Result};
 
@@ -9,8 +12,13 @@ use crate::config::Retries;
 type Open = for<'a> fn(&'a str, &'a Retries) -> BoxFuture<'a, Result<BoxStore>>;
 
 /// Every store that can be opened, by scheme.
-const STORES: &[(&str, Open)] =
-    &[("memory", |address, _| Box::pin(std::future::ready(memory(address))))];
+const STORES: &[(&str, Open)] = &[
+    ("memory", |address, _| Box::pin(ready(memory(address)))),
+    ("redis", |address, _| Box::pin(ready(redis(address)))),
+    ("rediss", |address, _| Box::pin(ready(redis(address)))),
+    ("redis-cluster", |address, _| Box::pin(ready(redis(address)))),
+    ("redis-sentinel", |address, _| Box::pin(ready(redis(address)))),
+];
 
 /// Opens the store of an address such as `memory:`.
 ///
@@ -33,6 +41,11 @@ pub fn scheme_of(address: &str) -> Option<&str> {
 fn accepted() -> String {
     let schemes: Vec<&str> = STORES.iter().map(|(scheme, _)| *scheme).collect();
     format!("accepted: {}:", schemes.join(":, "))
+}
+
+/// Redis alone, with TLS, as a cluster or behind sentinels; it connects when it is first asked.
+fn redis(address: &str) -> Result<BoxStore> {
+    Ok(BoxStore::new(RedisStore::open(address)?))
 }
 
 /// `memory:`, with nothing behind the colon.

@@ -17,7 +17,7 @@ const LEFT_OF: [(&str, &[&str]); 4] = [
 ];
 
 /// Everything the root may hold. What is new must be named here, on purpose.
-const ROOT: [&str; 20] = [
+const ROOT: [&str; 21] = [
     ".cargo",
     ".ci",
     ".gitignore",
@@ -33,6 +33,7 @@ const ROOT: [&str; 20] = [
     "bench",
     "clippy.toml",
     "crates",
+    "deploy",
     "docs",
     "examples",
     "rust-toolchain.toml",

@@ -1,10 +1,11 @@
 //! `tollgate serve`: the server, until it is told to end.
 #![expect(clippy::print_stdout, reason = "it tells where it listens")]
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tollgate_server::config::{Config, Sources, hide_password};
 use tollgate_server::engine::Engine;
 use tollgate_server::policy::Policies;
@@ -28,10 +29,15 @@ async fn serve(config: Config, settings: &Settings) -> Result<(), Failed> {
     let store = hide_password(&config.store);
     let server = Server::bind(config).await?;
     let engine = server.engine();
-    announce(server.addresses()?, &store, &engine);
+    // Before it says that it is there: from then on, signals are meant for it.
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
-    let reloading = tokio::spawn(reload(engine, settings.config.clone(), settings.flags()));
+    let hangup = signal(SignalKind::hangup())?;
+    announce(server.addresses()?, &store, &engine);
+    let reloading = match settings.config.clone() {
+        Some(file) => tokio::spawn(reload(engine, file, settings.flags(), hangup)),
+        None => tokio::spawn(async {}),
+    };
     server
         .run(async move {
             tokio::select! {
@@ -47,11 +53,11 @@ async fn serve(config: Config, settings: &Settings) -> Result<(), Failed> {
 /// Reads the policies again when the file changes, and on SIGHUP. A file that is wrong is complained
 /// about, and changes nothing.
 async fn reload(
-    engine: std::sync::Arc<Engine>,
-    file: Option<std::path::PathBuf>,
+    engine: Arc<Engine>,
+    file: PathBuf,
     flags: Vec<(&'static str, String)>,
+    mut hangup: Signal,
 ) {
-    let (Some(file), Ok(mut hangup)) = (file, signal(SignalKind::hangup())) else { return };
     let mut seen = contents(&file).await;
     let mut look = tokio::time::interval(LOOK_EVERY);
     loop {
@@ -79,6 +85,7 @@ fn read_again(engine: &Engine, file: &Path, flags: &[(&'static str, String)]) {
             tracing::info!("policies were read again");
         }
         Err(complaints) => {
+            engine.refuse_policies();
             tracing::error!(%complaints, "the file is wrong; the policies stay as they were");
         }
     }

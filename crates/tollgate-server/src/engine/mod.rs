@@ -14,6 +14,7 @@ use tollgate::{
     Admission, Charge, Clock, Code, Decision, Error, Forecast, Limiter, Once, Receipt, SystemClock,
 };
 
+use crate::metrics::Metrics;
 use crate::policy::{Asked, Policies};
 
 pub use answer::{Answer, Failure, Refund};
@@ -28,6 +29,7 @@ pub struct Engine {
     limiter: Limiter<BoxStore>,
     policies: ArcSwap<Policies>,
     clock: Arc<dyn Clock>,
+    metrics: Arc<Metrics>,
 }
 
 impl Engine {
@@ -35,7 +37,7 @@ impl Engine {
     #[must_use]
     pub fn new(limiter: Limiter<BoxStore>, policies: Policies) -> Self {
         let policies = ArcSwap::from_pointee(policies);
-        Self { limiter, policies, clock: Arc::new(SystemClock::new()) }
+        Self { limiter, policies, clock: Arc::new(SystemClock::new()), metrics: Metrics::new() }
     }
 
     /// The same engine with another clock: the one of its limiter.
@@ -45,11 +47,24 @@ impl Engine {
         self
     }
 
+    /// The same engine, counted elsewhere.
+    #[must_use]
+    pub fn with_metrics(mut self, metrics: Arc<Metrics>) -> Self {
+        self.metrics = metrics;
+        self
+    }
+
     /// Charges a key, if its policy allows it.
     ///
     /// # Errors
     /// When the request is wrong, or no decision could be made.
     pub async fn acquire(&self, ask: Ask<'_>) -> Result<Answer> {
+        let answer = self.decide(ask).await;
+        self.metrics.answered(&answer);
+        answer
+    }
+
+    async fn decide(&self, ask: Ask<'_>) -> Result<Answer> {
         let policies = self.policies.load_full();
         let asked = accept(&policies, &ask)?;
         let charges = asked.charges(ask.cost);
@@ -93,6 +108,7 @@ impl Engine {
             (Ok(asked), Ok(_)) => answer(asked),
             (Err(failure), _) | (_, Err(failure)) => Err(failure.again()),
         })
+        .inspect(|answer| self.metrics.answered(answer))
         .collect()
     }
 
@@ -165,13 +181,41 @@ impl Engine {
     /// Decides under other policies from now on. What keys have spent stays spent; requests that
     /// have begun end under the policies they began with.
     pub fn replace_policies(&self, policies: Policies) {
+        self.metrics.reloaded("applied");
         self.policies.store(Arc::new(policies));
+    }
+
+    /// Counts a configuration that was refused, so that somebody notices.
+    pub fn refuse_policies(&self) {
+        self.metrics.reloaded("refused");
     }
 
     /// The policies that apply now.
     #[must_use]
     pub fn policies(&self) -> Arc<Policies> {
         self.policies.load_full()
+    }
+
+    /// What is counted.
+    #[must_use]
+    pub fn metrics(&self) -> &Arc<Metrics> {
+        &self.metrics
+    }
+
+    /// All that is counted, as text.
+    #[must_use]
+    pub fn metrics_text(&self) -> String {
+        self.metrics.text(self.limiter.stats())
+    }
+
+    /// Whether the store answers.
+    ///
+    /// # Errors
+    /// What it says instead.
+    pub async fn ready(&self) -> Result<()> {
+        let policies = self.policies.load_full();
+        self.limiter.forecast(policies.ad_hoc(), "readyz").await?;
+        Ok(())
     }
 
     /// What the store can do.
@@ -189,6 +233,9 @@ impl Engine {
 /// Finds the limits that a request is decided under.
 fn accept<'a>(policies: &'a Policies, ask: &Ask<'a>) -> Result<Asked<'a>> {
     ask::accept_key(ask.key)?;
+    if let Some(id) = ask.request_id {
+        Once::new(id)?;
+    }
     match ask.target {
         Target::Policy(name) => Ok(policies.find(name)?.ask(ask.key)),
         Target::Limit(limit) => Ok(Asked::of_limit(limit, ask.key)),

@@ -248,8 +248,10 @@ impl<'de> Visitor<'de> for AnyValue {
         Ok(Value::Other("a negative number"))
     }
 
-    fn visit_f64<E>(self, _: f64) -> Result<Value, E> {
-        Ok(Value::Other("not a whole number, or too large"))
+    /// Some languages write every number with a point: `2.0` is a whole number.
+    fn visit_f64<E>(self, number: f64) -> Result<Value, E> {
+        let whole = format!("{number}").parse().map(Value::Whole);
+        Ok(whole.unwrap_or(Value::Other("not a whole number, or too large")))
     }
 
     fn visit_bool<E>(self, _: bool) -> Result<Value, E> {

@@ -89,10 +89,19 @@ pub(super) async fn healthz() -> Response {
 
 /// Whether decisions can be made, and what they are worth.
 pub(super) async fn readyz(State(engine): State<Arc<Engine>>) -> Response {
-    if engine.capability().in_process {
-        return "ready: limits are per process\n".into_response();
+    match engine.ready().await {
+        Ok(()) if engine.capability().in_process => {
+            "ready: limits are per process\n".into_response()
+        }
+        Ok(()) => "ready\n".into_response(),
+        Err(failure) => reply::failure(&failure),
     }
-    "ready\n".into_response()
+}
+
+/// What is counted, for Prometheus.
+pub(super) async fn metrics(State(engine): State<Arc<Engine>>) -> Response {
+    const KIND: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+    ([(CONTENT_TYPE, KIND)], engine.metrics_text()).into_response()
 }
 
 pub(super) async fn openapi() -> Response {

@@ -16,10 +16,12 @@ use axum::http::{HeaderValue, StatusCode};
 use axum::middleware::{self, Next};
 use axum::response::Response;
 use axum::routing::{get, post};
+use tokio::time::Instant;
 use tollgate::Error;
 
 use crate::auth::{Auth, Role, bearer};
 use crate::engine::Engine;
+use crate::metrics::Metrics;
 
 /// The longest body accepted, in bytes: a full batch of the longest keys fits.
 pub(crate) const BODY_MAX_BYTES: usize = 1024 * 1024;
@@ -38,7 +40,11 @@ pub(crate) fn router(engine: Arc<Engine>, auth: &Auth) -> Router {
         .route("/v1/forecast", post(handlers::forecast))
         .route("/v1/refund", post(handlers::refund))
         .route("/v1/gate", get(gate::gate).post(gate::gate));
+    let counted = Arc::clone(engine.metrics());
+    let time = middleware::from_fn(move |request, next| timed(Arc::clone(&counted), request, next));
     callers
+        .layer(time)
+        .route("/metrics", get(handlers::metrics))
         .route_layer(guard(Role::Caller))
         .merge(admin.route_layer(guard(Role::Admin)))
         .route("/healthz", get(handlers::healthz))
@@ -60,6 +66,14 @@ async fn guarded(auth: Arc<Auth>, needed: Role, request: Request, next: Next) ->
             response
         }
     }
+}
+
+/// How long requests for decisions take.
+async fn timed(metrics: Arc<Metrics>, request: Request, next: Next) -> Response {
+    let start = Instant::now();
+    let response = next.run(request).await;
+    metrics.request("http", start.elapsed());
+    response
 }
 
 async fn unknown_path() -> Response {

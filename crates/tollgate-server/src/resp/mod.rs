@@ -54,7 +54,9 @@ async fn converse<S: AsyncRead + AsyncWrite + Unpin>(
     loop {
         let (commands, broken) = take(&mut input);
         if !commands.is_empty() || broken.is_some() {
+            let start = Instant::now();
             let goes_on = session.run(&commands, &mut output).await;
+            session.metrics().request("resp", start.elapsed());
             if let Some(why) = broken {
                 Reply::error("ERR", &format!("Protocol error: {why}"))
                     .write_to(&mut output, Version::Two);

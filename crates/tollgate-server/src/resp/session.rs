@@ -10,6 +10,7 @@ use super::parse::Command;
 use super::reply::{Reply, Version};
 use crate::auth::Auth;
 use crate::engine::Engine;
+use crate::metrics::Metrics;
 
 /// One connection.
 #[derive(Debug)]
@@ -35,6 +36,10 @@ impl Session {
         let ad_hoc = engine.policies().ad_hoc().clone();
         let permitted = auth.role_of(None).is_some();
         Self { engine, ad_hoc, version: Version::default(), auth, permitted }
+    }
+
+    pub(super) fn metrics(&self) -> &Metrics {
+        self.engine.metrics()
     }
 
     /// Answers commands in order; whether the connection goes on.

@@ -133,6 +133,9 @@ async fn what_is_wrong_is_named() {
         assert_eq!((found, &problem["field"]), (status, &json!(field)), "{short}");
         assert_eq!(problem["status"], status, "{short}");
     }
+    assert_eq!(server.post("/v1/peek", &id).await.1["field"], "request_id");
+    let whole = server.post("/v1/acquire", r#"{"key":"k","cost":2.0}"#).await.1;
+    assert_eq!(whole["remaining"], 8);
     let deep = format!("{}{}", "[".repeat(100_000), "]".repeat(100_000));
     assert_eq!(server.post("/v1/acquire", &deep).await.0, 400);
     assert_eq!(server.post("/v1/nothing", "{}").await.0, 404);

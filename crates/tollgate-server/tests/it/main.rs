@@ -1,14 +1,22 @@
 //! The server over real sockets, asked by clients that nobody here wrote.
-#![expect(clippy::expect_used, clippy::unwrap_used, reason = "in a test, a panic is the message")]
+#![expect(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::unwrap_used,
+    reason = "in a test, a panic is the message"
+)]
 
 mod config;
 mod drain;
 mod exact;
+mod garbage;
 mod grpc;
 mod http;
+mod metrics;
 mod openapi;
 mod outages;
 mod policies;
+mod redis;
 mod resp;
 mod security;
 mod support;

@@ -87,9 +87,9 @@ policies:
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_reload_under_load_fails_nobody_and_refills_nothing() {
-    let quota = |limit: u64| policies(&format!("policies: {{p: {{limit: {limit} per 1d}}}}"));
+    let quota = |days: u64| policies(&format!("policies: {{p: {{limit: 1_000 per {days}d}}}}"));
     let limiter = Limiter::new(BoxStore::new(Memory::new()));
-    let engine = Arc::new(Engine::new(limiter, quota(1_000)));
+    let engine = Arc::new(Engine::new(limiter, quota(1)));
     let (allowed, ends) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
     let mut callers = JoinSet::new();
     for _ in 0..4 {
@@ -104,15 +104,14 @@ async fn a_reload_under_load_fails_nobody_and_refills_nothing() {
         });
     }
     for round in 0..200 {
-        engine.replace_policies(quota(1_000 - round % 2));
+        engine.replace_policies(quota(1 + round % 2));
         tokio::task::yield_now().await;
     }
-    while allowed.load(Relaxed) < 999 {
-        tokio::task::yield_now().await;
+    while engine.acquire(Ask::new("p", "k")).await.unwrap().decision.is_allowed() {
+        allowed.fetch_add(1, Relaxed);
     }
     ends.store(true, Relaxed);
     callers.join_all().await;
-    // Both limits ran: the smaller one at least, the larger one at most, whatever was reloaded when.
-    let passed = allowed.load(Relaxed);
-    assert!((999..=1_000).contains(&passed), "{passed}");
+    // A unit takes over a minute to come back: whatever was reloaded when, the limit passed.
+    assert_eq!(allowed.load(Relaxed), 1_000);
 }

@@ -59,6 +59,7 @@ async fn http_needs_a_token_of_the_right_kind() {
     assert_eq!(post("/v1/reset", None).await.0, 401);
     assert_eq!(post("/v1/reset", Some(CALLER)).await.0, 401);
     assert_eq!(post("/v1/reset", Some(ADMIN)).await.0, 200);
+    assert_eq!(reqwest::get(server.url("/metrics")).await.unwrap().status().as_u16(), 401);
     for path in ["/healthz", "/readyz", "/openapi.json"] {
         assert_eq!(reqwest::get(server.url(path)).await.unwrap().status().as_u16(), 200, "{path}");
     }

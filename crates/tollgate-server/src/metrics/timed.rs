@@ -1,0 +1,65 @@
+//! A store that is watched: every call is counted and timed. Only for stores behind a network; in
+//! memory there is no call to time.
+
+use std::future::Future;
+use std::sync::Arc;
+
+use tokio::time::Instant;
+use tollgate::store::{At, BoxStore, Capability, Loaded, Outcome, Store};
+use tollgate::{Admission, Charge, Key, Result};
+
+use super::Metrics;
+
+/// A store whose calls are counted and timed under a name.
+pub(crate) struct Timed {
+    pub(crate) inner: BoxStore,
+    pub(crate) name: String,
+    pub(crate) metrics: Arc<Metrics>,
+}
+
+impl Timed {
+    async fn time<T>(
+        &self,
+        admissions: u64,
+        call: impl Future<Output = T>,
+        is_outage: impl Fn(&T) -> bool,
+    ) -> T {
+        let start = Instant::now();
+        let answer = call.await;
+        let result = if is_outage(&answer) { "outage" } else { "answered" };
+        self.metrics.call(&self.name, result, admissions, start.elapsed());
+        answer
+    }
+}
+
+fn is_outage<T>(answer: &Result<T>) -> bool {
+    answer.as_ref().is_err_and(tollgate::Error::is_outage)
+}
+
+impl Store for Timed {
+    fn capability(&self) -> Capability {
+        self.inner.capability()
+    }
+
+    async fn admit(&self, admission: &Admission<'_>, at: At) -> Result<Outcome> {
+        self.time(1, self.inner.admit(admission, at), is_outage).await
+    }
+
+    async fn admit_many(&self, batch: &[Admission<'_>], at: At) -> Vec<Result<Outcome>> {
+        let admissions = u64::try_from(batch.len()).unwrap_or(u64::MAX);
+        let outage = |answers: &Vec<Result<Outcome>>| answers.iter().any(is_outage);
+        self.time(admissions, self.inner.admit_many(batch, at), outage).await
+    }
+
+    async fn load(&self, charges: &[Charge<'_>], at: At) -> Result<Loaded> {
+        self.time(0, self.inner.load(charges, at), is_outage).await
+    }
+
+    async fn reset(&self, key: Key<'_>) -> Result<()> {
+        self.time(0, self.inner.reset(key), is_outage).await
+    }
+
+    async fn close(&self) {
+        self.inner.close().await;
+    }
+}

@@ -1,0 +1,130 @@
+//! Several servers over one Redis: exactly the limit together, and what happens when it is gone.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use serde_json::json;
+use tokio::task::JoinSet;
+use tollgate_proto::tollgate_v1::AcquireRequest;
+use tollgate_server::{Config, Server};
+use tollgate_testkit::servers::Redis;
+
+use crate::support::Running;
+
+const LIMIT: u64 = 300;
+
+async fn server(redis: &Redis, policies: &str) -> Running {
+    let any = || "127.0.0.1:0".to_owned();
+    let flags = [("http", any()), ("grpc", any()), ("resp", any()), ("store", redis.url())];
+    let file = format!("deadline: 2s\nlocal_share: 1/3\npolicies:\n{policies}");
+    let config = Config::of_text(&flags, |_| None, Some(("t.yaml", &file))).unwrap();
+    Running::of(Server::bind(config).await.unwrap())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn three_servers_and_two_hundred_clients_get_exactly_the_limit() {
+    let redis = Redis::start().unwrap();
+    let policy = format!("  p: {{limit: {LIMIT} per 1d, on_outage: closed}}\n");
+    let mut servers = Vec::new();
+    for _ in 0..3 {
+        let server = server(&redis, &policy).await;
+        let grpc = server.grpc().await;
+        servers.push(Arc::new((server, grpc)));
+    }
+    let (allowed, http) = (Arc::new(AtomicU64::new(0)), reqwest::Client::new());
+    let mut clients = JoinSet::new();
+    for client in 0..200 {
+        let (one, allowed, http) =
+            (Arc::clone(&servers[client % 3]), Arc::clone(&allowed), http.clone());
+        clients.spawn(async move {
+            let (server, grpc) = &*one;
+            let (mut grpc, mut resp) = (grpc.clone(), server.resp().await);
+            for turn in 0..4 {
+                let passed = match (client / 3 + turn) % 3 {
+                    0 => {
+                        let body = r#"{"policy":"p","key":"hot"}"#;
+                        let post = http.post(server.url("/v1/acquire")).body(body);
+                        let text = post.send().await.unwrap().text().await.unwrap();
+                        assert!(text.contains("\"allowed\""), "{text}");
+                        text.contains("\"allowed\":true")
+                    }
+                    1 => {
+                        let (policy, key) = ("p".to_owned(), "hot".to_owned());
+                        let ask = AcquireRequest { policy, key, ..AcquireRequest::default() };
+                        grpc.acquire(ask).await.unwrap().into_inner().allowed
+                    }
+                    _ => resp.five(&["TG.ACQUIRE", "p", "hot"]).await[0] == 1,
+                };
+                allowed.fetch_add(u64::from(passed), Relaxed);
+            }
+        });
+    }
+    clients.join_all().await;
+    assert_eq!(allowed.load(Relaxed), LIMIT);
+}
+
+#[tokio::test]
+async fn a_request_id_is_charged_once_over_two_servers_and_all_protocols() {
+    let redis = Redis::start().unwrap();
+    let policy = "  p: {limit: 10 per 1d}\n";
+    let (one, other) = (server(&redis, policy).await, server(&redis, policy).await);
+    let body = r#"{"policy":"p","key":"k","cost":3,"request_id":"i"}"#;
+    let first = one.post("/v1/acquire", body).await.1;
+    assert_eq!((&first["allowed"], &first["remaining"]), (&json!(true), &json!(7)));
+    assert_eq!(other.post("/v1/acquire", body).await.1, first);
+    assert_eq!(other.resp().await.five(&["TG.ACQUIRE", "p", "k", "3", "i"]).await[..3], [1, 10, 7]);
+    let conflict = other.resp().await.ask(&["TG.ACQUIRE", "p", "k", "4", "i"]).await;
+    assert!(conflict.starts_with("-CONFLICT"), "{conflict}");
+    one.end().await;
+    other.end().await;
+}
+
+#[tokio::test]
+async fn a_store_that_is_killed_is_answered_for_by_the_modes_and_comes_back() {
+    let redis = Redis::start().unwrap();
+    let policies = "  open: {limit: 6 per 1d}
+  closed: {limit: 6 per 1d, on_outage: closed}
+  local: {limit: 6 per 1d, on_outage: local}
+";
+    let mut servers = Vec::new();
+    for _ in 0..3 {
+        servers.push(server(&redis, policies).await);
+    }
+    let ask = async |server: &Running, policy: &str| {
+        server.post("/v1/acquire", &format!(r#"{{"policy":"{policy}","key":"k"}}"#)).await
+    };
+    assert_eq!(ask(&servers[0], "closed").await.1["allowed"], json!(true));
+    assert_eq!(reqwest::get(servers[0].url("/readyz")).await.unwrap().status().as_u16(), 200);
+    redis.kill().unwrap();
+    let mut granted_alone = 0;
+    for server in &servers {
+        let (status, reply) = ask(server, "open").await;
+        assert_eq!((status, &reply["degraded"]), (200, &json!("open")), "{reply}");
+        let (status, reply) = ask(server, "closed").await;
+        assert_eq!((status, &reply["code"]), (503, &json!("store_unavailable")), "{reply}");
+        for _ in 0..6 {
+            let reply = ask(server, "local").await.1;
+            assert_eq!(reply["degraded"], "local", "{reply}");
+            granted_alone += u64::from(reply["allowed"] == json!(true));
+        }
+        let ready = reqwest::get(server.url("/readyz")).await.unwrap().status().as_u16();
+        let alive = reqwest::get(server.url("/healthz")).await.unwrap().status().as_u16();
+        assert_eq!((ready, alive), (503, 200));
+        let text = reqwest::get(server.url("/metrics")).await.unwrap().text().await.unwrap();
+        assert!(text.contains(r#"policy="open",verdict="allowed",degraded="open""#), "{text}");
+        assert!(
+            text.contains(r#"tollgate_store_calls_total{store="redis",result="outage"}"#),
+            "{text}"
+        );
+    }
+    // Three servers with a third each: the limit together, and no more.
+    assert_eq!(granted_alone, 6);
+    redis.restart().unwrap();
+    for server in &servers {
+        // The breaker lets a call through once a second: ask until the store has answered.
+        while ask(server, "closed").await.0 != 200 {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(reqwest::get(server.url("/readyz")).await.unwrap().status().as_u16(), 200);
+    }
+}
