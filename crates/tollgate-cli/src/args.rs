@@ -1,5 +1,6 @@
 //! The arguments of every command.
 
+use std::fmt;
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
@@ -16,6 +17,33 @@ pub(crate) struct Args {
 pub(crate) enum Command {
     /// Runs the server.
     Serve(Settings),
+    /// Charges a key on a server; fails if it is not allowed.
+    Acquire(Ask),
+    /// What a server would answer, without charging anything.
+    Peek(Ask),
+    /// Makes a server forget what a key has spent.
+    Reset {
+        #[command(flatten)]
+        server: Server,
+        /// The policy.
+        #[arg(long, default_value = "default")]
+        policy: String,
+        /// The key.
+        key: String,
+    },
+    /// Examines a store: whether it answers, how fast, how exactly, and what to change.
+    Doctor {
+        /// The address of the store.
+        #[arg(long, value_name = "URL")]
+        store: String,
+    },
+    /// Prints completions for a shell.
+    Completions {
+        /// Which shell.
+        shell: clap_complete::Shell,
+    },
+    /// Prints the manual page.
+    Man,
     /// Checks a configuration file, and says all that is wrong with it.
     Lint {
         /// The file.
@@ -24,6 +52,45 @@ pub(crate) enum Command {
     /// Looks at the configuration.
     #[command(subcommand)]
     Config(Config),
+}
+
+/// Which server, and how to be let in.
+#[derive(clap::Args)]
+pub(crate) struct Server {
+    /// Where the server speaks HTTP.
+    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8080")]
+    pub(crate) server: String,
+    /// The token of a caller, or of an administrator.
+    #[arg(long, env = "TOLLGATE_TOKEN", hide_env_values = true)]
+    pub(crate) token: Option<String>,
+}
+
+/// A token is never printed.
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Server").field("server", &self.server).finish_non_exhaustive()
+    }
+}
+
+/// What is asked of a server.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Ask {
+    #[command(flatten)]
+    pub(crate) server: Server,
+    /// The policy.
+    #[arg(long, default_value = "default")]
+    pub(crate) policy: String,
+    /// Units asked for.
+    #[arg(long, default_value_t = 1)]
+    pub(crate) cost: u64,
+    /// Charged at most once under this id.
+    #[arg(long)]
+    pub(crate) request_id: Option<String>,
+    /// Prints the answer as it came.
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// The key.
+    pub(crate) key: String,
 }
 
 #[derive(Debug, Subcommand)]
@@ -38,7 +105,8 @@ pub(crate) struct Settings {
     /// The configuration file; its policies are read again when it changes, and on SIGHUP.
     #[arg(long, value_name = "FILE", env = "TOLLGATE_CONFIG")]
     pub(crate) config: Option<PathBuf>,
-    /// Where to keep counts: `memory:`.
+    /// Where to keep counts: `memory:`, `redis://host`, `rediss://`, `redis-cluster://` or
+    /// `redis-sentinel://`.
     #[arg(long, value_name = "URL")]
     store: Option<String>,
     /// Where HTTP listens; `off` for nowhere [default: 127.0.0.1:8080].

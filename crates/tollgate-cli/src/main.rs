@@ -13,6 +13,12 @@ use args::{Args, Command, Config};
 fn main() -> ExitCode {
     let done = match Args::parse().command {
         Command::Serve(settings) => cmd::serve::run(&settings),
+        Command::Acquire(ask) => cmd::client::ask("/v1/acquire", &ask),
+        Command::Peek(ask) => cmd::client::ask("/v1/peek", &ask),
+        Command::Reset { server, policy, key } => cmd::client::reset(&server, &policy, &key),
+        Command::Doctor { store } => cmd::doctor::run(&store),
+        Command::Completions { shell } => cmd::manual::completions(shell),
+        Command::Man => cmd::manual::page(),
         Command::Lint { file } => cmd::config::lint(&file),
         Command::Config(Config::Show(settings)) => cmd::config::show(&settings),
     };

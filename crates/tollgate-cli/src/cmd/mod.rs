@@ -1,6 +1,9 @@
 //! One file per command.
 
+pub(crate) mod client;
 pub(crate) mod config;
+pub(crate) mod doctor;
+pub(crate) mod manual;
 pub(crate) mod serve;
 
 /// What a command fails with.

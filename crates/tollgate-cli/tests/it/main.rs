@@ -1,9 +1,12 @@
 //! The binary as people start it.
+#![expect(clippy::unwrap_used, reason = "in a test, a panic is the message")]
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
+
+use tollgate_testkit::servers::Redis;
 
 const TOLLGATE: &str = env!("CARGO_BIN_EXE_tollgate");
 
@@ -93,6 +96,66 @@ fn config_show_tells_where_values_come_from() {
 }
 
 #[test]
+fn the_command_line_is_a_client() {
+    let child = Command::new(TOLLGATE)
+        .args(["serve", "--http", "127.0.0.1:0", "--grpc", "off", "--resp", "off"])
+        .env_clear()
+        .env("TOLLGATE_TOKENS", "token-of-a-caller")
+        .env("TOLLGATE_ADMIN_TOKENS", "token-of-an-admin")
+        .env("DEFAULT_REFILL_RATE", "0.00001")
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut child = Ended(child);
+    let mut lines = BufReader::new(child.0.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let listens = lines.find(|line| line.starts_with("HTTP on ")).unwrap();
+    let server = format!("http://{}", &listens["HTTP on ".len()..]);
+    let ask = |words: &[&str], token: &str| {
+        run(&[&words[..1], &["--server", &server, "--token", token], &words[1..]].concat())
+    };
+    let (caller, admin) = ("token-of-a-caller", "token-of-an-admin");
+    assert_eq!(ask(&["acquire", "k", "--cost", "7"], caller).1, "allowed, 3 of 10 left\n");
+    let (fine, text, _) = ask(&["peek", "k", "--cost", "4"], caller);
+    assert!(!fine && text.starts_with("denied, 3 of 10 left; retry after "), "{text}");
+    let (_, json, _) = ask(&["peek", "k", "--json"], caller);
+    assert!(json.contains("\"remaining\":3"), "{json}");
+    let (fine, _, error) = ask(&["reset", "k"], caller);
+    assert!(!fine && error.contains("unauthorized") && !error.contains(caller), "{error}");
+    assert_eq!(ask(&["reset", "k"], admin).1, "forgotten\n");
+    assert_eq!(ask(&["acquire", "k"], caller).1, "allowed, 9 of 10 left\n");
+}
+
+#[test]
+fn the_doctor_examines_a_store() {
+    let (fine, text, error) = run(&["doctor", "--store", "memory:"]);
+    assert!(
+        fine && text.contains("30 of 100 callers at once passed a limit of 30"),
+        "{text}{error}"
+    );
+    assert!(text.ends_with("Verdict: fit for limits.\n"), "{text}");
+    let redis = Redis::start().unwrap();
+    let (fine, text, error) = run(&["doctor", "--store", &redis.url()]);
+    assert!(
+        fine && text.contains("30 of 100 callers at once passed a limit of 30"),
+        "{text}{error}"
+    );
+    assert!(text.contains("Server: redis "), "{text}");
+    let evicting = Redis::builder().max_memory(50_000_000, "allkeys-lru").start().unwrap();
+    let (fine, _, error) = run(&["doctor", "--store", &evicting.url()]);
+    assert!(!fine && error.contains("allkeys-lru"), "{error}");
+    let (fine, _, error) = run(&["doctor", "--store", "redis://:pass-word@127.0.0.1:1"]);
+    assert!(!fine && !error.contains("pass-word"), "{error}");
+}
+
+#[test]
+fn completions_and_the_manual_are_printed() {
+    let (fine, text, _) = run(&["completions", "bash"]);
+    assert!(fine && text.contains("doctor"), "{text}");
+    let (fine, text, _) = run(&["man"]);
+    assert!(fine && text.contains(".TH tollgate 1"), "{text}");
+}
+
+#[test]
 fn a_file_is_read_again_on_hangup_and_a_broken_one_changes_nothing() {
     let policies = file("reload.yaml", "policies: {p: {limit: 1 per 1d}}\n");
     let child = Command::new(TOLLGATE)
@@ -110,7 +173,9 @@ fn a_file_is_read_again_on_hangup_and_a_broken_one_changes_nothing() {
     let mut acquire = |key: &str| {
         write!(client.get_mut(), "TG.ACQUIRE p {key}\r\n").unwrap();
         let mut words = String::new();
-        (0..6).for_each(|_| drop(client.read_line(&mut words).unwrap()));
+        for _ in 0..6 {
+            client.read_line(&mut words).unwrap();
+        }
         words.split("\r\n").nth(2).unwrap().to_owned()
     };
     assert_eq!(acquire("a"), ":1");

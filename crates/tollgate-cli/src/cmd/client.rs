@@ -1,0 +1,79 @@
+//! `tollgate acquire`, `peek` and `reset`: asks a server over HTTP.
+#![expect(clippy::print_stdout, reason = "it tells the answer")]
+
+use http_body_util::{BodyExt, Full};
+use hyper::Request;
+use hyper::body::Bytes;
+use hyper::client::conn::http1;
+use hyper_util::rt::TokioIo;
+use serde_json::{Map, Value};
+use tokio::net::TcpStream;
+
+use super::Failed;
+use crate::args::{Ask, Server};
+
+/// Charges a key, or looks at it. Whether it was allowed is the exit code.
+pub(crate) fn ask(path: &str, ask: &Ask) -> Result<(), Failed> {
+    let mut fields = Map::new();
+    fields.insert("key".to_owned(), ask.key.clone().into());
+    fields.insert("policy".to_owned(), ask.policy.clone().into());
+    fields.insert("cost".to_owned(), ask.cost.into());
+    if let Some(id) = &ask.request_id {
+        fields.insert("request_id".to_owned(), id.clone().into());
+    }
+    let reply = post(&ask.server, path, &Value::Object(fields))?;
+    if ask.json {
+        println!("{reply}");
+    } else {
+        println!("{}", spoken(&reply));
+    }
+    match reply.get("allowed").and_then(Value::as_bool) {
+        Some(true) => Ok(()),
+        _ => Err("not allowed".into()),
+    }
+}
+
+/// Forgets what a key has spent.
+pub(crate) fn reset(server: &Server, policy: &str, key: &str) -> Result<(), Failed> {
+    post(server, "/v1/reset", &serde_json::json!({"policy": policy, "key": key}))?;
+    println!("forgotten");
+    Ok(())
+}
+
+/// A decision in a sentence.
+fn spoken(reply: &Value) -> String {
+    let number = |name: &str| reply.get(name).and_then(Value::as_u64).unwrap_or(0);
+    let (left, limit) = (number("remaining"), number("limit"));
+    match reply.get("verdict").and_then(Value::as_str) {
+        Some("allowed") => format!("allowed, {left} of {limit} left"),
+        Some("denied") => {
+            format!("denied, {left} of {limit} left; retry after {} ms", number("retry_after_ms"))
+        }
+        _ => format!("never: more than the limit of {limit}"),
+    }
+}
+
+fn post(server: &Server, path: &str, body: &Value) -> Result<Value, Failed> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
+    runtime.block_on(send(server, path, body.to_string()))
+}
+
+async fn send(server: &Server, path: &str, body: String) -> Result<Value, Failed> {
+    let accepted = "--server: accepted: http://host:port";
+    let host = server.server.strip_prefix("http://").ok_or(accepted)?.trim_end_matches('/');
+    let stream = TcpStream::connect(host).await.map_err(|error| format!("{host}: {error}"))?;
+    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
+    tokio::spawn(connection);
+    let mut request = Request::post(path).header("host", host);
+    if let Some(token) = &server.token {
+        request = request.header("authorization", format!("Bearer {token}"));
+    }
+    let reply = sender.send_request(request.body(Full::new(Bytes::from(body)))?).await?;
+    let status = reply.status();
+    let reply: Value = serde_json::from_slice(&reply.into_body().collect().await?.to_bytes())?;
+    if status.is_success() {
+        return Ok(reply);
+    }
+    let text = |name: &str| reply.get(name).and_then(Value::as_str).unwrap_or_default();
+    Err(format!("{status}: {} {}: {}", text("code"), text("field"), text("detail")).into())
+}

@@ -1,0 +1,151 @@
+//! `tollgate doctor`: whether a store can be trusted with limits, said in plain words.
+#![expect(clippy::print_stdout, reason = "it tells what it found")]
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+use tollgate::algorithm::Gcra;
+use tollgate::redis::client::Client;
+use tollgate::store::{At, BoxStore, Capability, Store};
+use tollgate::{Clock, Limit, Limiter, Quota, SystemClock};
+use tollgate_server::config::{Config, hide_password};
+use tollgate_server::store;
+
+use super::Failed;
+
+/// Calls that are timed, callers at once, and how many of them may pass.
+const CALLS: usize = 50;
+const CALLERS: u64 = 100;
+const MAY_PASS: u64 = 30;
+/// A clock that is further off makes times in replies wrong.
+const SKEW_MAX_MS: u64 = 1_000;
+/// Slower round trips leave little of the deadline.
+const ROUND_TRIP_MAX: Duration = Duration::from_millis(25);
+
+pub(crate) fn run(address: &str) -> Result<(), Failed> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let warnings = runtime.block_on(examine(address))?;
+    if warnings.is_empty() {
+        println!("Verdict: fit for limits.");
+        return Ok(());
+    }
+    Err(format!("Verdict: fix this first.\n- {}", warnings.join("\n- ")).into())
+}
+
+async fn examine(address: &str) -> Result<Vec<String>, Failed> {
+    println!("Store: {}", hide_password(address));
+    let store = store::open(address, &Config::built_in()?.retries).await?;
+    let capability = store.capability();
+    tell(&capability);
+    let limiter = Arc::new(Limiter::builder(store).deadline(Duration::from_secs(5)).build());
+    let mut warnings = Vec::new();
+    time_calls(&limiter, &mut warnings).await?;
+    compare_clocks(&limiter, &mut warnings).await?;
+    probe_atomicity(&limiter, &mut warnings).await?;
+    if store::scheme_of(address).is_some_and(|scheme| scheme.starts_with("redis")) {
+        let inspection = Client::open(address)?.inspect().await?;
+        for server in &inspection.servers {
+            let version = server.version.as_deref().unwrap_or("of unknown version");
+            println!("Server: {} {version}", server.product.as_deref().unwrap_or("redis"));
+        }
+        warnings.extend(inspection.warnings());
+    }
+    if capability.in_process {
+        println!("Note: limits are per process, and gone when it ends.");
+    }
+    Ok(warnings)
+}
+
+fn tell(capability: &Capability) {
+    let yes = |is: bool| if is { "yes" } else { "no" };
+    println!(
+        "Exact: {}. Survives a restart of this process: {}. Remembers request ids: {}.",
+        yes(capability.exact),
+        yes(capability.durable),
+        yes(capability.idempotent)
+    );
+}
+
+fn probe(limit: u64) -> Result<Limit, Failed> {
+    Ok(Limit::new("doctor", Gcra::new(Quota::per_day(limit))?)?)
+}
+
+/// The median and the slowest of some looks, one after another.
+async fn time_calls(limiter: &Limiter<BoxStore>, warnings: &mut Vec<String>) -> Result<(), Failed> {
+    let limit = probe(1)?;
+    let mut took = Vec::with_capacity(CALLS);
+    // The first call connects, and is not timed.
+    limiter.forecast(&limit, "doctor").await?;
+    for _ in 0..CALLS {
+        let start = Instant::now();
+        limiter.forecast(&limit, "doctor").await?;
+        took.push(start.elapsed());
+    }
+    took.sort_unstable();
+    let (median, slowest) = (took.get(CALLS / 2).copied(), took.last().copied());
+    let (median, slowest) = (median.unwrap_or_default(), slowest.unwrap_or_default());
+    println!("Round trip: {median:?} in the middle, {slowest:?} at most.");
+    if median > ROUND_TRIP_MAX {
+        warnings.push(format!("a round trip takes {median:?}: bring the store nearer"));
+    }
+    Ok(())
+}
+
+/// How far the clock of the store is from the one of this machine.
+async fn compare_clocks(
+    limiter: &Limiter<BoxStore>,
+    warnings: &mut Vec<String>,
+) -> Result<(), Failed> {
+    if !limiter.store().capability().own_clock {
+        println!("Clock: the one of this machine decides.");
+        return Ok(());
+    }
+    let (limit, clock) = (probe(1)?, SystemClock::new());
+    let before = clock.now();
+    let loaded = limiter.store().load(&[limit.charge("doctor")], At::StoreClock).await?;
+    let middle = before.midpoint(clock.now());
+    let skew_ms = loaded.now.reading().abs_diff(middle) / 1_000;
+    println!(
+        "Clock: the one of the store decides; it differs from this machine's by {skew_ms} ms."
+    );
+    if skew_ms > SKEW_MAX_MS {
+        warnings.push(format!("clocks differ by {skew_ms} ms: limits stay exact, but times in replies are off; run NTP"));
+    }
+    Ok(())
+}
+
+/// Many callers at once on one key: exactly the limit must pass.
+async fn probe_atomicity(
+    limiter: &Arc<Limiter<BoxStore>>,
+    warnings: &mut Vec<String>,
+) -> Result<(), Failed> {
+    let limit = Arc::new(probe(MAY_PASS)?);
+    let subject: Arc<str> =
+        format!("doctor-{}-{}", std::process::id(), SystemClock::new().now()).into();
+    let mut callers = JoinSet::new();
+    for _ in 0..CALLERS {
+        let (limiter, limit, subject) =
+            (Arc::clone(limiter), Arc::clone(&limit), Arc::clone(&subject));
+        callers.spawn(async move { limiter.check(limit.charge(&subject)).await });
+    }
+    let (mut passed, mut failed) = (0, 0);
+    while let Some(answer) = callers.join_next().await {
+        match answer? {
+            Ok(decision) if decision.degraded.is_some() => failed += 1,
+            Ok(decision) => passed += u64::from(decision.is_allowed()),
+            Err(_) => failed += 1,
+        }
+    }
+    limiter.reset(&limit, &subject).await?;
+    println!(
+        "Atomicity: {passed} of {CALLERS} callers at once passed a limit of {MAY_PASS}; {failed} failed."
+    );
+    if passed > MAY_PASS || (failed == 0 && passed != MAY_PASS) {
+        warnings.push("the store is not exact under concurrency: do not use it".to_owned());
+    } else if failed > 0 {
+        warnings.push(format!("{failed} of {CALLERS} calls at once were not answered"));
+    }
+    Ok(())
+}
