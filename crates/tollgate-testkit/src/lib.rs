@@ -49,7 +49,7 @@ pub mod model;
 mod reference_store;
 pub mod rng;
 pub mod runtime;
-#[cfg(feature = "servers")]
+#[cfg(all(feature = "servers", target_os = "linux"))]
 pub mod servers;
 pub mod trace;
 pub mod vectors;

@@ -10,6 +10,7 @@
 //! format. It needs a tokio runtime with I/O and time.
 
 mod backoff;
+mod cluster;
 mod connection;
 mod dial;
 mod host;
@@ -18,6 +19,7 @@ mod node;
 mod queue;
 mod resp;
 mod secret;
+mod sentinel;
 mod session;
 mod settings;
 mod stream;
@@ -33,15 +35,19 @@ use tokio::runtime::Handle;
 use tollgate_core::{BoxFuture, Result};
 
 use crate::transport::{Call, Reply, Sessions, Sharing, Spawner, Transport};
-use node::Node;
+use cluster::Cluster;
+use node::{Node, Step};
+use sentinel::Sentinels;
 use settings::Settings;
-use target::Target;
+use target::{Place, Target};
 use tls::Tls;
+use url::Kind;
 
 pub use session::Session;
 pub use url::Url;
 
-/// A client of one server. Clones share its connections.
+/// A client of a server, of the master that sentinels name, or of a cluster. Clones share its
+/// connections.
 #[derive(Clone, Debug)]
 pub struct Client {
     servers: Servers,
@@ -50,29 +56,40 @@ pub struct Client {
 #[derive(Clone, Debug)]
 enum Servers {
     One(Arc<Node>),
+    Many(Cluster),
 }
 
 impl Client {
-    /// A client of the server at a URL; see [`Url`] for its forms. Files of certificates are read
-    /// now, connections are made on first use.
+    /// A client of what a URL names; see [`Url`] for its forms. Files of certificates are read now,
+    /// connections are made on first use.
     ///
     /// # Errors
     /// When the URL or a file that it names is not accepted.
     pub fn open(url: &str) -> Result<Self> {
         let url: Url = url.parse()?;
         let settings = Arc::new(settings(&url)?);
-        let host = url.hosts.first().cloned();
-        let host = host.ok_or_else(|| tollgate_core::Error::config("host", "one is needed"))?;
-        Ok(Self { servers: Servers::One(Node::new(Target::Fixed { host, settings })) })
+        let place = match url.kind {
+            Kind::Cluster => {
+                let servers = Servers::Many(Cluster::new(url.hosts, settings));
+                return Ok(Self { servers });
+            }
+            Kind::Sentinel(ref master) => {
+                let asking = sentinel_settings(&url, &settings)?;
+                Place::Named(Sentinels::new(url.hosts.clone(), master.clone(), asking))
+            }
+            Kind::Standalone => Place::At(url.first_host()?),
+        };
+        Ok(Self { servers: Servers::One(Node::new(Target::new(place, settings))) })
     }
 
     /// A connection of one's own, to the server that holds `key`: for `WATCH`, `MULTI` and `EXEC`.
     ///
     /// # Errors
     /// When there is no connection to be had. Nothing was sent.
-    pub async fn session(&self, _key: &str) -> Result<Session> {
+    pub async fn session(&self, key: &str) -> Result<Session> {
         match &self.servers {
-            Servers::One(node) => node.session().await,
+            Servers::One(node) => Ok(Session::new(node.wire().await?, Arc::clone(node))),
+            Servers::Many(cluster) => cluster.session(key).await,
         }
     }
 }
@@ -81,18 +98,21 @@ impl Transport for Client {
     fn sharing(&self) -> Sharing {
         match &self.servers {
             Servers::One(_) => Sharing::AnyKeys,
+            Servers::Many(_) => Sharing::SameSlot,
         }
     }
 
     async fn send(&self, call: &Call) -> Result<Reply> {
         match &self.servers {
             Servers::One(node) => node.send(call).await,
+            Servers::Many(cluster) => cluster.send(call).await,
         }
     }
 
     async fn send_all(&self, calls: &[Call]) -> Vec<Result<Reply>> {
         match &self.servers {
-            Servers::One(node) => node.send_all(calls.iter()).await,
+            Servers::One(node) => node.send_all(calls.iter().map(Step::Call)).await,
+            Servers::Many(cluster) => cluster.send_all(calls).await,
         }
     }
 
@@ -107,6 +127,7 @@ impl Transport for Client {
     async fn close(&self) {
         match &self.servers {
             Servers::One(node) => node.close(),
+            Servers::Many(cluster) => cluster.close(),
         }
     }
 }
@@ -127,4 +148,12 @@ fn settings(url: &Url) -> Result<Settings> {
         reply_timeout: options.reply_timeout,
         connections: options.connections,
     })
+}
+
+/// Sentinels have users of their own, and no databases.
+fn sentinel_settings(url: &Url, settings: &Settings) -> Result<Settings> {
+    let options = &url.options;
+    let tls = options.sentinel_tls.then(|| Tls::new(&options.tls_files)).transpose()?;
+    let login = options.sentinel_login.clone();
+    Ok(Settings { login, database: 0, name: None, tls, ..settings.clone() })
 }

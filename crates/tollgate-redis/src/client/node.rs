@@ -1,15 +1,15 @@
 //! One server: the connections that all callers share, and those that one caller has to itself.
 
+use std::future::Future;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tollgate_core::Result;
 
 use super::link::Link;
 use super::resp::{encode, encode_words};
-use super::session::Session;
 use super::target::Target;
-use super::wire::{Wire, Words};
+use super::wire::Wire;
 use crate::transport::{Call, Reply};
 
 /// Connections of sessions that are kept for the next one.
@@ -24,54 +24,58 @@ pub(super) struct Node {
     idle: Mutex<Vec<Wire>>,
 }
 
+/// One of several things to send in a row.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Step<'a> {
+    /// The next one is meant for this node although its slot is only on the way here.
+    Asking,
+    Call(&'a Call),
+}
+
 impl Node {
     pub(super) fn new(target: Target) -> Arc<Self> {
         let target = Arc::new(target);
-        let count = target.settings().connections.max(1);
-        let links = (0..count).map(|_| Link::new(Arc::clone(&target))).collect();
+        let links = (0..target.connections()).map(|_| Link::new(Arc::clone(&target))).collect();
         Arc::new(Self { target, links, next: AtomicUsize::new(0), idle: Mutex::default() })
     }
 
-    /// Sends one call.
-    pub(super) async fn send(&self, call: &Call) -> Result<Reply> {
-        self.link()?.send(|bytes| encode(bytes, call.len(), call.words())).await
+    /// Sends one call. It is queued at once; the future waits for the reply.
+    pub(super) fn send<'a>(&self, call: &'a Call) -> impl Future<Output = Result<Reply>> + use<'a> {
+        let link = self.link();
+        let reply = link.map(|link| link.send(|bytes| write(bytes, &Step::Call(call))));
+        async move { reply?.await }
     }
 
-    /// Sends calls in one round trip, in order.
-    pub(super) async fn send_all<'a, I>(&self, calls: I) -> Vec<Result<Reply>>
-    where
-        I: ExactSizeIterator<Item = &'a Call>,
-    {
-        match self.link() {
-            Ok(link) => {
-                let write =
-                    |bytes: &mut Vec<u8>, call: &Call| encode(bytes, call.len(), call.words());
-                link.send_many(calls, write).await
+    /// Sends steps in one round trip, in order, with no other between them. They are queued at once.
+    pub(super) fn send_all<'a, I: ExactSizeIterator<Item = Step<'a>>>(
+        &self,
+        steps: I,
+    ) -> impl Future<Output = Vec<Result<Reply>>> + use<'a, I> {
+        let count = steps.len();
+        let link = self.link();
+        let replies = link.map(|link| link.send_many(steps, |bytes, step| write(bytes, &step)));
+        async move {
+            match replies {
+                Ok(replies) => replies.await,
+                Err(error) => (0..count).map(|_| Err(error.again())).collect(),
             }
-            Err(error) => calls.map(|_| Err(error.again())).collect(),
         }
     }
 
-    /// Sends commands in one round trip, with no other between them.
-    pub(super) async fn commands(&self, commands: &[Words<'_>]) -> Result<Vec<Reply>> {
-        let write = |bytes: &mut Vec<u8>, words: &Words<'_>| encode_words(bytes, words);
-        self.link()?.send_many(commands.iter(), write).await.into_iter().collect()
-    }
-
-    /// A connection of one's own.
-    pub(super) async fn session(self: &Arc<Self>) -> Result<Session> {
-        while let Some(mut wire) = self.lock_idle().pop() {
+    /// A connection of one's own, to be kept when it is not needed any more.
+    pub(super) async fn wire(&self) -> Result<Wire> {
+        loop {
+            let idle = self.idle().pop();
+            let Some(mut wire) = idle else { return self.target.dial().await };
             if wire.is_quiet() {
-                return Ok(Session::new(wire, Arc::clone(self)));
+                return Ok(wire);
             }
         }
-        let wire = self.target.dial().await?;
-        Ok(Session::new(wire, Arc::clone(self)))
     }
 
-    /// Keeps a connection for the next session.
+    /// Keeps a connection for the next one who wants one of his own.
     pub(super) fn keep(&self, wire: Wire) {
-        let mut idle = self.lock_idle();
+        let mut idle = self.idle();
         if idle.len() < IDLE_MAX {
             idle.push(wire);
         }
@@ -83,7 +87,7 @@ impl Node {
 
     pub(super) fn close(&self) {
         self.links.iter().for_each(Link::close);
-        self.lock_idle().clear();
+        self.idle().clear();
     }
 
     /// The links take turns; one that is lost is passed over.
@@ -98,7 +102,14 @@ impl Node {
         chosen.ok_or_else(super::queue::closed)
     }
 
-    fn lock_idle(&self) -> std::sync::MutexGuard<'_, Vec<Wire>> {
+    fn idle(&self) -> MutexGuard<'_, Vec<Wire>> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn write(bytes: &mut Vec<u8>, step: &Step<'_>) {
+    match step {
+        Step::Asking => encode_words(bytes, &[b"ASKING"]),
+        Step::Call(call) => encode(bytes, call.len(), call.words()),
     }
 }

@@ -9,18 +9,25 @@ use super::wire::Wire;
 use crate::transport::Reply;
 
 /// A connection of one's own. It goes back to the client when it is dropped with nothing under way.
-#[derive(Debug)]
 pub struct Session {
     /// Absent once a command was not answered.
     wire: Option<Wire>,
     node: Arc<Node>,
+    /// Told when the session fails or its server says that it does not serve the keys.
+    tell: Option<Box<dyn Fn() + Send + Sync>>,
     /// Something of the caller's may be left on the server's side: watched keys, an open `MULTI`.
     is_watching: bool,
 }
 
 impl Session {
     pub(super) const fn new(wire: Wire, node: Arc<Node>) -> Self {
-        Self { wire: Some(wire), node, is_watching: false }
+        Self { wire: Some(wire), node, tell: None, is_watching: false }
+    }
+
+    /// Tells somebody about failures.
+    pub(super) fn told(mut self, tell: impl Fn() + Send + Sync + 'static) -> Self {
+        self.tell = Some(Box::new(tell));
+        self
     }
 
     /// Sends one command and waits for its reply. An error reply is a reply.
@@ -44,12 +51,26 @@ impl Session {
             self.is_watching = leaves_watching(words, self.is_watching);
         }
         let patience = self.node.target().reply_timeout();
-        let replies = wire.exchange(commands, patience).await?;
-        let is_error = |reply: &Reply| matches!(reply, Reply::Error(_));
-        // After an error it is not certain what was left behind, nor that the server still serves.
-        self.is_watching |= replies.iter().any(is_error);
+        let replies = wire.exchange(commands, patience).await.inspect_err(|_| self.report())?;
+        if replies.iter().any(|reply| matches!(reply, Reply::Error(_))) {
+            // It is not certain what was left behind, nor that the server still serves.
+            self.is_watching = true;
+            self.report();
+        }
         self.wire = Some(wire);
         Ok(replies)
+    }
+
+    fn report(&self) {
+        if let Some(tell) = &self.tell {
+            tell();
+        }
+    }
+}
+
+impl core::fmt::Debug for Session {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Session").field("is_watching", &self.is_watching).finish_non_exhaustive()
     }
 }
 

@@ -1,4 +1,4 @@
-//! Which server a link connects to: one whose host is known.
+//! Which server a link connects to: one at a known place, or the master of the moment.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,39 +7,54 @@ use tollgate_core::Result;
 
 use super::dial::dial;
 use super::host::Host;
+use super::sentinel::Sentinels;
 use super::settings::Settings;
 use super::wire::Wire;
 
 /// Finds and dials a server.
 #[derive(Debug)]
-pub(super) enum Target {
-    /// A server at a known place.
-    Fixed {
-        /// Its place.
-        host: Host,
-        /// How to reach it.
-        settings: Arc<Settings>,
-    },
+pub(super) struct Target {
+    place: Place,
+    settings: Arc<Settings>,
+}
+
+/// Where it is.
+#[derive(Debug)]
+pub(super) enum Place {
+    At(Host),
+    /// Whatever the sentinels name.
+    Named(Sentinels),
 }
 
 impl Target {
+    pub(super) const fn new(place: Place, settings: Arc<Settings>) -> Self {
+        Self { place, settings }
+    }
+
     /// Connects.
     ///
     /// # Errors
-    /// As [`dial`].
+    /// As [`dial`] and [`Sentinels::dial`].
     pub(super) async fn dial(&self) -> Result<Wire> {
-        match self {
-            Self::Fixed { host, settings } => dial(host, settings).await,
+        match &self.place {
+            Place::At(host) => dial(host, &self.settings).await,
+            Place::Named(sentinels) => sentinels.dial(&self.settings).await,
+        }
+    }
+
+    /// Its place, if that is known.
+    pub(super) const fn host(&self) -> Option<&Host> {
+        match &self.place {
+            Place::At(host) => Some(host),
+            Place::Named(_) => None,
         }
     }
 
     pub(super) fn reply_timeout(&self) -> Duration {
-        self.settings().reply_timeout
+        self.settings.reply_timeout
     }
 
-    pub(super) fn settings(&self) -> &Settings {
-        match self {
-            Self::Fixed { settings, .. } => settings,
-        }
+    pub(super) fn connections(&self) -> usize {
+        self.settings.connections
     }
 }

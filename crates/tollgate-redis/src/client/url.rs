@@ -45,6 +45,13 @@ pub(super) enum Kind {
     Sentinel(String),
 }
 
+impl Url {
+    /// The only host, where there is one.
+    pub(super) fn first_host(&self) -> Result<Host> {
+        self.hosts.first().cloned().ok_or_else(|| Error::config("host", "a host is needed"))
+    }
+}
+
 impl FromStr for Url {
     type Err = Error;
 

@@ -21,7 +21,8 @@
 //!   a kind for all tests of a process. [`Certificates`]: for TLS.
 //! - [`FaultProxy`]: what networks do to connections, on command.
 //! - [`resp`]: a small client, to look at a server past the store under test.
-//! - [`Server`] and [`Recipe`]: the core. Another kind of server is one file with one recipe.
+//! - [`Server`] and [`Recipe`]: the core. Another kind of server is one file with one recipe;
+//!   [`program`] finds or installs what it runs.
 //! - [`wait`]: for what other processes do in their own time.
 //!
 //! No test has to clean up. A server that is dropped ends, and so does one whose test process is
@@ -49,6 +50,7 @@ pub mod wait;
 pub use certificates::Certificates;
 pub use error::{Error, Result};
 pub use folder::Folder;
+pub use install::program;
 pub use port::Port;
 pub use postgres::{PgVersion, Postgres, PostgresBuilder};
 pub use process::{Launch, Signal, User};

@@ -17,7 +17,7 @@ mod conformance;
 mod fault;
 mod flawed_store;
 mod reclaiming_store;
-#[cfg(feature = "servers")]
+#[cfg(all(feature = "servers", target_os = "linux"))]
 mod servers;
 mod vectors;
 mod versioned_table;

@@ -21,7 +21,7 @@ const BESIDES_THE_PATH: [&str; 4] = ["/usr/local/bin", "/usr/bin", "/usr/sbin", 
 ///
 /// # Errors
 /// When it is missing and cannot be installed; the message says what to install.
-pub(super) fn program(name: &str, package: &str) -> Result<PathBuf> {
+pub fn program(name: &str, package: &str) -> Result<PathBuf> {
     match find(name) {
         Some(path) => Ok(path),
         None => apt::install(&[package], || find(name)),

@@ -94,9 +94,9 @@ impl Board {
         for link in links {
             link.cut();
         }
-        // Those who wait for a time or a mode look whether they were cut.
-        self.changed.notify_all();
-        last
+        // Those who wait for a time or a mode look whether they were cut. Under the lock, or one who
+        // has just looked would miss it.
+        self.change(|_| last)
     }
 
     /// Waits until something is so.

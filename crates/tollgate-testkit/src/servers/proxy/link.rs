@@ -138,7 +138,9 @@ fn deliver(link: &Link, direction: Direction, board: &Board, chunks: &Receiver<C
             }
         }
     }
-    // A goodbye is lost as bytes are.
+    // A goodbye waits and is lost as bytes are.
+    let may_leave = |mode| mode != Mode::Hold || link.is_cut();
+    while !board.wait_for_ever_or(LOOK_UP, |now| may_leave(now.mode)) {}
     let passes = |mode| !has_lost && mode != Mode::Blackhole && !link.is_cut();
     if board.under_mode(passes) {
         let (_, to) = link.ends(direction);

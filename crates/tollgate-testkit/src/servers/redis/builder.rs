@@ -4,6 +4,7 @@
 //! read there what a test started, and a restart reads it again.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use super::{Redis, valkey};
 use crate::servers::certificates::Certificates;
@@ -14,6 +15,8 @@ use crate::servers::resp::{Client, Reply};
 use crate::servers::server::{Place, Recipe, Server};
 
 const CONFIG: &str = "redis.conf";
+/// One that does not answer within this is asked again.
+const ANSWER: Duration = Duration::from_secs(1);
 /// Where the harness itself talks to a server that speaks TLS at its port.
 const SOCKET: &str = "redis.sock";
 
@@ -152,7 +155,8 @@ impl RedisBuilder {
             lines.push("cluster-enabled yes".to_owned());
             lines.push(format!("cluster-port {}", place.nth_port(1)));
             lines.push("cluster-config-file nodes.conf".to_owned());
-            lines.push("cluster-node-timeout 1000".to_owned());
+            // Less would be mistaken on a machine that is busy.
+            lines.push("cluster-node-timeout 2000".to_owned());
         }
         lines.extend(self.listening(place));
         // Last, so that a test can override any of the above.
@@ -205,7 +209,9 @@ impl Recipe for RedisBuilder {
     }
 
     fn ask(&self, place: &Place) -> Result<()> {
-        match self.stranger(place)?.call(&["PING"])? {
+        let mut client = self.stranger(place)?;
+        client.set_patience(ANSWER)?;
+        match client.call(&["PING"])? {
             Reply::Status(_) => Ok(()),
             // Whoever checks passwords and rights is up; who loads data says so first.
             Reply::Error(message) if refuses_strangers(&message) => Ok(()),

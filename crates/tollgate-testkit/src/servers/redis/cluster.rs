@@ -5,6 +5,7 @@ use std::time::Duration;
 use super::slots::{SLOTS, SlotMove};
 use super::{Redis, RedisBuilder};
 use crate::servers::error::{Error, Result};
+use crate::servers::proxy::FaultProxy;
 use crate::servers::resp::{Client, Reply};
 use crate::servers::wait::until_ok;
 
@@ -146,6 +147,30 @@ impl RedisCluster {
         let slot = node.client()?.call(&["CLUSTER", "KEYSLOT", key])?.ok()?.integer();
         let slot = slot.and_then(|slot| u16::try_from(slot).ok());
         slot.ok_or_else(|| Error::new("CLUSTER KEYSLOT did not answer a slot"))
+    }
+
+    /// Puts a proxy in front of every node, and has the nodes send clients there: whoever follows the
+    /// cluster's word meets the proxies. The nodes themselves talk to each other directly.
+    ///
+    /// # Errors
+    /// When a node does not answer, or they do not agree in time.
+    pub fn behind_proxies(&self) -> Result<Vec<FaultProxy>> {
+        let proxies = self.nodes.iter().map(|node| FaultProxy::to(node.addr()));
+        let proxies = proxies.collect::<Result<Vec<_>>>()?;
+        for (node, proxy) in self.nodes.iter().zip(&proxies) {
+            let command = ["CONFIG", "SET", "cluster-announce-port", &proxy.port().to_string()];
+            node.client()?.call(&command)?.ok()?;
+        }
+        for node in &self.nodes {
+            until_ok(FORMING, || {
+                let reply = node.client()?.call(&["CLUSTER", "NODES"])?.ok()?;
+                let text = reply.text().unwrap_or_default();
+                let is_known = |proxy: &FaultProxy| text.contains(&format!(":{}@", proxy.port()));
+                let all = proxies.iter().all(is_known);
+                all.then_some(()).ok_or_else(|| Error::new(format!("not all proxies: {text}")))
+            })?;
+        }
+        Ok(proxies)
     }
 
     /// Begins to move a slot to another node, so that a test can look at each stage: the source

@@ -3,6 +3,7 @@
 mod orphans;
 mod postgres;
 mod proxy;
+mod recipe;
 mod redis;
 mod redis_cluster;
 mod redis_sentinel;

@@ -5,13 +5,14 @@ use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::thread;
 
-use tollgate_testkit::servers::{Folder, RedisCluster};
+use tollgate_testkit::servers::{Folder, PgVersion, Postgres, Redis, Server};
 
 use super::{runs, wait_until_gone};
 
 /// Set in the process that is to be killed.
 const VICTIM: &str = "TOLLGATE_TEST_VICTIM";
 const MARK: &str = "victim's server: ";
+const END: &str = "that is all";
 
 #[test]
 fn a_killed_process_leaves_no_server_and_its_folder_is_swept() {
@@ -19,9 +20,11 @@ fn a_killed_process_leaves_no_server_and_its_folder_is_swept() {
         return be_killed();
     }
     let servers = servers_of_a_killed_process();
-    assert_eq!(servers.len(), 2);
-    for (pid, folder) in &servers {
+    assert!(servers.len() > 2, "a Redis, a PostgreSQL and its processes: {servers:?}");
+    for (pid, _) in &servers {
         wait_until_gone(*pid);
+    }
+    for (_, folder) in &servers {
         assert!(folder.is_dir(), "whoever is killed cannot remove {}", folder.display());
     }
     // The next process sweeps: this one may have done so before the other was killed.
@@ -45,8 +48,8 @@ fn a_folder_is_removed_when_it_is_dropped() {
     assert!(!paths[0].exists() && paths[1].is_dir());
 }
 
-/// Runs this very test in another process, kills that once its servers run, and returns their ids
-/// and folders.
+/// Runs this very test in another process, kills that once its servers run, and returns the ids of
+/// their processes and their folders.
 fn servers_of_a_killed_process() -> Vec<(u32, PathBuf)> {
     let name = "servers::orphans::a_killed_process_leaves_no_server_and_its_folder_is_swept";
     let mut victim = Command::new(std::env::current_exe().unwrap())
@@ -56,24 +59,33 @@ fn servers_of_a_killed_process() -> Vec<(u32, PathBuf)> {
         .spawn()
         .unwrap();
     let lines = BufReader::new(victim.stdout.take().unwrap()).lines().map(Result::unwrap);
-    let said = lines.filter_map(|line| line.split_once(MARK).map(|(_, rest)| rest.to_owned()));
-    let servers = said.take(2).map(|line| {
+    let said = lines.skip_while(|line| !line.contains(MARK)).take_while(|line| line != END);
+    let said = said.filter_map(|line| line.split_once(MARK).map(|(_, rest)| rest.to_owned()));
+    let servers = said.map(|line| {
         let (pid, folder) = line.split_once(' ').unwrap();
         (pid.parse().unwrap(), PathBuf::from(folder))
     });
     let servers: Vec<(u32, PathBuf)> = servers.collect();
-    assert!(servers.iter().all(|(pid, _)| runs(*pid)), "{servers:?}");
+    let are_running = servers.iter().all(|(pid, _)| runs(*pid));
     victim.kill().unwrap();
     victim.wait().unwrap();
+    assert!(are_running, "{servers:?}");
     servers
 }
 
 /// The part of the process that is killed: starts servers, names them, and waits for its end.
 fn be_killed() {
-    let cluster = RedisCluster::start(2).unwrap();
-    for node in cluster.nodes() {
-        println!("{MARK}{} {}", node.pid(), node.place().folder().display());
+    let redis = Redis::start().unwrap();
+    let postgres = Postgres::start(PgVersion::V15).unwrap();
+    // The process that answers this has ended when its client has.
+    let processes = "select pid from pg_stat_activity where pid <> pg_backend_pid()";
+    let processes = postgres.sql(processes).unwrap();
+    let processes = processes.lines().map(|pid| (pid.parse().unwrap(), &postgres as &Server));
+    let servers = [(redis.pid(), &redis as &Server), (postgres.pid(), &postgres)];
+    for (pid, server) in servers.into_iter().chain(processes) {
+        println!("{MARK}{pid} {}", server.place().folder().display());
     }
+    println!("{END}");
     loop {
         thread::park();
     }

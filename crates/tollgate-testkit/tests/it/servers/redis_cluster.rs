@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
 
 use tollgate_testkit::servers::resp::{Client, Reply};
-use tollgate_testkit::servers::{RedisCluster, shared};
+use tollgate_testkit::servers::{Mode, RedisCluster, shared};
 
 use super::{bulk, call, status};
 
@@ -24,6 +24,26 @@ fn three_masters_share_all_slots() {
         let across = call(&mut node.client().unwrap(), "MSET a 1 b 2");
         assert!(across.text().unwrap().starts_with("CROSSSLOT"), "{across:?}");
     }
+}
+
+#[test]
+fn a_cluster_behind_proxies_sends_clients_to_them() {
+    let cluster = RedisCluster::start(3).unwrap();
+    let proxies = cluster.behind_proxies().unwrap();
+    let owner = cluster.owner_of_key("key").unwrap();
+    let other = (owner + 1) % 3;
+    let moved = call(&mut Client::connect(proxies[other].addr()).unwrap(), "SET key value");
+    let moved = moved.text().unwrap();
+    assert!(moved.ends_with(&format!("127.0.0.1:{}", proxies[owner].port())), "{moved}");
+    let mut client = Client::connect(proxies[owner].addr()).unwrap();
+    assert_eq!(call(&mut client, "SET key value"), status("OK"));
+    // The nodes reach each other past the proxies.
+    for proxy in &proxies {
+        proxy.set(Mode::Blackhole).unwrap();
+    }
+    let slot = cluster.slot_of_key("key").unwrap();
+    cluster.move_slots([slot], other).unwrap();
+    assert_eq!(cluster.owner(slot).unwrap(), other);
 }
 
 #[test]
