@@ -45,10 +45,9 @@ struct Group {
     runs: Vec<(Cost, i64)>,
 }
 
-/// A call, and the items it decides.
+/// The items that a call decides, in the order of its reply.
 #[derive(Debug)]
 pub(super) struct Take {
-    pub(super) call: Call,
     groups: Vec<Group>,
 }
 
@@ -57,12 +56,14 @@ pub(super) fn calls_of(
     items: &[&Item],
     scripts: &Scripts,
     slot_of: impl Fn(&str) -> Option<u16>,
-) -> Vec<Take> {
+) -> Vec<(Call, Take)> {
     let mut calls = Vec::new();
     let mut rest = 0;
     while rest < items.len() {
         let (groups, end) = gather(items, rest);
-        calls.extend(drafts_of(items, groups, &slot_of).into_iter().map(|d| d.finish(items, scripts)));
+        calls.extend(
+            drafts_of(items, groups, &slot_of).into_iter().map(|d| d.finish(items, scripts)),
+        );
         rest = end;
     }
     calls
@@ -81,7 +82,8 @@ fn gather(items: &[&Item], from: usize) -> (Vec<Group>, usize) {
             continue;
         };
         let first = group.items.first().and_then(|first| items.get(*first));
-        if first.is_none_or(|first| first.rule.shape() != item.rule.shape() || first.at != item.at) {
+        if first.is_none_or(|first| first.rule.shape() != item.rule.shape() || first.at != item.at)
+        {
             return (groups, index);
         }
         group.items.push(index);
@@ -120,7 +122,8 @@ fn drafts_of(
             At::StoreClock => None,
             At::Given(at) => Some(at),
         };
-        let place = open.entry((slot_of(&item.name), item.twin.address(), at)).or_insert(usize::MAX);
+        let place =
+            open.entry((slot_of(&item.name), item.twin.address(), at)).or_insert(usize::MAX);
         if drafts.get(*place).is_none_or(|draft| draft.keys >= KEYS_MAX) {
             *place = drafts.len();
             drafts.push(Draft { blocks: Vec::new(), keys: 0 });
@@ -138,7 +141,9 @@ impl Draft {
         let shape_of = |group: &Group| Some(items.get(*group.items.first()?)?.rule.shape());
         let alike = |block: &&mut Block| {
             let other = block.groups.first();
-            other.is_some_and(|other| other.runs == group.runs && shape_of(other) == shape_of(&group))
+            other.is_some_and(|other| {
+                other.runs == group.runs && shape_of(other) == shape_of(&group)
+            })
         };
         match self.blocks.iter_mut().rev().take(BLOCKS_LOOKED_AT).find(alike) {
             Some(block) => block.groups.push(group),
@@ -146,7 +151,7 @@ impl Draft {
         }
     }
 
-    fn finish(self, items: &[&Item], scripts: &Scripts) -> Take {
+    fn finish(self, items: &[&Item], scripts: &Scripts) -> (Call, Take) {
         let mut names = Vec::with_capacity(self.keys);
         let mut args = Args::default();
         let mut script: Option<Arc<Script>> = None;
@@ -176,7 +181,7 @@ impl Draft {
             all.extend(block.groups);
         }
         let script = script.unwrap_or_else(|| scripts.load.clone());
-        Take { call: Call::new(script, names, args), groups: all }
+        (Call::new(script, names, args), Take { groups: all })
     }
 }
 
@@ -212,7 +217,12 @@ pub(super) fn write_rule(args: &mut Args, rule: &Rule) {
 
 impl Take {
     /// Hands every item its answer, by its index.
-    pub(super) fn read(self, items: &[&Item], reply: Result<Reply>, mut tell: impl FnMut(usize, Answer)) {
+    pub(super) fn read(
+        self,
+        items: &[&Item],
+        reply: Result<Reply>,
+        mut tell: impl FnMut(usize, Answer),
+    ) {
         let read = reply.and_then(Reply::ok).and_then(Numbers::of);
         let mut numbers = match read {
             Ok(numbers) => numbers,

@@ -220,9 +220,8 @@ impl<T: Transport> Inner<T> {
     }
 
     fn spans_slots(&self, charges: &[Charge<'_>]) -> bool {
-        let mut slots = charges.iter().map(|charge| {
-            self.wire.slot(&self.wire.layout.name(&charge.key()))
-        });
+        let mut slots =
+            charges.iter().map(|charge| self.wire.slot(&self.wire.layout.name(&charge.key())));
         let first = slots.next().flatten();
         slots.any(|slot| slot != first)
     }
@@ -230,8 +229,8 @@ impl<T: Transport> Inner<T> {
     /// Sends a round and hands everybody their answer.
     async fn send(&self, round: Round) {
         let items: Vec<&Item> = round.0.iter().map(|ticket| &ticket.item).collect();
-        let takes = calls_of(&items, &self.wire.scripts, |name| self.wire.slot(name));
-        let calls: Vec<Call> = takes.iter().map(|take| take.call.clone()).collect();
+        let calls = calls_of(&items, &self.wire.scripts, |name| self.wire.slot(name));
+        let (calls, takes): (Vec<Call>, Vec<_>) = calls.into_iter().unzip();
         let replies = self.wire.run_all(&calls).await;
         for (take, reply) in takes.into_iter().zip(replies) {
             take.read(&items, reply, |index, answer| {
@@ -359,4 +358,3 @@ impl<T: Transport> fmt::Debug for RedisStore<T> {
             .finish_non_exhaustive()
     }
 }
-
