@@ -12,8 +12,8 @@ use crate::Result;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Said {
     Decided,
-    /// Gave up after too many lost races.
-    Exhausted,
+    /// Gave up after too many lost races, or was decided without the store.
+    Undecided,
 }
 
 /// One caller.
@@ -40,7 +40,7 @@ pub(super) fn run<C: Caller>(
             let (caller, run) = task.await.map_err(|error| error.to_string())??;
             callers.push(caller);
             all.decisions += run.decisions;
-            all.exhausted += run.exhausted;
+            all.undecided += run.undecided;
             all.latencies.extend(run.latencies);
         }
         all.wall = start.elapsed();
@@ -54,7 +54,7 @@ async fn one<C: Caller>(mut caller: C, end: Instant) -> Result<(C, Run)> {
     while before < end {
         match caller.call().await? {
             Said::Decided => run.decisions += 1,
-            Said::Exhausted => run.exhausted += 1,
+            Said::Undecided => run.undecided += 1,
         }
         let after = Instant::now();
         let nanos = (after - before).as_nanos();

@@ -20,6 +20,13 @@ use super::wire::{Commands, calls, teach};
 use super::{KEYS, PERIOD_SECONDS, UNITS, limitador, lockstep, race};
 use crate::Result;
 
+/// Callers of the cases with distinct keys.
+const CALLERS: usize = 256;
+/// Contenders of a race.
+const CONTENDERS: usize = 64;
+/// Slots of a cluster.
+const SLOTS: usize = 16_384;
+
 /// Where a case runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
@@ -62,82 +69,99 @@ impl<'a> Field<'a> {
 
     /// A case by its name. Made only when it is wanted: some open many connections.
     pub(super) fn case(&self, id: &'static str) -> Result<Case<'a>> {
-        let url = self.redis.url();
-        let apart = |count| Walk::apart(&self.keys, count);
+        match id.split_once('-') {
+            Some(("a", _)) => self.ceiling(),
+            Some(("b" | "c", _)) => self.shared(id),
+            Some(("d" | "e", _)) => self.rival(id),
+            Some(("f", _)) => self.race(id),
+            Some(("lone", _)) => self.lone(id),
+            Some(("cluster", _)) => self.on_cluster(id),
+            _ => Err(unknown(id)),
+        }
+    }
+
+    fn shared(&self, id: &'static str) -> Result<Case<'a>> {
+        let (url, limit) = (self.redis.url(), &self.limit);
+        let apart = || Walk::apart(&self.keys, CALLERS);
         let hot = |count| Walk::together("hot", count);
-        let (limit, runtime) = (&self.limit, self.runtime);
-        match id {
-            "a-ceiling" => self.ceiling(),
-            "b-store" => Ok(self.called(
-                id,
-                "Tollgate, store, 256 callers, distinct keys",
-                of_store(&url, limit, apart(256))?,
-            )),
-            "b-limiter" => Ok(self.called(
-                id,
-                "Tollgate, limiter, 256 callers, distinct keys",
-                of_limiter(&url, limit, apart(256))?,
-            )),
-            "c-hot-64" => Ok(self.called(
-                id,
-                "Tollgate, limiter, 64 callers, one key",
-                of_limiter(&url, limit, hot(64))?,
-            )),
-            "c-hot-256" => Ok(self.called(
-                id,
-                "Tollgate, limiter, 256 callers, one key",
-                of_limiter(&url, limit, hot(256))?,
-            )),
-            "d-lockstep" => {
-                let commands = Arc::new(commands_of(self.calls.iter()));
-                let links = lockstep::connect(runtime, self.redis.addr(), &commands, 64)?;
-                Ok(self.called(id, "one EVALSHA per call, 64 connections, not pipelined", links))
+        let of_limiter = |walks| of_limiter(&url, limit, walks);
+        Ok(match id {
+            "b-store" => {
+                let title = "Tollgate, store, 256 callers, distinct keys";
+                self.called(id, title, of_store(&url, limit, apart())?)
             }
-            "e-limitador" => {
-                let callers = limitador::of_limitador(runtime, &url, &self.keys, 256)?;
-                Ok(self.called(id, "limitador, 256 callers, distinct keys", callers))
+            "b-limiter" => {
+                let title = "Tollgate, limiter, 256 callers, distinct keys";
+                self.called(id, title, of_limiter(apart())?)
             }
-            "f-race-combined" => Ok(self.called(
-                id,
-                "WATCH, 64 callers of one store, one key",
-                race::contenders(&url, "together", 64, true)?,
-            )),
-            "f-race-apart" => Ok(self.called(
-                id,
-                "WATCH, 64 stores, one key",
-                race::contenders(&url, "apart", 64, false)?,
-            )),
-            "lone-ping" => self.ping(),
+            "c-hot-64" => {
+                self.called(id, "Tollgate, limiter, 64 callers, one key", of_limiter(hot(64))?)
+            }
+            "c-hot-256" => {
+                self.called(id, "Tollgate, limiter, 256 callers, one key", of_limiter(hot(256))?)
+            }
+            other => return Err(unknown(other)),
+        })
+    }
+
+    fn rival(&self, id: &'static str) -> Result<Case<'a>> {
+        if id == "d-lockstep" {
+            let title = "one EVALSHA per call, 64 connections, not pipelined";
+            return Ok(self.called(id, title, self.lockstep(commands_of(&self.calls), 64)?));
+        }
+        let callers =
+            limitador::of_limitador(self.runtime, &self.redis.url(), &self.keys, CALLERS)?;
+        Ok(self.called(id, "limitador, 256 callers, distinct keys", callers))
+    }
+
+    fn race(&self, id: &'static str) -> Result<Case<'a>> {
+        let url = self.redis.url();
+        let (title, contenders) = match id {
+            "f-race-combined" => {
+                let contenders = race::contenders(&url, "together", CONTENDERS, true)?;
+                ("WATCH, 64 callers of one store, one key", contenders)
+            }
+            _ => {
+                let contenders = race::contenders(&url, "apart", CONTENDERS, false)?;
+                ("WATCH, 64 stores of one caller, one key", contenders)
+            }
+        };
+        Ok(self.called(id, title, contenders))
+    }
+
+    fn lone(&self, id: &'static str) -> Result<Case<'a>> {
+        let (url, limit) = (self.redis.url(), &self.limit);
+        let walk = || Walk::apart(&self.keys, 1);
+        Ok(match id {
+            "lone-ping" => return self.ping(),
             "lone-ping-async" => {
-                let ping = Arc::new(Commands::of(&[b"PING"]));
-                let links = lockstep::connect(runtime, self.redis.addr(), &ping, 1)?;
-                Ok(self.called(id, "lone PING, tokio", links))
+                let links = self.lockstep(Commands::of(&[b"PING"]), 1)?;
+                self.called(id, "lone PING, tokio", links)
             }
             "lone-evalsha" => {
-                let commands = Arc::new(commands_of(self.calls.iter()));
-                let links = lockstep::connect(runtime, self.redis.addr(), &commands, 1)?;
-                Ok(self.called(id, "lone EVALSHA, tokio", links))
+                let links = self.lockstep(commands_of(&self.calls), 1)?;
+                self.called(id, "lone EVALSHA, tokio", links)
             }
-            "lone-store" => {
-                Ok(self.called(id, "lone Tollgate, store", of_store(&url, limit, apart(1))?))
-            }
+            "lone-store" => self.called(id, "lone Tollgate, store", of_store(&url, limit, walk())?),
             "lone-limiter" => {
-                Ok(self.called(id, "lone Tollgate, limiter", of_limiter(&url, limit, apart(1))?))
+                self.called(id, "lone Tollgate, limiter", of_limiter(&url, limit, walk())?)
             }
-            "cluster-a-ceiling" => self.cluster_ceiling(),
-            "cluster-b-store" => {
-                let url = self.cluster_url();
-                let callers = of_store(&url, limit, apart(256))?;
-                let mut case = self.called(
-                    id,
-                    "cluster: Tollgate, store, 256 callers, distinct keys",
-                    callers,
-                );
-                case.place = Place::Cluster;
-                Ok(case)
-            }
-            other => Err(format!("no case is called {other}")),
+            other => return Err(unknown(other)),
+        })
+    }
+
+    fn on_cluster(&self, id: &'static str) -> Result<Case<'a>> {
+        if id == "cluster-a-ceiling" {
+            return self.cluster_ceiling();
         }
+        let walks = Walk::apart(&self.keys, CALLERS);
+        let callers = of_store(&self.cluster_url(), &self.limit, walks)?;
+        let title = "3 masters: Tollgate, store, 256 callers, distinct keys";
+        Ok(Case { place: Place::Cluster, ..self.called(id, title, callers) })
+    }
+
+    fn lockstep(&self, commands: Commands, count: usize) -> Result<Vec<lockstep::Lockstep>> {
+        lockstep::connect(self.runtime, self.redis.addr(), &Arc::new(commands), count)
     }
 
     fn called<C: Caller>(&self, id: &'static str, title: &str, mut callers: Vec<C>) -> Case<'a> {
@@ -154,7 +178,7 @@ impl<'a> Field<'a> {
     }
 
     fn ceiling(&self) -> Result<Case<'a>> {
-        let mut ceiling = Ceiling::new(vec![(self.redis.addr(), commands_of(self.calls.iter()))])?;
+        let mut ceiling = Ceiling::new(vec![(self.redis.addr(), commands_of(&self.calls))])?;
         let title = format!("bare EVALSHA, {} under way", ceiling.window());
         let run = Box::new(move |time| ceiling.run(time));
         Ok(Case { id: "a-ceiling", title, place: Place::Standalone, run })
@@ -170,7 +194,7 @@ impl<'a> Field<'a> {
             commands.push(call.words());
         }
         let mut ceiling = Ceiling::new(loads)?;
-        let title = format!("cluster: bare EVALSHA, {} under way per master", ceiling.window());
+        let title = format!("3 masters: bare EVALSHA, {} under way on each", ceiling.window());
         let run = Box::new(move |time| ceiling.run(time));
         Ok(Case { id: "cluster-a-ceiling", title, place: Place::Cluster, run })
     }
@@ -197,10 +221,12 @@ impl<'a> Field<'a> {
     }
 }
 
-const SLOTS: usize = 16_384;
-
-fn commands_of<'c>(calls: impl Iterator<Item = &'c Call>) -> Commands {
+fn commands_of(calls: &[Call]) -> Commands {
     let mut commands = Commands::default();
-    calls.for_each(|call| commands.push(call.words()));
+    calls.iter().for_each(|call| commands.push(call.words()));
     commands
+}
+
+fn unknown(id: &str) -> String {
+    format!("no case is called {id}")
 }

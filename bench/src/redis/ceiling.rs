@@ -14,8 +14,9 @@ use crate::Result;
 
 /// Windows that are tried before the first round; the fastest is used.
 const WINDOWS: [usize; 4] = [64, 256, 1_024, 2_048];
-/// How long each is tried.
-const TRIAL: Duration = Duration::from_millis(250);
+/// How long each is tried, and how often: in turns, so that a disturbance does not pick the window.
+const TRIAL: Duration = Duration::from_millis(100);
+const TRIALS: usize = 5;
 
 /// A connection per server, with the commands for it.
 #[derive(Debug)]
@@ -41,7 +42,7 @@ impl Ceiling {
         let links = loads.into_iter().map(|(addr, commands)| Link::new(addr, commands));
         let mut ceiling = Self { links: links.collect::<Result<_>>()?, half: 1 };
         let mut best = (0.0, 1);
-        for window in WINDOWS {
+        for window in std::iter::repeat_n(WINDOWS, TRIALS).flatten() {
             ceiling.half = window / 2;
             let run = ceiling.run(TRIAL)?;
             let per_second = run.decisions as f64 / run.wall.as_secs_f64();

@@ -90,7 +90,7 @@ impl Caller for Contender {
         let charges = [self.limit.charge("hot")];
         match self.store.admit(&Admission::of(&charges), At::StoreClock).await {
             Ok(_) => Ok(Said::Decided),
-            Err(error) if error.code() == Code::ConflictExhausted => Ok(Said::Exhausted),
+            Err(error) if error.code() == Code::ConflictExhausted => Ok(Said::Undecided),
             Err(error) => Err(error.to_string()),
         }
     }

@@ -9,8 +9,8 @@ use crate::measure::Pick;
 pub(super) struct Run {
     /// Calls that were decided.
     pub(super) decisions: u64,
-    /// Calls that gave up after too many lost races.
-    pub(super) exhausted: u64,
+    /// Calls that gave up after too many lost races, or were decided without the store.
+    pub(super) undecided: u64,
     /// From the first call to the last answer.
     pub(super) wall: Duration,
     /// Of every call, in nanoseconds. Empty where calls have no latency of their own.
@@ -31,13 +31,16 @@ pub(super) struct Sample {
     pub(super) script: f64,
     /// Lost races per decision.
     pub(super) lost: f64,
-    /// The share of calls that gave up.
-    pub(super) exhausted: f64,
+    /// The share of calls that the store did not decide.
+    pub(super) undecided: f64,
+    /// The share of the time that one server's main thread ran.
+    pub(super) busy: f64,
 }
 
 /// What the servers did during a run.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Served {
+    pub(super) servers: usize,
     pub(super) cpu_ns: u64,
     pub(super) script_calls: u64,
     pub(super) script_us: u64,
@@ -55,7 +58,11 @@ impl Sample {
             calls: served.script_calls as f64 / decisions,
             script: served.script_us as f64 / served.script_calls.max(1) as f64,
             lost: served.watches.saturating_sub(served.sets) as f64 / decisions,
-            exhausted: run.exhausted as f64 / (run.exhausted as f64 + decisions),
+            undecided: run.undecided as f64 / (run.undecided as f64 + decisions),
+            busy: served.cpu_ns as f64
+                / 1e9
+                / run.wall.as_secs_f64()
+                / served.servers.max(1) as f64,
         }
     }
 }

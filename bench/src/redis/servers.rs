@@ -30,8 +30,8 @@ impl<'a> Servers<'a> {
 
     /// What was done since `begin`.
     pub(super) fn end(&mut self, begun: &Served) -> Result<Served> {
-        let mut served =
-            Served { cpu_ns: self.cpu_ns()?.saturating_sub(begun.cpu_ns), ..Served::default() };
+        let cpu_ns = self.cpu_ns()?.saturating_sub(begun.cpu_ns);
+        let mut served = Served { servers: self.nodes.len(), cpu_ns, ..Served::default() };
         for (_, client) in &mut self.nodes {
             let reply = client.call(&["INFO", "commandstats"]).map_err(|e| e.to_string())?;
             let text = reply.text().unwrap_or_default();

@@ -5,6 +5,9 @@ use super::sample::{Sample, median};
 use super::{KEYS, UNITS};
 use crate::report::Markdown;
 
+/// A ceiling is one only if its server had nothing left to give, in percent of the time.
+const SATURATED: f64 = 90.0;
+
 /// What each case did in each round.
 #[derive(Debug)]
 pub(super) struct Results {
@@ -48,6 +51,7 @@ impl Results {
         self.print_figures();
         self.print_races();
         self.print_targets();
+        self.print_doubts();
     }
 
     fn print_figures(&self) {
@@ -59,6 +63,7 @@ impl Results {
             "p95 µs",
             "p99 µs",
             "server CPU µs per decision",
+            "server busy %",
             "script calls per decision",
             "µs per script call",
         ];
@@ -75,6 +80,7 @@ impl Results {
                 cells.push(number(self.median_of(row.id, |s| Some(s.percentiles?[place])), 1));
             }
             cells.push(number(self.median_of(row.id, |sample| Some(sample.cpu)), 2));
+            cells.push(number(self.median_of(row.id, |sample| Some(sample.busy * 100.0)), 0));
             cells.push(number(self.median_of(row.id, |sample| Some(sample.calls)), 3));
             cells.push(number(self.median_of(row.id, |sample| Some(sample.script)), 1));
             table.print_row(&cells);
@@ -84,14 +90,34 @@ impl Results {
     fn print_races(&self) {
         println!();
         let mut table = Markdown::new(&["case"]);
-        ["lost races per decision", "gave up (conflict_exhausted) %"]
+        ["lost races per decision", "`conflict_exhausted` %"]
             .into_iter()
             .for_each(|column| table.column(column));
         table.print_head();
         for row in self.rows.iter().filter(|row| row.id.starts_with("f-")) {
             let lost = row.median(|sample| sample.lost);
-            let exhausted = row.median(|sample| sample.exhausted) * 100.0;
+            let exhausted = row.median(|sample| sample.undecided) * 100.0;
             table.print_row(&[row.id.to_owned(), format!("{lost:.2}"), format!("{exhausted:.2}")]);
+        }
+    }
+
+    /// What makes figures of this run doubtful.
+    fn print_doubts(&self) {
+        for row in self.rows.iter().filter(|row| row.id.ends_with("a-ceiling")) {
+            let busy = row.median(|sample| sample.busy) * 100.0;
+            if busy < SATURATED {
+                println!(
+                    "\n**{}: the server was busy for only {busy:.0} % of the time. Something else took \
+                     the processors, so this is no ceiling, and ratios to it flatter.**",
+                    row.id
+                );
+            }
+        }
+        for row in self.rows.iter().filter(|row| !row.id.starts_with("f-")) {
+            let undecided = row.median(|sample| sample.undecided) * 100.0;
+            if undecided > 0.0 {
+                println!("\n**{}: {undecided:.2} % were decided without the store.**", row.id);
+            }
         }
     }
 

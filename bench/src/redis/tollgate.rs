@@ -1,7 +1,6 @@
 //! Tollgate's callers: through the store alone, and through a limiter.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use tollgate::store::{At, Store as _};
 use tollgate::{Admission, Limit, Limiter};
@@ -10,9 +9,6 @@ use tollgate_redis::client::Client;
 
 use super::callers::{Caller, Said};
 use crate::Result;
-
-/// Long enough that a machine which stalls does not make a limiter decide without its store.
-const DEADLINE: Duration = Duration::from_secs(5);
 
 /// Which keys a caller charges: every so many from its own on.
 #[derive(Clone, Debug)]
@@ -80,8 +76,7 @@ pub(super) fn of_limiter(
     walks: Vec<Walk>,
 ) -> Result<Vec<OfLimiter>> {
     let client = Client::open(url).map_err(|error| error.to_string())?;
-    let limiter = Limiter::builder(RedisStore::over(client)).deadline(DEADLINE).build();
-    let limiter = Arc::new(limiter);
+    let limiter = Arc::new(Limiter::new(RedisStore::over(client)));
     let caller = |walk| OfLimiter { limiter: Arc::clone(&limiter), limit: Arc::clone(limit), walk };
     Ok(walks.into_iter().map(caller).collect())
 }
@@ -91,9 +86,10 @@ impl Caller for OfLimiter {
         let place = self.walk.step();
         let decision = self.limiter.check(self.limit.charge(&self.walk.keys[place])).await;
         let decision = decision.map_err(|error| error.to_string())?;
-        if !decision.is_allowed() || decision.degraded.is_some() {
-            return Err(format!("an unexpected decision: {decision:?}"));
+        match (decision.is_allowed(), decision.degraded) {
+            (true, None) => Ok(Said::Decided),
+            (_, Some(_)) => Ok(Said::Undecided),
+            (false, None) => Err(format!("an unexpected decision: {decision:?}")),
         }
-        Ok(Said::Decided)
     }
 }
