@@ -56,9 +56,8 @@ mod tests {
 
     #[test]
     fn by_prefix_all_keys_share_a_slot_and_none_collide() {
-        let name = |policy: &str, subject: &str| {
-            KeyLayout::ByPrefix.name(&limit(policy).key(subject))
-        };
+        let name =
+            |policy: &str, subject: &str| KeyLayout::ByPrefix.name(&limit(policy).key(subject));
         assert_eq!(name("a", "user:1"), "{tollgate}:a:user%3A1");
         assert_eq!(slot_of(name("a", "x").as_bytes()), slot_of(name("b", "y").as_bytes()));
         assert_ne!(name("a", "{x}"), name("a", "x"));

@@ -93,7 +93,8 @@ mod tests {
 
     #[test]
     fn a_log_reads_back_as_it_was_written() {
-        for text in ["[6,60,0,5,100,2,130,1]", "[6,60,0,5,100,2,130,0]", "[6,60,0,5,7,4294967295]"] {
+        for text in ["[6,60,0,5,100,2,130,1]", "[6,60,0,5,100,2,130,0]", "[6,60,0,5,7,4294967295]"]
+        {
             let held = to_hold(text);
             let elements: Vec<Reply> = held
                 .strip_prefix('l')
@@ -119,7 +120,8 @@ mod tests {
         let list = |texts: &[&str]| {
             Reply::List(texts.iter().map(|text| Reply::Text(text.as_bytes().to_vec())).collect())
         };
-        for odd in [&["x"][..], &["6,1,0,1;0", "x"], &["6,1,0,1;5", "3;4"], &["6,1,0,1;0", "3;-4"]] {
+        for odd in [&["x"][..], &["6,1,0,1;0", "x"], &["6,1,0,1;5", "3;4"], &["6,1,0,1;0", "3;-4"]]
+        {
             assert_eq!(state_text(&list(odd)), None, "{odd:?}");
         }
     }

@@ -246,6 +246,13 @@ impl Reply {
     }
 }
 
+/// A key holds what Tollgate never writes.
+pub(crate) fn foreign() -> Error {
+    let message =
+        "a key holds something that Tollgate did not write; reset the key to start it afresh";
+    Error::new(Code::CorruptState, message)
+}
+
 /// What an error reply means. Only its first word is looked at and told: the rest may hold a key.
 ///
 /// A server that is out of memory is full, not away: failing open would admit everybody as long as
@@ -262,11 +269,9 @@ pub fn meaning_of(text: &str) -> Error {
             "Redis is out of memory and refuses writes; raise maxmemory or let keys expire",
         )
         .unsent(),
-        "WRONGTYPE" => Error::new(
-            Code::CorruptState,
-            "a key holds something that Tollgate did not write; reset the key to start it afresh",
-        )
-        .unsent(),
+        "WRONGTYPE" => foreign(),
+        // A script that fails has met what no script writes; it is not the server that is away.
+        "ERR" if text.contains("user_script") => foreign(),
         "NOAUTH" | "WRONGPASS" | "NOPERM" => Error::new(
             Code::StoreUnavailable,
             format!("Redis refuses this user ({kind}); it needs EVAL, EVALSHA and the keys"),

@@ -109,6 +109,12 @@ impl<'a> Connection<'a> {
         }
     }
 
+    /// Takes no more commands, for this reason, and ends once those under way are answered.
+    pub(super) fn leave(&mut self, why: Error) {
+        self.queue.enter(Phase::Down(why.again()));
+        self.refusal = Some(why);
+    }
+
     /// Reads until nothing more is there, and hands out the replies.
     fn read(&mut self, cx: &mut Context<'_>) -> Result<()> {
         loop {
@@ -133,11 +139,7 @@ impl<'a> Connection<'a> {
         };
         let (runs_from, since) = (oldest.runs_from, oldest.since);
         match &reply {
-            Reply::Error(text) if is_refusal(text) => {
-                let refusal = meaning_of(text);
-                self.queue.enter(Phase::Down(refusal.again()));
-                self.refusal = Some(refusal);
-            }
+            Reply::Error(text) if is_refusal(text) => self.leave(meaning_of(text)),
             _ => self.was_used = true,
         }
         let waiter = self.pending.pop_front().and_then(|oldest| oldest.waiter.receive(reply));

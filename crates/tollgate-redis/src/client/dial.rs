@@ -38,7 +38,7 @@ async fn connect(host: &Host, settings: &Settings) -> Result<Wire> {
         Some(tls) => tls.encrypt(host.name(), stream).await?,
         None => Stream::Plain(stream),
     };
-    let mut wire = Wire::new(stream);
+    let mut wire = Wire::new(stream, host.clone());
     greet(&mut wire, settings).await?;
     Ok(wire)
 }

@@ -4,13 +4,14 @@
 //! makes another, at once if the old one had worked and then with growing pauses; calls in the
 //! meantime fail at once, as unsent.
 
-use std::future::Future;
+use std::future::{Future, poll_fn};
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
-use tokio::time::sleep;
+use tokio::time::{Instant, sleep};
 use tollgate_core::{Code, Error, Result};
 
 use super::backoff::Backoff;
@@ -119,26 +120,41 @@ async fn keep(keeper: Keeper, target: Arc<Target>) {
     let queue = &*keeper.0;
     let mut backoff = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
     while !queue.is_closed() {
-        let stream = match target.dial().await {
-            Ok(wire) => wire.into_stream(),
-            Err(error) => Err(error),
-        };
-        match stream {
+        let start = Instant::now();
+        let end = connect_and_run(queue, &target).await;
+        if start.elapsed() > LONGEST_PAUSE {
+            backoff.reset();
+        }
+        match end {
             Err(error) => queue.enter(Phase::Down(error)),
-            Ok(stream) => {
-                queue.enter(Phase::Up);
-                match Connection::new(queue, stream, target.reply_timeout()).await {
-                    End::Closed => return,
-                    End::Lost { was_used: true } => {
-                        backoff.reset();
-                        continue;
-                    }
-                    End::Lost { was_used: false } | End::Refused => {}
-                }
+            Ok(End::Closed) => return,
+            Ok(End::Lost { was_used: true }) => {
+                backoff.reset();
+                continue;
             }
+            Ok(End::Lost { was_used: false } | End::Refused) => {}
         }
         sleep(backoff.pause()).await;
     }
+}
+
+/// Runs one connection until it ends, or until another server is the right one.
+async fn connect_and_run(queue: &Queue, target: &Target) -> Result<End> {
+    let wire = target.dial().await?;
+    let host = wire.host().clone();
+    let mut connection = Connection::new(queue, wire.into_stream()?, target.reply_timeout());
+    let mut moves = pin!(target.moves_from(&host));
+    let mut has_moved = false;
+    queue.enter(Phase::Up);
+    let run = poll_fn(|cx| {
+        if !has_moved && moves.as_mut().poll(cx).is_ready() {
+            has_moved = true;
+            let message = format!("{host} is not the server to use any more");
+            connection.leave(Error::new(Code::StoreUnavailable, message));
+        }
+        Pin::new(&mut connection).poll(cx)
+    });
+    Ok(run.await)
 }
 
 /// The task that would have answered is gone, and nobody knows how far it came.

@@ -14,6 +14,7 @@ mod cluster;
 mod connection;
 mod dial;
 mod host;
+mod inspect;
 mod link;
 mod node;
 mod queue;
@@ -43,6 +44,7 @@ use target::{Place, Target};
 use tls::Tls;
 use url::Kind;
 
+pub use inspect::{Inspected, Inspection};
 pub use session::Session;
 pub use url::Url;
 
@@ -91,6 +93,28 @@ impl Client {
             Servers::One(node) => Ok(Session::new(node.wire().await?, Arc::clone(node))),
             Servers::Many(cluster) => cluster.session(key).await,
         }
+    }
+}
+
+impl Client {
+    /// Asks the servers what should be known before they are trusted with counters.
+    ///
+    /// # Errors
+    /// When one of them does not answer.
+    pub async fn inspect(&self) -> Result<Inspection> {
+        let nodes = match &self.servers {
+            Servers::One(node) => vec![Arc::clone(node)],
+            Servers::Many(cluster) => cluster.nodes().await?,
+        };
+        let mut servers = Vec::with_capacity(nodes.len());
+        for node in nodes {
+            let mut wire = node.wire().await?;
+            let mut inspected = Inspected::ask(&mut wire, node.target().reply_timeout()).await?;
+            inspected.address = node.target().host().map(ToString::to_string);
+            node.keep(wire);
+            servers.push(inspected);
+        }
+        Ok(Inspection { servers })
     }
 }
 

@@ -6,6 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tollgate_core::Result;
 
+use super::host::Host;
 use super::link::Link;
 use super::resp::{encode, encode_words};
 use super::target::Target;
@@ -67,7 +68,7 @@ impl Node {
         loop {
             let idle = self.idle().pop();
             let Some(mut wire) = idle else { return self.target.dial().await };
-            if wire.is_quiet() {
+            if self.target.trusts(wire.age()) && wire.is_quiet() {
                 return Ok(wire);
             }
         }
@@ -79,6 +80,10 @@ impl Node {
         if idle.len() < IDLE_MAX {
             idle.push(wire);
         }
+    }
+
+    pub(super) fn is_at(&self, host: &Host) -> bool {
+        self.target.host() == Some(host)
     }
 
     pub(super) fn target(&self) -> &Target {

@@ -11,6 +11,10 @@ use super::sentinel::Sentinels;
 use super::settings::Settings;
 use super::wire::Wire;
 
+/// Nobody watches over a connection that one caller has to itself, so the sentinels are asked for
+/// another one when it is older than this.
+const TRUST: Duration = Duration::from_secs(1);
+
 /// Finds and dials a server.
 #[derive(Debug)]
 pub(super) struct Target {
@@ -39,6 +43,22 @@ impl Target {
         match &self.place {
             Place::At(host) => dial(host, &self.settings).await,
             Place::Named(sentinels) => sentinels.dial(&self.settings).await,
+        }
+    }
+
+    /// Returns once another server than the one at `connected` is meant.
+    pub(super) async fn moves_from(&self, connected: &Host) {
+        match &self.place {
+            Place::At(_) => core::future::pending().await,
+            Place::Named(sentinels) => sentinels.name_another(connected).await,
+        }
+    }
+
+    /// Whether a connection of this age certainly leads to the right server.
+    pub(super) fn trusts(&self, age: Duration) -> bool {
+        match &self.place {
+            Place::At(_) => true,
+            Place::Named(_) => age < TRUST,
         }
     }
 

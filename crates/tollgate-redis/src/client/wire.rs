@@ -4,9 +4,10 @@ use std::io;
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use tollgate_core::{Code, Error, Result};
 
+use super::host::Host;
 use super::resp::{Parser, encode_words};
 use super::stream::Stream;
 use crate::transport::Reply;
@@ -20,12 +21,24 @@ pub(super) type Words<'a> = &'a [&'a [u8]];
 #[derive(Debug)]
 pub(super) struct Wire {
     stream: Stream,
+    host: Host,
+    since: Instant,
     parser: Parser,
 }
 
 impl Wire {
-    pub(super) fn new(stream: Stream) -> Self {
-        Self { stream, parser: Parser::default() }
+    pub(super) fn new(stream: Stream, host: Host) -> Self {
+        Self { stream, host, since: Instant::now(), parser: Parser::default() }
+    }
+
+    /// Where it leads to.
+    pub(super) const fn host(&self) -> &Host {
+        &self.host
+    }
+
+    /// How long ago it was made.
+    pub(super) fn age(&self) -> Duration {
+        self.since.elapsed()
     }
 
     /// Sends commands in one round trip.

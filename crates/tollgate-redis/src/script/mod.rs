@@ -122,7 +122,8 @@ mod tests {
             tollgate_core::Rule::new(a::SlidingWindow::new(quota()).unwrap()),
             tollgate_core::Rule::new(a::SlidingLog::new(quota()).unwrap()),
         ];
-        let frames = [TAKE, ADMIT, LOAD, SWAP, FORGET, WORDS].map(|text| ("frame", text.to_owned()));
+        let frames =
+            [TAKE, ADMIT, LOAD, SWAP, FORGET, WORDS].map(|text| ("frame", text.to_owned()));
         let twins = twins.map(|rule| ("twin", rule.kernel().unwrap().source.text()));
         frames.into_iter().chain(twins).collect()
     }

@@ -35,11 +35,7 @@ struct Charged {
 }
 
 impl<T: Transport> Inner<T> {
-    pub(super) async fn admit_across(
-        &self,
-        admission: &Admission<'_>,
-        at: At,
-    ) -> Result<Outcome> {
+    pub(super) async fn admit_across(&self, admission: &Admission<'_>, at: At) -> Result<Outcome> {
         if admission.charges.iter().any(|charge| charge.act != Act::Take) {
             return self.refund_across(admission, at).await;
         }
@@ -214,7 +210,9 @@ impl<T: Transport> Inner<T> {
             done.push((leg.places, outcome.before));
         }
         let mut before = vec![None; admission.charges.len()];
-        for (place, state) in done.into_iter().flat_map(|(places, states)| places.into_iter().zip(states)) {
+        for (place, state) in
+            done.into_iter().flat_map(|(places, states)| places.into_iter().zip(states))
+        {
             if let Some(known) = before.get_mut(place) {
                 *known = state;
             }

@@ -5,9 +5,9 @@ use tollgate_core::store::record;
 use tollgate_core::store::{At, Outcome, Store, slots_of};
 use tollgate_core::{Admission, Charge, Key, Result, State, Words};
 
+use super::Inner;
 use super::items::{write_instant, write_rule};
 use super::reply::{Found, Numbers, full, unreadable};
-use super::Inner;
 use crate::transport::{Args, Call, Reply, Transport};
 
 /// The longest time a request id is kept: far beyond any use, and exact in a script.
@@ -50,12 +50,7 @@ impl<T: Transport> Inner<T> {
     }
 
     /// The script call of an admission, or of the part of it that lives in one slot.
-    pub(super) fn admit_call(
-        &self,
-        parts: &[Part<'_>],
-        admission: &Admission<'_>,
-        at: At,
-    ) -> Call {
+    pub(super) fn admit_call(&self, parts: &[Part<'_>], admission: &Admission<'_>, at: At) -> Call {
         let charges: Vec<Charge<'_>> = parts
             .iter()
             .filter_map(|part| match part {

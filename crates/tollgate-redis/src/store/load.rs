@@ -1,22 +1,23 @@
 //! Reading states, without changing anything.
 
 use tollgate_core::store::{At, Loaded};
-use tollgate_core::{Charge, Code, Error, Now, Result, State};
+use tollgate_core::{Charge, Error, Now, Result, State};
 
 use super::Wire;
 use super::reply::{Numbers, unreadable};
 use crate::text::state_text;
-use crate::transport::{Args, Call, Reply, Transport};
+use crate::transport::{Args, Call, Reply, Transport, foreign};
 
 impl<T: Transport> Wire<T> {
     pub(super) async fn load(&self, charges: &[Charge<'_>], at: At) -> Result<Loaded> {
-        let names: Vec<String> = charges.iter().map(|charge| self.layout.name(&charge.key())).collect();
+        let names: Vec<String> =
+            charges.iter().map(|charge| self.layout.name(&charge.key())).collect();
         let (now, values) = self.read(&names, at).await?;
         let states = values.into_iter().map(|value| match value {
             Reply::Nil => Ok(None),
             value => match state_text(&value) {
                 Some(text) => State::from_text(&text).map(Some),
-                None => Err(foreign()),
+                None => Err(foreign().unsent()),
             },
         });
         Ok(Loaded::new(now, states.collect::<Result<_>>()?))
@@ -58,12 +59,4 @@ impl<T: Transport> Wire<T> {
         let names = indices.iter().filter_map(|index| names.get(*index).cloned()).collect();
         Call::new(self.scripts.load.clone(), names, args)
     }
-}
-
-fn foreign() -> Error {
-    Error::new(
-        Code::CorruptState,
-        "a key holds something that Tollgate did not write; reset the key to start it afresh",
-    )
-    .unsent()
 }

@@ -5,9 +5,9 @@
 
 use std::sync::Arc;
 
+use tollgate_core::Result;
 use tollgate_core::store::At;
 use tollgate_core::store::cas::{Entry, Snapshot, Swap, Version, Versioned, VersionedCapability};
-use tollgate_core::Result;
 
 use super::Wire;
 use crate::text::{held, state_text, to_hold};
@@ -60,4 +60,3 @@ pub(super) fn entry_of(value: &Reply) -> Option<Entry> {
     let text = state_text(value).unwrap_or_else(|| FOREIGN.to_owned());
     Some(Entry { text, version: Version::Text(version.into()) })
 }
-

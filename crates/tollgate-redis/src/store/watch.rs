@@ -108,7 +108,9 @@ async fn look_again(
         return Ok(None);
     }
     let seconds = match time.first() {
-        Some(Reply::Text(text)) => core::str::from_utf8(text).ok().and_then(|text| text.parse::<u64>().ok()),
+        Some(Reply::Text(text)) => {
+            core::str::from_utf8(text).ok().and_then(|text| text.parse::<u64>().ok())
+        }
         _ => None,
     };
     seconds.map(|seconds| Some(seconds * 1_000)).ok_or_else(|| super::reply::unreadable().unsent())

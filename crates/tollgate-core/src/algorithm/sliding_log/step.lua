@@ -8,7 +8,7 @@ local RULE, COST = 2, 1
 
 local function entry(key, i)
   local time, sum, mark = string.match(redis.call('LINDEX', key, i), '^(%d+);(%d+)(;?)$')
-  return tonumber(time), tonumber(sum), mark == ';'
+  return time and tonumber(time), sum and tonumber(sum), mark == ';'
 end
 
 -- The first element from `low` to `high` for which `holds`, which never ceases to hold once it does;
@@ -31,6 +31,7 @@ local function read(key, n, A, r)
   if family ~= A[r] then return nil end
   b.head, b.base, b.high = head, tonumber(base), redis.call('LLEN', key) - 1
   b.newest, b.sum, b.mark = entry(key, -1)
+  if not b.newest then return nil end
   if b.newest > n then b.at = b.newest end
   local from = b.at - A[r + 2]
   b.low = first(key, 1, b.high, function(time) return time > from end)

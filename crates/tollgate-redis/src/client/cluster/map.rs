@@ -18,6 +18,10 @@ pub(super) struct Map {
     nodes: Vec<Arc<Node>>,
     /// Positions in `nodes`, one for each slot.
     owners: Vec<u16>,
+    /// Nodes that serve no slot yet but are asked for keys that have moved there, and those of the
+    /// map before.
+    guests: Vec<Arc<Node>>,
+    older_guests: Vec<Arc<Node>>,
 }
 
 /// Slots that one node serves.
@@ -31,7 +35,9 @@ pub(super) struct Range {
 impl Map {
     /// A map of these ranges. `node` finds or makes the node at a host.
     pub(super) fn new(ranges: Vec<Range>, node: impl Fn(&Host) -> Arc<Node>) -> Self {
-        let mut map = Self { nodes: Vec::new(), owners: vec![NOBODY; usize::from(SLOTS)] };
+        let owners = vec![NOBODY; usize::from(SLOTS)];
+        let (nodes, guests, older_guests) = (Vec::new(), Vec::new(), Vec::new());
+        let mut map = Self { nodes, owners, guests, older_guests };
         for range in ranges {
             let position = map.position(&range.host, &node);
             let slots = usize::from(range.first)..=usize::from(range.last);
@@ -46,13 +52,36 @@ impl Map {
         self.nodes.get(usize::from(*position))
     }
 
-    /// The node at a host.
+    /// The node at a host, if it is known at all.
     pub(super) fn at(&self, host: &Host) -> Option<&Arc<Node>> {
-        self.nodes.iter().find(|node| node.target().host() == Some(host))
+        find(&self.nodes, host).or_else(|| find(&self.guests, host))
     }
 
+    /// The nodes that serve slots.
     pub(super) fn nodes(&self) -> &[Arc<Node>] {
         &self.nodes
+    }
+
+    /// All nodes to which there may be connections.
+    pub(super) fn everybody(&self) -> impl Iterator<Item = &Arc<Node>> {
+        self.nodes.iter().chain(&self.guests).chain(&self.older_guests)
+    }
+
+    /// Takes in a node that serves no slot yet.
+    pub(super) fn invite(&mut self, host: &Host, node: impl Fn(&Host) -> Arc<Node>) -> Arc<Node> {
+        if let Some(node) = self.at(host) {
+            return Arc::clone(node);
+        }
+        let guest = find(&self.older_guests, host).map(Arc::clone);
+        let guest = guest.unwrap_or_else(|| node(host));
+        self.guests.push(Arc::clone(&guest));
+        guest
+    }
+
+    /// Keeps the guests of the map before. Whoever is not asked for during one map is forgotten.
+    pub(super) fn succeed(mut self, before: &Self) -> Self {
+        self.older_guests = before.guests.clone();
+        self
     }
 
     /// Another node serves a slot now.
@@ -64,14 +93,19 @@ impl Map {
     }
 
     fn position(&mut self, host: &Host, node: &impl Fn(&Host) -> Arc<Node>) -> u16 {
-        let known = self.nodes.iter().position(|node| node.target().host() == Some(host));
+        let known = self.nodes.iter().position(|node| node.is_at(host));
         let position = known.unwrap_or_else(|| {
-            self.nodes.push(node(host));
+            let guest = self.everybody().find(|node| node.is_at(host)).map(Arc::clone);
+            self.nodes.push(guest.unwrap_or_else(|| node(host)));
             self.nodes.len() - 1
         });
         // There are fewer nodes than slots, and fewer slots than this.
         u16::try_from(position).unwrap_or(NOBODY)
     }
+}
+
+fn find<'a>(nodes: &'a [Arc<Node>], host: &Host) -> Option<&'a Arc<Node>> {
+    nodes.iter().find(|node| node.is_at(host))
 }
 
 /// Reads the answer to `CLUSTER SLOTS` by the node at `asked`.

@@ -12,7 +12,7 @@ use tokio::runtime::Handle;
 use tokio::time::sleep;
 use tollgate_core::{Code, Error, Result};
 
-use super::map::{Map, ranges};
+use super::map::{Map, Range, ranges};
 use crate::client::backoff::{Backoff, random};
 use crate::client::dial::dial;
 use crate::client::host::Host;
@@ -82,11 +82,16 @@ impl Topology {
         self.known_map()?.ok_or_else(|| unreachable(&self.seeds))
     }
 
-    /// The node at a host.
+    /// The node at a host, which need not serve any slot yet.
     pub(super) fn node(&self, host: &Host) -> Arc<Node> {
         let known = self.known_map().ok().flatten();
-        let node = known.and_then(|map| map.at(host).map(Arc::clone));
-        node.unwrap_or_else(|| self.new_node(host))
+        if let Some(node) = known.and_then(|map| map.at(host).map(Arc::clone)) {
+            return node;
+        }
+        match &mut *self.known.write().unwrap_or_else(PoisonError::into_inner) {
+            Known::Map(map) => Arc::make_mut(map).invite(host, |host| self.new_node(host)),
+            _ => self.new_node(host),
+        }
     }
 
     /// Another node serves a slot; returns that node.
@@ -119,7 +124,7 @@ impl Topology {
 
     pub(super) fn close(&self) {
         if let Ok(Some(map)) = self.known_map() {
-            map.nodes().iter().for_each(|node| node.close());
+            map.everybody().for_each(|node| node.close());
         }
         self.set(Known::Closed);
     }
@@ -159,8 +164,8 @@ impl Topology {
         let mut failure = unreachable(&self.seeds);
         for host in hosts {
             match self.learn_from(&host).await {
-                Ok(map) => {
-                    self.set(Known::Map(Arc::new(map)));
+                Ok(ranges) => {
+                    self.replace_map(ranges);
                     return Ok(());
                 }
                 Err(error) => failure = error.unsent(),
@@ -169,13 +174,27 @@ impl Topology {
         Err(failure)
     }
 
-    async fn learn_from(&self, host: &Host) -> Result<Map> {
+    async fn learn_from(&self, host: &Host) -> Result<Vec<Range>> {
         let mut wire = dial(host, &self.settings).await?;
         let replies =
             wire.exchange(&[&[b"CLUSTER", b"SLOTS"]], self.settings.connect_timeout).await?;
         let reply = replies.into_iter().next().ok_or_else(|| unreachable(&self.seeds))?;
-        let ranges = ranges(reply, host)?;
-        Ok(Map::new(ranges, |host| self.node(host)))
+        ranges(reply, host)
+    }
+
+    /// Nodes that stay keep their connections.
+    fn replace_map(&self, ranges: Vec<Range>) {
+        let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
+        let map = match &*known {
+            Known::Closed => return,
+            Known::Map(before) => {
+                let kept = |host: &Host| before.everybody().find(|node| node.is_at(host));
+                let node = |host: &Host| kept(host).map_or_else(|| self.new_node(host), Arc::clone);
+                Map::new(ranges, node).succeed(before)
+            }
+            Known::Nothing | Known::Failed(_) => Map::new(ranges, |host| self.new_node(host)),
+        };
+        *known = Known::Map(Arc::new(map));
     }
 
     /// Ends a turn, unless somebody has asked for another one.
@@ -228,4 +247,62 @@ fn unreachable(seeds: &[Host]) -> Error {
     let seeds: Vec<String> = seeds.iter().map(Host::to_string).collect();
     let message = format!("no node of the cluster answers, beginning at {}", seeds.join(", "));
     Error::new(Code::StoreUnavailable, message).unsent()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+    use crate::client::settings::Login;
+    use crate::transport::Reply;
+
+    fn slots(host: &Host) -> Vec<Range> {
+        let name = Reply::Text(host.name().as_bytes().to_vec());
+        let node = Reply::List(vec![name, Reply::Integer(i64::from(host.port()))]);
+        let row = Reply::List(vec![Reply::Integer(0), Reply::Integer(16_383), node]);
+        ranges(Reply::List(vec![row]), host).unwrap()
+    }
+
+    fn topology() -> Arc<Topology> {
+        let limit = Duration::from_secs(1);
+        let settings = Settings {
+            login: Login::default(),
+            database: 0,
+            name: None,
+            tls: None,
+            connect_timeout: limit,
+            reply_timeout: limit,
+            connections: 1,
+        };
+        Topology::new(vec![], Arc::new(settings))
+    }
+
+    #[test]
+    fn nodes_keep_their_connections_from_map_to_map() {
+        let (owner, guest) = (Host::new("owner", 1), Host::new("guest", 2));
+        let topology = topology();
+        topology.replace_map(slots(&owner));
+        let [first, asked] = [topology.node(&owner), topology.node(&guest)];
+        assert!(Arc::ptr_eq(&asked, &topology.node(&guest)), "each call has its own connection");
+        topology.replace_map(slots(&owner));
+        assert!(Arc::ptr_eq(&first, &topology.node(&owner)));
+        assert!(Arc::ptr_eq(&asked, &topology.node(&guest)));
+        // A guest that is given slots is the same node still.
+        topology.replace_map(slots(&guest));
+        let map = topology.known_map().unwrap().unwrap();
+        assert!(Arc::ptr_eq(&asked, map.owner(7).unwrap()));
+    }
+
+    #[test]
+    fn a_guest_that_nobody_asks_for_is_forgotten() {
+        let (owner, guest) = (Host::new("owner", 1), Host::new("guest", 2));
+        let topology = topology();
+        topology.replace_map(slots(&owner));
+        let asked = Arc::downgrade(&topology.node(&guest));
+        topology.replace_map(slots(&owner));
+        assert!(asked.upgrade().is_some());
+        topology.replace_map(slots(&owner));
+        assert!(asked.upgrade().is_none());
+    }
 }

@@ -77,7 +77,8 @@ fn look(scripts: &Scripts, item: &Item) -> Call {
 
 fn compare(kind: Kind, name: &'static str, seed: u64) {
     let (plain, scripts) = (Plain::connect(), Scripts::default());
-    let mut steps = Steps { trace: Trace::new(kind, seed, MIX), rule: None, state: None, key: 0, name };
+    let mut steps =
+        Steps { trace: Trace::new(kind, seed, MIX), rule: None, state: None, key: 0, name };
     let (mut done, mut denied) = (0, 0);
     while done < STEPS {
         let batch: Vec<Step> = (0..AT_ONCE).map(|_| steps.next()).collect();

@@ -2,6 +2,7 @@
 
 mod conformance;
 mod differential;
+mod drops;
 
 use std::sync::{Mutex, PoisonError};
 
@@ -19,11 +20,6 @@ pub(super) struct Plain(Mutex<resp::Client>);
 impl Plain {
     pub(super) fn connect() -> Self {
         Self(Mutex::new(shared::redis().client().unwrap()))
-    }
-
-    pub(super) fn command(&self, words: &[&str]) -> Reply {
-        let mut client = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        reply_of(client.call(words).unwrap())
     }
 }
 

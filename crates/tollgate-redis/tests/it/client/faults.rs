@@ -1,11 +1,14 @@
 //! What fails, how it fails, and how soon it works again.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use tokio::time::Instant;
 use tollgate_core::Code;
 use tollgate_redis::client::Client;
 use tollgate_redis::transport::Transport;
+use tollgate_testkit::rng::Rng;
 use tollgate_testkit::servers::resp::Client as Look;
 use tollgate_testkit::servers::{FaultProxy, Mode, Redis};
 
@@ -178,4 +181,63 @@ async fn a_dropped_client_lets_go() {
     assert_eq!(soon(&client, &count("dropped", "x")).await.unwrap(), text("x"));
     drop(client);
     proxy.wait_until(SOON, |traffic| traffic.open == 0).unwrap();
+}
+
+/// Whatever is said about a call is true: what was answered ran, what was unsent did not, and
+/// nothing ran twice.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn connections_that_are_cut_at_random_tell_no_lies() {
+    const CALLERS: usize = 8;
+    let seed = 0xc0_ffee;
+    println!("seed {seed}");
+    let mut rng = Rng::new(seed);
+    let redis = Redis::start().unwrap();
+    let (proxy, client) = proxied(&redis, "");
+    let is_over = Arc::new(AtomicBool::new(false));
+    let callers: Vec<_> = (0..CALLERS)
+        .map(|caller| {
+            let (client, is_over) = (client.clone(), Arc::clone(&is_over));
+            tokio::spawn(async move {
+                let (mut ran, mut unknown, mut unsent) = (0, 0, 0);
+                let call = count(&format!("cut:{caller}"), &"x".repeat(caller * 2_000));
+                while !is_over.load(Ordering::Relaxed) {
+                    let mut replies = client.send_all(&vec![call.clone(); 1 + caller]).await;
+                    replies.push(client.send(&call).await);
+                    for reply in replies {
+                        match reply {
+                            Ok(_) => ran += 1,
+                            Err(error) if error.is_unsent() => unsent += 1,
+                            Err(_) => unknown += 1,
+                        }
+                    }
+                    tokio::task::yield_now().await;
+                }
+                (ran, unknown, unsent)
+            })
+        })
+        .collect();
+    let looking = tokio::task::spawn_blocking(move || {
+        for _ in 0..100 {
+            // Cuts come after a random amount of traffic, so anywhere in a batch.
+            let until = proxy.traffic().to_client_bytes + rng.below(300_000);
+            proxy.wait_until(SOON, |traffic| traffic.to_client_bytes >= until).unwrap();
+            proxy.reset().unwrap();
+        }
+        proxy
+    });
+    let proxy = looking.await.unwrap();
+    is_over.store(true, Ordering::Relaxed);
+    let mut sums = (0, 0, 0);
+    for (caller, task) in callers.into_iter().enumerate() {
+        let (ran, unknown, unsent) = task.await.unwrap();
+        let stored = stored(&redis, &format!("cut:{caller}"));
+        assert!(
+            (ran..=ran + unknown).contains(&stored),
+            "{stored} ran; {ran} answered, {unknown} unknown, {unsent} unsent"
+        );
+        sums = (sums.0 + ran, sums.1 + unknown, sums.2 + unsent);
+    }
+    drop(proxy);
+    println!("{} answered, {} unknown, {} unsent over 100 cuts", sums.0, sums.1, sums.2);
+    assert!(sums.1 > 0 && sums.2 > 0, "{sums:?}: the cuts hit nothing");
 }

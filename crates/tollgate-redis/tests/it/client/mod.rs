@@ -1,8 +1,12 @@
 //! The client: order, failures, and what it says about them.
 
+mod cluster;
 mod faults;
+mod inspection;
 mod pipelining;
+mod sentinel;
 mod sessions;
+mod tls;
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -1,6 +1,12 @@
 //! The store over its own client, on every kind of server.
 
+mod cluster;
 mod conformance;
+mod custom;
+mod damage;
+mod faults;
+mod load;
+mod processes;
 
 use std::future::Future;
 use std::sync::LazyLock;
@@ -8,6 +14,7 @@ use std::sync::LazyLock;
 use tokio::runtime::Runtime;
 use tollgate_redis::RedisStore;
 use tollgate_redis::client::Client;
+use tollgate_testkit::servers::RedisCluster;
 
 /// One runtime for all tests: connections belong to the one that made them.
 static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
@@ -17,6 +24,12 @@ static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
 /// Runs a future to its end.
 pub(crate) fn run<F: Future>(future: F) -> F::Output {
     RUNTIME.block_on(future)
+}
+
+/// The URL of a whole cluster.
+pub(crate) fn cluster_url(cluster: &RedisCluster) -> String {
+    let nodes: Vec<String> = cluster.nodes().iter().map(|node| node.addr().to_string()).collect();
+    format!("redis-cluster://{}", nodes.join(","))
 }
 
 pub(crate) fn store(url: &str) -> RedisStore<Client> {
