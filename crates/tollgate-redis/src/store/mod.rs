@@ -87,17 +87,19 @@ impl<T: Transport> RedisStore<T> {
         &self.0.wire.transport
     }
 
+    /// All ways but the queue are boxed: they are long, and whoever waits for the answer of a queue
+    /// would move all of them around.
     async fn admit_one(&self, admission: &Admission<'_>, at: At) -> Result<Outcome> {
         match self.0.way_of(admission) {
             Way::Queue(item) => match self.take(item.at(at)).await {
                 Answer::Decided(outcome) => Ok(outcome),
                 Answer::Failed(error) => Err(error),
-                Answer::LookCloser => self.0.swapping.admit(admission, at).await,
+                Answer::LookCloser => Box::pin(self.0.swapping.admit(admission, at)).await,
             },
-            Way::Script => self.0.admit(admission, at).await,
-            Way::Across => self.0.admit_across(admission, at).await,
-            Way::Swap => self.0.swapping.admit(admission, at).await,
-            Way::Watch => self.0.watch(admission, at).await,
+            Way::Script => Box::pin(self.0.admit(admission, at)).await,
+            Way::Across => Box::pin(self.0.admit_across(admission, at)).await,
+            Way::Swap => Box::pin(self.0.swapping.admit(admission, at)).await,
+            Way::Watch => Box::pin(self.0.watch(admission, at)).await,
             Way::Mixed => Err(mixed()),
         }
     }
@@ -118,7 +120,7 @@ impl<T: Transport> RedisStore<T> {
                 Some(spawn) if !is_alone => spawn(Box::pin(fly(inner.clone(), round))),
                 spawner => {
                     let landing = Landing { inner: inner.clone(), spawner };
-                    inner.send(Round(round)).await;
+                    Box::pin(inner.send(Round(round))).await;
                     drop(landing);
                 }
             }
@@ -231,8 +233,8 @@ impl<T: Transport> Inner<T> {
     /// Sends a round and hands everybody their answer.
     async fn send(&self, round: Round) {
         let items: Vec<&Item> = round.0.iter().map(|ticket| &ticket.item).collect();
-        let takes = calls_of(&items, &self.wire.scripts, |name| self.wire.slot(name));
-        let calls: Vec<Call> = takes.iter().map(|take| take.call.clone()).collect();
+        let calls = calls_of(&items, &self.wire.scripts, |name| self.wire.slot(name));
+        let (calls, takes): (Vec<Call>, Vec<_>) = calls.into_iter().unzip();
         let replies = self.wire.run_all(&calls).await;
         for (take, reply) in takes.into_iter().zip(replies) {
             take.read(&items, reply, |index, answer| {
