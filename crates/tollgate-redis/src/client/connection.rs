@@ -3,7 +3,7 @@
 //! A single future reads and writes. It takes all that has gathered in the queue, writes it at once,
 //! and hands replies out in the order of the commands. Before it takes, it lets the tasks that are
 //! ready run once: those that it has just woken append their next commands, and one write carries
-//! them all.
+//! them all. A caller who has been alone does not have to wait for that.
 //!
 //! When the connection ends, a command of which not all bytes were written has certainly not run
 //! and fails as unsent; of any other nobody knows. A server that says that it cannot serve
@@ -61,6 +61,8 @@ pub(super) struct Connection<'a> {
     written: u64,
     taken: u64,
     has_yielded: bool,
+    /// How many waiters came with the last write.
+    last_taken: usize,
     /// Commands that were taken, oldest first.
     pending: VecDeque<Pending>,
     patience: Duration,
@@ -95,6 +97,7 @@ impl<'a> Connection<'a> {
             written: 0,
             taken: 0,
             has_yielded: false,
+            last_taken: 0,
             pending: VecDeque::new(),
             patience,
             alarm: Box::pin(sleep_until(Instant::now() + patience)),
@@ -183,13 +186,15 @@ impl<'a> Connection<'a> {
             state.waker = Some(cx.waker().clone());
             return false;
         }
-        if !self.has_yielded && state.bytes.len() < GATHERED {
+        let is_alone = state.waiting.len() == 1 && self.last_taken == 1 && self.pending.is_empty();
+        if !is_alone && !self.has_yielded && state.bytes.len() < GATHERED {
             self.has_yielded = true;
             cx.waker().wake_by_ref();
             return false;
         }
         self.has_yielded = false;
         self.is_flushed = false;
+        self.last_taken = state.waiting.len();
         std::mem::swap(&mut state.bytes, &mut self.writing);
         let since = Instant::now();
         for waiting in state.waiting.drain(..) {
