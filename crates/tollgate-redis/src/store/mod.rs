@@ -13,6 +13,8 @@ mod admit;
 mod batch;
 mod items;
 mod load;
+#[cfg(feature = "client")]
+mod open;
 mod queue;
 mod reply;
 mod swap;
@@ -168,7 +170,7 @@ impl<T: Transport> Drop for Landing<T> {
 
 /// How an admission is decided.
 enum Way {
-    Queue(Waiting),
+    Queue(Box<Waiting>),
     Script,
     Across,
     Swap,
@@ -193,7 +195,7 @@ impl<T: Transport> Inner<T> {
             && charge.act == Act::Take
             && let Some(kernel) = charge.rule().kernel()
         {
-            return Way::Queue(Waiting(self.item(charge, kernel.source)));
+            return Way::Queue(Box::new(Waiting(self.item(charge, kernel.source))));
         }
         let scripted = charges.iter().filter(|charge| charge.rule().kernel().is_some()).count();
         if scripted == 0 {

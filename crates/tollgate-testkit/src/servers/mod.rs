@@ -60,3 +60,8 @@ pub use redis::{
     SlotMove, Valkey,
 };
 pub use server::{Place, Recipe, Server};
+
+/// The guide, whose example must compile.
+#[cfg(doctest)]
+#[doc = include_str!("../../../../docs/test-servers.md")]
+struct Guide;

@@ -148,8 +148,8 @@ impl Process {
         }
         if signal != Signal::Kill {
             self.signal(signal, &[self.id()])?;
-            // One that stands still hears nothing else.
-            self.signal(Signal::Continue, &self.family())?;
+            // One that stands still hears nothing else. One that does not may have ended by now.
+            let _ = self.signal(Signal::Continue, &self.family());
             let obeyed = until_ok(OBEY, || self.ended()?.ok_or_else(|| Error::new("still runs")));
             if obeyed.is_ok() {
                 return Ok(());

@@ -55,9 +55,7 @@ impl Layout {
             let cells: Vec<usize> = keys.iter().map(|key| cell_of(key.to_text(), false)).collect();
             let mark = mark_of(&item.admission);
             let home = match (&mark, keys.first()) {
-                (Some(mark), Some(key)) if !embeds_records => {
-                    cell_of(name(*key, &mark.id), true)
-                }
+                (Some(mark), Some(key)) if !embeds_records => cell_of(name(*key, &mark.id), true),
                 _ => cells.first().copied().unwrap_or_default(),
             };
             Place { slots, cells, home, mark }

@@ -1,13 +1,15 @@
 //! The whole suite over the smallest transport.
 
+use core::future::{Ready, ready};
+
 use tollgate_testkit::conformance::Options;
 use tollgate_testkit::store_conformance;
 
 use super::Plain;
 use crate::RedisStore;
 
-async fn open() -> RedisStore<Plain> {
-    RedisStore::over(Plain::connect())
+fn open() -> Ready<RedisStore<Plain>> {
+    ready(RedisStore::over(Plain::connect()))
 }
 
 fn options() -> Options {

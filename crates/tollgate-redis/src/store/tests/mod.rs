@@ -2,6 +2,7 @@
 
 mod conformance;
 mod differential;
+mod drops;
 
 use std::sync::{Mutex, PoisonError};
 

@@ -1,6 +1,12 @@
 //! The public suite and the golden vectors, on each kind of server.
 
+use core::future::Ready;
+
+use tollgate_redis::RedisStore;
+use tollgate_redis::client::Client;
 use tollgate_testkit::conformance::Options;
+
+type Opened = Ready<RedisStore<Client>>;
 
 fn options() -> Options {
     Options { injects_time: Some(true), ..Options::default() }
@@ -15,8 +21,8 @@ mod redis_7 {
     use crate::store::{run, store};
     use tollgate_testkit::servers::shared;
 
-    async fn open() -> tollgate_redis::RedisStore<tollgate_redis::client::Client> {
-        store(&shared::redis().url())
+    fn open() -> super::Opened {
+        core::future::ready(store(&shared::redis().url()))
     }
 
     tollgate_testkit::store_conformance!(runner = run, open = open, options = super::options());
@@ -62,11 +68,11 @@ mod redis_7_tls_acl {
     static SERVER: LazyLock<Redis> =
         LazyLock::new(|| Redis::builder().tls().user(USER).start().unwrap());
 
-    async fn open() -> tollgate_redis::RedisStore<tollgate_redis::client::Client> {
+    fn open() -> super::Opened {
         let addr = SERVER.addr();
         let files = SERVER.certificates().unwrap();
         let ca = files.authority().display().to_string();
-        store(&format!("rediss://limiter:pa55@{addr}?ca={ca}"))
+        core::future::ready(store(&format!("rediss://limiter:pa55@{addr}?ca={ca}")))
     }
 
     tollgate_testkit::store_conformance!(runner = run, open = open, options = super::options());
@@ -80,8 +86,8 @@ mod valkey {
 
     static SERVER: LazyLock<Redis> = LazyLock::new(|| Valkey::start().unwrap());
 
-    async fn open() -> tollgate_redis::RedisStore<tollgate_redis::client::Client> {
-        store(&SERVER.url())
+    fn open() -> super::Opened {
+        core::future::ready(store(&SERVER.url()))
     }
 
     tollgate_testkit::store_conformance!(runner = run, open = open, options = super::options());
@@ -91,8 +97,8 @@ mod cluster {
     use crate::store::{cluster_url, run, store};
     use tollgate_testkit::servers::shared;
 
-    async fn open() -> tollgate_redis::RedisStore<tollgate_redis::client::Client> {
-        store(&cluster_url(shared::redis_cluster()))
+    fn open() -> super::Opened {
+        core::future::ready(store(&cluster_url(shared::redis_cluster())))
     }
 
     tollgate_testkit::store_conformance!(runner = run, open = open, options = super::options());

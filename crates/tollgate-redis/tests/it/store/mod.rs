@@ -2,7 +2,10 @@
 
 mod cluster;
 mod conformance;
+mod custom;
 mod damage;
+mod faults;
+mod load;
 mod processes;
 
 use std::future::Future;

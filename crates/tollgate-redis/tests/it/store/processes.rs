@@ -31,12 +31,9 @@ fn limits(prefix: &str) -> Vec<(String, Limit)> {
         .collect()
 }
 
-/// What each of the processes does; run by the tests below, not by itself.
-#[test]
-#[ignore = "one of the processes of the other tests"]
-fn one_of_several() {
-    let url = std::env::var(URL).unwrap();
-    let store = store(&url);
+/// What each of the processes does: says how many of its checks were admitted.
+fn be_one_of_several(url: &str) {
+    let store = store(url);
     for (name, limit) in limits(&std::env::var(PREFIX).unwrap()) {
         let charges = [limit.charge("everybody")];
         let admission = Admission::of(&charges);
@@ -49,12 +46,17 @@ fn one_of_several() {
     }
 }
 
-fn admit_exactly(url: &str, prefix: &str) {
+/// Runs the test of this name in several other processes, which find the URL in their environment.
+fn admit_exactly(test: &str, url: impl FnOnce() -> String, prefix: &str) {
+    if let Ok(url) = std::env::var(URL) {
+        return be_one_of_several(&url);
+    }
+    let url = url();
     let children: Vec<_> = (0..PROCESSES)
         .map(|_| {
             Command::new(std::env::current_exe().unwrap())
-                .args(["--ignored", "--exact", "--nocapture", "store::processes::one_of_several"])
-                .envs([(URL, url), (PREFIX, prefix)])
+                .args(["--exact", "--nocapture", test])
+                .envs([(URL, url.as_str()), (PREFIX, prefix)])
                 .stdout(Stdio::piped())
                 .spawn()
                 .unwrap()
@@ -79,10 +81,13 @@ fn admit_exactly(url: &str, prefix: &str) {
 
 #[test]
 fn four_processes_admit_exactly_on_one_server() {
-    admit_exactly(&shared::redis().url(), "processes-one");
+    let test = "store::processes::four_processes_admit_exactly_on_one_server";
+    admit_exactly(test, || shared::redis().url(), "processes-one");
 }
 
 #[test]
 fn four_processes_admit_exactly_on_a_cluster() {
-    admit_exactly(&super::cluster_url(shared::redis_cluster()), "processes-cluster");
+    let test = "store::processes::four_processes_admit_exactly_on_a_cluster";
+    let url = || super::cluster_url(shared::redis_cluster());
+    admit_exactly(test, url, "processes-cluster");
 }

@@ -1,9 +1,11 @@
 //! Takes connections in, unless they are to be refused: only a port without a listener refuses.
 
-use std::net::{SocketAddr, TcpListener};
+use std::net::{Shutdown, SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
+
+use socket2::SockRef;
 
 use super::Mode;
 use super::board::Board;
@@ -32,9 +34,13 @@ pub(super) fn accept_for_ever(listener: TcpListener, server: SocketAddr, board: 
         };
         let (mode, closing) = board.change(|now| (now.mode, now.closing));
         if closing {
+            let _ = SockRef::from(&listener).shutdown(Shutdown::Both);
             return;
         }
         if mode == Mode::Refuse {
+            // Closing is not enough: a process that is just being started by another thread has a
+            // copy of every socket until it becomes its program, and would keep this one listening.
+            let _ = SockRef::from(&listener).shutdown(Shutdown::Both);
             drop((client, listener));
             listening = refuse(addr, board);
             continue;

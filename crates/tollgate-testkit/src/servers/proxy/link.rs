@@ -119,11 +119,12 @@ fn deliver(link: &Link, direction: Direction, board: &Board, chunks: &Receiver<C
         board.wait_for_ever_or(due.left(), |_| link.is_cut());
         let mut rest = bytes.as_slice();
         while !rest.is_empty() {
-            match board.under_mode(|mode| step(link, direction, rest, has_lost, mode)) {
-                Step::Sent(count) => {
-                    rest = rest.get(count..).unwrap_or_default();
-                    board.change(|now| *sent(&mut now.traffic, direction) += widened(count));
-                }
+            let fate = board.under_mode(|mode| match fate(link, direction, has_lost, mode) {
+                Step::Sent(_) => send(link, direction, rest, board),
+                other => other,
+            });
+            match fate {
+                Step::Sent(count) => rest = rest.get(count..).unwrap_or_default(),
                 Step::Lost => {
                     has_lost = true;
                     let count = widened(rest.len());
@@ -155,7 +156,8 @@ enum Step {
     Broken,
 }
 
-fn step(link: &Link, direction: Direction, bytes: &[u8], has_lost: bool, mode: Mode) -> Step {
+/// What is to happen to bytes; `Sent` means that they are to be sent.
+fn fate(link: &Link, direction: Direction, has_lost: bool, mode: Mode) -> Step {
     let loses = match mode {
         Mode::Blackhole => true,
         Mode::DropReplies => direction == Direction::ToClient,
@@ -168,12 +170,22 @@ fn step(link: &Link, direction: Direction, bytes: &[u8], has_lost: bool, mode: M
     } else if mode == Mode::Hold {
         Step::NotYet
     } else {
-        let (_, mut to) = link.ends(direction);
-        match to.write(bytes) {
-            Ok(count) => Step::Sent(count),
-            Err(error) if is_temporary(&error) => Step::NotYet,
-            Err(_) => Step::Broken,
-        }
+        Step::Sent(0)
+    }
+}
+
+/// Sends bytes, which are counted first: whatever anybody has received, the traffic shows.
+fn send(link: &Link, direction: Direction, bytes: &[u8], board: &Board) -> Step {
+    let (_, mut to) = link.ends(direction);
+    board.change(|now| *sent(&mut now.traffic, direction) += widened(bytes.len()));
+    let written = to.write(bytes);
+    let count = written.as_ref().map_or(0, |count| *count);
+    let unsent = widened(bytes.len().saturating_sub(count));
+    board.change(|now| *sent(&mut now.traffic, direction) -= unsent);
+    match written {
+        Ok(count) => Step::Sent(count),
+        Err(error) if is_temporary(&error) => Step::NotYet,
+        Err(_) => Step::Broken,
     }
 }
 

@@ -109,7 +109,8 @@ impl FaultProxy {
         self.board.wait(FOLLOW, |now| now.listens == listens)
     }
 
-    /// Resets every connection: both ends see an RST. The mode stays, and new connections may come.
+    /// Resets every connection: both ends see an RST, at once or moments later. The mode stays, and
+    /// new connections may come.
     ///
     /// # Errors
     /// When the proxy's own threads do not follow.
