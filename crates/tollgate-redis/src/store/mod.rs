@@ -130,10 +130,26 @@ impl<T: Transport> RedisStore<T> {
 
 /// Rounds, one after another, as long as somebody waits.
 async fn fly<T: Transport>(inner: Arc<Inner<T>>, first: Vec<Arc<Ticket>>) {
+    let mut flight = Flight { inner: &inner, has_landed: false };
     let mut next = Some(first);
     while let Some(round) = next {
         inner.send(Round(round)).await;
         next = inner.queue.go_on();
+    }
+    flight.has_landed = true;
+}
+
+/// A flight that ends early (its runtime goes away) lets the next one start.
+struct Flight<'i, T: Transport> {
+    inner: &'i Inner<T>,
+    has_landed: bool,
+}
+
+impl<T: Transport> Drop for Flight<'_, T> {
+    fn drop(&mut self) {
+        if !self.has_landed {
+            self.inner.queue.land();
+        }
     }
 }
 
