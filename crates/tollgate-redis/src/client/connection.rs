@@ -3,11 +3,7 @@
 //! A single future reads and writes. It takes all that has gathered in the queue, writes it at once,
 //! and hands replies out in the order of the commands. Before it takes, it lets the tasks that are
 //! ready run once: those that it has just woken append their next commands, and one write carries
-<<<<<<< HEAD
 //! them all. A caller who was alone the last time has nobody to wait for, and goes at once.
-=======
-//! them all. A caller who has been alone does not have to wait for that.
->>>>>>> wip-redis-client
 //!
 //! When the connection ends, a command of which not all bytes were written has certainly not run
 //! and fails as unsent; of any other nobody knows. A server that says that it cannot serve
@@ -65,13 +61,8 @@ pub(super) struct Connection<'a> {
     written: u64,
     taken: u64,
     has_yielded: bool,
-<<<<<<< HEAD
     /// Whether one caller alone had appended when the queue was last taken.
     was_alone: bool,
-=======
-    /// How many waiters came with the last write.
-    last_taken: usize,
->>>>>>> wip-redis-client
     /// Commands that were taken, oldest first.
     pending: VecDeque<Pending>,
     patience: Duration,
@@ -106,11 +97,7 @@ impl<'a> Connection<'a> {
             written: 0,
             taken: 0,
             has_yielded: false,
-<<<<<<< HEAD
             was_alone: true,
-=======
-            last_taken: 0,
->>>>>>> wip-redis-client
             pending: VecDeque::new(),
             patience,
             alarm: Box::pin(sleep_until(Instant::now() + patience)),
@@ -199,11 +186,7 @@ impl<'a> Connection<'a> {
             state.waker = Some(cx.waker().clone());
             return false;
         }
-<<<<<<< HEAD
         let is_alone = self.was_alone && self.pending.is_empty();
-=======
-        let is_alone = state.waiting.len() == 1 && self.last_taken == 1 && self.pending.is_empty();
->>>>>>> wip-redis-client
         if !is_alone && !self.has_yielded && state.bytes.len() < GATHERED {
             self.has_yielded = true;
             cx.waker().wake_by_ref();
@@ -212,7 +195,6 @@ impl<'a> Connection<'a> {
         self.has_yielded = false;
         self.was_alone = state.waiting.len() == 1;
         self.is_flushed = false;
-        self.last_taken = state.waiting.len();
         std::mem::swap(&mut state.bytes, &mut self.writing);
         let since = Instant::now();
         for waiting in state.waiting.drain(..) {
