@@ -23,6 +23,7 @@ use tollgate_core::{Code, Error, Result};
 use super::queue::{Phase, Queue, Waiter, closed};
 use super::resp::Parser;
 use super::stream::Stream;
+use super::wire::lost;
 use crate::transport::{Reply, meaning_of};
 
 /// Read at once.
@@ -292,9 +293,4 @@ impl Drop for Connection<'_> {
 fn is_refusal(text: &str) -> bool {
     let kind = text.split(' ').next().unwrap_or_default();
     matches!(kind, "READONLY" | "CLUSTERDOWN" | "LOADING" | "MASTERDOWN")
-}
-
-fn lost(error: &io::Error) -> Error {
-    let kind = error.kind();
-    Error::new(Code::StoreUnavailable, format!("the connection to Redis was lost ({kind})"))
 }
