@@ -103,7 +103,7 @@ impl Results {
 
     /// What makes figures of this run doubtful.
     fn print_doubts(&self) {
-        for row in self.rows.iter().filter(|row| row.id.ends_with("a-ceiling")) {
+        for row in self.rows.iter().filter(|row| row.id == "a-ceiling") {
             let busy = row.median(|sample| sample.busy) * 100.0;
             if busy < SATURATED {
                 println!(
