@@ -1,9 +1,8 @@
 //! Independent admissions that share a round trip.
 //!
-//! Calls go out in the order of the admissions, so those that share a key are applied in order; only
-//! while a server does not know a script yet (it was restarted in this very moment) is a call sent
-//! again after the others.
+//! Calls go out in the order of the admissions, so those that share a key are applied in order.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use tollgate_core::store::{At, Outcome, Store as _};
@@ -40,7 +39,10 @@ impl<T: Transport> RedisStore<T> {
             })
             .collect();
         let sent = self.calls_of_batch(batch, &items, at);
-        let (calls, sent): (Vec<Call>, Vec<Sent>) = sent.into_iter().unzip();
+        let (mut calls, sent): (Vec<Call>, Vec<Sent>) = sent.into_iter().unzip();
+        if share_a_key(&calls) {
+            calls.iter_mut().for_each(|call| *call = call.with_text());
+        }
         let replies = self.0.wire.run_all(&calls).await;
         let mut answers: Vec<Option<Answer>> = batch.iter().map(|_| None).collect();
         for (sent, reply) in sent.into_iter().zip(replies) {
@@ -134,6 +136,17 @@ impl<T: Transport> RedisStore<T> {
         }
         outcomes
     }
+}
+
+/// Whether some key is in several calls. Those must run in order: a call that the server does not
+/// know would be sent again after the others, so they bring their scripts along.
+fn share_a_key(calls: &[Call]) -> bool {
+    let mut seen = HashSet::new();
+    calls.iter().any(|call| {
+        // A key that is twice in one call stays in order there.
+        let own: HashSet<&str> = call.keys().iter().map(String::as_str).collect();
+        own.into_iter().any(|key| !seen.insert(key))
+    })
 }
 
 fn set(answers: &mut [Option<Answer>], index: usize, answer: Answer) {

@@ -211,11 +211,11 @@ impl<T: Transport> Inner<T> {
         let charges = admission.charges;
         if let ([charge], None) = (charges, admission.once)
             && charge.act == Act::Take
-            && let Some(kernel) = charge.rule().kernel()
+            && let Some(twin) = charge.rule().twin()
         {
-            return Way::Queue(Box::new(Waiting(self.item(charge, kernel.source))));
+            return Way::Queue(Box::new(Waiting(self.item(charge, twin))));
         }
-        let scripted = charges.iter().filter(|charge| charge.rule().kernel().is_some()).count();
+        let scripted = charges.iter().filter(|charge| charge.rule().twin().is_some()).count();
         if scripted == 0 {
             return Way::Watch;
         }
