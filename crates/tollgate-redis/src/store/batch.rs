@@ -1,8 +1,8 @@
 //! Independent admissions that share a round trip.
 //!
 //! Calls go out in the order of the admissions, so those that share a key are applied in order; only
-//! while a server does not know a script yet (it was restarted in this very moment) is a call sent
-//! again after the others.
+//! when a server has forgotten a script (it was restarted in this very moment) is a call sent again
+//! after the others.
 
 use tollgate_core::store::{At, Outcome, Store as _};
 use tollgate_core::{Admission, Error, Result};
