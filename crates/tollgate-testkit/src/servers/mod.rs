@@ -62,9 +62,9 @@ pub use redis::{
     SlotMove, Valkey,
 };
 pub use server::{Place, Recipe, Server};
+pub use upstash::UpstashShim;
 
 /// The guide, whose example must compile.
 #[cfg(doctest)]
 #[doc = include_str!("../../../../docs/test-servers.md")]
 struct Guide;
-pub use upstash::UpstashShim;
