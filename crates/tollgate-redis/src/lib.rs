@@ -13,8 +13,3 @@ pub mod upstash;
 
 pub use layout::KeyLayout;
 pub use store::RedisStore;
-
-/// The code in the documentation compiles.
-#[cfg(all(doctest, feature = "upstash-native"))]
-#[doc = include_str!("../../../docs/redis-upstash.md")]
-struct Guide;

@@ -107,6 +107,11 @@ impl Upstash<NativeHttp> {
     }
 }
 
+/// The guide, whose example must compile.
+#[cfg(doctest)]
+#[doc = include_str!("../../../../../docs/redis-upstash.md")]
+struct Guide;
+
 #[cfg(test)]
 mod tests {
     use super::*;
