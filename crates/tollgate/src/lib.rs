@@ -37,7 +37,8 @@ pub use tollgate_core::*;
 
 /// Redis: exact across processes, many decisions per call.
 ///
-/// ```no_run
+#[cfg_attr(feature = "redis", doc = "```no_run")]
+#[cfg_attr(not(feature = "redis"), doc = "```ignore")]
 /// use tollgate::algorithm::Gcra;
 /// use tollgate::redis::RedisStore;
 /// use tollgate::{Limit, Limiter, Quota};
@@ -49,7 +50,7 @@ pub use tollgate_core::*;
 /// # Ok(())
 /// # }
 /// ```
-#[cfg(feature = "redis")]
+#[cfg(any(feature = "redis", feature = "upstash"))]
 pub use tollgate_redis as redis;
 
 /// The code in the README compiles and runs.

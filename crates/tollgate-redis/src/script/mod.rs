@@ -6,7 +6,6 @@
 //! put together once.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tollgate_core::algorithm::kernel::Source;
@@ -18,11 +17,10 @@ const SWAP: &str = include_str!("swap.lua");
 const FORGET: &str = "return redis.call('DEL', KEYS[1])";
 
 /// A Lua script.
-#[derive(Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Script {
     text: String,
     digest: String,
-    has_run: AtomicBool,
 }
 
 impl Script {
@@ -30,26 +28,13 @@ impl Script {
     #[must_use]
     pub fn new(text: String) -> Arc<Self> {
         let digest = sha1_smol::Sha1::from(&text).digest().to_string();
-        Arc::new(Self { text, digest, has_run: AtomicBool::new(false) })
+        Arc::new(Self { text, digest })
     }
 
     /// The text.
     #[must_use]
     pub fn text(&self) -> &str {
         &self.text
-    }
-
-    /// Whether a server has run it, so that it probably still knows it.
-    pub(crate) fn has_run(&self) -> bool {
-        self.has_run.load(Ordering::Relaxed)
-    }
-
-    /// Notes that a server has run it.
-    pub(crate) fn ran(&self) {
-        // The line stays shared by all who read it.
-        if !self.has_run() {
-            self.has_run.store(true, Ordering::Relaxed);
-        }
     }
 
     /// The SHA-1 of the text, in hexadecimal: what `EVALSHA` names it by.

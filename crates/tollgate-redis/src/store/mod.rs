@@ -285,15 +285,7 @@ impl<T: Transport> Wire<T> {
         if let [call] = calls {
             return vec![self.run(call).await];
         }
-        let mut replies = match calls.iter().all(|call| call.script().has_run()) {
-            true => self.transport.send_all(calls).await,
-            false => self.transport.send_all(&introduced(calls)).await,
-        };
-        for (call, reply) in calls.iter().zip(&replies) {
-            if reply.as_ref().is_ok_and(|reply| !is_unknown(reply)) {
-                call.script().ran();
-            }
-        }
+        let mut replies = self.transport.send_all(calls).await;
         let is_unsettled = |reply: &Result<Reply>| reply.as_ref().is_ok_and(is_unknown);
         let unknown: Vec<usize> = replies
             .iter()
@@ -313,16 +305,6 @@ impl<T: Transport> Wire<T> {
         }
         replies
     }
-}
-
-/// The calls, with the text of every script that has not run yet. By its digest such a call would be
-/// refused and sent again after the others, which may be on the same keys.
-fn introduced(calls: &[Call]) -> Vec<Call> {
-    let introduce = |call: &Call| match call.script().has_run() {
-        true => call.clone(),
-        false => call.with_text(),
-    };
-    calls.iter().map(introduce).collect()
 }
 
 /// Whether the server does not know the script: after a restart, a failover or SCRIPT FLUSH.
