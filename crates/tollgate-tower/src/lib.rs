@@ -1,9 +1,4 @@
 //! Rate limits for tower services: axum, tonic, hyper; and a client that keeps to those of others.
-//!
-//! ```
-//! # #[cfg(feature = "axum")]
-//! # fn main() {}
-//! ```
 
 #[cfg(feature = "axum")]
 pub mod axum;
@@ -34,3 +29,8 @@ pub use layer::RateLimitLayer;
 pub use reply::{Refusal, ReplyBody};
 pub use service::RateLimit;
 pub use subject::Subject;
+
+/// The code in the README compiles.
+#[cfg(doctest)]
+#[doc = include_str!("../README.md")]
+struct Readme;
