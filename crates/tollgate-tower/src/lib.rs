@@ -3,6 +3,7 @@
 #[cfg(feature = "axum")]
 pub mod axum;
 mod builder;
+pub mod client;
 mod decide;
 mod event;
 pub mod extract;

@@ -1,5 +1,6 @@
 //! The dialects in use, each with the revision that it is pinned to.
 
+use core::cmp::Reverse;
 use core::fmt::{self, Write};
 
 use http::{HeaderMap, HeaderName};
@@ -50,8 +51,7 @@ impl Dialect {
     /// Whether a response cannot speak both.
     pub(super) fn shares_a_field_with(self, other: Self) -> bool {
         let fields = |dialect| match dialect {
-            Self::Draft11 => (true, true, false, false),
-            Self::Draft07 => (true, true, false, false),
+            Self::Draft11 | Self::Draft07 => (true, true, false, false),
             Self::Draft06 => (false, true, true, false),
             Self::XRateLimit(_) | Self::Polli03 => (false, false, false, true),
         };
@@ -69,46 +69,42 @@ impl Dialect {
     }
 
     pub(super) fn write(self, readings: &[Reading<'_>], headers: &mut HeaderMap) {
-        if self == Self::Draft11 {
-            return write_draft_11(readings, headers);
-        }
-        // The others have room for one limit: the one that is closest to its end.
-        let closest = |one: &&Reading<'_>| (one.remaining, core::cmp::Reverse(one.wait_s));
+        // All but the first have room for one limit: the one that is closest to its end.
+        let closest = |one: &&Reading<'_>| (one.remaining, Reverse(one.wait_s));
         let Some(one) = readings.iter().min_by_key(closest) else { return };
         match self {
-            Self::Draft11 | Self::Draft06 => {
-                triple(headers, DRAFT_06, &limit_of(one), one, one.wait_s)
-            }
+            Self::Draft11 => write_draft_11(readings, headers),
             Self::Draft07 => {
                 let mut text = Subject::default();
                 let Reading { limit, remaining, wait_s, .. } = one;
                 let _ = write!(text, "limit={limit}, remaining={remaining}, reset={wait_s}");
                 insert(headers, super::RATELIMIT, &text);
             }
-            Self::XRateLimit(reset) => {
-                let reset = match reset {
-                    Reset::Seconds => one.wait_s,
-                    Reset::Epoch => one.wait_until_s,
-                };
-                triple(headers, X_RATELIMIT, &limit_of(one), one, reset);
+            Self::Draft06 => triple(headers, DRAFT_06, &number(one.limit), one, one.wait_s),
+            Self::XRateLimit(Reset::Seconds) => {
+                triple(headers, X_RATELIMIT, &number(one.limit), one, one.wait_s);
+            }
+            Self::XRateLimit(Reset::Epoch) => {
+                triple(headers, X_RATELIMIT, &number(one.limit), one, one.wait_until_s);
             }
             Self::Polli03 => {
-                let mut limit = limit_of(one);
-                for reading in readings {
-                    let _ = write!(limit, ", {}", reading.limit);
-                    if let Some(window) = reading.window_s {
-                        let _ = write!(limit, ";w={window}");
-                    }
-                    let _ = write!(limit, ";name=\"{}\"", reading.policy);
-                }
-                triple(headers, X_RATELIMIT, &limit, one, one.wait_s);
+                triple(headers, X_RATELIMIT, &polli_03_limit(one, readings), one, one.wait_s);
             }
         }
     }
 }
 
-fn limit_of(reading: &Reading<'_>) -> Subject {
-    number(reading.limit)
+/// `10, 10;w=1;name="per-ip", 1000;w=3600;name="daily"`: the closest one, then all of them.
+fn polli_03_limit(closest: &Reading<'_>, readings: &[Reading<'_>]) -> Subject {
+    let mut limit = number(closest.limit);
+    for reading in readings {
+        let _ = write!(limit, ", {}", reading.limit);
+        if let Some(window) = reading.window_s {
+            let _ = write!(limit, ";w={window}");
+        }
+        let _ = write!(limit, ";name=\"{}\"", reading.policy);
+    }
+    limit
 }
 
 fn number(number: u64) -> Subject {

@@ -1,39 +1,18 @@
 //! Requests that are held back: shapers, and delays that grow.
 
-use std::task::Waker;
 use std::time::Duration;
 
-use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::mpsc::UnboundedReceiver;
 use tollgate::algorithm::{Gcra, LeakyBucket};
 use tollgate::store::Memory;
 use tollgate::{Clock, Limit, Limiter, ManualClock, Micros, Quota};
 use tollgate_tower::{Keyed, RateLimitLayer, SlowDown};
 
-use crate::support::{NOW, Server, header, hello, peer, runtime};
-
-/// A clock that stands still, and tells when somebody waits on it.
-#[derive(Debug)]
-struct Watched {
-    clock: ManualClock,
-    waits: UnboundedSender<Micros>,
-}
-
-impl Clock for Watched {
-    fn now(&self) -> Micros {
-        self.clock.now()
-    }
-
-    fn wake_at(&self, at: Micros, waker: &Waker) {
-        self.clock.wake_at(at, waker);
-        let _ = self.waits.send(at);
-    }
-}
+use crate::support::{NOW, Server, Watched, header, hello, peer, runtime};
 
 /// A limiter, its clock, and who waits on it until when.
 fn watched() -> (Limiter<Memory>, ManualClock, UnboundedReceiver<Micros>) {
-    let clock = ManualClock::at(NOW);
-    let (waits, waiting) = unbounded_channel();
-    let watched = Watched { clock: clock.clone(), waits };
+    let (watched, clock, waiting) = Watched::new();
     (Limiter::with_clock(Memory::new(), watched).build(), clock, waiting)
 }
 

@@ -1,4 +1,9 @@
 //! The middleware against real listeners and real clients. One binary, one module per topic.
+#![expect(
+    clippy::indexing_slicing,
+    clippy::unwrap_used,
+    reason = "in a test, a panic is the message"
+)]
 
 mod delays;
 mod exact;
@@ -6,6 +11,7 @@ mod golden;
 mod grpc;
 mod keys;
 mod outages;
+mod polite;
 mod readme;
 mod replies;
 mod rules;

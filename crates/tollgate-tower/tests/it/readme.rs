@@ -14,7 +14,7 @@ const README: &str = include_str!("../../README.md");
 
 mod on_axum {
     //! As in the README.
-    include!("readme/axum.rs");
+    include!("readme/axum.txt");
     pub(super) async fn run(listener: tokio::net::TcpListener) {
         serve(listener).await.unwrap();
     }
@@ -22,7 +22,7 @@ mod on_axum {
 
 mod on_tonic {
     //! As in the README.
-    include!("readme/tonic.rs");
+    include!("readme/tonic.txt");
     pub(super) async fn run(incoming: TcpIncoming) {
         serve(incoming).await.unwrap();
     }
@@ -30,7 +30,7 @@ mod on_tonic {
 
 #[test]
 fn the_examples_are_those_of_the_readme_and_short() {
-    for example in [include_str!("readme/axum.rs"), include_str!("readme/tonic.rs")] {
+    for example in [include_str!("readme/axum.txt"), include_str!("readme/tonic.txt")] {
         assert!(README.contains(&format!("```rust,no_run\n{example}```")), "{example}");
         assert!(example.lines().filter(|line| !line.is_empty()).count() < 15);
     }

@@ -2,6 +2,7 @@
 
 use std::future::IntoFuture;
 use std::net::SocketAddr;
+use std::task::Waker;
 
 use axum::Router;
 use axum::extract::ConnectInfo;
@@ -13,9 +14,10 @@ use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use tokio::net::TcpListener;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tollgate::algorithm::Gcra;
 use tollgate::store::Memory;
-use tollgate::{Limit, Limiter, ManualClock, Micros, Quota};
+use tollgate::{Clock, Limit, Limiter, ManualClock, Micros, Quota};
 use tollgate_tower::extract::ClientIp;
 use tollgate_tower::{Decide, RateLimitLayer};
 use tonic::transport::{Channel, Endpoint};
@@ -59,16 +61,27 @@ pub(crate) async fn serve(app: Router) -> Server {
     Server::at(address)
 }
 
+/// A client over real connections.
+pub(crate) type HttpClient = Client<HttpConnector, Full<Bytes>>;
+
+pub(crate) fn client() -> HttpClient {
+    Client::builder(TokioExecutor::new()).build_http()
+}
+
 /// A server, and a client that knows where it is.
 #[derive(Clone)]
 pub(crate) struct Server {
     address: SocketAddr,
-    client: Client<HttpConnector, Full<Bytes>>,
+    client: HttpClient,
 }
 
 impl Server {
     pub(crate) fn at(address: SocketAddr) -> Self {
-        Self { address, client: Client::builder(TokioExecutor::new()).build_http() }
+        Self { address, client: client() }
+    }
+
+    pub(crate) fn uri(&self, path: &str) -> String {
+        format!("http://{}{path}", self.address)
     }
 
     pub(crate) async fn get(&self, path: &str) -> Response<Bytes> {
@@ -76,7 +89,7 @@ impl Server {
     }
 
     pub(crate) async fn get_with(&self, path: &str, headers: &[(&str, &str)]) -> Response<Bytes> {
-        let mut request = Request::get(format!("http://{}{path}", self.address));
+        let mut request = Request::get(self.uri(path));
         for (name, value) in headers {
             request = request.header(*name, *value);
         }
@@ -107,4 +120,31 @@ pub(crate) fn json(response: &Response<Bytes>) -> serde_json::Value {
 pub(crate) async fn connected(address: SocketAddr) -> HealthClient<Channel> {
     let endpoint = Endpoint::from_shared(format!("http://{address}")).unwrap();
     HealthClient::new(endpoint.connect().await.unwrap())
+}
+
+/// A clock that stands still, and tells when somebody waits on it.
+#[derive(Debug)]
+pub(crate) struct Watched {
+    clock: ManualClock,
+    waits: UnboundedSender<Micros>,
+}
+
+impl Watched {
+    /// The clock, the hands that move it, and until when somebody waits on it.
+    pub(crate) fn new() -> (Self, ManualClock, UnboundedReceiver<Micros>) {
+        let clock = ManualClock::at(NOW);
+        let (waits, waiting) = unbounded_channel();
+        (Self { clock: clock.clone(), waits }, clock, waiting)
+    }
+}
+
+impl Clock for Watched {
+    fn now(&self) -> Micros {
+        self.clock.now()
+    }
+
+    fn wake_at(&self, at: Micros, waker: &Waker) {
+        self.clock.wake_at(at, waker);
+        let _ = self.waits.send(at);
+    }
 }
