@@ -11,6 +11,7 @@ mod counting_alloc;
 mod instructions;
 mod measure;
 mod memory_use;
+mod middleware;
 mod report;
 mod time;
 mod workload;
@@ -43,6 +44,7 @@ fn run(words: &[String]) -> Result<()> {
     match command.as_str() {
         memory_use::CHILD => return memory_use::child(rest),
         instructions::CHILD => return instructions::child(rest),
+        middleware::CHILD => return middleware::child(rest),
         _ => {}
     }
     let args = Args::parse(rest)?;
@@ -52,11 +54,13 @@ fn run(words: &[String]) -> Result<()> {
         "clock" => clocks::print(&args),
         "memory-use" => memory_use::print(&args),
         "instructions" => instructions::print(&args),
+        "tower" => middleware::print(&args),
         "all" => {
             time::print(&args)?;
             clocks::print(&args)?;
             memory_use::print(&args)?;
-            instructions::print(&args)
+            instructions::print(&args)?;
+            middleware::print(&args)
         }
         other => Err(format!("unknown subcommand `{other}`\n{USAGE}")),
     }

@@ -38,7 +38,7 @@ pin_project! {
     where
         S: Service<Request<Q>>,
     {
-        Deciding { passage: Boxed<Passage>, then: Option<(S, Request<Q>)>, gate: Arc<Gate<D>> },
+        Deciding { passage: Boxed<Passage>, then: Option<Box<(S, Request<Q>)>>, gate: Arc<Gate<D>> },
         Calling { #[pin] inner: S::Future, after: After<D> },
         Settling { settled: Boxed<()>, response: Option<Response<R>> },
         Answered { response: Option<Response<R>> },
@@ -52,7 +52,7 @@ impl<S: Service<Request<Q>>, Q, R, D> ResponseFuture<S, Q, R, D> {
         request: Request<Q>,
         gate: Arc<Gate<D>>,
     ) -> Self {
-        Self { stage: Stage::Deciding { passage, then: Some((service, request)), gate } }
+        Self { stage: Stage::Deciding { passage, then: Some(Box::new((service, request))), gate } }
     }
 
     pub(crate) const fn calling(inner: S::Future, after: After<D>) -> Self {
@@ -78,7 +78,8 @@ where
             let next = match stage.as_mut().project() {
                 StageProjection::Deciding { passage, then, gate } => {
                     let passage = ready!(passage.as_mut().poll(context));
-                    let Some((mut service, request)) = then.take() else { return Poll::Pending };
+                    let Some(then) = then.take() else { return Poll::Pending };
+                    let (mut service, request) = *then;
                     match passage {
                         Passage::Free => {
                             Stage::Calling { inner: service.call(request), after: None }
@@ -99,10 +100,13 @@ where
                     };
                     gate.stamp(&passed, response.headers_mut());
                     let seen = (response.status(), response.headers(), response.extensions());
-                    let Some(used) = gate.used(&passed, seen) else {
+                    let Passed::Whole(granted) = passed else {
                         return Poll::Ready(Ok(response));
                     };
-                    let settled = Box::pin(async move { gate.settle(&passed, used).await });
+                    let Some(used) = gate.used(&granted, seen) else {
+                        return Poll::Ready(Ok(response));
+                    };
+                    let settled = Box::pin(async move { gate.settle(&granted, used).await });
                     Stage::Settling { settled, response: Some(response) }
                 }
                 StageProjection::Settling { settled, response } => {

@@ -89,16 +89,22 @@ impl Keyed {
 
     /// What a request asks of this limit; `None` when the limit is left out.
     pub(crate) fn ask(&self, index: usize, head: &Head<'_>) -> Result<Option<Asked>, Unkeyed> {
-        let mut asked = Asked { index, subject: Subject::default(), cost: Cost::ONE };
-        match self.extract.extract(head, &mut asked.subject) {
-            Ok(()) => {}
-            Err(error) if self.is_optional && error.trouble == Trouble::Missing => return Ok(None),
-            Err(error) => return Err(error),
+        let mut subject = Subject::default();
+        let asks = self.subject(head, &mut subject)?;
+        Ok(asks.then(|| Asked { index, subject, cost: self.cost_of(head) }))
+    }
+
+    /// Writes who is charged. False when the limit is left out.
+    pub(crate) fn subject(&self, head: &Head<'_>, subject: &mut Subject) -> Result<bool, Unkeyed> {
+        match self.extract.extract(head, subject) {
+            Ok(()) => Ok(true),
+            Err(error) if self.is_optional && error.trouble == Trouble::Missing => Ok(false),
+            Err(error) => Err(error),
         }
-        if let Some(cost) = &self.cost {
-            asked.cost = cost(head);
-        }
-        Ok(Some(asked))
+    }
+
+    pub(crate) fn cost_of(&self, head: &Head<'_>) -> Cost {
+        self.cost.as_ref().map_or(Cost::ONE, |cost| cost(head))
     }
 
     pub(crate) fn settles(&self) -> bool {

@@ -48,7 +48,6 @@ where
 
     fn call(&mut self, request: Request<Q>) -> Self::Future {
         let head = Head::of(&request);
-        let wire = Wire::of(&head);
         let passage = match self.gate.at_once(&head) {
             AtOnce::Done(Passage::Free) => {
                 return ResponseFuture::calling(self.inner.call(request), None);
@@ -61,12 +60,12 @@ where
                 return ResponseFuture::answered(response.map(R::from_bytes));
             }
             AtOnce::Ask(asked) => {
-                let gate = Arc::clone(&self.gate);
+                let (gate, wire) = (Arc::clone(&self.gate), Wire::of(&head));
                 Box::pin(async move { gate.decide(asked, wire).await }) as _
             }
-            AtOnce::Hold(passed) => {
-                let gate = Arc::clone(&self.gate);
-                Box::pin(async move { gate.hold(passed, wire).await }) as _
+            AtOnce::Hold(granted) => {
+                let (gate, wire) = (Arc::clone(&self.gate), Wire::of(&head));
+                Box::pin(async move { gate.hold(granted, wire).await }) as _
             }
         };
         // The one that was polled ready is called; a fresh clone stays here.

@@ -2,60 +2,60 @@
 
 use core::fmt;
 
+use arrayvec::ArrayString;
+
 /// Bytes kept in place: enough for an address, a UUID or a short hash with its tag.
-const IN_PLACE: usize = 79;
+const IN_PLACE: usize = 80;
 
 /// Who or what is limited, as text: an extractor writes it, a limit is charged for it.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub struct Subject {
-    length: u8,
-    in_place: [u8; IN_PLACE],
+    short: ArrayString<IN_PLACE>,
     /// All of the text, once it is too long.
     long: Option<String>,
-}
-
-impl Default for Subject {
-    fn default() -> Self {
-        Self { length: 0, in_place: [0; IN_PLACE], long: None }
-    }
 }
 
 impl Subject {
     /// The text.
     #[must_use]
+    #[inline]
     pub fn as_str(&self) -> &str {
-        if let Some(long) = &self.long {
-            return long;
-        }
-        let text = self.in_place.get(..usize::from(self.length)).unwrap_or_default();
-        // Only whole pieces of text were copied in.
-        core::str::from_utf8(text).unwrap_or_default()
+        self.long.as_deref().unwrap_or(&self.short)
     }
 
     /// Appends a piece of text.
+    #[inline]
     pub fn push(&mut self, text: &str) {
-        if let Some(long) = &mut self.long {
-            return long.push_str(text);
+        if self.long.is_some() || self.short.try_push_str(text).is_err() {
+            self.push_long(text);
         }
-        let from = usize::from(self.length);
-        let to = from.saturating_add(text.len());
-        match (self.in_place.get_mut(from..to), u8::try_from(to)) {
-            (Some(room), Ok(length)) => {
-                room.copy_from_slice(text.as_bytes());
-                self.length = length;
-            }
-            _ => {
-                let mut long = String::with_capacity(to);
-                long.push_str(self.as_str());
-                long.push_str(text);
-                self.long = Some(long);
-            }
+    }
+
+    /// Appends a number. The formatting machinery would be a good part of what a layer costs.
+    pub(crate) fn push_number(&mut self, number: u64) {
+        // The largest has twenty digits.
+        let mut digits = ArrayString::<20>::new();
+        let mut divisor = 1;
+        while number / divisor >= 10 {
+            divisor *= 10;
         }
+        while divisor > 0 {
+            let digit = u8::try_from(number / divisor % 10).unwrap_or_default();
+            digits.push(char::from(b'0' + digit));
+            divisor /= 10;
+        }
+        self.push(&digits);
+    }
+
+    #[cold]
+    fn push_long(&mut self, text: &str) {
+        let short = &self.short;
+        self.long.get_or_insert_with(|| short.as_str().to_owned()).push_str(text);
     }
 
     /// Forgets the text.
     pub fn clear(&mut self) {
-        self.length = 0;
+        self.short.clear();
         self.long = None;
     }
 }
@@ -90,6 +90,16 @@ mod tests {
             }
             subject.clear();
             assert_eq!(subject.as_str(), "");
+        }
+    }
+
+    #[test]
+    fn numbers_are_written_as_the_standard_library_does() {
+        let powers = (0..20).map(|power| 10_u64.pow(power));
+        for number in powers.flat_map(|power| [power - 1, power, power + 1]).chain([u64::MAX]) {
+            let mut subject = Subject::default();
+            subject.push_number(number);
+            assert_eq!(subject.as_str(), number.to_string());
         }
     }
 

@@ -109,7 +109,7 @@ fn polli_03_limit(closest: &Reading<'_>, readings: &[Reading<'_>]) -> Subject {
 
 fn number(number: u64) -> Subject {
     let mut text = Subject::default();
-    let _ = write!(text, "{number}");
+    text.push_number(number);
     text
 }
 

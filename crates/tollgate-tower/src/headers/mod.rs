@@ -101,9 +101,12 @@ fn list<T>(items: &[T], mut one: impl FnMut(&mut String, &T)) -> String {
 fn write_draft_11(readings: &[Reading<'_>], headers: &mut HeaderMap) {
     let mut text = Subject::default();
     for (index, reading) in readings.iter().enumerate() {
-        let comma = if index > 0 { ", " } else { "" };
-        let Reading { policy, remaining, wait_s, .. } = reading;
-        let _ = write!(text, "{comma}\"{policy}\";r={remaining};t={wait_s}");
+        text.push(if index > 0 { ", \"" } else { "\"" });
+        text.push(reading.policy);
+        text.push("\";r=");
+        text.push_number(reading.remaining);
+        text.push(";t=");
+        text.push_number(reading.wait_s);
     }
     insert(headers, RATELIMIT, &text);
 }

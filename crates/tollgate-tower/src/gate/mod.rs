@@ -2,21 +2,25 @@
 //!
 //! The gate knows nothing of services and bodies; `service.rs` and `future.rs` carry its results out.
 
+mod settle;
+
 use core::fmt;
+use core::ops::ControlFlow::{self, Break, Continue};
 use core::time::Duration;
 
 use bytes::Bytes;
-use http::{Extensions, HeaderMap, Response, StatusCode};
+use http::{HeaderMap, Response};
 use tollgate::clock::sleep_until;
-use tollgate::{Charge, Cost, Decision, Result, Verdict};
+use tollgate::{Charge, Decision, Result};
 
 use crate::decide::{Answer, Decide};
 use crate::event::Event;
 use crate::extract::Unkeyed;
 use crate::head::Head;
 use crate::headers::{Headers, Reading};
-use crate::keyed::{Asked, Keyed, Outcome, whole_ms};
+use crate::keyed::{Asked, Keyed, whole_ms};
 use crate::reply::{self, Refusal, Wire};
+use crate::subject::Subject;
 
 type SkipRule = dyn Fn(&Head<'_>) -> bool + Send + Sync;
 type Listener = dyn Fn(&Event<'_>) + Send + Sync;
@@ -38,14 +42,27 @@ pub(crate) struct Gate<D> {
 
 /// Whether a request passes.
 pub(crate) enum Passage {
-    /// Nothing was asked: no headers, nothing to settle.
+    /// Nothing was asked, or nothing is to be done about it: no headers, nothing to settle.
     Free,
     Passed(Passed),
     Refused(Response<Bytes>),
 }
 
-/// A request that passed, and what it was charged.
-pub(crate) struct Passed {
+/// A request that passed, and what is needed once its response is known. Small, because it travels
+/// with every request: all that was asked is kept only where it is settled or was several.
+pub(crate) enum Passed {
+    One(Brief),
+    Whole(Box<Granted>),
+}
+
+/// How the only limit stands.
+pub(crate) struct Brief {
+    index: usize,
+    decision: Decision,
+}
+
+/// What was asked, and what was granted.
+pub(crate) struct Granted {
     asked: Asks,
     answer: Answer,
 }
@@ -71,7 +88,7 @@ pub(crate) enum AtOnce {
     /// It has to be decided by something that waits.
     Ask(Asks),
     /// It passed, and has to be held back.
-    Hold(Passed),
+    Hold(Granted),
 }
 
 impl<D: Decide> Gate<D> {
@@ -80,19 +97,53 @@ impl<D: Decide> Gate<D> {
         if self.skip.iter().any(|rule| rule(head)) {
             return AtOnce::Done(Passage::Free);
         }
-        let asked = match self.ask(head) {
-            Ok(Some(asked)) => asked,
-            Ok(None) => return AtOnce::Done(Passage::Free),
+        if let [only] = &*self.keyed {
+            return self.at_once_one(only, head);
+        }
+        match self.ask(head) {
+            Ok(Some(asked)) => AtOnce::Ask(asked),
+            Ok(None) => AtOnce::Done(Passage::Free),
+            Err(error) => AtOnce::Done(self.unkeyed(&error, Wire::of(head))),
+        }
+    }
+
+    /// The same for the only limit: the path of most requests, on which nothing is moved about.
+    fn at_once_one(&self, keyed: &Keyed, head: &Head<'_>) -> AtOnce {
+        let mut subject = Subject::default();
+        match keyed.subject(head, &mut subject) {
+            Ok(true) => {}
+            Ok(false) => return AtOnce::Done(Passage::Free),
             Err(error) => return AtOnce::Done(self.unkeyed(&error, Wire::of(head))),
-        };
-        let [only] = asked.as_slice() else { return AtOnce::Ask(asked) };
-        let decided = self.charge(only).and_then(|charge| self.decider.decide_now(charge));
+        }
+        let cost = keyed.cost_of(head);
+        let decided = self.decider.decide_now(keyed.limit.charge(subject.as_str()).cost(cost));
         match decided {
-            None => AtOnce::Ask(asked),
-            Some(result) => match self.conclude(asked, result.map(Answer::from), Wire::of(head)) {
-                Passage::Passed(passed) if self.delay_ms(&passed) > 0 => AtOnce::Hold(passed),
-                passage => AtOnce::Done(passage),
-            },
+            Some(Ok(decision))
+                if decision.is_allowed()
+                    && !keyed.settles()
+                    && keyed.delay_ms(&decision).max(decision.delay_ms) == 0 =>
+            {
+                self.tell(&Event::Allowed(&decision));
+                AtOnce::Done(self.passed_one(0, decision))
+            }
+            decided => self.at_once_otherwise(Asked { index: 0, subject, cost }, decided, head),
+        }
+    }
+
+    #[cold]
+    fn at_once_otherwise(
+        &self,
+        asked: Asked,
+        decided: Option<Result<Decision>>,
+        head: &Head<'_>,
+    ) -> AtOnce {
+        let asked = Asks::One(asked);
+        let Some(decided) = decided else { return AtOnce::Ask(asked) };
+
+        match self.conclude(asked, decided.map(Answer::from), || Wire::of(head)) {
+            Continue(granted) if self.delay_ms(&granted) > 0 => AtOnce::Hold(granted),
+            Continue(granted) => AtOnce::Done(self.passed(granted)),
+            Break(passage) => AtOnce::Done(passage),
         }
     }
 
@@ -101,76 +152,84 @@ impl<D: Decide> Gate<D> {
         let charges: Vec<Charge<'_>> =
             asked.as_slice().iter().filter_map(|one| self.charge(one)).collect();
         let answer = self.decider.decide(&charges).await;
-        match self.conclude(asked, answer, wire) {
-            Passage::Passed(passed) if self.delay_ms(&passed) > 0 => self.hold(passed, wire).await,
-            passage => passage,
+        match self.conclude(asked, answer, || wire) {
+            Continue(granted) if self.delay_ms(&granted) > 0 => self.hold(granted, wire).await,
+            Continue(granted) => self.passed(granted),
+            Break(passage) => passage,
         }
     }
 
     /// Holds a request back as long as its decision says; not if that is too long. Dropping this
     /// leaves the charge as it is: the turn was taken.
-    pub(crate) async fn hold(&self, passed: Passed, wire: Wire) -> Passage {
-        let delay_ms = self.delay_ms(&passed);
+    pub(crate) async fn hold(&self, granted: Granted, wire: Wire) -> Passage {
+        let delay_ms = self.delay_ms(&granted);
         let max_ms = whole_ms(self.max_delay);
-        let shaped_ms = passed.answer.decision.delay_ms;
+        let shaped_ms = granted.answer.decision.delay_ms;
         if shaped_ms > max_ms && !self.is_shadow {
-            for (index, asked) in passed.asked.as_slice().iter().enumerate() {
-                self.give_back(asked, asked.cost, &passed.answer, index).await;
+            for (index, asked) in granted.asked.as_slice().iter().enumerate() {
+                self.give_back(asked, asked.cost, &granted.answer, index).await;
             }
-            let one = &passed.answer.decision;
+            let one = &granted.answer.decision;
             let late = Decision::denied(one.limit, 0, one.reset_at_ms, shaped_ms - max_ms);
-            let refusal = Refusal::Denied { decision: &late, violated: self.names(&passed.asked) };
+            let refusal = Refusal::Denied { decision: &late, violated: self.names(&granted.asked) };
             self.tell(&Event::Refused(&late));
-            return self.refused(&refusal, &passed.asked, &Answer::from(late.clone()), wire);
+            return self.refused(&refusal, &granted.asked, &Answer::from(late.clone()), wire);
         }
         if !self.is_shadow {
             let clock = self.decider.clock();
             let wait = delay_ms.min(max_ms).saturating_mul(MICROS_PER_MS);
             sleep_until(clock, clock.now().saturating_add(wait)).await;
         }
-        Passage::Passed(passed)
-    }
-
-    /// What each limit says was used, once the response is known; `None` when none settles.
-    pub(crate) fn used(&self, passed: &Passed, seen: Seen<'_>) -> Option<Vec<Option<u64>>> {
-        let (status, headers, extensions) = seen;
-        let asked = passed.asked.as_slice();
-        let keyed = |asked: &Asked| self.keyed.get(asked.index);
-        if !asked.iter().filter_map(keyed).any(Keyed::settles) {
-            return None;
-        }
-        let used = asked.iter().map(|asked| {
-            let outcome = Outcome { cost: asked.cost, status, headers, extensions };
-            keyed(asked).and_then(|keyed| keyed.used(&outcome))
-        });
-        Some(used.collect())
-    }
-
-    /// Gives back what was not used, charges what was used beyond it.
-    pub(crate) async fn settle(&self, passed: &Passed, used: Vec<Option<u64>>) {
-        for (index, (asked, used)) in passed.asked.as_slice().iter().zip(used).enumerate() {
-            let Some(used) = used else { continue };
-            let charged = asked.cost.get();
-            let beyond = used.saturating_sub(charged).min(Cost::MAX.get());
-            if let Ok(unused) = Cost::new(charged.saturating_sub(used)) {
-                self.give_back(asked, unused, &passed.answer, index).await;
-            } else if let Ok(beyond) = Cost::new(beyond) {
-                self.take(asked, beyond).await;
-            }
-        }
+        self.passed(granted)
     }
 
     /// Adds the headers of a request that passed to its response.
     pub(crate) fn stamp(&self, passed: &Passed, headers: &mut HeaderMap) {
-        if !self.is_shadow && self.headers.is_on() {
-            self.write_headers(&passed.asked, &passed.answer, headers);
+        if !self.stamps() {
+            return;
+        }
+        match passed {
+            Passed::One(Brief { index, decision }) => {
+                if let Some(keyed) = self.keyed.get(*index) {
+                    let reading = Reading::new(&keyed.limit, decision, decision, self.now_ms());
+                    self.headers.write(&[reading], headers);
+                }
+            }
+            Passed::Whole(granted) => self.write_headers(&granted.asked, &granted.answer, headers),
         }
     }
 
-    fn ask(&self, head: &Head<'_>) -> Result<Option<Asks>, Unkeyed> {
-        if let [only] = &*self.keyed {
-            return Ok(only.ask(0, head)?.map(Asks::One));
+    /// As little of what was granted as is needed later.
+    fn passed(&self, granted: Granted) -> Passage {
+        match granted.asked {
+            _ if self.settles(&granted.asked) => Passage::Passed(Passed::Whole(Box::new(granted))),
+            Asks::One(only) => self.passed_one(only.index, granted.answer.decision),
+            Asks::Many(_) if !self.stamps() => Passage::Free,
+            Asks::Many(_) => Passage::Passed(Passed::Whole(Box::new(granted))),
         }
+    }
+
+    fn passed_one(&self, index: usize, decision: Decision) -> Passage {
+        if self.stamps() {
+            return Passage::Passed(Passed::One(Brief { index, decision }));
+        }
+        Passage::Free
+    }
+
+    fn stamps(&self) -> bool {
+        self.headers.is_on() && !self.is_shadow
+    }
+
+    fn settles(&self, asked: &Asks) -> bool {
+        let keyed = asked.as_slice().iter().filter_map(|asked| self.keyed.get(asked.index));
+        keyed.into_iter().any(Keyed::settles)
+    }
+
+    fn now_ms(&self) -> u64 {
+        self.decider.clock().now() / MICROS_PER_MS
+    }
+
+    fn ask(&self, head: &Head<'_>) -> Result<Option<Asks>, Unkeyed> {
         let mut all = Vec::with_capacity(self.keyed.len());
         for (index, keyed) in self.keyed.iter().enumerate() {
             all.extend(keyed.ask(index, head)?);
@@ -183,26 +242,32 @@ impl<D: Decide> Gate<D> {
         Some(keyed.limit.charge(asked.subject.as_str()).cost(asked.cost))
     }
 
-    fn conclude(&self, asked: Asks, answer: Result<Answer>, wire: Wire) -> Passage {
+    /// What was granted; or else what becomes of the request.
+    fn conclude(
+        &self,
+        asked: Asks,
+        answer: Result<Answer>,
+        wire: impl Fn() -> Wire,
+    ) -> ControlFlow<Passage, Granted> {
         let answer = match answer {
             Ok(answer) => answer,
             Err(error) => {
                 self.tell(&Event::Undecided(&error));
-                return self.unless_shadow(&Refusal::Undecided(&error), wire);
+                return Break(self.unless_shadow(&Refusal::Undecided(&error), wire()));
             }
         };
         if answer.decision.is_allowed() {
             self.tell(&Event::Allowed(&answer.decision));
-            return Passage::Passed(Passed { asked, answer });
+            return Continue(Granted { asked, answer });
         }
         if self.is_shadow {
             self.tell(&Event::Shadowed(&answer.decision));
-            return Passage::Free;
+            return Break(Passage::Free);
         }
         self.tell(&Event::Refused(&answer.decision));
         let violated = self.violated(&asked, &answer);
         let refusal = Refusal::Denied { decision: &answer.decision, violated };
-        self.refused(&refusal, &asked, &answer, wire)
+        Break(self.refused(&refusal, &asked, &answer, wire()))
     }
 
     fn unkeyed(&self, error: &Unkeyed, wire: Wire) -> Passage {
@@ -234,39 +299,16 @@ impl<D: Decide> Gate<D> {
     }
 
     /// How long to hold a request back: its turn in a shaper, or what its fullest key demands.
-    fn delay_ms(&self, passed: &Passed) -> u64 {
-        let asked = passed.asked.as_slice().iter().enumerate();
+    fn delay_ms(&self, granted: &Granted) -> u64 {
+        let asked = granted.asked.as_slice().iter().enumerate();
         let slowed = asked.filter_map(|(index, asked)| {
-            Some(self.keyed.get(asked.index)?.delay_ms(passed.answer.part(index)))
+            Some(self.keyed.get(asked.index)?.delay_ms(granted.answer.part(index)))
         });
-        slowed.max().unwrap_or(0).max(passed.answer.decision.delay_ms)
-    }
-
-    async fn give_back(&self, asked: &Asked, units: Cost, answer: &Answer, index: usize) {
-        let charge = self.charge(asked).map(|charge| charge.cost(units));
-        let (Some(charge), Some(receipt)) = (charge, answer.receipt(index)) else { return };
-        if let Err(error) = self.decider.refund(charge, receipt).await {
-            self.tell(&Event::Unsettled(&error));
-        }
-    }
-
-    /// Charges units that were used already: all of them, or else those that are left.
-    async fn take(&self, asked: &Asked, units: Cost) {
-        let Some(charge) = self.charge(asked) else { return };
-        let left = match self.decider.decide(&[charge.cost(units)]).await {
-            Ok(answer) if answer.decision.verdict == Verdict::Allowed => return,
-            Ok(answer) => Cost::new(answer.decision.remaining.min(units.get())),
-            Err(error) => return self.tell(&Event::Unsettled(&error)),
-        };
-        if let Ok(left) = left
-            && let Err(error) = self.decider.decide(&[charge.cost(left)]).await
-        {
-            self.tell(&Event::Unsettled(&error));
-        }
+        slowed.max().unwrap_or(0).max(granted.answer.decision.delay_ms)
     }
 
     fn write_headers(&self, asked: &Asks, answer: &Answer, headers: &mut HeaderMap) {
-        let now_ms = self.decider.clock().now() / MICROS_PER_MS;
+        let now_ms = self.now_ms();
         let reading = |(index, asked): (usize, &Asked)| {
             let limit = &self.keyed.get(asked.index)?.limit;
             Some(Reading::new(limit, answer.part(index), &answer.decision, now_ms))
@@ -315,9 +357,6 @@ impl<D: Decide> Gate<D> {
         }
     }
 }
-
-/// What is seen of a response: status, headers, extensions.
-pub(crate) type Seen<'a> = (StatusCode, &'a HeaderMap, &'a Extensions);
 
 impl<D> fmt::Debug for Gate<D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
