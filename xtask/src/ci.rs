@@ -31,15 +31,16 @@ pub(crate) fn ci() -> Done {
 
 /// `--locked`: what is tested is what is committed.
 fn steps() -> Vec<Command> {
-    let mut doc = cargo(&["doc", "--workspace", "--no-deps", "--locked"]);
+    let mut doc = cargo(&["doc", "--workspace", "--all-features", "--no-deps", "--locked"]);
     doc.env("RUSTDOCFLAGS", "-D warnings");
     let lint = ["--all-targets", "--locked", "--", "-D", "warnings"];
     vec![
         cargo(&["fmt", "--all", "--check"]),
         cargo(&["fmt", "--manifest-path", BENCH, "--check"]),
-        cargo(&[&["clippy", "--workspace"], &lint[..]].concat()),
-        // Unit and integration tests, examples; documentation too, the README among it.
-        cargo(&["test", "--workspace", "--locked"]),
+        cargo(&[&["clippy", "--workspace", "--all-features"], &lint[..]].concat()),
+        // Unit and integration tests, examples; documentation too, the README among it. Servers are
+        // started, and installed if they are missing.
+        cargo(&["test", "--workspace", "--all-features", "--locked"]),
         doc,
         // The benchmarks are a workspace of their own: they must keep compiling against the crates.
         cargo(&[&["clippy", "--manifest-path", BENCH], &lint[..]].concat()),

@@ -1,4 +1,5 @@
 //! Rate limits for tower services: axum, tonic, hyper; and a client that keeps to those of others.
+#![doc = include_str!("../README.md")]
 
 #[cfg(feature = "axum")]
 pub mod axum;
@@ -30,8 +31,3 @@ pub use layer::RateLimitLayer;
 pub use reply::{Refusal, ReplyBody};
 pub use service::RateLimit;
 pub use subject::Subject;
-
-/// The code in the README compiles.
-#[cfg(doctest)]
-#[doc = include_str!("../README.md")]
-struct Readme;

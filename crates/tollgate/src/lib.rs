@@ -35,6 +35,23 @@
 
 pub use tollgate_core::*;
 
+/// Redis: exact across processes, many decisions per call.
+///
+/// ```no_run
+/// use tollgate::algorithm::Gcra;
+/// use tollgate::redis::RedisStore;
+/// use tollgate::{Limit, Limiter, Quota};
+///
+/// # async fn example() -> tollgate::Result<()> {
+/// let limiter = Limiter::new(RedisStore::open("redis://localhost")?);
+/// let logins = Limit::new("logins", Gcra::new(Quota::per_minute(5))?)?;
+/// let decision = limiter.check(logins.charge("ada")).await?;
+/// # Ok(())
+/// # }
+/// ```
+#[cfg(feature = "redis")]
+pub use tollgate_redis as redis;
+
 /// The code in the README compiles and runs.
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]

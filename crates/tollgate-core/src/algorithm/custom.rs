@@ -6,6 +6,7 @@
 
 use core::fmt::Debug;
 
+use super::kernel::{EXACT_MAX, Kernel, Source};
 use super::{Algorithm, Debt, Refund, Step, Write, built_in};
 use crate::charge::Receipt;
 use crate::cost::Cost;
@@ -51,6 +52,16 @@ pub trait Custom: Debug + Send + Sync + 'static {
 
     /// Decides. Pure: the same arguments give the same answer. A fresh key has no state.
     fn step(&self, state: Option<&Self::State>, now: Now, cost: Cost) -> CustomStep<Self::State>;
+
+    /// The step in Lua, for stores that can run it next to their data; without one they race.
+    ///
+    /// A function `function(words, now, cost, parameters) … end` over plain integers below 2^53: the
+    /// words of the state after the charge and the instant from which they mean the same as none,
+    /// or nothing when the cost is not granted. `words` is empty for a fresh key. It must agree with
+    /// [`Custom::step`] on every input: the differential check of the testkit compares them.
+    fn script(&self) -> Option<&'static str> {
+        None
+    }
 
     /// The state of a key that owes `units` at `at`: how debts of other quotas are carried over.
     ///
@@ -176,6 +187,12 @@ impl<C: Custom> Algorithm for CustomAlgorithm<C> {
             return C::from_parameters([a, b, c]).map(|custom| Rule::new(Self(custom)));
         }
         built_in(shape)
+    }
+
+    fn kernel(&self) -> Option<Kernel> {
+        let rule = self.0.parameters();
+        let step = self.0.script().filter(|_| rule.iter().all(|number| *number < EXACT_MAX))?;
+        Some(Kernel { source: Source::Step(step), rule: rule.to_vec() })
     }
 
     fn scaled(&self, _numerator: u64, _denominator: u64) -> Result<Rule> {

@@ -9,6 +9,7 @@ mod debt;
 mod divisor;
 pub mod fixed_window;
 pub mod gcra;
+pub mod kernel;
 pub mod leaky_bucket;
 mod limits;
 mod one_word;
@@ -31,6 +32,7 @@ pub use custom::{Custom, CustomAlgorithm, CustomStep};
 pub use debt::{Debt, adopt};
 pub use fixed_window::{Anchor, FixedWindow};
 pub use gcra::Gcra;
+pub use kernel::Kernel;
 pub use leaky_bucket::LeakyBucket;
 pub use one_word::OneWord;
 pub use sliding_log::SlidingLog;
@@ -105,6 +107,16 @@ pub trait Algorithm: Debug + Send + Sync {
     /// # Errors
     /// `unsupported` when the algorithm cannot be scaled.
     fn scaled(&self, numerator: u64, denominator: u64) -> Result<Rule>;
+
+    /// The scripted twin of the step, if there is one.
+    fn kernel(&self) -> Option<Kernel> {
+        None
+    }
+
+    /// The numbers of a cost, as the twin expects them: the units, unless it wants more.
+    fn kernel_cost(&self, cost: Cost, out: &mut Vec<i64>) {
+        out.push(i64::try_from(cost.get()).unwrap_or(i64::MAX));
+    }
 
     /// The form of this algorithm whose whole state is one word, if the quota allows one.
     fn one_word(&self) -> Option<OneWord> {

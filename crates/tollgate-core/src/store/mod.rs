@@ -25,6 +25,11 @@ pub use erased::{BoxStore, StoreDyn};
 pub use memory::Memory;
 pub use plan::{Plan, SlotWrite, plan, slots_of};
 
+/// How request ids are remembered in text, for stores that write records without the adapter.
+pub mod record {
+    pub use super::cas::record::{Mark, evidence_text, mark_of, name, replay};
+}
+
 /// Whose clock decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum At {

@@ -23,7 +23,6 @@ mod suite;
 mod writes;
 
 use tollgate_core::Micros;
-use tollgate_core::algorithm::Anchor;
 use tollgate_core::store::Store;
 
 use crate::model::ModelQuota;
@@ -57,19 +56,7 @@ const SECOND: Micros = 1_000_000;
 
 /// One quota of every algorithm and variant, all with the same ceiling and period.
 fn every_quota(limit: u64, period_us: Micros) -> [ModelQuota; 8] {
-    let window_us = period_us;
-    let fixed = |anchor| ModelQuota::FixedWindow { limit, window_us, anchor };
-    let sliding = |buckets| ModelQuota::SlidingWindow { limit, window_us, buckets };
-    [
-        ModelQuota::Gcra { limit, period_us, burst: limit },
-        ModelQuota::TokenBucket { capacity: limit, refill: limit, period_us },
-        ModelQuota::LeakyBucket { rate: limit, period_us, queue: limit - 1 },
-        fixed(Anchor::Epoch),
-        fixed(Anchor::FirstHit),
-        sliding(1),
-        sliding(4),
-        ModelQuota::SlidingLog { limit, window_us },
-    ]
+    ModelQuota::every_kind(limit, period_us)
 }
 
 /// Says that a clause does not apply to this store, and why.

@@ -68,6 +68,22 @@ pub enum ModelQuota {
 }
 
 impl ModelQuota {
+    /// One quota of every algorithm and variant, all with the same ceiling and period.
+    #[must_use]
+    pub const fn every_kind(limit: u64, period_us: Micros) -> [Self; 8] {
+        let window_us = period_us;
+        [
+            Self::Gcra { limit, period_us, burst: limit },
+            Self::TokenBucket { capacity: limit, refill: limit, period_us },
+            Self::LeakyBucket { rate: limit, period_us, queue: limit - 1 },
+            Self::FixedWindow { limit, window_us, anchor: Anchor::Epoch },
+            Self::FixedWindow { limit, window_us, anchor: Anchor::FirstHit },
+            Self::SlidingWindow { limit, window_us, buckets: 1 },
+            Self::SlidingWindow { limit, window_us, buckets: 4 },
+            Self::SlidingLog { limit, window_us },
+        ]
+    }
+
     /// The algorithm.
     #[must_use]
     pub const fn kind(&self) -> Kind {

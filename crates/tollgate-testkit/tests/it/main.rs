@@ -17,5 +17,7 @@ mod conformance;
 mod fault;
 mod flawed_store;
 mod reclaiming_store;
+#[cfg(all(feature = "servers", target_os = "linux"))]
+mod servers;
 mod vectors;
 mod versioned_table;

@@ -3,14 +3,18 @@
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use axum::Router;
 use axum::routing::get;
 use tollgate::limiter::{BreakerConfig, Degradation, Observer};
+use tollgate::redis::RedisStore;
 use tollgate::{Code, Degraded, Limiter, ManualClock};
 use tollgate_testkit::ReferenceStore;
 use tollgate_testkit::fault::{Fault, Faulty};
-use tollgate_tower::{Event, RateLimitLayer};
+use tollgate_testkit::servers::Redis;
+use tollgate_testkit::servers::wait::Deadline;
+use tollgate_tower::{Decide, Event, RateLimitLayer};
 
 use crate::support::{NOW, Server, header, json, peer, per_minute, runtime, serve};
 
@@ -121,5 +125,72 @@ fn what_is_no_outage_never_fails_open() {
             (refused.status().as_u16(), &json(&refused)["code"]),
             (500, &"corrupt_state".into())
         );
+    });
+}
+
+/// The two routes of the test below, over one Redis: a public one and a login.
+async fn routes<D: Decide + Clone>(limiter: &D, counted: &Arc<[AtomicU64; 2]>) -> Server {
+    let layer = |index: usize, policy, mode| {
+        let counted = Arc::clone(counted);
+        RateLimitLayer::builder(limiter.clone())
+            .limit(per_minute(policy, 100_000), peer())
+            .choose_on_outage(move |outage| {
+                assert!(matches!(outage.code, Code::StoreUnavailable | Code::Timeout));
+                counted[index].fetch_add(1, Relaxed);
+                mode
+            })
+            .build()
+            .unwrap()
+    };
+    let app = Router::new()
+        .route("/", get(|| async { "public" }).layer(layer(0, "public", Degraded::Open)))
+        .route("/login", get(|| async { "in" }).layer(layer(1, "login", Degraded::Closed)));
+    serve(app).await
+}
+
+#[test]
+fn a_redis_that_is_killed_under_traffic_takes_no_public_route_down() {
+    let redis = Redis::start().unwrap();
+    runtime().block_on(async {
+        let log = Log::default();
+        let clock = ManualClock::at(NOW);
+        let store = RedisStore::open(&redis.url()).unwrap();
+        let limiter = Limiter::with_clock(store, clock.clone()).observer(log.clone());
+        let limiter = Arc::new(limiter.build());
+        let counted = Arc::new([AtomicU64::new(0), AtomicU64::new(0)]);
+        let server = routes(&limiter, &counted).await;
+        assert_eq!(server.statuses("/", 3).await, [200; 3]);
+        assert_eq!(server.statuses("/login", 3).await, [200; 3]);
+
+        let traffic: Vec<_> = (0..200)
+            .map(|index| {
+                let (server, path) = (server.clone(), ["/", "/login"][index % 2]);
+                tokio::spawn(async move { (path, server.get(path).await.status().as_u16()) })
+            })
+            .collect();
+        redis.kill().unwrap();
+        for request in traffic {
+            match request.await.unwrap() {
+                ("/", status) => assert_eq!(status, 200, "the public route stays up"),
+                (_, status) => assert!(matches!(status, 200 | 503), "a login got {status}"),
+            }
+        }
+        assert_eq!(server.statuses("/", 10).await, [200; 10]);
+        refused_for_lack_of_a_store(&server).await;
+        assert_eq!(server.statuses("/login", 9).await, [503; 9]);
+
+        let stats = limiter.stats();
+        let asked = [counted[0].load(Relaxed), counted[1].load(Relaxed)];
+        assert_eq!([stats.degraded_open, stats.degraded_closed], asked, "all of them are counted");
+        assert!(asked[0] >= 10 && asked[1] >= 10, "{asked:?}");
+        let logged: Vec<Degraded> = log.0.lock().unwrap().iter().map(|(mode, _)| *mode).collect();
+        assert!(logged.contains(&Degraded::Open) && logged.contains(&Degraded::Closed));
+
+        redis.restart().unwrap();
+        let patience = Deadline::after(Duration::from_secs(60));
+        while server.get("/login").await.status() != 200 {
+            assert!(!patience.has_passed(), "logins work again once the store is back");
+            clock.advance(Duration::from_secs(2));
+        }
     });
 }

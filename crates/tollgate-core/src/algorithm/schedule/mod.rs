@@ -25,7 +25,7 @@ mod wide;
 
 use super::limits::{self, PERIOD_MAX};
 use super::one_word::OneWord;
-use super::{Debt, Refund, Step, Write};
+use super::{Debt, Kernel, Refund, Step, Write};
 use crate::charge::Receipt;
 use crate::cost::Cost;
 use crate::decision::{Decision, Forecast};
@@ -170,6 +170,14 @@ impl Schedule {
     pub(super) fn one_word(&self) -> Option<OneWord> {
         self.word
     }
+
+    pub(super) fn kernel(&self) -> Kernel {
+        Kernel::built_in(include_str!("step.lua"), vec![self.wide.l])
+    }
+
+    pub(super) fn kernel_cost(&self, cost: Cost, out: &mut Vec<i64>) {
+        self.wide.kernel_cost(cost, out);
+    }
 }
 
 /// The whole [`Algorithm`](super::Algorithm) of a type that is a schedule under a name and a tag.
@@ -265,6 +273,14 @@ macro_rules! schedule_algorithm {
 
             fn one_word(&self) -> Option<$crate::algorithm::OneWord> {
                 self.0.one_word()
+            }
+
+            fn kernel(&self) -> Option<$crate::algorithm::Kernel> {
+                Some(self.0.kernel())
+            }
+
+            fn kernel_cost(&self, cost: $crate::cost::Cost, out: &mut Vec<i64>) {
+                self.0.kernel_cost(cost, out);
             }
         }
     };

@@ -127,6 +127,19 @@ impl Wide {
         Debt { units: narrow(owed).min(self.burst), seen }
     }
 
+    /// What a cost takes and the room it leaves, each as whole microseconds and a fraction: all the
+    /// products that the scripted twin would need. There is no room below a cost that never fits.
+    pub(super) fn kernel_cost(&self, cost: Cost, out: &mut Vec<i64>) {
+        let l = u128::from(self.l);
+        let signed = |number: u128| i64::try_from(number).unwrap_or(i64::MAX);
+        let takes = self.units(cost.get());
+        let room = self.burst.checked_sub(cost.get()).map(|units| self.units(units));
+        let (whole, fraction) = room.map_or((-1, 0), |room| (signed(room / l), signed(room % l)));
+        // What is never granted is never added either: it need not be exact.
+        let takes = if room.is_some() { takes } else { 0 };
+        out.extend([signed(takes / l), signed(takes % l), whole, fraction]);
+    }
+
     pub(super) fn indebted(&self, debt: Debt) -> Write {
         self.write(self.scaled(debt.seen) + self.units(debt.units))
     }

@@ -18,7 +18,7 @@
 //! A state has seen its newest entry: an earlier reading is decided at that instant.
 
 use super::limits;
-use super::{Algorithm, Debt, Refund, Step, Write, tag};
+use super::{Algorithm, Debt, Kernel, Refund, Step, Write, tag};
 use crate::charge::Receipt;
 use crate::cost::Cost;
 use crate::decision::{Decision, Forecast};
@@ -231,6 +231,10 @@ impl Algorithm for SlidingLog {
         }
         let look = self.look(words, now);
         Words::new(&[look.at, look.count])
+    }
+
+    fn kernel(&self) -> Option<Kernel> {
+        Some(Kernel::built_in(include_str!("step.lua"), vec![self.window, self.limit]))
     }
 
     fn scaled(&self, numerator: u64, denominator: u64) -> Result<Rule> {

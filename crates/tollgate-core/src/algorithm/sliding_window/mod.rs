@@ -22,7 +22,7 @@
 mod look;
 
 use super::limits;
-use super::{Algorithm, Debt, Refund, Step, Write, tag};
+use super::{Algorithm, Debt, Kernel, Refund, Step, Write, tag};
 use crate::charge::Receipt;
 use crate::cost::Cost;
 use crate::decision::{Decision, Forecast};
@@ -172,6 +172,13 @@ impl Algorithm for SlidingWindow {
         let mut look = Look::new(&[], Now::at(debt.seen), self.bucket, self.counts());
         look.add(debt.units);
         look.write()
+    }
+
+    fn kernel(&self) -> Option<Kernel> {
+        // Digits so short that a bucket times two of them stays exact.
+        let bits = 52 - (u64::BITS - self.bucket.leading_zeros());
+        let rule = vec![self.bucket, self.buckets, self.limit, 1 << bits];
+        Some(Kernel::built_in(include_str!("step.lua"), rule))
     }
 
     fn scaled(&self, numerator: u64, denominator: u64) -> Result<Rule> {

@@ -7,7 +7,7 @@
 use super::bounds::{Bounds, Change};
 use super::cell::Cell;
 use super::layout::{Item, Layout, Place};
-use super::record::Record;
+use super::record::{Record, conflict};
 use super::versioned::{Snapshot, Swap, Version};
 use super::{At, Outcome, SlotWrite, plan};
 use crate::charge::Charge;
@@ -227,13 +227,6 @@ pub(super) fn corrupt() -> Error {
     Error::new(
         Code::CorruptState,
         "a stored value cannot be read; reset the key to start it afresh",
-    )
-}
-
-fn conflict() -> Error {
-    Error::new(
-        Code::IdempotencyConflict,
-        "the request id was used before for another request on this key",
     )
 }
 

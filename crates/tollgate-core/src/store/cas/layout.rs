@@ -6,10 +6,9 @@
 
 use std::collections::HashMap;
 
-use super::record::{Mark, encode};
+use super::record::{Mark, mark_of, name};
 use super::{At, slots_of};
-use crate::charge::{Admission, Once};
-use crate::key::Key;
+use crate::charge::Admission;
 
 /// One admission at its own instant.
 #[derive(Clone, Copy, Debug)]
@@ -54,11 +53,9 @@ impl Layout {
         let places = items.iter().map(|item| {
             let (slots, keys) = slots_of(item.admission.charges);
             let cells: Vec<usize> = keys.iter().map(|key| cell_of(key.to_text(), false)).collect();
-            let mark = item.admission.once.map(|once| mark_of(item, once));
+            let mark = mark_of(&item.admission);
             let home = match (&mark, keys.first()) {
-                (Some(mark), Some(key)) if !embeds_records => {
-                    cell_of(record_name(*key, &mark.id), true)
-                }
+                (Some(mark), Some(key)) if !embeds_records => cell_of(name(*key, &mark.id), true),
                 _ => cells.first().copied().unwrap_or_default(),
             };
             Place { slots, cells, home, mark }
@@ -88,18 +85,6 @@ impl Layout {
     pub(super) fn place(&self, item: usize) -> Option<&Place> {
         self.places.get(item).or(self.places.first())
     }
-}
-
-fn mark_of(item: &Item<'_>, once: Once<'_>) -> Mark {
-    Mark { id: encode(once.id), payload: encode(&item.admission.payload()), keep: once.keep }
-}
-
-/// `<key text>:once:<id>`: shares the hash tag of its key, and is the text of no other key.
-fn record_name(key: Key<'_>, id: &str) -> String {
-    let mut name = key.to_text();
-    name.push_str(":once:");
-    name.push_str(id);
-    name
 }
 
 impl Place {

@@ -37,7 +37,7 @@ mod combine;
 mod draft;
 mod lanes;
 mod layout;
-mod record;
+pub(super) mod record;
 mod retry;
 #[cfg(test)]
 mod tests;
@@ -162,7 +162,9 @@ impl<V: Versioned> Cas<V> {
         if admission.charges.is_empty() {
             return Err(no_charge().unsent());
         }
-        admission.charges.iter().try_for_each(check_size)?;
+        if !capability.long_logs {
+            admission.charges.iter().try_for_each(check_size)?;
+        }
         let (_, keys) = slots_of(admission.charges);
         let max = usize::try_from(capability.keys_per_swap.max(1)).unwrap_or(usize::MAX);
         let has_own_record = admission.once.is_some() && capability.is_multi_key();

@@ -10,7 +10,9 @@
 use core::fmt::Write as _;
 
 use super::Outcome;
-use crate::charge::Charge;
+use crate::charge::{Admission, Charge};
+use crate::error::{Code, Error, Result};
+use crate::key::Key;
 use crate::state::{Shape, State};
 use crate::time::{Micros, Now};
 
@@ -61,10 +63,7 @@ impl Record {
         let Self { id, payload, .. } = self;
         let mut line = format!(r#"["{id}","{payload}",{},{}"#, self.expires, self.now);
         for (shape, before) in &self.evidence {
-            let [a, b, c, d] = shape.0;
-            let before = before.as_ref().map_or_else(|| "[]".to_owned(), State::to_text);
-            // Writing to a string cannot fail.
-            let _ = write!(line, ",[{a},{b},{c},{d}],{before}");
+            line.push_str(&evidence_text(*shape, before.as_ref()));
         }
         line.push(']');
         line
@@ -100,12 +99,65 @@ impl Record {
     }
 }
 
+/// The text of one charge in a record: its quota, and the state of its key before.
+#[must_use]
+pub fn evidence_text(shape: Shape, before: Option<&State>) -> String {
+    let [a, b, c, d] = shape.0;
+    let before = before.map_or_else(|| "[]".to_owned(), State::to_text);
+    format!(",[{a},{b},{c},{d}],{before}")
+}
+
 /// A request id on its way to a record, with what it is bound to.
 #[derive(Clone, Debug)]
-pub(super) struct Mark {
-    pub(super) id: String,
-    pub(super) payload: String,
-    pub(super) keep: Micros,
+#[non_exhaustive]
+pub struct Mark {
+    /// The id, encoded.
+    pub id: String,
+    /// What it is bound to, encoded.
+    pub payload: String,
+    /// How long it is kept, in microseconds.
+    pub keep: Micros,
+}
+
+/// The request id of an admission, if it has one.
+#[must_use]
+pub fn mark_of(admission: &Admission<'_>) -> Option<Mark> {
+    let once = admission.once?;
+    let (id, payload) = (encode(once.id), encode(&admission.payload()));
+    Some(Mark { id, payload, keep: once.keep })
+}
+
+/// `<key text>:once:<id>`, where the record of an encoded id lives: it shares the hash tag of its
+/// key, and is the text of no other key.
+#[must_use]
+pub fn name(key: Key<'_>, id: &str) -> String {
+    let mut name = key.to_text();
+    name.push_str(":once:");
+    name.push_str(id);
+    name
+}
+
+/// The evidence of the first time, from the value under [`name`].
+///
+/// # Errors
+/// `idempotency_conflict` when the id was charged for something else, `corrupt_state` when the value
+/// cannot be read.
+pub fn replay(text: &str, admission: &Admission<'_>) -> Result<Outcome> {
+    let line = text.strip_prefix("[]\n");
+    let record = line.and_then(Record::from_line).ok_or_else(|| {
+        let message = "a stored request id cannot be read; it expires by itself";
+        Error::new(Code::CorruptState, message)
+    })?;
+    match mark_of(admission) {
+        Some(mark) if mark.payload == record.payload => Ok(record.replay()),
+        _ => Err(conflict()),
+    }
+}
+
+/// The request id was charged before for something else.
+pub(super) fn conflict() -> Error {
+    let message = "the request id was used before for another request on this key";
+    Error::new(Code::IdempotencyConflict, message)
 }
 
 /// Percent-encodes `% : { } " \` and control characters. No two texts share an encoding.

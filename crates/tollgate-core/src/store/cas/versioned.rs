@@ -23,13 +23,21 @@ pub struct VersionedCapability {
     pub own_clock: bool,
     /// The largest value, in bytes of text; 0 for no bound of its own.
     pub max_state_bytes: u32,
+    /// A sliding log may be of any length: usually it is not swapped whole.
+    pub long_logs: bool,
 }
 
 impl VersionedCapability {
     /// A durable backend without a clock that swaps one key at a time, of any size.
     #[must_use]
     pub const fn single_key() -> Self {
-        Self { keys_per_swap: 1, durable: true, own_clock: false, max_state_bytes: 0 }
+        Self {
+            keys_per_swap: 1,
+            durable: true,
+            own_clock: false,
+            max_state_bytes: 0,
+            long_logs: false,
+        }
     }
 
     /// A durable backend without a clock that swaps up to `keys_per_swap` keys, of any size.
@@ -56,6 +64,13 @@ impl VersionedCapability {
     #[must_use]
     pub const fn with_max_state_bytes(mut self, bytes: u32) -> Self {
         self.max_state_bytes = bytes;
+        self
+    }
+
+    /// The same backend, with sliding logs of any length.
+    #[must_use]
+    pub const fn with_long_logs(mut self) -> Self {
+        self.long_logs = true;
         self
     }
 

@@ -6,6 +6,11 @@ use std::sync::atomic::{AtomicU64, Ordering};
 /// How often to look again before giving the processor away: a line is held for nanoseconds, unless
 /// its holder was taken off the processor.
 const SPINS: u32 = 64;
+/// How many looks to sit out after the first lost race. Two processors that answer every loss at
+/// once only take the line from each other; one that pauses leaves it where it is in use.
+const FIRST_PAUSE: u32 = 16;
+/// The longest pause: it doubles with each further loss.
+const LONGEST_PAUSE: u32 = 64;
 
 /// An atomic word. Every load acquires and every store releases.
 pub(super) trait Atom {
@@ -16,6 +21,8 @@ pub(super) trait Atom {
     fn replace(&self, expected: u64, new: u64) -> bool;
     /// Lets the holder of a line go on.
     fn wait(spins: &mut u32);
+    /// Steps back after a lost race, longer each time.
+    fn step_back(pause: &mut u32);
 }
 
 impl Atom for AtomicU64 {
@@ -46,6 +53,14 @@ impl Atom for AtomicU64 {
             std::hint::spin_loop();
         } else {
             std::thread::yield_now();
+        }
+    }
+
+    #[cold]
+    fn step_back(pause: &mut u32) {
+        *pause = (*pause * 2).clamp(FIRST_PAUSE, LONGEST_PAUSE);
+        for _ in 0..*pause {
+            std::hint::spin_loop();
         }
     }
 }

@@ -143,7 +143,7 @@ pub(super) fn charge_word<A: Atom>(
     cost: Cost,
 ) -> Charged {
     let mask = mask(id, tag);
-    let mut spins = 0;
+    let (mut spins, mut pause) = (0, 0);
     loop {
         let control = line[2].load();
         if control & (LOCKED | KIND_MASK << KIND_SHIFT) != ONE_WORD << KIND_SHIFT {
@@ -168,6 +168,7 @@ pub(super) fn charge_word<A: Atom>(
         if line[4].replace(masked, next ^ mask) {
             return Charged { word, next };
         }
+        A::step_back(&mut pause);
     }
 }
 

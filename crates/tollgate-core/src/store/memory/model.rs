@@ -35,6 +35,10 @@ impl Atom for AtomicU64 {
     fn wait(_spins: &mut u32) {
         thread::yield_now();
     }
+
+    fn step_back(_pause: &mut u32) {
+        thread::yield_now();
+    }
 }
 
 const ALICE: Id = Id { low: 0x0A11_CE00_0A11_CE00, high: 1 << 63 | 1 };

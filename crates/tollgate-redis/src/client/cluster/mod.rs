@@ -1,0 +1,211 @@
+//! A cluster: each call goes to the node that serves its slot, and follows redirects.
+//!
+//! A node that redirects has not run the call, so sending it on is safe; how often is bounded. Calls
+//! that are sent together are grouped by node: one round trip for each node, all at the same time.
+
+mod map;
+mod redirect;
+mod topology;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::sleep;
+use tollgate_core::{Code, Error, Result};
+
+use super::backoff::Backoff;
+use super::host::Host;
+use super::node::{Node, Step};
+use super::session::Session;
+use super::settings::Settings;
+use crate::slot::slot_of;
+use crate::transport::{Call, Reply};
+use redirect::Redirect;
+use topology::Topology;
+
+/// How often a call is sent on before it fails.
+const REDIRECTS_MAX: usize = 8;
+const FIRST_PAUSE: Duration = Duration::from_millis(4);
+const LONGEST_PAUSE: Duration = Duration::from_millis(64);
+
+/// The nodes of a cluster.
+#[derive(Clone, Debug)]
+pub(super) struct Cluster {
+    topology: Arc<Topology>,
+}
+
+/// A call on its way: which one, to which node, and whether it asks for a slot that is only coming.
+struct Sent {
+    index: usize,
+    node: Arc<Node>,
+    is_asking: bool,
+}
+
+impl Cluster {
+    pub(super) fn new(seeds: Vec<Host>, settings: Arc<Settings>) -> Self {
+        Self { topology: Topology::new(seeds, settings) }
+    }
+
+    /// Sends one call.
+    pub(super) async fn send(&self, call: &Call) -> Result<Reply> {
+        let node = self.owner(slot(call)).await?;
+        let reply = node.send(call).await;
+        let sent = Sent { index: 0, node, is_asking: false };
+        let Some(next) = self.next(sent, &reply) else { return reply };
+        let mut replies = vec![reply];
+        self.follow(core::slice::from_ref(call), vec![next], &mut replies).await;
+        replies.pop().unwrap_or_else(|| Err(unserved()))
+    }
+
+    /// Sends calls in one round trip for each node.
+    pub(super) async fn send_all(&self, calls: &[Call]) -> Vec<Result<Reply>> {
+        let mut replies: Vec<Result<Reply>> = calls.iter().map(|_| Err(unserved())).collect();
+        let mut first = Vec::with_capacity(calls.len());
+        for (index, call) in calls.iter().enumerate() {
+            match self.owner(slot(call)).await {
+                Ok(node) => first.push(Next::now(index, node)),
+                Err(error) => put(&mut replies, index, Err(error)),
+            }
+        }
+        self.follow(calls, first, &mut replies).await;
+        replies
+    }
+
+    /// A connection of one's own, to the node that serves a key.
+    pub(super) async fn session(&self, key: &str) -> Result<Session> {
+        let node = self.owner(Some(slot_of(key.as_bytes()))).await?;
+        let wire = node.wire().await.inspect_err(|_| self.topology.refresh())?;
+        let cluster = self.clone();
+        Ok(Session::new(wire, node).told(move || cluster.topology.refresh()))
+    }
+
+    /// All nodes that serve slots.
+    pub(super) async fn nodes(&self) -> Result<Vec<Arc<Node>>> {
+        Ok(self.topology.map().await?.nodes().to_vec())
+    }
+
+    pub(super) fn close(&self) {
+        self.topology.close();
+    }
+
+    async fn owner(&self, slot: Option<u16>) -> Result<Arc<Node>> {
+        let map = self.topology.map().await?;
+        let owner = match slot {
+            Some(slot) => map.owner(slot),
+            // A call without keys may run anywhere.
+            None => map.nodes().first(),
+        };
+        owner.map(Arc::clone).ok_or_else(|| {
+            self.topology.refresh();
+            unserved()
+        })
+    }
+
+    /// Sends calls, and those that are redirected once more, until all are answered or too many
+    /// redirects have come. Those that go to one node keep their order.
+    async fn follow(&self, calls: &[Call], first: Vec<Next>, replies: &mut [Result<Reply>]) {
+        let mut under_way = first;
+        let mut backoff = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
+        for _ in 0..REDIRECTS_MAX {
+            if under_way.is_empty() {
+                return;
+            }
+            if under_way.iter().any(|next| next.is_later) {
+                sleep(backoff.pause()).await;
+            }
+            let rounds = grouped(under_way).into_iter().map(|(node, group)| {
+                let steps = steps(calls, &group);
+                (node.send_all(steps.into_iter()), group)
+            });
+            // All are queued before the first is waited for.
+            let rounds: Vec<_> = rounds.collect();
+            under_way = Vec::new();
+            for (round, group) in rounds {
+                let mut answers = round.await.into_iter();
+                for sent in group {
+                    if sent.is_asking {
+                        // The reply to ASKING itself.
+                        answers.next();
+                    }
+                    let reply = answers.next().unwrap_or_else(|| Err(unserved()));
+                    let index = sent.index;
+                    under_way.extend(self.next(sent, &reply));
+                    put(replies, index, reply);
+                }
+            }
+        }
+    }
+
+    /// Where a call goes next after this reply, if anywhere.
+    fn next(&self, sent: Sent, reply: &Result<Reply>) -> Option<Next> {
+        let Ok(reply) = reply else {
+            self.topology.refresh();
+            return None;
+        };
+        match Redirect::of(reply, sent.node.target().host())? {
+            Redirect::Moved { slot, host } => {
+                Some(Next::now(sent.index, self.topology.moved(slot, &host)))
+            }
+            Redirect::Ask { host } => {
+                let node = self.topology.node(&host);
+                Some(Next { sent: Sent { node, is_asking: true, ..sent }, is_later: false })
+            }
+            Redirect::TryAgain => Some(Next { sent, is_later: true }),
+            Redirect::Down => {
+                self.topology.refresh();
+                None
+            }
+        }
+    }
+}
+
+/// A call that is to be sent.
+struct Next {
+    sent: Sent,
+    /// After a pause.
+    is_later: bool,
+}
+
+impl Next {
+    const fn now(index: usize, node: Arc<Node>) -> Self {
+        Self { sent: Sent { index, node, is_asking: false }, is_later: false }
+    }
+}
+
+/// The calls of each node, in order. There are few nodes.
+fn grouped(calls: Vec<Next>) -> Vec<(Arc<Node>, Vec<Sent>)> {
+    let mut groups: Vec<(Arc<Node>, Vec<Sent>)> = Vec::new();
+    for Next { sent, .. } in calls {
+        match groups.iter_mut().find(|(node, _)| Arc::ptr_eq(node, &sent.node)) {
+            Some((_, group)) => group.push(sent),
+            None => groups.push((Arc::clone(&sent.node), vec![sent])),
+        }
+    }
+    groups
+}
+
+fn steps<'a>(calls: &'a [Call], group: &[Sent]) -> Vec<Step<'a>> {
+    let mut steps = Vec::with_capacity(group.len());
+    for sent in group {
+        if sent.is_asking {
+            steps.push(Step::Asking);
+        }
+        steps.extend(calls.get(sent.index).map(Step::Call));
+    }
+    steps
+}
+
+fn put(replies: &mut [Result<Reply>], index: usize, reply: Result<Reply>) {
+    if let Some(place) = replies.get_mut(index) {
+        *place = reply;
+    }
+}
+
+/// All keys of a call share a slot.
+fn slot(call: &Call) -> Option<u16> {
+    call.keys().first().map(|key| slot_of(key.as_bytes()))
+}
+
+fn unserved() -> Error {
+    Error::new(Code::StoreUnavailable, "no node of the cluster serves this key now").unsent()
+}

@@ -1,0 +1,86 @@
+//! Makes connections: reaches a host, verifies it, logs in.
+
+use tokio::net::TcpStream;
+use tokio::time::timeout;
+use tollgate_core::{Code, Error, Result};
+
+use super::host::Host;
+use super::settings::Settings;
+use super::stream::Stream;
+use super::wire::{Wire, Words};
+use crate::transport::{Reply, meaning_of};
+
+/// Connects to a host; everything together takes at most the connect timeout.
+///
+/// # Errors
+/// When the host cannot be reached, cannot be verified, or refuses the login. All of them are unsent:
+/// no call has been made yet.
+pub(super) async fn dial(host: &Host, settings: &Settings) -> Result<Wire> {
+    let limit = settings.connect_timeout;
+    let dialed = timeout(limit, connect(host, settings)).await;
+    let dialed = dialed.unwrap_or_else(|_| {
+        let limit = limit.as_millis();
+        let message = format!("no connection to {host} within {limit} ms");
+        Err(Error::new(Code::StoreUnavailable, message))
+    });
+    dialed.map_err(Error::unsent)
+}
+
+async fn connect(host: &Host, settings: &Settings) -> Result<Wire> {
+    let cannot = |error: &std::io::Error| {
+        let kind = error.kind();
+        Error::new(Code::StoreUnavailable, format!("cannot connect to {host} ({kind})"))
+    };
+    let stream = TcpStream::connect((host.name(), host.port())).await;
+    let stream = stream.map_err(|error| cannot(&error))?;
+    stream.set_nodelay(true).map_err(|error| cannot(&error))?;
+    let stream = match &settings.tls {
+        Some(tls) => tls.encrypt(host.name(), stream).await?,
+        None => Stream::Plain(stream),
+    };
+    let mut wire = Wire::new(stream, host.clone());
+    greet(&mut wire, settings).await?;
+    Ok(wire)
+}
+
+/// Logs in, chooses the database, and sees that the server serves: one that still loads its data
+/// says so to a `PING`.
+async fn greet(wire: &mut Wire, settings: &Settings) -> Result<()> {
+    let database = settings.database.to_string();
+    let user = settings.login.user.as_deref().map(str::as_bytes);
+    let password = settings.login.password.as_ref().map(|password| password.as_bytes());
+    let login: Vec<&[u8]> = [Some(&b"AUTH"[..]), user, password].into_iter().flatten().collect();
+    let select: [&[u8]; 2] = [b"SELECT", database.as_bytes()];
+    let name: [&[u8]; 3] =
+        [b"CLIENT", b"SETNAME", settings.name.as_deref().unwrap_or_default().as_bytes()];
+    let mut commands: Vec<Words<'_>> = Vec::new();
+    if password.is_some() {
+        commands.push(&login);
+    }
+    if settings.database != 0 {
+        commands.push(&select);
+    }
+    if settings.name.is_some() {
+        commands.push(&name);
+    }
+    commands.push(&[b"PING"]);
+    let replies = wire.exchange(&commands, settings.connect_timeout).await?;
+    for (words, reply) in commands.iter().zip(replies) {
+        let Reply::Error(text) = reply else { continue };
+        match words.first() {
+            Some(&b"AUTH") => return Err(refused("the user or the password", &text)),
+            Some(&b"SELECT") => return Err(refused("the database", &text)),
+            // A user may lack these two rights: they are not needed.
+            _ if text.starts_with("NOPERM") => {}
+            _ => return Err(meaning_of(&text)),
+        }
+    }
+    Ok(())
+}
+
+/// Tells the first word only.
+fn refused(what: &str, text: &str) -> Error {
+    let kind = text.split(' ').next().filter(|kind| kind.bytes().all(|b| b.is_ascii_uppercase()));
+    let kind = kind.unwrap_or("ERR");
+    Error::new(Code::StoreUnavailable, format!("Redis refuses {what} ({kind})"))
+}

@@ -1,0 +1,165 @@
+//! What should be known about a server before it is trusted with counters.
+//!
+//! It is asked once, at the start of a program or by an operator. A user who may not ask gets a
+//! warning instead of an error.
+
+use tollgate_core::{Code, Error, Result};
+
+use super::wire::{Wire, Words};
+use crate::transport::Reply;
+
+/// The oldest version that is tested.
+const OLDEST: u32 = 7;
+
+/// What servers say about themselves.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Inspection {
+    /// One entry for each server that holds keys.
+    pub servers: Vec<Inspected>,
+}
+
+/// What one server says about itself. What is absent it did not say.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Inspected {
+    /// Where it is, as `host:port`; absent when sentinels find it.
+    pub address: Option<String>,
+    /// What it is: `redis`, `valkey`.
+    pub product: Option<String>,
+    /// Its version, or the version of Redis that it is compatible with.
+    pub version: Option<String>,
+    /// `master` or `slave`.
+    pub role: Option<String>,
+    /// The bound of its memory; 0 is none.
+    pub maxmemory_bytes: Option<u64>,
+    /// What it does at that bound.
+    pub maxmemory_policy: Option<String>,
+}
+
+impl Inspection {
+    /// What an operator should change, in plain words; empty if all is well.
+    #[must_use]
+    pub fn warnings(&self) -> Vec<String> {
+        self.servers.iter().flat_map(Inspected::warnings).collect()
+    }
+}
+
+impl Inspected {
+    /// What an operator should change about this server, in plain words.
+    #[must_use]
+    pub fn warnings(&self) -> Vec<String> {
+        let warnings = [self.version_warning(), self.role_warning(), self.memory_warning()];
+        let address = self.address.as_ref().map(|address| format!(" at {address}"));
+        let address = address.unwrap_or_default();
+        warnings.into_iter().flatten().map(|text| format!("Redis{address}: {text}")).collect()
+    }
+
+    fn version_warning(&self) -> Option<String> {
+        let version = self.version.as_deref()?;
+        let major: u32 = version.split('.').next()?.parse().ok()?;
+        (major < OLDEST)
+            .then(|| format!("version {version} is not tested; use {OLDEST}.0 or later"))
+    }
+
+    fn role_warning(&self) -> Option<String> {
+        let role = self.role.as_deref().filter(|role| *role != "master")?;
+        Some(format!("its role is {role}: it refuses writes; name the master"))
+    }
+
+    /// Every counter has a time to live, so what evicts only such keys evicts counters too.
+    fn memory_warning(&self) -> Option<String> {
+        let advice = "use noeviction, or volatile-ttl, which takes those that matter least first";
+        match (self.maxmemory_policy.as_deref(), self.maxmemory_bytes) {
+            (Some("noeviction" | "volatile-ttl"), _) | (Some(_), Some(0)) => None,
+            (Some(policy), _) => Some(format!(
+                "maxmemory-policy is {policy}: it may evict counters and so forgive; {advice}"
+            )),
+            (None, _) => Some(format!(
+                "this user may not see maxmemory-policy, which may evict counters; {advice}"
+            )),
+        }
+    }
+
+    /// Asks a server.
+    ///
+    /// # Errors
+    /// When it does not answer. That it refuses to tell is no error.
+    pub(super) async fn ask(wire: &mut Wire, patience: core::time::Duration) -> Result<Self> {
+        let questions: [Words<'_>; 5] = [
+            &[b"INFO", b"server"],
+            &[b"INFO", b"replication"],
+            &[b"INFO", b"memory"],
+            &[b"CONFIG", b"GET", b"maxmemory-policy"],
+            &[b"CONFIG", b"GET", b"maxmemory"],
+        ];
+        let replies = wire.exchange(&questions, patience).await?;
+        let [server, replication, memory, policy, bound] = replies.as_slice() else {
+            return Err(Error::new(Code::StoreUnavailable, "Redis did not answer all questions"));
+        };
+        let bytes = field(memory, "maxmemory").or_else(|| setting(bound));
+        Ok(Self {
+            address: None,
+            // Redis before version 8 does not say its name.
+            product: field(server, "server_name")
+                .or_else(|| field(server, "redis_version").map(|_| "redis".to_owned())),
+            version: field(server, "redis_version"),
+            role: field(replication, "role"),
+            maxmemory_bytes: bytes.and_then(|bytes| bytes.parse().ok()),
+            maxmemory_policy: field(memory, "maxmemory_policy").or_else(|| setting(policy)),
+        })
+    }
+}
+
+/// A line `name:value` of an answer to `INFO`.
+fn field(reply: &Reply, name: &str) -> Option<String> {
+    let Reply::Text(text) = reply else { return None };
+    let text = core::str::from_utf8(text).ok()?;
+    let mut fields = text.lines().filter_map(|line| line.split_once(':'));
+    fields.find(|(found, _)| *found == name).map(|(_, value)| value.trim().to_owned())
+}
+
+/// The value in an answer to `CONFIG GET`.
+fn setting(reply: &Reply) -> Option<String> {
+    let Reply::List(pair) = reply else { return None };
+    let [_, Reply::Text(value)] = pair.as_slice() else { return None };
+    String::from_utf8(value.clone()).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn inspected(policy: Option<&str>, bytes: Option<u64>) -> Inspected {
+        let maxmemory_policy = policy.map(str::to_owned);
+        Inspected { maxmemory_policy, maxmemory_bytes: bytes, ..Inspected::default() }
+    }
+
+    #[test]
+    fn only_what_may_evict_counters_is_warned_of() {
+        for (policy, bytes) in [("noeviction", 1), ("volatile-ttl", 1), ("allkeys-lru", 0)] {
+            assert!(inspected(Some(policy), Some(bytes)).warnings().is_empty(), "{policy}");
+        }
+        for policy in ["allkeys-lru", "allkeys-random", "volatile-lru", "volatile-lfu"] {
+            for bytes in [None, Some(1)] {
+                let warnings = inspected(Some(policy), bytes).warnings();
+                assert!(warnings.len() == 1 && warnings[0].contains(policy), "{warnings:?}");
+            }
+        }
+        assert_eq!(inspected(None, Some(0)).warnings().len(), 1);
+    }
+
+    #[test]
+    fn old_servers_and_replicas_are_warned_of() {
+        let server = |version: &str, role: &str| Inspected {
+            address: Some("a:1".to_owned()),
+            version: Some(version.to_owned()),
+            role: Some(role.to_owned()),
+            ..inspected(Some("noeviction"), None)
+        };
+        assert!(server("7.0.15", "master").warnings().is_empty());
+        assert!(server("10.1", "master").warnings().is_empty());
+        assert!(server("6.2.5", "master").warnings()[0].starts_with("Redis at a:1: version 6.2.5"));
+        assert!(server("8.0.2", "slave").warnings()[0].contains("slave"));
+    }
+}

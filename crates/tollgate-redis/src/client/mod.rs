@@ -1,0 +1,183 @@
+//! A client of Redis made for exact limiting.
+//!
+//! What general clients do not promise, and this one does: a call whose outcome is unknown is never
+//! sent again; an error says whether the call certainly did not run
+//! ([`is_unsent`](tollgate_core::Error::is_unsent)); without a connection a call fails at once; and
+//! whatever many callers want at the same moment goes out in one write.
+//!
+//! `url` says where the server is; `dial` connects, with `tls` and `wire`; `link` keeps a server
+//! connected, by running a `connection` that takes commands from a `queue`; `resp` is the wire
+//! format. It needs a tokio runtime with I/O and time.
+
+mod backoff;
+mod cluster;
+mod connection;
+mod dial;
+mod host;
+mod inspect;
+mod link;
+mod node;
+mod queue;
+mod resp;
+mod secret;
+mod sentinel;
+mod session;
+mod settings;
+mod stream;
+mod target;
+mod tls;
+mod url;
+mod watching;
+mod wire;
+
+use std::sync::Arc;
+
+use tokio::runtime::Handle;
+use tollgate_core::{BoxFuture, Result};
+
+use crate::transport::{Call, Reply, Sessions, Sharing, Spawner, Transport};
+use cluster::Cluster;
+use node::{Node, Step};
+use sentinel::Sentinels;
+use settings::Settings;
+use target::{Place, Target};
+use tls::Tls;
+use url::Kind;
+
+pub use inspect::{Inspected, Inspection};
+pub use session::Session;
+pub use url::Url;
+
+/// A client of a server, of the master that sentinels name, or of a cluster. Clones share its
+/// connections.
+#[derive(Clone, Debug)]
+pub struct Client {
+    servers: Servers,
+}
+
+#[derive(Clone, Debug)]
+enum Servers {
+    One(Arc<Node>),
+    Many(Cluster),
+}
+
+impl Client {
+    /// A client of what a URL names; see [`Url`] for its forms. Files of certificates are read now,
+    /// connections are made on first use.
+    ///
+    /// # Errors
+    /// When the URL or a file that it names is not accepted.
+    pub fn open(url: &str) -> Result<Self> {
+        let url: Url = url.parse()?;
+        let settings = Arc::new(settings(&url)?);
+        let place = match url.kind {
+            Kind::Cluster => {
+                let servers = Servers::Many(Cluster::new(url.hosts, settings));
+                return Ok(Self { servers });
+            }
+            Kind::Sentinel(ref master) => {
+                let asking = sentinel_settings(&url, &settings)?;
+                Place::Named(Sentinels::new(url.hosts.clone(), master.clone(), asking))
+            }
+            Kind::Standalone => Place::At(url.first_host()?),
+        };
+        Ok(Self { servers: Servers::One(Node::new(Target::new(place, settings))) })
+    }
+
+    /// A connection of one's own, to the server that holds `key`: for `WATCH`, `MULTI` and `EXEC`.
+    ///
+    /// # Errors
+    /// When there is no connection to be had. Nothing was sent.
+    pub async fn session(&self, key: &str) -> Result<Session> {
+        match &self.servers {
+            Servers::One(node) => Ok(Session::new(node.wire().await?, Arc::clone(node))),
+            Servers::Many(cluster) => cluster.session(key).await,
+        }
+    }
+}
+
+impl Client {
+    /// Asks the servers what should be known before they are trusted with counters.
+    ///
+    /// # Errors
+    /// When one of them does not answer.
+    pub async fn inspect(&self) -> Result<Inspection> {
+        let nodes = match &self.servers {
+            Servers::One(node) => vec![Arc::clone(node)],
+            Servers::Many(cluster) => cluster.nodes().await?,
+        };
+        let mut servers = Vec::with_capacity(nodes.len());
+        for node in nodes {
+            let mut wire = node.wire().await?;
+            let mut inspected = Inspected::ask(&mut wire, node.target().reply_timeout()).await?;
+            inspected.address = node.target().host().map(ToString::to_string);
+            node.keep(wire);
+            servers.push(inspected);
+        }
+        Ok(Inspection { servers })
+    }
+}
+
+impl Transport for Client {
+    fn sharing(&self) -> Sharing {
+        match &self.servers {
+            Servers::One(_) => Sharing::AnyKeys,
+            Servers::Many(_) => Sharing::SameSlot,
+        }
+    }
+
+    async fn send(&self, call: &Call) -> Result<Reply> {
+        match &self.servers {
+            Servers::One(node) => node.send(call).await,
+            Servers::Many(cluster) => cluster.send(call).await,
+        }
+    }
+
+    async fn send_all(&self, calls: &[Call]) -> Vec<Result<Reply>> {
+        match &self.servers {
+            Servers::One(node) => node.send_all(calls.iter().map(Step::Call)).await,
+            Servers::Many(cluster) => cluster.send_all(calls).await,
+        }
+    }
+
+    fn sessions(&self) -> Option<&dyn Sessions> {
+        Some(self)
+    }
+
+    fn spawner(&self) -> Option<Spawner> {
+        Handle::try_current().ok().map(|_| spawn as Spawner)
+    }
+
+    async fn close(&self) {
+        match &self.servers {
+            Servers::One(node) => node.close(),
+            Servers::Many(cluster) => cluster.close(),
+        }
+    }
+}
+
+fn spawn(work: BoxFuture<'static, ()>) {
+    drop(tokio::spawn(work));
+}
+
+fn settings(url: &Url) -> Result<Settings> {
+    let options = &url.options;
+    let tls = options.tls.then(|| Tls::new(&options.tls_files)).transpose()?;
+    Ok(Settings {
+        login: url.login.clone(),
+        database: url.database,
+        name: options.name.clone(),
+        tls,
+        connect_timeout: options.connect_timeout,
+        reply_timeout: options.reply_timeout,
+        connections: options.connections,
+    })
+}
+
+/// Sentinels have users of their own, and no databases.
+fn sentinel_settings(url: &Url, settings: &Settings) -> Result<Settings> {
+    let options = &url.options;
+    let tls = options.sentinel_tls.then(|| Tls::new(&options.tls_files)).transpose()?;
+    let login = options.sentinel_login.clone();
+    Ok(Settings { login, database: 0, name: None, tls, ..settings.clone() })
+}

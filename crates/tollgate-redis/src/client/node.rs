@@ -1,0 +1,120 @@
+//! One server: the connections that all callers share, and those that one caller has to itself.
+
+use std::future::Future;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tollgate_core::Result;
+
+use super::host::Host;
+use super::link::Link;
+use super::resp::{encode, encode_words};
+use super::target::Target;
+use super::wire::Wire;
+use crate::transport::{Call, Reply};
+
+/// Connections of sessions that are kept for the next one.
+const IDLE_MAX: usize = 16;
+
+/// A server and its connections.
+#[derive(Debug)]
+pub(super) struct Node {
+    target: Arc<Target>,
+    links: Vec<Link>,
+    next: AtomicUsize,
+    idle: Mutex<Vec<Wire>>,
+}
+
+/// One of several things to send in a row.
+#[derive(Clone, Copy, Debug)]
+pub(super) enum Step<'a> {
+    /// The next one is meant for this node although its slot is only on the way here.
+    Asking,
+    Call(&'a Call),
+}
+
+impl Node {
+    pub(super) fn new(target: Target) -> Arc<Self> {
+        let target = Arc::new(target);
+        let links = (0..target.connections()).map(|_| Link::new(Arc::clone(&target))).collect();
+        Arc::new(Self { target, links, next: AtomicUsize::new(0), idle: Mutex::default() })
+    }
+
+    /// Sends one call. It is queued at once; the future waits for the reply.
+    pub(super) fn send<'a>(&self, call: &'a Call) -> impl Future<Output = Result<Reply>> + use<'a> {
+        let link = self.link();
+        let reply = link.map(|link| link.send(|bytes| write(bytes, &Step::Call(call))));
+        async move { reply?.await }
+    }
+
+    /// Sends steps in one round trip, in order, with no other between them. They are queued at once.
+    pub(super) fn send_all<'a, I: ExactSizeIterator<Item = Step<'a>>>(
+        &self,
+        steps: I,
+    ) -> impl Future<Output = Vec<Result<Reply>>> + use<'a, I> {
+        let count = steps.len();
+        let link = self.link();
+        let replies = link.map(|link| link.send_many(steps, |bytes, step| write(bytes, &step)));
+        async move {
+            match replies {
+                Ok(replies) => replies.await,
+                Err(error) => (0..count).map(|_| Err(error.again())).collect(),
+            }
+        }
+    }
+
+    /// A connection of one's own, to be kept when it is not needed any more.
+    pub(super) async fn wire(&self) -> Result<Wire> {
+        loop {
+            let idle = self.idle().pop();
+            let Some(mut wire) = idle else { return self.target.dial().await };
+            if self.target.trusts(wire.age()) && wire.is_quiet() {
+                return Ok(wire);
+            }
+        }
+    }
+
+    /// Keeps a connection for the next one who wants one of his own.
+    pub(super) fn keep(&self, wire: Wire) {
+        let mut idle = self.idle();
+        if idle.len() < IDLE_MAX {
+            idle.push(wire);
+        }
+    }
+
+    pub(super) fn is_at(&self, host: &Host) -> bool {
+        self.target.host() == Some(host)
+    }
+
+    pub(super) fn target(&self) -> &Target {
+        &self.target
+    }
+
+    pub(super) fn close(&self) {
+        self.links.iter().for_each(Link::close);
+        self.idle().clear();
+    }
+
+    /// The links take turns; one that is lost is passed over.
+    fn link(&self) -> Result<&Link> {
+        let count = self.links.len();
+        let turn = if count > 1 { self.next.fetch_add(1, Ordering::Relaxed) } else { 0 };
+        let mut candidates = (0..count).filter_map(|step| self.links.get((turn + step) % count));
+        let chosen = match count {
+            0 | 1 => candidates.next(),
+            _ => candidates.clone().find(|link| link.is_usable()).or_else(|| candidates.next()),
+        };
+        chosen.ok_or_else(super::queue::closed)
+    }
+
+    fn idle(&self) -> MutexGuard<'_, Vec<Wire>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn write(bytes: &mut Vec<u8>, step: &Step<'_>) {
+    match step {
+        Step::Asking => encode_words(bytes, &[b"ASKING"]),
+        Step::Call(call) => encode(bytes, call.len(), call.words()),
+    }
+}

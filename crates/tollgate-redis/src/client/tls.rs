@@ -1,0 +1,116 @@
+//! Encryption with verification: by the certificates that the machine trusts, or by a given one.
+//!
+//! There is no way to switch verification off: a server that cannot be verified is given its own
+//! authority with `ca`.
+
+use std::sync::Arc;
+
+use tokio::net::TcpStream;
+use tokio_rustls::TlsConnector;
+use tokio_rustls::rustls::crypto::ring;
+use tokio_rustls::rustls::pki_types::pem::PemObject;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use tokio_rustls::rustls::{ClientConfig, RootCertStore};
+use tollgate_core::{Code, Error, Result};
+
+use super::stream::Stream;
+
+/// Which files to use. All of them are read once, when a client is opened.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct TlsFiles {
+    /// Authorities to trust instead of the machine's.
+    pub(super) ca: Option<String>,
+    /// The certificate that the server knows this client by, and its key.
+    pub(super) identity: Option<(String, String)>,
+    /// The name to expect in the server's certificate instead of the host's.
+    pub(super) server_name: Option<String>,
+}
+
+/// Encrypts connections.
+#[derive(Clone)]
+pub(super) struct Tls {
+    connector: TlsConnector,
+    server_name: Option<ServerName<'static>>,
+}
+
+impl core::fmt::Debug for Tls {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Tls").field("server_name", &self.server_name).finish_non_exhaustive()
+    }
+}
+
+impl Tls {
+    /// Reads the files.
+    ///
+    /// # Errors
+    /// When one cannot be read, is not PEM, or a key does not fit its certificate.
+    pub(super) fn new(files: &TlsFiles) -> Result<Self> {
+        let roots = match &files.ca {
+            Some(path) => given_roots(path)?,
+            None => machine_roots()?,
+        };
+        let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+            .with_safe_default_protocol_versions()
+            .map_err(|error| Error::config("url", error.to_string()))?
+            .with_root_certificates(roots);
+        let config = match &files.identity {
+            None => builder.with_no_client_auth(),
+            Some((certificate, key)) => {
+                let chain = certificates("cert", certificate)?;
+                let key = PrivateKeyDer::from_pem_file(key)
+                    .map_err(|error| Error::config("key", format!("{key}: {error}")))?;
+                let config = builder.with_client_auth_cert(chain, key);
+                config.map_err(|error| Error::config("key", error.to_string()))?
+            }
+        };
+        let server_name = files.server_name.as_deref().map(name).transpose()?;
+        Ok(Self { connector: TlsConnector::from(Arc::new(config)), server_name })
+    }
+
+    /// Encrypts a connection to `host`, once the server has proven to be that host.
+    pub(super) async fn encrypt(&self, host: &str, stream: TcpStream) -> Result<Stream> {
+        let name = match &self.server_name {
+            Some(given) => given.clone(),
+            None => name(host)?,
+        };
+        let stream = self.connector.connect(name, stream).await.map_err(|error| {
+            Error::new(Code::StoreUnavailable, format!("TLS with {host} failed: {error}"))
+        })?;
+        Ok(Stream::Encrypted(Box::new(stream)))
+    }
+}
+
+fn name(host: &str) -> Result<ServerName<'static>> {
+    let accepted = "a DNS name or an IP address is needed to verify a certificate";
+    ServerName::try_from(host.to_owned()).map_err(|_| Error::config("server_name", accepted))
+}
+
+fn certificates(field: &'static str, path: &str) -> Result<Vec<CertificateDer<'static>>> {
+    let wrong = |error| Error::config(field, format!("{path}: {error}"));
+    let read = CertificateDer::pem_file_iter(path).map_err(wrong)?;
+    let read = read.collect::<core::result::Result<Vec<_>, _>>().map_err(wrong)?;
+    if read.is_empty() {
+        return Err(Error::config(field, format!("{path}: holds no certificate in PEM form")));
+    }
+    Ok(read)
+}
+
+fn given_roots(path: &str) -> Result<RootCertStore> {
+    let mut roots = RootCertStore::empty();
+    for certificate in certificates("ca", path)? {
+        let added = roots.add(certificate);
+        added.map_err(|error| Error::config("ca", format!("{path}: {error}")))?;
+    }
+    Ok(roots)
+}
+
+fn machine_roots() -> Result<RootCertStore> {
+    let mut roots = RootCertStore::empty();
+    let found = rustls_native_certs::load_native_certs();
+    let (added, _) = roots.add_parsable_certificates(found.certs);
+    if added == 0 {
+        let message = "this machine trusts no certificate authority; name one with ca=FILE";
+        return Err(Error::config("ca", message));
+    }
+    Ok(roots)
+}

@@ -1,0 +1,159 @@
+//! Where Redis is and how to reach it, in one line.
+//!
+//! | form | server |
+//! |---|---|
+//! | `redis://[user:password@]host[:port][/database]` | one server |
+//! | `rediss://…` | the same, encrypted |
+//! | `redis-cluster://[user:password@]host[:port],…` | a cluster; some of its nodes |
+//! | `redis-sentinel://[user:password@]host[:port],…/master[/database]` | the master that sentinels name |
+//!
+//! Options follow a `?` and are joined by `&`: `tls`, `ca`, `cert`, `key`, `server_name`,
+//! `connect_timeout_ms`, `reply_timeout_ms`, `connections`, `name`, and for sentinels
+//! `sentinel_user`, `sentinel_password`, `sentinel_tls`. User, password, master and values are
+//! percent-decoded. A wrong one is an error that names it; passwords never show.
+
+mod options;
+
+use core::fmt;
+use core::str::FromStr;
+
+use tollgate_core::{Error, Result};
+
+use super::host::{Host, PORT, SENTINEL_PORT};
+use super::secret::Secret;
+use super::settings::Login;
+use options::Options;
+
+const SCHEMES: &str = "redis://, rediss://, redis-cluster:// or redis-sentinel://";
+
+/// A URL of Redis, taken apart. `Display` and `Debug` show no password.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Url {
+    pub(super) kind: Kind,
+    pub(super) hosts: Vec<Host>,
+    pub(super) login: Login,
+    pub(super) database: u32,
+    pub(super) options: Options,
+}
+
+/// What the hosts are.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Standalone,
+    Cluster,
+    /// Sentinels that know a master by this name.
+    Sentinel(String),
+}
+
+impl Url {
+    /// The only host, where there is one.
+    pub(super) fn first_host(&self) -> Result<Host> {
+        self.hosts.first().cloned().ok_or_else(|| Error::config("host", "a host is needed"))
+    }
+}
+
+impl FromStr for Url {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let accepted = || Error::config("url", format!("a URL must begin with {SCHEMES}"));
+        let (scheme, rest) = text.split_once("://").ok_or_else(accepted)?;
+        let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
+        let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
+        let (login, hosts) = match authority.rsplit_once('@') {
+            Some((login, hosts)) => (login_of(login)?, hosts),
+            None => (Login::default(), authority),
+        };
+        let mut options = Options::parse(query)?;
+        let (kind, database) = match scheme {
+            "redis" => (Kind::Standalone, path),
+            "rediss" => {
+                options.require_tls()?;
+                (Kind::Standalone, path)
+            }
+            "redis-cluster" if matches!(path, "" | "0") => (Kind::Cluster, ""),
+            "redis-cluster" => {
+                return Err(Error::config("database", "a cluster has database 0 only"));
+            }
+            "redis-sentinel" => sentinel_of(path)?,
+            _ => return Err(accepted()),
+        };
+        options.check(&kind)?;
+        let default_port = if matches!(kind, Kind::Sentinel(_)) { SENTINEL_PORT } else { PORT };
+        let hosts = hosts.split(',').map(|host| Host::parse(host, default_port));
+        let hosts = hosts.collect::<Result<Vec<_>>>()?;
+        if kind == Kind::Standalone && hosts.len() > 1 {
+            let accepted = "one host; several need redis-cluster:// or redis-sentinel://";
+            return Err(Error::config("host", accepted));
+        }
+        Ok(Self { kind, hosts, login, database: database_of(database)?, options })
+    }
+}
+
+impl fmt::Display for Url {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match (&self.kind, self.options.tls) {
+            (Kind::Standalone, false) => "redis://",
+            (Kind::Standalone, true) => "rediss://",
+            (Kind::Cluster, _) => "redis-cluster://",
+            (Kind::Sentinel(_), _) => "redis-sentinel://",
+        })?;
+        if self.login.password.is_some() {
+            write!(f, "{}:***@", self.login.user.as_deref().unwrap_or_default())?;
+        }
+        for (index, host) in self.hosts.iter().enumerate() {
+            write!(f, "{}{host}", if index == 0 { "" } else { "," })?;
+        }
+        match &self.kind {
+            Kind::Standalone => write!(f, "/{}", self.database),
+            Kind::Cluster => Ok(()),
+            Kind::Sentinel(master) => write!(f, "/{master}/{}", self.database),
+        }
+    }
+}
+
+/// `user:password`, or `:password` for the default user.
+fn login_of(text: &str) -> Result<Login> {
+    let accepted = "a login must be USER:PASSWORD@ or :PASSWORD@, percent-encoded";
+    let (user, password) =
+        text.split_once(':').ok_or_else(|| Error::config("password", accepted))?;
+    let user = decoded("user", user)?;
+    let password = Secret::new(decoded("password", password)?);
+    Ok(Login { user: Some(user).filter(|user| !user.is_empty()), password: Some(password) })
+}
+
+fn sentinel_of(path: &str) -> Result<(Kind, &str)> {
+    let (master, database) = path.split_once('/').unwrap_or((path, ""));
+    let master = decoded("master", master)?;
+    if master.is_empty() {
+        let accepted = "the path must name the master, as in redis-sentinel://host/master";
+        return Err(Error::config("master", accepted));
+    }
+    Ok((Kind::Sentinel(master), database))
+}
+
+fn database_of(text: &str) -> Result<u32> {
+    let wrong = || Error::config("database", "a database must be a number, as in redis://host/0");
+    if text.is_empty() { Ok(0) } else { text.parse().map_err(|_| wrong()) }
+}
+
+/// Undoes percent-encoding.
+fn decoded(field: &'static str, text: &str) -> Result<String> {
+    let wrong =
+        || Error::config(field, "must be UTF-8 in which % is followed by two hexadecimal digits");
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut rest = text.bytes();
+    while let Some(byte) = rest.next() {
+        if byte != b'%' {
+            bytes.push(byte);
+            continue;
+        }
+        let digit = |byte: Option<u8>| byte.and_then(|byte| char::from(byte).to_digit(16));
+        let (high, low) = digit(rest.next()).zip(digit(rest.next())).ok_or_else(wrong)?;
+        bytes.push(u8::try_from(high * 16 + low).unwrap_or_default());
+    }
+    String::from_utf8(bytes).map_err(|_| wrong())
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,105 @@
+//! One connection that one caller has to itself: commands go out together, replies come back.
+
+use std::io;
+use std::time::Duration;
+
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::time::{Instant, timeout};
+use tollgate_core::{Code, Error, Result};
+
+use super::host::Host;
+use super::resp::{Parser, encode_words};
+use super::stream::Stream;
+use crate::transport::Reply;
+
+const CHUNK: usize = 4 * 1024;
+
+/// A command as its words.
+pub(super) type Words<'a> = &'a [&'a [u8]];
+
+/// A stream and what has arrived on it.
+#[derive(Debug)]
+pub(super) struct Wire {
+    stream: Stream,
+    host: Host,
+    since: Instant,
+    parser: Parser,
+}
+
+impl Wire {
+    pub(super) fn new(stream: Stream, host: Host) -> Self {
+        Self { stream, host, since: Instant::now(), parser: Parser::default() }
+    }
+
+    /// Where it leads to.
+    pub(super) const fn host(&self) -> &Host {
+        &self.host
+    }
+
+    /// How long ago it was made.
+    pub(super) fn age(&self) -> Duration {
+        self.since.elapsed()
+    }
+
+    /// Sends commands in one round trip.
+    ///
+    /// # Errors
+    /// When not all replies came in time. Then the connection is of no use any more.
+    pub(super) async fn exchange(
+        &mut self,
+        commands: &[Words<'_>],
+        patience: Duration,
+    ) -> Result<Vec<Reply>> {
+        let exchanged = timeout(patience, self.try_exchange(commands)).await;
+        exchanged.unwrap_or_else(|_| {
+            let patience = patience.as_millis();
+            let message = format!("Redis did not answer within {patience} ms");
+            Err(Error::new(Code::StoreUnavailable, message))
+        })
+    }
+
+    async fn try_exchange(&mut self, commands: &[Words<'_>]) -> Result<Vec<Reply>> {
+        let mut bytes = Vec::new();
+        for words in commands {
+            encode_words(&mut bytes, words);
+        }
+        self.stream.write_all(&bytes).await.map_err(|error| lost(&error))?;
+        self.stream.flush().await.map_err(|error| lost(&error))?;
+        let mut replies = Vec::with_capacity(commands.len());
+        let mut chunk = [0; CHUNK];
+        loop {
+            while let Some(reply) = self.parser.reply()? {
+                replies.push(reply);
+            }
+            if replies.len() >= commands.len() {
+                return Ok(replies);
+            }
+            let count = self.stream.read(&mut chunk).await.map_err(|error| lost(&error))?;
+            if count == 0 {
+                return Err(lost(&io::ErrorKind::UnexpectedEof.into()));
+            }
+            self.parser.feed(chunk.get(..count).unwrap_or_default());
+        }
+    }
+
+    /// Whether the other side has neither sent anything unasked nor closed.
+    pub(super) fn is_quiet(&mut self) -> bool {
+        self.parser.is_idle() && self.stream.is_quiet()
+    }
+
+    /// The stream, for somebody who drives it himself.
+    ///
+    /// # Errors
+    /// When more has arrived than was asked for.
+    pub(super) fn into_stream(self) -> Result<Stream> {
+        if self.parser.is_idle() {
+            return Ok(self.stream);
+        }
+        Err(Error::new(Code::StoreUnavailable, "Redis answered what nobody asked"))
+    }
+}
+
+pub(super) fn lost(error: &io::Error) -> Error {
+    let kind = error.kind();
+    Error::new(Code::StoreUnavailable, format!("the connection to Redis was lost ({kind})"))
+}

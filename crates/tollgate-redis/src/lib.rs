@@ -1,0 +1,13 @@
+//! Tollgate on Redis: exact across replicas, one round trip per decision, many decisions per call.
+
+#[cfg(feature = "client")]
+pub mod client;
+mod layout;
+pub mod script;
+pub mod slot;
+mod store;
+mod text;
+pub mod transport;
+
+pub use layout::KeyLayout;
+pub use store::RedisStore;

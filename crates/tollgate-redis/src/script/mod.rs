@@ -1,0 +1,157 @@
+//! Scripts: how they are put together, and the digest the server knows each by.
+//!
+//! A script is a frame with the scripted twins of the algorithms it needs (see
+//! [`tollgate_core::algorithm::kernel`]) in front: `take` with one, for many keys that are charged
+//! independently, `admit` with several, for charges that are made all or none. Each combination is
+//! put together once.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tollgate_core::algorithm::kernel::Source;
+
+const TAKE: &str = include_str!("take.lua");
+const ADMIT: &str = include_str!("admit.lua");
+const LOAD: &str = include_str!("load.lua");
+const SWAP: &str = include_str!("swap.lua");
+const FORGET: &str = "return redis.call('DEL', KEYS[1])";
+
+/// A Lua script.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Script {
+    text: String,
+    digest: String,
+}
+
+impl Script {
+    /// A script of this text.
+    #[must_use]
+    pub fn new(text: String) -> Arc<Self> {
+        let digest = sha1_smol::Sha1::from(&text).digest().to_string();
+        Arc::new(Self { text, digest })
+    }
+
+    /// The text.
+    #[must_use]
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The SHA-1 of the text, in hexadecimal: what `EVALSHA` names it by.
+    #[must_use]
+    pub fn digest(&self) -> &str {
+        &self.digest
+    }
+}
+
+/// All scripts of a store.
+#[derive(Debug)]
+pub(crate) struct Scripts {
+    pub(crate) load: Arc<Script>,
+    pub(crate) swap: Arc<Script>,
+    pub(crate) forget: Arc<Script>,
+    made: Mutex<HashMap<Frame, Arc<Script>>>,
+}
+
+/// Which frame, and the twins in front of it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+enum Frame {
+    Take(Source),
+    Admit(Vec<Source>),
+}
+
+impl Default for Scripts {
+    fn default() -> Self {
+        Self {
+            load: Script::new(LOAD.to_owned()),
+            swap: Script::new(SWAP.to_owned()),
+            forget: Script::new(FORGET.to_owned()),
+            made: Mutex::default(),
+        }
+    }
+}
+
+impl Scripts {
+    /// Charges many keys independently, all under quotas of one twin.
+    pub(crate) fn take(&self, twin: Source) -> Arc<Script> {
+        self.made(Frame::Take(twin))
+    }
+
+    /// Charges several keys, all or none. A charge names its twin by its place in the list, from 1.
+    pub(crate) fn admit(&self, twins: &[Source]) -> Arc<Script> {
+        self.made(Frame::Admit(twins.to_vec()))
+    }
+
+    fn made(&self, frame: Frame) -> Arc<Script> {
+        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
+        made.entry(frame).or_insert_with_key(|frame| Script::new(frame.text())).clone()
+    }
+}
+
+impl Frame {
+    fn text(&self) -> String {
+        match self {
+            Self::Take(twin) => format!("{}\n{TAKE}", twin.text()),
+            Self::Admit(twins) => {
+                let declare = |twin: &Source| {
+                    let text = twin.text();
+                    format!(
+                        "K[#K + 1] = (function()\n{text}\nreturn {{rule = RULE, cost = COST, \
+                         read = read, step = step, words = words, write = write}}\nend)()\n"
+                    )
+                };
+                let twins: String = twins.iter().map(declare).collect();
+                format!("local K = {{}}\n{twins}{ADMIT}")
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Everything that ends up in a script.
+    fn all_sources() -> Vec<(&'static str, String)> {
+        use tollgate_core::algorithm::kernel::WORDS;
+        use tollgate_core::{Quota, algorithm as a};
+        let quota = || Quota::per_second(1);
+        let twins: [tollgate_core::Rule; 4] = [
+            tollgate_core::Rule::new(a::Gcra::new(quota()).unwrap()),
+            tollgate_core::Rule::new(a::FixedWindow::new(quota(), a::Anchor::Epoch).unwrap()),
+            tollgate_core::Rule::new(a::SlidingWindow::new(quota()).unwrap()),
+            tollgate_core::Rule::new(a::SlidingLog::new(quota()).unwrap()),
+        ];
+        let frames =
+            [TAKE, ADMIT, LOAD, SWAP, FORGET, WORDS].map(|text| ("frame", text.to_owned()));
+        let twins = twins.map(|rule| ("twin", rule.kernel().unwrap().source.text()));
+        frames.into_iter().chain(twins).collect()
+    }
+
+    #[test]
+    fn numbers_leave_lua_only_in_ways_that_are_exact() {
+        for (kind, text) in all_sources() {
+            for line in text.lines() {
+                let code = line.split("--").next().unwrap_or_default();
+                for banned in ["tostring", "..", "cjson", "%g", "cmsgpack", "struct."] {
+                    assert!(!code.contains(banned), "{kind} uses {banned}: {line}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn each_script_is_made_once() {
+        let scripts = Scripts::default();
+        let (one, two) = (Source::Whole("-- a"), Source::Whole("-- b"));
+        assert!(Arc::ptr_eq(&scripts.take(one), &scripts.take(one)));
+        assert_ne!(scripts.take(one).digest(), scripts.take(two).digest());
+        assert_ne!(scripts.admit(&[one]).digest(), scripts.take(one).digest());
+    }
+
+    #[test]
+    fn the_digest_is_that_of_the_text() {
+        let digest = "e0e1f9fabfc9d4800c877a703b823ac0578ff8db";
+        assert_eq!(Script::new("return 1".to_owned()).digest(), digest);
+    }
+}

@@ -1,0 +1,266 @@
+//! Charges over several slots of a cluster, which no script can make at once.
+//!
+//! The slots are charged one after another, in the order of their numbers, at the instant that the
+//! first of them reads; a later denial undoes the earlier charges exactly. This never admits more
+//! than a single server would. It may briefly admit less: between a charge and its undoing others
+//! find the units gone, and a caller that goes away in that moment leaves them spent. Where that
+//! matters, keep the keys in one slot ([`KeyLayout`](crate::KeyLayout)).
+//!
+//! The record of a request id lives in the slot of the first key. That slot is charged last, so that
+//! the record is written exactly when all charges are made.
+
+use tollgate_core::store::cas::{Swap, Version, Versioned as _};
+use tollgate_core::store::{At, Outcome, Plan, Store as _, plan, record, slots_of};
+use tollgate_core::{Act, Admission, Charge, Code, Cost, Error, Now, Receipt, Result, State};
+
+use super::Inner;
+use super::admit::{Answered, Part, read};
+use crate::transport::Transport;
+
+/// How often a slot is asked anew after a state of another quota was carried over.
+const CARRIES_MAX: usize = 3;
+
+/// The charges of one slot: their places in the admission.
+struct Leg {
+    places: Vec<usize>,
+    /// Whether the record is written with it.
+    is_home: bool,
+}
+
+/// What a leg was before and is now.
+struct Charged {
+    places: Vec<usize>,
+    before: Vec<Option<State>>,
+    plan: Plan,
+}
+
+impl<T: Transport> Inner<T> {
+    pub(super) async fn admit_across(&self, admission: &Admission<'_>, at: At) -> Result<Outcome> {
+        if admission.charges.iter().any(|charge| charge.act != Act::Take) {
+            return self.refund_across(admission, at).await;
+        }
+        let mut at = at;
+        let mut done: Vec<Charged> = Vec::new();
+        let legs = self.legs(admission);
+        for leg in &legs {
+            match self.charge_leg(leg, &done, admission, at).await {
+                Ok(Answered::Decided(outcome)) => {
+                    at = At::Given(outcome.now.reading());
+                    let charges = pick(admission.charges, &leg.places);
+                    let (slots, _) = slots_of(&charges);
+                    let states = of_slots(&slots, &outcome.before);
+                    let plan = plan(&charges, &slots, &states, outcome.now)?;
+                    let admitted = plan.admitted;
+                    let places = leg.places.clone();
+                    done.push(Charged { places, before: outcome.before, plan });
+                    if !admitted {
+                        return self.deny(admission, done, outcome.now).await;
+                    }
+                }
+                Ok(Answered::Replayed(outcome)) => {
+                    self.undo(admission, &done, at).await?;
+                    return Ok(outcome);
+                }
+                Ok(Answered::LookCloser) => {
+                    self.undo(admission, &done, at).await?;
+                    return Err(quota_keeps_changing());
+                }
+                Err(error) => {
+                    self.undo(admission, &done, at).await?;
+                    return Err(error);
+                }
+            }
+        }
+        let now = match at {
+            At::Given(now) => Now::at(now),
+            At::StoreClock => Now::at(0),
+        };
+        Ok(Outcome::decided(now, in_order(admission.charges.len(), &done)))
+    }
+
+    /// The slots of an admission in the order in which they are charged.
+    fn legs(&self, admission: &Admission<'_>) -> Vec<Leg> {
+        let slot = |charge: &Charge<'_>| self.wire.slot(&self.wire.layout.name(&charge.key()));
+        let home = admission.once.and(admission.charges.first()).map(slot);
+        let mut legs: Vec<(Option<u16>, Leg)> = Vec::new();
+        for (place, charge) in admission.charges.iter().enumerate() {
+            let slot = slot(charge);
+            match legs.iter_mut().find(|(other, _)| *other == slot) {
+                Some((_, leg)) => leg.places.push(place),
+                None => {
+                    let is_home = home == Some(slot);
+                    legs.push((slot, Leg { places: vec![place], is_home }));
+                }
+            }
+        }
+        legs.sort_by_key(|(slot, leg)| (leg.is_home, *slot));
+        legs.into_iter().map(|(_, leg)| leg).collect()
+    }
+
+    async fn charge_leg(
+        &self,
+        leg: &Leg,
+        done: &[Charged],
+        admission: &Admission<'_>,
+        at: At,
+    ) -> Result<Answered> {
+        let charges = pick(admission.charges, &leg.places);
+        let bare = Admission::of(admission.charges);
+        let (scope, parts) = if leg.is_home {
+            (admission, with_evidence(admission, leg, done))
+        } else {
+            (&bare, charges.iter().map(Part::Charge).collect())
+        };
+        for _ in 0..CARRIES_MAX {
+            let reply = self.wire.run(&self.admit_call(&parts, scope, at)).await;
+            match read(reply, &charges, admission)? {
+                Answered::LookCloser => self.carry(&charges, at).await?,
+                answered => return Ok(answered),
+            }
+        }
+        Ok(Answered::LookCloser)
+    }
+
+    /// Carries states of another quota over, by giving back nothing.
+    async fn carry(&self, charges: &[Charge<'_>], at: At) -> Result<()> {
+        for charge in charges {
+            let nothing = [charge.refund(Receipt::Until(0)).cost(Cost::ONE)];
+            self.swapping.admit(&Admission::of(&nothing), at).await?;
+        }
+        Ok(())
+    }
+
+    /// Undoes what was charged, and tells how all keys stand.
+    async fn deny(
+        &self,
+        admission: &Admission<'_>,
+        mut done: Vec<Charged>,
+        now: Now,
+    ) -> Result<Outcome> {
+        let denied = done.pop();
+        self.undo(admission, &done, At::Given(now.reading())).await?;
+        done.extend(denied);
+        let mut before = in_order(admission.charges.len(), &done);
+        let known: Vec<usize> = done.iter().flat_map(|leg| leg.places.iter().copied()).collect();
+        let rest: Vec<usize> =
+            (0..admission.charges.len()).filter(|place| !known.contains(place)).collect();
+        let charges = pick(admission.charges, &rest);
+        let loaded = self.wire.load(&charges, At::Given(now.reading())).await?;
+        for (place, state) in rest.into_iter().zip(loaded.states) {
+            if let Some(known) = before.get_mut(place) {
+                *known = state;
+            }
+        }
+        Ok(Outcome::decided(now, before))
+    }
+
+    /// Puts every leg back: as it was if nobody charged it meanwhile, else by giving back what this
+    /// admission took.
+    async fn undo(&self, admission: &Admission<'_>, done: &[Charged], at: At) -> Result<()> {
+        for leg in done {
+            let charges = pick(admission.charges, &leg.places);
+            if self.put_back(&charges, leg).await? {
+                continue;
+            }
+            let refunds: Vec<Charge<'_>> =
+                charges.iter().map(|charge| charge.refund(Receipt::Newest)).collect();
+            self.swapping.admit(&Admission::of(&refunds), at).await?;
+        }
+        Ok(())
+    }
+
+    async fn put_back(&self, charges: &[Charge<'_>], leg: &Charged) -> Result<bool> {
+        let (slots, keys) = slots_of(charges);
+        let before = of_slots(&slots, &leg.before);
+        let names: Vec<String> = keys.iter().map(tollgate_core::Key::to_text).collect();
+        let mut texts = Vec::with_capacity(names.len());
+        for write in &leg.plan.writes {
+            let after = crate::text::to_hold(&write.state.to_text());
+            // A list is not known as it is kept: its units are given back instead.
+            if after.starts_with('l') {
+                return Ok(false);
+            }
+            let old = before.get(write.slot).and_then(Option::as_ref);
+            let old = old.map_or_else(|| "[]".to_owned(), State::to_text);
+            texts.push((write.slot, Version::Text(after.into()), old, write.fresh_at));
+        }
+        let swaps: Vec<Swap<'_>> = texts
+            .iter()
+            .filter_map(|(slot, after, old, until)| {
+                let key = names.get(*slot)?;
+                Some(Swap { key, expect: Some(after), value: old, keep_until: *until })
+            })
+            .collect();
+        self.swapping.backend().swap(&swaps).await
+    }
+
+    /// Refunds are never denied: every slot is given back for itself.
+    async fn refund_across(&self, admission: &Admission<'_>, at: At) -> Result<Outcome> {
+        let is_refund = |charge: &Charge<'_>| charge.act != Act::Take;
+        if admission.once.is_some() || !admission.charges.iter().all(is_refund) {
+            let message = "over several hash slots, refunds come without charges and request ids";
+            return Err(Error::new(Code::Unsupported, message).unsent());
+        }
+        let (mut at, mut done, mut now) = (at, Vec::new(), Now::at(0));
+        for leg in self.legs(admission) {
+            let charges = pick(admission.charges, &leg.places);
+            let outcome = self.swapping.admit(&Admission::of(&charges), at).await?;
+            now = outcome.now;
+            at = At::Given(now.reading());
+            done.push((leg.places, outcome.before));
+        }
+        let mut before = vec![None; admission.charges.len()];
+        for (place, state) in
+            done.into_iter().flat_map(|(places, states)| places.into_iter().zip(states))
+        {
+            if let Some(known) = before.get_mut(place) {
+                *known = state;
+            }
+        }
+        Ok(Outcome::decided(now, before))
+    }
+}
+
+/// All charges in order: those of this leg, and the evidence of those that are charged already.
+fn with_evidence<'a>(admission: &'a Admission<'a>, leg: &Leg, done: &[Charged]) -> Vec<Part<'a>> {
+    let before = in_order(admission.charges.len(), done);
+    let parts = admission.charges.iter().enumerate().map(|(place, charge)| {
+        if leg.places.contains(&place) {
+            return Part::Charge(charge);
+        }
+        let before = before.get(place).and_then(Option::as_ref);
+        Part::Known(record::evidence_text(charge.rule().shape(), before))
+    });
+    parts.collect()
+}
+
+fn pick<'a>(charges: &[Charge<'a>], places: &[usize]) -> Vec<Charge<'a>> {
+    places.iter().filter_map(|place| charges.get(*place).copied()).collect()
+}
+
+/// The states of slots, from those of the charges on them.
+fn of_slots(slots: &[usize], before: &[Option<State>]) -> Vec<Option<State>> {
+    let mut states: Vec<Option<State>> = Vec::new();
+    for (slot, state) in slots.iter().zip(before) {
+        if *slot == states.len() {
+            states.push(state.clone());
+        }
+    }
+    states
+}
+
+fn in_order(charges: usize, done: &[Charged]) -> Vec<Option<State>> {
+    let mut before = vec![None; charges];
+    for leg in done {
+        for (place, state) in leg.places.iter().zip(&leg.before) {
+            if let Some(known) = before.get_mut(*place) {
+                known.clone_from(state);
+            }
+        }
+    }
+    before
+}
+
+fn quota_keeps_changing() -> Error {
+    Error::new(Code::ConflictExhausted, "the quota of a key kept changing; nothing was charged")
+}

@@ -1,0 +1,143 @@
+//! Several charges, all or nothing, perhaps only once: one script.
+
+use tollgate_core::algorithm::kernel::Source;
+use tollgate_core::store::record;
+use tollgate_core::store::{At, Outcome, Store, slots_of};
+use tollgate_core::{Admission, Charge, Key, Result, State, Words};
+
+use super::Inner;
+use super::items::{write_instant, write_rule};
+use super::reply::{Found, Numbers, full, unreadable};
+use crate::transport::{Args, Call, Reply, Transport};
+
+/// The longest time a request id is kept: far beyond any use, and exact in a script.
+const KEEP_MAX: u64 = 1 << 50;
+
+/// Whether no two charges ask one key under different quotas.
+pub(super) fn one_quota_per_key(charges: &[Charge<'_>]) -> bool {
+    let (slots, keys) = slots_of(charges);
+    let mut shapes = vec![None; keys.len()];
+    charges.iter().zip(slots).all(|(charge, slot)| {
+        let shape = charge.rule().shape();
+        shapes.get_mut(slot).is_some_and(|known| *known.get_or_insert(shape) == shape)
+    })
+}
+
+/// What a charge brings into the script.
+pub(super) enum Part<'a> {
+    Charge(&'a Charge<'a>),
+    /// Charged elsewhere already: only its evidence belongs into the record.
+    Known(String),
+}
+
+/// What became of a script.
+pub(super) enum Answered {
+    Decided(Outcome),
+    /// The id was charged before.
+    Replayed(Outcome),
+    LookCloser,
+}
+
+impl<T: Transport> Inner<T> {
+    pub(super) async fn admit(&self, admission: &Admission<'_>, at: At) -> Result<Outcome> {
+        let parts: Vec<Part<'_>> = admission.charges.iter().map(Part::Charge).collect();
+        let call = self.admit_call(&parts, admission, at);
+        let reply = self.wire.run(&call).await;
+        match read(reply, admission.charges, admission)? {
+            Answered::Decided(outcome) | Answered::Replayed(outcome) => Ok(outcome),
+            Answered::LookCloser => self.swapping.admit(admission, at).await,
+        }
+    }
+
+    /// The script call of an admission, or of the part of it that lives in one slot.
+    pub(super) fn admit_call(&self, parts: &[Part<'_>], admission: &Admission<'_>, at: At) -> Call {
+        let charges: Vec<Charge<'_>> = parts
+            .iter()
+            .filter_map(|part| match part {
+                Part::Charge(charge) => Some(**charge),
+                Part::Known(_) => None,
+            })
+            .collect();
+        let (slots, keys) = slots_of(&charges);
+        let mut names: Vec<String> = keys.iter().map(|key| self.wire.layout.name(key)).collect();
+        let mut args = Args::default();
+        write_instant(&mut args, at);
+        let home = admission.charges.first().map(Charge::key);
+        match (record::mark_of(admission), home) {
+            (Some(mark), Some(key)) => {
+                args.text(&mark.id);
+                args.text(&mark.payload);
+                args.unsigned(mark.keep.min(KEEP_MAX));
+                names.push(self.record_name(key, &mark.id));
+            }
+            _ => {
+                args.text("");
+                args.text("");
+                args.unsigned(0);
+            }
+        }
+        let mut twins = Vec::new();
+        let mut slots = slots.into_iter();
+        for part in parts {
+            match part {
+                Part::Known(evidence) => {
+                    args.integer(0);
+                    args.text(evidence);
+                }
+                Part::Charge(charge) => {
+                    write_charge(&mut args, &mut twins, charge, slots.next().unwrap_or_default());
+                }
+            }
+        }
+        Call::new(self.wire.scripts.admit(&twins), names, args)
+    }
+
+    fn record_name(&self, key: Key<'_>, id: &str) -> String {
+        self.wire.layout.place(record::name(key, id))
+    }
+}
+
+fn write_charge(args: &mut Args, twins: &mut Vec<Source>, charge: &Charge<'_>, slot: usize) {
+    let Some(kernel) = charge.rule().kernel() else { return };
+    let known = twins.iter().position(|twin| *twin == kernel.source);
+    let twin = known.unwrap_or_else(|| {
+        twins.push(kernel.source);
+        twins.len() - 1
+    });
+    args.unsigned(twin as u64 + 1);
+    args.unsigned(slot as u64 + 1);
+    write_rule(args, charge.rule());
+    let mut numbers = Vec::new();
+    charge.rule().kernel_cost(charge.cost, &mut numbers);
+    numbers.into_iter().for_each(|number| args.integer(number));
+}
+
+/// Reads the reply to [`Inner::admit_call`] for the charges that were in it.
+pub(super) fn read(
+    reply: Result<Reply>,
+    charges: &[Charge<'_>],
+    admission: &Admission<'_>,
+) -> Result<Answered> {
+    let mut numbers = Numbers::of(reply?.ok()?)?;
+    match numbers.integer()? {
+        0 => {}
+        1 => return replay(numbers.reply()?, admission).map(Answered::Replayed),
+        2 => return Ok(Answered::LookCloser),
+        3 => return Err(full()),
+        _ => return Err(unreadable()),
+    }
+    let mut before = Vec::with_capacity(charges.len());
+    for charge in charges {
+        let Found::Words(words) = numbers.found()? else { return Err(unreadable()) };
+        let state = State { shape: charge.rule().shape(), words: Words::new(&words) };
+        before.push((!words.is_empty()).then_some(state));
+    }
+    Ok(Answered::Decided(Outcome::decided(numbers.now(), before)))
+}
+
+/// The evidence of the first time.
+pub(super) fn replay(reply: Reply, admission: &Admission<'_>) -> Result<Outcome> {
+    let Reply::Text(text) = reply else { return Err(unreadable()) };
+    let text = String::from_utf8(text).map_err(|_| unreadable())?;
+    record::replay(&text, admission)
+}

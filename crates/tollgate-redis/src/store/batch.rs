@@ -1,0 +1,138 @@
+//! Independent admissions that share a round trip.
+//!
+//! Calls go out in the order of the admissions, so those that share a key are applied in order; only
+//! while a server does not know a script yet (it was restarted in this very moment) is a call sent
+//! again after the others.
+
+use tollgate_core::store::{At, Outcome, Store as _};
+use tollgate_core::{Admission, Error, Result};
+
+use super::admit::{Answered, Part, read};
+use super::items::{Answer, Item, Take, calls_of};
+use super::{RedisStore, Way};
+use crate::transport::{Call, Transport};
+
+/// One call of a batch.
+enum Sent {
+    /// Single charges, and which admissions they are.
+    Takes(Take, Vec<usize>),
+    /// An admission of its own.
+    Whole(Call, usize),
+}
+
+impl Sent {
+    fn call(&self) -> Call {
+        match self {
+            Self::Takes(take, _) => take.call.clone(),
+            Self::Whole(call, _) => call.clone(),
+        }
+    }
+}
+
+impl<T: Transport> RedisStore<T> {
+    pub(super) async fn admit_batch(
+        &self,
+        batch: &[Admission<'_>],
+        at: At,
+    ) -> Vec<Result<Outcome>> {
+        let ways: Vec<Way> = batch.iter().map(|admission| self.0.way_of(admission)).collect();
+        if !ways.iter().all(|way| matches!(way, Way::Queue(_) | Way::Script)) {
+            return self.one_by_one(batch, at).await;
+        }
+        let items: Vec<Option<Item>> = ways
+            .into_iter()
+            .map(|way| match way {
+                Way::Queue(waiting) => Some(waiting.at(at)),
+                _ => None,
+            })
+            .collect();
+        let sent = self.calls_of_batch(batch, &items, at);
+        let calls: Vec<Call> = sent.iter().map(Sent::call).collect();
+        let replies = self.0.wire.run_all(&calls).await;
+        let mut answers: Vec<Option<Answer>> = batch.iter().map(|_| None).collect();
+        for (sent, reply) in sent.into_iter().zip(replies) {
+            match sent {
+                Sent::Takes(take, indices) => {
+                    let own: Vec<&Item> = indices
+                        .iter()
+                        .filter_map(|index| items.get(*index).and_then(Option::as_ref))
+                        .collect();
+                    take.read(&own, reply, |place, answer| {
+                        let index = indices.get(place).copied().unwrap_or(usize::MAX);
+                        set(&mut answers, index, answer);
+                    });
+                }
+                Sent::Whole(_, index) => {
+                    let Some(admission) = batch.get(index) else { continue };
+                    let answer = match read(reply, admission.charges, admission) {
+                        Ok(Answered::Decided(outcome) | Answered::Replayed(outcome)) => {
+                            Answer::Decided(outcome)
+                        }
+                        Ok(Answered::LookCloser) => Answer::LookCloser,
+                        Err(error) => Answer::Failed(error),
+                    };
+                    set(&mut answers, index, answer);
+                }
+            }
+        }
+        self.settle(batch, answers, at).await
+    }
+
+    fn calls_of_batch(&self, batch: &[Admission<'_>], items: &[Option<Item>], at: At) -> Vec<Sent> {
+        let mut sent = Vec::new();
+        let mut waiting: Vec<usize> = Vec::new();
+        for (index, admission) in batch.iter().enumerate() {
+            if items.get(index).is_some_and(Option::is_some) {
+                waiting.push(index);
+                continue;
+            }
+            self.flush(&mut waiting, items, &mut sent);
+            let parts: Vec<Part<'_>> = admission.charges.iter().map(Part::Charge).collect();
+            sent.push(Sent::Whole(self.0.admit_call(&parts, admission, at), index));
+        }
+        self.flush(&mut waiting, items, &mut sent);
+        sent
+    }
+
+    fn flush(&self, waiting: &mut Vec<usize>, items: &[Option<Item>], sent: &mut Vec<Sent>) {
+        let indices = core::mem::take(waiting);
+        let own: Vec<&Item> =
+            indices.iter().filter_map(|index| items.get(*index).and_then(Option::as_ref)).collect();
+        let wire = &self.0.wire;
+        let takes = calls_of(&own, &wire.scripts, |name| wire.slot(name));
+        sent.extend(takes.into_iter().map(|take| Sent::Takes(take, indices.clone())));
+    }
+
+    /// What a script could not decide is decided after the others, in order.
+    async fn settle(
+        &self,
+        batch: &[Admission<'_>],
+        answers: Vec<Option<Answer>>,
+        at: At,
+    ) -> Vec<Result<Outcome>> {
+        let mut outcomes = Vec::with_capacity(batch.len());
+        for (admission, answer) in batch.iter().zip(answers) {
+            outcomes.push(match answer {
+                Some(Answer::Decided(outcome)) => Ok(outcome),
+                Some(Answer::Failed(error)) => Err(error),
+                Some(Answer::LookCloser) => self.0.swapping.admit(admission, at).await,
+                None => Err(super::reply::unreadable()),
+            });
+        }
+        outcomes
+    }
+
+    async fn one_by_one(&self, batch: &[Admission<'_>], at: At) -> Vec<Result<Outcome>> {
+        let mut outcomes: Vec<Result<Outcome, Error>> = Vec::with_capacity(batch.len());
+        for admission in batch {
+            outcomes.push(self.admit(admission, at).await);
+        }
+        outcomes
+    }
+}
+
+fn set(answers: &mut [Option<Answer>], index: usize, answer: Answer) {
+    if let Some(place) = answers.get_mut(index) {
+        *place = Some(answer);
+    }
+}

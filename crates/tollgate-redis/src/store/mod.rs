@@ -1,0 +1,362 @@
+//! The store: admissions become script calls, replies become evidence.
+//!
+//! - One charge without a request id waits in the queue and shares a call with others ([`queue`],
+//!   [`items`]).
+//! - Several charges, or a request id, are one script of their own ([`admit`]); over several slots of
+//!   a cluster, several of them with an exact undo ([`across`]).
+//! - What no script decides is decided in Rust and swapped in if nothing changed meanwhile: states of
+//!   another quota, refunds, and what cannot be read ([`swap`]).
+//! - Algorithms without a scripted twin go through WATCH, MULTI and EXEC ([`watch`]).
+
+mod across;
+mod admit;
+mod batch;
+mod items;
+mod load;
+#[cfg(feature = "client")]
+mod open;
+mod queue;
+mod reply;
+mod swap;
+#[cfg(test)]
+mod tests;
+mod watch;
+
+use core::fmt;
+use std::sync::Arc;
+
+use tollgate_core::store::cas::Cas;
+use tollgate_core::store::{At, Capability, Loaded, MultiKey, Outcome, Store};
+use tollgate_core::{Act, Admission, Charge, Clock, Code, Error, Key, Result};
+
+use crate::layout::KeyLayout;
+use crate::script::Scripts;
+use crate::slot::slot_of;
+use crate::transport::{Call, Reply, Sharing, Transport};
+
+use items::{Answer, Item, calls_of};
+use queue::{Queue, Round, Ticket, Turn};
+use swap::Swapping;
+use watch::Watching;
+
+/// Tollgate on Redis.
+///
+/// Decides by the server's clock, exactly, however many processes share it. Cheap to clone.
+pub struct RedisStore<T: Transport>(Arc<Inner<T>>);
+
+struct Inner<T> {
+    wire: Arc<Wire<T>>,
+    queue: Queue,
+    swapping: Cas<Swapping<T>>,
+    watching: Cas<Watching<T>>,
+}
+
+/// What every way to the server shares.
+pub(crate) struct Wire<T> {
+    transport: T,
+    scripts: Scripts,
+    layout: KeyLayout,
+}
+
+impl<T: Transport> RedisStore<T> {
+    /// A store over a transport.
+    #[cfg(not(target_arch = "wasm32"))]
+    pub fn over(transport: T) -> Self {
+        Self::with_options(transport, KeyLayout::default(), tollgate_core::SystemClock::new())
+    }
+
+    /// A store over a transport, with keys laid out in a way of your choice. The clock is waited on
+    /// between attempts of what is not scripted; it never decides.
+    pub fn with_options(
+        transport: T,
+        layout: KeyLayout,
+        clock: impl Clock + Clone + 'static,
+    ) -> Self {
+        let wire = Arc::new(Wire { transport, scripts: Scripts::default(), layout });
+        Self(Arc::new(Inner {
+            swapping: Cas::with_clock(Swapping(wire.clone()), clock.clone()),
+            watching: Cas::with_clock(Watching(wire.clone()), clock),
+            wire,
+            queue: Queue::default(),
+        }))
+    }
+
+    /// The transport.
+    #[must_use]
+    pub fn transport(&self) -> &T {
+        &self.0.wire.transport
+    }
+
+    async fn admit_one(&self, admission: &Admission<'_>, at: At) -> Result<Outcome> {
+        match self.0.way_of(admission) {
+            Way::Queue(item) => match self.take(item.at(at)).await {
+                Answer::Decided(outcome) => Ok(outcome),
+                Answer::Failed(error) => Err(error),
+                Answer::LookCloser => self.0.swapping.admit(admission, at).await,
+            },
+            Way::Script => self.0.admit(admission, at).await,
+            Way::Across => self.0.admit_across(admission, at).await,
+            Way::Swap => self.0.swapping.admit(admission, at).await,
+            Way::Watch => self.0.watch(admission, at).await,
+            Way::Mixed => Err(mixed()),
+        }
+    }
+
+    /// Waits in the queue, or leads it.
+    async fn take(&self, item: Item) -> Answer {
+        let inner = &self.0;
+        let seat = Seated { ticket: Ticket::new(item), queue: &inner.queue };
+        inner.queue.join(seat.ticket.clone());
+        loop {
+            let round = match inner.queue.turn(&seat.ticket).await {
+                Turn::Answered(answer) => return answer,
+                Turn::Lead(round) => round,
+            };
+            // Alone there is nobody else to look after.
+            let is_alone = matches!(&*round, [only] if Arc::ptr_eq(only, &seat.ticket));
+            match inner.wire.transport.spawner() {
+                Some(spawn) if !is_alone => spawn(Box::pin(fly(inner.clone(), round))),
+                spawner => {
+                    let landing = Landing { inner: inner.clone(), spawner };
+                    inner.send(Round(round)).await;
+                    drop(landing);
+                }
+            }
+        }
+    }
+}
+
+/// Rounds, one after another, as long as somebody waits.
+async fn fly<T: Transport>(inner: Arc<Inner<T>>, first: Vec<Arc<Ticket>>) {
+    let mut next = Some(first);
+    while let Some(round) = next {
+        inner.send(Round(round)).await;
+        next = inner.queue.go_on();
+    }
+}
+
+/// A caller in the queue. One that goes away may have been the next to lead.
+struct Seated<'q> {
+    ticket: Arc<Ticket>,
+    queue: &'q Queue,
+}
+
+impl Drop for Seated<'_> {
+    fn drop(&mut self) {
+        if self.ticket.leave() {
+            self.queue.call_next();
+        }
+    }
+}
+
+/// The end of a round that a caller flew itself, however it ends.
+struct Landing<T: Transport> {
+    inner: Arc<Inner<T>>,
+    spawner: Option<crate::transport::Spawner>,
+}
+
+impl<T: Transport> Drop for Landing<T> {
+    fn drop(&mut self) {
+        match self.spawner {
+            None => self.inner.queue.land(),
+            Some(spawn) => {
+                if let Some(round) = self.inner.queue.go_on() {
+                    spawn(Box::pin(fly(self.inner.clone(), round)));
+                }
+            }
+        }
+    }
+}
+
+/// How an admission is decided.
+enum Way {
+    Queue(Box<Waiting>),
+    Script,
+    Across,
+    Swap,
+    Watch,
+    Mixed,
+}
+
+/// An item that lacks its instant.
+struct Waiting(Item);
+
+impl Waiting {
+    fn at(mut self, at: At) -> Item {
+        self.0.at = at;
+        self.0
+    }
+}
+
+impl<T: Transport> Inner<T> {
+    fn way_of(&self, admission: &Admission<'_>) -> Way {
+        let charges = admission.charges;
+        if let ([charge], None) = (charges, admission.once)
+            && charge.act == Act::Take
+            && let Some(kernel) = charge.rule().kernel()
+        {
+            return Way::Queue(Box::new(Waiting(self.item(charge, kernel.source))));
+        }
+        let scripted = charges.iter().filter(|charge| charge.rule().kernel().is_some()).count();
+        if scripted == 0 {
+            return Way::Watch;
+        }
+        if scripted < charges.len() {
+            return Way::Mixed;
+        }
+        if self.spans_slots(charges) {
+            return Way::Across;
+        }
+        let is_plain = charges.iter().all(|charge| charge.act == Act::Take);
+        if is_plain && admit::one_quota_per_key(charges) { Way::Script } else { Way::Swap }
+    }
+
+    fn item(&self, charge: &Charge<'_>, twin: tollgate_core::algorithm::kernel::Source) -> Item {
+        Item {
+            name: self.wire.layout.name(&charge.key()),
+            rule: charge.rule().clone(),
+            twin,
+            cost: charge.cost,
+            at: At::StoreClock,
+        }
+    }
+
+    fn spans_slots(&self, charges: &[Charge<'_>]) -> bool {
+        let mut slots =
+            charges.iter().map(|charge| self.wire.slot(&self.wire.layout.name(&charge.key())));
+        let first = slots.next().flatten();
+        slots.any(|slot| slot != first)
+    }
+
+    /// Sends a round and hands everybody their answer.
+    async fn send(&self, round: Round) {
+        let items: Vec<&Item> = round.0.iter().map(|ticket| &ticket.item).collect();
+        let takes = calls_of(&items, &self.wire.scripts, |name| self.wire.slot(name));
+        let calls: Vec<Call> = takes.iter().map(|take| take.call.clone()).collect();
+        let replies = self.wire.run_all(&calls).await;
+        for (take, reply) in takes.into_iter().zip(replies) {
+            take.read(&items, reply, |index, answer| {
+                if let Some(ticket) = round.0.get(index) {
+                    ticket.answer(answer);
+                }
+            });
+        }
+    }
+}
+
+impl<T: Transport> Wire<T> {
+    /// The slot of a name, where slots matter.
+    fn slot(&self, name: &str) -> Option<u16> {
+        match self.transport.sharing() {
+            Sharing::AnyKeys => None,
+            Sharing::SameSlot => Some(slot_of(name.as_bytes())),
+        }
+    }
+
+    /// Runs a call; sends the whole script if the server does not know it.
+    pub(crate) async fn run(&self, call: &Call) -> Result<Reply> {
+        let reply = self.transport.send(call).await?;
+        if !is_unknown(&reply) {
+            return Ok(reply);
+        }
+        self.transport.send(&call.with_text()).await
+    }
+
+    /// The same for several calls.
+    pub(crate) async fn run_all(&self, calls: &[Call]) -> Vec<Result<Reply>> {
+        if let [call] = calls {
+            return vec![self.run(call).await];
+        }
+        let mut replies = self.transport.send_all(calls).await;
+        let is_unsettled = |reply: &Result<Reply>| reply.as_ref().is_ok_and(is_unknown);
+        let unknown: Vec<usize> = replies
+            .iter()
+            .enumerate()
+            .filter_map(|(index, reply)| is_unsettled(reply).then_some(index))
+            .collect();
+        if unknown.is_empty() {
+            return replies;
+        }
+        let again: Vec<Call> =
+            unknown.iter().filter_map(|index| calls.get(*index).map(Call::with_text)).collect();
+        let answers = self.transport.send_all(&again).await;
+        for (index, answer) in unknown.into_iter().zip(answers) {
+            if let Some(reply) = replies.get_mut(index) {
+                *reply = answer;
+            }
+        }
+        replies
+    }
+}
+
+/// Whether the server does not know the script: after a restart, a failover or SCRIPT FLUSH.
+fn is_unknown(reply: &Reply) -> bool {
+    matches!(reply, Reply::Error(text) if text.starts_with("NOSCRIPT"))
+}
+
+fn mixed() -> Error {
+    let message = "algorithms with and without a script cannot be charged together on Redis; \
+                   give each of them a script, or none";
+    Error::new(Code::Unsupported, message).unsent()
+}
+
+impl<T: Transport> Store for RedisStore<T> {
+    fn capability(&self) -> Capability {
+        let mut capability = Capability::default();
+        capability.exact = true;
+        capability.durable = true;
+        capability.own_clock = true;
+        capability.scripted = true;
+        capability.idempotent = true;
+        capability.multi_key = match self.transport().sharing() {
+            Sharing::AnyKeys => MultiKey::Atomic,
+            Sharing::SameSlot => MultiKey::Compensated,
+        };
+        capability
+    }
+
+    async fn admit(&self, admission: &Admission<'_>, at: At) -> Result<Outcome> {
+        if admission.charges.is_empty() {
+            let message = "is empty; accepted: at least one charge";
+            return Err(Error::invalid("charges", message).unsent());
+        }
+        self.admit_one(admission, at).await
+    }
+
+    async fn admit_many(&self, batch: &[Admission<'_>], at: At) -> Vec<Result<Outcome>> {
+        self.admit_batch(batch, at).await
+    }
+
+    async fn load(&self, charges: &[Charge<'_>], at: At) -> Result<Loaded> {
+        self.0.wire.load(charges, at).await
+    }
+
+    async fn reset(&self, key: Key<'_>) -> Result<()> {
+        let wire = &self.0.wire;
+        let call = Call::new(
+            wire.scripts.forget.clone(),
+            vec![wire.layout.name(&key)],
+            crate::transport::Args::default(),
+        );
+        wire.run(&call).await?.ok().map(drop)
+    }
+
+    async fn close(&self) {
+        self.transport().close().await;
+    }
+}
+
+impl<T: Transport> Clone for RedisStore<T> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl<T: Transport> fmt::Debug for RedisStore<T> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("RedisStore")
+            .field("sharing", &self.transport().sharing())
+            .field("layout", &self.0.wire.layout)
+            .finish_non_exhaustive()
+    }
+}

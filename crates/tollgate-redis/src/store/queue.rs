@@ -1,0 +1,192 @@
+//! Waiting charges: who sends them, and how each gets its answer.
+//!
+//! The first caller goes alone and at once. Those who arrive while [`FLIGHTS`] rounds are under way
+//! wait and form the next round together, so that a busy server is asked in few large calls and an
+//! idle one without delay. Rounds with several callers run on their own where the transport can
+//! spawn: then nobody's going away concerns anybody else.
+
+use core::future::poll_fn;
+use core::task::{Context, Poll, Waker};
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use tollgate_core::{Code, Error};
+
+use super::items::{Answer, Item};
+
+/// Rounds under way at once: while one is computed, the other travels.
+const FLIGHTS: usize = 2;
+/// Charges in one round.
+pub(super) const ROUND_MAX: usize = 1_000;
+
+/// The charges of all callers that wait.
+#[derive(Debug, Default)]
+pub(super) struct Queue(Mutex<Waiting>);
+
+#[derive(Debug, Default)]
+struct Waiting {
+    tickets: VecDeque<Arc<Ticket>>,
+    flying: usize,
+}
+
+/// One caller's charge.
+#[derive(Debug)]
+pub(super) struct Ticket {
+    pub(super) item: Item,
+    seat: Mutex<Seat>,
+}
+
+#[derive(Debug)]
+enum Seat {
+    Waiting(Option<Waker>),
+    Answered(Answer),
+    Left,
+}
+
+/// What a caller is to do.
+#[derive(Debug)]
+pub(super) enum Turn {
+    Answered(Answer),
+    /// Send these, one of which may be its own.
+    Lead(Vec<Arc<Ticket>>),
+}
+
+impl Ticket {
+    pub(super) fn new(item: Item) -> Arc<Self> {
+        Arc::new(Self { item, seat: Mutex::new(Seat::Waiting(None)) })
+    }
+
+    fn seat(&self) -> MutexGuard<'_, Seat> {
+        self.seat.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Hands the caller its answer, once.
+    pub(super) fn answer(&self, answer: Answer) {
+        let mut seat = self.seat();
+        let Seat::Waiting(waker) = &mut *seat else { return };
+        let waker = waker.take();
+        *seat = Seat::Answered(answer);
+        drop(seat);
+        waker.into_iter().for_each(Waker::wake);
+    }
+
+    fn is_waiting(&self) -> bool {
+        matches!(*self.seat(), Seat::Waiting(_))
+    }
+
+    fn wake(&self) {
+        let waker = match &mut *self.seat() {
+            Seat::Waiting(waker) => waker.take(),
+            _ => None,
+        };
+        waker.into_iter().for_each(Waker::wake);
+    }
+
+    /// The caller is gone: what was not sent yet is not sent. Whether it still waited.
+    pub(super) fn leave(&self) -> bool {
+        matches!(core::mem::replace(&mut *self.seat(), Seat::Left), Seat::Waiting(_))
+    }
+
+    fn poll(&self, context: &Context<'_>) -> Poll<Answer> {
+        let mut seat = self.seat();
+        match core::mem::replace(&mut *seat, Seat::Left) {
+            Seat::Answered(answer) => Poll::Ready(answer),
+            Seat::Waiting(_) => {
+                *seat = Seat::Waiting(Some(context.waker().clone()));
+                Poll::Pending
+            }
+            Seat::Left => Poll::Pending,
+        }
+    }
+}
+
+impl Queue {
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn join(&self, ticket: Arc<Ticket>) {
+        self.lock().tickets.push_back(ticket);
+    }
+
+    /// Completes when the caller has its answer or is to lead.
+    pub(super) async fn turn(&self, ticket: &Ticket) -> Turn {
+        poll_fn(|context| {
+            if let Poll::Ready(answer) = ticket.poll(context) {
+                return Poll::Ready(Turn::Answered(answer));
+            }
+            match self.lift_off() {
+                Some(round) => Poll::Ready(Turn::Lead(round)),
+                None => Poll::Pending,
+            }
+        })
+        .await
+    }
+
+    /// The next round, if another may fly.
+    fn lift_off(&self) -> Option<Vec<Arc<Ticket>>> {
+        let mut waiting = self.lock();
+        if waiting.flying >= FLIGHTS {
+            return None;
+        }
+        let round = waiting.round();
+        if round.is_empty() {
+            return None;
+        }
+        waiting.flying += 1;
+        Some(round)
+    }
+
+    /// The round after one that has landed, for whoever flew that one.
+    pub(super) fn go_on(&self) -> Option<Vec<Arc<Ticket>>> {
+        let mut waiting = self.lock();
+        let round = waiting.round();
+        if round.is_empty() {
+            waiting.flying -= 1;
+            return None;
+        }
+        Some(round)
+    }
+
+    /// A round has landed and its leader leads no more: the first who waits may.
+    pub(super) fn land(&self) {
+        let mut waiting = self.lock();
+        waiting.flying -= 1;
+        let next = waiting.tickets.front().cloned();
+        drop(waiting);
+        next.into_iter().for_each(|ticket| ticket.wake());
+    }
+
+    /// Lets the first who waits look whether it may lead: somebody who was told to has left.
+    pub(super) fn call_next(&self) {
+        let next = self.lock().tickets.front().cloned();
+        next.into_iter().for_each(|ticket| ticket.wake());
+    }
+}
+
+impl Waiting {
+    /// Takes those who still wait, in order.
+    fn round(&mut self) -> Vec<Arc<Ticket>> {
+        let mut round = Vec::with_capacity(self.tickets.len().min(ROUND_MAX));
+        while round.len() < ROUND_MAX {
+            let Some(ticket) = self.tickets.pop_front() else { break };
+            if ticket.is_waiting() {
+                round.push(ticket);
+            }
+        }
+        round
+    }
+}
+
+/// A round under way: whoever ends it early leaves nobody without an answer.
+#[derive(Debug)]
+pub(super) struct Round(pub(super) Vec<Arc<Ticket>>);
+
+impl Drop for Round {
+    fn drop(&mut self) {
+        for ticket in self.0.iter().filter(|ticket| ticket.is_waiting()) {
+            let message = "the caller that sent this charge went away; it may be spent";
+            ticket.answer(Answer::Failed(Error::new(Code::StoreUnavailable, message)));
+        }
+    }
+}

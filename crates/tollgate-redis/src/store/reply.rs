@@ -1,0 +1,75 @@
+//! Replies of the scripts: integers, the instant first.
+
+use tollgate_core::{Code, Error, Now, Result};
+
+use crate::transport::Reply;
+
+/// The integers of a reply, read one after another.
+#[derive(Debug)]
+pub(super) struct Numbers {
+    now: Now,
+    rest: std::vec::IntoIter<Reply>,
+}
+
+/// What a script found under a key.
+#[derive(Debug)]
+pub(super) enum Found {
+    /// The words of a state of the quota; none for a fresh key.
+    Words(Vec<u64>),
+    /// The state of another quota, or something else: nothing was done.
+    Another,
+    /// The write was refused for want of memory.
+    Full,
+}
+
+impl Numbers {
+    pub(super) fn of(reply: Reply) -> Result<Self> {
+        let Reply::List(list) = reply else { return Err(unreadable()) };
+        let mut rest = list.into_iter();
+        let Some(Reply::Integer(now)) = rest.next() else { return Err(unreadable()) };
+        let now = u64::try_from(now).map_err(|_| unreadable())?;
+        Ok(Self { now: Now::at(now), rest })
+    }
+
+    /// The instant of the decision.
+    pub(super) const fn now(&self) -> Now {
+        self.now
+    }
+
+    /// The next integer.
+    pub(super) fn integer(&mut self) -> Result<i64> {
+        match self.rest.next() {
+            Some(Reply::Integer(number)) => Ok(number),
+            _ => Err(unreadable()),
+        }
+    }
+
+    /// The next reply, whatever it is.
+    pub(super) fn reply(&mut self) -> Result<Reply> {
+        self.rest.next().ok_or_else(unreadable)
+    }
+
+    /// What was found under the next key.
+    pub(super) fn found(&mut self) -> Result<Found> {
+        let count = match self.integer()? {
+            -1 => return Ok(Found::Another),
+            -2 => return Ok(Found::Full),
+            count => usize::try_from(count).map_err(|_| unreadable())?,
+        };
+        let mut words = Vec::with_capacity(count.min(128));
+        for _ in 0..count {
+            words.push(u64::try_from(self.integer()?).map_err(|_| unreadable())?);
+        }
+        Ok(Found::Words(words))
+    }
+}
+
+/// A server that does not answer as the scripts do.
+pub(super) fn unreadable() -> Error {
+    Error::new(Code::StoreUnavailable, "Redis gave a reply that no script of Tollgate gives")
+}
+
+/// A server without memory left.
+pub(super) fn full() -> Error {
+    crate::transport::meaning_of("OOM")
+}

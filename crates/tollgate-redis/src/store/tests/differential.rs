@@ -1,0 +1,171 @@
+//! Lua against Rust: the same verdict, the same state, byte for byte, step by step.
+
+use tollgate_core::store::At;
+use tollgate_core::{Now, Rule, Shape, State};
+use tollgate_testkit::model::Kind;
+use tollgate_testkit::runtime::block_on;
+use tollgate_testkit::trace::{Event, Mix, Trace};
+
+use super::Plain;
+use crate::script::Scripts;
+use crate::store::items::{Answer, Item, calls_of};
+use crate::text::state_text;
+use crate::transport::{Args, Call, Reply, Transport};
+
+/// Steps of each algorithm.
+const STEPS: usize = 100_000;
+/// Steps that are sent at once.
+const AT_ONCE: usize = 2_000;
+
+/// Charges on one key at a time, with nothing that a script leaves to Rust.
+const MIX: Mix =
+    Mix { events_per_key: 250, floors: false, refunds: false, changes: false, extremes: true };
+
+/// A step, with what Rust says the key holds before and after.
+struct Step {
+    item: Item,
+    before: Option<State>,
+    after: Option<State>,
+}
+
+/// Seeded steps: a pure function of the seed.
+struct Steps {
+    trace: Trace,
+    rule: Option<Rule>,
+    state: Option<State>,
+    key: usize,
+    name: &'static str,
+}
+
+impl Steps {
+    fn next(&mut self) -> Step {
+        loop {
+            match self.trace.next_event() {
+                Event::Fresh(quota) => {
+                    self.rule = Some(quota.rule().unwrap());
+                    self.state = None;
+                    self.key += 1;
+                }
+                Event::Check(now, cost) => {
+                    let rule = self.rule.clone().unwrap();
+                    let words = self.state.as_ref().map_or(&[][..], |state| &state.words);
+                    let step = rule.step(words, now, cost);
+                    self.trace.observe(now, cost, &step.decision);
+                    let before = self.state.clone();
+                    if let Some(write) = step.write {
+                        self.state = Some(State { shape: rule.shape(), words: write.words });
+                    }
+                    let twin = rule.kernel().unwrap().source;
+                    let name = format!("diff:{}:{{{}}}", self.name, self.key);
+                    let item = Item { name, rule, twin, cost, at: At::Given(now.reading()) };
+                    return Step { item, before, after: self.state.clone() };
+                }
+                // Looks write nothing and are derived in Rust.
+                Event::Peek(..) | Event::Forecast(_) => {}
+                event => panic!("{event:?} is not in the mix"),
+            }
+        }
+    }
+}
+
+/// What the key holds, right after a step.
+fn look(scripts: &Scripts, item: &Item) -> Call {
+    let mut args = Args::default();
+    args.integer(0);
+    Call::new(scripts.load.clone(), vec![item.name.clone()], args)
+}
+
+fn compare(kind: Kind, name: &'static str, seed: u64) {
+    let (plain, scripts) = (Plain::connect(), Scripts::default());
+    let mut steps =
+        Steps { trace: Trace::new(kind, seed, MIX), rule: None, state: None, key: 0, name };
+    let (mut done, mut denied) = (0, 0);
+    while done < STEPS {
+        let batch: Vec<Step> = (0..AT_ONCE).map(|_| steps.next()).collect();
+        let takes: Vec<_> = batch
+            .iter()
+            .map(|step| calls_of(&[&step.item], &scripts, |_| None).remove(0))
+            .collect();
+        let calls: Vec<Call> = takes
+            .iter()
+            .zip(&batch)
+            .flat_map(|(take, step)| [take.call.clone(), look(&scripts, &step.item)])
+            .collect();
+        let calls = with_texts(calls, done == 0);
+        let mut replies = block_on(plain.send_all(&calls)).into_iter();
+        for (take, step) in takes.into_iter().zip(&batch) {
+            let (taken, looked) = (replies.next().unwrap(), replies.next().unwrap());
+            let context = format!("{name}, seed {seed}, step {done}, {:?}", step.item);
+            take.read(&[&step.item], taken, |_, answer| {
+                let Answer::Decided(outcome) = answer else { panic!("{answer:?}: {context}") };
+                assert_eq!(Now::at(given(&step.item)), outcome.now, "{context}");
+                // Of a log the script tells as much as the decision needs.
+                let told = outcome.before.into_iter().next().flatten();
+                assert_eq!(
+                    decision(&step.item, told.as_ref()),
+                    decision(&step.item, step.before.as_ref()),
+                    "{context}"
+                );
+            });
+            let Reply::List(looked) = looked.unwrap() else { panic!("{context}") };
+            let held = state_text(looked.get(1).unwrap_or(&Reply::Nil));
+            assert_eq!(held, step.after.as_ref().map(State::to_text), "{context}");
+            denied += usize::from(step.before == step.after);
+            done += 1;
+        }
+    }
+    eprintln!("{name}: {done} steps on {} keys, {denied} denied, seed {seed}", steps.key);
+    assert!(denied > STEPS / 20 && denied < STEPS - STEPS / 20, "the trace is one-sided");
+}
+
+/// The whole script where the server may not know it yet.
+fn with_texts(mut calls: Vec<Call>, is_first: bool) -> Vec<Call> {
+    if is_first {
+        calls.iter_mut().take(2).for_each(|call| *call = call.with_text());
+    }
+    calls
+}
+
+fn given(item: &Item) -> u64 {
+    match item.at {
+        At::Given(at) => at,
+        At::StoreClock => 0,
+    }
+}
+
+fn decision(item: &Item, before: Option<&State>) -> tollgate_core::Decision {
+    let words = before.map_or(&[][..], |state| &state.words);
+    let shape: Option<Shape> = before.map(|state| state.shape);
+    assert!(shape.is_none_or(|shape| shape == item.rule.shape()));
+    item.rule.step(words, Now::at(given(item)), item.cost).decision
+}
+
+#[test]
+fn gcra_agrees() {
+    compare(Kind::Gcra, "gcra", 11);
+}
+
+#[test]
+fn token_bucket_agrees() {
+    compare(Kind::TokenBucket, "token_bucket", 12);
+}
+
+#[test]
+fn leaky_bucket_agrees() {
+    compare(Kind::LeakyBucket, "leaky_bucket", 13);
+}
+
+#[test]
+fn fixed_window_agrees() {
+    compare(Kind::FixedWindow, "fixed_window", 14);
+}
+
+#[test]
+fn sliding_window_agrees() {
+    compare(Kind::SlidingWindow, "sliding_window", 15);
+}
+
+#[test]
+fn sliding_log_agrees() {
+    compare(Kind::SlidingLog, "sliding_log", 16);
+}

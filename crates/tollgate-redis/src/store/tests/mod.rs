@@ -1,0 +1,56 @@
+//! Scripts and Rust side by side, on a real server.
+
+mod conformance;
+mod differential;
+mod drops;
+
+use std::sync::{Mutex, PoisonError};
+
+use tollgate_core::Result;
+use tollgate_testkit::servers::{resp, shared};
+
+use crate::transport::{Call, Reply, Transport};
+
+/// Calls sent before their replies are read: few enough for the buffers of a socket.
+const WINDOW: usize = 64;
+
+/// A transport over one blocking connection.
+pub(super) struct Plain(Mutex<resp::Client>);
+
+impl Plain {
+    pub(super) fn connect() -> Self {
+        Self(Mutex::new(shared::redis().client().unwrap()))
+    }
+}
+
+impl Transport for Plain {
+    async fn send(&self, call: &Call) -> Result<Reply> {
+        let mut client = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let words: Vec<&[u8]> = call.words().collect();
+        Ok(reply_of(client.call(&words).unwrap()))
+    }
+
+    async fn send_all(&self, calls: &[Call]) -> Vec<Result<Reply>> {
+        let mut client = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut replies = Vec::with_capacity(calls.len());
+        for window in calls.chunks(WINDOW) {
+            for call in window {
+                let words: Vec<&[u8]> = call.words().collect();
+                client.send(&words).unwrap();
+            }
+            replies.extend(window.iter().map(|_| Ok(reply_of(client.read().unwrap()))));
+        }
+        replies
+    }
+}
+
+fn reply_of(reply: resp::Reply) -> Reply {
+    match reply {
+        resp::Reply::Status(text) => Reply::Text(text.into_bytes()),
+        resp::Reply::Error(text) => Reply::Error(text),
+        resp::Reply::Integer(number) => Reply::Integer(number),
+        resp::Reply::Bulk(bytes) => Reply::Text(bytes),
+        resp::Reply::Array(replies) => Reply::List(replies.into_iter().map(reply_of).collect()),
+        _ => Reply::Nil,
+    }
+}

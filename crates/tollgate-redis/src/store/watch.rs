@@ -1,0 +1,121 @@
+//! WATCH, MULTI, EXEC: for algorithms that have no scripted twin.
+//!
+//! The step runs in Rust between a read and a transaction that fails if anybody wrote meanwhile. It
+//! needs a connection of its own, because WATCH belongs to a connection; transports without one
+//! answer `unsupported`. Waiting callers of one process are combined, so only processes race.
+
+use std::sync::Arc;
+
+use tollgate_core::store::cas::{Snapshot, Swap, Version, Versioned, VersionedCapability};
+use tollgate_core::store::{At, Outcome, Store as _};
+use tollgate_core::{Admission, Code, Error, Result};
+
+use super::swap::{KEYS_MAX, entry_of};
+use super::{Inner, Wire};
+use crate::text::held;
+use crate::transport::{Command, Reply, Session, Transport};
+
+/// The least time a value is kept beyond its meaning: see the scripts.
+const KEEP_MIN_MS: u64 = 3_600_000;
+
+/// The server as a table that compares and swaps, by transactions.
+pub(super) struct Watching<T>(pub(super) Arc<Wire<T>>);
+
+impl<T: Transport> Inner<T> {
+    pub(super) async fn watch(&self, admission: &Admission<'_>, at: At) -> Result<Outcome> {
+        if self.wire.transport.sessions().is_none() {
+            let message = "an algorithm without a script needs WATCH, which this transport lacks";
+            return Err(Error::new(Code::Unsupported, message).unsent());
+        }
+        if self.spans_slots(admission.charges) {
+            let message = "algorithms without a script cannot be charged over several hash slots";
+            return Err(Error::new(Code::Unsupported, message).unsent());
+        }
+        self.watching.admit(admission, at).await
+    }
+}
+
+impl<T: Transport> Versioned for Watching<T> {
+    fn capability(&self) -> VersionedCapability {
+        VersionedCapability::multi_key(KEYS_MAX).with_own_clock()
+    }
+
+    async fn read(&self, keys: &[&str]) -> Result<Snapshot> {
+        let names: Vec<String> =
+            keys.iter().map(|key| self.0.layout.place((*key).to_owned())).collect();
+        let (now, values) = self.0.read(&names, At::StoreClock).await?;
+        let entries = values.iter().map(entry_of).collect();
+        Ok(Snapshot { entries, clock: Some(now.reading()) })
+    }
+
+    async fn swap(&self, writes: &[Swap<'_>]) -> Result<bool> {
+        let names: Vec<String> =
+            writes.iter().map(|write| self.0.layout.place(write.key.to_owned())).collect();
+        let sessions = self.0.transport.sessions().ok_or_else(no_session)?;
+        let first = names.first().map_or("", String::as_str);
+        let mut session = sessions.open(first).await?;
+        let Some(now_ms) = look_again(&mut *session, writes, &names).await? else {
+            let unwatch = [Command::of(["UNWATCH"])];
+            session.run(&unwatch).await.map_err(Error::unsent)?;
+            return Ok(false);
+        };
+        let mut commands = vec![Command::of(["MULTI"])];
+        for (write, name) in writes.iter().zip(&names) {
+            let keep = write.keep_until.div_ceil(1_000).saturating_sub(now_ms).max(KEEP_MIN_MS);
+            commands.push(if write.value == "[]" {
+                Command::of(["DEL", name])
+            } else {
+                Command::of(["SET", name, write.value, "PX", &keep.to_string()])
+            });
+        }
+        commands.push(Command::of(["EXEC"]));
+        let mut replies = session.run(&commands).await?;
+        match replies.pop() {
+            Some(Reply::List(_)) => Ok(true),
+            Some(Reply::Nil) => Ok(false),
+            Some(Reply::Error(text)) => {
+                // EXECABORT: some command was refused, so none ran; its own error says why.
+                let cause = replies.into_iter().find_map(|reply| reply.ok().err());
+                Err(cause.unwrap_or_else(|| crate::transport::meaning_of(&text)).unsent())
+            }
+            _ => Err(super::reply::unreadable()),
+        }
+    }
+}
+
+/// Watches the keys and looks whether they still hold what was read: the server's time in
+/// milliseconds if they do.
+async fn look_again(
+    session: &mut dyn Session,
+    writes: &[Swap<'_>],
+    names: &[String],
+) -> Result<Option<u64>> {
+    let all = |verb: &'static str| {
+        Command::of(core::iter::once(verb).chain(names.iter().map(String::as_str)))
+    };
+    let looks = [all("WATCH"), all("MGET"), Command::of(["TIME"])];
+    let replies = session.run(&looks).await.map_err(Error::unsent)?;
+    let replies: Vec<Reply> =
+        replies.into_iter().map(Reply::ok).collect::<Result<_>>().map_err(Error::unsent)?;
+    let [_, Reply::List(values), Reply::List(time)] = &*replies else {
+        return Err(super::reply::unreadable().unsent());
+    };
+    let expected = writes.iter().map(|write| match write.expect {
+        Some(Version::Text(text)) => text.to_string(),
+        Some(Version::Number(_)) | None => "n".to_owned(),
+    });
+    if !values.iter().map(held).eq(expected.map(Some)) {
+        return Ok(None);
+    }
+    let seconds = match time.first() {
+        Some(Reply::Text(text)) => {
+            core::str::from_utf8(text).ok().and_then(|text| text.parse::<u64>().ok())
+        }
+        _ => None,
+    };
+    seconds.map(|seconds| Some(seconds * 1_000)).ok_or_else(|| super::reply::unreadable().unsent())
+}
+
+fn no_session() -> Error {
+    Error::new(Code::Unsupported, "this transport has no connection of its own for WATCH").unsent()
+}

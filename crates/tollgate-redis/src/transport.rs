@@ -1,0 +1,287 @@
+//! How scripts reach a server: a call goes out, a reply comes back.
+//!
+//! This is all that the store asks of a client, so that people can bring their own. A transport
+//! sends the words of a [`Call`] as one command and hands back what the server answered, an error
+//! reply included: what an error means is decided in one place, here.
+
+use core::future::Future;
+use std::sync::Arc;
+
+use tollgate_core::{BoxFuture, Code, Error, MaybeSend, MaybeSync, Result};
+
+use crate::script::Script;
+
+/// Which keys may share a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub enum Sharing {
+    /// Any keys: one server holds them all.
+    #[default]
+    AnyKeys,
+    /// Only keys of one hash slot: a cluster.
+    SameSlot,
+}
+
+/// Sends calls to a server.
+pub trait Transport: MaybeSend + MaybeSync + 'static {
+    /// Which keys may share a call. A constant.
+    fn sharing(&self) -> Sharing {
+        Sharing::AnyKeys
+    }
+
+    /// Sends one call and waits for its reply.
+    ///
+    /// An error reply of the server is a reply. An `Err` means that there is none: it must be marked
+    /// as [`unsent`](Error::unsent) if the call certainly did not reach the server. A transport never
+    /// sends a call twice on its own, unless the server said that it did not run it (MOVED).
+    fn send(&self, call: &Call) -> impl Future<Output = Result<Reply>> + MaybeSend;
+
+    /// Sends several calls, in order for each key, and waits for all replies. One that can have
+    /// several calls under way should.
+    fn send_all(&self, calls: &[Call]) -> impl Future<Output = Vec<Result<Reply>>> + MaybeSend {
+        async move {
+            let mut replies = Vec::with_capacity(calls.len());
+            for call in calls {
+                replies.push(self.send(call).await);
+            }
+            replies
+        }
+    }
+
+    /// Lets work go on that must not end with the caller who began it. The default runs it inside
+    /// of that caller, whose going away then costs those who wait with it their answer.
+    fn spawner(&self) -> Option<Spawner> {
+        None
+    }
+
+    /// Connections of one's own, if there are any: algorithms without a script need them.
+    fn sessions(&self) -> Option<&dyn Sessions> {
+        None
+    }
+
+    /// Releases connections.
+    fn close(&self) -> impl Future<Output = ()> + MaybeSend {
+        async {}
+    }
+}
+
+/// Runs a future to its end in the background.
+pub type Spawner = fn(BoxFuture<'static, ()>);
+
+/// Opens connections that nobody else uses meanwhile, for WATCH.
+pub trait Sessions: MaybeSend + MaybeSync {
+    /// A connection to the server that holds this key.
+    fn open<'a>(&'a self, key: &'a str) -> BoxFuture<'a, Result<Box<dyn Session>>>;
+}
+
+/// A connection of one's own. Dropping it with keys still watched must not leave them watched for
+/// whoever gets the connection next.
+pub trait Session: MaybeSend {
+    /// Sends commands in one go and waits for all replies.
+    fn run<'a>(&'a mut self, commands: &'a [Command]) -> BoxFuture<'a, Result<Vec<Reply>>>;
+}
+
+/// A plain command.
+#[derive(Clone, Debug)]
+pub struct Command(Args);
+
+impl Command {
+    /// A command of these words.
+    pub fn of<'a>(words: impl IntoIterator<Item = &'a str>) -> Self {
+        let mut args = Args::default();
+        words.into_iter().for_each(|word| args.text(word));
+        Self(args)
+    }
+
+    /// Its words.
+    pub fn words(&self) -> impl Iterator<Item = &[u8]> {
+        self.0.iter()
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+/// One script with its keys and arguments.
+#[derive(Clone, Debug)]
+pub struct Call {
+    script: Arc<Script>,
+    keys: Vec<String>,
+    args: Args,
+    /// Sends the whole script instead of its digest: after the server said that it does not know it.
+    whole: bool,
+    key_count: String,
+}
+
+impl Call {
+    /// A call of a script.
+    #[must_use]
+    pub fn new(script: Arc<Script>, keys: Vec<String>, args: Args) -> Self {
+        let key_count = keys.len().to_string();
+        Self { script, keys, args, whole: false, key_count }
+    }
+
+    /// The same call with the text of its script.
+    #[must_use]
+    pub fn with_text(&self) -> Self {
+        Self { whole: true, ..self.clone() }
+    }
+
+    /// The script.
+    #[must_use]
+    pub fn script(&self) -> &Script {
+        &self.script
+    }
+
+    /// The keys. In a cluster they share a hash slot.
+    #[must_use]
+    pub fn keys(&self) -> &[String] {
+        &self.keys
+    }
+
+    /// The words of the command: `EVALSHA digest count key… argument…`.
+    pub fn words(&self) -> impl Iterator<Item = &[u8]> {
+        let (verb, script) = match self.whole {
+            false => ("EVALSHA", self.script.digest()),
+            true => ("EVAL", self.script.text()),
+        };
+        let head = [verb, script, &self.key_count].map(str::as_bytes);
+        let keys = self.keys.iter().map(|key| key.as_bytes());
+        head.into_iter().chain(keys).chain(self.args.iter())
+    }
+
+    /// How many words the command has.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        3 + self.keys.len() + self.args.len()
+    }
+
+    /// Never: a command has at least three words.
+    #[must_use]
+    pub const fn is_empty(&self) -> bool {
+        false
+    }
+}
+
+/// The arguments of a call, one after another in one buffer.
+#[derive(Clone, Debug, Default)]
+pub struct Args {
+    text: String,
+    ends: Vec<usize>,
+}
+
+impl Args {
+    /// Appends a text.
+    pub fn text(&mut self, text: &str) {
+        self.text.push_str(text);
+        self.ends.push(self.text.len());
+    }
+
+    /// Appends an integer.
+    pub fn integer(&mut self, number: i64) {
+        use core::fmt::Write as _;
+        // Writing to a string cannot fail.
+        let _ = write!(self.text, "{number}");
+        self.ends.push(self.text.len());
+    }
+
+    /// Appends an integer without a sign. Those of the store are below 2^53.
+    pub fn unsigned(&mut self, number: u64) {
+        self.integer(i64::try_from(number).unwrap_or(i64::MAX));
+    }
+
+    /// How many there are.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.ends.len()
+    }
+
+    /// Whether there is none.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.ends.is_empty()
+    }
+
+    /// The arguments, in order.
+    pub fn iter(&self) -> impl Iterator<Item = &[u8]> {
+        let starts = core::iter::once(0).chain(self.ends.iter().copied());
+        let bytes = self.text.as_bytes();
+        starts.zip(&self.ends).map(move |(start, end)| bytes.get(start..*end).unwrap_or_default())
+    }
+}
+
+/// What a server answered.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Reply {
+    /// Nothing.
+    Nil,
+    /// An integer.
+    Integer(i64),
+    /// A text, which need not be UTF-8.
+    Text(Vec<u8>),
+    /// Several replies.
+    List(Vec<Self>),
+    /// An error: its first word is its kind.
+    Error(String),
+}
+
+impl Reply {
+    /// The reply, unless it is an error.
+    ///
+    /// # Errors
+    /// What the error reply means (see [`meaning_of`]).
+    pub fn ok(self) -> Result<Self> {
+        match self {
+            Self::Error(text) => Err(meaning_of(&text)),
+            other => Ok(other),
+        }
+    }
+}
+
+/// A key holds what Tollgate never writes.
+pub(crate) fn foreign() -> Error {
+    let message =
+        "a key holds something that Tollgate did not write; reset the key to start it afresh";
+    Error::new(Code::CorruptState, message)
+}
+
+/// What an error reply means. Only its first word is looked at and told: the rest may hold a key.
+///
+/// A server that is out of memory is full, not away: failing open would admit everybody as long as
+/// it lasts. A server that cannot be written or asked at the moment (a replica, a cluster without
+/// quorum, one that loads its data) is away, and did not run the call.
+#[must_use]
+pub fn meaning_of(text: &str) -> Error {
+    let kind = text.split([' ', '\r', '\n']).next().unwrap_or_default();
+    let is_plain = kind.len() <= 32 && kind.bytes().all(|b| b.is_ascii_uppercase());
+    let kind = if is_plain { kind } else { "ERR" };
+    match kind {
+        "OOM" => Error::new(
+            Code::QueueFull,
+            "Redis is out of memory and refuses writes; raise maxmemory or let keys expire",
+        )
+        .unsent(),
+        "WRONGTYPE" => foreign(),
+        // A script that fails has met what no script writes; it is not the server that is away.
+        "ERR" if text.contains("user_script") => foreign(),
+        "NOAUTH" | "WRONGPASS" | "NOPERM" => Error::new(
+            Code::StoreUnavailable,
+            format!("Redis refuses this user ({kind}); it needs EVAL, EVALSHA and the keys"),
+        )
+        .unsent(),
+        "READONLY" | "CLUSTERDOWN" | "LOADING" | "MASTERDOWN" | "TRYAGAIN" | "MISCONF"
+        | "NOREPLICAS" | "MOVED" | "ASK" | "NOSCRIPT" | "BUSY" | "CROSSSLOT" => {
+            Error::new(Code::StoreUnavailable, format!("Redis cannot run this now ({kind})"))
+                .unsent()
+        }
+        _ => Error::new(Code::StoreUnavailable, format!("Redis answered with an error ({kind})")),
+    }
+}

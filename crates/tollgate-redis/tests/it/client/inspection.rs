@@ -1,0 +1,43 @@
+//! What an operator is told about servers.
+
+use tollgate_testkit::servers::{Redis, shared};
+
+use super::open;
+
+#[tokio::test]
+async fn a_server_that_may_evict_counters_is_warned_of() {
+    let redis = Redis::builder().max_memory(100_000_000, "allkeys-lru").start().unwrap();
+    let inspection = open(&redis.url()).inspect().await.unwrap();
+    let server = &inspection.servers[0];
+    assert_eq!(server.address, Some(redis.addr().to_string()));
+    assert_eq!(server.product.as_deref(), Some("redis"));
+    assert_eq!(server.role.as_deref(), Some("master"));
+    assert_eq!(server.maxmemory_bytes, Some(100_000_000));
+    assert!(server.version.as_deref().unwrap().starts_with("7."), "{server:?}");
+    let warnings = inspection.warnings();
+    assert!(warnings.len() == 1 && warnings[0].contains("allkeys-lru"), "{warnings:?}");
+    assert!(open(&shared::redis().url()).inspect().await.unwrap().warnings().is_empty());
+}
+
+#[tokio::test]
+async fn a_user_who_may_not_ask_is_told_so() {
+    let redis = Redis::builder().user("ada on >pw ~* +eval").start().unwrap();
+    let client = open(&format!("redis://ada:pw@{}", redis.addr()));
+    let inspection = client.inspect().await.unwrap();
+    assert_eq!(inspection.servers[0].version, None);
+    let warnings = inspection.warnings();
+    assert!(warnings.len() == 1 && warnings[0].contains("may not see"), "{warnings:?}");
+}
+
+#[tokio::test]
+async fn every_node_of_a_cluster_is_asked() {
+    let cluster = shared::redis_cluster();
+    let url = format!("redis-cluster://{}?connect_timeout_ms=2000", cluster.nodes()[0].addr());
+    let inspection = open(&url).inspect().await.unwrap();
+    let mut addresses: Vec<_> = inspection.servers.iter().map(|server| &server.address).collect();
+    addresses.sort();
+    let mut expected: Vec<_> =
+        cluster.nodes().iter().map(|node| Some(node.addr().to_string())).collect();
+    expected.sort();
+    assert_eq!(addresses, expected.iter().collect::<Vec<_>>());
+}

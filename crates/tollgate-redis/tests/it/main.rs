@@ -1,0 +1,12 @@
+//! The Redis client and store against real servers.
+#![expect(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "in a test, a panic is the message"
+)]
+#![expect(clippy::print_stdout, reason = "seeds are printed for whoever reads a failure")]
+
+mod client;
+mod store;

@@ -1,0 +1,132 @@
+//! Three masters: what they can do at once, and what they do one after another.
+
+use tollgate_core::store::{At, Store};
+use tollgate_core::{Admission, Charge, Limit, Once, Quota, algorithm as a};
+use tollgate_redis::client::Client;
+use tollgate_redis::{KeyLayout, RedisStore};
+use tollgate_testkit::derive::decisions_of;
+use tollgate_testkit::runtime::join_all;
+use tollgate_testkit::servers::{resp, shared};
+
+use super::{run, store};
+
+const DAY: std::time::Duration = std::time::Duration::from_secs(86_400);
+
+fn url() -> String {
+    super::cluster_url(shared::redis_cluster())
+}
+
+fn gcra(prefix: &str, policy: &str, units: u64) -> Limit {
+    let gcra = a::Gcra::new(Quota::new(units, DAY)).unwrap();
+    Limit::new(policy, gcra).unwrap().with_prefix(prefix).unwrap()
+}
+
+fn remaining(store: &RedisStore<Client>, charge: Charge<'_>) -> u64 {
+    let loaded = run(store.load(&[charge], At::StoreClock)).unwrap();
+    let words = loaded.states.first().cloned().flatten();
+    let words = words.map_or_else(Vec::new, |state| state.words.to_vec());
+    charge.rule().peek(&words, loaded.now, charge.cost).remaining
+}
+
+fn admits(store: &RedisStore<Client>, admission: &Admission<'_>) -> bool {
+    let outcome = run(store.admit(admission, At::StoreClock)).unwrap();
+    decisions_of(admission, &outcome).unwrap().admitted
+}
+
+#[test]
+fn a_denied_combination_over_slots_is_undone_exactly() {
+    let store = store(&url());
+    let (wide, narrow) = (gcra("across", "wide", 100), gcra("across", "narrow", 3));
+    let charges = [wide.charge("alice"), narrow.charge("some route"), wide.charge("bob")];
+    let admission = Admission::of(&charges);
+    let admitted = (0..10).filter(|_| admits(&store, &admission)).count();
+    assert_eq!(admitted, 3);
+    assert_eq!(remaining(&store, charges[0]), 97);
+    assert_eq!(remaining(&store, charges[1]), 0);
+    assert_eq!(remaining(&store, charges[2]), 97);
+}
+
+#[test]
+fn every_algorithm_is_undone_exactly() {
+    let store = store(&url());
+    let narrow = gcra("undo", "narrow", 1);
+    let quotas = tollgate_testkit::model::ModelQuota::every_kind(20, 86_400_000_000);
+    assert!(admits(&store, &Admission::of(&[narrow.charge("spent")])));
+    for (variant, quota) in quotas.into_iter().enumerate() {
+        let limit = Limit::with_rule(&format!("v{variant}"), quota.rule().unwrap()).unwrap();
+        let limit = limit.with_prefix("undo").unwrap();
+        for subject in 0..8 {
+            let subject = format!("subject {subject}");
+            let charges = [limit.charge(&subject), narrow.charge("spent")];
+            assert!(!admits(&store, &Admission::of(&charges)), "{quota:?}");
+            assert_eq!(remaining(&store, charges[0]), 20, "{quota:?}");
+        }
+    }
+}
+
+#[test]
+fn under_contention_no_more_is_admitted_than_the_quota_and_little_less() {
+    let store = store(&url());
+    let (one, two) = (gcra("contended", "one", 50), gcra("contended", "two", 50));
+    let charges = [one.charge("alice"), two.charge("some route")];
+    let admission = Admission::of(&charges);
+    let outcomes = run(join_all((0..200).map(|_| store.admit(&admission, At::StoreClock))));
+    let admitted = outcomes
+        .into_iter()
+        .filter(|outcome| decisions_of(&admission, outcome.as_ref().unwrap()).unwrap().admitted)
+        .count();
+    println!("{admitted} of 50 admitted at once by 200 callers over two slots");
+    assert!(admitted <= 50, "{admitted}");
+    // Nothing stays charged for those who were denied: the rest can still be spent.
+    let rest = (0..60).filter(|_| admits(&store, &admission)).count();
+    assert_eq!(admitted + rest, 50);
+    assert_eq!((remaining(&store, charges[0]), remaining(&store, charges[1])), (0, 0));
+}
+
+#[test]
+fn a_request_id_over_slots_charges_once() {
+    let store = store(&url());
+    let limit = gcra("once", "over", 100);
+    let charges = [limit.charge("alice"), limit.charge("bob"), limit.charge("carol")];
+    let admission = Admission::of(&charges).once(Once::new("request 1").unwrap());
+    let outcomes = run(join_all((0..20).map(|_| store.admit(&admission, At::StoreClock))));
+    let plans: Vec<_> = outcomes
+        .into_iter()
+        .map(|outcome| decisions_of(&admission, &outcome.unwrap()).unwrap())
+        .collect();
+    assert!(plans.iter().all(|plan| plan.admitted && plan.decisions == plans[0].decisions));
+    for charge in charges {
+        assert_eq!(remaining(&store, charge), 99);
+    }
+}
+
+#[test]
+fn by_prefix_any_keys_are_charged_at_once() {
+    let plain = store(&url());
+    let store = RedisStore::with_options(
+        plain.transport().clone(),
+        KeyLayout::ByPrefix,
+        tollgate_core::SystemClock::new(),
+    );
+    let (one, two) = (gcra("together", "one", 50), gcra("together", "two", 50));
+    let charges = [one.charge("alice"), two.charge("some route")];
+    let admission = Admission::of(&charges);
+    let outcomes = run(join_all((0..200).map(|_| store.admit(&admission, At::StoreClock))));
+    let admitted = outcomes
+        .into_iter()
+        .filter(|outcome| decisions_of(&admission, outcome.as_ref().unwrap()).unwrap().admitted)
+        .count();
+    assert_eq!(admitted, 50);
+}
+
+#[test]
+fn keys_are_called_what_the_documentation_says() {
+    let store = store(&url());
+    let limit = gcra("named", "policy", 5);
+    assert!(admits(&store, &Admission::of(&[limit.charge("user:1")])));
+    let cluster = shared::redis_cluster();
+    let key = "named:policy:{user%3A1}";
+    let node = &cluster.nodes()[cluster.owner_of_key(key).unwrap()];
+    let text = node.client().unwrap().call(&["GET", key]).unwrap();
+    assert!(matches!(&text, resp::Reply::Bulk(text) if text.starts_with(b"[1,")), "{text:?}");
+}

@@ -1,0 +1,105 @@
+//! The public suite and the golden vectors, on each kind of server.
+
+use core::future::Ready;
+
+use tollgate_redis::RedisStore;
+use tollgate_redis::client::Client;
+use tollgate_testkit::conformance::Options;
+
+type Opened = Ready<RedisStore<Client>>;
+
+fn options() -> Options {
+    Options { injects_time: Some(true), ..Options::default() }
+}
+
+/// The suite as it runs in production: by the server's own clock.
+fn by_server_clock() -> Options {
+    Options { injects_time: Some(false), ..Options::default() }
+}
+
+mod redis_7 {
+    use crate::store::{run, store};
+    use tollgate_testkit::servers::shared;
+
+    fn open() -> super::Opened {
+        core::future::ready(store(&shared::redis().url()))
+    }
+
+    tollgate_testkit::store_conformance!(runner = run, open = open, options = super::options());
+}
+
+mod redis_7_by_its_own_clock {
+    use crate::store::{run, store};
+    use tollgate_testkit::conformance as clauses;
+    use tollgate_testkit::servers::shared;
+
+    /// Everything that does not move time runs as in production, by the time of the server.
+    #[test]
+    fn clauses_hold() {
+        let store = store(&shared::redis().url());
+        macro_rules! each {
+            ($($clause:ident)*) => {
+                $(run(clauses::$clause(&clauses::Suite::new(&store, super::by_server_clock())));)*
+            };
+        }
+        each! {
+            persists isolates_keys reset_clears peek_never_writes denials_write_nothing
+            concurrent_applies_read_back_exactly concurrent_checks_admit_exactly all_or_nothing
+            all_or_nothing_under_contention two_charges_on_one_key_apply_in_order
+            request_id_replays_the_decision request_id_with_another_cost_conflicts
+            request_ids_are_scoped_to_their_key request_ids_cover_all_charges
+            concurrent_copies_charge_once admit_many_equals_one_by_one user_algorithms_run
+            unknown_states_are_refused
+        }
+        run(clauses::close(&store));
+    }
+}
+
+mod redis_7_tls_acl {
+    use std::sync::LazyLock;
+
+    use crate::store::{run, store};
+    use tollgate_testkit::servers::Redis;
+
+    /// Only what the documentation says that a user needs.
+    const USER: &str = "limiter on >pa55 ~tk* ~* +evalsha +eval +ping +time +get +set +del +mget +watch +unwatch \
+                        +multi +exec +lrange +lindex +llen +lset +ltrim +rpush +pexpire +select +client|setname";
+
+    static SERVER: LazyLock<Redis> =
+        LazyLock::new(|| Redis::builder().tls().user(USER).start().unwrap());
+
+    fn open() -> super::Opened {
+        let addr = SERVER.addr();
+        let files = SERVER.certificates().unwrap();
+        let ca = files.authority().display().to_string();
+        core::future::ready(store(&format!("rediss://limiter:pa55@{addr}?ca={ca}")))
+    }
+
+    tollgate_testkit::store_conformance!(runner = run, open = open, options = super::options());
+}
+
+mod valkey {
+    use std::sync::LazyLock;
+
+    use crate::store::{run, store};
+    use tollgate_testkit::servers::{Redis, Valkey};
+
+    static SERVER: LazyLock<Redis> = LazyLock::new(|| Valkey::start().unwrap());
+
+    fn open() -> super::Opened {
+        core::future::ready(store(&SERVER.url()))
+    }
+
+    tollgate_testkit::store_conformance!(runner = run, open = open, options = super::options());
+}
+
+mod cluster {
+    use crate::store::{cluster_url, run, store};
+    use tollgate_testkit::servers::shared;
+
+    fn open() -> super::Opened {
+        core::future::ready(store(&cluster_url(shared::redis_cluster())))
+    }
+
+    tollgate_testkit::store_conformance!(runner = run, open = open, options = super::options());
+}

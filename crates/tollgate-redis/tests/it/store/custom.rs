@@ -1,0 +1,138 @@
+//! Algorithms that users write: with a script of their own, and without one.
+
+use tollgate_core::algorithm::{Custom, CustomAlgorithm, CustomStep};
+use tollgate_core::store::{At, Store};
+use tollgate_core::{Admission, Code, Cost, Decision, Limit, Micros, Now, Rule};
+use tollgate_testkit::check::twin_agrees;
+use tollgate_testkit::derive::decisions_of;
+use tollgate_testkit::runtime::join_all;
+use tollgate_testkit::servers::shared;
+
+use super::{run, store};
+
+const HOUR: Micros = 3_600_000_000;
+
+/// So many units, all of which come back an hour after the last charge.
+#[derive(Debug)]
+struct Cooldown {
+    units: u64,
+    script: Option<&'static str>,
+}
+
+/// The same in Lua.
+const RIGHT: &str = "function(words, now, cost, parameters)
+  local used, last = words[1] or 0, words[2] or 0
+  local at = math.max(now, last)
+  if at >= last + 3600000000 then used = 0 end
+  if used + cost > parameters[1] then return nil end
+  return {used + cost, at}, at + 3600000000
+end";
+
+/// One unit too generous.
+const WRONG: &str = "function(words, now, cost, parameters)
+  local used, last = words[1] or 0, words[2] or 0
+  local at = math.max(now, last)
+  if at >= last + 3600000000 then used = 0 end
+  if used + cost > parameters[1] + 1 then return nil end
+  return {used + cost, at}, at + 3600000000
+end";
+
+impl Custom for Cooldown {
+    type State = (u64, Micros);
+    const NAME: &'static str = "cooldown";
+
+    fn parameters(&self) -> [u64; 3] {
+        [self.units, 0, 0]
+    }
+
+    fn ceiling(&self) -> u64 {
+        self.units
+    }
+
+    fn horizon(&self) -> Micros {
+        HOUR
+    }
+
+    fn encode(&self, state: &(u64, Micros)) -> Vec<u64> {
+        vec![state.0, state.1]
+    }
+
+    fn decode(&self, words: &[u64]) -> Option<(u64, Micros)> {
+        if let [used, last] = *words { Some((used, last)) } else { None }
+    }
+
+    fn step(
+        &self,
+        state: Option<&(u64, Micros)>,
+        now: Now,
+        cost: Cost,
+    ) -> CustomStep<(u64, Micros)> {
+        let (used, last) = state.copied().unwrap_or_default();
+        let at = now.effective().max(last);
+        let used = if at >= last + HOUR { 0 } else { used };
+        let left = self.units.saturating_sub(used);
+        let reset = |last: Micros| (last + HOUR).div_ceil(1_000);
+        if cost.get() > self.units {
+            let decision = Decision::never(self.units, left, reset(last));
+            return CustomStep { decision, next: None };
+        }
+        if cost.get() > left {
+            let wait = (last + HOUR - now.reading()).div_ceil(1_000);
+            let decision = Decision::denied(self.units, left, reset(last), wait);
+            return CustomStep { decision, next: None };
+        }
+        let decision = Decision::allowed(self.units, left - cost.get(), reset(at));
+        CustomStep { decision, next: Some(((used + cost.get(), at), at + HOUR)) }
+    }
+
+    fn script(&self) -> Option<&'static str> {
+        self.script
+    }
+}
+
+fn rule(script: Option<&'static str>) -> Rule {
+    Rule::new(CustomAlgorithm::new(Cooldown { units: 50, script }))
+}
+
+#[test]
+fn a_script_that_agrees_passes_the_check() {
+    run(twin_agrees(&store(&shared::redis().url()), &rule(Some(RIGHT)), 21, 3_000));
+}
+
+#[test]
+#[should_panic(expected = "cooldown differs at step")]
+fn a_script_that_is_too_generous_is_found() {
+    run(twin_agrees(&store(&shared::redis().url()), &rule(Some(WRONG)), 21, 3_000));
+}
+
+/// Of 200 callers of four stores, exactly 50 pass, with a script and without one.
+#[test]
+fn users_algorithms_are_exact() {
+    for (name, script) in [("scripted", Some(RIGHT)), ("watched", None)] {
+        let limit = Limit::with_rule(name, rule(script)).unwrap().with_prefix("custom").unwrap();
+        let charges = [limit.charge("everybody")];
+        let admission = Admission::of(&charges);
+        let stores: Vec<_> = (0..4).map(|_| store(&shared::redis().url())).collect();
+        let checks = stores.iter().flat_map(|store| {
+            let admission = &admission;
+            (0..50).map(move |_| store.admit(admission, At::StoreClock))
+        });
+        let outcomes = run(join_all(checks));
+        let (mut admitted, mut exhausted) = (0, 0);
+        for outcome in outcomes {
+            match outcome {
+                Ok(outcome) => {
+                    let plan = decisions_of(&admission, &outcome).unwrap();
+                    admitted += u64::from(plan.admitted);
+                }
+                Err(error) => {
+                    assert_eq!(error.code(), Code::ConflictExhausted, "{error}");
+                    exhausted += 1;
+                }
+            }
+        }
+        println!("{name}: {admitted} of 50 admitted, {exhausted} gave up");
+        assert!(admitted <= 50, "{name}");
+        assert!(exhausted > 0 || admitted == 50, "{name}: {admitted}");
+    }
+}

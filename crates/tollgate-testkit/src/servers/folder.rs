@@ -1,0 +1,74 @@
+//! Temporary folders that do not outlive their owners.
+//!
+//! A folder is removed when it is dropped. If its owner was killed, the next process that makes a
+//! folder removes it: the lock in it can be taken then.
+
+use std::fs::{self, File};
+use std::path::{Path, PathBuf};
+use std::sync::Once;
+use std::sync::atomic::{AtomicU64, Ordering};
+
+use super::error::{Error, Result};
+use super::root::{lock, root, try_lock};
+
+const OWNER: &str = "owner.lock";
+
+/// A folder that is removed with everything in it when this is dropped.
+#[derive(Debug)]
+pub struct Folder {
+    path: PathBuf,
+    _owned: File,
+}
+
+impl Folder {
+    /// Makes a folder with a name of its own that starts with `name`.
+    ///
+    /// # Errors
+    /// When the folder for temporary files cannot be written.
+    pub fn new(name: &str) -> Result<Self> {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        static SWEPT: Once = Once::new();
+        // While somebody holds this lock, a folder without an owner is an abandoned one and not one
+        // that is just being made.
+        let _making = lock("folders.lock")?;
+        let folders = root()?.join("folders");
+        fs::create_dir_all(&folders)
+            .map_err(|error| Error::from(error).during(folders.display()))?;
+        SWEPT.call_once(|| sweep(&folders));
+        let number = NEXT.fetch_add(1, Ordering::Relaxed);
+        let path = folders.join(format!("{name}-{}-{number}", std::process::id()));
+        // The process id may have been somebody's before, whose folder could not be removed.
+        if path.exists() {
+            fs::remove_dir_all(&path).map_err(|error| Error::from(error).during(path.display()))?;
+        }
+        fs::create_dir(&path).map_err(|error| Error::from(error).during(path.display()))?;
+        let owned = try_lock(&path.join(OWNER));
+        let owned = owned.ok_or_else(|| Error::new(format!("{}: not ours", path.display())))?;
+        Ok(Self { path, _owned: owned })
+    }
+
+    /// Where it is.
+    #[must_use]
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        // What cannot be removed now is swept later.
+        let _ = fs::remove_dir_all(&self.path);
+    }
+}
+
+/// Removes the folders whose owners are dead.
+fn sweep(folders: &Path) {
+    let Ok(entries) = fs::read_dir(folders) else {
+        return;
+    };
+    for path in entries.flatten().map(|entry| entry.path()) {
+        if let Some(_abandoned) = try_lock(&path.join(OWNER)) {
+            let _ = fs::remove_dir_all(&path);
+        }
+    }
+}

@@ -1,0 +1,42 @@
+//! What takes long to make and is the same for every test: made once per user, outside of any
+//! checkout.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use crate::servers::error::{Error, Result};
+use crate::servers::root;
+
+/// A folder of this name, which `make` fills if it is not there. Processes take turns.
+pub(in crate::servers) fn cached(
+    name: &str,
+    make: impl FnOnce(&Path) -> Result<()>,
+) -> Result<PathBuf> {
+    let folder = cache()?.join(name);
+    if folder.is_dir() {
+        return Ok(folder);
+    }
+    let _turn = root::lock("cache.lock")?;
+    if folder.is_dir() {
+        return Ok(folder);
+    }
+    // Complete or not there: whoever is killed meanwhile leaves only this, for the next to replace.
+    let partial = cache()?.join(format!("{name}.partial"));
+    let _ = fs::remove_dir_all(&partial);
+    fs::create_dir_all(&partial).map_err(|error| Error::from(error).during(partial.display()))?;
+    make(&partial).map_err(|error| error.during(name))?;
+    fs::rename(&partial, &folder).map_err(|error| Error::from(error).during(folder.display()))?;
+    Ok(folder)
+}
+
+/// Root's servers may have to run as somebody else, who cannot look into root's home.
+fn cache() -> Result<PathBuf> {
+    if let Some(chosen) = std::env::var_os("XDG_CACHE_HOME").filter(|path| !path.is_empty()) {
+        return Ok(PathBuf::from(chosen).join("tollgate"));
+    }
+    if root::user_id()? == 0 {
+        return Ok(PathBuf::from("/var/cache/tollgate"));
+    }
+    let home = std::env::home_dir().ok_or_else(|| Error::new("neither HOME nor XDG_CACHE_HOME"))?;
+    Ok(home.join(".cache/tollgate"))
+}

@@ -1,0 +1,51 @@
+//! The folder in which this user's servers live, below the system's folder for temporary files.
+//!
+//! Whoever owns something here (a folder, a port, an installation) holds a lock on a file. The
+//! kernel releases it when the owner ends, however it ends: a lock that can be taken has no owner.
+//! Neither process ids, which are used again, nor clocks are needed to tell.
+
+use std::fs::{self, File, OpenOptions};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+use super::error::{Error, Result};
+
+/// The folder, made if it is not there.
+pub(super) fn root() -> Result<PathBuf> {
+    let user = user_id()?;
+    let path = std::env::temp_dir().join(format!("tollgate-{user}"));
+    // Somebody else may have made it first, to read or replace what is put there.
+    match fs::create_dir(&path) {
+        Ok(()) => Ok(path),
+        Err(error) => match fs::symlink_metadata(&path) {
+            Ok(found) if found.is_dir() && found.uid() == user => Ok(path),
+            Ok(_) => Err(Error::new(format!("{} belongs to somebody else", path.display()))),
+            Err(_) => Err(Error::from(error).during(path.display())),
+        },
+    }
+}
+
+/// The id of the user who runs this.
+pub(super) fn user_id() -> Result<u32> {
+    let me = fs::metadata("/proc/self").map_err(|error| Error::from(error).during("/proc/self"))?;
+    Ok(me.uid())
+}
+
+/// Waits for a lock that other processes hold only briefly. Dropping it releases it.
+pub(super) fn lock(name: &str) -> Result<File> {
+    let path = root()?.join(name);
+    let file = open_lock(&path)?;
+    file.lock().map_err(|error| Error::from(error).during(path.display()))?;
+    Ok(file)
+}
+
+/// Takes a lock, unless somebody alive holds it.
+pub(super) fn try_lock(path: &Path) -> Option<File> {
+    let file = open_lock(path).ok()?;
+    file.try_lock().is_ok().then_some(file)
+}
+
+fn open_lock(path: &Path) -> Result<File> {
+    let opened = OpenOptions::new().create(true).truncate(false).write(true).open(path);
+    opened.map_err(|error| Error::from(error).during(path.display()))
+}

@@ -1,0 +1,50 @@
+//! One server of a kind for all tests of a process, started by the first that asks.
+//!
+//! For tests that keep to keys of their own and leave the server running. Nothing drops a static, so
+//! the kernel ends these when the process does.
+
+use std::sync::OnceLock;
+
+use super::{PgVersion, Postgres, Redis, RedisCluster, Result};
+
+/// The Redis server of this process.
+///
+/// # Panics
+/// When it cannot be installed or started, in every test that asks.
+pub fn redis() -> &'static Redis {
+    static SHARED: OnceLock<Result<Redis>> = OnceLock::new();
+    started(SHARED.get_or_init(Redis::start))
+}
+
+/// The cluster of this process, of three masters.
+///
+/// # Panics
+/// When it cannot be installed or started, in every test that asks.
+pub fn redis_cluster() -> &'static RedisCluster {
+    static SHARED: OnceLock<Result<RedisCluster>> = OnceLock::new();
+    started(SHARED.get_or_init(|| RedisCluster::start(3)))
+}
+
+/// The PostgreSQL server of this process, of one version. Make a database for each test:
+/// [`Postgres::fresh_database`].
+///
+/// # Panics
+/// When it cannot be installed or started, in every test that asks.
+#[must_use]
+pub fn postgres(version: PgVersion) -> &'static Postgres {
+    static V15: OnceLock<Result<Postgres>> = OnceLock::new();
+    static V18: OnceLock<Result<Postgres>> = OnceLock::new();
+    let shared = match version {
+        PgVersion::V15 => &V15,
+        PgVersion::V18 => &V18,
+    };
+    started(shared.get_or_init(|| Postgres::start(version)))
+}
+
+#[expect(clippy::panic, reason = "a test that needs a server fails without one, and says why")]
+fn started<T>(server: &'static Result<T>) -> &'static T {
+    match server {
+        Ok(server) => server,
+        Err(error) => panic!("{error}"),
+    }
+}
