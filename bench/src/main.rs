@@ -12,6 +12,7 @@ mod counting_alloc;
 mod instructions;
 mod measure;
 mod memory_use;
+mod middleware;
 mod redis;
 mod report;
 mod time;
@@ -49,6 +50,7 @@ fn run(words: &[String]) -> Result<()> {
             print!("{}", report::machine());
             return redis::print(rest);
         }
+        middleware::CHILD => return middleware::child(rest),
         _ => {}
     }
     let args = Args::parse(rest)?;
@@ -58,11 +60,13 @@ fn run(words: &[String]) -> Result<()> {
         "clock" => clocks::print(&args),
         "memory-use" => memory_use::print(&args),
         "instructions" => instructions::print(&args),
+        "tower" => middleware::print(&args),
         "all" => {
             time::print(&args)?;
             clocks::print(&args)?;
             memory_use::print(&args)?;
-            instructions::print(&args)
+            instructions::print(&args)?;
+            middleware::print(&args)
         }
         other => Err(format!("unknown subcommand `{other}`\n{USAGE}")),
     }

@@ -7,7 +7,7 @@ use std::thread;
 /// The lockfile this program was built with, for the versions of the contenders.
 const LOCKFILE: &str = include_str!("../Cargo.lock");
 /// The crates whose versions are reported.
-const CRATES: [&str; 9] = [
+const CRATES: [&str; 11] = [
     "tollgate",
     "tollgate-redis",
     "governor",
@@ -17,6 +17,8 @@ const CRATES: [&str; 9] = [
     "tokio",
     "dashmap",
     "quanta",
+    "axum",
+    "tower_governor",
 ];
 
 /// A table that is printed row by row, so that a long run shows how far it is.
