@@ -11,6 +11,7 @@ mod counting_alloc;
 mod instructions;
 mod measure;
 mod memory_use;
+mod postgres;
 mod report;
 mod time;
 mod workload;
@@ -43,6 +44,7 @@ fn run(words: &[String]) -> Result<()> {
     match command.as_str() {
         memory_use::CHILD => return memory_use::child(rest),
         instructions::CHILD => return instructions::child(rest),
+        postgres::COMMAND => return postgres::print(rest),
         _ => {}
     }
     let args = Args::parse(rest)?;
