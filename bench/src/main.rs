@@ -13,6 +13,7 @@ mod instructions;
 mod measure;
 mod memory_use;
 mod middleware;
+mod postgres;
 mod redis;
 mod report;
 mod time;
@@ -51,6 +52,7 @@ fn run(words: &[String]) -> Result<()> {
             return redis::print(rest);
         }
         middleware::CHILD => return middleware::child(rest),
+        postgres::COMMAND => return postgres::print(rest),
         _ => {}
     }
     let args = Args::parse(rest)?;

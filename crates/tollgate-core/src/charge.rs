@@ -208,8 +208,10 @@ impl<'a> Charge<'a> {
         &self.limit.rule
     }
 
-    /// What a record keeps of the state before this charge, which was granted at `now`.
-    pub(crate) fn evidence(&self, before: &State, now: Now) -> State {
+    /// What the record of a request id keeps of the state before this charge, which was granted at
+    /// `now`: enough to derive the same decision again, and no more.
+    #[must_use]
+    pub fn evidence(&self, before: &State, now: Now) -> State {
         let same_family = before.shape.family() == self.rule().shape().family();
         if self.act != Act::Take || !same_family {
             return before.clone();

@@ -35,6 +35,24 @@
 
 pub use tollgate_core::*;
 
+/// PostgreSQL: durable, exact across processes, many decisions per transaction.
+///
+/// ```no_run
+/// use tollgate::algorithm::Gcra;
+/// use tollgate::postgres::{Config, Postgres};
+/// use tollgate::{Limit, Limiter, Quota};
+///
+/// # async fn example() -> tollgate::Result<()> {
+/// let config = Config::new("postgres://app@localhost/app")?;
+/// let limiter = Limiter::new(Postgres::connect(config).await?);
+/// let logins = Limit::new("logins", Gcra::new(Quota::per_minute(5))?)?;
+/// let decision = limiter.check(logins.charge("ada")).await?;
+/// # Ok(())
+/// # }
+/// ```
+#[cfg(feature = "postgres")]
+pub use tollgate_postgres as postgres;
+
 /// Redis: exact across processes, many decisions per call.
 ///
 #[cfg_attr(feature = "redis", doc = "```no_run")]
