@@ -55,8 +55,7 @@ pub use tollgate_postgres as postgres;
 
 /// Redis: exact across processes, many decisions per call.
 ///
-#[cfg_attr(feature = "redis", doc = "```no_run")]
-#[cfg_attr(not(feature = "redis"), doc = "```ignore")]
+/// ```no_run
 /// use tollgate::algorithm::Gcra;
 /// use tollgate::redis::RedisStore;
 /// use tollgate::{Limit, Limiter, Quota};
@@ -68,7 +67,10 @@ pub use tollgate_postgres as postgres;
 /// # Ok(())
 /// # }
 /// ```
-#[cfg(any(feature = "redis", feature = "upstash"))]
+#[cfg(feature = "redis")]
+pub use tollgate_redis as redis;
+/// Redis through the REST interface of Upstash.
+#[cfg(all(feature = "upstash", not(feature = "redis")))]
 pub use tollgate_redis as redis;
 
 /// The code in the README compiles and runs.
