@@ -46,18 +46,23 @@ pub(crate) fn print(args: &Args) -> Result<()> {
 
 /// The instructions of all checks together.
 fn ask_child(entry: &Entry, spread: Spread, path: Path, wide: bool) -> Result<u64> {
+    let wide = wide.to_string();
+    counted("timed_checks", &[CHILD, entry.id, spread.id(), path.id(), &wide])
+}
+
+/// The instructions inside a function of this program, called with these words.
+pub(crate) fn counted(function: &str, words: &[&str]) -> Result<u64> {
     let program = env::current_exe().map_err(|error| format!("current_exe: {error}"))?;
     let output = Command::new("valgrind")
-        .args(["--tool=callgrind", "--toggle-collect=*timed_checks*"])
+        .args(["--tool=callgrind", &format!("--toggle-collect=*{function}*")])
         .arg("--callgrind-out-file=/dev/null")
         .arg(program)
-        .args([CHILD, entry.id, spread.id(), path.id()])
-        .arg(wide.to_string())
+        .args(words)
         .output()
         .map_err(|error| format!("valgrind: {error}"))?;
     let complaint = String::from_utf8_lossy(&output.stderr);
     if !output.status.success() {
-        return Err(format!("{CHILD} {}: {}", entry.id, complaint.trim()));
+        return Err(format!("{}: {}", words.join(" "), complaint.trim()));
     }
     collected(&complaint).ok_or_else(|| format!("valgrind counted nothing: {}", complaint.trim()))
 }

@@ -1,4 +1,5 @@
-//! Compares Tollgate's memory store with its rivals: time, memory and instructions per check.
+//! Compares Tollgate's stores with their rivals: time, memory and instructions per check in memory, and
+//! what a real Redis can do.
 //!
 //! Every subcommand prints Markdown. `README.md` says what each number means and what is not fair.
 //! Subcommands whose names start with `child-` are this program calling itself: a contender's
@@ -11,6 +12,9 @@ mod counting_alloc;
 mod instructions;
 mod measure;
 mod memory_use;
+mod middleware;
+mod postgres;
+mod redis;
 mod report;
 mod time;
 mod workload;
@@ -43,6 +47,12 @@ fn run(words: &[String]) -> Result<()> {
     match command.as_str() {
         memory_use::CHILD => return memory_use::child(rest),
         instructions::CHILD => return instructions::child(rest),
+        "redis" => {
+            print!("{}", report::machine());
+            return redis::print(rest);
+        }
+        middleware::CHILD => return middleware::child(rest),
+        postgres::COMMAND => return postgres::print(rest),
         _ => {}
     }
     let args = Args::parse(rest)?;
@@ -52,11 +62,13 @@ fn run(words: &[String]) -> Result<()> {
         "clock" => clocks::print(&args),
         "memory-use" => memory_use::print(&args),
         "instructions" => instructions::print(&args),
+        "tower" => middleware::print(&args),
         "all" => {
             time::print(&args)?;
             clocks::print(&args)?;
             memory_use::print(&args)?;
-            instructions::print(&args)
+            instructions::print(&args)?;
+            middleware::print(&args)
         }
         other => Err(format!("unknown subcommand `{other}`\n{USAGE}")),
     }

@@ -7,7 +7,19 @@ use std::thread;
 /// The lockfile this program was built with, for the versions of the contenders.
 const LOCKFILE: &str = include_str!("../Cargo.lock");
 /// The crates whose versions are reported.
-const CRATES: [&str; 6] = ["tollgate", "governor", "quota", "throttlecrab", "dashmap", "quanta"];
+const CRATES: [&str; 11] = [
+    "tollgate",
+    "tollgate-redis",
+    "governor",
+    "quota",
+    "throttlecrab",
+    "limitador",
+    "tokio",
+    "dashmap",
+    "quanta",
+    "axum",
+    "tower_governor",
+];
 
 /// A table that is printed row by row, so that a long run shows how far it is.
 #[derive(Debug)]

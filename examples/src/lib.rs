@@ -1,8 +1,9 @@
-//! Examples of Tollgate: each is one file in `examples/`, runs without any service, and is tested.
+//! Examples of Tollgate: each is one file in `examples/`, runs as it is, and is tested.
 //!
 //! - `library_only`: layered limits in one process, costs, when to retry, refunds.
 //! - `custom_algorithm`: an algorithm of your own, on two stores.
 //! - `custom_store`: a store of your own, proved by the public conformance suite.
+//! - `redis_own_client`: Redis through a client of your own.
 //! - `testing_with_manual_clock`: tests of an application that never sleep.
 //!
 //! What they share is here: [`Table`], a backend in its shortest form.

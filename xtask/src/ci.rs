@@ -22,8 +22,8 @@ pub(crate) fn ci() -> Done {
     }
     timed(&clock, "tidy", tidy::tidy)?;
     match wasm::missing() {
-        None => timed(&clock, "wasm32 build of the core", wasm::wasm)?,
-        Some(why) => println!("== wasm32 build of the core: SKIPPED: {why}"),
+        None => timed(&clock, "wasm32 builds", wasm::wasm)?,
+        Some(why) => println!("== wasm32 builds: SKIPPED: {why}"),
     }
     println!("== all passed in {}", seconds(clock.now() - start));
     Ok(())

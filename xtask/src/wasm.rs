@@ -1,4 +1,4 @@
-//! The core on wasm32-unknown-unknown: no runtime, no clock, no operating system.
+//! What must run in a Worker, on wasm32-unknown-unknown: no runtime, no clock, no operating system.
 
 use std::path::Path;
 
@@ -7,7 +7,13 @@ use crate::run::{Done, cargo, command, output, run};
 /// A target without an operating system.
 pub(crate) const TARGET: &str = "wasm32-unknown-unknown";
 
-/// Builds the core for wasm32.
+/// The core, and Redis through the REST interface of Upstash.
+const PACKAGES: [&[&str]; 2] = [
+    &["-p", "tollgate-core"],
+    &["-p", "tollgate-redis", "--no-default-features", "--features", "upstash"],
+];
+
+/// Builds the packages for wasm32.
 ///
 /// # Errors
 /// When the build fails, or this toolchain cannot build for the target.
@@ -15,10 +21,12 @@ pub(crate) fn wasm() -> Done {
     if let Some(why) = missing() {
         return Err(why);
     }
-    let arguments = ["build", "-p", "tollgate-core", "--target", TARGET, "--release", "--locked"];
-    let mut build = cargo(&arguments);
-    build.env("RUSTFLAGS", "-D warnings");
-    run(build)
+    for package in PACKAGES {
+        let mut build = cargo(&["build", "--target", TARGET, "--release", "--locked"]);
+        build.args(package).env("RUSTFLAGS", "-D warnings");
+        run(build)?;
+    }
+    Ok(())
 }
 
 /// Why this toolchain cannot build for the target, and what to do; `None` if it can.

@@ -5,8 +5,9 @@ use core::time::Duration;
 use crate::algorithm::Algorithm;
 use crate::cost::Cost;
 use crate::decision::Degraded;
-use crate::error::{Error, Result};
+use crate::error::{Code, Error, Result};
 use crate::key::{Key, Name};
+use crate::outage::{Chooser, Outage};
 use crate::rule::Rule;
 use crate::state::State;
 use crate::store::memory::{Scope, Secrets};
@@ -24,6 +25,7 @@ pub struct Limit {
     policy: Name,
     rule: Rule,
     on_outage: Degraded,
+    chooser: Option<Chooser>,
     scope: Scope,
 }
 
@@ -45,7 +47,7 @@ impl Limit {
         let policy = Name::new("policy", policy)?;
         let scope = Secrets::of_process().scope(prefix.as_str(), policy.as_str());
         let on_outage = Degraded::Open;
-        Ok(Self { prefix, policy, rule, on_outage, scope })
+        Ok(Self { prefix, policy, rule, on_outage, chooser: None, scope })
     }
 
     /// Puts the keys into a namespace of their own.
@@ -63,6 +65,29 @@ impl Limit {
     pub fn on_outage(mut self, mode: Degraded) -> Self {
         self.on_outage = mode;
         self
+    }
+
+    /// Chooses the mode anew for every decision that the store could not make: a place to log, too.
+    /// It must not wait.
+    #[must_use]
+    pub fn choose_on_outage(
+        mut self,
+        choose: impl Fn(&Outage<'_>) -> Degraded + Send + Sync + 'static,
+    ) -> Self {
+        self.chooser = Some(Chooser::new(choose));
+        self
+    }
+
+    /// The same limit with the mode that is chosen for this outage; absent when there is no choice.
+    pub(crate) fn chosen(&self, code: Code) -> Option<Self> {
+        let outage = Outage { policy: &self.policy, code, mode: self.on_outage };
+        let mode = self.chooser.as_ref()?.choose(&outage);
+        Some(Self { on_outage: mode, chooser: None, ..self.clone() })
+    }
+
+    /// Whether this process may have to decide alone, and so has to know what is spent.
+    pub(crate) fn may_be_local(&self) -> bool {
+        self.chooser.is_some() || self.on_outage == Degraded::Local
     }
 
     /// The share of the names in the fingerprint of every key of this limit.
@@ -183,8 +208,10 @@ impl<'a> Charge<'a> {
         &self.limit.rule
     }
 
-    /// What a record keeps of the state before this charge, which was granted at `now`.
-    pub(crate) fn evidence(&self, before: &State, now: Now) -> State {
+    /// What the record of a request id keeps of the state before this charge, which was granted at
+    /// `now`: enough to derive the same decision again, and no more.
+    #[must_use]
+    pub fn evidence(&self, before: &State, now: Now) -> State {
         let same_family = before.shape.family() == self.rule().shape().family();
         if self.act != Act::Take || !same_family {
             return before.clone();

@@ -4,6 +4,7 @@ use core::fmt;
 use core::ops::Deref;
 use std::sync::Arc;
 
+use crate::algorithm::kernel::Source;
 use crate::algorithm::{Algorithm, OneWord};
 use crate::state::Shape;
 
@@ -14,6 +15,7 @@ pub struct Rule {
     shape: Shape,
     shape_tag: u64,
     one_word: Option<OneWord>,
+    twin: Option<Source>,
 }
 
 impl Rule {
@@ -27,7 +29,8 @@ impl Rule {
     pub fn from_arc(algorithm: Arc<dyn Algorithm>) -> Self {
         let shape = algorithm.shape();
         let one_word = algorithm.one_word();
-        Self { shape, shape_tag: tag_of(shape.family()), one_word, algorithm }
+        let twin = algorithm.kernel().map(|kernel| kernel.source);
+        Self { shape, shape_tag: tag_of(shape.family()), one_word, twin, algorithm }
     }
 
     /// Identifies the quota; stored with every state.
@@ -35,6 +38,13 @@ impl Rule {
     #[inline]
     pub fn shape(&self) -> Shape {
         self.shape
+    }
+
+    /// The scripted twin of the step, if there is one: the source of its kernel.
+    #[must_use]
+    #[inline]
+    pub fn twin(&self) -> Option<Source> {
+        self.twin
     }
 
     /// What decides the meaning of the words, in 64 bits, for tables that have no room for more.

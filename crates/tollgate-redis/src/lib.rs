@@ -8,6 +8,8 @@ pub mod slot;
 mod store;
 mod text;
 pub mod transport;
+#[cfg(feature = "upstash")]
+pub mod upstash;
 
 pub use layout::KeyLayout;
 pub use store::RedisStore;

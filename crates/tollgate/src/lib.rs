@@ -35,6 +35,24 @@
 
 pub use tollgate_core::*;
 
+/// PostgreSQL: durable, exact across processes, many decisions per transaction.
+///
+/// ```no_run
+/// use tollgate::algorithm::Gcra;
+/// use tollgate::postgres::{Config, Postgres};
+/// use tollgate::{Limit, Limiter, Quota};
+///
+/// # async fn example() -> tollgate::Result<()> {
+/// let config = Config::new("postgres://app@localhost/app")?;
+/// let limiter = Limiter::new(Postgres::connect(config).await?);
+/// let logins = Limit::new("logins", Gcra::new(Quota::per_minute(5))?)?;
+/// let decision = limiter.check(logins.charge("ada")).await?;
+/// # Ok(())
+/// # }
+/// ```
+#[cfg(feature = "postgres")]
+pub use tollgate_postgres as postgres;
+
 /// Redis: exact across processes, many decisions per call.
 ///
 /// ```no_run
@@ -50,6 +68,9 @@ pub use tollgate_core::*;
 /// # }
 /// ```
 #[cfg(feature = "redis")]
+pub use tollgate_redis as redis;
+/// Redis through the REST interface of Upstash.
+#[cfg(all(feature = "upstash", not(feature = "redis")))]
 pub use tollgate_redis as redis;
 
 /// The code in the README compiles and runs.

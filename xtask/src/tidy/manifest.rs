@@ -3,11 +3,12 @@
 use super::files::File;
 
 /// A member takes every dependency from the workspace, where its version and its reason stand once.
-/// The benchmarks are a workspace of their own and declare theirs.
+/// A workspace of its own, such as the benchmarks, declares its own.
 pub(crate) fn dependencies_are_declared_once(files: &[File]) -> Vec<String> {
     let is_member = |file: &&File| {
         let path = file.path.as_str();
-        path.ends_with("/Cargo.toml") && !path.starts_with("bench/")
+        let is_workspace = file.text.lines().any(|line| line == "[workspace]");
+        path.ends_with("/Cargo.toml") && !is_workspace
     };
     files.iter().filter(is_member).flat_map(versions_of_its_own).collect()
 }
@@ -45,6 +46,6 @@ mod tests {
         let own = "[package]\nname = \"x\"\n[dev-dependencies]\na = \"1\"\n";
         assert_eq!(complaints("crates/x/Cargo.toml", own), 1);
         assert_eq!(complaints("crates/x/Cargo.toml", "[dependencies.a]\nversion = \"1\"\n"), 1);
-        assert_eq!(complaints("bench/Cargo.toml", own), 0);
+        assert_eq!(complaints("bench/Cargo.toml", &format!("[workspace]\n{own}")), 0);
     }
 }

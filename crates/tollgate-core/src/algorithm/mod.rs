@@ -56,6 +56,12 @@ pub trait Algorithm: Debug + Send + Sync {
     /// The longest time a key can stay different from a fresh one after one decision.
     fn horizon(&self) -> Micros;
 
+    /// The time in which the ceiling is granted once in the long run: the window that clients are
+    /// told.
+    fn window(&self) -> Micros {
+        self.horizon()
+    }
+
     /// Whether these words can be a state of this quota. Stores refuse others as corrupt.
     fn accepts(&self, words: &[u64]) -> bool;
 

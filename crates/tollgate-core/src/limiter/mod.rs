@@ -98,6 +98,16 @@ impl<S: Store> Limiter<S> {
         self.admit(&Admission::of(&[charge]), now).await
     }
 
+    /// Decides one charge at once if the store never waits; else `None`, and nothing was charged.
+    /// For callers that would rather not hold a future.
+    ///
+    /// # Errors
+    /// As [`Limiter::check`].
+    #[inline]
+    pub fn check_now(&self, charge: Charge<'_>) -> Option<Result<Decision>> {
+        self.store.decide_now(&charge, self.clock.now())
+    }
+
     /// Decides several charges, all or nothing, perhaps only once.
     ///
     /// # Errors
@@ -177,6 +187,11 @@ impl<S: Store> Limiter<S> {
     /// The store.
     pub fn store(&self) -> &S {
         &self.store
+    }
+
+    /// Where the time of this limiter comes from.
+    pub fn clock(&self) -> &dyn Clock {
+        self.clock.as_dyn()
     }
 
     /// What happened so far.

@@ -3,7 +3,7 @@
 //! A single future reads and writes. It takes all that has gathered in the queue, writes it at once,
 //! and hands replies out in the order of the commands. Before it takes, it lets the tasks that are
 //! ready run once: those that it has just woken append their next commands, and one write carries
-//! them all.
+//! them all. A caller who was alone the last time has nobody to wait for, and goes at once.
 //!
 //! When the connection ends, a command of which not all bytes were written has certainly not run
 //! and fails as unsent; of any other nobody knows. A server that says that it cannot serve
@@ -23,6 +23,7 @@ use tollgate_core::{Code, Error, Result};
 use super::queue::{Phase, Queue, Waiter, closed};
 use super::resp::Parser;
 use super::stream::Stream;
+use super::wire::lost;
 use crate::transport::{Reply, meaning_of};
 
 /// Read at once.
@@ -61,6 +62,8 @@ pub(super) struct Connection<'a> {
     written: u64,
     taken: u64,
     has_yielded: bool,
+    /// Whether one caller alone had appended when the queue was last taken.
+    was_alone: bool,
     /// Commands that were taken, oldest first.
     pending: VecDeque<Pending>,
     patience: Duration,
@@ -95,6 +98,7 @@ impl<'a> Connection<'a> {
             written: 0,
             taken: 0,
             has_yielded: false,
+            was_alone: true,
             pending: VecDeque::new(),
             patience,
             alarm: Box::pin(sleep_until(Instant::now() + patience)),
@@ -183,12 +187,14 @@ impl<'a> Connection<'a> {
             state.waker = Some(cx.waker().clone());
             return false;
         }
-        if !self.has_yielded && state.bytes.len() < GATHERED {
+        let is_alone = self.was_alone && self.pending.is_empty();
+        if !is_alone && !self.has_yielded && state.bytes.len() < GATHERED {
             self.has_yielded = true;
             cx.waker().wake_by_ref();
             return false;
         }
         self.has_yielded = false;
+        self.was_alone = state.waiting.len() == 1;
         self.is_flushed = false;
         std::mem::swap(&mut state.bytes, &mut self.writing);
         let since = Instant::now();
@@ -287,9 +293,4 @@ impl Drop for Connection<'_> {
 fn is_refusal(text: &str) -> bool {
     let kind = text.split(' ').next().unwrap_or_default();
     matches!(kind, "READONLY" | "CLUSTERDOWN" | "LOADING" | "MASTERDOWN")
-}
-
-fn lost(error: &io::Error) -> Error {
-    let kind = error.kind();
-    Error::new(Code::StoreUnavailable, format!("the connection to Redis was lost ({kind})"))
 }

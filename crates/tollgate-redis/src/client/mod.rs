@@ -5,9 +5,11 @@
 //! ([`is_unsent`](tollgate_core::Error::is_unsent)); without a connection a call fails at once; and
 //! whatever many callers want at the same moment goes out in one write.
 //!
-//! `url` says where the server is; `dial` connects, with `tls` and `wire`; `link` keeps a server
+//! `url` says where the servers are; `dial` connects, with `tls` and `wire`; `link` keeps a server
 //! connected, by running a `connection` that takes commands from a `queue`; `resp` is the wire
-//! format. It needs a tokio runtime with I/O and time.
+//! format. `sentinel` finds a master, `cluster` the nodes of slots, and a `node` is one server with its
+//! links. A `session` is a connection of one's own; `inspect` asks what an operator should know. It
+//! needs a tokio runtime with I/O and time.
 
 mod backoff;
 mod cluster;
@@ -23,9 +25,9 @@ mod secret;
 mod sentinel;
 mod session;
 mod settings;
-mod stream;
+pub(crate) mod stream;
 mod target;
-mod tls;
+pub(crate) mod tls;
 mod url;
 mod watching;
 mod wire;

@@ -12,7 +12,7 @@ use tokio_rustls::client::TlsStream;
 
 /// A connection of either kind.
 #[derive(Debug)]
-pub(super) enum Stream {
+pub(crate) enum Stream {
     Plain(TcpStream),
     Encrypted(Box<TlsStream<TcpStream>>),
 }

@@ -17,18 +17,18 @@ use super::stream::Stream;
 
 /// Which files to use. All of them are read once, when a client is opened.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct TlsFiles {
+pub(crate) struct TlsFiles {
     /// Authorities to trust instead of the machine's.
-    pub(super) ca: Option<String>,
+    pub(crate) ca: Option<String>,
     /// The certificate that the server knows this client by, and its key.
-    pub(super) identity: Option<(String, String)>,
+    pub(crate) identity: Option<(String, String)>,
     /// The name to expect in the server's certificate instead of the host's.
-    pub(super) server_name: Option<String>,
+    pub(crate) server_name: Option<String>,
 }
 
 /// Encrypts connections.
 #[derive(Clone)]
-pub(super) struct Tls {
+pub(crate) struct Tls {
     connector: TlsConnector,
     server_name: Option<ServerName<'static>>,
 }
@@ -44,7 +44,7 @@ impl Tls {
     ///
     /// # Errors
     /// When one cannot be read, is not PEM, or a key does not fit its certificate.
-    pub(super) fn new(files: &TlsFiles) -> Result<Self> {
+    pub(crate) fn new(files: &TlsFiles) -> Result<Self> {
         let roots = match &files.ca {
             Some(path) => given_roots(path)?,
             None => machine_roots()?,
@@ -68,7 +68,7 @@ impl Tls {
     }
 
     /// Encrypts a connection to `host`, once the server has proven to be that host.
-    pub(super) async fn encrypt(&self, host: &str, stream: TcpStream) -> Result<Stream> {
+    pub(crate) async fn encrypt(&self, host: &str, stream: TcpStream) -> Result<Stream> {
         let name = match &self.server_name {
             Some(given) => given.clone(),
             None => name(host)?,

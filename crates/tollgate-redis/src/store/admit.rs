@@ -98,10 +98,10 @@ impl<T: Transport> Inner<T> {
 }
 
 fn write_charge(args: &mut Args, twins: &mut Vec<Source>, charge: &Charge<'_>, slot: usize) {
-    let Some(kernel) = charge.rule().kernel() else { return };
-    let known = twins.iter().position(|twin| *twin == kernel.source);
+    let Some(source) = charge.rule().twin() else { return };
+    let known = twins.iter().position(|twin| *twin == source);
     let twin = known.unwrap_or_else(|| {
-        twins.push(kernel.source);
+        twins.push(source);
         twins.len() - 1
     });
     args.unsigned(twin as u64 + 1);

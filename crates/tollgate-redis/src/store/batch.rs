@@ -1,8 +1,9 @@
 //! Independent admissions that share a round trip.
 //!
-//! Calls go out in the order of the admissions, so those that share a key are applied in order; only
-//! while a server does not know a script yet (it was restarted in this very moment) is a call sent
-//! again after the others.
+//! Calls go out in the order of the admissions, so those that share a key are applied in order.
+
+use std::collections::HashSet;
+use std::sync::Arc;
 
 use tollgate_core::store::{At, Outcome, Store as _};
 use tollgate_core::{Admission, Error, Result};
@@ -12,21 +13,12 @@ use super::items::{Answer, Item, Take, calls_of};
 use super::{RedisStore, Way};
 use crate::transport::{Call, Transport};
 
-/// One call of a batch.
+/// What one call of a batch decides.
 enum Sent {
     /// Single charges, and which admissions they are.
-    Takes(Take, Vec<usize>),
+    Takes(Take, Arc<[usize]>),
     /// An admission of its own.
-    Whole(Call, usize),
-}
-
-impl Sent {
-    fn call(&self) -> Call {
-        match self {
-            Self::Takes(take, _) => take.call.clone(),
-            Self::Whole(call, _) => call.clone(),
-        }
-    }
+    Whole(usize),
 }
 
 impl<T: Transport> RedisStore<T> {
@@ -47,7 +39,10 @@ impl<T: Transport> RedisStore<T> {
             })
             .collect();
         let sent = self.calls_of_batch(batch, &items, at);
-        let calls: Vec<Call> = sent.iter().map(Sent::call).collect();
+        let (mut calls, sent): (Vec<Call>, Vec<Sent>) = sent.into_iter().unzip();
+        if share_a_key(&calls) {
+            calls.iter_mut().for_each(|call| *call = call.with_text());
+        }
         let replies = self.0.wire.run_all(&calls).await;
         let mut answers: Vec<Option<Answer>> = batch.iter().map(|_| None).collect();
         for (sent, reply) in sent.into_iter().zip(replies) {
@@ -62,7 +57,7 @@ impl<T: Transport> RedisStore<T> {
                         set(&mut answers, index, answer);
                     });
                 }
-                Sent::Whole(_, index) => {
+                Sent::Whole(index) => {
                     let Some(admission) = batch.get(index) else { continue };
                     let answer = match read(reply, admission.charges, admission) {
                         Ok(Answered::Decided(outcome) | Answered::Replayed(outcome)) => {
@@ -78,7 +73,12 @@ impl<T: Transport> RedisStore<T> {
         self.settle(batch, answers, at).await
     }
 
-    fn calls_of_batch(&self, batch: &[Admission<'_>], items: &[Option<Item>], at: At) -> Vec<Sent> {
+    fn calls_of_batch(
+        &self,
+        batch: &[Admission<'_>],
+        items: &[Option<Item>],
+        at: At,
+    ) -> Vec<(Call, Sent)> {
         let mut sent = Vec::new();
         let mut waiting: Vec<usize> = Vec::new();
         for (index, admission) in batch.iter().enumerate() {
@@ -88,19 +88,26 @@ impl<T: Transport> RedisStore<T> {
             }
             self.flush(&mut waiting, items, &mut sent);
             let parts: Vec<Part<'_>> = admission.charges.iter().map(Part::Charge).collect();
-            sent.push(Sent::Whole(self.0.admit_call(&parts, admission, at), index));
+            sent.push((self.0.admit_call(&parts, admission, at), Sent::Whole(index)));
         }
         self.flush(&mut waiting, items, &mut sent);
         sent
     }
 
-    fn flush(&self, waiting: &mut Vec<usize>, items: &[Option<Item>], sent: &mut Vec<Sent>) {
-        let indices = core::mem::take(waiting);
+    fn flush(
+        &self,
+        waiting: &mut Vec<usize>,
+        items: &[Option<Item>],
+        sent: &mut Vec<(Call, Sent)>,
+    ) {
+        let indices: Arc<[usize]> = core::mem::take(waiting).into();
         let own: Vec<&Item> =
             indices.iter().filter_map(|index| items.get(*index).and_then(Option::as_ref)).collect();
         let wire = &self.0.wire;
         let takes = calls_of(&own, &wire.scripts, |name| wire.slot(name));
-        sent.extend(takes.into_iter().map(|take| Sent::Takes(take, indices.clone())));
+        sent.extend(
+            takes.into_iter().map(|(call, take)| (call, Sent::Takes(take, indices.clone()))),
+        );
     }
 
     /// What a script could not decide is decided after the others, in order.
@@ -129,6 +136,17 @@ impl<T: Transport> RedisStore<T> {
         }
         outcomes
     }
+}
+
+/// Whether some key is in several calls. Those must run in order: a call that the server does not
+/// know would be sent again after the others, so they bring their scripts along.
+fn share_a_key(calls: &[Call]) -> bool {
+    let mut seen = HashSet::new();
+    calls.iter().any(|call| {
+        // A key that is twice in one call stays in order there.
+        let own: HashSet<&str> = call.keys().iter().map(String::as_str).collect();
+        own.into_iter().any(|key| !seen.insert(key))
+    })
 }
 
 fn set(answers: &mut [Option<Answer>], index: usize, answer: Answer) {

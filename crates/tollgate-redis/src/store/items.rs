@@ -45,10 +45,9 @@ struct Group {
     runs: Vec<(Cost, i64)>,
 }
 
-/// A call, and the items it decides.
+/// The items that a call decides, in the order of its reply.
 #[derive(Debug)]
 pub(super) struct Take {
-    pub(super) call: Call,
     groups: Vec<Group>,
 }
 
@@ -57,7 +56,7 @@ pub(super) fn calls_of(
     items: &[&Item],
     scripts: &Scripts,
     slot_of: impl Fn(&str) -> Option<u16>,
-) -> Vec<Take> {
+) -> Vec<(Call, Take)> {
     let mut calls = Vec::new();
     let mut rest = 0;
     while rest < items.len() {
@@ -152,7 +151,7 @@ impl Draft {
         }
     }
 
-    fn finish(self, items: &[&Item], scripts: &Scripts) -> Take {
+    fn finish(self, items: &[&Item], scripts: &Scripts) -> (Call, Take) {
         let mut names = Vec::with_capacity(self.keys);
         let mut args = Args::default();
         let mut script: Option<Arc<Script>> = None;
@@ -182,7 +181,7 @@ impl Draft {
             all.extend(block.groups);
         }
         let script = script.unwrap_or_else(|| scripts.load.clone());
-        Take { call: Call::new(script, names, args), groups: all }
+        (Call::new(script, names, args), Take { groups: all })
     }
 }
 

@@ -87,17 +87,19 @@ impl<T: Transport> RedisStore<T> {
         &self.0.wire.transport
     }
 
+    /// All ways but the queue are boxed: they are long, and whoever waits for the answer of a queue
+    /// would move all of them around.
     async fn admit_one(&self, admission: &Admission<'_>, at: At) -> Result<Outcome> {
         match self.0.way_of(admission) {
             Way::Queue(item) => match self.take(item.at(at)).await {
                 Answer::Decided(outcome) => Ok(outcome),
                 Answer::Failed(error) => Err(error),
-                Answer::LookCloser => self.0.swapping.admit(admission, at).await,
+                Answer::LookCloser => Box::pin(self.0.swapping.admit(admission, at)).await,
             },
-            Way::Script => self.0.admit(admission, at).await,
-            Way::Across => self.0.admit_across(admission, at).await,
-            Way::Swap => self.0.swapping.admit(admission, at).await,
-            Way::Watch => self.0.watch(admission, at).await,
+            Way::Script => Box::pin(self.0.admit(admission, at)).await,
+            Way::Across => Box::pin(self.0.admit_across(admission, at)).await,
+            Way::Swap => Box::pin(self.0.swapping.admit(admission, at)).await,
+            Way::Watch => Box::pin(self.0.watch(admission, at)).await,
             Way::Mixed => Err(mixed()),
         }
     }
@@ -118,7 +120,7 @@ impl<T: Transport> RedisStore<T> {
                 Some(spawn) if !is_alone => spawn(Box::pin(fly(inner.clone(), round))),
                 spawner => {
                     let landing = Landing { inner: inner.clone(), spawner };
-                    inner.send(Round(round)).await;
+                    Box::pin(inner.send(Round(round))).await;
                     drop(landing);
                 }
             }
@@ -128,10 +130,26 @@ impl<T: Transport> RedisStore<T> {
 
 /// Rounds, one after another, as long as somebody waits.
 async fn fly<T: Transport>(inner: Arc<Inner<T>>, first: Vec<Arc<Ticket>>) {
+    let mut flight = Flight { inner: &inner, has_landed: false };
     let mut next = Some(first);
     while let Some(round) = next {
         inner.send(Round(round)).await;
         next = inner.queue.go_on();
+    }
+    flight.has_landed = true;
+}
+
+/// A flight that ends early (its runtime goes away) lets the next one start.
+struct Flight<'i, T: Transport> {
+    inner: &'i Inner<T>,
+    has_landed: bool,
+}
+
+impl<T: Transport> Drop for Flight<'_, T> {
+    fn drop(&mut self) {
+        if !self.has_landed {
+            self.inner.queue.land();
+        }
     }
 }
 
@@ -193,11 +211,11 @@ impl<T: Transport> Inner<T> {
         let charges = admission.charges;
         if let ([charge], None) = (charges, admission.once)
             && charge.act == Act::Take
-            && let Some(kernel) = charge.rule().kernel()
+            && let Some(twin) = charge.rule().twin()
         {
-            return Way::Queue(Box::new(Waiting(self.item(charge, kernel.source))));
+            return Way::Queue(Box::new(Waiting(self.item(charge, twin))));
         }
-        let scripted = charges.iter().filter(|charge| charge.rule().kernel().is_some()).count();
+        let scripted = charges.iter().filter(|charge| charge.rule().twin().is_some()).count();
         if scripted == 0 {
             return Way::Watch;
         }
@@ -231,8 +249,8 @@ impl<T: Transport> Inner<T> {
     /// Sends a round and hands everybody their answer.
     async fn send(&self, round: Round) {
         let items: Vec<&Item> = round.0.iter().map(|ticket| &ticket.item).collect();
-        let takes = calls_of(&items, &self.wire.scripts, |name| self.wire.slot(name));
-        let calls: Vec<Call> = takes.iter().map(|take| take.call.clone()).collect();
+        let calls = calls_of(&items, &self.wire.scripts, |name| self.wire.slot(name));
+        let (calls, takes): (Vec<Call>, Vec<_>) = calls.into_iter().unzip();
         let replies = self.wire.run_all(&calls).await;
         for (take, reply) in takes.into_iter().zip(replies) {
             take.read(&items, reply, |index, answer| {

@@ -10,3 +10,5 @@
 
 mod client;
 mod store;
+#[cfg(feature = "upstash-native")]
+mod upstash;

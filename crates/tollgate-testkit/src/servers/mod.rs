@@ -19,6 +19,7 @@
 //!
 //! - [`Redis`], [`RedisCluster`], [`RedisSentinel`], [`Valkey`], [`Postgres`]: servers. [`shared`]: one of
 //!   a kind for all tests of a process. [`Certificates`]: for TLS.
+//! - [`UpstashShim`]: the REST interface of Upstash over a Redis server.
 //! - [`FaultProxy`]: what networks do to connections, on command.
 //! - [`resp`]: a small client, to look at a server past the store under test.
 //! - [`Server`] and [`Recipe`]: the core. Another kind of server is one file with one recipe;
@@ -45,6 +46,7 @@ mod root;
 mod server;
 pub mod shared;
 mod spawner;
+mod upstash;
 pub mod wait;
 
 pub use certificates::Certificates;
@@ -60,6 +62,7 @@ pub use redis::{
     SlotMove, Valkey,
 };
 pub use server::{Place, Recipe, Server};
+pub use upstash::UpstashShim;
 
 /// The guide, whose example must compile.
 #[cfg(doctest)]

@@ -1,6 +1,7 @@
 //! Failure modes: who decides when the store cannot answer, and which errors are no outages.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use tollgate::algorithm::Gcra;
 use tollgate::store::{At, Capability, Loaded, Outcome, Store};
@@ -274,4 +275,37 @@ fn a_mode_belongs_to_the_limit_and_not_to_the_key() {
     let (limiter, _) = limiter([Fault::After; 2]);
     assert!(!block_on(limiter.check(closed.charge("k"))).unwrap().is_allowed());
     assert!(block_on(limiter.check(open.charge("k"))).unwrap().is_allowed());
+}
+
+#[test]
+fn the_mode_can_be_chosen_outage_by_outage() {
+    let (limiter, _) = limiter([Fault::None, Fault::After, Fault::After, Fault::After]);
+    let modes = [Degraded::Closed, Degraded::Local, Degraded::Open];
+    let asked = Arc::new(AtomicUsize::new(0));
+    let count = Arc::clone(&asked);
+    let limit = per_hour("p", 1).choose_on_outage(move |outage| {
+        assert_eq!((outage.mode, outage.code), (Degraded::Open, Code::StoreUnavailable));
+        assert_eq!(outage.policy, &"p");
+        modes[count.fetch_add(1, Relaxed)]
+    });
+    assert_eq!(block_on(limiter.check(limit.charge("k"))).unwrap().degraded, None);
+    assert_eq!(asked.load(Relaxed), 0, "no outage, no choice");
+    let decided = modes.map(|mode| {
+        let decision = block_on(limiter.check(limit.charge("k"))).unwrap();
+        assert_eq!(decision.degraded, Some(mode));
+        decision.is_allowed()
+    });
+    // The unit that the store charged counts for the decision that is made alone.
+    assert_eq!(decided, [false, false, true]);
+    assert_eq!(asked.load(Relaxed), 3);
+}
+
+#[test]
+fn only_a_store_that_never_waits_decides_at_once() {
+    let (waiting, _) = limiter([]);
+    let limit = per_hour("p", 1);
+    assert!(waiting.check_now(limit.charge("k")).is_none());
+    let memory = Limiter::in_memory();
+    let verdicts = [(); 2].map(|()| memory.check_now(limit.charge("k")).unwrap().unwrap().verdict);
+    assert_eq!(verdicts, [Verdict::Allowed, Verdict::Denied]);
 }

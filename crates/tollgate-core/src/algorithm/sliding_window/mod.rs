@@ -117,6 +117,10 @@ impl Algorithm for SlidingWindow {
         self.bucket * (self.buckets + 1)
     }
 
+    fn window(&self) -> Micros {
+        self.bucket * self.buckets
+    }
+
     fn accepts(&self, words: &[u64]) -> bool {
         match words {
             [] => true,

@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::sync::{OnceLock, PoisonError, RwLock};
 
 use crate::charge::{Act, Admission, Charge, Limit};
-use crate::decision::{Decision, Degraded};
+use crate::decision::Decision;
 use crate::error::{Error, Result};
 use crate::key::{Key, Name};
 use crate::limiter::combine;
@@ -162,7 +162,7 @@ impl Local {
 }
 
 fn is_local(charge: &Charge<'_>) -> bool {
-    charge.limit.outage_mode() == Degraded::Local
+    charge.limit.may_be_local()
 }
 
 /// The `local` charges of an admission, on other limits.

@@ -17,7 +17,7 @@ use std::sync::Arc;
 use super::builder::ClockSource;
 use super::combine;
 use super::observer::{Counter, Degradation, Observer, Stats};
-use crate::charge::{Admission, Charge};
+use crate::charge::{Admission, Charge, Limit};
 use crate::decision::{Decision, Degraded, Verdict};
 use crate::error::{Code, Error, Result};
 use crate::key::Key;
@@ -157,6 +157,13 @@ impl FailurePolicy {
         error: &Error,
         now: Micros,
     ) -> Result<Decision> {
+        let limits: Vec<Option<Limit>> =
+            admission.charges.iter().map(|charge| charge.limit.chosen(error.code())).collect();
+        let chosen = admission.charges.iter().zip(&limits).map(|(charge, limit)| {
+            limit.as_ref().map_or(*charge, |limit| Charge { limit, ..*charge })
+        });
+        let charges: Vec<Charge<'_>> = chosen.collect();
+        let admission = &Admission { charges: &charges, once: admission.once };
         let fresh = combine::on_fresh_keys(admission, now)?;
         let (mode, decision) = match strictest(admission) {
             // No store is needed to know that waiting is useless.

@@ -89,11 +89,11 @@ fn compare(kind: Kind, name: &'static str, seed: u64) {
         let calls: Vec<Call> = takes
             .iter()
             .zip(&batch)
-            .flat_map(|(take, step)| [take.call.clone(), look(&scripts, &step.item)])
+            .flat_map(|((call, _), step)| [call.clone(), look(&scripts, &step.item)])
             .collect();
         let calls = with_texts(calls, done == 0);
         let mut replies = block_on(plain.send_all(&calls)).into_iter();
-        for (take, step) in takes.into_iter().zip(&batch) {
+        for ((_, take), step) in takes.into_iter().zip(&batch) {
             let (taken, looked) = (replies.next().unwrap(), replies.next().unwrap());
             let context = format!("{name}, seed {seed}, step {done}, {:?}", step.item);
             take.read(&[&step.item], taken, |_, answer| {

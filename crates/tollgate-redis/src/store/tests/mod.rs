@@ -6,9 +6,12 @@ mod drops;
 
 use std::sync::{Mutex, PoisonError};
 
-use tollgate_core::Result;
+use tollgate_core::algorithm::Gcra;
+use tollgate_core::store::{At, Store as _};
+use tollgate_core::{Admission, Limit, Quota, Result};
 use tollgate_testkit::servers::{resp, shared};
 
+use super::RedisStore;
 use crate::transport::{Call, Reply, Transport};
 
 /// Calls sent before their replies are read: few enough for the buffers of a socket.
@@ -53,4 +56,15 @@ fn reply_of(reply: resp::Reply) -> Reply {
         resp::Reply::Array(replies) => Reply::List(replies.into_iter().map(reply_of).collect()),
         _ => Reply::Nil,
     }
+}
+
+/// It is moved around for every check.
+#[test]
+fn the_future_of_an_admission_stays_small() {
+    let store = RedisStore::over(Plain::connect());
+    let limit = Limit::new("size", Gcra::new(Quota::per_second(1)).unwrap()).unwrap();
+    let charges = [limit.charge("someone")];
+    let admission = Admission::of(&charges);
+    let size = size_of_val(&store.admit(&admission, At::StoreClock));
+    assert!(size <= 1_024, "{size} bytes");
 }

@@ -27,13 +27,13 @@ fn counting() -> Arc<Script> {
 }
 
 /// Counts on `key`, and is answered by `argument`.
-fn count(key: &str, argument: &str) -> Call {
+pub(crate) fn count(key: &str, argument: &str) -> Call {
     let mut args = Args::default();
     args.text(argument);
     Call::new(counting(), vec![key.to_owned()], args).with_text()
 }
 
-fn text(text: &str) -> Reply {
+pub(crate) fn text(text: &str) -> Reply {
     Reply::Text(text.into())
 }
 
@@ -42,7 +42,7 @@ fn open(url: &str) -> Client {
 }
 
 /// What the server itself says about a number.
-fn stored(redis: &Redis, key: &str) -> i64 {
+pub(crate) fn stored(redis: &Redis, key: &str) -> i64 {
     let reply = redis.client().unwrap().call(&["GET", key]).unwrap();
     reply.text().map_or(0, |text| text.parse().unwrap())
 }

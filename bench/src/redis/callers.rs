@@ -1,0 +1,65 @@
+//! Many callers at once, each of which waits for its answer before it asks again.
+
+use std::future::Future;
+use std::time::{Duration, Instant};
+
+use tokio::runtime::Runtime;
+
+use super::sample::Run;
+use crate::Result;
+
+/// What a call came to.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Said {
+    Decided,
+    /// Gave up after too many lost races, or was decided without the store.
+    Undecided,
+}
+
+/// One caller.
+pub(super) trait Caller: Send + 'static {
+    /// Asks once.
+    fn call(&mut self) -> impl Future<Output = Result<Said>> + Send;
+}
+
+/// Lets all callers ask for so long.
+///
+/// # Errors
+/// When a call failed: then the figures would mean nothing.
+pub(super) fn run<C: Caller>(
+    runtime: &Runtime,
+    callers: &mut Vec<C>,
+    time: Duration,
+) -> Result<Run> {
+    runtime.block_on(async {
+        let start = Instant::now();
+        let tasks: Vec<_> =
+            callers.drain(..).map(|caller| tokio::spawn(one(caller, start + time))).collect();
+        let mut all = Run::default();
+        for task in tasks {
+            let (caller, run) = task.await.map_err(|error| error.to_string())??;
+            callers.push(caller);
+            all.decisions += run.decisions;
+            all.undecided += run.undecided;
+            all.latencies.extend(run.latencies);
+        }
+        all.wall = start.elapsed();
+        Ok(all)
+    })
+}
+
+async fn one<C: Caller>(mut caller: C, end: Instant) -> Result<(C, Run)> {
+    let mut run = Run::default();
+    let mut before = Instant::now();
+    while before < end {
+        match caller.call().await? {
+            Said::Decided => run.decisions += 1,
+            Said::Undecided => run.undecided += 1,
+        }
+        let after = Instant::now();
+        let nanos = (after - before).as_nanos();
+        run.latencies.push(u32::try_from(nanos).unwrap_or(u32::MAX));
+        before = after;
+    }
+    Ok((caller, run))
+}

@@ -1,0 +1,95 @@
+//! Tollgate's callers: through the store alone, and through a limiter.
+
+use std::sync::Arc;
+
+use tollgate::store::{At, Store as _};
+use tollgate::{Admission, Limit, Limiter};
+use tollgate_redis::RedisStore;
+use tollgate_redis::client::Client;
+
+use super::callers::{Caller, Said};
+use crate::Result;
+
+/// Which keys a caller charges: every so many from its own on.
+#[derive(Clone, Debug)]
+pub(super) struct Walk {
+    keys: Arc<[String]>,
+    next: usize,
+    stride: usize,
+}
+
+impl Walk {
+    /// One for each of `count` callers; they never meet on a key.
+    pub(super) fn apart(keys: &Arc<[String]>, count: usize) -> Vec<Self> {
+        (0..count).map(|next| Self { keys: Arc::clone(keys), next, stride: count }).collect()
+    }
+
+    /// All of them on one key.
+    pub(super) fn together(key: &str, count: usize) -> Vec<Self> {
+        Self::apart(&Arc::from([key.to_owned()]), count)
+    }
+
+    fn step(&mut self) -> usize {
+        let place = self.next % self.keys.len();
+        self.next += self.stride;
+        place
+    }
+}
+
+/// A caller of the store.
+#[derive(Debug)]
+pub(super) struct OfStore {
+    store: RedisStore<Client>,
+    limit: Arc<Limit>,
+    walk: Walk,
+}
+
+/// Callers that share a store.
+pub(super) fn of_store(url: &str, limit: &Arc<Limit>, walks: Vec<Walk>) -> Result<Vec<OfStore>> {
+    let client = Client::open(url).map_err(|error| error.to_string())?;
+    let store = RedisStore::over(client);
+    let caller = |walk| OfStore { store: store.clone(), limit: Arc::clone(limit), walk };
+    Ok(walks.into_iter().map(caller).collect())
+}
+
+impl Caller for OfStore {
+    async fn call(&mut self) -> Result<Said> {
+        let place = self.walk.step();
+        let charges = [self.limit.charge(&self.walk.keys[place])];
+        let outcome = self.store.admit(&Admission::of(&charges), At::StoreClock).await;
+        outcome.map(|_| Said::Decided).map_err(|error| error.to_string())
+    }
+}
+
+/// A caller of a limiter.
+#[derive(Debug)]
+pub(super) struct OfLimiter {
+    limiter: Arc<Limiter<RedisStore<Client>>>,
+    limit: Arc<Limit>,
+    walk: Walk,
+}
+
+/// Callers that share a limiter.
+pub(super) fn of_limiter(
+    url: &str,
+    limit: &Arc<Limit>,
+    walks: Vec<Walk>,
+) -> Result<Vec<OfLimiter>> {
+    let client = Client::open(url).map_err(|error| error.to_string())?;
+    let limiter = Arc::new(Limiter::new(RedisStore::over(client)));
+    let caller = |walk| OfLimiter { limiter: Arc::clone(&limiter), limit: Arc::clone(limit), walk };
+    Ok(walks.into_iter().map(caller).collect())
+}
+
+impl Caller for OfLimiter {
+    async fn call(&mut self) -> Result<Said> {
+        let place = self.walk.step();
+        let decision = self.limiter.check(self.limit.charge(&self.walk.keys[place])).await;
+        let decision = decision.map_err(|error| error.to_string())?;
+        match (decision.is_allowed(), decision.degraded) {
+            (true, None) => Ok(Said::Decided),
+            (_, Some(_)) => Ok(Said::Undecided),
+            (false, None) => Err(format!("an unexpected decision: {decision:?}")),
+        }
+    }
+}

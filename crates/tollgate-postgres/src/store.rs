@@ -1,0 +1,209 @@
+//! The store as callers see it: what they ask is copied, queued for a worker, and awaited.
+//!
+//! A caller that goes away before its round is written is not charged, and nobody waits for it:
+//! workers are tasks of their own.
+
+use core::hash::{BuildHasher, BuildHasherDefault};
+use std::collections::hash_map::DefaultHasher;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use tokio::sync::{mpsc, oneshot, watch};
+use tokio::task::JoinHandle;
+use tollgate_core::store::{At, Capability, Loaded, MultiKey, Outcome, Store};
+use tollgate_core::{Admission, Charge, Code, Error, Key, Now, Result, State};
+
+use crate::config::{Config, Durability};
+use crate::fault::{closed, corrupt};
+use crate::job::{Job, text_of};
+use crate::link::Shared;
+use crate::look::{self, Ask};
+use crate::sweep;
+use crate::worker;
+
+/// Calls that may wait for one worker. The limiter has a bound of its own, which is lower.
+const QUEUE_MAX: usize = 20_000;
+
+/// Limits in PostgreSQL.
+#[derive(Debug)]
+pub struct Postgres {
+    shared: Arc<Shared>,
+    workers: Vec<mpsc::Sender<Job>>,
+    looker: mpsc::Sender<Ask>,
+    closing: watch::Sender<bool>,
+    tasks: Mutex<Vec<JoinHandle<()>>>,
+}
+
+impl Postgres {
+    /// A store that connects when it is first asked, on the tokio runtime this is called in. Its
+    /// tables are made then, if they are not there.
+    ///
+    /// # Errors
+    /// `config_invalid` when the certificates to trust cannot be read, or outside of a runtime.
+    pub fn open(config: Config) -> Result<Self> {
+        let runtime = tokio::runtime::Handle::try_current().map_err(|_| {
+            Error::config("runtime", "is missing; open the store inside of a tokio runtime")
+        })?;
+        let shared = Shared::new(config)?;
+        let (closing, closing_seen) = watch::channel(false);
+        let mut tasks = Vec::new();
+        let mut workers = Vec::new();
+        for _ in 0..shared.config.connections {
+            let (jobs, queue) = mpsc::channel(QUEUE_MAX);
+            tasks.push(runtime.spawn(worker::work(
+                Arc::clone(&shared),
+                queue,
+                closing_seen.clone(),
+            )));
+            workers.push(jobs);
+        }
+        let (looker, queue) = mpsc::channel(QUEUE_MAX);
+        tasks.push(runtime.spawn(look::work(Arc::clone(&shared), queue, closing_seen.clone())));
+        if let Some(every) = shared.config.sweep_every {
+            tasks.push(runtime.spawn(sweep::work(Arc::clone(&shared), every, closing_seen)));
+        }
+        Ok(Self { shared, workers, looker, closing, tasks: Mutex::new(tasks) })
+    }
+
+    /// [`Postgres::open`], but connects at once, and makes or checks the tables.
+    ///
+    /// # Errors
+    /// As [`Postgres::open`]; when the server cannot be reached or refuses; when the tables were made
+    /// by a newer version.
+    pub async fn connect(config: Config) -> Result<Self> {
+        let store = Self::open(config)?;
+        drop(store.shared.connect().await?);
+        Ok(store)
+    }
+
+    /// Makes the tables, or changes them to what this version needs.
+    ///
+    /// # Errors
+    /// When the server cannot be reached or refuses; when the tables were made by a newer version.
+    pub async fn migrate(config: Config) -> Result<()> {
+        Shared::new(config)?.migrate().await
+    }
+
+    /// Removes expired rows now, at the pace of the sweeps in the background; how many went.
+    ///
+    /// # Errors
+    /// When the server cannot be reached or refuses. What was removed until then is gone.
+    pub async fn sweep(&self) -> Result<u64> {
+        sweep::sweep(&self.shared).await
+    }
+
+    fn submit(
+        &self,
+        admission: &Admission<'_>,
+        at: At,
+        worker: Option<usize>,
+    ) -> Result<oneshot::Receiver<Result<Outcome>>> {
+        self.check(at)?;
+        let (job, answer) = Job::new(admission, at)?;
+        let worker = worker.unwrap_or_else(|| self.worker_of(job.home()));
+        let jobs = self.workers.get(worker).ok_or_else(closed)?;
+        jobs.try_send(job).map_err(|refused| unqueued(&refused))?;
+        Ok(answer)
+    }
+
+    /// Two clocks must not decide about one table.
+    fn check(&self, at: At) -> Result<()> {
+        if matches!(at, At::Given(_)) && !self.shared.config.accepts_readings {
+            let message = "the database's clock decides; a reading cannot be given";
+            return Err(Error::new(Code::Unsupported, message).unsent());
+        }
+        Ok(())
+    }
+
+    /// The worker that the key belongs to.
+    fn worker_of(&self, key: &str) -> usize {
+        // Any hash will do: an attacker who fills one worker only makes its rounds fuller.
+        let hash = BuildHasherDefault::<DefaultHasher>::default().hash_one(key);
+        let workers = u64::try_from(self.workers.len()).unwrap_or(1).max(1);
+        usize::try_from(hash % workers).unwrap_or_default()
+    }
+}
+
+impl Store for Postgres {
+    fn capability(&self) -> Capability {
+        let mut capability = Capability::default();
+        capability.exact = true;
+        capability.durable = self.shared.config.durability != Durability::Unlogged;
+        capability.own_clock = true;
+        capability.multi_key = MultiKey::Atomic;
+        capability.idempotent = true;
+        capability
+    }
+
+    async fn admit(&self, admission: &Admission<'_>, at: At) -> Result<Outcome> {
+        let answer = self.submit(admission, at, None)?;
+        answer.await.unwrap_or_else(|_| Err(lost()))
+    }
+
+    async fn admit_many(&self, batch: &[Admission<'_>], at: At) -> Vec<Result<Outcome>> {
+        // Admissions of one key must meet in the same queue, in order. Single charges do by
+        // themselves; where one has several keys, all go to the same worker.
+        let is_plain = |admission: &Admission<'_>| admission.charges.len() <= 1;
+        let worker = if batch.iter().all(is_plain) { None } else { Some(0) };
+        let answers: Vec<_> =
+            batch.iter().map(|admission| self.submit(admission, at, worker)).collect();
+        let mut outcomes = Vec::with_capacity(answers.len());
+        for answer in answers {
+            outcomes.push(match answer {
+                Ok(answer) => answer.await.unwrap_or_else(|_| Err(lost())),
+                Err(error) => Err(error),
+            });
+        }
+        outcomes
+    }
+
+    async fn load(&self, charges: &[Charge<'_>], at: At) -> Result<Loaded> {
+        self.check(at)?;
+        let texts = charges.iter().map(|charge| text_of(charge.key()));
+        let texts: Vec<String> = texts.collect::<Result<_>>()?;
+        let (reply, answer) = oneshot::channel();
+        let asked = self.looker.try_send(Ask::See(texts.clone(), reply));
+        asked.map_err(|refused| unqueued(&refused))?;
+        let seen = answer.await.unwrap_or_else(|_| Err(lost()))?;
+        let (clock, rows) = &*seen;
+        let now = match at {
+            At::StoreClock => Now::at(*clock),
+            At::Given(reading) => Now::at(reading),
+        };
+        let states = texts.iter().map(|text| match rows.get(text).map(String::as_str) {
+            None | Some("") => Ok(None),
+            Some(text) => State::from_text(text).map(Some).map_err(|_| corrupt()),
+        });
+        Ok(Loaded::new(now, states.collect::<Result<_>>()?))
+    }
+
+    async fn reset(&self, key: Key<'_>) -> Result<()> {
+        let (reply, answer) = oneshot::channel();
+        let asked = self.looker.try_send(Ask::Reset(text_of(key)?, reply));
+        asked.map_err(|refused| unqueued(&refused))?;
+        answer.await.unwrap_or_else(|_| Err(lost()))
+    }
+
+    async fn close(&self) {
+        self.closing.send_replace(true);
+        let tasks =
+            core::mem::take(&mut *self.tasks.lock().unwrap_or_else(PoisonError::into_inner));
+        for task in tasks {
+            // A task that panicked has ended as well.
+            let _ = task.await;
+        }
+    }
+}
+
+fn unqueued<T>(refused: &mpsc::error::TrySendError<T>) -> Error {
+    match refused {
+        mpsc::error::TrySendError::Full(_) => {
+            Error::new(Code::QueueFull, "too many calls wait for PostgreSQL").unsent()
+        }
+        mpsc::error::TrySendError::Closed(_) => closed(),
+    }
+}
+
+/// The runtime was shut down, or a worker ended in the middle of a round.
+fn lost() -> Error {
+    Error::new(Code::StoreUnavailable, "the worker went away; the charge may be spent")
+}

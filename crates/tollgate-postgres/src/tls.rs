@@ -1,0 +1,191 @@
+//! TLS for the driver, over rustls.
+//!
+//! With `require` and above the certificate and the name are always checked. `prefer` is what a
+//! client does that was told nothing: it encrypts if the server can, and checks nothing, because
+//! whoever could forge a certificate could as well claim that the server has no TLS.
+
+use core::future::Future;
+use core::pin::Pin;
+use core::task::{Context, Poll};
+use std::io;
+use std::sync::Arc;
+
+use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio_postgres::config::SslMode;
+use tokio_postgres::tls::{ChannelBinding, MakeTlsConnect, TlsConnect, TlsStream};
+use tokio_rustls::TlsConnector;
+use tokio_rustls::rustls::client::danger::{
+    HandshakeSignatureValid, ServerCertVerified, ServerCertVerifier,
+};
+use tokio_rustls::rustls::crypto::{
+    CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature,
+};
+use tokio_rustls::rustls::pki_types::pem::PemObject;
+use tokio_rustls::rustls::pki_types::{CertificateDer, InvalidDnsNameError, ServerName, UnixTime};
+use tokio_rustls::rustls::{
+    self, ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme,
+};
+use tollgate_core::{Error, Result};
+
+use crate::url::Address;
+
+/// Makes TLS connections as the address asks for.
+#[derive(Clone, Debug)]
+pub(crate) struct Tls(Arc<ClientConfig>);
+
+impl Tls {
+    /// # Errors
+    /// `config_invalid` when the certificates to trust cannot be read.
+    pub(crate) fn new(address: &Address) -> Result<Self> {
+        let provider = Arc::new(ring::default_provider());
+        let config = ClientConfig::builder_with_provider(Arc::clone(&provider));
+        let config = config.with_safe_default_protocol_versions();
+        let config = config.map_err(|error| Error::config("sslmode", error.to_string()))?;
+        let config = match (address.driver.get_ssl_mode(), &address.root_file) {
+            (SslMode::Disable, _) => config.with_root_certificates(RootCertStore::empty()),
+            (SslMode::Prefer, None) => {
+                let anyone = Arc::new(Anyone(provider));
+                config.dangerous().with_custom_certificate_verifier(anyone)
+            }
+            (_, Some(file)) => config.with_root_certificates(from_file(file)?),
+            _ => config.with_root_certificates(of_the_system()?),
+        };
+        Ok(Self(Arc::new(config.with_no_client_auth())))
+    }
+}
+
+fn from_file(file: &str) -> Result<RootCertStore> {
+    let odd = |reason: String| Error::config("sslrootcert", reason);
+    let mut roots = RootCertStore::empty();
+    let certificates = CertificateDer::pem_file_iter(file);
+    for certificate in certificates.map_err(|error| odd(format!("cannot be read: {error}")))? {
+        let certificate = certificate.map_err(|error| odd(format!("cannot be read: {error}")))?;
+        roots.add(certificate).map_err(|error| odd(format!("holds no certificate: {error}")))?;
+    }
+    if roots.is_empty() { Err(odd("holds no certificate".into())) } else { Ok(roots) }
+}
+
+fn of_the_system() -> Result<RootCertStore> {
+    let mut roots = RootCertStore::empty();
+    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    if roots.is_empty() {
+        let accepted = "this machine trusts no certificates; name a file of them";
+        return Err(Error::config("sslrootcert", accepted));
+    }
+    Ok(roots)
+}
+
+impl<S> MakeTlsConnect<S> for Tls
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    type Stream = Stream<S>;
+    type TlsConnect = Handshake;
+    type Error = InvalidDnsNameError;
+
+    fn make_tls_connect(&mut self, domain: &str) -> core::result::Result<Handshake, Self::Error> {
+        let name = ServerName::try_from(domain)?.to_owned();
+        Ok(Handshake { config: Arc::clone(&self.0), name })
+    }
+}
+
+/// One handshake about to happen.
+pub(crate) struct Handshake {
+    config: Arc<ClientConfig>,
+    name: ServerName<'static>,
+}
+
+impl<S> TlsConnect<S> for Handshake
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    type Stream = Stream<S>;
+    type Error = io::Error;
+    type Future = Pin<Box<dyn Future<Output = io::Result<Stream<S>>> + Send>>;
+
+    fn connect(self, stream: S) -> Self::Future {
+        Box::pin(async move {
+            let connector = TlsConnector::from(self.config);
+            Ok(Stream(connector.connect(self.name, stream).await?))
+        })
+    }
+}
+
+/// A stream within TLS.
+pub(crate) struct Stream<S>(tokio_rustls::client::TlsStream<S>);
+
+impl<S: AsyncRead + AsyncWrite + Unpin> TlsStream for Stream<S> {
+    /// None: passwords are checked without binding them to the channel.
+    fn channel_binding(&self) -> ChannelBinding {
+        ChannelBinding::none()
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncRead for Stream<S> {
+    fn poll_read(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        into: &mut ReadBuf<'_>,
+    ) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_read(context, into)
+    }
+}
+
+impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Stream<S> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        from: &[u8],
+    ) -> Poll<io::Result<usize>> {
+        Pin::new(&mut self.0).poll_write(context, from)
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_flush(context)
+    }
+
+    fn poll_shutdown(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Pin::new(&mut self.0).poll_shutdown(context)
+    }
+}
+
+/// Accepts whoever answers; signatures are checked all the same.
+#[derive(Debug)]
+struct Anyone(Arc<CryptoProvider>);
+
+impl ServerCertVerifier for Anyone {
+    fn verify_server_cert(
+        &self,
+        _: &CertificateDer<'_>,
+        _: &[CertificateDer<'_>],
+        _: &ServerName<'_>,
+        _: &[u8],
+        _: UnixTime,
+    ) -> core::result::Result<ServerCertVerified, rustls::Error> {
+        Ok(ServerCertVerified::assertion())
+    }
+
+    fn verify_tls12_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> core::result::Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.0.signature_verification_algorithms;
+        verify_tls12_signature(message, certificate, signed, algorithms)
+    }
+
+    fn verify_tls13_signature(
+        &self,
+        message: &[u8],
+        certificate: &CertificateDer<'_>,
+        signed: &DigitallySignedStruct,
+    ) -> core::result::Result<HandshakeSignatureValid, rustls::Error> {
+        let algorithms = &self.0.signature_verification_algorithms;
+        verify_tls13_signature(message, certificate, signed, algorithms)
+    }
+
+    fn supported_verify_schemes(&self) -> Vec<SignatureScheme> {
+        self.0.signature_verification_algorithms.supported_schemes()
+    }
+}

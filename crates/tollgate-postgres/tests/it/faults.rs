@@ -1,0 +1,263 @@
+//! What happens when the server, the network or another client fails.
+
+use std::io::Write;
+use std::process::Stdio;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+use tollgate_core::store::Store;
+use tollgate_core::{Code, Degraded, Limiter};
+use tollgate_postgres::Postgres;
+use tollgate_testkit::runtime::join_all;
+use tollgate_testkit::servers::shared::postgres;
+use tollgate_testkit::servers::{self, FaultProxy, Mode, PgVersion, wait};
+
+use crate::support::{
+    PATIENCE, block_on, client, config, config_in, limit, schema, spent, take, take_once,
+    until_somebody_waits,
+};
+
+/// Callers with request ids go on while the server is killed; each keeps its id until it is
+/// acknowledged. In the end every id was charged exactly once.
+#[test]
+fn a_killed_server_loses_nothing_acknowledged_and_applies_nothing_twice() {
+    const CALLERS: usize = 16;
+    const IDS: usize = 60;
+    let server = Arc::new(servers::Postgres::start(PgVersion::V15).unwrap());
+    let config = config(&server.url());
+    block_on(async {
+        let store = Postgres::connect(config).await.unwrap();
+        let many = limit(1 << 30);
+        let (store, many) = (&store, &many);
+        let (acknowledged, mut seen) = tokio::sync::watch::channel(0_usize);
+        let acknowledged = &acknowledged;
+        let callers = (0..CALLERS).map(|caller| async move {
+            let key = format!("key {}", caller % 4);
+            let mut failures = 0_usize;
+            for id in 0..IDS {
+                let id = format!("{caller}-{id}");
+                while let Err(error) = take_once(store, many.charge(&key), &id).await {
+                    assert!(error.is_outage(), "{error}");
+                    failures += 1;
+                    tokio::task::yield_now().await;
+                }
+                acknowledged.send_modify(|count| *count += 1);
+            }
+            failures
+        });
+        let killer = async {
+            for part in [CALLERS * IDS / 4, CALLERS * IDS / 2] {
+                seen.wait_for(|count| *count >= part).await.unwrap();
+                let so_far = *seen.borrow_and_update();
+                let server = Arc::clone(&server);
+                let killed = tokio::task::spawn_blocking(move || {
+                    server.kill().unwrap();
+                    // Its children may still be about to notice.
+                    wait::until_ok(PATIENCE, || server.restart()).unwrap();
+                });
+                killed.await.unwrap();
+                let stored: u64 = total(store, many).await;
+                assert!(stored >= u64::try_from(so_far).unwrap(), "{stored} of {so_far} are left");
+            }
+        };
+        let (failures, ()) = tokio::join!(join_all(callers), killer);
+        assert!(failures.iter().sum::<usize>() > 0, "nobody noticed that the server was killed");
+        assert_eq!(total(store, many).await, u64::try_from(CALLERS * IDS).unwrap());
+    });
+}
+
+async fn total(store: &Postgres, many: &tollgate_core::Limit) -> u64 {
+    let mut sum = 0;
+    for key in 0..4 {
+        sum += spent(store, many, &format!("key {key}")).await;
+    }
+    sum
+}
+
+/// Replies are lost while charges are under way: whoever asks again with the same id is not charged
+/// again.
+#[test]
+fn lost_replies_are_never_charged_twice() {
+    let server = postgres(PgVersion::V18);
+    let proxy = FaultProxy::to(server.addr()).unwrap();
+    let url = format!("postgres://postgres@{}/postgres", proxy.addr());
+    block_on(async {
+        let quick = Duration::from_millis(200);
+        let store = Postgres::connect(config(&url).operation_timeout(quick)).await.unwrap();
+        let many = limit(1_000);
+        assert!(take_once(&store, many.charge("a"), "first").await.unwrap());
+        for round in 0..5 {
+            let id = format!("lost {round}");
+            proxy.set(Mode::DropReplies).unwrap();
+            let lost = take_once(&store, many.charge("a"), &id).await.unwrap_err();
+            assert!(lost.is_outage(), "{lost}");
+            proxy.set(Mode::Pass).unwrap();
+            proxy.reset().unwrap();
+            assert!(take_once(&store, many.charge("a"), &id).await.unwrap());
+        }
+        assert_eq!(spent(&store, &many, "a").await, 6);
+    });
+}
+
+/// A client that is killed while it holds a row: the row is free as soon as it is gone.
+#[test]
+fn a_killed_client_gives_its_locks_back() {
+    block_on(async {
+        let server = postgres(PgVersion::V15);
+        let schema = schema();
+        let store = Postgres::connect(config_in(&server.url(), &schema)).await.unwrap();
+        let many = limit(1_000);
+        assert!(take(&store, &many, "a").await.unwrap());
+        let mut holder = server.psql().unwrap();
+        let holder = holder.arg(server.url()).stdin(Stdio::piped()).stdout(Stdio::piped());
+        let mut holder = holder.spawn().unwrap();
+        let lock = format!("BEGIN;\nSELECT key FROM {schema}.limits FOR UPDATE;\n");
+        holder.stdin.as_mut().unwrap().write_all(lock.as_bytes()).unwrap();
+        let watcher = client(&server.url()).await;
+        let held = "SELECT count(*) FROM pg_stat_activity WHERE state = 'idle in transaction' \
+                    AND query LIKE '%' || $1 || '%'";
+        while watcher.query_one(held, &[&schema]).await.unwrap().get::<_, i64>(0) == 0 {
+            tokio::task::yield_now().await;
+        }
+        let asked = async { take(&store, &many, "a").await.unwrap() };
+        let killed = async {
+            until_somebody_waits(&watcher, &schema).await;
+            holder.kill().unwrap();
+            holder.wait().unwrap();
+        };
+        let (is_allowed, ()) = tokio::join!(asked, killed);
+        assert!(is_allowed);
+        assert_eq!(spent(&store, &many, "a").await, 2);
+    });
+}
+
+/// A node that goes silent while it holds rows (frozen, or cut off) is thrown out by the server.
+#[test]
+fn a_silent_node_does_not_hold_its_locks_for_long() {
+    let server = postgres(PgVersion::V15);
+    let proxy = FaultProxy::to(server.addr()).unwrap();
+    let url = format!("postgres://postgres@{}/postgres", proxy.addr());
+    block_on(async {
+        let schema = schema();
+        let patient = config_in(&server.url(), &schema);
+        let other = Postgres::connect(patient).await.unwrap();
+        // The silent one would wait for its replies much longer than the other waits for the row:
+        // its deadline is the server's too.
+        let brief = config_in(&url, &schema).operation_timeout(Duration::from_millis(500));
+        let silent = Postgres::connect(brief).await.unwrap();
+        let many = limit(1_000);
+        assert!(take(&silent, &many, "a").await.unwrap());
+        proxy.set(Mode::DropReplies).unwrap();
+        let watcher = client(&server.url()).await;
+        let (lost, served) = tokio::join!(take(&silent, &many, "a"), async {
+            let idle = "SELECT count(*) FROM pg_stat_activity WHERE state = 'idle in transaction' \
+                        AND query LIKE '%' || $1 || '%'";
+            while watcher.query_one(idle, &[&schema]).await.unwrap().get::<_, i64>(0) == 0 {
+                tokio::task::yield_now().await;
+            }
+            take(&other, &many, "a").await
+        });
+        assert!(lost.unwrap_err().is_outage());
+        assert!(served.unwrap());
+        assert_eq!(spent(&other, &many, "a").await, 2, "the silent one was charged");
+    });
+}
+
+/// The network swallows everything: the limiter answers within its deadline, and recovers.
+#[test]
+fn a_hung_server_is_answered_for_within_the_deadline() {
+    let server = postgres(PgVersion::V18);
+    let proxy = FaultProxy::to(server.addr()).unwrap();
+    let url = format!("postgres://postgres@{}/postgres", proxy.addr());
+    block_on(async {
+        let store = Postgres::connect(
+            config(&url)
+                .operation_timeout(Duration::from_millis(300))
+                .connect_timeout(Duration::from_millis(200)),
+        );
+        let limiter = Limiter::new(store.await.unwrap());
+        let closed = limit(1_000).on_outage(Degraded::Closed);
+        proxy.set(Mode::Blackhole).unwrap();
+        let start = Instant::now();
+        let decision = limiter.check(closed.charge("a")).await.unwrap();
+        let took = start.elapsed();
+        assert_eq!(decision.degraded, Some(Degraded::Closed));
+        assert!(took >= Duration::from_millis(100), "answered after {took:?}: nobody hung");
+        assert!(took < Duration::from_secs(5), "answered after {took:?}");
+        proxy.set(Mode::Pass).unwrap();
+        let recovered = async {
+            while limiter.check(closed.charge("a")).await.unwrap().degraded.is_some() {
+                tokio::task::yield_now().await;
+            }
+        };
+        tokio::time::timeout(PATIENCE, recovered).await.expect("it recovers");
+    });
+}
+
+#[test]
+fn a_full_server_is_an_outage_until_there_is_room() {
+    let full = servers::Postgres::builder(PgVersion::V15)
+        .config("max_connections=6")
+        .config("superuser_reserved_connections=0")
+        .config("max_wal_senders=0")
+        .start()
+        .unwrap();
+    block_on(async {
+        let store = Postgres::connect(config(&full.url()).connections(1).unwrap()).await.unwrap();
+        let many = limit(1_000);
+        let mut others = Vec::new();
+        while let Ok((client, connection)) =
+            tokio_postgres::connect(&full.url(), tokio_postgres::NoTls).await
+        {
+            let task = tokio::spawn(connection);
+            others.push((client, task));
+        }
+        let error = take(&store, &many, "a").await.unwrap_err();
+        assert_eq!(error.code(), Code::StoreUnavailable, "{error}");
+        assert!(error.is_unsent() && error.message().contains("53300"), "{error}");
+        for (client, task) in others {
+            drop(client);
+            let _ = task.await;
+        }
+        let served = async { while take(&store, &many, "a").await.is_err() {} };
+        tokio::time::timeout(PATIENCE, served).await.expect("there is room again");
+        assert_eq!(spent(&store, &many, "a").await, 1);
+    });
+}
+
+#[test]
+fn a_server_that_is_not_there_is_an_outage_and_nothing_was_sent() {
+    block_on(async {
+        let nobody = servers::Port::reserve().unwrap();
+        let url = format!("postgres://postgres:s3cret@{}/postgres", nobody.addr());
+        let store = Postgres::open(config(&url)).unwrap();
+        let error = take(&store, &limit(1), "a").await.unwrap_err();
+        assert_eq!(error.code(), Code::StoreUnavailable);
+        assert!(error.is_unsent());
+        assert!(!format!("{error:?} {store:?}").contains("s3cret"));
+        store.close().await;
+    });
+}
+
+/// A row that somebody keeps for too long is contention, which an attacker could cause: it never
+/// counts as an outage.
+#[test]
+fn a_row_that_stays_locked_is_no_outage() {
+    block_on(async {
+        let (url, schema) = (postgres(PgVersion::V15).url(), schema());
+        let none = Duration::ZERO;
+        let config = config_in(&url, &schema).retries(1, none, none);
+        let patient = Postgres::connect(config.clone()).await.unwrap();
+        let many = limit(1_000);
+        assert!(take(&patient, &many, "a").await.unwrap());
+        let holder = client(&url).await;
+        let lock = format!("BEGIN; SELECT FROM {schema}.limits FOR UPDATE");
+        holder.batch_execute(&lock).await.unwrap();
+        // The server gives up first: the client waits for its answer a little longer.
+        let brief = config.operation_timeout(Duration::from_millis(100));
+        let store = Postgres::connect(brief).await.unwrap();
+        let error = take(&store, &many, "a").await.unwrap_err();
+        assert_eq!(error.code(), Code::ConflictExhausted, "{error}");
+    });
+}

@@ -1,0 +1,127 @@
+//! Tables that the store makes, finds, and refuses.
+
+use tollgate_core::Code;
+use tollgate_core::store::Store;
+use tollgate_postgres::{Config, Durability, Postgres};
+use tollgate_testkit::runtime::join_all;
+use tollgate_testkit::servers::PgVersion;
+use tollgate_testkit::servers::shared::postgres;
+
+use crate::support::{PATIENCE, block_on, config, config_in, limit, schema, take};
+
+#[test]
+fn nodes_that_start_together_make_the_tables_once() {
+    block_on(async {
+        let (url, schema) = (postgres(PgVersion::V15).url(), schema());
+        let opened = join_all((0..8).map(|_| Postgres::connect(config_in(&url, &schema)))).await;
+        let single = limit(1);
+        for store in opened {
+            let store = store.unwrap();
+            take(&store, &single, "a").await.unwrap();
+            store.close().await;
+        }
+    });
+}
+
+#[test]
+fn any_name_will_do() {
+    block_on(async {
+        let server = postgres(PgVersion::V18);
+        let odd = format!("{}\"; DROP SCHEMA x; --", schema());
+        let config = config(&server.url()).tables(&odd, "my \"limits\"").unwrap();
+        let store = Postgres::connect(config).await.unwrap();
+        assert!(take(&store, &limit(1), "a").await.unwrap());
+        assert_eq!(store.sweep().await.unwrap(), 0);
+    });
+}
+
+#[test]
+fn tables_of_a_newer_version_are_refused() {
+    block_on(async {
+        let (server, schema) = (postgres(PgVersion::V15), schema());
+        Postgres::migrate(config_in(&server.url(), &schema)).await.unwrap();
+        server.sql(&format!("UPDATE {schema}.limits_version SET version = 99")).unwrap();
+        let error = Postgres::connect(config_in(&server.url(), &schema)).await.unwrap_err();
+        assert_eq!((error.code(), error.field()), (Code::ConfigInvalid, Some("table")), "{error}");
+        let error = Postgres::migrate(config_in(&server.url(), &schema)).await.unwrap_err();
+        assert_eq!(error.code(), Code::ConfigInvalid, "{error}");
+    });
+}
+
+/// A missing table must never look like an outage: then nothing would be limited.
+#[test]
+fn missing_tables_are_no_outage() {
+    block_on(async {
+        let (server, schema) = (postgres(PgVersion::V15), schema());
+        let config = config_in(&server.url(), &schema);
+        let store = Postgres::open(config.clone().migrates(false)).unwrap();
+        let error = take(&store, &limit(1), "a").await.unwrap_err();
+        assert_eq!((error.code(), error.field()), (Code::ConfigInvalid, Some("table")), "{error}");
+        Postgres::migrate(config).await.unwrap();
+        assert!(take(&store, &limit(1), "a").await.unwrap());
+        server.sql(&format!("DROP TABLE {schema}.limits")).unwrap();
+        let error = take(&store, &limit(1), "a").await.unwrap_err();
+        assert_eq!(error.code(), Code::ConfigInvalid, "{error}");
+    });
+}
+
+#[test]
+fn a_user_who_may_only_read_and_write_is_enough() {
+    block_on(async {
+        let (server, schema) = (postgres(PgVersion::V15), schema());
+        let owner = config_in(&server.url(), &schema);
+        Postgres::migrate(owner).await.unwrap();
+        let grant = format!(
+            "CREATE USER app_{schema}; GRANT USAGE ON SCHEMA {schema} TO app_{schema}; \
+             GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA {schema} TO app_{schema}"
+        );
+        server.sql(&grant).unwrap();
+        let url = server.url().replace("postgres@", &format!("app_{schema}@"));
+        let store = Postgres::connect(config_in(&url, &schema)).await.unwrap();
+        assert!(take(&store, &limit(1), "a").await.unwrap());
+        store.reset(limit(1).key("a")).await.unwrap();
+        assert_eq!(store.sweep().await.unwrap(), 0);
+    });
+}
+
+#[test]
+fn unlogged_tables_are_unlogged_and_say_so() {
+    block_on(async {
+        let (server, schema) = (postgres(PgVersion::V15), schema());
+        let config = config_in(&server.url(), &schema).durability(Durability::Unlogged);
+        let store = Postgres::connect(config).await.unwrap();
+        assert!(!store.capability().durable);
+        assert!(take(&store, &limit(1), "a").await.unwrap());
+        let kinds = format!(
+            "SELECT string_agg(relpersistence::text, '') FROM pg_class WHERE relname IN \
+             ('limits', 'limits_once') AND relnamespace = '{schema}'::regnamespace"
+        );
+        assert_eq!(server.sql(&kinds).unwrap(), "uu");
+    });
+}
+
+#[test]
+fn relaxed_durability_is_a_setting_of_the_transaction_alone() {
+    block_on(async {
+        let server = postgres(PgVersion::V18);
+        let config = config(&server.url()).durability(Durability::Relaxed);
+        let store = Postgres::connect(config).await.unwrap();
+        assert!(store.capability().durable);
+        assert!(take(&store, &limit(1), "a").await.unwrap());
+    });
+}
+
+#[test]
+fn a_database_in_another_encoding_is_refused() {
+    block_on(async {
+        let server = postgres(PgVersion::V15);
+        let name = format!("latin_{}", schema());
+        let make =
+            format!("CREATE DATABASE {name} ENCODING 'LATIN1' LOCALE 'C' TEMPLATE template0");
+        server.sql(&make).unwrap();
+        let config = Config::new(&server.url_of(&name)).unwrap().connect_timeout(PATIENCE);
+        let error = Postgres::connect(config.operation_timeout(PATIENCE)).await.unwrap_err();
+        assert_eq!((error.code(), error.field()), (Code::ConfigInvalid, Some("url")), "{error}");
+        assert!(error.message().contains("LATIN1"), "{error}");
+    });
+}

@@ -1,0 +1,53 @@
+//! How a request gets out: the one thing that differs between a server and a Worker.
+
+use core::fmt;
+use core::future::Future;
+
+use tollgate_core::{MaybeSend, MaybeSync, Result};
+
+use crate::transport::Spawner;
+
+/// Sends HTTP requests: an HTTP client, or the `fetch` of a Worker.
+pub trait Http: MaybeSend + MaybeSync + 'static {
+    /// Sends a POST and waits for the response, whatever its status.
+    ///
+    /// An `Err` means that there is none: it must be marked as
+    /// [`unsent`](tollgate_core::Error::unsent) if the request certainly did not reach the server. A
+    /// request is never sent twice, unless the first certainly did not get there; that includes
+    /// redirections.
+    fn post(&self, request: Request<'_>) -> impl Future<Output = Result<Response>> + MaybeSend;
+
+    /// Lets work go on that must not end with the caller who began it, as a transport's
+    /// [`spawner`](crate::transport::Transport::spawner) does.
+    fn spawner(&self) -> Option<Spawner> {
+        None
+    }
+}
+
+/// A request: a POST of JSON, with a bearer token.
+#[derive(Clone)]
+#[non_exhaustive]
+pub struct Request<'a> {
+    /// Where to.
+    pub url: &'a str,
+    /// What follows `Bearer ` in the header `Authorization`. A secret.
+    pub token: &'a str,
+    /// The body, of type `application/json`.
+    pub body: Vec<u8>,
+}
+
+impl fmt::Debug for Request<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // The body holds keys.
+        f.debug_struct("Request").field("url", &self.url).finish_non_exhaustive()
+    }
+}
+
+/// A response.
+#[derive(Clone, Debug)]
+pub struct Response {
+    /// The status, such as 200.
+    pub status: u16,
+    /// The whole body.
+    pub body: Vec<u8>,
+}

@@ -1,0 +1,39 @@
+//! Batches: in order, whatever the server knows of their scripts.
+
+use std::time::Duration;
+
+use tollgate_core::algorithm::Gcra;
+use tollgate_core::{Admission, Cost, Limit, Limiter, Once, Quota, Verdict};
+use tollgate_redis::RedisStore;
+use tollgate_redis::client::Client;
+use tollgate_testkit::servers::Redis;
+
+use super::{run, store};
+
+/// Long enough for anything: several tests share a machine.
+const PATIENT: Duration = Duration::from_secs(20);
+
+fn limiter(redis: &Redis) -> Limiter<RedisStore<Client>> {
+    Limiter::builder(store(&redis.url())).deadline(PATIENT).build()
+}
+
+/// The script of the second admission is known, that of the first is not.
+#[test]
+fn a_script_that_is_new_to_the_server_does_not_fall_behind() {
+    let redis = Redis::start().unwrap();
+    let limit = Limit::new("batch", Gcra::new(Quota::per_hour(10)).unwrap()).unwrap();
+    run(async {
+        let before = limiter(&redis);
+        for _ in 0..2 {
+            before.check(limit.charge("somebody else")).await.unwrap();
+        }
+        let all = [limit.charge("ada").cost(Cost::new(10).unwrap())];
+        let one = [limit.charge("ada")];
+        let once = Some(Once::new("first").unwrap());
+        let batch = [Admission { charges: &one, once }, Admission::of(&all)];
+        let decided = limiter(&redis).check_all_many(&batch).await;
+        let verdicts: Vec<Verdict> =
+            decided.into_iter().map(|decision| decision.unwrap().verdict).collect();
+        assert_eq!(verdicts, [Verdict::Allowed, Verdict::Denied]);
+    });
+}

@@ -1,0 +1,34 @@
+//! The store over the REST interface of Upstash, in front of a real server.
+
+mod conformance;
+mod custom;
+mod encrypted;
+mod faults;
+
+use std::time::Duration;
+
+use tollgate_redis::RedisStore;
+use tollgate_redis::transport::Transport;
+use tollgate_redis::upstash::{NativeHttp, Upstash};
+use tollgate_testkit::servers::{Redis, UpstashShim};
+
+const TOKEN: &str = "s3cret-t0ken";
+
+/// Long enough for anything that happens at all: several tests share a machine.
+const PATIENT: Duration = Duration::from_secs(20);
+
+fn shim(redis: &Redis) -> UpstashShim {
+    UpstashShim::to(redis, TOKEN).unwrap()
+}
+
+fn patient() -> NativeHttp {
+    NativeHttp::new().unwrap().connect_timeout(PATIENT).reply_timeout(PATIENT)
+}
+
+fn upstash(url: &str) -> Upstash<NativeHttp> {
+    Upstash::over(patient(), url, TOKEN).unwrap()
+}
+
+fn store<T: Transport>(transport: T) -> RedisStore<T> {
+    RedisStore::over(transport)
+}

@@ -1,0 +1,31 @@
+//! Packages of npm that tests run in node, pinned by a lock file with hashes.
+
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+
+use super::cache::cached;
+use super::{program, run};
+use crate::servers::error::Result;
+
+/// The folder in which a lock file is installed; `name` must change when the lock file does.
+///
+/// # Errors
+/// When node or npm cannot be installed, or a package cannot be downloaded or is another.
+pub(in crate::servers) fn installed(name: &str, package: &str, lock: &str) -> Result<PathBuf> {
+    cached(name, |folder| {
+        fs::write(folder.join("package.json"), package)?;
+        fs::write(folder.join("package-lock.json"), lock)?;
+        let mut npm = Command::new(program("npm", "npm")?);
+        npm.args(["ci", "--ignore-scripts", "--no-audit", "--no-fund"]);
+        run(npm.current_dir(folder))
+    })
+}
+
+/// Runs scripts.
+///
+/// # Errors
+/// When it is missing and cannot be installed.
+pub(in crate::servers) fn node() -> Result<Command> {
+    Ok(Command::new(program("node", "nodejs")?))
+}

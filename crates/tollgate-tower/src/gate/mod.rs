@@ -1,0 +1,366 @@
+//! What every request goes through: asked of the limits, decided, delayed, settled.
+//!
+//! The gate knows nothing of services and bodies; `service.rs` and `future.rs` carry its results out.
+
+mod settle;
+
+use core::fmt;
+use core::ops::ControlFlow::{self, Break, Continue};
+use core::time::Duration;
+
+use bytes::Bytes;
+use http::{HeaderMap, Response};
+use tollgate::clock::sleep_until;
+use tollgate::{Charge, Decision, Result};
+
+use crate::decide::{Answer, Decide};
+use crate::event::Event;
+use crate::extract::Unkeyed;
+use crate::head::Head;
+use crate::headers::{Headers, Reading};
+use crate::keyed::{Asked, Keyed, whole_ms};
+use crate::reply::{self, Refusal, Wire};
+use crate::subject::Subject;
+
+type SkipRule = dyn Fn(&Head<'_>) -> bool + Send + Sync;
+type Listener = dyn Fn(&Event<'_>) + Send + Sync;
+type Customize = dyn Fn(&Refusal<'_>, Response<Bytes>) -> Response<Bytes> + Send + Sync;
+
+const MICROS_PER_MS: u64 = 1_000;
+
+/// Everything that a layer was told, and what decides.
+pub(crate) struct Gate<D> {
+    pub(crate) decider: D,
+    pub(crate) keyed: Vec<Keyed>,
+    pub(crate) skip: Vec<Box<SkipRule>>,
+    pub(crate) headers: Headers,
+    pub(crate) listener: Option<Box<Listener>>,
+    pub(crate) customize: Option<Box<Customize>>,
+    pub(crate) max_delay: Duration,
+    pub(crate) is_shadow: bool,
+}
+
+/// Whether a request passes.
+pub(crate) enum Passage {
+    /// Nothing was asked, or nothing is to be done about it: no headers, nothing to settle.
+    Free,
+    Passed(Passed),
+    Refused(Response<Bytes>),
+}
+
+/// A request that passed, and what is needed once its response is known. Small, because it travels
+/// with every request: all that was asked is kept only where it is settled or was several.
+pub(crate) enum Passed {
+    One(Brief),
+    Whole(Box<Granted>),
+}
+
+/// How the only limit stands.
+pub(crate) struct Brief {
+    index: usize,
+    decision: Decision,
+}
+
+/// What was asked, and what was granted.
+pub(crate) struct Granted {
+    asked: Asks,
+    answer: Answer,
+}
+
+/// What a request asks. One limit is the rule, and needs no list.
+pub(crate) enum Asks {
+    One(Asked),
+    Many(Vec<Asked>),
+}
+
+impl Asks {
+    fn as_slice(&self) -> &[Asked] {
+        match self {
+            Self::One(asked) => core::slice::from_ref(asked),
+            Self::Many(asked) => asked,
+        }
+    }
+}
+
+/// What can be said at once.
+pub(crate) enum AtOnce {
+    Done(Passage),
+    /// It has to be decided by something that waits.
+    Ask(Asks),
+    /// It passed, and has to be held back.
+    Hold(Granted),
+}
+
+impl<D: Decide> Gate<D> {
+    /// As much as can be done without waiting.
+    pub(crate) fn at_once(&self, head: &Head<'_>) -> AtOnce {
+        if self.skip.iter().any(|rule| rule(head)) {
+            return AtOnce::Done(Passage::Free);
+        }
+        if let [only] = &*self.keyed {
+            return self.at_once_one(only, head);
+        }
+        match self.ask(head) {
+            Ok(Some(asked)) => AtOnce::Ask(asked),
+            Ok(None) => AtOnce::Done(Passage::Free),
+            Err(error) => AtOnce::Done(self.unkeyed(&error, Wire::of(head))),
+        }
+    }
+
+    /// The same for the only limit: the path of most requests, on which nothing is moved about.
+    fn at_once_one(&self, keyed: &Keyed, head: &Head<'_>) -> AtOnce {
+        let mut subject = Subject::default();
+        match keyed.subject(head, &mut subject) {
+            Ok(true) => {}
+            Ok(false) => return AtOnce::Done(Passage::Free),
+            Err(error) => return AtOnce::Done(self.unkeyed(&error, Wire::of(head))),
+        }
+        let cost = keyed.cost_of(head);
+        let decided = self.decider.decide_now(keyed.limit.charge(subject.as_str()).cost(cost));
+        match decided {
+            Some(Ok(decision))
+                if decision.is_allowed()
+                    && !keyed.settles()
+                    && keyed.delay_ms(&decision).max(decision.delay_ms) == 0 =>
+            {
+                self.tell(&Event::Allowed(&decision));
+                AtOnce::Done(self.passed_one(0, decision))
+            }
+            decided => self.at_once_otherwise(Asked { index: 0, subject, cost }, decided, head),
+        }
+    }
+
+    #[cold]
+    fn at_once_otherwise(
+        &self,
+        asked: Asked,
+        decided: Option<Result<Decision>>,
+        head: &Head<'_>,
+    ) -> AtOnce {
+        let asked = Asks::One(asked);
+        let Some(decided) = decided else { return AtOnce::Ask(asked) };
+
+        match self.conclude(asked, decided.map(Answer::from), || Wire::of(head)) {
+            Continue(granted) if self.delay_ms(&granted) > 0 => AtOnce::Hold(granted),
+            Continue(granted) => AtOnce::Done(self.passed(granted)),
+            Break(passage) => AtOnce::Done(passage),
+        }
+    }
+
+    /// Decides what could not be decided at once.
+    pub(crate) async fn decide(&self, asked: Asks, wire: Wire) -> Passage {
+        let charges: Vec<Charge<'_>> =
+            asked.as_slice().iter().filter_map(|one| self.charge(one)).collect();
+        let answer = self.decider.decide(&charges).await;
+        match self.conclude(asked, answer, || wire) {
+            Continue(granted) if self.delay_ms(&granted) > 0 => self.hold(granted, wire).await,
+            Continue(granted) => self.passed(granted),
+            Break(passage) => passage,
+        }
+    }
+
+    /// Holds a request back as long as its decision says; not if that is too long. Dropping this
+    /// leaves the charge as it is: the turn was taken.
+    pub(crate) async fn hold(&self, granted: Granted, wire: Wire) -> Passage {
+        let delay_ms = self.delay_ms(&granted);
+        let max_ms = whole_ms(self.max_delay);
+        let shaped_ms = granted.answer.decision.delay_ms;
+        if shaped_ms > max_ms && !self.is_shadow {
+            for (index, asked) in granted.asked.as_slice().iter().enumerate() {
+                self.give_back(asked, asked.cost, &granted.answer, index).await;
+            }
+            let one = &granted.answer.decision;
+            let late = Decision::denied(one.limit, 0, one.reset_at_ms, shaped_ms - max_ms);
+            let refusal = Refusal::Denied { decision: &late, violated: self.names(&granted.asked) };
+            self.tell(&Event::Refused(&late));
+            return self.refused(&refusal, &granted.asked, &Answer::from(late.clone()), wire);
+        }
+        if !self.is_shadow {
+            let clock = self.decider.clock();
+            let wait = delay_ms.min(max_ms).saturating_mul(MICROS_PER_MS);
+            sleep_until(clock, clock.now().saturating_add(wait)).await;
+        }
+        self.passed(granted)
+    }
+
+    /// Adds the headers of a request that passed to its response.
+    pub(crate) fn stamp(&self, passed: &Passed, headers: &mut HeaderMap) {
+        if !self.stamps() {
+            return;
+        }
+        match passed {
+            Passed::One(Brief { index, decision }) => {
+                if let Some(keyed) = self.keyed.get(*index) {
+                    let reading = Reading::new(&keyed.limit, decision, decision, self.now_ms());
+                    self.headers.write(&[reading], headers);
+                }
+            }
+            Passed::Whole(granted) => self.write_headers(&granted.asked, &granted.answer, headers),
+        }
+    }
+
+    /// As little of what was granted as is needed later.
+    fn passed(&self, granted: Granted) -> Passage {
+        match granted.asked {
+            _ if self.settles(&granted.asked) => Passage::Passed(Passed::Whole(Box::new(granted))),
+            Asks::One(only) => self.passed_one(only.index, granted.answer.decision),
+            Asks::Many(_) if !self.stamps() => Passage::Free,
+            Asks::Many(_) => Passage::Passed(Passed::Whole(Box::new(granted))),
+        }
+    }
+
+    fn passed_one(&self, index: usize, decision: Decision) -> Passage {
+        if self.stamps() {
+            return Passage::Passed(Passed::One(Brief { index, decision }));
+        }
+        Passage::Free
+    }
+
+    fn stamps(&self) -> bool {
+        self.headers.is_on() && !self.is_shadow
+    }
+
+    fn settles(&self, asked: &Asks) -> bool {
+        let keyed = asked.as_slice().iter().filter_map(|asked| self.keyed.get(asked.index));
+        keyed.into_iter().any(Keyed::settles)
+    }
+
+    fn now_ms(&self) -> u64 {
+        self.decider.clock().now() / MICROS_PER_MS
+    }
+
+    fn ask(&self, head: &Head<'_>) -> Result<Option<Asks>, Unkeyed> {
+        let mut all = Vec::with_capacity(self.keyed.len());
+        for (index, keyed) in self.keyed.iter().enumerate() {
+            all.extend(keyed.ask(index, head)?);
+        }
+        Ok((!all.is_empty()).then_some(Asks::Many(all)))
+    }
+
+    fn charge<'a>(&'a self, asked: &'a Asked) -> Option<Charge<'a>> {
+        let keyed = self.keyed.get(asked.index)?;
+        Some(keyed.limit.charge(asked.subject.as_str()).cost(asked.cost))
+    }
+
+    /// What was granted; or else what becomes of the request.
+    fn conclude(
+        &self,
+        asked: Asks,
+        answer: Result<Answer>,
+        wire: impl Fn() -> Wire,
+    ) -> ControlFlow<Passage, Granted> {
+        let answer = match answer {
+            Ok(answer) => answer,
+            Err(error) => {
+                self.tell(&Event::Undecided(&error));
+                return Break(self.unless_shadow(&Refusal::Undecided(&error), wire()));
+            }
+        };
+        if answer.decision.is_allowed() {
+            self.tell(&Event::Allowed(&answer.decision));
+            return Continue(Granted { asked, answer });
+        }
+        if self.is_shadow {
+            self.tell(&Event::Shadowed(&answer.decision));
+            return Break(Passage::Free);
+        }
+        self.tell(&Event::Refused(&answer.decision));
+        let violated = self.violated(&asked, &answer);
+        let refusal = Refusal::Denied { decision: &answer.decision, violated };
+        Break(self.refused(&refusal, &asked, &answer, wire()))
+    }
+
+    fn unkeyed(&self, error: &Unkeyed, wire: Wire) -> Passage {
+        self.tell(&Event::Unkeyed(error));
+        self.unless_shadow(&Refusal::Unkeyed(error), wire)
+    }
+
+    fn unless_shadow(&self, refusal: &Refusal<'_>, wire: Wire) -> Passage {
+        if self.is_shadow {
+            return Passage::Free;
+        }
+        Passage::Refused(self.customized(refusal, reply::response(refusal, wire)))
+    }
+
+    fn refused(&self, why: &Refusal<'_>, asked: &Asks, answer: &Answer, wire: Wire) -> Passage {
+        let mut response = reply::response(why, wire);
+        // Without the store, nothing is known about the quota.
+        if answer.decision.degraded.is_none() && self.headers.is_on() {
+            self.write_headers(asked, answer, response.headers_mut());
+        }
+        Passage::Refused(self.customized(why, response))
+    }
+
+    fn customized(&self, refusal: &Refusal<'_>, response: Response<Bytes>) -> Response<Bytes> {
+        match &self.customize {
+            Some(customize) => customize(refusal, response),
+            None => response,
+        }
+    }
+
+    /// How long to hold a request back: its turn in a shaper, or what its fullest key demands.
+    fn delay_ms(&self, granted: &Granted) -> u64 {
+        let asked = granted.asked.as_slice().iter().enumerate();
+        let slowed = asked.filter_map(|(index, asked)| {
+            Some(self.keyed.get(asked.index)?.delay_ms(granted.answer.part(index)))
+        });
+        slowed.max().unwrap_or(0).max(granted.answer.decision.delay_ms)
+    }
+
+    fn write_headers(&self, asked: &Asks, answer: &Answer, headers: &mut HeaderMap) {
+        let now_ms = self.now_ms();
+        let reading = |(index, asked): (usize, &Asked)| {
+            let limit = &self.keyed.get(asked.index)?.limit;
+            Some(Reading::new(limit, answer.part(index), &answer.decision, now_ms))
+        };
+        match asked {
+            Asks::One(only) => {
+                if let Some(reading) = reading((0, only)) {
+                    self.headers.write(&[reading], headers);
+                }
+            }
+            Asks::Many(several) => {
+                let readings: Vec<Reading<'_>> =
+                    several.iter().enumerate().filter_map(reading).collect();
+                self.headers.write(&readings, headers);
+            }
+        }
+    }
+
+    /// The names of the limits that refused; those that decide in an outage have no parts.
+    fn violated(&self, asked: &Asks, answer: &Answer) -> Vec<&str> {
+        if answer.parts.is_empty() {
+            return match &answer.decision.binding {
+                Some(name) => {
+                    let named = |limit: &&str| *limit == name.as_str();
+                    self.names(asked).into_iter().filter(named).collect()
+                }
+                None => self.names(asked),
+            };
+        }
+        let named = asked.as_slice().iter().enumerate().filter_map(|(index, asked)| {
+            let limit = &self.keyed.get(asked.index)?.limit;
+            (!answer.part(index).is_allowed()).then(|| limit.policy().as_str())
+        });
+        named.collect()
+    }
+
+    fn names(&self, asked: &Asks) -> Vec<&str> {
+        let asked = asked.as_slice().iter();
+        let keyed = asked.filter_map(|asked| self.keyed.get(asked.index));
+        keyed.map(|keyed| keyed.limit.policy().as_str()).collect()
+    }
+
+    fn tell(&self, event: &Event<'_>) {
+        if let Some(listener) = &self.listener {
+            listener(event);
+        }
+    }
+}
+
+impl<D> fmt::Debug for Gate<D> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut gate = f.debug_struct("Gate");
+        gate.field("keyed", &self.keyed).field("is_shadow", &self.is_shadow).finish_non_exhaustive()
+    }
+}

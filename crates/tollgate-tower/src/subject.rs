@@ -1,0 +1,112 @@
+//! The text of a subject, kept in place while it is short: an ordinary request allocates nothing.
+
+use core::fmt;
+
+use arrayvec::ArrayString;
+
+/// Bytes kept in place: enough for an address, a UUID or a short hash with its tag.
+const IN_PLACE: usize = 80;
+
+/// Who or what is limited, as text: an extractor writes it, a limit is charged for it.
+#[derive(Clone, Default)]
+pub struct Subject {
+    short: ArrayString<IN_PLACE>,
+    /// All of the text, once it is too long.
+    long: Option<String>,
+}
+
+impl Subject {
+    /// The text.
+    #[must_use]
+    #[inline]
+    pub fn as_str(&self) -> &str {
+        self.long.as_deref().unwrap_or(&self.short)
+    }
+
+    /// Appends a piece of text.
+    #[inline]
+    pub fn push(&mut self, text: &str) {
+        if self.long.is_some() || self.short.try_push_str(text).is_err() {
+            self.push_long(text);
+        }
+    }
+
+    /// Appends a number. The formatting machinery would be a good part of what a layer costs.
+    pub(crate) fn push_number(&mut self, number: u64) {
+        // The largest has twenty digits.
+        let mut digits = ArrayString::<20>::new();
+        let mut divisor = 1;
+        while number / divisor >= 10 {
+            divisor *= 10;
+        }
+        while divisor > 0 {
+            let digit = u8::try_from(number / divisor % 10).unwrap_or_default();
+            digits.push(char::from(b'0' + digit));
+            divisor /= 10;
+        }
+        self.push(&digits);
+    }
+
+    #[cold]
+    fn push_long(&mut self, text: &str) {
+        let short = &self.short;
+        self.long.get_or_insert_with(|| short.as_str().to_owned()).push_str(text);
+    }
+
+    /// Forgets the text.
+    pub fn clear(&mut self) {
+        self.short.clear();
+        self.long = None;
+    }
+}
+
+impl fmt::Write for Subject {
+    fn write_str(&mut self, text: &str) -> fmt::Result {
+        self.push(text);
+        Ok(())
+    }
+}
+
+/// How long it is, not what it says: a subject may be a secret.
+impl fmt::Debug for Subject {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Subject({} bytes)", self.as_str().len())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_add_up_whatever_their_length() {
+        for piece in ["", "a", "ü", "2001:db8::7", &"x".repeat(78), &"ü".repeat(300)] {
+            let mut subject = Subject::default();
+            let mut expected = String::new();
+            for _ in 0..12 {
+                subject.push(piece);
+                expected.push_str(piece);
+                assert_eq!(subject.as_str(), expected);
+            }
+            subject.clear();
+            assert_eq!(subject.as_str(), "");
+        }
+    }
+
+    #[test]
+    fn numbers_are_written_as_the_standard_library_does() {
+        let powers = (0..20).map(|power| 10_u64.pow(power));
+        for number in powers.flat_map(|power| [power - 1, power, power + 1]).chain([u64::MAX]) {
+            let mut subject = Subject::default();
+            subject.push_number(number);
+            assert_eq!(subject.as_str(), number.to_string());
+        }
+    }
+
+    #[test]
+    fn debug_shows_no_text() {
+        let mut subject = Subject::default();
+        subject.push("hunter2");
+        assert_eq!(format!("{subject:?}"), "Subject(7 bytes)");
+    }
+}
