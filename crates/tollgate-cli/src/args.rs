@@ -37,6 +37,12 @@ pub(crate) enum Command {
         #[arg(long, value_name = "URL")]
         store: String,
     },
+    /// Makes or changes the tables of a store, for users who may not make them when it is first asked.
+    Migrate {
+        /// The address of the store.
+        #[arg(long, value_name = "URL")]
+        store: String,
+    },
     /// Prints completions for a shell.
     Completions {
         /// Which shell.
@@ -105,8 +111,8 @@ pub(crate) struct Settings {
     /// The configuration file; its policies are read again when it changes, and on SIGHUP.
     #[arg(long, value_name = "FILE", env = "TOLLGATE_CONFIG")]
     pub(crate) config: Option<PathBuf>,
-    /// Where to keep counts: `memory:`, `redis://host`, `rediss://`, `redis-cluster://` or
-    /// `redis-sentinel://`.
+    /// Where to keep counts: `memory:`, `redis://host`, `rediss://`, `redis-cluster://`,
+    /// `redis-sentinel://` or `postgres://`.
     #[arg(long, value_name = "URL")]
     store: Option<String>,
     /// Where HTTP listens; `off` for nowhere [default: 127.0.0.1:8080].

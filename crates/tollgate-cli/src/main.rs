@@ -17,6 +17,7 @@ fn main() -> ExitCode {
         Command::Peek(ask) => cmd::client::ask("/v1/peek", &ask),
         Command::Reset { server, policy, key } => cmd::client::reset(&server, &policy, &key),
         Command::Doctor { store } => cmd::doctor::run(&store),
+        Command::Migrate { store } => cmd::migrate::run(&store),
         Command::Completions { shell } => cmd::manual::completions(shell),
         Command::Man => cmd::manual::page(),
         Command::Lint { file } => cmd::config::lint(&file),

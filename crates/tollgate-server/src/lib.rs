@@ -1,7 +1,7 @@
 //! The Tollgate server as a library: HTTP, gRPC and RESP over one engine.
 //!
 //! ```no_run
-//! # async fn run() -> tollgate::Result<()> {
+//! # async fn run() -> Result<(), Box<dyn std::error::Error>> {
 //! use tollgate_server::{Config, Server};
 //!
 //! let server = Server::bind(Config::built_in()?).await?;

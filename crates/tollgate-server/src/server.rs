@@ -46,7 +46,8 @@ impl Server {
     /// When the store cannot be opened or an address cannot be listened on.
     pub async fn bind(config: Config) -> Result<Self> {
         let metrics = Metrics::new();
-        let store = watched(store::open(&config.store, &config.retries).await?, &config, &metrics);
+        let store =
+            watched(store::open(&config.store, config.retries.as_ref()).await?, &config, &metrics);
         let failure = config.failure;
         let limiter = Limiter::builder(store)
             .deadline(failure.deadline)

@@ -2,6 +2,7 @@
 
 use std::future::ready;
 
+use tollgate::postgres::{self, Postgres};
 use tollgate::redis::RedisStore;
 use tollgate::store::{BoxStore, Memory};
 use tollgate::{BoxFuture, Error, Result};
@@ -9,7 +10,7 @@ use tollgate::{BoxFuture, Error, Result};
 use crate::config::Retries;
 
 /// Opens a store; the address is whole, its scheme included.
-type Open = for<'a> fn(&'a str, &'a Retries) -> BoxFuture<'a, Result<BoxStore>>;
+type Open = for<'a> fn(&'a str, Option<&'a Retries>) -> BoxFuture<'a, Result<BoxStore>>;
 
 /// Every store that can be opened, by scheme.
 const STORES: &[(&str, Open)] = &[
@@ -17,6 +18,8 @@ const STORES: &[(&str, Open)] = &[
     ("redis", |address, _| Box::pin(ready(redis(address)))),
     ("rediss", |address, _| Box::pin(ready(redis(address)))),
     ("redis-cluster", |address, _| Box::pin(ready(redis(address)))),
+    ("postgres", |address, retries| Box::pin(ready(postgres(address, retries)))),
+    ("postgresql", |address, retries| Box::pin(ready(postgres(address, retries)))),
     ("redis-sentinel", |address, _| Box::pin(ready(redis(address)))),
 ];
 
@@ -25,7 +28,7 @@ const STORES: &[(&str, Open)] = &[
 /// # Errors
 /// `config_invalid` naming `store` when no store has that scheme; what the store says when it cannot
 /// be opened. No error holds the address: it may hold a password.
-pub async fn open(address: &str, retries: &Retries) -> Result<BoxStore> {
+pub async fn open(address: &str, retries: Option<&Retries>) -> Result<BoxStore> {
     match STORES.iter().find(|(scheme, _)| scheme_of(address) == Some(*scheme)) {
         Some((_, open)) => open(address, retries).await,
         None => Err(Error::config("store", format!("has no scheme that is known; {}", accepted()))),
@@ -41,6 +44,28 @@ pub fn scheme_of(address: &str) -> Option<&str> {
 fn accepted() -> String {
     let schemes: Vec<&str> = STORES.iter().map(|(scheme, _)| *scheme).collect();
     format!("accepted: {}:", schemes.join(":, "))
+}
+
+/// Makes or changes what a store needs before it is used; whether it needed anything.
+///
+/// # Errors
+/// As [`open`]; when the store cannot be reached or refuses.
+pub async fn migrate(address: &str) -> Result<bool> {
+    if !matches!(scheme_of(address), Some("postgres" | "postgresql")) {
+        return open(address, None).await.map(|_| false);
+    }
+    Postgres::migrate(postgres::Config::new(address)?).await?;
+    Ok(true)
+}
+
+/// PostgreSQL; it connects when it is first asked, and makes its tables then.
+fn postgres(address: &str, retries: Option<&Retries>) -> Result<BoxStore> {
+    let mut config = postgres::Config::new(address)?;
+    if let Some(Retries { max, base_backoff, max_backoff }) = retries {
+        let max = u32::try_from(*max).unwrap_or(u32::MAX);
+        config = config.retries(max, *base_backoff, *max_backoff);
+    }
+    Ok(BoxStore::new(Postgres::open(config)?))
 }
 
 /// Redis alone, with TLS, as a cluster or behind sentinels; it connects when it is first asked.

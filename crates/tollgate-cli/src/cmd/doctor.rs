@@ -10,7 +10,7 @@ use tollgate::algorithm::Gcra;
 use tollgate::redis::client::Client;
 use tollgate::store::{At, BoxStore, Capability, Store};
 use tollgate::{Clock, Limit, Limiter, Quota, SystemClock};
-use tollgate_server::config::{Config, hide_password};
+use tollgate_server::config::hide_password;
 use tollgate_server::store;
 
 use super::Failed;
@@ -36,7 +36,7 @@ pub(crate) fn run(address: &str) -> Result<(), Failed> {
 
 async fn examine(address: &str) -> Result<Vec<String>, Failed> {
     println!("Store: {}", hide_password(address));
-    let store = store::open(address, &Config::built_in()?.retries).await?;
+    let store = store::open(address, None).await?;
     let capability = store.capability();
     tell(&capability);
     let limiter = Arc::new(Limiter::builder(store).deadline(Duration::from_secs(5)).build());

@@ -4,6 +4,7 @@ pub(crate) mod client;
 pub(crate) mod config;
 pub(crate) mod doctor;
 pub(crate) mod manual;
+pub(crate) mod migrate;
 pub(crate) mod serve;
 
 /// What a command fails with.

@@ -38,8 +38,8 @@ pub struct Config {
     pub resp: Option<SocketAddr>,
     /// The address of the store, which may hold a password.
     pub store: String,
-    /// What stores that retry do.
-    pub retries: Retries,
+    /// What stores that retry do; they know best themselves.
+    pub retries: Option<Retries>,
     /// The policies.
     pub policies: Policies,
     /// What happens when the store cannot answer.
@@ -231,9 +231,7 @@ fn assemble(settings: Settings, policies: Policies, wrong: &mut Vec<Complaint>) 
     let open_for = settings.parsed("breaker_open_for", values::duration, wrong);
     let max_in_flight = settings.parsed("max_in_flight", count, wrong);
     let local_share = settings.parsed("local_share", values::share, wrong);
-    let max = settings.parsed("max_retries", values::whole, wrong);
-    let base_backoff = settings.parsed("base_backoff", values::duration, wrong);
-    let max_backoff = settings.parsed("max_backoff", values::duration, wrong);
+    let retries = retries_of(&settings, wrong);
     let connections = settings.parsed("connections", count, wrong);
     let drain = settings.parsed("drain", values::duration, wrong);
     let (auth, tls) = (auth_of(&settings, wrong), tls_of(&settings, wrong));
@@ -249,7 +247,7 @@ fn assemble(settings: Settings, policies: Policies, wrong: &mut Vec<Complaint>) 
         grpc: grpc?,
         resp: resp?,
         store: settings.text("store").to_owned(),
-        retries: Retries { max: max?, base_backoff: base_backoff?, max_backoff: max_backoff? },
+        retries,
         policies,
         failure: Failure { deadline, breaker, max_in_flight, local_share },
         auth,
@@ -258,6 +256,21 @@ fn assemble(settings: Settings, policies: Policies, wrong: &mut Vec<Complaint>) 
         drain: drain?,
         settings,
     })
+}
+
+/// Nothing, unless one of the three is set; then the others are what the earlier service had.
+fn retries_of(settings: &Settings, wrong: &mut Vec<Complaint>) -> Option<Retries> {
+    let names = ["max_retries", "base_backoff", "max_backoff"];
+    if names.iter().all(|name| settings.text(name).is_empty()) {
+        return None;
+    }
+    let or =
+        |text: &str, otherwise: &str| if text.is_empty() { otherwise } else { text }.to_owned();
+    let max = settings.parsed("max_retries", |text| values::whole(&or(text, "3")), wrong);
+    let base = settings.parsed("base_backoff", |text| values::duration(&or(text, "50ms")), wrong);
+    let longest =
+        settings.parsed("max_backoff", |text| values::duration(&or(text, "500ms")), wrong);
+    Some(Retries { max: max?, base_backoff: base?, max_backoff: longest? })
 }
 
 /// The shortest token accepted, in bytes: shorter ones can be guessed.

@@ -10,7 +10,7 @@ use super::section::Section;
 /// A setting: its name in files, and its value when nobody sets it.
 const SETTINGS: [(&str, &str); 24] = [
     ("admin_tokens", ""),
-    ("base_backoff", "50ms"),
+    ("base_backoff", ""),
     ("breaker_failures", "5"),
     ("breaker_open_for", "1s"),
     ("connections", "10000"),
@@ -23,9 +23,9 @@ const SETTINGS: [(&str, &str); 24] = [
     ("http", "127.0.0.1:8080"),
     ("insecure_public", "false"),
     ("local_share", "1"),
-    ("max_backoff", "500ms"),
+    ("max_backoff", ""),
     ("max_in_flight", "10000"),
-    ("max_retries", "3"),
+    ("max_retries", ""),
     ("on_outage", "open"),
     ("resp", "127.0.0.1:6380"),
     ("store", "memory:"),

@@ -160,7 +160,9 @@ fn the_variables_of_the_earlier_service_are_understood() {
     .unwrap();
     let shown = &config.policies.find("default").unwrap().shown("k")[0];
     assert_eq!((shown.units, shown.window_s), (7, 7_000));
-    assert_eq!((config.retries.max, config.retries.max_backoff.as_millis()), (9, 4));
+    let retries = config.retries.unwrap();
+    assert_eq!((retries.max, retries.max_backoff.as_millis()), (9, 4));
+    assert_eq!(of_environment(&[]).unwrap().retries, None);
     assert_eq!(config.grpc.unwrap().port(), 77);
     let wrong = of_environment(&[("DEFAULT_REFILL_RATE", "fast"), ("MAX_RETRIES", "-1")]);
     let fields: Vec<String> = wrong.unwrap_err().list.into_iter().map(|one| one.field).collect();

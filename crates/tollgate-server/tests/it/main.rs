@@ -6,6 +6,7 @@
     reason = "in a test, a panic is the message"
 )]
 
+mod backends;
 mod config;
 mod drain;
 mod exact;
@@ -16,7 +17,6 @@ mod metrics;
 mod openapi;
 mod outages;
 mod policies;
-mod redis;
 mod resp;
 mod security;
 mod support;

@@ -1,4 +1,5 @@
-//! Several servers over one Redis: exactly the limit together, and what happens when it is gone.
+//! Several servers over one Redis or PostgreSQL: exactly the limit together, and what happens when
+//! the store is gone.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -7,15 +8,15 @@ use serde_json::json;
 use tokio::task::JoinSet;
 use tollgate_proto::tollgate_v1::AcquireRequest;
 use tollgate_server::{Config, Server};
-use tollgate_testkit::servers::Redis;
+use tollgate_testkit::servers::{PgVersion, Postgres, Redis, Server as Backend};
 
 use crate::support::Running;
 
 const LIMIT: u64 = 300;
 
-async fn server(redis: &Redis, policies: &str) -> Running {
+async fn server(store: &str, policies: &str) -> Running {
     let any = || "127.0.0.1:0".to_owned();
-    let flags = [("http", any()), ("grpc", any()), ("resp", any()), ("store", redis.url())];
+    let flags = [("http", any()), ("grpc", any()), ("resp", any()), ("store", store.to_owned())];
     let file = format!("deadline: 2s\nlocal_share: 1/3\npolicies:\n{policies}");
     let config = Config::of_text(&flags, |_| None, Some(("t.yaml", &file))).unwrap();
     Running::of(Server::bind(config).await.unwrap())
@@ -23,11 +24,16 @@ async fn server(redis: &Redis, policies: &str) -> Running {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn three_servers_and_two_hundred_clients_get_exactly_the_limit() {
-    let redis = Redis::start().unwrap();
+    let (redis, postgres) = (Redis::start().unwrap(), Postgres::start(PgVersion::V15).unwrap());
+    get_exactly_the_limit(&redis.url()).await;
+    get_exactly_the_limit(&postgres.url()).await;
+}
+
+async fn get_exactly_the_limit(store: &str) {
     let policy = format!("  p: {{limit: {LIMIT} per 1d, on_outage: closed}}\n");
     let mut servers = Vec::new();
     for _ in 0..3 {
-        let server = server(&redis, &policy).await;
+        let server = server(store, &policy).await;
         let grpc = server.grpc().await;
         servers.push(Arc::new((server, grpc)));
     }
@@ -65,9 +71,14 @@ async fn three_servers_and_two_hundred_clients_get_exactly_the_limit() {
 
 #[tokio::test]
 async fn a_request_id_is_charged_once_over_two_servers_and_all_protocols() {
-    let redis = Redis::start().unwrap();
+    let (redis, postgres) = (Redis::start().unwrap(), Postgres::start(PgVersion::V15).unwrap());
+    charge_once(&redis.url()).await;
+    charge_once(&postgres.url()).await;
+}
+
+async fn charge_once(store: &str) {
     let policy = "  p: {limit: 10 per 1d}\n";
-    let (one, other) = (server(&redis, policy).await, server(&redis, policy).await);
+    let (one, other) = (server(store, policy).await, server(store, policy).await);
     let body = r#"{"policy":"p","key":"k","cost":3,"request_id":"i"}"#;
     let first = one.post("/v1/acquire", body).await.1;
     assert_eq!((&first["allowed"], &first["remaining"]), (&json!(true), &json!(7)));
@@ -81,21 +92,26 @@ async fn a_request_id_is_charged_once_over_two_servers_and_all_protocols() {
 
 #[tokio::test]
 async fn a_store_that_is_killed_is_answered_for_by_the_modes_and_comes_back() {
-    let redis = Redis::start().unwrap();
+    let (redis, postgres) = (Redis::start().unwrap(), Postgres::start(PgVersion::V15).unwrap());
+    kill_and_restart(&redis, &redis.url(), "redis").await;
+    kill_and_restart(&postgres, &postgres.url(), "postgres").await;
+}
+
+async fn kill_and_restart(backend: &Backend, store: &str, name: &str) {
     let policies = "  open: {limit: 6 per 1d}
   closed: {limit: 6 per 1d, on_outage: closed}
   local: {limit: 6 per 1d, on_outage: local}
 ";
     let mut servers = Vec::new();
     for _ in 0..3 {
-        servers.push(server(&redis, policies).await);
+        servers.push(server(store, policies).await);
     }
     let ask = async |server: &Running, policy: &str| {
         server.post("/v1/acquire", &format!(r#"{{"policy":"{policy}","key":"k"}}"#)).await
     };
     assert_eq!(ask(&servers[0], "closed").await.1["allowed"], json!(true));
     assert_eq!(reqwest::get(servers[0].url("/readyz")).await.unwrap().status().as_u16(), 200);
-    redis.kill().unwrap();
+    backend.kill().unwrap();
     let mut granted_alone = 0;
     for server in &servers {
         let (status, reply) = ask(server, "open").await;
@@ -112,14 +128,12 @@ async fn a_store_that_is_killed_is_answered_for_by_the_modes_and_comes_back() {
         assert_eq!((ready, alive), (503, 200));
         let text = reqwest::get(server.url("/metrics")).await.unwrap().text().await.unwrap();
         assert!(text.contains(r#"policy="open",verdict="allowed",degraded="open""#), "{text}");
-        assert!(
-            text.contains(r#"tollgate_store_calls_total{store="redis",result="outage"}"#),
-            "{text}"
-        );
+        let outage = format!(r#"tollgate_store_calls_total{{store="{name}",result="outage"}}"#);
+        assert!(text.contains(&outage), "{text}");
     }
     // Three servers with a third each: the limit together, and no more.
     assert_eq!(granted_alone, 6);
-    redis.restart().unwrap();
+    backend.restart().unwrap();
     for server in &servers {
         // The breaker lets a call through once a second: ask until the store has answered.
         while ask(server, "closed").await.0 != 200 {
