@@ -113,7 +113,8 @@ mod tests {
         let key = HashKey::new(b"a secret of 22 bytes..").unwrap();
         assert!(!format!("{key:?}").contains("secret"));
         for (bytes, field) in [(7, Some("width")), (8, None), (32, None), (33, Some("width"))] {
-            assert_eq!(key.clone().width(bytes).err().and_then(|error| error.field()), field);
+            let error = key.clone().width(bytes).err();
+            assert_eq!(error.as_ref().and_then(|error| error.field()), field);
         }
     }
 
