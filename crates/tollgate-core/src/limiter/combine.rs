@@ -2,7 +2,8 @@
 
 use core::cmp::Reverse;
 
-use crate::charge::{Admission, Charge, Limit};
+use crate::algorithm::adopt;
+use crate::charge::{Act, Admission, Charge, Limit};
 use crate::decision::{Decision, Verdict};
 use crate::error::{Code, Error, Result};
 use crate::state::{Shape, State};
@@ -25,6 +26,12 @@ pub struct Combined {
 
 /// The decision of an admission.
 pub(super) fn derive(admission: &Admission<'_>, outcome: &Outcome) -> Result<Combined> {
+    if let ([charge], [before], None) = (admission.charges, &*outcome.before, &outcome.replayed)
+        && charge.act == Act::Take
+    {
+        let decision = alone(charge, before.as_ref(), outcome.now)?;
+        return Ok(Combined { parts: vec![decision.clone()], decision, refunded: 0 });
+    }
     let planned = match &outcome.replayed {
         None => run(admission.charges, outcome)?,
         Some(shapes) => replay(admission.charges, shapes, outcome)?,
@@ -33,6 +40,15 @@ pub(super) fn derive(admission: &Admission<'_>, outcome: &Outcome) -> Result<Com
     let parts = planned.decisions;
     let decision = combine(admission.charges, &parts).ok_or_else(no_evidence)?;
     Ok(Combined { decision, parts, refunded })
+}
+
+/// The decision of one charge. What [`plan`] does for several comes to the same, with more memory.
+fn alone(charge: &Charge<'_>, before: Option<&State>, now: Now) -> Result<Decision> {
+    let rule = charge.rule();
+    let Some(state) = before else { return Ok(rule.step(&[], now, charge.cost).decision) };
+    let carried = adopt(rule, state, now)?;
+    let words = carried.as_ref().map_or(&state.words, |write| &write.words);
+    Ok(rule.step(words, now, charge.cost).decision)
 }
 
 /// The decision of an admission if all of its keys were fresh: `never` exactly if it always is.
@@ -123,5 +139,43 @@ fn severity(verdict: &Verdict) -> u8 {
         Verdict::Allowed => 0,
         Verdict::Denied => 1,
         Verdict::Never => 2,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::algorithm::{Gcra, SlidingLog, SlidingWindow};
+    use crate::cost::Cost;
+    use crate::quota::Quota;
+    use crate::rule::Rule;
+
+    /// The short way for one charge decides as the way for several does, also across quotas.
+    #[test]
+    fn one_charge_is_decided_as_a_plan_decides_it() {
+        let quota = |units| Quota::new(units, core::time::Duration::from_secs(1));
+        let rules = [
+            Rule::new(Gcra::new(quota(5)).unwrap()),
+            Rule::new(Gcra::new(quota(3)).unwrap()),
+            Rule::new(SlidingWindow::new(quota(4)).unwrap()),
+            Rule::new(SlidingLog::new(quota(4)).unwrap()),
+        ];
+        let mut state: Option<State> = None;
+        let mut verdicts = [0; 3];
+        for step in 0..2_000_u64 {
+            let rule = rules[usize::try_from(step / 40 % 4).unwrap()].clone();
+            let limit = Limit::with_rule("one", rule).unwrap();
+            let charge = limit.charge("x").cost(Cost::new(1 + step % 6).unwrap());
+            let now = Now::at(1_700_000_000_000_000 + step * 130_000);
+            let outcome = Outcome::decided(now, vec![state.clone()]);
+            let planned = run(&[charge], &outcome).unwrap();
+            let combined = derive(&Admission::of(&[charge]), &outcome).unwrap();
+            assert_eq!(combined.parts, planned.decisions, "step {step}");
+            verdicts[usize::from(severity(&combined.decision.verdict))] += 1;
+            if let Some(write) = planned.writes.into_iter().next() {
+                state = Some(write.state);
+            }
+        }
+        assert!(verdicts.iter().all(|count| *count > 100), "{verdicts:?}");
     }
 }
