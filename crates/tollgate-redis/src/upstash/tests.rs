@@ -150,7 +150,7 @@ fn bad_settings_are_named_and_never_repeated() {
         let error = Upstash::over(http, url, token).unwrap_err();
         assert_eq!(error.code(), Code::ConfigInvalid);
         assert!(!error.to_string().contains("s3cret"), "{error}");
-        error.field().unwrap()
+        error.field().unwrap().to_owned()
     };
     for url in [
         "",

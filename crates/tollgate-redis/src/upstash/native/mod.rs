@@ -123,11 +123,11 @@ mod tests {
                 let found = set.iter().find(|(key, _)| *key == name);
                 found.map(|(_, value)| (*value).to_owned())
             };
-            Upstash::from_variables(look).err().and_then(|error| error.field())
+            Upstash::from_variables(look).err().and_then(|error| error.field().map(str::to_owned))
         };
-        assert_eq!(field(&[]), Some("url"));
-        assert_eq!(field(&[(URL, "https://db.example")]), Some("token"));
-        assert_eq!(field(&[(TOKEN, "secret")]), Some("url"));
-        assert_eq!(field(&[(URL, "db.example"), (TOKEN, "secret")]), Some("url"));
+        assert_eq!(field(&[]), Some("url".to_owned()));
+        assert_eq!(field(&[(URL, "https://db.example")]), Some("token".to_owned()));
+        assert_eq!(field(&[(TOKEN, "secret")]), Some("url".to_owned()));
+        assert_eq!(field(&[(URL, "db.example"), (TOKEN, "secret")]), Some("url".to_owned()));
     }
 }
