@@ -1,12 +1,15 @@
 //! A Redis cluster of masters without replicas.
 
+use std::collections::BTreeSet;
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use super::gossip::{claim, settle};
 use super::slots::{SLOTS, SlotMove};
 use super::{Redis, RedisBuilder};
 use crate::servers::error::{Error, Result};
 use crate::servers::proxy::FaultProxy;
-use crate::servers::resp::{Client, Reply};
+use crate::servers::resp::Client;
 use crate::servers::wait::until_ok;
 
 /// A master accepts commands no sooner than 2 seconds after its start.
@@ -17,6 +20,8 @@ const FORMING: Duration = Duration::from_secs(60);
 pub struct RedisCluster {
     nodes: Vec<Redis>,
     ids: Vec<String>,
+    /// Slots that have moved since the nodes were last known to have heard everything.
+    unsettled: Mutex<BTreeSet<u16>>,
 }
 
 /// A cluster that is still to be started.
@@ -58,7 +63,7 @@ impl RedisClusterBuilder {
         let ids = clients.iter_mut().map(id).collect::<Result<Vec<_>>>()?;
         give_slots(&mut clients)?;
         introduce(&nodes, &mut clients)?;
-        let cluster = RedisCluster { nodes, ids };
+        let cluster = RedisCluster { nodes, ids, unsettled: Mutex::default() };
         cluster.wait_until_whole()?;
         Ok(cluster)
     }
@@ -109,25 +114,21 @@ impl RedisCluster {
         self.wait_for("fail")
     }
 
-    /// The node that serves a slot, by the word of the nodes that run.
+    /// The node that serves a slot, once all nodes that run agree about it.
     ///
     /// # Errors
-    /// When nobody serves it, or no node answers.
+    /// When nobody serves it, a node does not answer, or they do not agree in time.
     pub fn owner(&self, slot: u16) -> Result<usize> {
-        let running = self.nodes.iter().find(|node| node.is_running());
-        let node = running.ok_or_else(|| Error::new("no node runs"))?;
-        let ranges = node.client()?.call(&["CLUSTER", "SLOTS"])?.ok()?;
-        let holds = |range: &&Reply| match range.elements() {
-            [Reply::Integer(first), Reply::Integer(last), ..] => {
-                (*first..=*last).contains(&i64::from(slot))
-            }
-            _ => false,
-        };
-        let range = ranges.elements().iter().find(holds);
-        let master = range.and_then(|range| range.elements().get(2));
-        let id = master.and_then(|master| master.elements().get(2)).and_then(Reply::text);
-        let position = self.ids.iter().position(|known| Some(known.as_str()) == id);
-        position.ok_or_else(|| Error::new(format!("nobody serves slot {slot}")))
+        until_ok(FORMING, || {
+            let running = self.nodes.iter().filter(|node| node.is_running());
+            let mut claims = running.map(|node| claim(node, slot)).collect::<Result<Vec<_>>>()?;
+            claims.dedup();
+            let [Some(agreed)] = claims.as_slice() else {
+                return Err(Error::new(format!("slot {slot} is nobody's or disputed: {claims:?}")));
+            };
+            let position = self.ids.iter().position(|id| *id == agreed.owner);
+            position.ok_or_else(|| Error::new(format!("slot {slot} is a stranger's")))
+        })
     }
 
     /// The node that serves a key.
@@ -176,13 +177,18 @@ impl RedisCluster {
     /// Begins to move a slot to another node, so that a test can look at each stage: the source
     /// answers `ASK` for keys that it has given away.
     ///
+    /// A slot that has moved before waits until the nodes have heard everything about that. Redis 7.0
+    /// may otherwise give it back to an earlier owner, whose word was still on its way, and delete its
+    /// keys: that would be the server's loss, and a test would take it for the store's.
+    ///
     /// # Errors
     /// When nobody serves the slot, or a node does not answer.
     pub fn begin_move(&self, slot: u16, to: usize) -> Result<SlotMove<'_>> {
         SlotMove::begin(self, slot, to)
     }
 
-    /// Moves slots with their keys to another node, one after the other, while clients work.
+    /// Moves slots with their keys to another node, one after the other, while clients work. Moving a
+    /// slot again takes seconds longer: see [`Self::begin_move`].
     ///
     /// # Errors
     /// As [`Self::begin_move`].
@@ -201,6 +207,29 @@ impl RedisCluster {
     pub(super) fn node(&self, index: usize) -> Result<(&Redis, &str)> {
         let found = self.nodes.get(index).zip(self.ids.get(index).map(String::as_str));
         found.ok_or_else(|| Error::new(format!("the cluster has no node {index}")))
+    }
+
+    /// Waits, if this slot has moved before, until no word of its earlier owners is on its way.
+    pub(super) fn before_move(&self, slot: u16) -> Result<()> {
+        if !self.unsettled().contains(&slot) {
+            return Ok(());
+        }
+        settle(&self.nodes)?;
+        self.unsettled().clear();
+        Ok(())
+    }
+
+    /// Waits until all nodes that run know the new owner of a slot.
+    pub(super) fn after_move(&self, slot: u16, to: usize) -> Result<()> {
+        self.unsettled().insert(slot);
+        until_ok(FORMING, || match self.owner(slot)? {
+            owner if owner == to => Ok(()),
+            other => Err(Error::new(format!("slot {slot} is still served by node {other}"))),
+        })
+    }
+
+    fn unsettled(&self) -> MutexGuard<'_, BTreeSet<u16>> {
+        self.unsettled.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn wait_for(&self, state: &str) -> Result<()> {

@@ -2,6 +2,7 @@
 
 mod builder;
 mod cluster;
+mod gossip;
 mod sentinel;
 mod slots;
 mod valkey;

@@ -15,8 +15,10 @@ const NAME: &str = "tollgate";
 const SENTINELS: usize = 3;
 const QUORUM: usize = 2;
 const CONFIG: &str = "sentinel.conf";
-/// A master is taken for gone after this. Less would be mistaken on a machine that is busy.
-const DOWN_AFTER_MS: u64 = 1_000;
+/// A master is taken for gone after this. Sentinels connect and ask about once a second: with little
+/// more than that, they take a new master for gone before its first answer, and make an old one that
+/// came back empty the master again.
+const DOWN_AFTER_MS: u64 = 3_000;
 /// Sentinels look at each other once a second, so everything here takes a few.
 const AGREE: Duration = Duration::from_secs(60);
 
@@ -207,7 +209,7 @@ impl Recipe for Sentinel {
             "bind 127.0.0.1\nport {}\ndir {folder}\nlogfile \"\"\n\
              sentinel monitor {NAME} 127.0.0.1 {} {QUORUM}\n\
              sentinel down-after-milliseconds {NAME} {DOWN_AFTER_MS}\n\
-             sentinel failover-timeout {NAME} 5000\n\
+             sentinel failover-timeout {NAME} 10000\n\
              sentinel parallel-syncs {NAME} 1\n",
             place.port(),
             self.master_port,

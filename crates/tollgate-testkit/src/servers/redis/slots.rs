@@ -14,7 +14,7 @@ const PATIENCE_MS: &str = "5000";
 #[derive(Debug)]
 pub struct SlotMove<'c> {
     cluster: &'c RedisCluster,
-    slot: String,
+    slot: u16,
     from: usize,
     to: usize,
     source: Client,
@@ -22,17 +22,18 @@ pub struct SlotMove<'c> {
 
 impl<'c> SlotMove<'c> {
     pub(super) fn begin(cluster: &'c RedisCluster, slot: u16, to: usize) -> Result<Self> {
+        cluster.before_move(slot)?;
         let from = cluster.owner(slot)?;
         let (source, source_id) = cluster.node(from)?;
         let (target, target_id) = cluster.node(to)?;
         if from == to {
             return Err(Error::new(format!("slot {slot} is there already")));
         }
-        let slot = slot.to_string();
+        let text = slot.to_string();
         let (mut source, mut target) = (source.client()?, target.client()?);
         // The target first, or it would send clients back to the source.
-        target.call(&["CLUSTER", "SETSLOT", &slot, "IMPORTING", source_id])?.ok()?;
-        source.call(&["CLUSTER", "SETSLOT", &slot, "MIGRATING", target_id])?.ok()?;
+        target.call(&["CLUSTER", "SETSLOT", &text, "IMPORTING", source_id])?.ok()?;
+        source.call(&["CLUSTER", "SETSLOT", &text, "MIGRATING", target_id])?.ok()?;
         Ok(Self { cluster, slot, from, to, source })
     }
 
@@ -41,8 +42,8 @@ impl<'c> SlotMove<'c> {
     /// # Errors
     /// When a node does not answer or refuses.
     pub fn move_keys(&mut self, count: usize) -> Result<usize> {
-        let count = count.to_string();
-        let listed = ["CLUSTER", "GETKEYSINSLOT", &self.slot, &count];
+        let (slot, count) = (self.slot.to_string(), count.to_string());
+        let listed = ["CLUSTER", "GETKEYSINSLOT", &slot, &count];
         let keys = self.source.call(&listed)?.ok()?;
         let keys: Vec<&[u8]> = keys.elements().iter().filter_map(bytes).collect();
         if keys.is_empty() {
@@ -60,23 +61,24 @@ impl<'c> SlotMove<'c> {
         Ok(keys.len())
     }
 
-    /// Makes the target the owner, and tells everybody who runs.
+    /// Makes the target the owner, and tells everybody who runs; returns once they agree.
     ///
     /// # Errors
-    /// When a node does not answer, or the source still has keys.
+    /// When a node does not answer, the source still has keys, or they do not agree in time.
     pub fn finish(self) -> Result<()> {
         let (_, new_owner) = self.cluster.node(self.to)?;
+        let slot = self.slot.to_string();
         // The target first: if both said no, the slot would be nobody's.
         let others =
             (0..self.cluster.nodes().len()).filter(|at| ![self.from, self.to].contains(at));
         for index in [self.to, self.from].into_iter().chain(others) {
             let (node, _) = self.cluster.node(index)?;
             if node.is_running() {
-                let command = ["CLUSTER", "SETSLOT", &self.slot, "NODE", new_owner];
+                let command = ["CLUSTER", "SETSLOT", &slot, "NODE", new_owner];
                 node.client()?.call(&command)?.ok()?;
             }
         }
-        Ok(())
+        self.cluster.after_move(self.slot, self.to)
     }
 }
 

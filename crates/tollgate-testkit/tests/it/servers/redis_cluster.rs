@@ -2,11 +2,15 @@
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
+use std::time::Duration;
 
 use tollgate_testkit::servers::resp::{Client, Reply};
-use tollgate_testkit::servers::{Mode, RedisCluster, shared};
+use tollgate_testkit::servers::wait::until_ok;
+use tollgate_testkit::servers::{Error, Mode, RedisCluster, shared};
 
 use super::{bulk, call, status};
+
+const SOON: Duration = Duration::from_secs(20);
 
 #[test]
 fn three_masters_share_all_slots() {
@@ -97,6 +101,14 @@ fn increment(cluster: &RedisCluster, key: &str) {
     }
 }
 
+struct OnDrop<F: Fn()>(F);
+
+impl<F: Fn()> Drop for OnDrop<F> {
+    fn drop(&mut self) {
+        (self.0)();
+    }
+}
+
 #[test]
 fn slots_move_under_load_and_nothing_is_lost() {
     let cluster = RedisCluster::start(3).unwrap();
@@ -109,16 +121,24 @@ fn slots_move_under_load_and_nothing_is_lost() {
                 count.fetch_add(1, Ordering::SeqCst);
             }
         });
+        // Also when a move fails: or the load would go on for ever, and nobody would see why.
+        let _end_of_load = OnDrop(|| done.store(true, Ordering::SeqCst));
         let slots = || slot.saturating_sub(2)..=slot.saturating_add(2);
         for to in [0, 1, 2, 0] {
+            // Without load there is nothing to lose, and the test would say nothing.
+            let before = count.load(Ordering::SeqCst);
+            until_ok(SOON, || match count.load(Ordering::SeqCst) {
+                now if now >= before + 10 => Ok(()),
+                now => Err(Error::new(format!("only {now} increments"))),
+            })
+            .unwrap();
             cluster.move_slots(slots(), to).unwrap();
             assert_eq!(cluster.owner(slot).unwrap(), to);
         }
-        done.store(true, Ordering::SeqCst);
     });
     let owner = &cluster.nodes()[cluster.owner(slot).unwrap()];
     let counted = call(&mut owner.client().unwrap(), "GET {load}");
-    assert_eq!(counted.text().unwrap(), count.load(Ordering::SeqCst).to_string());
+    assert_eq!(counted, bulk(&count.load(Ordering::SeqCst).to_string()));
 }
 
 #[test]
