@@ -4,6 +4,7 @@ use std::future::ready;
 
 use tollgate::postgres::{self, Postgres};
 use tollgate::redis::RedisStore;
+use tollgate::redis::client::Client;
 use tollgate::store::{BoxStore, Memory};
 use tollgate::{BoxFuture, Error, Result};
 
@@ -70,7 +71,18 @@ fn postgres(address: &str, retries: Option<&Retries>) -> Result<BoxStore> {
 
 /// Redis alone, with TLS, as a cluster or behind sentinels; it connects when it is first asked.
 fn redis(address: &str) -> Result<BoxStore> {
-    Ok(BoxStore::new(RedisStore::open(address)?))
+    let store = RedisStore::open(address)?;
+    tokio::spawn(warn_about(store.transport().clone()));
+    Ok(BoxStore::new(store))
+}
+
+/// Says what the settings of the servers may do to counters. One that is away is not asked again: the
+/// readiness of the store tells about that, and `doctor` asks the same questions.
+async fn warn_about(client: Client) {
+    let Ok(inspection) = client.inspect().await else { return };
+    for warning in inspection.warnings() {
+        tracing::warn!("{warning}");
+    }
 }
 
 /// `memory:`, with nothing behind the colon.
