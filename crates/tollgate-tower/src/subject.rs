@@ -31,20 +31,9 @@ impl Subject {
         }
     }
 
-    /// Appends a number. The formatting machinery would be a good part of what a layer costs.
+    /// Appends a number.
     pub(crate) fn push_number(&mut self, number: u64) {
-        // The largest has twenty digits.
-        let mut digits = ArrayString::<20>::new();
-        let mut divisor = 1;
-        while number / divisor >= 10 {
-            divisor *= 10;
-        }
-        while divisor > 0 {
-            let digit = u8::try_from(number / divisor % 10).unwrap_or_default();
-            digits.push(char::from(b'0' + digit));
-            divisor /= 10;
-        }
-        self.push(&digits);
+        self.push(itoa::Buffer::new().format(number));
     }
 
     #[cold]

@@ -1,7 +1,7 @@
 //! Which status a refusal has, in HTTP and in gRPC: the table of error codes.
 
 use http::StatusCode;
-use tollgate::{Code, Degraded, Error, Verdict};
+use tollgate::{Code, Decision, Degraded, Error, Verdict};
 
 use super::Refusal;
 use crate::extract::Trouble;
@@ -103,26 +103,39 @@ impl Status {
 
     /// One sentence for whoever reads the response.
     pub(super) fn detail(&self, refusal: &Refusal<'_>) -> String {
-        match (refusal, self.retry_after_ms) {
-            (Refusal::Denied { .. }, _) if self.is_final => {
-                "the request costs more than the quota ever grants; waiting is useless".into()
-            }
-            (Refusal::Denied { decision, .. }, _)
-                if decision.degraded == Some(Degraded::Closed) =>
-            {
-                "the limit cannot be checked at the moment".into()
-            }
-            (Refusal::Denied { .. }, Some(wait_ms)) => format!("try again in {wait_ms} ms"),
-            (Refusal::Denied { .. }, None) => "the quota is used up".into(),
+        let mut text = String::new();
+        match refusal {
+            Refusal::Denied { decision, .. } => self.push_denial(decision, &mut text),
             // What is wrong inside is no business of the client.
-            (Refusal::Undecided(error), _) if self.http.is_server_error() => {
-                format!("the limit could not be checked: {}", error.code())
+            Refusal::Undecided(error) if self.http.is_server_error() => {
+                text = format!("the limit could not be checked: {}", error.code());
             }
-            (Refusal::Undecided(error), _) => error.message().into(),
-            (Refusal::Unkeyed(unkeyed), _) if self.http.is_server_error() => {
-                format!("the limit could not be checked: {} is not provided", unkeyed.field)
+            Refusal::Undecided(error) => text.push_str(error.message()),
+            Refusal::Unkeyed(unkeyed) if self.http.is_server_error() => {
+                let field = &unkeyed.field;
+                text = format!("the limit could not be checked: {field} is not provided");
             }
-            (Refusal::Unkeyed(unkeyed), _) => unkeyed.to_string(),
+            Refusal::Unkeyed(unkeyed) => text = unkeyed.to_string(),
         }
+        text
+    }
+
+    /// The same for a denial, appended: letters, digits and spaces, as in any text that is quoted.
+    pub(super) fn push_denial(&self, decision: &Decision, text: &mut String) {
+        let rest = match self.retry_after_ms {
+            _ if self.is_final => {
+                "the request costs more than the quota ever grants; waiting is useless"
+            }
+            _ if decision.degraded == Some(Degraded::Closed) => {
+                "the limit cannot be checked at the moment"
+            }
+            Some(wait_ms) => {
+                text.push_str("try again in ");
+                text.push_str(itoa::Buffer::new().format(wait_ms));
+                " ms"
+            }
+            None => "the quota is used up",
+        };
+        text.push_str(rest);
     }
 }
