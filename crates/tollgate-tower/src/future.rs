@@ -39,6 +39,7 @@ pin_project! {
         S: Service<Request<Q>>,
     {
         Deciding { passage: Boxed<Passage>, then: Option<Box<(S, Request<Q>)>>, gate: Arc<Gate<D>> },
+        Passing { #[pin] inner: S::Future },
         Calling { #[pin] inner: S::Future, after: After<D> },
         Settling { settled: Boxed<()>, response: Option<Response<R>> },
         Answered { response: Option<Response<R>> },
@@ -55,8 +56,12 @@ impl<S: Service<Request<Q>>, Q, R, D> ResponseFuture<S, Q, R, D> {
         Self { stage: Stage::Deciding { passage, then: Some(Box::new((service, request))), gate } }
     }
 
-    pub(crate) const fn calling(inner: S::Future, after: After<D>) -> Self {
-        Self { stage: Stage::Calling { inner, after } }
+    pub(crate) const fn passing(inner: S::Future) -> Self {
+        Self { stage: Stage::Passing { inner } }
+    }
+
+    pub(crate) const fn calling(inner: S::Future, gate: Arc<Gate<D>>, passed: Passed) -> Self {
+        Self { stage: Stage::Calling { inner, after: Some((gate, passed)) } }
     }
 
     pub(crate) const fn answered(response: Response<R>) -> Self {
@@ -81,9 +86,7 @@ where
                     let Some(then) = then.take() else { return Poll::Pending };
                     let (mut service, request) = *then;
                     match passage {
-                        Passage::Free => {
-                            Stage::Calling { inner: service.call(request), after: None }
-                        }
+                        Passage::Free => Stage::Passing { inner: service.call(request) },
                         Passage::Passed(passed) => {
                             let after = Some((Arc::clone(gate), passed));
                             Stage::Calling { inner: service.call(request), after }
@@ -93,6 +96,8 @@ where
                         }
                     }
                 }
+                // Nothing remains to be done: the answer is handed on where it is, and not moved.
+                StageProjection::Passing { inner } => return inner.poll(context),
                 StageProjection::Calling { inner, after } => {
                     let mut response = ready!(inner.poll(context))?;
                     let Some((gate, passed)) = after.take() else {

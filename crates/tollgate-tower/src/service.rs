@@ -47,24 +47,42 @@ where
     }
 
     fn call(&mut self, request: Request<Q>) -> Self::Future {
-        let head = Head::of(&request);
-        let passage = match self.gate.at_once(&head) {
+        match self.gate.at_once(&Head::of(&request)) {
+            None => ResponseFuture::passing(self.inner.call(request)),
+            Some(at_once) => self.call_otherwise(at_once, request),
+        }
+    }
+}
+
+impl<S, D: Decide> RateLimit<S, D> {
+    /// Apart from the shortest path, so that no room is made there for what it does not need.
+    #[inline(never)]
+    fn call_otherwise<Q, R>(
+        &mut self,
+        at_once: AtOnce,
+        request: Request<Q>,
+    ) -> ResponseFuture<S, Q, R, D>
+    where
+        S: Service<Request<Q>, Response = Response<R>> + Clone,
+        R: ReplyBody,
+    {
+        let passage = match at_once {
             AtOnce::Done(Passage::Free) => {
-                return ResponseFuture::calling(self.inner.call(request), None);
+                return ResponseFuture::passing(self.inner.call(request));
             }
             AtOnce::Done(Passage::Passed(passed)) => {
-                let after = Some((Arc::clone(&self.gate), passed));
-                return ResponseFuture::calling(self.inner.call(request), after);
+                let gate = Arc::clone(&self.gate);
+                return ResponseFuture::calling(self.inner.call(request), gate, passed);
             }
             AtOnce::Done(Passage::Refused(response)) => {
                 return ResponseFuture::answered(response.map(R::from_bytes));
             }
             AtOnce::Ask(asked) => {
-                let (gate, wire) = (Arc::clone(&self.gate), Wire::of(&head));
+                let (gate, wire) = (Arc::clone(&self.gate), Wire::of(&Head::of(&request)));
                 Box::pin(async move { gate.decide(asked, wire).await }) as _
             }
             AtOnce::Hold(granted) => {
-                let (gate, wire) = (Arc::clone(&self.gate), Wire::of(&head));
+                let (gate, wire) = (Arc::clone(&self.gate), Wire::of(&Head::of(&request)));
                 Box::pin(async move { gate.hold(granted, wire).await }) as _
             }
         };

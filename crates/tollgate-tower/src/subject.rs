@@ -31,6 +31,15 @@ impl Subject {
         }
     }
 
+    /// Appends the first `N` bytes of a text. The compiler knows how to copy so many; to call
+    /// something that copies any number would cost more than the copy.
+    #[inline]
+    pub(crate) fn push_exactly<const N: usize>(&mut self, text: &str) {
+        if let Some(text) = text.get(..N) {
+            self.push(text);
+        }
+    }
+
     /// Appends a number.
     pub(crate) fn push_number(&mut self, number: u64) {
         self.push(itoa::Buffer::new().format(number));

@@ -17,7 +17,7 @@ use crate::decide::{Answer, Decide};
 use crate::event::Event;
 use crate::extract::Unkeyed;
 use crate::head::Head;
-use crate::headers::{Headers, Reading};
+use crate::headers::{Brief, Headers, Reading};
 use crate::keyed::{Asked, Keyed, whole_ms};
 use crate::reply::{self, Refusal, Wire};
 use crate::subject::Subject;
@@ -48,17 +48,19 @@ pub(crate) enum Passage {
     Refused(Response<Bytes>),
 }
 
+impl Passage {
+    /// The only limit allows it, and says so in headers.
+    const fn stamped(decision: &Decision) -> Self {
+        Self::Passed(Passed::One(Brief::of(decision)))
+    }
+}
+
 /// A request that passed, and what is needed once its response is known. Small, because it travels
 /// with every request: all that was asked is kept only where it is settled or was several.
 pub(crate) enum Passed {
+    /// The only limit of the layer, and how it stands.
     One(Brief),
     Whole(Box<Granted>),
-}
-
-/// How the only limit stands.
-pub(crate) struct Brief {
-    index: usize,
-    decision: Decision,
 }
 
 /// What was asked, and what was granted.
@@ -92,42 +94,40 @@ pub(crate) enum AtOnce {
 }
 
 impl<D: Decide> Gate<D> {
-    /// As much as can be done without waiting.
-    pub(crate) fn at_once(&self, head: &Head<'_>) -> AtOnce {
+    /// As much as can be done without waiting; `None` when the request passes and that is all.
+    pub(crate) fn at_once(&self, head: &Head<'_>) -> Option<AtOnce> {
         if self.skip.iter().any(|rule| rule(head)) {
-            return AtOnce::Done(Passage::Free);
+            return None;
         }
         if let [only] = &*self.keyed {
             return self.at_once_one(only, head);
         }
         match self.ask(head) {
-            Ok(Some(asked)) => AtOnce::Ask(asked),
-            Ok(None) => AtOnce::Done(Passage::Free),
-            Err(error) => AtOnce::Done(self.unkeyed(&error, Wire::of(head))),
+            Ok(asked) => asked.map(AtOnce::Ask),
+            Err(error) => Some(AtOnce::Done(self.unkeyed(&error, Wire::of(head)))),
         }
     }
 
     /// The same for the only limit: the path of most requests, on which nothing is moved about.
-    fn at_once_one(&self, keyed: &Keyed, head: &Head<'_>) -> AtOnce {
+    fn at_once_one(&self, keyed: &Keyed, head: &Head<'_>) -> Option<AtOnce> {
         let mut subject = Subject::default();
         match keyed.subject(head, &mut subject) {
             Ok(true) => {}
-            Ok(false) => return AtOnce::Done(Passage::Free),
-            Err(error) => return AtOnce::Done(self.unkeyed(&error, Wire::of(head))),
+            Ok(false) => return None,
+            Err(error) => return Some(AtOnce::Done(self.unkeyed(&error, Wire::of(head)))),
         }
         let cost = keyed.cost_of(head);
         let decided = self.decider.decide_now(keyed.limit.charge(subject.as_str()).cost(cost));
-        match decided {
-            Some(Ok(decision))
-                if decision.is_allowed()
-                    && !keyed.settles()
-                    && keyed.delay_ms(&decision).max(decision.delay_ms) == 0 =>
-            {
-                self.tell(&Event::Allowed(&decision));
-                AtOnce::Done(self.passed_one(0, decision))
-            }
-            decided => self.at_once_otherwise(Asked { index: 0, subject, cost }, decided, head),
+        // Looked at where it is: to move a decision costs more than to look at it.
+        if let Some(Ok(decision)) = &decided
+            && decision.is_allowed()
+            && !keyed.settles()
+            && keyed.delay_ms(decision).max(decision.delay_ms) == 0
+        {
+            self.tell(&Event::Allowed(decision));
+            return self.stamps().then(|| AtOnce::Done(Passage::stamped(decision)));
         }
+        Some(self.at_once_otherwise(Asked { index: 0, subject, cost }, decided, head))
     }
 
     #[cold]
@@ -189,9 +189,9 @@ impl<D: Decide> Gate<D> {
             return;
         }
         match passed {
-            Passed::One(Brief { index, decision }) => {
-                if let Some(keyed) = self.keyed.get(*index) {
-                    let reading = Reading::new(&keyed.limit, decision, decision, self.now_ms());
+            Passed::One(brief) => {
+                if let Some(keyed) = self.keyed.first() {
+                    let reading = Reading::of_allowed(&keyed.limit, brief, self.now_ms());
                     self.headers.write(&[reading], headers);
                 }
             }
@@ -203,17 +203,10 @@ impl<D: Decide> Gate<D> {
     fn passed(&self, granted: Granted) -> Passage {
         match granted.asked {
             _ if self.settles(&granted.asked) => Passage::Passed(Passed::Whole(Box::new(granted))),
-            Asks::One(only) => self.passed_one(only.index, granted.answer.decision),
-            Asks::Many(_) if !self.stamps() => Passage::Free,
+            _ if !self.stamps() => Passage::Free,
+            Asks::One(_) => Passage::stamped(&granted.answer.decision),
             Asks::Many(_) => Passage::Passed(Passed::Whole(Box::new(granted))),
         }
-    }
-
-    fn passed_one(&self, index: usize, decision: Decision) -> Passage {
-        if self.stamps() {
-            return Passage::Passed(Passed::One(Brief { index, decision }));
-        }
-        Passage::Free
     }
 
     fn stamps(&self) -> bool {

@@ -14,7 +14,7 @@ use tollgate::{Error, Limit, Result};
 use crate::subject::Subject;
 
 pub use dialect::{Dialect, Reset};
-pub(crate) use reading::Reading;
+pub(crate) use reading::{Brief, Reading};
 
 use reading::{INTEGER_MAX, window_s};
 

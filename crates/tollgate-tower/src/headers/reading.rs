@@ -7,6 +7,21 @@ pub(super) const INTEGER_MAX: u64 = 999_999_999_999_999;
 const MICROS_PER_S: u64 = 1_000_000;
 const MS_PER_S: u64 = 1_000;
 
+/// As much of an allowed decision as headers state.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Brief {
+    limit: u64,
+    remaining: u64,
+    reset_at_ms: u64,
+}
+
+impl Brief {
+    pub(crate) const fn of(decision: &Decision) -> Self {
+        let Decision { limit, remaining, reset_at_ms, .. } = *decision;
+        Self { limit, remaining, reset_at_ms }
+    }
+}
+
 /// How one limit stands after a decision.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Reading<'a> {
@@ -29,10 +44,25 @@ impl<'a> Reading<'a> {
         // The client will be back after the wait of the whole: no window may end later.
         let next = whole.retry_after_ms.filter(|_| !whole.is_allowed());
         let wait_ms = own.unwrap_or(until_fresh).min(next.unwrap_or(u64::MAX));
+        Self::stated(limit, (part.limit, part.remaining), wait_ms, now_ms)
+    }
+
+    /// The same for the only limit, which allows the request.
+    pub(crate) fn of_allowed(limit: &'a Limit, brief: &Brief, now_ms: u64) -> Self {
+        let until_fresh = brief.reset_at_ms.saturating_sub(now_ms);
+        Self::stated(limit, (brief.limit, brief.remaining), until_fresh, now_ms)
+    }
+
+    fn stated(
+        limit: &'a Limit,
+        (ceiling, remaining): (u64, u64),
+        wait_ms: u64,
+        now_ms: u64,
+    ) -> Self {
         Self {
             policy: limit.policy().as_str(),
-            limit: part.limit.min(INTEGER_MAX),
-            remaining: part.remaining.min(INTEGER_MAX),
+            limit: ceiling.min(INTEGER_MAX),
+            remaining: remaining.min(INTEGER_MAX),
             wait_s: wait_ms.div_ceil(MS_PER_S).min(INTEGER_MAX),
             wait_until_s: now_ms.saturating_add(wait_ms).div_ceil(MS_PER_S).min(INTEGER_MAX),
             window_s: window_s(limit),

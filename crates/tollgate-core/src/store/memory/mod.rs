@@ -312,7 +312,8 @@ impl Store for Memory {
         Ok(())
     }
 
-    #[inline]
+    // Else the decision is copied once more, only to be wrapped.
+    #[inline(always)]
     fn decide_now(&self, charge: &Charge<'_>, at: Micros) -> Option<Result<Decision>> {
         Some(self.check_sync(charge, at))
     }

@@ -132,11 +132,16 @@ impl ClientIp {
     /// When the server does not say who the peer is, or the chain of a trusted proxy is missing or
     /// cannot be read.
     pub fn address(&self, head: &Head<'_>) -> Result<IpAddr, Unkeyed> {
+        self.client((self.peer)(head.extensions), head)
+    }
+
+    /// The same, where the peer has been looked up.
+    fn client(&self, peer: Option<SocketAddr>, head: &Head<'_>) -> Result<IpAddr, Unkeyed> {
         let no_peer = || {
             let accepted = "a server that leaves the address of its peer in the extensions";
             Unkeyed::not_provided("peer address", accepted)
         };
-        let peer = unmapped((self.peer)(head.extensions).ok_or_else(no_peer)?.ip());
+        let peer = unmapped(peer.ok_or_else(no_peer)?.ip());
         match &self.trust {
             Trust::Nobody => Ok(peer),
             Trust::Networks(networks) => {
@@ -166,6 +171,26 @@ impl ClientIp {
         }
     }
 
+    /// Whatever the peer and the chain say.
+    #[inline(never)]
+    fn push_client(
+        &self,
+        peer: Option<SocketAddr>,
+        head: &Head<'_>,
+        subject: &mut Subject,
+    ) -> Result<(), Unkeyed> {
+        match self.counted(self.client(peer, head)?) {
+            (IpAddr::V4(address), _) => push_v4(address.octets(), subject),
+            (address, None | Some(128)) => {
+                let _ = write!(subject, "{address}");
+            }
+            (address, Some(bits)) => {
+                let _ = write!(subject, "{address}/{bits}");
+            }
+        }
+        Ok(())
+    }
+
     /// The part of an address that counts.
     fn counted(&self, address: IpAddr) -> (IpAddr, Option<u8>) {
         if address.is_ipv4() {
@@ -192,16 +217,14 @@ impl ClientIp {
 impl Extract for ClientIp {
     fn extract(&self, head: &Head<'_>, subject: &mut Subject) -> Result<(), Unkeyed> {
         subject.push("ip=");
-        match self.counted(self.address(head)?) {
-            (IpAddr::V4(address), _) => push_v4(address.octets(), subject),
-            (address, None | Some(128)) => {
-                let _ = write!(subject, "{address}");
+        match ((self.peer)(head.extensions), &self.trust) {
+            // The usual case is short enough to be laid out in one piece.
+            (Some(SocketAddr::V4(peer)), Trust::Nobody) => {
+                push_v4(peer.ip().octets(), subject);
+                Ok(())
             }
-            (address, Some(bits)) => {
-                let _ = write!(subject, "{address}/{bits}");
-            }
+            (peer, _) => self.push_client(peer, head, subject),
         }
-        Ok(())
     }
 }
 
