@@ -14,6 +14,7 @@ use axum::http::{Request, StatusCode};
 use axum::routing::get;
 use tokio::runtime::Runtime;
 use tollgate::algorithm::Gcra;
+use tollgate::store::Memory;
 use tollgate::{Limit, Limiter, Quota};
 use tollgate_tower::extract::ClientIp;
 use tollgate_tower::{Dialect, RateLimitLayer, Reset};
@@ -32,18 +33,33 @@ use crate::report::Markdown;
 /// A request costs so many checks: a round has so many requests fewer.
 const CHECKS_PER_REQUEST: usize = 20;
 
-/// A service behind a limit, or not.
-type Contender = (&'static str, &'static str, fn(Path) -> Router);
+/// A service behind a limit, or not; made for a path and a number of clients.
+type Contender = (&'static str, &'static str, fn(Path, u32) -> Router);
 
-const CONTENDERS: [Contender; 7] = [
-    ("bare axum", "none", |_| app()),
-    ("a layer that does nothing", "none", |_| app().layer(Identity::new())),
-    ("Tollgate", "none", |path| tollgate(path, &[])),
+const CONTENDERS: [Contender; 8] = [
+    ("bare axum", "none", |_, _| app()),
+    ("a layer that does nothing", "none", |_, _| app().layer(Identity::new())),
+    ("Tollgate", "none", |path, keys| tollgate(path, keys, &[])),
+    ("Tollgate, default table", "none", |path, _| tollgate(path, DEFAULT_KEYS, &[])),
     ("tower_governor", "none", governor),
-    ("Tollgate", "RateLimit, RateLimit-Policy", |path| tollgate(path, &[Dialect::Draft11])),
-    ("Tollgate", "X-RateLimit-*", |path| tollgate(path, &[Dialect::XRateLimit(Reset::Seconds)])),
+    ("Tollgate", "RateLimit, RateLimit-Policy", |path, keys| {
+        tollgate(path, keys, &[Dialect::Draft11])
+    }),
+    ("Tollgate", "X-RateLimit-*", |path, keys| {
+        tollgate(path, keys, &[Dialect::XRateLimit(Reset::Seconds)])
+    }),
     ("tower_governor", "X-RateLimit-*", governor_with_headers),
 ];
+
+/// A contender as `axum::serve` has it: routes are put behind their layers once, not per request.
+fn served((_, _, make): &Contender, path: Path, clients: u32) -> Router {
+    make(path, clients).with_state(())
+}
+
+/// The bound of a table that nobody has set.
+const DEFAULT_KEYS: u32 = 1_000_000;
+/// The bound where there are fewer clients.
+const FEWEST_KEYS: u32 = 1_000;
 
 /// What becomes of the requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -74,8 +90,8 @@ pub(crate) fn child(words: &[String]) -> Result<()> {
     };
     let path = if path == 0 { Path::Allow } else { Path::Deny };
     let clients = u32::try_from(clients).map_err(|error| error.to_string())?;
-    let make = CONTENDERS.get(place).ok_or("unknown contender")?.2;
-    let (runtime, mut service) = (runtime()?, make(path));
+    let contender = CONTENDERS.get(place).ok_or("unknown contender")?;
+    let (runtime, mut service) = (runtime()?, served(contender, path, clients));
     runtime.block_on(run(&mut service, clients, clients as usize));
     timed_requests(&runtime, &mut service, (clients, COUNTED_REQUESTS));
     Ok(())
@@ -148,7 +164,8 @@ fn measured(
     (path, clients): (Path, u32),
     requests: usize,
 ) -> Result<Vec<(f64, f64)>> {
-    let mut services: Vec<Router> = CONTENDERS.iter().map(|(_, _, make)| make(path)).collect();
+    let mut services: Vec<Router> =
+        CONTENDERS.iter().map(|contender| served(contender, path, clients)).collect();
     for service in &mut services {
         // Every client is known before the clock starts; on the path of denials it has spent its unit.
         runtime.block_on(run(service, clients, clients as usize));
@@ -192,7 +209,9 @@ fn app() -> Router {
     Router::new().route("/", get(|| async { "hello" }))
 }
 
-fn tollgate(path: Path, dialects: &[Dialect]) -> Router {
+/// `keys` is what the table has room for: as many as there are clients, as an application sets it
+/// that knows them, or the default, whose lines are spread over 96 MB of addresses.
+fn tollgate(path: Path, keys: u32, dialects: &[Dialect]) -> Router {
     let quota = Quota::per_hour(1);
     let gcra = match path {
         Path::Allow => Gcra::with_burst(Quota::per_second(1_000), path.burst().into()),
@@ -201,7 +220,8 @@ fn tollgate(path: Path, dialects: &[Dialect]) -> Router {
     let limit = gcra.and_then(|gcra| Limit::new("per-client", gcra));
     let client = ClientIp::peer::<ConnectInfo<SocketAddr>>();
     let layer = limit.and_then(|limit| {
-        let layer = RateLimitLayer::builder(Limiter::in_memory()).limit(limit, client);
+        let store = Memory::builder().max_keys(keys.max(FEWEST_KEYS) as usize).build()?;
+        let layer = RateLimitLayer::builder(Limiter::new(store)).limit(limit, client);
         layer.headers(dialects.iter().copied()).build()
     });
     app().layer(layer.expect("the quota is accepted"))
@@ -214,13 +234,13 @@ fn period(path: Path) -> Duration {
     }
 }
 
-fn governor(path: Path) -> Router {
+fn governor(path: Path, _: u32) -> Router {
     let mut config = GovernorConfigBuilder::default();
     let config = config.period(period(path)).burst_size(path.burst()).finish();
     app().layer(GovernorLayer::new(config.expect("the quota is accepted")))
 }
 
-fn governor_with_headers(path: Path) -> Router {
+fn governor_with_headers(path: Path, _: u32) -> Router {
     let mut config = GovernorConfigBuilder::default();
     let config = config.period(period(path)).burst_size(path.burst()).use_headers().finish();
     app().layer(GovernorLayer::new(config.expect("the quota is accepted")))
