@@ -47,7 +47,8 @@ fn steps() -> Vec<Command> {
     ]
 }
 
-/// Installs the components of the toolchain that are missing, and downloads what tests look at.
+/// Installs the components of the toolchain that are missing, downloads what tests look at, and builds
+/// the servers that only come as source.
 fn set_up() -> Done {
     for (tool, component) in TOOLS {
         if !succeeds(cargo(&[tool, "--version"])) {
@@ -56,7 +57,8 @@ fn set_up() -> Done {
         }
     }
     // The steps download what they build; no test should have to download anything.
-    run(cargo(&["fetch", "--locked", "--target", wasm::TARGET]))
+    run(cargo(&["fetch", "--locked", "--target", wasm::TARGET]))?;
+    tollgate_testkit::servers::prepare().map_err(|error| error.to_string())
 }
 
 fn timed(clock: &SystemClock, name: &str, step: impl FnOnce() -> Done) -> Done {

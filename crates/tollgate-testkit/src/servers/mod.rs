@@ -31,6 +31,8 @@
 //! the next one that starts a server. For Linux only.
 
 mod certificates;
+mod denokv;
+mod dynamodb;
 mod error;
 mod family;
 mod folder;
@@ -63,6 +65,17 @@ pub use redis::{
 };
 pub use server::{Place, Recipe, Server};
 pub use upstash::UpstashShim;
+
+/// Builds the servers that are built from source, which takes minutes the first time: a test that
+/// needs one would otherwise seem to hang.
+///
+/// # Errors
+/// When one cannot be downloaded or does not build.
+pub fn prepare() -> Result<()> {
+    dynamodb::dynoxide()?;
+    denokv::program()?;
+    Ok(())
+}
 
 /// The guide, whose example must compile.
 #[cfg(doctest)]

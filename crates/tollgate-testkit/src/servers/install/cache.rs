@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use crate::servers::error::{Error, Result};
 use crate::servers::root;
 
-/// A folder of this name, which `make` fills if it is not there. Processes take turns.
+/// A folder of this name, which `make` fills if it is not there. Processes take turns with each.
 pub(in crate::servers) fn cached(
     name: &str,
     make: impl FnOnce(&Path) -> Result<()>,
@@ -16,7 +16,7 @@ pub(in crate::servers) fn cached(
     if folder.is_dir() {
         return Ok(folder);
     }
-    let _turn = root::lock("cache.lock")?;
+    let _turn = root::lock(&format!("cache-{name}.lock"))?;
     if folder.is_dir() {
         return Ok(folder);
     }

