@@ -58,7 +58,8 @@ async fn reload(
     flags: Vec<(&'static str, String)>,
     mut hangup: Signal,
 ) {
-    let mut seen = contents(&file).await;
+    let mut applied = contents(&file).await;
+    let mut last_look = applied.clone();
     let mut look = tokio::time::interval(LOOK_EVERY);
     loop {
         let told = tokio::select! {
@@ -66,10 +67,14 @@ async fn reload(
             _ = look.tick() => false,
         };
         let now = contents(&file).await;
-        if told || (now != seen && now.is_some()) {
-            seen = now;
+        // Many programs empty a file before they write it. Half a file can be a valid one, with
+        // half of the policies: what is looked at must hold still. Whoever sends a signal is done.
+        let is_settled = now.is_some() && now == last_look;
+        if told || (is_settled && now != applied) {
             read_again(&engine, &file, &flags);
+            applied.clone_from(&now);
         }
+        last_look = now;
     }
 }
 

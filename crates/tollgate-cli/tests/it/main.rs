@@ -173,7 +173,9 @@ fn a_file_is_read_again_on_hangup_and_a_broken_one_changes_nothing() {
     let mut acquire = |key: &str| {
         write!(client.get_mut(), "TG.ACQUIRE p {key}\r\n").unwrap();
         let mut words = String::new();
-        for _ in 0..6 {
+        client.read_line(&mut words).unwrap();
+        assert_eq!(words, "*5\r\n");
+        for _ in 0..5 {
             client.read_line(&mut words).unwrap();
         }
         words.split("\r\n").nth(2).unwrap().to_owned()
