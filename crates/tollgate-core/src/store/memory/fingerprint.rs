@@ -104,7 +104,7 @@ impl Secrets {
     }
 
     /// The fingerprint of a subject within a scope.
-    #[inline]
+    #[inline(always)]
     pub(super) fn id(&self, scope: Scope, subject: &str) -> Id {
         let bytes = subject.as_bytes();
         let [first, second, ..] = &self.subject;

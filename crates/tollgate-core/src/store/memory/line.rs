@@ -134,7 +134,7 @@ impl Charged {
 }
 
 /// Charges a one-word state with one compare-and-swap; a denial writes nothing.
-#[inline]
+#[inline(always)]
 pub(super) fn charge_word<A: Atom>(
     line: &Line<A>,
     id: Id,
