@@ -1,9 +1,14 @@
 //! One connection that many callers share.
 //!
-//! A single future reads and writes. It takes all that has gathered in the queue, writes it at once,
-//! and hands replies out in the order of the commands. Before it takes, it lets the tasks that are
-//! ready run once: those that it has just woken append their next commands, and one write carries
-//! them all. A caller who was alone the last time has nobody to wait for, and goes at once.
+//! A task of its own, the keeper, reads and writes. It takes all that has gathered in the queue, writes
+//! it at once, and hands replies out in the order of the commands. Before it takes, it lets the tasks
+//! that are ready run once: those that it has just woken append their next commands, and one write
+//! carries them all. A caller who was alone the last time has nobody to wait for, and goes at once.
+//!
+//! After some calls by callers who were alone, the next one drives the connection itself (`alone`):
+//! the keeper sleeps, and the reply reaches the caller without a second task. It stays asleep until
+//! somebody else appends, or the caller goes away; then it takes over, and whoever drove before waits
+//! as everybody else does. Whose turn it is, is a number that grows with every change.
 //!
 //! When the connection ends, a command of which not all bytes were written has certainly not run
 //! and fails as unsent; of any other nobody knows. A server that says that it cannot serve
@@ -13,7 +18,8 @@ use std::collections::VecDeque;
 use std::future::Future;
 use std::io;
 use std::pin::Pin;
-use std::task::{Context, Poll, ready};
+use std::sync::Arc;
+use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -32,6 +38,9 @@ const CHUNK: usize = 64 * 1024;
 const GATHERED: usize = 64 * 1024;
 /// A buffer that has grown larger than this is given back.
 const KEPT: usize = 1024 * 1024;
+/// After so many calls in a row by callers who were alone, callers drive themselves. Among a few
+/// callers, each of whom is sometimes alone, taking turns would cost more than it saves.
+const LONELY: u32 = 16;
 
 /// How a connection ended.
 #[derive(Debug)]
@@ -47,10 +56,22 @@ pub(super) enum End {
     Closed,
 }
 
+/// What became of a caller's attempt to drive.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Driven {
+    /// It drives.
+    Mine,
+    /// What cannot be written at once, or has ended, is not for somebody who may go away: the keeper
+    /// must be woken.
+    Stuck,
+    /// The keeper has woken up already.
+    TakenOver,
+}
+
 /// Drives a connection until it ends. By then, nobody waits for it any more.
 #[derive(Debug)]
-pub(super) struct Connection<'a> {
-    queue: &'a Queue,
+pub(super) struct Connection {
+    queue: Arc<Queue>,
     stream: Stream,
     parser: Parser,
     chunk: Box<[u8]>,
@@ -62,8 +83,13 @@ pub(super) struct Connection<'a> {
     written: u64,
     taken: u64,
     has_yielded: bool,
-    /// Whether one caller alone had appended when the queue was last taken.
-    was_alone: bool,
+    /// How many times in a row one caller alone had appended when the queue was taken.
+    alone: u32,
+    /// Who drives: grows whenever that changes.
+    turn: u64,
+    /// The keeper, and the caller who drives instead.
+    keeper: Waker,
+    driver: Option<Waker>,
     /// Commands that were taken, oldest first.
     pending: VecDeque<Pending>,
     patience: Duration,
@@ -84,9 +110,9 @@ struct Pending {
     since: Instant,
 }
 
-impl<'a> Connection<'a> {
-    /// Over a stream on which all greetings are done. Nothing happens until it is awaited.
-    pub(super) fn new(queue: &'a Queue, stream: Stream, patience: Duration) -> Self {
+impl Connection {
+    /// Over a stream on which all greetings are done. Nothing happens until it is polled.
+    pub(super) fn new(queue: Arc<Queue>, stream: Stream, patience: Duration) -> Self {
         Self {
             queue,
             stream,
@@ -98,7 +124,10 @@ impl<'a> Connection<'a> {
             written: 0,
             taken: 0,
             has_yielded: false,
-            was_alone: true,
+            alone: 1,
+            turn: 0,
+            keeper: Waker::noop().clone(),
+            driver: None,
             pending: VecDeque::new(),
             patience,
             alarm: Box::pin(sleep_until(Instant::now() + patience)),
@@ -184,17 +213,21 @@ impl<'a> Connection<'a> {
         if state.waiting.is_empty() {
             self.has_yielded = false;
             self.is_closed = matches!(state.phase, Phase::Closed);
-            state.waker = Some(cx.waker().clone());
+            // A caller who drives leaves the keeper asleep.
+            if self.driver.is_none() {
+                state.waker = Some(cx.waker().clone());
+            }
             return false;
         }
-        let is_alone = self.was_alone && self.pending.is_empty();
+        let is_alone = self.alone > 0 && self.pending.is_empty();
         if !is_alone && !self.has_yielded && state.bytes.len() < GATHERED {
             self.has_yielded = true;
             cx.waker().wake_by_ref();
             return false;
         }
         self.has_yielded = false;
-        self.was_alone = state.waiting.len() == 1;
+        let is_single = state.waiting.len() == 1 && self.pending.is_empty();
+        self.alone = if is_single { self.alone.saturating_add(1) } else { 0 };
         self.is_flushed = false;
         std::mem::swap(&mut state.bytes, &mut self.writing);
         let since = Instant::now();
@@ -251,18 +284,21 @@ impl<'a> Connection<'a> {
     }
 }
 
-impl Future for Connection<'_> {
+/// Driven by the keeper.
+impl Future for Connection {
     type Output = End;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<End> {
         let this = self.get_mut();
-        if let Err(why) = this.work(cx) {
+        this.take_over(cx);
+        if !this.has_ended && let Err(why) = this.work(cx) {
             this.end(&why);
-            let end = match this.refusal {
+        }
+        if this.has_ended {
+            return Poll::Ready(match this.refusal {
                 Some(_) => End::Refused,
                 None => End::Lost { was_used: this.was_used },
-            };
-            return Poll::Ready(end);
+            });
         }
         if !this.pending.is_empty() {
             return Poll::Pending;
@@ -279,8 +315,60 @@ impl Future for Connection<'_> {
     }
 }
 
+/// Driven by a caller who is alone.
+impl Connection {
+    /// Lets a caller drive from now on, if nobody else waits: its turn.
+    pub(super) fn begin(&mut self) -> Option<u64> {
+        let is_free = self.pending.is_empty() && self.at == self.writing.len() && self.is_flushed;
+        if !is_free || self.alone < LONELY || self.has_ended || self.refusal.is_some() {
+            return None;
+        }
+        self.turn += 1;
+        Some(self.turn)
+    }
+
+    /// Works for the caller whose turn it is.
+    pub(super) fn drive(&mut self, turn: u64, cx: &mut Context<'_>) -> Driven {
+        if self.turn != turn {
+            return Driven::TakenOver;
+        }
+        match &mut self.driver {
+            Some(driver) => driver.clone_from(cx.waker()),
+            none => *none = Some(cx.waker().clone()),
+        }
+        if let Err(why) = self.work(cx) {
+            self.end(&why);
+        }
+        let is_written = self.at == self.writing.len() && self.is_flushed && !self.has_yielded;
+        match is_written && !self.has_ended && self.refusal.is_none() {
+            true => Driven::Mine,
+            false => Driven::Stuck,
+        }
+    }
+
+    /// The caller whose turn it was has its reply: what arrives from now on is for the keeper to see.
+    /// Returns whether the keeper may go on sleeping.
+    pub(super) fn rest(&mut self) -> bool {
+        self.driver = None;
+        let keeper = self.keeper.clone();
+        if let Err(why) = self.read(&mut Context::from_waker(&keeper)) {
+            self.end(&why);
+        }
+        !self.has_ended && self.pending.is_empty()
+    }
+
+    fn take_over(&mut self, cx: &Context<'_>) {
+        self.turn += 1;
+        self.keeper.clone_from(cx.waker());
+        if let Some(driver) = self.driver.take() {
+            self.alone = 0;
+            driver.wake();
+        }
+    }
+}
+
 /// A runtime that shuts down drops the connection in the middle of its work.
-impl Drop for Connection<'_> {
+impl Drop for Connection {
     fn drop(&mut self) {
         if !self.has_ended {
             self.end(&Error::new(Code::StoreUnavailable, "the runtime of the connection ended"));

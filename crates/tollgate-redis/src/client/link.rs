@@ -7,6 +7,7 @@
 use std::future::{Future, poll_fn};
 use std::pin::{Pin, pin};
 use std::sync::Arc;
+use std::task::Poll;
 use std::time::Duration;
 
 use tokio::runtime::Handle;
@@ -14,6 +15,7 @@ use tokio::sync::oneshot;
 use tokio::time::{Instant, sleep};
 use tollgate_core::{Code, Error, Result};
 
+use super::alone::{Alone, Desk};
 use super::backoff::Backoff;
 use super::connection::{Connection, End};
 use super::queue::{Appended, Phase, Queue};
@@ -27,22 +29,21 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(1);
 #[derive(Debug)]
 pub(super) struct Link {
     queue: Arc<Queue>,
+    desk: Arc<Desk>,
     target: Arc<Target>,
 }
 
 impl Link {
     pub(super) fn new(target: Arc<Target>) -> Self {
-        Self { queue: Arc::new(Queue::new()), target }
+        Self { queue: Arc::new(Queue::new()), desk: Arc::default(), target }
     }
 
     /// Sends one command.
-    pub(super) fn send<E: FnOnce(&mut Vec<u8>)>(
-        &self,
-        encode: E,
-    ) -> impl Future<Output = Result<Reply>> + use<E> {
-        let appended = self.queue.append_one(encode);
-        let receiver = appended.and_then(|appended| self.opened(appended));
-        async move { receiver?.await.unwrap_or_else(|_| Err(abandoned())) }
+    pub(super) async fn send(&self, encode: impl FnOnce(&mut Vec<u8>)) -> Result<Reply> {
+        match self.queue.append_one(encode)? {
+            Appended::Asleep(receiver) => Alone::new(&self.queue, &self.desk, receiver).await,
+            appended => self.opened(appended)?.await.unwrap_or_else(|_| Err(abandoned())),
+        }
     }
 
     /// Sends several commands, one after another, with no other between them.
@@ -84,12 +85,17 @@ impl Link {
     fn opened<T>(&self, appended: Appended<T>) -> Result<oneshot::Receiver<T>> {
         let receiver = match appended {
             Appended::Here(receiver) => return Ok(receiver),
+            Appended::Asleep(receiver) => {
+                self.queue.wake();
+                return Ok(receiver);
+            }
             Appended::First(receiver) => receiver,
         };
         match Handle::try_current() {
             Ok(runtime) => {
                 let keeper = Keeper(Arc::clone(&self.queue));
-                runtime.spawn(keep(keeper, Arc::clone(&self.target)));
+                let (desk, target) = (Arc::clone(&self.desk), Arc::clone(&self.target));
+                runtime.spawn(keep(keeper, desk, target));
                 Ok(receiver)
             }
             Err(_) => {
@@ -116,12 +122,12 @@ impl Drop for Keeper {
     }
 }
 
-async fn keep(keeper: Keeper, target: Arc<Target>) {
-    let queue = &*keeper.0;
+async fn keep(keeper: Keeper, desk: Arc<Desk>, target: Arc<Target>) {
+    let queue = &keeper.0;
     let mut backoff = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
     while !queue.is_closed() {
         let start = Instant::now();
-        let end = connect_and_run(queue, &target).await;
+        let end = connect_and_run(queue, &desk, &target).await;
         if start.elapsed() > LONGEST_PAUSE {
             backoff.reset();
         }
@@ -139,25 +145,29 @@ async fn keep(keeper: Keeper, target: Arc<Target>) {
 }
 
 /// Runs one connection until it ends, or until another server is the right one.
-async fn connect_and_run(queue: &Queue, target: &Target) -> Result<End> {
+async fn connect_and_run(queue: &Arc<Queue>, desk: &Desk, target: &Target) -> Result<End> {
     let wire = target.dial().await?;
     let host = wire.host().clone();
-    let mut connection = Connection::new(queue, wire.into_stream()?, target.reply_timeout());
+    let stream = wire.into_stream()?;
+    let _seated = desk.seat(Connection::new(Arc::clone(queue), stream, target.reply_timeout()));
     let mut moves = pin!(target.moves_from(&host));
     let mut has_moved = false;
     queue.enter(Phase::Up);
     let run = poll_fn(|cx| {
+        let mut desk = desk.lock();
+        // It is there until this ends.
+        let Some(connection) = &mut *desk else { return Poll::Ready(End::Closed) };
         if !has_moved && moves.as_mut().poll(cx).is_ready() {
             has_moved = true;
             let message = format!("{host} is not the server to use any more");
             connection.leave(Error::new(Code::StoreUnavailable, message));
         }
-        Pin::new(&mut connection).poll(cx)
+        Pin::new(connection).poll(cx)
     });
     Ok(run.await)
 }
 
 /// The task that would have answered is gone, and nobody knows how far it came.
-fn abandoned() -> Error {
+pub(super) fn abandoned() -> Error {
     Error::new(Code::StoreUnavailable, "the connection to Redis ended before the reply")
 }

@@ -6,11 +6,12 @@
 //! whatever many callers want at the same moment goes out in one write.
 //!
 //! `url` says where the servers are; `dial` connects, with `tls` and `wire`; `link` keeps a server
-//! connected, by running a `connection` that takes commands from a `queue`; `resp` is the wire
-//! format. `sentinel` finds a master, `cluster` the nodes of slots, and a `node` is one server with its
+//! connected, by running a `connection` that takes commands from a `queue`, unless a caller who is
+//! `alone` runs it; `resp` is the wire format. `sentinel` finds a master, `cluster` the nodes of slots, and a `node` is one server with its
 //! links. A `session` is a connection of one's own; `inspect` asks what an operator should know. It
 //! needs a tokio runtime with I/O and time.
 
+mod alone;
 mod backoff;
 mod cluster;
 mod connection;

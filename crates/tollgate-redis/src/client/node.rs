@@ -40,11 +40,9 @@ impl Node {
         Arc::new(Self { target, links, next: AtomicUsize::new(0), idle: Mutex::default() })
     }
 
-    /// Sends one call. It is queued at once; the future waits for the reply.
-    pub(super) fn send<'a>(&self, call: &'a Call) -> impl Future<Output = Result<Reply>> + use<'a> {
-        let link = self.link();
-        let reply = link.map(|link| link.send(|bytes| write(bytes, &Step::Call(call))));
-        async move { reply?.await }
+    /// Sends one call.
+    pub(super) async fn send(&self, call: &Call) -> Result<Reply> {
+        self.link()?.send(|bytes| write(bytes, &Step::Call(call))).await
     }
 
     /// Sends steps in one round trip, in order, with no other between them. They are queued at once.

@@ -41,7 +41,7 @@ pub(super) struct State {
     pub(super) phase: Phase,
     pub(super) bytes: Vec<u8>,
     pub(super) waiting: Vec<Waiting>,
-    /// The connection, when it sleeps.
+    /// The keeper of the connection, when it sleeps.
     pub(super) waker: Option<Waker>,
 }
 
@@ -72,6 +72,9 @@ pub(super) enum Appended<T> {
     Here(oneshot::Receiver<T>),
     /// The same, and this is the first use: somebody must open the connection.
     First(oneshot::Receiver<T>),
+    /// The same, and the keeper of the connection sleeps: whoever appended drives it, or wakes the
+    /// keeper.
+    Asleep(oneshot::Receiver<T>),
 }
 
 impl Queue {
@@ -92,7 +95,7 @@ impl Queue {
         encode: impl FnOnce(&mut Vec<u8>),
     ) -> Result<Appended<Result<Reply>>> {
         let (sender, receiver) = oneshot::channel();
-        self.append(receiver, |bytes| {
+        self.append(receiver, true, |bytes| {
             encode(bytes);
             (Waiter::One(sender), bytes.len())
         })
@@ -105,7 +108,7 @@ impl Queue {
         mut encode: impl FnMut(&mut Vec<u8>, C),
     ) -> Result<Appended<Vec<Result<Reply>>>> {
         let (sender, receiver) = oneshot::channel();
-        self.append(receiver, |bytes| {
+        self.append(receiver, false, |bytes| {
             let missing = commands.len();
             let mut first_end = None;
             for command in commands {
@@ -118,10 +121,12 @@ impl Queue {
         })
     }
 
-    /// `write` appends the bytes, and says who waits and where the first command ends.
+    /// `write` appends the bytes, and says who waits and where the first command ends. One who may
+    /// drive lets the keeper sleep, if nobody else waits.
     fn append<T>(
         &self,
         receiver: oneshot::Receiver<T>,
+        may_drive: bool,
         write: impl FnOnce(&mut Vec<u8>) -> (Waiter, usize),
     ) -> Result<Appended<T>> {
         let mut state = self.lock();
@@ -140,13 +145,25 @@ impl Queue {
         }
         let (waiter, first_end) = write(&mut state.bytes);
         let (bytes, first_bytes) = (state.bytes.len() - start, first_end - start);
+        let is_asleep = state.waker.is_some() && state.waiting.is_empty();
         state.waiting.push(Waiting { waiter, bytes, first_bytes });
+        if may_drive && is_asleep {
+            return Ok(Appended::Asleep(receiver));
+        }
         let waker = state.waker.take();
         drop(state);
         if let Some(waker) = waker {
             waker.wake();
         }
         Ok(if is_first { Appended::First(receiver) } else { Appended::Here(receiver) })
+    }
+
+    /// Wakes the keeper, if it sleeps.
+    pub(super) fn wake(&self) {
+        let waker = self.lock().waker.take();
+        if let Some(waker) = waker {
+            waker.wake();
+        }
     }
 
     /// Enters a phase, unless closed for good. Without a connection nobody may wait for one: all
