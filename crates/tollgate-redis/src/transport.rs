@@ -5,6 +5,7 @@
 //! reply included: what an error means is decided in one place, here.
 
 use core::future::Future;
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use tollgate_core::{BoxFuture, Code, Error, MaybeSend, MaybeSync, Result};
@@ -118,14 +119,17 @@ pub struct Call {
     args: Args,
     /// Sends the whole script instead of its digest: after the server said that it does not know it.
     whole: bool,
-    key_count: String,
+    key_count: Cow<'static, str>,
 }
 
 impl Call {
     /// A call of a script.
     #[must_use]
     pub fn new(script: Arc<Script>, keys: Vec<String>, args: Args) -> Self {
-        let key_count = keys.len().to_string();
+        let key_count = match keys.len() {
+            1 => Cow::Borrowed("1"),
+            count => Cow::Owned(count.to_string()),
+        };
         Self { script, keys, args, whole: false, key_count }
     }
 
@@ -179,6 +183,19 @@ pub struct Args {
 }
 
 impl Args {
+    /// Room for so many bytes in so many arguments.
+    #[must_use]
+    pub(crate) fn with_capacity(bytes: usize, count: usize) -> Self {
+        Self { text: String::with_capacity(bytes), ends: Vec::with_capacity(count) }
+    }
+
+    /// Appends all arguments of others.
+    pub(crate) fn append(&mut self, others: &Self) {
+        let start = self.text.len();
+        self.text.push_str(&others.text);
+        self.ends.extend(others.ends.iter().map(|end| start + end));
+    }
+
     /// Appends a text.
     pub fn text(&mut self, text: &str) {
         self.text.push_str(text);

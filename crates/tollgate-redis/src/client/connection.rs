@@ -291,7 +291,9 @@ impl Future for Connection {
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<End> {
         let this = self.get_mut();
         this.take_over(cx);
-        if !this.has_ended && let Err(why) = this.work(cx) {
+        if !this.has_ended
+            && let Err(why) = this.work(cx)
+        {
             this.end(&why);
         }
         if this.has_ended {

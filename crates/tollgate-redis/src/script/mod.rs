@@ -5,10 +5,18 @@
 //! independently, `admit` with several, for charges that are made all or none. Each combination is
 //! put together once.
 
+use core::hash::Hash;
+use core::mem::{Discriminant, discriminant};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tollgate_core::algorithm::kernel::Source;
+use tollgate_core::{Rule, Shape};
+
+use crate::transport::Args;
+
+/// Quotas whose arguments are remembered.
+const RULES_MAX: usize = 1_024;
 
 const TAKE: &str = include_str!("take.lua");
 const ADMIT: &str = include_str!("admit.lua");
@@ -50,14 +58,17 @@ pub(crate) struct Scripts {
     pub(crate) load: Arc<Script>,
     pub(crate) swap: Arc<Script>,
     pub(crate) forget: Arc<Script>,
-    made: Mutex<HashMap<Frame, Arc<Script>>>,
+    takes: Mutex<HashMap<Identity, Arc<Script>>>,
+    admits: Mutex<HashMap<Vec<Identity>, Arc<Script>>>,
+    rules: Mutex<HashMap<(Shape, Identity), Arc<Args>>>,
 }
 
-/// Which frame, and the twins in front of it.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-enum Frame {
+/// Which frame, and the twins in front of it. Told apart by where the twins lie: to read them for every
+/// call would take longer than all the rest of it.
+#[derive(Clone, Debug)]
+enum Frame<'t> {
     Take(Source),
-    Admit(Vec<Source>),
+    Admit(&'t [Source]),
 }
 
 impl Default for Scripts {
@@ -66,7 +77,9 @@ impl Default for Scripts {
             load: Script::new(LOAD.to_owned()),
             swap: Script::new(SWAP.to_owned()),
             forget: Script::new(FORGET.to_owned()),
-            made: Mutex::default(),
+            takes: Mutex::default(),
+            admits: Mutex::default(),
+            rules: Mutex::default(),
         }
     }
 }
@@ -74,21 +87,60 @@ impl Default for Scripts {
 impl Scripts {
     /// Charges many keys independently, all under quotas of one twin.
     pub(crate) fn take(&self, twin: Source) -> Arc<Script> {
-        self.made(Frame::Take(twin))
+        made(&self.takes, identity(twin), &Frame::Take(twin))
     }
 
     /// Charges several keys, all or none. A charge names its twin by its place in the list, from 1.
     pub(crate) fn admit(&self, twins: &[Source]) -> Arc<Script> {
-        self.made(Frame::Admit(twins.to_vec()))
+        let identities = twins.iter().copied().map(identity).collect();
+        made(&self.admits, identities, &Frame::Admit(twins))
     }
 
-    fn made(&self, frame: Frame) -> Arc<Script> {
-        let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
-        made.entry(frame).or_insert_with_key(|frame| Script::new(frame.text())).clone()
+    /// Appends the texts and numbers of a quota, as its twin expects them. They are written once and
+    /// then copied.
+    pub(crate) fn write_rule(&self, args: &mut Args, rule: &Rule) {
+        let Some(twin) = rule.twin() else { return };
+        let mut rules = self.rules.lock().unwrap_or_else(PoisonError::into_inner);
+        // Callers may choose quotas as they like (`CL.THROTTLE`): only so many are remembered.
+        if rules.len() > RULES_MAX {
+            rules.clear();
+        }
+        let key = (rule.shape(), identity(twin));
+        let written = rules.entry(key).or_insert_with(|| Arc::new(written(rule))).clone();
+        drop(rules);
+        args.append(&written);
     }
 }
 
-impl Frame {
+fn written(rule: &Rule) -> Args {
+    let [tag, a, b, c] = rule.shape().0;
+    let mut args = Args::default();
+    args.text(&format!("{tag},{a},{b}"));
+    args.text(&format!("{tag},{a},{b},{c}"));
+    for number in rule.kernel().map(|kernel| kernel.rule).unwrap_or_default() {
+        args.unsigned(number);
+    }
+    args
+}
+
+/// What tells twins apart without reading them: where the text lies, how long it is, and what it is.
+pub(crate) type Identity = (usize, usize, Discriminant<Source>);
+
+pub(crate) fn identity(twin: Source) -> Identity {
+    let (Source::Whole(text) | Source::Step(text)) = twin;
+    (text.as_ptr().addr(), text.len(), discriminant(&twin))
+}
+
+fn made<K: Eq + Hash>(
+    scripts: &Mutex<HashMap<K, Arc<Script>>>,
+    key: K,
+    frame: &Frame<'_>,
+) -> Arc<Script> {
+    let mut scripts = scripts.lock().unwrap_or_else(PoisonError::into_inner);
+    scripts.entry(key).or_insert_with(|| Script::new(frame.text())).clone()
+}
+
+impl Frame<'_> {
     fn text(&self) -> String {
         match self {
             Self::Take(twin) => format!("{}\n{TAKE}", twin.text()),
@@ -116,11 +168,11 @@ mod tests {
         use tollgate_core::algorithm::kernel::WORDS;
         use tollgate_core::{Quota, algorithm as a};
         let quota = || Quota::per_second(1);
-        let twins: [tollgate_core::Rule; 4] = [
-            tollgate_core::Rule::new(a::Gcra::new(quota()).unwrap()),
-            tollgate_core::Rule::new(a::FixedWindow::new(quota(), a::Anchor::Epoch).unwrap()),
-            tollgate_core::Rule::new(a::SlidingWindow::new(quota()).unwrap()),
-            tollgate_core::Rule::new(a::SlidingLog::new(quota()).unwrap()),
+        let twins: [Rule; 4] = [
+            Rule::new(a::Gcra::new(quota()).unwrap()),
+            Rule::new(a::FixedWindow::new(quota(), a::Anchor::Epoch).unwrap()),
+            Rule::new(a::SlidingWindow::new(quota()).unwrap()),
+            Rule::new(a::SlidingLog::new(quota()).unwrap()),
         ];
         let frames =
             [TAKE, ADMIT, LOAD, SWAP, FORGET, WORDS].map(|text| ("frame", text.to_owned()));

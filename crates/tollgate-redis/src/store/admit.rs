@@ -6,8 +6,9 @@ use tollgate_core::store::{At, Outcome, Store, slots_of};
 use tollgate_core::{Admission, Charge, Key, Result, State, Words};
 
 use super::Inner;
-use super::items::{write_instant, write_rule};
+use super::items::write_instant;
 use super::reply::{Found, Numbers, full, unreadable};
+use crate::script::{Scripts, identity};
 use crate::transport::{Args, Call, Reply, Transport};
 
 /// The longest time a request id is kept: far beyond any use, and exact in a script.
@@ -85,7 +86,8 @@ impl<T: Transport> Inner<T> {
                     args.text(evidence);
                 }
                 Part::Charge(charge) => {
-                    write_charge(&mut args, &mut twins, charge, slots.next().unwrap_or_default());
+                    let slot = slots.next().unwrap_or_default();
+                    write_charge(&mut args, (&mut twins, &self.wire.scripts), charge, slot);
                 }
             }
         }
@@ -97,16 +99,21 @@ impl<T: Transport> Inner<T> {
     }
 }
 
-fn write_charge(args: &mut Args, twins: &mut Vec<Source>, charge: &Charge<'_>, slot: usize) {
+fn write_charge(
+    args: &mut Args,
+    (twins, scripts): (&mut Vec<Source>, &Scripts),
+    charge: &Charge<'_>,
+    slot: usize,
+) {
     let Some(source) = charge.rule().twin() else { return };
-    let known = twins.iter().position(|twin| *twin == source);
+    let known = twins.iter().position(|twin| identity(*twin) == identity(source));
     let twin = known.unwrap_or_else(|| {
         twins.push(source);
         twins.len() - 1
     });
     args.unsigned(twin as u64 + 1);
     args.unsigned(slot as u64 + 1);
-    write_rule(args, charge.rule());
+    scripts.write_rule(args, charge.rule());
     let mut numbers = Vec::new();
     charge.rule().kernel_cost(charge.cost, &mut numbers);
     numbers.into_iter().for_each(|number| args.integer(number));

@@ -27,14 +27,14 @@ impl<T: Transport> RedisStore<T> {
         batch: &[Admission<'_>],
         at: At,
     ) -> Vec<Result<Outcome>> {
-        let ways: Vec<Way> = batch.iter().map(|admission| self.0.way_of(admission)).collect();
-        if !ways.iter().all(|way| matches!(way, Way::Queue(_) | Way::Script)) {
+        let ways: Vec<Way<'_>> = batch.iter().map(|admission| self.0.way_of(admission)).collect();
+        if !ways.iter().all(|way| matches!(way, Way::Queue(..) | Way::Script)) {
             return self.one_by_one(batch, at).await;
         }
         let items: Vec<Option<Item>> = ways
             .into_iter()
             .map(|way| match way {
-                Way::Queue(waiting) => Some(waiting.at(at)),
+                Way::Queue(charge, twin) => Some(self.0.item(charge, twin, at)),
                 _ => None,
             })
             .collect();

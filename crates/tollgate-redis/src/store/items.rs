@@ -4,18 +4,20 @@
 //! one quota form a block, so that their arguments travel once. A call carries blocks of one twin.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 
 use tollgate_core::algorithm::kernel::Source;
 use tollgate_core::store::{At, Outcome};
 use tollgate_core::{Cost, Error, Result, Rule, State};
 
 use super::reply::{Found, Numbers, full, unreadable};
-use crate::script::{Script, Scripts};
+use crate::script::{Identity, Scripts, identity};
 use crate::transport::{Args, Call, Reply};
 
 /// Keys in one call: the server answers nobody else while it runs, about a third of a millisecond.
 const KEYS_MAX: usize = 64;
+/// What the arguments of one key take.
+const ARGS_BYTES: usize = 160;
+const ARGS_COUNT: usize = 16;
 /// How many of the newest blocks a key may join.
 const BLOCKS_LOOKED_AT: usize = 4;
 
@@ -38,11 +40,43 @@ pub(super) enum Answer {
     Failed(Error),
 }
 
-/// The charges of one key: which items they are, and how many of each cost in a row.
+/// The charges of one key: which items they are, and how many of each cost in a row. Most keys are
+/// charged once, and then nothing is allocated for them.
 #[derive(Debug)]
 struct Group {
-    items: Vec<usize>,
-    runs: Vec<(Cost, i64)>,
+    first: usize,
+    others: Vec<usize>,
+    run: Run,
+    other_runs: Vec<Run>,
+}
+
+/// A cost, and how often in a row.
+type Run = (Cost, i64);
+
+impl Group {
+    const fn of(first: usize, cost: Cost) -> Self {
+        Self { first, others: Vec::new(), run: (cost, 1), other_runs: Vec::new() }
+    }
+
+    fn add(&mut self, index: usize, cost: Cost) {
+        self.others.push(index);
+        match self.other_runs.last_mut().unwrap_or(&mut self.run) {
+            (last, count) if *last == cost => *count += 1,
+            _ => self.other_runs.push((cost, 1)),
+        }
+    }
+
+    fn items(&self) -> impl Iterator<Item = usize> {
+        core::iter::once(self.first).chain(self.others.iter().copied())
+    }
+
+    fn runs(&self) -> impl Iterator<Item = Run> {
+        core::iter::once(self.run).chain(self.other_runs.iter().copied())
+    }
+
+    fn is_charged_as(&self, other: &Self) -> bool {
+        self.run == other.run && self.other_runs == other.other_runs
+    }
 }
 
 /// The items that a call decides, in the order of its reply.
@@ -57,7 +91,7 @@ pub(super) fn calls_of(
     scripts: &Scripts,
     slot_of: impl Fn(&str) -> Option<u16>,
 ) -> Vec<(Call, Take)> {
-    let mut calls = Vec::new();
+    let mut calls = Vec::with_capacity(1);
     let mut rest = 0;
     while rest < items.len() {
         let (groups, end) = gather(items, rest);
@@ -69,45 +103,46 @@ pub(super) fn calls_of(
     calls
 }
 
+/// The call of a single item, which gives its name away.
+pub(super) fn call_of(item: &mut Item, scripts: &Scripts) -> (Call, Take) {
+    let groups = vec![Group::of(0, item.cost)];
+    let mut args = Args::with_capacity(ARGS_BYTES, ARGS_COUNT);
+    write_instant(&mut args, item.at);
+    write_block(&mut args, item, &groups, scripts);
+    let names = vec![core::mem::take(&mut item.name)];
+    (Call::new(scripts.take(item.twin), names, args), Take { groups })
+}
+
 /// The groups of the items from `from` on, up to one that comes under another quota or at another
 /// instant than those before it on its key: it must not be sent before their answer is certain.
 fn gather(items: &[&Item], from: usize) -> (Vec<Group>, usize) {
     let mut by_name: HashMap<&str, usize> = HashMap::with_capacity(items.len() - from);
     let mut groups: Vec<Group> = Vec::with_capacity(items.len() - from);
     for (index, item) in items.iter().enumerate().skip(from) {
-        let known = by_name.get(item.name.as_str()).and_then(|group| groups.get_mut(*group));
-        let Some(group) = known else {
-            by_name.insert(&item.name, groups.len());
-            groups.push(Group { items: vec![index], runs: vec![(item.cost, 1)] });
+        let place = *by_name.entry(&item.name).or_insert(groups.len());
+        let Some(group) = groups.get_mut(place) else {
+            groups.push(Group::of(index, item.cost));
             continue;
         };
-        let first = group.items.first().and_then(|first| items.get(*first));
+        let first = items.get(group.first);
         if first.is_none_or(|first| first.rule.shape() != item.rule.shape() || first.at != item.at)
         {
             return (groups, index);
         }
-        group.items.push(index);
-        match group.runs.last_mut() {
-            Some((cost, count)) if *cost == item.cost => *count += 1,
-            _ => group.runs.push((item.cost, 1)),
-        }
+        group.add(index, item.cost);
     }
     (groups, items.len())
 }
 
-/// Keys that are charged alike.
-struct Block {
-    groups: Vec<Group>,
-}
-
-/// A call in the making.
+/// A call in the making: keys that are charged alike form a block.
 struct Draft {
-    blocks: Vec<Block>,
+    first: Vec<Group>,
+    others: Vec<Vec<Group>>,
     keys: usize,
 }
 
 /// What a call must have in common: the slot, the twin and the instant.
-type Common = (Option<u16>, usize, Option<u64>);
+type Common = (Option<u16>, Identity, Option<u64>);
 
 fn drafts_of(
     items: &[&Item],
@@ -117,71 +152,76 @@ fn drafts_of(
     let mut drafts: Vec<Draft> = Vec::new();
     let mut open: HashMap<Common, usize> = HashMap::new();
     for group in groups {
-        let Some(item) = group.items.first().and_then(|first| items.get(*first)) else { continue };
+        let Some(item) = items.get(group.first) else { continue };
         let at = match item.at {
             At::StoreClock => None,
             At::Given(at) => Some(at),
         };
         let place =
-            open.entry((slot_of(&item.name), item.twin.address(), at)).or_insert(usize::MAX);
-        if drafts.get(*place).is_none_or(|draft| draft.keys >= KEYS_MAX) {
-            *place = drafts.len();
-            drafts.push(Draft { blocks: Vec::new(), keys: 0 });
-        }
-        if let Some(draft) = drafts.get_mut(*place) {
-            draft.add(items, group);
+            open.entry((slot_of(&item.name), identity(item.twin), at)).or_insert(usize::MAX);
+        match drafts.get_mut(*place).filter(|draft| draft.keys < KEYS_MAX) {
+            Some(draft) => draft.add(items, group),
+            None => {
+                *place = drafts.len();
+                drafts.push(Draft::of(group));
+            }
         }
     }
     drafts
 }
 
 impl Draft {
+    fn of(group: Group) -> Self {
+        Self { first: vec![group], others: Vec::new(), keys: 1 }
+    }
+
     fn add(&mut self, items: &[&Item], group: Group) {
         self.keys += 1;
-        let shape_of = |group: &Group| Some(items.get(*group.items.first()?)?.rule.shape());
-        let alike = |block: &&mut Block| {
-            let other = block.groups.first();
+        let shape_of = |group: &Group| items.get(group.first).map(|item| item.rule.shape());
+        let alike = |block: &&mut Vec<Group>| {
+            let other = block.first();
             other.is_some_and(|other| {
-                other.runs == group.runs && shape_of(other) == shape_of(&group)
+                other.is_charged_as(&group) && shape_of(other) == shape_of(&group)
             })
         };
-        match self.blocks.iter_mut().rev().take(BLOCKS_LOOKED_AT).find(alike) {
-            Some(block) => block.groups.push(group),
-            None => self.blocks.push(Block { groups: vec![group] }),
+        let blocks = self.others.iter_mut().rev().chain(core::iter::once(&mut self.first));
+        match blocks.take(BLOCKS_LOOKED_AT).find(alike) {
+            Some(block) => block.push(group),
+            None => self.others.push(vec![group]),
         }
     }
 
     fn finish(self, items: &[&Item], scripts: &Scripts) -> (Call, Take) {
-        let mut names = Vec::with_capacity(self.keys);
-        let mut args = Args::default();
-        let mut script: Option<Arc<Script>> = None;
-        let mut numbers = Vec::new();
-        let mut all = Vec::with_capacity(self.keys);
-        for block in self.blocks {
-            let first = block.groups.first().and_then(|group| group.items.first());
-            let Some(item) = first.and_then(|first| items.get(*first)) else { continue };
-            if script.is_none() {
-                script = Some(scripts.take(item.twin));
-                write_instant(&mut args, item.at);
-            }
-            let runs = block.groups.first().map_or(&[][..], |group| &group.runs);
-            args.unsigned(block.groups.len() as u64);
-            args.unsigned(runs.len() as u64);
-            write_rule(&mut args, &item.rule);
-            for (cost, count) in runs {
-                args.integer(*count);
-                numbers.clear();
-                item.rule.kernel_cost(*cost, &mut numbers);
-                numbers.iter().for_each(|number| args.integer(*number));
-            }
-            for group in &block.groups {
-                let name = group.items.first().and_then(|first| items.get(*first));
-                names.push(name.map_or_else(String::new, |item| item.name.clone()));
-            }
-            all.extend(block.groups);
+        let head = self.first.first().and_then(|group| items.get(group.first));
+        let script = head.map_or_else(|| scripts.load.clone(), |item| scripts.take(item.twin));
+        let mut args = Args::with_capacity(ARGS_BYTES, ARGS_COUNT);
+        if let Some(item) = head {
+            write_instant(&mut args, item.at);
         }
-        let script = script.unwrap_or_else(|| scripts.load.clone());
-        (Call::new(script, names, args), Take { groups: all })
+        for block in core::iter::once(&self.first).chain(&self.others) {
+            let first = block.first().and_then(|group| items.get(group.first));
+            first.into_iter().for_each(|item| write_block(&mut args, item, block, scripts));
+        }
+        let mut groups = self.first;
+        groups.extend(self.others.into_iter().flatten());
+        let named = groups.iter().filter_map(|group| items.get(group.first));
+        let names = named.map(|item| item.name.clone()).collect();
+        (Call::new(script, names, args), Take { groups })
+    }
+}
+
+/// Keys that are charged alike: their arguments, once. `item` is one of them.
+fn write_block(args: &mut Args, item: &Item, block: &[Group], scripts: &Scripts) {
+    let Some(group) = block.first() else { return };
+    args.unsigned(block.len() as u64);
+    args.unsigned(group.runs().count() as u64);
+    scripts.write_rule(args, &item.rule);
+    let mut numbers = Vec::with_capacity(8);
+    for (cost, count) in group.runs() {
+        args.integer(count);
+        numbers.clear();
+        item.rule.kernel_cost(cost, &mut numbers);
+        numbers.iter().for_each(|number| args.integer(*number));
     }
 }
 
@@ -205,16 +245,6 @@ const GRACE_MS: i64 = 60_000;
 /// The same when the caller says what time it is: that need not pass as fast as on the server.
 const GRACE_GIVEN_MS: i64 = 3_600_000;
 
-/// The texts and numbers of a quota, as its twin expects them.
-pub(super) fn write_rule(args: &mut Args, rule: &Rule) {
-    let [tag, a, b, c] = rule.shape().0;
-    args.text(&format!("{tag},{a},{b}"));
-    args.text(&format!("{tag},{a},{b},{c}"));
-    for number in rule.kernel().map(|kernel| kernel.rule).unwrap_or_default() {
-        args.unsigned(number);
-    }
-}
-
 impl Take {
     /// Hands every item its answer, by its index.
     pub(super) fn read(
@@ -227,8 +257,8 @@ impl Take {
         let mut numbers = match read {
             Ok(numbers) => numbers,
             Err(error) => {
-                for index in self.groups.iter().flat_map(|group| &group.items) {
-                    tell(*index, Answer::Failed(error.again()));
+                for index in self.groups.iter().flat_map(Group::items) {
+                    tell(index, Answer::Failed(error.again()));
                 }
                 return;
             }
@@ -237,13 +267,13 @@ impl Take {
             match numbers.found() {
                 Ok(Found::Words(words)) => replay(group, items, &numbers, &words, &mut tell),
                 Ok(Found::Another) => {
-                    group.items.iter().for_each(|index| tell(*index, Answer::LookCloser));
+                    group.items().for_each(|index| tell(index, Answer::LookCloser));
                 }
                 Ok(Found::Full) => {
-                    group.items.iter().for_each(|index| tell(*index, Answer::Failed(full())));
+                    group.items().for_each(|index| tell(index, Answer::Failed(full())));
                 }
                 Err(_) => {
-                    group.items.iter().for_each(|index| tell(*index, Answer::Failed(unreadable())));
+                    group.items().for_each(|index| tell(index, Answer::Failed(unreadable())));
                 }
             }
         }
@@ -258,18 +288,18 @@ fn replay(
     words: &[u64],
     tell: &mut impl FnMut(usize, Answer),
 ) {
-    let Some(first) = group.items.first().and_then(|first| items.get(*first)) else { return };
+    let Some(first) = items.get(group.first) else { return };
     let (rule, now) = (&first.rule, numbers.now());
     let mut state = (!words.is_empty())
         .then(|| State { shape: rule.shape(), words: tollgate_core::Words::new(words) });
-    let mut rest = group.items.iter().peekable();
+    let mut rest = group.items().peekable();
     while let Some(index) = rest.next() {
         let following = rest.peek().and_then(|_| {
             let words = state.as_ref().map_or(&[][..], |state| &state.words);
-            let cost = items.get(*index)?.cost;
+            let cost = items.get(index)?.cost;
             rule.step(words, now, cost).write
         });
-        tell(*index, Answer::Decided(Outcome::decided(now, vec![state.clone()])));
+        tell(index, Answer::Decided(Outcome::decided(now, vec![state.clone()])));
         if let Some(write) = following {
             state = Some(State { shape: rule.shape(), words: write.words });
         }

@@ -25,6 +25,7 @@ mod watch;
 use core::fmt;
 use std::sync::Arc;
 
+use tollgate_core::algorithm::kernel::Source;
 use tollgate_core::store::cas::Cas;
 use tollgate_core::store::{At, Capability, Loaded, MultiKey, Outcome, Store};
 use tollgate_core::{Act, Admission, Charge, Clock, Code, Error, Key, Result};
@@ -34,8 +35,8 @@ use crate::script::Scripts;
 use crate::slot::slot_of;
 use crate::transport::{Call, Reply, Sharing, Transport};
 
-use items::{Answer, Item, calls_of};
-use queue::{Queue, Round, Ticket, Turn};
+use items::{Answer, Item, call_of, calls_of};
+use queue::{Lane, Queue, Queues, Round, Ticket, Turn};
 use swap::Swapping;
 use watch::Watching;
 
@@ -46,7 +47,7 @@ pub struct RedisStore<T: Transport>(Arc<Inner<T>>);
 
 struct Inner<T> {
     wire: Arc<Wire<T>>,
-    queue: Queue,
+    queues: Queues,
     swapping: Cas<Swapping<T>>,
     watching: Cas<Watching<T>>,
 }
@@ -76,8 +77,8 @@ impl<T: Transport> RedisStore<T> {
         Self(Arc::new(Inner {
             swapping: Cas::with_clock(Swapping(wire.clone()), clock.clone()),
             watching: Cas::with_clock(Watching(wire.clone()), clock),
+            queues: Queues::new(wire.transport.sharing()),
             wire,
-            queue: Queue::default(),
         }))
     }
 
@@ -91,7 +92,7 @@ impl<T: Transport> RedisStore<T> {
     /// would move all of them around.
     async fn admit_one(&self, admission: &Admission<'_>, at: At) -> Result<Outcome> {
         match self.0.way_of(admission) {
-            Way::Queue(item) => match self.take(item.at(at)).await {
+            Way::Queue(charge, twin) => match self.take(self.0.item(charge, twin, at)).await {
                 Answer::Decided(outcome) => Ok(outcome),
                 Answer::Failed(error) => Err(error),
                 Answer::LookCloser => Box::pin(self.0.swapping.admit(admission, at)).await,
@@ -104,22 +105,28 @@ impl<T: Transport> RedisStore<T> {
         }
     }
 
-    /// Waits in the queue, or leads it.
+    /// Goes at once if nobody waits; else waits in the queue, or leads it.
     async fn take(&self, item: Item) -> Answer {
         let inner = &self.0;
-        let seat = Seated { ticket: Ticket::new(item), queue: &inner.queue };
-        inner.queue.join(seat.ticket.clone());
+        let lane = inner.queues.lane(inner.wire.slot(&item.name));
+        let queue = inner.queues.at(lane);
+        if queue.lift_off_alone() {
+            let _landing = Landing { inner: inner.clone(), lane };
+            return Box::pin(inner.send_alone(item)).await;
+        }
+        let seat = Seated { ticket: Ticket::new(item), queue };
+        queue.join(seat.ticket.clone());
         loop {
-            let round = match inner.queue.turn(&seat.ticket).await {
+            let round = match queue.turn(&seat.ticket).await {
                 Turn::Answered(answer) => return answer,
                 Turn::Lead(round) => round,
             };
             // Alone there is nobody else to look after.
             let is_alone = matches!(&*round, [only] if Arc::ptr_eq(only, &seat.ticket));
             match inner.wire.transport.spawner() {
-                Some(spawn) if !is_alone => spawn(Box::pin(fly(inner.clone(), round))),
-                spawner => {
-                    let landing = Landing { inner: inner.clone(), spawner };
+                Some(spawn) if !is_alone => spawn(Box::pin(fly(inner.clone(), lane, round))),
+                _ => {
+                    let landing = Landing { inner: inner.clone(), lane };
                     Box::pin(inner.send(Round(round))).await;
                     drop(landing);
                 }
@@ -129,26 +136,26 @@ impl<T: Transport> RedisStore<T> {
 }
 
 /// Rounds, one after another, as long as somebody waits.
-async fn fly<T: Transport>(inner: Arc<Inner<T>>, first: Vec<Arc<Ticket>>) {
-    let mut flight = Flight { inner: &inner, has_landed: false };
+async fn fly<T: Transport>(inner: Arc<Inner<T>>, lane: Lane, first: Vec<Arc<Ticket>>) {
+    let mut flight = Flight { queue: inner.queues.at(lane), has_landed: false };
     let mut next = Some(first);
     while let Some(round) = next {
         inner.send(Round(round)).await;
-        next = inner.queue.go_on();
+        next = flight.queue.go_on();
     }
     flight.has_landed = true;
 }
 
 /// A flight that ends early (its runtime goes away) lets the next one start.
-struct Flight<'i, T: Transport> {
-    inner: &'i Inner<T>,
+struct Flight<'i> {
+    queue: &'i Queue,
     has_landed: bool,
 }
 
-impl<T: Transport> Drop for Flight<'_, T> {
+impl Drop for Flight<'_> {
     fn drop(&mut self) {
         if !self.has_landed {
-            self.inner.queue.land();
+            self.queue.land();
         }
     }
 }
@@ -170,16 +177,20 @@ impl Drop for Seated<'_> {
 /// The end of a round that a caller flew itself, however it ends.
 struct Landing<T: Transport> {
     inner: Arc<Inner<T>>,
-    spawner: Option<crate::transport::Spawner>,
+    lane: Lane,
 }
 
 impl<T: Transport> Drop for Landing<T> {
     fn drop(&mut self) {
-        match self.spawner {
-            None => self.inner.queue.land(),
+        let queue = self.inner.queues.at(self.lane);
+        if queue.land_for_good() {
+            return;
+        }
+        match self.inner.wire.transport.spawner() {
+            None => queue.land(),
             Some(spawn) => {
-                if let Some(round) = self.inner.queue.go_on() {
-                    spawn(Box::pin(fly(self.inner.clone(), round)));
+                if let Some(round) = queue.go_on() {
+                    spawn(Box::pin(fly(self.inner.clone(), self.lane, round)));
                 }
             }
         }
@@ -187,8 +198,9 @@ impl<T: Transport> Drop for Landing<T> {
 }
 
 /// How an admission is decided.
-enum Way {
-    Queue(Box<Waiting>),
+enum Way<'a> {
+    /// One charge that is taken, and its twin.
+    Queue(&'a Charge<'a>, Source),
     Script,
     Across,
     Swap,
@@ -196,24 +208,14 @@ enum Way {
     Mixed,
 }
 
-/// An item that lacks its instant.
-struct Waiting(Item);
-
-impl Waiting {
-    fn at(mut self, at: At) -> Item {
-        self.0.at = at;
-        self.0
-    }
-}
-
 impl<T: Transport> Inner<T> {
-    fn way_of(&self, admission: &Admission<'_>) -> Way {
+    fn way_of<'a>(&self, admission: &Admission<'a>) -> Way<'a> {
         let charges = admission.charges;
         if let ([charge], None) = (charges, admission.once)
             && charge.act == Act::Take
             && let Some(twin) = charge.rule().twin()
         {
-            return Way::Queue(Box::new(Waiting(self.item(charge, twin))));
+            return Way::Queue(charge, twin);
         }
         let scripted = charges.iter().filter(|charge| charge.rule().twin().is_some()).count();
         if scripted == 0 {
@@ -229,13 +231,13 @@ impl<T: Transport> Inner<T> {
         if is_plain && admit::one_quota_per_key(charges) { Way::Script } else { Way::Swap }
     }
 
-    fn item(&self, charge: &Charge<'_>, twin: tollgate_core::algorithm::kernel::Source) -> Item {
+    fn item(&self, charge: &Charge<'_>, twin: Source, at: At) -> Item {
         Item {
             name: self.wire.layout.name(&charge.key()),
             rule: charge.rule().clone(),
             twin,
             cost: charge.cost,
-            at: At::StoreClock,
+            at,
         }
     }
 
@@ -244,6 +246,15 @@ impl<T: Transport> Inner<T> {
             charges.iter().map(|charge| self.wire.slot(&self.wire.layout.name(&charge.key())));
         let first = slots.next().flatten();
         slots.any(|slot| slot != first)
+    }
+
+    /// Sends one item, for which nobody else waits.
+    async fn send_alone(&self, mut item: Item) -> Answer {
+        let (call, take) = call_of(&mut item, &self.wire.scripts);
+        let reply = self.wire.run(&call).await;
+        let mut answer = None;
+        take.read(&[&item], reply, |_, told| answer = Some(told));
+        answer.unwrap_or_else(|| Answer::Failed(reply::unreadable()))
     }
 
     /// Sends a round and hands everybody their answer.

@@ -13,11 +13,46 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use tollgate_core::{Code, Error};
 
 use super::items::{Answer, Item};
+use crate::transport::Sharing;
 
 /// Rounds under way at once: while one is computed, the other travels.
 const FLIGHTS: usize = 2;
 /// Charges in one round.
 pub(super) const ROUND_MAX: usize = 1_000;
+
+/// Queues of a cluster: slots share them.
+const LANES: usize = 1_024;
+
+/// The queue, or, where only keys of one slot may share a call, many of them: a round over several
+/// nodes would take as long as the slowest of them, and save nothing.
+#[derive(Debug)]
+pub(super) struct Queues {
+    first: Queue,
+    others: Box<[Queue]>,
+}
+
+/// Which queue.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Lane(usize);
+
+impl Queues {
+    pub(super) fn new(sharing: Sharing) -> Self {
+        let others = match sharing {
+            Sharing::AnyKeys => 0,
+            Sharing::SameSlot => LANES - 1,
+        };
+        Self { first: Queue::default(), others: (0..others).map(|_| Queue::default()).collect() }
+    }
+
+    /// The queue of a slot.
+    pub(super) fn lane(&self, slot: Option<u16>) -> Lane {
+        Lane(usize::from(slot.unwrap_or_default()) % (self.others.len() + 1))
+    }
+
+    pub(super) fn at(&self, lane: Lane) -> &Queue {
+        self.others.get(lane.0).unwrap_or(&self.first)
+    }
+}
 
 /// The charges of all callers that wait.
 #[derive(Debug, Default)]
@@ -123,6 +158,14 @@ impl Queue {
         .await
     }
 
+    /// Whether a caller may fly alone: nobody waits, and another may fly.
+    pub(super) fn lift_off_alone(&self) -> bool {
+        let mut waiting = self.lock();
+        let is_free = waiting.tickets.is_empty() && waiting.flying < FLIGHTS;
+        waiting.flying += usize::from(is_free);
+        is_free
+    }
+
     /// The next round, if another may fly.
     fn lift_off(&self) -> Option<Vec<Arc<Ticket>>> {
         let mut waiting = self.lock();
@@ -146,6 +189,14 @@ impl Queue {
             return None;
         }
         Some(round)
+    }
+
+    /// A round has landed, and nobody waits for another; `false` if somebody does.
+    pub(super) fn land_for_good(&self) -> bool {
+        let mut waiting = self.lock();
+        let is_over = waiting.tickets.is_empty();
+        waiting.flying -= usize::from(is_over);
+        is_over
     }
 
     /// A round has landed and its leader leads no more: the first who waits may.

@@ -20,6 +20,7 @@ use super::session::Session;
 use super::settings::Settings;
 use crate::slot::slot_of;
 use crate::transport::{Call, Reply};
+use map::Map;
 use redirect::Redirect;
 use topology::Topology;
 
@@ -33,6 +34,9 @@ const LONGEST_PAUSE: Duration = Duration::from_millis(64);
 pub(super) struct Cluster {
     topology: Arc<Topology>,
 }
+
+/// The replies to calls, as far as they are there.
+type Replies = Vec<Option<Result<Reply>>>;
 
 /// A call on its way: which one, to which node, and whether it asks for a slot that is only coming.
 struct Sent {
@@ -52,23 +56,27 @@ impl Cluster {
         let reply = node.send(call).await;
         let sent = Sent { index: 0, node, is_asking: false };
         let Some(next) = self.next(sent, &reply) else { return reply };
-        let mut replies = vec![reply];
+        let mut replies = vec![Some(reply)];
         self.follow(core::slice::from_ref(call), vec![next], &mut replies).await;
-        replies.pop().unwrap_or_else(|| Err(unserved()))
+        replies.pop().flatten().unwrap_or_else(|| Err(unserved()))
     }
 
     /// Sends calls in one round trip for each node.
     pub(super) async fn send_all(&self, calls: &[Call]) -> Vec<Result<Reply>> {
-        let mut replies: Vec<Result<Reply>> = calls.iter().map(|_| Err(unserved())).collect();
+        let map = match self.topology.map().await {
+            Ok(map) => map,
+            Err(error) => return calls.iter().map(|_| Err(error.again().unsent())).collect(),
+        };
+        let mut replies: Replies = calls.iter().map(|_| None).collect();
         let mut first = Vec::with_capacity(calls.len());
         for (index, call) in calls.iter().enumerate() {
-            match self.owner(slot(call)).await {
+            match self.owner_in(&map, slot(call)) {
                 Ok(node) => first.push(Next::now(index, node)),
                 Err(error) => put(&mut replies, index, Err(error)),
             }
         }
         self.follow(calls, first, &mut replies).await;
-        replies
+        replies.into_iter().map(|reply| reply.unwrap_or_else(|| Err(unserved()))).collect()
     }
 
     /// A connection of one's own, to the node that serves a key.
@@ -89,7 +97,10 @@ impl Cluster {
     }
 
     async fn owner(&self, slot: Option<u16>) -> Result<Arc<Node>> {
-        let map = self.topology.map().await?;
+        self.owner_in(&*self.topology.map().await?, slot)
+    }
+
+    fn owner_in(&self, map: &Map, slot: Option<u16>) -> Result<Arc<Node>> {
         let owner = match slot {
             Some(slot) => map.owner(slot),
             // A call without keys may run anywhere.
@@ -103,7 +114,7 @@ impl Cluster {
 
     /// Sends calls, and those that are redirected once more, until all are answered or too many
     /// redirects have come. Those that go to one node keep their order.
-    async fn follow(&self, calls: &[Call], first: Vec<Next>, replies: &mut [Result<Reply>]) {
+    async fn follow(&self, calls: &[Call], first: Vec<Next>, replies: &mut Replies) {
         let mut under_way = first;
         let mut backoff = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
         for _ in 0..REDIRECTS_MAX {
@@ -195,9 +206,9 @@ fn steps<'a>(calls: &'a [Call], group: &[Sent]) -> Vec<Step<'a>> {
     steps
 }
 
-fn put(replies: &mut [Result<Reply>], index: usize, reply: Result<Reply>) {
+fn put(replies: &mut Replies, index: usize, reply: Result<Reply>) {
     if let Some(place) = replies.get_mut(index) {
-        *place = reply;
+        *place = Some(reply);
     }
 }
 

@@ -5,11 +5,12 @@ use std::pin::pin;
 use std::task::{Context, Waker};
 
 use tokio::task::JoinSet;
+use tokio::time::timeout;
 use tollgate_redis::transport::{Reply, Transport};
 use tollgate_testkit::rng::Rng;
 use tollgate_testkit::servers::{FaultProxy, Redis};
 
-use super::{count, open, stored, text};
+use super::{SOON, count, open, stored, text};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn ten_thousand_callers_get_their_own_replies() {
@@ -54,6 +55,42 @@ async fn callers_that_go_away_do_not_disturb_the_order() {
         assert_eq!(client.send(&count("stays", &argument)).await.unwrap(), text(&argument));
     }
     assert_eq!((stored(&redis, "gone"), stored(&redis, "stays")), (2_000, 2_000));
+}
+
+/// After some calls alone, a caller drives the connection itself; others join it and it goes away, in
+/// all orders, and everybody gets their own reply.
+#[tokio::test]
+async fn callers_who_were_alone_are_joined_and_go_away() {
+    let seed = 0xa_10_7e;
+    println!("seed {seed}");
+    let mut rng = Rng::new(seed);
+    let redis = Redis::start().unwrap();
+    let client = open(&redis.url());
+    let mut sent = 0;
+    for round in 0..300 {
+        for call in 0..rng.below(40) {
+            let argument = format!("{round}-{call}");
+            assert_eq!(client.send(&count("all", &argument)).await.unwrap(), text(&argument));
+            sent += 1;
+        }
+        let calls: Vec<_> = (0..3).map(|call| count("all", &format!("{round}+{call}"))).collect();
+        let mut under_way: Vec<_> = calls.iter().map(|call| Box::pin(client.send(call))).collect();
+        for call in &mut under_way {
+            let polled = call.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+            assert!(polled.is_pending());
+            sent += 1;
+        }
+        // Some go away before the others are looked at; those who stay must not notice.
+        for (place, call) in under_way.into_iter().enumerate() {
+            if rng.one_in(2) {
+                let reply = timeout(SOON, call).await.expect("a call hangs").unwrap();
+                assert_eq!(reply, text(&format!("{round}+{place}")));
+            }
+        }
+    }
+    // Answered after all that went before, whoever had sent it.
+    assert_eq!(client.send(&count("last", "x")).await.unwrap(), text("x"));
+    assert_eq!(stored(&redis, "all"), sent);
 }
 
 #[tokio::test]
