@@ -2,6 +2,7 @@
 
 #[cfg(feature = "client")]
 pub mod client;
+mod decimal;
 mod layout;
 pub mod script;
 pub mod slot;

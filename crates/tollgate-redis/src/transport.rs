@@ -10,6 +10,7 @@ use std::sync::Arc;
 
 use tollgate_core::{BoxFuture, Code, Error, MaybeSend, MaybeSync, Result};
 
+use crate::decimal;
 use crate::script::Script;
 
 /// Which keys may share a call.
@@ -178,7 +179,7 @@ impl Call {
 /// The arguments of a call, one after another in one buffer.
 #[derive(Clone, Debug, Default)]
 pub struct Args {
-    text: String,
+    text: Vec<u8>,
     ends: Vec<usize>,
 }
 
@@ -186,27 +187,25 @@ impl Args {
     /// Room for so many bytes in so many arguments.
     #[must_use]
     pub(crate) fn with_capacity(bytes: usize, count: usize) -> Self {
-        Self { text: String::with_capacity(bytes), ends: Vec::with_capacity(count) }
+        Self { text: Vec::with_capacity(bytes), ends: Vec::with_capacity(count) }
     }
 
     /// Appends all arguments of others.
     pub(crate) fn append(&mut self, others: &Self) {
         let start = self.text.len();
-        self.text.push_str(&others.text);
+        self.text.extend_from_slice(&others.text);
         self.ends.extend(others.ends.iter().map(|end| start + end));
     }
 
     /// Appends a text.
     pub fn text(&mut self, text: &str) {
-        self.text.push_str(text);
+        self.text.extend_from_slice(text.as_bytes());
         self.ends.push(self.text.len());
     }
 
     /// Appends an integer.
     pub fn integer(&mut self, number: i64) {
-        use core::fmt::Write as _;
-        // Writing to a string cannot fail.
-        let _ = write!(self.text, "{number}");
+        decimal::push_signed(&mut self.text, number);
         self.ends.push(self.text.len());
     }
 
@@ -230,7 +229,7 @@ impl Args {
     /// The arguments, in order.
     pub fn iter(&self) -> impl Iterator<Item = &[u8]> {
         let starts = core::iter::once(0).chain(self.ends.iter().copied());
-        let bytes = self.text.as_bytes();
+        let bytes = &*self.text;
         starts.zip(&self.ends).map(move |(start, end)| bytes.get(start..*end).unwrap_or_default())
     }
 }

@@ -6,8 +6,11 @@
 
 use tollgate_core::{Code, Error, Result};
 
+use crate::decimal;
 use crate::transport::Reply;
 
+/// What a word of a command takes, roughly.
+const ROOM: usize = 24;
 /// Lists in lists. `CLUSTER SLOTS` needs four.
 const DEPTH_MAX: usize = 16;
 /// A status, an error or a number.
@@ -25,6 +28,8 @@ pub(super) fn encode<'a>(
     count: usize,
     words: impl IntoIterator<Item = &'a [u8]>,
 ) {
+    // Reserved once: a word adds its head and two ends of lines, of which the digest has most.
+    out.reserve(ROOM * count);
     head(out, b'*', count);
     for word in words {
         head(out, b'$', word.len());
@@ -39,19 +44,8 @@ pub(super) fn encode_words(out: &mut Vec<u8>, words: &[&[u8]]) {
 }
 
 fn head(out: &mut Vec<u8>, kind: u8, number: usize) {
-    let mut digits = [0_u8; 20];
-    let mut rest = number;
-    let mut used = 0;
-    for digit in digits.iter_mut().rev() {
-        *digit = b'0' + u8::try_from(rest % 10).unwrap_or(0);
-        rest /= 10;
-        used += 1;
-        if rest == 0 {
-            break;
-        }
-    }
     out.push(kind);
-    out.extend_from_slice(digits.get(digits.len() - used..).unwrap_or_default());
+    decimal::push(out, number as u64);
     out.extend_from_slice(b"\r\n");
 }
 

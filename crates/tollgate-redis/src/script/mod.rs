@@ -5,10 +5,9 @@
 //! independently, `admit` with several, for charges that are made all or none. Each combination is
 //! put together once.
 
-use core::hash::Hash;
 use core::mem::{Discriminant, discriminant};
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 
 use tollgate_core::algorithm::kernel::Source;
 use tollgate_core::{Rule, Shape};
@@ -58,7 +57,7 @@ pub(crate) struct Scripts {
     pub(crate) load: Arc<Script>,
     pub(crate) swap: Arc<Script>,
     pub(crate) forget: Arc<Script>,
-    takes: Mutex<HashMap<Identity, Arc<Script>>>,
+    takes: RwLock<Vec<(Identity, Arc<Script>)>>,
     admits: Mutex<HashMap<Vec<Identity>, Arc<Script>>>,
     rules: Mutex<HashMap<(Shape, Identity), Arc<Args>>>,
 }
@@ -77,7 +76,7 @@ impl Default for Scripts {
             load: Script::new(LOAD.to_owned()),
             swap: Script::new(SWAP.to_owned()),
             forget: Script::new(FORGET.to_owned()),
-            takes: Mutex::default(),
+            takes: RwLock::default(),
             admits: Mutex::default(),
             rules: Mutex::default(),
         }
@@ -87,13 +86,28 @@ impl Default for Scripts {
 impl Scripts {
     /// Charges many keys independently, all under quotas of one twin.
     pub(crate) fn take(&self, twin: Source) -> Arc<Script> {
-        made(&self.takes, identity(twin), &Frame::Take(twin))
+        let identity = identity(twin);
+        let find = |takes: &[(Identity, Arc<Script>)]| {
+            takes.iter().find(|(other, _)| *other == identity).map(|(_, script)| script.clone())
+        };
+        // There are few.
+        let known = find(&self.takes.read().unwrap_or_else(PoisonError::into_inner));
+        known.unwrap_or_else(|| {
+            let mut takes = self.takes.write().unwrap_or_else(PoisonError::into_inner);
+            find(&takes).unwrap_or_else(|| {
+                let script = Script::new(Frame::Take(twin).text());
+                takes.push((identity, script.clone()));
+                script
+            })
+        })
     }
 
     /// Charges several keys, all or none. A charge names its twin by its place in the list, from 1.
     pub(crate) fn admit(&self, twins: &[Source]) -> Arc<Script> {
         let identities = twins.iter().copied().map(identity).collect();
-        made(&self.admits, identities, &Frame::Admit(twins))
+        let mut admits = self.admits.lock().unwrap_or_else(PoisonError::into_inner);
+        let made = admits.entry(identities);
+        made.or_insert_with(|| Script::new(Frame::Admit(twins).text())).clone()
     }
 
     /// Appends the texts and numbers of a quota, as its twin expects them. They are written once and
@@ -129,15 +143,6 @@ pub(crate) type Identity = (usize, usize, Discriminant<Source>);
 pub(crate) fn identity(twin: Source) -> Identity {
     let (Source::Whole(text) | Source::Step(text)) = twin;
     (text.as_ptr().addr(), text.len(), discriminant(&twin))
-}
-
-fn made<K: Eq + Hash>(
-    scripts: &Mutex<HashMap<K, Arc<Script>>>,
-    key: K,
-    frame: &Frame<'_>,
-) -> Arc<Script> {
-    let mut scripts = scripts.lock().unwrap_or_else(PoisonError::into_inner);
-    scripts.entry(key).or_insert_with(|| Script::new(frame.text())).clone()
 }
 
 impl Frame<'_> {
