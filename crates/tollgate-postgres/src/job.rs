@@ -2,7 +2,7 @@
 
 use tokio::sync::oneshot;
 use tollgate_core::store::{At, Outcome, slots_of};
-use tollgate_core::{Act, Admission, Charge, Cost, Error, Key, Limit, Micros, Result};
+use tollgate_core::{Admission, Charge, Error, Key, Micros, OwnedCharge, Result};
 
 /// PostgreSQL cannot index longer keys.
 const KEY_MAX_BYTES: usize = 2_000;
@@ -28,14 +28,6 @@ pub(crate) struct Mark {
     pub(crate) keep: Micros,
 }
 
-#[derive(Debug)]
-struct OwnedCharge {
-    limit: Limit,
-    subject: Box<str>,
-    cost: Cost,
-    act: Act,
-}
-
 impl Job {
     /// Copies an admission; the receiver gets its answer.
     ///
@@ -55,13 +47,13 @@ impl Job {
             payload: without_nul(admission.payload()),
             keep: once.keep,
         });
-        let charges = admission.charges.iter().map(OwnedCharge::of).collect();
+        let charges = admission.charges.iter().map(OwnedCharge::from).collect();
         let (reply, answer) = oneshot::channel();
         Ok((Self { charges, slots, keys, mark, at, reply }, answer))
     }
 
     pub(crate) fn charges(&self) -> Vec<Charge<'_>> {
-        self.charges.iter().map(OwnedCharge::borrowed).collect()
+        self.charges.iter().map(OwnedCharge::as_charge).collect()
     }
 
     /// The text of the first key.
@@ -77,17 +69,6 @@ impl Job {
     pub(crate) fn answer(self, answer: Result<Outcome>) {
         // Nobody is there to hear it if the caller has gone.
         let _ = self.reply.send(answer);
-    }
-}
-
-impl OwnedCharge {
-    fn of(charge: &Charge<'_>) -> Self {
-        let limit = charge.limit.clone();
-        Self { limit, subject: charge.subject.into(), cost: charge.cost, act: charge.act }
-    }
-
-    fn borrowed(&self) -> Charge<'_> {
-        Charge { limit: &self.limit, subject: &self.subject, cost: self.cost, act: self.act }
     }
 }
 

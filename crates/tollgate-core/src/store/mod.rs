@@ -25,6 +25,11 @@ pub use erased::{BoxStore, StoreDyn};
 pub use memory::Memory;
 pub use plan::{Plan, SlotWrite, plan, slots_of};
 
+/// Many admissions over values that a store holds: by a lock, or in a transaction.
+pub mod round {
+    pub use super::cas::round::{Decided, Round, RoundBounds, ValueName, ValueWrite, state_in};
+}
+
 /// How request ids are remembered in text, for stores that write records without the adapter.
 pub mod record {
     pub use super::cas::record::{Mark, evidence_text, mark_of, name, replay};

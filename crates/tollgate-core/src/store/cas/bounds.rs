@@ -23,6 +23,8 @@ pub(super) struct Bounds {
     /// 0 for none.
     pub(super) max_bytes: usize,
     pub(super) slack: Micros,
+    /// How many more request ids the store may remember.
+    pub(super) room: usize,
 }
 
 /// What is about to happen to a cell.
@@ -49,6 +51,9 @@ impl Bounds {
         let live = || cell.records.iter().filter(is_live);
         if change.record.is_some() && live().count() >= self.max_records {
             return Err(full());
+        }
+        if change.record.is_some() && self.room == 0 {
+            return Err(store_full());
         }
         if self.max_bytes == 0 {
             return Ok(());
@@ -100,5 +105,12 @@ fn full() -> Error {
     Error::new(
         Code::QueueFull,
         "too many request ids are remembered for this key; wait until some expire",
+    )
+}
+
+fn store_full() -> Error {
+    Error::new(
+        Code::QueueFull,
+        "too many request ids are remembered by this store; wait until some expire",
     )
 }

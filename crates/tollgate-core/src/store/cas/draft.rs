@@ -8,6 +8,7 @@ use super::bounds::{Bounds, Change};
 use super::cell::Cell;
 use super::layout::{Item, Layout, Place};
 use super::record::{Record, conflict};
+use super::round::ValueWrite;
 use super::versioned::{Snapshot, Swap, Version};
 use super::{At, Outcome, SlotWrite, plan};
 use crate::charge::Charge;
@@ -62,6 +63,16 @@ impl Draft {
             desk.decide(item, place)
         };
         Ok(Self { outcomes: items.iter().enumerate().map(decide).collect(), writes: desk.writes() })
+    }
+
+    /// What everybody gets to know, and what is to be written, for whoever needs no versions.
+    pub(super) fn into_parts(self) -> (Vec<Result<Outcome>>, Vec<ValueWrite>) {
+        let write = |Pending { cell: place, value: text, keep_until, .. }| ValueWrite {
+            place,
+            text,
+            keep_until,
+        };
+        (self.outcomes, self.writes.into_iter().map(write).collect())
     }
 
     /// What is to be swapped; nothing when nobody was charged.
@@ -153,6 +164,9 @@ impl Desk {
             }
             // Only a record is added, and the value lives as long as its state did.
             None => slot.fresh_at = slot.fresh_at.or_else(|| fresh_at(charges, cell, now)),
+        }
+        if change.record.is_some() {
+            self.bounds.room = self.bounds.room.saturating_sub(1);
         }
         cell.records.extend(change.record);
         slot.is_changed = true;

@@ -16,9 +16,9 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::{At, Outcome};
-use crate::charge::{Act, Charge, Limit};
-use crate::cost::Cost;
+use crate::charge::Charge;
 use crate::error::Result;
+use crate::owned::OwnedCharge;
 
 /// The lanes of all busy keys of one adapter.
 #[derive(Debug, Default)]
@@ -27,19 +27,17 @@ pub(super) struct Lanes(Mutex<HashMap<Arc<str>, VecDeque<Arc<Ticket>>>>);
 /// What a leader needs to decide for a waiter: owned, because the waiter's future may go away.
 #[derive(Clone, Debug)]
 pub(super) struct Job {
-    limit: Limit,
-    subject: Box<str>,
-    cost: Cost,
+    charge: OwnedCharge,
     pub(super) at: At,
 }
 
 impl Job {
     pub(super) fn of(charge: &Charge<'_>, at: At) -> Self {
-        Self { limit: charge.limit.clone(), subject: charge.subject.into(), cost: charge.cost, at }
+        Self { charge: charge.into(), at }
     }
 
     pub(super) fn charge(&self) -> Charge<'_> {
-        Charge { limit: &self.limit, subject: &self.subject, cost: self.cost, act: Act::Take }
+        self.charge.as_charge()
     }
 }
 

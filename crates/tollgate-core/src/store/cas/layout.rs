@@ -64,6 +64,11 @@ impl Layout {
         Self { names, is_record, places }
     }
 
+    /// All names, each once, and whether it is that of a record.
+    pub(super) fn marked_names(&self) -> impl ExactSizeIterator<Item = (&str, bool)> {
+        self.names.iter().map(String::as_str).zip(self.is_record.iter().copied())
+    }
+
     /// All names, each once.
     pub(super) fn names(&self) -> Vec<&str> {
         self.names.iter().map(String::as_str).collect()

@@ -39,6 +39,7 @@ mod lanes;
 mod layout;
 pub(super) mod record;
 mod retry;
+pub(super) mod round;
 #[cfg(test)]
 mod tests;
 mod versioned;
@@ -150,6 +151,7 @@ impl<V: Versioned> Cas<V> {
             max_records: self.max_records,
             max_bytes: usize::try_from(capability.max_state_bytes).unwrap_or(usize::MAX),
             slack: self.slack,
+            room: usize::MAX,
         }
     }
 

@@ -8,6 +8,7 @@ mod combining;
 mod conflicts;
 mod drops;
 mod once;
+mod round;
 mod sim;
 
 use core::time::Duration;
