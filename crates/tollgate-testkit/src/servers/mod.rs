@@ -24,6 +24,7 @@
 //! - [`resp`]: a small client, to look at a server past the store under test.
 //! - [`Server`] and [`Recipe`]: the core. Another kind of server is one file with one recipe;
 //!   [`program`] finds or installs what it runs.
+//! - [`Nodes`]: the test program as several processes that share a store.
 //! - [`wait`]: for what other processes do in their own time.
 //!
 //! No test has to clean up. A server that is dropped ends, and so does one whose test process is
@@ -37,6 +38,7 @@ mod error;
 mod family;
 mod folder;
 mod install;
+mod nodes;
 mod percent;
 mod port;
 mod postgres;
@@ -55,6 +57,7 @@ pub use certificates::Certificates;
 pub use error::{Error, Result};
 pub use folder::Folder;
 pub use install::program;
+pub use nodes::{Node, Nodes};
 pub use port::Port;
 pub use postgres::{PgVersion, Postgres, PostgresBuilder};
 pub use process::{Launch, Signal, User};
