@@ -1,0 +1,82 @@
+//! The thread that looks without writing, for peek and forecast.
+//!
+//! A connection that may only read sees what was committed last, and waits for no writer. Those who wait
+//! share one look.
+
+use rusqlite::Connection;
+use tokio::sync::oneshot;
+use tollgate_core::{Result, SystemClock};
+
+use crate::config::Config;
+use crate::fault::Fault;
+use crate::file;
+use crate::pause::patiently;
+use crate::queue::{Taker, Woken};
+use crate::sql::{look, value_of};
+
+/// Looks that share a transaction.
+const ROUND_MAX: usize = 1_000;
+
+/// The keys that somebody wants to see, and where their values go.
+#[derive(Debug)]
+pub(crate) struct Look {
+    pub(crate) keys: Vec<String>,
+    pub(crate) reply: oneshot::Sender<Result<Vec<Option<String>>>>,
+}
+
+/// The thread.
+#[derive(Debug)]
+pub(crate) struct Reader {
+    pub(crate) config: Config,
+    pub(crate) clock: SystemClock,
+    pub(crate) queue: Taker<Look>,
+}
+
+impl Reader {
+    /// Works until the store is closed or dropped.
+    pub(crate) fn work(self, first: Connection) {
+        let mut connection = Some(first);
+        while self.queue.wait(None) != Woken::End {
+            let mut looks = Vec::new();
+            self.queue.take(&mut looks, ROUND_MAX);
+            connection = self.answer(connection, looks);
+        }
+    }
+
+    /// Answers; the connection to go on with.
+    fn answer(&self, connection: Option<Connection>, looks: Vec<Look>) -> Option<Connection> {
+        let limit = self.config.lock_timeout;
+        let opened = connection.map_or_else(|| file::to_read(&self.config), Ok);
+        let seen = opened.and_then(|connection| {
+            let seen = patiently(&self.clock, limit, || see(&connection, &looks))?;
+            Ok((connection, seen))
+        });
+        match seen {
+            Ok((connection, seen)) => {
+                for (look, values) in looks.into_iter().zip(seen) {
+                    // Nobody is there to hear it if the caller has gone.
+                    let _ = look.reply.send(Ok(values));
+                }
+                Some(connection)
+            }
+            Err(fault) => {
+                let error = fault.into_error().unsent();
+                looks.into_iter().for_each(|look| drop(look.reply.send(Err(error.again()))));
+                None
+            }
+        }
+    }
+}
+
+/// Everything at one instant.
+fn see(connection: &Connection, looks: &[Look]) -> Result<Vec<Vec<Option<String>>>, Fault> {
+    let transaction = connection.unchecked_transaction()?;
+    let mut statement = look(&transaction)?;
+    let mut seen = Vec::with_capacity(looks.len());
+    for one in looks {
+        seen.push(
+            one.keys.iter().map(|key| value_of(&mut statement, key)).collect::<Result<_, _>>()?,
+        );
+    }
+    Ok(seen)
+}

@@ -1,0 +1,202 @@
+//! The store as callers see it: what they ask is copied, queued for a thread, and awaited.
+//!
+//! A caller that goes away before its round has begun is not charged, and nobody waits for it.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::thread;
+
+use tokio::sync::oneshot;
+use tollgate_core::store::round::state_in;
+use tollgate_core::store::{At, Capability, Loaded, MultiKey, Outcome, Store};
+use tollgate_core::{
+    Admission, Charge, Clock, Code, Error, Key, Micros, Now, Result, State, SystemClock,
+};
+
+use crate::config::Config;
+use crate::fault::{Fault, lost};
+use crate::file;
+use crate::job::{Job, Task};
+use crate::queue::{Queue, Taker};
+use crate::reader::{Look, Reader};
+use crate::sweep::{Place, Schedule};
+use crate::turn::Turn;
+use crate::writer::Writer;
+
+/// Limits in a file.
+#[derive(Debug)]
+pub struct Sqlite {
+    writer: Arc<Queue<Task>>,
+    reader: Arc<Queue<Look>>,
+    /// Fire when the threads have ended.
+    ended: Mutex<Vec<oneshot::Receiver<()>>>,
+}
+
+impl Sqlite {
+    /// Opens the file, makes or checks the tables, and starts the two threads of the store. This waits
+    /// for the disk, and up to ten seconds for other processes that do the same.
+    ///
+    /// # Errors
+    /// `config_invalid` naming `path` when the file cannot be opened or made, or its tables are of a newer
+    /// version; `corrupt_state` when it is no database; `store_unavailable` when the disk or the operating
+    /// system fails.
+    pub fn open(config: Config) -> Result<Self> {
+        let clock = SystemClock::new();
+        let connection = file::first(&config, &clock).map_err(Fault::into_error)?;
+        let looking = file::to_read(&config).map_err(Fault::into_error)?;
+        let turn = Turn::open(&config.turn_path()).map_err(Fault::into_error)?;
+        let (writer, reader) = (Queue::new(), Queue::new());
+        let reads = Reader {
+            config: config.clone(),
+            clock: clock.clone(),
+            queue: Taker(Arc::clone(&reader)),
+        };
+        let writes = Writer {
+            schedule: Schedule::new(&config, clock.now()),
+            config,
+            clock,
+            queue: Taker(Arc::clone(&writer)),
+            turn,
+            latest: 0,
+        };
+        let ended = vec![
+            spawn("tollgate-writer", move || writes.work(connection))?,
+            spawn("tollgate-reader", move || reads.work(looking))?,
+        ];
+        Ok(Self { writer, reader, ended: Mutex::new(ended) })
+    }
+
+    /// Makes the tables, or changes them to what this version needs.
+    ///
+    /// # Errors
+    /// As [`Sqlite::open`].
+    pub fn migrate(config: &Config) -> Result<()> {
+        file::migrate(config, &SystemClock::new()).map_err(Fault::into_error)
+    }
+
+    /// Removes what has expired at this instant, page by page between the rounds of others; how many
+    /// values went. Sweeps in the background do the same.
+    ///
+    /// # Errors
+    /// `conflict_exhausted` when other processes write, or when the file fails. What was removed until
+    /// then is gone.
+    pub async fn sweep(&self, now: Micros) -> Result<u64> {
+        let mut gone = 0_u64;
+        let mut next = Some(Place::Once);
+        while let Some(place) = next {
+            let (reply, answer) = oneshot::channel();
+            self.writer.push(Task::Sweep(place, now, reply))?;
+            let page = answer.await.unwrap_or_else(|_| Err(lost()))?;
+            gone = gone.saturating_add(page.gone);
+            next = page.next;
+        }
+        Ok(gone)
+    }
+
+    fn submit(
+        &self,
+        admission: &Admission<'_>,
+        at: At,
+    ) -> Result<oneshot::Receiver<Result<Outcome>>> {
+        reading_of(at)?;
+        let (job, answer) = Job::new(admission, at)?;
+        self.writer.push(Task::Admit(job))?;
+        Ok(answer)
+    }
+
+    fn end(&self) {
+        self.writer.close();
+        self.reader.close();
+    }
+}
+
+impl Store for Sqlite {
+    fn capability(&self) -> Capability {
+        let mut capability = Capability::default();
+        capability.exact = true;
+        capability.durable = true;
+        capability.multi_key = MultiKey::Atomic;
+        capability.idempotent = true;
+        capability
+    }
+
+    async fn admit(&self, admission: &Admission<'_>, at: At) -> Result<Outcome> {
+        let answer = self.submit(admission, at)?;
+        answer.await.unwrap_or_else(|_| Err(lost()))
+    }
+
+    async fn admit_many(&self, batch: &[Admission<'_>], at: At) -> Vec<Result<Outcome>> {
+        // All of them wait in one queue, in order.
+        let answers: Vec<_> = batch.iter().map(|admission| self.submit(admission, at)).collect();
+        let mut outcomes = Vec::with_capacity(answers.len());
+        for answer in answers {
+            outcomes.push(match answer {
+                Ok(answer) => answer.await.unwrap_or_else(|_| Err(lost())),
+                Err(error) => Err(error),
+            });
+        }
+        outcomes
+    }
+
+    async fn load(&self, charges: &[Charge<'_>], at: At) -> Result<Loaded> {
+        let now = Now::at(reading_of(at)?);
+        let keys = charges.iter().map(|charge| charge.key().to_text()).collect();
+        let (reply, answer) = oneshot::channel();
+        self.reader.push(Look { keys, reply })?;
+        let values = answer.await.unwrap_or_else(|_| Err(lost()))?;
+        let state = |value: Option<String>| -> Result<Option<State>> {
+            value.map_or(Ok(None), |text| state_in(&text))
+        };
+        Ok(Loaded::new(now, values.into_iter().map(state).collect::<Result<_>>()?))
+    }
+
+    async fn reset(&self, key: Key<'_>) -> Result<()> {
+        let (reply, answer) = oneshot::channel();
+        self.writer.push(Task::Reset(key.to_text(), reply))?;
+        answer.await.unwrap_or_else(|_| Err(lost()))
+    }
+
+    async fn close(&self) {
+        self.end();
+        let ended =
+            core::mem::take(&mut *self.ended.lock().unwrap_or_else(PoisonError::into_inner));
+        for thread in ended {
+            // An error means that it has ended already.
+            let _ = thread.await;
+        }
+    }
+}
+
+/// What is queued is still decided; the threads end after that.
+impl Drop for Sqlite {
+    fn drop(&mut self) {
+        self.end();
+    }
+}
+
+/// The caller's reading: a file has no clock.
+fn reading_of(at: At) -> Result<Micros> {
+    match at {
+        At::Given(reading) => Ok(reading),
+        At::StoreClock => {
+            let message = "this store has no clock of its own; pass a reading";
+            Err(Error::new(Code::Unsupported, message).unsent())
+        }
+    }
+}
+
+/// Starts a thread; the receiver is told when it has ended.
+fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<oneshot::Receiver<()>> {
+    let (ends, ended) = oneshot::channel();
+    let thread = thread::Builder::new().name(name.to_owned()).spawn(move || {
+        work();
+        // Nobody is there to hear it if the store was dropped.
+        let _ = ends.send(());
+    });
+    match thread {
+        Ok(_) => Ok(ended),
+        Err(error) => {
+            let message = format!("the operating system starts no thread: {}", error.kind());
+            Err(Error::new(Code::StoreUnavailable, message))
+        }
+    }
+}

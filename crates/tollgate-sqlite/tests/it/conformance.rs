@@ -1,0 +1,75 @@
+//! The conformance suite and the golden vectors, on a store that rests and on one that sweeps all the
+//! time, which must not be noticed.
+
+use std::future::{Ready, ready};
+use std::time::Duration;
+
+use tollgate_core::store::{At, Capability, Loaded, Outcome, Store};
+use tollgate_core::{Admission, Charge, Key, Result};
+use tollgate_sqlite::{Config, Sqlite};
+use tollgate_testkit::conformance::Options;
+use tollgate_testkit::servers::Folder;
+
+use crate::support::{block_on, config, file};
+
+const RECORDS_MAX: u64 = 60;
+
+/// A store with its folder, which goes after it.
+struct Filed {
+    store: Sqlite,
+    _folder: Folder,
+}
+
+impl Store for Filed {
+    fn capability(&self) -> Capability {
+        self.store.capability()
+    }
+
+    async fn admit(&self, admission: &Admission<'_>, at: At) -> Result<Outcome> {
+        self.store.admit(admission, at).await
+    }
+
+    async fn admit_many(&self, batch: &[Admission<'_>], at: At) -> Vec<Result<Outcome>> {
+        self.store.admit_many(batch, at).await
+    }
+
+    async fn load(&self, charges: &[Charge<'_>], at: At) -> Result<Loaded> {
+        self.store.load(charges, at).await
+    }
+
+    async fn reset(&self, key: Key<'_>) -> Result<()> {
+        self.store.reset(key).await
+    }
+
+    async fn close(&self) {
+        self.store.close().await;
+    }
+}
+
+fn filed(change: fn(Config) -> Config) -> Ready<Filed> {
+    let (folder, path) = file();
+    let store = Sqlite::open(change(config(&path)).max_request_ids(RECORDS_MAX)).unwrap();
+    ready(Filed { store, _folder: folder })
+}
+
+fn resting() -> Ready<Filed> {
+    filed(|config| config.sweep_every(None))
+}
+
+fn sweeping() -> Ready<Filed> {
+    filed(|config| config.sweep_every(Some(Duration::ZERO)))
+}
+
+fn options() -> Options {
+    Options { records_max: usize::try_from(RECORDS_MAX).ok(), ..Options::default() }
+}
+
+mod at_rest {
+    use super::*;
+    tollgate_testkit::store_conformance!(runner = block_on, open = resting, options = options());
+}
+
+mod while_sweeping {
+    use super::*;
+    tollgate_testkit::store_conformance!(runner = block_on, open = sweeping, options = options());
+}

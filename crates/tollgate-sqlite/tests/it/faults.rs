@@ -1,0 +1,166 @@
+//! Files that are busy, damaged, missing or not allowed: what callers get to know, and what it is called.
+
+use std::fs::{self, File, TryLockError};
+use std::time::Duration;
+
+use tollgate_core::store::{At, Store};
+use tollgate_core::{Admission, Code};
+use tollgate_sqlite::{Config, Durability, Sqlite};
+use tollgate_testkit::servers::{Error, wait};
+
+use crate::support::{
+    NOW, PATIENCE, block_on, config, file, join_all, limit, open, spent, sql, start, take,
+    take_once,
+};
+
+/// Contention must never look like an outage: an attacker can cause it.
+#[test]
+fn a_file_that_stays_busy_is_a_conflict_and_charges_nothing() {
+    let (_folder, path) = file();
+    let store = Sqlite::open(Config::new(&path).lock_timeout(Duration::from_millis(20))).unwrap();
+    let many = limit(1_000);
+    let holder = sql(&path);
+    holder.execute_batch("BEGIN IMMEDIATE").unwrap();
+    block_on(async {
+        let error = take(&store, &many, "a").await.unwrap_err();
+        assert_eq!((error.code(), error.is_unsent()), (Code::ConflictExhausted, true), "{error}");
+        let error = store.reset(many.key("a")).await.unwrap_err();
+        assert_eq!(error.code(), Code::ConflictExhausted, "{error}");
+        let error = store.sweep(NOW).await.unwrap_err();
+        assert_eq!(error.code(), Code::ConflictExhausted, "{error}");
+        assert_eq!(spent(&store, &many, "a").await, 0);
+        holder.execute_batch("ROLLBACK").unwrap();
+        let patient = open(&path);
+        assert!(take(&patient, &many, "a").await.unwrap());
+        assert_eq!(spent(&store, &many, "a").await, 1);
+    });
+}
+
+/// Whoever waits for the file has the turn, so that a busy process cannot come back before it.
+#[test]
+fn processes_take_turns() {
+    let (_folder, path) = file();
+    let store = open(&path);
+    let many = limit(1_000);
+    let turn = File::options().write(true).open(format!("{}-turn", path.display())).unwrap();
+    let holder = sql(&path);
+    holder.execute_batch("BEGIN IMMEDIATE").unwrap();
+    block_on(async {
+        let mut waiting = Box::pin(take(&store, &many, "a"));
+        start(waiting.as_mut()).await;
+        let is_taken = || match turn.try_lock() {
+            Err(TryLockError::WouldBlock) => Ok(()),
+            other => Err(Error::new(format!("{other:?}, then {:?}", turn.unlock()))),
+        };
+        wait::until_ok(PATIENCE, is_taken).unwrap();
+        holder.execute_batch("ROLLBACK").unwrap();
+        assert!(waiting.await.unwrap());
+        // It was given back, and without it nobody writes.
+        turn.lock().unwrap();
+        let hasty = Config::new(&path).lock_timeout(Duration::from_millis(20));
+        let error = take(&Sqlite::open(hasty).unwrap(), &many, "a").await.unwrap_err();
+        assert_eq!(error.code(), Code::ConflictExhausted, "{error}");
+        turn.unlock().unwrap();
+        assert!(take(&store, &many, "a").await.unwrap());
+    });
+}
+
+#[test]
+fn paths_that_cannot_be_used_are_refused_by_name() {
+    let (folder, path) = file();
+    let missing = folder.path().join("missing").join("limits.db");
+    for bad in [missing.as_path(), folder.path(), "".as_ref(), ":memory:".as_ref()] {
+        let error = Sqlite::open(config(bad)).unwrap_err();
+        assert_eq!((error.code(), error.field()), (Code::ConfigInvalid, Some("path")), "{error}");
+    }
+    fs::write(&path, "this is no database, but it is long enough to look like one".repeat(20))
+        .unwrap();
+    let error = Sqlite::open(config(&path)).unwrap_err();
+    assert_eq!(error.code(), Code::CorruptState, "{error}");
+}
+
+/// A value that somebody has damaged concerns its own key alone, and is never read as fresh.
+#[test]
+fn a_damaged_value_is_refused_until_its_key_is_reset() {
+    let (_folder, path) = file();
+    let store = open(&path);
+    let single = limit(1);
+    block_on(async {
+        assert!(take(&store, &single, "a").await.unwrap());
+        assert!(take_once(&store, limit(9).charge("c"), "id").await.unwrap());
+        let damage = "UPDATE tollgate_limits SET value = CAST(x'FF' AS TEXT); \
+                      UPDATE tollgate_once SET value = 'x'";
+        sql(&path).execute_batch(damage).unwrap();
+        let code = |result: tollgate_core::Result<bool>| result.unwrap_err().code();
+        let both = ["a", "b"].map(|key| take(&store, &single, key));
+        let [a, b] = join_all(both).await.try_into().unwrap();
+        assert_eq!(code(a), Code::CorruptState);
+        assert!(b.unwrap(), "it concerns another key");
+        let look = store.load(&[single.charge("a")], At::Given(NOW)).await;
+        assert_eq!(look.unwrap_err().code(), Code::CorruptState);
+        assert_eq!(code(take_once(&store, limit(9).charge("c"), "id").await), Code::CorruptState);
+        store.reset(single.key("a")).await.unwrap();
+        assert!(take(&store, &single, "a").await.unwrap());
+    });
+}
+
+/// Tables that are gone are no outage: then nothing would be limited.
+#[test]
+fn missing_tables_are_no_outage() {
+    let (_folder, path) = file();
+    let store = open(&path);
+    let single = limit(1);
+    sql(&path).execute_batch("DROP TABLE tollgate_limits").unwrap();
+    block_on(async {
+        let error = take(&store, &single, "a").await.unwrap_err();
+        assert_eq!(error.code(), Code::ConfigInvalid, "{error}");
+        let error = store.load(&[single.charge("a")], At::Given(NOW)).await.unwrap_err();
+        assert_eq!(error.code(), Code::ConfigInvalid, "{error}");
+        // Whoever repairs it need not restart anything.
+        let make = "CREATE TABLE tollgate_limits (key BLOB PRIMARY KEY, value TEXT NOT NULL, \
+                    expires INTEGER NOT NULL) STRICT, WITHOUT ROWID";
+        sql(&path).execute_batch(make).unwrap();
+        assert!(take(&store, &single, "a").await.unwrap());
+        assert_eq!(spent(&store, &single, "a").await, 1);
+    });
+}
+
+#[test]
+fn any_text_is_a_key_and_an_id() {
+    let (_folder, path) = file();
+    let store = open(&path);
+    let (single, many) = (limit(1), limit(100));
+    block_on(async {
+        for key in ["\0", "%00", "%2500", "a\0b", "a%00b", "'; DROP TABLE x; --"] {
+            assert!(take(&store, &single, key).await.unwrap(), "{key:?} met another key");
+            assert!(!take(&store, &single, key).await.unwrap());
+            store.reset(single.key(key)).await.unwrap();
+            assert_eq!(spent(&store, &single, key).await, 0);
+        }
+        for id in ["\0", "%00", "%2500", "'; DROP TABLE x; --"] {
+            assert!(take_once(&store, many.charge("ids"), id).await.unwrap());
+            assert!(take_once(&store, many.charge("ids"), id).await.unwrap());
+        }
+        assert_eq!(spent(&store, &many, "ids").await, 4);
+        let long = "x".repeat(100_000);
+        assert!(take(&store, &single, &long).await.unwrap());
+        assert!(!take(&store, &single, &long).await.unwrap());
+    });
+}
+
+#[test]
+fn a_file_has_no_clock_and_no_charge_is_no_admission() {
+    let (_folder, path) = file();
+    let store = Sqlite::open(config(&path).durability(Durability::Relaxed)).unwrap();
+    assert!(store.capability().durable);
+    let single = limit(1);
+    let charges = [single.charge("a")];
+    block_on(async {
+        let error = store.admit(&Admission::of(&charges), At::StoreClock).await.unwrap_err();
+        assert_eq!(error.code(), Code::Unsupported);
+        let error = store.load(&charges, At::StoreClock).await.unwrap_err();
+        assert_eq!(error.code(), Code::Unsupported);
+        let error = store.admit(&Admission::of(&[]), At::Given(NOW)).await.unwrap_err();
+        assert_eq!((error.code(), error.field()), (Code::InvalidRequest, Some("charges")));
+    });
+}

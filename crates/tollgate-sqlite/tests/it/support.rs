@@ -1,0 +1,92 @@
+//! What all tests share: files of their own, patient stores, and the acts of a limiter.
+
+use std::path::{Path, PathBuf};
+use std::pin::Pin;
+use std::task::Poll;
+use std::time::Duration;
+
+use rusqlite::Connection;
+use tollgate_core::algorithm::{Anchor, FixedWindow};
+use tollgate_core::store::{At, Store};
+use tollgate_core::{Admission, Charge, Cost, Limit, Micros, Once, Quota, Result};
+use tollgate_sqlite::{Config, Sqlite};
+use tollgate_testkit::derive::decisions_of;
+use tollgate_testkit::servers::Folder;
+
+pub(crate) use tollgate_testkit::runtime::{block_on, join_all};
+
+/// Far more than anything takes on a busy machine.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+/// Nothing comes back while a test runs, so that one instant will do for all of it.
+pub(crate) const NOW: Micros = 1_800_000_000_000_000;
+pub(crate) const SECOND: Micros = 1_000_000;
+
+/// A file that no other test uses, and that goes with the folder.
+pub(crate) fn file() -> (Folder, PathBuf) {
+    let folder = Folder::new("sqlite").unwrap();
+    let path = folder.path().join("limits.db");
+    (folder, path)
+}
+
+/// Settings for a file, patient enough for a busy machine.
+pub(crate) fn config(path: &Path) -> Config {
+    Config::new(path).lock_timeout(PATIENCE)
+}
+
+pub(crate) fn open(path: &Path) -> Sqlite {
+    Sqlite::open(config(path)).unwrap()
+}
+
+/// A connection past the store.
+pub(crate) fn sql(path: &Path) -> Connection {
+    let connection = Connection::open(path).unwrap();
+    connection.busy_timeout(PATIENCE).unwrap();
+    connection
+}
+
+/// So many units a month.
+pub(crate) fn limit(units: u64) -> Limit {
+    let month = Quota::new(units, Duration::from_secs(30 * 86_400));
+    Limit::new("test", FixedWindow::new(month, Anchor::FirstHit).unwrap()).unwrap()
+}
+
+/// Charges one unit; whether it was allowed.
+pub(crate) async fn take(store: &Sqlite, limit: &Limit, key: &str) -> Result<bool> {
+    admitted(store, &Admission::of(&[limit.charge(key)]), NOW).await
+}
+
+/// Charges one unit under a request id; whether it was allowed.
+pub(crate) async fn take_once(store: &Sqlite, charge: Charge<'_>, id: &str) -> Result<bool> {
+    admitted(store, &Admission::of(&[charge]).once(Once::new(id).unwrap()), NOW).await
+}
+
+pub(crate) async fn admitted(
+    store: &Sqlite,
+    admission: &Admission<'_>,
+    now: Micros,
+) -> Result<bool> {
+    let outcome = store.admit(admission, At::Given(now)).await?;
+    Ok(decisions_of(admission, &outcome)?.admitted)
+}
+
+/// Units that were spent on a key.
+pub(crate) async fn spent(store: &Sqlite, limit: &Limit, key: &str) -> u64 {
+    let charge = limit.charge(key);
+    let loaded = store.load(&[charge], At::Given(NOW)).await.unwrap();
+    let state = loaded.states.into_iter().next().flatten();
+    let words = state.map(|state| state.words.to_vec()).unwrap_or_default();
+    let look = charge.rule().peek(&words, loaded.now, Cost::ONE);
+    look.limit - look.remaining
+}
+
+/// Polls once, so that what is asked is queued.
+pub(crate) async fn start<F: Future>(future: Pin<&mut F>) {
+    let mut future = Some(future);
+    std::future::poll_fn(|context| {
+        if let Some(future) = future.take() {
+            assert!(future.poll(context).is_pending());
+        }
+        Poll::Ready(())
+    })
+    .await;
+}

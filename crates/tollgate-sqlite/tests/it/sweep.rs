@@ -1,0 +1,111 @@
+//! Expired values go away, and only those.
+
+use std::path::Path;
+use std::time::Duration;
+
+use tollgate_core::algorithm::Gcra;
+use tollgate_core::{Admission, Limit, Quota};
+use tollgate_sqlite::Sqlite;
+use tollgate_testkit::servers::{Error, wait};
+
+use crate::support::{
+    NOW, PATIENCE, SECOND, admitted, block_on, config, file, limit, open, spent, sql, take,
+    take_once,
+};
+
+/// Thousands of values that expired in 1970, over several pages.
+const OLD: &str = "
+    WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 2500)
+        INSERT INTO tollgate_limits SELECT CAST('old ' || i AS BLOB), '[]', 1 FROM n;
+    WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 2500)
+        INSERT INTO tollgate_once SELECT CAST('old ' || i AS BLOB), '[]', 1 FROM n;
+    UPDATE tollgate_meta SET number = number + 2500 WHERE name = 'request_ids'";
+
+fn number(path: &Path, query: &str) -> u64 {
+    let number: i64 = sql(path).query_row(query, [], |row| row.get(0)).unwrap();
+    u64::try_from(number).unwrap()
+}
+
+fn known_ids(path: &Path) -> u64 {
+    number(path, "SELECT number FROM tollgate_meta WHERE name = 'request_ids'")
+}
+
+fn kept_ids(path: &Path) -> u64 {
+    number(path, "SELECT count(*) FROM tollgate_once")
+}
+
+#[test]
+fn what_expired_goes_and_what_counts_stays() {
+    let (_folder, path) = file();
+    let store = Sqlite::open(config(&path).sweep_every(None)).unwrap();
+    let many = limit(1_000);
+    block_on(async {
+        assert!(take_once(&store, many.charge("live"), "id").await.unwrap());
+        sql(&path).execute_batch(OLD).unwrap();
+        assert_eq!(store.sweep(NOW).await.unwrap(), 5_000);
+        assert_eq!(store.sweep(NOW).await.unwrap(), 0);
+        assert_eq!((known_ids(&path), kept_ids(&path)), (1, 1));
+        assert_eq!(spent(&store, &many, "live").await, 1);
+        assert!(take_once(&store, many.charge("live"), "id").await.unwrap());
+        assert_eq!(spent(&store, &many, "live").await, 1, "the request id was forgotten");
+    });
+}
+
+/// A value stays for the slack after it means nothing any more.
+#[test]
+fn what_expired_within_the_slack_stays() {
+    let (_folder, path) = file();
+    let store = Sqlite::open(config(&path).sweep_every(None)).unwrap();
+    let brief = Limit::new("brief", Gcra::new(Quota::per_second(1)).unwrap()).unwrap();
+    block_on(async {
+        let charges = [brief.charge("a")];
+        assert!(admitted(&store, &Admission::of(&charges), NOW).await.unwrap());
+        let fresh_at = NOW + SECOND;
+        assert_eq!(store.sweep(fresh_at + 60 * SECOND - 1).await.unwrap(), 0);
+        assert_eq!(store.sweep(fresh_at + 60 * SECOND).await.unwrap(), 1);
+    });
+}
+
+#[test]
+fn the_sweep_in_the_background_reclaims_by_itself() {
+    let (_folder, path) = file();
+    let every = Some(Duration::from_millis(1));
+    let store = Sqlite::open(config(&path).sweep_every(every)).unwrap();
+    let many = limit(1_000);
+    sql(&path).execute_batch(OLD).unwrap();
+    // What has expired is judged by the readings that decide.
+    assert!(block_on(take(&store, &many, "a")).unwrap());
+    let gone = || match number(&path, "SELECT count(*) FROM tollgate_limits") + kept_ids(&path) {
+        1 => Ok(()),
+        left => Err(Error::new(format!("{left} are left"))),
+    };
+    wait::until_ok(PATIENCE, gone).unwrap();
+    assert_eq!(block_on(spent(&store, &many, "a")), 1);
+}
+
+/// Request ids make room for each other as they expire, without any sweep.
+#[test]
+fn expired_ids_make_room_and_the_number_is_exact() {
+    let (_folder, path) = file();
+    let settings = || config(&path).sweep_every(None).max_request_ids(10);
+    let stores = [Sqlite::open(settings()).unwrap(), Sqlite::open(settings()).unwrap()];
+    let many = limit(1_000);
+    let charges = [many.charge("a")];
+    block_on(async {
+        let mut now = NOW;
+        for round in 0..4 {
+            for (number, store) in (0..12).zip(stores.iter().cycle()) {
+                let id = format!("{round}-{number}");
+                let once = tollgate_core::Once::new(&id).unwrap();
+                let admission = Admission::of(&charges).once(once);
+                let refused = admitted(store, &admission, now).await.err();
+                let code = refused.map(|error| error.code());
+                let full = (number >= 10).then_some(tollgate_core::Code::QueueFull);
+                assert_eq!(code, full, "{number} in round {round}");
+            }
+            assert_eq!((known_ids(&path), kept_ids(&path)), (10, 10));
+            now += 361 * SECOND;
+        }
+        assert_eq!(spent(&open(&path), &many, "a").await, 40);
+    });
+}
