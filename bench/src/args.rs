@@ -9,6 +9,7 @@ pub(crate) const USAGE: &str = "\
 usage: tollgate-bench <memory | clock | memory-use | instructions | tower | all> [options]
        tollgate-bench redis [options of its own]
        tollgate-bench postgres [options of its own: --help]
+       tollgate-bench sqlite [options of its own]
   --rounds N          interleaved rounds per cell (default 7)
   --ops N             checks per thread and round (default 1000000)
   --wide              quotas whose denominators exceed Tollgate's one-word states

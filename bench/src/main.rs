@@ -16,6 +16,7 @@ mod middleware;
 mod postgres;
 mod redis;
 mod report;
+mod sqlite;
 mod time;
 mod workload;
 
@@ -53,6 +54,7 @@ fn run(words: &[String]) -> Result<()> {
         }
         middleware::CHILD => return middleware::child(rest),
         postgres::COMMAND => return postgres::print(rest),
+        sqlite::COMMAND => return sqlite::print(rest),
         _ => {}
     }
     let args = Args::parse(rest)?;

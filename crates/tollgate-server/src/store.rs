@@ -5,6 +5,7 @@ use std::future::ready;
 use tollgate::postgres::{self, Postgres};
 use tollgate::redis::RedisStore;
 use tollgate::redis::client::Client;
+use tollgate::sqlite::{self, Sqlite};
 use tollgate::store::{BoxStore, Memory};
 use tollgate::{BoxFuture, Error, Result};
 
@@ -22,6 +23,7 @@ const STORES: &[(&str, Open)] = &[
     ("postgres", |address, retries| Box::pin(ready(postgres(address, retries)))),
     ("postgresql", |address, retries| Box::pin(ready(postgres(address, retries)))),
     ("redis-sentinel", |address, _| Box::pin(ready(redis(address)))),
+    ("sqlite", |address, _| Box::pin(ready(sqlite(address)))),
 ];
 
 /// Opens the store of an address such as `memory:`.
@@ -52,10 +54,13 @@ fn accepted() -> String {
 /// # Errors
 /// As [`open`]; when the store cannot be reached or refuses.
 pub async fn migrate(address: &str) -> Result<bool> {
-    if !matches!(scheme_of(address), Some("postgres" | "postgresql")) {
-        return open(address, None).await.map(|_| false);
+    match scheme_of(address) {
+        Some("postgres" | "postgresql") => {
+            Postgres::migrate(postgres::Config::new(address)?).await?;
+        }
+        Some("sqlite") => Sqlite::migrate(&sqlite::Config::from_url(address)?)?,
+        _ => return open(address, None).await.map(|_| false),
     }
-    Postgres::migrate(postgres::Config::new(address)?).await?;
     Ok(true)
 }
 
@@ -67,6 +72,11 @@ fn postgres(address: &str, retries: Option<&Retries>) -> Result<BoxStore> {
         config = config.retries(max, *base_backoff, *max_backoff);
     }
     Ok(BoxStore::new(Postgres::open(config)?))
+}
+
+/// A file of this machine, opened at once: a path that cannot be used must not look like an outage.
+fn sqlite(address: &str) -> Result<BoxStore> {
+    Ok(BoxStore::new(Sqlite::open(sqlite::Config::from_url(address)?)?))
 }
 
 /// Redis alone, with TLS, as a cluster or behind sentinels; it connects when it is first asked.

@@ -53,8 +53,8 @@ impl Config {
     }
 
     /// The settings in an address: `sqlite:limits.db`, `sqlite:/var/lib/app/limits.db` or
-    /// `sqlite:///var/lib/app/limits.db`, perhaps followed by `?durability=relaxed`. A `?` or `%` in the
-    /// path is percent-encoded.
+    /// `sqlite:///var/lib/app/limits.db`, perhaps followed by `?durability=relaxed` or
+    /// `?lock_timeout_ms=500` (joined by `&`). A `?` or `%` in the path is percent-encoded.
     ///
     /// # Errors
     /// `config_invalid` naming `url`, or the parameter at fault, and what is accepted.
@@ -73,25 +73,32 @@ impl Config {
         };
         let mut config = Self::new(decoded(path)?);
         config.check_path()?;
-        for (name, value) in query.split('&').filter_map(|pair| pair.split_once('=')) {
-            config.durability = match (name, value) {
-                ("durability", "full") => Durability::Full,
-                ("durability", "relaxed") => Durability::Relaxed,
-                ("durability", _) => {
-                    return Err(Error::config("durability", "accepted: full, relaxed"));
-                }
-                _ => {
-                    return Err(Error::config(
-                        "url",
-                        "has an unknown parameter; accepted: durability",
-                    ));
-                }
-            };
-        }
-        if query.split('&').any(|pair| !pair.is_empty() && !pair.contains('=')) {
-            return Err(Error::config("url", "has a parameter without a value"));
+        for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+            config.set(pair)?;
         }
         Ok(config)
+    }
+
+    /// One parameter of an address.
+    fn set(&mut self, pair: &str) -> Result<()> {
+        let whole_ms = |text: &str| text.parse().ok().filter(|ms| (1..=600_000).contains(ms));
+        match pair.split_once('=') {
+            Some(("durability", "full")) => self.durability = Durability::Full,
+            Some(("durability", "relaxed")) => self.durability = Durability::Relaxed,
+            Some(("durability", _)) => {
+                return Err(Error::config("durability", "accepted: full, relaxed"));
+            }
+            Some(("lock_timeout_ms", text)) => {
+                let accepted = || Error::config("lock_timeout_ms", "accepted: 1 to 600000");
+                let ms = whole_ms(text).ok_or_else(accepted)?;
+                self.lock_timeout = Duration::from_millis(ms);
+            }
+            _ => {
+                let message = "has an unknown parameter; accepted: durability, lock_timeout_ms";
+                return Err(Error::config("url", message));
+            }
+        }
+        Ok(())
     }
 
     /// Refuses names that mean something else than a file to SQLite.
@@ -206,7 +213,9 @@ mod tests {
             assert_eq!(Config::from_url(url).unwrap(), Config::new(path), "{url}");
         }
         let relaxed = Config::new("a").durability(Durability::Relaxed);
-        assert_eq!(Config::from_url("sqlite:a?durability=relaxed").unwrap(), relaxed);
+        let patient = relaxed.lock_timeout(Duration::from_millis(500));
+        let url = "sqlite:a?durability=relaxed&lock_timeout_ms=500";
+        assert_eq!(Config::from_url(url).unwrap(), patient);
     }
 
     #[test]
@@ -224,6 +233,8 @@ mod tests {
             ("sqlite:a?durability=none", "durability"),
             ("sqlite:a?durability", "url"),
             ("sqlite:a?mode=ro", "url"),
+            ("sqlite:a?lock_timeout_ms=0", "lock_timeout_ms"),
+            ("sqlite:a?lock_timeout_ms=1s", "lock_timeout_ms"),
         ] {
             let error = Config::from_url(url).unwrap_err();
             assert_eq!(error.field(), Some(field), "{url}: {error}");

@@ -73,6 +73,23 @@ pub use tollgate_redis as redis;
 #[cfg(all(feature = "upstash", not(feature = "redis")))]
 pub use tollgate_redis as redis;
 
+/// A SQLite file: durable, exact across the processes of one host, many decisions per commit.
+///
+/// ```no_run
+/// use tollgate::algorithm::Gcra;
+/// use tollgate::sqlite::{Config, Sqlite};
+/// use tollgate::{Limit, Limiter, Quota};
+///
+/// # async fn example() -> tollgate::Result<()> {
+/// let limiter = Limiter::new(Sqlite::open(Config::new("limits.db"))?);
+/// let logins = Limit::new("logins", Gcra::new(Quota::per_minute(5))?)?;
+/// let decision = limiter.check(logins.charge("ada")).await?;
+/// # Ok(())
+/// # }
+/// ```
+#[cfg(feature = "sqlite")]
+pub use tollgate_sqlite as sqlite;
+
 /// The code in the README compiles and runs.
 #[cfg(doctest)]
 #[doc = include_str!("../../../README.md")]

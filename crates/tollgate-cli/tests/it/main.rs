@@ -6,7 +6,7 @@ use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use tollgate_testkit::servers::Redis;
+use tollgate_testkit::servers::{Folder, Redis};
 
 const TOLLGATE: &str = env!("CARGO_BIN_EXE_tollgate");
 
@@ -145,6 +145,22 @@ fn the_doctor_examines_a_store() {
     assert!(!fine && error.contains("allkeys-lru"), "{error}");
     let (fine, _, error) = run(&["doctor", "--store", "redis://:pass-word@127.0.0.1:1"]);
     assert!(!fine && !error.contains("pass-word"), "{error}");
+}
+
+#[test]
+fn a_file_is_made_examined_and_refused_by_name() {
+    let folder = Folder::new("cli").unwrap();
+    let path = folder.path().join("limits.db");
+    let address = format!("sqlite:{}", path.display());
+    let (fine, text, error) = run(&["migrate", "--store", &address]);
+    assert!(fine && text.contains("as this version needs them"), "{text}{error}");
+    assert!(path.is_file());
+    let (fine, text, error) = run(&["doctor", "--store", &address]);
+    assert!(text.contains("30 of 100 callers at once passed a limit of 30"), "{text}{error}");
+    assert!(fine && text.contains("Survives a restart of this process: yes"), "{text}{error}");
+    let missing = format!("sqlite:{}", folder.path().join("none").join("limits.db").display());
+    let (fine, _, error) = run(&["serve", "--store", &missing]);
+    assert!(!fine && error.contains("path"), "{error}");
 }
 
 #[test]

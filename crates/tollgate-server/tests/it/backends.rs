@@ -1,4 +1,4 @@
-//! Several servers over one Redis or PostgreSQL: exactly the limit together, and what happens when
+//! Several servers over one Redis, PostgreSQL or file: exactly the limit together, and what happens when
 //! the store is gone.
 
 use std::sync::Arc;
@@ -8,7 +8,7 @@ use serde_json::json;
 use tokio::task::JoinSet;
 use tollgate_proto::tollgate_v1::AcquireRequest;
 use tollgate_server::{Config, Server};
-use tollgate_testkit::servers::{PgVersion, Postgres, Redis, Server as Backend};
+use tollgate_testkit::servers::{Folder, PgVersion, Postgres, Redis, Server as Backend};
 
 use crate::support::Running;
 
@@ -27,6 +27,16 @@ async fn three_servers_and_two_hundred_clients_get_exactly_the_limit() {
     let (redis, postgres) = (Redis::start().unwrap(), Postgres::start(PgVersion::V15).unwrap());
     get_exactly_the_limit(&redis.url()).await;
     get_exactly_the_limit(&postgres.url()).await;
+    let (_folder, file) = file();
+    get_exactly_the_limit(&file).await;
+}
+
+/// A file of its own, with the patience of a busy machine.
+fn file() -> (Folder, String) {
+    let folder = Folder::new("sqlite").unwrap();
+    let path = folder.path().join("limits.db");
+    let address = format!("sqlite:{}?lock_timeout_ms=60000", path.display());
+    (folder, address)
 }
 
 async fn get_exactly_the_limit(store: &str) {
@@ -74,6 +84,8 @@ async fn a_request_id_is_charged_once_over_two_servers_and_all_protocols() {
     let (redis, postgres) = (Redis::start().unwrap(), Postgres::start(PgVersion::V15).unwrap());
     charge_once(&redis.url()).await;
     charge_once(&postgres.url()).await;
+    let (_folder, file) = file();
+    charge_once(&file).await;
 }
 
 async fn charge_once(store: &str) {
