@@ -17,7 +17,7 @@
 //! # }
 //! ```
 //!
-//! - [`Redis`], [`RedisCluster`], [`RedisSentinel`], [`Valkey`], [`Postgres`]: servers. [`shared`]: one of
+//! - [`Redis`], [`RedisCluster`], [`RedisSentinel`], [`Valkey`], [`Postgres`], [`DenoKv`]: servers. [`shared`]: one of
 //!   a kind for all tests of a process. [`Certificates`]: for TLS.
 //! - [`UpstashShim`]: the REST interface of Upstash over a Redis server.
 //! - [`FaultProxy`]: what networks do to connections, on command.
@@ -54,6 +54,7 @@ mod upstash;
 pub mod wait;
 
 pub use certificates::Certificates;
+pub use denokv::DenoKv;
 pub use error::{Error, Result};
 pub use folder::Folder;
 pub use install::program;

@@ -5,7 +5,7 @@
 
 use std::sync::OnceLock;
 
-use super::{PgVersion, Postgres, Redis, RedisCluster, Result};
+use super::{DenoKv, PgVersion, Postgres, Redis, RedisCluster, Result};
 
 /// The Redis server of this process.
 ///
@@ -23,6 +23,15 @@ pub fn redis() -> &'static Redis {
 pub fn redis_cluster() -> &'static RedisCluster {
     static SHARED: OnceLock<Result<RedisCluster>> = OnceLock::new();
     started(SHARED.get_or_init(|| RedisCluster::start(3)))
+}
+
+/// The Deno KV server of this process.
+///
+/// # Panics
+/// When it cannot be built or started, in every test that asks.
+pub fn denokv() -> &'static DenoKv {
+    static SHARED: OnceLock<Result<DenoKv>> = OnceLock::new();
+    started(SHARED.get_or_init(DenoKv::start))
 }
 
 /// The PostgreSQL server of this process, of one version. Make a database for each test:

@@ -17,6 +17,8 @@ pub(super) struct Board {
     gate: RwLock<Mode>,
     now: Mutex<Now>,
     changed: Condvar,
+    /// What is counted; nothing if it is empty.
+    pub(super) counts: Vec<u8>,
 }
 
 #[derive(Debug)]
@@ -32,10 +34,15 @@ pub(super) struct Now {
 }
 
 impl Board {
-    pub(super) fn new() -> Self {
+    pub(super) fn new(counts: &str) -> Self {
         let (mode, traffic, links) = (Mode::Pass, Traffic::default(), BTreeMap::new());
         let now = Now { mode, listens: true, closing: false, traffic, links };
-        Self { gate: RwLock::new(mode), now: Mutex::new(now), changed: Condvar::new() }
+        Self {
+            gate: RwLock::new(mode),
+            now: Mutex::new(now),
+            changed: Condvar::new(),
+            counts: counts.into(),
+        }
     }
 
     pub(super) fn set(&self, mode: Mode) {

@@ -27,6 +27,8 @@ pub(super) struct Link {
     client: TcpStream,
     server: TcpStream,
     is_cut: AtomicBool,
+    /// Whether something was counted on it while replies to that are lost.
+    loses_replies: AtomicBool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -44,7 +46,8 @@ impl Link {
             socket.set_nodelay(true)?;
             socket.set_write_timeout(Some(LOOK_UP))?;
         }
-        Ok(Self { client, server, is_cut: AtomicBool::new(false) })
+        let (is_cut, loses_replies) = (AtomicBool::new(false), AtomicBool::new(false));
+        Ok(Self { client, server, is_cut, loses_replies })
     }
 
     /// Ends the link by an RST in both directions.
@@ -100,16 +103,33 @@ pub(super) fn carry(client: TcpStream, server: SocketAddr, board: &Board) {
 fn read(link: &Link, direction: Direction, board: &Board, chunks: &SyncSender<Chunk>) {
     let (mut from, _) = link.ends(direction);
     let mut buffer = vec![0; CHUNK_BYTES];
+    let mut seen = Vec::new();
     while let Ok(count @ 1..) = from.read(&mut buffer) {
         let delay = board.under_mode(|mode| match mode {
             Mode::Latency(latency) => latency / 2,
             _ => Duration::ZERO,
         });
         let bytes = buffer.get(..count).unwrap_or_default().to_vec();
+        if direction == Direction::ToServer && !board.counts.is_empty() {
+            let counted = count_new(&mut seen, &bytes, &board.counts);
+            if counted > 0 && board.under_mode(|mode| mode == Mode::DropCounted) {
+                link.loses_replies.store(true, Ordering::SeqCst);
+            }
+            board.change(|now| now.traffic.counted += counted);
+        }
         if link.is_cut() || chunks.send((Deadline::after(delay), bytes)).is_err() {
             return;
         }
     }
+}
+
+/// How often a text ends in these bytes; what was seen before is kept as far as it may begin one.
+fn count_new(seen: &mut Vec<u8>, bytes: &[u8], text: &[u8]) -> u64 {
+    seen.extend_from_slice(bytes);
+    let count = seen.windows(text.len()).filter(|window| *window == text).count();
+    let keep = text.len().saturating_sub(1).min(seen.len());
+    seen.drain(..seen.len() - keep);
+    widened(count)
 }
 
 /// Delivers what is due, or loses it.
@@ -161,6 +181,9 @@ fn fate(link: &Link, direction: Direction, has_lost: bool, mode: Mode) -> Step {
     let loses = match mode {
         Mode::Blackhole => true,
         Mode::DropReplies => direction == Direction::ToClient,
+        Mode::DropCounted => {
+            direction == Direction::ToClient && link.loses_replies.load(Ordering::SeqCst)
+        }
         Mode::Pass | Mode::Latency(_) | Mode::Hold | Mode::Refuse => false,
     };
     if link.is_cut() {
@@ -222,4 +245,21 @@ const fn lost(traffic: &mut Traffic, direction: Direction) -> &mut u64 {
 
 fn widened(count: usize) -> u64 {
     u64::try_from(count).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_text_is_counted_however_it_is_cut() {
+        let whole = b"POST /a x POST /b y POST /a";
+        for cut in 0..whole.len() {
+            let (head, tail) = whole.split_at(cut);
+            let mut seen = Vec::new();
+            let count =
+                count_new(&mut seen, head, b"POST /a") + count_new(&mut seen, tail, b"POST /a");
+            assert_eq!(count, 2, "cut at {cut}");
+        }
+    }
 }

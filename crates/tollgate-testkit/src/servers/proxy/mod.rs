@@ -32,6 +32,9 @@ pub enum Mode {
     Latency(Duration),
     /// Requests reach the server, and it acts; its replies are lost. The client cannot know.
     DropReplies,
+    /// As `DropReplies`, but only the replies to what is counted ([`FaultProxy::counting`]), and whatever
+    /// follows them: the write is lost, and the read before it is not.
+    DropCounted,
     /// Bytes are lost in both directions; connections stay open, and new ones are accepted.
     Blackhole,
     /// Bytes wait in both directions, and arrive when the mode changes: a partition that heals.
@@ -56,6 +59,8 @@ pub struct Traffic {
     pub lost_to_server_bytes: u64,
     /// Bytes that were lost on purpose on the way to a client.
     pub lost_to_client_bytes: u64,
+    /// How often clients sent the text of [`FaultProxy::counting`], lost or not.
+    pub counted: u64,
 }
 
 /// A proxy in front of one server.
@@ -76,8 +81,16 @@ impl FaultProxy {
     /// # Errors
     /// When no port can be bound.
     pub fn to(server: SocketAddr) -> Result<Self> {
+        Self::counting(server, "")
+    }
+
+    /// The same, and counts how often clients send a text, such as the first line of a request.
+    ///
+    /// # Errors
+    /// When no port can be bound.
+    pub fn counting(server: SocketAddr, text: &str) -> Result<Self> {
         let port = Port::reserve()?;
-        let board = Arc::new(Board::new());
+        let board = Arc::new(Board::new(text));
         let listener = acceptor::listen(port.addr())?;
         let shared = Arc::clone(&board);
         let acceptor = thread::spawn(move || acceptor::accept_for_ever(listener, server, &shared));

@@ -82,6 +82,20 @@ fn drops_replies_of_what_the_server_did() {
 }
 
 #[test]
+fn drops_the_replies_to_what_it_counts_and_to_nothing_before() {
+    let proxy = FaultProxy::counting(shared::redis().addr(), "proxy:counted").unwrap();
+    let mut client = Client::connect(proxy.addr()).unwrap();
+    call(&mut client, "INCR proxy:counted");
+    proxy.set(Mode::DropCounted).unwrap();
+    assert_eq!(call(&mut client, "PING"), status("PONG"));
+    gets_no_answer(&mut client, "INCR proxy:counted");
+    proxy.wait_until(SOON, |traffic| traffic.lost_to_client_bytes == 4).unwrap();
+    assert_eq!(stored("proxy:counted"), Some(2));
+    assert_eq!(proxy.traffic().counted, 2);
+    assert_eq!(call(&mut Client::connect(proxy.addr()).unwrap(), "PING"), status("PONG"));
+}
+
+#[test]
 fn a_black_hole_keeps_the_server_from_acting() {
     let (proxy, mut client) = proxied();
     proxy.set(Mode::Blackhole).unwrap();
