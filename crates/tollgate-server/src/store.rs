@@ -2,6 +2,7 @@
 
 use std::future::ready;
 
+use tollgate::denokv::{self, DenoKv};
 use tollgate::postgres::{self, Postgres};
 use tollgate::redis::RedisStore;
 use tollgate::redis::client::Client;
@@ -23,6 +24,8 @@ const STORES: &[(&str, Open)] = &[
     ("postgres", |address, retries| Box::pin(ready(postgres(address, retries)))),
     ("postgresql", |address, retries| Box::pin(ready(postgres(address, retries)))),
     ("redis-sentinel", |address, _| Box::pin(ready(redis(address)))),
+    ("denokv+http", |address, retries| Box::pin(ready(denokv(address, retries)))),
+    ("denokv+https", |address, retries| Box::pin(ready(denokv(address, retries)))),
     ("sqlite", |address, _| Box::pin(ready(sqlite(address)))),
 ];
 
@@ -72,6 +75,16 @@ fn postgres(address: &str, retries: Option<&Retries>) -> Result<BoxStore> {
         config = config.retries(max, *base_backoff, *max_backoff);
     }
     Ok(BoxStore::new(Postgres::open(config)?))
+}
+
+/// Deno KV; it connects when it is first asked. The token stands in the address or in the environment.
+fn denokv(address: &str, retries: Option<&Retries>) -> Result<BoxStore> {
+    let mut config = denokv::Config::new(address)?.token_from_env()?;
+    if let Some(Retries { max, base_backoff, max_backoff }) = retries {
+        let max = u32::try_from(*max).unwrap_or(u32::MAX);
+        config = config.retries(max, *base_backoff, *max_backoff);
+    }
+    Ok(BoxStore::new(DenoKv::open(&config)?))
 }
 
 /// A file of this machine, opened at once: a path that cannot be used must not look like an outage.

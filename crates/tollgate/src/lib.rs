@@ -35,6 +35,22 @@
 
 pub use tollgate_core::*;
 
+/// Deno KV: exact across processes, over KV Connect.
+///
+/// ```no_run
+/// use tollgate::algorithm::Gcra;
+/// use tollgate::denokv::{Config, DenoKv};
+/// use tollgate::{Limit, Limiter, Quota};
+///
+/// # fn example() -> tollgate::Result<()> {
+/// let config = Config::new("denokv+https://kv.example.com")?.token_from_env()?;
+/// let limiter = Limiter::new(DenoKv::open(&config)?);
+/// # Ok(())
+/// # }
+/// ```
+#[cfg(feature = "denokv")]
+pub use tollgate_denokv as denokv;
+
 /// PostgreSQL: durable, exact across processes, many decisions per transaction.
 ///
 /// ```no_run

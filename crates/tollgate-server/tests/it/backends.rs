@@ -8,6 +8,7 @@ use serde_json::json;
 use tokio::task::JoinSet;
 use tollgate_proto::tollgate_v1::AcquireRequest;
 use tollgate_server::{Config, Server};
+use tollgate_testkit::servers::shared::denokv;
 use tollgate_testkit::servers::{Folder, PgVersion, Postgres, Redis, Server as Backend};
 
 use crate::support::Running;
@@ -86,6 +87,7 @@ async fn a_request_id_is_charged_once_over_two_servers_and_all_protocols() {
     charge_once(&postgres.url()).await;
     let (_folder, file) = file();
     charge_once(&file).await;
+    charge_once(&denokv().url()).await;
 }
 
 async fn charge_once(store: &str) {

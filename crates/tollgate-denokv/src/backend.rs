@@ -1,0 +1,201 @@
+//! Reads with versionstamps and atomic writes that check them: what the adapter of the core needs.
+//!
+//! A write is sent once. What was refused before it was done, because of a token that has ended, may be
+//! sent again; what may have got out never is.
+
+use core::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
+
+use prost::Message;
+use tollgate_core::store::cas::{Entry, Snapshot, Swap, Version, Versioned, VersionedCapability};
+use tollgate_core::{Code, Error, Micros, Result};
+
+use crate::http::Post;
+use crate::key::{after, encode};
+use crate::session::{Session, Sessions, refusal};
+use crate::wire::{
+    AtomicWrite, AtomicWriteOutput, Check, ENCODING_BYTES, KvEntry, KvValue, MUTATION_SET,
+    Mutation, READ_SUCCESS, ReadRange, SnapshotRead, SnapshotReadOutput, WRITE_CHECK_FAILURE,
+    WRITE_DISABLED, WRITE_SUCCESS,
+};
+
+/// Ranges that one read may have, and checks that one write may have.
+const KEYS_MAX: usize = 10;
+const KEYS_PER_SWAP: u32 = 10;
+/// The longest value.
+const VALUE_MAX_BYTES: u32 = 65_536;
+const MICROS_PER_MS: Micros = 1_000;
+
+/// The database.
+#[derive(Debug)]
+pub(crate) struct Backend {
+    pub(crate) sessions: Sessions,
+    pub(crate) reclaims: bool,
+    pub(crate) reads: AtomicU64,
+    pub(crate) writes: AtomicU64,
+    pub(crate) conflicts: AtomicU64,
+}
+
+/// Which request.
+#[derive(Clone, Copy)]
+enum Call {
+    Read,
+    Write,
+}
+
+impl Backend {
+    /// Sends a request, once more if the token has ended; the session it went under, and the reply.
+    async fn ask(&self, call: Call, body: Vec<u8>) -> Result<(Arc<Session>, Vec<u8>)> {
+        let mut may_renew = true;
+        loop {
+            let session = self.sessions.current().await?;
+            let (endpoint, counter) = match call {
+                Call::Read => (&session.read, &self.reads),
+                Call::Write => (&session.write, &self.writes),
+            };
+            let post = Post {
+                token: &session.token,
+                content_type: "application/x-protobuf",
+                headers: &session.headers,
+                body: body.clone(),
+            };
+            counter.fetch_add(1, Ordering::Relaxed);
+            let response = self.sessions.pool.post(endpoint, post).await?;
+            match response.status {
+                200 => return Ok((session, response.body)),
+                // It was refused, and nothing was done.
+                401 if core::mem::take(&mut may_renew) => self.sessions.forget(&session).await,
+                _ => return Err(refusal(&response)),
+            }
+        }
+    }
+
+    async fn read_part(&self, keys: &[Vec<u8>]) -> Result<Vec<Option<Entry>>> {
+        let ranges =
+            keys.iter().map(|key| ReadRange { start: key.clone(), end: after(key), limit: 1 });
+        let request = SnapshotRead { ranges: ranges.collect() };
+        let (session, reply) = self.ask(Call::Read, request.encode_to_vec()).await?;
+        let output = SnapshotReadOutput::decode(&reply[..]).map_err(|_| odd("a read"))?;
+        let is_done = match session.version {
+            2 => !output.read_disabled,
+            _ => output.status == READ_SUCCESS,
+        };
+        if !is_done || !output.read_is_strongly_consistent {
+            // Another endpoint may be better, and the server knows which.
+            self.sessions.forget(&session).await;
+            let message = "the Deno KV server cannot read consistently now";
+            return Err(Error::new(Code::StoreUnavailable, message));
+        }
+        if output.ranges.len() != keys.len() {
+            return Err(odd("a read"));
+        }
+        let found = output.ranges.into_iter().map(|range| range.values.into_iter().next());
+        Ok(found.map(|found| found.as_ref().map(entry_of)).collect())
+    }
+
+    fn mutation(&self, key: Vec<u8>, swap: &Swap<'_>) -> Mutation {
+        let keep_until_ms = swap.keep_until.div_ceil(MICROS_PER_MS);
+        let expires = i64::try_from(keep_until_ms).ok().filter(|_| self.reclaims);
+        Mutation {
+            key,
+            value: Some(KvValue { data: swap.value.into(), encoding: ENCODING_BYTES }),
+            mutation_type: MUTATION_SET,
+            expire_at_ms: expires.unwrap_or_default(),
+        }
+    }
+}
+
+impl Versioned for Backend {
+    fn capability(&self) -> VersionedCapability {
+        VersionedCapability::multi_key(KEYS_PER_SWAP).with_max_state_bytes(VALUE_MAX_BYTES)
+    }
+
+    async fn read(&self, keys: &[&str]) -> Result<Snapshot> {
+        let keys: Vec<Vec<u8>> = keys.iter().map(|key| encode(key)).collect::<Result<_>>()?;
+        let mut entries = Vec::with_capacity(keys.len());
+        for part in keys.chunks(KEYS_MAX) {
+            entries.extend(self.read_part(part).await?);
+        }
+        Ok(Snapshot { entries, clock: None })
+    }
+
+    async fn swap(&self, writes: &[Swap<'_>]) -> Result<bool> {
+        let mut request = AtomicWrite::default();
+        for write in writes {
+            let key = encode(write.key)?;
+            let versionstamp = stamp_of(write.expect)?;
+            request.checks.push(Check { key: key.clone(), versionstamp });
+            request.mutations.push(self.mutation(key, write));
+        }
+        let (session, reply) = self.ask(Call::Write, request.encode_to_vec()).await?;
+        let output = AtomicWriteOutput::decode(&reply[..]).map_err(|_| odd("a write"))?;
+        match output.status {
+            WRITE_SUCCESS => Ok(true),
+            WRITE_CHECK_FAILURE => {
+                self.conflicts.fetch_add(1, Ordering::Relaxed);
+                Ok(false)
+            }
+            WRITE_DISABLED => {
+                self.sessions.forget(&session).await;
+                let message = "the Deno KV server takes no writes now";
+                Err(Error::new(Code::StoreUnavailable, message).unsent())
+            }
+            _ => Err(odd("a write")),
+        }
+    }
+
+    async fn close(&self) {
+        self.sessions.pool.close();
+    }
+}
+
+/// What is no text is not read as one: the adapter refuses it.
+fn entry_of(found: &KvEntry) -> Entry {
+    let text = match found.encoding {
+        ENCODING_BYTES => String::from_utf8_lossy(&found.value).into_owned(),
+        _ => String::new(),
+    };
+    Entry { text, version: Version::Text(hex(&found.versionstamp).into()) }
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The versionstamp as bytes, empty for none.
+fn stamp_of(version: Option<&Version>) -> Result<Vec<u8>> {
+    let unknown = || Error::new(Code::CorruptState, "a versionstamp is none of Deno KV").unsent();
+    let text = match version {
+        None => return Ok(Vec::new()),
+        Some(Version::Text(text)) => text,
+        Some(Version::Number(_)) => return Err(unknown()),
+    };
+    let digits = text.as_bytes().chunks(2).map(|pair| {
+        let pair = core::str::from_utf8(pair).ok()?;
+        u8::from_str_radix(pair, 16).ok()
+    });
+    digits.collect::<Option<_>>().ok_or_else(unknown)
+}
+
+/// The reply cannot be understood, so nobody knows what was done.
+fn odd(call: &str) -> Error {
+    let message = format!("the Deno KV server answered {call} with something else");
+    Error::new(Code::StoreUnavailable, message)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_versionstamp_comes_back_as_it_was() {
+        let stamp = vec![0, 1, 2, 0x0a, 0xff, 5, 6, 7, 8, 9];
+        let found = KvEntry { versionstamp: stamp.clone(), ..KvEntry::default() };
+        let entry = entry_of(&found);
+        assert_eq!(stamp_of(Some(&entry.version)).unwrap(), stamp);
+        assert_eq!(entry.text, "", "a value of another encoding is no text");
+        assert!(stamp_of(None).unwrap().is_empty());
+        assert!(stamp_of(Some(&Version::Text("0g".into()))).is_err());
+        assert!(stamp_of(Some(&Version::Number(1))).is_err());
+    }
+}

@@ -1,0 +1,205 @@
+//! Connections that are kept: one request at a time on each, and as many as there are requests.
+
+use core::fmt;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::{Bytes, Incoming};
+use hyper::client::conn::http1::{SendRequest, handshake};
+use hyper::header::LOCATION;
+use hyper_util::rt::TokioIo;
+use tokio::net::TcpStream;
+use tokio::sync::Semaphore;
+use tokio::time::{Instant, timeout};
+use tollgate_core::{Code, Error, Result};
+
+use super::endpoint::{Endpoint, Message, Post};
+use super::tls::Tls;
+
+/// More than so many requests at a time wait for each other.
+const CONNECTIONS_MAX: usize = 64;
+/// Load balancers close what is idle for longer, and not all of them say so.
+const IDLE_MAX: Duration = Duration::from_secs(30);
+/// Far more than the reply to any read: ten values of 64 KiB.
+const RESPONSE_MAX: usize = 4 << 20;
+
+/// The connections of a client.
+pub(crate) struct Pool {
+    /// Present if any URL may be encrypted.
+    tls: Option<Tls>,
+    idle: Mutex<Vec<Idle>>,
+    permits: Semaphore,
+    connect_timeout: Duration,
+    reply_timeout: Duration,
+}
+
+/// What came back.
+#[derive(Clone, Debug)]
+pub(crate) struct Response {
+    pub(crate) status: u16,
+    pub(crate) location: Option<String>,
+    pub(crate) body: Vec<u8>,
+}
+
+type Sender = SendRequest<Full<Bytes>>;
+
+struct Idle {
+    endpoint: Endpoint,
+    sender: Sender,
+    since: Instant,
+}
+
+/// Why there is no response.
+enum Failure {
+    /// Nothing got out: the message is back.
+    Back(Box<Message>),
+    /// It may have got out.
+    Lost(Error),
+}
+
+impl Pool {
+    pub(crate) fn new(
+        tls: Option<Tls>,
+        connect_timeout: Duration,
+        reply_timeout: Duration,
+    ) -> Self {
+        let (idle, permits) = (Mutex::default(), Semaphore::new(CONNECTIONS_MAX));
+        Self { tls, idle, permits, connect_timeout, reply_timeout }
+    }
+
+    /// Sends a request and waits for the response.
+    ///
+    /// # Errors
+    /// Marked as unsent if the request certainly did not get out.
+    pub(crate) async fn post(&self, endpoint: &Endpoint, post: Post<'_>) -> Result<Response> {
+        let mut message = Box::new(endpoint.message(post)?);
+        let permit = timeout(self.reply_timeout, self.permits.acquire()).await;
+        let Ok(Ok(_permit)) = permit else {
+            let message = format!("{CONNECTIONS_MAX} requests are under way and none has ended");
+            return Err(Error::new(Code::Timeout, message).unsent());
+        };
+        while let Some(sender) = self.take(endpoint).await {
+            match self.send(endpoint, sender, message).await {
+                Ok(response) => return Ok(response),
+                // The other side closed it at this very moment: the next may stand.
+                Err(Failure::Back(back)) => message = back,
+                Err(Failure::Lost(error)) => return Err(error),
+            }
+        }
+        let sender = self.dial(endpoint).await.map_err(Error::unsent)?;
+        match self.send(endpoint, sender, message).await {
+            Ok(response) => Ok(response),
+            Err(Failure::Back(_)) => Err(closed(endpoint).unsent()),
+            Err(Failure::Lost(error)) => Err(error),
+        }
+    }
+
+    /// A connection that is kept and stands.
+    async fn take(&self, endpoint: &Endpoint) -> Option<Sender> {
+        loop {
+            let mut sender = self.pop(endpoint)?;
+            // The other side may have closed it meanwhile.
+            if sender.ready().await.is_ok() {
+                return Some(sender);
+            }
+        }
+    }
+
+    fn pop(&self, endpoint: &Endpoint) -> Option<Sender> {
+        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let now = Instant::now();
+        idle.retain(|idle| now.duration_since(idle.since) < IDLE_MAX && !idle.sender.is_closed());
+        // The last one: what is needed rarely grows old and is closed.
+        let at = idle.iter().rposition(|idle| idle.endpoint.is_at(endpoint))?;
+        Some(idle.remove(at).sender)
+    }
+
+    /// Closes all connections that nobody uses now.
+    pub(crate) fn close(&self) {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner).clear();
+    }
+
+    /// Connects; everything together takes at most the connect timeout.
+    async fn dial(&self, endpoint: &Endpoint) -> Result<Sender> {
+        let dialed = timeout(self.connect_timeout, self.connect(endpoint)).await;
+        dialed.unwrap_or_else(|_| {
+            let limit = self.connect_timeout.as_millis();
+            let message = format!("no connection to {endpoint} within {limit} ms");
+            Err(Error::new(Code::StoreUnavailable, message))
+        })
+    }
+
+    async fn connect(&self, endpoint: &Endpoint) -> Result<Sender> {
+        let cannot = |error: &std::io::Error| {
+            let kind = error.kind();
+            Error::new(Code::StoreUnavailable, format!("cannot connect to {endpoint} ({kind})"))
+        };
+        let stream = TcpStream::connect((endpoint.host.as_str(), endpoint.port)).await;
+        let stream = stream.map_err(|error| cannot(&error))?;
+        stream.set_nodelay(true).map_err(|error| cannot(&error))?;
+        if !endpoint.is_encrypted {
+            let (sender, connection) =
+                handshake(TokioIo::new(stream)).await.map_err(|_| closed(endpoint))?;
+            // Ends with the sender, or when the other side closes.
+            drop(tokio::spawn(connection));
+            return Ok(sender);
+        }
+        let tls = self.tls.as_ref().ok_or_else(|| {
+            let message = "led from http to https; accepted: an address that starts with https";
+            Error::config("url", message)
+        })?;
+        let stream = tls.encrypt(&endpoint.host, stream).await?;
+        let (sender, connection) =
+            handshake(TokioIo::new(stream)).await.map_err(|_| closed(endpoint))?;
+        drop(tokio::spawn(connection));
+        Ok(sender)
+    }
+
+    async fn send(
+        &self,
+        endpoint: &Endpoint,
+        mut sender: Sender,
+        message: Box<Message>,
+    ) -> core::result::Result<Response, Failure> {
+        let exchange = async {
+            let response = sender.try_send_request(*message).await.map_err(|mut error| {
+                let back = error.take_message().map(|message| Failure::Back(Box::new(message)));
+                back.unwrap_or_else(|| Failure::Lost(closed(endpoint)))
+            })?;
+            read(response).await.ok_or_else(|| Failure::Lost(closed(endpoint)))
+        };
+        let Ok(response) = timeout(self.reply_timeout, exchange).await else {
+            let limit = self.reply_timeout.as_millis();
+            let message = format!("{endpoint} did not answer within {limit} ms");
+            return Err(Failure::Lost(Error::new(Code::Timeout, message)));
+        };
+        let response = response?;
+        let kept = Idle { endpoint: endpoint.clone(), sender, since: Instant::now() };
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(kept);
+        Ok(response)
+    }
+}
+
+/// The whole response, unless it ends early or never.
+async fn read(response: hyper::Response<Incoming>) -> Option<Response> {
+    let status = response.status().as_u16();
+    let location = response.headers().get(LOCATION).and_then(|value| value.to_str().ok());
+    let location = location.map(str::to_owned);
+    let body = Limited::new(response.into_body(), RESPONSE_MAX).collect().await.ok()?;
+    Some(Response { status, location, body: body.to_bytes().into() })
+}
+
+fn closed(endpoint: &Endpoint) -> Error {
+    let message = format!("the connection to {endpoint} was closed before an answer came");
+    Error::new(Code::StoreUnavailable, message)
+}
+
+impl fmt::Debug for Pool {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Pool")
+            .field("connect_timeout", &self.connect_timeout)
+            .field("reply_timeout", &self.reply_timeout)
+            .finish_non_exhaustive()
+    }
+}

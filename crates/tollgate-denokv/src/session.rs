@@ -1,0 +1,218 @@
+//! Where requests go, and the token they carry: exchanged once, and again before it ends or when it is
+//! refused.
+//!
+//! Callers share one exchange. While an old token still opens the database, a failed exchange does no
+//! harm, and is tried again a little later.
+
+use core::fmt;
+use core::time::Duration;
+use std::sync::Arc;
+
+use hyper::header::{HeaderName, HeaderValue};
+use tokio::sync::Mutex;
+use tokio::time::timeout;
+use tollgate_core::{Clock, Code, Error, Micros, Result, SystemClock};
+
+use crate::config::Config;
+use crate::http::{Endpoint, Pool, Post, Response, Tls};
+use crate::metadata::{Metadata, REQUEST};
+use crate::url::resolve;
+
+const SECOND: Micros = 1_000_000;
+/// A token is exchanged so long before it ends.
+const EARLY: Micros = 60 * SECOND;
+/// So long after a failed exchange the next is tried, while the old token still works.
+const PATIENCE: Micros = 5 * SECOND;
+const REDIRECTS_MAX: usize = 5;
+const VERSION: HeaderName = HeaderName::from_static("x-denokv-version");
+const DATABASE: HeaderName = HeaderName::from_static("x-denokv-database-id");
+
+/// What one exchange came to.
+pub(crate) struct Session {
+    pub(crate) read: Endpoint,
+    pub(crate) write: Endpoint,
+    pub(crate) headers: Vec<(HeaderName, HeaderValue)>,
+    pub(crate) token: String,
+    pub(crate) version: u64,
+    expires: Micros,
+}
+
+/// The exchange, and what it came to last.
+pub(crate) struct Sessions {
+    pub(crate) pool: Pool,
+    url: String,
+    token: String,
+    limit: Duration,
+    clock: SystemClock,
+    current: Mutex<Current>,
+}
+
+#[derive(Default)]
+struct Current {
+    session: Option<Arc<Session>>,
+    /// No exchange before this instant, if there is a session.
+    not_before: Micros,
+}
+
+impl Sessions {
+    /// # Errors
+    /// `config_invalid` naming `token`, `url` or `ca`.
+    pub(crate) fn new(config: &Config) -> Result<Self> {
+        let address = &config.address;
+        let token = address.token.clone().ok_or_else(|| {
+            Error::config("token", "is missing; accepted: in the address, or given beside it")
+        })?;
+        let tls = match (Endpoint::of(&address.url)?.is_encrypted(), address.ca.as_deref()) {
+            (false, None) => Tls::new(None).ok(),
+            (_, ca) => Some(Tls::new(ca)?),
+        };
+        Ok(Self {
+            pool: Pool::new(tls, config.connect_timeout, config.operation_timeout),
+            url: address.url.clone(),
+            token,
+            limit: config.operation_timeout,
+            clock: SystemClock::new(),
+            current: Mutex::default(),
+        })
+    }
+
+    /// The session to use now.
+    ///
+    /// # Errors
+    /// Marked as unsent: nothing was charged.
+    pub(crate) async fn current(&self) -> Result<Arc<Session>> {
+        let found = timeout(self.limit, self.find()).await;
+        let found = found.unwrap_or_else(|_| {
+            Err(Error::new(Code::Timeout, "the Deno KV server did not exchange metadata in time"))
+        });
+        found.map_err(Error::unsent)
+    }
+
+    async fn find(&self) -> Result<Arc<Session>> {
+        let mut current = self.current.lock().await;
+        let now = self.clock.now();
+        if let Some(session) = &current.session
+            && (now.saturating_add(EARLY) < session.expires || now < current.not_before)
+        {
+            return Ok(Arc::clone(session));
+        }
+        match self.exchange().await {
+            Ok(session) => {
+                // A token that lives no longer than that is not exchanged for every request.
+                current.not_before = now.saturating_add(PATIENCE);
+                Ok(Arc::clone(current.session.insert(Arc::new(session))))
+            }
+            Err(error) => match &current.session {
+                Some(old) if now < old.expires => {
+                    let old = Arc::clone(old);
+                    current.not_before = now.saturating_add(PATIENCE);
+                    Ok(old)
+                }
+                _ => Err(error),
+            },
+        }
+    }
+
+    /// Forgets a session that the server did not accept, unless there is a newer one already.
+    pub(crate) async fn forget(&self, refused: &Arc<Session>) {
+        let mut current = self.current.lock().await;
+        if current.session.as_ref().is_some_and(|session| Arc::ptr_eq(session, refused)) {
+            current.session = None;
+        }
+    }
+
+    /// The metadata exchange, wherever it is redirected to.
+    async fn exchange(&self) -> Result<Session> {
+        let mut url = self.url.clone();
+        for _ in 0..=REDIRECTS_MAX {
+            let endpoint = self.checked(&url)?;
+            let post = Post {
+                token: &self.token,
+                content_type: "application/json",
+                headers: &[],
+                body: REQUEST.into(),
+            };
+            let response = self.pool.post(&endpoint, post).await?;
+            match (response.status, &response.location) {
+                (200, _) => return self.session(&Metadata::read(&url, &response.body)?),
+                (300..=399, Some(location)) => url = resolve(&url, location),
+                _ => return Err(refusal(&response)),
+            }
+        }
+        Err(Error::config("url", "is redirected again and again"))
+    }
+
+    fn session(&self, metadata: &Metadata) -> Result<Session> {
+        let of = |call: &str| self.checked(&format!("{}/{call}", metadata.endpoint));
+        let wrong = |_| Error::new(Code::StoreUnavailable, "the id of the database is no header");
+        let database = HeaderValue::try_from(metadata.database.as_str()).map_err(wrong)?;
+        Ok(Session {
+            read: of("snapshot_read")?,
+            write: of("atomic_write")?,
+            headers: vec![(VERSION, HeaderValue::from(metadata.version)), (DATABASE, database)],
+            token: metadata.token.clone(),
+            version: metadata.version,
+            expires: metadata.expires,
+        })
+    }
+
+    /// Where a URL leads; never from an encrypted place to one that is not, which would show the token.
+    fn checked(&self, url: &str) -> Result<Endpoint> {
+        let endpoint = Endpoint::of(url)?;
+        if self.url.starts_with("https://") && !endpoint.is_encrypted() {
+            let message = "leads from https to http, which would show the token";
+            return Err(Error::config("url", message));
+        }
+        Ok(endpoint)
+    }
+}
+
+/// What a status other than success means. Below 500 the server has refused and done nothing.
+pub(crate) fn refusal(response: &Response) -> Error {
+    let status = response.status;
+    match status {
+        401 | 403 => {
+            let message = format!("was refused by the Deno KV server (status {status})");
+            Error::config("token", message).unsent()
+        }
+        429 => {
+            let message = "the Deno KV server takes no more requests now (status 429)";
+            Error::new(Code::StoreUnavailable, message).unsent()
+        }
+        500.. => {
+            let message = format!("the Deno KV server failed (status {status})");
+            Error::new(Code::StoreUnavailable, message)
+        }
+        _ => {
+            let message = format!("the Deno KV server refused the request (status {status})");
+            Error::new(Code::ConfigInvalid, message).unsent()
+        }
+    }
+}
+
+/// Without tokens.
+impl fmt::Debug for Sessions {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Sessions").field("pool", &self.pool).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_a_server_that_cannot_answer_is_an_outage() {
+        let of = |status| {
+            let error = refusal(&Response { status, location: None, body: Vec::new() });
+            (error.is_outage(), error.is_unsent())
+        };
+        for status in [500, 502, 503, 504] {
+            assert_eq!(of(status), (true, false), "{status}");
+        }
+        assert_eq!(of(429), (true, true));
+        for status in [204, 301, 400, 401, 403, 404, 413] {
+            assert_eq!(of(status), (false, true), "{status}");
+        }
+    }
+}

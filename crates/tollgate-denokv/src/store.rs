@@ -1,0 +1,101 @@
+//! The store as callers see it: the adapter of the core over the database.
+
+use core::fmt;
+use core::sync::atomic::Ordering;
+
+use tollgate_core::store::{At, Capability, Cas, Loaded, Outcome, Store};
+use tollgate_core::{Admission, Charge, Key, Result};
+
+use crate::backend::Backend;
+use crate::config::Config;
+use crate::session::Sessions;
+
+/// Limits in Deno KV.
+pub struct DenoKv(Cas<Backend>);
+
+/// How often the database was asked by this store.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Traffic {
+    /// Reads, each of up to ten keys.
+    pub reads: u64,
+    /// Atomic writes, those that lost a race included.
+    pub writes: u64,
+    /// Writes that lost a race to another process: nothing was written.
+    pub conflicts: u64,
+}
+
+impl DenoKv {
+    /// A store that connects when it is first asked.
+    ///
+    /// # Errors
+    /// `config_invalid` naming `token`, `url` or `ca`.
+    pub fn open(config: &Config) -> Result<Self> {
+        let backend = Backend {
+            sessions: Sessions::new(config)?,
+            reclaims: config.reclaims,
+            reads: 0.into(),
+            writes: 0.into(),
+            conflicts: 0.into(),
+        };
+        let store = Cas::new(backend)
+            .slack(config.slack)
+            .max_retries(config.max_retries)
+            .base_backoff(config.base_backoff)
+            .max_backoff(config.max_backoff);
+        Ok(Self(store))
+    }
+
+    /// [`DenoKv::open`], but connects at once, and checks the token.
+    ///
+    /// # Errors
+    /// As [`DenoKv::open`]; when the server cannot be reached or refuses.
+    pub async fn connect(config: &Config) -> Result<Self> {
+        let store = Self::open(config)?;
+        store.0.backend().sessions.current().await?;
+        Ok(store)
+    }
+
+    /// How often the database was asked so far.
+    #[must_use]
+    pub fn traffic(&self) -> Traffic {
+        let backend = self.0.backend();
+        Traffic {
+            reads: backend.reads.load(Ordering::Relaxed),
+            writes: backend.writes.load(Ordering::Relaxed),
+            conflicts: backend.conflicts.load(Ordering::Relaxed),
+        }
+    }
+}
+
+impl Store for DenoKv {
+    fn capability(&self) -> Capability {
+        self.0.capability()
+    }
+
+    async fn admit(&self, admission: &Admission<'_>, at: At) -> Result<Outcome> {
+        self.0.admit(admission, at).await
+    }
+
+    async fn admit_many(&self, batch: &[Admission<'_>], at: At) -> Vec<Result<Outcome>> {
+        self.0.admit_many(batch, at).await
+    }
+
+    async fn load(&self, charges: &[Charge<'_>], at: At) -> Result<Loaded> {
+        self.0.load(charges, at).await
+    }
+
+    async fn reset(&self, key: Key<'_>) -> Result<()> {
+        self.0.reset(key).await
+    }
+
+    async fn close(&self) {
+        self.0.close().await;
+    }
+}
+
+impl fmt::Debug for DenoKv {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("DenoKv").field(&self.0).finish()
+    }
+}

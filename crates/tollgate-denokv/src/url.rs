@@ -1,0 +1,132 @@
+//! Where the database is: an address as people write it, and URLs as the protocol passes them on.
+
+use tollgate_core::{Error, Result};
+
+const SCHEMES: [(&str, &str); 2] = [("denokv+http://", "http://"), ("denokv+https://", "https://")];
+
+/// An address, taken apart.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct Address {
+    /// The URL of the database, without the token.
+    pub(crate) url: String,
+    pub(crate) token: Option<String>,
+    /// A file with certificates to trust.
+    pub(crate) ca: Option<String>,
+}
+
+/// Reads `denokv+https://token@host/path?ca=FILE`.
+///
+/// # Errors
+/// `config_invalid` naming `url`. The message never repeats it.
+pub(crate) fn parse(address: &str) -> Result<Address> {
+    let known =
+        SCHEMES.iter().find_map(|(scheme, http)| Some((address.strip_prefix(scheme)?, http)));
+    let (rest, http) = known.ok_or_else(|| {
+        let message = "has another scheme; accepted: denokv+http://host, denokv+https://host";
+        Error::config("url", message)
+    })?;
+    let (rest, query) = rest.split_once('?').unwrap_or((rest, ""));
+    let end = rest.find('/').unwrap_or(rest.len());
+    let (authority, path) = rest.split_at(end);
+    let (user, host) = authority.rsplit_once('@').map_or((None, authority), |(u, h)| (Some(u), h));
+    if host.is_empty() {
+        return Err(Error::config("url", "has no host; accepted: denokv+https://host"));
+    }
+    let token = match user.map(|user| user.split_once(':').map_or(user, |(_, token)| token)) {
+        None | Some("") => None,
+        Some(token) => Some(decoded(token)?),
+    };
+    let mut ca = None;
+    for pair in query.split('&').filter(|pair| !pair.is_empty()) {
+        match pair.split_once('=') {
+            Some(("ca", file)) => ca = Some(decoded(file)?),
+            _ => return Err(Error::config("url", "has an unknown parameter; accepted: ca")),
+        }
+    }
+    let path = if path.is_empty() { "/" } else { path };
+    Ok(Address { url: format!("{http}{host}{path}"), token, ca })
+}
+
+/// A URL as another one refers to it: whole, from the root of the host, or from its folder.
+pub(crate) fn resolve(base: &str, reference: &str) -> String {
+    if reference.contains("://") {
+        return reference.to_owned();
+    }
+    let (scheme, rest) = base.split_once("://").unwrap_or(("http", base));
+    let (host, path) = rest.split_at(rest.find('/').unwrap_or(rest.len()));
+    if let Some(host) = reference.strip_prefix("//") {
+        return format!("{scheme}://{host}");
+    }
+    if reference.starts_with('/') {
+        return format!("{scheme}://{host}{reference}");
+    }
+    let folder = path.rsplit_once('/').map_or("", |(folder, _)| folder);
+    format!("{scheme}://{host}{folder}/{reference}")
+}
+
+/// Replaces `%XX`.
+fn decoded(text: &str) -> Result<String> {
+    let invalid = || Error::config("url", "has a `%` that two hexadecimal digits do not follow");
+    let mut bytes = Vec::with_capacity(text.len());
+    let mut parts = text.split('%');
+    bytes.extend_from_slice(parts.next().unwrap_or_default().as_bytes());
+    for part in parts {
+        let (digits, rest) = part.split_at_checked(2).ok_or_else(invalid)?;
+        let is_hex = digits.bytes().all(|digit| digit.is_ascii_hexdigit());
+        let byte = u8::from_str_radix(digits, 16).ok().filter(|_| is_hex);
+        bytes.push(byte.ok_or_else(invalid)?);
+        bytes.extend_from_slice(rest.as_bytes());
+    }
+    String::from_utf8(bytes).map_err(|_| Error::config("url", "is not UTF-8 once it is decoded"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn addresses_are_taken_apart() {
+        for (address, url, token) in [
+            ("denokv+http://h", "http://h/", None),
+            ("denokv+https://h:4512/db?ca=/a%20b", "https://h:4512/db", None),
+            ("denokv+http://t%40k@h", "http://h/", Some("t@k")),
+            ("denokv+http://:tok@[::1]:80/", "http://[::1]:80/", Some("tok")),
+            ("denokv+http://user:tok@h", "http://h/", Some("tok")),
+            ("denokv+http://@h", "http://h/", None),
+        ] {
+            let parsed = parse(address).unwrap_or_else(|error| panic!("{address}: {error}"));
+            assert_eq!((parsed.url.as_str(), parsed.token.as_deref()), (url, token), "{address}");
+        }
+        assert_eq!(parse("denokv+https://h?ca=%2Fx").unwrap().ca.as_deref(), Some("/x"));
+    }
+
+    #[test]
+    fn other_addresses_are_refused_and_never_repeated() {
+        for address in [
+            "http://secret@h",
+            "denokv+http://",
+            "denokv+http://secret@",
+            "denokv+http://secret%@h",
+            "denokv+http://secret@h?x=1",
+            "denokv+http://secret@h?ca",
+            "denokv+http://%FF@h",
+        ] {
+            let error = parse(address).map(|_| ()).unwrap_err();
+            assert_eq!(error.field(), Some("url"), "{address}");
+            assert!(!error.to_string().contains("secret"), "{error}");
+        }
+    }
+
+    #[test]
+    fn references_are_resolved() {
+        for (base, reference, url) in [
+            ("http://h:1/", "/v2", "http://h:1/v2"),
+            ("http://h/a/b", "c", "http://h/a/c"),
+            ("http://h", "c", "http://h/c"),
+            ("https://h/a", "//i/b", "https://i/b"),
+            ("http://h/a", "https://i/b", "https://i/b"),
+        ] {
+            assert_eq!(resolve(base, reference), url);
+        }
+    }
+}

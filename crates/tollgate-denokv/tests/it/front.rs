@@ -1,0 +1,133 @@
+//! A front before the real server, with tokens of its own: what a hosted database does with them.
+//!
+//! It hands out a new token in every metadata exchange, passes requests on that carry the newest one,
+//! and refuses the others. The real server's token never changes.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::thread;
+
+use tollgate_testkit::servers::DenoKv as Server;
+
+/// The front. Its threads end with the test program.
+pub(crate) struct Front {
+    addr: SocketAddr,
+    exchanges: Arc<AtomicU64>,
+    /// The number of the only token that is accepted.
+    accepted: Arc<AtomicU64>,
+}
+
+struct Request {
+    line: String,
+    headers: Vec<(String, String)>,
+    body: Vec<u8>,
+}
+
+impl Front {
+    pub(crate) fn before(server: &'static Server) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let addr = listener.local_addr().unwrap();
+        let (exchanges, accepted) = (Arc::<AtomicU64>::default(), Arc::<AtomicU64>::default());
+        let shared = (Arc::clone(&exchanges), Arc::clone(&accepted));
+        thread::spawn(move || {
+            for stream in listener.incoming() {
+                let shared = (Arc::clone(&shared.0), Arc::clone(&shared.1));
+                thread::spawn(move || drop(serve(stream.unwrap(), server, &shared)));
+            }
+        });
+        Self { addr, exchanges, accepted }
+    }
+
+    pub(crate) fn url(&self, path: &str) -> String {
+        format!("denokv+http://front-token@{}{path}", self.addr)
+    }
+
+    /// Refuses the tokens that were handed out so far.
+    pub(crate) fn revoke(&self) {
+        self.accepted.store(u64::MAX, SeqCst);
+    }
+
+    pub(crate) fn exchanges(&self) -> u64 {
+        self.exchanges.load(SeqCst)
+    }
+}
+
+fn serve(
+    client: TcpStream,
+    server: &Server,
+    (exchanges, accepted): &(Arc<AtomicU64>, Arc<AtomicU64>),
+) -> std::io::Result<()> {
+    let mut reader = BufReader::new(client.try_clone()?);
+    let mut client = client;
+    while let Some(request) = read(&mut reader)? {
+        let bearer = header(&request.headers, "authorization").unwrap_or_default();
+        let reply = if request.line.starts_with("POST /moved ") {
+            "HTTP/1.1 307 Moved\r\nlocation: /\r\ncontent-length: 0\r\n\r\n".into()
+        } else if request.line.starts_with("POST / ") && bearer == "Bearer front-token" {
+            let number = exchanges.fetch_add(1, SeqCst) + 1;
+            accepted.store(number, SeqCst);
+            let reply = String::from_utf8(pass_on(&request, server)?).unwrap();
+            let (_, body) = reply.split_once("\r\n\r\n").unwrap();
+            let body = body.replace(server.token(), &format!("token-{number}"));
+            let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json";
+            format!("{head}\r\ncontent-length: {}\r\n\r\n{body}", body.len()).into()
+        } else if bearer == format!("Bearer token-{}", accepted.load(SeqCst)) {
+            pass_on(&request, server)?
+        } else {
+            "HTTP/1.1 401 Unauthorized\r\ncontent-length: 0\r\n\r\n".into()
+        };
+        client.write_all(&reply)?;
+    }
+    Ok(())
+}
+
+/// Asks the real server with its own token; the whole reply.
+fn pass_on(request: &Request, server: &Server) -> std::io::Result<Vec<u8>> {
+    let mut stream = TcpStream::connect(server.addr())?;
+    let mut head = format!("{}\r\nauthorization: Bearer {}\r\n", request.line, server.token());
+    for (name, value) in request.headers.iter().filter(|(name, _)| name != "authorization") {
+        head.push_str(&format!("{name}: {value}\r\n"));
+    }
+    stream.write_all(format!("{head}connection: close\r\n\r\n").as_bytes())?;
+    stream.write_all(&request.body)?;
+    let mut reply = Vec::new();
+    stream.read_to_end(&mut reply)?;
+    // The connection to the client stays open, and must say nothing else.
+    let text = String::from_utf8_lossy(&reply).into_owned();
+    let head_end = text.find("\r\n\r\n").unwrap();
+    let body = reply.split_off(reply.windows(4).position(|four| four == b"\r\n\r\n").unwrap() + 4);
+    let head = text.get(..head_end).unwrap().replace("connection: close\r\n", "");
+    let head = head.replace("\r\nconnection: close", "");
+    Ok([head.as_bytes(), b"\r\n\r\n", &body].concat())
+}
+
+fn read(reader: &mut impl BufRead) -> std::io::Result<Option<Request>> {
+    let mut lines = Vec::new();
+    loop {
+        let mut line = String::new();
+        if reader.read_line(&mut line)? == 0 {
+            return Ok(None);
+        }
+        let line = line.trim_end();
+        if line.is_empty() {
+            break;
+        }
+        lines.push(line.to_owned());
+    }
+    let (first, headers) = lines.split_first().unwrap();
+    let headers: Vec<(String, String)> = headers
+        .iter()
+        .filter_map(|line| line.split_once(": "))
+        .map(|(name, value)| (name.to_ascii_lowercase(), value.to_owned()))
+        .collect();
+    let length = header(&headers, "content-length").map_or(0, |length| length.parse().unwrap());
+    let mut body = vec![0; length];
+    reader.read_exact(&mut body)?;
+    Ok(Some(Request { line: first.clone(), headers, body }))
+}
+
+fn header<'a>(headers: &'a [(String, String)], name: &str) -> Option<&'a str> {
+    headers.iter().find(|(own, _)| own == name).map(|(_, value)| value.as_str())
+}
