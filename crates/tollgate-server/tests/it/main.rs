@@ -10,6 +10,8 @@ mod backends;
 mod config;
 mod drain;
 mod exact;
+#[cfg(feature = "fuzzing")]
+mod fuzzing;
 mod garbage;
 mod grpc;
 mod http;
