@@ -7,6 +7,7 @@
 )]
 
 mod backends;
+mod clients;
 mod config;
 mod drain;
 mod exact;
