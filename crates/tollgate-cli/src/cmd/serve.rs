@@ -1,6 +1,6 @@
 //! `tollgate serve`: the server, until it is told to end.
-#![expect(clippy::print_stdout, reason = "it tells where it listens")]
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -34,7 +34,8 @@ async fn serve(config: Config, settings: &Settings) -> Result<(), Failed> {
     let hangup = signal(SignalKind::hangup())?;
     let elsewhere = (!engine.capability().in_process).then_some(&*store);
     for line in announce::lines(server.addresses()?, elsewhere, &engine.policies()) {
-        println!("{line}");
+        // Whoever started it need not read all of it, and is no reason to end.
+        let _unread = writeln!(std::io::stdout(), "{line}");
     }
     let reloading = match settings.config.clone() {
         Some(file) => tokio::spawn(reload(engine, file, settings.flags(), hangup)),
