@@ -206,7 +206,7 @@ async fn a_reload_under_load_fails_nobody_and_refills_nothing() {
             tally.q.fetch_add(1, Relaxed);
         }
         let nobody_asks = tally.asking.write().await;
-        // Some changes are noticed without a signal; then the file is looked at within a second.
+        // Some changes are noticed without a signal, by looking at the file every second.
         served.replace(&text(round), round % 8 != 0);
         let name = format!("round-{round}");
         until(&name, async || served.knows(&name).await).await;
