@@ -30,7 +30,7 @@ const COVERAGE: [&str; 8] = [
 ];
 
 /// What a target may need, and how long an input may take.
-const BOUNDS: [&str; 3] = ["-rss_limit_mb=512", "-timeout=10", "-max_len=4096"];
+const BOUNDS: [&str; 3] = ["-rss_limit_mb=512", "-timeout=60", "-max_len=4096"];
 
 /// What libFuzzer counts, and what it is called here.
 const FIGURES: [(&str, &str); 2] =

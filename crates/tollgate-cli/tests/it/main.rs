@@ -137,9 +137,12 @@ fn the_doctor_examines_a_store() {
     );
     assert!(text.ends_with("Verdict: fit for limits.\n"), "{text}");
     let redis = Redis::start().unwrap();
-    let (fine, text, error) = run(&["doctor", "--store", &redis.url()]);
+    let patient = format!("{}?connect_timeout_ms=30000&reply_timeout_ms=30000", redis.url());
+    let (fine, text, error) = run(&["doctor", "--store", &patient]);
+    // A busy machine is slow, and is told so; nothing else may be wrong.
+    let slow = error.lines().skip(1).all(|line| line.starts_with("- a round trip takes "));
     assert!(
-        fine && text.contains("30 of 100 callers at once passed a limit of 30"),
+        (fine || slow) && text.contains("30 of 100 callers at once passed a limit of 30"),
         "{text}{error}"
     );
     assert!(text.contains("Server: redis "), "{text}");

@@ -18,7 +18,8 @@ async function exactly(what, call, allowed) {
 async function overResp() {
   // Several connections, each of which pipelines by itself.
   const clients = Array.from({ length: 8 }, () => new Redis(resp));
-  assert.deepEqual(await clients[0].call("CL.THROTTLE", "ioredis", 15, 30, 60), [0, 16, 15, -1, 2]);
+  const decided = await clients[0].call("CL.THROTTLE", "ioredis", 15, 30, 60);
+  assert.deepEqual(decided.slice(0, 4), [0, 16, 15, -1]);
   const acquire = (_, index) => clients[(index ?? 0) % 8].call("TG.ACQUIRE", "p", "ioredis");
   await exactly("ioredis", acquire, (reply) => reply[0] === 1);
   const [allowed, ceiling, remaining, wait] = await acquire();
