@@ -25,8 +25,12 @@ cargo xtask <task>
   ci               everything that must pass: set-up, format, lints, tests, documentation, tidy, bench
   tidy             the rules that neither the compiler nor clippy knows
   vectors          writes the golden vectors again, from the reference model
-  soak [STEPS]     every algorithm against the reference model, 10,000,000 steps each by default;
-                   slow unless optimised: cargo run --release -p xtask -- soak
+  soak             all that follows; slow unless optimised: cargo run --release -p xtask -- soak
+  soak STEPS       every algorithm against the reference model, 10,000,000 steps each by default
+  soak fuzz [MINUTES [TARGET]]
+                   every fuzz target guided by coverage, 10 minutes each by default
+  soak api [MINUTES]
+                   schemathesis against a server, 10 minutes by default
   wasm             builds the core for wasm32-unknown-unknown
 ";
 
@@ -37,8 +41,7 @@ fn main() -> ExitCode {
         ["ci"] => ci::ci(),
         ["tidy"] => tidy::tidy(),
         ["vectors"] => vectors::write(),
-        ["soak"] => soak::soak(soak::DEFAULT_STEPS),
-        ["soak", steps] => soak::parse_steps(steps).and_then(soak::soak),
+        ["soak", what @ ..] => soak::soak(what),
         ["wasm"] => wasm::wasm(),
         _ => Err(USAGE.to_owned()),
     };

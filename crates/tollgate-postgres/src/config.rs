@@ -63,16 +63,19 @@ impl Config {
     /// `sslmode` is one of `disable`, `prefer` (the default: encrypted if the server can, without
     /// checking who it is), `require`, `verify-ca` and `verify-full`. The last three are the same
     /// here, and check the certificate and the name; `sslrootcert` names a file of certificates to
-    /// trust instead of those of the operating system.
+    /// trust instead of those of the operating system. `connect_timeout` is in whole seconds, as libpq
+    /// has it.
     ///
     /// # Errors
     /// `config_invalid` naming `url` or the parameter at fault. The message never repeats the url.
     pub fn new(url: &str) -> Result<Self> {
+        let address = parse(url)?;
+        let connect_timeout = address.driver.get_connect_timeout().copied();
         Ok(Self {
-            address: parse(url)?,
+            address,
             names: Names::new("tollgate", "limits")?,
             connections: DEFAULT_CONNECTIONS,
-            connect_timeout: DEFAULT_CONNECT_TIMEOUT,
+            connect_timeout: connect_timeout.unwrap_or(DEFAULT_CONNECT_TIMEOUT),
             operation_timeout: DEFAULT_OPERATION_TIMEOUT,
             durability: Durability::Full,
             migrates: true,
@@ -206,4 +209,16 @@ impl fmt::Debug for Config {
 
 pub(crate) fn micros(duration: Duration) -> Micros {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_says_how_long_connecting_may_take() {
+        let of = |url| Config::new(url).unwrap().connect_timeout;
+        assert_eq!(of("postgres://db/app?connect_timeout=7"), Duration::from_secs(7));
+        assert_eq!(of("postgres://db/app"), DEFAULT_CONNECT_TIMEOUT);
+    }
 }

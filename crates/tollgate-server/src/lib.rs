@@ -16,10 +16,13 @@
 //! - [`store`]: a store from its address.
 //! - `http`, `grpc`, `resp`: the wire. Handlers decode, ask the engine, encode.
 //! - `listen`: sockets, bounds on connections, and how they end.
+//! - `fuzzing`: what is fuzzed, behind a feature of that name.
 
 pub mod auth;
 pub mod config;
 pub mod engine;
+#[cfg(feature = "fuzzing")]
+pub mod fuzzing;
 mod grpc;
 mod http;
 mod listen;

@@ -1,5 +1,6 @@
 //! One file per command.
 
+mod announce;
 pub(crate) mod client;
 pub(crate) mod config;
 pub(crate) mod doctor;

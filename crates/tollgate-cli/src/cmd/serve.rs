@@ -1,17 +1,16 @@
 //! `tollgate serve`: the server, until it is told to end.
-#![expect(clippy::print_stdout, reason = "it tells where it listens")]
 
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
+use tollgate_server::Server;
 use tollgate_server::config::{Config, Sources, hide_password};
 use tollgate_server::engine::Engine;
-use tollgate_server::policy::Policies;
-use tollgate_server::{Addresses, Server};
 
-use super::Failed;
+use super::{Failed, announce};
 use crate::args::Settings;
 
 /// How often the file is looked at.
@@ -33,7 +32,11 @@ async fn serve(config: Config, settings: &Settings) -> Result<(), Failed> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     let hangup = signal(SignalKind::hangup())?;
-    announce(server.addresses()?, &store, &engine);
+    let elsewhere = (!engine.capability().in_process).then_some(&*store);
+    for line in announce::lines(server.addresses()?, elsewhere, &engine.policies()) {
+        // Whoever started it need not read all of it, and is no reason to end.
+        let _unread = writeln!(std::io::stdout(), "{line}");
+    }
     let reloading = match settings.config.clone() {
         Some(file) => tokio::spawn(reload(engine, file, settings.flags(), hangup)),
         None => tokio::spawn(async {}),
@@ -93,36 +96,5 @@ fn read_again(engine: &Engine, file: &Path, flags: &[(&'static str, String)]) {
             engine.refuse_policies();
             tracing::error!(%complaints, "the file is wrong; the policies stay as they were");
         }
-    }
-}
-
-/// Where it listens, what its limits are worth, and one command to try.
-fn announce(addresses: Addresses, store: &str, engine: &Engine) {
-    let Addresses { http, grpc, resp } = addresses;
-    for (name, address) in [("HTTP", http), ("gRPC", grpc), ("RESP", resp)] {
-        match address {
-            Some(address) => println!("{name} on {address}"),
-            None => println!("{name} off"),
-        }
-    }
-    if engine.capability().in_process {
-        println!("Counts are kept in memory: limits are per process, and gone when it ends.");
-    } else {
-        println!("Counts are kept in {store}");
-        tell_modes(&engine.policies());
-    }
-    if let Some(http) = http {
-        println!("Try: curl http://{http}/v1/acquire -d '{{\"key\":\"user:1\"}}'");
-    } else if let Some(resp) = resp {
-        println!("Try: redis-cli -p {} TG.ACQUIRE default user:1", resp.port());
-    }
-}
-
-/// What each policy does when the store cannot answer.
-fn tell_modes(policies: &Policies) {
-    for policy in policies.iter() {
-        let modes: Vec<&str> =
-            policy.limits().iter().map(|limit| limit.outage_mode().as_str()).collect();
-        println!("Policy {}: {} in an outage", policy.name(), modes.join(", "));
     }
 }

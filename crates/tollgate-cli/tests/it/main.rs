@@ -1,6 +1,8 @@
 //! The binary as people start it.
 #![expect(clippy::unwrap_used, reason = "in a test, a panic is the message")]
 
+mod reload;
+
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};
@@ -31,12 +33,13 @@ fn serve_says_where_it_listens_and_what_to_try_and_ends_when_told_to() {
         .expect("the binary starts");
     let mut child = Ended(child);
     let stdout = BufReader::new(child.0.stdout.take().unwrap());
-    let lines: Vec<String> = stdout.lines().take(5).map(Result::unwrap).collect();
+    let lines: Vec<String> = stdout.lines().take(6).map(Result::unwrap).collect();
     assert!(lines[0].starts_with("HTTP on 127.0.0.1:"), "{lines:?}");
     assert_eq!(lines[1], "gRPC off");
     assert!(lines[2].starts_with("RESP on 127.0.0.1:"), "{lines:?}");
     assert!(lines[3].contains("limits are per process"), "{lines:?}");
-    assert!(lines[4].starts_with("Try: curl http://127.0.0.1:"), "{lines:?}");
+    assert_eq!(lines[4], "In an outage, open admits: default");
+    assert!(lines[5].starts_with("Try: curl http://127.0.0.1:"), "{lines:?}");
     let pid = child.0.id().to_string();
     assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
     assert!(child.0.wait().unwrap().success());
@@ -134,9 +137,12 @@ fn the_doctor_examines_a_store() {
     );
     assert!(text.ends_with("Verdict: fit for limits.\n"), "{text}");
     let redis = Redis::start().unwrap();
-    let (fine, text, error) = run(&["doctor", "--store", &redis.url()]);
+    let patient = format!("{}?connect_timeout_ms=30000&reply_timeout_ms=30000", redis.url());
+    let (fine, text, error) = run(&["doctor", "--store", &patient]);
+    // A busy machine is slow, and is told so; nothing else may be wrong.
+    let slow = error.lines().skip(1).all(|line| line.starts_with("- a round trip takes "));
     assert!(
-        fine && text.contains("30 of 100 callers at once passed a limit of 30"),
+        (fine || slow) && text.contains("30 of 100 callers at once passed a limit of 30"),
         "{text}{error}"
     );
     assert!(text.contains("Server: redis "), "{text}");

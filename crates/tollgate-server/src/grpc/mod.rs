@@ -34,17 +34,22 @@ pub(crate) async fn router(engine: Arc<Engine>, auth: Auth) -> Result<Router> {
     for service in ["", tollgate_v1::SERVICE_NAME, ratelimit_v1::SERVICE_NAME] {
         health.set_service_status(service, ServingStatus::Serving).await;
     }
-    let reflection = tonic_reflection::server::Builder::configure()
-        .register_encoded_file_descriptor_set(DESCRIPTORS)
-        .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
-        .build_v1()
-        .map_err(|error| Error::new(Code::ConfigInvalid, format!("reflection: {error}")))?;
+    let reflection = || {
+        tonic_reflection::server::Builder::configure()
+            .register_encoded_file_descriptor_set(DESCRIPTORS)
+            .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
+    };
+    let wrong = |error| Error::new(Code::ConfigInvalid, format!("reflection: {error}"));
+    let current = reflection().build_v1().map_err(wrong)?;
+    // What many clients still ask for, Python's among them.
+    let earlier = reflection().build_v1alpha().map_err(wrong)?;
     let native = tollgate_v1::RateLimiterServer::new(tollgate::Native(Arc::clone(&engine)))
         .max_decoding_message_size(BODY_MAX_BYTES);
     let compatible = ratelimit_v1::RateLimiterServer::new(ratelimit::Compatible(engine))
         .max_decoding_message_size(BODY_MAX_BYTES);
     let routes = Routes::new(health_service)
-        .add_service(reflection)
+        .add_service(current)
+        .add_service(earlier)
         .add_service(native)
         .add_service(compatible);
     let counted = Arc::clone(&metrics);

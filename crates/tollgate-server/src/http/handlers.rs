@@ -11,14 +11,11 @@ use axum::response::{IntoResponse, Response};
 use tollgate::Error;
 
 use super::decode::{Fields, Request, batch};
-use super::{BODY_MAX_BYTES, reply};
+use super::{BODY_MAX_BYTES, OPENAPI, reply};
 use crate::engine::{Answer, Engine, Failure, unanswered};
 
 /// How long a client may take to send its body.
 const BODY_WITHIN: Duration = Duration::from_secs(10);
-
-/// The description of this interface, for machines.
-const OPENAPI: &str = include_str!("openapi.json");
 
 pub(super) async fn acquire(State(engine): State<Arc<Engine>>, body: Body) -> Response {
     ask(body, async |body| {

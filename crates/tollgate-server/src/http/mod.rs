@@ -26,6 +26,9 @@ use crate::metrics::Metrics;
 /// The longest body accepted, in bytes: a full batch of the longest keys fits.
 pub(crate) const BODY_MAX_BYTES: usize = 1024 * 1024;
 
+/// The description of this interface, for machines.
+pub(crate) const OPENAPI: &str = include_str!("openapi.json");
+
 /// The routes, as the OpenAPI document names them.
 pub(crate) fn router(engine: Arc<Engine>, auth: &Auth) -> Router {
     let guard = |needed| {

@@ -4,9 +4,9 @@
 //! decided as one batch, so that a pipeline costs a remote store few round trips.
 
 mod limit;
-mod parse;
+pub(crate) mod parse;
 mod reply;
-mod session;
+pub(crate) mod session;
 
 use std::sync::Arc;
 use std::time::Duration;

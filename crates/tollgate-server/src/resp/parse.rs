@@ -9,13 +9,13 @@ const WORDS_MAX: usize = 1_024;
 const BYTES_MAX: usize = 64 * 1024;
 
 /// A command: its name and its arguments.
-pub(super) type Command = Vec<Bytes>;
+pub(crate) type Command = Vec<Bytes>;
 
 /// Why a connection cannot go on: what it sends is not this protocol.
-pub(super) type Broken = &'static str;
+pub(crate) type Broken = &'static str;
 
 /// Takes the next whole command from the input; none if more must come first.
-pub(super) fn next(input: &mut BytesMut) -> Result<Option<Command>, Broken> {
+pub(crate) fn next(input: &mut BytesMut) -> Result<Option<Command>, Broken> {
     loop {
         let Some(first) = input.first() else { return Ok(None) };
         let (command, length) = if *first == b'*' {

@@ -14,7 +14,7 @@ use crate::metrics::Metrics;
 
 /// One connection.
 #[derive(Debug)]
-pub(super) struct Session {
+pub(crate) struct Session {
     engine: Arc<Engine>,
     /// The limit of `CL.THROTTLE`, whose quota every call brings.
     ad_hoc: Limit,
@@ -32,7 +32,7 @@ enum Act {
 }
 
 impl Session {
-    pub(super) fn new(engine: Arc<Engine>, auth: Arc<Auth>) -> Self {
+    pub(crate) fn new(engine: Arc<Engine>, auth: Arc<Auth>) -> Self {
         let ad_hoc = engine.policies().ad_hoc().clone();
         let permitted = auth.role_of(None).is_some();
         Self { engine, ad_hoc, version: Version::default(), auth, permitted }
@@ -43,7 +43,7 @@ impl Session {
     }
 
     /// Answers commands in order; whether the connection goes on.
-    pub(super) async fn run(&mut self, commands: &[Command], output: &mut Vec<u8>) -> bool {
+    pub(crate) async fn run(&mut self, commands: &[Command], output: &mut Vec<u8>) -> bool {
         let mut batch = Vec::new();
         for command in commands {
             match self.understand(command) {

@@ -15,19 +15,32 @@ use crate::support::Running;
 
 const LIMIT: u64 = 300;
 
+fn backends() -> (Redis, Postgres) {
+    (Redis::start().unwrap(), Postgres::start(PgVersion::V15).unwrap())
+}
+
+/// The address of a server that may take long, as one does on a busy machine: that is no outage.
+fn slow_redis(redis: &Redis) -> String {
+    format!("{}?connect_timeout_ms=30000&reply_timeout_ms=30000", redis.url())
+}
+
+fn slow_postgres(postgres: &Postgres) -> String {
+    format!("{}?connect_timeout=30", postgres.url())
+}
+
 async fn server(store: &str, policies: &str) -> Running {
     let any = || "127.0.0.1:0".to_owned();
     let flags = [("http", any()), ("grpc", any()), ("resp", any()), ("store", store.to_owned())];
-    let file = format!("deadline: 2s\nlocal_share: 1/3\npolicies:\n{policies}");
+    let file = format!("deadline: 30s\nlocal_share: 1/3\npolicies:\n{policies}");
     let config = Config::of_text(&flags, |_| None, Some(("t.yaml", &file))).unwrap();
     Running::of(Server::bind(config).await.unwrap())
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn three_servers_and_two_hundred_clients_get_exactly_the_limit() {
-    let (redis, postgres) = (Redis::start().unwrap(), Postgres::start(PgVersion::V15).unwrap());
-    get_exactly_the_limit(&redis.url()).await;
-    get_exactly_the_limit(&postgres.url()).await;
+    let (redis, postgres) = backends();
+    get_exactly_the_limit(&slow_redis(&redis)).await;
+    get_exactly_the_limit(&slow_postgres(&postgres)).await;
     let (_folder, file) = file();
     get_exactly_the_limit(&file).await;
 }
@@ -82,9 +95,9 @@ async fn get_exactly_the_limit(store: &str) {
 
 #[tokio::test]
 async fn a_request_id_is_charged_once_over_two_servers_and_all_protocols() {
-    let (redis, postgres) = (Redis::start().unwrap(), Postgres::start(PgVersion::V15).unwrap());
-    charge_once(&redis.url()).await;
-    charge_once(&postgres.url()).await;
+    let (redis, postgres) = backends();
+    charge_once(&slow_redis(&redis)).await;
+    charge_once(&slow_postgres(&postgres)).await;
     let (_folder, file) = file();
     charge_once(&file).await;
     charge_once(&denokv().url()).await;
@@ -106,9 +119,9 @@ async fn charge_once(store: &str) {
 
 #[tokio::test]
 async fn a_store_that_is_killed_is_answered_for_by_the_modes_and_comes_back() {
-    let (redis, postgres) = (Redis::start().unwrap(), Postgres::start(PgVersion::V15).unwrap());
-    kill_and_restart(&redis, &redis.url(), "redis").await;
-    kill_and_restart(&postgres, &postgres.url(), "postgres").await;
+    let (redis, postgres) = backends();
+    kill_and_restart(&redis, &slow_redis(&redis), "redis").await;
+    kill_and_restart(&postgres, &slow_postgres(&postgres), "postgres").await;
 }
 
 async fn kill_and_restart(backend: &Backend, store: &str, name: &str) {

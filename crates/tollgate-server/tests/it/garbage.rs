@@ -9,7 +9,7 @@ use crate::support::{Resp, Running, slow};
 const SEED: u64 = 20_261_115;
 
 /// A text with some bytes changed, lost, doubled or moved.
-fn spoilt(rng: &mut Rng, text: &[u8]) -> Vec<u8> {
+pub(crate) fn spoilt(rng: &mut Rng, text: &[u8]) -> Vec<u8> {
     let mut bytes = text.to_vec();
     for _ in 0..=rng.below(6) {
         let index = |rng: &mut Rng, bytes: &[u8]| {

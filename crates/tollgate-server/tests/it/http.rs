@@ -1,6 +1,5 @@
 //! The HTTP interface.
 
-use std::process::Command;
 use std::time::Duration;
 
 use serde_json::json;
@@ -8,7 +7,6 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 use tollgate::{ManualClock, Quota};
 use tollgate_server::policy::Policies;
-use tollgate_testkit::servers::program;
 
 use crate::support::{NOW, Running, slow};
 
@@ -197,19 +195,5 @@ async fn requests_that_are_pipelined_are_answered_in_order() {
     let left: Vec<_> =
         [9, 8, 7].iter().map(|left| text.find(&format!("\"remaining\":{left}"))).collect();
     assert!(left.iter().all(Option::is_some) && left.is_sorted(), "{text}");
-    server.end().await;
-}
-
-#[tokio::test]
-async fn curl_is_a_client() {
-    let server = Running::with(slow()).await;
-    let url = server.url("/v1/acquire");
-    let run = move || {
-        let curl = program("curl", "curl").unwrap();
-        Command::new(curl).args(["-s", &url, "-d", r#"{"key":"user:1"}"#]).output().unwrap()
-    };
-    let output = tokio::task::spawn_blocking(run).await.unwrap();
-    let text = String::from_utf8(output.stdout).unwrap();
-    assert!(text.contains(r#""remaining":9"#), "{text}");
     server.end().await;
 }

@@ -7,9 +7,12 @@
 )]
 
 mod backends;
+mod clients;
 mod config;
 mod drain;
 mod exact;
+#[cfg(feature = "fuzzing")]
+mod fuzzing;
 mod garbage;
 mod grpc;
 mod http;

@@ -1,11 +1,9 @@
 //! The RESP interface.
 
-use std::process::Command;
 use std::time::Duration;
 
 use tollgate::{ManualClock, Quota};
 use tollgate_server::policy::Policies;
-use tollgate_testkit::servers::program;
 
 use crate::support::{NOW, Resp, Running, slow};
 
@@ -110,19 +108,5 @@ async fn both_versions_are_spoken() {
     client.expect("%7\r\n$6\r\nserver\r\n$8\r\ntollgate\r\n").await;
     client.send(b"CLIENT GETNAME\r\nQUIT\r\n").await;
     assert!(client.rest().await.ends_with("*0\r\n_\r\n+OK\r\n"));
-    server.end().await;
-}
-
-#[tokio::test]
-async fn redis_cli_is_a_client() {
-    let server = Running::with(slow()).await;
-    let port = server.at.resp.unwrap().port().to_string();
-    let run = move || {
-        let redis_cli = program("redis-cli", "redis-tools").unwrap();
-        let words = ["-3", "-p", &port, "CL.THROTTLE", "user123", "15", "30", "60"];
-        Command::new(redis_cli).args(words).output().unwrap()
-    };
-    let output = tokio::task::spawn_blocking(run).await.unwrap();
-    assert_eq!(String::from_utf8(output.stdout).unwrap(), "0\n16\n15\n-1\n2\n");
     server.end().await;
 }

@@ -117,24 +117,24 @@ impl Resp {
     /// Reads exactly as many bytes as are expected, and compares.
     pub(crate) async fn expect(&mut self, reply: &str) {
         let mut bytes = vec![0; reply.len()];
-        let read = tokio::time::timeout(Duration::from_secs(10), self.0.read_exact(&mut bytes));
-        read.await.expect("a reply within ten seconds").unwrap();
+        let read = tokio::time::timeout(Duration::from_secs(60), self.0.read_exact(&mut bytes));
+        read.await.expect("a reply within a minute").unwrap();
         assert_eq!(String::from_utf8(bytes).unwrap(), reply);
     }
 
     /// Reads until the server closes.
     pub(crate) async fn rest(&mut self) -> String {
         let mut text = String::new();
-        let read = tokio::time::timeout(Duration::from_secs(10), self.0.read_to_string(&mut text));
-        read.await.expect("an end within ten seconds").unwrap();
+        let read = tokio::time::timeout(Duration::from_secs(60), self.0.read_to_string(&mut text));
+        read.await.expect("an end within a minute").unwrap();
         text
     }
 
     /// Reads until the server closes, whatever it sends.
     pub(crate) async fn rest_bytes(&mut self) -> Vec<u8> {
         let mut bytes = Vec::new();
-        let read = tokio::time::timeout(Duration::from_secs(10), self.0.read_to_end(&mut bytes));
-        let _reset = read.await.expect("an end within ten seconds");
+        let read = tokio::time::timeout(Duration::from_secs(60), self.0.read_to_end(&mut bytes));
+        let _reset = read.await.expect("an end within a minute");
         bytes
     }
 

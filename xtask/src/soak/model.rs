@@ -9,15 +9,10 @@ use tollgate_testkit::model::Kind;
 use crate::run::Done;
 
 /// Steps per algorithm unless told otherwise.
-pub(crate) const DEFAULT_STEPS: u64 = 10_000_000;
-
-pub(crate) fn parse_steps(steps: &str) -> Result<u64, String> {
-    let number = steps.replace('_', "").parse();
-    number.map_err(|error| format!("{steps} is no number of steps: {error}"))
-}
+pub(super) const DEFAULT_STEPS: u64 = 10_000_000;
 
 /// Panics, naming the seed and the step, at the first difference.
-pub(crate) fn soak(steps: u64) -> Done {
+pub(super) fn soak(steps: u64) -> Done {
     let seed = RandomState::new().hash_one("soak");
     let clock = SystemClock::new();
     println!("{steps} steps per algorithm, seed {seed:#x}");

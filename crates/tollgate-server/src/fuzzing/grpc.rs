@@ -1,0 +1,87 @@
+//! Messages of the gRPC interface, through its whole router.
+
+use std::cell::LazyCell;
+
+use axum::Router;
+use axum::body::{Body, Bytes, to_bytes};
+use axum::http::Request;
+use axum::http::header::CONTENT_TYPE;
+use tonic::{Code, Status};
+use tower_service::Service;
+
+use super::{Lab, choose};
+use crate::auth::Auth;
+use crate::grpc::router;
+
+const METHODS: [&str; 9] = [
+    "/tollgate.v1.RateLimiter/Acquire",
+    "/tollgate.v1.RateLimiter/AcquireMany",
+    "/tollgate.v1.RateLimiter/Peek",
+    "/tollgate.v1.RateLimiter/Forecast",
+    "/tollgate.v1.RateLimiter/Refund",
+    "/tollgate.v1.RateLimiter/Reset",
+    "/ratelimit.v1.RateLimiter/Acquire",
+    "/grpc.health.v1.Health/Check",
+    "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
+];
+
+/// Whether the bytes are a message, or a stream of frames that may be broken.
+const FRAMED: [bool; 4] = [true, true, true, false];
+
+struct Grpc {
+    lab: Lab,
+    router: Router,
+}
+
+thread_local! {
+    static GRPC: LazyCell<Grpc> = LazyCell::new(|| {
+        let lab = Lab::new();
+        let auth = Auth::new([].into_iter(), [].into_iter());
+        let made = lab.runtime.block_on(async { router(lab.engine.clone(), auth?).await });
+        #[expect(clippy::expect_used, reason = "nothing can be fuzzed without it")]
+        let router = made.expect("the descriptors are valid");
+        Grpc { lab, router }
+    });
+}
+
+/// The first byte chooses a method, the second whether the rest is a message or the bytes of a stream.
+///
+/// # Panics
+/// When the status says that the server failed.
+pub fn grpc(bytes: &[u8]) {
+    let Some((method, rest)) = choose(bytes, &METHODS) else { return };
+    let Some((framed, message)) = choose(rest, &FRAMED) else { return };
+    let mut body = Vec::with_capacity(message.len() + 5);
+    if framed {
+        body.push(0);
+        body.extend(u32::try_from(message.len()).unwrap_or(u32::MAX).to_be_bytes());
+    }
+    body.extend(message);
+    GRPC.with(|grpc| {
+        let request = Request::post(method).header(CONTENT_TYPE, "application/grpc");
+        let request = request.body(Body::from(Bytes::from(body))).unwrap_or_default();
+        let status = grpc.lab.run(async {
+            let answered = grpc.router.clone().call(request).await;
+            let response = answered.unwrap_or_else(|never| match never {});
+            let status = Status::from_header_map(response.headers());
+            let _trailers = to_bytes(response.into_body(), usize::MAX).await;
+            status
+        });
+        let Some(status) = status else { return };
+        let failed = match status.code() {
+            // The way of tonic to say that bytes are no message, or no frame.
+            Code::Internal => ![
+                "decod",
+                "decompress",
+                "protocol error",
+                "Missing request message",
+                "Unexpected EOF",
+            ]
+            .iter()
+            .any(|why| status.message().contains(why)),
+            Code::Unknown | Code::DataLoss => true,
+            _ => false,
+        };
+        assert!(!failed, "{method}: {status:?}");
+    });
+}

@@ -1,0 +1,69 @@
+//! Bodies and queries of the HTTP interface, through its whole router.
+
+use std::cell::LazyCell;
+
+use axum::Router;
+use axum::body::{Body, to_bytes};
+use axum::http::{Request, Uri};
+use serde_json::Value;
+use tower_service::Service;
+
+use super::{Lab, choose};
+use crate::auth::Auth;
+use crate::http::{OPENAPI, router};
+
+const PATHS: [&str; 7] = [
+    "/v1/acquire",
+    "/v1/acquire_many",
+    "/v1/peek",
+    "/v1/forecast",
+    "/v1/refund",
+    "/v1/reset",
+    "/v1/gate",
+];
+
+struct Http {
+    lab: Lab,
+    router: Router,
+    documented: Value,
+}
+
+thread_local! {
+    static HTTP: LazyCell<Http> = LazyCell::new(|| {
+        let lab = Lab::new();
+        let router = Auth::new([].into_iter(), [].into_iter())
+            .map(|auth| router(lab.engine.clone(), &auth))
+            .unwrap_or_default();
+        Http { lab, router, documented: serde_json::from_str(OPENAPI).unwrap_or_default() }
+    });
+}
+
+/// The first byte chooses a path; the rest is the body of a request, or the query of the gate.
+///
+/// # Panics
+/// When the answer is no JSON, is not documented, or is a failure of the server.
+pub fn http(bytes: &[u8]) {
+    let Some((path, rest)) = choose(bytes, &PATHS) else { return };
+    let (uri, body) = match path {
+        "/v1/gate" => (format!("{path}?{}", String::from_utf8_lossy(rest)), Body::empty()),
+        _ => (path.to_owned(), Body::from(rest.to_vec())),
+    };
+    // Not every text is an address: no client could send the others.
+    let Ok(uri) = Uri::try_from(uri) else { return };
+    HTTP.with(|http| {
+        let mut request = Request::post(uri).body(body).unwrap_or_default();
+        request.headers_mut().clear();
+        let (status, body) = http.lab.run(async {
+            let answered = http.router.clone().call(request).await;
+            let response = answered.unwrap_or_else(|never| match never {});
+            let status = response.status().as_u16();
+            (status, to_bytes(response.into_body(), usize::MAX).await.unwrap_or_default())
+        });
+        let told = String::from_utf8_lossy(&body);
+        assert_ne!(status, 500, "{path}: {told}");
+        let place = format!("/paths/{}/post/responses/{status}", path.replace('/', "~1"));
+        assert!(http.documented.pointer(&place).is_some(), "{path}: {status} is not documented");
+        let silent = path == "/v1/gate" && body.is_empty();
+        assert!(silent || serde_json::from_slice::<Value>(&body).is_ok(), "{path}: {told}");
+    });
+}

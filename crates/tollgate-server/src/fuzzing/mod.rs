@@ -1,0 +1,89 @@
+//! What is fuzzed: for each way in, a function that takes any bytes and panics if the server does
+//! what it must not. `fuzz/` runs them guided by coverage, the tests over seeded bytes.
+//!
+//! Each has one engine for the whole run, as a server has: what bytes leave behind stays, and memory
+//! has to stay bounded all the same. Its clock is moved by every call and by nothing else.
+
+mod grpc;
+mod http;
+mod policies;
+mod resp;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::runtime::{Builder, Runtime};
+use tollgate::store::{BoxStore, Memory};
+use tollgate::{Limiter, ManualClock, Result};
+
+use crate::config::Config;
+use crate::engine::Engine;
+
+pub use grpc::grpc;
+pub use http::http;
+pub use policies::policies;
+pub use resp::resp;
+
+/// Takes any bytes, and panics if something is wrong.
+pub type Target = fn(&[u8]);
+
+/// Every target and its name.
+pub const TARGETS: [(&str, Target); 4] =
+    [("grpc", grpc), ("http", http), ("policies", policies), ("resp", resp)];
+
+/// A time of no meaning.
+const EPOCH: u64 = 1_800_000_000_000_000;
+/// How far every call moves the clock: request ids are forgotten after some ten thousand calls.
+const STEP: Duration = Duration::from_millis(10);
+
+/// One policy of each kind.
+const POLICIES: &str = "
+hash_secret: s
+policies:
+  a: {limit: 3 per 1s}
+  b: {algorithm: token_bucket, refill: 1 per 1s, capacity: 5, hash_keys: 8}
+  c: {algorithm: leaky_bucket, rate: 5 per 1s, queue: 3}
+  d: {algorithm: fixed_window, limit: 4 per 1m, anchor: first_hit}
+  e: {algorithm: sliding_window, limit: 6 per 1m, buckets: 3}
+  f: {algorithm: sliding_log, limit: 5 per 10s, shadow: true}
+  g: {limits: [{name: s, limit: 2 per 1s}, {name: m, limit: 9 per 1m}], overrides: {v: {limits: [{name: s, limit: 1 per 1s}, {name: m, limit: 5 per 1m}]}}}
+";
+
+/// An engine that outlives the calls of a target.
+struct Lab {
+    engine: Arc<Engine>,
+    clock: ManualClock,
+    runtime: Runtime,
+}
+
+impl Lab {
+    fn new() -> Self {
+        let made = Self::try_new();
+        #[expect(clippy::expect_used, reason = "nothing can be fuzzed without it")]
+        made.expect("what is built in is valid")
+    }
+
+    fn try_new() -> Result<Self, Box<dyn std::error::Error>> {
+        let clock = ManualClock::at(EPOCH);
+        // Small, so that a run meets its bounds.
+        let memory = Memory::builder().max_keys(4_096).max_request_ids(4_096).build()?;
+        let limiter = Limiter::with_clock(BoxStore::new(memory), clock.clone()).build();
+        let policies = Config::of_text(&[], |_| None, Some(("lab.yaml", POLICIES)))?.policies;
+        let engine = Arc::new(Engine::new(limiter, policies).with_clock(clock.clone()));
+        let runtime = Builder::new_current_thread().enable_time().build()?;
+        Ok(Self { engine, clock, runtime })
+    }
+
+    /// Runs to its end what is asked of the engine, a moment later than what was asked before.
+    fn run<T>(&self, asked: impl Future<Output = T>) -> T {
+        self.clock.advance(STEP);
+        self.runtime.block_on(asked)
+    }
+}
+
+/// The first byte chooses one of several; the rest is the input.
+fn choose<'a, T: Copy>(bytes: &'a [u8], of: &[T]) -> Option<(T, &'a [u8])> {
+    let (first, rest) = bytes.split_first()?;
+    let index = usize::from(*first).checked_rem(of.len())?;
+    of.get(index).map(|chosen| (*chosen, rest))
+}

@@ -1,0 +1,89 @@
+//! Bytes of a RESP connection: cut into commands however they arrive, and answered one by one.
+
+use std::cell::LazyCell;
+use std::sync::Arc;
+
+use bytes::BytesMut;
+
+use super::Lab;
+use crate::auth::Auth;
+use crate::resp::parse::{Broken, Command, next};
+use crate::resp::session::Session;
+
+struct Resp {
+    lab: Lab,
+    auth: Option<Arc<Auth>>,
+}
+
+thread_local! {
+    static RESP: LazyCell<Resp> = LazyCell::new(|| {
+        let auth = Auth::new([].into_iter(), [].into_iter());
+        Resp { lab: Lab::new(), auth: auth.ok().map(Arc::new) }
+    });
+}
+
+/// The first byte says in which pieces the rest arrives.
+///
+/// # Panics
+/// When pieces make other commands than the whole, or a command is not answered by exactly one reply.
+pub fn resp(bytes: &[u8]) {
+    let Some((first, rest)) = bytes.split_first() else { return };
+    let (commands, broken) = cut(rest, rest.len().max(1));
+    let in_pieces = cut(rest, usize::from(*first).max(1));
+    assert_eq!((&commands, broken.is_some()), (&in_pieces.0, in_pieces.1.is_some()));
+    RESP.with(|resp| {
+        let Some(auth) = resp.auth.clone() else { return };
+        let mut session = Session::new(Arc::clone(&resp.lab.engine), auth);
+        let mut output = Vec::new();
+        let goes_on = resp.lab.run(session.run(&commands, &mut output));
+        let mut replies = 0;
+        let mut rest = output.as_slice();
+        while !rest.is_empty() {
+            let after = reply(rest);
+            assert!(after.is_some(), "no reply: {:?}", String::from_utf8_lossy(rest));
+            rest = after.unwrap_or_default();
+            replies += 1;
+        }
+        let expected = commands.len();
+        assert!(
+            if goes_on { replies == expected } else { replies <= expected },
+            "{replies} replies"
+        );
+    });
+}
+
+/// All commands of bytes that arrive in pieces of so many.
+fn cut(bytes: &[u8], size: usize) -> (Vec<Command>, Option<Broken>) {
+    let (mut input, mut commands) = (BytesMut::new(), Vec::new());
+    for piece in bytes.chunks(size) {
+        input.extend_from_slice(piece);
+        loop {
+            match next(&mut input) {
+                Ok(Some(command)) => commands.push(command),
+                Ok(None) => break,
+                Err(broken) => return (commands, Some(broken)),
+            }
+        }
+    }
+    (commands, None)
+}
+
+/// What follows the first reply, if there is one.
+fn reply(bytes: &[u8]) -> Option<&[u8]> {
+    let end = bytes.windows(2).position(|pair| pair == b"\r\n")?;
+    let (line, after) = (bytes.get(1..end)?, bytes.get(end + 2..)?);
+    let number = || std::str::from_utf8(line).ok()?.parse::<i64>().ok();
+    let elements = |count: i64, after| (0..count).try_fold(after, |rest, _| reply(rest));
+    match bytes.first()? {
+        b'+' | b'-' => std::str::from_utf8(line).ok().map(|_| after),
+        b':' => number().map(|_| after),
+        b'_' => line.is_empty().then_some(after),
+        b'*' => elements(number()?, after),
+        b'%' => elements(2 * number()?, after),
+        b'$' => match usize::try_from(number()?) {
+            Ok(length) => after.get(length..)?.strip_prefix(b"\r\n"),
+            Err(_) => Some(after),
+        },
+        _ => None,
+    }
+}

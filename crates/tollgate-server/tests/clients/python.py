@@ -1,0 +1,86 @@
+"""What redis-py and grpcio say about a server: any surprise ends this with an error.
+
+Arguments: the ports of RESP and gRPC, and the limit of the policy `p`, whose units come back tomorrow.
+"""
+
+import sys
+from concurrent.futures import ThreadPoolExecutor
+
+import grpc
+import redis
+from google.protobuf.descriptor_pool import DescriptorPool
+from google.protobuf.message_factory import GetMessageClass
+from grpc_reflection.v1alpha.proto_reflection_descriptor_database import (
+    ProtoReflectionDescriptorDatabase,
+)
+
+RESP, GRPC, LIMIT = (int(word) for word in sys.argv[1:])
+CALLS = 3 * LIMIT
+
+
+def exactly(what, replies, allowed):
+    admitted = sum(1 for reply in replies if allowed(reply))
+    assert (len(replies), admitted) == (CALLS, LIMIT), f"{what}: {admitted} of {LIMIT}"
+
+
+def over_resp(version):
+    client = redis.Redis(port=RESP, protocol=version)
+    assert client.ping()
+    # As redis-cell answers: not limited, limit, remaining, no wait, seconds until full.
+    key = f"cell-{version}"
+    *decided, full_after = client.execute_command("CL.THROTTLE", key, 15, 30, 60)
+    assert decided == [0, 16, 15, -1] and full_after in (1, 2), (decided, full_after)
+    acquire = lambda key: client.execute_command("TG.ACQUIRE", "p", key)
+    with ThreadPoolExecutor(16) as pool:
+        replies = list(pool.map(acquire, [f"redis-py-{version}"] * CALLS))
+    exactly(f"redis-py, version {version}", replies, lambda reply: reply[0] == 1)
+    allowed, limit, remaining, wait_ms, reset_at_ms = acquire(f"redis-py-{version}")
+    assert (allowed, limit, remaining) == (0, LIMIT, 0) and wait_ms > 0 < reset_at_ms
+    pipeline = client.pipeline(transaction=False)
+    for _ in range(CALLS):
+        pipeline.execute_command("TG.ACQUIRE", "p", f"pipeline-{version}")
+    exactly("a pipeline", pipeline.execute(), lambda reply: reply[0] == 1)
+    try:
+        client.execute_command("TG.ACQUIRE", "nobody", "k")
+        raise AssertionError("no error for a policy that is not there")
+    except redis.ResponseError as error:
+        assert "unknown_policy" in str(error), error
+
+
+def over_grpc():
+    channel = grpc.insecure_channel(f"127.0.0.1:{GRPC}")
+    # No file and no generated code: the server tells what it speaks.
+    service = DescriptorPool(ProtoReflectionDescriptorDatabase(channel)).FindServiceByName(
+        "tollgate.v1.RateLimiter"
+    )
+    method = service.methods_by_name["Acquire"]
+    request = GetMessageClass(method.input_type)
+    acquire = channel.unary_unary(
+        "/tollgate.v1.RateLimiter/Acquire",
+        request_serializer=request.SerializeToString,
+        response_deserializer=GetMessageClass(method.output_type).FromString,
+    )
+    ask = request(policy="p", key="grpcio")
+    with ThreadPoolExecutor(16) as pool:
+        replies = list(pool.map(acquire, [ask] * CALLS))
+    exactly("grpcio", replies, lambda reply: reply.allowed)
+    denied = acquire(ask)
+    assert (denied.limit, denied.remaining) == (LIMIT, 0) and denied.retry_after_ms > 0
+    once = request(policy="p", key="once", cost=3, request_id="a")
+    assert [acquire(once).remaining for _ in range(2)] == [LIMIT - 3] * 2
+    for wrong, code in [
+        (request(policy="p", key="once", cost=4, request_id="a"), grpc.StatusCode.ALREADY_EXISTS),
+        (request(policy="nobody", key="k"), grpc.StatusCode.NOT_FOUND),
+        (request(key=""), grpc.StatusCode.INVALID_ARGUMENT),
+    ]:
+        try:
+            acquire(wrong)
+            raise AssertionError(f"no error for {wrong}")
+        except grpc.RpcError as error:
+            assert error.code() == code, error
+
+
+over_resp(2)
+over_resp(3)
+over_grpc()
+print(f"redis-py {redis.__version__}, grpcio {grpc.__version__}: {LIMIT} of {CALLS}")

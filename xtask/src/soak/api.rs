@@ -1,0 +1,81 @@
+//! A property-based client of the HTTP interface (schemathesis) against the server as people run it:
+//! no failure of the server, nothing that its document does not say, and memory within bounds.
+
+use std::hash::{BuildHasher, RandomState};
+use std::io::{Read, Write};
+use std::net::TcpStream;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use tollgate_testkit::servers::{Error, Launch, Place, Python, Recipe, Result, Server};
+
+use crate::run::{Done, cargo, root, run};
+
+/// Every package by version and hash.
+const REQUIREMENTS: &str = "crates/tollgate-server/tests/clients/schemathesis.txt";
+/// What the server may need: the table of the memory store, and what requests need meanwhile.
+const MEMORY_MAX_KIB: u64 = 256 * 1024;
+
+/// Runs it for so long.
+pub(super) fn soak(time: Duration) -> Done {
+    run(cargo(&["build", "--release", "--locked", "-p", "tollgate-cli"]))?;
+    talk(time).map_err(|error| error.to_string())
+}
+
+fn talk(time: Duration) -> Result<()> {
+    let schemathesis =
+        Python::with("schemathesis", &std::fs::read_to_string(root().join(REQUIREMENTS))?)?;
+    let server = Server::start(Tollgate)?;
+    let seed = RandomState::new().hash_one("soak") >> 32;
+    println!("schemathesis: {} s, seed {seed}", time.as_secs());
+    let mut client = schemathesis.program("schemathesis")?;
+    client.arg("run").arg(format!("http://{}/openapi.json", server.addr()));
+    client.args(["--checks", "all", "--no-color", "--generation-database", "none"]);
+    client.args(["--seed", &seed.to_string(), "--max-time", &time.as_secs().to_string()]);
+    run(client).map_err(Error::new)?;
+    let peak = peak_kib(server.pid())?;
+    let log = server.log();
+    if !server.is_running() || log.contains("panicked") || peak > MEMORY_MAX_KIB {
+        return Err(Error::new(format!("peak {peak} KiB; the log of the server:\n{log}")));
+    }
+    println!("schemathesis: no failure, no panic, {} MiB at most", peak / 1_024);
+    Ok(())
+}
+
+/// The most memory that a process ever had.
+fn peak_kib(pid: u32) -> Result<u64> {
+    let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
+    let number = line.and_then(|line| line.trim().strip_suffix(" kB")?.parse().ok());
+    number.ok_or_else(|| Error::new("the kernel does not say how much memory the server has"))
+}
+
+/// The server as people run it.
+#[derive(Debug)]
+struct Tollgate;
+
+impl Recipe for Tollgate {
+    fn name(&self) -> &'static str {
+        "tollgate"
+    }
+
+    fn launch(&self, place: &Place) -> Result<Launch> {
+        let target = std::env::var_os("CARGO_TARGET_DIR");
+        let target = target.map_or_else(|| PathBuf::from("target"), PathBuf::from);
+        let address = place.addr().to_string();
+        let launch = Launch::new(root().join(target).join("release/tollgate"));
+        Ok(launch.args(["serve", "--grpc", "off", "--resp", "off", "--http", &address]))
+    }
+
+    fn ask(&self, place: &Place) -> Result<()> {
+        let mut stream = TcpStream::connect(place.addr())?;
+        stream.set_read_timeout(Some(Duration::from_secs(1)))?;
+        stream.write_all(b"GET /healthz HTTP/1.1\r\nhost: t\r\nconnection: close\r\n\r\n")?;
+        let mut reply = String::new();
+        stream.read_to_string(&mut reply)?;
+        match reply.starts_with("HTTP/1.1 200") {
+            true => Ok(()),
+            false => Err(Error::new(format!("it says {reply:?}"))),
+        }
+    }
+}
