@@ -25,6 +25,9 @@ pub struct VersionedCapability {
     pub max_state_bytes: u32,
     /// A sliding log may be of any length: usually it is not swapped whole.
     pub long_logs: bool,
+    /// Independent admissions of a batch share swaps where they can. Not where a swap of several
+    /// keys costs more than several swaps of one.
+    pub joint_batches: bool,
 }
 
 impl VersionedCapability {
@@ -37,6 +40,7 @@ impl VersionedCapability {
             own_clock: false,
             max_state_bytes: 0,
             long_logs: false,
+            joint_batches: true,
         }
     }
 
@@ -71,6 +75,13 @@ impl VersionedCapability {
     #[must_use]
     pub const fn with_long_logs(mut self) -> Self {
         self.long_logs = true;
+        self
+    }
+
+    /// The same backend, where admissions of a batch share a swap only if they share a key.
+    #[must_use]
+    pub const fn without_joint_batches(mut self) -> Self {
+        self.joint_batches = false;
         self
     }
 
