@@ -198,6 +198,18 @@ pub trait Versioned: MaybeSend + MaybeSync {
     /// charge again. Switch such retries of a client library off.
     fn swap(&self, writes: &[Swap<'_>]) -> impl Future<Output = Result<bool>> + MaybeSend;
 
+    /// What the backend remembers of these keys, perhaps stale, in place of a read; `None` to be
+    /// asked for a read, which is the default.
+    ///
+    /// It is used only if the swap that follows writes every one of the keys, for then the swap
+    /// itself proves that nothing was stale: it fails otherwise. Whatever writes less (a denial, a
+    /// peek, a replayed request id) is decided by a read. So an entry that is guessed wrongly costs a
+    /// lost race and never an answer.
+    fn recall(&self, keys: &[&str]) -> Option<Snapshot> {
+        let _ = keys;
+        None
+    }
+
     /// Releases connections.
     fn close(&self) -> impl Future<Output = ()> + MaybeSend {
         async {}
@@ -216,6 +228,10 @@ impl<V: Versioned> Versioned for std::sync::Arc<V> {
 
     async fn swap(&self, writes: &[Swap<'_>]) -> Result<bool> {
         (**self).swap(writes).await
+    }
+
+    fn recall(&self, keys: &[&str]) -> Option<Snapshot> {
+        (**self).recall(keys)
     }
 
     async fn close(&self) {
