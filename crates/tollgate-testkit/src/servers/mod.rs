@@ -19,6 +19,8 @@
 //!
 //! - [`Redis`], [`RedisCluster`], [`RedisSentinel`], [`Valkey`], [`Postgres`]: servers. [`shared`]: one of
 //!   a kind for all tests of a process. [`Certificates`]: for TLS.
+//! - [`DynamoDb`]: an emulator of DynamoDB, or Amazon's own; [`DynamoDbGateway`] counts what it is asked,
+//!   and refuses in the ways that emulators do not.
 //! - [`UpstashShim`]: the REST interface of Upstash over a Redis server.
 //! - [`FaultProxy`]: what networks do to connections, on command.
 //! - [`resp`]: a small client, to look at a server past the store under test.
@@ -36,6 +38,7 @@ mod dynamodb;
 mod error;
 mod family;
 mod folder;
+mod http;
 mod install;
 mod percent;
 mod port;
@@ -52,6 +55,7 @@ mod upstash;
 pub mod wait;
 
 pub use certificates::Certificates;
+pub use dynamodb::{DynamoDb, DynamoDbGateway, Refusal, Tally};
 pub use error::{Error, Result};
 pub use folder::Folder;
 pub use install::program;

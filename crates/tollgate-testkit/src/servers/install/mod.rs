@@ -6,7 +6,6 @@
 mod apt;
 mod cache;
 mod crates;
-#[cfg(test)]
 pub(super) mod npm;
 mod wheel;
 
