@@ -3,6 +3,7 @@
 use std::future::ready;
 
 use tollgate::denokv::{self, DenoKv};
+use tollgate::dynamodb::{self, DynamoDb};
 use tollgate::postgres::{self, Postgres};
 use tollgate::redis::RedisStore;
 use tollgate::redis::client::Client;
@@ -18,6 +19,7 @@ type Open = for<'a> fn(&'a str, Option<&'a Retries>) -> BoxFuture<'a, Result<Box
 /// Every store that can be opened, by scheme.
 const STORES: &[(&str, Open)] = &[
     ("memory", |address, _| Box::pin(ready(memory(address)))),
+    ("dynamodb", |address, retries| Box::pin(dynamodb(address, retries))),
     ("redis", |address, _| Box::pin(ready(redis(address)))),
     ("rediss", |address, _| Box::pin(ready(redis(address)))),
     ("redis-cluster", |address, _| Box::pin(ready(redis(address)))),
@@ -62,9 +64,21 @@ pub async fn migrate(address: &str) -> Result<bool> {
             Postgres::migrate(postgres::Config::new(address)?).await?;
         }
         Some("sqlite") => Sqlite::migrate(&sqlite::Config::from_url(address)?)?,
+        Some("dynamodb") => DynamoDb::migrate(dynamodb::Config::new(address)?).await?,
         _ => return open(address, None).await.map(|_| false),
     }
     Ok(true)
+}
+
+/// DynamoDB; it connects when it is first asked, and its table is made by [`migrate`] alone: programs
+/// that decide seldom have the right to make tables.
+async fn dynamodb(address: &str, retries: Option<&Retries>) -> Result<BoxStore> {
+    let mut config = dynamodb::Config::new(address)?;
+    if let Some(Retries { max, base_backoff, max_backoff }) = retries {
+        let max = u32::try_from(*max).unwrap_or(u32::MAX);
+        config = config.retries(max, *base_backoff, *max_backoff);
+    }
+    Ok(BoxStore::new(DynamoDb::open(config).await?))
 }
 
 /// PostgreSQL; it connects when it is first asked, and makes its tables then.

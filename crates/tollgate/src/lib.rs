@@ -51,6 +51,24 @@ pub use tollgate_core::*;
 #[cfg(feature = "denokv")]
 pub use tollgate_denokv as denokv;
 
+/// DynamoDB: durable, exact across processes, one conditional write per round.
+///
+/// ```no_run
+/// use tollgate::algorithm::Gcra;
+/// use tollgate::dynamodb::{Config, DynamoDb};
+/// use tollgate::{Limit, Limiter, Quota};
+///
+/// # async fn example() -> tollgate::Result<()> {
+/// let config = Config::new("dynamodb://limits?region=eu-central-1")?;
+/// let limiter = Limiter::new(DynamoDb::open(config).await?);
+/// let logins = Limit::new("logins", Gcra::new(Quota::per_minute(5))?)?;
+/// let decision = limiter.check(logins.charge("ada")).await?;
+/// # Ok(())
+/// # }
+/// ```
+#[cfg(feature = "dynamodb")]
+pub use tollgate_dynamodb as dynamodb;
+
 /// PostgreSQL: durable, exact across processes, many decisions per transaction.
 ///
 /// ```no_run

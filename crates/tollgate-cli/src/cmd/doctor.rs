@@ -7,6 +7,7 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tollgate::algorithm::Gcra;
+use tollgate::dynamodb::{self, DynamoDb};
 use tollgate::redis::client::Client;
 use tollgate::store::{At, BoxStore, Capability, Store};
 use tollgate::{Clock, Limit, Limiter, Quota, SystemClock};
@@ -41,6 +42,9 @@ async fn examine(address: &str) -> Result<Vec<String>, Failed> {
     tell(&capability);
     let limiter = Arc::new(Limiter::builder(store).deadline(Duration::from_secs(5)).build());
     let mut warnings = Vec::new();
+    if store::scheme_of(address) == Some("dynamodb") {
+        warnings.extend(DynamoDb::inspect(dynamodb::Config::new(address)?).await?);
+    }
     time_calls(&limiter, &mut warnings).await?;
     compare_clocks(&limiter, &mut warnings).await?;
     probe_atomicity(&limiter, &mut warnings).await?;

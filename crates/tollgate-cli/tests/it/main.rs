@@ -1,6 +1,7 @@
 //! The binary as people start it.
 #![expect(clippy::unwrap_used, reason = "in a test, a panic is the message")]
 
+mod dynamodb;
 mod reload;
 
 use std::io::{BufRead, BufReader, Write};

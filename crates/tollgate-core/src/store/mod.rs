@@ -32,7 +32,7 @@ pub mod round {
 
 /// How request ids are remembered in text, for stores that write records without the adapter.
 pub mod record {
-    pub use super::cas::record::{Mark, evidence_text, mark_of, name, replay};
+    pub use super::cas::record::{Mark, evidence_text, is_name, mark_of, name, replay};
 }
 
 /// Whose clock decides.

@@ -19,6 +19,8 @@
 //!
 //! - [`Redis`], [`RedisCluster`], [`RedisSentinel`], [`Valkey`], [`Postgres`], [`DenoKv`]: servers. [`shared`]: one of
 //!   a kind for all tests of a process. [`Certificates`]: for TLS.
+//! - [`DynamoDb`]: an emulator of DynamoDB, or Amazon's own; [`DynamoDbGateway`] counts what it is asked,
+//!   and refuses in the ways that emulators do not.
 //! - [`UpstashShim`]: the REST interface of Upstash over a Redis server. [`Nginx`]: a proxy in front of others.
 //! - [`Python`] and [`NodeJs`]: clients that nobody here wrote.
 //! - [`FaultProxy`]: what networks do to connections, on command.
@@ -38,6 +40,7 @@ mod dynamodb;
 mod error;
 mod family;
 mod folder;
+mod http;
 mod install;
 mod nginx;
 mod nodes;
@@ -58,6 +61,7 @@ pub mod wait;
 
 pub use certificates::Certificates;
 pub use denokv::DenoKv;
+pub use dynamodb::{DynamoDb, DynamoDbGateway, Refusal, Tally};
 pub use error::{Error, Result};
 pub use folder::Folder;
 pub use install::program;

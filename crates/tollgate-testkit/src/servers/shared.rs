@@ -5,7 +5,7 @@
 
 use std::sync::OnceLock;
 
-use super::{DenoKv, PgVersion, Postgres, Redis, RedisCluster, Result};
+use super::{DenoKv, DynamoDb, PgVersion, Postgres, Redis, RedisCluster, Result};
 
 /// The Redis server of this process.
 ///
@@ -14,6 +14,15 @@ use super::{DenoKv, PgVersion, Postgres, Redis, RedisCluster, Result};
 pub fn redis() -> &'static Redis {
     static SHARED: OnceLock<Result<Redis>> = OnceLock::new();
     started(SHARED.get_or_init(Redis::start))
+}
+
+/// The DynamoDB of this process. Make a table for each test.
+///
+/// # Panics
+/// When it cannot be built or started, in every test that asks.
+pub fn dynamodb() -> &'static DynamoDb {
+    static SHARED: OnceLock<Result<DynamoDb>> = OnceLock::new();
+    started(SHARED.get_or_init(DynamoDb::start))
 }
 
 /// The cluster of this process, of three masters.

@@ -1,7 +1,8 @@
 //! Many admissions at once: as few swaps as the backend allows, side by side.
 //!
 //! Where a swap writes several keys, neighbours in the batch share one, up to the number of keys the
-//! backend takes. Where it writes one, all admissions on a key share one. The groups run side by
+//! backend takes. Where it writes one, or several at a higher price, an admission shares the swap of
+//! the last one before it on its key. The groups run side by
 //! side inside the caller's future, a window at a time; they take their places in the lanes in the
 //! order of the batch, and that is what keeps admissions on one key in order.
 
@@ -62,8 +63,8 @@ impl<V: Versioned> Cas<V> {
         for &(index, item) in accepted {
             let layout = Layout::of(core::slice::from_ref(&item), !capability.is_multi_key());
             let own = layout.names().into_iter().map(str::to_owned);
-            let group = if capability.is_multi_key() {
-                let own: Vec<String> = own.collect();
+            let own: Vec<String> = own.collect();
+            let group = if capability.is_multi_key() && capability.joint_batches {
                 let added = own.iter().filter(|name| !names.contains(*name)).count();
                 if names.len() + added > max_keys {
                     names.clear();
@@ -72,8 +73,15 @@ impl<V: Versioned> Cas<V> {
                 names.extend(own);
                 groups.len().saturating_sub(1)
             } else {
-                let next = groups.len();
-                own.map(|name| *group_of.entry(name).or_insert(next)).next().unwrap_or(next)
+                // One that needs several keys brings them all, so it begins a group of its own;
+                // whoever comes later on one of them comes after it.
+                let joined = match own.as_slice() {
+                    [name] => group_of.get(name).copied(),
+                    _ => None,
+                };
+                let group = joined.unwrap_or(groups.len());
+                group_of.extend(own.into_iter().map(|name| (name, group)));
+                group
             };
             if group >= groups.len() {
                 groups.push(Vec::new());

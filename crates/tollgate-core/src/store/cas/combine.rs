@@ -18,7 +18,7 @@ use super::draft::Draft;
 use super::lanes::{Called, Job, Ticket, Turn};
 use super::layout::{Item, Layout};
 use super::retry::exhausted;
-use super::versioned::Versioned;
+use super::versioned::{Snapshot, Versioned};
 use super::{Cas, Outcome};
 use crate::charge::{Act, Admission, Charge};
 use crate::error::{Code, Error, Result};
@@ -62,11 +62,13 @@ impl<V: Versioned> Cas<V> {
             if self.retry.is_exhausted(losses) {
                 return Err(exhausted());
             }
-            self.retry.wait(losses, &*self.clock).await;
+            let is_told = self.backend.recall(&layout.names()).is_some();
+            self.retry.wait(losses, is_told, &*self.clock).await;
         }
     }
 
-    /// One read and one swap. `None` when the race was lost: then nothing was charged.
+    /// One swap, after a read unless what the backend remembers will do. `None` when the race was
+    /// lost: then nothing was charged.
     async fn attempt(
         &self,
         items: &[Item<'_>],
@@ -74,6 +76,12 @@ impl<V: Versioned> Cas<V> {
         followers: &[Arc<Ticket>],
     ) -> Result<Option<Vec<Result<Outcome>>>> {
         let mut followers: Vec<&Ticket> = followers.iter().map(Arc::as_ref).collect();
+        if let Some(remembered) = self.backend.recall(&layout.names())
+            && let Ok(draft) = self.draft(items, layout, &followers, remembered)
+            && draft.proves(layout)
+        {
+            return self.settle(draft, items, layout, followers).await;
+        }
         let snapshot = match self.backend.read(&layout.names()).await {
             Ok(snapshot) => snapshot,
             // A read charges nothing: trying again is safe.
@@ -81,6 +89,20 @@ impl<V: Versioned> Cas<V> {
         };
         // Whoever went away during the read is not charged.
         followers.retain(|ticket| ticket.is_waiting());
+        match self.draft(items, layout, &followers, snapshot) {
+            Ok(draft) => self.settle(draft, items, layout, followers).await,
+            Err(error) => Err(tell(&followers, error)),
+        }
+    }
+
+    /// Runs the items, and those of the followers after them, over a snapshot.
+    fn draft(
+        &self,
+        items: &[Item<'_>],
+        layout: &Layout,
+        followers: &[&Ticket],
+        snapshot: Snapshot,
+    ) -> Result<Draft> {
         let jobs: Vec<&Job> = followers.iter().filter_map(|ticket| ticket.job()).collect();
         let charges: Vec<Charge<'_>> = jobs.iter().map(|job| job.charge()).collect();
         let behind = charges.iter().zip(&jobs).map(|(charge, job)| Item {
@@ -88,10 +110,17 @@ impl<V: Versioned> Cas<V> {
             at: job.at,
         });
         let all: Vec<Item<'_>> = items.iter().copied().chain(behind).collect();
-        let draft = match Draft::make(&all, layout, snapshot, self.bounds()) {
-            Ok(draft) => draft,
-            Err(error) => return Err(tell(&followers, error)),
-        };
+        Draft::make(&all, layout, snapshot, self.bounds())
+    }
+
+    /// Swaps what a draft writes, and hands everybody what it found.
+    async fn settle(
+        &self,
+        draft: Draft,
+        items: &[Item<'_>],
+        layout: &Layout,
+        followers: Vec<&Ticket>,
+    ) -> Result<Option<Vec<Result<Outcome>>>> {
         let swaps = draft.swaps(layout);
         if !swaps.is_empty() {
             let sent = InFlight(followers.clone());

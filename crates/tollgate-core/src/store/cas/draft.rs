@@ -75,6 +75,11 @@ impl Draft {
         (self.outcomes, self.writes.into_iter().map(write).collect())
     }
 
+    /// Whether the swap writes every key that was read, and so proves all that was read to be true.
+    pub(super) fn proves(&self, layout: &Layout) -> bool {
+        self.writes.len() == layout.names().len()
+    }
+
     /// What is to be swapped; nothing when nobody was charged.
     pub(super) fn swaps<'a>(&'a self, layout: &'a Layout) -> Vec<Swap<'a>> {
         let swap = |write: &'a Pending| {

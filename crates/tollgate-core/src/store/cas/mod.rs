@@ -8,7 +8,8 @@
 //!
 //! # A hot key
 //! Callers of one process never race each other: per key they take turns (`lanes`), and waiting
-//! charges are decided together, one read and one swap for up to 1,000 of them (`combine`).
+//! charges are decided together, one read and one swap for up to 1,000 of them (`combine`). A backend
+//! that remembers what it swapped last saves the read: the swap proves it true ([`Versioned::recall`]).
 //!
 //! A leader works inside its caller's future: one that is kept without being polled holds its lane.
 //! Poll an admission to its end or drop it; deadlines (the limiter's) do.
@@ -209,7 +210,7 @@ impl<V: Versioned> Cas<V> {
             if self.retry.is_exhausted(losses) {
                 return Err(exhausted());
             }
-            self.retry.wait(losses, &*self.clock).await;
+            self.retry.wait(losses, false, &*self.clock).await;
         }
     }
 }

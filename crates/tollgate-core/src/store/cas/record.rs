@@ -137,6 +137,12 @@ pub fn name(key: Key<'_>, id: &str) -> String {
     name
 }
 
+/// Whether a text is the [`name`] of a record: no key's text goes on behind its subject.
+#[must_use]
+pub fn is_name(text: &str) -> bool {
+    text.contains("}:once:")
+}
+
 /// The evidence of the first time, from the value under [`name`].
 ///
 /// # Errors
@@ -273,6 +279,16 @@ mod tests {
             for other in &texts[i + 1..] {
                 assert_ne!(encode(one), encode(other));
             }
+        }
+    }
+
+    #[test]
+    fn the_name_of_a_record_is_told_from_every_key() {
+        let policy = crate::key::Name::new("policy", "p").unwrap();
+        let key = |subject| Key { prefix: &policy, policy: &policy, subject };
+        for subject in ["", "a", "{a}:once:b", "}:once:", "a:once:b", "%7D:once:"] {
+            assert!(!is_name(&key(subject).to_text()), "{subject}");
+            assert!(is_name(&name(key(subject), &encode("any:{id}"))), "{subject}");
         }
     }
 }

@@ -1,7 +1,8 @@
 //! How long a lost race waits: bounded, exponential, jittered.
 //!
 //! Writers that lost together must not come back together, so each waits a random part of a bound
-//! that doubles with every loss ("full jitter"). The waiting is done on the adapter's clock, so that
+//! that doubles with every loss ("full jitter"). A backend that was told what is there now waits less
+//! and no longer each time: what it was told ages, and would only lose again. The waiting is done on the adapter's clock, so that
 //! tests never sleep.
 
 use core::hash::{BuildHasher, Hasher};
@@ -46,12 +47,17 @@ impl Retry {
         losses > self.max_retries
     }
 
-    /// Waits before the next attempt, after `losses` lost ones.
-    pub(super) async fn wait(&self, losses: u32, clock: &dyn Clock) {
-        let wait = self.jittered(losses);
+    /// Waits before the next attempt, after `losses` lost ones; `is_told` if what is there now came
+    /// back with the last of them.
+    pub(super) async fn wait(&self, losses: u32, is_told: bool, clock: &dyn Clock) {
+        let wait = self.pause(losses, is_told);
         if wait > 0 {
             sleep_until(clock, clock.now().saturating_add(wait)).await;
         }
+    }
+
+    fn pause(&self, losses: u32, is_told: bool) -> Micros {
+        if is_told { self.jittered(1) / 4 } else { self.jittered(losses) }
     }
 
     /// A random time up to base × 2^(losses − 1), and never above the maximum.
@@ -93,6 +99,15 @@ mod tests {
             let longest = u128::from(longest.unwrap_or(0));
             assert!(longest <= bound, "{losses} losses waited {longest}");
             assert!(longest > bound / 2, "{losses} losses only waited {longest}: no jitter");
+        }
+    }
+
+    #[test]
+    fn whoever_was_told_waits_a_little_however_often_it_lost() {
+        let retry = Retry::seeded(7);
+        for losses in 1..80_u32 {
+            let longest = (0..200).map(|_| retry.pause(losses, true)).max().unwrap();
+            assert!((250..=500).contains(&longest), "{losses} losses waited {longest}");
         }
     }
 }

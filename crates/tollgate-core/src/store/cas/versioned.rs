@@ -25,6 +25,9 @@ pub struct VersionedCapability {
     pub max_state_bytes: u32,
     /// A sliding log may be of any length: usually it is not swapped whole.
     pub long_logs: bool,
+    /// Independent admissions of a batch share swaps where they can. Not where a swap of several
+    /// keys costs more than several swaps of one.
+    pub joint_batches: bool,
 }
 
 impl VersionedCapability {
@@ -37,6 +40,7 @@ impl VersionedCapability {
             own_clock: false,
             max_state_bytes: 0,
             long_logs: false,
+            joint_batches: true,
         }
     }
 
@@ -71,6 +75,13 @@ impl VersionedCapability {
     #[must_use]
     pub const fn with_long_logs(mut self) -> Self {
         self.long_logs = true;
+        self
+    }
+
+    /// The same backend, where admissions of a batch share a swap only if they share a key.
+    #[must_use]
+    pub const fn without_joint_batches(mut self) -> Self {
+        self.joint_batches = false;
         self
     }
 
@@ -187,6 +198,18 @@ pub trait Versioned: MaybeSend + MaybeSync {
     /// charge again. Switch such retries of a client library off.
     fn swap(&self, writes: &[Swap<'_>]) -> impl Future<Output = Result<bool>> + MaybeSend;
 
+    /// What the backend remembers of these keys, perhaps stale, in place of a read; `None` to be
+    /// asked for a read, which is the default.
+    ///
+    /// It is used only if the swap that follows writes every one of the keys, for then the swap
+    /// itself proves that nothing was stale: it fails otherwise. Whatever writes less (a denial, a
+    /// peek, a replayed request id) is decided by a read. So an entry that is guessed wrongly costs a
+    /// lost race and never an answer.
+    fn recall(&self, keys: &[&str]) -> Option<Snapshot> {
+        let _ = keys;
+        None
+    }
+
     /// Releases connections.
     fn close(&self) -> impl Future<Output = ()> + MaybeSend {
         async {}
@@ -205,6 +228,10 @@ impl<V: Versioned> Versioned for std::sync::Arc<V> {
 
     async fn swap(&self, writes: &[Swap<'_>]) -> Result<bool> {
         (**self).swap(writes).await
+    }
+
+    fn recall(&self, keys: &[&str]) -> Option<Snapshot> {
+        (**self).recall(keys)
     }
 
     async fn close(&self) {

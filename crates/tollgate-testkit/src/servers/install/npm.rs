@@ -1,4 +1,5 @@
-//! Packages of npm that tests run in node, pinned by a lock file with hashes.
+//! Packages of npm, pinned by a lock file with hashes: what tests run in node, and what others have
+//! packed there.
 
 use std::fs;
 use std::path::PathBuf;
@@ -26,6 +27,7 @@ pub(in crate::servers) fn installed(name: &str, package: &str, lock: &str) -> Re
 ///
 /// # Errors
 /// When it is missing and cannot be installed.
+#[cfg(test)]
 pub(in crate::servers) fn node() -> Result<Command> {
     Ok(Command::new(program("node", "nodejs")?))
 }

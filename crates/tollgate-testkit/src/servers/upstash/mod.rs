@@ -1,12 +1,11 @@
 //! The REST interface of Upstash over a real Redis server, for tests of clients that speak it.
 //!
 //! Upstash cannot be installed, and Redis has no such interface. This is the documented contract,
-//! checked against the client that Upstash publishes: `http` reads requests and writes responses,
-//! `rest` turns the one into commands and replies into the other. What a command does is the
-//! server's business, so whatever a script decides here it would decide there.
+//! checked against the client that Upstash publishes: `rest` turns requests into commands and
+//! replies into responses. What a command does is the server's business, so whatever a script decides
+//! here it would decide there.
 
 mod base64;
-mod http;
 mod rest;
 #[cfg(test)]
 mod tests;
@@ -19,6 +18,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use super::error::Result;
+use super::http;
 use super::port::Port;
 use super::redis::Redis;
 

@@ -10,7 +10,7 @@ use std::net::SocketAddr;
 use serde_json::{Value, json};
 
 use super::base64::encoded;
-use super::http::{Request, Response};
+use crate::servers::http::{Request, Response};
 use crate::servers::resp::{Client, Reply};
 
 /// Commands that are sent before their replies are read: few enough for the buffers of a socket.

@@ -1,5 +1,6 @@
 //! Real servers: each kind starts, answers and is gone afterwards; what the proxy does to them.
 
+mod dynamodb;
 mod orphans;
 mod postgres;
 mod proxy;

@@ -35,6 +35,34 @@ fn a_batch_keeps_the_order_on_each_key() {
 }
 
 #[test]
+fn a_batch_shares_no_swap_where_that_costs_more() {
+    let clock = ManualClock::at(START);
+    let apart = VersionedCapability::multi_key(100).without_joint_batches();
+    let store = cas(Table::new(apart), &clock);
+    let limit = per_hour("batch", 5);
+    let [a, b, c] = ["a", "b", "c"].map(|subject| limit.charge(subject));
+    let (alone, pair) = ([[a], [b], [c]], [a, b]);
+    let batch = [
+        Admission::of(&alone[0]),
+        Admission::of(&alone[1]),
+        Admission::of(&alone[0]),
+        Admission::of(&pair),
+        Admission::of(&alone[0]),
+        Admission::of(&alone[2]),
+    ];
+    let outcomes = block_on(store.admit_many(&batch, NOW));
+    // Each sees what those before it in the batch have charged to its first key.
+    let counted = |outcome: &Result<Outcome>| {
+        outcome.as_ref().unwrap().before[0].as_ref().map_or(0, |state| state.words[1])
+    };
+    let seen: Vec<u64> = outcomes.iter().map(counted).collect();
+    assert_eq!(seen, [0, 0, 1, 2, 3, 0]);
+    // Twice a; b; both, with the a behind them; c.
+    assert_eq!(Table::count(&store.backend().swaps_sent), 4);
+    assert_eq!([a, b, c].map(|charge| stored(&store, &charge)), [4, 2, 1]);
+}
+
+#[test]
 fn a_large_batch_is_split_by_what_a_swap_can_hold() {
     for keys_per_swap in [1, 2, 7, 100] {
         let clock = ManualClock::at(START);

@@ -9,32 +9,32 @@ const LINE_MAX: u64 = 64 << 10;
 
 /// What a client asks.
 #[derive(Debug)]
-pub(super) struct Request {
-    pub(super) method: String,
+pub(in crate::servers) struct Request {
+    pub(in crate::servers) method: String,
     /// The path and what follows it, as they were sent.
-    pub(super) target: String,
+    pub(in crate::servers) target: String,
     /// Names in lower case.
-    pub(super) headers: Vec<(String, String)>,
-    pub(super) body: Vec<u8>,
+    pub(in crate::servers) headers: Vec<(String, String)>,
+    pub(in crate::servers) body: Vec<u8>,
 }
 
 /// What it is told: always JSON.
 #[derive(Debug)]
-pub(super) struct Response {
-    pub(super) status: u16,
-    pub(super) body: String,
+pub(in crate::servers) struct Response {
+    pub(in crate::servers) status: u16,
+    pub(in crate::servers) body: String,
 }
 
 impl Request {
     /// The value of a header.
-    pub(super) fn header(&self, name: &str) -> Option<&str> {
+    pub(in crate::servers) fn header(&self, name: &str) -> Option<&str> {
         let found = self.headers.iter().find(|(header, _)| header == name);
         found.map(|(_, value)| value.as_str())
     }
 }
 
 /// Reads a request; `None` when the client is gone.
-pub(super) fn read(stream: &mut impl BufRead) -> io::Result<Option<Request>> {
+pub(in crate::servers) fn read(stream: &mut impl BufRead) -> io::Result<Option<Request>> {
     let Some(first) = line(stream)? else {
         return Ok(None);
     };
@@ -58,7 +58,7 @@ pub(super) fn read(stream: &mut impl BufRead) -> io::Result<Option<Request>> {
 }
 
 /// Writes a response, in one piece.
-pub(super) fn write(
+pub(in crate::servers) fn write(
     stream: &mut impl Write,
     request: &Request,
     response: &Response,

@@ -1,0 +1,46 @@
+//! A hot key within one process: counted in front of the server.
+
+use std::sync::Arc;
+
+use tokio::task::JoinSet;
+use tollgate_testkit::servers::DynamoDbGateway;
+use tollgate_testkit::servers::shared::dynamodb;
+
+use crate::support::{block_on, fresh, limit, spent, table, take};
+
+const CALLERS: u64 = 64;
+const CHECKS: u64 = 50;
+
+#[test]
+fn sixty_four_waiters_share_their_writes() {
+    let gateway = DynamoDbGateway::to(dynamodb().addr()).unwrap();
+    block_on(async {
+        let store = Arc::new(fresh(&gateway.url(&table())).await);
+        drop(gateway.take_tally());
+        let mut callers = JoinSet::new();
+        for _ in 0..CALLERS {
+            let store = Arc::clone(&store);
+            callers.spawn(async move {
+                let many = limit(1 << 30);
+                for _ in 0..CHECKS {
+                    assert!(take(&store, many.charge("hot")).await.unwrap());
+                }
+            });
+        }
+        callers.join_all().await;
+        let tally = gateway.take_tally();
+        let decisions = CALLERS * CHECKS;
+        assert_eq!(spent(&store, &limit(1 << 30), "hot").await, decisions);
+        println!(
+            "{decisions} decisions of {CALLERS} callers: {} writes ({:.4} per decision), {} reads, \
+             {} lost races",
+            tally.writes(),
+            tally.writes() as f64 / decisions as f64,
+            tally.reads(),
+            tally.lost_races
+        );
+        assert!(tally.writes() * 10 <= decisions, "{tally:?}");
+        assert_eq!(tally.lost_races, 0, "one process raced itself");
+        assert!(tally.reads() <= 1 + tally.writes() / 8, "the key is its own: {tally:?}");
+    });
+}

@@ -1,0 +1,102 @@
+//! What all tests share: one runtime, tables of their own, and stores that are patient.
+
+use std::future::Future;
+use std::hash::{BuildHasher, RandomState};
+use std::sync::LazyLock;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use serde_json::json;
+use tokio::runtime::Runtime;
+use tollgate_core::algorithm::{Anchor, FixedWindow};
+use tollgate_core::store::{At, Store};
+use tollgate_core::{
+    Admission, Charge, Clock, Cost, Limit, Micros, Once, Quota, Result, SystemClock,
+};
+use tollgate_dynamodb::{Config, DynamoDb};
+use tollgate_testkit::derive::decisions_of;
+use tollgate_testkit::servers;
+
+/// Far more than anything takes on a busy machine.
+pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+
+static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
+    tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap()
+});
+
+/// Runs a future on the one runtime of all tests.
+pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
+    RUNTIME.block_on(future)
+}
+
+/// The name of a table that no other test uses.
+pub(crate) fn table() -> String {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    let random = RandomState::new().hash_one((std::process::id(), number));
+    format!("t{random:016x}-{number}")
+}
+
+/// Settings that are patient enough for a busy machine.
+pub(crate) fn config(url: &str) -> Config {
+    let config = Config::new(url).unwrap().credentials("test", "test").unwrap();
+    config.connect_timeout(PATIENCE).operation_timeout(PATIENCE)
+}
+
+/// Makes a table past the store, with this key and without anything that removes items.
+pub(crate) fn create(server: &servers::DynamoDb, table: &str, key: &str, kind: &str) {
+    let body = json!({
+        "TableName": table,
+        "AttributeDefinitions": [{"AttributeName": key, "AttributeType": kind}],
+        "KeySchema": [{"AttributeName": key, "KeyType": "HASH"}],
+        "BillingMode": "PAY_PER_REQUEST",
+    });
+    server.call("CreateTable", &body).unwrap();
+}
+
+/// A store over a table that is there.
+pub(crate) async fn open(url: &str) -> DynamoDb {
+    DynamoDb::open(config(url)).await.unwrap()
+}
+
+/// A store over a table that is made now.
+pub(crate) async fn fresh(url: &str) -> DynamoDb {
+    DynamoDb::migrate(config(url)).await.unwrap();
+    open(url).await
+}
+
+/// So many units a month: nothing comes back while a test runs.
+pub(crate) fn limit(units: u64) -> Limit {
+    let month = Quota::new(units, Duration::from_secs(30 * 86_400));
+    Limit::new("test", FixedWindow::new(month, Anchor::FirstHit).unwrap()).unwrap()
+}
+
+pub(crate) fn now() -> Micros {
+    static CLOCK: LazyLock<SystemClock> = LazyLock::new(SystemClock::new);
+    CLOCK.now()
+}
+
+/// Charges one unit; whether it was allowed.
+pub(crate) async fn take(store: &DynamoDb, charge: Charge<'_>) -> Result<bool> {
+    admitted(store, &Admission::of(&[charge])).await
+}
+
+/// Charges one unit under a request id; whether it was allowed.
+pub(crate) async fn take_once(store: &DynamoDb, charge: Charge<'_>, id: &str) -> Result<bool> {
+    admitted(store, &Admission::of(&[charge]).once(Once::new(id).unwrap())).await
+}
+
+pub(crate) async fn admitted(store: &DynamoDb, admission: &Admission<'_>) -> Result<bool> {
+    let outcome = store.admit(admission, At::Given(now())).await?;
+    Ok(decisions_of(admission, &outcome)?.admitted)
+}
+
+/// Units that were spent on a key.
+pub(crate) async fn spent(store: &DynamoDb, limit: &Limit, key: &str) -> u64 {
+    let charge = limit.charge(key);
+    let loaded = store.load(&[charge], At::Given(now())).await.unwrap();
+    let state = loaded.states.into_iter().next().flatten();
+    let words = state.map(|state| state.words.to_vec()).unwrap_or_default();
+    let look = charge.rule().peek(&words, loaded.now, Cost::ONE);
+    look.limit - look.remaining
+}
