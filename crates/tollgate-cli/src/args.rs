@@ -127,6 +127,15 @@ pub(crate) struct Settings {
     /// Listens on addresses that others can reach, though anybody may ask.
     #[arg(long)]
     insecure_public: bool,
+    /// How much is logged: `off`, `error`, `warn`, `info`, `debug` or `trace` [default: info].
+    #[arg(long, value_name = "LEVEL")]
+    log_level: Option<String>,
+    /// How it is logged: `text` or `json` [default: text].
+    #[arg(long, value_name = "FORMAT")]
+    log_format: Option<String>,
+    /// How keys appear in logs and traces: `hashed` or `plain` [default: hashed].
+    #[arg(long, value_name = "HOW")]
+    log_keys: Option<String>,
 }
 
 impl Settings {
@@ -139,6 +148,9 @@ impl Settings {
             ("grpc", &self.grpc),
             ("resp", &self.resp),
             ("insecure_public", &insecure),
+            ("log_level", &self.log_level),
+            ("log_format", &self.log_format),
+            ("log_keys", &self.log_keys),
         ];
         let given = given.into_iter().filter_map(|(name, value)| Some((name, value.clone()?)));
         given.collect()

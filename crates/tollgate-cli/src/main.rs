@@ -3,6 +3,7 @@
 
 mod args;
 mod cmd;
+mod log;
 
 use std::process::ExitCode;
 

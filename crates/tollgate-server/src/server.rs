@@ -56,7 +56,9 @@ impl Server {
             .local_share(failure.local_share)
             .observer(Log)
             .build();
-        let engine = Engine::new(limiter, config.policies.clone()).with_metrics(metrics);
+        let engine = Engine::new(limiter, config.policies.clone())
+            .with_metrics(metrics)
+            .with_key_names(config.log.keys.clone());
         Self::bind_engine(config, engine).await
     }
 

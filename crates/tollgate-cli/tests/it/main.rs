@@ -1,6 +1,9 @@
 //! The binary as people start it.
 #![expect(clippy::unwrap_used, reason = "in a test, a panic is the message")]
 
+mod logs;
+mod support;
+
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
 use std::path::{Path, PathBuf};

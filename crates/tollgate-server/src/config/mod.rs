@@ -2,6 +2,7 @@
 //! outage. Flags over environment over file; all that is wrong is said at once.
 
 mod complaint;
+mod observe;
 mod policies;
 mod section;
 mod settings;
@@ -21,6 +22,7 @@ use crate::auth::Auth;
 use crate::policy::Policies;
 
 pub use complaint::{Complaint, Complaints};
+pub use observe::{Log, LogFormat};
 pub use settings::{Source, hide_password};
 
 /// The longest file that is read, in bytes.
@@ -52,6 +54,8 @@ pub struct Config {
     pub connections: usize,
     /// How long requests that have begun may take to end when the server does.
     pub drain: Duration,
+    /// What is written down.
+    pub log: Log,
     settings: Settings,
 }
 
@@ -234,6 +238,7 @@ fn assemble(settings: Settings, policies: Policies, wrong: &mut Vec<Complaint>) 
     let retries = retries_of(&settings, wrong);
     let connections = settings.parsed("connections", count, wrong);
     let drain = settings.parsed("drain", values::duration, wrong);
+    let log = observe::log(&settings, wrong);
     let (auth, tls) = (auth_of(&settings, wrong), tls_of(&settings, wrong));
     let auth = auth?;
     guard_public(&settings, &auth, [http?, grpc?, resp?], wrong)?;
@@ -254,6 +259,7 @@ fn assemble(settings: Settings, policies: Policies, wrong: &mut Vec<Complaint>) 
         tls,
         connections: connections?.clamp(1, 1_000_000),
         drain: drain?,
+        log: log?,
         settings,
     })
 }

@@ -8,7 +8,7 @@ use super::complaint::Complaint;
 use super::section::Section;
 
 /// A setting: its name in files, and its value when nobody sets it.
-const SETTINGS: [(&str, &str); 24] = [
+const SETTINGS: [(&str, &str); 27] = [
     ("admin_tokens", ""),
     ("base_backoff", ""),
     ("breaker_failures", "5"),
@@ -23,6 +23,9 @@ const SETTINGS: [(&str, &str); 24] = [
     ("http", "127.0.0.1:8080"),
     ("insecure_public", "false"),
     ("local_share", "1"),
+    ("log_format", "text"),
+    ("log_keys", "hashed"),
+    ("log_level", "info"),
     ("max_backoff", ""),
     ("max_in_flight", "10000"),
     ("max_retries", ""),

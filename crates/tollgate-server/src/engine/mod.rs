@@ -5,6 +5,7 @@
 
 mod answer;
 mod ask;
+mod names;
 
 use std::sync::Arc;
 
@@ -19,6 +20,7 @@ use crate::policy::{Asked, Policies};
 
 pub use answer::{Answer, Failure, Refund};
 pub use ask::{Ask, BATCH_MAX, KEY_MAX_BYTES, Target, accept_batch};
+pub use names::KeyNames;
 
 /// `Result` with the engine's [`Failure`].
 pub type Result<T, E = Failure> = core::result::Result<T, E>;
@@ -30,14 +32,15 @@ pub struct Engine {
     policies: ArcSwap<Policies>,
     clock: Arc<dyn Clock>,
     metrics: Arc<Metrics>,
+    names: KeyNames,
 }
 
 impl Engine {
-    /// An engine over a limiter.
+    /// An engine over a limiter. Keys are not written down unless somebody says how.
     #[must_use]
     pub fn new(limiter: Limiter<BoxStore>, policies: Policies) -> Self {
-        let policies = ArcSwap::from_pointee(policies);
-        Self { limiter, policies, clock: Arc::new(SystemClock::new()), metrics: Metrics::new() }
+        let (policies, clock) = (ArcSwap::from_pointee(policies), Arc::new(SystemClock::new()));
+        Self { limiter, policies, clock, metrics: Metrics::new(), names: KeyNames::hidden() }
     }
 
     /// The same engine with another clock: the one of its limiter.
@@ -54,13 +57,20 @@ impl Engine {
         self
     }
 
+    /// The same engine with other names for keys in logs and traces.
+    #[must_use]
+    pub fn with_key_names(mut self, names: KeyNames) -> Self {
+        self.names = names;
+        self
+    }
+
     /// Charges a key, if its policy allows it.
     ///
     /// # Errors
     /// When the request is wrong, or no decision could be made.
     pub async fn acquire(&self, ask: Ask<'_>) -> Result<Answer> {
         let answer = self.decide(ask).await;
-        self.metrics.answered(&answer);
+        self.answered(&ask, &answer);
         answer
     }
 
@@ -108,7 +118,11 @@ impl Engine {
             (Ok(asked), Ok(_)) => answer(asked),
             (Err(failure), _) | (_, Err(failure)) => Err(failure.again()),
         })
-        .inspect(|answer| self.metrics.answered(answer))
+        .zip(asks)
+        .map(|(answer, ask)| {
+            self.answered(ask, &answer);
+            answer
+        })
         .collect()
     }
 
@@ -169,7 +183,32 @@ impl Engine {
         for charge in asked.charges(ask.cost) {
             self.limiter.reset(charge.limit, charge.subject).await?;
         }
+        tracing::info!(policy = %asked.name(), key = self.names.of(ask.key), "a key was reset");
         Ok(())
+    }
+
+    /// Counts an answer; who looks for every single one finds it in the log.
+    fn answered(&self, ask: &Ask<'_>, answer: &Result<Answer>) {
+        self.metrics.answered(answer);
+        match answer {
+            Ok(Answer { policy, decision, shadow }) => tracing::debug!(
+                %policy,
+                key = self.names.of(ask.key),
+                cost = ask.cost.get(),
+                verdict = shadow.unwrap_or(decision.verdict).as_str(),
+                remaining = decision.remaining,
+                retry_after_ms = decision.retry_after_ms,
+                degraded = decision.degraded.map(|mode| mode.as_str()),
+                shadow = shadow.is_some(),
+                "decided"
+            ),
+            Err(Failure { error, .. }) => tracing::debug!(
+                key = self.names.of(ask.key),
+                code = error.code().as_str(),
+                field = error.field(),
+                "not decided"
+            ),
+        }
     }
 
     /// Epoch milliseconds by the clock of this process, rounded up as instants in decisions are.
