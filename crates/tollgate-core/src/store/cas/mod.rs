@@ -34,6 +34,7 @@ mod batch;
 mod bounds;
 mod cell;
 mod combine;
+mod counted;
 mod draft;
 mod lanes;
 mod layout;
@@ -59,6 +60,7 @@ use crate::time::Micros;
 
 use bounds::Bounds;
 use cell::Cell;
+use counted::Counted;
 use draft::{instant, no_clock};
 use lanes::Lanes;
 use layout::Item;
@@ -75,7 +77,7 @@ const SLIDING_LOG_MAX: u64 = 1_000;
 
 /// A store over any backend that can compare and swap.
 pub struct Cas<V> {
-    backend: V,
+    backend: Counted<V>,
     clock: Arc<dyn Clock>,
     lanes: Lanes,
     retry: Retry,
@@ -93,7 +95,7 @@ impl<V: Versioned> Cas<V> {
     /// A store over `backend` that waits on `clock` between attempts. The clock never decides.
     pub fn with_clock(backend: V, clock: impl Clock + 'static) -> Self {
         Self {
-            backend,
+            backend: Counted::new(backend),
             clock: Arc::new(clock),
             lanes: Lanes::default(),
             retry: Retry::new(),
@@ -274,6 +276,10 @@ impl<V: Versioned> Store for Cas<V> {
 
     async fn close(&self) {
         self.backend.close().await;
+    }
+
+    fn round_trips(&self) -> Option<u64> {
+        Some(self.backend.trips())
     }
 }
 
