@@ -244,7 +244,7 @@ impl Engine {
     /// All that is counted, as text.
     #[must_use]
     pub fn metrics_text(&self) -> String {
-        self.metrics.text(self.limiter.stats())
+        self.metrics.text(self.limiter.stats(), self.limiter.store().round_trips())
     }
 
     /// Whether the store answers.

@@ -63,3 +63,7 @@ impl Store for Timed {
         self.inner.close().await;
     }
 }
+
+    fn round_trips(&self) -> Option<u64> {
+        self.inner.round_trips()
+    }
