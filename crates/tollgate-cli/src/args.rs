@@ -110,6 +110,8 @@ pub(crate) enum Config {
 pub(crate) struct Settings {
     /// The configuration file; its policies are read again when it changes, and on SIGHUP.
     #[arg(long, value_name = "FILE", env = "TOLLGATE_CONFIG")]
+    /// Prints a JSON Schema of the configuration file, for editors.
+    Schema,
     pub(crate) config: Option<PathBuf>,
     /// Where to keep counts: `memory:`, `redis://host`, `rediss://`, `redis-cluster://`,
     /// `redis-sentinel://` or `postgres://`.

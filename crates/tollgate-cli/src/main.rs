@@ -24,6 +24,7 @@ fn main() -> ExitCode {
         Command::Lint { file } => cmd::config::lint(&file),
         Command::Config(Config::Show(settings)) => cmd::config::show(&settings),
     };
+        Command::Config(Config::Schema) => cmd::config::schema(),
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

@@ -1,9 +1,11 @@
 //! What a server is told: where to listen, which store, which policies, and what happens in an
 //! outage. Flags over environment over file; all that is wrong is said at once.
 
+mod catalog;
 mod complaint;
 mod observe;
 mod policies;
+mod schema;
 mod section;
 mod settings;
 mod values;
@@ -20,9 +22,11 @@ use self::section::Section;
 use self::settings::Settings;
 use crate::auth::Auth;
 use crate::policy::Policies;
+use crate::store;
 
 pub use complaint::{Complaint, Complaints};
 pub use observe::{Log, LogFormat};
+pub use schema::schema;
 pub use settings::{Source, hide_password};
 
 /// The longest file that is read, in bytes.
@@ -239,6 +243,9 @@ fn assemble(settings: Settings, policies: Policies, wrong: &mut Vec<Complaint>) 
     let connections = settings.parsed("connections", count, wrong);
     let drain = settings.parsed("drain", values::duration, wrong);
     let log = observe::log(&settings, wrong);
+    if let Err(error) = store::find(settings.text("store")) {
+        wrong.push(settings.complaint("store", error.message()));
+    }
     let (auth, tls) = (auth_of(&settings, wrong), tls_of(&settings, wrong));
     let auth = auth?;
     guard_public(&settings, &auth, [http?, grpc?, resp?], wrong)?;

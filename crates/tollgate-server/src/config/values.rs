@@ -17,6 +17,11 @@ const UNITS: [(&[&str], u64); 7] = [
     (&["w", "week", "weeks"], 604_800_000_000),
 ];
 
+/// The names of all units of time.
+pub(super) fn units() -> impl Iterator<Item = &'static str> {
+    UNITS.iter().flat_map(|(names, _)| names.iter().copied())
+}
+
 /// A whole number; underscores may group its digits.
 pub(super) fn whole(text: &str) -> Result<u64, String> {
     let digits: String = text.chars().filter(|c| *c != '_').collect();

@@ -18,5 +18,6 @@ mod openapi;
 mod outages;
 mod policies;
 mod resp;
+mod schema;
 mod security;
 mod support;
