@@ -31,7 +31,10 @@ pub(super) fn whole(text: &str) -> Result<u64, String> {
 }
 
 /// A duration such as `100ms`, `90 s` or `1 day`; the number may be left out of a rate.
-pub(super) fn duration(text: &str) -> Result<Duration, String> {
+///
+/// # Errors
+/// What is wrong, and what is accepted.
+pub fn duration(text: &str) -> Result<Duration, String> {
     let text = text.trim();
     let digits = text.find(|c: char| !c.is_ascii_digit() && c != '_').unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);

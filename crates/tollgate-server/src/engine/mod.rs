@@ -17,6 +17,7 @@ use tollgate::{
 
 use crate::metrics::Metrics;
 use crate::policy::{Asked, Policies};
+use crate::trace::{self, Traces};
 
 pub use answer::{Answer, Failure, Refund};
 pub use ask::{Ask, BATCH_MAX, KEY_MAX_BYTES, Target, accept_batch};
@@ -33,6 +34,7 @@ pub struct Engine {
     clock: Arc<dyn Clock>,
     metrics: Arc<Metrics>,
     names: KeyNames,
+    traces: Option<Arc<Traces>>,
 }
 
 impl Engine {
@@ -40,7 +42,8 @@ impl Engine {
     #[must_use]
     pub fn new(limiter: Limiter<BoxStore>, policies: Policies) -> Self {
         let (policies, clock) = (ArcSwap::from_pointee(policies), Arc::new(SystemClock::new()));
-        Self { limiter, policies, clock, metrics: Metrics::new(), names: KeyNames::hidden() }
+        let (metrics, names) = (Metrics::new(), KeyNames::hidden());
+        Self { limiter, policies, clock, metrics, names, traces: None }
     }
 
     /// The same engine with another clock: the one of its limiter.
@@ -64,6 +67,13 @@ impl Engine {
         self
     }
 
+    /// The same engine, whose requests are traced.
+    #[must_use]
+    pub fn with_traces(mut self, traces: Option<Arc<Traces>>) -> Self {
+        self.traces = traces;
+        self
+    }
+
     /// Charges a key, if its policy allows it.
     ///
     /// # Errors
@@ -71,6 +81,9 @@ impl Engine {
     pub async fn acquire(&self, ask: Ask<'_>) -> Result<Answer> {
         let answer = self.decide(ask).await;
         self.answered(&ask, &answer);
+        if self.traces.is_some() {
+            trace::note(&ask, &answer, &self.names);
+        }
         answer
     }
 
@@ -114,16 +127,21 @@ impl Engine {
         let mut answer = |asked: &Asked<'_>| {
             conclude(asked, decided.next().unwrap_or_else(|| Err(unanswered())))
         };
-        both.map(|(asked, admission)| match (asked, admission) {
-            (Ok(asked), Ok(_)) => answer(asked),
-            (Err(failure), _) | (_, Err(failure)) => Err(failure.again()),
-        })
-        .zip(asks)
-        .map(|(answer, ask)| {
-            self.answered(ask, &answer);
-            answer
-        })
-        .collect()
+        let answers = both
+            .map(|(asked, admission)| match (asked, admission) {
+                (Ok(asked), Ok(_)) => answer(asked),
+                (Err(failure), _) | (_, Err(failure)) => Err(failure.again()),
+            })
+            .zip(asks)
+            .map(|(answer, ask)| {
+                self.answered(ask, &answer);
+                answer
+            });
+        let answers: Vec<Result<Answer>> = answers.collect();
+        if self.traces.is_some() {
+            trace::note_batch(&answers);
+        }
+        answers
     }
 
     /// What [`Engine::acquire`] would answer, without charging anything.
@@ -252,6 +270,12 @@ impl Engine {
     /// # Errors
     /// What it says instead.
     pub async fn ready(&self) -> Result<()> {
+    /// Where requests are traced to, if they are.
+    #[must_use]
+    pub(crate) fn traces(&self) -> Option<&Traces> {
+        self.traces.as_deref()
+    }
+
         let policies = self.policies.load_full();
         self.limiter.forecast(policies.ad_hoc(), "readyz").await?;
         Ok(())
@@ -263,7 +287,7 @@ impl Engine {
         self.limiter.store().capability()
     }
 
-    /// Closes the store.
+    /// Closes the store, and sends the last traces.
     pub async fn close(&self) {
         self.limiter.store().close().await;
     }
@@ -277,6 +301,9 @@ fn accept<'a>(policies: &'a Policies, ask: &Ask<'a>) -> Result<Asked<'a>> {
     }
     match ask.target {
         Target::Policy(name) => Ok(policies.find(name)?.ask(ask.key)),
+        if let Some(traces) = &self.traces {
+            traces.finish().await;
+        }
         Target::Limit(limit) => Ok(Asked::of_limit(limit, ask.key)),
     }
 }

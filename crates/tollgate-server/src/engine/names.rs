@@ -1,4 +1,4 @@
-//! How keys appear in logs and traces: as a hash, unless somebody wants to read them.
+//! How keys appear in logs and traces: as a hash, unless somebody wants to read them in logs.
 //!
 //! Keys are addresses and names of people. A hash still tells which lines are about the same key.
 
@@ -12,26 +12,23 @@ const BITS: u64 = 64;
 
 /// What stands for a key in logs and traces.
 #[derive(Clone, Debug)]
-pub struct KeyNames(Kind);
-
-#[derive(Clone, Debug)]
-enum Kind {
-    Plain,
-    Hashed(KeyHash),
-    Hidden,
+pub struct KeyNames {
+    hash: Option<KeyHash>,
+    plain: bool,
 }
 
 impl KeyNames {
-    /// Keys as they are.
-    #[must_use]
-    pub const fn plain() -> Self {
-        Self(Kind::Plain)
-    }
-
     /// Nothing at all of keys.
     #[must_use]
     pub const fn hidden() -> Self {
-        Self(Kind::Hidden)
+        Self { hash: None, plain: false }
+    }
+
+    /// The same, but logs have keys as they are.
+    #[must_use]
+    pub const fn plain_in_logs(mut self) -> Self {
+        self.plain = true;
+        self
     }
 
     /// A keyed hash of 64 bits. Servers that share a secret write the same; with an empty one the hash
@@ -47,17 +44,19 @@ impl KeyNames {
         } else {
             KeyHash::new(secret.as_bytes(), BITS)
         };
-        Ok(Self(hash.map_or(Kind::Hidden, Kind::Hashed)))
+        Ok(Self { hash, plain: false })
     }
 
-    /// What stands for this key.
+    /// What stands for this key in logs.
     #[must_use]
     pub fn of(&self, key: &str) -> String {
-        match &self.0 {
-            Kind::Plain => key.to_owned(),
-            Kind::Hashed(hash) => hash.of(key),
-            Kind::Hidden => "***".to_owned(),
-        }
+        if self.plain { key.to_owned() } else { self.hash_of(key) }
+    }
+
+    /// What stands for this key where it never appears as it is.
+    #[must_use]
+    pub fn hash_of(&self, key: &str) -> String {
+        self.hash.as_ref().map_or_else(|| "***".to_owned(), |hash| hash.of(key))
     }
 }
 
@@ -70,7 +69,9 @@ mod tests {
         let (one, other) = (KeyNames::hashed("secret").unwrap(), KeyNames::hashed("").unwrap());
         assert_eq!(one.of("ada"), KeyNames::hashed("secret").unwrap().of("ada"));
         assert!(one.of("ada") != one.of("bob") && one.of("ada") != other.of("ada"));
-        assert!(one.of("ada").len() == 16 && KeyNames::plain().of("ada") == "ada");
+        assert_eq!(one.of("ada").len(), 16);
+        let plain = one.clone().plain_in_logs();
+        assert_eq!((plain.of("ada"), plain.hash_of("ada")), ("ada".to_owned(), one.of("ada")));
         assert_eq!(KeyNames::hidden().of("ada"), "***");
     }
 }

@@ -58,7 +58,7 @@ async fn converse<S: AsyncRead + AsyncWrite + Unpin>(
         let (commands, broken) = take(&mut input);
         if !commands.is_empty() || broken.is_some() {
             let start = Instant::now();
-            let goes_on = session.run(&commands, &mut output).await;
+            let goes_on = session.answer(&commands, &mut output).await;
             session.metrics().request("resp", start.elapsed());
             if let Some(why) = broken {
                 Reply::error("ERR", &format!("Protocol error: {why}"))

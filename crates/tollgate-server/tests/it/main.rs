@@ -21,3 +21,4 @@ mod resp;
 mod schema;
 mod security;
 mod support;
+mod traces;
