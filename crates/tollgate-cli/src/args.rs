@@ -33,9 +33,12 @@ pub(crate) enum Command {
     },
     /// Examines a store: whether it answers, how fast, how exactly, and what to change.
     Doctor {
-        /// The address of the store.
+        /// The address of the store [default: the one that `serve` would use].
         #[arg(long, value_name = "URL")]
-        store: String,
+        store: Option<String>,
+        /// The configuration file: it is held against the checklist before going live.
+        #[arg(long, value_name = "FILE", env = "TOLLGATE_CONFIG")]
+        config: Option<PathBuf>,
     },
     /// Makes or changes the tables of a store, for users who may not make them when it is first asked.
     Migrate {

@@ -17,7 +17,7 @@ fn main() -> ExitCode {
         Command::Acquire(ask) => cmd::client::ask("/v1/acquire", &ask),
         Command::Peek(ask) => cmd::client::ask("/v1/peek", &ask),
         Command::Reset { server, policy, key } => cmd::client::reset(&server, &policy, &key),
-        Command::Doctor { store } => cmd::doctor::run(&store),
+        Command::Doctor { store, config } => cmd::doctor::run(store.as_deref(), config.as_deref()),
         Command::Migrate { store } => cmd::migrate::run(&store),
         Command::Completions { shell } => cmd::manual::completions(shell),
         Command::Man => cmd::manual::page(),

@@ -1,6 +1,7 @@
 //! The binary as people start it.
 #![expect(clippy::unwrap_used, reason = "in a test, a panic is the message")]
 
+mod doctor;
 mod logs;
 mod support;
 
@@ -135,6 +136,7 @@ fn the_doctor_examines_a_store() {
         fine && text.contains("30 of 100 callers at once passed a limit of 30"),
         "{text}{error}"
     );
+    assert!(text.contains("limits in memory are per process"), "{text}");
     assert!(text.ends_with("Verdict: fit for limits.\n"), "{text}");
     let redis = Redis::start().unwrap();
     let (fine, text, error) = run(&["doctor", "--store", &redis.url()]);
