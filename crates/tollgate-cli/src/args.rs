@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
 
+use crate::cmd::bench::Bench;
+
 /// Decides, exactly and fast, whether a request may pass now.
 #[derive(Debug, Parser)]
 #[command(name = "tollgate", version)]
@@ -40,6 +42,8 @@ pub(crate) enum Command {
         #[arg(long, value_name = "FILE", env = "TOLLGATE_CONFIG")]
         config: Option<PathBuf>,
     },
+    /// Sends load at a fixed rate, and checks that the limit is kept under it.
+    Bench(Bench),
     /// Makes or changes the tables of a store, for users who may not make them when it is first asked.
     Migrate {
         /// The address of the store.
@@ -106,6 +110,8 @@ pub(crate) struct Ask {
 pub(crate) enum Config {
     /// Prints every setting, secrets hidden, and where it came from.
     Show(Settings),
+    /// Prints a JSON Schema of the configuration file, for editors.
+    Schema,
 }
 
 /// Flags win over the environment (TOLLGATE_HTTP and so on), which wins over the file.
@@ -113,8 +119,6 @@ pub(crate) enum Config {
 pub(crate) struct Settings {
     /// The configuration file; its policies are read again when it changes, and on SIGHUP.
     #[arg(long, value_name = "FILE", env = "TOLLGATE_CONFIG")]
-    /// Prints a JSON Schema of the configuration file, for editors.
-    Schema,
     pub(crate) config: Option<PathBuf>,
     /// Where to keep counts: `memory:`, `redis://host`, `rediss://`, `redis-cluster://`,
     /// `redis-sentinel://` or `postgres://`.

@@ -1,6 +1,7 @@
 //! The binary as people start it.
 #![expect(clippy::unwrap_used, reason = "in a test, a panic is the message")]
 
+mod bench;
 mod doctor;
 mod logs;
 mod support;

@@ -19,7 +19,7 @@ use crate::metrics::Metrics;
 use crate::policy::{Asked, Policies};
 use crate::trace::{self, Traces};
 
-pub use answer::{Answer, Failure, Refund};
+pub use answer::{Answer, Failure, Limits, Refund};
 pub use ask::{Ask, BATCH_MAX, KEY_MAX_BYTES, Target, accept_batch};
 pub use names::KeyNames;
 
@@ -162,6 +162,17 @@ impl Engine {
         let policies = self.policies.load_full();
         let asked = accept(&policies, &ask)?;
         Ok(self.limiter.forecast_all(&asked.charges(ask.cost)).await?)
+    }
+
+    /// Which limits apply to a key, in numbers. The store is not asked.
+    ///
+    /// # Errors
+    /// When the request is wrong.
+    pub fn limits(&self, ask: Ask<'_>) -> Result<Limits> {
+        let policies = self.policies.load_full();
+        let asked = accept(&policies, &ask)?;
+        let (policy, limits) = (asked.name().clone(), asked.described());
+        Ok(Limits { policy, limits, shadow: asked.is_shadow() })
     }
 
     /// Gives back at most what was charged and is still counted: of the charge whose decision said

@@ -44,6 +44,7 @@ pub(crate) fn router(engine: Arc<Engine>, auth: &Auth) -> Router {
     let time = middleware::from_fn(move |request, next| timed(Arc::clone(&watched), request, next));
     callers
         .layer(time)
+        .route("/v1/limits", post(handlers::limits))
         .route("/metrics", get(handlers::metrics))
         .route_layer(guard(Role::Caller))
         .merge(admin.route_layer(guard(Role::Admin)))
