@@ -20,5 +20,6 @@ mod policies;
 mod resp;
 mod schema;
 mod security;
+mod stores;
 mod support;
 mod traces;
