@@ -2,6 +2,8 @@
 #![expect(clippy::unwrap_used, reason = "in a test, a panic is the message")]
 
 mod bench;
+mod caddy;
+mod deploy;
 mod doctor;
 mod logs;
 mod support;

@@ -270,6 +270,12 @@ impl Engine {
         &self.metrics
     }
 
+    /// Where requests are traced to, if they are.
+    #[must_use]
+    pub(crate) fn traces(&self) -> Option<&Traces> {
+        self.traces.as_deref()
+    }
+
     /// All that is counted, as text.
     #[must_use]
     pub fn metrics_text(&self) -> String {
@@ -281,12 +287,6 @@ impl Engine {
     /// # Errors
     /// What it says instead.
     pub async fn ready(&self) -> Result<()> {
-    /// Where requests are traced to, if they are.
-    #[must_use]
-    pub(crate) fn traces(&self) -> Option<&Traces> {
-        self.traces.as_deref()
-    }
-
         let policies = self.policies.load_full();
         self.limiter.forecast(policies.ad_hoc(), "readyz").await?;
         Ok(())
@@ -301,6 +301,9 @@ impl Engine {
     /// Closes the store, and sends the last traces.
     pub async fn close(&self) {
         self.limiter.store().close().await;
+        if let Some(traces) = &self.traces {
+            traces.finish().await;
+        }
     }
 }
 
@@ -312,9 +315,6 @@ fn accept<'a>(policies: &'a Policies, ask: &Ask<'a>) -> Result<Asked<'a>> {
     }
     match ask.target {
         Target::Policy(name) => Ok(policies.find(name)?.ask(ask.key)),
-        if let Some(traces) = &self.traces {
-            traces.finish().await;
-        }
         Target::Limit(limit) => Ok(Asked::of_limit(limit, ask.key)),
     }
 }

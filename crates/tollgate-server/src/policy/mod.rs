@@ -126,14 +126,14 @@ impl Policy {
         self.shadow
     }
 
-    fn bounds_of(&self, key: &str) -> &Bounds {
-        self.overrides.get(key).unwrap_or(&self.bounds)
     /// Whether its keys are hashed, which bounds their number.
     #[must_use]
     pub const fn hashes_keys(&self) -> bool {
         self.hash.is_some()
     }
 
+    fn bounds_of(&self, key: &str) -> &Bounds {
+        self.overrides.get(key).unwrap_or(&self.bounds)
     }
 
     /// What a request for a key is decided under.
