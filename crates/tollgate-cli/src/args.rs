@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
 
+use crate::cmd::bench::Bench;
+
 /// Decides, exactly and fast, whether a request may pass now.
 #[derive(Debug, Parser)]
 #[command(name = "tollgate", version)]
@@ -33,10 +35,15 @@ pub(crate) enum Command {
     },
     /// Examines a store: whether it answers, how fast, how exactly, and what to change.
     Doctor {
-        /// The address of the store.
+        /// The address of the store [default: the one that `serve` would use].
         #[arg(long, value_name = "URL")]
-        store: String,
+        store: Option<String>,
+        /// The configuration file: it is held against the checklist before going live.
+        #[arg(long, value_name = "FILE", env = "TOLLGATE_CONFIG")]
+        config: Option<PathBuf>,
     },
+    /// Sends load at a fixed rate, and checks that the limit is kept under it.
+    Bench(Bench),
     /// Makes or changes the tables of a store, for users who may not make them when it is first asked.
     Migrate {
         /// The address of the store.
@@ -103,6 +110,8 @@ pub(crate) struct Ask {
 pub(crate) enum Config {
     /// Prints every setting, secrets hidden, and where it came from.
     Show(Settings),
+    /// Prints a JSON Schema of the configuration file, for editors.
+    Schema,
 }
 
 /// Flags win over the environment (TOLLGATE_HTTP and so on), which wins over the file.
@@ -127,6 +136,15 @@ pub(crate) struct Settings {
     /// Listens on addresses that others can reach, though anybody may ask.
     #[arg(long)]
     insecure_public: bool,
+    /// How much is logged: `off`, `error`, `warn`, `info`, `debug` or `trace` [default: info].
+    #[arg(long, value_name = "LEVEL")]
+    log_level: Option<String>,
+    /// How it is logged: `text` or `json` [default: text].
+    #[arg(long, value_name = "FORMAT")]
+    log_format: Option<String>,
+    /// How keys appear in logs and traces: `hashed` or `plain` [default: hashed].
+    #[arg(long, value_name = "HOW")]
+    log_keys: Option<String>,
 }
 
 impl Settings {
@@ -139,6 +157,9 @@ impl Settings {
             ("grpc", &self.grpc),
             ("resp", &self.resp),
             ("insecure_public", &insecure),
+            ("log_level", &self.log_level),
+            ("log_format", &self.log_format),
+            ("log_keys", &self.log_keys),
         ];
         let given = given.into_iter().filter_map(|(name, value)| Some((name, value.clone()?)));
         given.collect()

@@ -3,6 +3,7 @@
 
 mod args;
 mod cmd;
+mod log;
 
 use std::process::ExitCode;
 
@@ -16,12 +17,14 @@ fn main() -> ExitCode {
         Command::Acquire(ask) => cmd::client::ask("/v1/acquire", &ask),
         Command::Peek(ask) => cmd::client::ask("/v1/peek", &ask),
         Command::Reset { server, policy, key } => cmd::client::reset(&server, &policy, &key),
-        Command::Doctor { store } => cmd::doctor::run(&store),
+        Command::Doctor { store, config } => cmd::doctor::run(store.as_deref(), config.as_deref()),
+        Command::Bench(bench) => cmd::bench::run(&bench),
         Command::Migrate { store } => cmd::migrate::run(&store),
         Command::Completions { shell } => cmd::manual::completions(shell),
         Command::Man => cmd::manual::page(),
         Command::Lint { file } => cmd::config::lint(&file),
         Command::Config(Config::Show(settings)) => cmd::config::show(&settings),
+        Command::Config(Config::Schema) => cmd::config::schema(),
     };
     match done {
         Ok(()) => ExitCode::SUCCESS,

@@ -3,6 +3,7 @@
 //! No named statement and no setting of a session is ever used: any transaction may run on another
 //! connection, as it does behind a pooler in transaction mode.
 
+use core::sync::atomic::AtomicU64;
 use core::time::Duration;
 use std::sync::Arc;
 
@@ -31,6 +32,8 @@ pub(crate) struct Shared {
     tls: Tls,
     /// Set once the tables are known to be as this version needs them.
     ready: OnceCell<()>,
+    /// How often the database was asked to decide or to look.
+    pub(crate) trips: AtomicU64,
 }
 
 impl Shared {
@@ -40,6 +43,7 @@ impl Shared {
             sql: Sql::new(&config),
             ids: Ids::new(config.max_request_ids),
             ready: OnceCell::new(),
+            trips: AtomicU64::new(0),
             config,
         }))
     }

@@ -1,6 +1,7 @@
 //! Reads without locks, for peek and forecast, and resets: one more worker, which shares round
 //! trips in the same way and holds no transaction open.
 
+use core::sync::atomic::Ordering;
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -99,6 +100,7 @@ async fn ask(
             Some(current) => current,
             None => shared.connect().await?,
         };
+        shared.trips.fetch_add(1, Ordering::Relaxed);
         let asked = current.client.query_typed(statement, &named);
         let fault = match timeout(shared.config.operation_timeout, asked).await {
             Ok(Ok(rows)) => {

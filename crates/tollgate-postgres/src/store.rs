@@ -4,6 +4,7 @@
 //! workers are tasks of their own.
 
 use core::hash::{BuildHasher, BuildHasherDefault};
+use core::sync::atomic::Ordering;
 use std::collections::hash_map::DefaultHasher;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -191,6 +192,10 @@ impl Store for Postgres {
             // A task that panicked has ended as well.
             let _ = task.await;
         }
+    }
+
+    fn round_trips(&self) -> Option<u64> {
+        Some(self.shared.trips.load(Ordering::Relaxed))
     }
 }
 

@@ -5,6 +5,7 @@
 //! one before it was under way. While one round is written the next one is read already, behind it on
 //! the same connection: the server never waits for the way back.
 
+use core::sync::atomic::Ordering;
 use std::sync::Arc;
 
 use tokio::sync::{mpsc, watch};
@@ -100,6 +101,8 @@ impl<'a> Shift<'a> {
     /// Writes one round and reads the next; keeps the connection if it is still good.
     async fn step(&mut self, link: Link, next: Next) -> Next {
         let Next { round, jobs } = next;
+        let trips = u64::from(round.is_some()) + u64::from(!jobs.is_empty());
+        self.shared.trips.fetch_add(trips, Ordering::Relaxed);
         let closing = async {
             match round {
                 Some(round) => close(self.shared, &link, round).await,

@@ -14,6 +14,7 @@
 //! - [`engine`]: a request in, a decision out; the same for all protocols.
 //! - [`policy`]: which limits apply to a request.
 //! - [`store`]: a store from its address.
+//! - [`metrics`], [`trace`]: what is told to whoever watches.
 //! - `http`, `grpc`, `resp`: the wire. Handlers decode, ask the engine, encode.
 //! - `listen`: sockets, bounds on connections, and how they end.
 //! - `fuzzing`: what is fuzzed, behind a feature of that name.
@@ -31,6 +32,7 @@ pub mod policy;
 mod resp;
 mod server;
 pub mod store;
+pub mod trace;
 
 pub use config::Config;
 pub use server::{Addresses, Server};

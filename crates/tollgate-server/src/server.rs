@@ -15,6 +15,7 @@ use crate::config::Config;
 use crate::engine::Engine;
 use crate::listen::{Drain, Listener, web};
 use crate::metrics::{Metrics, Timed};
+use crate::trace::Traces;
 use crate::{grpc, http, resp, store};
 
 /// A server that listens, and does not answer yet.
@@ -46,8 +47,9 @@ impl Server {
     /// When the store cannot be opened or an address cannot be listened on.
     pub async fn bind(config: Config) -> Result<Self> {
         let metrics = Metrics::new();
-        let store =
-            watched(store::open(&config.store, config.retries.as_ref()).await?, &config, &metrics);
+        let traces = config.traces.as_ref().map(Traces::to_collector).transpose()?.map(Arc::new);
+        let store = store::open(&config.store, config.retries.as_ref()).await?;
+        let store = watched(store, &config, &metrics, traces.clone());
         let failure = config.failure;
         let limiter = Limiter::builder(store)
             .deadline(failure.deadline)
@@ -56,7 +58,10 @@ impl Server {
             .local_share(failure.local_share)
             .observer(Log)
             .build();
-        let engine = Engine::new(limiter, config.policies.clone()).with_metrics(metrics);
+        let engine = Engine::new(limiter, config.policies.clone())
+            .with_metrics(metrics)
+            .with_key_names(config.log.keys.clone())
+            .with_traces(traces);
         Self::bind_engine(config, engine).await
     }
 
@@ -131,12 +136,17 @@ impl Server {
 }
 
 /// Counts and times the calls to a store, unless it is in this process.
-fn watched(store: BoxStore, config: &Config, metrics: &Arc<Metrics>) -> BoxStore {
+fn watched(
+    store: BoxStore,
+    config: &Config,
+    metrics: &Arc<Metrics>,
+    traces: Option<Arc<Traces>>,
+) -> BoxStore {
     if store.capability().in_process {
         return store;
     }
     let name = store::scheme_of(&config.store).unwrap_or_default().to_owned();
-    BoxStore::new(Timed { inner: store, name, metrics: Arc::clone(metrics) })
+    BoxStore::new(Timed { inner: store, name, metrics: Arc::clone(metrics), traces })
 }
 
 /// Writes down what the limiter tells, which is at most once per second and kind.

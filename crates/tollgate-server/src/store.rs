@@ -14,7 +14,7 @@ use tollgate::{BoxFuture, Error, Result};
 use crate::config::Retries;
 
 /// Opens a store; the address is whole, its scheme included.
-type Open = for<'a> fn(&'a str, Option<&'a Retries>) -> BoxFuture<'a, Result<BoxStore>>;
+pub(crate) type Open = for<'a> fn(&'a str, Option<&'a Retries>) -> BoxFuture<'a, Result<BoxStore>>;
 
 /// Every store that can be opened, by scheme.
 const STORES: &[(&str, Open)] = &[
@@ -37,21 +37,32 @@ const STORES: &[(&str, Open)] = &[
 /// `config_invalid` naming `store` when no store has that scheme; what the store says when it cannot
 /// be opened. No error holds the address: it may hold a password.
 pub async fn open(address: &str, retries: Option<&Retries>) -> Result<BoxStore> {
-    match STORES.iter().find(|(scheme, _)| scheme_of(address) == Some(*scheme)) {
-        Some((_, open)) => open(address, retries).await,
-        None => Err(Error::config("store", format!("has no scheme that is known; {}", accepted()))),
-    }
+    find(address)?(address, retries).await
+}
+
+/// What opens the store of an address.
+///
+/// # Errors
+/// `config_invalid` naming `store` when no store has that scheme.
+pub(crate) fn find(address: &str) -> Result<Open> {
+    let known = STORES.iter().find(|(scheme, _)| scheme_of(address) == Some(*scheme));
+    let unknown = || {
+        let schemes: Vec<&str> = schemes().collect();
+        let accepted = format!("accepted: {}:", schemes.join(":, "));
+        Error::config("store", format!("has no scheme that is known; {accepted}"))
+    };
+    known.map(|(_, open)| *open).ok_or_else(unknown)
+}
+
+/// Every scheme that names a store.
+pub fn schemes() -> impl Iterator<Item = &'static str> {
+    STORES.iter().map(|(scheme, _)| *scheme)
 }
 
 /// The scheme of an address, which names the store.
 #[must_use]
 pub fn scheme_of(address: &str) -> Option<&str> {
     address.split_once(':').map(|(scheme, _)| scheme)
-}
-
-fn accepted() -> String {
-    let schemes: Vec<&str> = STORES.iter().map(|(scheme, _)| *scheme).collect();
-    format!("accepted: {}:", schemes.join(":, "))
 }
 
 /// Makes or changes what a store needs before it is used; whether it needed anything.

@@ -58,7 +58,8 @@ fn post(server: &Server, path: &str, body: &Value) -> Result<Value, Failed> {
     runtime.block_on(send(server, path, body.to_string()))
 }
 
-async fn send(server: &Server, path: &str, body: String) -> Result<Value, Failed> {
+/// Posts JSON to a server.
+pub(super) async fn send(server: &Server, path: &str, body: String) -> Result<Value, Failed> {
     let accepted = "--server: accepted: http://host:port";
     let host = server.server.strip_prefix("http://").ok_or(accepted)?.trim_end_matches('/');
     let stream = TcpStream::connect(host).await.map_err(|error| format!("{host}: {error}"))?;

@@ -1,4 +1,4 @@
-//! `tollgate lint` and `tollgate config show`: the configuration as the server would read it.
+//! `tollgate lint`, `tollgate config show` and `schema`: the configuration as the server reads it.
 #![expect(clippy::print_stdout, reason = "it shows what was asked for")]
 
 use std::path::Path;
@@ -33,5 +33,11 @@ pub(crate) fn show(settings: &Settings) -> Result<(), Failed> {
             println!("policy {name}: {:?}, {mode} in an outage{shadow}", limit.rule());
         }
     }
+    Ok(())
+}
+
+/// Prints a schema of the file, for editors.
+pub(crate) fn schema() -> Result<(), Failed> {
+    println!("{}", serde_json::to_string_pretty(&tollgate_server::config::schema())?);
     Ok(())
 }

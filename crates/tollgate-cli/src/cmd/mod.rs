@@ -1,6 +1,7 @@
 //! One file per command.
 
 mod announce;
+pub(crate) mod bench;
 pub(crate) mod client;
 pub(crate) mod config;
 pub(crate) mod doctor;

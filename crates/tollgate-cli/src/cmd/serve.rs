@@ -9,17 +9,20 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tollgate_server::Server;
 use tollgate_server::config::{Config, Sources, hide_password};
 use tollgate_server::engine::Engine;
+use tracing_subscriber::layer::SubscriberExt;
+use tracing_subscriber::util::SubscriberInitExt;
 
 use super::{Failed, announce};
 use crate::args::Settings;
+use crate::log;
 
 /// How often the file is looked at.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 pub(crate) fn run(settings: &Settings) -> Result<(), Failed> {
-    tracing_subscriber::fmt().with_writer(std::io::stderr).init();
     let flags = settings.flags();
     let config = Config::read(&Sources { flags: &flags, file: settings.config.as_deref() })?;
+    tracing_subscriber::registry().with(log::to_stderr(&config.log)).init();
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(serve(config, settings))
 }

@@ -1,8 +1,14 @@
 //! The binary as people start it.
 #![expect(clippy::unwrap_used, reason = "in a test, a panic is the message")]
 
+mod bench;
+mod caddy;
+mod deploy;
+mod doctor;
 mod dynamodb;
+mod logs;
 mod reload;
+mod support;
 
 use std::io::{BufRead, BufReader, Write};
 use std::net::TcpStream;
@@ -136,6 +142,7 @@ fn the_doctor_examines_a_store() {
         fine && text.contains("30 of 100 callers at once passed a limit of 30"),
         "{text}{error}"
     );
+    assert!(text.contains("limits in memory are per process"), "{text}");
     assert!(text.ends_with("Verdict: fit for limits.\n"), "{text}");
     let redis = Redis::start().unwrap();
     let patient = format!("{}?connect_timeout_ms=30000&reply_timeout_ms=30000", redis.url());

@@ -35,6 +35,8 @@ pub trait StoreDyn: MaybeSend + MaybeSync {
     fn reset_dyn<'s>(&'s self, key: Key<'s>) -> BoxFuture<'s, Result<()>>;
     /// [`Store::close`].
     fn close_dyn(&self) -> BoxFuture<'_, ()>;
+    /// [`Store::round_trips`].
+    fn round_trips_dyn(&self) -> Option<u64>;
     /// [`Store::decide_now`].
     fn decide_now_dyn(&self, charge: &Charge<'_>, at: Micros) -> Option<Result<Decision>>;
 }
@@ -70,6 +72,10 @@ impl<S: Store> StoreDyn for S {
 
     fn close_dyn(&self) -> BoxFuture<'_, ()> {
         Box::pin(self.close())
+    }
+
+    fn round_trips_dyn(&self) -> Option<u64> {
+        self.round_trips()
     }
 
     fn decide_now_dyn(&self, charge: &Charge<'_>, at: Micros) -> Option<Result<Decision>> {
@@ -117,6 +123,10 @@ impl Store for BoxStore {
 
     async fn close(&self) {
         self.0.close_dyn().await;
+    }
+
+    fn round_trips(&self) -> Option<u64> {
+        self.0.round_trips_dyn()
     }
 
     fn decide_now(&self, charge: &Charge<'_>, at: Micros) -> Option<Result<Decision>> {

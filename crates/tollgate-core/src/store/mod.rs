@@ -168,6 +168,12 @@ pub trait Store: MaybeSend + MaybeSync {
         async {}
     }
 
+    /// How often the backend was asked so far, for operators: over admissions, how many of them share
+    /// a round trip. Nothing for stores that do not count, or have no backend.
+    fn round_trips(&self) -> Option<u64> {
+        None
+    }
+
     /// Decides one charge at once, for stores that never wait. `None` sends it through `admit`.
     #[inline]
     fn decide_now(&self, charge: &Charge<'_>, at: Micros) -> Option<Result<Decision>> {
@@ -221,6 +227,10 @@ impl<S: Store + MaybeSend + MaybeSync> Store for std::sync::Arc<S> {
 
     async fn close(&self) {
         (**self).close().await;
+    }
+
+    fn round_trips(&self) -> Option<u64> {
+        (**self).round_trips()
     }
 
     #[inline]

@@ -35,6 +35,8 @@ pub struct Inspected {
     pub maxmemory_bytes: Option<u64>,
     /// What it does at that bound.
     pub maxmemory_policy: Option<String>,
+    /// Keys that it has thrown out since it started.
+    pub evicted_keys: Option<u64>,
 }
 
 impl Inspection {
@@ -49,7 +51,8 @@ impl Inspected {
     /// What an operator should change about this server, in plain words.
     #[must_use]
     pub fn warnings(&self) -> Vec<String> {
-        let warnings = [self.version_warning(), self.role_warning(), self.memory_warning()];
+        let (memory, evicted) = (self.memory_warning(), self.eviction_warning());
+        let warnings = [self.version_warning(), self.role_warning(), memory, evicted];
         let address = self.address.as_ref().map(|address| format!(" at {address}"));
         let address = address.unwrap_or_default();
         warnings.into_iter().flatten().map(|text| format!("Redis{address}: {text}")).collect()
@@ -81,20 +84,29 @@ impl Inspected {
         }
     }
 
+    /// A cache on the same server that fills it takes counters with it.
+    fn eviction_warning(&self) -> Option<String> {
+        let keys = self.evicted_keys.filter(|keys| *keys > 0)?;
+        Some(format!(
+            "{keys} keys were evicted since it started, and counters may be among them: give it more memory, or counters a server of their own"
+        ))
+    }
+
     /// Asks a server.
     ///
     /// # Errors
     /// When it does not answer. That it refuses to tell is no error.
     pub(super) async fn ask(wire: &mut Wire, patience: core::time::Duration) -> Result<Self> {
-        let questions: [Words<'_>; 5] = [
+        let questions: [Words<'_>; 6] = [
             &[b"INFO", b"server"],
             &[b"INFO", b"replication"],
             &[b"INFO", b"memory"],
+            &[b"INFO", b"stats"],
             &[b"CONFIG", b"GET", b"maxmemory-policy"],
             &[b"CONFIG", b"GET", b"maxmemory"],
         ];
         let replies = wire.exchange(&questions, patience).await?;
-        let [server, replication, memory, policy, bound] = replies.as_slice() else {
+        let [server, replication, memory, stats, policy, bound] = replies.as_slice() else {
             return Err(Error::new(Code::StoreUnavailable, "Redis did not answer all questions"));
         };
         let bytes = field(memory, "maxmemory").or_else(|| setting(bound));
@@ -107,6 +119,7 @@ impl Inspected {
             role: field(replication, "role"),
             maxmemory_bytes: bytes.and_then(|bytes| bytes.parse().ok()),
             maxmemory_policy: field(memory, "maxmemory_policy").or_else(|| setting(policy)),
+            evicted_keys: field(stats, "evicted_keys").and_then(|keys| keys.parse().ok()),
         })
     }
 }
@@ -147,6 +160,13 @@ mod tests {
             }
         }
         assert_eq!(inspected(None, Some(0)).warnings().len(), 1);
+    }
+
+    #[test]
+    fn what_was_evicted_already_is_warned_of() {
+        let with = |evicted_keys| Inspected { evicted_keys, ..inspected(Some("noeviction"), None) };
+        assert!(with(None).warnings().is_empty() && with(Some(0)).warnings().is_empty());
+        assert!(with(Some(7)).warnings()[0].contains("7 keys were evicted"));
     }
 
     #[test]

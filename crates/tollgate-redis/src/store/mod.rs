@@ -21,6 +21,7 @@ mod swap;
 #[cfg(test)]
 mod tests;
 mod watch;
+mod wire;
 
 use core::fmt;
 use std::sync::Arc;
@@ -31,14 +32,13 @@ use tollgate_core::store::{At, Capability, Loaded, MultiKey, Outcome, Store};
 use tollgate_core::{Act, Admission, Charge, Clock, Code, Error, Key, Result};
 
 use crate::layout::KeyLayout;
-use crate::script::Scripts;
-use crate::slot::slot_of;
-use crate::transport::{Call, Reply, Sharing, Transport};
+use crate::transport::{Call, Sharing, Transport};
 
 use items::{Answer, Item, call_of, calls_of};
 use queue::{Lane, Queue, Queues, Round, Ticket, Turn};
 use swap::Swapping;
 use watch::Watching;
+use wire::Wire;
 
 /// Tollgate on Redis.
 ///
@@ -50,13 +50,6 @@ struct Inner<T> {
     queues: Queues,
     swapping: Cas<Swapping<T>>,
     watching: Cas<Watching<T>>,
-}
-
-/// What every way to the server shares.
-pub(crate) struct Wire<T> {
-    transport: T,
-    scripts: Scripts,
-    layout: KeyLayout,
 }
 
 impl<T: Transport> RedisStore<T> {
@@ -73,7 +66,7 @@ impl<T: Transport> RedisStore<T> {
         layout: KeyLayout,
         clock: impl Clock + Clone + 'static,
     ) -> Self {
-        let wire = Arc::new(Wire { transport, scripts: Scripts::default(), layout });
+        let wire = Arc::new(Wire::new(transport, layout));
         Self(Arc::new(Inner {
             swapping: Cas::with_clock(Swapping(wire.clone()), clock.clone()),
             watching: Cas::with_clock(Watching(wire.clone()), clock),
@@ -273,56 +266,6 @@ impl<T: Transport> Inner<T> {
     }
 }
 
-impl<T: Transport> Wire<T> {
-    /// The slot of a name, where slots matter.
-    fn slot(&self, name: &str) -> Option<u16> {
-        match self.transport.sharing() {
-            Sharing::AnyKeys => None,
-            Sharing::SameSlot => Some(slot_of(name.as_bytes())),
-        }
-    }
-
-    /// Runs a call; sends the whole script if the server does not know it.
-    pub(crate) async fn run(&self, call: &Call) -> Result<Reply> {
-        let reply = self.transport.send(call).await?;
-        if !is_unknown(&reply) {
-            return Ok(reply);
-        }
-        self.transport.send(&call.with_text()).await
-    }
-
-    /// The same for several calls.
-    pub(crate) async fn run_all(&self, calls: &[Call]) -> Vec<Result<Reply>> {
-        if let [call] = calls {
-            return vec![self.run(call).await];
-        }
-        let mut replies = self.transport.send_all(calls).await;
-        let is_unsettled = |reply: &Result<Reply>| reply.as_ref().is_ok_and(is_unknown);
-        let unknown: Vec<usize> = replies
-            .iter()
-            .enumerate()
-            .filter_map(|(index, reply)| is_unsettled(reply).then_some(index))
-            .collect();
-        if unknown.is_empty() {
-            return replies;
-        }
-        let again: Vec<Call> =
-            unknown.iter().filter_map(|index| calls.get(*index).map(Call::with_text)).collect();
-        let answers = self.transport.send_all(&again).await;
-        for (index, answer) in unknown.into_iter().zip(answers) {
-            if let Some(reply) = replies.get_mut(index) {
-                *reply = answer;
-            }
-        }
-        replies
-    }
-}
-
-/// Whether the server does not know the script: after a restart, a failover or SCRIPT FLUSH.
-fn is_unknown(reply: &Reply) -> bool {
-    matches!(reply, Reply::Error(text) if text.starts_with("NOSCRIPT"))
-}
-
 fn mixed() -> Error {
     let message = "algorithms with and without a script cannot be charged together on Redis; \
                    give each of them a script, or none";
@@ -372,6 +315,10 @@ impl<T: Transport> Store for RedisStore<T> {
 
     async fn close(&self) {
         self.transport().close().await;
+    }
+
+    fn round_trips(&self) -> Option<u64> {
+        Some(self.0.wire.trips())
     }
 }
 

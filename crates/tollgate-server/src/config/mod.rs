@@ -1,8 +1,11 @@
 //! What a server is told: where to listen, which store, which policies, and what happens in an
 //! outage. Flags over environment over file; all that is wrong is said at once.
 
+mod catalog;
 mod complaint;
+mod observe;
 mod policies;
+mod schema;
 mod section;
 mod settings;
 mod values;
@@ -19,9 +22,13 @@ use self::section::Section;
 use self::settings::Settings;
 use crate::auth::Auth;
 use crate::policy::Policies;
+use crate::store;
 
 pub use complaint::{Complaint, Complaints};
+pub use observe::{Log, LogFormat, Traces};
+pub use schema::schema;
 pub use settings::{Source, hide_password};
+pub use values::duration;
 
 /// The longest file that is read, in bytes.
 const FILE_MAX_BYTES: usize = 4 * 1024 * 1024;
@@ -52,6 +59,10 @@ pub struct Config {
     pub connections: usize,
     /// How long requests that have begun may take to end when the server does.
     pub drain: Duration,
+    /// What is written down.
+    pub log: Log,
+    /// Where traces go, if they are wanted.
+    pub traces: Option<Traces>,
     settings: Settings,
 }
 
@@ -226,14 +237,18 @@ fn assemble(settings: Settings, policies: Policies, wrong: &mut Vec<Complaint>) 
     let http = settings.parsed("http", values::address, wrong);
     let grpc = settings.parsed("grpc", values::address, wrong);
     let resp = settings.parsed("resp", values::address, wrong);
-    let deadline = settings.parsed("deadline", values::duration, wrong);
+    let deadline = settings.parsed("deadline", duration, wrong);
     let failures = settings.parsed("breaker_failures", values::whole, wrong);
-    let open_for = settings.parsed("breaker_open_for", values::duration, wrong);
+    let open_for = settings.parsed("breaker_open_for", duration, wrong);
     let max_in_flight = settings.parsed("max_in_flight", count, wrong);
     let local_share = settings.parsed("local_share", values::share, wrong);
     let retries = retries_of(&settings, wrong);
     let connections = settings.parsed("connections", count, wrong);
-    let drain = settings.parsed("drain", values::duration, wrong);
+    let drain = settings.parsed("drain", duration, wrong);
+    let (log, traces) = (observe::log(&settings, wrong), observe::traces(&settings, wrong));
+    if let Err(error) = store::find(settings.text("store")) {
+        wrong.push(settings.complaint("store", error.message()));
+    }
     let (auth, tls) = (auth_of(&settings, wrong), tls_of(&settings, wrong));
     let auth = auth?;
     guard_public(&settings, &auth, [http?, grpc?, resp?], wrong)?;
@@ -254,6 +269,8 @@ fn assemble(settings: Settings, policies: Policies, wrong: &mut Vec<Complaint>) 
         tls,
         connections: connections?.clamp(1, 1_000_000),
         drain: drain?,
+        log: log?,
+        traces,
         settings,
     })
 }
@@ -267,9 +284,8 @@ fn retries_of(settings: &Settings, wrong: &mut Vec<Complaint>) -> Option<Retries
     let or =
         |text: &str, otherwise: &str| if text.is_empty() { otherwise } else { text }.to_owned();
     let max = settings.parsed("max_retries", |text| values::whole(&or(text, "3")), wrong);
-    let base = settings.parsed("base_backoff", |text| values::duration(&or(text, "50ms")), wrong);
-    let longest =
-        settings.parsed("max_backoff", |text| values::duration(&or(text, "500ms")), wrong);
+    let base = settings.parsed("base_backoff", |text| duration(&or(text, "50ms")), wrong);
+    let longest = settings.parsed("max_backoff", |text| duration(&or(text, "500ms")), wrong);
     Some(Retries { max: max?, base_backoff: base?, max_backoff: longest? })
 }
 

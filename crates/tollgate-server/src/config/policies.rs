@@ -8,16 +8,15 @@ use tollgate::algorithm::{
 };
 use tollgate::{Degraded, Limit, Name, Quota, Rule};
 
+use super::catalog::ALGORITHMS;
 use super::complaint::Complaint;
 use super::section::Section;
 use super::values::{outage, rate, shown, truth, whole};
 use super::yaml::{Content, Node};
 use crate::policy::{AD_HOC_POLICY, Bound, KeyHash, Policy, time_to_refill};
 
-const ALGORITHMS: [&str; 6] =
-    ["gcra", "token_bucket", "leaky_bucket", "fixed_window", "sliding_window", "sliding_log"];
 /// The most limits of one policy.
-const LIMITS_MAX: usize = 16;
+pub(super) const LIMITS_MAX: usize = 16;
 
 /// What policies get unless they say otherwise.
 #[derive(Clone, Copy, Debug)]
@@ -204,8 +203,8 @@ fn bound(
             made(section, SlidingLog::new(quota), quota.period, wrong)?
         }
         other => {
-            let message =
-                format!("{:?} is none; accepted: {}", shown(other), ALGORITHMS.join(", "));
+            let accepted: Vec<&str> = ALGORITHMS.iter().map(|fields| fields.algorithm).collect();
+            let message = format!("{:?} is none; accepted: {}", shown(other), accepted.join(", "));
             let line = section.line_of("algorithm");
             wrong.push(Complaint::at(line, section.path_of("algorithm"), message));
             return None;

@@ -4,48 +4,20 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use super::catalog::{Kind, SETTINGS, Setting};
 use super::complaint::Complaint;
 use super::section::Section;
 
-/// A setting: its name in files, and its value when nobody sets it.
-const SETTINGS: [(&str, &str); 24] = [
-    ("admin_tokens", ""),
-    ("base_backoff", ""),
-    ("breaker_failures", "5"),
-    ("breaker_open_for", "1s"),
-    ("connections", "10000"),
-    ("deadline", "100ms"),
-    ("default_capacity", "10"),
-    ("default_refill_rate", "1"),
-    ("drain", "30s"),
-    ("grpc", "127.0.0.1:50051"),
-    ("hash_secret", ""),
-    ("http", "127.0.0.1:8080"),
-    ("insecure_public", "false"),
-    ("local_share", "1"),
-    ("max_backoff", ""),
-    ("max_in_flight", "10000"),
-    ("max_retries", ""),
-    ("on_outage", "open"),
-    ("resp", "127.0.0.1:6380"),
-    ("store", "memory:"),
-    ("tls_cert", ""),
-    ("tls_client_ca", ""),
-    ("tls_key", ""),
-    ("tokens", ""),
-];
-
-/// Settings that are shown as present or absent, never as they are.
-const SECRET: [&str; 3] = ["admin_tokens", "hash_secret", "tokens"];
-
-/// Variables of an earlier service, and the settings they are. Backoffs there are milliseconds.
-const EARLIER: [(&str, &str, &str); 6] = [
+/// Variables of an earlier service and of OpenTelemetry, and the settings they are. Backoffs of the
+/// former are milliseconds.
+const EARLIER: [(&str, &str, &str); 7] = [
     ("BASE_BACKOFF_MS", "base_backoff", "ms"),
     ("BIND_ADDR", "grpc", ""),
     ("DEFAULT_CAPACITY", "default_capacity", ""),
     ("DEFAULT_REFILL_RATE", "default_refill_rate", ""),
     ("MAX_BACKOFF_MS", "max_backoff", "ms"),
     ("MAX_RETRIES", "max_retries", ""),
+    ("OTEL_EXPORTER_OTLP_ENDPOINT", "otlp_endpoint", ""),
 ];
 
 /// Where a value came from.
@@ -96,7 +68,7 @@ impl Settings {
         variable: &impl Fn(&str) -> Option<String>,
         wrong: &mut Vec<Complaint>,
     ) {
-        for (name, _) in SETTINGS {
+        for Setting { name, .. } in SETTINGS {
             let own = format!("TOLLGATE_{}", name.to_uppercase());
             if let Some(value) = variable(&own) {
                 self.set(name, value, Source::Environment(own));
@@ -140,7 +112,7 @@ impl Settings {
 
     /// Adds what the file sets and nobody else does.
     pub(super) fn add_file(&mut self, section: &mut Section<'_>, wrong: &mut Vec<Complaint>) {
-        for (name, _) in SETTINGS {
+        for Setting { name, .. } in SETTINGS {
             if let Some(value) = section.text(name, wrong) {
                 self.set(name, value.to_owned(), Source::File(section.line_of(name)));
             }
@@ -149,8 +121,8 @@ impl Settings {
 
     /// Adds what is built in.
     pub(super) fn add_built_in(&mut self) {
-        for (name, value) in SETTINGS {
-            self.set(name, value.to_owned(), Source::BuiltIn);
+        for Setting { name, built_in, .. } in SETTINGS {
+            self.set(name, built_in.to_owned(), Source::BuiltIn);
         }
     }
 
@@ -185,19 +157,17 @@ impl Settings {
 
     /// Name, value and source of everything, secrets hidden.
     pub(super) fn show(&self) -> Vec<(&'static str, String, Source)> {
-        let hidden = |name: &str, value: &str| match (name, value) {
+        let hidden = |kind: Kind, value: &str| match (kind, value) {
             (_, "") => "not set".to_owned(),
-            ("store", address) => hide_password(address),
-            (name, value) if SECRET.contains(&name) => {
-                let _hidden = value;
-                "***".to_owned()
-            }
+            (Kind::Secret, _) => "***".to_owned(),
+            (Kind::Store, address) => hide_password(address),
             (_, value) => value.to_owned(),
         };
-        let line = |(name, (value, source)): (&&'static str, &(String, Source))| {
-            (*name, hidden(name, value), source.clone())
+        let line = |setting: &Setting| {
+            let (value, source) = self.0.get(setting.name)?;
+            Some((setting.name, hidden(setting.kind, value), source.clone()))
         };
-        self.0.iter().map(line).collect()
+        SETTINGS.iter().filter_map(line).collect()
     }
 }
 

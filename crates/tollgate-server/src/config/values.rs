@@ -17,6 +17,11 @@ const UNITS: [(&[&str], u64); 7] = [
     (&["w", "week", "weeks"], 604_800_000_000),
 ];
 
+/// The names of all units of time.
+pub(super) fn units() -> impl Iterator<Item = &'static str> {
+    UNITS.iter().flat_map(|(names, _)| names.iter().copied())
+}
+
 /// A whole number; underscores may group its digits.
 pub(super) fn whole(text: &str) -> Result<u64, String> {
     let digits: String = text.chars().filter(|c| *c != '_').collect();
@@ -26,7 +31,10 @@ pub(super) fn whole(text: &str) -> Result<u64, String> {
 }
 
 /// A duration such as `100ms`, `90 s` or `1 day`; the number may be left out of a rate.
-pub(super) fn duration(text: &str) -> Result<Duration, String> {
+///
+/// # Errors
+/// What is wrong, and what is accepted.
+pub fn duration(text: &str) -> Result<Duration, String> {
     let text = text.trim();
     let digits = text.find(|c: char| !c.is_ascii_digit() && c != '_').unwrap_or(text.len());
     let (number, unit) = text.split_at(digits);

@@ -4,6 +4,8 @@ use std::fmt;
 
 use tollgate::{Code, Decision, Degraded, Error, Name, Verdict};
 
+use crate::policy::Described;
+
 /// How long to wait before asking a store again that is busy or away, when nothing better is known.
 const RETRY_MS: u64 = 1_000;
 
@@ -27,6 +29,17 @@ pub struct Refund {
     pub units: u64,
     /// How the key stands now.
     pub standing: Decision,
+}
+
+/// Which limits apply to a key.
+#[derive(Clone, Debug)]
+pub struct Limits {
+    /// The policy that was asked.
+    pub policy: Name,
+    /// Its limits, in the order in which they are charged.
+    pub limits: Vec<Described>,
+    /// Whether the policy decides and counts but never denies.
+    pub shadow: bool,
 }
 
 /// Why no decision could be made, and when to try again.

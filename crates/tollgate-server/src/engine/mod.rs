@@ -5,6 +5,7 @@
 
 mod answer;
 mod ask;
+mod names;
 
 use std::sync::Arc;
 
@@ -16,9 +17,11 @@ use tollgate::{
 
 use crate::metrics::Metrics;
 use crate::policy::{Asked, Policies};
+use crate::trace::{self, Traces};
 
-pub use answer::{Answer, Failure, Refund};
+pub use answer::{Answer, Failure, Limits, Refund};
 pub use ask::{Ask, BATCH_MAX, KEY_MAX_BYTES, Target, accept_batch};
+pub use names::KeyNames;
 
 /// `Result` with the engine's [`Failure`].
 pub type Result<T, E = Failure> = core::result::Result<T, E>;
@@ -30,14 +33,17 @@ pub struct Engine {
     policies: ArcSwap<Policies>,
     clock: Arc<dyn Clock>,
     metrics: Arc<Metrics>,
+    names: KeyNames,
+    traces: Option<Arc<Traces>>,
 }
 
 impl Engine {
-    /// An engine over a limiter.
+    /// An engine over a limiter. Keys are not written down unless somebody says how.
     #[must_use]
     pub fn new(limiter: Limiter<BoxStore>, policies: Policies) -> Self {
-        let policies = ArcSwap::from_pointee(policies);
-        Self { limiter, policies, clock: Arc::new(SystemClock::new()), metrics: Metrics::new() }
+        let (policies, clock) = (ArcSwap::from_pointee(policies), Arc::new(SystemClock::new()));
+        let (metrics, names) = (Metrics::new(), KeyNames::hidden());
+        Self { limiter, policies, clock, metrics, names, traces: None }
     }
 
     /// The same engine with another clock: the one of its limiter.
@@ -54,13 +60,30 @@ impl Engine {
         self
     }
 
+    /// The same engine with other names for keys in logs and traces.
+    #[must_use]
+    pub fn with_key_names(mut self, names: KeyNames) -> Self {
+        self.names = names;
+        self
+    }
+
+    /// The same engine, whose requests are traced.
+    #[must_use]
+    pub fn with_traces(mut self, traces: Option<Arc<Traces>>) -> Self {
+        self.traces = traces;
+        self
+    }
+
     /// Charges a key, if its policy allows it.
     ///
     /// # Errors
     /// When the request is wrong, or no decision could be made.
     pub async fn acquire(&self, ask: Ask<'_>) -> Result<Answer> {
         let answer = self.decide(ask).await;
-        self.metrics.answered(&answer);
+        self.answered(&ask, &answer);
+        if self.traces.is_some() {
+            trace::note(&ask, &answer, &self.names);
+        }
         answer
     }
 
@@ -104,12 +127,21 @@ impl Engine {
         let mut answer = |asked: &Asked<'_>| {
             conclude(asked, decided.next().unwrap_or_else(|| Err(unanswered())))
         };
-        both.map(|(asked, admission)| match (asked, admission) {
-            (Ok(asked), Ok(_)) => answer(asked),
-            (Err(failure), _) | (_, Err(failure)) => Err(failure.again()),
-        })
-        .inspect(|answer| self.metrics.answered(answer))
-        .collect()
+        let answers = both
+            .map(|(asked, admission)| match (asked, admission) {
+                (Ok(asked), Ok(_)) => answer(asked),
+                (Err(failure), _) | (_, Err(failure)) => Err(failure.again()),
+            })
+            .zip(asks)
+            .map(|(answer, ask)| {
+                self.answered(ask, &answer);
+                answer
+            });
+        let answers: Vec<Result<Answer>> = answers.collect();
+        if self.traces.is_some() {
+            trace::note_batch(&answers);
+        }
+        answers
     }
 
     /// What [`Engine::acquire`] would answer, without charging anything.
@@ -130,6 +162,17 @@ impl Engine {
         let policies = self.policies.load_full();
         let asked = accept(&policies, &ask)?;
         Ok(self.limiter.forecast_all(&asked.charges(ask.cost)).await?)
+    }
+
+    /// Which limits apply to a key, in numbers. The store is not asked.
+    ///
+    /// # Errors
+    /// When the request is wrong.
+    pub fn limits(&self, ask: Ask<'_>) -> Result<Limits> {
+        let policies = self.policies.load_full();
+        let asked = accept(&policies, &ask)?;
+        let (policy, limits) = (asked.name().clone(), asked.described());
+        Ok(Limits { policy, limits, shadow: asked.is_shadow() })
     }
 
     /// Gives back at most what was charged and is still counted: of the charge whose decision said
@@ -169,7 +212,32 @@ impl Engine {
         for charge in asked.charges(ask.cost) {
             self.limiter.reset(charge.limit, charge.subject).await?;
         }
+        tracing::info!(policy = %asked.name(), key = self.names.of(ask.key), "a key was reset");
         Ok(())
+    }
+
+    /// Counts an answer; who looks for every single one finds it in the log.
+    fn answered(&self, ask: &Ask<'_>, answer: &Result<Answer>) {
+        self.metrics.answered(answer);
+        match answer {
+            Ok(Answer { policy, decision, shadow }) => tracing::debug!(
+                %policy,
+                key = self.names.of(ask.key),
+                cost = ask.cost.get(),
+                verdict = shadow.unwrap_or(decision.verdict).as_str(),
+                remaining = decision.remaining,
+                retry_after_ms = decision.retry_after_ms,
+                degraded = decision.degraded.map(|mode| mode.as_str()),
+                shadow = shadow.is_some(),
+                "decided"
+            ),
+            Err(Failure { error, .. }) => tracing::debug!(
+                key = self.names.of(ask.key),
+                code = error.code().as_str(),
+                field = error.field(),
+                "not decided"
+            ),
+        }
     }
 
     /// Epoch milliseconds by the clock of this process, rounded up as instants in decisions are.
@@ -202,10 +270,16 @@ impl Engine {
         &self.metrics
     }
 
+    /// Where requests are traced to, if they are.
+    #[must_use]
+    pub(crate) fn traces(&self) -> Option<&Traces> {
+        self.traces.as_deref()
+    }
+
     /// All that is counted, as text.
     #[must_use]
     pub fn metrics_text(&self) -> String {
-        self.metrics.text(self.limiter.stats())
+        self.metrics.text(self.limiter.stats(), self.limiter.store().round_trips())
     }
 
     /// Whether the store answers.
@@ -224,9 +298,12 @@ impl Engine {
         self.limiter.store().capability()
     }
 
-    /// Closes the store.
+    /// Closes the store, and sends the last traces.
     pub async fn close(&self) {
         self.limiter.store().close().await;
+        if let Some(traces) = &self.traces {
+            traces.finish().await;
+        }
     }
 }
 

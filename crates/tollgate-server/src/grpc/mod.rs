@@ -21,7 +21,7 @@ use tonic_health::ServingStatus;
 use crate::auth::{Auth, Role, bearer};
 use crate::engine::Engine;
 use crate::http::BODY_MAX_BYTES;
-use crate::metrics::Metrics;
+use crate::trace::traced;
 
 /// The one method for administrators, and the service for everybody.
 const RESET: &str = "/tollgate.v1.RateLimiter/Reset";
@@ -29,7 +29,7 @@ const HEALTH: &str = "/grpc.health.v1.Health/";
 
 /// The services, as one router.
 pub(crate) async fn router(engine: Arc<Engine>, auth: Auth) -> Result<Router> {
-    let metrics = Arc::clone(engine.metrics());
+    let watched = Arc::clone(&engine);
     let (health, health_service) = tonic_health::server::health_reporter();
     for service in ["", tollgate_v1::SERVICE_NAME, ratelimit_v1::SERVICE_NAME] {
         health.set_service_status(service, ServingStatus::Serving).await;
@@ -52,18 +52,17 @@ pub(crate) async fn router(engine: Arc<Engine>, auth: Auth) -> Result<Router> {
         .add_service(earlier)
         .add_service(native)
         .add_service(compatible);
-    let counted = Arc::clone(&metrics);
-    let time = middleware::from_fn(move |request, next| timed(Arc::clone(&counted), request, next));
+    let time = middleware::from_fn(move |request, next| timed(Arc::clone(&watched), request, next));
     let auth = Arc::new(auth);
     let guard = middleware::from_fn(move |request, next| guarded(Arc::clone(&auth), request, next));
     Ok(routes.into_axum_router().layer(time).layer(guard))
 }
 
 /// How long requests take.
-async fn timed(metrics: Arc<Metrics>, request: Request, next: Next) -> Response {
+async fn timed(engine: Arc<Engine>, request: Request, next: Next) -> Response {
     let start = Instant::now();
-    let response = next.run(request).await;
-    metrics.request("grpc", start.elapsed());
+    let response = traced(engine.traces(), "grpc", request, next).await;
+    engine.metrics().request("grpc", start.elapsed());
     response
 }
 

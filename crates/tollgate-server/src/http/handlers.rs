@@ -59,6 +59,14 @@ pub(super) async fn forecast(State(engine): State<Arc<Engine>>, body: Body) -> R
     .await
 }
 
+pub(super) async fn limits(State(engine): State<Arc<Engine>>, body: Body) -> Response {
+    ask(body, async |body| {
+        let request = Request::of_body(&body, &Request::KEY_FIELDS)?;
+        Ok(reply::limits(&engine.limits(request.ask())?))
+    })
+    .await
+}
+
 pub(super) async fn refund(State(engine): State<Arc<Engine>>, body: Body) -> Response {
     ask(body, async |body| {
         const FIELDS: [&str; 5] = ["policy", "key", "cost", "request_id", "reset_at_ms"];

@@ -21,7 +21,7 @@ use tollgate::Error;
 
 use crate::auth::{Auth, Role, bearer};
 use crate::engine::Engine;
-use crate::metrics::Metrics;
+use crate::trace::traced;
 
 /// The longest body accepted, in bytes: a full batch of the longest keys fits.
 pub(crate) const BODY_MAX_BYTES: usize = 1024 * 1024;
@@ -43,10 +43,11 @@ pub(crate) fn router(engine: Arc<Engine>, auth: &Auth) -> Router {
         .route("/v1/forecast", post(handlers::forecast))
         .route("/v1/refund", post(handlers::refund))
         .route("/v1/gate", get(gate::gate).post(gate::gate));
-    let counted = Arc::clone(engine.metrics());
-    let time = middleware::from_fn(move |request, next| timed(Arc::clone(&counted), request, next));
+    let watched = Arc::clone(&engine);
+    let time = middleware::from_fn(move |request, next| timed(Arc::clone(&watched), request, next));
     callers
         .layer(time)
+        .route("/v1/limits", post(handlers::limits))
         .route("/metrics", get(handlers::metrics))
         .route_layer(guard(Role::Caller))
         .merge(admin.route_layer(guard(Role::Admin)))
@@ -72,10 +73,10 @@ async fn guarded(auth: Arc<Auth>, needed: Role, request: Request, next: Next) ->
 }
 
 /// How long requests for decisions take.
-async fn timed(metrics: Arc<Metrics>, request: Request, next: Next) -> Response {
+async fn timed(engine: Arc<Engine>, request: Request, next: Next) -> Response {
     let start = Instant::now();
-    let response = next.run(request).await;
-    metrics.request("http", start.elapsed());
+    let response = traced(engine.traces(), "http", request, next).await;
+    engine.metrics().request("http", start.elapsed());
     response
 }
 

@@ -7,7 +7,8 @@ use axum::response::Response;
 use serde::Serialize;
 use tollgate::{Code, Forecast};
 
-use crate::engine::{Answer, Failure, Refund};
+use crate::engine::{Answer, Failure, Limits, Refund};
+use crate::policy::Described;
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 const PROBLEM: HeaderValue = HeaderValue::from_static("application/problem+json");
@@ -96,6 +97,35 @@ struct ForecastJson {
 }
 
 #[derive(Serialize)]
+struct LimitsJson<'a> {
+    policy: &'a str,
+    shadow: bool,
+    limits: Vec<LimitJson<'a>>,
+}
+
+#[derive(Serialize)]
+struct LimitJson<'a> {
+    name: &'a str,
+    algorithm: &'a str,
+    limit: u64,
+    units: u64,
+    period_us: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    buckets: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    anchor: Option<&'static str>,
+}
+
+impl<'a> From<&'a Described> for LimitJson<'a> {
+    fn from(limit: &'a Described) -> Self {
+        let Described { name, algorithm, limit, units, period_us, buckets, anchor } = limit;
+        let (limit, units, period_us) = (*limit, *units, *period_us);
+        let (buckets, anchor) = (*buckets, *anchor);
+        Self { name: name.as_str(), algorithm, limit, units, period_us, buckets, anchor }
+    }
+}
+
+#[derive(Serialize)]
 struct RefundJson<'a> {
     refunded: u64,
     limit: u64,
@@ -127,6 +157,12 @@ pub(super) fn decisions(answers: &[Result<Answer, Failure>]) -> Response {
 pub(super) fn forecast(forecast: &Forecast) -> Response {
     let Forecast { spendable_now, next_unit_at_ms, full_at_ms, limit, .. } = *forecast;
     json(StatusCode::OK, JSON, &ForecastJson { spendable_now, next_unit_at_ms, full_at_ms, limit })
+}
+
+pub(super) fn limits(limits: &Limits) -> Response {
+    let Limits { policy, limits, shadow } = limits;
+    let limits = limits.iter().map(LimitJson::from).collect();
+    json(StatusCode::OK, JSON, &LimitsJson { policy: policy.as_str(), shadow: *shadow, limits })
 }
 
 pub(super) fn refund(refund: &Refund) -> Response {

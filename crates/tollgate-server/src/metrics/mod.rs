@@ -35,6 +35,7 @@ pub struct Metrics {
     store_admissions: Counter,
     store_seconds: Family<StoreLabel, Histogram>,
     reloads: Family<ResultLabel, Counter>,
+    store_round_trips: Counter,
     limiter: LimiterCounters,
 }
 
@@ -94,6 +95,7 @@ impl Metrics {
             store_admissions: Counter::default(),
             store_seconds: Family::new_with_constructor(seconds),
             reloads: Family::default(),
+            store_round_trips: Counter::default(),
             limiter: LimiterCounters::default(),
         };
         metrics.register();
@@ -110,8 +112,11 @@ impl Metrics {
         registry.register("tollgate_request_duration_seconds", requests, self.requests.clone());
         let calls = "Calls to the store, by what became of them";
         registry.register("tollgate_store_calls", calls, self.store_calls.clone());
-        let admissions = "Admissions that those calls carried: over calls, how many share one";
+        let admissions = "Admissions that the store was asked for";
         registry.register("tollgate_store_admissions", admissions, self.store_admissions.clone());
+        let trips =
+            "Round trips of the store to its server: admissions over them is how many share one";
+        registry.register("tollgate_store_round_trips", trips, self.store_round_trips.clone());
         let seconds = "How long the store took to answer";
         registry.register("tollgate_store_duration_seconds", seconds, self.store_seconds.clone());
         let reloads = "How often the configuration was read again, by result";
@@ -165,13 +170,14 @@ impl Metrics {
     }
 
     /// All of it as text, in the format of OpenMetrics.
-    pub(crate) fn text(&self, stats: Stats) -> String {
+    pub(crate) fn text(&self, stats: Stats, round_trips: Option<u64>) -> String {
         let set = |counter: &Counter, total| {
             counter.inner().store(total, std::sync::atomic::Ordering::Relaxed);
         };
         set(&self.limiter.store_failures, stats.store_failures);
         set(&self.limiter.breaker_rejections, stats.breaker_rejections);
         set(&self.limiter.clock_behind, stats.clock_behind);
+        set(&self.store_round_trips, round_trips.unwrap_or_default());
         let mut text = String::new();
         // Writing to memory does not fail.
         let _never = encode(&mut text, &self.registry);

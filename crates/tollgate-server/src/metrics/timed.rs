@@ -9,24 +9,31 @@ use tollgate::store::{At, BoxStore, Capability, Loaded, Outcome, Store};
 use tollgate::{Admission, Charge, Key, Result};
 
 use super::Metrics;
+use crate::trace::{self, Traces};
 
 /// A store whose calls are counted and timed under a name.
 pub(crate) struct Timed {
     pub(crate) inner: BoxStore,
     pub(crate) name: String,
     pub(crate) metrics: Arc<Metrics>,
+    pub(crate) traces: Option<Arc<Traces>>,
 }
 
 impl Timed {
     async fn time<T>(
         &self,
-        admissions: u64,
+        (act, admissions): (&'static str, u64),
         call: impl Future<Output = T>,
         is_outage: impl Fn(&T) -> bool,
     ) -> T {
+        let span = self.traces.as_ref();
+        let span = span.and_then(|traces| traces.begin_call(act, &self.name, admissions));
         let start = Instant::now();
         let answer = call.await;
         let result = if is_outage(&answer) { "outage" } else { "answered" };
+        if let Some(span) = span {
+            trace::end(&span, (result == "outage").then_some("the store did not answer"));
+        }
         self.metrics.call(&self.name, result, admissions, start.elapsed());
         answer
     }
@@ -42,24 +49,28 @@ impl Store for Timed {
     }
 
     async fn admit(&self, admission: &Admission<'_>, at: At) -> Result<Outcome> {
-        self.time(1, self.inner.admit(admission, at), is_outage).await
+        self.time(("admit", 1), self.inner.admit(admission, at), is_outage).await
     }
 
     async fn admit_many(&self, batch: &[Admission<'_>], at: At) -> Vec<Result<Outcome>> {
         let admissions = u64::try_from(batch.len()).unwrap_or(u64::MAX);
         let outage = |answers: &Vec<Result<Outcome>>| answers.iter().any(is_outage);
-        self.time(admissions, self.inner.admit_many(batch, at), outage).await
+        self.time(("admit", admissions), self.inner.admit_many(batch, at), outage).await
     }
 
     async fn load(&self, charges: &[Charge<'_>], at: At) -> Result<Loaded> {
-        self.time(0, self.inner.load(charges, at), is_outage).await
+        self.time(("load", 0), self.inner.load(charges, at), is_outage).await
     }
 
     async fn reset(&self, key: Key<'_>) -> Result<()> {
-        self.time(0, self.inner.reset(key), is_outage).await
+        self.time(("reset", 0), self.inner.reset(key), is_outage).await
     }
 
     async fn close(&self) {
         self.inner.close().await;
+    }
+
+    fn round_trips(&self) -> Option<u64> {
+        self.inner.round_trips()
     }
 }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use tollgate::{Charge, Cost, Decision, Limit, Name, Verdict};
 
-use super::{Policy, Shown};
+use super::{Described, Policy, Shown};
 use crate::engine::Answer;
 
 /// The limits that a request is decided under, and for whom.
@@ -43,6 +43,17 @@ impl<'a> Asked<'a> {
     /// A charge on each limit.
     pub(crate) fn charges(&self, cost: Cost) -> Vec<Charge<'_>> {
         self.limits.iter().map(|limit| limit.charge(&self.subject).cost(cost)).collect()
+    }
+
+    /// The limits in numbers.
+    pub(crate) fn described(&self) -> Vec<Described> {
+        let both = self.limits.iter().zip(self.shown);
+        both.map(|(limit, shown)| Described::of(&shown.name, limit)).collect()
+    }
+
+    /// Whether it decides and counts but never denies.
+    pub(crate) const fn is_shadow(&self) -> bool {
+        self.shadow
     }
 
     /// The decision in the words of the policy: the short name of the limit that decided, and what a

@@ -23,7 +23,7 @@ impl KeyHash {
     }
 
     /// The hash of a key, as hexadecimal digits.
-    pub(super) fn of(&self, key: &str) -> String {
+    pub(crate) fn of(&self, key: &str) -> String {
         let tag = hmac::sign(&self.key, key.as_bytes());
         let mut text = String::with_capacity(64);
         for (index, byte) in tag.as_ref().iter().take(self.bits.div_ceil(8)).enumerate() {

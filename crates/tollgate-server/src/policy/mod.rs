@@ -3,6 +3,7 @@
 //! A set of policies never changes: a reload makes a new one and swaps it in. Strings of the
 //! configuration end here; what is right of this module knows only limits and charges.
 
+mod described;
 mod found;
 mod hash;
 
@@ -12,6 +13,7 @@ use std::time::Duration;
 use tollgate::algorithm::{Gcra, TokenBucket};
 use tollgate::{Code, Degraded, Error, Limit, Name, Quota};
 
+pub use described::Described;
 pub use found::Asked;
 pub use hash::KeyHash;
 
@@ -122,6 +124,12 @@ impl Policy {
     #[must_use]
     pub const fn is_shadow(&self) -> bool {
         self.shadow
+    }
+
+    /// Whether its keys are hashed, which bounds their number.
+    #[must_use]
+    pub const fn hashes_keys(&self) -> bool {
+        self.hash.is_some()
     }
 
     fn bounds_of(&self, key: &str) -> &Bounds {

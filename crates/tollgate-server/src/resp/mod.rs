@@ -28,6 +28,9 @@ const COMMAND_WITHIN: Duration = Duration::from_secs(10);
 /// How long a client may be idle between commands.
 const IDLE_FOR: Duration = Duration::from_secs(600);
 
+/// How much is read at once: a pipeline is decided in as many batches as it takes reads.
+const READ_BYTES: usize = 4 * 1024;
+
 /// How long commands are still read at the end of the server, and how long a pause ends it.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 const LAST_PAUSE: Duration = Duration::from_millis(100);
@@ -55,7 +58,7 @@ async fn converse<S: AsyncRead + AsyncWrite + Unpin>(
         let (commands, broken) = take(&mut input);
         if !commands.is_empty() || broken.is_some() {
             let start = Instant::now();
-            let goes_on = session.run(&commands, &mut output).await;
+            let goes_on = session.answer(&commands, &mut output).await;
             session.metrics().request("resp", start.elapsed());
             if let Some(why) = broken {
                 Reply::error("ERR", &format!("Protocol error: {why}"))
@@ -83,6 +86,7 @@ async fn hear<S: AsyncRead + Unpin>(
     draining: &mut Draining,
     ends_at: &mut Option<Instant>,
 ) -> std::io::Result<bool> {
+    input.reserve(READ_BYTES);
     if ends_at.is_none() {
         let patience = if input.is_empty() { IDLE_FOR } else { COMMAND_WITHIN };
         tokio::select! {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use bytes::Bytes;
+use opentelemetry::context::FutureExt;
 use tollgate::Limit;
 
 use super::limit::{Charge, failed};
@@ -11,6 +12,7 @@ use super::reply::{Reply, Version};
 use crate::auth::Auth;
 use crate::engine::Engine;
 use crate::metrics::Metrics;
+use crate::trace;
 
 /// One connection.
 #[derive(Debug)]
@@ -40,6 +42,15 @@ impl Session {
 
     pub(super) fn metrics(&self) -> &Metrics {
         self.engine.metrics()
+    }
+
+    /// Answers commands in order, within a span if spans are wanted; whether the connection goes on.
+    pub(super) async fn answer(&mut self, commands: &[Command], output: &mut Vec<u8>) -> bool {
+        let span = self.engine.traces().map(|traces| traces.begin_commands(commands.len()));
+        let Some(span) = span else { return self.run(commands, output).await };
+        let goes_on = self.run(commands, output).with_context(span.clone()).await;
+        trace::end(&span, None);
+        goes_on
     }
 
     /// Answers commands in order; whether the connection goes on.

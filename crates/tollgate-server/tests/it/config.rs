@@ -15,26 +15,7 @@ fn of_environment(variables: &[(&str, &str)]) -> Result<Config, Complaints> {
 
 #[test]
 fn every_algorithm_can_be_written() {
-    let config = of_file(
-        "
-store: 'memory:'
-http: 127.0.0.1:0
-policies:
-  a: {limit: 100 per 1m}
-  b: {algorithm: gcra, limit: 100 per 1m, burst: 20, on_outage: closed, prefix: app}
-  c: {algorithm: token_bucket, capacity: 10, refill: 1 per second}
-  d: {algorithm: leaky_bucket, rate: 10 per 1s, queue: 20}
-  e: {algorithm: fixed_window, limit: 1_000 per day, anchor: first_hit}
-  f: {algorithm: sliding_window, limit: 60 per 1m, buckets: 6, shadow: true}
-  g:
-    limits:
-      - {name: second, limit: 5 per 1s}
-      - {name: day, algorithm: sliding_log, limit: 50 per 1d}
-    overrides:
-      vip: {limits: [{name: second, limit: 50 per 1s}, {name: day, limit: 500 per 1d}]}
-",
-    )
-    .unwrap();
+    let config = of_file(include_str!("config/every_algorithm.yaml")).unwrap();
     let names: Vec<String> =
         config.policies.iter().map(|policy| policy.name().to_string()).collect();
     assert_eq!(names, ["a", "b", "c", "d", "default", "e", "f", "g"]);

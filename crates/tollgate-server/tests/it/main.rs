@@ -21,5 +21,8 @@ mod openapi;
 mod outages;
 mod policies;
 mod resp;
+mod schema;
 mod security;
+mod stores;
 mod support;
+mod traces;

@@ -1,6 +1,11 @@
 //! What is counted, and that what operators are given asks only for what is there.
 
-use crate::support::{Running, slow};
+use std::time::Duration;
+
+use tollgate_server::{Config, Server};
+use tollgate_testkit::servers::{PgVersion, Postgres, Redis};
+
+use crate::support::{Resp, Running, config, slow};
 
 /// The names that a text asks Prometheus for.
 fn names(text: &str) -> Vec<&str> {
@@ -42,22 +47,81 @@ async fn decisions_errors_and_latencies_are_counted_without_keys() {
     server.end().await;
 }
 
-#[test]
-fn alerts_and_dashboard_ask_for_metrics_that_exist() {
-    let registered = include_str!("../../src/metrics/mod.rs");
-    let asked = [
+/// Names in what operators are given: metrics, and the labels that they are asked by.
+fn asked() -> (Vec<&'static str>, Vec<&'static str>) {
+    let files = [
         include_str!("../../../../deploy/prometheus/alerts.yaml"),
         include_str!("../../../../deploy/grafana/dashboard.json"),
         include_str!("../../../../docs/configuration.md"),
     ];
-    let mut found = 0;
-    for name in asked.iter().flat_map(|file| names(file)) {
+    let metrics = files.iter().flat_map(|file| names(file)).collect();
+    let grouped = files.iter().flat_map(|file| file.split("by (").skip(1));
+    let grouped = grouped.flat_map(|rest| rest.split(')').next().unwrap().split(", "));
+    let chosen = files.iter().flat_map(|file| file.split("_total{").skip(1));
+    let chosen = chosen.map(|rest| rest.split(['=', '!']).next().unwrap());
+    (metrics, grouped.chain(chosen).collect())
+}
+
+#[tokio::test]
+async fn alerts_dashboard_and_documentation_name_what_a_server_on_a_real_store_says() {
+    let redis = Redis::start().unwrap();
+    let server = Server::bind(patient(redis.url())).await.unwrap();
+    let engine = server.engine();
+    let server = Running::of(server);
+    for body in [r#"{"key":"k"}"#, r#"{"key":"k","policy":"nobody"}"#] {
+        server.post("/v1/acquire", body).await;
+    }
+    engine.refuse_policies();
+    let text = reqwest::get(server.url("/metrics")).await.unwrap().text().await.unwrap();
+    let (metrics, labels) = asked();
+    assert!(metrics.len() > 20 && labels.len() > 10, "{metrics:?} {labels:?}");
+    for name in metrics {
         let family = ["_total", "_bucket", "_count", "_sum"]
             .iter()
             .find_map(|suffix| name.strip_suffix(suffix))
             .unwrap_or(name);
-        assert!(registered.contains(&format!("\"{family}\"")), "{name} is not there");
-        found += 1;
+        assert!(text.contains(&format!("# TYPE {family} ")), "{name} is not in\n{text}");
+        let sample = |line: &str| line.starts_with(name);
+        assert!(name == family || text.lines().any(sample), "{name} has no sample in\n{text}");
     }
-    assert!(found > 20, "{found}");
+    for label in labels.into_iter().filter(|label| *label != "instance") {
+        let has = text.contains(&format!("{{{label}=")) || text.contains(&format!(",{label}="));
+        assert!(has, "no metric has the label {label}\n{text}");
+    }
+    server.end().await;
+}
+
+/// A server on a store that may take as long as a busy machine needs.
+fn patient(store: String) -> Config {
+    let mut config = config();
+    config.store = store;
+    config.failure.deadline = Duration::from_secs(60);
+    config
+}
+
+/// The value of a counter without labels.
+fn counter(text: &str, name: &str) -> u64 {
+    let line = text.lines().find_map(|line| line.strip_prefix(&format!("{name} ")));
+    line.expect(name).parse().unwrap()
+}
+
+#[tokio::test]
+async fn callers_that_share_round_trips_are_visible() {
+    let (redis, postgres) = (Redis::start().unwrap(), Postgres::start(PgVersion::V15).unwrap());
+    for store in [redis.url(), postgres.url()] {
+        let server = Running::of(Server::bind(patient(store)).await.unwrap());
+        let calls: Vec<String> =
+            (0..200).map(|_| Resp::command(&["TG.ACQUIRE", "default", "k"])).collect();
+        let mut client = server.resp().await;
+        client.send(calls.concat().as_bytes()).await;
+        client.send(Resp::command(&["QUIT"]).as_bytes()).await;
+        let replies = client.rest().await;
+        assert_eq!(replies.matches("*5\r\n").count(), 200, "{replies}");
+        let text = reqwest::get(server.url("/metrics")).await.unwrap().text().await.unwrap();
+        let trips = counter(&text, "tollgate_store_round_trips_total");
+        assert_eq!(counter(&text, "tollgate_store_admissions_total"), 200);
+        // What comes in one packet, and it may come in a few, goes out together.
+        assert!((1..100).contains(&trips), "{trips}");
+        server.end().await;
+    }
 }

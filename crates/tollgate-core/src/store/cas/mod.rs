@@ -35,6 +35,7 @@ mod batch;
 mod bounds;
 mod cell;
 mod combine;
+mod counted;
 mod draft;
 mod lanes;
 mod layout;
@@ -61,6 +62,7 @@ use crate::time::Micros;
 
 use bounds::Bounds;
 use cell::Cell;
+use counted::Counted;
 use draft::{instant, no_clock};
 use lanes::Lanes;
 use layout::Item;
@@ -77,7 +79,7 @@ const SLIDING_LOG_MAX: u64 = 1_000;
 
 /// A store over any backend that can compare and swap.
 pub struct Cas<V> {
-    backend: V,
+    backend: Counted<V>,
     clock: Arc<dyn Clock>,
     lanes: Lanes,
     retry: Retry,
@@ -95,7 +97,7 @@ impl<V: Versioned> Cas<V> {
     /// A store over `backend` that waits on `clock` between attempts. The clock never decides.
     pub fn with_clock(backend: V, clock: impl Clock + 'static) -> Self {
         Self {
-            backend,
+            backend: Counted::new(backend),
             clock: Arc::new(clock),
             lanes: Lanes::default(),
             retry: Retry::new(),
@@ -277,6 +279,10 @@ impl<V: Versioned> Store for Cas<V> {
 
     async fn close(&self) {
         self.backend.close().await;
+    }
+
+    fn round_trips(&self) -> Option<u64> {
+        Some(self.backend.trips())
     }
 }
 

@@ -27,7 +27,6 @@ pub(in crate::servers) fn installed(name: &str, package: &str, lock: &str) -> Re
 ///
 /// # Errors
 /// When it is missing and cannot be installed.
-#[cfg(test)]
 pub(in crate::servers) fn node() -> Result<Command> {
     Ok(Command::new(program("node", "nodejs")?))
 }

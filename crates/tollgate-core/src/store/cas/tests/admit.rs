@@ -33,6 +33,18 @@ fn a_denial_writes_nothing_and_a_charge_is_kept_until_it_is_fresh_and_a_slack() 
 }
 
 #[test]
+fn every_read_and_every_swap_is_a_round_trip() {
+    let store = store(Table::single_key());
+    let limit = per_hour("trips", 1);
+    assert!(block_on(check(&store, limit.charge("one"))).unwrap());
+    assert_eq!(store.round_trips(), Some(2));
+    // A denial reads, and so does a look.
+    assert!(!block_on(check(&store, limit.charge("one"))).unwrap());
+    assert_eq!(stored(&store, &limit.charge("one")), 1);
+    assert_eq!(BoxStore::new(store).round_trips(), Some(4));
+}
+
+#[test]
 fn several_keys_are_charged_all_or_nothing_in_one_swap() {
     let store = store(Table::multi_key());
     let limits = [per_hour("wide", 10), per_hour("narrow", 2)];

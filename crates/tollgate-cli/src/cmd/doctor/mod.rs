@@ -1,6 +1,9 @@
 //! `tollgate doctor`: whether a store can be trusted with limits, said in plain words.
 #![expect(clippy::print_stdout, reason = "it tells what it found")]
 
+mod checklist;
+
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,7 +14,7 @@ use tollgate::dynamodb::{self, DynamoDb};
 use tollgate::redis::client::Client;
 use tollgate::store::{At, BoxStore, Capability, Store};
 use tollgate::{Clock, Limit, Limiter, Quota, SystemClock};
-use tollgate_server::config::hide_password;
+use tollgate_server::config::{Config, Sources, hide_password};
 use tollgate_server::store;
 
 use super::Failed;
@@ -25,9 +28,16 @@ const SKEW_MAX_MS: u64 = 1_000;
 /// Slower round trips leave little of the deadline.
 const ROUND_TRIP_MAX: Duration = Duration::from_millis(25);
 
-pub(crate) fn run(address: &str) -> Result<(), Failed> {
+/// Examines the store that a server with this file, and this address instead of its own, would use.
+pub(crate) fn run(store: Option<&str>, file: Option<&Path>) -> Result<(), Failed> {
+    let flags: Vec<_> = store.map(|address| ("store", address.to_owned())).into_iter().collect();
+    // Without a file only the store matters, whatever else the environment says.
+    let config = match (store, file) {
+        (Some(address), None) => Config::of_text(&[("store", address.to_owned())], |_| None, None)?,
+        _ => Config::read(&Sources { flags: &flags, file })?,
+    };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    let warnings = runtime.block_on(examine(address))?;
+    let warnings = runtime.block_on(examine(&config))?;
     if warnings.is_empty() {
         println!("Verdict: fit for limits.");
         return Ok(());
@@ -35,9 +45,10 @@ pub(crate) fn run(address: &str) -> Result<(), Failed> {
     Err(format!("Verdict: fix this first.\n- {}", warnings.join("\n- ")).into())
 }
 
-async fn examine(address: &str) -> Result<Vec<String>, Failed> {
+async fn examine(config: &Config) -> Result<Vec<String>, Failed> {
+    let address = &config.store;
     println!("Store: {}", hide_password(address));
-    let store = store::open(address, None).await?;
+    let store = store::open(address, config.retries.as_ref()).await?;
     let capability = store.capability();
     tell(&capability);
     let limiter = Arc::new(Limiter::builder(store).deadline(Duration::from_secs(5)).build());
@@ -45,7 +56,7 @@ async fn examine(address: &str) -> Result<Vec<String>, Failed> {
     if store::scheme_of(address) == Some("dynamodb") {
         warnings.extend(DynamoDb::inspect(dynamodb::Config::new(address)?).await?);
     }
-    time_calls(&limiter, &mut warnings).await?;
+    let round_trip = time_calls(&limiter, &mut warnings).await?;
     compare_clocks(&limiter, &mut warnings).await?;
     probe_atomicity(&limiter, &mut warnings).await?;
     if store::scheme_of(address).is_some_and(|scheme| scheme.starts_with("redis")) {
@@ -56,9 +67,11 @@ async fn examine(address: &str) -> Result<Vec<String>, Failed> {
         }
         warnings.extend(inspection.warnings());
     }
-    if capability.in_process {
-        println!("Note: limits are per process, and gone when it ends.");
+    let found = checklist::examine(config, round_trip, capability.in_process);
+    for advice in &found.advice {
+        println!("Think about: {advice}");
     }
+    warnings.extend(found.warnings);
     Ok(warnings)
 }
 
@@ -77,7 +90,10 @@ fn probe(limit: u64) -> Result<Limit, Failed> {
 }
 
 /// The median and the slowest of some looks, one after another.
-async fn time_calls(limiter: &Limiter<BoxStore>, warnings: &mut Vec<String>) -> Result<(), Failed> {
+async fn time_calls(
+    limiter: &Limiter<BoxStore>,
+    warnings: &mut Vec<String>,
+) -> Result<Duration, Failed> {
     let limit = probe(1)?;
     let mut took = Vec::with_capacity(CALLS);
     // The first call connects, and is not timed.
@@ -94,7 +110,7 @@ async fn time_calls(limiter: &Limiter<BoxStore>, warnings: &mut Vec<String>) -> 
     if median > ROUND_TRIP_MAX {
         warnings.push(format!("a round trip takes {median:?}: bring the store nearer"));
     }
-    Ok(())
+    Ok(median)
 }
 
 /// How far the clock of the store is from the one of this machine.

@@ -1,0 +1,84 @@
+//! What of the checklist before going live can be seen in a configuration. `docs/operating.md` has the
+//! list; what is wrong is a warning, what somebody should have thought about is advice.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use tollgate::Degraded;
+use tollgate_server::Config;
+use tollgate_server::policy::{DEFAULT_POLICY, Policy};
+
+/// The longest that a request may wait for the store before somebody notices.
+const DEADLINE_MAX: Duration = Duration::from_millis(100);
+/// The namespace of keys when nobody chooses another.
+const NO_PREFIX: &str = "tollgate";
+
+/// What was found.
+#[derive(Debug, Default)]
+pub(super) struct Findings {
+    /// To be fixed first.
+    pub(super) warnings: Vec<String>,
+    /// To be thought about.
+    pub(super) advice: Vec<String>,
+}
+
+/// Looks at a configuration whose store answers in `round_trip`.
+pub(super) fn examine(config: &Config, round_trip: Duration, in_process: bool) -> Findings {
+    let mut found = Findings::default();
+    let deadline = config.failure.deadline;
+    if round_trip.saturating_mul(2) > deadline {
+        found.warnings.push(format!(
+            "deadline: {deadline:?} is less than two round trips of {round_trip:?}: ordinary calls would count as outages"
+        ));
+    } else if deadline > DEADLINE_MAX {
+        found.advice.push(format!(
+            "deadline: {deadline:?} is how long every request waits when the store hangs; 100ms is usual"
+        ));
+    }
+    if config.http.is_none() {
+        found
+            .advice
+            .push("http is off, and with it /metrics: nobody hears of an outage".to_owned());
+    }
+    // A bucket that nobody wrote is there for trying out.
+    let written: Vec<&Policy> = config.policies.iter().collect();
+    let only_default = matches!(written[..], [policy] if *policy.name() == DEFAULT_POLICY);
+    if in_process {
+        found.advice.push(
+            "store: limits in memory are per process: each further server grants them anew"
+                .to_owned(),
+        );
+    } else if !only_default {
+        look_at(&written, &mut found.advice);
+    }
+    found
+}
+
+fn look_at(policies: &[&Policy], advice: &mut Vec<String>) {
+    let limits = || policies.iter().flat_map(|policy| policy.limits());
+    let named = |chosen: &dyn Fn(&Policy) -> bool| {
+        let chosen = policies.iter().filter(|policy| chosen(policy));
+        let names: BTreeSet<String> = chosen.map(|policy| policy.name().to_string()).collect();
+        names.into_iter().collect::<Vec<_>>().join(", ")
+    };
+    if limits().all(|limit| limit.outage_mode() == Degraded::Open) {
+        advice.push("on_outage: every policy admits everything without the store; choose closed for what protects logins and money".to_owned());
+    }
+    let shared = named(&|policy| policy.limits().iter().any(|limit| *limit.prefix() == NO_PREFIX));
+    if !shared.is_empty() {
+        advice.push(format!(
+            "prefix: {shared} would share keys with another environment on this store"
+        ));
+    }
+    if policies.iter().all(|policy| policy.limits().len() == 1) {
+        advice.push("limits: no policy has several; a short and a long window, or an address and a user, stop more".to_owned());
+    }
+    let unbounded = named(&|policy| !policy.hashes_keys());
+    if !unbounded.is_empty() {
+        advice.push(format!("hash_keys: keys of {unbounded} are as many as callers send, and reach the store as they are"));
+    }
+    let shadows = named(&Policy::is_shadow);
+    if !shadows.is_empty() {
+        advice.push(format!("shadow: {shadows} never denies"));
+    }
+}

@@ -1,0 +1,81 @@
+//! Caddy in front of a service, asking before it forwards, with the file that is deployed.
+
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
+
+use tollgate_testkit::servers::{Launch, Place, Recipe, Result, Server, program};
+
+use crate::support::Serving;
+
+const SITE: &str = include_str!("../../../../deploy/caddy/Caddyfile");
+
+/// Asks for a page; the whole answer.
+fn get(address: SocketAddr) -> Result<String> {
+    let mut stream = TcpStream::connect_timeout(&address, Duration::from_secs(10))?;
+    stream.set_read_timeout(Some(Duration::from_secs(60)))?;
+    write!(stream, "GET / HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n")?;
+    let mut answer = String::new();
+    stream.read_to_string(&mut answer)?;
+    Ok(answer)
+}
+
+#[derive(Debug)]
+struct Caddy {
+    gate: String,
+}
+
+impl Caddy {
+    fn behind(place: &Place) -> SocketAddr {
+        SocketAddr::from(([127, 0, 0, 1], place.nth_port(1)))
+    }
+}
+
+impl Recipe for Caddy {
+    fn name(&self) -> &'static str {
+        "caddy"
+    }
+
+    fn ports(&self) -> usize {
+        2
+    }
+
+    fn prepare(&self, place: &Place) -> Result<()> {
+        let behind = Self::behind(place).to_string();
+        let site = SITE
+            .replace("127.0.0.1:8081", &place.addr().to_string())
+            .replace("127.0.0.1:8080", &self.gate)
+            .replace("127.0.0.1:8082", &behind);
+        let text =
+            format!("{{\n\tadmin off\n}}\n{site}\nhttp://{behind} {{\n\trespond hello\n}}\n");
+        place.write("Caddyfile", &text).map(drop)
+    }
+
+    fn launch(&self, place: &Place) -> Result<Launch> {
+        let config = place.folder().join("Caddyfile").to_string_lossy().into_owned();
+        // It keeps certificates and more at home.
+        let launch = Launch::new(program("caddy", "caddy")?).env("HOME", place.folder());
+        Ok(launch.args(["run", "--adapter", "caddyfile", "--config", &config]))
+    }
+
+    /// Asks the service behind: whoever asks the site is counted.
+    fn ask(&self, place: &Place) -> Result<()> {
+        get(Self::behind(place)).map(drop)
+    }
+}
+
+#[test]
+fn caddy_forwards_what_may_pass_and_hands_denials_on() {
+    let few = [("DEFAULT_CAPACITY", "3"), ("DEFAULT_REFILL_RATE", "0.00001")];
+    let server = Serving::start(&[], &few);
+    let caddy = Server::start(Caddy { gate: server.at("HTTP").to_owned() }).unwrap();
+    for _ in 0..3 {
+        let answer = get(caddy.addr()).unwrap();
+        assert!(answer.starts_with("HTTP/1.1 200") && answer.contains("hello"), "{answer}");
+    }
+    let answer = get(caddy.addr()).unwrap();
+    assert!(answer.starts_with("HTTP/1.1 429") && !answer.contains("hello"), "{answer}");
+    for field in ["retry-after: ", "ratelimit: ", "ratelimit-policy: "] {
+        assert!(answer.to_lowercase().contains(field), "{field}: {answer}");
+    }
+}

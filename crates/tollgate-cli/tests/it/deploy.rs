@@ -1,0 +1,146 @@
+//! The files below `deploy/`, judged by those who would read them. Each judge is also shown a file that
+//! it must refuse.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+use tollgate_testkit::servers::{Folder, Python, program};
+
+use crate::{TOLLGATE, file, run};
+
+const LINT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/deploy/lint.py");
+
+fn deploy(path: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../../deploy").join(path)
+}
+
+fn text(path: &str) -> String {
+    fs::read_to_string(deploy(path)).unwrap()
+}
+
+fn judged(command: &mut Command) -> (bool, String) {
+    let Output { status, stdout, stderr } = command.output().unwrap();
+    let said = [stdout, stderr].map(|said| String::from_utf8_lossy(&said).into_owned()).concat();
+    (status.success(), said)
+}
+
+/// Asks a linter about a file, and about the same file with something wrong in it.
+fn refuses_only_what_is_wrong(
+    judge: impl Fn(&Path) -> (bool, String),
+    path: &str,
+    (right, wrong): (&str, &str),
+) {
+    let (fine, said) = judge(&deploy(path));
+    assert!(fine, "{path}: {said}");
+    let broken = text(path).replacen(right, wrong, 1);
+    assert_ne!(broken, text(path));
+    // The name says what it is, to some.
+    let broken = file(Path::new(path).file_name().unwrap().to_str().unwrap(), &broken);
+    let (fine, _) = judge(&broken);
+    assert!(!fine, "{path} with {wrong:?} is accepted");
+}
+
+#[test]
+fn containers_and_clusters_would_accept_their_files() {
+    let python = Python::with("deploy", include_str!("../deploy/requirements.txt")).unwrap();
+    let lint = |kind: &'static str| {
+        let python = &python;
+        move |path: &Path| judged(python.command().unwrap().args([LINT, kind]).arg(path))
+    };
+    let dockerfile = ("ENTRYPOINT [", "MAINTAINER me\nENTRYPOINT [");
+    refuses_only_what_is_wrong(lint("dockerfile"), "docker/Dockerfile", dockerfile);
+    let compose = ("depends_on:", "depend_on:");
+    refuses_only_what_is_wrong(lint("compose"), "docker/compose.yaml", compose);
+    let kubernetes = ("replicas: 3", "replica: 3");
+    refuses_only_what_is_wrong(lint("kubernetes"), "kubernetes/tollgate.yaml", kubernetes);
+}
+
+#[test]
+fn systemd_accepts_the_unit() {
+    let analyze = program("systemd-analyze", "systemd").unwrap();
+    let folder = Folder::new("deploy").unwrap();
+    let verify = |text: &str| {
+        // It looks whether the program is there, and what is installed here is in another place.
+        let unit = folder.path().join("tollgate.service");
+        fs::write(&unit, text.replace("/usr/local/bin/tollgate", TOLLGATE)).unwrap();
+        judged(Command::new(&analyze).args(["verify", "--man=no"]).arg(unit))
+    };
+    let unit = text("systemd/tollgate.service");
+    let (fine, said) = verify(&unit);
+    assert!(fine && !said.contains("tollgate.service:"), "{said}");
+    let (fine, said) = verify(&unit.replace("ProtectHome", "ProtectHouse"));
+    assert!(!fine || said.contains("ProtectHouse"), "{said}");
+}
+
+#[test]
+fn nginx_accepts_the_site() {
+    let (nginx, folder) = (program("nginx", "nginx").unwrap(), Folder::new("deploy").unwrap());
+    let check = |site: &Path| {
+        let paths: String = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
+            .iter()
+            .map(|kind| format!("{kind}_temp_path {kind};\n"))
+            .collect();
+        let site = site.display();
+        let whole = format!(
+            "pid nginx.pid;\nerror_log stderr;\nevents {{}}\nhttp {{\naccess_log off;\n{paths}include {site};\n}}\n"
+        );
+        fs::write(folder.path().join("nginx.conf"), whole).unwrap();
+        let mut command = Command::new(&nginx);
+        command.arg("-t").arg("-p").arg(folder.path());
+        judged(command.args(["-e", "stderr", "-c", "nginx.conf"]))
+    };
+    let wrong = ("auth_request /", "auth_requests /");
+    refuses_only_what_is_wrong(check, "nginx/tollgate.conf", wrong);
+}
+
+#[test]
+fn prometheus_accepts_the_alerts_and_they_fire_when_they_should() {
+    let promtool = program("promtool", "prometheus").unwrap();
+    let check = |path: &Path| judged(Command::new(&promtool).args(["check", "rules"]).arg(path));
+    let wrong = ("sum by", "sum buy");
+    refuses_only_what_is_wrong(check, "prometheus/alerts.yaml", wrong);
+    let folder = Folder::new("deploy").unwrap();
+    let test = |rules: &str| {
+        fs::write(folder.path().join("alerts.yaml"), rules).unwrap();
+        let tests = folder.path().join("alerts_test.yaml");
+        fs::copy(deploy("prometheus/alerts_test.yaml"), &tests).unwrap();
+        judged(Command::new(&promtool).args(["test", "rules"]).arg(tests))
+    };
+    let rules = text("prometheus/alerts.yaml");
+    let (fine, said) = test(&rules);
+    assert!(fine, "{said}");
+    for (right, wrong) in
+        [("degraded!=\"no\"", "degraded=\"no\""), ("> 0.01", "> 0.1"), ("> 0.05", "> 5")]
+    {
+        let (fine, said) = test(&rules.replace(right, wrong));
+        assert!(!fine, "{wrong}: {said}");
+    }
+}
+
+#[test]
+fn the_server_understands_what_the_files_tell_it() {
+    let config = deploy("config/tollgate.yaml");
+    let (fine, _, error) = run(&["lint", config.to_str().unwrap()]);
+    assert!(fine, "{error}");
+    // The variables of the Dockerfile and of the Compose file, for both backends.
+    for (backend, scheme) in [("redis", "redis://"), ("postgres", "postgres://")] {
+        let mut show = Command::new(TOLLGATE);
+        show.args(["config", "show"]).env_clear();
+        let dockerfile = text("docker/Dockerfile");
+        let line = dockerfile.lines().find_map(|line| line.strip_prefix("ENV ")).unwrap();
+        for pair in line.split(' ') {
+            let (name, value) = pair.split_once('=').unwrap();
+            show.env(name, value);
+        }
+        let compose = text("docker/compose.yaml");
+        let (_, block) = compose.split_once("environment:\n").unwrap();
+        for line in block.lines().take_while(|line| line.starts_with("      ")) {
+            let (name, value) = line.trim().split_once(": ").unwrap();
+            let value = value.trim_matches('"').replace("${BACKEND:-redis}", backend);
+            show.env(name, value);
+        }
+        let (fine, said) = judged(&mut show);
+        assert!(fine && said.contains(scheme) && said.contains("0.0.0.0:8080"), "{said}");
+    }
+}

@@ -1,0 +1,68 @@
+//! What a server writes down: how much, for whom, and never a key or a token that nobody asked for.
+
+use std::process::Command;
+
+use serde_json::Value;
+
+use crate::support::Serving;
+use crate::{file, run};
+
+/// Everything that a server logs while it answers one request with a secret key, until its end.
+fn logged(arguments: &[&str]) -> String {
+    let server = Serving::start(arguments, &[("TOLLGATE_TOKENS", "token-of-a-caller")]);
+    let asked = ["acquire", "ada@example.com", "--token", "token-of-a-caller", "--server"];
+    let (fine, _, error) = run(&[&asked[..], &[&server.http()]].concat());
+    assert!(fine, "{error}");
+    server.end()
+}
+
+#[test]
+fn decisions_are_logged_when_asked_for_and_keys_are_hashed_unless_told_otherwise() {
+    assert!(!logged(&[]).contains("decided"));
+    let text = logged(&["--log-level", "debug"]);
+    assert!(text.contains("decided") && text.contains("verdict=\"allowed\""), "{text}");
+    assert!(!text.contains("ada@example.com") && !text.contains("token-of"), "{text}");
+    let text = logged(&["--log-level", "trace", "--log-keys", "plain"]);
+    assert!(text.contains("key=\"ada@example.com\"") && !text.contains("token-of"), "{text}");
+}
+
+#[test]
+fn json_is_one_object_per_line() {
+    let text = logged(&["--log-level", "debug", "--log-format", "json"]);
+    let lines: Vec<Value> =
+        text.lines().map(|line| serde_json::from_str(line).expect("an object")).collect();
+    let decided = lines.iter().find(|line| line["message"] == "decided").expect("a decision");
+    assert_eq!((&decided["level"], &decided["policy"]), (&"DEBUG".into(), &"default".into()));
+    assert_eq!((&decided["cost"], &decided["remaining"]), (&1.into(), &9.into()));
+    assert_eq!(decided["key"].as_str().map(str::len), Some(16), "{text}");
+}
+
+#[test]
+fn flags_win_over_the_environment_which_wins_over_the_file() {
+    let settings = file("logs.yaml", "log_level: warn\nlog_format: json\nlog_keys: plain\n");
+    let output = Command::new(crate::TOLLGATE)
+        .args(["config", "show", "--log-level", "error", "--config"])
+        .arg(settings)
+        .env_clear()
+        .env("TOLLGATE_LOG_LEVEL", "debug")
+        .env("TOLLGATE_LOG_FORMAT", "text")
+        .output()
+        .unwrap();
+    let text = String::from_utf8(output.stdout).unwrap();
+    for shown in [
+        "log_level error --log-level",
+        "log_format text environment TOLLGATE_LOG_FORMAT",
+        "log_keys plain file, line 3",
+    ] {
+        let words = |line: &str| line.split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(text.lines().any(|line| words(line) == shown), "{shown}: {text}");
+    }
+    for (flag, accepted) in [
+        ("--log-level", "off, error, warn, info, debug, trace"),
+        ("--log-format", "text, json"),
+        ("--log-keys", "hashed, plain"),
+    ] {
+        let (fine, _, error) = run(&["serve", flag, "loud"]);
+        assert!(!fine && error.contains(flag) && error.contains(accepted), "{error}");
+    }
+}

@@ -1,0 +1,69 @@
+//! A server as people start it, on ports that the operating system chose.
+
+use std::io::{BufRead, BufReader, Read};
+use std::process::{ChildStdout, Command, Stdio};
+
+use crate::{Ended, TOLLGATE};
+
+/// `tollgate serve`, until it is dropped.
+pub(crate) struct Serving {
+    child: Ended,
+    addresses: Vec<(String, String)>,
+    _stdout: BufReader<ChildStdout>,
+}
+
+impl Serving {
+    /// Starts it with arguments and an environment of nothing else than this.
+    pub(crate) fn start(arguments: &[&str], environment: &[(&str, &str)]) -> Self {
+        let any = "127.0.0.1:0";
+        let child = Command::new(TOLLGATE)
+            .args(["serve", "--http", any, "--grpc", any, "--resp", any])
+            .args(arguments)
+            .env_clear()
+            .envs(environment.iter().copied())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .unwrap();
+        let mut child = Ended(child);
+        let mut stdout = BufReader::new(child.0.stdout.take().unwrap());
+        let mut addresses = Vec::new();
+        // It says where each protocol is, one line each, before anything else.
+        while addresses.len() < 3 {
+            let mut line = String::new();
+            let read = stdout.read_line(&mut line).unwrap();
+            assert!(read > 0, "it ended: {}", said(&mut child));
+            let protocol = ["HTTP", "gRPC", "RESP"].into_iter().find(|name| line.contains(name));
+            let address = line.split_whitespace().find(|word| word.starts_with("127.0.0.1:"));
+            if let (Some(protocol), Some(address)) = (protocol, address) {
+                addresses.push((protocol.to_owned(), address.to_owned()));
+            }
+        }
+        Self { child, addresses, _stdout: stdout }
+    }
+
+    /// Where a protocol is served: `HTTP`, `gRPC` or `RESP`.
+    pub(crate) fn at(&self, protocol: &str) -> &str {
+        &self.addresses.iter().find(|(name, _)| name == protocol).unwrap().1
+    }
+
+    /// The address of the HTTP interface.
+    pub(crate) fn http(&self) -> String {
+        format!("http://{}", self.at("HTTP"))
+    }
+
+    /// Tells it to end, and waits until it has; everything that it logged.
+    pub(crate) fn end(mut self) -> String {
+        let pid = self.child.0.id().to_string();
+        assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
+        let text = said(&mut self.child);
+        assert!(self.child.0.wait().unwrap().success(), "{text}");
+        text
+    }
+}
+
+fn said(child: &mut Ended) -> String {
+    let mut text = String::new();
+    child.0.stderr.take().unwrap().read_to_string(&mut text).unwrap();
+    text
+}

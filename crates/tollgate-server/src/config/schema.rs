@@ -1,0 +1,192 @@
+//! A JSON Schema of the configuration file, for editors: they complete fields and underline mistakes
+//! while somebody writes. `lint` remains the judge; a schema cannot see everything.
+
+use serde_json::{Map, Value, json};
+
+use super::catalog::{ALGORITHMS, Fields, Kind, OUTAGES, SETTINGS};
+use super::policies::LIMITS_MAX;
+use super::values;
+use crate::policy::AD_HOC_POLICY;
+
+/// The schema, as of draft 7, which editors know best.
+#[must_use]
+pub fn schema() -> Value {
+    let mut fields: Map<String, Value> = SETTINGS
+        .iter()
+        .map(|setting| {
+            let mut value = kind(setting.kind);
+            describe(&mut value, setting.meaning);
+            if !setting.built_in.is_empty() {
+                insert(&mut value, "default", json!(setting.built_in));
+            }
+            (setting.name.to_owned(), value)
+        })
+        .collect();
+    let policies = json!({
+        "type": "object",
+        "description": "the policies, by name",
+        "propertyNames": {"allOf": [name(), {"not": {"const": AD_HOC_POLICY}}]},
+        "additionalProperties": {"$ref": "#/definitions/policy"},
+    });
+    fields.insert("policies".to_owned(), policies);
+    json!({
+        "$schema": "http://json-schema.org/draft-07/schema#",
+        "title": "Configuration of tollgate serve",
+        "type": ["object", "null"],
+        "properties": fields,
+        "additionalProperties": false,
+        "definitions": {
+            "policy": policy(),
+            "limits": {
+                "type": "array",
+                "description": "limits that are charged together, or not at all",
+                "minItems": 1,
+                "maxItems": LIMITS_MAX,
+                "items": limit(&[("name", named("its name within the policy"))], &["name"], false),
+            },
+            "override": limit(&[], &[], true),
+        },
+    })
+}
+
+fn policy() -> Value {
+    let mut shadow = kind(Kind::Truth);
+    describe(&mut shadow, "decides and counts, and never denies");
+    let mut on_outage = kind(Kind::OneOf(OUTAGES));
+    describe(&mut on_outage, "what happens when the store cannot answer");
+    let bits = json!({
+        "description": "keys are replaced by so many bits of a keyed hash",
+        "anyOf": [{"type": "integer", "minimum": 1, "maximum": 256}, digits("[0-9_]*[1-9][0-9_]*")],
+    });
+    let overrides = json!({
+        "type": "object",
+        "description": "other limits for single keys",
+        "additionalProperties": {"$ref": "#/definitions/override"},
+    });
+    let own = [
+        ("on_outage", on_outage),
+        ("shadow", shadow),
+        ("prefix", named("a namespace for its keys, instead of tollgate")),
+        ("hash_keys", bits),
+        ("overrides", overrides),
+    ];
+    limit(&own, &[], true)
+}
+
+/// A section that holds a limit, and fields of its own; or a list of limits instead.
+fn limit(own: &[(&str, Value)], needs: &[&str], or_several: bool) -> Value {
+    let mut fields: Map<String, Value> =
+        own.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
+    let algorithms: Vec<&str> = ALGORITHMS.iter().map(|fields| fields.algorithm).collect();
+    let meaning = "how the limit counts; gcra when absent";
+    fields.insert("algorithm".to_owned(), json!({"enum": algorithms, "description": meaning}));
+    for Fields { rate, besides, .. } in ALGORITHMS {
+        fields.insert(rate.to_owned(), quota());
+        fields.extend(besides.map(|name| (name.to_owned(), detail(name))));
+    }
+    let one = json!({"allOf": ALGORITHMS.iter().map(of_algorithm).collect::<Vec<_>>()});
+    let mut section = json!({"type": "object", "required": needs, "additionalProperties": false});
+    if or_several {
+        fields.insert("limits".to_owned(), json!({"$ref": "#/definitions/limits"}));
+        insert(&mut section, "if", json!({"required": ["limits"]}));
+        insert(&mut section, "then", json!({"properties": without(&[])}));
+        insert(&mut section, "else", one);
+    } else {
+        insert(&mut section, "allOf", json!([one]));
+    }
+    insert(&mut section, "properties", Value::Object(fields));
+    section
+}
+
+/// Which fields an algorithm has, and which it has not.
+fn of_algorithm(fields: &Fields) -> Value {
+    let mut chosen = json!({"properties": {"algorithm": {"const": fields.algorithm}}});
+    if ALGORITHMS.first().is_some_and(|first| first.algorithm != fields.algorithm) {
+        insert(&mut chosen, "required", json!(["algorithm"]));
+    }
+    let has: Vec<&str> = ["algorithm", fields.rate].into_iter().chain(fields.besides).collect();
+    json!({"if": chosen, "then": {"required": [fields.rate], "properties": without(&has)}})
+}
+
+/// Refuses every field of a limit that is not among these.
+fn without(has: &[&str]) -> Value {
+    let all = ALGORITHMS.iter().flat_map(|fields| [Some(fields.rate), fields.besides]);
+    let all = all.flatten().chain(["algorithm"]).filter(|name| !has.contains(name));
+    Value::Object(all.map(|name| (name.to_owned(), Value::Bool(false))).collect())
+}
+
+/// What an algorithm may have besides its rate.
+fn detail(name: &str) -> Value {
+    let whole = |least: u64, digit: &str, meaning: &str| {
+        let written = digits(&format!("[0-9_]*{digit}[0-9_]*"));
+        json!({"description": meaning, "anyOf": [{"type": "integer", "minimum": least}, written]})
+    };
+    match name {
+        "burst" => whole(1, "[1-9]", "units at once; as many as the limit when absent"),
+        "capacity" => whole(1, "[1-9]", "units at most; as many as the refill when absent"),
+        "buckets" => whole(1, "[1-9]", "parts of the window; 1 when absent"),
+        "queue" => whole(0, "[0-9]", "how many may wait; 0 when absent"),
+        _ => json!({"enum": ["epoch", "first_hit"], "description": "where windows begin"}),
+    }
+}
+
+fn quota() -> Value {
+    let count = "[0-9_]*[1-9][0-9_]*";
+    let pattern = format!("^\\s*{count}\\s* per \\s*({count})?\\s*({})\\s*$", units());
+    json!({"type": "string", "pattern": pattern, "description": "such as 100 per 1m, 5 per second"})
+}
+
+fn units() -> String {
+    values::units().collect::<Vec<_>>().join("|")
+}
+
+fn name() -> Value {
+    json!({"pattern": "^[A-Za-z0-9_.-]{1,64}$"})
+}
+
+fn named(meaning: &str) -> Value {
+    let mut value = name();
+    insert(&mut value, "type", json!(["string", "number"]));
+    describe(&mut value, meaning);
+    value
+}
+
+fn digits(pattern: &str) -> Value {
+    json!({"type": "string", "pattern": format!("^{pattern}$")})
+}
+
+/// What a value of a kind looks like. Numbers may be written as YAML numbers, or as texts with
+/// underscores.
+fn kind(kind: Kind) -> Value {
+    let whole =
+        || json!({"anyOf": [{"type": "integer", "minimum": 0}, digits("[0-9_]*[0-9][0-9_]*")]});
+    match kind {
+        Kind::Address => json!({"type": "string", "pattern": "^(off|.+:[0-9]+)$"}),
+        Kind::Duration => {
+            let pattern = format!("^\\s*([0-9_]*[0-9][0-9_]*)?\\s*({})\\s*$", units());
+            json!({"type": "string", "pattern": pattern})
+        }
+        Kind::Endpoint => json!({"type": "string", "pattern": "^https?://[^@]+$"}),
+        Kind::Fraction => json!({"anyOf": [{"enum": [0, 1]}, digits("[0-9_]+(/[0-9_]+)?")]}),
+        Kind::OneOf(words) => json!({"enum": words}),
+        Kind::PerSecond => json!({"anyOf": [
+            {"type": "number", "exclusiveMinimum": 0},
+            {"type": "string", "pattern": "^([0-9]+(\\.[0-9]*)?|\\.[0-9]+)$"},
+        ]}),
+        Kind::Secret | Kind::Text => json!({"type": ["string", "number"]}),
+        Kind::Share => json!({"anyOf": [{"const": 1}, digits("[0-9_]+(/[0-9_]+)?")]}),
+        Kind::Store => json!({"type": "string", "pattern": "^[a-z][a-z0-9+.-]*:"}),
+        Kind::Truth => json!({"enum": [true, false, "true", "false"]}),
+        Kind::Whole => whole(),
+    }
+}
+
+fn describe(value: &mut Value, meaning: &str) {
+    insert(value, "description", json!(meaning));
+}
+
+fn insert(value: &mut Value, name: &str, member: Value) {
+    if let Value::Object(members) = value {
+        members.insert(name.to_owned(), member);
+    }
+}

@@ -1,0 +1,94 @@
+//! Which store to choose: a table in the documentation that is made from what the stores say of
+//! themselves, so that it cannot drift.
+
+use std::fs;
+
+use tollgate::store::{Capability, MultiKey, Store};
+use tollgate_server::store;
+
+/// An address of each kind, its other schemes, and when to choose it. A new store is one line here.
+const STORES: &[(&str, &[&str], &str)] = &[
+    ("memory:", &[], "one process, or a limit per process is what is meant"),
+    ("redis://127.0.0.1:1", &["rediss", "redis-sentinel"], "several processes: the usual choice"),
+    ("redis-cluster://127.0.0.1:1", &[], "more keys or load than one Redis carries"),
+    (
+        "postgres://127.0.0.1:1/t",
+        &["postgresql"],
+        "a PostgreSQL is there and a Redis is not; billing",
+    ),
+    ("dynamodb://limits?region=eu-central-1", &[], "what runs on AWS and wants no server of its own"),
+    ("denokv+http://token@127.0.0.1:1", &["denokv+https"], "what runs on Deno"),
+    (
+        concat!("sqlite:", env!("CARGO_TARGET_TMPDIR"), "/which-store.db"),
+        &[],
+        "one machine, and limits that outlive a restart; no server",
+    ),
+];
+
+const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/stores.md");
+const BEGIN: &str = "<!-- which store: generated -->\n";
+const END: &str = "<!-- end -->";
+
+fn row((address, schemes, choose): (&str, &[&str], &str), can: Capability) -> String {
+    let scheme = store::scheme_of(address).unwrap();
+    let named = std::iter::once(&scheme).chain(schemes).map(|scheme| format!("`{scheme}:`"));
+    let named: Vec<String> = named.collect();
+    let yes = |is: bool| if is { "yes" } else { "no" };
+    let several = match can.multi_key {
+        MultiKey::Atomic => "atomic",
+        MultiKey::Compensated => "charged in order, undone exactly",
+        _ => "no",
+    };
+    let clock = match (can.in_process, can.own_clock) {
+        (true, _) => "this process's",
+        (_, true) => "the server's",
+        (_, false) => "each node's",
+    };
+    let size = match can.max_state_bytes {
+        0 => "no bound".to_owned(),
+        bytes => format!("{bytes} bytes"),
+    };
+    let shared = yes(!can.in_process);
+    let (exact, durable, ids) = (yes(can.exact), yes(can.durable), yes(can.idempotent));
+    let named = named.join(", ");
+    format!(
+        "| {named} | {choose} | {shared} | {exact} | {several} | {ids} | {durable} | {clock} | {size} |\n"
+    )
+}
+
+async fn table() -> String {
+    let mut table = String::from(
+        "| `--store` | choose it for | shared by processes | exact | several limits at once | request ids | outlives a process | whose clock decides | largest state |\n|---|---|---|---|---|---|---|---|---|\n",
+    );
+    for (address, schemes, choose) in STORES {
+        // None of them connects before it is asked.
+        let store = store::open(address, None).await.unwrap();
+        table.push_str(&row((address, schemes, choose), store.capability()));
+    }
+    table
+}
+
+#[tokio::test]
+async fn the_page_about_stores_says_what_they_can_do() {
+    let page = fs::read_to_string(PAGE).unwrap();
+    let (before, rest) = page.split_once(BEGIN).expect("where the table begins");
+    let (written, after) = rest.split_once(END).expect("where the table ends");
+    let made = table().await;
+    if std::env::var_os("UPDATE_GENERATED").is_some() {
+        fs::write(PAGE, format!("{before}{BEGIN}{made}{END}{after}")).unwrap();
+        return;
+    }
+    assert_eq!(written, made, "run the tests of this crate with UPDATE_GENERATED=1");
+}
+
+#[test]
+fn every_address_that_can_be_opened_is_in_the_table() {
+    let named = |scheme: &str| {
+        let is = |(address, others, _): &&(&str, &[&str], &str)| {
+            store::scheme_of(address) == Some(scheme) || others.contains(&scheme)
+        };
+        STORES.iter().find(is).is_some()
+    };
+    let missing: Vec<&str> = store::schemes().filter(|scheme| !named(scheme)).collect();
+    assert!(missing.is_empty(), "add a line to STORES for {missing:?}");
+}
