@@ -16,7 +16,11 @@ const STORES: &[(&str, &[&str], &str)] = &[
         &["postgresql"],
         "a PostgreSQL is there and a Redis is not; billing",
     ),
-    ("dynamodb://limits?region=eu-central-1", &[], "what runs on AWS and wants no server of its own"),
+    (
+        "dynamodb://limits?region=eu-central-1",
+        &[],
+        "what runs on AWS and wants no server of its own",
+    ),
     ("denokv+http://token@127.0.0.1:1", &["denokv+https"], "what runs on Deno"),
     (
         concat!("sqlite:", env!("CARGO_TARGET_TMPDIR"), "/which-store.db"),
