@@ -22,7 +22,8 @@ where
     S: Subscriber + for<'a> LookupSpan<'a>,
 {
     let filter = chosen(log.level);
-    let lines = layer().with_writer(io::stderr);
+    // Whether colours are compiled in depends on who else uses the library.
+    let lines = layer().with_writer(io::stderr).with_ansi(false);
     match log.format {
         LogFormat::Text => lines.with_filter(filter).boxed(),
         LogFormat::Json => lines.json().flatten_event(true).with_filter(filter).boxed(),
