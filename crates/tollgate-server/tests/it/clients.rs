@@ -175,6 +175,8 @@ async fn schemathesis_finds_nothing_that_the_document_does_not_say() {
         let python = Python::with("schemathesis", packages).unwrap();
         let mut command = python.program("schemathesis").unwrap();
         command.args(["run", &document, "--checks", "all", "--no-color"]);
+        // A schema counts characters; the bounds of keys and ids are bytes.
+        command.args(["--exclude-checks", "positive_data_acceptance"]);
         command.args(["--seed", SEED, "--max-examples", "15", "--phases", "coverage,fuzzing"]);
         // A slow machine is no finding, and nothing is left in the checkout.
         command.args(["--suppress-health-check", "all", "--request-timeout", "60"]);
