@@ -81,7 +81,7 @@ async fn before(bench: &Bench, key: &str, fresh: &str) -> Result<(Limits, u64), 
     match asked.await {
         Ok((limits, _)) if limits.shadow => Err("the policy is a shadow and never denies".into()),
         Ok(known) => Ok(known),
-        Err(error) => Err(error.to_string()),
+        Err(error) => Err(format!("{error} (--server says where to ask for the limits)")),
     }
 }
 
