@@ -25,6 +25,8 @@ pub(super) struct Sample {
     pub(super) percentiles: Option<[f64; 3]>,
     /// Microseconds of server CPU per decision.
     pub(super) cpu: f64,
+    /// Microseconds of CPU per decision in this process: the client, and whoever calls it.
+    pub(super) own_cpu: f64,
     /// Script calls per decision.
     pub(super) calls: f64,
     /// The server's own time per script call, in microseconds.
@@ -42,6 +44,8 @@ pub(super) struct Sample {
 pub(super) struct Served {
     pub(super) servers: usize,
     pub(super) cpu_ns: u64,
+    /// Of this process, meanwhile.
+    pub(super) own_cpu_ns: u64,
     pub(super) script_calls: u64,
     pub(super) script_us: u64,
     pub(super) watches: u64,
@@ -55,6 +59,7 @@ impl Sample {
             per_second: run.decisions as f64 / run.wall.as_secs_f64(),
             percentiles: percentiles(&mut run.latencies),
             cpu: served.cpu_ns as f64 / 1e3 / decisions,
+            own_cpu: served.own_cpu_ns as f64 / 1e3 / decisions,
             calls: served.script_calls as f64 / decisions,
             script: served.script_us as f64 / served.script_calls.max(1) as f64,
             lost: served.watches.saturating_sub(served.sets) as f64 / decisions,

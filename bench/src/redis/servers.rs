@@ -25,13 +25,15 @@ impl<'a> Servers<'a> {
         for (_, client) in &mut self.nodes {
             client.call(&["CONFIG", "RESETSTAT"]).map_err(|e| e.to_string())?;
         }
-        Ok(Served { cpu_ns: self.cpu_ns()?, ..Served::default() })
+        Ok(Served { cpu_ns: self.cpu_ns()?, own_cpu_ns: own_cpu_ns()?, ..Served::default() })
     }
 
     /// What was done since `begin`.
     pub(super) fn end(&mut self, begun: &Served) -> Result<Served> {
         let cpu_ns = self.cpu_ns()?.saturating_sub(begun.cpu_ns);
-        let mut served = Served { servers: self.nodes.len(), cpu_ns, ..Served::default() };
+        let own_cpu_ns = own_cpu_ns()?.saturating_sub(begun.own_cpu_ns);
+        let servers = self.nodes.len();
+        let mut served = Served { servers, cpu_ns, own_cpu_ns, ..Served::default() };
         for (_, client) in &mut self.nodes {
             let reply = client.call(&["INFO", "commandstats"]).map_err(|e| e.to_string())?;
             let text = reply.text().unwrap_or_default();
@@ -45,14 +47,23 @@ impl<'a> Servers<'a> {
 
     /// The time that the main threads have run; all commands run there.
     fn cpu_ns(&self) -> Result<u64> {
-        let ran = |pid: u32| -> Result<u64> {
-            let path = format!("/proc/{pid}/schedstat");
-            let text = fs::read_to_string(&path).map_err(|error| format!("{path}: {error}"))?;
-            let first = text.split_whitespace().next().and_then(|first| first.parse().ok());
-            first.ok_or_else(|| format!("{path} does not begin with a number"))
-        };
-        self.nodes.iter().map(|(node, _)| ran(node.pid())).sum()
+        self.nodes.iter().map(|(node, _)| ran_ns(&format!("/proc/{}", node.pid()))).sum()
     }
+}
+
+/// The time that the threads of this process have run. All of them live as long as it does.
+fn own_cpu_ns() -> Result<u64> {
+    let threads = fs::read_dir("/proc/self/task").map_err(|error| error.to_string())?;
+    threads
+        .map(|thread| ran_ns(&thread.map_err(|error| error.to_string())?.path().to_string_lossy()))
+        .sum()
+}
+
+fn ran_ns(task: &str) -> Result<u64> {
+    let path = format!("{task}/schedstat");
+    let text = fs::read_to_string(&path).map_err(|error| format!("{path}: {error}"))?;
+    let first = text.split_whitespace().next().and_then(|first| first.parse().ok());
+    first.ok_or_else(|| format!("{path} does not begin with a number"))
 }
 
 /// One number of one command in `INFO commandstats`; 0 for a command that was not called.

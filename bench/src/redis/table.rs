@@ -43,8 +43,8 @@ impl Results {
         println!(
             "### Redis\n\nRedis {version}, clients on the same machine. Median of {} interleaved rounds \
              of {} s per case; ratios are medians of the ratios of each round.\n{KEYS} distinct keys, \
-             gcra with {UNITS} units per day, every call allowed. CPU is that of the servers' main \
-             threads.\n",
+             gcra with {UNITS} units per day, every call allowed. Server CPU is that of the servers' main \
+             threads; client CPU is that of the benchmark itself, latencies and all.\n",
             options.rounds,
             options.time.as_secs_f64(),
         );
@@ -63,6 +63,7 @@ impl Results {
             "p95 µs",
             "p99 µs",
             "server CPU µs per decision",
+            "client CPU µs per decision",
             "server busy %",
             "script calls per decision",
             "µs per script call",
@@ -80,6 +81,7 @@ impl Results {
                 cells.push(number(self.median_of(row.id, |s| Some(s.percentiles?[place])), 1));
             }
             cells.push(number(self.median_of(row.id, |sample| Some(sample.cpu)), 2));
+            cells.push(number(self.median_of(row.id, |sample| Some(sample.own_cpu)), 2));
             cells.push(number(self.median_of(row.id, |sample| Some(sample.busy * 100.0)), 0));
             cells.push(number(self.median_of(row.id, |sample| Some(sample.calls)), 3));
             cells.push(number(self.median_of(row.id, |sample| Some(sample.script)), 1));
