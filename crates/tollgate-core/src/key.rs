@@ -102,15 +102,14 @@ impl Key<'_> {
         if self.subject.is_empty() {
             out.push('%');
         }
-        for c in self.subject.chars() {
-            match c {
-                '%' => out.push_str("%25"),
-                ':' => out.push_str("%3A"),
-                '{' => out.push_str("%7B"),
-                '}' => out.push_str("%7D"),
-                other => out.push(other),
-            }
+        // Most subjects have nothing to encode, and are copied as they are.
+        let mut rest = self.subject;
+        while let Some((plain, encoded, after)) = split_at_special(rest) {
+            out.push_str(plain);
+            out.push_str(encoded);
+            rest = after;
         }
+        out.push_str(rest);
         out.push('}');
     }
 
@@ -122,4 +121,17 @@ impl Key<'_> {
         self.write_to(&mut text);
         text
     }
+}
+/// What stands before the first character that must be encoded, its encoding, and what follows.
+fn split_at_special(text: &str) -> Option<(&str, &'static str, &str)> {
+    let at = text.bytes().position(|byte| matches!(byte, b'%' | b':' | b'{' | b'}'))?;
+    let (plain, rest) = text.split_at_checked(at)?;
+    let (special, after) = rest.split_at_checked(1)?;
+    let encoded = match special {
+        "%" => "%25",
+        ":" => "%3A",
+        "{" => "%7B",
+        _ => "%7D",
+    };
+    Some((plain, encoded, after))
 }
