@@ -4,6 +4,8 @@
 //! it at once, and hands replies out in the order of the commands. Before it takes, it lets the tasks
 //! that are ready run once: those that it has just woken append their next commands, and one write
 //! carries them all. A caller who was alone the last time has nobody to wait for, and goes at once.
+//! While many commands are under way it waits for a few more, or for the next reply: the server is busy
+//! with those that it has, and small writes are what costs.
 //!
 //! After some calls by callers who were alone, the next one drives the connection itself (`alone`):
 //! the keeper sleeps, and the reply reaches the caller without a second task. It stays asleep until
@@ -17,16 +19,17 @@
 use std::collections::VecDeque;
 use std::future::Future;
 use std::io;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::task::yield_now;
 use tokio::time::{Instant, Sleep, sleep_until};
 use tollgate_core::{Code, Error, Result};
 
-use super::queue::{Phase, Queue, Waiter, closed};
+use super::queue::{GATHERED, Phase, Queue, Waiter, closed};
 use super::resp::Parser;
 use super::stream::Stream;
 use super::wire::lost;
@@ -34,8 +37,10 @@ use crate::transport::{Reply, meaning_of};
 
 /// Read at once.
 const CHUNK: usize = 64 * 1024;
-/// So much is worth a write of its own, without waiting for more.
-const GATHERED: usize = 64 * 1024;
+/// While commands are under way, this part of as many is worth a write: the server is busy, and a
+/// write costs as much as several commands. Whoever waits for others to join does so until the next
+/// reply at most. With fewer commands under way than this, nobody waits.
+const WORTH_A_WRITE: usize = 4;
 /// A buffer that has grown larger than this is given back.
 const KEPT: usize = 1024 * 1024;
 /// After so many calls in a row by callers who were alone, callers drive themselves. Among a few
@@ -203,16 +208,18 @@ impl Connection {
     }
 
     /// Takes what has gathered; returns whether it took anything. If not, it will be woken.
-    fn take(&mut self, cx: &Context<'_>) -> bool {
+    fn take(&mut self, cx: &mut Context<'_>) -> bool {
         self.writing.clear();
         self.at = 0;
         if self.writing.capacity() > KEPT {
             self.writing = Vec::new();
         }
         let mut state = self.queue.lock();
-        if state.waiting.is_empty() {
+        let enough = (self.pending.len() / WORTH_A_WRITE).max(1);
+        if state.waiting.len() < enough && state.bytes.len() < GATHERED {
             self.has_yielded = false;
             self.is_closed = matches!(state.phase, Phase::Closed);
+            state.enough = enough;
             // A caller who drives leaves the keeper asleep.
             if self.driver.is_none() {
                 state.waker = Some(cx.waker().clone());
@@ -220,9 +227,10 @@ impl Connection {
             return false;
         }
         let is_alone = self.alone > 0 && self.pending.is_empty();
-        if !is_alone && !self.has_yielded && state.bytes.len() < GATHERED {
+        if enough == 1 && !is_alone && !self.has_yielded && state.bytes.len() < GATHERED {
             self.has_yielded = true;
-            cx.waker().wake_by_ref();
+            // Woken when nothing else is ready.
+            let _ = pin!(yield_now()).poll(cx);
             return false;
         }
         self.has_yielded = false;

@@ -12,6 +12,8 @@ use tollgate_core::{Code, Error, Result};
 
 use crate::transport::Reply;
 
+/// So many bytes are worth a write of their own, without waiting for more.
+pub(super) const GATHERED: usize = 64 * 1024;
 /// Commands that wait to be written, in bytes. A server that takes no more for so long is away.
 const BACKLOG_MAX: usize = 32 * 1024 * 1024;
 
@@ -41,8 +43,9 @@ pub(super) struct State {
     pub(super) phase: Phase,
     pub(super) bytes: Vec<u8>,
     pub(super) waiting: Vec<Waiting>,
-    /// The keeper of the connection, when it sleeps.
+    /// The keeper of the connection, when it sleeps, and how many commands it sleeps for.
     pub(super) waker: Option<Waker>,
+    pub(super) enough: usize,
 }
 
 /// Who waits for the replies to commands that stand one after another.
@@ -85,6 +88,7 @@ impl Queue {
                 bytes: Vec::new(),
                 waiting: Vec::new(),
                 waker: None,
+                enough: 1,
             }),
         }
     }
@@ -145,12 +149,13 @@ impl Queue {
         }
         let (waiter, first_end) = write(&mut state.bytes);
         let (bytes, first_bytes) = (state.bytes.len() - start, first_end - start);
-        let is_asleep = state.waker.is_some() && state.waiting.is_empty();
+        let is_idle = state.waker.is_some() && state.waiting.is_empty() && state.enough <= 1;
         state.waiting.push(Waiting { waiter, bytes, first_bytes });
-        if may_drive && is_asleep {
+        if may_drive && is_idle {
             return Ok(Appended::Asleep(receiver));
         }
-        let waker = state.waker.take();
+        let has_enough = state.waiting.len() >= state.enough || state.bytes.len() >= GATHERED;
+        let waker = if has_enough { state.waker.take() } else { None };
         drop(state);
         if let Some(waker) = waker {
             waker.wake();
