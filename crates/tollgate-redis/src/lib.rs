@@ -3,6 +3,7 @@
 #[cfg(feature = "client")]
 pub mod client;
 mod decimal;
+mod encode;
 mod layout;
 pub mod script;
 pub mod slot;

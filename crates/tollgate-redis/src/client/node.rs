@@ -8,9 +8,9 @@ use tollgate_core::Result;
 
 use super::host::Host;
 use super::link::Link;
-use super::resp::{encode, encode_words};
 use super::target::Target;
 use super::wire::Wire;
+use crate::encode;
 use crate::transport::{Call, Reply};
 
 /// Connections of sessions that are kept for the next one.
@@ -112,7 +112,7 @@ impl Node {
 
 fn write(bytes: &mut Vec<u8>, step: &Step<'_>) {
     match step {
-        Step::Asking => encode_words(bytes, &[b"ASKING"]),
-        Step::Call(call) => encode(bytes, call.len(), call.words()),
+        Step::Asking => encode::command(bytes, &[b"ASKING"]),
+        Step::Call(call) => call.encode(bytes),
     }
 }

@@ -1,4 +1,4 @@
-//! The wire format, version 2: commands become bytes, bytes become replies.
+//! The wire format, version 2: bytes become replies.
 //!
 //! The parser takes bytes as they come and never looks at one twice, apart from a line or a text
 //! that has not arrived in full. What a server can make it hold is bounded, and no bytes make it
@@ -9,8 +9,6 @@ use tollgate_core::{Code, Error, Result};
 use crate::decimal;
 use crate::transport::Reply;
 
-/// What a word of a command takes, roughly.
-const ROOM: usize = 24;
 /// Lists in lists. `CLUSTER SLOTS` needs four.
 const DEPTH_MAX: usize = 16;
 /// A status, an error or a number.
@@ -21,33 +19,6 @@ const BYTES_MAX: usize = 64 * 1024 * 1024;
 const ELEMENTS_MAX: usize = 1024 * 1024;
 /// What a list may reserve on the word of its head alone.
 const RESERVE_MAX: usize = 64;
-
-/// Appends a command of `count` words.
-pub(super) fn encode<'a>(
-    out: &mut Vec<u8>,
-    count: usize,
-    words: impl IntoIterator<Item = &'a [u8]>,
-) {
-    // Reserved once: a word adds its head and two ends of lines, of which the digest has most.
-    out.reserve(ROOM * count);
-    head(out, b'*', count);
-    for word in words {
-        head(out, b'$', word.len());
-        out.extend_from_slice(word);
-        out.extend_from_slice(b"\r\n");
-    }
-}
-
-/// Appends a command.
-pub(super) fn encode_words(out: &mut Vec<u8>, words: &[&[u8]]) {
-    encode(out, words.len(), words.iter().copied());
-}
-
-fn head(out: &mut Vec<u8>, kind: u8, number: usize) {
-    out.push(kind);
-    decimal::push(out, number as u64);
-    out.extend_from_slice(b"\r\n");
-}
 
 /// Makes replies of the bytes of one connection.
 #[derive(Debug, Default)]
@@ -205,8 +176,7 @@ fn line(bytes: &[u8]) -> Result<Option<(&[u8], usize)>> {
 }
 
 fn integer(body: &[u8]) -> Result<i64> {
-    let number = core::str::from_utf8(body).ok().and_then(|text| text.parse().ok());
-    number.ok_or_else(|| broken("a number that is none"))
+    decimal::read(body).ok_or_else(|| broken("a number that is none"))
 }
 
 /// A length up to `max`; -1 stands for nothing at all.
@@ -229,6 +199,7 @@ mod tests {
     use tollgate_testkit::rng::Rng;
 
     use super::*;
+    use crate::encode::head;
 
     fn parse(chunks: &[&[u8]]) -> Result<Vec<Reply>> {
         let mut parser = Parser::default();
@@ -274,13 +245,6 @@ mod tests {
                 elements.iter().for_each(|element| write(out, element));
             }
         }
-    }
-
-    #[test]
-    fn commands_are_written_as_redis_reads_them() {
-        let mut out = Vec::new();
-        encode_words(&mut out, &[b"SET", b"", &[b'x'; 12]]);
-        assert_eq!(out, b"*3\r\n$3\r\nSET\r\n$0\r\n\r\n$12\r\nxxxxxxxxxxxx\r\n");
     }
 
     #[test]

@@ -8,8 +8,9 @@ use tokio::time::{Instant, timeout};
 use tollgate_core::{Code, Error, Result};
 
 use super::host::Host;
-use super::resp::{Parser, encode_words};
+use super::resp::Parser;
 use super::stream::Stream;
+use crate::encode;
 use crate::transport::Reply;
 
 const CHUNK: usize = 4 * 1024;
@@ -61,7 +62,7 @@ impl Wire {
     async fn try_exchange(&mut self, commands: &[Words<'_>]) -> Result<Vec<Reply>> {
         let mut bytes = Vec::new();
         for words in commands {
-            encode_words(&mut bytes, words);
+            encode::command(&mut bytes, words);
         }
         self.stream.write_all(&bytes).await.map_err(|error| lost(&error))?;
         self.stream.flush().await.map_err(|error| lost(&error))?;

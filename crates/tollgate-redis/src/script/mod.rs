@@ -5,17 +5,24 @@
 //! independently, `admit` with several, for charges that are made all or none. Each combination is
 //! put together once.
 
+use core::hash::BuildHasher as _;
 use core::mem::{Discriminant, discriminant};
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::hash::RandomState;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
 use tollgate_core::algorithm::kernel::Source;
-use tollgate_core::{Rule, Shape};
+use tollgate_core::{Charge, Cost, Rule, Shape};
 
-use crate::transport::Args;
+use crate::encode;
+use crate::transport::{Args, Body};
 
 /// Quotas whose arguments are remembered.
 const RULES_MAX: usize = 1_024;
+/// Quotas and costs whose calls are remembered, and how many places are looked at for each. Callers
+/// may choose them as they like (`CL.THROTTLE`): when there is no room, calls are made anew.
+const LONE_MAX: u64 = 1_024;
+const LONE_PROBES: u64 = 4;
 
 const TAKE: &str = include_str!("take.lua");
 const ADMIT: &str = include_str!("admit.lua");
@@ -28,6 +35,8 @@ const FORGET: &str = "return redis.call('DEL', KEYS[1])";
 pub struct Script {
     text: String,
     digest: String,
+    /// The words that begin a call by its digest, as they travel.
+    encoded: Vec<u8>,
 }
 
 impl Script {
@@ -35,7 +44,11 @@ impl Script {
     #[must_use]
     pub fn new(text: String) -> Arc<Self> {
         let digest = sha1_smol::Sha1::from(&text).digest().to_string();
-        Arc::new(Self { text, digest })
+        let mut encoded = Vec::new();
+        [&b"EVALSHA"[..], digest.as_bytes()]
+            .iter()
+            .for_each(|word| encode::word(&mut encoded, word));
+        Arc::new(Self { text, digest, encoded })
     }
 
     /// The text.
@@ -49,6 +62,10 @@ impl Script {
     pub fn digest(&self) -> &str {
         &self.digest
     }
+
+    pub(crate) fn encoded(&self) -> &[u8] {
+        &self.encoded
+    }
 }
 
 /// All scripts of a store.
@@ -60,6 +77,16 @@ pub(crate) struct Scripts {
     takes: RwLock<Vec<(Identity, Arc<Script>)>>,
     admits: Mutex<HashMap<Vec<Identity>, Arc<Script>>>,
     rules: Mutex<HashMap<(Shape, Identity), Arc<Args>>>,
+    /// Written once and read without a lock, which every call would take.
+    lone: Box<[OnceLock<Lone>]>,
+    hasher: RandomState,
+}
+
+/// What is sent with a charge of this quota and cost.
+#[derive(Debug)]
+struct Lone {
+    quota: (Shape, Identity, Cost),
+    body: Arc<Body>,
 }
 
 /// Which frame, and the twins in front of it. Told apart by where the twins lie: to read them for every
@@ -79,6 +106,8 @@ impl Default for Scripts {
             takes: RwLock::default(),
             admits: Mutex::default(),
             rules: Mutex::default(),
+            lone: (0..LONE_MAX).map(|_| OnceLock::new()).collect(),
+            hasher: RandomState::new(),
         }
     }
 }
@@ -108,6 +137,34 @@ impl Scripts {
         let mut admits = self.admits.lock().unwrap_or_else(PoisonError::into_inner);
         let made = admits.entry(identities);
         made.or_insert_with(|| Script::new(Frame::Admit(twins).text())).clone()
+    }
+
+    /// What is sent with a charge that is alone in its call and decided by the server's clock. It
+    /// is `made` once for each quota and cost, as long as there is room.
+    pub(crate) fn lone(
+        &self,
+        charge: &Charge<'_>,
+        twin: Source,
+        made: impl FnOnce() -> Args,
+    ) -> Arc<Body> {
+        let quota = (charge.rule().shape(), identity(twin), charge.cost);
+        let start = self.hasher.hash_one(quota);
+        let places = (0..LONE_PROBES).map(|step| start.wrapping_add(step) % LONE_MAX);
+        let mut free = None;
+        for place in places.filter_map(|place| self.lone.get(usize::try_from(place).ok()?)) {
+            match place.get() {
+                Some(lone) if lone.quota == quota => return Arc::clone(&lone.body),
+                Some(_) => {}
+                None => {
+                    free = Some(place);
+                    break;
+                }
+            }
+        }
+        let body = Arc::new(Body { script: self.take(twin), args: made() });
+        // Somebody else may have been faster, with the same or another one.
+        let _ = free.map(|place| place.set(Lone { quota, body: Arc::clone(&body) }));
+        body
     }
 
     /// Appends the texts and numbers of a quota, as its twin expects them. They are written once and

@@ -3,7 +3,7 @@
 use tollgate_core::algorithm::kernel::Source;
 use tollgate_core::store::record;
 use tollgate_core::store::{At, Outcome, Store, slots_of};
-use tollgate_core::{Admission, Charge, Key, Result, State, Words};
+use tollgate_core::{Admission, Charge, Key, Result};
 
 use super::Inner;
 use super::items::write_instant;
@@ -135,9 +135,10 @@ pub(super) fn read(
     }
     let mut before = Vec::with_capacity(charges.len());
     for charge in charges {
-        let Found::Words(words) = numbers.found()? else { return Err(unreadable()) };
-        let state = State { shape: charge.rule().shape(), words: Words::new(&words) };
-        before.push((!words.is_empty()).then_some(state));
+        let Found::State(state) = numbers.found(charge.rule().shape())? else {
+            return Err(unreadable());
+        };
+        before.push(state);
     }
     Ok(Answered::Decided(Outcome::decided(numbers.now(), before)))
 }

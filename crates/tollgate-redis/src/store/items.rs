@@ -7,7 +7,7 @@ use std::collections::HashMap;
 
 use tollgate_core::algorithm::kernel::Source;
 use tollgate_core::store::{At, Outcome};
-use tollgate_core::{Cost, Error, Result, Rule, State};
+use tollgate_core::{Charge, Cost, Error, Now, Result, Rule, State};
 
 use super::reply::{Found, Numbers, full, unreadable};
 use crate::script::{Identity, Scripts, identity};
@@ -29,6 +29,12 @@ pub(super) struct Item {
     pub(super) twin: Source,
     pub(super) cost: Cost,
     pub(super) at: At,
+}
+
+impl Item {
+    pub(super) fn new(charge: &Charge<'_>, (name, twin): (String, Source), at: At) -> Self {
+        Self { name, rule: charge.rule().clone(), twin, cost: charge.cost, at }
+    }
 }
 
 /// What became of an item.
@@ -103,14 +109,37 @@ pub(super) fn calls_of(
     calls
 }
 
-/// The call of a single item, which gives its name away.
-pub(super) fn call_of(item: &mut Item, scripts: &Scripts) -> (Call, Take) {
-    let groups = vec![Group::of(0, item.cost)];
-    let mut args = Args::with_capacity(ARGS_BYTES, ARGS_COUNT);
-    write_instant(&mut args, item.at);
-    write_block(&mut args, item, &groups, scripts);
-    let names = vec![core::mem::take(&mut item.name)];
-    (Call::new(scripts.take(item.twin), names, args), Take { groups })
+/// The call of a charge that is alone in it.
+pub(super) fn call_of(
+    charge: &Charge<'_>,
+    (name, twin): (String, Source),
+    at: At,
+    scripts: &Scripts,
+) -> Call {
+    let rule = charge.rule();
+    let made = || {
+        let mut args = Args::with_capacity(ARGS_BYTES, ARGS_COUNT);
+        write_instant(&mut args, at);
+        write_block(&mut args, rule, &[Group::of(0, charge.cost)], scripts);
+        args
+    };
+    match at {
+        At::StoreClock => Call::of_one(name, scripts.lone(charge, twin, made)),
+        At::Given(_) => Call::new(scripts.take(twin), vec![name], made()),
+    }
+}
+
+/// What became of the charge of [`call_of`].
+pub(super) fn answer_of(charge: &Charge<'_>, reply: Result<Reply>) -> Answer {
+    let read = |reply: Reply| {
+        let mut numbers = Numbers::of(reply.ok()?)?;
+        Ok(match numbers.found(charge.rule().shape())? {
+            Found::State(state) => Answer::Decided(Outcome::decided(numbers.now(), vec![state])),
+            Found::Another => Answer::LookCloser,
+            Found::Full => Answer::Failed(full()),
+        })
+    };
+    reply.and_then(read).unwrap_or_else(Answer::Failed)
 }
 
 /// The groups of the items from `from` on, up to one that comes under another quota or at another
@@ -200,7 +229,7 @@ impl Draft {
         }
         for block in core::iter::once(&self.first).chain(&self.others) {
             let first = block.first().and_then(|group| items.get(group.first));
-            first.into_iter().for_each(|item| write_block(&mut args, item, block, scripts));
+            first.into_iter().for_each(|item| write_block(&mut args, &item.rule, block, scripts));
         }
         let mut groups = self.first;
         groups.extend(self.others.into_iter().flatten());
@@ -210,17 +239,17 @@ impl Draft {
     }
 }
 
-/// Keys that are charged alike: their arguments, once. `item` is one of them.
-fn write_block(args: &mut Args, item: &Item, block: &[Group], scripts: &Scripts) {
+/// Keys that are charged alike under one quota: their arguments, once.
+fn write_block(args: &mut Args, rule: &Rule, block: &[Group], scripts: &Scripts) {
     let Some(group) = block.first() else { return };
     args.unsigned(block.len() as u64);
     args.unsigned(group.runs().count() as u64);
-    scripts.write_rule(args, &item.rule);
+    scripts.write_rule(args, rule);
     let mut numbers = Vec::with_capacity(8);
     for (cost, count) in group.runs() {
         args.integer(count);
         numbers.clear();
-        item.rule.kernel_cost(cost, &mut numbers);
+        rule.kernel_cost(cost, &mut numbers);
         numbers.iter().for_each(|number| args.integer(*number));
     }
 }
@@ -233,7 +262,7 @@ pub(super) fn write_instant(args: &mut Args, at: At) {
             args.integer(GRACE_MS);
         }
         At::Given(at) => {
-            args.unsigned(tollgate_core::Now::at(at).reading());
+            args.unsigned(Now::at(at).reading());
             args.integer(GRACE_GIVEN_MS);
         }
     }
@@ -264,8 +293,11 @@ impl Take {
             }
         };
         for group in &self.groups {
-            match numbers.found() {
-                Ok(Found::Words(words)) => replay(group, items, &numbers, &words, &mut tell),
+            let Some(rule) = items.get(group.first).map(|item| &item.rule) else { continue };
+            match numbers.found(rule.shape()) {
+                Ok(Found::State(state)) => {
+                    replay(group, items, (rule, numbers.now()), state, &mut tell);
+                }
                 Ok(Found::Another) => {
                     group.items().for_each(|index| tell(index, Answer::LookCloser));
                 }
@@ -284,14 +316,10 @@ impl Take {
 fn replay(
     group: &Group,
     items: &[&Item],
-    numbers: &Numbers,
-    words: &[u64],
+    (rule, now): (&Rule, Now),
+    mut state: Option<State>,
     tell: &mut impl FnMut(usize, Answer),
 ) {
-    let Some(first) = items.get(group.first) else { return };
-    let (rule, now) = (&first.rule, numbers.now());
-    let mut state = (!words.is_empty())
-        .then(|| State { shape: rule.shape(), words: tollgate_core::Words::new(words) });
     let mut rest = group.items().peekable();
     while let Some(index) = rest.next() {
         let following = rest.peek().and_then(|_| {
@@ -299,9 +327,10 @@ fn replay(
             let cost = items.get(index)?.cost;
             rule.step(words, now, cost).write
         });
-        tell(index, Answer::Decided(Outcome::decided(now, vec![state.clone()])));
-        if let Some(write) = following {
-            state = Some(State { shape: rule.shape(), words: write.words });
-        }
+        let after = following
+            .map(|write| State { shape: rule.shape(), words: write.words })
+            .or_else(|| rest.peek().and_then(|_| state.clone()));
+        tell(index, Answer::Decided(Outcome::decided(now, vec![state])));
+        state = after;
     }
 }

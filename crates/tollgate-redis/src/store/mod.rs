@@ -34,7 +34,7 @@ use tollgate_core::{Act, Admission, Charge, Clock, Code, Error, Key, Result};
 use crate::layout::KeyLayout;
 use crate::transport::{Call, Sharing, Transport};
 
-use items::{Answer, Item, call_of, calls_of};
+use items::{Answer, Item, answer_of, call_of, calls_of};
 use queue::{Lane, Queue, Queues, Round, Ticket, Turn};
 use swap::Swapping;
 use watch::Watching;
@@ -85,7 +85,7 @@ impl<T: Transport> RedisStore<T> {
     /// would move all of them around.
     async fn admit_one(&self, admission: &Admission<'_>, at: At) -> Result<Outcome> {
         match self.0.way_of(admission) {
-            Way::Queue(charge, twin) => match self.take(self.0.item(charge, twin, at)).await {
+            Way::Queue(charge, twin) => match self.take(charge, twin, at).await {
                 Answer::Decided(outcome) => Ok(outcome),
                 Answer::Failed(error) => Err(error),
                 Answer::LookCloser => Box::pin(self.0.swapping.admit(admission, at)).await,
@@ -99,15 +99,17 @@ impl<T: Transport> RedisStore<T> {
     }
 
     /// Goes at once if nobody waits; else waits in the queue, or leads it.
-    async fn take(&self, item: Item) -> Answer {
+    async fn take(&self, charge: &Charge<'_>, twin: Source, at: At) -> Answer {
         let inner = &self.0;
-        let lane = inner.queues.lane(inner.wire.slot(&item.name));
+        let name = inner.wire.layout.name(&charge.key());
+        let lane = inner.queues.lane(inner.wire.slot(&name));
         let queue = inner.queues.at(lane);
         if queue.lift_off_alone() {
-            let _landing = Landing { inner: inner.clone(), lane };
-            return Box::pin(inner.send_alone(item)).await;
+            let _landing = Landing { inner, lane };
+            let call = call_of(charge, (name, twin), at, &inner.wire.scripts);
+            return answer_of(charge, inner.wire.run(&call).await);
         }
-        let seat = Seated { ticket: Ticket::new(item), queue };
+        let seat = Seated { ticket: Ticket::new(Item::new(charge, (name, twin), at)), queue };
         queue.join(seat.ticket.clone());
         loop {
             let round = match queue.turn(&seat.ticket).await {
@@ -119,7 +121,7 @@ impl<T: Transport> RedisStore<T> {
             match inner.wire.transport.spawner() {
                 Some(spawn) if !is_alone => spawn(Box::pin(fly(inner.clone(), lane, round))),
                 _ => {
-                    let landing = Landing { inner: inner.clone(), lane };
+                    let landing = Landing { inner, lane };
                     Box::pin(inner.send(Round(round))).await;
                     drop(landing);
                 }
@@ -168,12 +170,12 @@ impl Drop for Seated<'_> {
 }
 
 /// The end of a round that a caller flew itself, however it ends.
-struct Landing<T: Transport> {
-    inner: Arc<Inner<T>>,
+struct Landing<'i, T: Transport> {
+    inner: &'i Arc<Inner<T>>,
     lane: Lane,
 }
 
-impl<T: Transport> Drop for Landing<T> {
+impl<T: Transport> Drop for Landing<'_, T> {
     fn drop(&mut self) {
         let queue = self.inner.queues.at(self.lane);
         if queue.land_for_good() {
@@ -183,7 +185,7 @@ impl<T: Transport> Drop for Landing<T> {
             None => queue.land(),
             Some(spawn) => {
                 if let Some(round) = queue.go_on() {
-                    spawn(Box::pin(fly(self.inner.clone(), self.lane, round)));
+                    spawn(Box::pin(fly(Arc::clone(self.inner), self.lane, round)));
                 }
             }
         }
@@ -225,13 +227,7 @@ impl<T: Transport> Inner<T> {
     }
 
     fn item(&self, charge: &Charge<'_>, twin: Source, at: At) -> Item {
-        Item {
-            name: self.wire.layout.name(&charge.key()),
-            rule: charge.rule().clone(),
-            twin,
-            cost: charge.cost,
-            at,
-        }
+        Item::new(charge, (self.wire.layout.name(&charge.key()), twin), at)
     }
 
     fn spans_slots(&self, charges: &[Charge<'_>]) -> bool {
@@ -239,15 +235,6 @@ impl<T: Transport> Inner<T> {
             charges.iter().map(|charge| self.wire.slot(&self.wire.layout.name(&charge.key())));
         let first = slots.next().flatten();
         slots.any(|slot| slot != first)
-    }
-
-    /// Sends one item, for which nobody else waits.
-    async fn send_alone(&self, mut item: Item) -> Answer {
-        let (call, take) = call_of(&mut item, &self.wire.scripts);
-        let reply = self.wire.run(&call).await;
-        let mut answer = None;
-        take.read(&[&item], reply, |_, told| answer = Some(told));
-        answer.unwrap_or_else(|| Answer::Failed(reply::unreadable()))
     }
 
     /// Sends a round and hands everybody their answer.

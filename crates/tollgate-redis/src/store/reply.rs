@@ -1,6 +1,6 @@
 //! Replies of the scripts: integers, the instant first.
 
-use tollgate_core::{Code, Error, Now, Result};
+use tollgate_core::{Code, Error, Now, Result, Shape, State, Words};
 
 use crate::transport::Reply;
 
@@ -11,11 +11,14 @@ pub(super) struct Numbers {
     rest: std::vec::IntoIter<Reply>,
 }
 
+/// So many words are read without an allocation.
+const FEW: usize = 4;
+
 /// What a script found under a key.
 #[derive(Debug)]
 pub(super) enum Found {
-    /// The words of a state of the quota; none for a fresh key.
-    Words(Vec<u64>),
+    /// A state of the quota; none for a fresh key.
+    State(Option<State>),
     /// The state of another quota, or something else: nothing was done.
     Another,
     /// The write was refused for want of memory.
@@ -49,18 +52,29 @@ impl Numbers {
         self.rest.next().ok_or_else(unreadable)
     }
 
-    /// What was found under the next key.
-    pub(super) fn found(&mut self) -> Result<Found> {
+    /// What was found under the next key, which is charged under a quota of this shape.
+    pub(super) fn found(&mut self, shape: Shape) -> Result<Found> {
         let count = match self.integer()? {
             -1 => return Ok(Found::Another),
             -2 => return Ok(Found::Full),
+            0 => return Ok(Found::State(None)),
             count => usize::try_from(count).map_err(|_| unreadable())?,
         };
-        let mut words = Vec::with_capacity(count.min(128));
-        for _ in 0..count {
-            words.push(u64::try_from(self.integer()?).map_err(|_| unreadable())?);
+        let words = self.words(count)?;
+        Ok(Found::State(Some(State { shape, words })))
+    }
+
+    fn words(&mut self, count: usize) -> Result<Words> {
+        let mut word = || u64::try_from(self.integer()?).map_err(|_| unreadable());
+        let mut few = [0; FEW];
+        let Some(places) = few.get_mut(..count) else {
+            let many: Result<Vec<u64>> = (0..count).map(|_| word()).collect();
+            return many.map(Words::from);
+        };
+        for place in &mut *places {
+            *place = word()?;
         }
-        Ok(Found::Words(words))
+        Ok(Words::new(places))
     }
 }
 

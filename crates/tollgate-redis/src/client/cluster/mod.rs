@@ -52,8 +52,20 @@ impl Cluster {
 
     /// Sends one call.
     pub(super) async fn send(&self, call: &Call) -> Result<Reply> {
-        let node = self.owner(slot(call)).await?;
-        let reply = node.send(call).await;
+        let slot = slot(call);
+        let node = match slot.and_then(|slot| self.topology.owner(slot)) {
+            Some(node) => node,
+            None => Box::pin(self.owner(slot)).await?,
+        };
+        match node.send(call).await {
+            Ok(reply) if !matches!(reply, Reply::Error(_)) => Ok(reply),
+            // Boxed, as all that is rare: whoever waits for a reply would move it around.
+            other => Box::pin(self.go_on(call, node, other)).await,
+        }
+    }
+
+    /// Follows a reply that is none, if it leads anywhere.
+    async fn go_on(&self, call: &Call, node: Arc<Node>, reply: Result<Reply>) -> Result<Reply> {
         let sent = Sent { index: 0, node, is_asking: false };
         let Some(next) = self.next(sent, &reply) else { return reply };
         let mut replies = vec![Some(reply)];

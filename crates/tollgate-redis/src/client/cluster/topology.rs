@@ -82,6 +82,14 @@ impl Topology {
         self.known_map()?.ok_or_else(|| unreachable(&self.seeds))
     }
 
+    /// The node that serves a slot, if that is known.
+    pub(super) fn owner(&self, slot: u16) -> Option<Arc<Node>> {
+        match &*self.known.read().unwrap_or_else(PoisonError::into_inner) {
+            Known::Map(map) => map.owner(slot).map(Arc::clone),
+            _ => None,
+        }
+    }
+
     /// The node at a host, which need not serve any slot yet.
     pub(super) fn node(&self, host: &Host) -> Arc<Node> {
         let known = self.known_map().ok().flatten();

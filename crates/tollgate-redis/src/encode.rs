@@ -1,0 +1,58 @@
+//! Commands on the wire: a list of words, each with its length in front.
+
+use crate::decimal::Decimal;
+
+const END: &[u8] = b"\r\n";
+
+/// Appends a command.
+#[cfg(feature = "client")]
+pub(crate) fn command(out: &mut Vec<u8>, words: &[&[u8]]) {
+    head(out, b'*', words.len());
+    words.iter().for_each(|bytes| word(out, bytes));
+}
+
+/// Appends a word.
+pub(crate) fn word(out: &mut Vec<u8>, bytes: &[u8]) {
+    head(out, b'$', bytes.len());
+    out.extend_from_slice(bytes);
+    out.extend_from_slice(END);
+}
+
+/// Appends what stands in front of a word, or of all words of a command: its kind and a length.
+pub(crate) fn head(out: &mut Vec<u8>, kind: u8, length: usize) {
+    match u8::try_from(length) {
+        // Most of them.
+        Ok(digit @ 0..10) => out.extend_from_slice(&[kind, b'0' + digit, b'\r', b'\n']),
+        _ => {
+            out.push(kind);
+            out.extend_from_slice(Decimal::of(length as u64).digits());
+            out.extend_from_slice(END);
+        }
+    }
+}
+
+/// The bytes of a word that was appended here.
+pub(crate) fn bytes_of(word: &[u8]) -> &[u8] {
+    let start = word.iter().position(|byte| *byte == b'\n').map_or(0, |end| end + 1);
+    word.get(start..word.len().saturating_sub(END.len())).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_are_what_the_protocol_says_and_can_be_read_again() {
+        let mut out = Vec::new();
+        head(&mut out, b'*', 3);
+        assert_eq!(out, b"*3\r\n");
+        for length in [0, 1, 9, 10, 11, 99, 100, 12_345] {
+            let bytes = vec![b'\n'; length];
+            let mut out = Vec::new();
+            word(&mut out, &bytes);
+            let expected = [format!("${length}\r\n").as_bytes(), &bytes, b"\r\n"].concat();
+            assert_eq!(out, expected);
+            assert_eq!(bytes_of(&out), bytes);
+        }
+    }
+}
