@@ -4,7 +4,6 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tokio::runtime::Runtime;
 use tollgate::algorithm::Gcra;
 use tollgate::{Limit, Quota};
 use tollgate_redis::slot::slot_of;
@@ -17,7 +16,7 @@ use super::ping::Ping;
 use super::sample::Run;
 use super::tollgate::{Walk, of_limiter, of_store};
 use super::wire::{Commands, calls, teach};
-use super::{KEYS, PERIOD_SECONDS, UNITS, limitador, lockstep, race};
+use super::{KEYS, PERIOD_SECONDS, Runtimes, UNITS, limitador, lockstep, race};
 use crate::Result;
 
 /// Callers of the cases with distinct keys.
@@ -31,6 +30,8 @@ const SLOTS: usize = 16_384;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
     Standalone,
+    /// The same, with a core for the server and another one for the caller.
+    Apart,
     Cluster,
 }
 
@@ -44,7 +45,7 @@ pub(super) struct Case<'a> {
 
 /// What the cases are made from.
 pub(super) struct Field<'a> {
-    runtime: &'a Runtime,
+    runtimes: &'a Runtimes,
     redis: &'a Redis,
     cluster: &'a RedisCluster,
     limit: Arc<Limit>,
@@ -54,7 +55,7 @@ pub(super) struct Field<'a> {
 
 impl<'a> Field<'a> {
     pub(super) fn new(
-        runtime: &'a Runtime,
+        runtimes: &'a Runtimes,
         redis: &'a Redis,
         cluster: &'a RedisCluster,
     ) -> Result<Self> {
@@ -62,9 +63,9 @@ impl<'a> Field<'a> {
         let rule = Gcra::new(quota).map_err(|error| error.to_string())?;
         let limit = Arc::new(Limit::new("bench", rule).map_err(|error| error.to_string())?);
         let keys: Arc<[String]> = (0..KEYS).map(|number| format!("user-{number:05}")).collect();
-        let calls = calls(runtime, &limit, &keys);
+        let calls = calls(&runtimes.main, &limit, &keys);
         teach(&calls, std::iter::once(redis).chain(cluster.nodes()))?;
-        Ok(Self { runtime, redis, cluster, limit, keys, calls })
+        Ok(Self { runtimes, redis, cluster, limit, keys, calls })
     }
 
     /// A case by its name. Made only when it is wanted: some open many connections.
@@ -74,7 +75,7 @@ impl<'a> Field<'a> {
             Some(("b" | "c", _)) => self.shared(id),
             Some(("d" | "e", _)) => self.rival(id),
             Some(("f", _)) => self.race(id),
-            Some(("lone", _)) => self.lone(id),
+            Some(("lone", _)) => Ok(Case { place: Place::Apart, ..self.lone(id)? }),
             Some(("cluster", _)) => self.on_cluster(id),
             _ => Err(unknown(id)),
         }
@@ -110,7 +111,7 @@ impl<'a> Field<'a> {
             return Ok(self.called(id, title, self.lockstep(commands_of(&self.calls), 64)?));
         }
         let callers =
-            limitador::of_limitador(self.runtime, &self.redis.url(), &self.keys, CALLERS)?;
+            limitador::of_limitador(&self.runtimes.main, &self.redis.url(), &self.keys, CALLERS)?;
         Ok(self.called(id, "limitador, 256 callers, distinct keys", callers))
     }
 
@@ -157,17 +158,30 @@ impl<'a> Field<'a> {
         let walks = Walk::apart(&self.keys, CALLERS);
         let callers = of_store(&self.cluster_url(), &self.limit, walks)?;
         let title = "3 masters: Tollgate, store, 256 callers, distinct keys";
-        Ok(Case { place: Place::Cluster, ..self.called(id, title, callers) })
+        Ok(self.called_on(Place::Cluster, id, title, callers))
     }
 
     fn lockstep(&self, commands: Commands, count: usize) -> Result<Vec<lockstep::Lockstep>> {
-        lockstep::connect(self.runtime, self.redis.addr(), &Arc::new(commands), count)
+        lockstep::connect(&self.runtimes.main, self.redis.addr(), &Arc::new(commands), count)
     }
 
-    fn called<C: Caller>(&self, id: &'static str, title: &str, mut callers: Vec<C>) -> Case<'a> {
-        let runtime = self.runtime;
+    fn called<C: Caller>(&self, id: &'static str, title: &str, callers: Vec<C>) -> Case<'a> {
+        self.called_on(Place::Standalone, id, title, callers)
+    }
+
+    fn called_on<C: Caller>(
+        &self,
+        place: Place,
+        id: &'static str,
+        title: &str,
+        mut callers: Vec<C>,
+    ) -> Case<'a> {
+        let runtime = match place {
+            Place::Standalone | Place::Apart => &self.runtimes.main,
+            Place::Cluster => &self.runtimes.cluster,
+        };
         let run = move |time| callers::run(runtime, &mut callers, time);
-        Case { id, title: title.to_owned(), place: Place::Standalone, run: Box::new(run) }
+        Case { id, title: title.to_owned(), place, run: Box::new(run) }
     }
 
     fn ping(&self) -> Result<Case<'a>> {

@@ -11,6 +11,7 @@ mod limitador;
 mod lockstep;
 mod options;
 mod ping;
+mod placement;
 mod race;
 mod sample;
 mod servers;
@@ -25,6 +26,7 @@ use crate::Result;
 use crate::measure::rotation;
 use case::{Case, Field, Place};
 use options::Options;
+use placement::Apart;
 use sample::Sample;
 use servers::Servers;
 use table::Results;
@@ -34,6 +36,8 @@ const UNITS: u64 = 1_000_000_000;
 const PERIOD_SECONDS: u64 = 86_400;
 /// Distinct keys.
 const KEYS: usize = 20_480;
+/// Threads of the runtime on a cluster, whose servers need the cores: as many as the ceiling has.
+const CLUSTER_THREADS: usize = 1;
 /// Part of a round that each case runs beforehand: keys are created, connections opened.
 const WARM_UP: u32 = 3;
 
@@ -59,10 +63,12 @@ const CASES: [&str; 16] = [
 /// Runs all cases and prints the tables.
 pub(crate) fn print(words: &[String]) -> Result<()> {
     let options = Options::parse(words)?;
-    let runtime = runtime(&options)?;
+    let cluster_threads = options.workers.unwrap_or(CLUSTER_THREADS);
+    let runtimes =
+        Runtimes { main: runtime(options.workers)?, cluster: runtime(Some(cluster_threads))? };
     let redis = Redis::start().map_err(|error| error.to_string())?;
     let cluster = RedisCluster::start(3).map_err(|error| error.to_string())?;
-    let field = Field::new(&runtime, &redis, &cluster)?;
+    let field = Field::new(&runtimes, &redis, &cluster)?;
     let wanted = CASES.into_iter().filter(|id| options.wants(id));
     let mut cases: Vec<Case<'_>> = wanted.map(|id| field.case(id)).collect::<Result<_>>()?;
     let mut alone = Servers::new([&redis])?;
@@ -75,12 +81,15 @@ pub(crate) fn print(words: &[String]) -> Result<()> {
         for place in rotation(cases.len(), round) {
             let case = &mut cases[place];
             let servers = match case.place {
-                Place::Standalone => &mut alone,
+                Place::Standalone | Place::Apart => &mut alone,
                 Place::Cluster => &mut masters,
             };
+            let is_lone = case.place == Place::Apart;
+            let apart = is_lone.then(|| Apart::new(&redis)).transpose()?;
             let begun = servers.begin()?;
             let run = (case.run)(options.time).map_err(|error| format!("{}: {error}", case.id))?;
             samples[place].push(Sample::new(run, &servers.end(&begun)?));
+            drop(apart);
         }
     }
     let version = version(&redis)?;
@@ -89,9 +98,15 @@ pub(crate) fn print(words: &[String]) -> Result<()> {
     Ok(())
 }
 
-fn runtime(options: &Options) -> Result<Runtime> {
+/// Where callers run.
+struct Runtimes {
+    main: Runtime,
+    cluster: Runtime,
+}
+
+fn runtime(workers: Option<usize>) -> Result<Runtime> {
     let mut builder = Builder::new_multi_thread();
-    if let Some(workers) = options.workers {
+    if let Some(workers) = workers {
         builder.worker_threads(workers);
     }
     builder.enable_all().build().map_err(|error| error.to_string())

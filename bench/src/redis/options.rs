@@ -9,7 +9,8 @@ const USAGE: &str = "\
 usage: tollgate-bench redis [options]
   --rounds N      interleaved rounds per case (default 5)
   --seconds S     seconds per case and round, decimals allowed (default 1.5)
-  --workers N     threads of the runtime that the callers run on (default: one per core)
+  --workers N     threads of the runtime that the callers run on (default: one per core;
+                  on the cluster one, as its ceiling has)
   --cases A,B     only cases whose name contains one of these, e.g. a-,b-";
 
 /// What was asked for.
