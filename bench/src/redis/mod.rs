@@ -105,8 +105,11 @@ struct Runtimes {
 }
 
 fn runtime(workers: Option<usize>) -> Result<Runtime> {
-    let mut builder = Builder::new_multi_thread();
-    if let Some(workers) = workers {
+    let mut builder = match workers {
+        Some(1) => Builder::new_current_thread(),
+        _ => Builder::new_multi_thread(),
+    };
+    if let Some(workers) = workers.filter(|workers| *workers > 1) {
         builder.worker_threads(workers);
     }
     builder.enable_all().build().map_err(|error| error.to_string())
