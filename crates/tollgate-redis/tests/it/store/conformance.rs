@@ -78,6 +78,17 @@ mod redis_7_tls_acl {
     tollgate_testkit::store_conformance!(runner = run, open = open, options = super::options());
 }
 
+mod redis_8 {
+    use crate::store::{run, store};
+    use tollgate_testkit::servers::shared;
+
+    fn open() -> super::Opened {
+        core::future::ready(store(&shared::redis_8().url()))
+    }
+
+    tollgate_testkit::store_conformance!(runner = run, open = open, options = super::options());
+}
+
 mod valkey {
     use std::sync::LazyLock;
 
@@ -99,6 +110,17 @@ mod cluster {
 
     fn open() -> super::Opened {
         core::future::ready(store(&cluster_url(shared::redis_cluster())))
+    }
+
+    tollgate_testkit::store_conformance!(runner = run, open = open, options = super::options());
+}
+
+mod cluster_redis_8 {
+    use crate::store::{cluster_url, run, store};
+    use tollgate_testkit::servers::shared;
+
+    fn open() -> super::Opened {
+        core::future::ready(store(&cluster_url(shared::redis_8_cluster())))
     }
 
     tollgate_testkit::store_conformance!(runner = run, open = open, options = super::options());
