@@ -23,6 +23,7 @@ const STORES: &[(&str, Open)] = &[
     ("redis", |address, _| Box::pin(ready(redis(address)))),
     ("rediss", |address, _| Box::pin(ready(redis(address)))),
     ("redis-cluster", |address, _| Box::pin(ready(redis(address)))),
+    ("rediss-cluster", |address, _| Box::pin(ready(redis(address)))),
     ("postgres", |address, retries| Box::pin(ready(postgres(address, retries)))),
     ("postgresql", |address, retries| Box::pin(ready(postgres(address, retries)))),
     ("redis-sentinel", |address, _| Box::pin(ready(redis(address)))),

@@ -94,7 +94,7 @@ impl Options {
     /// For a scheme that says so already.
     pub(super) fn require_tls(&mut self) -> Result<()> {
         if self.tls_choice == Some(false) {
-            return Err(Error::config("tls", "rediss:// is encrypted; write redis:// for plain"));
+            return Err(Error::config("tls", "rediss is encrypted; write redis instead for plain"));
         }
         self.tls = true;
         Ok(())
@@ -112,7 +112,8 @@ impl Options {
             return Err(Error::config("sentinel_password", message));
         }
         if !self.tls && !self.sentinel_tls && self.tls_files != TlsFiles::default() {
-            let message = "ca, cert, key and server_name need rediss:// or tls=true";
+            let message =
+                "ca, cert, key and server_name need rediss://, rediss-cluster:// or tls=true";
             return Err(Error::config("tls", message));
         }
         Ok(())

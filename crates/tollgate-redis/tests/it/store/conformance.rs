@@ -61,12 +61,8 @@ mod redis_7_tls_acl {
     use crate::store::{run, store};
     use tollgate_testkit::servers::Redis;
 
-    /// Only what the documentation says that a user needs.
-    const USER: &str = "limiter on >pa55 ~tk* ~* +evalsha +eval +ping +time +get +set +del +mget +watch +unwatch \
-                        +multi +exec +lrange +lindex +llen +lset +ltrim +rpush +pexpire +select +client|setname";
-
     static SERVER: LazyLock<Redis> =
-        LazyLock::new(|| Redis::builder().tls().user(USER).start().unwrap());
+        LazyLock::new(|| Redis::builder().tls().user(crate::store::USER).start().unwrap());
 
     fn open() -> super::Opened {
         let addr = SERVER.addr();
@@ -121,6 +117,21 @@ mod cluster_redis_8 {
 
     fn open() -> super::Opened {
         core::future::ready(store(&cluster_url(shared::redis_8_cluster())))
+    }
+
+    tollgate_testkit::store_conformance!(runner = run, open = open, options = super::options());
+}
+
+mod cluster_tls_acl {
+    use std::sync::LazyLock;
+
+    use crate::store::{encrypted_cluster, encrypted_cluster_url, run, store};
+    use tollgate_testkit::servers::RedisCluster;
+
+    static CLUSTER: LazyLock<RedisCluster> = LazyLock::new(|| encrypted_cluster(3));
+
+    fn open() -> super::Opened {
+        core::future::ready(store(&encrypted_cluster_url(&CLUSTER)))
     }
 
     tollgate_testkit::store_conformance!(runner = run, open = open, options = super::options());
