@@ -80,6 +80,9 @@ pub trait Sessions: MaybeSend + MaybeSync {
 /// whoever gets the connection next.
 pub trait Session: MaybeSend {
     /// Sends commands in one go and waits for all replies.
+    ///
+    /// Commands that begin with `WATCH` write nothing. In a cluster they are sent to another node if one
+    /// of them is redirected, and those that follow with them.
     fn run<'a>(&'a mut self, commands: &'a [Command]) -> BoxFuture<'a, Result<Vec<Reply>>>;
 }
 
@@ -310,6 +313,11 @@ pub(crate) fn foreign() -> Error {
     let message =
         "a key holds something that Tollgate did not write; reset the key to start it afresh";
     Error::new(Code::CorruptState, message)
+}
+
+/// Whether another node is to be asked, or the same one a little later: nothing was run.
+pub(crate) fn is_redirect(text: &str) -> bool {
+    matches!(text.split(' ').next(), Some("MOVED" | "ASK" | "TRYAGAIN"))
 }
 
 /// What an error reply means. Only its first word is looked at and told: the rest may hold a key.

@@ -7,6 +7,7 @@ mod custom;
 mod damage;
 mod faults;
 mod load;
+mod moves;
 mod processes;
 
 use std::future::Future;
