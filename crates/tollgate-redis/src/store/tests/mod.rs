@@ -1,5 +1,6 @@
 //! Scripts and Rust side by side, on a real server.
 
+mod across;
 mod conformance;
 mod differential;
 mod drops;
