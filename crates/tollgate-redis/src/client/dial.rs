@@ -35,7 +35,7 @@ async fn connect(host: &Host, settings: &Settings) -> Result<Wire> {
     let stream = stream.map_err(|error| cannot(&error))?;
     stream.set_nodelay(true).map_err(|error| cannot(&error))?;
     let stream = match &settings.tls {
-        Some(tls) => tls.encrypt(host.name(), stream).await?,
+        Some(tls) => Stream::Encrypted(Box::new(tls.encrypt(host.name(), stream).await?)),
         None => Stream::Plain(stream),
     };
     let mut wire = Wire::new(stream, host.clone());

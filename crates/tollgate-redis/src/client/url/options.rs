@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use tollgate_core::{Error, Result};
+use tollgate_net::tls::TlsFiles;
 
 use super::{Kind, decoded};
 use crate::client::secret::Secret;
 use crate::client::settings::Login;
-use crate::client::tls::TlsFiles;
 
 const NAMES: &str = "tls, ca, cert, key, server_name, connect_timeout_ms, reply_timeout_ms, \
      connections, name, sentinel_user, sentinel_password or sentinel_tls";
