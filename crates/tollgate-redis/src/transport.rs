@@ -339,13 +339,24 @@ pub fn meaning_of(text: &str) -> Error {
         "WRONGTYPE" => foreign(),
         // A script that fails has met what no script writes; it is not the server that is away.
         "ERR" if text.contains("user_script") => foreign(),
-        "NOAUTH" | "WRONGPASS" | "NOPERM" => Error::new(
+        "NOAUTH" | "WRONGPASS" => Error::new(
             Code::StoreUnavailable,
-            format!("Redis refuses this user ({kind}); it needs EVAL, EVALSHA and the keys"),
+            format!("Redis wants another user or password ({kind}): USER:PASSWORD@ before the host"),
+        )
+        .unsent(),
+        "NOPERM" => Error::new(
+            Code::StoreUnavailable,
+            "this user of Redis lacks a right or a key (NOPERM); docs/redis.md lists what is needed",
+        )
+        .unsent(),
+        // Whoever knows of the cluster has followed these until now.
+        "MOVED" | "ASK" | "CROSSSLOT" => Error::new(
+            Code::StoreUnavailable,
+            format!("the cluster sends this elsewhere ({kind}); its URL is redis-cluster://"),
         )
         .unsent(),
         "READONLY" | "CLUSTERDOWN" | "LOADING" | "MASTERDOWN" | "TRYAGAIN" | "MISCONF"
-        | "NOREPLICAS" | "MOVED" | "ASK" | "NOSCRIPT" | "BUSY" | "CROSSSLOT" => {
+        | "NOREPLICAS" | "NOSCRIPT" | "BUSY" => {
             Error::new(Code::StoreUnavailable, format!("Redis cannot run this now ({kind})"))
                 .unsent()
         }

@@ -116,7 +116,8 @@ impl Client {
             node.keep(wire);
             servers.push(inspected);
         }
-        Ok(Inspection { servers })
+        let is_cluster = matches!(self.servers, Servers::Many(_));
+        Ok(Inspection { servers, is_cluster })
     }
 }
 
