@@ -121,7 +121,7 @@ pub(crate) struct Settings {
     #[arg(long, value_name = "FILE", env = "TOLLGATE_CONFIG")]
     pub(crate) config: Option<PathBuf>,
     /// Where to keep counts: `memory:`, `redis://host`, `rediss://`, `redis-cluster://`,
-    /// `redis-sentinel://`, `postgres://`, `dynamodb://table`, `denokv+http(s)://` or `sqlite:path`.
+    /// `rediss-cluster://`, `redis-sentinel://`, `postgres://`, `dynamodb://table`, `denokv+http(s)://` or `sqlite:path`.
     #[arg(long, value_name = "URL")]
     store: Option<String>,
     /// Where HTTP listens; `off` for nowhere [default: 127.0.0.1:8080].

@@ -9,8 +9,8 @@ use std::sync::Arc;
 use prost::Message;
 use tollgate_core::store::cas::{Entry, Snapshot, Swap, Version, Versioned, VersionedCapability};
 use tollgate_core::{Code, Error, Micros, Result};
+use tollgate_net::http::Post;
 
-use crate::http::Post;
 use crate::key::{after, encode};
 use crate::session::{Session, Sessions, refusal};
 use crate::wire::{

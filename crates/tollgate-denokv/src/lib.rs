@@ -21,8 +21,8 @@
 //!
 //! # Map
 //! `store` is the front, `backend` turns reads and swaps into messages (`wire`, `key`) and their answers
-//! back, `session` knows where to send them and with which token (`metadata`, `date`), `http` carries
-//! them and says whether they got out.
+//! back, `session` knows where to send them and with which token (`metadata`, `date`); `tollgate-net`
+//! carries them and says whether they got out.
 //!
 //! Why a client of our own: those that exist send an atomic write again when its answer is lost, which
 //! would charge twice, and wait without a deadline.
@@ -32,7 +32,6 @@
 mod backend;
 mod config;
 mod date;
-mod http;
 mod key;
 mod metadata;
 mod session;

@@ -8,13 +8,13 @@ use core::fmt;
 use core::time::Duration;
 use std::sync::Arc;
 
-use hyper::header::{HeaderName, HeaderValue};
 use tokio::sync::Mutex;
 use tokio::time::timeout;
 use tollgate_core::{Clock, Code, Error, Micros, Result, SystemClock};
+use tollgate_net::http::{Endpoint, HeaderName, HeaderValue, Pool, Post, Response};
+use tollgate_net::tls::{Tls, TlsFiles};
 
 use crate::config::Config;
-use crate::http::{Endpoint, Pool, Post, Response, Tls};
 use crate::metadata::{Metadata, REQUEST};
 use crate::url::resolve;
 
@@ -62,12 +62,15 @@ impl Sessions {
         let token = address.token.clone().ok_or_else(|| {
             Error::config("token", "is missing; accepted: in the address, or given beside it")
         })?;
-        let tls = match (Endpoint::of(&address.url)?.is_encrypted(), address.ca.as_deref()) {
-            (false, None) => Tls::new(None).ok(),
-            (_, ca) => Some(Tls::new(ca)?),
+        let tls = Tls::new(&TlsFiles { ca: address.ca.clone(), ..TlsFiles::default() });
+        let tls = match (endpoint(&address.url)?.is_encrypted(), &address.ca) {
+            // It may yet lead to one that is.
+            (false, None) => tls.ok(),
+            _ => Some(tls?),
         };
+        let pool = Pool::new(tls).connect_timeout(config.connect_timeout);
         Ok(Self {
-            pool: Pool::new(tls, config.connect_timeout, config.operation_timeout),
+            pool: pool.reply_timeout(config.operation_timeout),
             url: address.url.clone(),
             token,
             limit: config.operation_timeout,
@@ -158,13 +161,18 @@ impl Sessions {
 
     /// Where a URL leads; never from an encrypted place to one that is not, which would show the token.
     fn checked(&self, url: &str) -> Result<Endpoint> {
-        let endpoint = Endpoint::of(url)?;
+        let endpoint = endpoint(url)?;
         if self.url.starts_with("https://") && !endpoint.is_encrypted() {
             let message = "leads from https to http, which would show the token";
             return Err(Error::config("url", message));
         }
         Ok(endpoint)
     }
+}
+
+fn endpoint(url: &str) -> Result<Endpoint> {
+    let wrong = || Error::config("url", "is not a URL; accepted: denokv+https://host").unsent();
+    Endpoint::of(url).ok_or_else(wrong)
 }
 
 /// What a status other than success means. Below 500 the server has refused and done nothing.

@@ -20,12 +20,12 @@ use tokio_rustls::rustls::client::danger::{
 use tokio_rustls::rustls::crypto::{
     CryptoProvider, ring, verify_tls12_signature, verify_tls13_signature,
 };
-use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, InvalidDnsNameError, ServerName, UnixTime};
 use tokio_rustls::rustls::{
     self, ClientConfig, DigitallySignedStruct, RootCertStore, SignatureScheme,
 };
 use tollgate_core::{Error, Result};
+use tollgate_net::tls::roots;
 
 use crate::url::Address;
 
@@ -47,32 +47,10 @@ impl Tls {
                 let anyone = Arc::new(Anyone(provider));
                 config.dangerous().with_custom_certificate_verifier(anyone)
             }
-            (_, Some(file)) => config.with_root_certificates(from_file(file)?),
-            _ => config.with_root_certificates(of_the_system()?),
+            (_, file) => config.with_root_certificates(roots("sslrootcert", file.as_deref())?),
         };
         Ok(Self(Arc::new(config.with_no_client_auth())))
     }
-}
-
-fn from_file(file: &str) -> Result<RootCertStore> {
-    let odd = |reason: String| Error::config("sslrootcert", reason);
-    let mut roots = RootCertStore::empty();
-    let certificates = CertificateDer::pem_file_iter(file);
-    for certificate in certificates.map_err(|error| odd(format!("cannot be read: {error}")))? {
-        let certificate = certificate.map_err(|error| odd(format!("cannot be read: {error}")))?;
-        roots.add(certificate).map_err(|error| odd(format!("holds no certificate: {error}")))?;
-    }
-    if roots.is_empty() { Err(odd("holds no certificate".into())) } else { Ok(roots) }
-}
-
-fn of_the_system() -> Result<RootCertStore> {
-    let mut roots = RootCertStore::empty();
-    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-    if roots.is_empty() {
-        let accepted = "this machine trusts no certificates; name a file of them";
-        return Err(Error::config("sslrootcert", accepted));
-    }
-    Ok(roots)
 }
 
 impl<S> MakeTlsConnect<S> for Tls

@@ -80,6 +80,9 @@ pub trait Sessions: MaybeSend + MaybeSync {
 /// whoever gets the connection next.
 pub trait Session: MaybeSend {
     /// Sends commands in one go and waits for all replies.
+    ///
+    /// Commands that begin with `WATCH` write nothing. In a cluster they are sent to another node if one
+    /// of them is redirected, and those that follow with them.
     fn run<'a>(&'a mut self, commands: &'a [Command]) -> BoxFuture<'a, Result<Vec<Reply>>>;
 }
 
@@ -312,6 +315,11 @@ pub(crate) fn foreign() -> Error {
     Error::new(Code::CorruptState, message)
 }
 
+/// Whether another node is to be asked, or the same one a little later: nothing was run.
+pub(crate) fn is_redirect(text: &str) -> bool {
+    matches!(text.split(' ').next(), Some("MOVED" | "ASK" | "TRYAGAIN"))
+}
+
 /// What an error reply means. Only its first word is looked at and told: the rest may hold a key.
 ///
 /// A server that is out of memory is full, not away: failing open would admit everybody as long as
@@ -331,13 +339,24 @@ pub fn meaning_of(text: &str) -> Error {
         "WRONGTYPE" => foreign(),
         // A script that fails has met what no script writes; it is not the server that is away.
         "ERR" if text.contains("user_script") => foreign(),
-        "NOAUTH" | "WRONGPASS" | "NOPERM" => Error::new(
+        "NOAUTH" | "WRONGPASS" => Error::new(
             Code::StoreUnavailable,
-            format!("Redis refuses this user ({kind}); it needs EVAL, EVALSHA and the keys"),
+            format!("Redis wants another user or password ({kind}): USER:PASSWORD@ before the host"),
+        )
+        .unsent(),
+        "NOPERM" => Error::new(
+            Code::StoreUnavailable,
+            "this user of Redis lacks a right or a key (NOPERM); docs/redis.md lists what is needed",
+        )
+        .unsent(),
+        // Whoever knows of the cluster has followed these until now.
+        "MOVED" | "ASK" | "CROSSSLOT" => Error::new(
+            Code::StoreUnavailable,
+            format!("the cluster sends this elsewhere ({kind}); its URL is redis-cluster://"),
         )
         .unsent(),
         "READONLY" | "CLUSTERDOWN" | "LOADING" | "MASTERDOWN" | "TRYAGAIN" | "MISCONF"
-        | "NOREPLICAS" | "MOVED" | "ASK" | "NOSCRIPT" | "BUSY" | "CROSSSLOT" => {
+        | "NOREPLICAS" | "NOSCRIPT" | "BUSY" => {
             Error::new(Code::StoreUnavailable, format!("Redis cannot run this now ({kind})"))
                 .unsent()
         }

@@ -23,6 +23,7 @@ const STORES: &[(&str, Open)] = &[
     ("redis", |address, _| Box::pin(ready(redis(address)))),
     ("rediss", |address, _| Box::pin(ready(redis(address)))),
     ("redis-cluster", |address, _| Box::pin(ready(redis(address)))),
+    ("rediss-cluster", |address, _| Box::pin(ready(redis(address)))),
     ("postgres", |address, retries| Box::pin(ready(postgres(address, retries)))),
     ("postgresql", |address, retries| Box::pin(ready(postgres(address, retries)))),
     ("redis-sentinel", |address, _| Box::pin(ready(redis(address)))),
@@ -124,12 +125,15 @@ fn redis(address: &str) -> Result<BoxStore> {
     Ok(BoxStore::new(store))
 }
 
-/// Says what the settings of the servers may do to counters. One that is away is not asked again: the
-/// readiness of the store tells about that, and `doctor` asks the same questions.
+/// Says what the settings of the servers may do to counters, or why they cannot be asked. One that is
+/// away is not asked again: the readiness of the store tells about that, and `doctor` asks the same
+/// questions.
 async fn warn_about(client: Client) {
-    let Ok(inspection) = client.inspect().await else { return };
-    for warning in inspection.warnings() {
-        tracing::warn!("{warning}");
+    match client.inspect().await {
+        Ok(inspection) => {
+            inspection.warnings().iter().for_each(|warning| tracing::warn!("{warning}"));
+        }
+        Err(error) => tracing::warn!("Redis cannot be asked: {error}"),
     }
 }
 

@@ -1,7 +1,7 @@
 //! Makes connections: reaches a host, verifies it, logs in.
 
 use tokio::net::TcpStream;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout_at};
 use tollgate_core::{Code, Error, Result};
 
 use super::host::Host;
@@ -16,31 +16,41 @@ use crate::transport::{Reply, meaning_of};
 /// When the host cannot be reached, cannot be verified, or refuses the login. All of them are unsent:
 /// no call has been made yet.
 pub(super) async fn dial(host: &Host, settings: &Settings) -> Result<Wire> {
-    let limit = settings.connect_timeout;
-    let dialed = timeout(limit, connect(host, settings)).await;
-    let dialed = dialed.unwrap_or_else(|_| {
-        let limit = limit.as_millis();
-        let message = format!("no connection to {host} within {limit} ms");
-        Err(Error::new(Code::StoreUnavailable, message))
-    });
-    dialed.map_err(Error::unsent)
+    connect(host, settings).await.map_err(Error::unsent)
 }
 
 async fn connect(host: &Host, settings: &Settings) -> Result<Wire> {
+    let limit = settings.connect_timeout;
+    let (deadline, limit) = (Instant::now() + limit, limit.as_millis());
     let cannot = |error: &std::io::Error| {
         let kind = error.kind();
-        Error::new(Code::StoreUnavailable, format!("cannot connect to {host} ({kind})"))
+        away(format!("cannot connect to {host} ({kind})"))
     };
-    let stream = TcpStream::connect((host.name(), host.port())).await;
-    let stream = stream.map_err(|error| cannot(&error))?;
+    let stream = timeout_at(deadline, TcpStream::connect((host.name(), host.port()))).await;
+    let late = |_| away(format!("no connection to {host} within {limit} ms"));
+    let stream = stream.map_err(late)?.map_err(|error| cannot(&error))?;
     stream.set_nodelay(true).map_err(|error| cannot(&error))?;
     let stream = match &settings.tls {
-        Some(tls) => tls.encrypt(host.name(), stream).await?,
+        Some(tls) => {
+            let encrypted = timeout_at(deadline, tls.encrypt(host.name(), stream)).await;
+            // A server that speaks plain text waits for the rest of the command.
+            let late = |_| {
+                let hint = "if it speaks no TLS, write redis instead of rediss";
+                away(format!("no TLS handshake with {host} within {limit} ms; {hint}"))
+            };
+            Stream::Encrypted(Box::new(encrypted.map_err(late)??))
+        }
         None => Stream::Plain(stream),
     };
     let mut wire = Wire::new(stream, host.clone());
-    greet(&mut wire, settings).await?;
+    let greeted = timeout_at(deadline, greet(&mut wire, settings)).await;
+    let late = |_| away(format!("{host} is connected and did not answer within {limit} ms"));
+    greeted.map_err(late)??;
     Ok(wire)
+}
+
+fn away(message: String) -> Error {
+    Error::new(Code::StoreUnavailable, message)
 }
 
 /// Logs in, chooses the database, and sees that the server serves: one that still loads its data
@@ -64,7 +74,11 @@ async fn greet(wire: &mut Wire, settings: &Settings) -> Result<()> {
         commands.push(&name);
     }
     commands.push(&[b"PING"]);
-    let replies = wire.exchange(&commands, settings.connect_timeout).await?;
+    let replies = wire.exchange(&commands, settings.connect_timeout).await;
+    let replies = replies.map_err(|error| match settings.tls {
+        Some(_) => error,
+        None => away(format!("{error}; if it speaks TLS, write rediss instead of redis")),
+    })?;
     for (words, reply) in commands.iter().zip(replies) {
         let Reply::Error(text) = reply else { continue };
         match words.first() {
@@ -82,5 +96,5 @@ async fn greet(wire: &mut Wire, settings: &Settings) -> Result<()> {
 fn refused(what: &str, text: &str) -> Error {
     let kind = text.split(' ').next().filter(|kind| kind.bytes().all(|b| b.is_ascii_uppercase()));
     let kind = kind.unwrap_or("ERR");
-    Error::new(Code::StoreUnavailable, format!("Redis refuses {what} ({kind})"))
+    away(format!("Redis refuses {what} ({kind})"))
 }

@@ -17,6 +17,8 @@ const OLDEST: u32 = 7;
 pub struct Inspection {
     /// One entry for each server that holds keys.
     pub servers: Vec<Inspected>,
+    /// Whether they were asked as a cluster.
+    pub is_cluster: bool,
 }
 
 /// What one server says about itself. What is absent it did not say.
@@ -29,6 +31,8 @@ pub struct Inspected {
     pub product: Option<String>,
     /// Its version, or the version of Redis that it is compatible with.
     pub version: Option<String>,
+    /// `standalone`, `cluster` or `sentinel`.
+    pub mode: Option<String>,
     /// `master` or `slave`.
     pub role: Option<String>,
     /// The bound of its memory; 0 is none.
@@ -43,7 +47,14 @@ impl Inspection {
     /// What an operator should change, in plain words; empty if all is well.
     #[must_use]
     pub fn warnings(&self) -> Vec<String> {
-        self.servers.iter().flat_map(Inspected::warnings).collect()
+        let nodes = self.servers.iter().filter(|server| {
+            // Alone it would be asked for keys that others hold.
+            !self.is_cluster && server.mode.as_deref() == Some("cluster")
+        });
+        let nodes =
+            nodes.map(|server| server.warning("is a node of a cluster; use redis-cluster://"));
+        let own = self.servers.iter().flat_map(Inspected::warnings);
+        nodes.chain(own).collect()
     }
 }
 
@@ -53,9 +64,12 @@ impl Inspected {
     pub fn warnings(&self) -> Vec<String> {
         let (memory, evicted) = (self.memory_warning(), self.eviction_warning());
         let warnings = [self.version_warning(), self.role_warning(), memory, evicted];
+        warnings.into_iter().flatten().map(|text| self.warning(&text)).collect()
+    }
+
+    fn warning(&self, text: &str) -> String {
         let address = self.address.as_ref().map(|address| format!(" at {address}"));
-        let address = address.unwrap_or_default();
-        warnings.into_iter().flatten().map(|text| format!("Redis{address}: {text}")).collect()
+        format!("Redis{}: {text}", address.unwrap_or_default())
     }
 
     fn version_warning(&self) -> Option<String> {
@@ -79,7 +93,7 @@ impl Inspected {
                 "maxmemory-policy is {policy}: it may evict counters and so forgive; {advice}"
             )),
             (None, _) => Some(format!(
-                "this user may not see maxmemory-policy, which may evict counters; {advice}"
+                "this user may not see maxmemory-policy, which may evict counters; let it ask INFO, or {advice}"
             )),
         }
     }
@@ -116,6 +130,7 @@ impl Inspected {
             product: field(server, "server_name")
                 .or_else(|| field(server, "redis_version").map(|_| "redis".to_owned())),
             version: field(server, "redis_version"),
+            mode: field(server, "redis_mode"),
             role: field(replication, "role"),
             maxmemory_bytes: bytes.and_then(|bytes| bytes.parse().ok()),
             maxmemory_policy: field(memory, "maxmemory_policy").or_else(|| setting(policy)),

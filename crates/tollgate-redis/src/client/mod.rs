@@ -26,9 +26,8 @@ mod secret;
 mod sentinel;
 mod session;
 mod settings;
-pub(crate) mod stream;
+mod stream;
 mod target;
-pub(crate) mod tls;
 mod url;
 mod watching;
 mod wire;
@@ -37,6 +36,7 @@ use std::sync::Arc;
 
 use tokio::runtime::Handle;
 use tollgate_core::{BoxFuture, Result};
+use tollgate_net::tls::Tls;
 
 use crate::transport::{Call, Reply, Sessions, Sharing, Spawner, Transport};
 use cluster::Cluster;
@@ -44,7 +44,6 @@ use node::{Node, Step};
 use sentinel::Sentinels;
 use settings::Settings;
 use target::{Place, Target};
-use tls::Tls;
 use url::Kind;
 
 pub use inspect::{Inspected, Inspection};
@@ -117,7 +116,8 @@ impl Client {
             node.keep(wire);
             servers.push(inspected);
         }
-        Ok(Inspection { servers })
+        let is_cluster = matches!(self.servers, Servers::Many(_));
+        Ok(Inspection { servers, is_cluster })
     }
 }
 

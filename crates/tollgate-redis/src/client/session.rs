@@ -24,6 +24,11 @@ impl Session {
         Self { wire: Some(wire), node, tell: None, is_watching: false }
     }
 
+    /// The node at the other end.
+    pub(super) const fn node(&self) -> &Arc<Node> {
+        &self.node
+    }
+
     /// Tells somebody about failures.
     pub(super) fn told(mut self, tell: impl Fn() + Send + Sync + 'static) -> Self {
         self.tell = Some(Box::new(tell));

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use tollgate_net::tls::Tls;
+
 use super::secret::Secret;
-use super::tls::Tls;
 
 /// Who this client is to a server.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

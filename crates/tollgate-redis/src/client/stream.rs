@@ -8,13 +8,13 @@ use std::task::{Context, Poll, Waker};
 use socket2::SockRef;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::net::TcpStream;
-use tokio_rustls::client::TlsStream;
+use tollgate_net::tls::Encrypted;
 
 /// A connection of either kind.
 #[derive(Debug)]
-pub(crate) enum Stream {
+pub(super) enum Stream {
     Plain(TcpStream),
-    Encrypted(Box<TlsStream<TcpStream>>),
+    Encrypted(Box<Encrypted>),
 }
 
 impl Stream {

@@ -5,6 +5,7 @@
 //! | `redis://[user:password@]host[:port][/database]` | one server |
 //! | `rediss://…` | the same, encrypted |
 //! | `redis-cluster://[user:password@]host[:port],…` | a cluster; some of its nodes |
+//! | `rediss-cluster://…` | the same, encrypted |
 //! | `redis-sentinel://[user:password@]host[:port],…/master[/database]` | the master that sentinels name |
 //!
 //! Options follow a `?` and are joined by `&`: `tls`, `ca`, `cert`, `key`, `server_name`,
@@ -24,7 +25,8 @@ use super::secret::Secret;
 use super::settings::Login;
 use options::Options;
 
-const SCHEMES: &str = "redis://, rediss://, redis-cluster:// or redis-sentinel://";
+const SCHEMES: &str =
+    "redis://, rediss://, redis-cluster://, rediss-cluster:// or redis-sentinel://";
 
 /// A URL of Redis, taken apart. `Display` and `Debug` show no password.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -65,14 +67,13 @@ impl FromStr for Url {
             None => (Login::default(), authority),
         };
         let mut options = Options::parse(query)?;
+        if matches!(scheme, "rediss" | "rediss-cluster") {
+            options.require_tls()?;
+        }
         let (kind, database) = match scheme {
-            "redis" => (Kind::Standalone, path),
-            "rediss" => {
-                options.require_tls()?;
-                (Kind::Standalone, path)
-            }
-            "redis-cluster" if matches!(path, "" | "0") => (Kind::Cluster, ""),
-            "redis-cluster" => {
+            "redis" | "rediss" => (Kind::Standalone, path),
+            "redis-cluster" | "rediss-cluster" if matches!(path, "" | "0") => (Kind::Cluster, ""),
+            "redis-cluster" | "rediss-cluster" => {
                 return Err(Error::config("database", "a cluster has database 0 only"));
             }
             "redis-sentinel" => sentinel_of(path)?,
@@ -95,7 +96,8 @@ impl fmt::Display for Url {
         f.write_str(match (&self.kind, self.options.tls) {
             (Kind::Standalone, false) => "redis://",
             (Kind::Standalone, true) => "rediss://",
-            (Kind::Cluster, _) => "redis-cluster://",
+            (Kind::Cluster, false) => "redis-cluster://",
+            (Kind::Cluster, true) => "rediss-cluster://",
             (Kind::Sentinel(_), _) => "redis-sentinel://",
         })?;
         if self.login.password.is_some() {

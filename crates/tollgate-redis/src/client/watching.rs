@@ -2,14 +2,18 @@
 
 use tollgate_core::{BoxFuture, Result};
 
-use super::{Client, Session};
+use super::cluster::Following;
+use super::{Client, Servers, Session};
 use crate::transport::{self, Command, Reply, Sessions};
 
 impl Sessions for Client {
     fn open<'a>(&'a self, key: &'a str) -> BoxFuture<'a, Result<Box<dyn transport::Session>>> {
         Box::pin(async move {
             let session = self.session(key).await?;
-            Ok(Box::new(session) as Box<dyn transport::Session>)
+            Ok(match &self.servers {
+                Servers::One(_) => Box::new(session) as Box<dyn transport::Session>,
+                Servers::Many(cluster) => Box::new(Following::new(cluster.clone(), session)),
+            })
         })
     }
 }

@@ -3,18 +3,22 @@
 //! The slots are charged one after another, in the order of their numbers, at the instant that the
 //! first of them reads; a later denial undoes the earlier charges exactly. This never admits more
 //! than a single server would. It may briefly admit less: between a charge and its undoing others
-//! find the units gone, and a caller that goes away in that moment leaves them spent. Where that
-//! matters, keep the keys in one slot ([`KeyLayout`](crate::KeyLayout)).
+//! find the units gone. Where the transport can spawn, charging and undoing go on when the caller goes
+//! away; elsewhere a caller that goes away in that moment leaves its units spent. Where that matters,
+//! keep the keys in one slot ([`KeyLayout`](crate::KeyLayout)).
 //!
 //! The record of a request id lives in the slot of the first key. That slot is charged last, so that
 //! the record is written exactly when all charges are made.
 
 use tollgate_core::store::cas::{Swap, Version, Versioned as _};
 use tollgate_core::store::{At, Outcome, Plan, Store as _, plan, record, slots_of};
-use tollgate_core::{Act, Admission, Charge, Code, Cost, Error, Now, Receipt, Result, State};
+use tollgate_core::{
+    Act, Admission, Charge, Code, Cost, Error, Now, OwnedAdmission, Receipt, Result, State,
+};
 
-use super::Inner;
 use super::admit::{Answered, Part, read};
+use super::outlive::outlive;
+use super::{Inner, RedisStore};
 use crate::transport::Transport;
 
 /// How often a slot is asked anew after a state of another quota was carried over.
@@ -34,8 +38,22 @@ struct Charged {
     plan: Plan,
 }
 
+impl<T: Transport> RedisStore<T> {
+    pub(super) async fn across(&self, admission: &Admission<'_>, at: At) -> Result<Outcome> {
+        let Some(spawn) = self.0.wire.transport.spawner() else {
+            return self.0.admit_across(admission, at).await;
+        };
+        let (inner, owned) = (self.0.clone(), OwnedAdmission::from(admission));
+        let work = async move {
+            let charges = owned.charges();
+            inner.admit_across(&owned.of(&charges), at).await
+        };
+        outlive(spawn, work).await
+    }
+}
+
 impl<T: Transport> Inner<T> {
-    pub(super) async fn admit_across(&self, admission: &Admission<'_>, at: At) -> Result<Outcome> {
+    async fn admit_across(&self, admission: &Admission<'_>, at: At) -> Result<Outcome> {
         if admission.charges.iter().any(|charge| charge.act != Act::Take) {
             return self.refund_across(admission, at).await;
         }

@@ -3,7 +3,7 @@
 //! - One charge without a request id waits in the queue and shares a call with others ([`queue`],
 //!   [`items`]).
 //! - Several charges, or a request id, are one script of their own ([`admit`]); over several slots of
-//!   a cluster, several of them with an exact undo ([`across`]).
+//!   a cluster, several of them with an exact undo ([`across`]), which outlives its caller.
 //! - What no script decides is decided in Rust and swapped in if nothing changed meanwhile: states of
 //!   another quota, refunds, and what cannot be read ([`swap`]).
 //! - Algorithms without a scripted twin go through WATCH, MULTI and EXEC ([`watch`]).
@@ -15,6 +15,7 @@ mod items;
 mod load;
 #[cfg(feature = "client")]
 mod open;
+mod outlive;
 mod queue;
 mod reply;
 mod swap;
@@ -91,7 +92,7 @@ impl<T: Transport> RedisStore<T> {
                 Answer::LookCloser => Box::pin(self.0.swapping.admit(admission, at)).await,
             },
             Way::Script => Box::pin(self.0.admit(admission, at)).await,
-            Way::Across => Box::pin(self.0.admit_across(admission, at)).await,
+            Way::Across => Box::pin(self.across(admission, at)).await,
             Way::Swap => Box::pin(self.0.swapping.admit(admission, at)).await,
             Way::Watch => Box::pin(self.0.watch(admission, at)).await,
             Way::Mixed => Err(mixed()),

@@ -13,7 +13,7 @@ use tollgate_core::{Admission, Code, Error, Result};
 use super::swap::{KEYS_MAX, entry_of};
 use super::{Inner, Wire};
 use crate::text::held;
-use crate::transport::{Command, Reply, Session, Transport};
+use crate::transport::{Command, Reply, Session, Transport, is_redirect, meaning_of};
 
 /// The least time a value is kept beyond its meaning: see the scripts.
 const KEEP_MIN_MS: u64 = 3_600_000;
@@ -75,8 +75,13 @@ impl<T: Transport> Versioned for Watching<T> {
             Some(Reply::Nil) => Ok(false),
             Some(Reply::Error(text)) => {
                 // EXECABORT: some command was refused, so none ran; its own error says why.
-                let cause = replies.into_iter().find_map(|reply| reply.ok().err());
-                Err(cause.unwrap_or_else(|| crate::transport::meaning_of(&text)).unsent())
+                let cause = replies.into_iter().find_map(|reply| match reply {
+                    Reply::Error(text) => Some(text),
+                    _ => None,
+                });
+                let cause = cause.unwrap_or(text);
+                // The keys have moved between two nodes meanwhile: they are looked for anew.
+                if is_redirect(&cause) { Ok(false) } else { Err(meaning_of(&cause).unsent()) }
             }
             _ => Err(super::reply::unreadable()),
         }

@@ -10,7 +10,11 @@ use tollgate_server::store;
 const STORES: &[(&str, &[&str], &str)] = &[
     ("memory:", &[], "one process, or a limit per process is what is meant"),
     ("redis://127.0.0.1:1", &["rediss", "redis-sentinel"], "several processes: the usual choice"),
-    ("redis-cluster://127.0.0.1:1", &[], "more keys or load than one Redis carries"),
+    (
+        "redis-cluster://127.0.0.1:1",
+        &["rediss-cluster"],
+        "more keys or load than one Redis carries",
+    ),
     (
         "postgres://127.0.0.1:1/t",
         &["postgresql"],

@@ -5,7 +5,7 @@
 
 use std::sync::OnceLock;
 
-use super::{DenoKv, DynamoDb, PgVersion, Postgres, Redis, RedisCluster, Result};
+use super::{DenoKv, DynamoDb, PgVersion, Postgres, Redis, Redis8, RedisCluster, Result};
 
 /// The Redis server of this process.
 ///
@@ -14,6 +14,15 @@ use super::{DenoKv, DynamoDb, PgVersion, Postgres, Redis, RedisCluster, Result};
 pub fn redis() -> &'static Redis {
     static SHARED: OnceLock<Result<Redis>> = OnceLock::new();
     started(SHARED.get_or_init(Redis::start))
+}
+
+/// The Redis 8 server of this process.
+///
+/// # Panics
+/// When it cannot be downloaded or started, in every test that asks.
+pub fn redis_8() -> &'static Redis {
+    static SHARED: OnceLock<Result<Redis>> = OnceLock::new();
+    started(SHARED.get_or_init(Redis8::start))
 }
 
 /// The DynamoDB of this process. Make a table for each test.
@@ -32,6 +41,15 @@ pub fn dynamodb() -> &'static DynamoDb {
 pub fn redis_cluster() -> &'static RedisCluster {
     static SHARED: OnceLock<Result<RedisCluster>> = OnceLock::new();
     started(SHARED.get_or_init(|| RedisCluster::start(3)))
+}
+
+/// The cluster of Redis 8 of this process, of three masters.
+///
+/// # Panics
+/// When it cannot be downloaded or started, in every test that asks.
+pub fn redis_8_cluster() -> &'static RedisCluster {
+    static SHARED: OnceLock<Result<RedisCluster>> = OnceLock::new();
+    started(SHARED.get_or_init(|| RedisCluster::builder().redis_8().start(3)))
 }
 
 /// The Deno KV server of this process.

@@ -113,7 +113,13 @@ fn find<'a>(nodes: &'a [Arc<Node>], host: &Host) -> Option<&'a Arc<Node>> {
 /// # Errors
 /// When it is none, or when nobody serves any slot.
 pub(super) fn ranges(reply: Reply, asked: &Host) -> Result<Vec<Range>> {
-    let wrong = || Error::new(Code::StoreUnavailable, "Redis knows of no cluster").unsent();
+    let wrong = || {
+        let message = format!("{asked} knows of no cluster; one server alone is redis://");
+        Error::new(Code::StoreUnavailable, message).unsent()
+    };
+    if matches!(&reply, Reply::Error(text) if text.contains("cluster support disabled")) {
+        return Err(wrong());
+    }
     let Reply::List(rows) = reply.ok()? else { return Err(wrong()) };
     let ranges: Vec<Range> = rows.iter().filter_map(|row| range(row, asked)).collect();
     if ranges.is_empty() { Err(wrong()) } else { Ok(ranges) }

@@ -3,6 +3,7 @@
 //! A node that redirects has not run the call, so sending it on is safe; how often is bounded. Calls
 //! that are sent together are grouped by node: one round trip for each node, all at the same time.
 
+mod following;
 mod map;
 mod redirect;
 mod topology;
@@ -20,6 +21,7 @@ use super::session::Session;
 use super::settings::Settings;
 use crate::slot::slot_of;
 use crate::transport::{Call, Reply};
+pub(super) use following::Following;
 use map::Map;
 use redirect::Redirect;
 use topology::Topology;
@@ -94,6 +96,10 @@ impl Cluster {
     /// A connection of one's own, to the node that serves a key.
     pub(super) async fn session(&self, key: &str) -> Result<Session> {
         let node = self.owner(Some(slot_of(key.as_bytes()))).await?;
+        self.session_at(node).await
+    }
+
+    async fn session_at(&self, node: Arc<Node>) -> Result<Session> {
         let wire = node.wire().await.inspect_err(|_| self.topology.refresh())?;
         let cluster = self.clone();
         Ok(Session::new(wire, node).told(move || cluster.topology.refresh()))

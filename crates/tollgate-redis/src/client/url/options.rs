@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use tollgate_core::{Error, Result};
+use tollgate_net::tls::TlsFiles;
 
 use super::{Kind, decoded};
 use crate::client::secret::Secret;
 use crate::client::settings::Login;
-use crate::client::tls::TlsFiles;
 
 const NAMES: &str = "tls, ca, cert, key, server_name, connect_timeout_ms, reply_timeout_ms, \
      connections, name, sentinel_user, sentinel_password or sentinel_tls";
@@ -94,7 +94,7 @@ impl Options {
     /// For a scheme that says so already.
     pub(super) fn require_tls(&mut self) -> Result<()> {
         if self.tls_choice == Some(false) {
-            return Err(Error::config("tls", "rediss:// is encrypted; write redis:// for plain"));
+            return Err(Error::config("tls", "rediss is encrypted; write redis instead for plain"));
         }
         self.tls = true;
         Ok(())
@@ -112,7 +112,8 @@ impl Options {
             return Err(Error::config("sentinel_password", message));
         }
         if !self.tls && !self.sentinel_tls && self.tls_files != TlsFiles::default() {
-            let message = "ca, cert, key and server_name need rediss:// or tls=true";
+            let message =
+                "ca, cert, key and server_name need rediss://, rediss-cluster:// or tls=true";
             return Err(Error::config("tls", message));
         }
         Ok(())

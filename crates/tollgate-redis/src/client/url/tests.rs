@@ -29,7 +29,11 @@ fn a_single_server_is_read() {
 fn clusters_and_sentinels_are_read() {
     let read = url("redis-cluster://a:1,b,[::1]:3?tls=true");
     assert_eq!((read.kind.clone(), read.hosts.len()), (Kind::Cluster, 3));
-    assert_eq!(read.to_string(), "redis-cluster://a:1,b:6379,[::1]:3");
+    assert_eq!(read.to_string(), "rediss-cluster://a:1,b:6379,[::1]:3");
+    assert_eq!(url("redis-cluster://a").to_string(), "redis-cluster://a:6379");
+    let read = url("rediss-cluster://ada:pw@a,b?ca=/x");
+    assert_eq!((read.kind.clone(), read.options.tls), (Kind::Cluster, true));
+    assert_eq!(read.to_string(), "rediss-cluster://ada:***@a:6379,b:6379");
     let read = url("redis-sentinel://:pw@a,b:2/my%20master/5?sentinel_password=s&sentinel_user=u");
     assert_eq!(read.kind, Kind::Sentinel("my master".to_owned()));
     assert_eq!(read.to_string(), "redis-sentinel://:***@a:26379,b:2/my master/5");
@@ -57,6 +61,9 @@ fn an_error_names_the_field() {
         ("redis://a?reply_timeout_ms=-1", "reply_timeout_ms"),
         ("redis://a?tls=yes", "tls"),
         ("rediss://a?tls=false", "tls"),
+        ("rediss-cluster://a?tls=false", "tls"),
+        ("rediss-cluster://a/1", "database"),
+        ("redis-cluster://a?ca=/x", "tls"),
         ("redis://a?ca=/x", "tls"),
         ("rediss://a?ca=", "ca"),
         ("rediss://a?cert=/x", "key"),

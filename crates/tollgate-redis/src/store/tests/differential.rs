@@ -4,6 +4,7 @@ use tollgate_core::store::At;
 use tollgate_core::{Now, Rule, Shape, State};
 use tollgate_testkit::model::Kind;
 use tollgate_testkit::runtime::block_on;
+use tollgate_testkit::servers::{Redis, shared};
 use tollgate_testkit::trace::{Event, Mix, Trace};
 
 use super::Plain;
@@ -75,8 +76,8 @@ fn look(scripts: &Scripts, item: &Item) -> Call {
     Call::new(scripts.load.clone(), vec![item.name.clone()], args)
 }
 
-fn compare(kind: Kind, name: &'static str, seed: u64) {
-    let (plain, scripts) = (Plain::connect(), Scripts::default());
+fn compare(server: &Redis, (kind, name, seed): (Kind, &'static str, u64)) {
+    let (plain, scripts) = (Plain::to(server), Scripts::default());
     let mut steps =
         Steps { trace: Trace::new(kind, seed, MIX), rule: None, state: None, key: 0, name };
     let (mut done, mut denied) = (0, 0);
@@ -140,32 +141,28 @@ fn decision(item: &Item, before: Option<&State>) -> tollgate_core::Decision {
     item.rule.step(words, Now::at(given(item)), item.cost).decision
 }
 
-#[test]
-fn gcra_agrees() {
-    compare(Kind::Gcra, "gcra", 11);
+macro_rules! on {
+    ($engine:ident, $server:expr) => {
+        mod $engine {
+            use super::*;
+
+            on! { $server,
+                gcra_agrees Gcra "gcra" 11
+                token_bucket_agrees TokenBucket "token_bucket" 12
+                leaky_bucket_agrees LeakyBucket "leaky_bucket" 13
+                fixed_window_agrees FixedWindow "fixed_window" 14
+                sliding_window_agrees SlidingWindow "sliding_window" 15
+                sliding_log_agrees SlidingLog "sliding_log" 16
+            }
+        }
+    };
+    ($server:expr, $($test:ident $kind:ident $name:literal $seed:literal)*) => {
+        $(#[test]
+        fn $test() {
+            compare($server, (Kind::$kind, $name, $seed));
+        })*
+    };
 }
 
-#[test]
-fn token_bucket_agrees() {
-    compare(Kind::TokenBucket, "token_bucket", 12);
-}
-
-#[test]
-fn leaky_bucket_agrees() {
-    compare(Kind::LeakyBucket, "leaky_bucket", 13);
-}
-
-#[test]
-fn fixed_window_agrees() {
-    compare(Kind::FixedWindow, "fixed_window", 14);
-}
-
-#[test]
-fn sliding_window_agrees() {
-    compare(Kind::SlidingWindow, "sliding_window", 15);
-}
-
-#[test]
-fn sliding_log_agrees() {
-    compare(Kind::SlidingLog, "sliding_log", 16);
-}
+on! { redis_7, shared::redis() }
+on! { redis_8, shared::redis_8() }

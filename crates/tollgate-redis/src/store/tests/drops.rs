@@ -13,12 +13,14 @@ use tollgate_testkit::rng::Rng;
 
 use super::Plain;
 use crate::RedisStore;
-use crate::transport::{Call, Reply, Transport};
+use crate::transport::{Call, Reply, Sharing, Spawner, Transport};
 
 /// Answers only after having been asked again: there is time to go away before and after the call.
-struct Slow {
-    plain: Plain,
-    sent: Arc<AtomicU64>,
+pub(super) struct Slow {
+    pub(super) plain: Plain,
+    pub(super) sent: Arc<AtomicU64>,
+    pub(super) sharing: Sharing,
+    pub(super) spawner: Option<Spawner>,
 }
 
 async fn pause() {
@@ -35,6 +37,14 @@ async fn pause() {
 }
 
 impl Transport for Slow {
+    fn sharing(&self) -> Sharing {
+        self.sharing
+    }
+
+    fn spawner(&self) -> Option<Spawner> {
+        self.spawner
+    }
+
     async fn send(&self, call: &Call) -> Result<Reply> {
         pause().await;
         self.sent.fetch_add(1, Ordering::SeqCst);
@@ -44,7 +54,7 @@ impl Transport for Slow {
     }
 }
 
-type Caller<'a> = Pin<Box<dyn Future<Output = Result<Outcome>> + Send + 'a>>;
+pub(super) type Caller<'a> = Pin<Box<dyn Future<Output = Result<Outcome>> + Send + 'a>>;
 
 /// Polls callers in a random order and lets some of them go: (admitted, failed, gone).
 fn schedule(
@@ -85,7 +95,8 @@ fn schedule(
 fn nobody_waits_for_ever_and_nobody_is_charged_twice() {
     const CALLERS: u64 = 24;
     let sent = Arc::new(AtomicU64::new(0));
-    let store = RedisStore::over(Slow { plain: Plain::connect(), sent: sent.clone() });
+    let (plain, sharing) = (Plain::connect(), Sharing::AnyKeys);
+    let store = RedisStore::over(Slow { plain, sent: sent.clone(), sharing, spawner: None });
     let mut totals = [0; 3];
     for seed in 0..100 {
         let mut rng = Rng::new(seed);

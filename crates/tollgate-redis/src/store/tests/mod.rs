@@ -1,5 +1,6 @@
 //! Scripts and Rust side by side, on a real server.
 
+mod across;
 mod conformance;
 mod differential;
 mod drops;
@@ -9,7 +10,7 @@ use std::sync::{Mutex, PoisonError};
 use tollgate_core::algorithm::Gcra;
 use tollgate_core::store::{At, Store as _};
 use tollgate_core::{Admission, Limit, Quota, Result};
-use tollgate_testkit::servers::{resp, shared};
+use tollgate_testkit::servers::{Redis, resp, shared};
 
 use super::RedisStore;
 use crate::transport::{Call, Reply, Transport};
@@ -22,7 +23,11 @@ pub(super) struct Plain(Mutex<resp::Client>);
 
 impl Plain {
     pub(super) fn connect() -> Self {
-        Self(Mutex::new(shared::redis().client().unwrap()))
+        Self::to(shared::redis())
+    }
+
+    pub(super) fn to(server: &Redis) -> Self {
+        Self(Mutex::new(server.client().unwrap()))
     }
 }
 

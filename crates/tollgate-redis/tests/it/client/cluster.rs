@@ -9,7 +9,7 @@ use tollgate_redis::script::Script;
 use tollgate_redis::slot::slot_of;
 use tollgate_redis::transport::{Args, Call, Reply, Sharing, Transport};
 use tollgate_testkit::servers::wait::until_ok;
-use tollgate_testkit::servers::{Error, RedisCluster, shared};
+use tollgate_testkit::servers::{Error, RedisCluster, RedisClusterBuilder, shared};
 
 use super::{SOON, count, open, soon, text};
 
@@ -46,9 +46,8 @@ async fn calls_find_the_nodes_of_their_slots() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_key_that_moves_is_followed_at_every_stage() {
-    let cluster = RedisCluster::start(2).unwrap();
+async fn a_key_that_moves_is_followed_at_every_stage(new: RedisClusterBuilder) {
+    let cluster = new.start(2).unwrap();
     let client = client_of(&cluster);
     let key = "moves:{a}";
     let slot = cluster.slot_of_key(key).unwrap();
@@ -71,9 +70,8 @@ async fn a_key_that_moves_is_followed_at_every_stage() {
     assert_eq!(session.command(&[b"GET", key.as_bytes()]).await.unwrap(), text("12"));
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn two_keys_of_a_slot_that_moves_are_tried_again() {
-    let cluster = RedisCluster::start(2).unwrap();
+async fn two_keys_of_a_slot_that_moves_are_tried_again(new: RedisClusterBuilder) {
+    let cluster = new.start(2).unwrap();
     let client = client_of(&cluster);
     let keys = ["one:{b}", "two:{b}"];
     let script =
@@ -102,10 +100,9 @@ async fn two_keys_of_a_slot_that_moves_are_tried_again() {
     assert_eq!(counted(&cluster, keys[0]), 2);
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn slots_that_move_under_load_lose_and_double_nothing() {
+async fn slots_that_move_under_load_lose_and_double_nothing(new: RedisClusterBuilder) {
     const TAGS: usize = 8;
-    let cluster = Arc::new(RedisCluster::start(3).unwrap());
+    let cluster = Arc::new(new.start(3).unwrap());
     let client = client_of(&cluster);
     let key = |tag: usize| format!("load:{{{tag}}}");
     let is_over = Arc::new(AtomicBool::new(false));
@@ -153,9 +150,8 @@ async fn slots_that_move_under_load_lose_and_double_nothing() {
     println!("{total} calls while {TAGS} slots moved");
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_cluster_that_is_down_fails_and_recovers() {
-    let cluster = Arc::new(RedisCluster::start(3).unwrap());
+async fn a_cluster_that_is_down_fails_and_recovers(new: RedisClusterBuilder) {
+    let cluster = Arc::new(new.start(3).unwrap());
     let client = client_of(&cluster);
     let key = (0..100).map(|key| format!("down:{{{key}}}"));
     let key = key.into_iter().find(|key| cluster.owner_of_key(key).unwrap() == 1).unwrap();
@@ -197,4 +193,31 @@ async fn a_cluster_that_never_was_is_unsent_and_found_later() {
     }
     client.close().await;
     assert!(soon(&client, &count("a", "x")).await.unwrap_err().is_unsent());
+}
+
+macro_rules! on {
+    ($engine:ident, $new:expr, $($test:ident)*) => {
+        mod $engine {
+            use tollgate_testkit::servers::RedisCluster;
+
+            $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $test() {
+                super::$test($new).await;
+            })*
+        }
+    };
+}
+
+macro_rules! on_each {
+    ($($test:ident)*) => {
+        on! { redis_7, RedisCluster::builder(), $($test)* }
+        on! { redis_8, RedisCluster::builder().redis_8(), $($test)* }
+    };
+}
+
+on_each! {
+    a_key_that_moves_is_followed_at_every_stage
+    two_keys_of_a_slot_that_moves_are_tried_again
+    slots_that_move_under_load_lose_and_double_nothing
+    a_cluster_that_is_down_fails_and_recovers
 }

@@ -40,4 +40,15 @@ async fn every_node_of_a_cluster_is_asked() {
         cluster.nodes().iter().map(|node| Some(node.addr().to_string())).collect();
     expected.sort();
     assert_eq!(addresses, expected.iter().collect::<Vec<_>>());
+    assert!(inspection.warnings().is_empty(), "{:?}", inspection.warnings());
+}
+
+#[tokio::test]
+async fn a_node_of_a_cluster_is_not_taken_for_a_server_alone() {
+    let node = &shared::redis_cluster().nodes()[0];
+    let warnings = open(&node.url()).inspect().await.unwrap().warnings();
+    assert!(warnings.len() == 1 && warnings[0].contains("redis-cluster://"), "{warnings:?}");
+    let alone = open(&format!("redis-cluster://{}", shared::redis().addr()));
+    let error = alone.inspect().await.unwrap_err();
+    assert!(error.is_unsent() && error.to_string().contains("knows of no cluster"), "{error}");
 }

@@ -82,5 +82,15 @@ async fn a_plain_client_of_an_encrypted_server_fails_in_time() {
     let redis = Redis::builder().tls().start().unwrap();
     let client = open(&format!("redis://127.0.0.1:{}", redis.port()));
     let error = soon(&client, &count("plain", "x")).await.unwrap_err();
-    assert!(error.is_unsent(), "{error}");
+    assert!(error.is_unsent() && error.to_string().contains("write rediss"), "{error}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_encrypting_client_of_a_plain_server_fails_in_time() {
+    let redis = Redis::start().unwrap();
+    let client = open(&format!("rediss://{}?connect_timeout_ms=2000", redis.addr()));
+    let error = soon(&client, &count("plain", "x")).await.unwrap_err();
+    // It waits for the rest of what it takes for a command, or refuses that.
+    assert!(error.is_unsent() && error.to_string().contains("TLS"), "{error}");
+    assert_eq!(stored(&redis, "plain"), 0);
 }

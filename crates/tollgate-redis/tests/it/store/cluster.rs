@@ -1,4 +1,4 @@
-//! Three masters: what they can do at once, and what they do one after another.
+//! Three masters: what they can do at once, and what they do one after another. On Redis 7 and 8.
 
 use tollgate_core::store::{At, Store};
 use tollgate_core::{Admission, Charge, Limit, Once, Quota, algorithm as a};
@@ -6,15 +6,11 @@ use tollgate_redis::client::Client;
 use tollgate_redis::{KeyLayout, RedisStore};
 use tollgate_testkit::derive::decisions_of;
 use tollgate_testkit::runtime::join_all;
-use tollgate_testkit::servers::{resp, shared};
+use tollgate_testkit::servers::{RedisCluster, resp, shared};
 
-use super::{run, store};
+use super::{cluster_url, run, store};
 
 const DAY: std::time::Duration = std::time::Duration::from_secs(86_400);
-
-fn url() -> String {
-    super::cluster_url(shared::redis_cluster())
-}
 
 fn gcra(prefix: &str, policy: &str, units: u64) -> Limit {
     let gcra = a::Gcra::new(Quota::new(units, DAY)).unwrap();
@@ -33,9 +29,8 @@ fn admits(store: &RedisStore<Client>, admission: &Admission<'_>) -> bool {
     decisions_of(admission, &outcome).unwrap().admitted
 }
 
-#[test]
-fn a_denied_combination_over_slots_is_undone_exactly() {
-    let store = store(&url());
+fn a_denied_combination_over_slots_is_undone_exactly(cluster: &RedisCluster) {
+    let store = store(&cluster_url(cluster));
     let (wide, narrow) = (gcra("across", "wide", 100), gcra("across", "narrow", 3));
     let charges = [wide.charge("alice"), narrow.charge("some route"), wide.charge("bob")];
     let admission = Admission::of(&charges);
@@ -46,9 +41,8 @@ fn a_denied_combination_over_slots_is_undone_exactly() {
     assert_eq!(remaining(&store, charges[2]), 97);
 }
 
-#[test]
-fn every_algorithm_is_undone_exactly() {
-    let store = store(&url());
+fn every_algorithm_is_undone_exactly(cluster: &RedisCluster) {
+    let store = store(&cluster_url(cluster));
     let narrow = gcra("undo", "narrow", 1);
     let quotas = tollgate_testkit::model::ModelQuota::every_kind(20, 86_400_000_000);
     assert!(admits(&store, &Admission::of(&[narrow.charge("spent")])));
@@ -64,9 +58,8 @@ fn every_algorithm_is_undone_exactly() {
     }
 }
 
-#[test]
-fn under_contention_no_more_is_admitted_than_the_quota_and_little_less() {
-    let store = store(&url());
+fn under_contention_no_more_is_admitted_than_the_quota_and_little_less(cluster: &RedisCluster) {
+    let store = store(&cluster_url(cluster));
     let (one, two) = (gcra("contended", "one", 50), gcra("contended", "two", 50));
     let charges = [one.charge("alice"), two.charge("some route")];
     let admission = Admission::of(&charges);
@@ -83,9 +76,8 @@ fn under_contention_no_more_is_admitted_than_the_quota_and_little_less() {
     assert_eq!((remaining(&store, charges[0]), remaining(&store, charges[1])), (0, 0));
 }
 
-#[test]
-fn a_request_id_over_slots_charges_once() {
-    let store = store(&url());
+fn a_request_id_over_slots_charges_once(cluster: &RedisCluster) {
+    let store = store(&cluster_url(cluster));
     let limit = gcra("once", "over", 100);
     let charges = [limit.charge("alice"), limit.charge("bob"), limit.charge("carol")];
     let admission = Admission::of(&charges).once(Once::new("request 1").unwrap());
@@ -100,9 +92,8 @@ fn a_request_id_over_slots_charges_once() {
     }
 }
 
-#[test]
-fn by_prefix_any_keys_are_charged_at_once() {
-    let plain = store(&url());
+fn by_prefix_any_keys_are_charged_at_once(cluster: &RedisCluster) {
+    let plain = store(&cluster_url(cluster));
     let store = RedisStore::with_options(
         plain.transport().clone(),
         KeyLayout::ByPrefix,
@@ -119,14 +110,47 @@ fn by_prefix_any_keys_are_charged_at_once() {
     assert_eq!(admitted, 50);
 }
 
-#[test]
-fn keys_are_called_what_the_documentation_says() {
-    let store = store(&url());
+fn keys_are_called_what_the_documentation_says(cluster: &RedisCluster) {
+    let store = store(&cluster_url(cluster));
     let limit = gcra("named", "policy", 5);
     assert!(admits(&store, &Admission::of(&[limit.charge("user:1")])));
-    let cluster = shared::redis_cluster();
     let key = "named:policy:{user%3A1}";
     let node = &cluster.nodes()[cluster.owner_of_key(key).unwrap()];
     let text = node.client().unwrap().call(&["GET", key]).unwrap();
     assert!(matches!(&text, resp::Reply::Bulk(text) if text.starts_with(b"[1,")), "{text:?}");
+}
+
+macro_rules! on {
+    ($engine:ident, $($test:ident)*) => {
+        mod $engine {
+            $(#[test]
+            fn $test() {
+                super::$test(super::$engine());
+            })*
+        }
+    };
+}
+
+fn redis_7() -> &'static RedisCluster {
+    shared::redis_cluster()
+}
+
+fn redis_8() -> &'static RedisCluster {
+    shared::redis_8_cluster()
+}
+
+macro_rules! on_each {
+    ($($test:ident)*) => {
+        on! { redis_7, $($test)* }
+        on! { redis_8, $($test)* }
+    };
+}
+
+on_each! {
+    a_denied_combination_over_slots_is_undone_exactly
+    every_algorithm_is_undone_exactly
+    under_contention_no_more_is_admitted_than_the_quota_and_little_less
+    a_request_id_over_slots_charges_once
+    by_prefix_any_keys_are_charged_at_once
+    keys_are_called_what_the_documentation_says
 }

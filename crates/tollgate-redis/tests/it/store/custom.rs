@@ -90,26 +90,28 @@ impl Custom for Cooldown {
     }
 }
 
-fn rule(script: Option<&'static str>) -> Rule {
-    Rule::new(CustomAlgorithm::new(Cooldown { units: 50, script }))
+/// With a script of its own, or without one.
+pub(super) fn cooldown(units: u64, script: Option<&'static str>) -> Rule {
+    Rule::new(CustomAlgorithm::new(Cooldown { units, script }))
 }
 
 #[test]
 fn a_script_that_agrees_passes_the_check() {
-    run(twin_agrees(&store(&shared::redis().url()), &rule(Some(RIGHT)), 21, 3_000));
+    run(twin_agrees(&store(&shared::redis().url()), &cooldown(50, Some(RIGHT)), 21, 3_000));
 }
 
 #[test]
 #[should_panic(expected = "cooldown differs at step")]
 fn a_script_that_is_too_generous_is_found() {
-    run(twin_agrees(&store(&shared::redis().url()), &rule(Some(WRONG)), 21, 3_000));
+    run(twin_agrees(&store(&shared::redis().url()), &cooldown(50, Some(WRONG)), 21, 3_000));
 }
 
 /// Of 200 callers of four stores, exactly 50 pass, with a script and without one.
 #[test]
 fn users_algorithms_are_exact() {
     for (name, script) in [("scripted", Some(RIGHT)), ("watched", None)] {
-        let limit = Limit::with_rule(name, rule(script)).unwrap().with_prefix("custom").unwrap();
+        let limit =
+            Limit::with_rule(name, cooldown(50, script)).unwrap().with_prefix("custom").unwrap();
         let charges = [limit.charge("everybody")];
         let admission = Admission::of(&charges);
         let stores: Vec<_> = (0..4).map(|_| store(&shared::redis().url())).collect();

@@ -7,6 +7,7 @@ mod custom;
 mod damage;
 mod faults;
 mod load;
+mod moves;
 mod processes;
 
 use std::future::Future;
@@ -16,6 +17,12 @@ use tokio::runtime::Runtime;
 use tollgate_redis::RedisStore;
 use tollgate_redis::client::Client;
 use tollgate_testkit::servers::RedisCluster;
+
+/// Only what the documentation says that a user needs.
+pub(crate) const USER: &str = "limiter on >pa55 ~* +ping +select +client|setname +eval +evalsha +time +get +set \
+    +del +mget +lrange +lindex +llen +lset +ltrim +rpush +pexpire +watch +unwatch +multi +exec";
+/// What it needs besides in a cluster.
+const IN_CLUSTER: &str = "+cluster|slots +asking";
 
 /// One runtime for all tests: connections belong to the one that made them.
 static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
@@ -31,6 +38,22 @@ pub(crate) fn run<F: Future>(future: F) -> F::Output {
 pub(crate) fn cluster_url(cluster: &RedisCluster) -> String {
     let nodes: Vec<String> = cluster.nodes().iter().map(|node| node.addr().to_string()).collect();
     format!("redis-cluster://{}", nodes.join(","))
+}
+
+/// Masters that speak TLS only, and a user who may do what is needed.
+pub(crate) fn encrypted_cluster(masters: usize) -> RedisCluster {
+    let user = format!("{USER} {IN_CLUSTER}");
+    RedisCluster::builder().tls().user(&user).start(masters).unwrap()
+}
+
+/// The URL of one node of such a cluster: the others are found. Unoptimised cryptography on a busy
+/// machine takes its time.
+pub(crate) fn encrypted_cluster_url(cluster: &RedisCluster) -> String {
+    let addr = cluster.nodes()[0].addr();
+    let ca = cluster.certificates().unwrap().authority();
+    let ca = ca.display();
+    let timeouts = "connect_timeout_ms=10000&reply_timeout_ms=10000";
+    format!("rediss-cluster://limiter:pa55@{addr}?ca={ca}&{timeouts}")
 }
 
 pub(crate) fn store(url: &str) -> RedisStore<Client> {

@@ -1,17 +1,19 @@
 //! Programs that tests need: found on this machine, or installed.
 //!
 //! `apt` installs for everybody; `wheel`, `npm` and `pip` keep pinned downloads in the `cache` of this
-//! user, and `crates` what it builds.
+//! user, `debian` what another release has, and `crates` what it builds.
 
 mod apt;
 mod cache;
 mod crates;
+mod debian;
 pub(super) mod npm;
 pub(super) mod pip;
 mod wheel;
 
 pub(super) use cache::cached;
 pub(super) use crates::Crate;
+pub(super) use debian::Packaged;
 pub(super) use wheel::{Wheel, make_executable};
 
 use std::path::{Path, PathBuf};

@@ -6,7 +6,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use super::{Redis, valkey};
+use super::{Redis, redis8, valkey};
 use crate::servers::certificates::Certificates;
 use crate::servers::error::{Error, Result};
 use crate::servers::install;
@@ -27,8 +27,20 @@ pub struct RedisBuilder {
     lines: Vec<String>,
     durable: bool,
     in_cluster: bool,
-    is_valkey: bool,
+    engine: Engine,
     tls: Option<Tls>,
+    /// Of a cluster, whose nodes have to trust each other; else each server makes its own.
+    shared: Option<Certificates>,
+}
+
+/// Who understands the configuration and the commands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Engine {
+    /// The Redis of this machine.
+    #[default]
+    Redis,
+    Redis8,
+    Valkey,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -90,7 +102,14 @@ impl RedisBuilder {
     /// Starts Valkey instead of Redis.
     #[must_use]
     pub(super) const fn valkey(mut self) -> Self {
-        self.is_valkey = true;
+        self.engine = Engine::Valkey;
+        self
+    }
+
+    /// Starts Redis 8, whatever this machine has.
+    #[must_use]
+    pub(super) const fn redis_8(mut self) -> Self {
+        self.engine = Engine::Redis8;
         self
     }
 
@@ -110,12 +129,19 @@ impl RedisBuilder {
         self
     }
 
+    /// Speaks TLS with other nodes too, all with the same certificates.
+    pub(super) fn tls_among(mut self, certificates: Certificates) -> Self {
+        self.shared = Some(certificates);
+        self.tls()
+    }
+
     pub(super) fn password_in_use(&self) -> Option<&str> {
         self.password.as_deref()
     }
 
     pub(super) fn certificates(&self, place: &Place) -> Option<Certificates> {
-        self.tls.map(|_| Certificates::in_folder(place.folder()))
+        let own = || Certificates::in_folder(place.folder());
+        self.tls.map(|_| self.shared.clone().unwrap_or_else(own))
     }
 
     /// A connection, logged in as the default user.
@@ -179,13 +205,18 @@ impl RedisBuilder {
             path("tls-cert-file", certificates.server_certificate()),
             path("tls-key-file", certificates.server_key()),
             format!("tls-auth-clients {clients}"),
+            format!("tls-cluster {}", if self.shared.is_some() { "yes" } else { "no" }),
         ]
     }
 }
 
 impl Recipe for RedisBuilder {
     fn name(&self) -> &'static str {
-        if self.is_valkey { "valkey" } else { "redis" }
+        match self.engine {
+            Engine::Redis => "redis",
+            Engine::Redis8 => "redis8",
+            Engine::Valkey => "valkey",
+        }
     }
 
     fn ports(&self) -> usize {
@@ -193,19 +224,19 @@ impl Recipe for RedisBuilder {
     }
 
     fn prepare(&self, place: &Place) -> Result<()> {
-        if self.tls.is_some() {
+        if self.tls.is_some() && self.shared.is_none() {
             Certificates::generate(place.folder())?;
         }
         place.write(CONFIG, &self.config_file(place)).map(drop)
     }
 
     fn launch(&self, place: &Place) -> Result<Launch> {
-        let program = if self.is_valkey {
-            valkey::program()?
-        } else {
-            install::program("redis-server", "redis-server")?
+        let launch = match self.engine {
+            Engine::Redis => Launch::new(install::program("redis-server", "redis-server")?),
+            Engine::Redis8 => redis8::launch()?,
+            Engine::Valkey => Launch::new(valkey::program()?),
         };
-        Ok(Launch::new(program).arg(place.path(CONFIG)))
+        Ok(launch.arg(place.path(CONFIG)))
     }
 
     fn ask(&self, place: &Place) -> Result<()> {

@@ -7,7 +7,9 @@ use std::time::Duration;
 use super::gossip::{claim, settle};
 use super::slots::{SLOTS, SlotMove};
 use super::{Redis, RedisBuilder};
+use crate::servers::certificates::Certificates;
 use crate::servers::error::{Error, Result};
+use crate::servers::folder::Folder;
 use crate::servers::proxy::FaultProxy;
 use crate::servers::resp::Client;
 use crate::servers::wait::until_ok;
@@ -22,12 +24,16 @@ pub struct RedisCluster {
     ids: Vec<String>,
     /// Slots that have moved since the nodes were last known to have heard everything.
     unsettled: Mutex<BTreeSet<u16>>,
+    certificates: Option<Certificates>,
+    // Last, so that it is removed after the nodes have ended.
+    _folder: Option<Folder>,
 }
 
 /// A cluster that is still to be started.
 #[derive(Clone, Debug, Default)]
 pub struct RedisClusterBuilder {
     node: RedisBuilder,
+    is_encrypted: bool,
 }
 
 impl RedisClusterBuilder {
@@ -35,6 +41,20 @@ impl RedisClusterBuilder {
     #[must_use]
     pub fn password(mut self, password: &str) -> Self {
         self.node = self.node.password(password);
+        self
+    }
+
+    /// Adds a user to all nodes, as [`RedisBuilder::user`] does.
+    #[must_use]
+    pub fn user(mut self, rules: &str) -> Self {
+        self.node = self.node.user(rules);
+        self
+    }
+
+    /// All nodes speak TLS and nothing else, with clients and with each other.
+    #[must_use]
+    pub const fn tls(mut self) -> Self {
+        self.is_encrypted = true;
         self
     }
 
@@ -52,18 +72,32 @@ impl RedisClusterBuilder {
         self
     }
 
+    /// Starts Redis 8, whatever this machine has.
+    #[must_use]
+    pub fn redis_8(mut self) -> Self {
+        self.node = self.node.redis_8();
+        self
+    }
+
     /// Starts so many masters; returns once all of them find that the cluster is whole.
     ///
     /// # Errors
     /// When a node cannot be installed or started, or they do not find each other.
     pub fn start(self, masters: usize) -> Result<RedisCluster> {
-        let node = self.node.in_cluster();
+        let mut node = self.node.in_cluster();
+        let folder = self.is_encrypted.then(|| Folder::new("cluster")).transpose()?;
+        let certificates = folder.as_ref().map(|folder| Certificates::generate(folder.path()));
+        let certificates = certificates.transpose()?;
+        if let Some(certificates) = &certificates {
+            node = node.tls_among(certificates.clone());
+        }
         let nodes = (0..masters).map(|_| node.clone().start()).collect::<Result<Vec<_>>>()?;
         let mut clients = nodes.iter().map(Redis::client).collect::<Result<Vec<_>>>()?;
         let ids = clients.iter_mut().map(id).collect::<Result<Vec<_>>>()?;
         give_slots(&mut clients)?;
         introduce(&nodes, &mut clients)?;
-        let cluster = RedisCluster { nodes, ids, unsettled: Mutex::default() };
+        let unsettled = Mutex::default();
+        let cluster = RedisCluster { nodes, ids, unsettled, certificates, _folder: folder };
         cluster.wait_until_whole()?;
         Ok(cluster)
     }
@@ -94,6 +128,12 @@ impl RedisCluster {
     #[must_use]
     pub fn urls(&self) -> Vec<String> {
         self.nodes.iter().map(Redis::url).collect()
+    }
+
+    /// What a client of a cluster with TLS needs.
+    #[must_use]
+    pub const fn certificates(&self) -> Option<&Certificates> {
+        self.certificates.as_ref()
     }
 
     /// Waits until every node finds every slot served, and knows every other node as a master: after

@@ -3,12 +3,14 @@
 mod builder;
 mod cluster;
 mod gossip;
+mod redis8;
 mod sentinel;
 mod slots;
 mod valkey;
 
 pub use builder::RedisBuilder;
 pub use cluster::{RedisCluster, RedisClusterBuilder};
+pub use redis8::Redis8;
 pub use sentinel::{RedisSentinel, RedisSentinelBuilder};
 pub use slots::SlotMove;
 pub use valkey::Valkey;

@@ -6,6 +6,7 @@ mod postgres;
 mod proxy;
 mod recipe;
 mod redis;
+mod redis8;
 mod redis_cluster;
 mod redis_sentinel;
 mod redis_tls;

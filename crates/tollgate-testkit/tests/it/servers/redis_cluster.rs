@@ -152,3 +152,20 @@ fn a_cluster_without_a_master_is_broken_until_it_is_back() {
     cluster.wait_until_whole().unwrap();
     assert_eq!(cluster.owner(8_000).unwrap(), 1);
 }
+
+#[test]
+fn an_encrypted_cluster_forms_and_moves_slots() {
+    let cluster = RedisCluster::builder().tls().password("s3cret").start(3).unwrap();
+    let slot = cluster.slot_of_key("key").unwrap();
+    let from = cluster.owner(slot).unwrap();
+    let to = (from + 1) % 3;
+    assert_eq!(call(&mut cluster.nodes()[from].client().unwrap(), "SET key value"), status("OK"));
+    cluster.move_slots([slot], to).unwrap();
+    assert_eq!(call(&mut cluster.nodes()[to].client().unwrap(), "GET key"), bulk("value"));
+    assert!(cluster.urls().iter().all(|url| url.starts_with("rediss://")));
+    for node in cluster.nodes() {
+        assert!(Client::connect(node.addr()).unwrap().call(&["PING"]).is_err(), "plain text");
+        let among = call(&mut node.client().unwrap(), "CONFIG GET tls-cluster");
+        assert_eq!(among.elements().last(), Some(&bulk("yes")));
+    }
+}

@@ -1,22 +1,14 @@
-//! HTTP over TCP and TLS, on tokio: connections are kept and used again, everything has a deadline.
-//!
-//! `endpoint` says where a URL leads, `pool` keeps connections. It is hyper's connection with a pool
-//! of a few lines around it, and not one of the clients that are built on it: those hide whether a
-//! request got out before it failed, and an exact limiter must know.
-
-mod endpoint;
-mod pool;
+//! An HTTP client for servers: connections over TCP and TLS that are kept, on tokio.
 
 use std::path::Path;
 use std::time::Duration;
 
 use tollgate_core::{BoxFuture, Error, Result};
+use tollgate_net::http::{Endpoint, Pool, Post};
+use tollgate_net::tls::{Tls, TlsFiles};
 
 use super::{Http, Request, Response, Upstash};
-use crate::client::tls::{Tls, TlsFiles};
 use crate::transport::Spawner;
-use endpoint::Endpoint;
-use pool::Pool;
 
 const URL: &str = "UPSTASH_REDIS_REST_URL";
 const TOKEN: &str = "UPSTASH_REDIS_REST_TOKEN";
@@ -46,29 +38,32 @@ impl NativeHttp {
     }
 
     fn with_files(files: &TlsFiles) -> Result<Self> {
-        Ok(Self { pool: Pool::new(Tls::new(files)?) })
+        Ok(Self { pool: Pool::new(Some(Tls::new(files)?)) })
     }
 
     /// How long it may take to connect, TLS included.
     #[must_use]
     pub fn connect_timeout(mut self, limit: Duration) -> Self {
-        self.pool.connect_timeout = limit;
+        self.pool = self.pool.connect_timeout(limit);
         self
     }
 
     /// How long a response may take. One that takes longer costs its connection.
     #[must_use]
     pub fn reply_timeout(mut self, limit: Duration) -> Self {
-        self.pool.reply_timeout = limit;
+        self.pool = self.pool.reply_timeout(limit);
         self
     }
 }
 
 impl Http for NativeHttp {
     async fn post(&self, request: Request<'_>) -> Result<Response> {
-        let endpoint = Endpoint::of(request.url)?;
-        let message = endpoint.message(request)?;
-        self.pool.exchange(&endpoint, message).await
+        let wrong = || Error::config("url", "is not a URL; accepted: https://host").unsent();
+        let endpoint = Endpoint::of(request.url).ok_or_else(wrong)?;
+        let Request { token, body, .. } = request;
+        let post = Post { token, content_type: "application/json", headers: &[], body };
+        let response = self.pool.post(&endpoint, post).await?;
+        Ok(Response { status: response.status, body: response.body })
     }
 
     fn spawner(&self) -> Option<Spawner> {
@@ -109,7 +104,7 @@ impl Upstash<NativeHttp> {
 
 /// The guide, whose example must compile.
 #[cfg(doctest)]
-#[doc = include_str!("../../../../../docs/redis-upstash.md")]
+#[doc = include_str!("../../../../docs/redis-upstash.md")]
 struct Guide;
 
 #[cfg(test)]

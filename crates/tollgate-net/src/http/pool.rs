@@ -9,23 +9,27 @@ use hyper::body::{Bytes, Incoming};
 use hyper::client::conn::http1::{SendRequest, handshake};
 use hyper::header::LOCATION;
 use hyper_util::rt::TokioIo;
+use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout};
 use tollgate_core::{Code, Error, Result};
 
 use super::endpoint::{Endpoint, Message, Post};
-use super::tls::Tls;
+use crate::tls::{Encrypted, Tls};
 
 /// More than so many requests at a time wait for each other.
 const CONNECTIONS_MAX: usize = 64;
 /// Load balancers close what is idle for longer, and not all of them say so.
 const IDLE_MAX: Duration = Duration::from_secs(30);
-/// Far more than the reply to any read: ten values of 64 KiB.
-const RESPONSE_MAX: usize = 4 << 20;
+/// Far more than any reply that is expected.
+const RESPONSE_MAX: usize = 16 << 20;
+/// Until told otherwise.
+const CONNECT_TIMEOUT: Duration = Duration::from_millis(200);
+const REPLY_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The connections of a client.
-pub(crate) struct Pool {
+pub struct Pool {
     /// Present if any URL may be encrypted.
     tls: Option<Tls>,
     idle: Mutex<Vec<Idle>>,
@@ -36,10 +40,13 @@ pub(crate) struct Pool {
 
 /// What came back.
 #[derive(Clone, Debug)]
-pub(crate) struct Response {
-    pub(crate) status: u16,
-    pub(crate) location: Option<String>,
-    pub(crate) body: Vec<u8>,
+pub struct Response {
+    /// The status, such as 200.
+    pub status: u16,
+    /// Where it redirects to.
+    pub location: Option<String>,
+    /// The whole body.
+    pub body: Vec<u8>,
 }
 
 type Sender = SendRequest<Full<Bytes>>;
@@ -59,20 +66,38 @@ enum Failure {
 }
 
 impl Pool {
-    pub(crate) fn new(
-        tls: Option<Tls>,
-        connect_timeout: Duration,
-        reply_timeout: Duration,
-    ) -> Self {
-        let (idle, permits) = (Mutex::default(), Semaphore::new(CONNECTIONS_MAX));
-        Self { tls, idle, permits, connect_timeout, reply_timeout }
+    /// Without connections yet. Without `tls` there are none to encrypted endpoints. Connecting may
+    /// take 200 ms, a response 1 s.
+    #[must_use]
+    pub fn new(tls: Option<Tls>) -> Self {
+        Self {
+            tls,
+            idle: Mutex::default(),
+            permits: Semaphore::new(CONNECTIONS_MAX),
+            connect_timeout: CONNECT_TIMEOUT,
+            reply_timeout: REPLY_TIMEOUT,
+        }
+    }
+
+    /// How long it may take to connect, TLS included.
+    #[must_use]
+    pub const fn connect_timeout(mut self, limit: Duration) -> Self {
+        self.connect_timeout = limit;
+        self
+    }
+
+    /// How long a response may take. One that takes longer costs its connection.
+    #[must_use]
+    pub const fn reply_timeout(mut self, limit: Duration) -> Self {
+        self.reply_timeout = limit;
+        self
     }
 
     /// Sends a request and waits for the response.
     ///
     /// # Errors
     /// Marked as unsent if the request certainly did not get out.
-    pub(crate) async fn post(&self, endpoint: &Endpoint, post: Post<'_>) -> Result<Response> {
+    pub async fn post(&self, endpoint: &Endpoint, post: Post<'_>) -> Result<Response> {
         let mut message = Box::new(endpoint.message(post)?);
         let permit = timeout(self.reply_timeout, self.permits.acquire()).await;
         let Ok(Ok(_permit)) = permit else {
@@ -116,7 +141,7 @@ impl Pool {
     }
 
     /// Closes all connections that nobody uses now.
-    pub(crate) fn close(&self) {
+    pub fn close(&self) {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
@@ -138,22 +163,17 @@ impl Pool {
         let stream = TcpStream::connect((endpoint.host.as_str(), endpoint.port)).await;
         let stream = stream.map_err(|error| cannot(&error))?;
         stream.set_nodelay(true).map_err(|error| cannot(&error))?;
-        if !endpoint.is_encrypted {
-            let (sender, connection) =
-                handshake(TokioIo::new(stream)).await.map_err(|_| closed(endpoint))?;
-            // Ends with the sender, or when the other side closes.
-            drop(tokio::spawn(connection));
-            return Ok(sender);
+        match endpoint.is_encrypted {
+            true => greet(self.encrypt(endpoint, stream).await?, endpoint).await,
+            false => greet(stream, endpoint).await,
         }
+    }
+
+    async fn encrypt(&self, endpoint: &Endpoint, stream: TcpStream) -> Result<Encrypted> {
         let tls = self.tls.as_ref().ok_or_else(|| {
-            let message = "led from http to https; accepted: an address that starts with https";
-            Error::config("url", message)
+            Error::config("ca", "is needed: this machine trusts no certificate authority")
         })?;
-        let stream = tls.encrypt(&endpoint.host, stream).await?;
-        let (sender, connection) =
-            handshake(TokioIo::new(stream)).await.map_err(|_| closed(endpoint))?;
-        drop(tokio::spawn(connection));
-        Ok(sender)
+        tls.encrypt(&endpoint.host, stream).await
     }
 
     async fn send(
@@ -179,6 +199,18 @@ impl Pool {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(kept);
         Ok(response)
     }
+}
+
+/// Begins to speak HTTP.
+async fn greet<S>(stream: S, endpoint: &Endpoint) -> Result<Sender>
+where
+    S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
+{
+    let (sender, connection) =
+        handshake(TokioIo::new(stream)).await.map_err(|_| closed(endpoint))?;
+    // Ends with the sender, or when the other side closes.
+    drop(tokio::spawn(connection));
+    Ok(sender)
 }
 
 /// The whole response, unless it ends early or never.

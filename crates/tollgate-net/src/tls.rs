@@ -7,28 +7,30 @@ use std::sync::Arc;
 
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
+use tokio_rustls::client::TlsStream;
 use tokio_rustls::rustls::crypto::ring;
 use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 use tollgate_core::{Code, Error, Result};
 
-use super::stream::Stream;
+/// An encrypted connection.
+pub type Encrypted = TlsStream<TcpStream>;
 
 /// Which files to use. All of them are read once, when a client is opened.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct TlsFiles {
+pub struct TlsFiles {
     /// Authorities to trust instead of the machine's.
-    pub(crate) ca: Option<String>,
+    pub ca: Option<String>,
     /// The certificate that the server knows this client by, and its key.
-    pub(crate) identity: Option<(String, String)>,
+    pub identity: Option<(String, String)>,
     /// The name to expect in the server's certificate instead of the host's.
-    pub(crate) server_name: Option<String>,
+    pub server_name: Option<String>,
 }
 
 /// Encrypts connections.
 #[derive(Clone)]
-pub(crate) struct Tls {
+pub struct Tls {
     connector: TlsConnector,
     server_name: Option<ServerName<'static>>,
 }
@@ -44,11 +46,8 @@ impl Tls {
     ///
     /// # Errors
     /// When one cannot be read, is not PEM, or a key does not fit its certificate.
-    pub(crate) fn new(files: &TlsFiles) -> Result<Self> {
-        let roots = match &files.ca {
-            Some(path) => given_roots(path)?,
-            None => machine_roots()?,
-        };
+    pub fn new(files: &TlsFiles) -> Result<Self> {
+        let roots = roots("ca", files.ca.as_deref())?;
         let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
             .with_safe_default_protocol_versions()
             .map_err(|error| Error::config("url", error.to_string()))?
@@ -63,26 +62,29 @@ impl Tls {
                 config.map_err(|error| Error::config("key", error.to_string()))?
             }
         };
-        let server_name = files.server_name.as_deref().map(name).transpose()?;
+        let server_name = files.server_name.as_deref();
+        let server_name = server_name.map(|given| name("server_name", given)).transpose()?;
         Ok(Self { connector: TlsConnector::from(Arc::new(config)), server_name })
     }
 
     /// Encrypts a connection to `host`, once the server has proven to be that host.
-    pub(crate) async fn encrypt(&self, host: &str, stream: TcpStream) -> Result<Stream> {
+    ///
+    /// # Errors
+    /// When it has not.
+    pub async fn encrypt(&self, host: &str, stream: TcpStream) -> Result<Encrypted> {
         let name = match &self.server_name {
             Some(given) => given.clone(),
-            None => name(host)?,
+            None => name("host", host)?,
         };
-        let stream = self.connector.connect(name, stream).await.map_err(|error| {
+        self.connector.connect(name, stream).await.map_err(|error| {
             Error::new(Code::StoreUnavailable, format!("TLS with {host} failed: {error}"))
-        })?;
-        Ok(Stream::Encrypted(Box::new(stream)))
+        })
     }
 }
 
-fn name(host: &str) -> Result<ServerName<'static>> {
+fn name(field: &'static str, text: &str) -> Result<ServerName<'static>> {
     let accepted = "a DNS name or an IP address is needed to verify a certificate";
-    ServerName::try_from(host.to_owned()).map_err(|_| Error::config("server_name", accepted))
+    ServerName::try_from(text.to_owned()).map_err(|_| Error::config(field, accepted))
 }
 
 fn certificates(field: &'static str, path: &str) -> Result<Vec<CertificateDer<'static>>> {
@@ -95,22 +97,39 @@ fn certificates(field: &'static str, path: &str) -> Result<Vec<CertificateDer<'s
     Ok(read)
 }
 
-fn given_roots(path: &str) -> Result<RootCertStore> {
+/// The authorities in a file in PEM form, or those that the machine trusts.
+///
+/// # Errors
+/// `config_invalid` naming `field`, which names the file, when there are none.
+pub fn roots(field: &'static str, file: Option<&str>) -> Result<RootCertStore> {
     let mut roots = RootCertStore::empty();
-    for certificate in certificates("ca", path)? {
+    let Some(path) = file else {
+        let found = rustls_native_certs::load_native_certs();
+        let (added, _) = roots.add_parsable_certificates(found.certs);
+        if added == 0 {
+            let message =
+                format!("this machine trusts no certificate authority; name one with {field}=FILE");
+            return Err(Error::config(field, message));
+        }
+        return Ok(roots);
+    };
+    for certificate in certificates(field, path)? {
         let added = roots.add(certificate);
-        added.map_err(|error| Error::config("ca", format!("{path}: {error}")))?;
+        added.map_err(|error| Error::config(field, format!("{path}: {error}")))?;
     }
     Ok(roots)
 }
 
-fn machine_roots() -> Result<RootCertStore> {
-    let mut roots = RootCertStore::empty();
-    let found = rustls_native_certs::load_native_certs();
-    let (added, _) = roots.add_parsable_certificates(found.certs);
-    if added == 0 {
-        let message = "this machine trusts no certificate authority; name one with ca=FILE";
-        return Err(Error::config("ca", message));
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_that_hold_no_certificates_are_told_by_the_field_that_names_them() {
+        for path in ["/nowhere/ca.pem", concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml")] {
+            let error = roots("sslrootcert", Some(path)).unwrap_err();
+            assert_eq!(error.field(), Some("sslrootcert"), "{error}");
+            assert!(error.to_string().contains(path), "{error}");
+        }
     }
-    Ok(roots)
 }

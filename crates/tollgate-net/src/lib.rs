@@ -1,0 +1,11 @@
+//! What Tollgate's stores share on a network. Applications use the stores.
+//!
+//! [`tls`] encrypts connections and verifies who is at the other end; [`http`], a feature, sends requests
+//! and says of each that fails whether it may have got out: an exact limiter must know, because what may
+//! have been charged must not be charged again.
+//!
+//! Needs a tokio runtime with its network and clock enabled. Not for wasm32, where the host brings its own.
+
+#[cfg(feature = "http")]
+pub mod http;
+pub mod tls;
