@@ -11,6 +11,10 @@
 //! charges are decided together, one read and one swap for up to 1,000 of them (`combine`). A backend
 //! that remembers what it swapped last saves the read: the swap proves it true ([`Versioned::recall`]).
 //!
+//! A caller whose time is up while others keep the key busy, of this process or of another one, gets
+//! `conflict_exhausted` or `queue_full`; one that meets a silent backend stays pending, and its limiter
+//! calls that a `timeout` ([`patience`](super::patience)).
+//!
 //! A leader works inside its caller's future: one that is kept without being polled holds its lane.
 //! Poll an admission to its end or drop it; deadlines (the limiter's) do.
 //!
@@ -47,9 +51,11 @@ mod tests;
 mod versioned;
 
 use core::fmt;
+use core::pin::pin;
 use core::time::Duration;
 use std::sync::Arc;
 
+use super::patience::last_words;
 use super::{At, Capability, Loaded, MultiKey, Outcome, SlotWrite, Store, plan, slots_of};
 use crate::algorithm::tag;
 use crate::charge::{Admission, Charge};
@@ -64,9 +70,9 @@ use bounds::Bounds;
 use cell::Cell;
 use counted::Counted;
 use draft::{instant, no_clock};
-use lanes::Lanes;
+use lanes::{Lanes, Turn};
 use layout::Item;
-use retry::{Retry, exhausted};
+use retry::{Retry, exhausted, held_up};
 
 pub use versioned::{Entry, Snapshot, Swap, Version, Versioned, VersionedCapability};
 
@@ -187,11 +193,17 @@ impl<V: Versioned> Cas<V> {
     /// Swaps in a value without a state; the request ids inside stay.
     async fn forget(&self, name: &str) -> Result<()> {
         let turn = self.lanes.join(&[name], || None);
+        let forgotten = pin!(self.forget_in_turn(name, &turn));
+        last_words(forgotten, || held_up(turn.ticket()).map(Err)).await
+    }
+
+    async fn forget_in_turn(&self, name: &str, turn: &Turn<'_>) -> Result<()> {
         turn.called().await;
         loop {
             let snapshot = self.backend.read(&[name]).await.map_err(Error::unsent)?;
             let now = snapshot.clock.unwrap_or_else(|| self.clock.now());
             let Some(entry) = snapshot.entries.into_iter().next().flatten() else {
+                turn.ticket().round_ended();
                 return Ok(());
             };
             // What cannot be read is what a reset is for.
@@ -205,7 +217,9 @@ impl<V: Versioned> Cas<V> {
                 value: &value,
                 keep_until: cell.idle_from(now).saturating_add(self.slack),
             };
-            if value == entry.text || self.backend.swap(&[swap]).await? {
+            let is_done = value == entry.text || self.backend.swap(&[swap]).await?;
+            turn.ticket().round_ended();
+            if is_done {
                 return Ok(());
             }
             let losses = turn.ticket().lose();

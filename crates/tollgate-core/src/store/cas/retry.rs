@@ -9,6 +9,7 @@ use core::hash::{BuildHasher, Hasher};
 use core::sync::atomic::{AtomicU64, Ordering};
 use std::hash::RandomState;
 
+use super::lanes::Ticket;
 use crate::clock::{Clock, sleep_until};
 use crate::error::{Code, Error};
 use crate::time::Micros;
@@ -83,6 +84,16 @@ impl Retry {
 /// Every attempt lost its race: nothing was charged.
 pub(super) fn exhausted() -> Error {
     Error::new(Code::ConflictExhausted, "other writers kept changing the key; nothing was charged")
+}
+
+/// The time was up while others were served.
+pub(super) fn held_up(ticket: &Ticket) -> Option<Error> {
+    if !ticket.is_held_up() {
+        return None;
+    }
+    let message = "others kept the key busy until the time was up; the charge may be spent";
+    let code = if ticket.has_tried() { Code::ConflictExhausted } else { Code::QueueFull };
+    Some(Error::new(code, message))
 }
 
 #[cfg(test)]

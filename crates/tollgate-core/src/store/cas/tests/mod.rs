@@ -8,6 +8,7 @@ mod combining;
 mod conflicts;
 mod drops;
 mod once;
+mod patience;
 mod recall;
 mod round;
 mod sim;

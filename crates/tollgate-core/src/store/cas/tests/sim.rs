@@ -114,6 +114,14 @@ impl<'a, T> Sim<'a, T> {
         }
     }
 
+    /// The time of a future is up, as the limiter says it.
+    pub(crate) fn give_up(&mut self, index: usize) {
+        crate::store::patience::give_up(|| {
+            self.poll(index);
+            self.drop_task(index);
+        });
+    }
+
     pub(crate) fn drop_task(&mut self, index: usize) {
         self.tasks[index].future = None;
     }
