@@ -176,8 +176,9 @@ pub(crate) fn refusal(response: &Response) -> Error {
             Error::config("token", message).unsent()
         }
         429 => {
+            // Not an outage: whoever sends enough requests can cause it.
             let message = "the Deno KV server takes no more requests now (status 429)";
-            Error::new(Code::StoreUnavailable, message).unsent()
+            Error::new(Code::QueueFull, message).unsent()
         }
         500.. => {
             let message = format!("the Deno KV server failed (status {status})");
@@ -210,8 +211,7 @@ mod tests {
         for status in [500, 502, 503, 504] {
             assert_eq!(of(status), (true, false), "{status}");
         }
-        assert_eq!(of(429), (true, true));
-        for status in [204, 301, 400, 401, 403, 404, 413] {
+        for status in [204, 301, 400, 401, 403, 404, 413, 429] {
             assert_eq!(of(status), (false, true), "{status}");
         }
     }

@@ -92,6 +92,10 @@ impl Store for DenoKv {
     async fn close(&self) {
         self.0.close().await;
     }
+
+    fn round_trips(&self) -> Option<u64> {
+        self.0.round_trips()
+    }
 }
 
 impl fmt::Debug for DenoKv {

@@ -59,6 +59,14 @@ impl DynamoDb {
     }
 }
 
+impl DynamoDb {
+    /// How many writes lost a race to another process so far.
+    #[must_use]
+    pub fn lost_races(&self) -> u64 {
+        self.cas.lost_races()
+    }
+}
+
 /// Boxed, for the futures of Amazon's client are deep.
 fn connected(config: &Config) -> BoxFuture<'_, Result<Client>> {
     Box::pin(client(config))
@@ -87,5 +95,9 @@ impl Store for DynamoDb {
 
     async fn close(&self) {
         self.cas.close().await;
+    }
+
+    fn round_trips(&self) -> Option<u64> {
+        self.cas.round_trips()
     }
 }

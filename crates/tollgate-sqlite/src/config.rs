@@ -10,7 +10,7 @@ const SCHEME: &str = "sqlite:";
 const DEFAULT_SLACK: Duration = Duration::from_secs(60);
 const DEFAULT_SWEEP_EVERY: Duration = Duration::from_secs(60);
 const DEFAULT_MAX_REQUEST_IDS: u64 = 1_000_000;
-/// Below the deadline of a limiter (100 ms): contention has to be told from an outage.
+/// Below the deadline of a limiter (100 ms), so that those who give up do so together.
 const DEFAULT_LOCK_TIMEOUT: Duration = Duration::from_millis(80);
 
 /// What a crash may lose of what was acknowledged.
@@ -156,7 +156,8 @@ impl Config {
     }
 
     /// How long admissions wait for other processes that write, 80 ms by default; then they get
-    /// `conflict_exhausted`. Keep it below the deadline of the limiter, whose `timeout` is an outage.
+    /// `conflict_exhausted`. A limiter with a shorter deadline gets `queue_full` by then: a file that others
+    /// write to is no outage.
     #[must_use]
     pub const fn lock_timeout(mut self, timeout: Duration) -> Self {
         self.lock_timeout = timeout;

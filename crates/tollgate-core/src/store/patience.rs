@@ -21,27 +21,46 @@ use core::task::Poll;
 
 use crate::error::{Code, Error, Result};
 
+/// How much of its time a call has left.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum Left {
+    Ample,
+    /// Less than half of it.
+    Scarce,
+    Nothing,
+}
+
 std::thread_local! {
-    static IS_OVER: Cell<bool> = const { Cell::new(false) };
+    static LEFT: Cell<Left> = const { Cell::new(Left::Ample) };
 }
 
 /// Whether the call that is being polled or dropped here is being given up because its time is up. A call
 /// that is dropped for any other reason has a caller that went away.
 #[must_use]
 pub fn is_over() -> bool {
-    IS_OVER.get()
+    LEFT.get() == Left::Nothing
 }
 
-/// Gives up on a call: everything inside of `act` sees that its time is up.
-pub(crate) fn give_up<T>(act: impl FnOnce() -> T) -> T {
+/// Whether less than half of its time is left to the call that is being polled here. Whoever waited for
+/// so long should not begin what others wait behind: it would end before it is answered, and so would
+/// everybody else's in a queue where all have waited for long.
+#[must_use]
+pub fn is_scarce() -> bool {
+    LEFT.get() >= Left::Scarce
+}
+
+/// Everything inside of `act` sees how much time is left, at most.
+pub(crate) fn with<T>(left: Left, act: impl FnOnce() -> T) -> T {
     /// Also when something panics, and for a call inside of a call.
-    struct Before(bool);
+    struct Before(Left);
     impl Drop for Before {
         fn drop(&mut self) {
-            IS_OVER.set(self.0);
+            LEFT.set(self.0);
         }
     }
-    let _before = Before(IS_OVER.replace(true));
+    let before = LEFT.get();
+    LEFT.set(left.max(before));
+    let _before = Before(before);
     act()
 }
 
@@ -103,7 +122,7 @@ where
 }
 
 /// Runs a call of a batch: when the time is up it ends, so that the answers of the others are not lost.
-pub(crate) fn or_timeout<T, F>(mut call: F) -> impl Future<Output = Result<T>>
+pub fn or_timeout<T, F>(mut call: F) -> impl Future<Output = Result<T>>
 where
     F: Future<Output = Result<T>> + Unpin,
 {
@@ -155,10 +174,13 @@ pub struct Waiting<'p> {
 }
 
 impl Waiting<'_> {
-    /// Whether it was others who held the call up, so far.
+    /// What to say if it was others who held the call up, so far: `queue_full`.
     #[must_use]
-    pub fn is_held_up(&self) -> bool {
-        self.progress.ended.load(Relaxed) != self.since || self.progress.is_blocked.load(Relaxed)
+    pub fn held_up(&self) -> Option<Error> {
+        let has_ended = self.progress.ended.load(Relaxed) != self.since;
+        let message = "others were served until the time was up; the charge may be spent";
+        (has_ended || self.progress.is_blocked.load(Relaxed))
+            .then(|| Error::new(Code::QueueFull, message))
     }
 
     /// The answer of the call. When its time is up, `queue_full` if others held it up.
@@ -166,7 +188,7 @@ impl Waiting<'_> {
     where
         F: Future<Output = Result<T>> + Unpin,
     {
-        last_words(call, || self.is_held_up().then(|| Err(held_up())))
+        last_words(call, || self.held_up().map(Err))
     }
 
     /// The same for a call of a batch, which has to end so that the answers of the others are not lost:
@@ -175,7 +197,7 @@ impl Waiting<'_> {
     where
         F: Future<Output = Result<T>> + Unpin,
     {
-        last_words(call, || Some(Err(if self.is_held_up() { held_up() } else { silent() })))
+        last_words(call, || Some(Err(self.held_up().unwrap_or_else(silent))))
     }
 }
 
@@ -195,14 +217,9 @@ pub(crate) fn unbegun(others_were_answered: bool) -> Error {
     error.unsent()
 }
 
-/// Others were served until the time was up.
-pub(crate) fn held_up() -> Error {
-    let message = "others were served until the time was up; the charge may be spent";
-    Error::new(Code::QueueFull, message)
-}
-
 /// The backend did not answer until the time was up.
-pub(crate) fn silent() -> Error {
+#[must_use]
+pub fn silent() -> Error {
     Error::new(Code::Timeout, "the store did not answer within the deadline")
 }
 
@@ -213,6 +230,10 @@ mod tests {
     use core::task::{Context, Waker};
 
     use super::*;
+
+    fn give_up<T>(act: impl FnOnce() -> T) -> T {
+        with(Left::Nothing, act)
+    }
 
     fn poll<T>(call: impl Future<Output = T>) -> Poll<T> {
         pin!(call).poll(&mut Context::from_waker(Waker::noop()))
@@ -227,9 +248,10 @@ mod tests {
 
     #[test]
     fn nothing_is_over_outside_of_giving_up() {
-        assert!(!is_over());
-        give_up(|| {
-            give_up(|| assert!(is_over()));
+        assert!(!is_over() && !is_scarce());
+        with(Left::Scarce, || assert!(is_scarce() && !is_over()));
+        with(Left::Nothing, || {
+            with(Left::Ample, || assert!(is_over()));
             assert!(is_over(), "a call inside of a call is given up with it");
         });
         assert!(!is_over());
@@ -275,7 +297,7 @@ mod tests {
         progress.set_blocked(true);
         assert_eq!(give_up(|| code(poll(waiting.answer(silence())))), Some(Code::QueueFull));
         progress.set_blocked(false);
-        assert!(!waiting.is_held_up());
+        assert!(waiting.held_up().is_none());
         progress.round_ended();
         let late = progress.wait();
         for (waiting, expected) in [(waiting, Some(Code::QueueFull)), (late, None)] {

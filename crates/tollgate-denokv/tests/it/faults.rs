@@ -1,16 +1,20 @@
 //! What networks and servers do, and what callers get to know.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use tollgate_core::store::Store;
 use tollgate_core::{Code, Degraded, Limiter, Result};
 use tollgate_denokv::DenoKv;
+use tollgate_testkit::contention;
 use tollgate_testkit::servers::shared::denokv;
 use tollgate_testkit::servers::wait::Deadline;
 use tollgate_testkit::servers::{DenoKv as Server, FaultProxy, Mode};
 
-use crate::support::{PATIENCE, block_on, config, join_all, limit, open, spent, take, take_once};
+use crate::support::{
+    NOW, PATIENCE, block_on, config, join_all, limit, open, spent, take, take_once,
+};
 
 const WRITE: &str = "POST /v2/atomic_write ";
 
@@ -155,4 +159,16 @@ fn races_that_are_always_lost_are_a_conflict() {
         }
         panic!("nobody ever lost a race");
     });
+}
+
+/// Whoever loses until the limiter's time is up is not let in by a failure mode.
+#[test]
+fn losers_are_never_let_in() {
+    let url = denokv().url();
+    let minutes = Duration::from_secs(600);
+    let slow = DenoKv::open(&config(&url).retries(1_000, minutes, minutes)).unwrap();
+    let loser = Arc::new(slow);
+    let losses = || loser.traffic().conflicts;
+    let stores = (Arc::clone(&loser), Arc::new(open(&url)));
+    block_on(contention::losers_are_never_let_in(stores, losses, &limit(1 << 30), NOW));
 }

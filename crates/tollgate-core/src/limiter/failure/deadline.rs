@@ -6,7 +6,7 @@ use core::task::{Poll, ready};
 
 use crate::clock::{Clock, Sleep};
 use crate::error::Result;
-use crate::store::patience::{give_up, silent};
+use crate::store::patience::{Left, silent, with};
 use crate::time::Micros;
 
 /// The answer of a call, or `timeout` once the clock has moved by `deadline` since `from`.
@@ -22,16 +22,20 @@ pub(super) async fn within<A>(
 ) -> Result<A> {
     let mut call = pin!(Some(call));
     let mut until = from.saturating_add(deadline);
+    let mut is_first = true;
     let mut sleep = Sleep::default();
     poll_fn(move |context| {
+        let now = if core::mem::take(&mut is_first) { from } else { clock.now() };
+        until = until.min(now.saturating_add(deadline));
+        let is_scarce = until.saturating_sub(now) < deadline / 2;
+        let left = if is_scarce { Left::Scarce } else { Left::Ample };
         if let Some(running) = call.as_mut().as_pin_mut()
-            && let Poll::Ready(answer) = running.poll(context)
+            && let Poll::Ready(answer) = with(left, || running.poll(context))
         {
             return Poll::Ready(Ok(answer));
         }
-        until = until.min(clock.now().saturating_add(deadline));
         ready!(sleep.poll_until(clock, until, context));
-        Poll::Ready(give_up(|| {
+        Poll::Ready(with(Left::Nothing, || {
             let last = call.as_mut().as_pin_mut().map(|running| running.poll(context));
             // Whatever it leaves behind has to know why it ended.
             call.set(None);

@@ -13,7 +13,9 @@
 //! - A follower that was dropped before its round was decided is not charged.
 //!
 //! When the time of a caller is up, it tells whether others held it up (`patience`): then it has lost
-//! races, or has seen others of its lane being served.
+//! races, or has seen others of its lane being served. Whoever gets its turn when most of its time is gone
+//! leaves it to the next: else, in a long line, each would send what it cannot wait for, and nobody
+//! would be answered although the backend is well.
 
 use core::mem;
 use core::pin::pin;
@@ -22,12 +24,12 @@ use std::sync::Arc;
 use super::draft::Draft;
 use super::lanes::{Called, Job, Ticket, Turn};
 use super::layout::{Item, Layout};
-use super::retry::{exhausted, held_up};
+use super::retry::{exhausted, held_up, too_late};
 use super::versioned::{Snapshot, Versioned};
 use super::{Cas, Outcome};
 use crate::charge::{Act, Admission, Charge};
 use crate::error::{Code, Error, Result};
-use crate::store::patience::{is_answer, is_over, last_words};
+use crate::store::patience::{is_answer, is_over, is_scarce, last_words};
 
 /// Admissions in one round, the leader's included: bounds the time a leader works for others.
 pub(super) const ROUND_MAX: usize = 1_000;
@@ -43,6 +45,8 @@ impl<V: Versioned> Cas<V> {
         let decided = pin!(async {
             match turn.called().await {
                 Called::Answered(answer) => Ok(vec![answer]),
+                // An attempt that ends too early would take the round of everybody behind with it.
+                Called::Leading if turn.has_waited() && is_scarce() => Err(too_late(turn.ticket())),
                 Called::Leading => self.lead(&turn, items, &layout).await,
             }
         });

@@ -7,7 +7,9 @@
 //! answered by whoever leads in front of it (see `combine`).
 //!
 //! Each lane counts the rounds that the backend answered: a ticket that has seen one end since it joined
-//! was held up by others and not by silence.
+//! was held up by others and not by silence. So was one that stood behind a leader which had seen one, and
+//! gave up when its time was up; but that is hearsay, and is not passed on, else it would outlive the
+//! backend.
 //!
 //! Tickets that were answered or dropped stay where they are and are skipped when their turn comes:
 //! a dropped waiter costs O(1) and never blocks the others. Wakers run only after the lock is
@@ -25,6 +27,7 @@ use super::{At, Outcome};
 use crate::charge::Charge;
 use crate::error::Result;
 use crate::owned::OwnedCharge;
+use crate::store::patience::is_over;
 
 /// The lanes of all busy keys of one adapter.
 #[derive(Debug, Default)]
@@ -33,36 +36,48 @@ pub(super) struct Lanes(Mutex<Waiting>);
 /// Who waits in which lane.
 type Waiting = HashMap<Lane, VecDeque<Arc<Ticket>>>;
 
-/// A lane: its key, and how many of its rounds the backend has answered.
+/// A lane.
 #[derive(Clone, Debug)]
-struct Lane(Arc<(Box<str>, AtomicU64)>);
+struct Lane(Arc<Sign>);
+
+/// What a lane is called, and what happened in it.
+#[derive(Debug)]
+struct Sign {
+    key: Box<str>,
+    /// Rounds that the backend has answered.
+    rounds: AtomicU64,
+    /// Leaders that gave up although they had seen such a round.
+    gave_up: AtomicU64,
+}
 
 impl Lane {
     fn of(key: &str) -> Self {
-        Self(Arc::new((key.into(), AtomicU64::new(0))))
+        let (rounds, gave_up) = (AtomicU64::new(0), AtomicU64::new(0));
+        Self(Arc::new(Sign { key: key.into(), rounds, gave_up }))
     }
 
-    fn rounds(&self) -> &AtomicU64 {
-        &self.0.1
+    /// How many rounds were answered, and how many leaders gave up.
+    fn seen(&self) -> (u64, u64) {
+        (self.0.rounds.load(Relaxed), self.0.gave_up.load(Relaxed))
     }
 }
 
 impl Borrow<str> for Lane {
     fn borrow(&self) -> &str {
-        &self.0.0
+        &self.0.key
     }
 }
 
 /// As its key, which it is looked up by.
 impl Hash for Lane {
     fn hash<H: Hasher>(&self, state: &mut H) {
-        self.0.0.hash(state);
+        self.0.key.hash(state);
     }
 }
 
 impl PartialEq for Lane {
     fn eq(&self, other: &Self) -> bool {
-        self.0.0 == other.0.0
+        self.0.key == other.0.key
     }
 }
 
@@ -88,8 +103,8 @@ impl Job {
 /// A place in the lanes of an admission's keys.
 #[derive(Debug)]
 pub(super) struct Ticket {
-    /// Its lanes, and how many rounds of each were answered before it joined.
-    lanes: Vec<(Lane, u64)>,
+    /// Its lanes, and what had happened in each before it joined.
+    lanes: Vec<(Lane, (u64, u64))>,
     /// Present when somebody else may decide for this ticket.
     job: Option<Job>,
     seat: Mutex<Seat>,
@@ -142,15 +157,28 @@ impl Ticket {
     /// The backend has answered a round of this ticket, whatever it said.
     pub(super) fn round_ended(&self) {
         for (lane, _) in &self.lanes {
-            lane.rounds().fetch_add(1, Relaxed);
+            lane.0.rounds.fetch_add(1, Relaxed);
         }
     }
 
-    /// Whether it was others who held this ticket up, and not a silent backend: it has lost races, or
-    /// has seen rounds of its lanes answered.
+    /// Whether it has heard from the backend: it has lost races, or has seen rounds of its lanes answered.
+    pub(super) fn has_heard(&self) -> bool {
+        let is_answered = |(lane, before): &(Lane, (u64, u64))| lane.seen().0 != before.0;
+        self.seat().losses > 0 || self.lanes.iter().any(is_answered)
+    }
+
+    /// Whether it was others who held this ticket up, and not a silent backend.
     pub(super) fn is_held_up(&self) -> bool {
-        let has_seen = |(lane, before): &(Lane, u64)| lane.rounds().load(Relaxed) != *before;
-        self.seat().losses > 0 || self.lanes.iter().any(has_seen)
+        self.has_heard() || self.lanes.iter().any(|(lane, before)| lane.seen() != *before)
+    }
+
+    /// A leader whose time is up tells those behind it that it was held up, if it knows so itself.
+    fn give_up(&self) {
+        if self.seat().missing == 0 && self.has_heard() {
+            for (lane, _) in &self.lanes {
+                lane.0.gave_up.fetch_add(1, Relaxed);
+            }
+        }
     }
 
     /// Whether it has had its turn: then it lost races, else it only waited.
@@ -193,6 +221,7 @@ pub(super) enum Called {
 pub(super) struct Turn<'a> {
     lanes: &'a Lanes,
     ticket: Arc<Ticket>,
+    has_waited: bool,
 }
 
 impl Lanes {
@@ -210,7 +239,7 @@ impl Lanes {
                 }
                 None => Lane::of(key),
             };
-            let before = lane.rounds().load(Relaxed);
+            let before = lane.seen();
             own.push((lane, before));
         }
         let ticket = Arc::new(Ticket {
@@ -222,8 +251,7 @@ impl Lanes {
             lanes.entry(lane.clone()).or_default().push_back(Arc::clone(&ticket));
         }
         drop(lanes);
-        let lanes = self;
-        Turn { lanes, ticket }
+        Turn { lanes: self, ticket, has_waited: missing > 0 }
     }
 
     /// How many keys are busy.
@@ -233,6 +261,9 @@ impl Lanes {
     }
 
     fn leave(&self, ticket: &Arc<Ticket>) {
+        if is_over() {
+            ticket.give_up();
+        }
         // Answers are dropped outside of the lock, as anything that runs foreign code.
         let old = core::mem::replace(&mut ticket.seat().phase, Phase::Left);
         drop(old);
@@ -278,6 +309,11 @@ impl Turn<'_> {
     /// Completes when the ticket leads or was answered.
     pub(super) async fn called(&self) -> Called {
         poll_fn(|context| self.ticket.poll(context)).await
+    }
+
+    /// Whether somebody was before it.
+    pub(super) const fn has_waited(&self) -> bool {
+        self.has_waited
     }
 
     pub(super) fn ticket(&self) -> &Ticket {

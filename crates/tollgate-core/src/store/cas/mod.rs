@@ -148,6 +148,11 @@ impl<V: Versioned> Cas<V> {
         self
     }
 
+    /// How many swaps lost a race to another process so far, for operators.
+    pub fn lost_races(&self) -> u64 {
+        self.backend.lost()
+    }
+
     /// The backend.
     pub fn backend(&self) -> &V {
         &self.backend

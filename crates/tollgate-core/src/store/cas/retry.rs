@@ -96,6 +96,16 @@ pub(super) fn held_up(ticket: &Ticket) -> Option<Error> {
     Some(Error::new(code, message))
 }
 
+/// Its turn came when most of its time was gone: nothing was begun.
+pub(super) fn too_late(ticket: &Ticket) -> Error {
+    let (code, message) = if ticket.is_held_up() {
+        (Code::QueueFull, "others kept the key busy for too long; nothing was charged")
+    } else {
+        (Code::Timeout, "the store was silent for too long; nothing was charged")
+    };
+    Error::new(code, message)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -69,13 +69,12 @@ fn a_silent_backend_is_an_outage_whatever_it_is_silent_about() {
         be_silent(&store, silence);
         let mut sim = callers(&clock, 3, (&store, &limit));
         while sim.step().is_some() {}
-        // The leader, a follower, and one that leads after them.
-        for index in 0..3 {
-            sim.give_up(index);
-        }
+        (0..3).for_each(|index| sim.give_up(index));
         let mut outputs = sim.run();
-        for index in 0..3 {
-            assert_eq!(code_of(&mut outputs, index), None, "{silence:?}: {index} said something");
+        assert!(outputs[0].is_none(), "{silence:?}: the leader has nothing to say");
+        // Those behind it get their turn too late.
+        for index in 1..3 {
+            assert_eq!(code_of(&mut outputs, index), Some(Code::Timeout), "{silence:?}");
         }
     }
 }
@@ -103,6 +102,40 @@ fn whoever_waits_behind_others_that_are_served_was_held_up() {
     assert!(matches!(outputs[0], Some(Ok(true))));
     assert_eq!(code_of(&mut outputs, 1), Some(Code::ConflictExhausted));
     assert_eq!(code_of(&mut outputs, 2), Some(Code::QueueFull));
+}
+
+#[test]
+fn whoever_has_little_time_left_leaves_its_turn_to_the_next() {
+    for is_served in [true, false] {
+        let (clock, store, limit) = store();
+        let mut sim = callers(&clock, 3, (&store, &limit));
+        if is_served {
+            // Nobody has looked yet: they come behind, not along.
+            while sim.is_alive(0) {
+                sim.poll(0);
+            }
+        } else {
+            sim.drop_task(0);
+        }
+        let sent = Table::count(&store.backend().reads);
+        sim.poll_late(1);
+        assert_eq!(Table::count(&store.backend().reads), sent, "nothing was begun");
+        let mut outputs = sim.run();
+        let expected = if is_served { Code::QueueFull } else { Code::Timeout };
+        assert_eq!(code_of(&mut outputs, 1), Some(expected));
+        assert!(matches!(outputs[2], Some(Ok(true))), "the next goes on");
+    }
+}
+
+#[test]
+fn whoever_is_alone_uses_what_time_it_has() {
+    let (clock, store, limit) = store();
+    let mut sim = Sim::in_order(&clock);
+    sim.spawn(check(&store, limit.charge("one")));
+    while sim.is_alive(0) {
+        sim.poll_late(0);
+    }
+    assert!(matches!(sim.run()[0], Some(Ok(true))));
 }
 
 #[test]
@@ -168,4 +201,31 @@ fn a_batch_tells_who_met_others_and_who_met_silence() {
     assert!(codes[1..32].iter().all(|code| *code == Some(Code::Timeout)), "{codes:?}");
     assert!(codes[32..].iter().all(|code| *code == Some(Code::QueueFull)), "not begun: {codes:?}");
     assert_eq!((codes.len(), store.lanes.busy()), (40, 0));
+}
+
+#[test]
+fn what_a_leader_knew_is_told_to_those_behind_it_and_no_further() {
+    let (clock, store, limit) = store();
+    store.backend().rivals.store(1, Ordering::SeqCst);
+    let mut sim = callers(&clock, 1, (&store, &limit));
+    until_sent(&mut sim, &store, 1);
+    while sim.step().is_some() {}
+    // It has lost a race. Now the backend falls silent, and two come who have heard nothing of it.
+    be_silent(&store, Silence::Everything);
+    clock.advance(Duration::from_millis(2));
+    for index in 1..3 {
+        sim.spawn(check(&store, limit.charge("one")));
+        sim.poll(index);
+    }
+    while sim.step().is_some() {}
+    sim.give_up(0);
+    let late = sim.spawn(check(&store, limit.charge("one")));
+    sim.poll(late);
+    (1..4).for_each(|index| sim.give_up(index));
+    let mut outputs = sim.run();
+    assert_eq!(code_of(&mut outputs, 0), Some(Code::ConflictExhausted));
+    for index in 1..3 {
+        assert_ne!(code_of(&mut outputs, index), Some(Code::Timeout), "{index} was held up");
+    }
+    assert_eq!(code_of(&mut outputs, late), Some(Code::Timeout), "silence is noticed at last");
 }
