@@ -3,6 +3,7 @@
 use core::fmt;
 use core::time::Duration;
 
+use tollgate_core::store::Retries;
 use tollgate_core::{Error, Result};
 
 use crate::url::{Address, parse};
@@ -12,9 +13,6 @@ const TOKEN: &str = "DENO_KV_ACCESS_TOKEN";
 const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_millis(200);
 const DEFAULT_OPERATION_TIMEOUT: Duration = Duration::from_secs(1);
 const DEFAULT_SLACK: Duration = Duration::from_secs(60);
-const DEFAULT_MAX_RETRIES: u32 = 10;
-const DEFAULT_BASE_BACKOFF: Duration = Duration::from_millis(2);
-const DEFAULT_MAX_BACKOFF: Duration = Duration::from_millis(100);
 
 /// The settings of a [`DenoKv`](crate::DenoKv) store.
 #[derive(Clone)]
@@ -23,9 +21,7 @@ pub struct Config {
     pub(crate) connect_timeout: Duration,
     pub(crate) operation_timeout: Duration,
     pub(crate) slack: Duration,
-    pub(crate) max_retries: u32,
-    pub(crate) base_backoff: Duration,
-    pub(crate) max_backoff: Duration,
+    pub(crate) retries: Retries,
     pub(crate) reclaims: bool,
 }
 
@@ -42,9 +38,7 @@ impl Config {
             connect_timeout: DEFAULT_CONNECT_TIMEOUT,
             operation_timeout: DEFAULT_OPERATION_TIMEOUT,
             slack: DEFAULT_SLACK,
-            max_retries: DEFAULT_MAX_RETRIES,
-            base_backoff: DEFAULT_BASE_BACKOFF,
-            max_backoff: DEFAULT_MAX_BACKOFF,
+            retries: Retries::default(),
             reclaims: true,
         })
     }
@@ -95,13 +89,10 @@ impl Config {
         self
     }
 
-    /// How often an admission that lost a race is run again (10 by default), and the first and the
-    /// longest wait in between (2 ms and 100 ms).
+    /// What an admission that lost a race does; the usual by default.
     #[must_use]
-    pub const fn retries(mut self, max: u32, base: Duration, longest: Duration) -> Self {
-        self.max_retries = max;
-        self.base_backoff = base;
-        self.max_backoff = longest;
+    pub const fn retries(mut self, retries: Retries) -> Self {
+        self.retries = retries;
         self
     }
 
@@ -121,7 +112,7 @@ impl fmt::Debug for Config {
             .field("connect_timeout", &self.connect_timeout)
             .field("operation_timeout", &self.operation_timeout)
             .field("slack", &self.slack)
-            .field("max_retries", &self.max_retries)
+            .field("retries", &self.retries)
             .finish_non_exhaustive()
     }
 }

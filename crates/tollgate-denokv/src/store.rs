@@ -38,11 +38,7 @@ impl DenoKv {
             writes: 0.into(),
             conflicts: 0.into(),
         };
-        let store = Cas::new(backend)
-            .slack(config.slack)
-            .max_retries(config.max_retries)
-            .base_backoff(config.base_backoff)
-            .max_backoff(config.max_backoff);
+        let store = Cas::new(backend).slack(config.slack).retries(config.retries.validated()?);
         Ok(Self(store))
     }
 

@@ -26,11 +26,7 @@ impl DynamoDb {
         let client = connected(&config).await?;
         let Config { address, operation_timeout, remembered_keys, .. } = config;
         let table = Table::new(client, address.table, operation_timeout, remembered_keys);
-        let cas = Cas::new(table)
-            .slack(config.slack)
-            .max_retries(config.max_retries)
-            .base_backoff(config.base_backoff)
-            .max_backoff(config.max_backoff);
+        let cas = Cas::new(table).slack(config.slack).retries(config.retries.validated()?);
         Ok(Self { cas })
     }
 

@@ -67,11 +67,13 @@ impl Postgres {
     /// tables are made then, if they are not there.
     ///
     /// # Errors
-    /// `config_invalid` when the certificates to trust cannot be read, or outside of a runtime.
+    /// `config_invalid` when the certificates to trust cannot be read, the retries make no sense, or
+    /// outside of a runtime.
     pub fn open(config: Config) -> Result<Self> {
         let runtime = tokio::runtime::Handle::try_current().map_err(|_| {
             Error::config("runtime", "is missing; open the store inside of a tokio runtime")
         })?;
+        config.retries.validated()?;
         let shared = Shared::new(config)?;
         let (closing, closing_seen) = watch::channel(false);
         let mut tasks = Vec::new();

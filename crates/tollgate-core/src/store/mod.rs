@@ -10,6 +10,7 @@ mod erased;
 pub mod memory;
 pub mod patience;
 mod plan;
+mod retries;
 
 use core::future::Future;
 
@@ -25,6 +26,7 @@ pub use cas::Cas;
 pub use erased::{BoxStore, StoreDyn};
 pub use memory::Memory;
 pub use plan::{Plan, SlotWrite, plan, slots_of};
+pub use retries::Retries;
 
 /// Many admissions over values that a store holds: by a lock, or in a transaction.
 pub mod round {

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::runtime::Runtime;
 use tollgate_core::algorithm::{Anchor, FixedWindow};
-use tollgate_core::store::{At, Store};
+use tollgate_core::store::{At, Retries, Store};
 use tollgate_core::{Admission, Charge, Cost, Limit, Micros, Once, Quota, Result};
 use tollgate_denokv::{Config, DenoKv};
 use tollgate_testkit::derive::decisions_of;
@@ -31,8 +31,7 @@ pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
 /// tests are not its own.
 pub(crate) fn config(url: &str) -> Config {
     let config = Config::new(url).unwrap().connect_timeout(PATIENCE).operation_timeout(PATIENCE);
-    let longest = Duration::from_millis(100);
-    config.retries(1_000, Duration::from_millis(2), longest).keeps_for_ever()
+    config.retries(Retries::default().max_retries(1_000)).keeps_for_ever()
 }
 
 pub(crate) fn open(url: &str) -> DenoKv {

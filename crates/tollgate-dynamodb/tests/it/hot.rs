@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::task::JoinSet;
+use tollgate_core::store::Retries;
 use tollgate_dynamodb::DynamoDb;
 use tollgate_testkit::contention;
 use tollgate_testkit::servers::DynamoDbGateway;
@@ -55,8 +56,8 @@ fn losers_are_never_let_in() {
     block_on(async {
         let rival = Arc::new(fresh(&url).await);
         let minutes = Duration::from_secs(600);
-        let slow = config(&url).retries(1_000, minutes, minutes);
-        let loser = Arc::new(DynamoDb::open(slow).await.unwrap());
+        let slow = Retries::default().base_backoff(minutes).max_backoff(minutes);
+        let loser = Arc::new(DynamoDb::open(config(&url).retries(slow)).await.unwrap());
         let (losses, stores) = (|| loser.lost_races(), (Arc::clone(&loser), rival));
         contention::losers_are_never_let_in(stores, losses, &limit(1 << 30), now()).await;
     });

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
-use tollgate_core::store::Store;
+use tollgate_core::store::{Retries, Store};
 use tollgate_core::{Code, Decision, Degraded, Limiter, ManualClock, Result};
 use tollgate_postgres::Postgres;
 use tollgate_testkit::contention;
@@ -249,8 +249,8 @@ fn a_server_that_is_not_there_is_an_outage_and_nothing_was_sent() {
 fn a_row_that_stays_locked_is_no_outage() {
     block_on(async {
         let (url, schema) = (postgres(PgVersion::V15).url(), schema());
-        let none = Duration::ZERO;
-        let config = config_in(&url, &schema).retries(1, none, none);
+        let once = Retries::default().max_retries(1);
+        let config = config_in(&url, &schema).retries(once);
         let patient = Postgres::connect(config.clone()).await.unwrap();
         let many = limit(1_000);
         assert!(take(&patient, &many, "a").await.unwrap());

@@ -4,7 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use tollgate::store::Cas;
+use tollgate::store::{Cas, Retries};
 use tollgate::{Code, Decision, Degraded, Limiter, ManualClock, Micros, Result};
 use tollgate_testkit::fault::Fault;
 use tollgate_testkit::rng::Rng;
@@ -67,7 +67,8 @@ fn processes_that_fight_for_a_key_admit_exactly_the_limit_and_nobody_else() {
         let table = Arc::new(VersionedTable::default());
         let process = || {
             let store = Cas::with_clock(table.clone(), clock.clone());
-            let store = store.base_backoff(Duration::ZERO).max_retries(1_000);
+            let store =
+                store.retries(Retries::default().base_backoff(Duration::ZERO).max_retries(1_000));
             Limiter::with_clock(store, clock.clone()).deadline(Duration::from_millis(8)).build()
         };
         let processes = [process(), process(), process(), process()];

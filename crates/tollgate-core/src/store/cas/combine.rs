@@ -71,12 +71,12 @@ impl<V: Versioned> Cas<V> {
             }
             // Each admission takes part in a bounded number of attempts, whoever leads them.
             for follower in &crew.followers {
-                if self.retry.is_exhausted(follower.lose()) {
+                if self.retry.retries.is_exhausted(follower.lose()) {
                     follower.answer(Err(exhausted()));
                 }
             }
             let losses = crew.leader.lose();
-            if self.retry.is_exhausted(losses) {
+            if self.retry.retries.is_exhausted(losses) {
                 return Err(exhausted());
             }
             let is_told = self.backend.recall(&layout.names()).is_some();
@@ -179,7 +179,7 @@ impl InFlight<'_> {
 
 impl Drop for InFlight<'_> {
     fn drop(&mut self) {
-        let is_silent = is_over() && !self.leader.is_held_up();
+        let is_silent = is_over() && !self.leader.has_heard();
         for follower in self.followers.drain(..) {
             let code = if is_silent && !follower.is_held_up() {
                 Code::StoreUnavailable

@@ -56,7 +56,7 @@ use core::time::Duration;
 use std::sync::Arc;
 
 use super::patience::last_words;
-use super::{At, Capability, Loaded, MultiKey, Outcome, SlotWrite, Store, plan, slots_of};
+use super::{At, Capability, Loaded, MultiKey, Outcome, Retries, SlotWrite, Store, plan, slots_of};
 use crate::algorithm::tag;
 use crate::charge::{Admission, Charge};
 use crate::clock::Clock;
@@ -120,24 +120,10 @@ impl<V: Versioned> Cas<V> {
         self
     }
 
-    /// How often an admission that lost a race is run again. 10 by default.
+    /// What an admission that lost a race does.
     #[must_use]
-    pub fn max_retries(mut self, retries: u32) -> Self {
-        self.retry.max_retries = retries;
-        self
-    }
-
-    /// The longest wait after the first lost race; doubles with each further one. 2 ms by default.
-    #[must_use]
-    pub fn base_backoff(mut self, wait: Duration) -> Self {
-        self.retry.base = micros(wait);
-        self
-    }
-
-    /// The longest wait after any lost race. 100 ms by default.
-    #[must_use]
-    pub fn max_backoff(mut self, wait: Duration) -> Self {
-        self.retry.max = micros(wait);
+    pub const fn retries(mut self, retries: Retries) -> Self {
+        self.retry.retries = retries;
         self
     }
 
@@ -228,7 +214,7 @@ impl<V: Versioned> Cas<V> {
                 return Ok(());
             }
             let losses = turn.ticket().lose();
-            if self.retry.is_exhausted(losses) {
+            if self.retry.retries.is_exhausted(losses) {
                 return Err(exhausted());
             }
             self.retry.wait(losses, false, &*self.clock).await;
