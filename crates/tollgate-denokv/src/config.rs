@@ -2,9 +2,10 @@
 
 use core::fmt;
 use core::time::Duration;
+use std::sync::Arc;
 
 use tollgate_core::store::Retries;
-use tollgate_core::{Error, Result};
+use tollgate_core::{Clock, Error, Result, SystemClock};
 
 use crate::url::{Address, parse};
 
@@ -13,6 +14,7 @@ const TOKEN: &str = "DENO_KV_ACCESS_TOKEN";
 const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_millis(200);
 const DEFAULT_OPERATION_TIMEOUT: Duration = Duration::from_secs(1);
 const DEFAULT_SLACK: Duration = Duration::from_secs(60);
+const DEFAULT_MAX_REQUEST_IDS: usize = 1_000_000;
 
 /// The settings of a [`DenoKv`](crate::DenoKv) store.
 #[derive(Clone)]
@@ -22,7 +24,9 @@ pub struct Config {
     pub(crate) operation_timeout: Duration,
     pub(crate) slack: Duration,
     pub(crate) retries: Retries,
+    pub(crate) max_request_ids: usize,
     pub(crate) reclaims: bool,
+    pub(crate) clock: Arc<dyn Clock>,
 }
 
 impl Config {
@@ -39,7 +43,9 @@ impl Config {
             operation_timeout: DEFAULT_OPERATION_TIMEOUT,
             slack: DEFAULT_SLACK,
             retries: Retries::default(),
+            max_request_ids: DEFAULT_MAX_REQUEST_IDS,
             reclaims: true,
+            clock: Arc::new(SystemClock::new()),
         })
     }
 
@@ -96,6 +102,22 @@ impl Config {
         self
     }
 
+    /// How many request ids this process may have written that have not expired, 1,000,000 by default; more
+    /// get `queue_full`. The database cannot be asked how many there are, so that several processes may
+    /// remember as many each.
+    #[must_use]
+    pub const fn max_request_ids(mut self, ids: usize) -> Self {
+        self.max_request_ids = ids;
+        self
+    }
+
+    /// The clock that tells when a token ends; the system's by default. It decides nothing else.
+    #[must_use]
+    pub fn clock(mut self, clock: impl Clock + 'static) -> Self {
+        self.clock = Arc::new(clock);
+        self
+    }
+
     /// Never lets the server delete anything. For readings of other times than the server's own, as
     /// tests use them: the server would take such values to have expired long ago.
     #[must_use]
@@ -113,6 +135,7 @@ impl fmt::Debug for Config {
             .field("operation_timeout", &self.operation_timeout)
             .field("slack", &self.slack)
             .field("retries", &self.retries)
+            .field("max_request_ids", &self.max_request_ids)
             .finish_non_exhaustive()
     }
 }

@@ -11,7 +11,7 @@ use std::sync::Arc;
 use hyper::header::{HeaderName, HeaderValue};
 use tokio::sync::Mutex;
 use tokio::time::timeout;
-use tollgate_core::{Clock, Code, Error, Micros, Result, SystemClock};
+use tollgate_core::{Clock, Code, Error, Micros, Result};
 
 use crate::config::Config;
 use crate::http::{Endpoint, Pool, Post, Response, Tls};
@@ -43,7 +43,7 @@ pub(crate) struct Sessions {
     url: String,
     token: String,
     limit: Duration,
-    clock: SystemClock,
+    clock: Arc<dyn Clock>,
     current: Mutex<Current>,
 }
 
@@ -71,7 +71,7 @@ impl Sessions {
             url: address.url.clone(),
             token,
             limit: config.operation_timeout,
-            clock: SystemClock::new(),
+            clock: Arc::clone(&config.clock),
             current: Mutex::default(),
         })
     }

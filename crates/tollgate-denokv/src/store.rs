@@ -29,7 +29,7 @@ impl DenoKv {
     /// A store that connects when it is first asked.
     ///
     /// # Errors
-    /// `config_invalid` naming `token`, `url` or `ca`.
+    /// `config_invalid` naming `token`, `url`, `ca` or one of the retries.
     pub fn open(config: &Config) -> Result<Self> {
         let backend = Backend {
             sessions: Sessions::new(config)?,
@@ -38,7 +38,10 @@ impl DenoKv {
             writes: 0.into(),
             conflicts: 0.into(),
         };
-        let store = Cas::new(backend).slack(config.slack).retries(config.retries.validated()?);
+        let store = Cas::new(backend)
+            .slack(config.slack)
+            .retries(config.retries.validated()?)
+            .max_request_ids(config.max_request_ids);
         Ok(Self(store))
     }
 

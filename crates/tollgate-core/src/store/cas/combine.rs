@@ -21,7 +21,8 @@ use core::mem;
 use core::pin::pin;
 use std::sync::Arc;
 
-use super::draft::Draft;
+use super::bounds::store_full;
+use super::draft::{Draft, instant};
 use super::lanes::{Called, Job, Ticket, Turn};
 use super::layout::{Item, Layout};
 use super::retry::{exhausted, held_up, too_late};
@@ -30,6 +31,7 @@ use super::{Cas, Outcome};
 use crate::charge::{Act, Admission, Charge};
 use crate::error::{Code, Error, Result};
 use crate::store::patience::{is_answer, is_over, is_scarce, last_words};
+use crate::time::{Micros, Now};
 
 /// Admissions in one round, the leader's included: bounds the time a leader works for others.
 pub(super) const ROUND_MAX: usize = 1_000;
@@ -127,7 +129,12 @@ impl<V: Versioned> Cas<V> {
             at: job.at,
         });
         let all: Vec<Item<'_>> = items.iter().copied().chain(behind).collect();
-        Draft::make(&all, layout, snapshot, self.bounds())
+        let mut bounds = self.bounds();
+        if !bounds.embeds_records && items.iter().any(|item| item.admission.once.is_some()) {
+            let now = items.iter().filter_map(|item| instant(item.at, snapshot.clock).ok());
+            bounds.room = self.ids.room(now.map(Now::reading).max().unwrap_or_default());
+        }
+        Draft::make(&all, layout, snapshot, bounds)
     }
 
     /// Swaps what a draft writes, and hands everybody what it found.
@@ -140,12 +147,24 @@ impl<V: Versioned> Cas<V> {
     ) -> Result<Option<Vec<Result<Outcome>>>> {
         let swaps = draft.swaps(layout);
         if !swaps.is_empty() {
+            let ids: &[Micros] = if self.bounds().embeds_records { &[] } else { &draft.added };
+            // Others may have taken the last places since the draft was made.
+            if !self.ids.add(ids) {
+                return Err(tell(&followers, store_full()));
+            }
             let sent = InFlight { leader, followers: followers.clone() };
             let swapped = self.backend.swap(&swaps).await;
             sent.arrived();
             match swapped {
                 Ok(true) => {}
-                Ok(false) => return Ok(None),
+                Ok(false) => {
+                    self.ids.remove(ids);
+                    return Ok(None);
+                }
+                Err(error) if error.is_unsent() => {
+                    self.ids.remove(ids);
+                    return Err(tell(&followers, error));
+                }
                 Err(error) => return Err(tell(&followers, error)),
             }
         }

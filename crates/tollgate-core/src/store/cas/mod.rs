@@ -21,7 +21,7 @@
 //! # Request ids
 //! The record of a charged id is part of the same swap. Where a swap writes several keys it lives
 //! under `<key text>:once:<id>`, next to the first key of its admission; there is one such value per
-//! charged id until it expires. Where a swap writes a single key it lives inside that key's value,
+//! charged id until it expires, and [`Cas::max_request_ids`] bounds how many. Where a swap writes a single key it lives inside that key's value,
 //! which costs little code, because both places hold the same text (`cell`), and gives every backend
 //! exact idempotency. The number of ids per key is bounded there ([`Cas::max_records`]): more are
 //! refused with `queue_full`, since a value is rewritten whole with every charge.
@@ -41,6 +41,7 @@ mod cell;
 mod combine;
 mod counted;
 mod draft;
+mod ids;
 mod lanes;
 mod layout;
 pub(super) mod record;
@@ -70,6 +71,7 @@ use bounds::Bounds;
 use cell::Cell;
 use counted::Counted;
 use draft::{instant, no_clock};
+use ids::Ids;
 use lanes::{Lanes, Turn};
 use layout::Item;
 use retry::{Retry, exhausted, held_up};
@@ -91,6 +93,7 @@ pub struct Cas<V> {
     retry: Retry,
     slack: Micros,
     max_records: usize,
+    ids: Ids,
 }
 
 impl<V: Versioned> Cas<V> {
@@ -109,6 +112,7 @@ impl<V: Versioned> Cas<V> {
             retry: Retry::new(),
             slack: SLACK,
             max_records: MAX_RECORDS,
+            ids: Ids::new(usize::MAX),
         }
     }
 
@@ -131,6 +135,14 @@ impl<V: Versioned> Cas<V> {
     #[must_use]
     pub fn max_records(mut self, records: usize) -> Self {
         self.max_records = records.max(1);
+        self
+    }
+
+    /// How many request ids this process may have written that have not expired, on a backend that swaps
+    /// several keys, where each is a value of its own; more get `queue_full`. No bound by default.
+    #[must_use]
+    pub const fn max_request_ids(mut self, ids: usize) -> Self {
+        self.ids.max = ids;
         self
     }
 
