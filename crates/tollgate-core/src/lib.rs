@@ -23,6 +23,7 @@ mod quota;
 mod rule;
 mod state;
 pub mod store;
+pub mod text;
 mod time;
 
 pub use charge::{Act, Admission, Charge, Limit, Once, Receipt};

@@ -2,8 +2,10 @@
 
 use core::fmt;
 use core::time::Duration;
+use std::sync::Arc;
 
-use tollgate_core::{Error, Result};
+use tollgate_core::store::Retries;
+use tollgate_core::{Clock, Error, Result, SystemClock};
 
 use crate::url::{Address, parse};
 
@@ -12,9 +14,7 @@ const TOKEN: &str = "DENO_KV_ACCESS_TOKEN";
 const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_millis(200);
 const DEFAULT_OPERATION_TIMEOUT: Duration = Duration::from_secs(1);
 const DEFAULT_SLACK: Duration = Duration::from_secs(60);
-const DEFAULT_MAX_RETRIES: u32 = 10;
-const DEFAULT_BASE_BACKOFF: Duration = Duration::from_millis(2);
-const DEFAULT_MAX_BACKOFF: Duration = Duration::from_millis(100);
+const DEFAULT_MAX_REQUEST_IDS: usize = 1_000_000;
 
 /// The settings of a [`DenoKv`](crate::DenoKv) store.
 #[derive(Clone)]
@@ -23,10 +23,10 @@ pub struct Config {
     pub(crate) connect_timeout: Duration,
     pub(crate) operation_timeout: Duration,
     pub(crate) slack: Duration,
-    pub(crate) max_retries: u32,
-    pub(crate) base_backoff: Duration,
-    pub(crate) max_backoff: Duration,
+    pub(crate) retries: Retries,
+    pub(crate) max_request_ids: usize,
     pub(crate) reclaims: bool,
+    pub(crate) clock: Arc<dyn Clock>,
 }
 
 impl Config {
@@ -42,10 +42,10 @@ impl Config {
             connect_timeout: DEFAULT_CONNECT_TIMEOUT,
             operation_timeout: DEFAULT_OPERATION_TIMEOUT,
             slack: DEFAULT_SLACK,
-            max_retries: DEFAULT_MAX_RETRIES,
-            base_backoff: DEFAULT_BASE_BACKOFF,
-            max_backoff: DEFAULT_MAX_BACKOFF,
+            retries: Retries::default(),
+            max_request_ids: DEFAULT_MAX_REQUEST_IDS,
             reclaims: true,
+            clock: Arc::new(SystemClock::new()),
         })
     }
 
@@ -95,13 +95,26 @@ impl Config {
         self
     }
 
-    /// How often an admission that lost a race is run again (10 by default), and the first and the
-    /// longest wait in between (2 ms and 100 ms).
+    /// What an admission that lost a race does; the usual by default.
     #[must_use]
-    pub const fn retries(mut self, max: u32, base: Duration, longest: Duration) -> Self {
-        self.max_retries = max;
-        self.base_backoff = base;
-        self.max_backoff = longest;
+    pub const fn retries(mut self, retries: Retries) -> Self {
+        self.retries = retries;
+        self
+    }
+
+    /// How many request ids this process may have written that have not expired, 1,000,000 by default; more
+    /// get `queue_full`. The database cannot be asked how many there are, so that several processes may
+    /// remember as many each.
+    #[must_use]
+    pub const fn max_request_ids(mut self, ids: usize) -> Self {
+        self.max_request_ids = ids;
+        self
+    }
+
+    /// The clock that tells when a token ends; the system's by default. It decides nothing else.
+    #[must_use]
+    pub fn clock(mut self, clock: impl Clock + 'static) -> Self {
+        self.clock = Arc::new(clock);
         self
     }
 
@@ -121,7 +134,8 @@ impl fmt::Debug for Config {
             .field("connect_timeout", &self.connect_timeout)
             .field("operation_timeout", &self.operation_timeout)
             .field("slack", &self.slack)
-            .field("max_retries", &self.max_retries)
+            .field("retries", &self.retries)
+            .field("max_request_ids", &self.max_request_ids)
             .finish_non_exhaustive()
     }
 }

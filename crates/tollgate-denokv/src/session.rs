@@ -10,7 +10,7 @@ use std::sync::Arc;
 
 use tokio::sync::Mutex;
 use tokio::time::timeout;
-use tollgate_core::{Clock, Code, Error, Micros, Result, SystemClock};
+use tollgate_core::{Clock, Code, Error, Micros, Result};
 use tollgate_net::http::{Endpoint, HeaderName, HeaderValue, Pool, Post, Response};
 use tollgate_net::tls::{Tls, TlsFiles};
 
@@ -43,7 +43,7 @@ pub(crate) struct Sessions {
     url: String,
     token: String,
     limit: Duration,
-    clock: SystemClock,
+    clock: Arc<dyn Clock>,
     current: Mutex<Current>,
 }
 
@@ -74,7 +74,7 @@ impl Sessions {
             url: address.url.clone(),
             token,
             limit: config.operation_timeout,
-            clock: SystemClock::new(),
+            clock: Arc::clone(&config.clock),
             current: Mutex::default(),
         })
     }
@@ -184,8 +184,9 @@ pub(crate) fn refusal(response: &Response) -> Error {
             Error::config("token", message).unsent()
         }
         429 => {
+            // Not an outage: whoever sends enough requests can cause it.
             let message = "the Deno KV server takes no more requests now (status 429)";
-            Error::new(Code::StoreUnavailable, message).unsent()
+            Error::new(Code::QueueFull, message).unsent()
         }
         500.. => {
             let message = format!("the Deno KV server failed (status {status})");
@@ -218,8 +219,7 @@ mod tests {
         for status in [500, 502, 503, 504] {
             assert_eq!(of(status), (true, false), "{status}");
         }
-        assert_eq!(of(429), (true, true));
-        for status in [204, 301, 400, 401, 403, 404, 413] {
+        for status in [204, 301, 400, 401, 403, 404, 413, 429] {
             assert_eq!(of(status), (false, true), "{status}");
         }
     }

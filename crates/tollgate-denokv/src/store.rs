@@ -29,7 +29,7 @@ impl DenoKv {
     /// A store that connects when it is first asked.
     ///
     /// # Errors
-    /// `config_invalid` naming `token`, `url` or `ca`.
+    /// `config_invalid` naming `token`, `url`, `ca` or one of the retries.
     pub fn open(config: &Config) -> Result<Self> {
         let backend = Backend {
             sessions: Sessions::new(config)?,
@@ -40,9 +40,8 @@ impl DenoKv {
         };
         let store = Cas::new(backend)
             .slack(config.slack)
-            .max_retries(config.max_retries)
-            .base_backoff(config.base_backoff)
-            .max_backoff(config.max_backoff);
+            .retries(config.retries.validated()?)
+            .max_request_ids(config.max_request_ids);
         Ok(Self(store))
     }
 
@@ -91,6 +90,10 @@ impl Store for DenoKv {
 
     async fn close(&self) {
         self.0.close().await;
+    }
+
+    fn round_trips(&self) -> Option<u64> {
+        self.0.round_trips()
     }
 }
 

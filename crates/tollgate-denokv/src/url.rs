@@ -1,5 +1,6 @@
 //! Where the database is: an address as people write it, and URLs as the protocol passes them on.
 
+use tollgate_core::text::percent_decoded;
 use tollgate_core::{Error, Result};
 
 const SCHEMES: [(&str, &str); 2] = [("denokv+http://", "http://"), ("denokv+https://", "https://")];
@@ -64,20 +65,8 @@ pub(crate) fn resolve(base: &str, reference: &str) -> String {
     format!("{scheme}://{host}{folder}/{reference}")
 }
 
-/// Replaces `%XX`.
 fn decoded(text: &str) -> Result<String> {
-    let invalid = || Error::config("url", "has a `%` that two hexadecimal digits do not follow");
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut parts = text.split('%');
-    bytes.extend_from_slice(parts.next().unwrap_or_default().as_bytes());
-    for part in parts {
-        let (digits, rest) = part.split_at_checked(2).ok_or_else(invalid)?;
-        let is_hex = digits.bytes().all(|digit| digit.is_ascii_hexdigit());
-        let byte = u8::from_str_radix(digits, 16).ok().filter(|_| is_hex);
-        bytes.push(byte.ok_or_else(invalid)?);
-        bytes.extend_from_slice(rest.as_bytes());
-    }
-    String::from_utf8(bytes).map_err(|_| Error::config("url", "is not UTF-8 once it is decoded"))
+    percent_decoded(text).ok_or_else(|| Error::config("url", "is not percent-encoded UTF-8"))
 }
 
 #[cfg(test)]

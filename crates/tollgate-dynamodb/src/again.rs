@@ -1,11 +1,16 @@
 //! When to repeat what failed, and when to give up: one deadline, and waits that grow and vary.
+//!
+//! The limiter's deadline is usually shorter: whoever has been throttled until then says so, because
+//! anybody who asks enough of a table can cause that.
 
 use core::hash::{BuildHasher, Hasher};
+use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use core::time::Duration;
 use std::hash::RandomState;
 
 use tokio::time::{Instant, sleep_until, timeout_at};
-use tollgate_core::{BoxFuture, Code, Error};
+use tollgate_core::store::patience::last_words;
+use tollgate_core::{BoxFuture, Code, Error, Result};
 
 use crate::fault::Fault;
 
@@ -19,16 +24,36 @@ const FOR_EVER: Duration = Duration::from_secs(365 * 86_400);
 
 /// The time that is left for one operation, and how often it was repeated.
 #[derive(Debug)]
-pub(crate) struct Again {
+pub(crate) struct Again<'a> {
     end: Instant,
     waits: u32,
+    throttled: &'a Throttled,
 }
 
-impl Again {
-    pub(crate) fn within(limit: Duration) -> Self {
+/// Whether the last answer was that too much is asked of the table.
+#[derive(Debug, Default)]
+pub(crate) struct Throttled(AtomicBool);
+
+impl Throttled {
+    /// Runs attempts; when the time is up while they are throttled, that is the answer.
+    pub(crate) fn or_throttled<T, F>(&self, attempts: F) -> impl Future<Output = Result<T>>
+    where
+        F: Future<Output = Result<T>> + Unpin,
+    {
+        last_words(attempts, || self.0.load(Relaxed).then(|| Err(Fault::throttled_until_the_end())))
+    }
+}
+
+impl<'a> Again<'a> {
+    pub(crate) fn within(limit: Duration, throttled: &'a Throttled) -> Self {
         let now = Instant::now();
         let end = now.checked_add(limit).unwrap_or_else(|| now + FOR_EVER);
-        Self { end, waits: 0 }
+        Self { end, waits: 0, throttled }
+    }
+
+    /// What the last answer was.
+    pub(crate) fn note(&self, is_throttled: bool) {
+        self.throttled.0.store(is_throttled, Relaxed);
     }
 
     /// Runs one attempt, as long as there is time. Boxed, because the futures of Amazon's client are
@@ -71,7 +96,8 @@ mod tests {
 
     #[test]
     fn no_limit_is_too_long() {
-        let again = Again::within(Duration::MAX);
+        let throttled = Throttled::default();
+        let again = Again::within(Duration::MAX, &throttled);
         assert!(again.end > Instant::now() + FOR_EVER / 2);
     }
 

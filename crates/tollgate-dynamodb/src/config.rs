@@ -4,6 +4,7 @@ use core::fmt;
 use core::time::Duration;
 
 use aws_sdk_dynamodb::config::Credentials;
+use tollgate_core::store::Retries;
 use tollgate_core::{Error, Result};
 
 use crate::url::{Address, parse};
@@ -12,9 +13,6 @@ const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_millis(200);
 const DEFAULT_OPERATION_TIMEOUT: Duration = Duration::from_secs(1);
 const DEFAULT_SLACK: Duration = Duration::from_secs(60);
 /// More than elsewhere: most losses bring along what is there, and are run again at once.
-const DEFAULT_MAX_RETRIES: u32 = 20;
-const DEFAULT_BASE_BACKOFF: Duration = Duration::from_millis(2);
-const DEFAULT_MAX_BACKOFF: Duration = Duration::from_millis(100);
 const DEFAULT_REMEMBERED_KEYS: usize = 20_000;
 
 /// The settings of a [`DynamoDb`](crate::DynamoDb) store.
@@ -25,9 +23,7 @@ pub struct Config {
     pub(crate) connect_timeout: Duration,
     pub(crate) operation_timeout: Duration,
     pub(crate) slack: Duration,
-    pub(crate) max_retries: u32,
-    pub(crate) base_backoff: Duration,
-    pub(crate) max_backoff: Duration,
+    pub(crate) retries: Retries,
     pub(crate) remembered_keys: usize,
 }
 
@@ -46,9 +42,7 @@ impl Config {
             connect_timeout: DEFAULT_CONNECT_TIMEOUT,
             operation_timeout: DEFAULT_OPERATION_TIMEOUT,
             slack: DEFAULT_SLACK,
-            max_retries: DEFAULT_MAX_RETRIES,
-            base_backoff: DEFAULT_BASE_BACKOFF,
-            max_backoff: DEFAULT_MAX_BACKOFF,
+            retries: Retries::default().max_retries(20),
             remembered_keys: DEFAULT_REMEMBERED_KEYS,
         })
     }
@@ -89,13 +83,10 @@ impl Config {
         self
     }
 
-    /// How often an admission that lost a race is run again (20), the longest wait after the first
-    /// loss (2 ms; it doubles) and after any (100 ms).
+    /// What an admission that lost a race does: 20 repetitions by default, with the usual waits.
     #[must_use]
-    pub const fn retries(mut self, max: u32, base: Duration, max_wait: Duration) -> Self {
-        self.max_retries = max;
-        self.base_backoff = base;
-        self.max_backoff = max_wait;
+    pub const fn retries(mut self, retries: Retries) -> Self {
+        self.retries = retries;
         self
     }
 
@@ -116,9 +107,7 @@ impl fmt::Debug for Config {
             .field("connect_timeout", &self.connect_timeout)
             .field("operation_timeout", &self.operation_timeout)
             .field("slack", &self.slack)
-            .field("max_retries", &self.max_retries)
-            .field("base_backoff", &self.base_backoff)
-            .field("max_backoff", &self.max_backoff)
+            .field("retries", &self.retries)
             .field("remembered_keys", &self.remembered_keys)
             .finish()
     }

@@ -26,11 +26,7 @@ impl DynamoDb {
         let client = connected(&config).await?;
         let Config { address, operation_timeout, remembered_keys, .. } = config;
         let table = Table::new(client, address.table, operation_timeout, remembered_keys);
-        let cas = Cas::new(table)
-            .slack(config.slack)
-            .max_retries(config.max_retries)
-            .base_backoff(config.base_backoff)
-            .max_backoff(config.max_backoff);
+        let cas = Cas::new(table).slack(config.slack).retries(config.retries.validated()?);
         Ok(Self { cas })
     }
 
@@ -56,6 +52,14 @@ impl DynamoDb {
         let client = connected(&config).await?;
         let work: BoxFuture<'_, _> = Box::pin(schema::inspect(&client, &config.address.table));
         work.await
+    }
+}
+
+impl DynamoDb {
+    /// How many writes lost a race to another process so far.
+    #[must_use]
+    pub fn lost_races(&self) -> u64 {
+        self.cas.lost_races()
     }
 }
 
@@ -87,5 +91,9 @@ impl Store for DynamoDb {
 
     async fn close(&self) {
         self.cas.close().await;
+    }
+
+    fn round_trips(&self) -> Option<u64> {
+        self.cas.round_trips()
     }
 }

@@ -1,5 +1,6 @@
 //! The address of a table: `dynamodb://table?region=…&endpoint=…&profile=…`.
 
+use tollgate_core::text::percent_decoded;
 use tollgate_core::{Error, Result};
 
 const SCHEME: &str = "dynamodb://";
@@ -78,23 +79,8 @@ fn check_endpoint(endpoint: &str) -> Result<()> {
     }
 }
 
-/// Undoes percent-encoding.
 fn decoded(field: &'static str, text: &str) -> Result<String> {
-    let odd = || Error::config(field, "is not percent-encoded UTF-8");
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let [first, tail @ ..] = rest {
-        rest = tail;
-        if *first != b'%' {
-            bytes.push(*first);
-            continue;
-        }
-        let (digits, tail) = tail.split_at_checked(2).ok_or_else(odd)?;
-        let digits = core::str::from_utf8(digits).map_err(|_| odd())?;
-        bytes.push(u8::from_str_radix(digits, 16).map_err(|_| odd())?);
-        rest = tail;
-    }
-    String::from_utf8(bytes).map_err(|_| odd())
+    percent_decoded(text).ok_or_else(|| Error::config(field, "is not percent-encoded UTF-8"))
 }
 
 #[cfg(test)]

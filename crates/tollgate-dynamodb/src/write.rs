@@ -5,6 +5,8 @@
 //! was applied, the condition of the second fails and the item that is found carries the token.
 //! What can be neither confirmed nor ruled out stays unknown, and is an error.
 
+use core::pin::pin;
+
 use aws_sdk_dynamodb::operation::put_item::builders::PutItemFluentBuilder;
 use aws_sdk_dynamodb::types::{
     AttributeValue, Put, ReturnValuesOnConditionCheckFailure, TransactWriteItem,
@@ -12,7 +14,7 @@ use aws_sdk_dynamodb::types::{
 use tollgate_core::store::cas::{Swap, Version};
 use tollgate_core::{Error, Result};
 
-use crate::again::Again;
+use crate::again::{Again, Throttled};
 use crate::fault::Fault;
 use crate::item::{self, Item};
 use crate::table::Table;
@@ -37,7 +39,17 @@ impl Table {
     /// `queue_full` when the table is throttled; an outage when it is unknown whether anything was
     /// written.
     pub(crate) async fn write(&self, writes: &[Swap<'_>], token: &str) -> Result<Written> {
-        let mut again = Again::within(self.timeout);
+        let throttled = Throttled::default();
+        let again = Again::within(self.timeout, &throttled);
+        throttled.or_throttled(pin!(self.write_all(again, writes, token))).await
+    }
+
+    async fn write_all(
+        &self,
+        mut again: Again<'_>,
+        writes: &[Swap<'_>],
+        token: &str,
+    ) -> Result<Written> {
         // The first attempt of which nobody knows what became.
         let mut unknown: Option<Error> = None;
         loop {
@@ -64,6 +76,8 @@ impl Table {
                 (Fault::Refused(error) | Fault::Late(error), None) => return Err(error),
                 (_, Some(error)) => return Err(error),
             };
+            // Of what may have been written nobody says that others were in the way.
+            again.note(unknown.is_none());
             if !again.wait().await {
                 return Err(error);
             }
@@ -122,7 +136,7 @@ impl Table {
     /// Whether what a repeated write found is its own first copy.
     async fn is_applied(
         &self,
-        again: &mut Again,
+        again: &mut Again<'_>,
         writes: &[Swap<'_>],
         found: &[(usize, Option<Item>)],
         token: &str,

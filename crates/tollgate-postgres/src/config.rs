@@ -3,6 +3,7 @@
 use core::fmt;
 use core::time::Duration;
 
+use tollgate_core::store::Retries;
 use tollgate_core::{Error, Micros, Result};
 
 use crate::audit::Retention;
@@ -13,9 +14,6 @@ const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_millis(200);
 const DEFAULT_OPERATION_TIMEOUT: Duration = Duration::from_secs(1);
 const DEFAULT_SLACK: Duration = Duration::from_secs(60);
 const DEFAULT_SWEEP_EVERY: Duration = Duration::from_secs(60);
-const DEFAULT_MAX_RETRIES: u32 = 10;
-const DEFAULT_BASE_BACKOFF: Duration = Duration::from_millis(2);
-const DEFAULT_MAX_BACKOFF: Duration = Duration::from_millis(100);
 const DEFAULT_MAX_REQUEST_IDS: u64 = 1_000_000;
 /// Two rounds in flight: one runs in the database while the other is on its way.
 const DEFAULT_CONNECTIONS: usize = 2;
@@ -52,9 +50,7 @@ pub struct Config {
     pub(crate) accepts_readings: bool,
     pub(crate) max_request_ids: u64,
     pub(crate) audit: Option<Retention>,
-    pub(crate) max_retries: u32,
-    pub(crate) base_backoff: Duration,
-    pub(crate) max_backoff: Duration,
+    pub(crate) retries: Retries,
 }
 
 impl Config {
@@ -64,19 +60,20 @@ impl Config {
     /// checking who it is), `require`, `verify-ca` and `verify-full`. The last three are the same
     /// here, and check the certificate and the name; `sslrootcert` names a file of certificates to
     /// trust instead of those of the operating system. `connect_timeout` is in whole seconds, as libpq
-    /// has it.
+    /// has it; `operation_timeout_ms` is how long one round trip may take.
     ///
     /// # Errors
     /// `config_invalid` naming `url` or the parameter at fault. The message never repeats the url.
     pub fn new(url: &str) -> Result<Self> {
         let address = parse(url)?;
         let connect_timeout = address.driver.get_connect_timeout().copied();
+        let operation_timeout = address.operation_timeout;
         Ok(Self {
             address,
             names: Names::new("tollgate", "limits")?,
             connections: DEFAULT_CONNECTIONS,
             connect_timeout: connect_timeout.unwrap_or(DEFAULT_CONNECT_TIMEOUT),
-            operation_timeout: DEFAULT_OPERATION_TIMEOUT,
+            operation_timeout: operation_timeout.unwrap_or(DEFAULT_OPERATION_TIMEOUT),
             durability: Durability::Full,
             migrates: true,
             slack: micros(DEFAULT_SLACK),
@@ -84,9 +81,7 @@ impl Config {
             accepts_readings: false,
             max_request_ids: DEFAULT_MAX_REQUEST_IDS,
             audit: None,
-            max_retries: DEFAULT_MAX_RETRIES,
-            base_backoff: DEFAULT_BASE_BACKOFF,
-            max_backoff: DEFAULT_MAX_BACKOFF,
+            retries: Retries::default(),
         })
     }
 
@@ -184,13 +179,10 @@ impl Config {
         self
     }
 
-    /// How often a round is run again after a conflict (10 by default), and the first and the longest
-    /// wait in between (2 ms and 100 ms).
+    /// What a round that met a conflict does; the usual by default.
     #[must_use]
-    pub const fn retries(mut self, max: u32, base: Duration, longest: Duration) -> Self {
-        self.max_retries = max;
-        self.base_backoff = base;
-        self.max_backoff = longest;
+    pub const fn retries(mut self, retries: Retries) -> Self {
+        self.retries = retries;
         self
     }
 }
@@ -216,9 +208,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_says_how_long_connecting_may_take() {
-        let of = |url| Config::new(url).unwrap().connect_timeout;
-        assert_eq!(of("postgres://db/app?connect_timeout=7"), Duration::from_secs(7));
-        assert_eq!(of("postgres://db/app"), DEFAULT_CONNECT_TIMEOUT);
+    fn an_address_says_how_long_anything_may_take() {
+        let of = |url| {
+            let config = Config::new(url).unwrap();
+            (config.connect_timeout, config.operation_timeout)
+        };
+        let both = "postgres://db/app?connect_timeout=7&operation_timeout_ms=250";
+        assert_eq!(of(both), (Duration::from_secs(7), Duration::from_millis(250)));
+        let usual = (DEFAULT_CONNECT_TIMEOUT, DEFAULT_OPERATION_TIMEOUT);
+        assert_eq!(of("postgres://db/app"), usual);
     }
 }

@@ -9,6 +9,7 @@ use tokio::sync::{mpsc, oneshot, watch};
 use tokio::time::timeout;
 use tokio_postgres::Row;
 use tokio_postgres::types::{ToSql, Type};
+use tollgate_core::store::patience::Progress;
 use tollgate_core::{Error, Micros, Result};
 
 use crate::fault::Fault;
@@ -31,7 +32,7 @@ pub(crate) enum Ask {
 /// Answers until the store is closed or dropped.
 pub(crate) async fn work(
     shared: Arc<Shared>,
-    mut asks: mpsc::Receiver<Ask>,
+    (mut asks, progress): (mpsc::Receiver<Ask>, Arc<Progress>),
     mut closing: watch::Receiver<bool>,
 ) {
     let mut link: Option<Link> = None;
@@ -65,6 +66,9 @@ pub(crate) async fn work(
         let seen = see(&shared, &mut link, &keys).await;
         for (_, reply) in sees {
             let _ = reply.send(seen.as_ref().map(Arc::clone).map_err(Error::again));
+        }
+        if seen.is_ok() && done.is_ok() {
+            progress.round_ended();
         }
     }
 }

@@ -15,6 +15,7 @@ use std::collections::HashMap;
 use tokio::time::timeout;
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Row};
+use tollgate_core::store::patience::Progress;
 use tollgate_core::store::{At, Outcome};
 use tollgate_core::{Error, Micros, Result};
 
@@ -23,6 +24,32 @@ use crate::fault::Fault;
 use crate::job::Job;
 use crate::link::{Link, Shared};
 use crate::record::Record;
+
+/// What a round trip needs.
+#[derive(Clone, Copy)]
+pub(crate) struct Trip<'a> {
+    pub(crate) shared: &'a Shared,
+    /// For those who wait behind it.
+    pub(crate) progress: &'a Progress,
+    pub(crate) link: &'a Link,
+}
+
+impl Trip<'_> {
+    fn limit(&self) -> Duration {
+        self.shared.config.operation_timeout
+    }
+
+    fn client(&self) -> &Client {
+        &self.link.client
+    }
+
+    /// Whoever waits has heard from the server, unless it is lost.
+    fn heard(&self, fault: Option<&Fault>) {
+        if !matches!(fault, Some(Fault::Lost(_))) {
+            self.progress.round_ended();
+        }
+    }
+}
 
 /// A round that holds its locks and knows what to write.
 pub(crate) struct Round {
@@ -62,17 +89,17 @@ pub(crate) enum Closed {
 }
 
 /// The first trip.
-pub(crate) async fn open(shared: &Shared, link: &Link, jobs: Vec<Job>) -> Opened {
-    let limit = shared.config.operation_timeout;
-    let read = match bounded(limit, read(shared, &link.client, &jobs)).await {
+pub(crate) async fn open(trip: Trip<'_>, jobs: Vec<Job>) -> Opened {
+    let shared = trip.shared;
+    let read = match bounded(trip.limit(), read(trip, &jobs)).await {
         Ok(read) => read,
-        Err(fault) => return unopened(jobs, fault),
+        Err(fault) => return unopened(trip, jobs, fault),
     };
     // Whoever went away during the reading is not charged.
     let jobs: Vec<Job> = jobs.into_iter().filter(Job::is_waiting).collect();
-    let room = match bounded(limit, room(shared, &link.client, &jobs, read.clock)).await {
+    let room = match bounded(trip.limit(), room(trip, &jobs, read.clock)).await {
         Ok(room) => room,
-        Err(fault) => return unopened(jobs, fault),
+        Err(fault) => return unopened(trip, jobs, fault),
     };
     let audits = shared.config.audit.is_some();
     let bounds = Bounds { slack: shared.config.slack, room, audits };
@@ -82,12 +109,14 @@ pub(crate) async fn open(shared: &Shared, link: &Link, jobs: Vec<Job>) -> Opened
         return Opened::Ready(Box::new(Round { jobs, outcomes, draft }));
     }
     // Nothing will be written, so nobody has to wait for it.
+    trip.progress.round_ended();
     answer(jobs, outcomes);
     Opened::Ready(Box::new(Round { jobs: Vec::new(), outcomes: Vec::new(), draft }))
 }
 
 /// The first trip failed, so nothing was charged.
-fn unopened(jobs: Vec<Job>, fault: Fault) -> Opened {
+fn unopened(trip: Trip<'_>, jobs: Vec<Job>, fault: Fault) -> Opened {
+    trip.heard(Some(&fault));
     match fault {
         Fault::Conflict => Opened::Conflict(jobs),
         Fault::Lost(error) => Opened::Unserved(jobs, error.unsent()),
@@ -99,17 +128,17 @@ fn unopened(jobs: Vec<Job>, fault: Fault) -> Opened {
 }
 
 /// The second trip.
-pub(crate) async fn close(shared: &Shared, link: &Link, round: Round) -> Closed {
-    let limit = shared.config.operation_timeout;
+pub(crate) async fn close(trip: Trip<'_>, round: Round) -> Closed {
     let Round { jobs, outcomes, draft } = round;
     let written = if draft.is_idle() {
-        bounded(limit, undo(&link.client)).await
+        bounded(trip.limit(), undo(trip.client())).await
     } else {
-        bounded(limit, write(shared, &link.client, &draft)).await
+        bounded(trip.limit(), write(trip, &draft)).await
     };
+    trip.heard(written.as_ref().err());
     match written {
         Ok(()) => {
-            shared.ids.added(count(draft.records.len()));
+            trip.shared.ids.added(count(draft.records.len()));
             answer(jobs, outcomes);
             Closed::Answered
         }
@@ -155,19 +184,37 @@ async fn undo(client: &Client) -> Result<(), Fault> {
 }
 
 /// Locks and reads all that the jobs touch.
-async fn read(shared: &Shared, client: &Client, jobs: &[Job]) -> Result<Read, Fault> {
-    let sql = &shared.sql;
+///
+/// A server that has begun and does not go on is waiting for somebody else's locks.
+async fn read(trip: Trip<'_>, jobs: &[Job]) -> Result<Read, Fault> {
+    let (sql, client) = (&trip.shared.sql, trip.client());
     let keys = keys_of(jobs);
     let locking: [(&(dyn ToSql + Sync), Type); 1] = [(&keys, Type::TEXT_ARRAY)];
-    let (begun, locked, records) = tokio::join!(
-        biased;
-        client.batch_execute(&sql.begin),
-        client.query_typed_one(&sql.lock, &locking),
-        recall(shared, client, jobs),
-    );
+    let unblocked = Unblocked(trip.progress);
+    let begin = async {
+        client.batch_execute(&sql.begin).await?;
+        trip.progress.set_blocked(true);
+        Ok::<(), Fault>(())
+    };
+    let lock = async {
+        let locked = client.query_typed_one(&sql.lock, &locking).await;
+        drop(unblocked);
+        locked
+    };
+    let (begun, locked, records) =
+        tokio::join!(biased; begin, lock, recall(trip.shared, client, jobs));
     begun?;
     let (clock, rows) = states_of(&locked?)?;
     Ok(Read { clock, rows, records: records? })
+}
+
+/// Nobody waits for locks any more when this ends, however it ends.
+struct Unblocked<'a>(&'a Progress);
+
+impl Drop for Unblocked<'_> {
+    fn drop(&mut self) {
+        self.0.set_blocked(false);
+    }
 }
 
 /// The clock and the states by key, from a row of two lists.
@@ -202,7 +249,8 @@ fn record_of(row: &Row) -> Result<((String, String), Option<Record>), Fault> {
 }
 
 /// How many request ids may be added; asks the database when the bound seems to be reached.
-async fn room(shared: &Shared, client: &Client, jobs: &[Job], clock: Micros) -> Result<u64, Fault> {
+async fn room(trip: Trip<'_>, jobs: &[Job], clock: Micros) -> Result<u64, Fault> {
+    let shared = trip.shared;
     let marked = jobs.iter().filter(|job| job.mark.is_some());
     let wanted = count(marked.clone().count());
     let given = marked.filter_map(|job| match job.at {
@@ -213,7 +261,7 @@ async fn room(shared: &Shared, client: &Client, jobs: &[Job], clock: Micros) -> 
     if wanted > 0 && shared.ids.needs_count(wanted, now) {
         let (at, max) = (stored(now), stored(shared.ids.max()));
         let counting: [(&(dyn ToSql + Sync), Type); 2] = [(&at, Type::INT8), (&max, Type::INT8)];
-        let row = client.query_typed_one(&shared.sql.count, &counting).await?;
+        let row = trip.client().query_typed_one(&shared.sql.count, &counting).await?;
         let live: i64 = row.try_get(0)?;
         shared.ids.counted(u64::try_from(live).unwrap_or_default(), now);
     }
@@ -221,8 +269,8 @@ async fn room(shared: &Shared, client: &Client, jobs: &[Job], clock: Micros) -> 
 }
 
 /// Writes all that was drafted, and commits.
-async fn write(shared: &Shared, client: &Client, draft: &Draft) -> Result<(), Fault> {
-    let sql = &shared.sql;
+async fn write(trip: Trip<'_>, draft: &Draft) -> Result<(), Fault> {
+    let (sql, client) = (&trip.shared.sql, trip.client());
     let (created, changed, remembered, audited, committed) = tokio::join!(
         biased;
         put(client, &sql.create, &draft.creates),

@@ -4,12 +4,14 @@
 //! workers are tasks of their own.
 
 use core::hash::{BuildHasher, BuildHasherDefault};
+use core::pin::pin;
 use core::sync::atomic::Ordering;
 use std::collections::hash_map::DefaultHasher;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
+use tollgate_core::store::patience::{Progress, Waiting};
 use tollgate_core::store::{At, Capability, Loaded, MultiKey, Outcome, Store};
 use tollgate_core::{Admission, Charge, Code, Error, Key, Now, Result, State};
 
@@ -28,37 +30,63 @@ const QUEUE_MAX: usize = 20_000;
 #[derive(Debug)]
 pub struct Postgres {
     shared: Arc<Shared>,
-    workers: Vec<mpsc::Sender<Job>>,
-    looker: mpsc::Sender<Ask>,
+    workers: Vec<Line<Job>>,
+    looker: Line<Ask>,
     closing: watch::Sender<bool>,
     tasks: Mutex<Vec<JoinHandle<()>>>,
 }
+
+/// The way to a task: what waits for it, and how its work goes on.
+#[derive(Debug)]
+struct Line<T> {
+    queue: mpsc::Sender<T>,
+    progress: Arc<Progress>,
+}
+
+impl<T> Line<T> {
+    /// A line, and its other end.
+    fn new() -> (Self, mpsc::Receiver<T>, Arc<Progress>) {
+        let (queue, taken) = mpsc::channel(QUEUE_MAX);
+        let progress = Arc::new(Progress::new());
+        (Self { queue, progress: Arc::clone(&progress) }, taken, progress)
+    }
+
+    /// Joins the line.
+    fn send(&self, item: T) -> Result<Waiting<'_>> {
+        let waiting = self.progress.wait();
+        self.queue.try_send(item).map_err(|refused| unqueued(&refused))?;
+        Ok(waiting)
+    }
+}
+
+/// An answer that is waited for.
+type Answer<'s> = (oneshot::Receiver<Result<Outcome>>, Waiting<'s>);
 
 impl Postgres {
     /// A store that connects when it is first asked, on the tokio runtime this is called in. Its
     /// tables are made then, if they are not there.
     ///
     /// # Errors
-    /// `config_invalid` when the certificates to trust cannot be read, or outside of a runtime.
+    /// `config_invalid` when the certificates to trust cannot be read, the retries make no sense, or
+    /// outside of a runtime.
     pub fn open(config: Config) -> Result<Self> {
         let runtime = tokio::runtime::Handle::try_current().map_err(|_| {
             Error::config("runtime", "is missing; open the store inside of a tokio runtime")
         })?;
+        config.retries.validated()?;
         let shared = Shared::new(config)?;
         let (closing, closing_seen) = watch::channel(false);
         let mut tasks = Vec::new();
         let mut workers = Vec::new();
         for _ in 0..shared.config.connections {
-            let (jobs, queue) = mpsc::channel(QUEUE_MAX);
-            tasks.push(runtime.spawn(worker::work(
-                Arc::clone(&shared),
-                queue,
-                closing_seen.clone(),
-            )));
-            workers.push(jobs);
+            let (line, queue, progress) = Line::new();
+            let work = worker::work(Arc::clone(&shared), (queue, progress), closing_seen.clone());
+            tasks.push(runtime.spawn(work));
+            workers.push(line);
         }
-        let (looker, queue) = mpsc::channel(QUEUE_MAX);
-        tasks.push(runtime.spawn(look::work(Arc::clone(&shared), queue, closing_seen.clone())));
+        let (looker, queue, progress) = Line::new();
+        let looks = look::work(Arc::clone(&shared), (queue, progress), closing_seen.clone());
+        tasks.push(runtime.spawn(looks));
         if let Some(every) = shared.config.sweep_every {
             tasks.push(runtime.spawn(sweep::work(Arc::clone(&shared), every, closing_seen)));
         }
@@ -97,13 +125,12 @@ impl Postgres {
         admission: &Admission<'_>,
         at: At,
         worker: Option<usize>,
-    ) -> Result<oneshot::Receiver<Result<Outcome>>> {
+    ) -> Result<Answer<'_>> {
         self.check(at)?;
         let (job, answer) = Job::new(admission, at)?;
         let worker = worker.unwrap_or_else(|| self.worker_of(job.home()));
-        let jobs = self.workers.get(worker).ok_or_else(closed)?;
-        jobs.try_send(job).map_err(|refused| unqueued(&refused))?;
-        Ok(answer)
+        let line = self.workers.get(worker).ok_or_else(closed)?;
+        Ok((answer, line.send(job)?))
     }
 
     /// Two clocks must not decide about one table.
@@ -136,8 +163,8 @@ impl Store for Postgres {
     }
 
     async fn admit(&self, admission: &Admission<'_>, at: At) -> Result<Outcome> {
-        let answer = self.submit(admission, at, None)?;
-        answer.await.unwrap_or_else(|_| Err(lost()))
+        let (answer, waiting) = self.submit(admission, at, None)?;
+        waiting.answer(pin!(heard(answer))).await
     }
 
     async fn admit_many(&self, batch: &[Admission<'_>], at: At) -> Vec<Result<Outcome>> {
@@ -150,7 +177,7 @@ impl Store for Postgres {
         let mut outcomes = Vec::with_capacity(answers.len());
         for answer in answers {
             outcomes.push(match answer {
-                Ok(answer) => answer.await.unwrap_or_else(|_| Err(lost())),
+                Ok((answer, waiting)) => waiting.answer_in_batch(pin!(heard(answer))).await,
                 Err(error) => Err(error),
             });
         }
@@ -162,9 +189,8 @@ impl Store for Postgres {
         let texts = charges.iter().map(|charge| text_of(charge.key()));
         let texts: Vec<String> = texts.collect::<Result<_>>()?;
         let (reply, answer) = oneshot::channel();
-        let asked = self.looker.try_send(Ask::See(texts.clone(), reply));
-        asked.map_err(|refused| unqueued(&refused))?;
-        let seen = answer.await.unwrap_or_else(|_| Err(lost()))?;
+        let waiting = self.looker.send(Ask::See(texts.clone(), reply))?;
+        let seen = waiting.answer(pin!(heard(answer))).await?;
         let (clock, rows) = &*seen;
         let now = match at {
             At::StoreClock => Now::at(*clock),
@@ -179,9 +205,8 @@ impl Store for Postgres {
 
     async fn reset(&self, key: Key<'_>) -> Result<()> {
         let (reply, answer) = oneshot::channel();
-        let asked = self.looker.try_send(Ask::Reset(text_of(key)?, reply));
-        asked.map_err(|refused| unqueued(&refused))?;
-        answer.await.unwrap_or_else(|_| Err(lost()))
+        let waiting = self.looker.send(Ask::Reset(text_of(key)?, reply))?;
+        waiting.answer(pin!(heard(answer))).await
     }
 
     async fn close(&self) {
@@ -197,6 +222,10 @@ impl Store for Postgres {
     fn round_trips(&self) -> Option<u64> {
         Some(self.shared.trips.load(Ordering::Relaxed))
     }
+}
+
+async fn heard<T>(answer: oneshot::Receiver<Result<T>>) -> Result<T> {
+    answer.await.unwrap_or_else(|_| Err(lost()))
 }
 
 fn unqueued<T>(refused: &mpsc::error::TrySendError<T>) -> Error {

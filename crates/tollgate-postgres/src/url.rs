@@ -1,10 +1,14 @@
 //! The address of a server. What libpq accepts and the driver does not is translated here.
 
+use core::time::Duration;
+
 use tokio_postgres::config::SslMode;
+use tollgate_core::text::percent_decoded;
 use tollgate_core::{Error, Result};
 
 const APPLICATION: &str = "tollgate";
 const SCHEMES: [&str; 2] = ["postgres://", "postgresql://"];
+const TIMEOUT_MAX_MS: u64 = 600_000;
 const SSL_MODES: &str = "disable, prefer, require, verify-ca, verify-full";
 
 /// Where the server is and how to talk to it.
@@ -13,6 +17,8 @@ pub(crate) struct Address {
     pub(crate) driver: tokio_postgres::Config,
     /// A file of certificates to trust instead of those of the operating system.
     pub(crate) root_file: Option<String>,
+    /// How long one round trip may take.
+    pub(crate) operation_timeout: Option<Duration>,
 }
 
 /// Reads an address. Errors name the parameter and never repeat a value, which may be a secret.
@@ -23,12 +29,19 @@ pub(crate) fn parse(url: &str) -> Result<Address> {
     let (base, query) = url.split_once('?').unwrap_or((url, ""));
     let mut plain = base.to_owned();
     let mut root_file = None;
+    let mut operation_timeout = None;
     let mut mode = None;
     let mut mark = '?';
     for pair in query.split('&').filter(|pair| !pair.is_empty()) {
         match pair.split_once('=') {
             Some(("sslmode", value)) => mode = Some(ssl_mode(value)?),
-            Some(("sslrootcert", file)) => root_file = Some(decoded(file)?),
+            Some(("sslrootcert", file)) => {
+                let odd = || Error::config("sslrootcert", "is not percent-encoded UTF-8");
+                root_file = Some(percent_decoded(file).ok_or_else(odd)?);
+            }
+            Some(("operation_timeout_ms", text)) => {
+                operation_timeout = Some(Duration::from_millis(whole_ms(text)?));
+            }
             _ => {
                 plain.push(mark);
                 plain.push_str(pair);
@@ -55,7 +68,14 @@ pub(crate) fn parse(url: &str) -> Result<Address> {
     if driver.get_application_name().is_none() {
         driver.application_name(APPLICATION);
     }
-    Ok(Address { driver, root_file })
+    Ok(Address { driver, root_file, operation_timeout })
+}
+
+fn whole_ms(text: &str) -> Result<u64> {
+    let ms = text.parse().ok().filter(|ms| (1..=TIMEOUT_MAX_MS).contains(ms));
+    ms.ok_or_else(|| {
+        Error::config("operation_timeout_ms", format!("accepted: 1 to {TIMEOUT_MAX_MS}"))
+    })
 }
 
 fn ssl_mode(mode: &str) -> Result<SslMode> {
@@ -67,25 +87,6 @@ fn ssl_mode(mode: &str) -> Result<SslMode> {
     }
 }
 
-/// Undoes percent-encoding.
-fn decoded(text: &str) -> Result<String> {
-    let odd = || Error::config("sslrootcert", "is not percent-encoded UTF-8");
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.as_bytes();
-    while let [first, tail @ ..] = rest {
-        rest = tail;
-        if *first != b'%' {
-            bytes.push(*first);
-            continue;
-        }
-        let (digits, tail) = rest.split_at_checked(2).ok_or_else(odd)?;
-        let digits = core::str::from_utf8(digits).map_err(|_| odd())?;
-        bytes.push(u8::from_str_radix(digits, 16).map_err(|_| odd())?);
-        rest = tail;
-    }
-    String::from_utf8(bytes).map_err(|_| odd())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -93,9 +94,11 @@ mod tests {
     #[test]
     fn what_libpq_accepts_is_accepted() {
         let address = parse(
-            "postgres://me:s3cret@db:7/app?sslmode=verify-full&connect_timeout=1&sslrootcert=%2Fca.pem",
+            "postgres://me:s3cret@db:7/app?sslmode=verify-full&connect_timeout=1&sslrootcert=%2Fca.pem\
+             &operation_timeout_ms=250",
         );
-        let Address { driver, root_file } = address.unwrap();
+        let Address { driver, root_file, operation_timeout } = address.unwrap();
+        assert_eq!(operation_timeout, Some(Duration::from_millis(250)));
         assert_eq!(driver.get_ssl_mode(), SslMode::Require);
         assert_eq!(root_file.as_deref(), Some("/ca.pem"));
         assert_eq!(driver.get_ports(), [7]);
@@ -115,6 +118,9 @@ mod tests {
             ("postgres://me:s3cret@db/app?sslmode=s3cret", "sslmode"),
             ("postgres://me:s3cret@db/app?sslrootcert=%zzs3cret", "sslrootcert"),
             ("postgres://me:s3cret@db/app?sslrootcert=%f", "sslrootcert"),
+            ("postgres://me:s3cret@db/app?operation_timeout_ms=0", "operation_timeout_ms"),
+            ("postgres://me:s3cret@db/app?operation_timeout_ms=600001", "operation_timeout_ms"),
+            ("postgres://me:s3cret@db/app?operation_timeout_ms=s3cret", "operation_timeout_ms"),
         ];
         for (url, field) in odd {
             let error = parse(url).map(|_| ()).unwrap_err();

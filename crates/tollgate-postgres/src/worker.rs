@@ -10,12 +10,13 @@ use std::sync::Arc;
 
 use tokio::sync::{mpsc, watch};
 use tollgate_core::Code;
+use tollgate_core::store::patience::Progress;
 
 use crate::fault::exhausted;
 use crate::job::Job;
 use crate::link::{Link, Shared};
 use crate::retry::Retry;
-use crate::round::{Closed, Opened, Round, abandon, close, open, refuse};
+use crate::round::{Closed, Opened, Round, Trip, abandon, close, open, refuse};
 
 /// Admissions in one round: bounds how long locks are held.
 pub(crate) const ROUND_MAX: usize = 1_000;
@@ -23,7 +24,7 @@ pub(crate) const ROUND_MAX: usize = 1_000;
 /// Decides until the store is closed or dropped.
 pub(crate) async fn work(
     shared: Arc<Shared>,
-    mut jobs: mpsc::Receiver<Job>,
+    (mut jobs, progress): (mpsc::Receiver<Job>, Arc<Progress>),
     mut closing: watch::Receiver<bool>,
 ) {
     let mut link = None;
@@ -42,13 +43,15 @@ pub(crate) async fn work(
             return;
         }
         let first = core::mem::take(&mut waiting);
-        link = Shift::new(&shared, link).run(first, &mut jobs).await;
+        link = Shift::new((&shared, &progress), link).run(first, &mut jobs).await;
     }
 }
 
 /// Rounds one after another, as long as somebody waits.
 struct Shift<'a> {
     shared: &'a Shared,
+    /// For those who wait.
+    progress: &'a Progress,
     /// The connection, unless it has to be made.
     link: Option<Link>,
     /// Whether it was there before, so that it may have died unseen.
@@ -66,9 +69,10 @@ struct Next {
 }
 
 impl<'a> Shift<'a> {
-    fn new(shared: &'a Shared, link: Option<Link>) -> Self {
+    fn new((shared, progress): (&'a Shared, &'a Progress), link: Option<Link>) -> Self {
         let link = link.filter(Link::is_alive);
-        Self { shared, was_kept: link.is_some(), link, retry: Retry::new(&shared.config) }
+        let retry = Retry::new(&shared.config);
+        Self { shared, progress, was_kept: link.is_some(), link, retry }
     }
 
     /// Works until nobody waits; the connection to go on with.
@@ -103,15 +107,14 @@ impl<'a> Shift<'a> {
         let Next { round, jobs } = next;
         let trips = u64::from(round.is_some()) + u64::from(!jobs.is_empty());
         self.shared.trips.fetch_add(trips, Ordering::Relaxed);
+        let trip = Trip { shared: self.shared, progress: self.progress, link: &link };
         let closing = async {
             match round {
-                Some(round) => close(self.shared, &link, round).await,
+                Some(round) => close(trip, round).await,
                 None => Closed::Answered,
             }
         };
-        let opening = async {
-            if jobs.is_empty() { None } else { Some(open(self.shared, &link, jobs).await) }
-        };
+        let opening = async { if jobs.is_empty() { None } else { Some(open(trip, jobs).await) } };
         let (closed, opened) = tokio::join!(biased; closing, opening);
         match (closed, opened) {
             (Closed::Answered, None) => self.go_on(link, None),

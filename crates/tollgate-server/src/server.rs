@@ -48,7 +48,7 @@ impl Server {
     pub async fn bind(config: Config) -> Result<Self> {
         let metrics = Metrics::new();
         let traces = config.traces.as_ref().map(Traces::to_collector).transpose()?.map(Arc::new);
-        let store = store::open(&config.store, config.retries.as_ref()).await?;
+        let store = store::open(&config.store, config.retries).await?;
         let store = watched(store, &config, &metrics, traces.clone());
         let failure = config.failure;
         let limiter = Limiter::builder(store)

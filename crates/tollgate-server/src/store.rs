@@ -8,13 +8,11 @@ use tollgate::postgres::{self, Postgres};
 use tollgate::redis::RedisStore;
 use tollgate::redis::client::Client;
 use tollgate::sqlite::{self, Sqlite};
-use tollgate::store::{BoxStore, Memory};
+use tollgate::store::{BoxStore, Memory, Retries};
 use tollgate::{BoxFuture, Error, Result};
 
-use crate::config::Retries;
-
 /// Opens a store; the address is whole, its scheme included.
-pub(crate) type Open = for<'a> fn(&'a str, Option<&'a Retries>) -> BoxFuture<'a, Result<BoxStore>>;
+pub(crate) type Open = fn(&str, Option<Retries>) -> BoxFuture<'_, Result<BoxStore>>;
 
 /// Every store that can be opened, by scheme.
 const STORES: &[(&str, Open)] = &[
@@ -37,7 +35,7 @@ const STORES: &[(&str, Open)] = &[
 /// # Errors
 /// `config_invalid` naming `store` when no store has that scheme; what the store says when it cannot
 /// be opened. No error holds the address: it may hold a password.
-pub async fn open(address: &str, retries: Option<&Retries>) -> Result<BoxStore> {
+pub async fn open(address: &str, retries: Option<Retries>) -> Result<BoxStore> {
     find(address)?(address, retries).await
 }
 
@@ -82,34 +80,33 @@ pub async fn migrate(address: &str) -> Result<bool> {
     Ok(true)
 }
 
+/// The settings of a store, with the retries of the configuration if it names any.
+fn with<C>(config: C, retries: Option<Retries>, set: fn(C, Retries) -> C) -> C {
+    match retries {
+        Some(retries) => set(config, retries),
+        None => config,
+    }
+}
+
 /// DynamoDB; it connects when it is first asked, and its table is made by [`migrate`] alone: programs
 /// that decide seldom have the right to make tables.
-async fn dynamodb(address: &str, retries: Option<&Retries>) -> Result<BoxStore> {
-    let mut config = dynamodb::Config::new(address)?;
-    if let Some(Retries { max, base_backoff, max_backoff }) = retries {
-        let max = u32::try_from(*max).unwrap_or(u32::MAX);
-        config = config.retries(max, *base_backoff, *max_backoff);
-    }
+async fn dynamodb(address: &str, retries: Option<Retries>) -> Result<BoxStore> {
+    let config = dynamodb::Config::new(address)?;
+    let config = with(config, retries, dynamodb::Config::retries);
     Ok(BoxStore::new(DynamoDb::open(config).await?))
 }
 
 /// PostgreSQL; it connects when it is first asked, and makes its tables then.
-fn postgres(address: &str, retries: Option<&Retries>) -> Result<BoxStore> {
-    let mut config = postgres::Config::new(address)?;
-    if let Some(Retries { max, base_backoff, max_backoff }) = retries {
-        let max = u32::try_from(*max).unwrap_or(u32::MAX);
-        config = config.retries(max, *base_backoff, *max_backoff);
-    }
+fn postgres(address: &str, retries: Option<Retries>) -> Result<BoxStore> {
+    let config = postgres::Config::new(address)?;
+    let config = with(config, retries, postgres::Config::retries);
     Ok(BoxStore::new(Postgres::open(config)?))
 }
 
 /// Deno KV; it connects when it is first asked. The token stands in the address or in the environment.
-fn denokv(address: &str, retries: Option<&Retries>) -> Result<BoxStore> {
-    let mut config = denokv::Config::new(address)?.token_from_env()?;
-    if let Some(Retries { max, base_backoff, max_backoff }) = retries {
-        let max = u32::try_from(*max).unwrap_or(u32::MAX);
-        config = config.retries(max, *base_backoff, *max_backoff);
-    }
+fn denokv(address: &str, retries: Option<Retries>) -> Result<BoxStore> {
+    let config = denokv::Config::new(address)?.token_from_env()?;
+    let config = with(config, retries, denokv::Config::retries);
     Ok(BoxStore::new(DenoKv::open(&config)?))
 }
 

@@ -4,13 +4,14 @@ use core::fmt::Write as _;
 use core::time::Duration;
 use std::path::{Path, PathBuf};
 
+use tollgate_core::text::percent_decoded;
 use tollgate_core::{Error, Micros, Result};
 
 const SCHEME: &str = "sqlite:";
 const DEFAULT_SLACK: Duration = Duration::from_secs(60);
 const DEFAULT_SWEEP_EVERY: Duration = Duration::from_secs(60);
 const DEFAULT_MAX_REQUEST_IDS: u64 = 1_000_000;
-/// Below the deadline of a limiter (100 ms): contention has to be told from an outage.
+/// Below the deadline of a limiter (100 ms), so that those who give up do so together.
 const DEFAULT_LOCK_TIMEOUT: Duration = Duration::from_millis(80);
 
 /// What a crash may lose of what was acknowledged.
@@ -156,7 +157,8 @@ impl Config {
     }
 
     /// How long admissions wait for other processes that write, 80 ms by default; then they get
-    /// `conflict_exhausted`. Keep it below the deadline of the limiter, whose `timeout` is an outage.
+    /// `conflict_exhausted`. A limiter with a shorter deadline gets `queue_full` by then: a file that others
+    /// write to is no outage.
     #[must_use]
     pub const fn lock_timeout(mut self, timeout: Duration) -> Self {
         self.lock_timeout = timeout;
@@ -177,20 +179,8 @@ fn beside(path: &Path, suffix: &str) -> PathBuf {
     PathBuf::from(name)
 }
 
-/// Replaces `%XX`.
 fn decoded(text: &str) -> Result<String> {
-    let invalid = || Error::config("url", "has a `%` that two hexadecimal digits do not follow");
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut parts = text.split('%');
-    bytes.extend_from_slice(parts.next().unwrap_or_default().as_bytes());
-    for part in parts {
-        let (digits, rest) = part.split_at_checked(2).ok_or_else(invalid)?;
-        let is_hex = digits.bytes().all(|digit| digit.is_ascii_hexdigit());
-        let byte = u8::from_str_radix(digits, 16).ok().filter(|_| is_hex);
-        bytes.push(byte.ok_or_else(invalid)?);
-        bytes.extend_from_slice(rest.as_bytes());
-    }
-    String::from_utf8(bytes).map_err(|_| Error::config("url", "is not UTF-8 once it is decoded"))
+    percent_decoded(text).ok_or_else(|| Error::config("url", "is not percent-encoded UTF-8"))
 }
 
 pub(crate) fn micros(duration: Duration) -> Micros {

@@ -7,6 +7,7 @@ use core::time::Duration;
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
+use tollgate_core::store::patience::{Progress, Waiting};
 use tollgate_core::{Code, Error, Result};
 
 use crate::fault::closed;
@@ -19,6 +20,8 @@ const QUEUE_MAX: usize = 20_000;
 pub(crate) struct Queue<T> {
     inner: Mutex<Inner<T>>,
     arrived: Condvar,
+    /// For those who wait.
+    progress: Progress,
 }
 
 #[derive(Debug)]
@@ -41,14 +44,16 @@ pub(crate) enum Woken {
 impl<T> Queue<T> {
     pub(crate) fn new() -> Arc<Self> {
         let inner = Inner { waiting: VecDeque::new(), is_closed: false };
-        Arc::new(Self { inner: Mutex::new(inner), arrived: Condvar::new() })
+        let (inner, arrived) = (Mutex::new(inner), Condvar::new());
+        Arc::new(Self { inner, arrived, progress: Progress::new() })
     }
 
     /// Adds to the end.
     ///
     /// # Errors
     /// `queue_full`, or `store_unavailable` once it is closed. Both are marked as unsent.
-    pub(crate) fn push(&self, item: T) -> Result<()> {
+    pub(crate) fn push(&self, item: T) -> Result<Waiting<'_>> {
+        let waiting = self.progress.wait();
         let mut inner = self.lock();
         if inner.is_closed {
             return Err(closed());
@@ -59,7 +64,7 @@ impl<T> Queue<T> {
         inner.waiting.push_back(item);
         drop(inner);
         self.arrived.notify_one();
-        Ok(())
+        Ok(waiting)
     }
 
     /// Takes nothing more in; what waits is still served.
@@ -78,6 +83,11 @@ impl<T> Queue<T> {
 pub(crate) struct Taker<T>(pub(crate) Arc<Queue<T>>);
 
 impl<T> Taker<T> {
+    /// Tells those who wait how the work goes on.
+    pub(crate) fn progress(&self) -> &Progress {
+        &self.0.progress
+    }
+
     /// Waits until there is something to do, or so long.
     pub(crate) fn wait(&self, limit: Option<Duration>) -> Woken {
         let idle = |inner: &mut Inner<T>| inner.waiting.is_empty() && !inner.is_closed;
@@ -122,7 +132,9 @@ mod tests {
     fn what_waits_is_taken_in_order_and_in_parts() {
         let queue = Queue::new();
         let taker = Taker(Arc::clone(&queue));
-        (0..5).for_each(|number| queue.push(number).unwrap());
+        for number in 0..5 {
+            queue.push(number).unwrap();
+        }
         assert_eq!(taker.wait(None), Woken::Work);
         let mut batch = vec![9];
         taker.take(&mut batch, 3);
@@ -138,7 +150,9 @@ mod tests {
     #[test]
     fn more_than_the_bound_is_refused() {
         let queue = Queue::new();
-        (0..QUEUE_MAX).for_each(|_| queue.push(()).unwrap());
+        for _ in 0..QUEUE_MAX {
+            queue.push(()).unwrap();
+        }
         let error = queue.push(()).unwrap_err();
         assert_eq!((error.code(), error.is_unsent()), (Code::QueueFull, true));
     }

@@ -53,6 +53,7 @@ impl Reader {
         });
         match seen {
             Ok((connection, seen)) => {
+                self.queue.progress().round_ended();
                 for (look, values) in looks.into_iter().zip(seen) {
                     // Nobody is there to hear it if the caller has gone.
                     let _ = look.reply.send(Ok(values));

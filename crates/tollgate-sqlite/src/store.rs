@@ -2,10 +2,12 @@
 //!
 //! A caller that goes away before its round has begun is not charged, and nobody waits for it.
 
+use core::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
 use tokio::sync::oneshot;
+use tollgate_core::store::patience::Waiting;
 use tollgate_core::store::round::state_in;
 use tollgate_core::store::{At, Capability, Loaded, MultiKey, Outcome, Store};
 use tollgate_core::{
@@ -84,8 +86,8 @@ impl Sqlite {
         let mut next = Some(Place::Once);
         while let Some(place) = next {
             let (reply, answer) = oneshot::channel();
-            self.writer.push(Task::Sweep(place, now, reply))?;
-            let page = answer.await.unwrap_or_else(|_| Err(lost()))?;
+            let waiting = self.writer.push(Task::Sweep(place, now, reply))?;
+            let page = waiting.answer(pin!(heard(answer))).await?;
             gone = gone.saturating_add(page.gone);
             next = page.next;
         }
@@ -96,11 +98,10 @@ impl Sqlite {
         &self,
         admission: &Admission<'_>,
         at: At,
-    ) -> Result<oneshot::Receiver<Result<Outcome>>> {
+    ) -> Result<(oneshot::Receiver<Result<Outcome>>, Waiting<'_>)> {
         reading_of(at)?;
         let (job, answer) = Job::new(admission, at)?;
-        self.writer.push(Task::Admit(job))?;
-        Ok(answer)
+        Ok((answer, self.writer.push(Task::Admit(job))?))
     }
 
     fn end(&self) {
@@ -120,8 +121,8 @@ impl Store for Sqlite {
     }
 
     async fn admit(&self, admission: &Admission<'_>, at: At) -> Result<Outcome> {
-        let answer = self.submit(admission, at)?;
-        answer.await.unwrap_or_else(|_| Err(lost()))
+        let (answer, waiting) = self.submit(admission, at)?;
+        waiting.answer(pin!(heard(answer))).await
     }
 
     async fn admit_many(&self, batch: &[Admission<'_>], at: At) -> Vec<Result<Outcome>> {
@@ -130,7 +131,7 @@ impl Store for Sqlite {
         let mut outcomes = Vec::with_capacity(answers.len());
         for answer in answers {
             outcomes.push(match answer {
-                Ok(answer) => answer.await.unwrap_or_else(|_| Err(lost())),
+                Ok((answer, waiting)) => waiting.answer_in_batch(pin!(heard(answer))).await,
                 Err(error) => Err(error),
             });
         }
@@ -141,8 +142,8 @@ impl Store for Sqlite {
         let now = Now::at(reading_of(at)?);
         let keys = charges.iter().map(|charge| charge.key().to_text()).collect();
         let (reply, answer) = oneshot::channel();
-        self.reader.push(Look { keys, reply })?;
-        let values = answer.await.unwrap_or_else(|_| Err(lost()))?;
+        let waiting = self.reader.push(Look { keys, reply })?;
+        let values = waiting.answer(pin!(heard(answer))).await?;
         let state = |value: Option<String>| -> Result<Option<State>> {
             value.map_or(Ok(None), |text| state_in(&text))
         };
@@ -151,8 +152,8 @@ impl Store for Sqlite {
 
     async fn reset(&self, key: Key<'_>) -> Result<()> {
         let (reply, answer) = oneshot::channel();
-        self.writer.push(Task::Reset(key.to_text(), reply))?;
-        answer.await.unwrap_or_else(|_| Err(lost()))
+        let waiting = self.writer.push(Task::Reset(key.to_text(), reply))?;
+        waiting.answer(pin!(heard(answer))).await
     }
 
     async fn close(&self) {
@@ -171,6 +172,10 @@ impl Drop for Sqlite {
     fn drop(&mut self) {
         self.end();
     }
+}
+
+async fn heard<T>(answer: oneshot::Receiver<Result<T>>) -> Result<T> {
+    answer.await.unwrap_or_else(|_| Err(lost()))
 }
 
 /// The caller's reading: a file has no clock.

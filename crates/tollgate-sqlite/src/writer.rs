@@ -104,7 +104,9 @@ impl Writer {
     /// One round, from the queue to the answers.
     fn round(&mut self, connection: &Connection, sql: &mut Sql<'_>) -> Link {
         let mut taken = Vec::new();
-        match self.hold(connection, &mut taken) {
+        let held = self.hold(connection, &mut taken);
+        self.queue.progress().set_blocked(false);
+        match held {
             Ok(true) => {}
             Ok(false) => return Link::Good,
             Err(fault) => {
@@ -138,6 +140,7 @@ impl Writer {
                     job.answer(outcome);
                 }
                 resets.into_iter().for_each(|(_, reply)| drop(reply.send(Ok(()))));
+                self.queue.progress().round_ended();
                 return Link::Good;
             }
             Err(Unwritten::Undone(fault)) => fault.into_error().unsent(),
@@ -174,7 +177,11 @@ impl Writer {
             };
             match begun {
                 Ok(()) => return Ok(true),
-                Err(Fault::Busy) => pause.wait(),
+                Err(Fault::Busy) => {
+                    // Whoever runs out of time now waits for other processes, not for the disk.
+                    self.queue.progress().set_blocked(true);
+                    pause.wait();
+                }
                 Err(failed) => return Err(failed),
             }
         }

@@ -2,13 +2,14 @@
 //!
 //! [`Faulty`] wraps any store. A plan, scripted or seeded, says what happens to each call: it may
 //! fail before anything was sent, fail after it was applied (the caller cannot know), be delayed on
-//! a clock that a test moves, hang for ever, or answer garbage. So failure policies are tested
-//! without a network and without sleeping.
+//! a clock that a test moves, hang for ever, lose to others until its time is up, or answer garbage. So
+//! failure policies are tested without a network and without sleeping.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 
 use tollgate_core::clock::sleep_until;
+use tollgate_core::store::patience::last_words;
 use tollgate_core::store::{At, Capability, Loaded, Outcome, Store};
 use tollgate_core::{
     Admission, Charge, Clock, Code, Error, Key, ManualClock, Micros, Now, Result, Shape, State,
@@ -31,6 +32,8 @@ pub enum Fault {
     Delay(Micros),
     /// Never answers, and applies nothing.
     Hang,
+    /// Loses races for ever, and applies nothing: when its time is up it says that others were in the way.
+    Lose,
     /// Answers something that fits no admission, and applies nothing.
     Garbage,
 }
@@ -129,6 +132,7 @@ impl<S> Faulty<S> {
                 call.await
             }
             Fault::Hang => std::future::pending().await,
+            Fault::Lose => last_words(std::future::pending(), || Some(Err(beaten()))).await,
             Fault::Garbage => garbage(),
         }
     }
@@ -136,6 +140,10 @@ impl<S> Faulty<S> {
 
 fn lost(how: &str) -> Error {
     Error::new(Code::StoreUnavailable, format!("a planned fault {how}"))
+}
+
+fn beaten() -> Error {
+    Error::new(Code::ConflictExhausted, "a planned fault lost to others until the time was up")
 }
 
 /// A state that no algorithm accepts, under a shape that no algorithm has.

@@ -32,6 +32,8 @@
 //!   more admitted than one clock would admit.
 //! - [`vectors`]: golden vectors, JSON files that ports to other languages run.
 //! - [`conformance`]: the suite. [`mod@derive`]: decisions from a store's evidence.
+//! - [`act`]: charges, and how much was spent.
+//! - [`contention`]: callers whose time is up while others are in their way.
 //! - [`fault`]: a wrapper that makes any store fail as planned.
 //! - [`runtime`]: just enough of one; no dependency on any.
 //! - `servers`, behind the feature of that name: real servers for tests, started and cleaned up, and
@@ -41,8 +43,10 @@
 //! for other processes, sleeps or reads a clock. What a clause demands is the product: a release that
 //! demands more is a breaking change.
 
+pub mod act;
 pub mod check;
 pub mod conformance;
+pub mod contention;
 pub mod derive;
 pub mod fault;
 pub mod model;

@@ -8,7 +8,9 @@
 pub mod cas;
 mod erased;
 pub mod memory;
+pub mod patience;
 mod plan;
+mod retries;
 
 use core::future::Future;
 
@@ -24,6 +26,7 @@ pub use cas::Cas;
 pub use erased::{BoxStore, StoreDyn};
 pub use memory::Memory;
 pub use plan::{Plan, SlotWrite, plan, slots_of};
+pub use retries::Retries;
 
 /// Many admissions over values that a store holds: by a lock, or in a transaction.
 pub mod round {
@@ -125,6 +128,9 @@ pub struct Capability {
 }
 
 /// Applies steps atomically to keys.
+///
+/// A caller that waits too long for an answer takes the store to be down. Calls that wait for each other,
+/// or are repeated after lost races, have to say so when their time is up: see [`patience`].
 pub trait Store: MaybeSend + MaybeSync {
     /// What this store can do. Read at every call: return a constant.
     fn capability(&self) -> Capability;
@@ -143,13 +149,7 @@ pub trait Store: MaybeSend + MaybeSync {
         batch: &[Admission<'_>],
         at: At,
     ) -> impl Future<Output = Vec<Result<Outcome>>> + MaybeSend {
-        async move {
-            let mut outcomes = Vec::with_capacity(batch.len());
-            for admission in batch {
-                outcomes.push(self.admit(admission, at).await);
-            }
-            outcomes
-        }
+        patience::one_by_one(batch, move |admission| self.admit(admission, at))
     }
 
     /// Reads the states of the charges' keys for peek and forecast. Never writes. The rules are

@@ -3,12 +3,19 @@
 use std::future::{Ready, ready};
 
 use tollgate_denokv::DenoKv;
+use tollgate_testkit::conformance::Options;
 use tollgate_testkit::servers::shared::denokv;
 
-use crate::support::{block_on, open};
+use crate::support::{block_on, config};
+
+const RECORDS_MAX: usize = 60;
 
 fn opened() -> Ready<DenoKv> {
-    ready(open(&denokv().url()))
+    ready(DenoKv::open(&config(&denokv().url()).max_request_ids(RECORDS_MAX)).unwrap())
 }
 
-tollgate_testkit::store_conformance!(runner = block_on, open = opened);
+fn options() -> Options {
+    Options { records_max: Some(RECORDS_MAX), ..Options::default() }
+}
+
+tollgate_testkit::store_conformance!(runner = block_on, open = opened, options = options());

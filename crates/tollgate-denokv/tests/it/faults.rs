@@ -1,16 +1,20 @@
 //! What networks and servers do, and what callers get to know.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
-use tollgate_core::store::Store;
+use tollgate_core::store::{Retries, Store};
 use tollgate_core::{Code, Degraded, Limiter, Result};
 use tollgate_denokv::DenoKv;
+use tollgate_testkit::contention;
 use tollgate_testkit::servers::shared::denokv;
 use tollgate_testkit::servers::wait::Deadline;
 use tollgate_testkit::servers::{DenoKv as Server, FaultProxy, Mode};
 
-use crate::support::{PATIENCE, block_on, config, join_all, limit, open, spent, take, take_once};
+use crate::support::{
+    NOW, PATIENCE, block_on, config, join_all, limit, open, spent, take, take_once,
+};
 
 const WRITE: &str = "POST /v2/atomic_write ";
 
@@ -135,7 +139,7 @@ fn a_server_that_is_gone_is_an_outage_and_comes_back_with_what_was_spent() {
 #[test]
 fn races_that_are_always_lost_are_a_conflict() {
     let url = denokv().url();
-    let hasty = config(&url).retries(0, Duration::ZERO, Duration::ZERO);
+    let hasty = config(&url).retries(Retries::default().max_retries(0));
     let nodes: Vec<DenoKv> = (0..4).map(|_| DenoKv::open(&hasty).unwrap()).collect();
     let many = limit(1 << 30);
     block_on(async {
@@ -155,4 +159,17 @@ fn races_that_are_always_lost_are_a_conflict() {
         }
         panic!("nobody ever lost a race");
     });
+}
+
+/// Whoever loses until the limiter's time is up is not let in by a failure mode.
+#[test]
+fn losers_are_never_let_in() {
+    let url = denokv().url();
+    let minutes = Duration::from_secs(600);
+    let slow = Retries::default().base_backoff(minutes).max_backoff(minutes);
+    let slow = DenoKv::open(&config(&url).retries(slow)).unwrap();
+    let loser = Arc::new(slow);
+    let losses = || loser.traffic().conflicts;
+    let stores = (Arc::clone(&loser), Arc::new(open(&url)));
+    block_on(contention::losers_are_never_let_in(stores, losses, &limit(1 << 30), NOW));
 }

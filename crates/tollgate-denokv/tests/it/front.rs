@@ -9,7 +9,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use std::thread;
 
+use tollgate_core::Micros;
 use tollgate_testkit::servers::DenoKv as Server;
+
+/// When all tokens of a front end.
+pub(crate) const TOKENS_END: Micros = 4_102_444_800 * 1_000_000;
 
 /// The front. Its threads end with the test program.
 pub(crate) struct Front {
@@ -70,7 +74,7 @@ fn serve(
             accepted.store(number, SeqCst);
             let reply = String::from_utf8(pass_on(&request, server)?).unwrap();
             let (_, body) = reply.split_once("\r\n\r\n").unwrap();
-            let body = body.replace(server.token(), &format!("token-{number}"));
+            let body = ending(&body.replace(server.token(), &format!("token-{number}")));
             let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json";
             format!("{head}\r\ncontent-length: {}\r\n\r\n{body}", body.len()).into()
         } else if bearer == format!("Bearer token-{}", accepted.load(SeqCst)) {
@@ -81,6 +85,13 @@ fn serve(
         client.write_all(&reply)?;
     }
     Ok(())
+}
+
+/// Metadata whose token ends at [`TOKENS_END`].
+fn ending(metadata: &str) -> String {
+    let mut metadata: serde_json::Map<_, _> = serde_json::from_str(metadata).unwrap();
+    metadata.insert("expiresAt".into(), "2100-01-01T00:00:00Z".into());
+    serde_json::to_string(&metadata).unwrap()
 }
 
 /// Asks the real server with its own token; the whole reply.

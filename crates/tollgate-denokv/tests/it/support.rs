@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use tokio::runtime::Runtime;
 use tollgate_core::algorithm::{Anchor, FixedWindow};
-use tollgate_core::store::{At, Store};
-use tollgate_core::{Admission, Charge, Cost, Limit, Micros, Once, Quota, Result};
+use tollgate_core::store::{At, Retries};
+use tollgate_core::{Admission, Charge, Limit, Micros, Quota, Result};
 use tollgate_denokv::{Config, DenoKv};
-use tollgate_testkit::derive::decisions_of;
+use tollgate_testkit::act;
 
 pub(crate) use tollgate_testkit::runtime::join_all;
 
@@ -31,8 +31,7 @@ pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
 /// tests are not its own.
 pub(crate) fn config(url: &str) -> Config {
     let config = Config::new(url).unwrap().connect_timeout(PATIENCE).operation_timeout(PATIENCE);
-    let longest = Duration::from_millis(100);
-    config.retries(1_000, Duration::from_millis(2), longest).keeps_for_ever()
+    config.retries(Retries::default().max_retries(1_000)).keeps_for_ever()
 }
 
 pub(crate) fn open(url: &str) -> DenoKv {
@@ -55,12 +54,12 @@ pub(crate) fn limit(units: u64) -> Limit {
 
 /// Charges one unit; whether it was allowed.
 pub(crate) async fn take(store: &DenoKv, limit: &Limit, key: &str) -> Result<bool> {
-    admitted(store, &Admission::of(&[limit.charge(key)]), NOW).await
+    act::take(store, limit.charge(key), At::Given(NOW)).await
 }
 
 /// Charges one unit under a request id; whether it was allowed.
 pub(crate) async fn take_once(store: &DenoKv, charge: Charge<'_>, id: &str) -> Result<bool> {
-    admitted(store, &Admission::of(&[charge]).once(Once::new(id).unwrap()), NOW).await
+    act::take_once(store, charge, id, At::Given(NOW)).await
 }
 
 pub(crate) async fn admitted(
@@ -68,16 +67,10 @@ pub(crate) async fn admitted(
     admission: &Admission<'_>,
     now: Micros,
 ) -> Result<bool> {
-    let outcome = store.admit(admission, At::Given(now)).await?;
-    Ok(decisions_of(admission, &outcome)?.admitted)
+    act::admitted(store, admission, At::Given(now)).await
 }
 
 /// Units that were spent on a key.
 pub(crate) async fn spent(store: &DenoKv, limit: &Limit, key: &str) -> u64 {
-    let charge = limit.charge(key);
-    let loaded = store.load(&[charge], At::Given(NOW)).await.unwrap();
-    let state = loaded.states.into_iter().next().flatten();
-    let words = state.map(|state| state.words.to_vec()).unwrap_or_default();
-    let look = charge.rule().peek(&words, loaded.now, Cost::ONE);
-    look.limit - look.remaining
+    act::spent(store, limit.charge(key), At::Given(NOW)).await.unwrap()
 }

@@ -1,11 +1,11 @@
 //! Tokens: exchanged, refused, renewed, and never shown.
 
-use tollgate_core::Code;
+use tollgate_core::{Code, ManualClock};
 use tollgate_denokv::{Config, DenoKv};
 use tollgate_testkit::servers::shared::denokv;
 
-use crate::front::Front;
-use crate::support::{block_on, config, limit, open, spent, take};
+use crate::front::{Front, TOKENS_END};
+use crate::support::{SECOND, block_on, config, limit, open, spent, take};
 
 #[test]
 fn a_token_that_is_refused_is_exchanged_and_the_request_is_made_once() {
@@ -21,6 +21,24 @@ fn a_token_that_is_refused_is_exchanged_and_the_request_is_made_once() {
             front.revoke();
         }
         assert_eq!(spent(&store, &many, "a").await, 8);
+    });
+}
+
+/// Nobody has to be refused first.
+#[test]
+fn a_token_is_renewed_a_minute_before_its_end() {
+    let front = Front::before(denokv());
+    let clock = ManualClock::at(TOKENS_END - 3_600 * SECOND);
+    let store = DenoKv::open(&config(&front.url("")).clock(clock.clone())).unwrap();
+    let many = limit(1_000);
+    block_on(async {
+        // The next one ends at the same time, and is kept for a while all the same.
+        for (before_end, exchanges) in [(3_600, 1), (61, 1), (60, 2), (56, 2), (55, 3), (54, 3)] {
+            clock.set(TOKENS_END - before_end * SECOND);
+            assert!(take(&store, &many, "a").await.unwrap());
+            assert_eq!(front.exchanges(), exchanges, "{before_end} s before the end");
+        }
+        assert_eq!(spent(&store, &many, "a").await, 6);
     });
 }
 

@@ -1,12 +1,16 @@
-//! A hot key within one process: counted in front of the server.
+//! A hot key: within one process, counted in front of the server; and with somebody who always loses.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::task::JoinSet;
+use tollgate_core::store::Retries;
+use tollgate_dynamodb::DynamoDb;
+use tollgate_testkit::contention;
 use tollgate_testkit::servers::DynamoDbGateway;
 use tollgate_testkit::servers::shared::dynamodb;
 
-use crate::support::{block_on, fresh, limit, spent, table, take};
+use crate::support::{block_on, config, fresh, limit, now, spent, table, take};
 
 const CALLERS: u64 = 64;
 const CHECKS: u64 = 50;
@@ -42,5 +46,19 @@ fn sixty_four_waiters_share_their_writes() {
         assert!(tally.writes() * 10 <= decisions, "{tally:?}");
         assert_eq!(tally.lost_races, 0, "one process raced itself");
         assert!(tally.reads() <= 1 + tally.writes() / 8, "the key is its own: {tally:?}");
+    });
+}
+
+/// Whoever loses until the limiter's time is up is not let in by a failure mode.
+#[test]
+fn losers_are_never_let_in() {
+    let url = dynamodb().url(&table());
+    block_on(async {
+        let rival = Arc::new(fresh(&url).await);
+        let minutes = Duration::from_secs(600);
+        let slow = Retries::default().base_backoff(minutes).max_backoff(minutes);
+        let loser = Arc::new(DynamoDb::open(config(&url).retries(slow)).await.unwrap());
+        let (losses, stores) = (|| loser.lost_races(), (Arc::clone(&loser), rival));
+        contention::losers_are_never_let_in(stores, losses, &limit(1 << 30), now()).await;
     });
 }

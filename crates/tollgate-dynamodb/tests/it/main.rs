@@ -1,10 +1,5 @@
 //! The store against servers that speak as DynamoDB does.
-#![expect(
-    clippy::expect_used,
-    clippy::panic,
-    clippy::unwrap_used,
-    reason = "in a test, a panic is the message"
-)]
+#![expect(clippy::panic, clippy::unwrap_used, reason = "in a test, a panic is the message")]
 #![expect(clippy::print_stdout, reason = "what was measured is for whoever reads the output")]
 
 mod amazon;

@@ -9,12 +9,10 @@ use std::time::Duration;
 use serde_json::json;
 use tokio::runtime::Runtime;
 use tollgate_core::algorithm::{Anchor, FixedWindow};
-use tollgate_core::store::{At, Store};
-use tollgate_core::{
-    Admission, Charge, Clock, Cost, Limit, Micros, Once, Quota, Result, SystemClock,
-};
+use tollgate_core::store::At;
+use tollgate_core::{Admission, Charge, Clock, Limit, Micros, Quota, Result, SystemClock};
 use tollgate_dynamodb::{Config, DynamoDb};
-use tollgate_testkit::derive::decisions_of;
+use tollgate_testkit::act;
 use tollgate_testkit::servers;
 
 /// Far more than anything takes on a busy machine.
@@ -78,25 +76,19 @@ pub(crate) fn now() -> Micros {
 
 /// Charges one unit; whether it was allowed.
 pub(crate) async fn take(store: &DynamoDb, charge: Charge<'_>) -> Result<bool> {
-    admitted(store, &Admission::of(&[charge])).await
+    act::take(store, charge, At::Given(now())).await
 }
 
 /// Charges one unit under a request id; whether it was allowed.
 pub(crate) async fn take_once(store: &DynamoDb, charge: Charge<'_>, id: &str) -> Result<bool> {
-    admitted(store, &Admission::of(&[charge]).once(Once::new(id).unwrap())).await
+    act::take_once(store, charge, id, At::Given(now())).await
 }
 
 pub(crate) async fn admitted(store: &DynamoDb, admission: &Admission<'_>) -> Result<bool> {
-    let outcome = store.admit(admission, At::Given(now())).await?;
-    Ok(decisions_of(admission, &outcome)?.admitted)
+    act::admitted(store, admission, At::Given(now())).await
 }
 
 /// Units that were spent on a key.
 pub(crate) async fn spent(store: &DynamoDb, limit: &Limit, key: &str) -> u64 {
-    let charge = limit.charge(key);
-    let loaded = store.load(&[charge], At::Given(now())).await.unwrap();
-    let state = loaded.states.into_iter().next().flatten();
-    let words = state.map(|state| state.words.to_vec()).unwrap_or_default();
-    let look = charge.rule().peek(&words, loaded.now, Cost::ONE);
-    look.limit - look.remaining
+    act::spent(store, limit.charge(key), At::Given(now())).await.unwrap()
 }

@@ -8,10 +8,10 @@ use std::time::Duration;
 use tokio::runtime::Runtime;
 use tokio_postgres::{Client, NoTls};
 use tollgate_core::algorithm::{Anchor, FixedWindow};
-use tollgate_core::store::{At, Store};
-use tollgate_core::{Admission, Charge, Cost, Limit, Once, Quota, Result};
+use tollgate_core::store::At;
+use tollgate_core::{Admission, Charge, Limit, Quota, Result};
 use tollgate_postgres::{Config, Postgres};
-use tollgate_testkit::derive::decisions_of;
+use tollgate_testkit::act;
 
 /// Far more than anything takes on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
@@ -49,27 +49,21 @@ pub(crate) fn limit(units: u64) -> Limit {
 
 /// Charges one unit; whether it was allowed.
 pub(crate) async fn take(store: &Postgres, limit: &Limit, key: &str) -> Result<bool> {
-    admitted(store, &Admission::of(&[limit.charge(key)])).await
+    act::take(store, limit.charge(key), At::StoreClock).await
 }
 
 /// Charges one unit under a request id; whether it was allowed.
 pub(crate) async fn take_once(store: &Postgres, charge: Charge<'_>, id: &str) -> Result<bool> {
-    admitted(store, &Admission::of(&[charge]).once(Once::new(id).unwrap())).await
+    act::take_once(store, charge, id, At::StoreClock).await
 }
 
 pub(crate) async fn admitted(store: &Postgres, admission: &Admission<'_>) -> Result<bool> {
-    let outcome = store.admit(admission, At::StoreClock).await?;
-    Ok(decisions_of(admission, &outcome)?.admitted)
+    act::admitted(store, admission, At::StoreClock).await
 }
 
 /// Units that were spent on a key.
 pub(crate) async fn spent(store: &Postgres, limit: &Limit, key: &str) -> u64 {
-    let charge = limit.charge(key);
-    let loaded = store.load(&[charge], At::StoreClock).await.unwrap();
-    let state = loaded.states.into_iter().next().flatten();
-    let words = state.map(|state| state.words.to_vec()).unwrap_or_default();
-    let look = charge.rule().peek(&words, loaded.now, Cost::ONE);
-    look.limit - look.remaining
+    act::spent(store, limit.charge(key), At::StoreClock).await.unwrap()
 }
 
 /// A connection past the store.

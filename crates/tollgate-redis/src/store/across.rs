@@ -11,6 +11,7 @@
 //! the record is written exactly when all charges are made.
 
 use tollgate_core::store::cas::{Swap, Version, Versioned as _};
+use tollgate_core::store::patience::is_over;
 use tollgate_core::store::{At, Outcome, Plan, Store as _, plan, record, slots_of};
 use tollgate_core::{
     Act, Admission, Charge, Code, Cost, Error, Now, OwnedAdmission, Receipt, Result, State,
@@ -83,6 +84,8 @@ impl<T: Transport> Inner<T> {
                     self.undo(admission, &done, at).await?;
                     return Err(quota_keeps_changing());
                 }
+                // No time is left to undo anything: as when a caller goes away.
+                Err(error) if is_over() => return Err(error),
                 Err(error) => {
                     self.undo(admission, &done, at).await?;
                     return Err(error);

@@ -2,11 +2,13 @@
 //!
 //! Calls go out in the order of the admissions, so those that share a key are applied in order.
 
+use core::pin::pin;
 use std::collections::HashSet;
 use std::sync::Arc;
 
+use tollgate_core::store::patience::{self, or_timeout};
 use tollgate_core::store::{At, Outcome, Store as _};
-use tollgate_core::{Admission, Error, Result};
+use tollgate_core::{Admission, Result};
 
 use super::admit::{Answered, Part, read};
 use super::items::{Answer, Item, Take, calls_of};
@@ -122,7 +124,9 @@ impl<T: Transport> RedisStore<T> {
             outcomes.push(match answer {
                 Some(Answer::Decided(outcome)) => Ok(outcome),
                 Some(Answer::Failed(error)) => Err(error),
-                Some(Answer::LookCloser) => self.0.swapping.admit(admission, at).await,
+                Some(Answer::LookCloser) => {
+                    or_timeout(pin!(self.0.swapping.admit(admission, at))).await
+                }
                 None => Err(super::reply::unreadable()),
             });
         }
@@ -130,11 +134,7 @@ impl<T: Transport> RedisStore<T> {
     }
 
     async fn one_by_one(&self, batch: &[Admission<'_>], at: At) -> Vec<Result<Outcome>> {
-        let mut outcomes: Vec<Result<Outcome, Error>> = Vec::with_capacity(batch.len());
-        for admission in batch {
-            outcomes.push(self.admit(admission, at).await);
-        }
-        outcomes
+        patience::one_by_one(batch, |admission| self.admit(admission, at)).await
     }
 }
 

@@ -46,6 +46,13 @@ pub(super) enum Answer {
     Failed(Error),
 }
 
+impl Answer {
+    /// Whether the server was heard.
+    pub(super) fn is_heard(&self) -> bool {
+        !matches!(self, Self::Failed(error) if error.is_outage())
+    }
+}
+
 /// The charges of one key: which items they are, and how many of each cost in a row. Most keys are
 /// charged once, and then nothing is allocated for them.
 #[derive(Debug)]

@@ -25,10 +25,12 @@ mod watch;
 mod wire;
 
 use core::fmt;
+use core::pin::pin;
 use std::sync::Arc;
 
 use tollgate_core::algorithm::kernel::Source;
 use tollgate_core::store::cas::Cas;
+use tollgate_core::store::patience::{last_words, silent};
 use tollgate_core::store::{At, Capability, Loaded, MultiKey, Outcome, Store};
 use tollgate_core::{Act, Admission, Charge, Clock, Code, Error, Key, Result};
 
@@ -108,14 +110,25 @@ impl<T: Transport> RedisStore<T> {
         if queue.lift_off_alone() {
             let _landing = Landing { inner, lane };
             let call = call_of(charge, (name, twin), at, &inner.wire.scripts);
-            return answer_of(charge, inner.wire.run(&call).await);
+            let answer = answer_of(charge, inner.wire.run(&call).await);
+            if answer.is_heard() {
+                queue.progress.round_ended();
+            }
+            return answer;
         }
+        let waiting = queue.progress.wait();
         let seat = Seated { ticket: Ticket::new(Item::new(charge, (name, twin), at)), queue };
         queue.join(seat.ticket.clone());
+        let flies_itself = inner.wire.transport.spawner().is_none();
         loop {
-            let round = match queue.turn(&seat.ticket).await {
+            let turn = pin!(queue.turn(&seat.ticket, flies_itself));
+            let held_up = || waiting.held_up().map(|error| Turn::Answered(Answer::Failed(error)));
+            let round = match last_words(turn, held_up).await {
                 Turn::Answered(answer) => return answer,
                 Turn::Lead(round) => round,
+                Turn::TooLate => {
+                    return Answer::Failed(waiting.held_up().unwrap_or_else(silent));
+                }
             };
             // Alone there is nobody else to look after.
             let is_alone = matches!(&*round, [only] if Arc::ptr_eq(only, &seat.ticket));
@@ -123,7 +136,7 @@ impl<T: Transport> RedisStore<T> {
                 Some(spawn) if !is_alone => spawn(Box::pin(fly(inner.clone(), lane, round))),
                 _ => {
                     let landing = Landing { inner, lane };
-                    Box::pin(inner.send(Round(round))).await;
+                    Box::pin(inner.send(queue, Round(round))).await;
                     drop(landing);
                 }
             }
@@ -136,7 +149,7 @@ async fn fly<T: Transport>(inner: Arc<Inner<T>>, lane: Lane, first: Vec<Arc<Tick
     let mut flight = Flight { queue: inner.queues.at(lane), has_landed: false };
     let mut next = Some(first);
     while let Some(round) = next {
-        inner.send(Round(round)).await;
+        inner.send(flight.queue, Round(round)).await;
         next = flight.queue.go_on();
     }
     flight.has_landed = true;
@@ -239,11 +252,14 @@ impl<T: Transport> Inner<T> {
     }
 
     /// Sends a round and hands everybody their answer.
-    async fn send(&self, round: Round) {
+    async fn send(&self, queue: &Queue, round: Round) {
         let items: Vec<&Item> = round.0.iter().map(|ticket| &ticket.item).collect();
         let calls = calls_of(&items, &self.wire.scripts, |name| self.wire.slot(name));
         let (calls, takes): (Vec<Call>, Vec<_>) = calls.into_iter().unzip();
         let replies = self.wire.run_all(&calls).await;
+        if replies.iter().any(Result::is_ok) {
+            queue.progress.round_ended();
+        }
         for (take, reply) in takes.into_iter().zip(replies) {
             take.read(&items, reply, |index, answer| {
                 if let Some(ticket) = round.0.get(index) {

@@ -10,6 +10,7 @@ use core::task::{Context, Poll, Waker};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use tollgate_core::store::patience::{Progress, is_over, is_scarce};
 use tollgate_core::{Code, Error};
 
 use super::items::{Answer, Item};
@@ -56,7 +57,11 @@ impl Queues {
 
 /// The charges of all callers that wait.
 #[derive(Debug, Default)]
-pub(super) struct Queue(Mutex<Waiting>);
+pub(super) struct Queue {
+    waiting: Mutex<Waiting>,
+    /// Rounds that the server answered, for those who wait.
+    pub(super) progress: Progress,
+}
 
 #[derive(Debug, Default)]
 struct Waiting {
@@ -84,6 +89,8 @@ pub(super) enum Turn {
     Answered(Answer),
     /// Send these, one of which may be its own.
     Lead(Vec<Arc<Ticket>>),
+    /// Leave it to the next: there is too little time left to send anything.
+    TooLate,
 }
 
 impl Ticket {
@@ -137,18 +144,22 @@ impl Ticket {
 
 impl Queue {
     fn lock(&self) -> MutexGuard<'_, Waiting> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     pub(super) fn join(&self, ticket: Arc<Ticket>) {
         self.lock().tickets.push_back(ticket);
     }
 
-    /// Completes when the caller has its answer or is to lead.
-    pub(super) async fn turn(&self, ticket: &Ticket) -> Turn {
+    /// Completes when the caller has its answer or is to lead. `flies_itself` if what it leads ends with
+    /// it, so that it must have the time.
+    pub(super) async fn turn(&self, ticket: &Ticket, flies_itself: bool) -> Turn {
         poll_fn(|context| {
             if let Poll::Ready(answer) = ticket.poll(context) {
                 return Poll::Ready(Turn::Answered(answer));
+            }
+            if flies_itself && is_scarce() && self.lock().flying < FLIGHTS {
+                return Poll::Ready(Turn::TooLate);
             }
             match self.lift_off() {
                 Some(round) => Poll::Ready(Turn::Lead(round)),
@@ -235,9 +246,11 @@ pub(super) struct Round(pub(super) Vec<Arc<Ticket>>);
 
 impl Drop for Round {
     fn drop(&mut self) {
+        // An outage only if it waited in vain: anybody can make callers go away.
+        let code = if is_over() { Code::StoreUnavailable } else { Code::ConflictExhausted };
         for ticket in self.0.iter().filter(|ticket| ticket.is_waiting()) {
             let message = "the caller that sent this charge went away; it may be spent";
-            ticket.answer(Answer::Failed(Error::new(Code::StoreUnavailable, message)));
+            ticket.answer(Answer::Failed(Error::new(code, message)));
         }
     }
 }

@@ -16,7 +16,9 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use tollgate::Error;
 use tollgate::limiter::{BreakerConfig, Share};
+use tollgate::store::Retries;
 
 use self::section::Section;
 use self::settings::Settings;
@@ -64,17 +66,6 @@ pub struct Config {
     /// Where traces go, if they are wanted.
     pub traces: Option<Traces>,
     settings: Settings,
-}
-
-/// What stores that retry do: how often, and how long they wait in between.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Retries {
-    /// How often.
-    pub max: u64,
-    /// The first wait.
-    pub base_backoff: Duration,
-    /// The longest wait.
-    pub max_backoff: Duration,
 }
 
 /// How long a store may take, and when it is not asked any more.
@@ -286,7 +277,15 @@ fn retries_of(settings: &Settings, wrong: &mut Vec<Complaint>) -> Option<Retries
     let max = settings.parsed("max_retries", |text| values::whole(&or(text, "3")), wrong);
     let base = settings.parsed("base_backoff", |text| duration(&or(text, "50ms")), wrong);
     let longest = settings.parsed("max_backoff", |text| duration(&or(text, "500ms")), wrong);
-    Some(Retries { max: max?, base_backoff: base?, max_backoff: longest? })
+    let retries = Retries::default()
+        .max_retries(u32::try_from(max?).unwrap_or(u32::MAX))
+        .base_backoff(base?)
+        .max_backoff(longest?);
+    let refused = |error: &Error| {
+        let name = error.field().unwrap_or("max_retries").to_owned();
+        wrong.push(settings.complaint(&name, error.message()));
+    };
+    retries.validated().inspect_err(refused).ok()
 }
 
 /// The shortest token accepted, in bytes: shorter ones can be guessed.

@@ -1,5 +1,8 @@
 //! The configuration: what is accepted, what is refused, and who wins.
 
+use std::time::Duration;
+
+use tollgate::store::Retries;
 use tollgate_server::config::{Complaints, Config, Source};
 
 fn of_file(text: &str) -> Result<Config, Complaints> {
@@ -141,8 +144,13 @@ fn the_variables_of_the_earlier_service_are_understood() {
     .unwrap();
     let shown = &config.policies.find("default").unwrap().shown("k")[0];
     assert_eq!((shown.units, shown.window_s), (7, 7_000));
-    let retries = config.retries.unwrap();
-    assert_eq!((retries.max, retries.max_backoff.as_millis()), (9, 4));
+    let waits = (Duration::from_millis(3), Duration::from_millis(4));
+    let retries = Retries::default().max_retries(9).base_backoff(waits.0).max_backoff(waits.1);
+    assert_eq!(config.retries, Some(retries));
+    let wrong = of_environment(&[("MAX_RETRIES", "3000000"), ("BASE_BACKOFF_MS", "1")]);
+    assert_eq!(wrong.unwrap_err().list[0].field, "MAX_RETRIES");
+    let wrong = of_environment(&[("MAX_BACKOFF_MS", "3600001")]);
+    assert_eq!(wrong.unwrap_err().list[0].field, "MAX_BACKOFF_MS");
     assert_eq!(of_environment(&[]).unwrap().retries, None);
     assert_eq!(config.grpc.unwrap().port(), 77);
     let wrong = of_environment(&[("DEFAULT_REFILL_RATE", "fast"), ("MAX_RETRIES", "-1")]);

@@ -1,11 +1,13 @@
 //! Files that are busy, damaged, missing or not allowed: what callers get to know, and what it is called.
 
 use std::fs::{self, File, TryLockError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use tollgate_core::store::{At, Store};
-use tollgate_core::{Admission, Code};
+use tollgate_core::{Admission, Code, Degraded, Limiter, ManualClock};
 use tollgate_sqlite::{Config, Durability, Sqlite};
+use tollgate_testkit::contention;
 use tollgate_testkit::servers::{Error, wait};
 
 use crate::support::{
@@ -33,6 +35,30 @@ fn a_file_that_stays_busy_is_a_conflict_and_charges_nothing() {
         let patient = open(&path);
         assert!(take(&patient, &many, "a").await.unwrap());
         assert_eq!(spent(&store, &many, "a").await, 1);
+    });
+}
+
+/// The limiter's time may be up long before that: whoever waits for the file is not let in by a failure
+/// mode.
+#[test]
+fn whoever_waits_for_a_busy_file_is_never_let_in() {
+    let (_folder, path) = file();
+    let store = Arc::new(open(&path));
+    let many = limit(1_000).on_outage(Degraded::Open);
+    let holder = sql(&path);
+    holder.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let clock = ManualClock::at(NOW);
+    let limiter = Limiter::with_clock(Arc::clone(&store), clock.clone()).build();
+    block_on(async {
+        let mut one = Box::pin(limiter.check(many.charge("a")));
+        start(one.as_mut()).await;
+        contention::until_held_up(&store, many.charge("a"), NOW).await;
+        clock.advance(Duration::from_secs(1));
+        assert_eq!(one.await.unwrap_err().code(), Code::QueueFull);
+        assert_eq!((limiter.stats().degraded_open, limiter.stats().store_failures), (0, 0));
+        holder.execute_batch("ROLLBACK").unwrap();
+        assert!(take(&store, &many, "a").await.unwrap());
+        assert_eq!(spent(&store, &many, "a").await, 1, "nobody who gave up was charged");
     });
 }
 

@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use rusqlite::Connection;
 use tollgate_core::algorithm::{Anchor, FixedWindow};
-use tollgate_core::store::{At, Store};
-use tollgate_core::{Admission, Charge, Cost, Limit, Micros, Once, Quota, Result};
+use tollgate_core::store::At;
+use tollgate_core::{Admission, Charge, Limit, Micros, Quota, Result};
 use tollgate_sqlite::{Config, Sqlite};
-use tollgate_testkit::derive::decisions_of;
+use tollgate_testkit::act;
 use tollgate_testkit::servers::Folder;
 
 pub(crate) use tollgate_testkit::runtime::{block_on, join_all};
@@ -52,12 +52,12 @@ pub(crate) fn limit(units: u64) -> Limit {
 
 /// Charges one unit; whether it was allowed.
 pub(crate) async fn take(store: &Sqlite, limit: &Limit, key: &str) -> Result<bool> {
-    admitted(store, &Admission::of(&[limit.charge(key)]), NOW).await
+    act::take(store, limit.charge(key), At::Given(NOW)).await
 }
 
 /// Charges one unit under a request id; whether it was allowed.
 pub(crate) async fn take_once(store: &Sqlite, charge: Charge<'_>, id: &str) -> Result<bool> {
-    admitted(store, &Admission::of(&[charge]).once(Once::new(id).unwrap()), NOW).await
+    act::take_once(store, charge, id, At::Given(NOW)).await
 }
 
 pub(crate) async fn admitted(
@@ -65,18 +65,12 @@ pub(crate) async fn admitted(
     admission: &Admission<'_>,
     now: Micros,
 ) -> Result<bool> {
-    let outcome = store.admit(admission, At::Given(now)).await?;
-    Ok(decisions_of(admission, &outcome)?.admitted)
+    act::admitted(store, admission, At::Given(now)).await
 }
 
 /// Units that were spent on a key.
 pub(crate) async fn spent(store: &Sqlite, limit: &Limit, key: &str) -> u64 {
-    let charge = limit.charge(key);
-    let loaded = store.load(&[charge], At::Given(NOW)).await.unwrap();
-    let state = loaded.states.into_iter().next().flatten();
-    let words = state.map(|state| state.words.to_vec()).unwrap_or_default();
-    let look = charge.rule().peek(&words, loaded.now, Cost::ONE);
-    look.limit - look.remaining
+    act::spent(store, limit.charge(key), At::Given(NOW)).await.unwrap()
 }
 
 /// Polls once, so that what is asked is queued.

@@ -34,7 +34,7 @@ impl Node {
         &self.brief
     }
 
-    /// Waits until all nodes are ready.
+    /// Waits until all nodes are ready; once before each part of a test.
     ///
     /// # Errors
     /// When whoever started the nodes has gone.
@@ -72,16 +72,25 @@ impl Nodes {
     /// # Errors
     /// When one cannot be started, or ends before it is ready.
     pub fn start(count: usize, test: &str, brief: &str) -> Result<Self> {
-        let mut nodes: Vec<Running> =
-            (0..count).map(|_| Running::start(test, brief)).collect::<Result<_>>()?;
-        for node in &mut nodes {
+        let nodes = (0..count).map(|_| Running::start(test, brief)).collect::<Result<_>>()?;
+        let mut nodes = Self(nodes);
+        nodes.open_gate()?;
+        Ok(nodes)
+    }
+
+    /// Waits until all are ready once more, and lets them go on: for tests of several parts.
+    ///
+    /// # Errors
+    /// When one ends before it is ready.
+    pub fn open_gate(&mut self) -> Result<()> {
+        for node in &mut self.0 {
             node.line_with(READY)?;
         }
-        for node in &mut nodes {
+        for node in &mut self.0 {
             node.gate.write_all(b"\n")?;
             node.gate.flush()?;
         }
-        Ok(Self(nodes))
+        Ok(())
     }
 
     /// The next report of one of them.

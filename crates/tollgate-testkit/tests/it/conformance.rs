@@ -79,7 +79,11 @@ mod compare_and_swap {
 
     mod several_keys {
         use super::*;
-        store_conformance!(|| ready(Cas::new(VersionedTable::new(100))));
+        store_conformance!(
+            runner = block_on,
+            open = || ready(Cas::new(VersionedTable::new(100)).max_request_ids(RECORDS_MAX)),
+            options = options(),
+        );
     }
 
     mod one_key {

@@ -14,6 +14,7 @@ mod algorithms;
 mod broken;
 mod clocked_store;
 mod conformance;
+mod contention;
 mod fault;
 mod flawed_store;
 mod reclaiming_store;

@@ -14,6 +14,7 @@ mod agreement;
 mod batches;
 mod breaker;
 mod concurrency;
+mod contention;
 mod deadlines;
 mod erased;
 mod extremes;

@@ -12,7 +12,7 @@ use tollgate::algorithm::{
     TokenBucket,
 };
 use tollgate::store::cas::{Entry, Snapshot, Swap, Version, Versioned, VersionedCapability};
-use tollgate::store::{BoxStore, Cas, Memory};
+use tollgate::store::{BoxStore, Cas, Memory, Retries};
 use tollgate::{
     Charge, Clock, Cost, Decision, Limit, ManualClock, Micros, Now, Quota, Result, Rule,
 };
@@ -36,7 +36,8 @@ pub(crate) fn memory() -> Memory {
 
 /// An in-memory table behind the compare-and-swap adapter, which gives way inside every call.
 pub(crate) fn compare_and_swap() -> Cas<VersionedTable> {
-    Cas::with_clock(VersionedTable::default(), ManualClock::at(NOW)).base_backoff(Duration::ZERO)
+    Cas::with_clock(VersionedTable::default(), ManualClock::at(NOW))
+        .retries(Retries::default().base_backoff(Duration::ZERO))
 }
 
 /// Every kind of store, by name.

@@ -48,7 +48,7 @@ pub(crate) fn run(store: Option<&str>, file: Option<&Path>) -> Result<(), Failed
 async fn examine(config: &Config) -> Result<Vec<String>, Failed> {
     let address = &config.store;
     println!("Store: {}", hide_password(address));
-    let store = store::open(address, config.retries.as_ref()).await?;
+    let store = store::open(address, config.retries).await?;
     let capability = store.capability();
     tell(&capability);
     let limiter = Arc::new(Limiter::builder(store).deadline(Duration::from_secs(5)).build());

@@ -3,7 +3,7 @@
 //! The breaker and the retry must see an outage inside of a batch as they see one of a single call:
 //! a store that fails every element of every batch is down.
 
-use crate::error::{Error, Result};
+use crate::error::{Code, Error, Result};
 use crate::store::Outcome;
 
 /// A store that did not answer.
@@ -27,10 +27,12 @@ impl<T> Answer for Result<T> {
     }
 }
 
-/// A batch: no answer if nothing in it was answered and something met an outage.
+/// A batch: no answer if nothing in it was answered and something met an outage. Who lost against
+/// others was answered.
 impl Answer for Vec<Result<Outcome>> {
     fn outage(&self) -> Option<Outage> {
-        if self.iter().any(Result::is_ok) {
+        let is_lost = |error: &Error| error.code() == Code::ConflictExhausted;
+        if self.iter().any(|one| one.as_ref().map_or_else(is_lost, |_| true)) {
             return None;
         }
         let mut outages = self.iter().filter_map(Answer::outage);

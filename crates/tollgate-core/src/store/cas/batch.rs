@@ -4,10 +4,12 @@
 //! backend takes. Where it writes one, or several at a higher price, an admission shares the swap of
 //! the last one before it on its key. The groups run side by
 //! side inside the caller's future, a window at a time; they take their places in the lanes in the
-//! order of the batch, and that is what keeps admissions on one key in order.
+//! order of the batch, and that is what keeps admissions on one key in order. When the time of a batch is
+//! up each group answers for itself: some may have met others, some silence.
 
 use core::future::{Future, poll_fn};
-use core::pin::Pin;
+use core::pin::{Pin, pin};
+use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use core::task::{Context, Poll};
 use std::collections::{HashMap, HashSet};
 
@@ -16,6 +18,7 @@ use super::versioned::Versioned;
 use super::{At, Cas, Outcome};
 use crate::charge::Admission;
 use crate::error::{Code, Error, Result};
+use crate::store::patience::{is_answer, is_over, or_timeout, unbegun};
 
 /// Groups under way at once. A wake-up polls all of them, so more would cost more than it gains.
 const WINDOW: usize = 32;
@@ -35,9 +38,16 @@ impl<V: Versioned> Cas<V> {
             }
         }
         let groups = self.groups(&accepted);
+        let is_heard = &AtomicBool::new(false);
         let decisions = groups.iter().map(|group| async move {
+            // Nothing is begun any more when the time is up.
+            if is_over() {
+                return Err(unbegun(is_heard.load(Relaxed)));
+            }
             let items: Vec<Item<'_>> = group.iter().map(|(_, item)| *item).collect();
-            self.decide(&items).await
+            let decided = or_timeout(pin!(self.decide(&items))).await;
+            is_heard.fetch_or(is_answer(&decided), Relaxed);
+            decided
         });
         let decided = join_in_order(decisions).await;
         let mut outcomes: HashMap<usize, Result<Outcome>> = HashMap::with_capacity(batch.len());

@@ -108,7 +108,7 @@ fn full() -> Error {
     )
 }
 
-fn store_full() -> Error {
+pub(super) fn store_full() -> Error {
     Error::new(
         Code::QueueFull,
         "too many request ids are remembered by this store; wait until some expire",

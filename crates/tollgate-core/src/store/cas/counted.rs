@@ -1,4 +1,4 @@
-//! A backend whose round trips are counted, for operators.
+//! A backend whose round trips and lost races are counted, for operators.
 
 use core::ops::Deref;
 use core::sync::atomic::{AtomicU64, Ordering};
@@ -10,11 +10,12 @@ use crate::error::Result;
 pub(super) struct Counted<V> {
     backend: V,
     trips: AtomicU64,
+    lost: AtomicU64,
 }
 
 impl<V: Versioned> Counted<V> {
     pub(super) const fn new(backend: V) -> Self {
-        Self { backend, trips: AtomicU64::new(0) }
+        Self { backend, trips: AtomicU64::new(0), lost: AtomicU64::new(0) }
     }
 
     /// [`Versioned::read`].
@@ -26,7 +27,13 @@ impl<V: Versioned> Counted<V> {
     /// [`Versioned::swap`].
     pub(super) async fn swap(&self, writes: &[Swap<'_>]) -> Result<bool> {
         self.trips.fetch_add(1, Ordering::Relaxed);
-        self.backend.swap(writes).await
+        let is_won = self.backend.swap(writes).await?;
+        self.lost.fetch_add(u64::from(!is_won), Ordering::Relaxed);
+        Ok(is_won)
+    }
+
+    pub(super) fn lost(&self) -> u64 {
+        self.lost.load(Ordering::Relaxed)
     }
 
     pub(super) fn trips(&self) -> u64 {

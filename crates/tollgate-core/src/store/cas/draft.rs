@@ -31,6 +31,8 @@ struct Slot {
 #[derive(Debug)]
 pub(super) struct Draft {
     pub(super) outcomes: Vec<Result<Outcome>>,
+    /// When the request ids that are added expire.
+    pub(super) added: Vec<Micros>,
     writes: Vec<Pending>,
 }
 
@@ -62,7 +64,9 @@ impl Draft {
             let place = layout.place(index).ok_or_else(corrupt)?;
             desk.decide(item, place)
         };
-        Ok(Self { outcomes: items.iter().enumerate().map(decide).collect(), writes: desk.writes() })
+        let outcomes = items.iter().enumerate().map(decide).collect();
+        let added = core::mem::take(&mut desk.added);
+        Ok(Self { outcomes, added, writes: desk.writes() })
     }
 
     /// What everybody gets to know, and what is to be written, for whoever needs no versions.
@@ -100,6 +104,7 @@ struct Desk {
     slots: Vec<Slot>,
     clock: Option<Micros>,
     bounds: Bounds,
+    added: Vec<Micros>,
 }
 
 impl Desk {
@@ -114,7 +119,7 @@ impl Desk {
                 is_changed: false,
             }
         });
-        Self { slots: slots.collect(), clock: snapshot.clock, bounds }
+        Self { slots: slots.collect(), clock: snapshot.clock, bounds, added: Vec::new() }
     }
 
     fn decide(&mut self, item: &Item<'_>, place: &Place) -> Result<Outcome> {
@@ -170,8 +175,9 @@ impl Desk {
             // Only a record is added, and the value lives as long as its state did.
             None => slot.fresh_at = slot.fresh_at.or_else(|| fresh_at(charges, cell, now)),
         }
-        if change.record.is_some() {
+        if let Some(record) = &change.record {
             self.bounds.room = self.bounds.room.saturating_sub(1);
+            self.added.push(record.expires);
         }
         cell.records.extend(change.record);
         slot.is_changed = true;

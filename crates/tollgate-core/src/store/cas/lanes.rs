@@ -6,11 +6,19 @@
 //! that is why waiting can neither deadlock nor overtake. A ticket that carries a [`Job`] may be
 //! answered by whoever leads in front of it (see `combine`).
 //!
+//! Each lane counts the rounds that the backend answered: a ticket that has seen one end since it joined
+//! was held up by others and not by silence. So was one that stood behind a leader which had seen one, and
+//! gave up when its time was up; but that is hearsay, and is not passed on, else it would outlive the
+//! backend.
+//!
 //! Tickets that were answered or dropped stay where they are and are skipped when their turn comes:
 //! a dropped waiter costs O(1) and never blocks the others. Wakers run only after the lock is
 //! released, because an executor may poll from inside of `wake`.
 
+use core::borrow::Borrow;
 use core::future::poll_fn;
+use core::hash::{Hash, Hasher};
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use core::task::{Context, Poll, Waker};
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,10 +27,61 @@ use super::{At, Outcome};
 use crate::charge::Charge;
 use crate::error::Result;
 use crate::owned::OwnedCharge;
+use crate::store::patience::is_over;
 
 /// The lanes of all busy keys of one adapter.
 #[derive(Debug, Default)]
-pub(super) struct Lanes(Mutex<HashMap<Arc<str>, VecDeque<Arc<Ticket>>>>);
+pub(super) struct Lanes(Mutex<Waiting>);
+
+/// Who waits in which lane.
+type Waiting = HashMap<Lane, VecDeque<Arc<Ticket>>>;
+
+/// A lane.
+#[derive(Clone, Debug)]
+struct Lane(Arc<Sign>);
+
+/// What a lane is called, and what happened in it.
+#[derive(Debug)]
+struct Sign {
+    key: Box<str>,
+    /// Rounds that the backend has answered.
+    rounds: AtomicU64,
+    /// Leaders that gave up although they had seen such a round.
+    gave_up: AtomicU64,
+}
+
+impl Lane {
+    fn of(key: &str) -> Self {
+        let (rounds, gave_up) = (AtomicU64::new(0), AtomicU64::new(0));
+        Self(Arc::new(Sign { key: key.into(), rounds, gave_up }))
+    }
+
+    /// How many rounds were answered, and how many leaders gave up.
+    fn seen(&self) -> (u64, u64) {
+        (self.0.rounds.load(Relaxed), self.0.gave_up.load(Relaxed))
+    }
+}
+
+impl Borrow<str> for Lane {
+    fn borrow(&self) -> &str {
+        &self.0.key
+    }
+}
+
+/// As its key, which it is looked up by.
+impl Hash for Lane {
+    fn hash<H: Hasher>(&self, state: &mut H) {
+        self.0.key.hash(state);
+    }
+}
+
+impl PartialEq for Lane {
+    fn eq(&self, other: &Self) -> bool {
+        self.0.key == other.0.key
+    }
+}
+
+impl Eq for Lane {}
 
 /// What a leader needs to decide for a waiter: owned, because the waiter's future may go away.
 #[derive(Clone, Debug)]
@@ -44,7 +103,8 @@ impl Job {
 /// A place in the lanes of an admission's keys.
 #[derive(Debug)]
 pub(super) struct Ticket {
-    keys: Vec<Arc<str>>,
+    /// Its lanes, and what had happened in each before it joined.
+    lanes: Vec<(Lane, (u64, u64))>,
     /// Present when somebody else may decide for this ticket.
     job: Option<Job>,
     seat: Mutex<Seat>,
@@ -94,6 +154,39 @@ impl Ticket {
         matches!(self.seat().phase, Phase::Waiting)
     }
 
+    /// The backend has answered a round of this ticket, whatever it said.
+    pub(super) fn round_ended(&self) {
+        for (lane, _) in &self.lanes {
+            lane.0.rounds.fetch_add(1, Relaxed);
+        }
+    }
+
+    /// Whether it has heard from the backend: it has lost races, or has seen rounds of its lanes answered.
+    pub(super) fn has_heard(&self) -> bool {
+        let is_answered = |(lane, before): &(Lane, (u64, u64))| lane.seen().0 != before.0;
+        self.seat().losses > 0 || self.lanes.iter().any(is_answered)
+    }
+
+    /// Whether it was others who held this ticket up, and not a silent backend.
+    pub(super) fn is_held_up(&self) -> bool {
+        self.has_heard() || self.lanes.iter().any(|(lane, before)| lane.seen() != *before)
+    }
+
+    /// A leader whose time is up tells those behind it that it was held up, if it knows so itself.
+    fn give_up(&self) {
+        if self.seat().missing == 0 && self.has_heard() {
+            for (lane, _) in &self.lanes {
+                lane.0.gave_up.fetch_add(1, Relaxed);
+            }
+        }
+    }
+
+    /// Whether it has had its turn: then it lost races, else it only waited.
+    pub(super) fn has_tried(&self) -> bool {
+        let seat = self.seat();
+        seat.losses > 0 || seat.missing == 0
+    }
+
     fn seat(&self) -> MutexGuard<'_, Seat> {
         self.seat.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -128,6 +221,7 @@ pub(super) enum Called {
 pub(super) struct Turn<'a> {
     lanes: &'a Lanes,
     ticket: Arc<Ticket>,
+    has_waited: bool,
 }
 
 impl Lanes {
@@ -136,29 +230,28 @@ impl Lanes {
     pub(super) fn join(&self, keys: &[&str], job: impl FnOnce() -> Option<Job>) -> Turn<'_> {
         let mut lanes = self.lock();
         let mut missing = 0;
-        let mut names = Vec::with_capacity(keys.len());
+        let mut own = Vec::with_capacity(keys.len());
         for key in keys {
-            let name = match lanes.get_key_value(*key) {
-                Some((name, _)) => {
+            let lane = match lanes.get_key_value(*key) {
+                Some((lane, _)) => {
                     missing += 1;
-                    Arc::clone(name)
+                    lane.clone()
                 }
-                None => Arc::from(*key),
+                None => Lane::of(key),
             };
-            names.push(name);
+            let before = lane.seen();
+            own.push((lane, before));
         }
         let ticket = Arc::new(Ticket {
             job: if missing > 0 { job() } else { None },
-            keys: names,
+            lanes: own,
             seat: Mutex::new(Seat { phase: Phase::Waiting, missing, losses: 0, waker: None }),
         });
-        for name in &ticket.keys {
-            let lane = lanes.entry(Arc::clone(name)).or_default();
-            lane.push_back(Arc::clone(&ticket));
+        for (lane, _) in &ticket.lanes {
+            lanes.entry(lane.clone()).or_default().push_back(Arc::clone(&ticket));
         }
         drop(lanes);
-        let lanes = self;
-        Turn { lanes, ticket }
+        Turn { lanes: self, ticket, has_waited: missing > 0 }
     }
 
     /// How many keys are busy.
@@ -168,29 +261,32 @@ impl Lanes {
     }
 
     fn leave(&self, ticket: &Arc<Ticket>) {
+        if is_over() {
+            ticket.give_up();
+        }
         // Answers are dropped outside of the lock, as anything that runs foreign code.
         let old = core::mem::replace(&mut ticket.seat().phase, Phase::Left);
         drop(old);
         let mut woken = Vec::new();
         let mut lanes = self.lock();
-        for key in &ticket.keys {
-            let Some(lane) = lanes.get_mut(key) else {
+        for (lane, _) in &ticket.lanes {
+            let Some(waiting) = lanes.get_mut(lane) else {
                 continue;
             };
-            if !lane.front().is_some_and(|front| Arc::ptr_eq(front, ticket)) {
+            if !waiting.front().is_some_and(|front| Arc::ptr_eq(front, ticket)) {
                 continue;
             }
-            lane.pop_front();
-            woken.extend(call_next(lane));
-            if lane.is_empty() {
-                lanes.remove(key);
+            waiting.pop_front();
+            woken.extend(call_next(waiting));
+            if waiting.is_empty() {
+                lanes.remove(lane);
             }
         }
         drop(lanes);
         woken.into_iter().for_each(Waker::wake);
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<Arc<str>, VecDeque<Arc<Ticket>>>> {
+    fn lock(&self) -> MutexGuard<'_, Waiting> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -215,6 +311,11 @@ impl Turn<'_> {
         poll_fn(|context| self.ticket.poll(context)).await
     }
 
+    /// Whether somebody was before it.
+    pub(super) const fn has_waited(&self) -> bool {
+        self.has_waited
+    }
+
     pub(super) fn ticket(&self) -> &Ticket {
         &self.ticket
     }
@@ -225,8 +326,8 @@ impl Turn<'_> {
     /// that needs a turn of its own ends the row: nobody overtakes it.
     pub(super) fn followers(&self, max: usize) -> Vec<Arc<Ticket>> {
         let lanes = self.lanes.lock();
-        let lane = self.ticket.keys.first().and_then(|key| lanes.get(key));
-        let behind = lane.into_iter().flatten().skip(1);
+        let waiting = self.ticket.lanes.first().and_then(|(lane, _)| lanes.get(lane));
+        let behind = waiting.into_iter().flatten().skip(1);
         behind
             .filter(|ticket| ticket.is_waiting())
             .take_while(|ticket| ticket.job.is_some())

@@ -11,13 +11,17 @@
 //! charges are decided together, one read and one swap for up to 1,000 of them (`combine`). A backend
 //! that remembers what it swapped last saves the read: the swap proves it true ([`Versioned::recall`]).
 //!
+//! A caller whose time is up while others keep the key busy, of this process or of another one, gets
+//! `conflict_exhausted` or `queue_full`; one that meets a silent backend stays pending, and its limiter
+//! calls that a `timeout` ([`patience`](super::patience)).
+//!
 //! A leader works inside its caller's future: one that is kept without being polled holds its lane.
 //! Poll an admission to its end or drop it; deadlines (the limiter's) do.
 //!
 //! # Request ids
 //! The record of a charged id is part of the same swap. Where a swap writes several keys it lives
 //! under `<key text>:once:<id>`, next to the first key of its admission; there is one such value per
-//! charged id until it expires. Where a swap writes a single key it lives inside that key's value,
+//! charged id until it expires, and [`Cas::max_request_ids`] bounds how many. Where a swap writes a single key it lives inside that key's value,
 //! which costs little code, because both places hold the same text (`cell`), and gives every backend
 //! exact idempotency. The number of ids per key is bounded there ([`Cas::max_records`]): more are
 //! refused with `queue_full`, since a value is rewritten whole with every charge.
@@ -37,6 +41,7 @@ mod cell;
 mod combine;
 mod counted;
 mod draft;
+mod ids;
 mod lanes;
 mod layout;
 pub(super) mod record;
@@ -47,10 +52,12 @@ mod tests;
 mod versioned;
 
 use core::fmt;
+use core::pin::pin;
 use core::time::Duration;
 use std::sync::Arc;
 
-use super::{At, Capability, Loaded, MultiKey, Outcome, SlotWrite, Store, plan, slots_of};
+use super::patience::last_words;
+use super::{At, Capability, Loaded, MultiKey, Outcome, Retries, SlotWrite, Store, plan, slots_of};
 use crate::algorithm::tag;
 use crate::charge::{Admission, Charge};
 use crate::clock::Clock;
@@ -64,9 +71,10 @@ use bounds::Bounds;
 use cell::Cell;
 use counted::Counted;
 use draft::{instant, no_clock};
-use lanes::Lanes;
+use ids::Ids;
+use lanes::{Lanes, Turn};
 use layout::Item;
-use retry::{Retry, exhausted};
+use retry::{Retry, exhausted, held_up};
 
 pub use versioned::{Entry, Snapshot, Swap, Version, Versioned, VersionedCapability};
 
@@ -85,6 +93,7 @@ pub struct Cas<V> {
     retry: Retry,
     slack: Micros,
     max_records: usize,
+    ids: Ids,
 }
 
 impl<V: Versioned> Cas<V> {
@@ -103,6 +112,7 @@ impl<V: Versioned> Cas<V> {
             retry: Retry::new(),
             slack: SLACK,
             max_records: MAX_RECORDS,
+            ids: Ids::new(usize::MAX),
         }
     }
 
@@ -114,24 +124,10 @@ impl<V: Versioned> Cas<V> {
         self
     }
 
-    /// How often an admission that lost a race is run again. 10 by default.
+    /// What an admission that lost a race does.
     #[must_use]
-    pub fn max_retries(mut self, retries: u32) -> Self {
-        self.retry.max_retries = retries;
-        self
-    }
-
-    /// The longest wait after the first lost race; doubles with each further one. 2 ms by default.
-    #[must_use]
-    pub fn base_backoff(mut self, wait: Duration) -> Self {
-        self.retry.base = micros(wait);
-        self
-    }
-
-    /// The longest wait after any lost race. 100 ms by default.
-    #[must_use]
-    pub fn max_backoff(mut self, wait: Duration) -> Self {
-        self.retry.max = micros(wait);
+    pub const fn retries(mut self, retries: Retries) -> Self {
+        self.retry.retries = retries;
         self
     }
 
@@ -140,6 +136,19 @@ impl<V: Versioned> Cas<V> {
     pub fn max_records(mut self, records: usize) -> Self {
         self.max_records = records.max(1);
         self
+    }
+
+    /// How many request ids this process may have written that have not expired, on a backend that swaps
+    /// several keys, where each is a value of its own; more get `queue_full`. No bound by default.
+    #[must_use]
+    pub const fn max_request_ids(mut self, ids: usize) -> Self {
+        self.ids.max = ids;
+        self
+    }
+
+    /// How many swaps lost a race to another process so far, for operators.
+    pub fn lost_races(&self) -> u64 {
+        self.backend.lost()
     }
 
     /// The backend.
@@ -187,11 +196,17 @@ impl<V: Versioned> Cas<V> {
     /// Swaps in a value without a state; the request ids inside stay.
     async fn forget(&self, name: &str) -> Result<()> {
         let turn = self.lanes.join(&[name], || None);
+        let forgotten = pin!(self.forget_in_turn(name, &turn));
+        last_words(forgotten, || held_up(turn.ticket()).map(Err)).await
+    }
+
+    async fn forget_in_turn(&self, name: &str, turn: &Turn<'_>) -> Result<()> {
         turn.called().await;
         loop {
             let snapshot = self.backend.read(&[name]).await.map_err(Error::unsent)?;
             let now = snapshot.clock.unwrap_or_else(|| self.clock.now());
             let Some(entry) = snapshot.entries.into_iter().next().flatten() else {
+                turn.ticket().round_ended();
                 return Ok(());
             };
             // What cannot be read is what a reset is for.
@@ -205,11 +220,13 @@ impl<V: Versioned> Cas<V> {
                 value: &value,
                 keep_until: cell.idle_from(now).saturating_add(self.slack),
             };
-            if value == entry.text || self.backend.swap(&[swap]).await? {
+            let is_done = value == entry.text || self.backend.swap(&[swap]).await?;
+            turn.ticket().round_ended();
+            if is_done {
                 return Ok(());
             }
             let losses = turn.ticket().lose();
-            if self.retry.is_exhausted(losses) {
+            if self.retry.retries.is_exhausted(losses) {
                 return Err(exhausted());
             }
             self.retry.wait(losses, false, &*self.clock).await;

@@ -1,29 +1,23 @@
-//! How long a lost race waits: bounded, exponential, jittered.
+//! What a lost race does: waits a little, or gives up.
 //!
-//! Writers that lost together must not come back together, so each waits a random part of a bound
-//! that doubles with every loss ("full jitter"). A backend that was told what is there now waits less
-//! and no longer each time: what it was told ages, and would only lose again. The waiting is done on the adapter's clock, so that
-//! tests never sleep.
+//! How long is up to [`Retries`]. A backend that was told what is there now waits less and no longer each
+//! time: what it was told ages, and would only lose again. The waiting is done on the adapter's clock, so
+//! that tests never sleep.
 
 use core::hash::{BuildHasher, Hasher};
 use core::sync::atomic::{AtomicU64, Ordering};
 use std::hash::RandomState;
 
+use super::Retries;
+use super::lanes::Ticket;
 use crate::clock::{Clock, sleep_until};
 use crate::error::{Code, Error};
 use crate::time::Micros;
 
-/// Ten losses in a row, with the waits between them, are well beyond any deadline of a check.
-const MAX_RETRIES: u32 = 10;
-const BASE_BACKOFF: Micros = 2_000;
-const MAX_BACKOFF: Micros = 100_000;
-
 /// The bounds, and the source of jitter.
 #[derive(Debug)]
 pub(super) struct Retry {
-    pub(super) max_retries: u32,
-    pub(super) base: Micros,
-    pub(super) max: Micros,
+    pub(super) retries: Retries,
     random: AtomicU64,
 }
 
@@ -33,18 +27,8 @@ impl Retry {
         Self::seeded(RandomState::new().build_hasher().finish())
     }
 
-    pub(super) const fn seeded(seed: u64) -> Self {
-        Self {
-            max_retries: MAX_RETRIES,
-            base: BASE_BACKOFF,
-            max: MAX_BACKOFF,
-            random: AtomicU64::new(seed),
-        }
-    }
-
-    /// Whether an admission that has lost this often must give up.
-    pub(super) const fn is_exhausted(&self, losses: u32) -> bool {
-        losses > self.max_retries
+    pub(super) fn seeded(seed: u64) -> Self {
+        Self { retries: Retries::default(), random: AtomicU64::new(seed) }
     }
 
     /// Waits before the next attempt, after `losses` lost ones; `is_told` if what is there now came
@@ -57,17 +41,8 @@ impl Retry {
     }
 
     fn pause(&self, losses: u32, is_told: bool) -> Micros {
-        if is_told { self.jittered(1) / 4 } else { self.jittered(losses) }
-    }
-
-    /// A random time up to base × 2^(losses − 1), and never above the maximum.
-    fn jittered(&self, losses: u32) -> Micros {
-        let doublings = losses.saturating_sub(1).min(63);
-        let bound = u128::from(self.base) << doublings;
-        let bound = bound.min(u128::from(self.max)) + 1;
-        // The high half of a 64×64-bit product: uniform below `bound`, without a division.
-        let scaled = (u128::from(self.next_random()) * bound) >> 64;
-        u64::try_from(scaled).unwrap_or(self.max)
+        let random = self.next_random();
+        if is_told { self.retries.wait(1, random) / 4 } else { self.retries.wait(losses, random) }
     }
 
     /// SplitMix64: one atomic addition and a mix, good enough to spread waits.
@@ -85,21 +60,36 @@ pub(super) fn exhausted() -> Error {
     Error::new(Code::ConflictExhausted, "other writers kept changing the key; nothing was charged")
 }
 
+/// The time was up while others were served.
+pub(super) fn held_up(ticket: &Ticket) -> Option<Error> {
+    if !ticket.is_held_up() {
+        return None;
+    }
+    let message = "others kept the key busy until the time was up; the charge may be spent";
+    let code = if ticket.has_tried() { Code::ConflictExhausted } else { Code::QueueFull };
+    Some(Error::new(code, message))
+}
+
+/// Its turn came when most of its time was gone: nothing was begun.
+pub(super) fn too_late(ticket: &Ticket) -> Error {
+    let (code, message) = if ticket.is_held_up() {
+        (Code::QueueFull, "others kept the key busy for too long; nothing was charged")
+    } else {
+        (Code::Timeout, "the store was silent for too long; nothing was charged")
+    };
+    Error::new(code, message)
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn waits_stay_within_bounds_that_double_up_to_the_maximum() {
+    fn waits_vary() {
         let retry = Retry::seeded(7);
-        for losses in 0..80_u32 {
-            let doubled = 2_000_u128 << losses.saturating_sub(1);
-            let bound = doubled.min(100_000);
-            let longest = (0..200).map(|_| retry.jittered(losses)).max();
-            let longest = u128::from(longest.unwrap_or(0));
-            assert!(longest <= bound, "{losses} losses waited {longest}");
-            assert!(longest > bound / 2, "{losses} losses only waited {longest}: no jitter");
-        }
+        let waits: Vec<Micros> = (0..200).map(|_| retry.pause(3, false)).collect();
+        let (shortest, longest) = (waits.iter().min().unwrap(), waits.iter().max().unwrap());
+        assert!(*longest <= 8_000 && *longest > 4_000 && *shortest < 4_000, "{waits:?}");
     }
 
     #[test]

@@ -20,6 +20,13 @@ pub(crate) enum Fault {
     AnswerLost,
 }
 
+/// What is not answered.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Silence {
+    Everything,
+    Swaps,
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Row {
     pub(crate) text: String,
@@ -36,6 +43,8 @@ pub(crate) struct Table {
     pub(crate) fault: Mutex<Option<Fault>>,
     /// Lets the next so many reads fail.
     pub(crate) failing_reads: AtomicUsize,
+    /// From now on nothing is answered, or no swap is.
+    pub(crate) silence: Mutex<Option<Silence>>,
     /// Lets the next so many swaps lose to a writer that changes nothing but the version.
     pub(crate) rivals: AtomicUsize,
     pub(crate) reads: AtomicUsize,
@@ -53,6 +62,7 @@ impl Table {
             clock: None,
             fault: Mutex::new(None),
             failing_reads: AtomicUsize::new(0),
+            silence: Mutex::new(None),
             rivals: AtomicUsize::new(0),
             reads: AtomicUsize::new(0),
             swaps_sent: AtomicUsize::new(0),
@@ -93,6 +103,13 @@ impl Table {
     /// Deletes what may be deleted.
     pub(crate) fn sweep(&self, now: Micros) {
         self.rows().retain(|_, row| row.keep_until > now);
+    }
+
+    async fn hang_if(&self, is_meant: fn(Silence) -> bool) {
+        let silence = *self.silence.lock().unwrap();
+        if silence.is_some_and(is_meant) {
+            core::future::pending::<()>().await;
+        }
     }
 
     fn entries(&self, keys: &[&str]) -> Vec<Option<Entry>> {
@@ -160,6 +177,7 @@ impl Versioned for Table {
         assert_eq!(distinct.len(), keys.len(), "a key is read twice");
         self.reads.fetch_add(1, Ordering::SeqCst);
         yield_once().await;
+        self.hang_if(|silence| silence == Silence::Everything).await;
         if take(&self.failing_reads) {
             return Err(Error::new(Code::StoreUnavailable, "the read failed"));
         }
@@ -172,6 +190,7 @@ impl Versioned for Table {
     async fn swap(&self, writes: &[Swap<'_>]) -> Result<bool> {
         self.swaps_sent.fetch_add(1, Ordering::SeqCst);
         yield_once().await;
+        self.hang_if(|_| true).await;
         let fault = self.fault.lock().unwrap().take();
         let answer = match fault {
             None => Ok(self.apply(writes)),

@@ -127,7 +127,8 @@ fn batches_and_single_checks_side_by_side_pass_exactly_the_limit() {
     for seed in 0..40 {
         let clock = ManualClock::at(START);
         let table = std::sync::Arc::new(Table::multi_key());
-        let stores = [0, 1].map(|_| cas(table.clone(), &clock).max_retries(1_000));
+        let stores = [0, 1]
+            .map(|_| cas(table.clone(), &clock).retries(Retries::default().max_retries(1_000)));
         let limits = [per_hour("a", 50), per_hour("b", 1_000)];
         let mut sim = Sim::seeded(seed, &clock);
         for index in 0..20 {

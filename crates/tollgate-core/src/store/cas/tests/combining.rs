@@ -35,7 +35,8 @@ fn two_processes_together_pass_exactly_fifty() {
     for seed in 0..60 {
         let clock = ManualClock::at(START);
         let table = Arc::new(Table::single_key());
-        let stores = [0, 1, 2].map(|_| cas(table.clone(), &clock).max_retries(1_000));
+        let stores = [0, 1, 2]
+            .map(|_| cas(table.clone(), &clock).retries(Retries::default().max_retries(1_000)));
         let limit = per_hour("fifty", 50);
         let mut sim = Sim::seeded(seed, &clock);
         for index in 0..200 {

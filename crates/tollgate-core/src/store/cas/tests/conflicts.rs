@@ -8,7 +8,7 @@ use crate::clock::Clock as _;
 
 fn rivalled(retries: u32, rivals: usize) -> (ManualClock, Cas<Table>, Limit) {
     let clock = ManualClock::at(START);
-    let store = cas(Table::single_key(), &clock).max_retries(retries);
+    let store = cas(Table::single_key(), &clock).retries(Retries::default().max_retries(retries));
     store.backend().rivals.store(rivals, Ordering::SeqCst);
     (clock, store, per_hour("race", 1_000))
 }
@@ -58,7 +58,9 @@ fn no_admission_takes_part_in_more_attempts_than_allowed() {
 #[test]
 fn a_lost_race_waits_on_the_given_clock_and_on_nothing_else() {
     let (clock, store, limit) = rivalled(5, 1);
-    let store = store.base_backoff(Duration::from_secs(1)).max_backoff(Duration::from_secs(9));
+    let store = store.retries(
+        Retries::default().base_backoff(Duration::from_secs(1)).max_backoff(Duration::from_secs(9)),
+    );
     let mut sim = Sim::in_order(&clock);
     let task = sim.spawn(check(&store, limit.charge("one")));
     while sim.step().is_some() {}
@@ -76,7 +78,8 @@ fn two_processes_race_with_few_retries_and_the_books_stay_right() {
     for seed in 0..80 {
         let clock = ManualClock::at(START);
         let table = std::sync::Arc::new(Table::multi_key());
-        let stores = [0, 1, 2, 3].map(|_| cas(table.clone(), &clock).max_retries(1));
+        let stores = [0, 1, 2, 3]
+            .map(|_| cas(table.clone(), &clock).retries(Retries::default().max_retries(1)));
         let limit = per_hour("race", 40);
         let mut sim = Sim::seeded(seed, &clock);
         for index in 0..80 {

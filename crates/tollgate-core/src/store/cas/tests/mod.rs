@@ -8,13 +8,14 @@ mod combining;
 mod conflicts;
 mod drops;
 mod once;
+mod patience;
 mod recall;
 mod round;
 mod sim;
 
 use core::time::Duration;
 
-use super::super::{At, Outcome, Store, plan, slots_of};
+use super::super::{At, Outcome, Retries, Store, plan, slots_of};
 use super::{Cas, Versioned};
 use crate::algorithm::{Anchor, FixedWindow};
 use crate::charge::{Admission, Charge, Limit};

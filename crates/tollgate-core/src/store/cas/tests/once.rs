@@ -125,7 +125,8 @@ fn concurrent_duplicates_charge_once() {
         for table in [Table::multi_key(), Table::single_key()] {
             let clock = ManualClock::at(START);
             let table = std::sync::Arc::new(table);
-            let stores = [0, 1].map(|_| cas(table.clone(), &clock).max_retries(1_000));
+            let stores = [0, 1]
+                .map(|_| cas(table.clone(), &clock).retries(Retries::default().max_retries(1_000)));
             let limit = per_hour("ids", 100);
             let mut sim = Sim::seeded(seed, &clock);
             for index in 0..30 {

@@ -58,7 +58,9 @@ fn processes_that_recall_stale_values_pass_exactly_the_limit() {
     for seed in 0..60 {
         let clock = ManualClock::at(START);
         let table = Arc::new(Table::multi_key());
-        let stores = [0, 1, 2].map(|_| cas(Remembering::of(&table), &clock).max_retries(1_000));
+        let stores = [0, 1, 2].map(|_| {
+            cas(Remembering::of(&table), &clock).retries(Retries::default().max_retries(1_000))
+        });
         let (hot, other) = (per_hour("hot", 50), per_hour("other", 1_000));
         let mut sim = Sim::seeded(seed, &clock);
         for index in 0..90 {
@@ -120,7 +122,8 @@ fn a_replay_is_found_though_its_record_was_taken_for_missing() {
     let admission = Admission::of(&charges).once(Once::new("a").unwrap());
     for replayed in [false, true, true] {
         // A process that has seen nothing yet.
-        let store = cas(Remembering::of(&table), &clock).base_backoff(Duration::ZERO);
+        let store = cas(Remembering::of(&table), &clock)
+            .retries(Retries::default().base_backoff(Duration::ZERO));
         let outcome = block_on(store.admit(&admission, NOW)).unwrap();
         assert_eq!(outcome.replayed.is_some(), replayed);
         assert_eq!(stored(&store, &charges[0]), 1);

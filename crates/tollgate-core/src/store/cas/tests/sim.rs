@@ -10,6 +10,7 @@ use std::sync::Arc;
 use std::task::Wake;
 
 use crate::clock::ManualClock;
+use crate::store::patience::{Left, with};
 
 /// Polls per future that no honest schedule needs.
 const POLLS_MAX: usize = 5_000;
@@ -112,6 +113,19 @@ impl<'a, T> Sim<'a, T> {
             task.output = Some(output);
             task.future = None;
         }
+    }
+
+    /// The time of a future is up, as the limiter says it.
+    pub(crate) fn give_up(&mut self, index: usize) {
+        with(Left::Nothing, || {
+            self.poll(index);
+            self.drop_task(index);
+        });
+    }
+
+    /// Polls a future that has little time left.
+    pub(crate) fn poll_late(&mut self, index: usize) {
+        with(Left::Scarce, || self.poll(index));
     }
 
     pub(crate) fn drop_task(&mut self, index: usize) {

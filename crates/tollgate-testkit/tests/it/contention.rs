@@ -1,0 +1,82 @@
+//! Losers who say so, and those who do not: they must be caught.
+
+use std::pin::pin;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::task::{Poll, Waker};
+
+use tollgate_core::algorithm::{Anchor, FixedWindow};
+use tollgate_core::store::patience::is_over;
+use tollgate_core::store::{At, BoxStore, Capability, Cas, Loaded, Outcome, Store};
+use tollgate_core::{Admission, Charge, Clock, Key, Limit, ManualClock, Micros, Quota, Result};
+use tollgate_testkit::contention::losers_are_never_let_in;
+use tollgate_testkit::runtime::block_on;
+
+use crate::versioned_table::VersionedTable;
+
+const NOW: Micros = 1_700_000_000_000_000;
+
+/// A clock that stands still, and counts who begins to wait: those who have lost a race.
+#[derive(Clone, Debug)]
+struct Losses(ManualClock, Arc<AtomicU64>);
+
+impl Clock for Losses {
+    fn now(&self) -> Micros {
+        self.0.now()
+    }
+
+    fn wake_at(&self, at: Micros, waker: &Waker) {
+        self.1.fetch_add(1, SeqCst);
+        self.0.wake_at(at, waker);
+    }
+}
+
+/// A store that has nothing to say when its time is up.
+#[derive(Debug)]
+struct Mute<S>(S);
+
+impl<S: Store> Store for Mute<S> {
+    fn capability(&self) -> Capability {
+        self.0.capability()
+    }
+
+    async fn admit(&self, admission: &Admission<'_>, at: At) -> Result<Outcome> {
+        let mut call = pin!(self.0.admit(admission, at));
+        std::future::poll_fn(
+            |context| {
+                if is_over() { Poll::Pending } else { call.as_mut().poll(context) }
+            },
+        )
+        .await
+    }
+
+    async fn load(&self, charges: &[Charge<'_>], at: At) -> Result<Loaded> {
+        self.0.load(charges, at).await
+    }
+
+    async fn reset(&self, key: Key<'_>) -> Result<()> {
+        self.0.reset(key).await
+    }
+}
+
+fn fight(wrap: impl Fn(Cas<Arc<VersionedTable>>) -> BoxStore) {
+    let table = Arc::new(VersionedTable::new(10));
+    let clock = Losses(ManualClock::at(NOW), Arc::default());
+    let loser = wrap(Cas::with_clock(Arc::clone(&table), clock.clone()));
+    let rival = wrap(Cas::with_clock(table, ManualClock::at(NOW)));
+    let month = Quota::new(1_000, std::time::Duration::from_secs(30 * 86_400));
+    let limit = Limit::new("fight", FixedWindow::new(month, Anchor::FirstHit).unwrap()).unwrap();
+    let losses = || clock.1.load(SeqCst);
+    block_on(losers_are_never_let_in((loser, rival), losses, &limit, NOW));
+}
+
+#[test]
+fn losers_who_say_so_are_refused() {
+    fight(BoxStore::new);
+}
+
+#[test]
+#[should_panic(expected = "the loser was let in")]
+fn losers_who_are_mute_are_caught() {
+    fight(|store| BoxStore::new(Mute(store)));
+}
