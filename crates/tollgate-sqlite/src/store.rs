@@ -59,6 +59,7 @@ impl Sqlite {
             queue: Taker(Arc::clone(&writer)),
             turn,
             latest: 0,
+            regulars: 0,
         };
         let ended = vec![
             spawn("tollgate-writer", move || writes.work(connection))?,

@@ -1,9 +1,11 @@
 //! The one thread of a process that writes: takes what waits, as much as there is, and decides it in
 //! one round.
 //!
-//! There is no timer: a round takes whatever came while the one before it was written. While other
-//! processes hold the file, those who come later join the round, and those who have waited too long leave
-//! it. A connection that has failed is replaced when somebody asks next.
+//! A round takes whatever came while the one before it was written, and waits a little for those whom that
+//! one has answered. While other processes hold the file, those who come later join the round, and those
+//! who have waited too long leave it. A connection that has failed is replaced when somebody asks next.
+
+use core::time::Duration;
 
 use rusqlite::Connection;
 use tokio::sync::oneshot;
@@ -23,6 +25,10 @@ use crate::turn::Turn;
 
 /// Admissions in one round: bounds how long the file is held.
 const ROUND_MAX: usize = 1_000;
+/// How long a round waits for callers who have just been answered: less than a commit takes. Most come
+/// back within it if they come back at all; without, half of them would always miss the round that the
+/// other half begins.
+const GATHER: Duration = Duration::from_micros(100);
 
 /// The thread.
 #[derive(Debug)]
@@ -34,6 +40,8 @@ pub(crate) struct Writer {
     pub(crate) schedule: Schedule,
     /// The newest reading that decided something here.
     pub(crate) latest: Micros,
+    /// Callers who were there when the last round ended.
+    pub(crate) regulars: usize,
 }
 
 /// Whether the connection may be used on.
@@ -73,7 +81,7 @@ impl Writer {
                 Err(Fault::Busy) => self.refuse_waiting(&exhausted()),
                 Err(Fault::Failed(error)) => self.refuse_waiting(&error.unsent()),
             }
-            if self.queue.wait(Some(core::time::Duration::ZERO)) == Woken::End {
+            if self.queue.wait(Some(Duration::ZERO)) == Woken::End {
                 return;
             }
         }
@@ -93,7 +101,10 @@ impl Writer {
             let link = match self.queue.wait(rest) {
                 Woken::End => return Ok(()),
                 Woken::Time => Link::Good,
-                Woken::Work => self.round(connection, &mut sql),
+                Woken::Work => {
+                    self.queue.wait_for(self.regulars, Some(GATHER));
+                    self.round(connection, &mut sql)
+                }
             };
             if link == Link::Broken || self.sweep_if_due(connection, &mut sql) == Link::Broken {
                 return Ok(());
@@ -127,7 +138,7 @@ impl Writer {
     }
 
     fn decide(
-        &self,
+        &mut self,
         connection: &Connection,
         sql: &mut Sql<'_>,
         jobs: Vec<Job>,
@@ -136,6 +147,7 @@ impl Writer {
         let keys: Vec<&str> = resets.iter().map(|(key, _)| key.as_str()).collect();
         let error = match round::run(&self.config, connection, sql, (&jobs, &keys)) {
             Ok(decided) => {
+                self.regulars = self.queue.len().saturating_add(jobs.len()).min(ROUND_MAX);
                 for (job, outcome) in jobs.into_iter().zip(decided.outcomes) {
                     job.answer(outcome);
                 }
