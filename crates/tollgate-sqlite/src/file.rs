@@ -11,14 +11,8 @@ use crate::pause::patiently;
 use crate::schema;
 
 /// Making tables may have to wait for others who do the same.
-const OPEN_TIMEOUT: Duration = Duration::from_secs(10);
+pub(crate) const OPEN_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Keys at random touch a page each, so that small ones are written faster; a value with its request
-/// id still fits. What is there already keeps its own.
-const PAGE_BYTES: i64 = 2_048;
-/// Pages in the log at which a checkpoint is due: 32 MiB. In a longer log more of them meet again before
-/// each is written to its place once.
-const CHECKPOINT_PAGES: i64 = 16_384;
 /// The cache of the writer at most; a negative number counts KiB.
 const CACHE_KIB: i64 = -32 * 1_024;
 
@@ -65,7 +59,6 @@ fn connect(config: &Config) -> Result<Connection, rusqlite::Error> {
 
 /// What a connection that writes needs.
 fn prepare(config: &Config, connection: &Connection) -> Result<(), Fault> {
-    connection.pragma_update(None, "page_size", PAGE_BYTES)?;
     let mode: String =
         connection.pragma_update_and_check(None, "journal_mode", "wal", |row| row.get(0))?;
     if mode != "wal" {
@@ -77,7 +70,6 @@ fn prepare(config: &Config, connection: &Connection) -> Result<(), Fault> {
         Durability::Relaxed => "normal",
     };
     connection.pragma_update(None, "synchronous", synchronous)?;
-    connection.pragma_update(None, "wal_autocheckpoint", CHECKPOINT_PAGES)?;
     Ok(connection.pragma_update(None, "cache_size", CACHE_KIB)?)
 }
 

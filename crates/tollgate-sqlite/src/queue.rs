@@ -28,6 +28,8 @@ pub(crate) struct Queue<T> {
 struct Inner<T> {
     waiting: VecDeque<T>,
     is_closed: bool,
+    /// How many have to wait before the taker is woken; 0 while it does not sleep.
+    wanted: usize,
 }
 
 /// Why the taker was woken.
@@ -43,7 +45,7 @@ pub(crate) enum Woken {
 
 impl<T> Queue<T> {
     pub(crate) fn new() -> Arc<Self> {
-        let inner = Inner { waiting: VecDeque::new(), is_closed: false };
+        let inner = Inner { waiting: VecDeque::new(), is_closed: false, wanted: 0 };
         let (inner, arrived) = (Mutex::new(inner), Condvar::new());
         Arc::new(Self { inner, arrived, progress: Progress::new() })
     }
@@ -62,8 +64,12 @@ impl<T> Queue<T> {
             return Err(Error::new(Code::QueueFull, "too many calls wait for SQLite").unsent());
         }
         inner.waiting.push_back(item);
+        let is_awaited = inner.wanted > 0 && inner.waiting.len() >= inner.wanted;
         drop(inner);
-        self.arrived.notify_one();
+        // Waking somebody is a call to the operating system.
+        if is_awaited {
+            self.arrived.notify_one();
+        }
         Ok(waiting)
     }
 
@@ -88,17 +94,29 @@ impl<T> Taker<T> {
         &self.0.progress
     }
 
+    /// How many wait.
+    pub(crate) fn len(&self) -> usize {
+        self.0.lock().waiting.len()
+    }
+
     /// Waits until there is something to do, or so long.
     pub(crate) fn wait(&self, limit: Option<Duration>) -> Woken {
-        let idle = |inner: &mut Inner<T>| inner.waiting.is_empty() && !inner.is_closed;
-        let inner = self.0.lock();
-        let inner = match limit {
+        self.wait_for(1, limit)
+    }
+
+    /// Waits until there is so much to do, or so long.
+    pub(crate) fn wait_for(&self, wanted: usize, limit: Option<Duration>) -> Woken {
+        let idle = |inner: &mut Inner<T>| inner.waiting.len() < wanted && !inner.is_closed;
+        let mut inner = self.0.lock();
+        inner.wanted = wanted;
+        let mut inner = match limit {
             None => self.0.arrived.wait_while(inner, idle).unwrap_or_else(PoisonError::into_inner),
             Some(limit) => {
                 let waited = self.0.arrived.wait_timeout_while(inner, limit, idle);
                 waited.unwrap_or_else(PoisonError::into_inner).0
             }
         };
+        inner.wanted = 0;
         match (inner.waiting.is_empty(), inner.is_closed) {
             (false, _) => Woken::Work,
             (true, true) => Woken::End,
@@ -145,6 +163,27 @@ mod tests {
         taker.take(&mut batch, 10);
         assert_eq!(batch, [9, 0, 1, 2, 3, 4]);
         assert_eq!(taker.wait(None), Woken::End);
+    }
+
+    #[test]
+    fn a_taker_may_wait_for_several() {
+        let queue = Queue::new();
+        let taker = Taker(Arc::clone(&queue));
+        queue.push(0).unwrap();
+        assert_eq!(taker.wait_for(2, Some(Duration::ZERO)), Woken::Work, "less than wanted");
+        std::thread::scope(|scope| {
+            let pusher = scope.spawn(|| {
+                for number in 1..4 {
+                    queue.push(number).unwrap();
+                }
+            });
+            assert_eq!(taker.wait_for(4, None), Woken::Work);
+            assert_eq!(taker.len(), 4);
+            pusher.join().unwrap();
+            let closer = scope.spawn(|| queue.close());
+            assert_eq!(taker.wait_for(5, None), Woken::Work, "nobody else will come");
+            closer.join().unwrap();
+        });
     }
 
     #[test]

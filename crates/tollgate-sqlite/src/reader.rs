@@ -12,7 +12,8 @@ use crate::fault::Fault;
 use crate::file;
 use crate::pause::patiently;
 use crate::queue::{Taker, Woken};
-use crate::sql::{look, value_of};
+use crate::recent::Shared;
+use crate::sql::{LogSql, look, value_of};
 
 /// Looks that share a transaction.
 const ROUND_MAX: usize = 1_000;
@@ -30,6 +31,7 @@ pub(crate) struct Reader {
     pub(crate) config: Config,
     pub(crate) clock: SystemClock,
     pub(crate) queue: Taker<Look>,
+    pub(crate) recent: Shared,
 }
 
 impl Reader {
@@ -48,7 +50,7 @@ impl Reader {
         let limit = self.config.lock_timeout;
         let opened = connection.map_or_else(|| file::to_read(&self.config), Ok);
         let seen = opened.and_then(|connection| {
-            let seen = patiently(&self.clock, limit, || see(&connection, &looks))?;
+            let seen = patiently(&self.clock, limit, || self.see(&connection, &looks))?;
             Ok((connection, seen))
         });
         match seen {
@@ -67,17 +69,22 @@ impl Reader {
             }
         }
     }
-}
 
-/// Everything at one instant.
-fn see(connection: &Connection, looks: &[Look]) -> Result<Vec<Vec<Option<String>>>, Fault> {
-    let transaction = connection.unchecked_transaction()?;
-    let mut statement = look(&transaction)?;
-    let mut seen = Vec::with_capacity(looks.len());
-    for one in looks {
-        seen.push(
-            one.keys.iter().map(|key| value_of(&mut statement, key)).collect::<Result<_, _>>()?,
-        );
+    /// Everything at one instant.
+    fn see(
+        &self,
+        connection: &Connection,
+        looks: &[Look],
+    ) -> Result<Vec<Vec<Option<String>>>, Fault> {
+        let mut recent = self.recent.lock();
+        let transaction = connection.unchecked_transaction()?;
+        recent.refresh(&mut LogSql::prepare(&transaction)?)?;
+        let mut statement = look(&transaction)?;
+        let mut value = |key: &String| match recent.value(key) {
+            Some(value) => Ok(value.text.clone()),
+            None => value_of(&mut statement, key),
+        };
+        let values = |one: &Look| one.keys.iter().map(&mut value).collect::<Result<_, _>>();
+        looks.iter().map(values).collect()
     }
-    Ok(seen)
 }

@@ -2,8 +2,9 @@
 //!
 //! Steps are numbered and never change once released; the number of the last one that was done is kept
 //! beside the tables. Whoever starts at the same time waits for the file. There is no index on the expiry
-//! of limits, because then every decision would write it; request ids are written once, in the order
-//! in which they expire, so that one on theirs costs little.
+//! of limits, because then every fold would write it; request ids are written once, about in the order
+//! in which they expire, so that one on theirs costs little. Their rows are large and lie in the order in
+//! which they came, so that many that are new share a page; the logs are written in order as well.
 
 use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior};
 use tollgate_core::{Code, Error};
@@ -16,12 +17,19 @@ const VERSION: i64 = 1;
 const FIRST: &str = "
     CREATE TABLE tollgate_limits (key BLOB PRIMARY KEY, value TEXT NOT NULL,
         expires INTEGER NOT NULL) STRICT, WITHOUT ROWID;
-    CREATE TABLE tollgate_once (key BLOB PRIMARY KEY, value TEXT NOT NULL,
-        expires INTEGER NOT NULL) STRICT, WITHOUT ROWID;
+    CREATE TABLE tollgate_once (number INTEGER PRIMARY KEY, key BLOB NOT NULL UNIQUE,
+        value TEXT NOT NULL, expires INTEGER NOT NULL) STRICT;
     CREATE INDEX tollgate_once_expires ON tollgate_once (expires);
     CREATE TABLE tollgate_meta (name TEXT PRIMARY KEY, number INTEGER NOT NULL)
         STRICT, WITHOUT ROWID;
     INSERT INTO tollgate_meta VALUES ('version', 1), ('request_ids', 0);
+    CREATE TABLE tollgate_log_0 (number INTEGER PRIMARY KEY, key BLOB NOT NULL, value TEXT,
+        expires INTEGER NOT NULL, is_record INTEGER NOT NULL) STRICT;
+    CREATE TABLE tollgate_log_1 (number INTEGER PRIMARY KEY, key BLOB NOT NULL, value TEXT,
+        expires INTEGER NOT NULL, is_record INTEGER NOT NULL) STRICT;
+    CREATE TABLE tollgate_stage (one INTEGER PRIMARY KEY CHECK (one = 1), epoch INTEGER NOT NULL,
+        after BLOB) STRICT;
+    INSERT INTO tollgate_stage VALUES (1, 0, NULL);
 ";
 
 /// Makes the tables if they are not as needed and that is allowed, else checks them.

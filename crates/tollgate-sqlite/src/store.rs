@@ -6,6 +6,7 @@ use core::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
+use rusqlite::Connection;
 use tokio::sync::oneshot;
 use tollgate_core::store::patience::Waiting;
 use tollgate_core::store::round::state_in;
@@ -18,11 +19,14 @@ use crate::config::Config;
 use crate::fault::{Fault, lost};
 use crate::file;
 use crate::job::{Job, Task};
+use crate::pause::patiently;
 use crate::queue::{Queue, Taker};
 use crate::reader::{Look, Reader};
+use crate::recent::Shared;
+use crate::sql::LogSql;
 use crate::sweep::{Place, Schedule};
 use crate::turn::Turn;
-use crate::writer::Writer;
+use crate::writer::{FIRST_OWED, Writer};
 
 /// Limits in a file.
 #[derive(Debug)]
@@ -46,11 +50,15 @@ impl Sqlite {
         let connection = file::first(&config, &clock).map_err(Fault::into_error)?;
         let looking = file::to_read(&config).map_err(Fault::into_error)?;
         let turn = Turn::open(&config.turn_path()).map_err(Fault::into_error)?;
+        let recent = Shared::default();
+        let read = patiently(&clock, file::OPEN_TIMEOUT, || read_logs(&looking, &recent));
+        read.map_err(Fault::into_error)?;
         let (writer, reader) = (Queue::new(), Queue::new());
         let reads = Reader {
             config: config.clone(),
             clock: clock.clone(),
             queue: Taker(Arc::clone(&reader)),
+            recent: recent.clone(),
         };
         let writes = Writer {
             schedule: Schedule::new(&config, clock.now()),
@@ -59,6 +67,9 @@ impl Sqlite {
             queue: Taker(Arc::clone(&writer)),
             turn,
             latest: 0,
+            recent,
+            regulars: 0,
+            owed: FIRST_OWED,
         };
         let ended = vec![
             spawn("tollgate-writer", move || writes.work(connection))?,
@@ -83,7 +94,7 @@ impl Sqlite {
     /// then is gone.
     pub async fn sweep(&self, now: Micros) -> Result<u64> {
         let mut gone = 0_u64;
-        let mut next = Some(Place::Once);
+        let mut next = Some(Place::Log(None));
         while let Some(place) = next {
             let (reply, answer) = oneshot::channel();
             let waiting = self.writer.push(Task::Sweep(place, now, reply))?;
@@ -176,6 +187,13 @@ impl Drop for Sqlite {
 
 async fn heard<T>(answer: oneshot::Receiver<Result<T>>) -> Result<T> {
     answer.await.unwrap_or_else(|_| Err(lost()))
+}
+
+/// Reads what is in the logs, so that nobody waits for that later.
+fn read_logs(connection: &Connection, recent: &Shared) -> Result<(), Fault> {
+    let mut recent = recent.lock();
+    let transaction = connection.unchecked_transaction()?;
+    recent.refresh(&mut LogSql::prepare(&transaction)?).map(drop)
 }
 
 /// The caller's reading: a file has no clock.

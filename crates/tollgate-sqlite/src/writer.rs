@@ -1,9 +1,11 @@
 //! The one thread of a process that writes: takes what waits, as much as there is, and decides it in
 //! one round.
 //!
-//! There is no timer: a round takes whatever came while the one before it was written. While other
-//! processes hold the file, those who come later join the round, and those who have waited too long leave
-//! it. A connection that has failed is replaced when somebody asks next.
+//! A round takes whatever came while the one before it was written, and those who come back while it folds
+//! what that one owes. While other processes hold the file, those who come later join the round, and those
+//! who have waited too long leave it. A connection that has failed is replaced when somebody asks next.
+
+use core::time::Duration;
 
 use rusqlite::Connection;
 use tokio::sync::oneshot;
@@ -16,13 +18,20 @@ use crate::file;
 use crate::job::{Job, Task};
 use crate::pause::Pause;
 use crate::queue::{Taker, Woken};
-use crate::round::{self, Unwritten, begin, commit, undo};
+use crate::recent::Shared;
+use crate::round::{self, Opened, Unwritten, begin, commit, undo};
 use crate::sql::Sql;
 use crate::sweep::{Found, Page, Place, Schedule};
 use crate::turn::Turn;
 
 /// Admissions in one round: bounds how long the file is held.
 const ROUND_MAX: usize = 1_000;
+/// How long a round waits for callers who have just been answered: less than a commit takes. Most come
+/// back within it if they come back at all; without, half of them would always miss the round that the
+/// other half begins.
+const GATHER: Micros = 100;
+/// What a process folds with its first round, so that many that live briefly do it as well.
+pub(crate) const FIRST_OWED: usize = 16 << 10;
 
 /// The thread.
 #[derive(Debug)]
@@ -34,6 +43,11 @@ pub(crate) struct Writer {
     pub(crate) schedule: Schedule,
     /// The newest reading that decided something here.
     pub(crate) latest: Micros,
+    pub(crate) recent: Shared,
+    /// Callers who were there when the last round ended.
+    pub(crate) regulars: usize,
+    /// What the last round has added to the logs.
+    pub(crate) owed: usize,
 }
 
 /// Whether the connection may be used on.
@@ -73,7 +87,7 @@ impl Writer {
                 Err(Fault::Busy) => self.refuse_waiting(&exhausted()),
                 Err(Fault::Failed(error)) => self.refuse_waiting(&error.unsent()),
             }
-            if self.queue.wait(Some(core::time::Duration::ZERO)) == Woken::End {
+            if self.queue.wait(Some(Duration::ZERO)) == Woken::End {
                 return;
             }
         }
@@ -115,10 +129,17 @@ impl Writer {
                 return broken_unless(undo(connection));
             }
         }
+        // While this works, those whom the last round has answered come back.
+        let began = self.clock.now();
+        let opened = round::open(sql, &self.recent, self.owed);
+        let left = began.saturating_add(GATHER).saturating_sub(self.clock.now());
+        let missing = self.regulars.saturating_sub(taken.len());
+        self.queue.wait_for(missing, Some(Duration::from_micros(left)));
+        self.join(&mut taken, began);
         // Whoever went away while the file was busy is not charged.
         let batch = Batch::of(taken);
         self.latest = batch.latest().unwrap_or(self.latest);
-        let link = self.decide(connection, sql, batch.jobs, batch.resets);
+        let link = self.decide(connection, (sql, opened), batch.jobs, batch.resets);
         for (place, now, reply) in batch.sweeps {
             // Nobody is there to hear it if the caller has gone.
             let _ = reply.send(self.page(connection, sql, place, now).map_err(Fault::into_error));
@@ -127,16 +148,21 @@ impl Writer {
     }
 
     fn decide(
-        &self,
+        &mut self,
         connection: &Connection,
-        sql: &mut Sql<'_>,
+        (sql, opened): (&mut Sql<'_>, Result<Opened, Fault>),
         jobs: Vec<Job>,
         resets: Vec<(String, oneshot::Sender<Result<()>>)>,
     ) -> Link {
         let keys: Vec<&str> = resets.iter().map(|(key, _)| key.as_str()).collect();
-        let error = match round::run(&self.config, connection, sql, (&jobs, &keys)) {
-            Ok(decided) => {
-                for (job, outcome) in jobs.into_iter().zip(decided.outcomes) {
+        let written = opened.map_err(Unwritten::from).and_then(|opened| {
+            round::run(&self.config, connection, (sql, &self.recent, opened), (&jobs, &keys))
+        });
+        let error = match written {
+            Ok(written) => {
+                self.owed = written.bytes;
+                self.regulars = self.queue.len().saturating_add(jobs.len()).min(ROUND_MAX);
+                for (job, outcome) in jobs.into_iter().zip(written.outcomes) {
                     job.answer(outcome);
                 }
                 resets.into_iter().for_each(|(_, reply)| drop(reply.send(Ok(()))));
@@ -224,8 +250,9 @@ impl Writer {
         let turn = self.turn.take()?;
         begin(connection)?;
         drop(turn);
-        let page = found.delete(connection, sql, now).and_then(|page| {
-            if page.gone == 0 {
+        let deleted = found.delete(connection, (sql, &mut self.recent.lock()), now);
+        let page = deleted.and_then(|page| {
+            if !page.has_changed {
                 return Ok(page);
             }
             match commit(connection) {

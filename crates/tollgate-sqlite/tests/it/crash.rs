@@ -6,7 +6,7 @@ use std::path::Path;
 
 use tollgate_testkit::servers::{Node, Nodes};
 
-use crate::support::{block_on, file, join_all, limit, open, spent, take, take_once};
+use crate::support::{block_on, file, join_all, limit, open, spent, sql, take, take_once};
 
 const CALLERS: u64 = 16;
 /// More than one life ever gets to.
@@ -14,6 +14,11 @@ const EACH: u64 = 1_000_000;
 const LIVES: u64 = 3;
 /// Acknowledgements after which a life ends, in the middle of others.
 const ACKNOWLEDGED: usize = 300;
+
+/// A key that fills the logs quickly, so that lives end while they are folded.
+fn long(name: &str) -> String {
+    format!("{name}{}", "-".repeat(8_192))
+}
 
 #[test]
 fn no_acknowledged_charge_is_lost_and_none_is_made_twice() {
@@ -40,25 +45,28 @@ fn no_acknowledged_charge_is_lost_and_none_is_made_twice() {
     let store = open(&path);
     block_on(async {
         // Whatever was written and not told is at most one round of each life.
-        let kept = spent(&store, &many, "plain").await;
+        let kept = spent(&store, &many, &long("plain")).await;
         assert!(kept >= plain, "{kept} kept of {plain} that were acknowledged");
         assert!(kept <= plain + LIVES * CALLERS, "{kept} kept, {plain} acknowledged");
-        let before = spent(&store, &many, "ids").await;
+        let before = spent(&store, &many, &long("ids")).await;
         let told = u64::try_from(acknowledged.len()).unwrap();
         assert!(before >= told, "{before} kept of {told} that were acknowledged");
         println!("kept {kept} and {before}; acknowledged {plain} and {told}");
         for id in &acknowledged {
-            assert!(take_once(&store, many.charge("ids"), id).await.unwrap());
+            assert!(take_once(&store, many.charge(&long("ids")), id).await.unwrap());
         }
-        assert_eq!(spent(&store, &many, "ids").await, before, "an id was charged twice");
+        assert_eq!(spent(&store, &many, &long("ids")).await, before, "an id was charged twice");
         // Whoever was not told tries again, and is charged once in all.
         let untold: BTreeSet<String> =
             (0..LIVES).flat_map(|life| next_ids(life, &acknowledged)).collect();
         for id in &untold {
-            assert!(take_once(&store, many.charge("ids"), id).await.unwrap());
+            assert!(take_once(&store, many.charge(&long("ids")), id).await.unwrap());
         }
+        let epoch = "SELECT epoch FROM tollgate_stage";
+        let epoch: i64 = sql(&path).query_row(epoch, [], |row| row.get(0)).unwrap();
+        assert!(epoch > 0, "nothing was folded");
         let all = u64::try_from(acknowledged.union(&untold).count()).unwrap();
-        assert_eq!(spent(&store, &many, "ids").await, all);
+        assert_eq!(spent(&store, &many, &long("ids")).await, all);
     });
 }
 
@@ -83,11 +91,11 @@ fn charge_until_killed(node: &Node) {
         async move {
             for number in 0..EACH {
                 let report = if caller % 2 == 0 {
-                    assert!(take(store, many, "plain").await.unwrap());
+                    assert!(take(store, many, &long("plain")).await.unwrap());
                     "plain".to_owned()
                 } else {
                     let id = format!("{life}-{caller}-{number}");
-                    assert!(take_once(store, many.charge("ids"), &id).await.unwrap());
+                    assert!(take_once(store, many.charge(&long("ids")), &id).await.unwrap());
                     id
                 };
                 node.report(&report).unwrap();

@@ -114,6 +114,8 @@ fn a_damaged_value_is_refused_until_its_key_is_reset() {
     block_on(async {
         assert!(take(&store, &single, "a").await.unwrap());
         assert!(take_once(&store, limit(9).charge("c"), "id").await.unwrap());
+        // Into the tables with it.
+        assert_eq!(store.sweep(NOW).await.unwrap(), 0);
         let damage = "UPDATE tollgate_limits SET value = CAST(x'FF' AS TEXT); \
                       UPDATE tollgate_once SET value = 'x'";
         sql(&path).execute_batch(damage).unwrap();
@@ -127,6 +129,24 @@ fn a_damaged_value_is_refused_until_its_key_is_reset() {
         assert_eq!(code(take_once(&store, limit(9).charge("c"), "id").await), Code::CorruptState);
         store.reset(single.key("a")).await.unwrap();
         assert!(take(&store, &single, "a").await.unwrap());
+    });
+}
+
+/// The same in the log, for whoever reads it next.
+#[test]
+fn a_damaged_row_of_the_log_is_refused_until_its_key_is_reset() {
+    let (_folder, path) = file();
+    let single = limit(1);
+    block_on(async {
+        assert!(take(&open(&path), &single, "a").await.unwrap());
+        let damage = "UPDATE tollgate_log_0 SET value = CAST(x'FF' AS TEXT)";
+        sql(&path).execute_batch(damage).unwrap();
+        let store = open(&path);
+        assert_eq!(take(&store, &single, "a").await.unwrap_err().code(), Code::CorruptState);
+        assert!(take(&store, &single, "b").await.unwrap(), "it concerns another key");
+        store.reset(single.key("a")).await.unwrap();
+        assert!(take(&store, &single, "a").await.unwrap());
+        assert!(!take(&open(&path), &single, "a").await.unwrap());
     });
 }
 

@@ -6,6 +6,7 @@ mod crash;
 mod drops;
 mod exact;
 mod faults;
+mod logs;
 mod schema;
 mod support;
 mod sweep;
