@@ -4,13 +4,6 @@ use crate::decimal::Decimal;
 
 const END: &[u8] = b"\r\n";
 
-/// Appends a command.
-#[cfg(feature = "client")]
-pub(crate) fn command(out: &mut Vec<u8>, words: &[&[u8]]) {
-    head(out, b'*', words.len());
-    words.iter().for_each(|bytes| word(out, bytes));
-}
-
 /// Appends a word.
 pub(crate) fn word(out: &mut Vec<u8>, bytes: &[u8]) {
     head(out, b'$', bytes.len());

@@ -20,6 +20,7 @@ mod host;
 mod inspect;
 mod link;
 mod node;
+mod number;
 mod queue;
 mod resp;
 mod secret;

@@ -9,8 +9,7 @@ use tollgate_core::Result;
 use super::host::Host;
 use super::link::Link;
 use super::target::Target;
-use super::wire::Wire;
-use crate::encode;
+use super::wire::{Wire, write_command};
 use crate::transport::{Call, Reply};
 
 /// Connections of sessions that are kept for the next one.
@@ -112,7 +111,7 @@ impl Node {
 
 fn write(bytes: &mut Vec<u8>, step: &Step<'_>) {
     match step {
-        Step::Asking => encode::command(bytes, &[b"ASKING"]),
+        Step::Asking => write_command(bytes, &[b"ASKING"]),
         Step::Call(call) => call.encode(bytes),
     }
 }

@@ -6,7 +6,6 @@
 
 use tollgate_core::{Code, Error, Result};
 
-use crate::decimal;
 use crate::transport::Reply;
 
 /// Lists in lists. `CLUSTER SLOTS` needs four.
@@ -176,7 +175,7 @@ fn line(bytes: &[u8]) -> Result<Option<(&[u8], usize)>> {
 }
 
 fn integer(body: &[u8]) -> Result<i64> {
-    decimal::read(body).ok_or_else(|| broken("a number that is none"))
+    super::number::read(body).ok_or_else(|| broken("a number that is none"))
 }
 
 /// A length up to `max`; -1 stands for nothing at all.

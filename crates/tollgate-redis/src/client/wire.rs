@@ -10,7 +10,7 @@ use tollgate_core::{Code, Error, Result};
 use super::host::Host;
 use super::resp::Parser;
 use super::stream::Stream;
-use crate::encode;
+use crate::encode::{head, word};
 use crate::transport::Reply;
 
 const CHUNK: usize = 4 * 1024;
@@ -62,7 +62,7 @@ impl Wire {
     async fn try_exchange(&mut self, commands: &[Words<'_>]) -> Result<Vec<Reply>> {
         let mut bytes = Vec::new();
         for words in commands {
-            encode::command(&mut bytes, words);
+            write_command(&mut bytes, words);
         }
         self.stream.write_all(&bytes).await.map_err(|error| lost(&error))?;
         self.stream.flush().await.map_err(|error| lost(&error))?;
@@ -98,6 +98,12 @@ impl Wire {
         }
         Err(Error::new(Code::StoreUnavailable, "Redis answered what nobody asked"))
     }
+}
+
+/// Appends a command as it travels.
+pub(super) fn write_command(out: &mut Vec<u8>, words: Words<'_>) {
+    head(out, b'*', words.len());
+    words.iter().for_each(|bytes| word(out, bytes));
 }
 
 pub(super) fn lost(error: &io::Error) -> Error {

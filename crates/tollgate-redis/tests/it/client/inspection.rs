@@ -46,9 +46,11 @@ async fn every_node_of_a_cluster_is_asked() {
 #[tokio::test]
 async fn a_node_of_a_cluster_is_not_taken_for_a_server_alone() {
     let node = &shared::redis_cluster().nodes()[0];
-    let warnings = open(&node.url()).inspect().await.unwrap().warnings();
+    let patient = "?connect_timeout_ms=5000&reply_timeout_ms=5000";
+    let client = open(&format!("{}{patient}", node.url()));
+    let warnings = client.inspect().await.unwrap().warnings();
     assert!(warnings.len() == 1 && warnings[0].contains("redis-cluster://"), "{warnings:?}");
-    let alone = open(&format!("redis-cluster://{}", shared::redis().addr()));
+    let alone = open(&format!("redis-cluster://{}{patient}", shared::redis().addr()));
     let error = alone.inspect().await.unwrap_err();
     assert!(error.is_unsent() && error.to_string().contains("knows of no cluster"), "{error}");
 }

@@ -80,7 +80,7 @@ async fn files_that_are_none_are_refused_when_a_client_is_opened() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_plain_client_of_an_encrypted_server_fails_in_time() {
     let redis = Redis::builder().tls().start().unwrap();
-    let client = open(&format!("redis://127.0.0.1:{}", redis.port()));
+    let client = open(&format!("redis://127.0.0.1:{}?connect_timeout_ms=5000", redis.port()));
     let error = soon(&client, &count("plain", "x")).await.unwrap_err();
     assert!(error.is_unsent() && error.to_string().contains("write rediss"), "{error}");
 }

@@ -113,6 +113,7 @@ impl Apt {
             "Dir::Etc::preferences=/dev/null",
             "Dir::Etc::preferencesparts=/dev/null",
             "Acquire::Languages=none",
+            "Acquire::Retries=3",
             "Acquire::IndexTargets::deb::DEP-11::DefaultEnabled=false",
             // The folder is nobody else's, and the user that apt becomes to download may not enter it.
             "Debug::NoLocking=1",
