@@ -64,10 +64,20 @@ fn row((address, schemes, choose): (&str, &[&str], &str), can: Capability) -> St
     )
 }
 
+/// What another version of the store has left where this one opens its file.
+fn forget_file() {
+    let path = concat!(env!("CARGO_TARGET_TMPDIR"), "/which-store.db");
+    for suffix in ["", "-wal", "-shm", "-turn"] {
+        // Mostly there is nothing.
+        let _ = fs::remove_file(format!("{path}{suffix}"));
+    }
+}
+
 async fn table() -> String {
     let mut table = String::from(
         "| `--store` | choose it for | shared by processes | exact | several limits at once | request ids | outlives a process | whose clock decides | largest state |\n|---|---|---|---|---|---|---|---|---|\n",
     );
+    forget_file();
     for (address, schemes, choose) in STORES {
         // None of them connects before it is asked.
         let store = store::open(address, None).await.unwrap();
