@@ -37,10 +37,10 @@ use crate::transport::{Reply, meaning_of};
 
 /// Read at once.
 const CHUNK: usize = 64 * 1024;
-/// While commands are under way, this part of as many is worth a write: the server is busy, and a
-/// write costs as much as several commands. Whoever waits for others to join does so until the next
-/// reply at most. With fewer commands under way than this, nobody waits.
-const WORTH_A_WRITE: usize = 4;
+/// While commands are under way, so many of them make one more worth a write: the server is busy, and
+/// a write costs as much as several commands. Whoever waits for others to join does so until the next
+/// reply at most, and only while there are more than a few.
+const WORTH_A_WRITE: usize = 2;
 /// A buffer that has grown larger than this is given back.
 const KEPT: usize = 1024 * 1024;
 /// After so many calls in a row by callers who were alone, callers drive themselves. Among a few
