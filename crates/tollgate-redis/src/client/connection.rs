@@ -19,13 +19,12 @@
 use std::collections::VecDeque;
 use std::future::Future;
 use std::io;
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker, ready};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::task::yield_now;
 use tokio::time::{Instant, Sleep, sleep_until};
 use tollgate_core::{Code, Error, Result};
 
@@ -208,7 +207,7 @@ impl Connection {
     }
 
     /// Takes what has gathered; returns whether it took anything. If not, it will be woken.
-    fn take(&mut self, cx: &mut Context<'_>) -> bool {
+    fn take(&mut self, cx: &Context<'_>) -> bool {
         self.writing.clear();
         self.at = 0;
         if self.writing.capacity() > KEPT {
@@ -229,8 +228,7 @@ impl Connection {
         let is_alone = self.alone > 0 && self.pending.is_empty();
         if enough == 1 && !is_alone && !self.has_yielded && state.bytes.len() < GATHERED {
             self.has_yielded = true;
-            // Woken when nothing else is ready.
-            let _ = pin!(yield_now()).poll(cx);
+            cx.waker().wake_by_ref();
             return false;
         }
         self.has_yielded = false;
