@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use tokio::runtime::Runtime;
 
+use super::latency;
 use super::sample::Run;
 use crate::Result;
 
@@ -37,29 +38,34 @@ pub(super) fn run<C: Caller>(
             callers.drain(..).map(|caller| tokio::spawn(one(caller, start + time))).collect();
         let mut all = Run::default();
         for task in tasks {
-            let (caller, run) = task.await.map_err(|error| error.to_string())??;
+            let (caller, decided, undecided) = task.await.map_err(|error| error.to_string())??;
             callers.push(caller);
-            all.decisions += run.decisions;
-            all.undecided += run.undecided;
-            all.latencies.extend(run.latencies);
+            all.decisions += decided;
+            all.undecided += undecided;
         }
         all.wall = start.elapsed();
+        all.latencies = latency::take();
         Ok(all)
     })
 }
 
-async fn one<C: Caller>(mut caller: C, end: Instant) -> Result<(C, Run)> {
-    let mut run = Run::default();
-    let mut before = Instant::now();
-    while before < end {
-        match caller.call().await? {
-            Said::Decided => run.decisions += 1,
-            Said::Undecided => run.undecided += 1,
+/// A caller on its own. Not an `async fn`, which would hold its arguments twice.
+fn one<C: Caller>(
+    mut caller: C,
+    end: Instant,
+) -> impl Future<Output = Result<(C, u64, u64)>> + Send {
+    async move {
+        let (mut decided, mut undecided) = (0, 0);
+        let mut before = Instant::now();
+        while before < end {
+            match caller.call().await? {
+                Said::Decided => decided += 1,
+                Said::Undecided => undecided += 1,
+            }
+            let after = Instant::now();
+            latency::note(after - before);
+            before = after;
         }
-        let after = Instant::now();
-        let nanos = (after - before).as_nanos();
-        run.latencies.push(u32::try_from(nanos).unwrap_or(u32::MAX));
-        before = after;
+        Ok((caller, decided, undecided))
     }
-    Ok((caller, run))
 }

@@ -14,9 +14,10 @@ use super::callers::{self, Caller};
 use super::ceiling::Ceiling;
 use super::ping::Ping;
 use super::sample::Run;
-use super::tollgate::{Walk, of_limiter, of_store};
+use super::tollgate::{of_limiter, of_store};
+use super::walk::{self, Walk};
 use super::wire::{Commands, calls, teach};
-use super::{KEYS, PERIOD_SECONDS, Runtimes, UNITS, limitador, lockstep, race};
+use super::{PERIOD_SECONDS, Runtimes, UNITS, limitador, lockstep, race};
 use crate::Result;
 
 /// Callers of the cases with distinct keys.
@@ -49,7 +50,6 @@ pub(super) struct Field<'a> {
     redis: &'a Redis,
     cluster: &'a RedisCluster,
     limit: Arc<Limit>,
-    keys: Arc<[String]>,
     calls: Vec<Call>,
 }
 
@@ -62,10 +62,9 @@ impl<'a> Field<'a> {
         let quota = Quota::new(UNITS, Duration::from_secs(PERIOD_SECONDS));
         let rule = Gcra::new(quota).map_err(|error| error.to_string())?;
         let limit = Arc::new(Limit::new("bench", rule).map_err(|error| error.to_string())?);
-        let keys: Arc<[String]> = (0..KEYS).map(|number| format!("user-{number:05}")).collect();
-        let calls = calls(&runtimes.main, &limit, &keys);
+        let calls = calls(&runtimes.main, &limit, walk::all());
         teach(&calls, std::iter::once(redis).chain(cluster.nodes()))?;
-        Ok(Self { runtimes, redis, cluster, limit, keys, calls })
+        Ok(Self { runtimes, redis, cluster, limit, calls })
     }
 
     /// A case by its name. Made only when it is wanted: some open many connections.
@@ -83,8 +82,8 @@ impl<'a> Field<'a> {
 
     fn shared(&self, id: &'static str) -> Result<Case<'a>> {
         let (url, limit) = (self.redis.url(), &self.limit);
-        let apart = || Walk::apart(&self.keys, CALLERS);
-        let hot = |count| Walk::together("hot", count);
+        let apart = || Walk::apart(CALLERS);
+        let hot = |count| Walk::together(count);
         let of_limiter = |walks| of_limiter(&url, limit, walks);
         Ok(match id {
             "b-store" => {
@@ -110,8 +109,8 @@ impl<'a> Field<'a> {
             let title = "one EVALSHA per call, 64 connections, not pipelined";
             return Ok(self.called(id, title, self.lockstep(commands_of(&self.calls), 64)?));
         }
-        let callers =
-            limitador::of_limitador(&self.runtimes.main, &self.redis.url(), &self.keys, CALLERS)?;
+        let (main, walks) = (&self.runtimes.main, Walk::apart(CALLERS));
+        let callers = limitador::of_limitador(main, &self.redis.url(), walks)?;
         Ok(self.called(id, "limitador, 256 callers, distinct keys", callers))
     }
 
@@ -132,7 +131,7 @@ impl<'a> Field<'a> {
 
     fn lone(&self, id: &'static str) -> Result<Case<'a>> {
         let (url, limit) = (self.redis.url(), &self.limit);
-        let walk = || Walk::apart(&self.keys, 1);
+        let walk = || Walk::apart(1);
         Ok(match id {
             "lone-ping" => return self.ping(),
             "lone-ping-async" => {
@@ -155,7 +154,7 @@ impl<'a> Field<'a> {
         if id == "cluster-a-ceiling" {
             return self.cluster_ceiling();
         }
-        let walks = Walk::apart(&self.keys, CALLERS);
+        let walks = Walk::apart(CALLERS);
         let callers = of_store(&self.cluster_url(), &self.limit, walks)?;
         let title = "3 masters: Tollgate, store, 256 callers, distinct keys";
         Ok(self.called_on(Place::Cluster, id, title, callers))

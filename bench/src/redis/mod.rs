@@ -7,6 +7,7 @@
 mod callers;
 mod case;
 mod ceiling;
+mod latency;
 mod limitador;
 mod lockstep;
 mod options;
@@ -17,6 +18,7 @@ mod sample;
 mod servers;
 mod table;
 mod tollgate;
+mod walk;
 mod wire;
 
 use tokio::runtime::{Builder, Runtime};

@@ -8,33 +8,8 @@ use tollgate_redis::RedisStore;
 use tollgate_redis::client::Client;
 
 use super::callers::{Caller, Said};
+use super::walk::Walk;
 use crate::Result;
-
-/// Which keys a caller charges: every so many from its own on.
-#[derive(Clone, Debug)]
-pub(super) struct Walk {
-    keys: Arc<[String]>,
-    next: usize,
-    stride: usize,
-}
-
-impl Walk {
-    /// One for each of `count` callers; they never meet on a key.
-    pub(super) fn apart(keys: &Arc<[String]>, count: usize) -> Vec<Self> {
-        (0..count).map(|next| Self { keys: Arc::clone(keys), next, stride: count }).collect()
-    }
-
-    /// All of them on one key.
-    pub(super) fn together(key: &str, count: usize) -> Vec<Self> {
-        Self::apart(&Arc::from([key.to_owned()]), count)
-    }
-
-    fn step(&mut self) -> usize {
-        let place = self.next % self.keys.len();
-        self.next += self.stride;
-        place
-    }
-}
 
 /// A caller of the store.
 #[derive(Debug)]
@@ -54,8 +29,7 @@ pub(super) fn of_store(url: &str, limit: &Arc<Limit>, walks: Vec<Walk>) -> Resul
 
 impl Caller for OfStore {
     async fn call(&mut self) -> Result<Said> {
-        let place = self.walk.step();
-        let charges = [self.limit.charge(&self.walk.keys[place])];
+        let charges = [self.limit.charge(self.walk.step())];
         let outcome = self.store.admit(&Admission::of(&charges), At::StoreClock).await;
         outcome.map(|_| Said::Decided).map_err(|error| error.to_string())
     }
@@ -83,8 +57,7 @@ pub(super) fn of_limiter(
 
 impl Caller for OfLimiter {
     async fn call(&mut self) -> Result<Said> {
-        let place = self.walk.step();
-        let decision = self.limiter.check(self.limit.charge(&self.walk.keys[place])).await;
+        let decision = self.limiter.check(self.limit.charge(self.walk.step())).await;
         let decision = decision.map_err(|error| error.to_string())?;
         match (decision.is_allowed(), decision.degraded) {
             (true, None) => Ok(Said::Decided),

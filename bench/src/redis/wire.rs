@@ -60,11 +60,15 @@ impl Transport for Capture {
 }
 
 /// The calls that Tollgate makes for lone callers: one per key.
-pub(super) fn calls(runtime: &Runtime, limit: &Limit, keys: &[String]) -> Vec<Call> {
+pub(super) fn calls(
+    runtime: &Runtime,
+    limit: &Limit,
+    keys: impl Iterator<Item = String>,
+) -> Vec<Call> {
     let store = RedisStore::over(Capture::default());
     runtime.block_on(async {
         for key in keys {
-            let charges = [limit.charge(key)];
+            let charges = [limit.charge(&key)];
             // Fails by design: nothing is sent.
             let _ = store.admit(&Admission::of(&charges), At::StoreClock).await;
         }
