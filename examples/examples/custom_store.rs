@@ -52,7 +52,8 @@ impl Store for Ledger {
             }
         }
         // The answer is evidence, from which the limiter derives the decision.
-        let before = slots.iter().map(|slot| states.get(*slot).cloned().flatten()).collect();
+        let before: Vec<_> =
+            slots.iter().map(|slot| states.get(*slot).cloned().flatten()).collect();
         Ok(Outcome::decided(now, before))
     }
 

@@ -68,7 +68,7 @@ impl Record {
 
     /// The evidence of the first time.
     pub(crate) fn replay(&self) -> Outcome {
-        let (shapes, before) = self.evidence.iter().cloned().unzip();
+        let (shapes, before): (_, Vec<_>) = self.evidence.iter().cloned().unzip();
         Outcome::replayed(Now::at(self.decided), before, shapes)
     }
 }

@@ -5,6 +5,7 @@
 //! instant and the states before), not decisions: the limiter derives those with the same pure
 //! steps, so all rounding happens in one language and a scripted store replies with little.
 
+mod before;
 pub mod cas;
 mod erased;
 pub mod memory;
@@ -22,6 +23,7 @@ use crate::maybe_send::{MaybeSend, MaybeSync};
 use crate::state::{Shape, State};
 use crate::time::{Micros, Now};
 
+pub use before::Before;
 pub use cas::Cas;
 pub use erased::{BoxStore, StoreDyn};
 pub use memory::Memory;
@@ -54,7 +56,7 @@ pub struct Outcome {
     /// The instant the store decided at.
     pub now: Now,
     /// The state of each charge's key before the admission, in the order of the charges.
-    pub before: Vec<Option<State>>,
+    pub before: Before,
     /// For a replayed request id: the quotas of the first time, in the order of the charges.
     pub replayed: Option<Vec<Shape>>,
 }
@@ -62,14 +64,14 @@ pub struct Outcome {
 impl Outcome {
     /// The evidence of an admission that was decided now.
     #[must_use]
-    pub const fn decided(now: Now, before: Vec<Option<State>>) -> Self {
-        Self { now, before, replayed: None }
+    pub fn decided(now: Now, before: impl Into<Before>) -> Self {
+        Self { now, before: before.into(), replayed: None }
     }
 
     /// The evidence of an admission that was charged earlier under the same request id.
     #[must_use]
-    pub const fn replayed(now: Now, before: Vec<Option<State>>, shapes: Vec<Shape>) -> Self {
-        Self { now, before, replayed: Some(shapes) }
+    pub fn replayed(now: Now, before: impl Into<Before>, shapes: Vec<Shape>) -> Self {
+        Self { now, before: before.into(), replayed: Some(shapes) }
     }
 }
 

@@ -71,7 +71,7 @@ impl<T: Transport> Inner<T> {
                     let plan = plan(&charges, &slots, &states, outcome.now)?;
                     let admitted = plan.admitted;
                     let places = leg.places.clone();
-                    done.push(Charged { places, before: outcome.before, plan });
+                    done.push(Charged { places, before: outcome.before.into(), plan });
                     if !admitted {
                         return self.deny(admission, done, outcome.now).await;
                     }

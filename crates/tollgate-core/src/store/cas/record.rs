@@ -55,7 +55,7 @@ impl Record {
 
     /// The evidence of the first time.
     pub(super) fn replay(&self) -> Outcome {
-        let (shapes, before) = self.evidence.iter().cloned().unzip();
+        let (shapes, before): (_, Vec<_>) = self.evidence.iter().cloned().unzip();
         Outcome::replayed(Now::at(self.now), before, shapes)
     }
 

@@ -94,7 +94,7 @@ impl Memory {
                 self.write(&mut shards, (slot, line), (rule, write), now);
             }
         }
-        let before_charges =
+        let before_charges: Vec<_> =
             slots_of_charges.iter().map(|slot| before.get(*slot).cloned().flatten()).collect();
         Ok((Outcome::decided(now, before_charges), planned))
     }

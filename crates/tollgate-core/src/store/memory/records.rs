@@ -148,7 +148,7 @@ impl Shelf {
     ) {
         let shapes = admission.charges.iter().map(|charge| charge.rule().shape()).collect();
         let charges = admission.charges.iter().zip(&outcome.before);
-        let before = charges
+        let before: Vec<_> = charges
             .map(|(charge, before)| Some(charge.evidence(before.as_ref()?, outcome.now)))
             .collect();
         let outcome = Outcome::replayed(outcome.now, before, shapes);

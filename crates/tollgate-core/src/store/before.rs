@@ -1,0 +1,89 @@
+//! The states that a store found.
+
+use core::ops::Deref;
+
+use crate::state::State;
+
+/// The state of each charge's key before an admission, in the order of the charges. Most admissions have
+/// one charge, and then nothing is allocated.
+#[derive(Clone, Debug)]
+pub struct Before(Kept);
+
+#[derive(Clone, Debug)]
+enum Kept {
+    One([Option<State>; 1]),
+    Many(Vec<Option<State>>),
+}
+
+impl Deref for Before {
+    type Target = [Option<State>];
+
+    fn deref(&self) -> &Self::Target {
+        match &self.0 {
+            Kept::One(one) => one,
+            Kept::Many(many) => many,
+        }
+    }
+}
+
+impl From<Option<State>> for Before {
+    fn from(one: Option<State>) -> Self {
+        Self(Kept::One([one]))
+    }
+}
+
+impl From<Vec<Option<State>>> for Before {
+    fn from(many: Vec<Option<State>>) -> Self {
+        Self(Kept::Many(many))
+    }
+}
+
+impl From<Before> for Vec<Option<State>> {
+    fn from(before: Before) -> Self {
+        match before.0 {
+            Kept::One(one) => one.into(),
+            Kept::Many(many) => many,
+        }
+    }
+}
+
+impl<'b> IntoIterator for &'b Before {
+    type Item = &'b Option<State>;
+    type IntoIter = core::slice::Iter<'b, Option<State>>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.iter()
+    }
+}
+
+impl IntoIterator for Before {
+    type Item = Option<State>;
+    type IntoIter = std::vec::IntoIter<Option<State>>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        Vec::from(self).into_iter()
+    }
+}
+
+impl PartialEq for Before {
+    fn eq(&self, other: &Self) -> bool {
+        **self == **other
+    }
+}
+
+impl Eq for Before {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::state::{Shape, Words};
+
+    #[test]
+    fn one_state_is_the_same_however_it_is_kept() {
+        let state = Some(State { shape: Shape([1, 2, 3, 4]), words: Words::new(&[5]) });
+        let (one, many) = (Before::from(state.clone()), Before::from(vec![state.clone()]));
+        assert_eq!(one, many);
+        assert_eq!(Vec::from(one), vec![state]);
+        assert_ne!(Before::from(None), many);
+    }
+}
