@@ -4,6 +4,7 @@
 pub mod client;
 mod decimal;
 mod encode;
+mod integers;
 mod layout;
 pub mod script;
 pub mod slot;
@@ -13,5 +14,6 @@ pub mod transport;
 #[cfg(feature = "upstash")]
 pub mod upstash;
 
+pub use integers::Integers;
 pub use layout::KeyLayout;
 pub use store::RedisStore;

@@ -12,7 +12,9 @@ use tollgate_core::{BoxFuture, Code, Error, MaybeSend, MaybeSync, Result};
 
 use crate::decimal::Decimal;
 use crate::encode;
+use crate::integers::Integers;
 use crate::script::Script;
+use crate::slot::slot_of;
 
 /// Which keys may share a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -124,6 +126,8 @@ pub struct Call {
     /// Sends the whole script instead of its digest: after the server said that it does not know it.
     whole: bool,
     key_count: Cow<'static, str>,
+    /// Of its keys, if somebody has looked already.
+    slot: Option<u16>,
 }
 
 /// All of a call but its keys. Callers who are alone send the same again and again.
@@ -146,12 +150,12 @@ impl Call {
     pub fn new(script: Arc<Script>, keys: Vec<String>, args: Args) -> Self {
         let key_count = Cow::Owned(keys.len().to_string());
         let body = Arc::new(Body { script, args });
-        Self { keys: Keys::Many(keys), body, whole: false, key_count }
+        Self { keys: Keys::Many(keys), body, whole: false, key_count, slot: None }
     }
 
     /// A call with one key.
-    pub(crate) const fn of_one(key: String, body: Arc<Body>) -> Self {
-        Self { keys: Keys::One(key), body, whole: false, key_count: Cow::Borrowed("1") }
+    pub(crate) const fn of_one(key: String, slot: Option<u16>, body: Arc<Body>) -> Self {
+        Self { keys: Keys::One(key), body, whole: false, key_count: Cow::Borrowed("1"), slot }
     }
 
     /// The same call with the text of its script.
@@ -173,6 +177,12 @@ impl Call {
             Keys::One(key) => core::slice::from_ref(key),
             Keys::Many(keys) => keys,
         }
+    }
+
+    /// The hash slot of its keys in a cluster, if it has any.
+    #[must_use]
+    pub fn slot(&self) -> Option<u16> {
+        self.slot.or_else(|| self.keys().first().map(|key| slot_of(key.as_bytes())))
     }
 
     /// The words of the command: `EVALSHA digest count key… argument…`.
@@ -291,6 +301,8 @@ pub enum Reply {
     Text(Vec<u8>),
     /// Several replies.
     List(Vec<Self>),
+    /// Several integers: what most scripts answer. A list of [`Integer`](Self::Integer)s says the same.
+    Integers(Integers),
     /// An error: its first word is its kind.
     Error(String),
 }

@@ -5,7 +5,7 @@
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::task::{Context, Poll};
 
 use tokio::sync::oneshot;
@@ -53,9 +53,9 @@ impl Drop for Seated<'_> {
 }
 
 /// The reply to a command that was appended while the keeper slept, which nobody has woken yet.
-pub(super) struct Alone<'l> {
-    queue: &'l Queue,
-    desk: &'l Desk,
+pub(super) struct Alone {
+    queue: Arc<Queue>,
+    desk: Arc<Desk>,
     receiver: oneshot::Receiver<Result<Reply>>,
     stage: Stage,
 }
@@ -71,10 +71,10 @@ enum Stage {
     Answered,
 }
 
-impl<'l> Alone<'l> {
+impl Alone {
     pub(super) const fn new(
-        queue: &'l Queue,
-        desk: &'l Desk,
+        queue: Arc<Queue>,
+        desk: Arc<Desk>,
         receiver: oneshot::Receiver<Result<Reply>>,
     ) -> Self {
         Self { queue, desk, receiver, stage: Stage::Fresh }
@@ -107,7 +107,7 @@ impl<'l> Alone<'l> {
     }
 }
 
-impl Future for Alone<'_> {
+impl Future for Alone {
     type Output = Result<Reply>;
 
     fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
@@ -130,7 +130,7 @@ impl Future for Alone<'_> {
 }
 
 /// A caller that goes away leaves its command, or its reply, to the keeper.
-impl Drop for Alone<'_> {
+impl Drop for Alone {
     fn drop(&mut self) {
         if matches!(self.stage, Stage::Fresh | Stage::Driving(_)) {
             self.queue.wake();

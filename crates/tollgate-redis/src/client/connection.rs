@@ -96,6 +96,7 @@ pub(super) struct Connection {
     driver: Option<Waker>,
     /// Commands that were taken, oldest first.
     pending: VecDeque<Pending>,
+    begun: Instant,
     patience: Duration,
     alarm: Pin<Box<Sleep>>,
     is_armed: bool,
@@ -111,7 +112,8 @@ struct Pending {
     waiter: Waiter,
     /// When fewer bytes than this were written, none of its commands has run.
     runs_from: u64,
-    since: Instant,
+    /// When it was taken, in microseconds after the connection began.
+    since: u64,
 }
 
 impl Connection {
@@ -133,6 +135,7 @@ impl Connection {
             keeper: Waker::noop().clone(),
             driver: None,
             pending: VecDeque::new(),
+            begun: Instant::now(),
             patience,
             alarm: Box::pin(sleep_until(Instant::now() + patience)),
             is_armed: false,
@@ -236,7 +239,7 @@ impl Connection {
         self.alone = if is_single { self.alone.saturating_add(1) } else { 0 };
         self.is_flushed = false;
         std::mem::swap(&mut state.bytes, &mut self.writing);
-        let since = Instant::now();
+        let since = u64::try_from(self.begun.elapsed().as_micros()).unwrap_or(u64::MAX);
         for waiting in state.waiting.drain(..) {
             let runs_from = self.taken + waiting.first_bytes as u64;
             self.taken += waiting.bytes as u64;
@@ -250,7 +253,7 @@ impl Connection {
     fn is_overdue(&mut self, cx: &mut Context<'_>) -> bool {
         loop {
             let Some(oldest) = self.pending.front() else { return false };
-            let due = oldest.since + self.patience;
+            let due = self.begun + Duration::from_micros(oldest.since) + self.patience;
             if !self.is_armed {
                 self.alarm.as_mut().reset(due);
                 self.is_armed = true;

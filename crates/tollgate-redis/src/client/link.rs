@@ -19,6 +19,7 @@ use super::alone::{Alone, Desk};
 use super::backoff::Backoff;
 use super::connection::{Connection, End};
 use super::queue::{Appended, Phase, Queue};
+use super::sending::Awaited;
 use super::target::Target;
 use crate::transport::Reply;
 
@@ -38,12 +39,17 @@ impl Link {
         Self { queue: Arc::new(Queue::new()), desk: Arc::default(), target }
     }
 
-    /// Sends one command.
-    pub(super) async fn send(&self, encode: impl FnOnce(&mut Vec<u8>)) -> Result<Reply> {
-        match self.queue.append_one(encode)? {
-            Appended::Asleep(receiver) => Alone::new(&self.queue, &self.desk, receiver).await,
-            appended => self.opened(appended)?.await.unwrap_or_else(|_| Err(abandoned())),
-        }
+    /// Sends one command. It is queued at once.
+    pub(super) fn send(&self, encode: impl FnOnce(&mut Vec<u8>)) -> Awaited {
+        let receiver = match self.queue.append_one(encode) {
+            Ok(Appended::Asleep(receiver)) => {
+                let (queue, desk) = (Arc::clone(&self.queue), Arc::clone(&self.desk));
+                return Awaited::Alone(Alone::new(queue, desk, receiver));
+            }
+            Ok(appended) => self.opened(appended),
+            Err(error) => Err(error),
+        };
+        receiver.map_or_else(|error| Awaited::Failed(Some(error)), Awaited::Shared)
     }
 
     /// Sends several commands, one after another, with no other between them.

@@ -24,6 +24,7 @@ mod number;
 mod queue;
 mod resp;
 mod secret;
+mod sending;
 mod sentinel;
 mod session;
 mod settings;
@@ -42,6 +43,7 @@ use tollgate_net::tls::Tls;
 use crate::transport::{Call, Reply, Sessions, Sharing, Spawner, Transport};
 use cluster::Cluster;
 use node::{Node, Step};
+use sending::Sending;
 use sentinel::Sentinels;
 use settings::Settings;
 use target::{Place, Target};
@@ -131,10 +133,7 @@ impl Transport for Client {
     }
 
     async fn send(&self, call: &Call) -> Result<Reply> {
-        match &self.servers {
-            Servers::One(node) => node.send(call).await,
-            Servers::Many(cluster) => cluster.send(call).await,
-        }
+        Sending::new(&self.servers, call).await
     }
 
     async fn send_all(&self, calls: &[Call]) -> Vec<Result<Reply>> {

@@ -8,6 +8,7 @@ use tollgate_core::Result;
 
 use super::host::Host;
 use super::link::Link;
+use super::sending::Awaited;
 use super::target::Target;
 use super::wire::{Wire, write_command};
 use crate::transport::{Call, Reply};
@@ -39,9 +40,12 @@ impl Node {
         Arc::new(Self { target, links, next: AtomicUsize::new(0), idle: Mutex::default() })
     }
 
-    /// Sends one call.
-    pub(super) async fn send(&self, call: &Call) -> Result<Reply> {
-        self.link()?.send(|bytes| write(bytes, &Step::Call(call))).await
+    /// Sends one call. It is queued at once.
+    pub(super) fn send(&self, call: &Call) -> Awaited {
+        match self.link() {
+            Ok(link) => link.send(|bytes| call.encode(bytes)),
+            Err(error) => Awaited::Failed(Some(error)),
+        }
     }
 
     /// Sends steps in one round trip, in order, with no other between them. They are queued at once.

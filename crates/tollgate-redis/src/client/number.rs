@@ -20,6 +20,34 @@ pub(super) fn read(text: &[u8]) -> Option<i64> {
     if is_negative { Some(down) } else { down.checked_neg() }
 }
 
+/// Digits that make a number which fits for certain.
+const SAFE_DIGITS: usize = 18;
+
+/// The number at the beginning of a line, and how long the line is with its end, if all of it is there
+/// and nothing about it is unusual. Most numbers are read here, in one go.
+#[inline]
+pub(super) fn read_line(bytes: &[u8]) -> Option<(i64, usize)> {
+    let (sign, digits) = match bytes {
+        [b'-', digits @ ..] => (1, digits),
+        digits => (0, digits),
+    };
+    let (mut number, mut count) = (0_i64, 0);
+    for byte in digits {
+        let digit = byte.wrapping_sub(b'0');
+        if digit > 9 {
+            break;
+        }
+        // More digits than are safe are left to others.
+        number = number.wrapping_mul(10).wrapping_add(i64::from(digit));
+        count += 1;
+    }
+    let is_whole = digits.get(count..count + 2) == Some(b"\r\n");
+    if !is_whole || !(1..=SAFE_DIGITS).contains(&count) {
+        return None;
+    }
+    Some((if sign == 1 { -number } else { number }, sign + count + 2))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -31,6 +59,31 @@ mod tests {
         }
         assert_eq!(read(b"+7"), Some(7));
         assert_eq!(read(b"007"), Some(7));
+    }
+
+    #[test]
+    fn a_line_is_read_as_its_number_or_left_to_others() {
+        let longest = 10_i64.pow(18) - 1;
+        for number in [0, 1, 9, 10, 1_763_190_123_456_789, longest, -longest, -1] {
+            let line = format!("{number}\r\n:7\r\n");
+            let length = number.to_string().len() + 2;
+            assert_eq!(read_line(line.as_bytes()), Some((number, length)));
+            for cut in 0..length {
+                assert_eq!(read_line(&line.as_bytes()[..cut]), None, "{number} cut at {cut}");
+            }
+        }
+        for text in [
+            "\r\n",
+            "-\r\n",
+            "+7\r\n",
+            "1x\r\n",
+            "1\n",
+            "1\rx",
+            "1000000000000000000\r\n",
+            "--1\r\n",
+        ] {
+            assert_eq!(read_line(text.as_bytes()), None, "{text:?}");
+        }
     }
 
     #[test]

@@ -62,11 +62,15 @@ pub(super) struct Waiting {
 #[derive(Debug)]
 pub(super) enum Waiter {
     One(oneshot::Sender<Result<Reply>>),
-    Many {
-        sender: oneshot::Sender<Vec<Result<Reply>>>,
-        replies: Vec<Result<Reply>>,
-        missing: usize,
-    },
+    Many(Box<Many>),
+}
+
+/// Replies that are handed over together.
+#[derive(Debug)]
+pub(super) struct Many {
+    sender: oneshot::Sender<Vec<Result<Reply>>>,
+    replies: Vec<Result<Reply>>,
+    missing: usize,
 }
 
 /// What became of an attempt to append.
@@ -120,7 +124,7 @@ impl Queue {
                 first_end.get_or_insert(bytes.len());
             }
             let replies = Vec::with_capacity(missing);
-            let waiter = Waiter::Many { sender, replies, missing };
+            let waiter = Waiter::Many(Box::new(Many { sender, replies, missing }));
             (waiter, first_end.unwrap_or(bytes.len()))
         })
     }
@@ -222,11 +226,13 @@ impl Waiter {
                 let _ = sender.send(Ok(reply));
                 None
             }
-            Self::Many { sender, mut replies, missing } => {
-                replies.push(Ok(reply));
-                if missing > 1 {
-                    return Some(Self::Many { sender, replies, missing: missing - 1 });
+            Self::Many(mut many) => {
+                many.replies.push(Ok(reply));
+                many.missing -= 1;
+                if many.missing > 0 {
+                    return Some(Self::Many(many));
                 }
+                let Many { sender, replies, .. } = *many;
                 let _ = sender.send(replies);
                 None
             }
@@ -239,7 +245,8 @@ impl Waiter {
             Self::One(sender) => {
                 let _ = sender.send(Err(why.again()));
             }
-            Self::Many { sender, mut replies, missing } => {
+            Self::Many(many) => {
+                let Many { sender, mut replies, missing } = *many;
                 replies.extend((0..missing).map(|_| Err(why.again())));
                 let _ = sender.send(replies);
             }

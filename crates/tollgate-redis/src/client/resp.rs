@@ -6,6 +6,8 @@
 
 use tollgate_core::{Code, Error, Result};
 
+use super::number::read_line;
+use crate::integers::Integers;
 use crate::transport::Reply;
 
 /// Lists in lists. `CLUSTER SLOTS` needs four.
@@ -82,6 +84,11 @@ impl Parser {
     }
 
     fn advance(&mut self) -> Result<Option<Reply>> {
+        if self.lists.is_empty()
+            && let Some(integers) = self.integers()
+        {
+            return Ok(Some(Reply::Integers(integers)));
+        }
         loop {
             let leaf = match self.step()? {
                 Found::Nothing => return Ok(None),
@@ -99,6 +106,24 @@ impl Parser {
         }
     }
 
+    /// A list of integers and nothing else, if all of it has arrived: what scripts answer. Anything else
+    /// is left as it is, for the steps that stop wherever bytes are missing.
+    fn integers(&mut self) -> Option<Integers> {
+        let rest = self.bytes.get(self.used..)?;
+        let (count, head) = read_line(rest.strip_prefix(b"*")?)?;
+        let count =
+            usize::try_from(count).ok().filter(|count| (1..=ELEMENTS_MAX).contains(count))?;
+        let mut rest = rest.get(1 + head..)?;
+        let mut integers = Integers::with_capacity(count.min(RESERVE_MAX));
+        for _ in 0..count {
+            let (number, length) = read_line(rest.strip_prefix(b":")?)?;
+            integers.push(number);
+            rest = rest.get(1 + length..)?;
+        }
+        self.used = self.bytes.len() - rest.len();
+        Some(integers)
+    }
+
     /// Puts a reply into the list that waits for it, and that list into its own once it is complete.
     fn place(&mut self, mut reply: Reply) -> Option<Reply> {
         while let Some(list) = self.lists.last_mut() {
@@ -110,7 +135,7 @@ impl Parser {
             let elements = self.lists.pop().map(|list| list.elements);
             reply = Reply::List(elements.unwrap_or_default());
         }
-        Some(reply)
+        Some(only_integers(&reply).map_or(reply, Reply::Integers))
     }
 
     fn step(&mut self) -> Result<Found> {
@@ -160,6 +185,16 @@ impl Parser {
         self.used = start + length + 2;
         Ok(Some(Found::Leaf(Reply::Text(text))))
     }
+}
+
+/// The integers of a list that holds nothing else: however its bytes arrived, it is the same reply.
+fn only_integers(reply: &Reply) -> Option<Integers> {
+    let Reply::List(elements) = reply else { return None };
+    let integer = |element: &Reply| match element {
+        Reply::Integer(number) => Some(*number),
+        _ => None,
+    };
+    if elements.is_empty() { None } else { elements.iter().map(integer).collect() }
 }
 
 /// The first line, and where the next one begins.
@@ -212,6 +247,13 @@ mod tests {
         Ok(replies)
     }
 
+    /// Lists in lists of a random reply.
+    const DEPTH: usize = 3;
+
+    fn number(rng: &mut Rng) -> i64 {
+        i64::from_ne_bytes(rng.next_u64().to_ne_bytes()) >> rng.below(64)
+    }
+
     fn random_reply(rng: &mut Rng, depth: usize) -> Reply {
         let text = |rng: &mut Rng| {
             let length = rng.below(12);
@@ -219,12 +261,18 @@ mod tests {
         };
         match rng.below(if depth == 0 { 4 } else { 6 }) {
             0 => Reply::Nil,
-            1 => Reply::Integer(i64::from_ne_bytes(rng.next_u64().to_ne_bytes())),
+            1 => Reply::Integer(number(rng)),
             2 => Reply::Text(text(rng)),
             3 => Reply::Error(format!("ERR {}", rng.below(1_000))),
+            4 if depth == DEPTH => {
+                let count = 1 + rng.below(9);
+                Reply::Integers((0..count).map(|_| number(rng)).collect())
+            }
             _ => {
                 let count = rng.below(5);
-                Reply::List((0..count).map(|_| random_reply(rng, depth - 1)).collect())
+                let list = Reply::List((0..count).map(|_| random_reply(rng, depth - 1)).collect());
+                let integers = if depth == DEPTH { only_integers(&list) } else { None };
+                integers.map_or(list, Reply::Integers)
             }
         }
     }
@@ -242,6 +290,10 @@ mod tests {
             Reply::List(elements) => {
                 head(out, b'*', elements.len());
                 elements.iter().for_each(|element| write(out, element));
+            }
+            Reply::Integers(numbers) => {
+                head(out, b'*', numbers.len());
+                numbers.iter().for_each(|number| write(out, &Reply::Integer(*number)));
             }
         }
     }
@@ -268,7 +320,7 @@ mod tests {
         println!("seed {seed}");
         let mut rng = Rng::new(seed);
         for _ in 0..200 {
-            let replies: Vec<_> = (0..3).map(|_| random_reply(&mut rng, 3)).collect();
+            let replies: Vec<_> = (0..3).map(|_| random_reply(&mut rng, DEPTH)).collect();
             let mut bytes = Vec::new();
             replies.iter().for_each(|reply| write(&mut bytes, reply));
             for split in 0..=bytes.len() {

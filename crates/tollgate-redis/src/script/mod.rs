@@ -5,10 +5,8 @@
 //! independently, `admit` with several, for charges that are made all or none. Each combination is
 //! put together once.
 
-use core::hash::BuildHasher as _;
 use core::mem::{Discriminant, discriminant};
 use std::collections::HashMap;
-use std::hash::RandomState;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
 use tollgate_core::algorithm::kernel::Source;
@@ -79,15 +77,27 @@ pub(crate) struct Scripts {
     rules: Mutex<HashMap<(Shape, Identity), Arc<Args>>>,
     /// Written once and read without a lock, which every call would take.
     lone: Box<[OnceLock<Lone>]>,
-    hasher: RandomState,
 }
 
 /// What is sent with a charge of this quota and cost.
 #[derive(Debug)]
 struct Lone {
-    quota: (Shape, Identity, Cost),
+    quota: Priced,
     body: Arc<Body>,
 }
+
+/// A quota, its twin, and a cost.
+type Priced = (Shape, Identity, Cost);
+
+/// Where to look for it first. Whoever finds many that fall together makes only those slower.
+fn place_of((shape, (twin, ..), cost): &Priced) -> u64 {
+    let words = shape.0.into_iter().chain([*twin as u64, cost.get()]);
+    let mixed = words.fold(0_u64, |mixed, word| (mixed.rotate_left(5) ^ word).wrapping_mul(MIX));
+    mixed >> 32
+}
+
+/// An odd number without a pattern: the golden ratio.
+const MIX: u64 = 0x9e37_79b9_7f4a_7c15;
 
 /// Which frame, and the twins in front of it. Told apart by where the twins lie: to read them for every
 /// call would take longer than all the rest of it.
@@ -107,7 +117,6 @@ impl Default for Scripts {
             admits: Mutex::default(),
             rules: Mutex::default(),
             lone: (0..LONE_MAX).map(|_| OnceLock::new()).collect(),
-            hasher: RandomState::new(),
         }
     }
 }
@@ -148,7 +157,7 @@ impl Scripts {
         made: impl FnOnce() -> Args,
     ) -> Arc<Body> {
         let quota = (charge.rule().shape(), identity(twin), charge.cost);
-        let start = self.hasher.hash_one(quota);
+        let start = place_of(&quota);
         let places = (0..LONE_PROBES).map(|step| start.wrapping_add(step) % LONE_MAX);
         let mut free = None;
         for place in places.filter_map(|place| self.lone.get(usize::try_from(place).ok()?)) {

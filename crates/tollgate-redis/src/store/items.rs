@@ -119,7 +119,7 @@ pub(super) fn calls_of(
 /// The call of a charge that is alone in it.
 pub(super) fn call_of(
     charge: &Charge<'_>,
-    (name, twin): (String, Source),
+    (name, slot, twin): (String, Option<u16>, Source),
     at: At,
     scripts: &Scripts,
 ) -> Call {
@@ -131,7 +131,7 @@ pub(super) fn call_of(
         args
     };
     match at {
-        At::StoreClock => Call::of_one(name, scripts.lone(charge, twin, made)),
+        At::StoreClock => Call::of_one(name, slot, scripts.lone(charge, twin, made)),
         At::Given(_) => Call::new(scripts.take(twin), vec![name], made()),
     }
 }
@@ -141,7 +141,7 @@ pub(super) fn answer_of(charge: &Charge<'_>, reply: Result<Reply>) -> Answer {
     let read = |reply: Reply| {
         let mut numbers = Numbers::of(reply.ok()?)?;
         Ok(match numbers.found(charge.rule().shape())? {
-            Found::State(state) => Answer::Decided(Outcome::decided(numbers.now(), vec![state])),
+            Found::State(state) => Answer::Decided(Outcome::decided(numbers.now(), state)),
             Found::Another => Answer::LookCloser,
             Found::Full => Answer::Failed(full()),
         })
@@ -337,7 +337,7 @@ fn replay(
         let after = following
             .map(|write| State { shape: rule.shape(), words: write.words })
             .or_else(|| rest.peek().and_then(|_| state.clone()));
-        tell(index, Answer::Decided(Outcome::decided(now, vec![state])));
+        tell(index, Answer::Decided(Outcome::decided(now, state)));
         state = after;
     }
 }

@@ -11,6 +11,7 @@
 mod across;
 mod admit;
 mod batch;
+mod gate;
 mod items;
 mod load;
 #[cfg(feature = "client")]
@@ -35,10 +36,10 @@ use tollgate_core::store::{At, Capability, Loaded, MultiKey, Outcome, Store};
 use tollgate_core::{Act, Admission, Charge, Clock, Code, Error, Key, Result};
 
 use crate::layout::KeyLayout;
-use crate::transport::{Call, Sharing, Transport};
+use crate::transport::{Call, Reply, Sharing, Transport};
 
 use items::{Answer, Item, answer_of, call_of, calls_of};
-use queue::{Lane, Queue, Queues, Round, Ticket, Turn};
+use queue::{Lane, Line, Queues, Round, Ticket, Turn};
 use swap::Swapping;
 use watch::Watching;
 use wire::Wire;
@@ -84,44 +85,31 @@ impl<T: Transport> RedisStore<T> {
         &self.0.wire.transport
     }
 
-    /// All ways but the queue are boxed: they are long, and whoever waits for the answer of a queue
-    /// would move all of them around.
-    async fn admit_one(&self, admission: &Admission<'_>, at: At) -> Result<Outcome> {
+    /// What is not one charge that is taken by a script.
+    async fn admit_otherwise(&self, admission: &Admission<'_>, at: At) -> Result<Outcome> {
+        if admission.charges.is_empty() {
+            let message = "is empty; accepted: at least one charge";
+            return Err(Error::invalid("charges", message).unsent());
+        }
         match self.0.way_of(admission) {
-            Way::Queue(charge, twin) => match self.take(charge, twin, at).await {
-                Answer::Decided(outcome) => Ok(outcome),
-                Answer::Failed(error) => Err(error),
-                Answer::LookCloser => Box::pin(self.0.swapping.admit(admission, at)).await,
-            },
-            Way::Script => Box::pin(self.0.admit(admission, at)).await,
-            Way::Across => Box::pin(self.across(admission, at)).await,
-            Way::Swap => Box::pin(self.0.swapping.admit(admission, at)).await,
-            Way::Watch => Box::pin(self.0.watch(admission, at)).await,
+            Way::Script => self.0.admit(admission, at).await,
+            Way::Across => self.across(admission, at).await,
+            Way::Queue(..) | Way::Swap => self.0.swapping.admit(admission, at).await,
+            Way::Watch => self.0.watch(admission, at).await,
             Way::Mixed => Err(mixed()),
         }
     }
 
-    /// Goes at once if nobody waits; else waits in the queue, or leads it.
-    async fn take(&self, charge: &Charge<'_>, twin: Source, at: At) -> Answer {
+    /// Waits in the queue, or leads it.
+    async fn wait(&self, lane: Lane, ticket: Arc<Ticket>) -> Answer {
         let inner = &self.0;
-        let name = inner.wire.layout.name(&charge.key());
-        let lane = inner.queues.lane(inner.wire.slot(&name));
-        let queue = inner.queues.at(lane);
-        if queue.lift_off_alone() {
-            let _landing = Landing { inner, lane };
-            let call = call_of(charge, (name, twin), at, &inner.wire.scripts);
-            let answer = answer_of(charge, inner.wire.run(&call).await);
-            if answer.is_heard() {
-                queue.progress.round_ended();
-            }
-            return answer;
-        }
-        let waiting = queue.progress.wait();
-        let seat = Seated { ticket: Ticket::new(Item::new(charge, (name, twin), at)), queue };
-        queue.join(seat.ticket.clone());
+        let line = inner.queues.at(lane);
+        let waiting = line.wait();
+        let seat = Seated { ticket, line };
+        line.join(seat.ticket.clone());
         let flies_itself = inner.wire.transport.spawner().is_none();
         loop {
-            let turn = pin!(queue.turn(&seat.ticket, flies_itself));
+            let turn = pin!(line.turn(&seat.ticket, flies_itself));
             let held_up = || waiting.held_up().map(|error| Turn::Answered(Answer::Failed(error)));
             let round = match last_words(turn, held_up).await {
                 Turn::Answered(answer) => return answer,
@@ -136,7 +124,7 @@ impl<T: Transport> RedisStore<T> {
                 Some(spawn) if !is_alone => spawn(Box::pin(fly(inner.clone(), lane, round))),
                 _ => {
                     let landing = Landing { inner, lane };
-                    Box::pin(inner.send(queue, Round(round))).await;
+                    Box::pin(inner.send(line, Round(round))).await;
                     drop(landing);
                 }
             }
@@ -144,27 +132,35 @@ impl<T: Transport> RedisStore<T> {
     }
 }
 
+/// How a single charge begins.
+enum Begun {
+    /// It meets nobody, and goes at once.
+    Alone(Lane, Call),
+    /// Others are under way.
+    Queued(Lane, Arc<Ticket>),
+}
+
 /// Rounds, one after another, as long as somebody waits.
 async fn fly<T: Transport>(inner: Arc<Inner<T>>, lane: Lane, first: Vec<Arc<Ticket>>) {
-    let mut flight = Flight { queue: inner.queues.at(lane), has_landed: false };
+    let mut flight = Flight { line: inner.queues.at(lane), has_landed: false };
     let mut next = Some(first);
     while let Some(round) = next {
-        inner.send(flight.queue, Round(round)).await;
-        next = flight.queue.go_on();
+        inner.send(flight.line, Round(round)).await;
+        next = flight.line.go_on();
     }
     flight.has_landed = true;
 }
 
 /// A flight that ends early (its runtime goes away) lets the next one start.
 struct Flight<'i> {
-    queue: &'i Queue,
+    line: Line<'i>,
     has_landed: bool,
 }
 
 impl Drop for Flight<'_> {
     fn drop(&mut self) {
         if !self.has_landed {
-            self.queue.land();
+            self.line.land();
         }
     }
 }
@@ -172,13 +168,13 @@ impl Drop for Flight<'_> {
 /// A caller in the queue. One that goes away may have been the next to lead.
 struct Seated<'q> {
     ticket: Arc<Ticket>,
-    queue: &'q Queue,
+    line: Line<'q>,
 }
 
 impl Drop for Seated<'_> {
     fn drop(&mut self) {
         if self.ticket.leave() {
-            self.queue.call_next();
+            self.line.call_next();
         }
     }
 }
@@ -189,16 +185,27 @@ struct Landing<'i, T: Transport> {
     lane: Lane,
 }
 
+impl<T: Transport> Landing<'_, T> {
+    /// What became of a charge that was alone in its call.
+    fn answer(self, charge: &Charge<'_>, reply: Result<Reply>) -> Answer {
+        let answer = answer_of(charge, reply);
+        if answer.is_heard() {
+            self.inner.queues.at(self.lane).was_heard();
+        }
+        answer
+    }
+}
+
 impl<T: Transport> Drop for Landing<'_, T> {
     fn drop(&mut self) {
-        let queue = self.inner.queues.at(self.lane);
-        if queue.land_for_good() {
+        let line = self.inner.queues.at(self.lane);
+        if line.land_for_good() {
             return;
         }
         match self.inner.wire.transport.spawner() {
-            None => queue.land(),
+            None => line.land(),
             Some(spawn) => {
-                if let Some(round) = queue.go_on() {
+                if let Some(round) = line.go_on() {
                     spawn(Box::pin(fly(Arc::clone(self.inner), self.lane, round)));
                 }
             }
@@ -240,6 +247,18 @@ impl<T: Transport> Inner<T> {
         if is_plain && admit::one_quota_per_key(charges) { Way::Script } else { Way::Swap }
     }
 
+    /// Goes at once if nobody waits.
+    fn begin(&self, charge: &Charge<'_>, twin: Source, at: At) -> Begun {
+        let key = charge.key();
+        let name = self.wire.layout.name(&key);
+        let slot = self.wire.has_slots().then(|| self.wire.layout.slot(&key, &name));
+        let lane = self.queues.lane(slot);
+        if self.queues.at(lane).lift_off_alone() {
+            return Begun::Alone(lane, call_of(charge, (name, slot, twin), at, &self.wire.scripts));
+        }
+        Begun::Queued(lane, Ticket::new(Item::new(charge, (name, twin), at)))
+    }
+
     fn item(&self, charge: &Charge<'_>, twin: Source, at: At) -> Item {
         Item::new(charge, (self.wire.layout.name(&charge.key()), twin), at)
     }
@@ -252,13 +271,13 @@ impl<T: Transport> Inner<T> {
     }
 
     /// Sends a round and hands everybody their answer.
-    async fn send(&self, queue: &Queue, round: Round) {
+    async fn send(&self, line: Line<'_>, round: Round) {
         let items: Vec<&Item> = round.0.iter().map(|ticket| &ticket.item).collect();
         let calls = calls_of(&items, &self.wire.scripts, |name| self.wire.slot(name));
         let (calls, takes): (Vec<Call>, Vec<_>) = calls.into_iter().unzip();
         let replies = self.wire.run_all(&calls).await;
         if replies.iter().any(Result::is_ok) {
-            queue.progress.round_ended();
+            line.was_heard();
         }
         for (take, reply) in takes.into_iter().zip(replies) {
             take.read(&items, reply, |index, answer| {
@@ -291,12 +310,27 @@ impl<T: Transport> Store for RedisStore<T> {
         capability
     }
 
+    /// All ways but the queue are boxed: they are long, and whoever waits for an answer would hold all of
+    /// them.
     async fn admit(&self, admission: &Admission<'_>, at: At) -> Result<Outcome> {
-        if admission.charges.is_empty() {
-            let message = "is empty; accepted: at least one charge";
-            return Err(Error::invalid("charges", message).unsent());
+        let inner = &self.0;
+        let Way::Queue(charge, twin) = inner.way_of(admission) else {
+            return Box::pin(self.admit_otherwise(admission, at)).await;
+        };
+        let answer = 'answer: {
+            let (lane, call) = match inner.begin(charge, twin, at) {
+                Begun::Alone(lane, call) => (lane, call),
+                Begun::Queued(lane, ticket) => break 'answer self.wait(lane, ticket).await,
+            };
+            let landing = Landing { inner, lane };
+            let reply = inner.wire.run(&call).await;
+            landing.answer(charge, reply)
+        };
+        match answer {
+            Answer::Decided(outcome) => Ok(outcome),
+            Answer::Failed(error) => Err(error),
+            Answer::LookCloser => Box::pin(inner.swapping.admit(admission, at)).await,
         }
-        self.admit_one(admission, at).await
     }
 
     async fn admit_many(&self, batch: &[Admission<'_>], at: At) -> Vec<Result<Outcome>> {

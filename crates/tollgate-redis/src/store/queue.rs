@@ -1,8 +1,8 @@
 //! Waiting charges: who sends them, and how each gets its answer.
 //!
-//! The first caller goes alone and at once. Those who arrive while [`FLIGHTS`] rounds are under way
-//! wait and form the next round together, so that a busy server is asked in few large calls and an
-//! idle one without delay. Rounds with several callers run on their own where the transport can
+//! The first caller goes alone and at once. Those who arrive while two rounds are under way (the [`Gate`]
+//! counts) wait and form the next round together, so that a busy server is asked in few large calls and
+//! an idle one without delay. Rounds with several callers run on their own where the transport can
 //! spawn: then nobody's going away concerns anybody else.
 
 use core::future::poll_fn;
@@ -10,26 +10,26 @@ use core::task::{Context, Poll, Waker};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tollgate_core::store::patience::{Progress, is_over, is_scarce};
+use tollgate_core::store::patience::{Progress, Waiting, is_over, is_scarce};
 use tollgate_core::{Code, Error};
 
+use super::gate::Gate;
 use super::items::{Answer, Item};
 use crate::transport::Sharing;
 
-/// Rounds under way at once: while one is computed, the other travels.
-const FLIGHTS: usize = 2;
 /// Charges in one round.
 pub(super) const ROUND_MAX: usize = 1_000;
 
-/// Queues of a cluster: slots share them.
-const LANES: usize = 1_024;
+/// Queues of a cluster: slots share them, so few that callers on different keys hardly ever meet.
+const LANES: usize = 4_096;
 
 /// The queue, or, where only keys of one slot may share a call, many of them: a round over several
 /// nodes would take as long as the slowest of them, and save nothing.
 #[derive(Debug)]
 pub(super) struct Queues {
-    first: Queue,
-    others: Box<[Queue]>,
+    first: (Gate, Queue),
+    gates: Box<[Gate]>,
+    queues: Box<[Queue]>,
 }
 
 /// Which queue.
@@ -42,31 +42,38 @@ impl Queues {
             Sharing::AnyKeys => 0,
             Sharing::SameSlot => LANES - 1,
         };
-        Self { first: Queue::default(), others: (0..others).map(|_| Queue::default()).collect() }
+        Self {
+            first: Default::default(),
+            gates: (0..others).map(|_| Gate::default()).collect(),
+            queues: (0..others).map(|_| Queue::default()).collect(),
+        }
     }
 
     /// The queue of a slot.
     pub(super) fn lane(&self, slot: Option<u16>) -> Lane {
-        Lane(usize::from(slot.unwrap_or_default()) % (self.others.len() + 1))
+        Lane(usize::from(slot.unwrap_or_default()) % (self.gates.len() + 1))
     }
 
-    pub(super) fn at(&self, lane: Lane) -> &Queue {
-        self.others.get(lane.0).unwrap_or(&self.first)
+    pub(super) fn at(&self, lane: Lane) -> Line<'_> {
+        let other = self.gates.get(lane.0).zip(self.queues.get(lane.0));
+        let (gate, queue) = other.unwrap_or((&self.first.0, &self.first.1));
+        Line { gate, queue }
     }
+}
+
+/// A queue and its gate.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Line<'q> {
+    gate: &'q Gate,
+    queue: &'q Queue,
 }
 
 /// The charges of all callers that wait.
 #[derive(Debug, Default)]
-pub(super) struct Queue {
-    waiting: Mutex<Waiting>,
+struct Queue {
+    tickets: Mutex<VecDeque<Arc<Ticket>>>,
     /// Rounds that the server answered, for those who wait.
-    pub(super) progress: Progress,
-}
-
-#[derive(Debug, Default)]
-struct Waiting {
-    tickets: VecDeque<Arc<Ticket>>,
-    flying: usize,
+    progress: Progress,
 }
 
 /// One caller's charge.
@@ -142,23 +149,38 @@ impl Ticket {
     }
 }
 
-impl Queue {
-    fn lock(&self) -> MutexGuard<'_, Waiting> {
-        self.waiting.lock().unwrap_or_else(PoisonError::into_inner)
+impl<'q> Line<'q> {
+    /// Whether a caller may fly alone: nobody waits, and another may fly.
+    pub(super) fn lift_off_alone(self) -> bool {
+        self.gate.lift_off_alone()
     }
 
-    pub(super) fn join(&self, ticket: Arc<Ticket>) {
-        self.lock().tickets.push_back(ticket);
+    /// A caller begins to wait.
+    pub(super) fn wait(self) -> Waiting<'q> {
+        self.queue.progress.wait()
+    }
+
+    pub(super) fn join(self, ticket: Arc<Ticket>) {
+        let mut tickets = self.lock();
+        tickets.push_back(ticket);
+        self.gate.set_awaited(true);
+    }
+
+    /// The server has answered a round: those who wait shall know.
+    pub(super) fn was_heard(self) {
+        if self.gate.is_awaited() {
+            self.queue.progress.round_ended();
+        }
     }
 
     /// Completes when the caller has its answer or is to lead. `flies_itself` if what it leads ends with
     /// it, so that it must have the time.
-    pub(super) async fn turn(&self, ticket: &Ticket, flies_itself: bool) -> Turn {
+    pub(super) async fn turn(self, ticket: &Ticket, flies_itself: bool) -> Turn {
         poll_fn(|context| {
             if let Poll::Ready(answer) = ticket.poll(context) {
                 return Poll::Ready(Turn::Answered(answer));
             }
-            if flies_itself && is_scarce() && self.lock().flying < FLIGHTS {
+            if flies_itself && is_scarce() && self.gate.is_open() {
                 return Poll::Ready(Turn::TooLate);
             }
             match self.lift_off() {
@@ -169,75 +191,73 @@ impl Queue {
         .await
     }
 
-    /// Whether a caller may fly alone: nobody waits, and another may fly.
-    pub(super) fn lift_off_alone(&self) -> bool {
-        let mut waiting = self.lock();
-        let is_free = waiting.tickets.is_empty() && waiting.flying < FLIGHTS;
-        waiting.flying += usize::from(is_free);
-        is_free
-    }
-
     /// The next round, if another may fly.
-    fn lift_off(&self) -> Option<Vec<Arc<Ticket>>> {
-        let mut waiting = self.lock();
-        if waiting.flying >= FLIGHTS {
+    fn lift_off(self) -> Option<Vec<Arc<Ticket>>> {
+        let mut tickets = self.lock();
+        if !self.gate.is_open() {
             return None;
         }
-        let round = waiting.round();
-        if round.is_empty() {
-            return None;
+        let round = round_of(&mut tickets);
+        if !round.is_empty() {
+            self.gate.lift_off();
         }
-        waiting.flying += 1;
-        Some(round)
+        self.gate.set_awaited(!tickets.is_empty());
+        (!round.is_empty()).then_some(round)
     }
 
     /// The round after one that has landed, for whoever flew that one.
-    pub(super) fn go_on(&self) -> Option<Vec<Arc<Ticket>>> {
-        let mut waiting = self.lock();
-        let round = waiting.round();
+    pub(super) fn go_on(self) -> Option<Vec<Arc<Ticket>>> {
+        let mut tickets = self.lock();
+        let round = round_of(&mut tickets);
         if round.is_empty() {
-            waiting.flying -= 1;
-            return None;
+            self.gate.land();
         }
-        Some(round)
+        self.gate.set_awaited(!tickets.is_empty());
+        (!round.is_empty()).then_some(round)
     }
 
     /// A round has landed, and nobody waits for another; `false` if somebody does.
-    pub(super) fn land_for_good(&self) -> bool {
-        let mut waiting = self.lock();
-        let is_over = waiting.tickets.is_empty();
-        waiting.flying -= usize::from(is_over);
+    pub(super) fn land_for_good(self) -> bool {
+        if self.gate.land_alone() {
+            return true;
+        }
+        let is_over = self.lock().is_empty();
+        if is_over {
+            self.gate.land();
+        }
         is_over
     }
 
     /// A round has landed and its leader leads no more: the first who waits may.
-    pub(super) fn land(&self) {
-        let mut waiting = self.lock();
-        waiting.flying -= 1;
-        let next = waiting.tickets.front().cloned();
-        drop(waiting);
+    pub(super) fn land(self) {
+        let tickets = self.lock();
+        self.gate.land();
+        let next = tickets.front().cloned();
+        drop(tickets);
         next.into_iter().for_each(|ticket| ticket.wake());
     }
 
     /// Lets the first who waits look whether it may lead: somebody who was told to has left.
-    pub(super) fn call_next(&self) {
-        let next = self.lock().tickets.front().cloned();
+    pub(super) fn call_next(self) {
+        let next = self.lock().front().cloned();
         next.into_iter().for_each(|ticket| ticket.wake());
+    }
+
+    fn lock(self) -> MutexGuard<'q, VecDeque<Arc<Ticket>>> {
+        self.queue.tickets.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Waiting {
-    /// Takes those who still wait, in order.
-    fn round(&mut self) -> Vec<Arc<Ticket>> {
-        let mut round = Vec::with_capacity(self.tickets.len().min(ROUND_MAX));
-        while round.len() < ROUND_MAX {
-            let Some(ticket) = self.tickets.pop_front() else { break };
-            if ticket.is_waiting() {
-                round.push(ticket);
-            }
+/// Takes those who still wait, in order.
+fn round_of(tickets: &mut VecDeque<Arc<Ticket>>) -> Vec<Arc<Ticket>> {
+    let mut round = Vec::with_capacity(tickets.len().min(ROUND_MAX));
+    while round.len() < ROUND_MAX {
+        let Some(ticket) = tickets.pop_front() else { break };
+        if ticket.is_waiting() {
+            round.push(ticket);
         }
-        round
     }
+    round
 }
 
 /// A round under way: whoever ends it early leaves nobody without an answer.

@@ -2,13 +2,22 @@
 
 use tollgate_core::{Code, Error, Now, Result, Shape, State, Words};
 
+use crate::integers::Integers;
 use crate::transport::Reply;
 
 /// The integers of a reply, read one after another.
 #[derive(Debug)]
 pub(super) struct Numbers {
     now: Now,
-    rest: std::vec::IntoIter<Reply>,
+    rest: Rest,
+}
+
+/// What has not been read yet.
+#[derive(Debug)]
+enum Rest {
+    /// Only integers, and how many have been read.
+    Integers(Integers, usize),
+    List(std::vec::IntoIter<Reply>),
 }
 
 /// So many words are read without an allocation.
@@ -27,11 +36,15 @@ pub(super) enum Found {
 
 impl Numbers {
     pub(super) fn of(reply: Reply) -> Result<Self> {
-        let Reply::List(list) = reply else { return Err(unreadable()) };
-        let mut rest = list.into_iter();
-        let Some(Reply::Integer(now)) = rest.next() else { return Err(unreadable()) };
-        let now = u64::try_from(now).map_err(|_| unreadable())?;
-        Ok(Self { now: Now::at(now), rest })
+        let rest = match reply {
+            Reply::Integers(integers) => Rest::Integers(integers, 0),
+            Reply::List(list) => Rest::List(list.into_iter()),
+            _ => return Err(unreadable()),
+        };
+        let mut numbers = Self { now: Now::at(0), rest };
+        let now = numbers.integer()?;
+        numbers.now = Now::at(u64::try_from(now).map_err(|_| unreadable())?);
+        Ok(numbers)
     }
 
     /// The instant of the decision.
@@ -41,15 +54,26 @@ impl Numbers {
 
     /// The next integer.
     pub(super) fn integer(&mut self) -> Result<i64> {
-        match self.rest.next() {
-            Some(Reply::Integer(number)) => Ok(number),
-            _ => Err(unreadable()),
-        }
+        let next = match &mut self.rest {
+            Rest::Integers(integers, read) => {
+                let number = integers.get(*read).copied();
+                *read += 1;
+                number
+            }
+            Rest::List(list) => match list.next() {
+                Some(Reply::Integer(number)) => Some(number),
+                _ => None,
+            },
+        };
+        next.ok_or_else(unreadable)
     }
 
     /// The next reply, whatever it is.
     pub(super) fn reply(&mut self) -> Result<Reply> {
-        self.rest.next().ok_or_else(unreadable)
+        match &mut self.rest {
+            Rest::Integers(..) => self.integer().map(Reply::Integer),
+            Rest::List(list) => list.next().ok_or_else(unreadable),
+        }
     }
 
     /// What was found under the next key, which is charged under a quota of this shape.

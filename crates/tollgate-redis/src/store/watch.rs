@@ -71,7 +71,7 @@ impl<T: Transport> Versioned for Watching<T> {
         commands.push(Command::of(["EXEC"]));
         let mut replies = session.run(&commands).await?;
         match replies.pop() {
-            Some(Reply::List(_)) => Ok(true),
+            Some(Reply::List(_) | Reply::Integers(_)) => Ok(true),
             Some(Reply::Nil) => Ok(false),
             Some(Reply::Error(text)) => {
                 // EXECABORT: some command was refused, so none ran; its own error says why.

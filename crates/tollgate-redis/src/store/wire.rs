@@ -30,10 +30,12 @@ impl<T: Transport> Wire<T> {
 
     /// The slot of a name, where slots matter.
     pub(super) fn slot(&self, name: &str) -> Option<u16> {
-        match self.transport.sharing() {
-            Sharing::AnyKeys => None,
-            Sharing::SameSlot => Some(slot_of(name.as_bytes())),
-        }
+        self.has_slots().then(|| slot_of(name.as_bytes()))
+    }
+
+    /// Whether only keys of one slot may share a call.
+    pub(super) fn has_slots(&self) -> bool {
+        self.transport.sharing() == Sharing::SameSlot
     }
 
     /// Runs a call; sends the whole script if the server does not know it.
@@ -43,6 +45,11 @@ impl<T: Transport> Wire<T> {
         if !is_unknown(&reply) {
             return Ok(reply);
         }
+        // Boxed, as all that is rare: whoever waits for a reply would hold it all the time.
+        Box::pin(self.run_whole(call)).await
+    }
+
+    async fn run_whole(&self, call: &Call) -> Result<Reply> {
         self.trips.fetch_add(1, Ordering::Relaxed);
         self.transport.send(&call.with_text()).await
     }

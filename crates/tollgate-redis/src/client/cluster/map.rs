@@ -18,6 +18,9 @@ pub(super) struct Map {
     nodes: Vec<Arc<Node>>,
     /// Positions in `nodes`, one for each slot.
     owners: Vec<u16>,
+    /// The same, once for each run of slots that one node serves, with the first of them: a few, which
+    /// stay at hand where so many owners would be fetched for every call.
+    runs: Vec<(u16, u16)>,
     /// Nodes that serve no slot yet but are asked for keys that have moved there, and those of the
     /// map before.
     guests: Vec<Arc<Node>>,
@@ -37,18 +40,20 @@ impl Map {
     pub(super) fn new(ranges: Vec<Range>, node: impl Fn(&Host) -> Arc<Node>) -> Self {
         let owners = vec![NOBODY; usize::from(SLOTS)];
         let (nodes, guests, older_guests) = (Vec::new(), Vec::new(), Vec::new());
-        let mut map = Self { nodes, owners, guests, older_guests };
+        let mut map = Self { nodes, owners, runs: Vec::new(), guests, older_guests };
         for range in ranges {
             let position = map.position(&range.host, &node);
             let slots = usize::from(range.first)..=usize::from(range.last);
             map.owners.get_mut(slots).unwrap_or_default().fill(position);
         }
+        map.runs = runs_of(&map.owners);
         map
     }
 
     /// The node that serves a slot.
     pub(super) fn owner(&self, slot: u16) -> Option<&Arc<Node>> {
-        let position = self.owners.get(usize::from(slot))?;
+        let following = self.runs.partition_point(|(first, _)| *first <= slot);
+        let (_, position) = self.runs.get(following.checked_sub(1)?)?;
         self.nodes.get(usize::from(*position))
     }
 
@@ -90,6 +95,7 @@ impl Map {
         if let Some(owner) = self.owners.get_mut(usize::from(slot)) {
             *owner = position;
         }
+        self.runs = runs_of(&self.owners);
     }
 
     fn position(&mut self, host: &Host, node: &impl Fn(&Host) -> Arc<Node>) -> u16 {
@@ -102,6 +108,15 @@ impl Map {
         // There are fewer nodes than slots, and fewer slots than this.
         u16::try_from(position).unwrap_or(NOBODY)
     }
+}
+
+/// Where each run of equal owners begins.
+fn runs_of(owners: &[u16]) -> Vec<(u16, u16)> {
+    let begins = |(slot, owner): &(u16, &u16)| {
+        let before = usize::from(*slot).checked_sub(1).and_then(|slot| owners.get(slot));
+        before != Some(*owner)
+    };
+    (0..SLOTS).zip(owners).filter(begins).map(|(slot, owner)| (slot, *owner)).collect()
 }
 
 fn find<'a>(nodes: &'a [Arc<Node>], host: &Host) -> Option<&'a Arc<Node>> {

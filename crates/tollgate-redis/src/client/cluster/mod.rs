@@ -52,22 +52,25 @@ impl Cluster {
         Self { topology: Topology::new(seeds, settings) }
     }
 
-    /// Sends one call.
+    /// The node that serves a call's slot, if that is known.
+    pub(super) fn known_owner(&self, call: &Call) -> Option<Arc<Node>> {
+        call.slot().and_then(|slot| self.topology.owner(slot))
+    }
+
+    /// Sends one call, wherever it has to go.
     pub(super) async fn send(&self, call: &Call) -> Result<Reply> {
-        let slot = slot(call);
-        let node = match slot.and_then(|slot| self.topology.owner(slot)) {
-            Some(node) => node,
-            None => Box::pin(self.owner(slot)).await?,
-        };
-        match node.send(call).await {
-            Ok(reply) if !matches!(reply, Reply::Error(_)) => Ok(reply),
-            // Boxed, as all that is rare: whoever waits for a reply would move it around.
-            other => Box::pin(self.go_on(call, node, other)).await,
-        }
+        let node = self.owner(call.slot()).await?;
+        let reply = node.send(call).await;
+        self.go_on(call, node, reply).await
     }
 
     /// Follows a reply that is none, if it leads anywhere.
-    async fn go_on(&self, call: &Call, node: Arc<Node>, reply: Result<Reply>) -> Result<Reply> {
+    pub(super) async fn go_on(
+        &self,
+        call: &Call,
+        node: Arc<Node>,
+        reply: Result<Reply>,
+    ) -> Result<Reply> {
         let sent = Sent { index: 0, node, is_asking: false };
         let Some(next) = self.next(sent, &reply) else { return reply };
         let mut replies = vec![Some(reply)];
@@ -84,7 +87,7 @@ impl Cluster {
         let mut replies: Replies = calls.iter().map(|_| None).collect();
         let mut first = Vec::with_capacity(calls.len());
         for (index, call) in calls.iter().enumerate() {
-            match self.owner_in(&map, slot(call)) {
+            match self.owner_in(&map, call.slot()) {
                 Ok(node) => first.push(Next::now(index, node)),
                 Err(error) => put(&mut replies, index, Err(error)),
             }
@@ -231,10 +234,6 @@ fn put(replies: &mut Replies, index: usize, reply: Result<Reply>) {
 }
 
 /// All keys of a call share a slot.
-fn slot(call: &Call) -> Option<u16> {
-    call.keys().first().map(|key| slot_of(key.as_bytes()))
-}
-
 fn unserved() -> Error {
     Error::new(Code::StoreUnavailable, "no node of the cluster serves this key now").unsent()
 }
