@@ -4,7 +4,7 @@ use core::future::{Future, poll_fn};
 use core::pin::pin;
 use core::task::{Poll, ready};
 
-use crate::clock::{Clock, Sleep};
+use crate::clock::{Alarms, Clock, Sleep};
 use crate::error::Result;
 use crate::store::patience::{Left, silent, with};
 use crate::time::Micros;
@@ -16,14 +16,14 @@ use crate::time::Micros;
 /// that others held it up (`store::patience`). A clock that steps back starts the wait over: it must not
 /// hold a call for as long as it takes to catch up.
 pub(super) async fn within<A>(
-    clock: &dyn Clock,
+    (clock, alarms): (&dyn Clock, &Alarms),
     (from, deadline): (Micros, Micros),
     call: impl Future<Output = A>,
 ) -> Result<A> {
     let mut call = pin!(Some(call));
     let mut until = from.saturating_add(deadline);
     let mut is_first = true;
-    let mut sleep = Sleep::default();
+    let mut sleep = Sleep::with(alarms);
     poll_fn(move |context| {
         let now = if core::mem::take(&mut is_first) { from } else { clock.now() };
         until = until.min(now.saturating_add(deadline));
@@ -34,7 +34,7 @@ pub(super) async fn within<A>(
         {
             return Poll::Ready(Ok(answer));
         }
-        ready!(sleep.poll_until(clock, until, context));
+        ready!(sleep.poll_until(clock, (now, until), context));
         Poll::Ready(with(Left::Nothing, || {
             let last = call.as_mut().as_pin_mut().map(|running| running.poll(context));
             // Whatever it leaves behind has to know why it ended.

@@ -18,6 +18,7 @@ use super::builder::ClockSource;
 use super::combine;
 use super::observer::{Counter, Degradation, Observer, Stats};
 use crate::charge::{Admission, Charge, Limit};
+use crate::clock::Alarms;
 use crate::decision::{Decision, Degraded, Verdict};
 use crate::error::{Code, Error, Result};
 use crate::key::Key;
@@ -42,6 +43,8 @@ const CLOCKS_AGREE: Micros = 1_000_000;
 #[derive(Debug)]
 pub(super) struct FailurePolicy {
     deadline: Micros,
+    /// Of the limiter's clock.
+    alarms: Alarms,
     max_in_flight: usize,
     in_flight: AtomicUsize,
     breaker: Breaker,
@@ -58,6 +61,7 @@ impl Default for FailurePolicy {
     fn default() -> Self {
         Self {
             deadline: DEADLINE,
+            alarms: Alarms::default(),
             max_in_flight: MAX_IN_FLIGHT,
             in_flight: AtomicUsize::new(0),
             breaker: Breaker::new(BreakerConfig::default()),
@@ -111,10 +115,10 @@ impl FailurePolicy {
         let clock = clock.as_dyn();
         let pass = self.breaker.pass(now)?;
         let time = (now, self.deadline);
-        let mut answer = deadline::within(clock, time, operation()).await;
+        let mut answer = deadline::within((clock, &self.alarms), time, operation()).await;
         let has_time = || clock.now() < now.saturating_add(self.deadline);
         if outage_of(&answer) == Some(Outage::Unsent) && has_time() {
-            answer = deadline::within(clock, time, operation()).await;
+            answer = deadline::within((clock, &self.alarms), time, operation()).await;
         }
         if outage_of(&answer).is_some() {
             let now = clock.now();
