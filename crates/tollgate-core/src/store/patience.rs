@@ -124,7 +124,8 @@ pub fn last_words<F: Future + Unpin>(
     })
 }
 
-/// Says that others have held up the work that is being polled here, if it is [`Unhurried`].
+/// Says that others have held up the work that is being polled here, if it is [`Unhurried`] or a
+/// [`round`](Progress::round).
 pub fn note_held_up() {
     if HEARD.get().is_some() {
         HEARD.set(Some(true));
@@ -219,6 +220,27 @@ impl Progress {
     /// the backend.
     pub fn set_blocked(&self, is_blocked: bool) {
         self.is_blocked.store(is_blocked, Relaxed);
+    }
+
+    /// Runs a round. Those who wait for it are held up as soon as something in it is.
+    pub async fn round<F: Future>(&self, round: F) -> F::Output {
+        struct Blocked<'p>(&'p Progress);
+        impl Drop for Blocked<'_> {
+            fn drop(&mut self) {
+                self.0.set_blocked(false);
+            }
+        }
+        let mut blocked = None;
+        let mut round = pin!(round);
+        poll_fn(|context| {
+            let (polled, is_held_up) = overhear(|| round.as_mut().poll(context));
+            if is_held_up {
+                self.set_blocked(true);
+                blocked.get_or_insert(Blocked(self));
+            }
+            polled
+        })
+        .await
     }
 
     /// A call begins to wait.
@@ -403,5 +425,18 @@ mod tests {
         assert!(give_up(|| other.last_words()).is_none(), "what others note does not concern it");
         assert!(other.poll(pin!(async { note_held_up() }), &mut context).is_ready());
         assert!(give_up(|| other.last_words()).is_some());
+    }
+
+    #[test]
+    fn those_behind_a_round_are_held_up_as_long_as_it_is() {
+        let progress = Progress::new();
+        let waiting = progress.wait();
+        let mut round = Box::pin(progress.round(held_up_after(1)));
+        assert!(poll(round.as_mut()).is_pending() && waiting.held_up().is_none());
+        assert!(poll(round.as_mut()).is_pending() && waiting.held_up().is_some());
+        assert_eq!(give_up(|| poll(round.as_mut())), Poll::Ready(7), "its own time may be up");
+        drop(round);
+        assert!(waiting.held_up().is_none());
+        assert_eq!(poll(progress.round(ready(1))), Poll::Ready(1));
     }
 }
