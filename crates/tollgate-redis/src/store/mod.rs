@@ -256,7 +256,7 @@ impl<T: Transport> Inner<T> {
         let items: Vec<&Item> = round.0.iter().map(|ticket| &ticket.item).collect();
         let calls = calls_of(&items, &self.wire.scripts, |name| self.wire.slot(name));
         let (calls, takes): (Vec<Call>, Vec<_>) = calls.into_iter().unzip();
-        let replies = self.wire.run_all(&calls).await;
+        let replies = queue.progress.round(self.wire.run_all(&calls)).await;
         if replies.iter().any(Result::is_ok) {
             queue.progress.round_ended();
         }
