@@ -327,6 +327,12 @@ pub(crate) fn foreign() -> Error {
     Error::new(Code::CorruptState, message)
 }
 
+/// Keys of one call are on two nodes, because their slot moves.
+pub(crate) fn between_nodes(fate: &str) -> Error {
+    let message = format!("the keys are on their way between two nodes (TRYAGAIN); {fate}");
+    Error::new(Code::ConflictExhausted, message)
+}
+
 /// Whether another node is to be asked, or the same one a little later: nothing was run.
 pub(crate) fn is_redirect(text: &str) -> bool {
     matches!(text.split(' ').next(), Some("MOVED" | "ASK" | "TRYAGAIN"))
@@ -336,7 +342,7 @@ pub(crate) fn is_redirect(text: &str) -> bool {
 ///
 /// A server that is out of memory is full, not away: failing open would admit everybody as long as
 /// it lasts. A server that cannot be written or asked at the moment (a replica, a cluster without
-/// quorum, one that loads its data) is away, and did not run the call.
+/// quorum, one that loads its data) is away, and did not run the call. One that says TRYAGAIN is not away.
 #[must_use]
 pub fn meaning_of(text: &str) -> Error {
     let kind = text.split([' ', '\r', '\n']).next().unwrap_or_default();
@@ -367,8 +373,10 @@ pub fn meaning_of(text: &str) -> Error {
             format!("the cluster sends this elsewhere ({kind}); its URL is redis-cluster://"),
         )
         .unsent(),
-        "READONLY" | "CLUSTERDOWN" | "LOADING" | "MASTERDOWN" | "TRYAGAIN" | "MISCONF"
-        | "NOREPLICAS" | "NOSCRIPT" | "BUSY" => {
+        // The cluster answers, and somebody moves its slots.
+        "TRYAGAIN" => between_nodes("nothing was charged").unsent(),
+        "READONLY" | "CLUSTERDOWN" | "LOADING" | "MASTERDOWN" | "MISCONF" | "NOREPLICAS"
+        | "NOSCRIPT" | "BUSY" => {
             Error::new(Code::StoreUnavailable, format!("Redis cannot run this now ({kind})"))
                 .unsent()
         }

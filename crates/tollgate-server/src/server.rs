@@ -154,9 +154,10 @@ fn watched(
 struct Log;
 
 impl Observer for Log {
-    fn degraded(&self, event: &Degradation) {
-        let (mode, code, decisions) = (event.mode.as_str(), event.code.as_str(), event.decisions);
-        tracing::warn!(mode, code, decisions, "decided without the store");
+    fn degraded(&self, event: &Degradation<'_>) {
+        let (mode, code) = (event.mode.as_str(), event.code.as_str());
+        let (reason, decisions) = (event.reason, event.decisions);
+        tracing::warn!(mode, code, reason, decisions, "decided without the store");
     }
 
     fn clock_behind(&self, policy: &str, behind_ms: u64) {

@@ -33,6 +33,9 @@
 //! are always there. A store that talks to a server is a feature of this crate, named as its module
 //! and its address: enabling one adds a module and changes nothing else.
 
+#[cfg(all(doctest, feature = "redis"))]
+mod redis_guide;
+
 pub use tollgate_core::*;
 
 /// Deno KV: exact across processes, over KV Connect.

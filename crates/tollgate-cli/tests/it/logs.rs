@@ -26,6 +26,27 @@ fn decisions_are_logged_when_asked_for_and_keys_are_hashed_unless_told_otherwise
     assert!(text.contains("key=\"ada@example.com\"") && !text.contains("token-of"), "{text}");
 }
 
+/// Nobody listens at a port that only the system may use.
+#[test]
+fn an_outage_is_logged_with_its_reason_and_without_the_password() {
+    for (store, reason) in [
+        (
+            "redis://limiter:s3cret@127.0.0.1:1?connect_timeout_ms=30000",
+            "cannot connect to 127.0.0.1:1",
+        ),
+        ("postgres://limiter:s3cret@127.0.0.1:1/limits", "no connection to PostgreSQL"),
+    ] {
+        let patience = file("patience.yaml", "deadline: 30s\n").display().to_string();
+        let text = logged(&["--store", store, "--config", &patience]);
+        let line = text.lines().find(|line| line.contains("decided without the store"));
+        let line = line.unwrap_or_else(|| panic!("nothing about the outage: {text}"));
+        assert!(line.contains("mode=\"open\" code=\"store_unavailable\""), "{line}");
+        assert!(line.contains(&format!("reason=\"{reason}")), "{line}");
+        assert!(line.contains("refused"), "{line}");
+        assert!(!text.contains("s3cret") && !text.contains("ada@example.com"), "{text}");
+    }
+}
+
 #[test]
 fn json_is_one_object_per_line() {
     let text = logged(&["--log-level", "debug", "--log-format", "json"]);

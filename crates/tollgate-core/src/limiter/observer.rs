@@ -10,7 +10,7 @@ use crate::time::Micros;
 /// Told about what an operator wants to know. Called at most once per second and kind.
 pub trait Observer: Debug + Send + Sync {
     /// Decisions were made without the store.
-    fn degraded(&self, event: &Degradation) {
+    fn degraded(&self, event: &Degradation<'_>) {
         let _ = event;
     }
 
@@ -24,11 +24,13 @@ pub trait Observer: Debug + Send + Sync {
 /// Decisions that were made without the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Degradation {
+pub struct Degradation<'a> {
     /// How they were made.
     pub mode: Degraded,
     /// Why the store could not answer the last time.
     pub code: Code,
+    /// The same in words, for people: which server, and what it did. No key and no secret.
+    pub reason: &'a str,
     /// How many there were since the last event.
     pub decisions: u64,
 }

@@ -9,15 +9,15 @@
 //!
 //! The rule for stores: *an outage is silence*. Whoever has lost a race, or has seen somebody before it
 //! in line being served, since its call began, has heard from the backend. [`last_words`] puts such an
-//! answer around any future; [`Progress`] keeps the books of a queue. The adapter
-//! [`Cas`](super::Cas) does all of it for its backends. A store whose calls neither wait for each other
-//! nor are repeated needs none of this.
+//! answer around any future; [`Progress`] keeps the books of a queue; [`Unhurried`] is for work that goes
+//! on without its caller. The adapter [`Cas`](super::Cas) does all of it for its backends. A store whose
+//! calls neither wait for each other nor are repeated needs none of this.
 
 use core::cell::Cell;
 use core::future::{Future, poll_fn};
 use core::pin::{Pin, pin};
 use core::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
-use core::task::Poll;
+use core::task::{Context, Poll};
 
 use crate::error::{Code, Error, Result};
 
@@ -32,6 +32,8 @@ pub(crate) enum Left {
 
 std::thread_local! {
     static LEFT: Cell<Left> = const { Cell::new(Left::Ample) };
+    /// Whether somebody had something to say, if anybody listens.
+    static HEARD: Cell<Option<bool>> = const { Cell::new(None) };
 }
 
 /// Whether the call that is being polled or dropped here is being given up because its time is up. A call
@@ -51,6 +53,10 @@ pub fn is_scarce() -> bool {
 
 /// Everything inside of `act` sees how much time is left, at most.
 pub(crate) fn with<T>(left: Left, act: impl FnOnce() -> T) -> T {
+    set_to(left.max(LEFT.get()), act)
+}
+
+fn set_to<T>(left: Left, act: impl FnOnce() -> T) -> T {
     /// Also when something panics, and for a call inside of a call.
     struct Before(Left);
     impl Drop for Before {
@@ -58,10 +64,24 @@ pub(crate) fn with<T>(left: Left, act: impl FnOnce() -> T) -> T {
             LEFT.set(self.0);
         }
     }
-    let before = LEFT.get();
-    LEFT.set(left.max(before));
-    let _before = Before(before);
+    let _before = Before(LEFT.replace(left));
     act()
+}
+
+/// Whether anything inside of `act` would say that it was held up, if its time were up now.
+fn overhear<T>(act: impl FnOnce() -> T) -> (T, bool) {
+    struct Before(Option<bool>);
+    impl Drop for Before {
+        fn drop(&mut self) {
+            let heard = HEARD.get() == Some(true);
+            HEARD.set(self.0.map(|before| before || heard));
+        }
+    }
+    let before = Before(HEARD.replace(Some(false)));
+    let done = act();
+    let heard = HEARD.get() == Some(true);
+    drop(before);
+    (done, heard)
 }
 
 /// Runs a call that may know better than to be silent: if its time is up before it has answered, its
@@ -91,13 +111,56 @@ pub fn last_words<F: Future + Unpin>(
     say: impl Fn() -> Option<F::Output>,
 ) -> impl Future<Output = F::Output> {
     poll_fn(move |context| {
-        if is_over()
+        let is_overheard = HEARD.get().is_some();
+        if (is_over() || is_overheard)
             && let Some(words) = say()
         {
-            return Poll::Ready(words);
+            note_held_up();
+            if is_over() {
+                return Poll::Ready(words);
+            }
         }
         Pin::new(&mut call).poll(context)
     })
+}
+
+/// Says that others have held up the work that is being polled here, if it is [`Unhurried`] or a
+/// [`round`](Progress::round).
+pub fn note_held_up() {
+    if HEARD.get().is_some() {
+        HEARD.set(Some(true));
+    }
+}
+
+/// Work that its caller may leave, and that then goes on by itself.
+///
+/// What consists of several steps must not end between two of them, so nothing in it is in a hurry, and
+/// nothing in it ends because the time of the caller is up. But the caller hears what it would have said
+/// ([`last_words`]), and what it notes ([`note_held_up`]).
+#[derive(Debug, Default)]
+pub struct Unhurried {
+    is_held_up: bool,
+}
+
+impl Unhurried {
+    /// Polls the work for its caller.
+    pub fn poll<F: Future + ?Sized>(
+        &mut self,
+        work: Pin<&mut F>,
+        context: &mut Context<'_>,
+    ) -> Poll<F::Output> {
+        let (polled, is_held_up) = overhear(|| set_to(Left::Ample, || work.poll(context)));
+        self.is_held_up |= is_held_up;
+        polled
+    }
+
+    /// What a caller is to say that leaves now: something if its time is up and others have held the work
+    /// up since it began.
+    #[must_use]
+    pub fn last_words(&self) -> Option<Error> {
+        let message = "others kept the keys busy until the time was up; the charge may be spent";
+        (self.is_held_up && is_over()).then(|| Error::new(Code::ConflictExhausted, message))
+    }
 }
 
 /// Makes calls one after another. When the time is up all of them have an answer: `timeout` the one that
@@ -157,6 +220,27 @@ impl Progress {
     /// the backend.
     pub fn set_blocked(&self, is_blocked: bool) {
         self.is_blocked.store(is_blocked, Relaxed);
+    }
+
+    /// Runs a round. Those who wait for it are held up as soon as something in it is.
+    pub async fn round<F: Future>(&self, round: F) -> F::Output {
+        struct Blocked<'p>(&'p Progress);
+        impl Drop for Blocked<'_> {
+            fn drop(&mut self) {
+                self.0.set_blocked(false);
+            }
+        }
+        let mut blocked = None;
+        let mut round = pin!(round);
+        poll_fn(|context| {
+            let (polled, is_held_up) = overhear(|| round.as_mut().poll(context));
+            if is_held_up {
+                self.set_blocked(true);
+                blocked.get_or_insert(Blocked(self));
+            }
+            polled
+        })
+        .await
     }
 
     /// A call begins to wait.
@@ -304,5 +388,55 @@ mod tests {
             assert_eq!(give_up(|| code(poll(waiting.answer(silence())))), expected);
         }
         assert_eq!(code(poll(waiting.answer(silence()))), None, "its time is not up");
+    }
+
+    /// Something that has words to say after `polls` polls, and never ends.
+    fn held_up_after(polls: u32) -> impl Future<Output = u8> {
+        let polled = AtomicU64::new(0);
+        async move {
+            let silence = pin!(pending());
+            let say = || (polled.fetch_add(1, Relaxed) >= u64::from(polls)).then_some(7);
+            last_words(silence, say).await
+        }
+    }
+
+    #[test]
+    fn unhurried_work_goes_on_and_its_caller_has_the_last_word() {
+        let mut context = Context::from_waker(Waker::noop());
+        let mut unhurried = Unhurried::default();
+        let mut work = pin!(held_up_after(2));
+        for _ in 0..2 {
+            let polled = give_up(|| unhurried.poll(work.as_mut(), &mut context));
+            assert!(polled.is_pending() && give_up(|| unhurried.last_words()).is_none());
+        }
+        let polled = give_up(|| unhurried.poll(work.as_mut(), &mut context));
+        assert!(polled.is_pending(), "the work ended with the time of its caller");
+        assert!(unhurried.last_words().is_none(), "its time is not up");
+        let words = give_up(|| unhurried.last_words()).map(|error| error.code());
+        assert_eq!(words, Some(Code::ConflictExhausted));
+        // Whatever comes then: it was held up since it began.
+        let mut rest = pin!(async { assert!(!is_over() && !is_scarce()) });
+        assert!(give_up(|| unhurried.poll(rest.as_mut(), &mut context)).is_ready());
+        assert!(give_up(|| unhurried.last_words()).is_some());
+        assert!(give_up(|| poll(held_up_after(0))).is_ready(), "nobody listens any more");
+        let mut other = Unhurried::default();
+        note_held_up();
+        assert!(other.poll(pin!(async {}), &mut context).is_ready());
+        assert!(give_up(|| other.last_words()).is_none(), "what others note does not concern it");
+        assert!(other.poll(pin!(async { note_held_up() }), &mut context).is_ready());
+        assert!(give_up(|| other.last_words()).is_some());
+    }
+
+    #[test]
+    fn those_behind_a_round_are_held_up_as_long_as_it_is() {
+        let progress = Progress::new();
+        let waiting = progress.wait();
+        let mut round = Box::pin(progress.round(held_up_after(1)));
+        assert!(poll(round.as_mut()).is_pending() && waiting.held_up().is_none());
+        assert!(poll(round.as_mut()).is_pending() && waiting.held_up().is_some());
+        assert_eq!(give_up(|| poll(round.as_mut())), Poll::Ready(7), "its own time may be up");
+        drop(round);
+        assert!(waiting.held_up().is_none());
+        assert_eq!(poll(progress.round(ready(1))), Poll::Ready(1));
     }
 }

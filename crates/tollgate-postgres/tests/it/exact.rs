@@ -1,6 +1,5 @@
 //! Exactly the quota, whoever asks from wherever and whatever their clocks say.
 
-use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use tollgate_core::algorithm::{Anchor, FixedWindow};
@@ -9,45 +8,24 @@ use tollgate_core::{Admission, Limit, Limiter, ManualClock, Quota};
 use tollgate_postgres::Postgres;
 use tollgate_testkit::rng::Rng;
 use tollgate_testkit::runtime::join_all;
-use tollgate_testkit::servers::PgVersion;
 use tollgate_testkit::servers::shared::postgres;
+use tollgate_testkit::servers::{Node, Nodes, PgVersion};
 
 use crate::support::{admitted, block_on, config, config_in, limit, schema, spent, take};
 
-/// Set in a process that is one of several nodes: the address, and the schema.
-const NODE_URL: &str = "TOLLGATE_TEST_NODE_URL";
-const NODE_SCHEMA: &str = "TOLLGATE_TEST_NODE_SCHEMA";
-const MARK: &str = "admitted: ";
-
 #[test]
 fn four_processes_admit_exactly_the_quota() {
-    if let (Ok(url), Ok(schema)) = (std::env::var(NODE_URL), std::env::var(NODE_SCHEMA)) {
-        println!("{MARK}{}", block_on(fifty_checks(&url, &schema)));
-        return;
+    if let Some(node) = Node::this() {
+        let (schema, url) = node.brief().split_once(' ').unwrap();
+        node.gate().unwrap();
+        return node.report(&block_on(fifty_checks(url, schema)).to_string()).unwrap();
     }
     for version in PgVersion::ALL {
-        let (url, schema) = (postgres(version).url(), schema());
+        let brief = format!("{} {}", schema(), postgres(version).url());
         let name = "exact::four_processes_admit_exactly_the_quota";
-        let nodes: Vec<_> = (0..4)
-            .map(|_| {
-                Command::new(std::env::current_exe().unwrap())
-                    .args(["--exact", name, "--nocapture"])
-                    .env(NODE_URL, &url)
-                    .env(NODE_SCHEMA, &schema)
-                    .stdout(Stdio::piped())
-                    .spawn()
-                    .unwrap()
-            })
-            .collect();
-        let counts: Vec<u64> = nodes
-            .into_iter()
-            .map(|node| {
-                let said = String::from_utf8(node.wait_with_output().unwrap().stdout).unwrap();
-                let count = said.lines().find_map(|line| line.split_once(MARK));
-                count.unwrap_or_else(|| panic!("a node failed: {said}")).1.parse().unwrap()
-            })
-            .collect();
-        assert_eq!(counts.iter().sum::<u64>(), 50, "{counts:?}");
+        let reports = Nodes::start(4, name, &brief).unwrap().reports().unwrap();
+        let counts = reports.iter().map(|count| count.parse::<u64>().unwrap());
+        assert_eq!(counts.sum::<u64>(), 50, "{reports:?}");
     }
 }
 

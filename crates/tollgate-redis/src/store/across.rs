@@ -7,11 +7,14 @@
 //! away; elsewhere a caller that goes away in that moment leaves its units spent. Where that matters,
 //! keep the keys in one slot ([`KeyLayout`](crate::KeyLayout)).
 //!
+//! Others may get in the way: they charge a key before it is put back, or keep changing it while units are
+//! given back. Whose time is up then is told so, and not that the server is silent.
+//!
 //! The record of a request id lives in the slot of the first key. That slot is charged last, so that
 //! the record is written exactly when all charges are made.
 
 use tollgate_core::store::cas::{Swap, Version, Versioned as _};
-use tollgate_core::store::patience::is_over;
+use tollgate_core::store::patience::note_held_up;
 use tollgate_core::store::{At, Outcome, Plan, Store as _, plan, record, slots_of};
 use tollgate_core::{
     Act, Admission, Charge, Code, Cost, Error, Now, OwnedAdmission, Receipt, Result, State,
@@ -25,11 +28,23 @@ use crate::transport::Transport;
 /// How often a slot is asked anew after a state of another quota was carried over.
 const CARRIES_MAX: usize = 3;
 
+/// How often units are given back anew after too many lost races: some minutes of them.
+const GIVE_BACK_MAX: usize = 300;
+
 /// The charges of one slot: their places in the admission.
 struct Leg {
     places: Vec<usize>,
     /// Whether the record is written with it.
     is_home: bool,
+}
+
+/// What became of an attempt to leave a leg as if it had not been charged.
+enum PutBack {
+    Done,
+    /// Others have charged it meanwhile.
+    Outrun,
+    /// It is not known as it is kept.
+    Impossible,
 }
 
 /// What a leg was before and is now.
@@ -41,15 +56,12 @@ struct Charged {
 
 impl<T: Transport> RedisStore<T> {
     pub(super) async fn across(&self, admission: &Admission<'_>, at: At) -> Result<Outcome> {
-        let Some(spawn) = self.0.wire.transport.spawner() else {
-            return self.0.admit_across(admission, at).await;
-        };
         let (inner, owned) = (self.0.clone(), OwnedAdmission::from(admission));
         let work = async move {
             let charges = owned.charges();
             inner.admit_across(&owned.of(&charges), at).await
         };
-        outlive(spawn, work).await
+        outlive(|| self.0.wire.transport.spawner(), work).await
     }
 }
 
@@ -84,8 +96,6 @@ impl<T: Transport> Inner<T> {
                     self.undo(admission, &done, at).await?;
                     return Err(quota_keeps_changing());
                 }
-                // No time is left to undo anything: as when a caller goes away.
-                Err(error) if is_over() => return Err(error),
                 Err(error) => {
                     self.undo(admission, &done, at).await?;
                     return Err(error);
@@ -132,10 +142,15 @@ impl<T: Transport> Inner<T> {
         } else {
             (&bare, charges.iter().map(Part::Charge).collect())
         };
-        for _ in 0..CARRIES_MAX {
+        for carries in 0..CARRIES_MAX {
             let reply = self.wire.run(&self.admit_call(&parts, scope, at)).await;
             match read(reply, &charges, admission)? {
-                Answered::LookCloser => self.carry(&charges, at).await?,
+                Answered::LookCloser => {
+                    if carries > 0 {
+                        note_held_up();
+                    }
+                    self.carry(&charges, at).await?;
+                }
                 answered => return Ok(answered),
             }
         }
@@ -180,17 +195,32 @@ impl<T: Transport> Inner<T> {
     async fn undo(&self, admission: &Admission<'_>, done: &[Charged], at: At) -> Result<()> {
         for leg in done {
             let charges = pick(admission.charges, &leg.places);
-            if self.put_back(&charges, leg).await? {
-                continue;
+            match self.put_back(&charges, leg).await? {
+                PutBack::Done => continue,
+                PutBack::Outrun => note_held_up(),
+                PutBack::Impossible => {}
             }
             let refunds: Vec<Charge<'_>> =
                 charges.iter().map(|charge| charge.refund(Receipt::Newest)).collect();
-            self.swapping.admit(&Admission::of(&refunds), at).await?;
+            self.give_back(&Admission::of(&refunds), at).await?;
         }
         Ok(())
     }
 
-    async fn put_back(&self, charges: &[Charge<'_>], leg: &Charged) -> Result<bool> {
+    /// Gives units back. Whoever loses too many races has changed nothing, and begins anew: its caller may
+    /// be refused, but must not be charged for that.
+    async fn give_back(&self, refunds: &Admission<'_>, at: At) -> Result<()> {
+        let mut rounds = 1..GIVE_BACK_MAX;
+        loop {
+            match self.swapping.admit(refunds, at).await {
+                Err(error)
+                    if error.code() == Code::ConflictExhausted && rounds.next().is_some() => {}
+                other => return other.map(drop),
+            }
+        }
+    }
+
+    async fn put_back(&self, charges: &[Charge<'_>], leg: &Charged) -> Result<PutBack> {
         let (slots, keys) = slots_of(charges);
         let before = of_slots(&slots, &leg.before);
         let names: Vec<String> = keys.iter().map(tollgate_core::Key::to_text).collect();
@@ -199,7 +229,7 @@ impl<T: Transport> Inner<T> {
             let after = crate::text::to_hold(&write.state.to_text());
             // A list is not known as it is kept: its units are given back instead.
             if after.starts_with('l') {
-                return Ok(false);
+                return Ok(PutBack::Impossible);
             }
             let old = before.get(write.slot).and_then(Option::as_ref);
             let old = old.map_or_else(|| "[]".to_owned(), State::to_text);
@@ -212,7 +242,8 @@ impl<T: Transport> Inner<T> {
                 Some(Swap { key, expect: Some(after), value: old, keep_until: *until })
             })
             .collect();
-        self.swapping.backend().swap(&swaps).await
+        let is_done = self.swapping.backend().swap(&swaps).await?;
+        Ok(if is_done { PutBack::Done } else { PutBack::Outrun })
     }
 
     /// Refunds are never denied: every slot is given back for itself.

@@ -104,7 +104,7 @@ impl<T: Transport> RedisStore<T> {
     async fn wait(&self, lane: Lane, ticket: Arc<Ticket>) -> Answer {
         let inner = &self.0;
         let line = inner.queues.at(lane);
-        let waiting = line.wait();
+        let waiting = line.progress().wait();
         let seat = Seated { ticket, line };
         line.join(seat.ticket.clone());
         let flies_itself = inner.wire.transport.spawner().is_none();
@@ -275,7 +275,7 @@ impl<T: Transport> Inner<T> {
         let items: Vec<&Item> = round.0.iter().map(|ticket| &ticket.item).collect();
         let calls = calls_of(&items, &self.wire.scripts, |name| self.wire.slot(name));
         let (calls, takes): (Vec<Call>, Vec<_>) = calls.into_iter().unzip();
-        let replies = self.wire.run_all(&calls).await;
+        let replies = line.progress().round(self.wire.run_all(&calls)).await;
         if replies.iter().any(Result::is_ok) {
             line.was_heard();
         }

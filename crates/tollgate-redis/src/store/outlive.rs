@@ -1,69 +1,53 @@
 //! Work that goes on when the caller who waits for it goes away.
 //!
-//! What consists of several steps that belong together must not end between two of them. Where the
-//! transport can spawn, it does not; elsewhere the work ends with its caller.
+//! What consists of several steps that belong together must not end between two of them. A caller does
+//! the work itself as long as it waits. When it goes away the rest is spawned, where the transport can;
+//! elsewhere the work ends with its caller.
 
 use core::future::{Future, poll_fn};
-use core::task::{Poll, Waker};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use core::task::Poll;
 
-use tollgate_core::{Code, Error, MaybeSend, Result};
+use tollgate_core::store::patience::Unhurried;
+use tollgate_core::{BoxFuture, MaybeSend, Result};
 
 use crate::transport::Spawner;
 
-/// Runs work to its end, whatever becomes of whoever waits for this.
+/// Runs work to its end, whatever becomes of whoever waits for this. `spawner` is asked when somebody goes
+/// away.
 ///
 /// # Errors
-/// Those of the work; that nobody knows its outcome if the runtime that ran it is gone.
-pub(super) async fn outlive<T: MaybeSend + 'static>(
-    spawn: Spawner,
+/// Those of the work; `conflict_exhausted` if the time is up and others have held the work up.
+pub(super) async fn outlive<T: 'static>(
+    spawner: impl Fn() -> Option<Spawner>,
     work: impl Future<Output = Result<T>> + MaybeSend + 'static,
 ) -> Result<T> {
-    let shared = Arc::new(Mutex::new(Waiting { answer: None, waker: None }));
-    let mut answer = Answer { waiting: shared.clone(), is_given: false };
-    spawn(Box::pin(async move { answer.give(work.await) }));
+    let mut rest = Rest { work: Some(Box::pin(work)), spawner };
+    let mut unhurried = Unhurried::default();
     poll_fn(|context| {
-        let mut waiting = lock(&shared);
-        if let Some(answer) = waiting.answer.take() {
-            return Poll::Ready(answer);
+        let Some(work) = &mut rest.work else { return Poll::Pending };
+        let polled = unhurried.poll(work.as_mut(), context);
+        if polled.is_ready() {
+            rest.work = None;
+            return polled;
         }
-        waiting.waker = Some(context.waker().clone());
-        Poll::Pending
+        unhurried.last_words().map_or(Poll::Pending, |error| Poll::Ready(Err(error)))
     })
     .await
 }
 
-struct Waiting<T> {
-    answer: Option<Result<T>>,
-    waker: Option<Waker>,
+/// What is still to be done.
+struct Rest<T: 'static, S: Fn() -> Option<Spawner>> {
+    work: Option<BoxFuture<'static, Result<T>>>,
+    spawner: S,
 }
 
-/// Whoever works gives an answer, even if it does not come to its end.
-struct Answer<T> {
-    waiting: Arc<Mutex<Waiting<T>>>,
-    is_given: bool,
-}
-
-impl<T> Answer<T> {
-    fn give(&mut self, answer: Result<T>) {
-        self.is_given = true;
-        let mut waiting = lock(&self.waiting);
-        waiting.answer = Some(answer);
-        let waker = waiting.waker.take();
-        drop(waiting);
-        waker.into_iter().for_each(Waker::wake);
-    }
-}
-
-impl<T> Drop for Answer<T> {
+impl<T: 'static, S: Fn() -> Option<Spawner>> Drop for Rest<T, S> {
     fn drop(&mut self) {
-        if !self.is_given {
-            let message = "the runtime ended before the answer came; it may be spent";
-            self.give(Err(Error::new(Code::StoreUnavailable, message)));
+        if let Some(work) = self.work.take()
+            && let Some(spawn) = (self.spawner)()
+        {
+            // Nobody is left who wants to know how it ends.
+            spawn(Box::pin(async move { drop(work.await) }));
         }
     }
-}
-
-fn lock<T>(waiting: &Mutex<Waiting<T>>) -> MutexGuard<'_, Waiting<T>> {
-    waiting.lock().unwrap_or_else(PoisonError::into_inner)
 }

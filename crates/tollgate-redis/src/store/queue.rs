@@ -10,7 +10,7 @@ use core::task::{Context, Poll, Waker};
 use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tollgate_core::store::patience::{Progress, Waiting, is_over, is_scarce};
+use tollgate_core::store::patience::{Progress, is_over, is_scarce};
 use tollgate_core::{Code, Error};
 
 use super::gate::Gate;
@@ -72,7 +72,6 @@ pub(super) struct Line<'q> {
 #[derive(Debug, Default)]
 struct Queue {
     tickets: Mutex<VecDeque<Arc<Ticket>>>,
-    /// Rounds that the server answered, for those who wait.
     progress: Progress,
 }
 
@@ -155,9 +154,9 @@ impl<'q> Line<'q> {
         self.gate.lift_off_alone()
     }
 
-    /// A caller begins to wait.
-    pub(super) fn wait(self) -> Waiting<'q> {
-        self.queue.progress.wait()
+    /// Rounds that the server answered, for those who wait.
+    pub(super) fn progress(self) -> &'q Progress {
+        &self.queue.progress
     }
 
     pub(super) fn join(self, ticket: Arc<Ticket>) {

@@ -17,7 +17,7 @@
 //! # }
 //! ```
 //!
-//! - [`Redis`], [`Redis8`], [`RedisCluster`], [`RedisSentinel`], [`Valkey`], [`Postgres`], [`DenoKv`]: servers. [`shared`]: one of
+//! - [`Redis`] (also Redis 8 and Valkey), [`RedisCluster`], [`RedisSentinel`], [`Postgres`], [`DenoKv`]: servers. [`shared`]: one of
 //!   a kind for all tests of a process. [`Certificates`]: for TLS.
 //! - [`DynamoDb`]: an emulator of DynamoDB, or Amazon's own; [`DynamoDbGateway`] counts what it is asked,
 //!   and refuses in the ways that emulators do not.
@@ -72,8 +72,8 @@ pub use postgres::{PgVersion, Postgres, PostgresBuilder};
 pub use process::{Launch, Signal, User};
 pub use proxy::{FaultProxy, Mode, Traffic};
 pub use redis::{
-    Redis, Redis8, RedisBuilder, RedisCluster, RedisClusterBuilder, RedisSentinel,
-    RedisSentinelBuilder, SlotMove, Valkey,
+    Redis, RedisBuilder, RedisCluster, RedisClusterBuilder, RedisSentinel, RedisSentinelBuilder,
+    SlotMove,
 };
 pub use scripts::{NodeJs, Python};
 pub use server::{Place, Recipe, Server};

@@ -5,7 +5,7 @@
 
 use std::sync::OnceLock;
 
-use super::{DenoKv, DynamoDb, PgVersion, Postgres, Redis, Redis8, RedisCluster, Result};
+use super::{DenoKv, DynamoDb, PgVersion, Postgres, Redis, RedisCluster, Result};
 
 /// The Redis server of this process.
 ///
@@ -22,7 +22,7 @@ pub fn redis() -> &'static Redis {
 /// When it cannot be downloaded or started, in every test that asks.
 pub fn redis_8() -> &'static Redis {
     static SHARED: OnceLock<Result<Redis>> = OnceLock::new();
-    started(SHARED.get_or_init(Redis8::start))
+    started(SHARED.get_or_init(|| Redis::builder().redis_8().start()))
 }
 
 /// The DynamoDB of this process. Make a table for each test.

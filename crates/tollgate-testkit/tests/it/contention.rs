@@ -2,34 +2,18 @@
 
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
-use std::task::{Poll, Waker};
+use std::task::Poll;
 
 use tollgate_core::algorithm::{Anchor, FixedWindow};
 use tollgate_core::store::patience::is_over;
 use tollgate_core::store::{At, BoxStore, Capability, Cas, Loaded, Outcome, Store};
-use tollgate_core::{Admission, Charge, Clock, Key, Limit, ManualClock, Micros, Quota, Result};
-use tollgate_testkit::contention::losers_are_never_let_in;
+use tollgate_core::{Admission, Charge, Key, Limit, ManualClock, Micros, Quota, Result};
+use tollgate_testkit::contention::{Losses, losers_are_never_let_in};
 use tollgate_testkit::runtime::block_on;
 
 use crate::versioned_table::VersionedTable;
 
 const NOW: Micros = 1_700_000_000_000_000;
-
-/// A clock that stands still, and counts who begins to wait: those who have lost a race.
-#[derive(Clone, Debug)]
-struct Losses(ManualClock, Arc<AtomicU64>);
-
-impl Clock for Losses {
-    fn now(&self) -> Micros {
-        self.0.now()
-    }
-
-    fn wake_at(&self, at: Micros, waker: &Waker) {
-        self.1.fetch_add(1, SeqCst);
-        self.0.wake_at(at, waker);
-    }
-}
 
 /// A store that has nothing to say when its time is up.
 #[derive(Debug)]
@@ -61,13 +45,12 @@ impl<S: Store> Store for Mute<S> {
 
 fn fight(wrap: impl Fn(Cas<Arc<VersionedTable>>) -> BoxStore) {
     let table = Arc::new(VersionedTable::new(10));
-    let clock = Losses(ManualClock::at(NOW), Arc::default());
-    let loser = wrap(Cas::with_clock(Arc::clone(&table), clock.clone()));
+    let losses = Losses::default();
+    let loser = wrap(Cas::with_clock(Arc::clone(&table), losses.clone()));
     let rival = wrap(Cas::with_clock(table, ManualClock::at(NOW)));
     let month = Quota::new(1_000, std::time::Duration::from_secs(30 * 86_400));
     let limit = Limit::new("fight", FixedWindow::new(month, Anchor::FirstHit).unwrap()).unwrap();
-    let losses = || clock.1.load(SeqCst);
-    block_on(losers_are_never_let_in((loser, rival), losses, &limit, NOW));
+    block_on(losers_are_never_let_in((loser, rival), || losses.count(), &limit, NOW));
 }
 
 #[test]

@@ -23,7 +23,7 @@ use crate::support::{NOW, Server, header, json, peer, per_minute, runtime, serve
 struct Log(Arc<Mutex<Vec<(Degraded, Code)>>>);
 
 impl Observer for Log {
-    fn degraded(&self, event: &Degradation) {
+    fn degraded(&self, event: &Degradation<'_>) {
         self.0.lock().unwrap().push((event.mode, event.code));
     }
 }

@@ -15,12 +15,14 @@ use crate::support::{NOW, SECOND, charge, compare_and_swap, faulty, limit_of, pe
 #[derive(Clone, Debug, Default)]
 struct Notes {
     degraded: Arc<Mutex<Vec<(Degraded, Code, u64)>>>,
+    reasons: Arc<Mutex<Vec<String>>>,
     behind: Arc<Mutex<Vec<(String, u64)>>>,
 }
 
 impl Observer for Notes {
-    fn degraded(&self, event: &Degradation) {
+    fn degraded(&self, event: &Degradation<'_>) {
         self.degraded.lock().unwrap().push((event.mode, event.code, event.decisions));
+        self.reasons.lock().unwrap().push(event.reason.to_owned());
     }
 
     fn clock_behind(&self, policy: &str, behind_ms: u64) {
@@ -67,6 +69,24 @@ fn each_mode_is_told_on_its_own() {
     assert_eq!(*notes.degraded.lock().unwrap(), expected);
     let stats = limiter.stats();
     assert_eq!((stats.degraded_open, stats.degraded_closed, stats.degraded_local), (1, 1, 1));
+}
+
+/// Also by those that were decided without asking the store: what matters is why it is not asked.
+#[test]
+fn the_reason_is_what_the_store_failed_with() {
+    let (clock, notes) = (ManualClock::at(NOW), Notes::default());
+    let store = faulty(&clock, vec![Fault::After; 5]);
+    let limiter = Limiter::with_clock(store, clock).observer(notes.clone()).build();
+    let reasons = || std::mem::take(&mut *notes.reasons.lock().unwrap());
+    let check = |mode| {
+        let limit = per_hour("p", 10).on_outage(mode);
+        block_on(limiter.check(limit.charge("k"))).unwrap()
+    };
+    (0..5).for_each(|_| drop(check(Degraded::Open)));
+    let [reason] = reasons().try_into().unwrap();
+    assert!(reason.starts_with("a planned fault"), "{reason}");
+    check(Degraded::Closed);
+    assert_eq!((limiter.stats().breaker_rejections, reasons()), (1, vec![reason]));
 }
 
 #[test]

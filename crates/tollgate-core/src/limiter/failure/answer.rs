@@ -19,11 +19,18 @@ pub(in crate::limiter) enum Outage {
 pub(in crate::limiter) trait Answer {
     /// Whether that is no answer.
     fn outage(&self) -> Option<Outage>;
+
+    /// Why there was none, somewhere in it.
+    fn outage_error(&self) -> Option<&Error>;
 }
 
 impl<T> Answer for Result<T> {
     fn outage(&self) -> Option<Outage> {
         self.as_ref().err().and_then(outage_in)
+    }
+
+    fn outage_error(&self) -> Option<&Error> {
+        self.as_ref().err().filter(|error| error.is_outage())
     }
 }
 
@@ -40,6 +47,10 @@ impl Answer for Vec<Result<Outcome>> {
         let all_unsent = first == Outage::Unsent && outages.all(|other| other == Outage::Unsent);
         Some(if all_unsent { Outage::Unsent } else { Outage::Unknown })
     }
+
+    fn outage_error(&self) -> Option<&Error> {
+        self.iter().find_map(Answer::outage_error)
+    }
 }
 
 /// The outage of a call that may not even have been made.
@@ -47,6 +58,14 @@ pub(super) fn outage_of<A: Answer>(answer: &Result<A>) -> Option<Outage> {
     match answer {
         Ok(answer) => answer.outage(),
         Err(error) => outage_in(error),
+    }
+}
+
+/// Why it was none.
+pub(super) fn error_of<A: Answer>(answer: &Result<A>) -> Option<&Error> {
+    match answer {
+        Ok(answer) => answer.outage_error(),
+        Err(error) => Some(error),
     }
 }
 

@@ -1,10 +1,13 @@
-//! Stops asking a store that does not answer, so that an outage costs nothing per request.
+//! Stops asking a store that does not answer, so that an outage costs nothing per request. It remembers
+//! why that was, for people.
 
 use core::sync::atomic::{
     AtomicBool, AtomicU32, AtomicU64,
     Ordering::{AcqRel, Acquire, Relaxed, Release},
 };
 use core::time::Duration;
+use std::borrow::Cow;
+use std::sync::{Mutex, PoisonError};
 
 use crate::error::{Code, Error, Result};
 use crate::time::Micros;
@@ -24,6 +27,9 @@ impl Default for BreakerConfig {
     }
 }
 
+/// What a call is told that was not made.
+const NOT_ASKED: &str = "the store did not answer lately; not asked again yet";
+
 #[derive(Debug)]
 pub(super) struct Breaker {
     threshold: u32,
@@ -34,6 +40,8 @@ pub(super) struct Breaker {
     /// Whether a call is trying if the store is back.
     probing: AtomicBool,
     rejections: AtomicU64,
+    /// Why the store did not answer the last time.
+    why: Mutex<String>,
 }
 
 impl Breaker {
@@ -45,6 +53,7 @@ impl Breaker {
             open_until: AtomicU64::new(0),
             probing: AtomicBool::new(false),
             rejections: AtomicU64::new(0),
+            why: Mutex::default(),
         }
     }
 
@@ -73,10 +82,24 @@ impl Breaker {
             return Ok(Pass { breaker: self, probe: true });
         }
         self.rejections.fetch_add(1, Relaxed);
-        Err(Error::new(
-            Code::StoreUnavailable,
-            "the store did not answer lately; not asked again yet",
-        ))
+        Err(Error::new(Code::StoreUnavailable, NOT_ASKED))
+    }
+
+    /// The reason behind an error: why the store did not answer before, if this one was not asked.
+    pub(super) fn reason<'e>(&self, error: &'e Error) -> Cow<'e, str> {
+        if error.message() != NOT_ASKED {
+            return Cow::Borrowed(error.message());
+        }
+        let why = self.why.lock().unwrap_or_else(PoisonError::into_inner);
+        if why.is_empty() { Cow::Borrowed(NOT_ASKED) } else { Cow::Owned(why.clone()) }
+    }
+
+    fn remember(&self, error: &Error) {
+        let mut why = self.why.lock().unwrap_or_else(PoisonError::into_inner);
+        if *why != error.message() {
+            why.clear();
+            why.push_str(error.message());
+        }
     }
 
     fn success(&self) {
@@ -105,8 +128,9 @@ impl Pass<'_> {
         self.breaker.success();
     }
 
-    /// The store did not answer, as was known at `now`.
-    pub(super) fn failed(self, now: Micros) {
+    /// The store did not answer, as was known at `now`, for this reason.
+    pub(super) fn failed(self, now: Micros, why: Option<&Error>) {
+        why.into_iter().for_each(|error| self.breaker.remember(error));
         self.breaker.failure(self.probe, now);
     }
 }

@@ -26,7 +26,7 @@ use crate::state::State;
 use crate::store::Outcome;
 use crate::time::{MICROS_PER_MS, Micros, Now, to_ms_up};
 
-use answer::{Answer, Outage, outage_of};
+use answer::{Answer, Outage, error_of, outage_of};
 use breaker::Breaker;
 use local::Local;
 
@@ -123,7 +123,7 @@ impl FailurePolicy {
         if outage_of(&answer).is_some() {
             let now = clock.now();
             self.failures.count(now);
-            pass.failed(now);
+            pass.failed(now, error_of(&answer));
         } else {
             pass.answered();
         }
@@ -182,7 +182,7 @@ impl FailurePolicy {
             Degraded::Closed => (Degraded::Closed, self.refusal(admission, Degraded::Closed, now)),
             Degraded::Local => self.decide_alone(admission, now)?,
         };
-        self.tell(mode, error.code(), now);
+        self.tell(mode, error, now);
         Ok(decision.degraded(mode))
     }
 
@@ -216,14 +216,15 @@ impl FailurePolicy {
         denied
     }
 
-    fn tell(&self, mode: Degraded, code: Code, now: Micros) {
+    fn tell(&self, mode: Degraded, error: &Error, now: Micros) {
         let counter = match mode {
             Degraded::Open => &self.open,
             Degraded::Closed => &self.closed,
             Degraded::Local => &self.by_process,
         };
         if let (Some(decisions), Some(observer)) = (counter.count(now), &self.observer) {
-            observer.degraded(&Degradation { mode, code, decisions });
+            let (code, reason) = (error.code(), &*self.breaker.reason(error));
+            observer.degraded(&Degradation { mode, code, reason, decisions });
         }
     }
 

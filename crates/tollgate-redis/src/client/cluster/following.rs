@@ -5,12 +5,16 @@
 //! command as long as the slot is only on its way: the word counts for one command, or for one
 //! transaction.
 
+use core::pin::pin;
+use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
+
 use tokio::time::sleep;
+use tollgate_core::store::patience::last_words;
 use tollgate_core::{BoxFuture, Result};
 
 use super::redirect::Redirect;
 use super::{Backoff, Cluster, FIRST_PAUSE, LONGEST_PAUSE, REDIRECTS_MAX, Session};
-use crate::transport::{self, Command, Reply};
+use crate::transport::{self, Command, Reply, between_nodes};
 
 /// A session that follows redirects as long as nothing is written in it.
 pub(in crate::client) struct Following {
@@ -24,8 +28,16 @@ impl Following {
         Self { cluster, session, is_asking: false }
     }
 
-    /// Sends commands that write nothing, to whichever node does not send them on.
+    /// Sends commands that write nothing, to whichever node does not send them on. Whose time is up after a
+    /// node said that it is to try again has met a slot that moves, and not silence.
     async fn watch(&mut self, commands: &[Command]) -> Result<Vec<Reply>> {
+        let is_held_up = AtomicBool::new(false);
+        let watched = pin!(self.look(commands, &is_held_up));
+        let held_up = || Err(between_nodes("nothing was charged").unsent());
+        last_words(watched, || is_held_up.load(Relaxed).then(held_up)).await
+    }
+
+    async fn look(&mut self, commands: &[Command], is_held_up: &AtomicBool) -> Result<Vec<Reply>> {
         let mut replies = self.send(commands).await?;
         let mut backoff = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
         for _ in 0..REDIRECTS_MAX {
@@ -44,6 +56,7 @@ impl Following {
                     topology.node(&host)
                 }
                 Redirect::TryAgain => {
+                    is_held_up.store(true, Relaxed);
                     sleep(backoff.pause()).await;
                     self.session.node().clone()
                 }

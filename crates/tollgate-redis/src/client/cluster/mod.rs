@@ -8,10 +8,12 @@ mod map;
 mod redirect;
 mod topology;
 
+use core::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::sleep;
+use tollgate_core::store::patience::last_words;
 use tollgate_core::{Code, Error, Result};
 
 use super::backoff::Backoff;
@@ -20,7 +22,7 @@ use super::node::{Node, Step};
 use super::session::Session;
 use super::settings::Settings;
 use crate::slot::slot_of;
-use crate::transport::{Call, Reply};
+use crate::transport::{Call, Reply, between_nodes, is_redirect};
 pub(super) use following::Following;
 use map::Map;
 use redirect::Redirect;
@@ -134,38 +136,57 @@ impl Cluster {
     }
 
     /// Sends calls, and those that are redirected once more, until all are answered or too many
-    /// redirects have come. Those that go to one node keep their order.
+    /// redirects have come. Those that go to one node keep their order. Whose time is up after a node
+    /// said that it is to try again has met a slot that moves, and not silence.
     async fn follow(&self, calls: &[Call], first: Vec<Next>, replies: &mut Replies) {
         let mut under_way = first;
         let mut backoff = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
+        let mut is_held_up = false;
         for _ in 0..REDIRECTS_MAX {
             if under_way.is_empty() {
                 return;
             }
-            if under_way.iter().any(|next| next.is_later) {
-                sleep(backoff.pause()).await;
-            }
-            let rounds = grouped(under_way).into_iter().map(|(node, group)| {
-                let steps = steps(calls, &group);
-                (node.send_all(steps.into_iter()), group)
-            });
-            // All are queued before the first is waited for.
-            let rounds: Vec<_> = rounds.collect();
-            under_way = Vec::new();
-            for (round, group) in rounds {
-                let mut answers = round.await.into_iter();
-                for sent in group {
-                    if sent.is_asking {
-                        // The reply to ASKING itself.
-                        answers.next();
-                    }
-                    let reply = answers.next().unwrap_or_else(|| Err(unserved()));
-                    let index = sent.index;
-                    under_way.extend(self.next(sent, &reply));
-                    put(replies, index, reply);
+            let is_later = under_way.iter().any(|next| next.is_later);
+            is_held_up |= is_later;
+            let sent = core::mem::take(&mut under_way);
+            let round = async {
+                if is_later {
+                    sleep(backoff.pause()).await;
                 }
+                Some(self.round(calls, sent, replies).await)
+            };
+            let next = last_words(pin!(round), || is_held_up.then_some(None)).await;
+            let Some(next) = next else { return replies.iter_mut().for_each(give_up) };
+            under_way = next;
+        }
+    }
+
+    /// Sends calls, and puts down what was answered: those that go on.
+    async fn round(&self, calls: &[Call], sent: Vec<Next>, replies: &mut Replies) -> Vec<Next> {
+        for next in &sent {
+            replies.get_mut(next.sent.index).into_iter().for_each(|reply| *reply = None);
+        }
+        let rounds = grouped(sent).into_iter().map(|(node, group)| {
+            let steps = steps(calls, &group);
+            (node.send_all(steps.into_iter()), group)
+        });
+        // All are queued before the first is waited for.
+        let rounds: Vec<_> = rounds.collect();
+        let mut redirected = Vec::new();
+        for (round, group) in rounds {
+            let mut answers = round.await.into_iter();
+            for sent in group {
+                if sent.is_asking {
+                    // The reply to ASKING itself.
+                    answers.next();
+                }
+                let reply = answers.next().unwrap_or_else(|| Err(unserved()));
+                let index = sent.index;
+                redirected.extend(self.next(sent, &reply));
+                put(replies, index, reply);
             }
         }
+        redirected
     }
 
     /// Where a call goes next after this reply, if anywhere.
@@ -230,6 +251,18 @@ fn steps<'a>(calls: &'a [Call], group: &[Sent]) -> Vec<Step<'a>> {
 fn put(replies: &mut Replies, index: usize, reply: Result<Reply>) {
     if let Some(place) = replies.get_mut(index) {
         *place = Some(reply);
+    }
+}
+
+/// The reply of a call whose time is up: if it had none, or only one that sent it on.
+fn give_up(reply: &mut Option<Result<Reply>>) {
+    let is_open = match reply {
+        Some(Ok(Reply::Error(text))) => is_redirect(text),
+        Some(_) => false,
+        None => true,
+    };
+    if is_open {
+        *reply = Some(Err(between_nodes("the charge may be spent")));
     }
 }
 

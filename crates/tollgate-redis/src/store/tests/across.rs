@@ -1,20 +1,26 @@
 //! Callers that go away while several slots are charged one after another.
 
+use core::future::Future as _;
 use core::task::{Context, Poll, Waker};
+use core::time::Duration;
 use std::cell::RefCell;
 use std::sync::Arc;
 
 use tollgate_core::store::{At, Store};
-use tollgate_core::{Admission, BoxFuture, Charge, Limit, Once, Quota, algorithm as a};
+use tollgate_core::{
+    Admission, BoxFuture, Charge, Degraded, Limit, Limiter, ManualClock, Once, Quota,
+    algorithm as a,
+};
+use tollgate_testkit::contention::Losses;
 use tollgate_testkit::derive::decisions_of;
 use tollgate_testkit::rng::Rng;
 use tollgate_testkit::runtime::block_on;
 
 use super::Plain;
 use super::drops::{Caller, Slow};
-use crate::RedisStore;
 use crate::slot::slot_of;
 use crate::transport::Sharing;
+use crate::{KeyLayout, RedisStore};
 
 thread_local! {
     /// What was spawned and has not ended.
@@ -45,7 +51,7 @@ fn slow(spawner: Option<crate::transport::Spawner>) -> Slow {
 }
 
 fn limit(prefix: &str, policy: &str, units: u64) -> Limit {
-    let day = std::time::Duration::from_secs(86_400);
+    let day = Duration::from_secs(86_400);
     let gcra = a::Gcra::new(Quota::new(units, day)).unwrap();
     Limit::new(policy, gcra).unwrap().with_prefix(prefix).unwrap()
 }
@@ -157,4 +163,61 @@ fn with_a_runtime_whoever_leaves_is_charged_everywhere_or_nowhere() {
     }
     eprintln!("{all_admitted} told that they are admitted, {all_spent} charged, {all_gone} gone");
     assert!(all_gone > 100 && all_admitted > 100 && all_spent > all_admitted);
+}
+
+/// Others charge the first slot all the time. A caller whose time is up before they got in its way has met
+/// a silent server; from then on it has met others. What it took comes back without it, however long they go
+/// on.
+#[test]
+fn whoever_is_outrun_says_so_at_every_point() {
+    const OTHERS_GO_ON: u64 = 300;
+    let mut context = Context::from_waker(Waker::noop());
+    let (mut answers, mut most_losses) = (Vec::new(), 0);
+    for polls in 1..40 {
+        let prefix = format!("outrun-{polls}");
+        let (wide, narrow) = (limit(&prefix, "wide", 1_000), limit(&prefix, "narrow", 1));
+        let losses = Losses::default();
+        let options = (KeyLayout::default(), losses.clone());
+        let store = RedisStore::with_options(slow(Some(spawn)), options.0, options.1);
+        let others = RedisStore::over(Plain::connect());
+        let charges = [wide.charge("b"), narrow.charge("a")];
+        let take = |charge| {
+            let outcome = block_on(others.admit(&Admission::of(&[charge]), At::StoreClock));
+            assert!(decisions_of(&Admission::of(&[charge]), &outcome.unwrap()).unwrap().admitted);
+        };
+        take(charges[1]);
+        let clock = ManualClock::at(0);
+        let limiter = Limiter::with_clock(store.clone(), clock.clone()).build();
+        let admission = Admission::of(&charges);
+        let mut call = Box::pin(limiter.check_all(&admission));
+        for _ in 0..polls {
+            assert!(call.as_mut().poll(&mut context).is_pending(), "nobody was in the way");
+            take(charges[0]);
+        }
+        clock.advance(Duration::from_secs(60));
+        answers.push(match call.as_mut().poll(&mut context) {
+            Poll::Ready(Ok(decision)) => decision.degraded.map_or("denied", Degraded::as_str),
+            Poll::Ready(Err(error)) => error.code().as_str(),
+            Poll::Pending => "nothing",
+        });
+        drop(call);
+        let mut rng = Rng::new(polls);
+        let mut turns = 0;
+        while work(&mut rng) {
+            losses.let_go_on();
+            turns += 1;
+            assert!(turns < 100_000, "the work does not end");
+            if turns <= OTHERS_GO_ON {
+                take(charges[0]);
+            }
+        }
+        let others = polls + turns.min(OTHERS_GO_ON);
+        assert_eq!(spent(&store, charges[0]), others, "{polls}: given back, and no more");
+        most_losses = most_losses.max(losses.count());
+    }
+    assert!(most_losses > 20, "{most_losses} losses are fewer than it gives up after");
+    let silent = answers.iter().take_while(|answer| **answer == "open").count();
+    eprintln!("at {silent} of {} points nobody was in the way yet", answers.len());
+    assert!((1..10).contains(&silent), "{answers:?}");
+    assert!(answers[silent..].iter().all(|answer| *answer == "conflict_exhausted"), "{answers:?}");
 }

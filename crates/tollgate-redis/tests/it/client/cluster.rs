@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
 use tokio::time::Instant;
+use tollgate_core::Code;
 use tollgate_redis::client::Client;
 use tollgate_redis::script::Script;
 use tollgate_redis::slot::slot_of;
@@ -84,6 +85,7 @@ async fn two_keys_of_a_slot_that_moves_are_tried_again(new: RedisClusterBuilder)
     // One is here and one is there: bounded, and not run.
     let error = soon(&client, &both).await.unwrap().ok().unwrap_err();
     assert!(error.is_unsent() && error.to_string().contains("TRYAGAIN"), "{error}");
+    assert_eq!(error.code(), Code::ConflictExhausted, "the cluster answers");
     let caller = client.clone();
     let call = both.clone();
     let waiting = tokio::spawn(async move {

@@ -4,6 +4,7 @@ use tollgate_core::store::{At, Store};
 use tollgate_core::{Admission, Charge, Limit, Once, Quota, algorithm as a};
 use tollgate_redis::client::Client;
 use tollgate_redis::{KeyLayout, RedisStore};
+use tollgate_testkit::contention::{self, Losses};
 use tollgate_testkit::derive::decisions_of;
 use tollgate_testkit::runtime::join_all;
 use tollgate_testkit::servers::{RedisCluster, resp, shared};
@@ -74,6 +75,27 @@ fn under_contention_no_more_is_admitted_than_the_quota_and_little_less(cluster: 
     let rest = (0..60).filter(|_| admits(&store, &admission)).count();
     assert_eq!(admitted + rest, 50);
     assert_eq!((remaining(&store, charges[0]), remaining(&store, charges[1])), (0, 0));
+}
+
+/// Giving back what was charged is where others get in the way.
+fn losers_over_slots_are_never_let_in(cluster: &RedisCluster) {
+    // Units that do not come back by themselves while the test runs.
+    let window = a::FixedWindow::new(Quota::new(1 << 30, 30 * DAY), a::Anchor::FirstHit).unwrap();
+    let many = Limit::new("many", window).unwrap().with_prefix("losers").unwrap();
+    let full = gcra("losers", "full", 1);
+    let [first, last] =
+        [many.key("hot"), full.key("full")].map(|key| cluster.slot_of_key(&key.to_text()).unwrap());
+    assert!(first < last, "the one that is denied has to be charged last");
+    let losses = Losses::default();
+    let url = cluster_url(cluster);
+    assert!(admits(&store(&url), &Admission::of(&[full.charge("full")])));
+    run(async {
+        let transport = Client::open(&url).unwrap();
+        let loser = RedisStore::with_options(transport, KeyLayout::default(), losses.clone());
+        let stores = (loser, RedisStore::over(Client::open(&url).unwrap()));
+        let limits = [&many, &full];
+        contention::losers_over_several_keys_are_never_let_in(stores, &losses, limits, 0).await;
+    });
 }
 
 fn a_request_id_over_slots_charges_once(cluster: &RedisCluster) {
@@ -150,6 +172,7 @@ on_each! {
     a_denied_combination_over_slots_is_undone_exactly
     every_algorithm_is_undone_exactly
     under_contention_no_more_is_admitted_than_the_quota_and_little_less
+    losers_over_slots_are_never_let_in
     a_request_id_over_slots_charges_once
     by_prefix_any_keys_are_charged_at_once
     keys_are_called_what_the_documentation_says

@@ -96,9 +96,9 @@ mod valkey {
     use std::sync::LazyLock;
 
     use crate::store::run;
-    use tollgate_testkit::servers::{Redis, Valkey};
+    use tollgate_testkit::servers::Redis;
 
-    static SERVER: LazyLock<Redis> = LazyLock::new(|| Valkey::start().unwrap());
+    static SERVER: LazyLock<Redis> = LazyLock::new(|| Redis::builder().valkey().start().unwrap());
 
     fn open() -> super::Opened {
         super::patient(&SERVER.url())

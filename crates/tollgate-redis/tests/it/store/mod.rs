@@ -6,6 +6,7 @@ mod conformance;
 mod custom;
 mod damage;
 mod faults;
+mod halfway;
 mod load;
 mod moves;
 mod processes;

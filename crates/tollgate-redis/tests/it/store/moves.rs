@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::time::Instant;
 use tollgate_core::store::{At, Store};
-use tollgate_core::{Admission, Charge, Limit, Result};
+use tollgate_core::{Admission, Charge, Code, Limit, Result};
 use tollgate_redis::RedisStore;
 use tollgate_redis::client::Client;
 use tollgate_testkit::derive::decisions_of;
@@ -52,6 +52,7 @@ fn followed_at_every_stage(cluster: &RedisCluster, store: &RedisStore<Client>) {
     // Together they are nowhere: refused, not charged, and to be tried again.
     let error = admit(store, &[old, new]).unwrap_err();
     assert!(error.is_unsent() && error.to_string().contains("TRYAGAIN"), "{error}");
+    assert_eq!(error.code(), Code::ConflictExhausted, "the cluster answers");
     while moving.move_keys(100).unwrap() > 0 {}
     assert_eq!(left(&[old]), [47]);
     assert_eq!(left(&[old, new]), [46, 47]);

@@ -99,16 +99,16 @@ impl RedisBuilder {
         self
     }
 
-    /// Starts Valkey instead of Redis.
+    /// Starts Valkey instead of Redis. The build that is downloaded has no TLS.
     #[must_use]
-    pub(super) const fn valkey(mut self) -> Self {
+    pub const fn valkey(mut self) -> Self {
         self.engine = Engine::Valkey;
         self
     }
 
     /// Starts Redis 8, whatever this machine has.
     #[must_use]
-    pub(super) const fn redis_8(mut self) -> Self {
+    pub const fn redis_8(mut self) -> Self {
         self.engine = Engine::Redis8;
         self
     }

@@ -10,10 +10,8 @@ mod valkey;
 
 pub use builder::RedisBuilder;
 pub use cluster::{RedisCluster, RedisClusterBuilder};
-pub use redis8::Redis8;
 pub use sentinel::{RedisSentinel, RedisSentinelBuilder};
 pub use slots::SlotMove;
-pub use valkey::Valkey;
 
 use std::ops::Deref;
 

@@ -1,16 +1,15 @@
 //! Real servers: each kind starts, answers and is gone afterwards; what the proxy does to them.
 
 mod dynamodb;
+mod engines;
 mod orphans;
 mod postgres;
 mod proxy;
 mod recipe;
 mod redis;
-mod redis8;
 mod redis_cluster;
 mod redis_sentinel;
 mod redis_tls;
-mod valkey;
 
 use std::path::Path;
 use std::time::Duration;

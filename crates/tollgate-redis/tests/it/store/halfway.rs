@@ -1,0 +1,155 @@
+//! A slot that stays halfway between two nodes: calls that need keys of both are told to try again, by a
+//! cluster that answers. Nobody is let in for that, whatever way a charge takes.
+
+use std::future::{Future, poll_fn};
+use std::pin::pin;
+use std::task::Poll;
+use std::time::Duration;
+
+use tollgate_core::store::{At, Store};
+use tollgate_core::{
+    Admission, Code, Decision, Degraded, Error, Limit, Limiter, ManualClock, Quota, Rule,
+    algorithm as a,
+};
+use tollgate_redis::RedisStore;
+use tollgate_redis::client::Client;
+use tollgate_testkit::runtime::join_all;
+use tollgate_testkit::servers::RedisCluster;
+
+use super::custom::cooldown;
+use super::{run, store};
+
+const UNITS: u64 = 1_000;
+const DAY: Duration = Duration::from_secs(86_400);
+
+/// A subject with three keys in one slot that stays halfway: two are still at the source, one is at the
+/// target.
+struct Halfway {
+    cluster: RedisCluster,
+    store: RedisStore<Client>,
+    limits: [Limit; 3],
+}
+
+impl Halfway {
+    fn new(rule: impl Fn() -> Rule) -> Self {
+        let cluster = RedisCluster::start(2).unwrap();
+        let addr = cluster.nodes()[0].addr();
+        let timeouts = "connect_timeout_ms=10000&reply_timeout_ms=60000";
+        let store = store(&format!("redis-cluster://{addr}?{timeouts}"));
+        let limits = ["one", "two", "three"].map(|policy| {
+            let limit = Limit::with_rule(policy, rule()).unwrap().with_prefix("halfway").unwrap();
+            limit.on_outage(Degraded::Open)
+        });
+        for limit in &limits {
+            run(store.admit(&Admission::of(&[limit.charge("a")]), At::StoreClock)).unwrap();
+        }
+        let slot = cluster.slot_of_key(&limits[0].key("a").to_text()).unwrap();
+        let to = 1 - cluster.owner(slot).unwrap();
+        let mut moving = cluster.begin_move(slot, to).unwrap();
+        assert_eq!(moving.move_keys(1).unwrap(), 1);
+        // It is not finished.
+        drop(moving);
+        Self { cluster, store, limits }
+    }
+
+    fn limiter(&self) -> (Limiter<RedisStore<Client>>, ManualClock) {
+        let clock = ManualClock::at(0);
+        (Limiter::with_clock(self.store.clone(), clock.clone()).build(), clock)
+    }
+
+    /// How often the nodes have told somebody to try again.
+    fn refusals(&self) -> u64 {
+        let refusals = self.cluster.nodes().iter().map(|node| {
+            let info = node.client().unwrap().call(&["INFO", "errorstats"]).unwrap();
+            let info = info.text().unwrap().to_owned();
+            let told = info.lines().find_map(|line| line.strip_prefix("errorstat_TRYAGAIN:count="));
+            told.map_or(0, |count| count.parse::<u64>().unwrap())
+        });
+        refusals.sum()
+    }
+
+    /// Gives calls no more time once they were told three times to try again. At most two are under way at
+    /// once, so one of them has heard so, and has asked again.
+    fn out_of_time<T>(&self, clock: &ManualClock, call: impl Future<Output = T>) -> T {
+        run(async {
+            let before = self.refusals();
+            let mut call = pin!(call);
+            loop {
+                let polled = poll_fn(|context| Poll::Ready(call.as_mut().poll(context))).await;
+                if let Poll::Ready(answer) = polled {
+                    return answer;
+                }
+                if self.refusals() >= before + 3 {
+                    clock.advance(Duration::from_secs(60));
+                }
+                tokio::task::yield_now().await;
+            }
+        })
+    }
+}
+
+fn gcra() -> Rule {
+    Rule::new(a::Gcra::new(Quota::new(UNITS, DAY)).unwrap())
+}
+
+fn refused(answer: Result<Decision, Error>) {
+    let error = answer.expect_err("let in, or decided over two nodes at once");
+    assert_eq!(error.code(), Code::ConflictExhausted, "{error}");
+}
+
+/// All at once by one script; by `WATCH`; and with a key of another slot, one slot after another.
+#[test]
+fn several_charges_are_refused() {
+    let mut told = Vec::new();
+    for rule in [gcra, || cooldown(UNITS, None)] {
+        let halfway = Halfway::new(rule);
+        let [one, two, three] = &halfway.limits;
+        let together = [one.charge("a"), two.charge("a"), three.charge("a")];
+        let over_slots = [one.charge("a"), two.charge("a"), three.charge("a"), one.charge("b")];
+        let is_scripted = one.charge("a").rule().twin().is_some();
+        for charges in [&together[..], &over_slots[..]] {
+            if charges.len() > together.len() && !is_scripted {
+                continue;
+            }
+            // As long as it takes.
+            let (limiter, _) = halfway.limiter();
+            refused(run(limiter.check_all(&Admission::of(charges))));
+            // Less than that.
+            let (limiter, clock) = halfway.limiter();
+            refused(halfway.out_of_time(&clock, limiter.check_all(&Admission::of(charges))));
+        }
+        told.push(halfway.refusals());
+    }
+    println!("told {told:?} times to try again");
+}
+
+/// Callers who wait at the same moment share calls, over several keys of their slot.
+#[test]
+fn single_charges_that_share_a_call_are_refused_or_decided() {
+    let halfway = Halfway::new(gcra);
+    let (limiter, clock) = halfway.limiter();
+    let checks = (0..60).map(|at| limiter.check(halfway.limits[at % 3].charge("a")));
+    let answers = halfway.out_of_time(&clock, join_all(checks));
+    let mut failed = 0;
+    for answer in answers {
+        match answer {
+            Ok(decision) => assert_eq!(decision.degraded, None, "let in"),
+            Err(error) => {
+                let codes = [Code::ConflictExhausted, Code::QueueFull];
+                assert!(codes.contains(&error.code()), "{error}");
+                failed += 1;
+            }
+        }
+    }
+    println!("{failed} of 60 were refused");
+    assert!(failed > 0, "nobody shared a call");
+    let (limiter, clock) = halfway.limiter();
+    let batch: Vec<_> = halfway.limits.iter().map(|limit| limit.charge("a")).collect();
+    let answers = halfway.out_of_time(&clock, limiter.check_many(&batch));
+    answers.into_iter().for_each(refused);
+    // A key on its own is wherever it is.
+    for limit in &halfway.limits {
+        let decision = run(halfway.limiter().0.check(limit.charge("a"))).unwrap();
+        assert_eq!((decision.is_allowed(), decision.degraded), (true, None));
+    }
+}
