@@ -49,7 +49,8 @@ pub(super) fn run<C: Caller>(
     })
 }
 
-/// A caller on its own. Not an `async fn`, which would hold its arguments twice.
+/// A caller on its own.
+#[expect(clippy::manual_async_fn, reason = "an `async fn` would hold its arguments twice")]
 fn one<C: Caller>(
     mut caller: C,
     end: Instant,

@@ -9,6 +9,8 @@ use core::sync::atomic::{AtomicU8, Ordering};
 const FLIGHTS: u8 = 2;
 /// Set while somebody waits: then what happens is decided under the lock of the queue.
 const AWAITED: u8 = 1 << 7;
+/// Set while many share a round: whoever comes next waits for others instead of flying beside it alone.
+const CROWDED: u8 = 1 << 6;
 
 /// The number of rounds under way. Callers who meet nobody change it without a lock, as long as nobody
 /// waits; whether somebody does is changed under the lock of the queue only.
@@ -18,8 +20,12 @@ pub(super) struct Gate(AtomicU8);
 impl Gate {
     /// Lets one more round fly, if nobody waits.
     pub(super) fn lift_off_alone(&self) -> bool {
-        // An awaited gate is far above.
-        self.change(|flights| (flights < FLIGHTS).then_some(flights + 1))
+        self.change(|gate| match gate {
+            // The crowd has landed.
+            0 | CROWDED => Some(1),
+            1..FLIGHTS => Some(gate + 1),
+            _ => None,
+        })
     }
 
     /// Ends a round, if nobody waits.
@@ -29,7 +35,12 @@ impl Gate {
 
     /// Whether another round may fly.
     pub(super) fn is_open(&self) -> bool {
-        self.0.load(Ordering::Acquire) & !AWAITED < FLIGHTS
+        self.flights() < FLIGHTS
+    }
+
+    /// Rounds under way.
+    pub(super) fn flights(&self) -> u8 {
+        self.0.load(Ordering::Acquire) & !(AWAITED | CROWDED)
     }
 
     /// Whether somebody waits.
@@ -46,10 +57,18 @@ impl Gate {
     }
 
     pub(super) fn set_awaited(&self, is_awaited: bool) {
-        if is_awaited {
-            self.0.fetch_or(AWAITED, Ordering::AcqRel);
+        self.mark(AWAITED, is_awaited);
+    }
+
+    pub(super) fn set_crowded(&self, is_crowded: bool) {
+        self.mark(CROWDED, is_crowded);
+    }
+
+    fn mark(&self, bit: u8, is_set: bool) {
+        if is_set {
+            self.0.fetch_or(bit, Ordering::AcqRel);
         } else {
-            self.0.fetch_and(!AWAITED, Ordering::AcqRel);
+            self.0.fetch_and(!bit, Ordering::AcqRel);
         }
     }
 
@@ -69,6 +88,17 @@ mod tests {
         assert!(gate.lift_off_alone() && !gate.is_open());
         assert!(!gate.lift_off_alone());
         assert!(gate.land_alone() && gate.lift_off_alone());
+    }
+
+    #[test]
+    fn nobody_flies_alone_beside_a_crowd() {
+        let gate = Gate::default();
+        gate.lift_off();
+        gate.set_crowded(true);
+        assert!(!gate.lift_off_alone());
+        assert!(gate.is_open() && gate.flights() == 1);
+        assert!(gate.land_alone() && gate.flights() == 0);
+        assert!(gate.lift_off_alone() && gate.lift_off_alone(), "it has landed");
     }
 
     #[test]

@@ -20,6 +20,11 @@ use crate::transport::Sharing;
 /// Charges in one round.
 pub(super) const ROUND_MAX: usize = 1_000;
 
+/// So many in one round are a crowd.
+const CROWD: usize = 8;
+/// So many are worth a round of their own, however large the other one is.
+const SECOND_MAX: usize = 32;
+
 /// Queues of a cluster: slots share them, so few that callers on different keys hardly ever meet.
 const LANES: usize = 4_096;
 
@@ -71,8 +76,15 @@ pub(super) struct Line<'q> {
 /// The charges of all callers that wait.
 #[derive(Debug, Default)]
 struct Queue {
-    tickets: Mutex<VecDeque<Arc<Ticket>>>,
+    waiting: Mutex<Waiting>,
     progress: Progress,
+}
+
+#[derive(Debug, Default)]
+struct Waiting {
+    tickets: VecDeque<Arc<Ticket>>,
+    /// How many were in the round before.
+    last: usize,
 }
 
 /// One caller's charge.
@@ -160,8 +172,8 @@ impl<'q> Line<'q> {
     }
 
     pub(super) fn join(self, ticket: Arc<Ticket>) {
-        let mut tickets = self.lock();
-        tickets.push_back(ticket);
+        let mut waiting = self.lock();
+        waiting.tickets.push_back(ticket);
         self.gate.set_awaited(true);
     }
 
@@ -192,27 +204,42 @@ impl<'q> Line<'q> {
 
     /// The next round, if another may fly.
     fn lift_off(self) -> Option<Vec<Arc<Ticket>>> {
-        let mut tickets = self.lock();
-        if !self.gate.is_open() {
+        let mut waiting = self.lock();
+        if !self.gate.is_open() || !waiting.is_worth_a_round(self.gate.flights()) {
             return None;
         }
-        let round = round_of(&mut tickets);
-        if !round.is_empty() {
+        let round = self.take_round(&mut waiting);
+        if round.is_some() {
             self.gate.lift_off();
         }
-        self.gate.set_awaited(!tickets.is_empty());
-        (!round.is_empty()).then_some(round)
+        round
     }
 
     /// The round after one that has landed, for whoever flew that one.
     pub(super) fn go_on(self) -> Option<Vec<Arc<Ticket>>> {
-        let mut tickets = self.lock();
-        let round = round_of(&mut tickets);
-        if round.is_empty() {
+        let mut waiting = self.lock();
+        let others = self.gate.flights().saturating_sub(1);
+        let round = if waiting.is_worth_a_round(others) {
+            self.take_round(&mut waiting)
+        } else {
+            // Whoever lands last takes them along.
+            None
+        };
+        if round.is_none() {
             self.gate.land();
         }
-        self.gate.set_awaited(!tickets.is_empty());
-        (!round.is_empty()).then_some(round)
+        round
+    }
+
+    fn take_round(self, waiting: &mut Waiting) -> Option<Vec<Arc<Ticket>>> {
+        let round = waiting.round();
+        self.gate.set_awaited(!waiting.tickets.is_empty());
+        if round.is_empty() {
+            return None;
+        }
+        waiting.last = round.len();
+        self.gate.set_crowded(round.len() >= CROWD);
+        Some(round)
     }
 
     /// A round has landed, and nobody waits for another; `false` if somebody does.
@@ -220,7 +247,7 @@ impl<'q> Line<'q> {
         if self.gate.land_alone() {
             return true;
         }
-        let is_over = self.lock().is_empty();
+        let is_over = self.lock().tickets.is_empty();
         if is_over {
             self.gate.land();
         }
@@ -229,34 +256,42 @@ impl<'q> Line<'q> {
 
     /// A round has landed and its leader leads no more: the first who waits may.
     pub(super) fn land(self) {
-        let tickets = self.lock();
+        let waiting = self.lock();
         self.gate.land();
-        let next = tickets.front().cloned();
-        drop(tickets);
+        let next = waiting.tickets.front().cloned();
+        drop(waiting);
         next.into_iter().for_each(|ticket| ticket.wake());
     }
 
     /// Lets the first who waits look whether it may lead: somebody who was told to has left.
     pub(super) fn call_next(self) {
-        let next = self.lock().front().cloned();
+        let next = self.lock().tickets.front().cloned();
         next.into_iter().for_each(|ticket| ticket.wake());
     }
 
-    fn lock(self) -> MutexGuard<'q, VecDeque<Arc<Ticket>>> {
-        self.queue.tickets.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(self) -> MutexGuard<'q, Waiting> {
+        self.queue.waiting.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Takes those who still wait, in order.
-fn round_of(tickets: &mut VecDeque<Arc<Ticket>>) -> Vec<Arc<Ticket>> {
-    let mut round = Vec::with_capacity(tickets.len().min(ROUND_MAX));
-    while round.len() < ROUND_MAX {
-        let Some(ticket) = tickets.pop_front() else { break };
-        if ticket.is_waiting() {
-            round.push(ticket);
-        }
+impl Waiting {
+    /// Whether those who wait should fly beside so many other rounds. Beside a large one, a small one
+    /// would cost a call of its own and take its callers away from the next.
+    fn is_worth_a_round(&self, others: u8) -> bool {
+        others == 0 || self.tickets.len() >= (self.last / 2).min(SECOND_MAX)
     }
-    round
+
+    /// Takes those who still wait, in order.
+    fn round(&mut self) -> Vec<Arc<Ticket>> {
+        let mut round = Vec::with_capacity(self.tickets.len().min(ROUND_MAX));
+        while round.len() < ROUND_MAX {
+            let Some(ticket) = self.tickets.pop_front() else { break };
+            if ticket.is_waiting() {
+                round.push(ticket);
+            }
+        }
+        round
+    }
 }
 
 /// A round under way: whoever ends it early leaves nobody without an answer.
@@ -271,5 +306,69 @@ impl Drop for Round {
             let message = "the caller that sent this charge went away; it may be spent";
             ticket.answer(Answer::Failed(Error::new(code, message)));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tollgate_core::algorithm::Gcra;
+    use tollgate_core::store::At;
+    use tollgate_core::{Limit, Quota};
+
+    use super::*;
+
+    fn ticket() -> Arc<Ticket> {
+        let limit = Limit::new("a", Gcra::new(Quota::per_second(1)).unwrap()).unwrap();
+        let charge = limit.charge("x");
+        let twin = charge.rule().twin().unwrap();
+        Ticket::new(Item::new(&charge, ("x".to_owned(), twin), At::StoreClock))
+    }
+
+    fn join(line: Line<'_>, count: usize) {
+        (0..count).for_each(|_| line.join(ticket()));
+    }
+
+    #[test]
+    fn beside_a_crowd_a_round_waits_until_it_is_half_as_large() {
+        let queues = Queues::new(Sharing::AnyKeys);
+        let line = queues.at(queues.lane(None));
+        join(line, 10);
+        assert_eq!(line.lift_off().unwrap().len(), 10);
+        assert!(!line.lift_off_alone(), "it would be a call of its own");
+        join(line, 4);
+        assert!(line.lift_off().is_none());
+        join(line, 1);
+        assert_eq!(line.lift_off().unwrap().len(), 5);
+        join(line, 1);
+        assert!(line.lift_off().is_none(), "two are under way");
+        // The first to land leaves those who wait to the other one, if they are few.
+        assert!(line.go_on().is_none());
+        assert_eq!(line.go_on().unwrap().len(), 1);
+        assert!(line.go_on().is_none());
+        assert!(line.lift_off_alone());
+    }
+
+    #[test]
+    fn a_few_callers_go_at_once() {
+        let queues = Queues::new(Sharing::AnyKeys);
+        let line = queues.at(queues.lane(None));
+        assert!(line.lift_off_alone());
+        assert!(line.lift_off_alone());
+        assert!(!line.lift_off_alone());
+        join(line, 1);
+        assert!(line.lift_off().is_none());
+        assert!(!line.land_for_good(), "somebody waits");
+        assert_eq!(line.go_on().unwrap().len(), 1);
+        assert!(line.land_for_good() && line.land_for_good());
+    }
+
+    #[test]
+    fn no_crowd_is_so_large_that_a_good_round_waits_for_it() {
+        let queues = Queues::new(Sharing::AnyKeys);
+        let line = queues.at(queues.lane(None));
+        join(line, ROUND_MAX);
+        assert_eq!(line.lift_off().unwrap().len(), ROUND_MAX);
+        join(line, SECOND_MAX);
+        assert_eq!(line.lift_off().unwrap().len(), SECOND_MAX);
     }
 }
