@@ -25,7 +25,9 @@ impl Alarms {
     fn lend(&self, (now, at): (Micros, Micros), task: &Waker) -> Option<Arc<Alarm>> {
         let mut spare = lock(&self.0);
         while let Some(alarm) = spare.pop() {
-            if (now..=at).contains(&alarm.at) && alarm.set(task) {
+            // A clock may have dropped what it was asked to wake, with a runtime for example.
+            let is_with_clock = Arc::strong_count(&alarm) > 1;
+            if is_with_clock && (now..=at).contains(&alarm.at) && alarm.set(task) {
                 return Some(alarm);
             }
         }
@@ -220,6 +222,17 @@ mod tests {
         drop(third);
         ring(&clock);
         assert_eq!(woken.0.load(Relaxed), 1, "nobody waited");
+    }
+
+    #[test]
+    fn an_alarm_that_its_clock_has_dropped_is_not_lent() {
+        let (clock, alarms, woken) = (Kept::default(), Alarms::default(), Arc::default());
+        drop(wait(&clock, &alarms, 100, &woken));
+        lock(&clock.0).clear();
+        let second = wait(&clock, &alarms, 100, &woken);
+        ring(&clock);
+        assert_eq!(woken.0.load(Relaxed), 1);
+        drop(second);
     }
 
     #[test]

@@ -121,9 +121,9 @@ impl<T: Transport> RedisStore<T> {
             // Alone there is nobody else to look after.
             let is_alone = matches!(&*round, [only] if Arc::ptr_eq(only, &seat.ticket));
             match inner.wire.transport.spawner() {
-                Some(spawn) if !is_alone => spawn(Box::pin(fly(inner.clone(), lane, round))),
+                Some(spawn) if !is_alone => spawn(Box::pin(Flight::new(inner, lane, round).run())),
                 _ => {
-                    let landing = Landing { inner, lane };
+                    let landing = Landing { inner, lane, size: round.len() };
                     Box::pin(inner.send(line, Round(round))).await;
                     drop(landing);
                 }
@@ -140,27 +140,44 @@ enum Begun {
     Queued(Lane, Arc<Ticket>),
 }
 
-/// Rounds, one after another, as long as somebody waits.
-async fn fly<T: Transport>(inner: Arc<Inner<T>>, lane: Lane, first: Vec<Arc<Ticket>>) {
-    let mut flight = Flight { line: inner.queues.at(lane), has_landed: false };
-    let mut next = Some(first);
-    while let Some(round) = next {
-        inner.send(flight.line, Round(round)).await;
-        next = flight.line.go_on();
-    }
-    flight.has_landed = true;
-}
-
-/// A flight that ends early (its runtime goes away) lets the next one start.
-struct Flight<'i> {
-    line: Line<'i>,
+/// Rounds that nobody's going away concerns. One that ends early, even before it was begun (its runtime
+/// goes away), leaves nobody without an answer, and lets the next one start.
+struct Flight<T: Transport> {
+    inner: Arc<Inner<T>>,
+    lane: Lane,
+    /// What is to be sent, and how many that is.
+    round: Option<Round>,
+    size: usize,
     has_landed: bool,
 }
 
-impl Drop for Flight<'_> {
+impl<T: Transport> Flight<T> {
+    fn new(inner: &Arc<Inner<T>>, lane: Lane, first: Vec<Arc<Ticket>>) -> Self {
+        let (inner, size) = (Arc::clone(inner), first.len());
+        Self { inner, lane, round: Some(Round(first)), size, has_landed: false }
+    }
+
+    /// One round after another, as long as somebody waits.
+    async fn run(mut self) {
+        while let Some(round) = self.round.take() {
+            let line = self.inner.queues.at(self.lane);
+            self.inner.send(line, round).await;
+            match line.go_on(self.size) {
+                Some(next) => {
+                    self.size = next.len();
+                    self.round = Some(Round(next));
+                }
+                None => self.has_landed = true,
+            }
+        }
+    }
+}
+
+impl<T: Transport> Drop for Flight<T> {
     fn drop(&mut self) {
+        drop(self.round.take());
         if !self.has_landed {
-            self.line.land();
+            self.inner.queues.at(self.lane).land(self.size);
         }
     }
 }
@@ -183,6 +200,8 @@ impl Drop for Seated<'_> {
 struct Landing<'i, T: Transport> {
     inner: &'i Arc<Inner<T>>,
     lane: Lane,
+    /// Of those who waited: none if the caller flew alone.
+    size: usize,
 }
 
 impl<T: Transport> Landing<'_, T> {
@@ -199,14 +218,14 @@ impl<T: Transport> Landing<'_, T> {
 impl<T: Transport> Drop for Landing<'_, T> {
     fn drop(&mut self) {
         let line = self.inner.queues.at(self.lane);
-        if line.land_for_good() {
+        if line.land_for_good(self.size) {
             return;
         }
         match self.inner.wire.transport.spawner() {
-            None => line.land(),
+            None => line.land(self.size),
             Some(spawn) => {
-                if let Some(round) = line.go_on() {
-                    spawn(Box::pin(fly(Arc::clone(self.inner), self.lane, round)));
+                if let Some(round) = line.go_on(self.size) {
+                    spawn(Box::pin(Flight::new(self.inner, self.lane, round).run()));
                 }
             }
         }
@@ -322,7 +341,7 @@ impl<T: Transport> Store for RedisStore<T> {
                 Begun::Alone(lane, call) => (lane, call),
                 Begun::Queued(lane, ticket) => break 'answer self.wait(lane, ticket).await,
             };
-            let landing = Landing { inner, lane };
+            let landing = Landing { inner, lane, size: 0 };
             let reply = inner.wire.run(&call).await;
             landing.answer(charge, reply)
         };

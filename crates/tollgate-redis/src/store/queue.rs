@@ -83,8 +83,8 @@ struct Queue {
 #[derive(Debug, Default)]
 struct Waiting {
     tickets: VecDeque<Arc<Ticket>>,
-    /// How many were in the round before.
-    last: usize,
+    /// How many are in the large round under way, if there is one.
+    crowd: usize,
 }
 
 /// One caller's charge.
@@ -191,7 +191,7 @@ impl<'q> Line<'q> {
             if let Poll::Ready(answer) = ticket.poll(context) {
                 return Poll::Ready(Turn::Answered(answer));
             }
-            if flies_itself && is_scarce() && self.gate.is_open() {
+            if flies_itself && is_scarce() && self.may_lift_off(&self.lock()) {
                 return Poll::Ready(Turn::TooLate);
             }
             match self.lift_off() {
@@ -202,29 +202,33 @@ impl<'q> Line<'q> {
         .await
     }
 
+    fn may_lift_off(self, waiting: &Waiting) -> bool {
+        self.gate.is_open() && waiting.is_worth_a_round(self.gate.flights())
+    }
+
     /// The next round, if another may fly.
     fn lift_off(self) -> Option<Vec<Arc<Ticket>>> {
         let mut waiting = self.lock();
-        if !self.gate.is_open() || !waiting.is_worth_a_round(self.gate.flights()) {
+        if !self.may_lift_off(&waiting) {
             return None;
         }
+        // Before those who wait are gone, after which anybody may fly.
+        self.gate.lift_off();
         let round = self.take_round(&mut waiting);
-        if round.is_some() {
-            self.gate.lift_off();
+        if round.is_none() {
+            self.gate.land();
         }
         round
     }
 
-    /// The round after one that has landed, for whoever flew that one.
-    pub(super) fn go_on(self) -> Option<Vec<Arc<Ticket>>> {
+    /// The round after one of this size that has landed, for whoever flew that one.
+    pub(super) fn go_on(self, landed: usize) -> Option<Vec<Arc<Ticket>>> {
         let mut waiting = self.lock();
+        self.end_crowd(&mut waiting, landed);
         let others = self.gate.flights().saturating_sub(1);
-        let round = if waiting.is_worth_a_round(others) {
-            self.take_round(&mut waiting)
-        } else {
-            // Whoever lands last takes them along.
-            None
-        };
+        // Else whoever lands last takes them along.
+        let is_worth_it = waiting.is_worth_a_round(others);
+        let round = if is_worth_it { self.take_round(&mut waiting) } else { None };
         if round.is_none() {
             self.gate.land();
         }
@@ -233,40 +237,54 @@ impl<'q> Line<'q> {
 
     fn take_round(self, waiting: &mut Waiting) -> Option<Vec<Arc<Ticket>>> {
         let round = waiting.round();
-        self.gate.set_awaited(!waiting.tickets.is_empty());
-        if round.is_empty() {
-            return None;
+        if round.len() >= CROWD {
+            waiting.crowd = round.len();
+            self.gate.set_crowded(true);
         }
-        waiting.last = round.len();
-        self.gate.set_crowded(round.len() >= CROWD);
-        Some(round)
+        self.gate.set_awaited(!waiting.tickets.is_empty());
+        (!round.is_empty()).then_some(round)
     }
 
-    /// A round has landed, and nobody waits for another; `false` if somebody does.
-    pub(super) fn land_for_good(self) -> bool {
-        if self.gate.land_alone() {
+    fn end_crowd(self, waiting: &mut Waiting, landed: usize) {
+        if landed == waiting.crowd {
+            waiting.crowd = 0;
+            self.gate.set_crowded(false);
+        }
+    }
+
+    /// A round of this size has landed, and nobody waits for another; `false` if somebody does.
+    pub(super) fn land_for_good(self, landed: usize) -> bool {
+        if landed < CROWD && self.gate.land_alone() {
             return true;
         }
-        let is_over = self.lock().tickets.is_empty();
+        let mut waiting = self.lock();
+        let is_over = waiting.tickets.is_empty();
         if is_over {
+            self.end_crowd(&mut waiting, landed);
             self.gate.land();
         }
         is_over
     }
 
-    /// A round has landed and its leader leads no more: the first who waits may.
-    pub(super) fn land(self) {
-        let waiting = self.lock();
+    /// A round of this size has landed and its leader leads no more: the first who waits may.
+    pub(super) fn land(self, landed: usize) {
+        let mut waiting = self.lock();
+        self.end_crowd(&mut waiting, landed);
         self.gate.land();
-        let next = waiting.tickets.front().cloned();
-        drop(waiting);
-        next.into_iter().for_each(|ticket| ticket.wake());
+        self.wake_first(waiting);
     }
 
     /// Lets the first who waits look whether it may lead: somebody who was told to has left.
     pub(super) fn call_next(self) {
-        let next = self.lock().tickets.front().cloned();
-        next.into_iter().for_each(|ticket| ticket.wake());
+        self.wake_first(self.lock());
+    }
+
+    fn wake_first(self, mut waiting: MutexGuard<'_, Waiting>) {
+        waiting.forget_those_who_left();
+        self.gate.set_awaited(!waiting.tickets.is_empty());
+        let first = waiting.tickets.front().cloned();
+        drop(waiting);
+        first.into_iter().for_each(|ticket| ticket.wake());
     }
 
     fn lock(self) -> MutexGuard<'q, Waiting> {
@@ -278,7 +296,14 @@ impl Waiting {
     /// Whether those who wait should fly beside so many other rounds. Beside a large one, a small one
     /// would cost a call of its own and take its callers away from the next.
     fn is_worth_a_round(&self, others: u8) -> bool {
-        others == 0 || self.tickets.len() >= (self.last / 2).min(SECOND_MAX)
+        others == 0 || self.tickets.len() >= (self.crowd / 2).min(SECOND_MAX)
+    }
+
+    /// So that whoever is first can be woken.
+    fn forget_those_who_left(&mut self) {
+        while self.tickets.front().is_some_and(|ticket| !ticket.is_waiting()) {
+            self.tickets.pop_front();
+        }
     }
 
     /// Takes those who still wait, in order.
@@ -311,6 +336,8 @@ impl Drop for Round {
 
 #[cfg(test)]
 mod tests {
+    use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+
     use tollgate_core::algorithm::Gcra;
     use tollgate_core::store::At;
     use tollgate_core::{Limit, Quota};
@@ -341,11 +368,41 @@ mod tests {
         assert_eq!(line.lift_off().unwrap().len(), 5);
         join(line, 1);
         assert!(line.lift_off().is_none(), "two are under way");
-        // The first to land leaves those who wait to the other one, if they are few.
-        assert!(line.go_on().is_none());
-        assert_eq!(line.go_on().unwrap().len(), 1);
-        assert!(line.go_on().is_none());
-        assert!(line.lift_off_alone());
+        // The small one leaves those who wait to the crowd, if they are few.
+        assert!(line.go_on(5).is_none());
+        assert!(line.lift_off().is_none());
+        assert_eq!(line.go_on(10).unwrap().len(), 1);
+        // The crowd has landed: a few go at once again.
+        join(line, 1);
+        assert_eq!(line.lift_off().unwrap().len(), 1);
+        assert!(line.go_on(1).is_none() && line.lift_off_alone());
+    }
+
+    #[test]
+    fn whoever_is_woken_to_lead_is_somebody_who_waits() {
+        let queues = Queues::new(Sharing::AnyKeys);
+        let line = queues.at(queues.lane(None));
+        assert!(line.lift_off_alone() && line.lift_off_alone());
+        let (gone, stays) = (ticket(), ticket());
+        let woken = Arc::new(Woken::default());
+        let waker = Waker::from(Arc::clone(&woken));
+        for ticket in [&gone, &stays] {
+            line.join(Arc::clone(ticket));
+            assert!(ticket.poll(&Context::from_waker(&waker)).is_pending());
+        }
+        assert!(gone.leave());
+        line.land(0);
+        assert_eq!(woken.0.load(Relaxed), 1, "the one in front has left");
+        assert_eq!(line.lift_off().unwrap().len(), 1);
+    }
+
+    #[derive(Default)]
+    struct Woken(AtomicUsize);
+
+    impl std::task::Wake for Woken {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Relaxed);
+        }
     }
 
     #[test]
@@ -357,9 +414,27 @@ mod tests {
         assert!(!line.lift_off_alone());
         join(line, 1);
         assert!(line.lift_off().is_none());
-        assert!(!line.land_for_good(), "somebody waits");
-        assert_eq!(line.go_on().unwrap().len(), 1);
-        assert!(line.land_for_good() && line.land_for_good());
+        assert!(!line.land_for_good(0), "somebody waits");
+        assert_eq!(line.go_on(0).unwrap().len(), 1);
+        assert!(line.land_for_good(1) && line.land_for_good(0));
+    }
+
+    #[test]
+    fn a_crowd_is_over_when_it_has_landed() {
+        let queues = Queues::new(Sharing::AnyKeys);
+        let line = queues.at(queues.lane(None));
+        for goes_on in [false, true] {
+            let land = |size| match goes_on {
+                false => line.land_for_good(size),
+                true => line.go_on(size).is_none(),
+            };
+            assert!(line.lift_off_alone());
+            join(line, CROWD);
+            assert_eq!(line.lift_off().unwrap().len(), CROWD);
+            assert!(land(CROWD));
+            assert!(line.lift_off_alone(), "the other one under way is no crowd");
+            assert!(land(0) && land(0));
+        }
     }
 
     #[test]
