@@ -266,7 +266,6 @@ fn give_up(reply: &mut Option<Result<Reply>>) {
     }
 }
 
-/// All keys of a call share a slot.
 fn unserved() -> Error {
     Error::new(Code::StoreUnavailable, "no node of the cluster serves this key now").unsent()
 }
