@@ -31,8 +31,6 @@ const SLOTS: usize = 16_384;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
     Standalone,
-    /// The same, with a core for the server and another one for the caller.
-    Apart,
     Cluster,
 }
 
@@ -41,7 +39,13 @@ pub(super) struct Case<'a> {
     pub(super) id: &'static str,
     pub(super) title: String,
     pub(super) place: Place,
-    pub(super) run: Box<dyn FnMut(Duration) -> Result<Run> + 'a>,
+    run: Box<dyn FnMut(Duration) -> Result<Run> + 'a>,
+}
+
+impl Case<'_> {
+    pub(super) fn run_for(&mut self, time: Duration) -> Result<Run> {
+        (self.run)(time).map_err(|error| format!("{}: {error}", self.id).into())
+    }
 }
 
 /// What the cases are made from.
@@ -74,7 +78,7 @@ impl<'a> Field<'a> {
             Some(("b" | "c", _)) => self.shared(id),
             Some(("d" | "e", _)) => self.rival(id),
             Some(("f", _)) => self.race(id),
-            Some(("lone", _)) => Ok(Case { place: Place::Apart, ..self.lone(id)? }),
+            Some(("lone", _)) => self.lone(id),
             Some(("cluster", _)) => self.on_cluster(id),
             _ => Err(unknown(id)),
         }
@@ -176,7 +180,7 @@ impl<'a> Field<'a> {
         mut callers: Vec<C>,
     ) -> Case<'a> {
         let runtime = match place {
-            Place::Standalone | Place::Apart => &self.runtimes.main,
+            Place::Standalone => &self.runtimes.main,
             Place::Cluster => &self.runtimes.cluster,
         };
         let run = move |time| callers::run(runtime, &mut callers, time);

@@ -2,7 +2,7 @@
 
 use super::options::Options;
 use super::sample::{Sample, median};
-use super::{KEYS, UNITS};
+use super::{KEYS, TURNS, UNITS};
 use crate::report::Markdown;
 
 /// A ceiling is one only if its server had nothing left to give, in percent of the time.
@@ -34,15 +34,16 @@ enum Bound {
 }
 
 impl Results {
-    pub(super) fn new(rows: impl Iterator<Item = ((&'static str, String), Vec<Sample>)>) -> Self {
-        let row = |((id, title), samples)| Row { id, title, samples };
+    pub(super) fn new(rows: impl Iterator<Item = (&'static str, String, Vec<Sample>)>) -> Self {
+        let row = |(id, title, samples)| Row { id, title, samples };
         Self { rows: rows.map(row).collect() }
     }
 
     pub(super) fn print(&self, options: &Options, version: &str) {
         println!(
             "### Redis\n\nRedis {version}, clients on the same machine. Median of {} interleaved rounds \
-             of {} s per case; ratios are medians of the ratios of each round.\n{KEYS} distinct keys, \
+             of {} s per case (lone callers: in {TURNS} turns each); ratios are medians of the ratios of \
+             each round.\n{KEYS} distinct keys, \
              gcra with {UNITS} units per day, every call allowed. Server CPU is that of the servers' main \
              threads; client CPU is that of the benchmark itself, latencies and all.\n",
             options.rounds,
@@ -202,8 +203,7 @@ impl Results {
     /// The median call over the median PING and the script's own time, which is the server's word.
     fn lone(&self, call: &str, ping: &str) -> Option<f64> {
         let p50 = |sample: &Sample| Some(sample.percentiles?[0]);
-        let script = self.median_of(call, |sample| Some(sample.script))?;
-        Some(self.median_of(call, p50)? / (self.median_of(ping, p50)? + script))
+        self.compare(call, ping, |call, ping| Some(p50(call)? / (p50(ping)? + call.script)))
     }
 
     fn row(&self, id: &str) -> Option<&Row> {
@@ -215,11 +215,20 @@ impl Results {
         values.map(median)
     }
 
-    /// The median of the ratios of each round.
     fn ratio(&self, over: &str, under: &str, of: impl Fn(&Sample) -> Option<f64>) -> Option<f64> {
-        let pairs = self.row(over)?.samples.iter().zip(&self.row(under)?.samples);
-        let ratios: Option<Vec<f64>> = pairs.map(|(o, u)| Some(of(o)? / of(u)?)).collect();
-        ratios.map(median)
+        self.compare(over, under, |over, under| Some(of(over)? / of(under)?))
+    }
+
+    /// The median of what is found by comparing two cases in each round.
+    fn compare(
+        &self,
+        one: &str,
+        other: &str,
+        of: impl Fn(&Sample, &Sample) -> Option<f64>,
+    ) -> Option<f64> {
+        let pairs = self.row(one)?.samples.iter().zip(&self.row(other)?.samples);
+        let compared: Option<Vec<f64>> = pairs.map(|(one, other)| of(one, other)).collect();
+        compared.map(median)
     }
 }
 
