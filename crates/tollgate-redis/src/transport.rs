@@ -128,6 +128,7 @@ pub struct Call {
     key_count: Cow<'static, str>,
     /// Of its keys, if somebody has looked already.
     slot: Option<u16>,
+    is_divisible: bool,
 }
 
 /// All of a call but its keys. Callers who are alone send the same again and again.
@@ -150,12 +151,25 @@ impl Call {
     pub fn new(script: Arc<Script>, keys: Vec<String>, args: Args) -> Self {
         let key_count = Cow::Owned(keys.len().to_string());
         let body = Arc::new(Body { script, args });
-        Self { keys: Keys::Many(keys), body, whole: false, key_count, slot: None }
+        Self {
+            keys: Keys::Many(keys),
+            body,
+            whole: false,
+            key_count,
+            slot: None,
+            is_divisible: false,
+        }
+    }
+
+    /// The same call, whose keys have nothing to do with each other.
+    pub(crate) fn divisible(self) -> Self {
+        Self { is_divisible: self.keys().len() > 1, ..self }
     }
 
     /// A call with one key.
     pub(crate) const fn of_one(key: String, slot: Option<u16>, body: Arc<Body>) -> Self {
-        Self { keys: Keys::One(key), body, whole: false, key_count: Cow::Borrowed("1"), slot }
+        let key_count = Cow::Borrowed("1");
+        Self { keys: Keys::One(key), body, whole: false, key_count, slot, is_divisible: false }
     }
 
     /// The same call with the text of its script.
@@ -183,6 +197,14 @@ impl Call {
     #[must_use]
     pub fn slot(&self) -> Option<u16> {
         self.slot.or_else(|| self.keys().first().map(|key| slot_of(key.as_bytes())))
+    }
+
+    /// Whether it has several keys that are charged independently. When a cluster answers such a call
+    /// with `TRYAGAIN` there is no need to wait until their slot has moved: hand that reply back, and the
+    /// keys come again one by one.
+    #[must_use]
+    pub const fn is_divisible(&self) -> bool {
+        self.is_divisible
     }
 
     /// The words of the command: `EVALSHA digest count key… argument…`.
@@ -331,6 +353,11 @@ pub(crate) fn foreign() -> Error {
 pub(crate) fn between_nodes(fate: &str) -> Error {
     let message = format!("the keys are on their way between two nodes (TRYAGAIN); {fate}");
     Error::new(Code::ConflictExhausted, message)
+}
+
+/// Whether the keys of a call are on two nodes: nothing was run.
+pub(crate) fn is_between_nodes(reply: &Result<Reply>) -> bool {
+    matches!(reply, Ok(Reply::Error(text)) if text.split(' ').next() == Some("TRYAGAIN"))
 }
 
 /// Whether another node is to be asked, or the same one a little later: nothing was run.

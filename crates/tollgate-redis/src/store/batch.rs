@@ -13,7 +13,7 @@ use tollgate_core::{Admission, Result};
 use super::admit::{Answered, Part, read};
 use super::items::{Answer, Item, Take, calls_of};
 use super::{RedisStore, Way};
-use crate::transport::{Call, Transport};
+use crate::transport::{Call, Reply, Transport};
 
 /// What one call of a batch decides.
 enum Sent {
@@ -40,35 +40,31 @@ impl<T: Transport> RedisStore<T> {
                 _ => None,
             })
             .collect();
-        let sent = self.calls_of_batch(batch, &items, at);
-        let (mut calls, sent): (Vec<Call>, Vec<Sent>) = sent.into_iter().unzip();
-        if share_a_key(&calls) {
-            calls.iter_mut().for_each(|call| *call = call.with_text());
-        }
-        let replies = self.0.wire.run_all(&calls).await;
+        let mut to_send = self.calls_of_batch(batch, &items, at);
         let mut answers: Vec<Option<Answer>> = batch.iter().map(|_| None).collect();
-        for (sent, reply) in sent.into_iter().zip(replies) {
-            match sent {
-                Sent::Takes(take, indices) => {
-                    let own: Vec<&Item> = indices
-                        .iter()
-                        .filter_map(|index| items.get(*index).and_then(Option::as_ref))
-                        .collect();
-                    take.read(&own, reply, |place, answer| {
-                        let index = indices.get(place).copied().unwrap_or(usize::MAX);
-                        set(&mut answers, index, answer);
-                    });
-                }
-                Sent::Whole(index) => {
-                    let Some(admission) = batch.get(index) else { continue };
-                    let answer = match read(reply, admission.charges, admission) {
-                        Ok(Answered::Decided(outcome) | Answered::Replayed(outcome)) => {
-                            Answer::Decided(outcome)
-                        }
-                        Ok(Answered::LookCloser) => Answer::LookCloser,
-                        Err(error) => Answer::Failed(error),
-                    };
-                    set(&mut answers, index, answer);
+        while !to_send.is_empty() {
+            let (mut calls, sent): (Vec<Call>, Vec<Sent>) = to_send.drain(..).unzip();
+            if share_a_key(&calls) {
+                calls.iter_mut().for_each(|call| *call = call.with_text());
+            }
+            let replies = self.0.wire.run_all(&calls).await;
+            for (sent, reply) in sent.into_iter().zip(replies) {
+                match sent {
+                    Sent::Takes(take, indices) => {
+                        let tell = |place: usize, answer| {
+                            let index = indices.get(place).copied().unwrap_or(usize::MAX);
+                            set(&mut answers, index, answer);
+                        };
+                        let own = own(&items, &indices);
+                        let apart = take.read(&own, reply, &self.0.wire.scripts, tell).into_iter();
+                        to_send.extend(
+                            apart.map(|(call, take)| (call, Sent::Takes(take, indices.clone()))),
+                        );
+                    }
+                    Sent::Whole(index) => {
+                        let Some(admission) = batch.get(index) else { continue };
+                        set(&mut answers, index, answer_of_whole(reply, admission));
+                    }
                 }
             }
         }
@@ -103,10 +99,8 @@ impl<T: Transport> RedisStore<T> {
         sent: &mut Vec<(Call, Sent)>,
     ) {
         let indices: Arc<[usize]> = core::mem::take(waiting).into();
-        let own: Vec<&Item> =
-            indices.iter().filter_map(|index| items.get(*index).and_then(Option::as_ref)).collect();
         let wire = &self.0.wire;
-        let takes = calls_of(&own, &wire.scripts, |name| wire.slot(name));
+        let takes = calls_of(&own(items, &indices), &wire.scripts, |name| wire.slot(name));
         sent.extend(
             takes.into_iter().map(|(call, take)| (call, Sent::Takes(take, indices.clone()))),
         );
@@ -135,6 +129,19 @@ impl<T: Transport> RedisStore<T> {
 
     async fn one_by_one(&self, batch: &[Admission<'_>], at: At) -> Vec<Result<Outcome>> {
         patience::one_by_one(batch, |admission| self.admit(admission, at)).await
+    }
+}
+
+/// The items of these admissions.
+fn own<'i>(items: &'i [Option<Item>], indices: &[usize]) -> Vec<&'i Item> {
+    indices.iter().filter_map(|index| items.get(*index).and_then(Option::as_ref)).collect()
+}
+
+fn answer_of_whole(reply: Result<Reply>, admission: &Admission<'_>) -> Answer {
+    match read(reply, admission.charges, admission) {
+        Ok(Answered::Decided(outcome) | Answered::Replayed(outcome)) => Answer::Decided(outcome),
+        Ok(Answered::LookCloser) => Answer::LookCloser,
+        Err(error) => Answer::Failed(error),
     }
 }
 

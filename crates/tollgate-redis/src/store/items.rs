@@ -11,7 +11,7 @@ use tollgate_core::{Charge, Cost, Error, Now, Result, Rule, State};
 
 use super::reply::{Found, Numbers, full, unreadable};
 use crate::script::{Identity, Scripts, identity};
-use crate::transport::{Args, Call, Reply};
+use crate::transport::{Args, Call, Reply, is_between_nodes};
 
 /// Keys in one call: the server answers nobody else while it runs, about a third of a millisecond.
 const KEYS_MAX: usize = 64;
@@ -242,7 +242,7 @@ impl Draft {
         groups.extend(self.others.into_iter().flatten());
         let named = groups.iter().filter_map(|group| items.get(group.first));
         let names = named.map(|item| item.name.clone()).collect();
-        (Call::new(script, names, args), Take { groups })
+        (Call::new(script, names, args).divisible(), Take { groups })
     }
 }
 
@@ -282,13 +282,20 @@ const GRACE_MS: i64 = 60_000;
 const GRACE_GIVEN_MS: i64 = 3_600_000;
 
 impl Take {
-    /// Hands every item its answer, by its index.
+    /// Hands every item its answer, by its index. Keys whose slot is halfway between two nodes have none
+    /// as long as they share a call, and come back with a call for each: alone, every key is somewhere.
     pub(super) fn read(
         self,
         items: &[&Item],
         reply: Result<Reply>,
+        scripts: &Scripts,
         mut tell: impl FnMut(usize, Answer),
-    ) {
+    ) -> Vec<(Call, Self)> {
+        if self.groups.len() > 1 && is_between_nodes(&reply) {
+            let apart =
+                self.groups.into_iter().map(|group| Draft::of(group).finish(items, scripts));
+            return apart.collect();
+        }
         let read = reply.and_then(Reply::ok).and_then(Numbers::of);
         let mut numbers = match read {
             Ok(numbers) => numbers,
@@ -296,7 +303,7 @@ impl Take {
                 for index in self.groups.iter().flat_map(Group::items) {
                     tell(index, Answer::Failed(error.again()));
                 }
-                return;
+                return Vec::new();
             }
         };
         for group in &self.groups {
@@ -316,6 +323,7 @@ impl Take {
                 }
             }
         }
+        Vec::new()
     }
 }
 

@@ -292,18 +292,21 @@ impl<T: Transport> Inner<T> {
     /// Sends a round and hands everybody their answer.
     async fn send(&self, line: Line<'_>, round: Round) {
         let items: Vec<&Item> = round.0.iter().map(|ticket| &ticket.item).collect();
-        let calls = calls_of(&items, &self.wire.scripts, |name| self.wire.slot(name));
-        let (calls, takes): (Vec<Call>, Vec<_>) = calls.into_iter().unzip();
-        let replies = line.progress().round(self.wire.run_all(&calls)).await;
-        if replies.iter().any(Result::is_ok) {
-            line.was_heard();
-        }
-        for (take, reply) in takes.into_iter().zip(replies) {
-            take.read(&items, reply, |index, answer| {
-                if let Some(ticket) = round.0.get(index) {
-                    ticket.answer(answer);
-                }
-            });
+        let scripts = &self.wire.scripts;
+        let mut to_send = calls_of(&items, scripts, |name| self.wire.slot(name));
+        while !to_send.is_empty() {
+            let (calls, takes): (Vec<Call>, Vec<_>) = to_send.drain(..).unzip();
+            let replies = line.progress().round(self.wire.run_all(&calls)).await;
+            if replies.iter().any(Result::is_ok) {
+                line.was_heard();
+            }
+            for (take, reply) in takes.into_iter().zip(replies) {
+                to_send.extend(take.read(&items, reply, scripts, |index, answer| {
+                    if let Some(ticket) = round.0.get(index) {
+                        ticket.answer(answer);
+                    }
+                }));
+            }
         }
     }
 }

@@ -74,7 +74,7 @@ impl Cluster {
         reply: Result<Reply>,
     ) -> Result<Reply> {
         let sent = Sent { index: 0, node, is_asking: false };
-        let Some(next) = self.next(sent, &reply) else { return reply };
+        let Some(next) = self.next(call, sent, &reply) else { return reply };
         let mut replies = vec![Some(reply)];
         self.follow(core::slice::from_ref(call), vec![next], &mut replies).await;
         replies.pop().flatten().unwrap_or_else(|| Err(unserved()))
@@ -182,7 +182,8 @@ impl Cluster {
                 }
                 let reply = answers.next().unwrap_or_else(|| Err(unserved()));
                 let index = sent.index;
-                redirected.extend(self.next(sent, &reply));
+                let call = calls.get(index);
+                redirected.extend(call.and_then(|call| self.next(call, sent, &reply)));
                 put(replies, index, reply);
             }
         }
@@ -190,7 +191,7 @@ impl Cluster {
     }
 
     /// Where a call goes next after this reply, if anywhere.
-    fn next(&self, sent: Sent, reply: &Result<Reply>) -> Option<Next> {
+    fn next(&self, call: &Call, sent: Sent, reply: &Result<Reply>) -> Option<Next> {
         let Ok(reply) = reply else {
             self.topology.refresh();
             return None;
@@ -203,6 +204,8 @@ impl Cluster {
                 let node = self.topology.node(&host);
                 Some(Next { sent: Sent { node, is_asking: true, ..sent }, is_later: false })
             }
+            // Each of its keys is somewhere.
+            Redirect::TryAgain if call.is_divisible() => None,
             Redirect::TryAgain => Some(Next { sent, is_later: true }),
             Redirect::Down => {
                 self.topology.refresh();

@@ -97,7 +97,7 @@ fn compare(server: &Redis, (kind, name, seed): (Kind, &'static str, u64)) {
         for ((_, take), step) in takes.into_iter().zip(&batch) {
             let (taken, looked) = (replies.next().unwrap(), replies.next().unwrap());
             let context = format!("{name}, seed {seed}, step {done}, {:?}", step.item);
-            take.read(&[&step.item], taken, |_, answer| {
+            let again = take.read(&[&step.item], taken, &scripts, |_, answer| {
                 let Answer::Decided(outcome) = answer else { panic!("{answer:?}: {context}") };
                 assert_eq!(Now::at(given(&step.item)), outcome.now, "{context}");
                 // Of a log the script tells as much as the decision needs.
@@ -108,6 +108,7 @@ fn compare(server: &Redis, (kind, name, seed): (Kind, &'static str, u64)) {
                     "{context}"
                 );
             });
+            assert!(again.is_empty(), "{context}");
             let Reply::List(looked) = looked.unwrap() else { panic!("{context}") };
             let held = state_text(looked.get(1).unwrap_or(&Reply::Nil));
             assert_eq!(held, step.after.as_ref().map(State::to_text), "{context}");
