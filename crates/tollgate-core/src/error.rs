@@ -80,6 +80,8 @@ struct Inner {
     field: Option<Cow<'static, str>>,
     message: String,
     unsent: bool,
+    /// The store was not asked at all, because of what happened before.
+    spared: bool,
     source: Option<Box<dyn StdError + Send + Sync>>,
 }
 
@@ -91,6 +93,7 @@ impl Error {
             field: None,
             message: message.into(),
             unsent: false,
+            spared: false,
             source: None,
         }))
     }
@@ -127,12 +130,19 @@ impl Error {
         self
     }
 
+    /// Declares that the store was not asked, because it did not answer others.
+    pub(crate) fn spared(mut self) -> Self {
+        self.0.spared = true;
+        self
+    }
+
     /// The same error once more, for several calls that failed as one. The source is not repeated.
     #[must_use]
     pub fn again(&self) -> Self {
         let mut error = Self::new(self.0.code, self.0.message.clone());
         error.0.field = self.0.field.clone();
         error.0.unsent = self.0.unsent;
+        error.0.spared = self.0.spared;
         error
     }
 
@@ -164,6 +174,12 @@ impl Error {
     #[must_use]
     pub fn is_unsent(&self) -> bool {
         self.0.unsent
+    }
+
+    /// Whether the store was not asked, because it did not answer others: why not is known to whoever kept
+    /// the call from it.
+    pub(crate) fn is_spared(&self) -> bool {
+        self.0.spared
     }
 }
 

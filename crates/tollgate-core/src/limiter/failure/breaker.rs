@@ -27,9 +27,6 @@ impl Default for BreakerConfig {
     }
 }
 
-/// What a call is told that was not made.
-const NOT_ASKED: &str = "the store did not answer lately; not asked again yet";
-
 #[derive(Debug)]
 pub(super) struct Breaker {
     threshold: u32,
@@ -82,16 +79,17 @@ impl Breaker {
             return Ok(Pass { breaker: self, probe: true });
         }
         self.rejections.fetch_add(1, Relaxed);
-        Err(Error::new(Code::StoreUnavailable, NOT_ASKED))
+        let message = "the store did not answer lately; not asked again yet";
+        Err(Error::new(Code::StoreUnavailable, message).spared())
     }
 
     /// The reason behind an error: why the store did not answer before, if this one was not asked.
     pub(super) fn reason<'e>(&self, error: &'e Error) -> Cow<'e, str> {
-        if error.message() != NOT_ASKED {
+        if !error.is_spared() {
             return Cow::Borrowed(error.message());
         }
         let why = self.why.lock().unwrap_or_else(PoisonError::into_inner);
-        if why.is_empty() { Cow::Borrowed(NOT_ASKED) } else { Cow::Owned(why.clone()) }
+        if why.is_empty() { Cow::Borrowed(error.message()) } else { Cow::Owned(why.clone()) }
     }
 
     fn remember(&self, error: &Error) {
