@@ -4,11 +4,14 @@ use std::process::Command;
 
 use tollgate_core::{Clock, SystemClock};
 
-use crate::run::{Done, cargo, command, run, spoken, succeeds};
+use crate::run::{Done, cargo, command, output, run, spoken, succeeds};
 use crate::{tidy, wasm};
 
 /// The tools that the steps need, and the component of the toolchain that brings each.
 const TOOLS: [(&str, &str); 2] = [("fmt", "rustfmt"), ("clippy", "clippy")];
+
+/// What a first run writes below the repository, with some to spare.
+const ROOM: u64 = 8 << 30;
 
 const BENCH: &str = "bench/Cargo.toml";
 
@@ -16,8 +19,11 @@ const BENCH: &str = "bench/Cargo.toml";
 pub(crate) fn ci() -> Done {
     let clock = SystemClock::new();
     let start = clock.now();
+    warn_of_a_full_disk();
     timed(&clock, "set-up", set_up)?;
-    for step in steps() {
+    for mut step in steps() {
+        // For builds that follow a change, what is kept takes twice the room of what is built.
+        step.env("CARGO_INCREMENTAL", "0");
         timed(&clock, &spoken(&step), || run(step))?;
     }
     timed(&clock, "tidy", tidy::tidy)?;
@@ -45,6 +51,16 @@ fn steps() -> Vec<Command> {
         // The benchmarks are a workspace of their own: they must keep compiling against the crates.
         cargo(&[&["clippy", "--manifest-path", BENCH], &lint[..]].concat()),
     ]
+}
+
+/// A linker that finds no room dies of a signal and does not say why.
+fn warn_of_a_full_disk() {
+    let free = output(command("df", &["--output=avail", "--block-size=1", "."]));
+    let free = free.ok().and_then(|said| said.lines().last()?.trim().parse::<u64>().ok());
+    if let Some(free) = free.filter(|free| *free < ROOM) {
+        let (free, room) = (free >> 20, ROOM >> 20);
+        println!("WARNING: {free} MiB are free here; a first run takes about {room} MiB");
+    }
 }
 
 /// Installs the components of the toolchain that are missing, downloads what tests look at, and builds
