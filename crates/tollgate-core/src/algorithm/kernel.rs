@@ -20,7 +20,7 @@
 //!   error reply if it was refused.
 //!
 //! All numbers are integers below 2^53, which Lua's doubles hold exactly. They leave Lua only through
-//! `string.format` or as arguments of a command: `tostring`, `..` and `cjson` keep 14 digits.
+//! `string.format` or as arguments of a command: `tostring`, `..` and `cjson.encode` keep 14 digits.
 //!
 //! # A user's own
 //! A [`Custom`](super::Custom) algorithm brings one function instead; [`WORDS`] makes a twin of it.
