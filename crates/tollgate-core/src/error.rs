@@ -130,6 +130,14 @@ impl Error {
         self
     }
 
+    /// Takes [`unsent`](Self::unsent) back: something else has reached the store before, and trying all of it
+    /// again would do that twice.
+    #[must_use]
+    pub fn sent(mut self) -> Self {
+        self.0.unsent = false;
+        self
+    }
+
     /// Declares that the store was not asked, because it did not answer others.
     pub(crate) fn spared(mut self) -> Self {
         self.0.spared = true;

@@ -6,7 +6,7 @@
 --   twin, key, family, shape, numbers of the quota, numbers of the cost.
 -- Reply: the instant and 0 with, per charge, the words its key had (their number first);
 --   1 with the record of an id that was charged before; 2 where a state is not one of its quota and
---   nothing was done; 3 where the write was refused for want of memory.
+--   nothing was done; 3 where the write was refused for want of memory; 4 where the record is none.
 local A, n, grace, id = ARGV, tonumber(ARGV[1]), tonumber(ARGV[2]), ARGV[3]
 if n < 0 then
   local time = redis.call('TIME')
@@ -16,7 +16,7 @@ if id ~= '' then
   local kept = redis.pcall('GET', KEYS[#KEYS])
   if kept then
     local expires = type(kept) == 'string' and string.match(kept, '^%[%]\n%["[^"]*","[^"]*",(%d+),')
-    if not expires then return {n, 2} end
+    if not expires then return {n, 4} end
     if tonumber(expires) > n then return {n, 1, kept} end
   end
 end

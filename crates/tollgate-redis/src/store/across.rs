@@ -11,7 +11,11 @@
 //! given back. Whose time is up then is told so, and not that the server is silent.
 //!
 //! The record of a request id lives in the slot of the first key. That slot is charged last, so that
-//! the record is written exactly when all charges are made.
+//! the record is written exactly when all charges are made. When the reply of that slot is lost, nobody
+//! knows whether there is a record, which would admit the next attempt: then nothing is undone.
+//!
+//! What was decided stands. A node that is silent while a denial is undone or told keeps units, or hides
+//! how its keys stand; it does not turn the denial into an outage, which a policy may let pass.
 
 use tollgate_core::store::cas::{Swap, Version, Versioned as _};
 use tollgate_core::store::patience::note_held_up;
@@ -20,7 +24,7 @@ use tollgate_core::{
     Act, Admission, Charge, Code, Cost, Error, Now, OwnedAdmission, Receipt, Result, State,
 };
 
-use super::admit::{Answered, Part, read};
+use super::admit::{Answered, Part, one_quota_per_key, read};
 use super::outlive::outlive;
 use super::{Inner, RedisStore};
 use crate::transport::Transport;
@@ -36,6 +40,13 @@ struct Leg {
     places: Vec<usize>,
     /// Whether the record is written with it.
     is_home: bool,
+}
+
+/// What became of the charges of a slot.
+enum Charging {
+    Answered(Answered),
+    /// Nobody knows whether they were made and a record was written.
+    Lost(Error),
 }
 
 /// What became of an attempt to leave a leg as if it had not been charged.
@@ -73,40 +84,34 @@ impl<T: Transport> Inner<T> {
         let mut at = at;
         let mut done: Vec<Charged> = Vec::new();
         let legs = self.legs(admission);
+        refuse_what_no_script_records(admission, &legs)?;
         for leg in &legs {
             match self.charge_leg(leg, &done, admission, at).await {
-                Ok(Answered::Decided(outcome)) => {
+                Ok(Charging::Answered(Answered::Decided(outcome))) => {
                     at = At::Given(outcome.now.reading());
-                    let charges = pick(admission.charges, &leg.places);
-                    let (slots, _) = slots_of(&charges);
-                    let states = of_slots(&slots, &outcome.before);
-                    let plan = plan(&charges, &slots, &states, outcome.now)?;
-                    let admitted = plan.admitted;
-                    let places = leg.places.clone();
-                    done.push(Charged { places, before: outcome.before.into(), plan });
+                    let charged = Charged::of(leg, admission, outcome)?;
+                    let admitted = charged.plan.admitted;
+                    done.push(charged);
                     if !admitted {
-                        return self.deny(admission, done, outcome.now).await;
+                        return Ok(self.deny(admission, done, at).await);
                     }
                 }
-                Ok(Answered::Replayed(outcome)) => {
-                    self.undo(admission, &done, at).await?;
+                Ok(Charging::Answered(Answered::Replayed(outcome))) => {
+                    self.undo(admission, &done, at).await;
                     return Ok(outcome);
                 }
-                Ok(Answered::LookCloser) => {
-                    self.undo(admission, &done, at).await?;
+                Ok(Charging::Answered(Answered::LookCloser)) => {
+                    self.undo(admission, &done, at).await;
                     return Err(quota_keeps_changing());
                 }
+                Ok(Charging::Lost(error)) => return Err(error),
                 Err(error) => {
-                    self.undo(admission, &done, at).await?;
-                    return Err(error);
+                    let is_undone = self.undo(admission, &done, at).await;
+                    return Err(if is_undone { error } else { error.sent() });
                 }
             }
         }
-        let now = match at {
-            At::Given(now) => Now::at(now),
-            At::StoreClock => Now::at(0),
-        };
-        Ok(Outcome::decided(now, in_order(admission.charges.len(), &done)))
+        Ok(Outcome::decided(instant(at), in_order(admission.charges.len(), &done)))
     }
 
     /// The slots of an admission in the order in which they are charged.
@@ -134,8 +139,12 @@ impl<T: Transport> Inner<T> {
         done: &[Charged],
         admission: &Admission<'_>,
         at: At,
-    ) -> Result<Answered> {
+    ) -> Result<Charging> {
         let charges = pick(admission.charges, &leg.places);
+        if !one_quota_per_key(&charges) {
+            let outcome = self.swapping.admit(&Admission::of(&charges), at).await?;
+            return Ok(Charging::Answered(Answered::Decided(outcome)));
+        }
         let bare = Admission::of(admission.charges);
         let (scope, parts) = if leg.is_home {
             (admission, with_evidence(admission, leg, done))
@@ -143,7 +152,12 @@ impl<T: Transport> Inner<T> {
             (&bare, charges.iter().map(Part::Charge).collect())
         };
         for carries in 0..CARRIES_MAX {
-            let reply = self.wire.run(&self.admit_call(&parts, scope, at)).await;
+            let reply = match self.wire.run(&self.admit_call(&parts, scope, at)).await {
+                Err(error) if leg.is_home && !error.is_unsent() => {
+                    return Ok(Charging::Lost(error));
+                }
+                reply => reply,
+            };
             match read(reply, &charges, admission)? {
                 Answered::LookCloser => {
                     if carries > 0 {
@@ -151,10 +165,10 @@ impl<T: Transport> Inner<T> {
                     }
                     self.carry(&charges, at).await?;
                 }
-                answered => return Ok(answered),
+                answered => return Ok(Charging::Answered(answered)),
             }
         }
-        Ok(Answered::LookCloser)
+        Ok(Charging::Answered(Answered::LookCloser))
     }
 
     /// Carries states of another quota over, by giving back nothing.
@@ -167,44 +181,45 @@ impl<T: Transport> Inner<T> {
     }
 
     /// Undoes what was charged, and tells how all keys stand.
-    async fn deny(
-        &self,
-        admission: &Admission<'_>,
-        mut done: Vec<Charged>,
-        now: Now,
-    ) -> Result<Outcome> {
+    async fn deny(&self, admission: &Admission<'_>, mut done: Vec<Charged>, at: At) -> Outcome {
         let denied = done.pop();
-        self.undo(admission, &done, At::Given(now.reading())).await?;
+        self.undo(admission, &done, at).await;
         done.extend(denied);
         let mut before = in_order(admission.charges.len(), &done);
         let known: Vec<usize> = done.iter().flat_map(|leg| leg.places.iter().copied()).collect();
         let rest: Vec<usize> =
             (0..admission.charges.len()).filter(|place| !known.contains(place)).collect();
-        let charges = pick(admission.charges, &rest);
-        let loaded = self.wire.load(&charges, At::Given(now.reading())).await?;
-        for (place, state) in rest.into_iter().zip(loaded.states) {
+        let loaded = self.wire.load(&pick(admission.charges, &rest), at).await;
+        let states = loaded.map(|loaded| loaded.states).unwrap_or_default();
+        for (place, state) in rest.into_iter().zip(states) {
             if let Some(known) = before.get_mut(place) {
                 *known = state;
             }
         }
-        Ok(Outcome::decided(now, before))
+        Outcome::decided(instant(at), before)
     }
 
-    /// Puts every leg back: as it was if nobody charged it meanwhile, else by giving back what this
-    /// admission took.
-    async fn undo(&self, admission: &Admission<'_>, done: &[Charged], at: At) -> Result<()> {
+    /// Puts every leg back; whether that was possible everywhere. A node that does not answer keeps its
+    /// units, and only its own.
+    async fn undo(&self, admission: &Admission<'_>, done: &[Charged], at: At) -> bool {
+        let mut is_undone = true;
         for leg in done {
-            let charges = pick(admission.charges, &leg.places);
-            match self.put_back(&charges, leg).await? {
-                PutBack::Done => continue,
-                PutBack::Outrun => note_held_up(),
-                PutBack::Impossible => {}
-            }
-            let refunds: Vec<Charge<'_>> =
-                charges.iter().map(|charge| charge.refund(Receipt::Newest)).collect();
-            self.give_back(&Admission::of(&refunds), at).await?;
+            is_undone &= self.undo_leg(admission, leg, at).await.is_ok();
         }
-        Ok(())
+        is_undone
+    }
+
+    /// As it was if nobody charged it meanwhile, else by giving back what this admission took.
+    async fn undo_leg(&self, admission: &Admission<'_>, leg: &Charged, at: At) -> Result<()> {
+        let charges = pick(admission.charges, &leg.places);
+        match self.put_back(&charges, leg).await? {
+            PutBack::Done => return Ok(()),
+            PutBack::Outrun => note_held_up(),
+            PutBack::Impossible => {}
+        }
+        let refunds: Vec<Charge<'_>> =
+            charges.iter().map(|charge| charge.refund(Receipt::Newest)).collect();
+        self.give_back(&Admission::of(&refunds), at).await
     }
 
     /// Gives units back. Whoever loses too many races has changed nothing, and begins anew: its caller may
@@ -256,7 +271,8 @@ impl<T: Transport> Inner<T> {
         let (mut at, mut done, mut now) = (at, Vec::new(), Now::at(0));
         for leg in self.legs(admission) {
             let charges = pick(admission.charges, &leg.places);
-            let outcome = self.swapping.admit(&Admission::of(&charges), at).await?;
+            let outcome = self.swapping.admit(&Admission::of(&charges), at).await;
+            let outcome = outcome.map_err(|e| if done.is_empty() { e } else { e.sent() })?;
             now = outcome.now;
             at = At::Given(now.reading());
             done.push((leg.places, outcome.before));
@@ -270,6 +286,35 @@ impl<T: Transport> Inner<T> {
             }
         }
         Ok(Outcome::decided(now, before))
+    }
+}
+
+impl Charged {
+    fn of(leg: &Leg, admission: &Admission<'_>, outcome: Outcome) -> Result<Self> {
+        let charges = pick(admission.charges, &leg.places);
+        let (slots, _) = slots_of(&charges);
+        let plan = plan(&charges, &slots, &of_slots(&slots, &outcome.before), outcome.now)?;
+        Ok(Self { places: leg.places.clone(), before: outcome.before.into(), plan })
+    }
+}
+
+/// A record is written by a script, with all charges of its slot; no script charges one key under two
+/// quotas.
+fn refuse_what_no_script_records(admission: &Admission<'_>, legs: &[Leg]) -> Result<()> {
+    let is_recorded = |leg: &&Leg| leg.is_home && admission.once.is_some();
+    let mut recorded = legs.iter().filter(is_recorded);
+    if recorded.all(|leg| one_quota_per_key(&pick(admission.charges, &leg.places))) {
+        return Ok(());
+    }
+    let message =
+        "over several hash slots, a request id and two quotas of its first key do not go together";
+    Err(Error::new(Code::Unsupported, message).unsent())
+}
+
+fn instant(at: At) -> Now {
+    match at {
+        At::Given(at) => Now::at(at),
+        At::StoreClock => Now::at(0),
     }
 }
 

@@ -9,7 +9,7 @@ use super::Inner;
 use super::items::write_instant;
 use super::reply::{Found, Numbers, full, unreadable};
 use crate::script::{Scripts, identity};
-use crate::transport::{Args, Call, Reply, Transport};
+use crate::transport::{Args, Call, Reply, Transport, foreign};
 
 /// The longest time a request id is kept: far beyond any use, and exact in a script.
 const KEEP_MAX: u64 = 1 << 50;
@@ -94,7 +94,7 @@ impl<T: Transport> Inner<T> {
         Call::new(self.wire.scripts.admit(&twins), names, args)
     }
 
-    fn record_name(&self, key: Key<'_>, id: &str) -> String {
+    pub(super) fn record_name(&self, key: Key<'_>, id: &str) -> String {
         self.wire.layout.place(record::name(key, id))
     }
 }
@@ -131,6 +131,7 @@ pub(super) fn read(
         1 => return replay(numbers.reply()?, admission).map(Answered::Replayed),
         2 => return Ok(Answered::LookCloser),
         3 => return Err(full()),
+        4 => return Err(foreign()),
         _ => return Err(unreadable()),
     }
     let mut before = Vec::with_capacity(charges.len());

@@ -133,9 +133,9 @@ impl<T: Transport> RedisStore<T> {
 }
 
 /// How a single charge begins.
-enum Begun {
+enum Begun<'i, T: Transport> {
     /// It meets nobody, and goes at once.
-    Alone(Lane, Call),
+    Alone(Landing<'i, T>, Call),
     /// Others are under way.
     Queued(Lane, Arc<Ticket>),
 }
@@ -267,13 +267,16 @@ impl<T: Transport> Inner<T> {
     }
 
     /// Goes at once if nobody waits.
-    fn begin(&self, charge: &Charge<'_>, twin: Source, at: At) -> Begun {
+    fn begin<'i>(self: &'i Arc<Self>, charge: &Charge<'_>, twin: Source, at: At) -> Begun<'i, T> {
         let key = charge.key();
         let name = self.wire.layout.name(&key);
         let slot = self.wire.has_slots().then(|| self.wire.layout.slot(&key, &name));
         let lane = self.queues.lane(slot);
         if self.queues.at(lane).lift_off_alone() {
-            return Begun::Alone(lane, call_of(charge, (name, slot, twin), at, &self.wire.scripts));
+            // From here on, whatever happens.
+            let landing = Landing { inner: self, lane, size: 0 };
+            let call = call_of(charge, (name, slot, twin), at, &self.wire.scripts);
+            return Begun::Alone(landing, call);
         }
         Begun::Queued(lane, Ticket::new(Item::new(charge, (name, twin), at)))
     }
@@ -306,6 +309,10 @@ impl<T: Transport> Inner<T> {
                         ticket.answer(answer);
                     }
                 }));
+            }
+            if !to_send.is_empty() {
+                // The cluster has answered those who go on waiting.
+                line.progress().round_ended();
             }
         }
     }
@@ -340,11 +347,10 @@ impl<T: Transport> Store for RedisStore<T> {
             return Box::pin(self.admit_otherwise(admission, at)).await;
         };
         let answer = 'answer: {
-            let (lane, call) = match inner.begin(charge, twin, at) {
-                Begun::Alone(lane, call) => (lane, call),
+            let (landing, call) = match inner.begin(charge, twin, at) {
+                Begun::Alone(landing, call) => (landing, call),
                 Begun::Queued(lane, ticket) => break 'answer self.wait(lane, ticket).await,
             };
-            let landing = Landing { inner, lane, size: 0 };
             let reply = inner.wire.run(&call).await;
             landing.answer(charge, reply)
         };

@@ -19,7 +19,7 @@ use tollgate_testkit::runtime::block_on;
 use super::Plain;
 use super::drops::{Caller, Slow};
 use crate::slot::slot_of;
-use crate::transport::Sharing;
+use crate::transport::{Sharing, Transport};
 use crate::{KeyLayout, RedisStore};
 
 thread_local! {
@@ -50,13 +50,13 @@ fn slow(spawner: Option<crate::transport::Spawner>) -> Slow {
     Slow { plain, sent, sharing: Sharing::SameSlot, spawner }
 }
 
-fn limit(prefix: &str, policy: &str, units: u64) -> Limit {
+pub(super) fn limit(prefix: &str, policy: &str, units: u64) -> Limit {
     let day = Duration::from_secs(86_400);
     let gcra = a::Gcra::new(Quota::new(units, day)).unwrap();
     Limit::new(policy, gcra).unwrap().with_prefix(prefix).unwrap()
 }
 
-fn spent(store: &RedisStore<Slow>, charge: Charge<'_>) -> u64 {
+pub(super) fn spent<T: Transport>(store: &RedisStore<T>, charge: Charge<'_>) -> u64 {
     let loaded = block_on(store.load(&[charge], At::StoreClock)).unwrap();
     let words = loaded.states[0].as_ref().map_or_else(Vec::new, |state| state.words.to_vec());
     let looked = charge.rule().peek(&words, loaded.now, charge.cost);

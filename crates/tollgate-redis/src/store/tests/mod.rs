@@ -4,6 +4,7 @@ mod across;
 mod conformance;
 mod differential;
 mod drops;
+mod lost;
 
 use std::sync::{Mutex, PoisonError};
 
