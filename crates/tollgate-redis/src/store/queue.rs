@@ -27,6 +27,8 @@ const SECOND_MAX: usize = 32;
 
 /// Queues of a cluster: slots share them, so few that callers on different keys hardly ever meet.
 const LANES: usize = 4_096;
+/// Slots of a cluster.
+const SLOTS: usize = 16_384;
 
 /// The queue, or, where only keys of one slot may share a call, many of them: a round over several
 /// nodes would take as long as the slowest of them, and save nothing.
@@ -54,9 +56,10 @@ impl Queues {
         }
     }
 
-    /// The queue of a slot.
+    /// The queue of a slot. Neighbours share one, for they are on one node: a node that hangs holds up
+    /// nobody who asks another.
     pub(super) fn lane(&self, slot: Option<u16>) -> Lane {
-        Lane(usize::from(slot.unwrap_or_default()) % (self.gates.len() + 1))
+        Lane(usize::from(slot.unwrap_or_default()) * (self.gates.len() + 1) / SLOTS)
     }
 
     pub(super) fn at(&self, lane: Lane) -> Line<'_> {

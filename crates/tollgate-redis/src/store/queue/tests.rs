@@ -108,3 +108,14 @@ fn no_crowd_is_so_large_that_a_good_round_waits_for_it() {
     join(line, SECOND_MAX);
     assert_eq!(line.lift_off().unwrap().len(), SECOND_MAX);
 }
+
+/// Slots are given to nodes in long runs.
+#[test]
+fn slots_that_share_a_queue_are_neighbours() {
+    let queues = Queues::new(Sharing::SameSlot);
+    let lanes: Vec<usize> = (0..16_384).map(|slot| queues.lane(Some(slot)).0).collect();
+    assert!(lanes.is_sorted());
+    assert_eq!((lanes[0], lanes[16_383]), (0, LANES - 1));
+    let one = Queues::new(Sharing::AnyKeys);
+    assert_eq!(one.lane(None).0, 0);
+}

@@ -81,6 +81,28 @@ fn texts_and_lists_of_others_are_corrupt_until_the_key_is_reset() {
     }
 }
 
+/// Scripts compare a state with what they expect instead of reading all of it.
+#[test]
+fn no_byte_of_a_state_can_be_damaged_unnoticed() {
+    let (redis, store) = (shared::redis(), store(&shared::redis().url()));
+    let limit = limit("bytes");
+    let key = name(&limit);
+    assert!(check(&store, &limit, 1).unwrap().is_allowed());
+    let state = raw(redis, &["GET", &key]).text().unwrap().to_owned();
+    for at in 0..state.len() {
+        let (before, after) = (&state[..at], &state[at + 1..]);
+        for damaged in
+            [format!("{before}x{after}"), format!("{before}{at}x{after}"), before.to_owned()]
+        {
+            raw(redis, &["SET", &key, &damaged]);
+            let error = check(&store, &limit, 1).unwrap_err();
+            assert_eq!(error.code(), Code::CorruptState, "{damaged}: {error}");
+        }
+    }
+    raw(redis, &["SET", &key, &state]);
+    assert_eq!(check(&store, &limit, 1).unwrap().remaining, 3);
+}
+
 #[test]
 fn a_key_without_an_expiry_comes_back_all_the_same() {
     let (redis, store) = (shared::redis(), store(&shared::redis().url()));
