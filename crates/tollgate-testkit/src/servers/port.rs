@@ -7,12 +7,18 @@
 
 use std::fs::{self, File};
 use std::hash::{BuildHasher, RandomState};
-use std::net::{Ipv4Addr, SocketAddr, TcpListener};
+use std::net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener};
+use std::time::Duration;
+
+use socket2::SockRef;
 
 use super::error::{Error, Result};
 use super::root::{root, try_lock};
+use super::wait::until_ok;
 
 const LOWEST: u16 = 15_000;
+/// The port is reserved, so only a connection of long ago, or the copy of a socket, can be in the way.
+pub(super) const LISTEN: Duration = Duration::from_secs(5);
 /// Where the kernel's range starts unless it was changed.
 const USUAL_END: u16 = 32_768;
 
@@ -41,7 +47,10 @@ impl Port {
             let Some(reserved) = try_lock(&folder.join(number.to_string())) else {
                 continue;
             };
-            if TcpListener::bind(at(number)).is_ok() {
+            if let Ok(listener) = TcpListener::bind(at(number)) {
+                // Closing is not enough: a process that is just being started by another thread has a
+                // copy of every socket until it becomes its program, and would keep this one listening.
+                let _ = SockRef::from(&listener).shutdown(Shutdown::Both);
                 return Ok(Self { number, _reserved: reserved });
             }
         }
@@ -54,11 +63,24 @@ impl Port {
         self.number
     }
 
+    /// Listens there.
+    ///
+    /// # Errors
+    /// When somebody who does not use this module has taken the port.
+    pub fn listen(&self) -> Result<TcpListener> {
+        listen(self.addr())
+    }
+
     /// Its address on this machine.
     #[must_use]
     pub fn addr(&self) -> SocketAddr {
         at(self.number)
     }
+}
+
+/// Listens at the address of a port that is reserved.
+pub(super) fn listen(addr: SocketAddr) -> Result<TcpListener> {
+    until_ok(LISTEN, || TcpListener::bind(addr).map_err(Error::from))
 }
 
 fn at(port: u16) -> SocketAddr {
@@ -78,6 +100,21 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
+
+    /// Starting programs copies sockets for a moment.
+    #[test]
+    fn a_reserved_port_can_be_listened_at_while_programs_start() {
+        let starting = std::thread::spawn(|| {
+            for _ in 0..200 {
+                assert!(std::process::Command::new("true").status().unwrap().success());
+            }
+        });
+        for _ in 0..200 {
+            let port = Port::reserve().unwrap();
+            drop(port.listen().unwrap());
+        }
+        starting.join().unwrap();
+    }
 
     #[test]
     fn no_port_is_reserved_twice() {

@@ -123,7 +123,7 @@ impl DynamoDbGateway {
     /// When no port can be bound.
     pub fn to(upstream: SocketAddr) -> Result<Self> {
         let port = Port::reserve()?;
-        let listener = TcpListener::bind(port.addr())?;
+        let listener = port.listen()?;
         let desk = Arc::new(Desk {
             upstream,
             open: Mutex::new(Some(Vec::new())),

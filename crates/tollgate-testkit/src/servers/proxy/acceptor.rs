@@ -3,22 +3,13 @@
 use std::net::{Shutdown, SocketAddr, TcpListener};
 use std::sync::Arc;
 use std::thread;
-use std::time::Duration;
 
 use socket2::SockRef;
 
 use super::Mode;
 use super::board::Board;
 use super::link;
-use crate::servers::error::{Error, Result};
-use crate::servers::wait::until_ok;
-
-/// The port is reserved, so only a connection of long ago can be in the way.
-const LISTEN: Duration = Duration::from_secs(5);
-
-pub(super) fn listen(addr: SocketAddr) -> Result<TcpListener> {
-    until_ok(LISTEN, || TcpListener::bind(addr).map_err(Error::from))
-}
+use crate::servers::port::{LISTEN, listen};
 
 /// Returns when the proxy is closed. Until then it looks at the board whenever somebody connects.
 pub(super) fn accept_for_ever(listener: TcpListener, server: SocketAddr, board: &Arc<Board>) {

@@ -91,7 +91,7 @@ impl FaultProxy {
     pub fn counting(server: SocketAddr, text: &str) -> Result<Self> {
         let port = Port::reserve()?;
         let board = Arc::new(Board::new(text));
-        let listener = acceptor::listen(port.addr())?;
+        let listener = port.listen()?;
         let shared = Arc::clone(&board);
         let acceptor = thread::spawn(move || acceptor::accept_for_ever(listener, server, &shared));
         Ok(Self { board, acceptor: Some(acceptor), port })

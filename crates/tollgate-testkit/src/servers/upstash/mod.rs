@@ -52,7 +52,7 @@ impl UpstashShim {
     /// When no port can be bound.
     pub fn to(redis: &Redis, token: &str) -> Result<Self> {
         let port = Port::reserve()?;
-        let listener = TcpListener::bind(port.addr())?;
+        let listener = port.listen()?;
         let desk = Arc::new(Desk { open: Mutex::new(Some(Vec::new())), ..Desk::default() });
         let rest = Rest { redis: redis.addr(), token: token.to_owned() };
         let shared = Arc::clone(&desk);
