@@ -167,6 +167,7 @@ impl Connection {
             while let Some(reply) = self.parser.reply()? {
                 self.hand_out(reply)?;
             }
+            self.queue.was_heard();
         }
     }
 

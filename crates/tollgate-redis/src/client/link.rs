@@ -77,6 +77,11 @@ impl Link {
         }
     }
 
+    /// How often the server has answered anybody here.
+    pub(super) fn heard(&self) -> u64 {
+        self.queue.heard()
+    }
+
     /// Whether a command that is sent now may be answered.
     pub(super) fn is_usable(&self) -> bool {
         self.queue.is_usable()

@@ -4,7 +4,8 @@ use std::future::Future;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use tollgate_core::Result;
+use tollgate_core::store::patience::is_over;
+use tollgate_core::{Code, Error, Result};
 
 use super::host::Host;
 use super::link::Link;
@@ -25,6 +26,13 @@ pub(super) struct Node {
     idle: Mutex<Vec<Wire>>,
 }
 
+/// Where a call was sent, and how often that connection had been answered by then.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Mark {
+    link: usize,
+    heard: u64,
+}
+
 /// One of several things to send in a row.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Step<'a> {
@@ -40,12 +48,26 @@ impl Node {
         Arc::new(Self { target, links, next: AtomicUsize::new(0), idle: Mutex::default() })
     }
 
-    /// Sends one call. It is queued at once.
-    pub(super) fn send(&self, call: &Call) -> Awaited {
+    /// Sends one call. It is queued at once; the mark says where and when.
+    pub(super) fn send(&self, call: &Call) -> (Awaited, Mark) {
         match self.link() {
-            Ok(link) => link.send(|bytes| call.encode(bytes)),
-            Err(error) => Awaited::Failed(Some(error)),
+            Ok((place, link)) => {
+                let mark = Mark { link: place, heard: link.heard() };
+                (link.send(|bytes| call.encode(bytes)), mark)
+            }
+            Err(error) => (Awaited::Failed(Some(error)), Mark::default()),
         }
+    }
+
+    /// What a call is to say whose time is up: something if the server has answered others meanwhile, who
+    /// stood before it or beside it.
+    pub(super) fn last_words(&self, mark: Mark) -> Option<Error> {
+        if !is_over() {
+            return None;
+        }
+        let has_answered = self.links.get(mark.link).is_some_and(|link| link.heard() != mark.heard);
+        let message = "Redis answered others until the time was up; the charge may be spent";
+        has_answered.then(|| Error::new(Code::QueueFull, message))
     }
 
     /// Sends steps in one round trip, in order, with no other between them. They are queued at once.
@@ -55,7 +77,8 @@ impl Node {
     ) -> impl Future<Output = Vec<Result<Reply>>> + use<'a, I> {
         let count = steps.len();
         let link = self.link();
-        let replies = link.map(|link| link.send_many(steps, |bytes, step| write(bytes, &step)));
+        let replies =
+            link.map(|(_, link)| link.send_many(steps, |bytes, step| write(bytes, &step)));
         async move {
             match replies {
                 Ok(replies) => replies.await,
@@ -97,13 +120,18 @@ impl Node {
     }
 
     /// The links take turns; one that is lost is passed over.
-    fn link(&self) -> Result<&Link> {
+    fn link(&self) -> Result<(usize, &Link)> {
         let count = self.links.len();
         let turn = if count > 1 { self.next.fetch_add(1, Ordering::Relaxed) } else { 0 };
-        let mut candidates = (0..count).filter_map(|step| self.links.get((turn + step) % count));
+        let mut candidates = (0..count).filter_map(|step| {
+            let place = (turn + step) % count;
+            Some((place, self.links.get(place)?))
+        });
         let chosen = match count {
             0 | 1 => candidates.next(),
-            _ => candidates.clone().find(|link| link.is_usable()).or_else(|| candidates.next()),
+            _ => {
+                candidates.clone().find(|(_, link)| link.is_usable()).or_else(|| candidates.next())
+            }
         };
         chosen.ok_or_else(super::queue::closed)
     }

@@ -4,6 +4,7 @@
 //! is all that pipelining needs. A caller wakes the connection only if it sleeps, so that a hundred
 //! callers cost one wake. The queue outlives connections: its phase says whether there is one.
 
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::task::Waker;
 
@@ -36,6 +37,8 @@ pub(super) enum Phase {
 #[derive(Debug)]
 pub(super) struct Queue {
     state: Mutex<State>,
+    /// How often the server has answered, for those who wait behind others.
+    heard: AtomicU64,
 }
 
 #[derive(Debug)]
@@ -94,7 +97,18 @@ impl Queue {
                 waker: None,
                 enough: 1,
             }),
+            heard: AtomicU64::new(0),
         }
+    }
+
+    /// How often the server has answered anybody.
+    pub(super) fn heard(&self) -> u64 {
+        self.heard.load(Relaxed)
+    }
+
+    /// The server has answered some commands.
+    pub(super) fn was_heard(&self) {
+        self.heard.fetch_add(1, Relaxed);
     }
 
     /// Appends one command.

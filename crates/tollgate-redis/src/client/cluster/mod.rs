@@ -19,6 +19,7 @@ use tollgate_core::{Code, Error, Result};
 use super::backoff::Backoff;
 use super::host::Host;
 use super::node::{Node, Step};
+use super::sending::answer;
 use super::session::Session;
 use super::settings::Settings;
 use crate::slot::slot_of;
@@ -62,7 +63,8 @@ impl Cluster {
     /// Sends one call, wherever it has to go.
     pub(super) async fn send(&self, call: &Call) -> Result<Reply> {
         let node = self.owner(call.slot()).await?;
-        let reply = node.send(call).await;
+        let (reply, mark) = node.send(call);
+        let reply = answer(reply, &node, mark).await;
         self.go_on(call, node, reply).await
     }
 

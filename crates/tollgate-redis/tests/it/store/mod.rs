@@ -10,6 +10,7 @@ mod halfway;
 mod load;
 mod moves;
 mod processes;
+mod waiting;
 
 use std::future::Future;
 use std::sync::LazyLock;
