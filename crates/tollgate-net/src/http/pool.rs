@@ -1,6 +1,7 @@
 //! Connections that are kept: one request at a time on each, and as many as there are requests.
 
 use core::fmt;
+use core::pin::pin;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -13,6 +14,7 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::sync::Semaphore;
 use tokio::time::{Instant, timeout};
+use tollgate_core::store::patience::Progress;
 use tollgate_core::{Code, Error, Result};
 
 use super::endpoint::{Endpoint, Message, Post};
@@ -34,6 +36,8 @@ pub struct Pool {
     tls: Option<Tls>,
     idle: Mutex<Vec<Idle>>,
     permits: Semaphore,
+    /// Responses, for those who wait for one of the connections.
+    progress: Progress,
     connect_timeout: Duration,
     reply_timeout: Duration,
 }
@@ -74,6 +78,7 @@ impl Pool {
             tls,
             idle: Mutex::default(),
             permits: Semaphore::new(CONNECTIONS_MAX),
+            progress: Progress::new(),
             connect_timeout: CONNECT_TIMEOUT,
             reply_timeout: REPLY_TIMEOUT,
         }
@@ -98,12 +103,23 @@ impl Pool {
     /// # Errors
     /// Marked as unsent if the request certainly did not get out.
     pub async fn post(&self, endpoint: &Endpoint, post: Post<'_>) -> Result<Response> {
-        let mut message = Box::new(endpoint.message(post)?);
-        let permit = timeout(self.reply_timeout, self.permits.acquire()).await;
-        let Ok(Ok(_permit)) = permit else {
-            let message = format!("{CONNECTIONS_MAX} requests are under way and none has ended");
-            return Err(Error::new(Code::Timeout, message).unsent());
-        };
+        let message = Box::new(endpoint.message(post)?);
+        if let Ok(_permit) = self.permits.try_acquire() {
+            return self.exchange(endpoint, message).await;
+        }
+        // Whoever comes late because others are answered was held up by them, and has not met silence.
+        let waiting = self.progress.wait();
+        let late = pin!(async {
+            let permit = timeout(self.reply_timeout, self.permits.acquire()).await;
+            let Ok(Ok(_permit)) = permit else {
+                return Err(waiting.held_up().unwrap_or_else(none_ended).unsent());
+            };
+            self.exchange(endpoint, message).await
+        });
+        waiting.answer(late).await
+    }
+
+    async fn exchange(&self, endpoint: &Endpoint, mut message: Box<Message>) -> Result<Response> {
         while let Some(sender) = self.take(endpoint).await {
             match self.send(endpoint, sender, message).await {
                 Ok(response) => return Ok(response),
@@ -195,6 +211,7 @@ impl Pool {
             return Err(Failure::Lost(Error::new(Code::Timeout, message)));
         };
         let response = response?;
+        self.progress.round_ended();
         let kept = Idle { endpoint: endpoint.clone(), sender, since: Instant::now() };
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(kept);
         Ok(response)
@@ -220,6 +237,11 @@ async fn read(response: hyper::Response<Incoming>) -> Option<Response> {
     let location = location.map(str::to_owned);
     let body = Limited::new(response.into_body(), RESPONSE_MAX).collect().await.ok()?;
     Some(Response { status, location, body: body.to_bytes().into() })
+}
+
+fn none_ended() -> Error {
+    let message = format!("{CONNECTIONS_MAX} requests are under way and none has ended");
+    Error::new(Code::Timeout, message)
 }
 
 fn closed(endpoint: &Endpoint) -> Error {

@@ -4,6 +4,7 @@ mod conformance;
 mod custom;
 mod encrypted;
 mod faults;
+mod waiting;
 
 use std::time::Duration;
 
