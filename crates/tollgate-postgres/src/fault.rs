@@ -29,6 +29,15 @@ impl Fault {
         }
     }
 
+    /// Why a transaction that is to write could not be begun. A standby says that it does not know how.
+    pub(crate) fn at_begin(error: tokio_postgres::Error) -> Self {
+        if error.code() == Some(&SqlState::FEATURE_NOT_SUPPORTED) {
+            let message = "PostgreSQL is a standby here, which cannot write";
+            return Self::Lost(Error::new(Code::StoreUnavailable, message));
+        }
+        Self::from(error)
+    }
+
     pub(crate) fn timeout() -> Self {
         Self::Lost(Error::new(Code::Timeout, "PostgreSQL did not answer in time"))
     }

@@ -9,6 +9,7 @@
 //! Until the second trip is sent nothing is charged, and callers that have gone away are left out.
 //! What was sent and not answered is never sent again.
 
+use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use core::time::Duration;
 use std::collections::HashMap;
 
@@ -190,14 +191,16 @@ async fn read(trip: Trip<'_>, jobs: &[Job]) -> Result<Read, Fault> {
     let (sql, client) = (&trip.shared.sql, trip.client());
     let keys = keys_of(jobs);
     let locking: [(&(dyn ToSql + Sync), Type); 1] = [(&keys, Type::TEXT_ARRAY)];
-    let unblocked = Unblocked(trip.progress);
+    let (unblocked, is_locked) = (Unblocked(trip.progress), AtomicBool::new(false));
     let begin = async {
-        client.batch_execute(&sql.begin).await?;
-        trip.progress.set_blocked(true);
+        client.batch_execute(&sql.begin).await.map_err(Fault::at_begin)?;
+        // Both answers may have come before this looked.
+        trip.progress.set_blocked(!is_locked.load(Relaxed));
         Ok::<(), Fault>(())
     };
     let lock = async {
         let locked = client.query_typed_one(&sql.lock, &locking).await;
+        is_locked.store(true, Relaxed);
         drop(unblocked);
         locked
     };

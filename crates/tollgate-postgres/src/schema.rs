@@ -12,6 +12,7 @@ use crate::audit;
 use crate::config::{Config, Durability};
 use crate::fault::Fault;
 use crate::link::{Link, Shared, within};
+use crate::sql::BEGIN;
 
 /// The step that makes what this version of the code needs.
 const VERSION: i32 = 1;
@@ -33,7 +34,7 @@ pub(crate) async fn ensure(shared: &Shared, link: &Link) -> Result<()> {
 pub(crate) async fn migrate(shared: &Shared, link: &Link) -> Result<(), Fault> {
     let (config, client) = (&shared.config, &link.client);
     let lock = config.names.lock_number(LOCK);
-    client.batch_execute(&format!("BEGIN; SELECT pg_advisory_xact_lock({lock})")).await?;
+    client.batch_execute(&format!("{BEGIN}; SELECT pg_advisory_xact_lock({lock})")).await?;
     let done = steps(config, client).await;
     client.batch_execute(if done.is_ok() { "COMMIT" } else { "ROLLBACK" }).await?;
     done

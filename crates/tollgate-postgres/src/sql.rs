@@ -57,7 +57,10 @@ impl Sql {
             count: format!(
                 "SELECT count(*) FROM (SELECT 1 FROM {once} WHERE expires > $1 LIMIT $2) AS live"
             ),
-            tally: format!("SELECT count(*), {CLOCK} FROM (SELECT 1 FROM {once} LIMIT $1) AS kept"),
+            tally: format!(
+                "SELECT count(*), {CLOCK} FROM (SELECT 1 FROM {once} WHERE expires > {CLOCK} LIMIT $1) \
+                 AS live"
+            ),
             create: format!(
                 "INSERT INTO {states} (key, state, expires) SELECT * FROM unnest($1, $2, $3) \
                  AS n(key, state, expires) ORDER BY n.key COLLATE \"C\""
@@ -84,6 +87,10 @@ impl Sql {
     }
 }
 
+/// Whatever a database has by default: each statement sees what others have committed before it, and
+/// what a lock was waited for above all.
+pub(crate) const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE";
+
 /// A client that has gone silent must not hold locks, nor wait for them, for longer than it would
 /// have waited itself. Waiting for a lock ends earlier, so that the client hears why.
 fn begin(config: &Config) -> String {
@@ -94,7 +101,7 @@ fn begin(config: &Config) -> String {
         Durability::Relaxed => "; SET LOCAL synchronous_commit = off",
     };
     format!(
-        "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE; SET LOCAL lock_timeout = {lock}; \
+        "{BEGIN}; SET LOCAL lock_timeout = {lock}; \
          SET LOCAL statement_timeout = {ms}; \
          SET LOCAL idle_in_transaction_session_timeout = {ms}{relaxed}"
     )

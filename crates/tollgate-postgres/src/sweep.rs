@@ -19,7 +19,7 @@ use crate::audit;
 use crate::draft::stored;
 use crate::fault::Fault;
 use crate::link::{Link, Shared, within};
-use crate::sql::CLOCK;
+use crate::sql::{BEGIN, CLOCK};
 
 const LOCK: &str = "sweep";
 /// Blocks of 8 KiB that one page has: a few thousand rows, some milliseconds.
@@ -102,7 +102,7 @@ async fn blocks_of(client: &Client, table: &str) -> Result<i64, Fault> {
 fn page(shared: &Shared, table: &str, (first, end): (i64, i64), slack: u64) -> String {
     let lock = shared.config.names.lock_number(LOCK);
     format!(
-        "BEGIN; SET LOCAL synchronous_commit = off; \
+        "{BEGIN}; SET LOCAL synchronous_commit = off; \
          DELETE FROM {table} WHERE expires < {CLOCK} - {slack} AND ctid = ANY(ARRAY(\
          SELECT ctid FROM {table} WHERE ctid >= '({first},0)'::tid AND ctid < '({end},0)'::tid \
          AND expires < {CLOCK} - {slack} AND (SELECT pg_try_advisory_xact_lock({lock})) \

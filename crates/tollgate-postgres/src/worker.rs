@@ -124,7 +124,8 @@ impl<'a> Shift<'a> {
             }
             (Closed::Conflict(jobs), opened) => {
                 // Nobody overtakes: whoever came later waits for those who have to try again.
-                let is_open = !matches!(opened, None | Some(Opened::Refused));
+                // What failed in it leaves a transaction open, too.
+                let is_open = opened.is_some();
                 let jobs = jobs.into_iter().chain(self.salvage(opened)).collect();
                 self.after_conflict(link, is_open, jobs).await
             }

@@ -87,9 +87,6 @@ pub(crate) fn run(
 ) -> Result<Written, Unwritten> {
     let recent = recent.lock();
     let mut draft = Draft { sql, recent: &recent, opened, written: 0, has_folded_all: false };
-    for key in resets {
-        draft.write(key, (None, 0), false)?;
-    }
     let charges: Vec<Vec<Charge<'_>>> = jobs.iter().map(|job| job.admission.charges()).collect();
     let admissions = jobs.iter().zip(&charges).map(|(job, own)| (job.admission.of(own), job.at));
     let round = Round::of(admissions);
@@ -97,6 +94,10 @@ pub(crate) fn run(
     let values: Vec<Option<String>> = values.collect::<Result<_, _>>()?;
     let was_there: Vec<bool> = values.iter().map(Option::is_some).collect();
     let mut ids = Ids::look(config, &mut draft, jobs)?;
+    // After the logs may have been folded and emptied.
+    for key in resets {
+        draft.write(key, (None, 0), false)?;
+    }
     let bounds = RoundBounds { slack: config.slack, room: ids.room() };
     let decided = round.decide(values, None, bounds)?;
     let names: Vec<ValueName<'_>> = round.names().collect();

@@ -301,3 +301,30 @@ fn whoever_waits_for_a_row_is_never_let_in() {
         assert_eq!(spent(&store, &many, "a").await, 2, "nobody who gave up was charged");
     });
 }
+
+/// After a failover an address may lead to a server that only follows another one. It answers, and it
+/// cannot write: the failure mode decides, and the log says why.
+#[test]
+fn a_standby_is_an_outage() {
+    let server = servers::Postgres::start(PgVersion::V15).unwrap();
+    let config = config(&server.url());
+    block_on(async {
+        let store = Postgres::connect(config).await.unwrap();
+        let limit = limit(10);
+        assert!(take(&store, &limit, "a").await.unwrap());
+        let data = server.sql("SHOW data_directory").unwrap();
+        server.kill().unwrap();
+        std::fs::write(std::path::Path::new(data.trim()).join("standby.signal"), "").unwrap();
+        wait::until_ok(PATIENCE, || server.restart()).unwrap();
+        // The connection to the old one is lost first.
+        let error = loop {
+            match take(&store, &limit, "a").await {
+                Err(error) if error.to_string().contains("standby") => break error,
+                Err(error) => assert!(error.is_outage(), "{error}"),
+                Ok(_) => panic!("a standby has written"),
+            }
+            tokio::task::yield_now().await;
+        };
+        assert_eq!(error.code(), Code::StoreUnavailable, "{error}");
+    });
+}
