@@ -163,9 +163,9 @@ impl Unhurried {
     }
 }
 
-/// Makes calls one after another. When the time is up all of them have an answer: `timeout` the one that
-/// was under way and has nothing to say, and those that were not begun `queue_full` if others were
-/// answered before them, else `timeout` as well.
+/// Makes calls one after another. When the time is up all of them have an answer: if others were answered
+/// before them, `conflict_exhausted` the one that was under way and has nothing to say, and `queue_full`
+/// those that were not begun; else `timeout`.
 pub async fn one_by_one<I, T, F>(items: I, mut call: impl FnMut(I::Item) -> F) -> Vec<Result<T>>
 where
     I: IntoIterator,
@@ -177,7 +177,7 @@ where
         let answer = if is_over() {
             Err(unbegun(answers.iter().any(is_answer)))
         } else {
-            or_timeout(pin!(call(item))).await
+            or_cut_off(pin!(call(item)), || answers.iter().any(is_answer)).await
         };
         answers.push(answer);
     }
@@ -191,6 +191,27 @@ where
 {
     poll_fn(move |context| match Pin::new(&mut call).poll(context) {
         Poll::Pending if is_over() => Poll::Ready(Err(silent())),
+        polled => polled,
+    })
+}
+
+/// The same for a call that began when others of its batch had not ended: if those were answered, the
+/// backend is not silent, and whoever sends long batches must not be let in for that.
+pub fn or_cut_off<T, F>(
+    mut call: F,
+    were_others_answered: impl Fn() -> bool,
+) -> impl Future<Output = Result<T>>
+where
+    F: Future<Output = Result<T>> + Unpin,
+{
+    poll_fn(move |context| match Pin::new(&mut call).poll(context) {
+        Poll::Pending if is_over() => Poll::Ready(Err(if were_others_answered() {
+            let message =
+                "the rest of the batch took until the time was up; the charge may be spent";
+            Error::new(Code::ConflictExhausted, message)
+        } else {
+            silent()
+        })),
         polled => polled,
     })
 }

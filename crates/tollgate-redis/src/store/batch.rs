@@ -6,7 +6,7 @@ use core::pin::pin;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use tollgate_core::store::patience::{self, or_timeout};
+use tollgate_core::store::patience::{self, or_cut_off};
 use tollgate_core::store::{At, Outcome, Store as _};
 use tollgate_core::{Admission, Result};
 
@@ -119,7 +119,8 @@ impl<T: Transport> RedisStore<T> {
                 Some(Answer::Decided(outcome)) => Ok(outcome),
                 Some(Answer::Failed(error)) => Err(error),
                 Some(Answer::LookCloser) => {
-                    or_timeout(pin!(self.0.swapping.admit(admission, at))).await
+                    // The server has answered the script.
+                    or_cut_off(pin!(self.0.swapping.admit(admission, at)), || true).await
                 }
                 None => Err(super::reply::unreadable()),
             });

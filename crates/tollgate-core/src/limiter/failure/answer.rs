@@ -22,6 +22,9 @@ pub(in crate::limiter) trait Answer {
 
     /// Why there was none, somewhere in it.
     fn outage_error(&self) -> Option<&Error>;
+
+    /// Whether all of it was refused before the store was asked: that is no sign of life.
+    fn is_refused_here(&self) -> bool;
 }
 
 impl<T> Answer for Result<T> {
@@ -31,6 +34,13 @@ impl<T> Answer for Result<T> {
 
     fn outage_error(&self) -> Option<&Error> {
         self.as_ref().err().filter(|error| error.is_outage())
+    }
+
+    fn is_refused_here(&self) -> bool {
+        self.as_ref().is_err_and(|error| {
+            let codes = [Code::InvalidRequest, Code::Unsupported, Code::ConfigInvalid];
+            error.is_unsent() && codes.contains(&error.code())
+        })
     }
 }
 
@@ -42,14 +52,18 @@ impl Answer for Vec<Result<Outcome>> {
         if self.iter().any(|one| one.as_ref().map_or_else(is_lost, |_| true)) {
             return None;
         }
-        let mut outages = self.iter().filter_map(Answer::outage);
-        let first = outages.next()?;
-        let all_unsent = first == Outage::Unsent && outages.all(|other| other == Outage::Unsent);
-        Some(if all_unsent { Outage::Unsent } else { Outage::Unknown })
+        self.iter().find_map(Answer::outage)?;
+        // What is repeated is all of it.
+        let is_unsent = |one: &Result<Outcome>| one.as_ref().is_err_and(Error::is_unsent);
+        Some(if self.iter().all(is_unsent) { Outage::Unsent } else { Outage::Unknown })
     }
 
     fn outage_error(&self) -> Option<&Error> {
         self.iter().find_map(Answer::outage_error)
+    }
+
+    fn is_refused_here(&self) -> bool {
+        !self.is_empty() && self.iter().all(Answer::is_refused_here)
     }
 }
 

@@ -124,7 +124,7 @@ impl FailurePolicy {
             let now = clock.now();
             self.failures.count(now);
             pass.failed(now, error_of(&answer));
-        } else {
+        } else if !answer.as_ref().is_ok_and(Answer::is_refused_here) {
             pass.answered();
         }
         answer

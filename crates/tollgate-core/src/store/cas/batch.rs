@@ -18,7 +18,7 @@ use super::versioned::Versioned;
 use super::{At, Cas, Outcome};
 use crate::charge::Admission;
 use crate::error::{Code, Error, Result};
-use crate::store::patience::{is_answer, is_over, or_timeout, unbegun};
+use crate::store::patience::{is_answer, is_over, or_cut_off, unbegun};
 
 /// Groups under way at once. A wake-up polls all of them, so more would cost more than it gains.
 const WINDOW: usize = 32;
@@ -38,15 +38,17 @@ impl<V: Versioned> Cas<V> {
             }
         }
         let groups = self.groups(&accepted);
-        let is_heard = &AtomicBool::new(false);
+        // Whether somebody was answered, and whether in time.
+        let (is_heard, is_served) = (&AtomicBool::new(false), &AtomicBool::new(false));
         let decisions = groups.iter().map(|group| async move {
             // Nothing is begun any more when the time is up.
             if is_over() {
                 return Err(unbegun(is_heard.load(Relaxed)));
             }
             let items: Vec<Item<'_>> = group.iter().map(|(_, item)| *item).collect();
-            let decided = or_timeout(pin!(self.decide(&items))).await;
+            let decided = or_cut_off(pin!(self.decide(&items)), || is_served.load(Relaxed)).await;
             is_heard.fetch_or(is_answer(&decided), Relaxed);
+            is_served.fetch_or(is_answer(&decided) && !is_over(), Relaxed);
             decided
         });
         let decided = join_in_order(decisions).await;

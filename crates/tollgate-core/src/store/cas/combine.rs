@@ -52,7 +52,9 @@ impl<V: Versioned> Cas<V> {
                 Called::Leading => self.lead(&turn, items, &layout).await,
             }
         });
-        last_words(decided, || held_up(turn.ticket()).map(Err)).await
+        let answer = last_words(decided, || held_up(turn.ticket()).map(Err)).await;
+        turn.ticket().end();
+        answer
     }
 
     async fn lead(

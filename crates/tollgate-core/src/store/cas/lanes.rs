@@ -8,8 +8,8 @@
 //!
 //! Each lane counts the rounds that the backend answered: a ticket that has seen one end since it joined
 //! was held up by others and not by silence. So was one that stood behind a leader which had seen one, and
-//! gave up when its time was up; but that is hearsay, and is not passed on, else it would outlive the
-//! backend.
+//! gave up when its time was up, or behind one which went away before its time was up, as anybody can make
+//! callers do; but that is hearsay, and is not passed on, else it would outlive the backend.
 //!
 //! Tickets that were answered or dropped stay where they are and are skipped when their turn comes:
 //! a dropped waiter costs O(1) and never blocks the others. Wakers run only after the lock is
@@ -46,7 +46,7 @@ struct Sign {
     key: Box<str>,
     /// Rounds that the backend has answered.
     rounds: AtomicU64,
-    /// Leaders that gave up although they had seen such a round.
+    /// Leaders that gave up although they had seen such a round, or went away.
     gave_up: AtomicU64,
 }
 
@@ -115,6 +115,8 @@ struct Seat {
     phase: Phase,
     /// Lanes in which the ticket is not at the front yet.
     missing: usize,
+    /// Whether it has what it came for, or knows that there is nothing.
+    has_ended: bool,
     /// Attempts of a round with this ticket that lost their race.
     losses: u32,
     waker: Option<Waker>,
@@ -172,9 +174,20 @@ impl Ticket {
         self.has_heard() || self.lanes.iter().any(|(lane, before)| lane.seen() != *before)
     }
 
-    /// A leader whose time is up tells those behind it that it was held up, if it knows so itself.
-    fn give_up(&self) {
-        if self.seat().missing == 0 && self.has_heard() {
+    /// It has come to its end.
+    pub(super) fn end(&self) {
+        self.seat().has_ended = true;
+    }
+
+    /// Those behind a leader were held up by it if it goes away early; if its time is up, only if it knows
+    /// that it was held up itself.
+    fn tell_those_behind(&self) {
+        let is_leading = {
+            let seat = self.seat();
+            seat.missing == 0 && matches!(seat.phase, Phase::Waiting)
+        };
+        let has_held_up = if is_over() { self.has_heard() } else { !self.seat().has_ended };
+        if is_leading && has_held_up {
             for (lane, _) in &self.lanes {
                 lane.0.gave_up.fetch_add(1, Relaxed);
             }
@@ -245,7 +258,13 @@ impl Lanes {
         let ticket = Arc::new(Ticket {
             job: if missing > 0 { job() } else { None },
             lanes: own,
-            seat: Mutex::new(Seat { phase: Phase::Waiting, missing, losses: 0, waker: None }),
+            seat: Mutex::new(Seat {
+                phase: Phase::Waiting,
+                missing,
+                has_ended: false,
+                losses: 0,
+                waker: None,
+            }),
         });
         for (lane, _) in &ticket.lanes {
             lanes.entry(lane.clone()).or_default().push_back(Arc::clone(&ticket));
@@ -261,9 +280,7 @@ impl Lanes {
     }
 
     fn leave(&self, ticket: &Arc<Ticket>) {
-        if is_over() {
-            ticket.give_up();
-        }
+        ticket.tell_those_behind();
         // Answers are dropped outside of the lock, as anything that runs foreign code.
         let old = core::mem::replace(&mut ticket.seat().phase, Phase::Left);
         drop(old);

@@ -56,7 +56,8 @@ fn a_batch_whose_time_is_up_has_an_answer_for_everybody() {
         codes.push(answers.into_iter().map(code).collect::<Vec<_>>());
     }
     let (late, full) = (Some(Code::Timeout), Some(Code::QueueFull));
-    assert_eq!(codes, [[late, late, late], [None, late, full], [None, None, late]]);
+    let cut = Some(Code::ConflictExhausted);
+    assert_eq!(codes, [[late, late, late], [None, cut, full], [None, None, cut]]);
 }
 
 #[test]
