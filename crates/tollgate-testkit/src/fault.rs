@@ -34,6 +34,8 @@ pub enum Fault {
     Hang,
     /// Loses races for ever, and applies nothing: when its time is up it says that others were in the way.
     Lose,
+    /// Is refused as something that this store cannot do, before anybody was asked.
+    Refuse,
     /// Answers something that fits no admission, and applies nothing.
     Garbage,
 }
@@ -133,6 +135,9 @@ impl<S> Faulty<S> {
             }
             Fault::Hang => std::future::pending().await,
             Fault::Lose => last_words(std::future::pending(), || Some(Err(beaten()))).await,
+            Fault::Refuse => {
+                Err(Error::new(Code::Unsupported, "a planned fault refused this").unsent())
+            }
             Fault::Garbage => garbage(),
         }
     }

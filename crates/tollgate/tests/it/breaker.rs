@@ -90,6 +90,26 @@ fn an_answer_in_between_starts_the_count_over() {
 }
 
 #[test]
+fn what_is_refused_before_the_store_is_asked_is_no_sign_of_life() {
+    let bench =
+        Bench::new([Fault::After, Fault::Refuse, Fault::After, Fault::Refuse, Fault::After]);
+    let limit = per_hour("p", 1_000);
+    for _ in 0..5 {
+        let _ = block_on(bench.limiter.check(limit.charge("k")));
+    }
+    assert!(!bench.asks(), "three outages, and nothing that was answered");
+    // One that tries whether the store is back has learnt nothing, and so does a batch.
+    bench.clock.set(NOW + 1_000_000);
+    bench.store.then([Fault::Refuse, Fault::Refuse, Fault::After]);
+    let error = block_on(bench.limiter.check(limit.charge("k"))).unwrap_err();
+    assert_eq!(error.code(), Code::Unsupported);
+    let charges = [limit.charge("a"), limit.charge("b")];
+    assert!(block_on(bench.limiter.check_many(&charges)).iter().all(Result::is_err));
+    assert!(bench.asks(), "the next may try");
+    assert!(!bench.asks(), "and has found that it is not");
+}
+
+#[test]
 fn outages_of_batches_count_as_well() {
     let bench = Bench::new([Fault::After; 3]);
     let limit = per_hour("p", 1_000);

@@ -86,3 +86,20 @@ pub(super) fn error_of<A: Answer>(answer: &Result<A>) -> Option<&Error> {
 fn outage_in(error: &Error) -> Option<Outage> {
     error.is_outage().then(|| if error.is_unsent() { Outage::Unsent } else { Outage::Unknown })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_batch_is_repeated_only_if_nothing_of_it_may_be_spent() {
+        let unsent = || Err(Error::new(Code::StoreUnavailable, "away").unsent());
+        let spent = || Err(Error::new(Code::QueueFull, "may be spent"));
+        let lost = || Err(Error::new(Code::Timeout, "silent"));
+        let outage = |batch: Vec<Result<Outcome>>| batch.outage();
+        assert_eq!(outage(vec![unsent(), unsent()]), Some(Outage::Unsent));
+        assert_eq!(outage(vec![spent(), unsent()]), Some(Outage::Unknown));
+        assert_eq!(outage(vec![unsent(), lost()]), Some(Outage::Unknown));
+        assert_eq!(outage(vec![spent()]), None);
+    }
+}
