@@ -2,7 +2,7 @@
 
 use core::fmt;
 use core::pin::pin;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use http_body_util::{BodyExt, Full, Limited};
@@ -12,13 +12,13 @@ use hyper::header::LOCATION;
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
-use tokio::sync::Semaphore;
+use tokio::sync::{Semaphore, oneshot};
 use tokio::time::{Instant, timeout};
 use tollgate_core::store::patience::Progress;
 use tollgate_core::{Code, Error, Result};
 
 use super::endpoint::{Endpoint, Message, Post};
-use crate::tls::{Encrypted, Tls};
+use crate::tls::Tls;
 
 /// More than so many requests at a time wait for each other.
 const CONNECTIONS_MAX: usize = 64;
@@ -34,7 +34,7 @@ const REPLY_TIMEOUT: Duration = Duration::from_secs(1);
 pub struct Pool {
     /// Present if any URL may be encrypted.
     tls: Option<Tls>,
-    idle: Mutex<Vec<Idle>>,
+    idle: Arc<Mutex<Vec<Idle>>>,
     permits: Semaphore,
     /// Responses, for those who wait for one of the connections.
     progress: Progress,
@@ -76,7 +76,7 @@ impl Pool {
     pub fn new(tls: Option<Tls>) -> Self {
         Self {
             tls,
-            idle: Mutex::default(),
+            idle: Arc::default(),
             permits: Semaphore::new(CONNECTIONS_MAX),
             progress: Progress::new(),
             connect_timeout: CONNECT_TIMEOUT,
@@ -161,35 +161,24 @@ impl Pool {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
-    /// Connects; everything together takes at most the connect timeout.
+    /// Connects; everything together takes at most the connect timeout. It goes on when the caller goes
+    /// away, for the next one: whoever has less time than a connection takes would never get one.
     async fn dial(&self, endpoint: &Endpoint) -> Result<Sender> {
-        let dialed = timeout(self.connect_timeout, self.connect(endpoint)).await;
-        dialed.unwrap_or_else(|_| {
-            let limit = self.connect_timeout.as_millis();
-            let message = format!("no connection to {endpoint} within {limit} ms");
-            Err(Error::new(Code::StoreUnavailable, message))
-        })
-    }
-
-    async fn connect(&self, endpoint: &Endpoint) -> Result<Sender> {
-        let cannot = |error: &std::io::Error| {
-            let kind = error.kind();
-            Error::new(Code::StoreUnavailable, format!("cannot connect to {endpoint} ({kind})"))
-        };
-        let stream = TcpStream::connect((endpoint.host.as_str(), endpoint.port)).await;
-        let stream = stream.map_err(|error| cannot(&error))?;
-        stream.set_nodelay(true).map_err(|error| cannot(&error))?;
-        match endpoint.is_encrypted {
-            true => greet(self.encrypt(endpoint, stream).await?, endpoint).await,
-            false => greet(stream, endpoint).await,
-        }
-    }
-
-    async fn encrypt(&self, endpoint: &Endpoint, stream: TcpStream) -> Result<Encrypted> {
-        let tls = self.tls.as_ref().ok_or_else(|| {
-            Error::config("ca", "is needed: this machine trusts no certificate authority")
-        })?;
-        tls.encrypt(&endpoint.host, stream).await
+        let (hand, handed) = oneshot::channel();
+        let (tls, idle) = (self.tls.clone(), Arc::clone(&self.idle));
+        let (endpoint, limit) = (endpoint.clone(), self.connect_timeout);
+        drop(tokio::spawn(async move {
+            let dialed = timeout(limit, connect(tls, &endpoint)).await.unwrap_or_else(|_| {
+                let limit = limit.as_millis();
+                let message = format!("no connection to {endpoint} within {limit} ms");
+                Err(Error::new(Code::StoreUnavailable, message))
+            });
+            if let Err(Ok(sender)) = hand.send(dialed) {
+                keep(&idle, endpoint, sender);
+            }
+        }));
+        let ended = |_| Error::new(Code::StoreUnavailable, "the runtime of the connection ended");
+        handed.await.map_err(ended)?
     }
 
     async fn send(
@@ -212,10 +201,34 @@ impl Pool {
         };
         let response = response?;
         self.progress.round_ended();
-        let kept = Idle { endpoint: endpoint.clone(), sender, since: Instant::now() };
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(kept);
+        keep(&self.idle, endpoint.clone(), sender);
         Ok(response)
     }
+}
+
+/// Keeps a connection for the next request.
+fn keep(idle: &Mutex<Vec<Idle>>, endpoint: Endpoint, sender: Sender) {
+    let mut idle = idle.lock().unwrap_or_else(PoisonError::into_inner);
+    if idle.len() < CONNECTIONS_MAX {
+        idle.push(Idle { endpoint, sender, since: Instant::now() });
+    }
+}
+
+async fn connect(tls: Option<Tls>, endpoint: &Endpoint) -> Result<Sender> {
+    let cannot = |error: &std::io::Error| {
+        let kind = error.kind();
+        Error::new(Code::StoreUnavailable, format!("cannot connect to {endpoint} ({kind})"))
+    };
+    let stream = TcpStream::connect((endpoint.host.as_str(), endpoint.port)).await;
+    let stream = stream.map_err(|error| cannot(&error))?;
+    stream.set_nodelay(true).map_err(|error| cannot(&error))?;
+    if !endpoint.is_encrypted {
+        return greet(stream, endpoint).await;
+    }
+    let tls = tls.ok_or_else(|| {
+        Error::config("ca", "is needed: this machine trusts no certificate authority")
+    })?;
+    greet(tls.encrypt(&endpoint.host, stream).await?, endpoint).await
 }
 
 /// Begins to speak HTTP.
@@ -255,5 +268,37 @@ impl fmt::Debug for Pool {
             .field("connect_timeout", &self.connect_timeout)
             .field("reply_timeout", &self.reply_timeout)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use core::future::{Future as _, poll_fn};
+    use core::task::Poll;
+
+    use super::*;
+
+    #[test]
+    fn a_connection_is_made_although_whoever_wanted_it_has_gone() {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let (pool, endpoint) = (Pool::new(None), Endpoint::of(&url).unwrap());
+        runtime.block_on(async {
+            let post =
+                Post { token: "t", content_type: "text/plain", headers: &[], body: "x".into() };
+            let mut leaving = Box::pin(pool.post(&endpoint, post));
+            let polled = poll_fn(|context| Poll::Ready(leaving.as_mut().poll(context))).await;
+            assert!(polled.is_pending());
+            drop(leaving);
+            let idle = || pool.idle.lock().unwrap().len();
+            let kept = async {
+                while idle() == 0 {
+                    tokio::task::yield_now().await;
+                }
+            };
+            timeout(Duration::from_secs(60), kept).await.expect("nobody connects any more");
+            assert_eq!(idle(), 1);
+        });
     }
 }
