@@ -282,7 +282,7 @@ impl Connection {
         Ok(())
     }
 
-    /// Tells everybody who waits. Nobody can join them any more.
+    /// Tells everybody who waits, whoever drives included. Nobody can join them any more.
     fn end(&mut self, why: &Error) {
         self.has_ended = true;
         self.queue.enter(Phase::Down(why.again()));
@@ -290,6 +290,9 @@ impl Connection {
         for pending in self.pending.drain(..) {
             let is_unsent = self.written < pending.runs_from;
             pending.waiter.fail(if is_unsent { &unsent } else { why });
+        }
+        if let Some(driver) = self.driver.take() {
+            driver.wake();
         }
     }
 }

@@ -4,6 +4,7 @@ mod cluster;
 mod faults;
 mod inspection;
 mod pipelining;
+mod runtimes;
 mod sentinel;
 mod sessions;
 mod tls;
