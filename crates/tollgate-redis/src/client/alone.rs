@@ -5,6 +5,7 @@
 
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::task::{Context, Poll};
 
@@ -17,11 +18,17 @@ use crate::transport::Reply;
 
 /// Where the connection is, when there is one, for whoever drives it.
 #[derive(Debug, Default)]
-pub(super) struct Desk(Mutex<Option<Connection>>);
+pub(super) struct Desk {
+    connection: Mutex<Option<Connection>>,
+    /// The next turn of the next connection: whoever drove one that has ended, and has not looked since,
+    /// must not take a turn of that one for its own.
+    next_turn: AtomicU64,
+}
 
 impl Desk {
     /// Puts a connection here until the guard goes.
-    pub(super) fn seat(&self, connection: Connection) -> Seated<'_> {
+    pub(super) fn seat(&self, mut connection: Connection) -> Seated<'_> {
+        connection.turn = self.next_turn.load(Relaxed);
         *self.lock() = Some(connection);
         Seated(self)
     }
@@ -29,11 +36,11 @@ impl Desk {
     /// Nobody leaves a connection halfway: what drives it does not panic, and what it calls (wakers)
     /// is called when its own state is in order.
     pub(super) fn lock(&self) -> MutexGuard<'_, Option<Connection>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.connection.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn try_lock(&self) -> Option<MutexGuard<'_, Option<Connection>>> {
-        match self.0.try_lock() {
+        match self.connection.try_lock() {
             Ok(guard) => Some(guard),
             Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
             Err(TryLockError::WouldBlock) => None,
@@ -48,6 +55,9 @@ impl Drop for Seated<'_> {
     fn drop(&mut self) {
         // Ended outside of the lock: it wakes whoever waits.
         let connection = self.0.lock().take();
+        if let Some(connection) = &connection {
+            self.0.next_turn.store(connection.turn + 1, Relaxed);
+        }
         drop(connection);
     }
 }

@@ -89,8 +89,8 @@ pub(super) struct Connection {
     has_yielded: bool,
     /// How many times in a row one caller alone had appended when the queue was taken.
     alone: u32,
-    /// Who drives: grows whenever that changes.
-    turn: u64,
+    /// Who drives: grows whenever that changes, also from one connection to the next.
+    pub(super) turn: u64,
     /// The keeper, and the caller who drives instead.
     keeper: Waker,
     driver: Option<Waker>,
@@ -396,4 +396,43 @@ impl Drop for Connection {
 fn is_refusal(text: &str) -> bool {
     let kind = text.split(' ').next().unwrap_or_default();
     matches!(kind, "READONLY" | "CLUSTERDOWN" | "LOADING" | "MASTERDOWN")
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::net::{TcpListener, TcpStream};
+
+    use super::*;
+    use crate::client::alone::Desk;
+
+    /// Somebody drives the first connection, and does not look until another one drives the second.
+    #[tokio::test]
+    async fn a_turn_ends_with_its_connection() {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let desk = Desk::default();
+        let mut cx = Context::from_waker(Waker::noop());
+        let mut turns: Vec<u64> = Vec::new();
+        for _ in 0..3 {
+            let stream = Stream::Plain(TcpStream::connect(address).await.unwrap());
+            let queue = Arc::new(Queue::new());
+            let seated = desk.seat(Connection::new(queue, stream, Duration::from_secs(60)));
+            let mut guard = desk.lock();
+            let connection = guard.as_mut().unwrap();
+            connection.alone = LONELY;
+            for turn in &turns {
+                assert_eq!(connection.drive(*turn, &mut cx), Driven::TakenOver, "{turns:?}");
+            }
+            for _ in 0..3 {
+                turns.push(connection.begin().unwrap());
+            }
+            let (last, before) = turns.split_last().unwrap();
+            for turn in before {
+                assert_eq!(connection.drive(*turn, &mut cx), Driven::TakenOver, "{turns:?}");
+            }
+            assert_eq!(connection.drive(*last, &mut cx), Driven::Mine);
+            drop(guard);
+            drop(seated);
+        }
+    }
 }
