@@ -111,8 +111,7 @@ impl Link {
             }
             Err(_) => {
                 self.queue.enter(Phase::Idle);
-                let message = "the Redis client needs a tokio runtime with I/O and time";
-                Err(Error::new(Code::Unsupported, message).unsent())
+                Err(no_runtime())
             }
         }
     }
@@ -176,6 +175,11 @@ async fn connect_and_run(queue: &Arc<Queue>, desk: &Desk, target: &Target) -> Re
         Pin::new(connection).poll(cx)
     });
     Ok(run.await)
+}
+
+pub(super) fn no_runtime() -> Error {
+    let message = "the Redis client needs a tokio runtime with I/O and time";
+    Error::new(Code::Unsupported, message).unsent()
 }
 
 /// The task that would have answered is gone, and nobody knows how far it came.

@@ -1,14 +1,16 @@
 //! What is known of a cluster, and how it is learnt.
 //!
-//! The first use asks the nodes that were given, and waits. Afterwards the map is learnt anew in the
-//! background whenever it seems wrong: a node is lost, or redirects. Until the first map is there,
-//! calls fail at once.
+//! It is always learnt in the background: callers have little time, and asking a node that is silent may
+//! take longer than all of it. The first use waits for it, as long as it likes; when that has failed, calls
+//! fail at once until there is a map. Afterwards it is learnt anew whenever it seems wrong: a node is lost,
+//! or redirects.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use tokio::runtime::Handle;
+use tokio::sync::Notify;
 use tokio::time::sleep;
 use tollgate_core::{Code, Error, Result};
 
@@ -16,6 +18,7 @@ use super::map::{Map, Range, ranges};
 use crate::client::backoff::{Backoff, random};
 use crate::client::dial::dial;
 use crate::client::host::Host;
+use crate::client::link::no_runtime;
 use crate::client::node::Node;
 use crate::client::settings::Settings;
 use crate::client::target::{Place, Target};
@@ -23,6 +26,8 @@ use crate::client::target::{Place, Target};
 /// Between two maps, so that a cluster in trouble is not asked all the time.
 const CALM: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(1);
+/// How many runtimes may end under a caller who waits for the first map.
+const WAITS_MAX: usize = 3;
 
 /// What is known.
 #[derive(Clone, Debug)]
@@ -39,9 +44,9 @@ pub(super) struct Topology {
     seeds: Vec<Host>,
     settings: Arc<Settings>,
     known: RwLock<Known>,
-    /// Held by whoever learns the first map.
-    first: tokio::sync::Mutex<()>,
     refresh: AtomicU8,
+    /// Told whenever a turn has learnt something, or has ended.
+    learnt: Notify,
 }
 
 /// Nobody refreshes; somebody does; somebody does and should once more.
@@ -55,29 +60,31 @@ impl Topology {
             seeds,
             settings,
             known: RwLock::new(Known::Nothing),
-            first: tokio::sync::Mutex::new(()),
             refresh: AtomicU8::new(RESTS),
+            learnt: Notify::new(),
         })
     }
 
-    /// The map; the first caller waits until it is learnt.
+    /// The map. As long as nothing is known, callers wait until it is learnt.
     ///
     /// # Errors
     /// When no node answers. All of them are unsent.
     pub(super) async fn map(self: &Arc<Self>) -> Result<Arc<Map>> {
-        if let Some(map) = self.known_map()? {
-            return Ok(map);
-        }
-        let _first = self.first.lock().await;
-        if let Some(map) = self.known_map()? {
-            return Ok(map);
-        }
-        match self.learn().await {
-            Ok(()) => {}
-            Err(error) => {
-                self.set(Known::Failed(Arc::new(error)));
-                self.refresh();
+        for _ in 0..WAITS_MAX {
+            // Made before the look: what is learnt after that is not missed.
+            let learnt = self.learnt.notified();
+            match self.known_map() {
+                Ok(Some(map)) => return Ok(map),
+                Ok(None) => self.begin()?,
+                Err(error) => {
+                    // Whoever was to find it may have ended with its runtime.
+                    if !self.is_closed() {
+                        self.begin()?;
+                    }
+                    return Err(error);
+                }
             }
+            learnt.await;
         }
         self.known_map()?.ok_or_else(|| unreachable(&self.seeds))
     }
@@ -121,20 +128,31 @@ impl Topology {
     pub(super) fn refresh(self: &Arc<Self>) {
         let next = |state| Some(if state == RESTS { RUNS } else { AGAIN });
         let before = self.refresh.fetch_update(Ordering::AcqRel, Ordering::Acquire, next);
-        if before != Ok(RESTS) {
-            return;
+        if before == Ok(RESTS) {
+            // Without a runtime there is no connection either, and whoever needs one is told.
+            let _ = self.spawn_turn();
         }
+    }
+
+    /// Sees to it that somebody learns the map.
+    fn begin(self: &Arc<Self>) -> Result<()> {
+        let begun = self.refresh.compare_exchange(RESTS, RUNS, Ordering::AcqRel, Ordering::Acquire);
+        if begun.is_ok() { self.spawn_turn() } else { Ok(()) }
+    }
+
+    fn spawn_turn(self: &Arc<Self>) -> Result<()> {
         let turn = Turn { topology: Arc::clone(self), is_over: false };
-        if let Ok(runtime) = Handle::try_current() {
-            runtime.spawn(turn.run());
-        }
+        let runtime = Handle::try_current().map_err(|_| no_runtime())?;
+        runtime.spawn(turn.run());
+        Ok(())
     }
 
     pub(super) fn close(&self) {
         if let Ok(Some(map)) = self.known_map() {
             map.everybody().for_each(|node| node.close());
         }
-        self.set(Known::Closed);
+        *self.known.write().unwrap_or_else(PoisonError::into_inner) = Known::Closed;
+        self.learnt.notify_waiters();
     }
 
     fn known_map(&self) -> Result<Option<Arc<Map>>> {
@@ -146,10 +164,11 @@ impl Topology {
         }
     }
 
-    fn set(&self, to: Known) {
+    /// No node answers. A map that is there is kept: it may still be right.
+    fn fail(&self, error: Error) {
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
-        if !matches!(*known, Known::Closed) {
-            *known = to;
+        if matches!(*known, Known::Nothing | Known::Failed(_)) {
+            *known = Known::Failed(Arc::new(error));
         }
     }
 
@@ -231,11 +250,14 @@ impl Turn {
         while Arc::strong_count(&topology) > 2 && !topology.is_closed() {
             topology.refresh.store(RUNS, Ordering::Release);
             let learnt = topology.learn().await;
-            if learnt.is_ok() {
-                backoff.reset();
+            let is_learnt = learnt.is_ok();
+            match learnt {
+                Ok(()) => backoff.reset(),
+                Err(error) => topology.fail(error),
             }
+            topology.learnt.notify_waiters();
             sleep(backoff.pause()).await;
-            if learnt.is_ok() && topology.rest() {
+            if is_learnt && topology.rest() {
                 self.is_over = true;
                 return;
             }
@@ -247,6 +269,7 @@ impl Drop for Turn {
     fn drop(&mut self) {
         if !self.is_over {
             self.topology.refresh.store(RESTS, Ordering::Release);
+            self.topology.learnt.notify_waiters();
         }
     }
 }

@@ -1,9 +1,11 @@
 //! Clusters: every call reaches its node, whatever moves, and runs once.
 
+use std::net::TcpListener;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout};
 use tollgate_core::Code;
 use tollgate_redis::client::Client;
 use tollgate_redis::script::Script;
@@ -195,6 +197,24 @@ async fn a_cluster_that_never_was_is_unsent_and_found_later() {
     }
     client.close().await;
     assert!(soon(&client, &count("a", "x")).await.unwrap_err().is_unsent());
+}
+
+/// Each caller has less time than it takes to see that the first node is silent.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_silent_node_does_not_hide_the_others_from_callers_in_a_hurry() {
+    let cluster = RedisCluster::start(1).unwrap();
+    // It takes connections, and never says a word.
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let hosts = format!("{},{}", silent.local_addr().unwrap(), cluster.nodes()[0].addr());
+    let client = open(&format!("redis-cluster://{hosts}?connect_timeout_ms=1000"));
+    let (call, deadline) = (count("hurry", "x"), Instant::now() + SOON);
+    loop {
+        let reply = timeout(Duration::from_millis(500), client.send(&call)).await;
+        if matches!(&reply, Ok(Ok(reply)) if *reply == text("x")) {
+            return;
+        }
+        assert!(Instant::now() < deadline, "the others are not found: {reply:?}");
+    }
 }
 
 macro_rules! on {

@@ -3,13 +3,16 @@
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::task::{Context, Poll, Wake};
+use std::task::{Context, Poll, Wake, Waker};
 
 use tokio::runtime::{Builder, Runtime};
-use tollgate_redis::transport::Transport;
-use tollgate_testkit::servers::{FaultProxy, Mode, Redis};
+use tokio::time::{Instant, timeout};
+use tollgate_core::Code;
+use tollgate_redis::client::Client;
+use tollgate_redis::transport::{Reply, Transport};
+use tollgate_testkit::servers::{FaultProxy, Mode, Redis, RedisCluster};
 
-use super::{SOON, count, open, text};
+use super::{SOON, count, open, soon, text};
 
 /// Does nothing unless it is told to.
 fn runtime() -> Runtime {
@@ -51,4 +54,58 @@ fn a_caller_who_drives_is_told_when_the_runtime_of_the_connection_ends() {
         panic!("the caller waits for nobody");
     };
     assert!(error.is_outage() && !error.is_unsent(), "{error}");
+}
+
+fn client_of(cluster: &RedisCluster) -> Client {
+    let addr = cluster.nodes()[0].addr();
+    open(&format!("redis-cluster://{addr}?connect_timeout_ms=10000&reply_timeout_ms=10000"))
+}
+
+/// Nobody has learnt where its nodes are when the runtime ends on which somebody tried again and again.
+#[test]
+fn a_cluster_that_never_was_is_found_by_another_runtime() {
+    let cluster = RedisCluster::start(1).unwrap();
+    let client = client_of(&cluster);
+    cluster.nodes()[0].kill().unwrap();
+    let first = runtime();
+    let error = first.block_on(soon(&client, &count("a", "x"))).unwrap_err();
+    assert!(error.is_outage() && error.is_unsent(), "{error}");
+    drop(first);
+    cluster.nodes()[0].restart().unwrap();
+    runtime().block_on(async {
+        let deadline = Instant::now() + SOON;
+        while let Err(error) = soon(&client, &count("a", "x")).await.and_then(Reply::ok) {
+            assert!(error.is_unsent() && Instant::now() < deadline, "{error}");
+            tokio::task::yield_now().await;
+        }
+    });
+}
+
+/// It asks for the nodes of a cluster, and others wait for what it learns.
+#[test]
+fn a_runtime_that_ends_while_it_learns_leaves_it_to_those_who_wait() {
+    let cluster = RedisCluster::start(1).unwrap();
+    let client = client_of(&cluster);
+    let call = count("a", "x");
+    let poll = |runtime: &Runtime, call: &mut (dyn Future<Output = _> + Unpin)| {
+        let _in_runtime = runtime.enter();
+        pin!(call).poll(&mut Context::from_waker(Waker::noop())).map(drop)
+    };
+    let [learns, waits] = [runtime(), runtime()];
+    let mut first = Box::pin(client.send(&call));
+    assert!(poll(&learns, &mut first).is_pending());
+    let mut second = Box::pin(client.send(&call));
+    assert!(poll(&waits, &mut second).is_pending());
+    drop(learns);
+    let reply = waits.block_on(async { timeout(SOON, second).await.expect("a call hangs") });
+    assert_eq!(reply.unwrap(), text("x"));
+}
+
+#[test]
+fn a_cluster_without_a_runtime_is_an_error() {
+    let cluster = RedisCluster::start(1).unwrap();
+    let client = client_of(&cluster);
+    let error = tollgate_testkit::runtime::block_on(client.send(&count("a", "x"))).unwrap_err();
+    assert_eq!(error.code(), Code::Unsupported);
+    assert!(error.is_unsent() && error.to_string().contains("tokio runtime"), "{error}");
 }
