@@ -83,8 +83,8 @@ pub trait Sessions: MaybeSend + MaybeSync {
 pub trait Session: MaybeSend {
     /// Sends commands in one go and waits for all replies.
     ///
-    /// Commands that begin with `WATCH` write nothing. In a cluster they are sent to another node if one
-    /// of them is redirected, and those that follow with them.
+    /// Commands that begin with `WATCH` write nothing; a `MULTI` among them ends in a later run. In a
+    /// cluster they go to another node if one of them is redirected, and those that follow with them.
     fn run<'a>(&'a mut self, commands: &'a [Command]) -> BoxFuture<'a, Result<Vec<Reply>>>;
 }
 

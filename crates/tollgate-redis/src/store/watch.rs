@@ -3,6 +3,9 @@
 //! The step runs in Rust between a read and a transaction that fails if anybody wrote meanwhile. It
 //! needs a connection of its own, because WATCH belongs to a connection; transports without one
 //! answer `unsupported`. Waiting callers of one process are combined, so only processes race.
+//!
+//! The transaction begins with the look, in the same round trip, and what is to be written follows when
+//! the server has said that it did: to a user who may not MULTI, a SET is only a SET.
 
 use std::sync::Arc;
 
@@ -17,6 +20,8 @@ use crate::transport::{Command, Reply, Session, Transport, is_redirect, meaning_
 
 /// The least time a value is kept beyond its meaning: see the scripts.
 const KEEP_MIN_MS: u64 = 3_600_000;
+/// Stands before the error of an `EXEC` that was refused.
+const ABORTED: &str = "EXECABORT Transaction discarded because of: ";
 
 /// The server as a table that compares and swaps, by transactions.
 pub(super) struct Watching<T>(pub(super) Arc<Wire<T>>);
@@ -55,11 +60,12 @@ impl<T: Transport> Versioned for Watching<T> {
         let first = names.first().map_or("", String::as_str);
         let mut session = sessions.open(first).await?;
         let Some(now_ms) = look_again(&mut *session, writes, &names).await? else {
-            let unwatch = [Command::of(["UNWATCH"])];
-            session.run(&unwatch).await.map_err(Error::unsent)?;
+            // Nothing is in it. Whatever was watched is not any more.
+            let end = [Command::of(["EXEC"])];
+            session.run(&end).await.map_err(Error::unsent)?;
             return Ok(false);
         };
-        let mut commands = vec![Command::of(["MULTI"])];
+        let mut commands = Vec::with_capacity(writes.len() + 1);
         for (write, name) in writes.iter().zip(&names) {
             let keep = write.keep_until.div_ceil(1_000).saturating_sub(now_ms).max(KEEP_MIN_MS);
             commands.push(if write.value == "[]" {
@@ -74,22 +80,24 @@ impl<T: Transport> Versioned for Watching<T> {
             Some(Reply::List(_) | Reply::Integers(_)) => Ok(true),
             Some(Reply::Nil) => Ok(false),
             Some(Reply::Error(text)) => {
-                // EXECABORT: some command was refused, so none ran; its own error says why.
+                // EXECABORT: some command was refused, so none ran; its own error says why, or that of
+                // EXEC itself.
                 let cause = replies.into_iter().find_map(|reply| match reply {
                     Reply::Error(text) => Some(text),
                     _ => None,
                 });
                 let cause = cause.unwrap_or(text);
+                let cause = cause.strip_prefix(ABORTED).unwrap_or(&cause);
                 // The keys have moved between two nodes meanwhile: they are looked for anew.
-                if is_redirect(&cause) { Ok(false) } else { Err(meaning_of(&cause).unsent()) }
+                if is_redirect(cause) { Ok(false) } else { Err(meaning_of(cause).unsent()) }
             }
             _ => Err(super::reply::unreadable()),
         }
     }
 }
 
-/// Watches the keys and looks whether they still hold what was read: the server's time in
-/// milliseconds if they do.
+/// Watches the keys, looks whether they still hold what was read, and begins a transaction: the server's
+/// time in milliseconds if they do.
 async fn look_again(
     session: &mut dyn Session,
     writes: &[Swap<'_>],
@@ -98,11 +106,11 @@ async fn look_again(
     let all = |verb: &'static str| {
         Command::of(core::iter::once(verb).chain(names.iter().map(String::as_str)))
     };
-    let looks = [all("WATCH"), all("MGET"), Command::of(["TIME"])];
+    let looks = [all("WATCH"), all("MGET"), Command::of(["TIME"]), Command::of(["MULTI"])];
     let replies = session.run(&looks).await.map_err(Error::unsent)?;
     let replies: Vec<Reply> =
         replies.into_iter().map(Reply::ok).collect::<Result<_>>().map_err(Error::unsent)?;
-    let [_, Reply::List(values), Reply::List(time)] = &*replies else {
+    let [_, Reply::List(values), Reply::List(time), _] = &*replies else {
         return Err(super::reply::unreadable().unsent());
     };
     let expected = writes.iter().map(|write| match write.expect {

@@ -21,11 +21,13 @@ pub(in crate::client) struct Following {
     cluster: Cluster,
     session: Session,
     is_asking: bool,
+    /// After `MULTI`, until `EXEC`.
+    in_transaction: bool,
 }
 
 impl Following {
     pub(in crate::client) const fn new(cluster: Cluster, session: Session) -> Self {
-        Self { cluster, session, is_asking: false }
+        Self { cluster, session, is_asking: false, in_transaction: false }
     }
 
     /// Sends commands that write nothing, to whichever node does not send them on. Whose time is up after a
@@ -63,6 +65,7 @@ impl Following {
                 Redirect::Down => break,
             };
             self.session = self.cluster.session_at(node).await?;
+            self.in_transaction = false;
             replies = self.send(commands).await?;
         }
         Ok(replies)
@@ -71,7 +74,7 @@ impl Following {
     async fn send(&mut self, commands: &[Command]) -> Result<Vec<Reply>> {
         let commands: Vec<Vec<&[u8]>> =
             commands.iter().map(|command| command.words().collect()).collect();
-        let (words, is_answer) = asking(&commands, self.is_asking);
+        let (words, is_answer) = asking(&commands, self.is_asking, &mut self.in_transaction);
         let replies = self.session.commands(&words).await?;
         let answers = replies.into_iter().zip(is_answer);
         Ok(answers.filter_map(|(reply, is_answer)| is_answer.then_some(reply)).collect())
@@ -95,18 +98,21 @@ type Words<'a> = &'a [&'a [u8]];
 const ASKING: Words<'static> = &[b"ASKING"];
 
 /// The commands with the word that each of them needs before it, and which of them are the commands.
-fn asking<'a>(commands: &'a [Vec<&'a [u8]>], is_asking: bool) -> (Vec<Words<'a>>, Vec<bool>) {
+fn asking<'a>(
+    commands: &'a [Vec<&'a [u8]>],
+    is_asking: bool,
+    in_transaction: &mut bool,
+) -> (Vec<Words<'a>>, Vec<bool>) {
     let (mut words, mut is_answer) = (Vec::new(), Vec::new());
-    let mut in_transaction = false;
     for command in commands {
-        if is_asking && !in_transaction {
+        if is_asking && !*in_transaction {
             words.push(ASKING);
             is_answer.push(false);
         }
-        in_transaction = match command.first() {
+        *in_transaction = match command.first() {
             Some(&b"MULTI") => true,
             Some(&b"EXEC") => false,
-            _ => in_transaction,
+            _ => *in_transaction,
         };
         words.push(command);
         is_answer.push(true);
@@ -120,17 +126,23 @@ mod tests {
 
     #[test]
     fn a_transaction_is_asked_for_once_and_everything_else_each_time() {
-        let text = "WATCH a,MGET a,TIME,MULTI,SET a,EXEC,UNWATCH";
-        let commands: Vec<Vec<&[u8]>> =
-            text.split(',').map(|words| words.split(' ').map(str::as_bytes).collect()).collect();
+        let runs = ["WATCH a,MGET a,TIME,MULTI", "SET a,EXEC", "WATCH a"];
         let sent = |is_asking| {
-            let (words, is_answer) = asking(&commands, is_asking);
-            assert_eq!(is_answer.iter().filter(|is_answer| **is_answer).count(), commands.len());
-            let verbs = words.iter().map(|words| String::from_utf8_lossy(words[0]).into_owned());
-            verbs.collect::<Vec<_>>().join(" ")
+            let mut in_transaction = false;
+            let sent = runs.map(|text| {
+                let words = |command: &'static str| command.split(' ').map(str::as_bytes).collect();
+                let commands: Vec<Vec<&[u8]>> = text.split(',').map(words).collect();
+                let (words, is_answer) = asking(&commands, is_asking, &mut in_transaction);
+                let answers = is_answer.iter().filter(|is_answer| **is_answer).count();
+                assert_eq!(answers, commands.len());
+                let verbs =
+                    words.iter().map(|words| String::from_utf8_lossy(words[0]).into_owned());
+                verbs.collect::<Vec<_>>().join(" ")
+            });
+            sent.join(", ")
         };
-        assert_eq!(sent(false), "WATCH MGET TIME MULTI SET EXEC UNWATCH");
-        let expected = "ASKING WATCH ASKING MGET ASKING TIME ASKING MULTI SET EXEC ASKING UNWATCH";
+        assert_eq!(sent(false), "WATCH MGET TIME MULTI, SET EXEC, WATCH");
+        let expected = "ASKING WATCH ASKING MGET ASKING TIME ASKING MULTI, SET EXEC, ASKING WATCH";
         assert_eq!(sent(true), expected);
     }
 }

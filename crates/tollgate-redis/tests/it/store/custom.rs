@@ -9,9 +9,9 @@ use tollgate_testkit::check::twin_agrees;
 use tollgate_testkit::contention::{self, Losses};
 use tollgate_testkit::derive::decisions_of;
 use tollgate_testkit::runtime::join_all;
-use tollgate_testkit::servers::shared;
+use tollgate_testkit::servers::{Redis, shared};
 
-use super::{run, store};
+use super::{USER, run, store};
 
 const HOUR: Micros = 3_600_000_000;
 
@@ -140,6 +140,22 @@ fn users_algorithms_are_exact() {
         println!("{name}: {admitted} of 50 admitted, {exhausted} gave up");
         assert!(admitted <= 50, "{name}");
         assert!(exhausted > 0 || admitted == 50, "{name}: {admitted}");
+    }
+}
+
+/// Whoever lacks a right that a transaction needs is told so, and nothing is written, guarded or not.
+#[test]
+fn without_the_rights_of_a_transaction_nothing_is_written() {
+    let limit = Limit::with_rule("rights", cooldown(5, None)).unwrap();
+    for right in ["watch", "multi", "exec", "set"] {
+        let redis = Redis::builder().user(&USER.replace(&format!("+{right}"), "")).start().unwrap();
+        let store = store(&format!("redis://limiter:pa55@{}", redis.addr()));
+        let charges = [limit.charge("a")];
+        let error = run(store.admit(&Admission::of(&charges), At::StoreClock)).unwrap_err();
+        assert_eq!(error.code(), Code::StoreUnavailable, "{right}: {error}");
+        assert!(error.is_unsent() && error.to_string().contains("NOPERM"), "{right}: {error}");
+        let keys = redis.client().unwrap().call(&["DBSIZE"]).unwrap();
+        assert_eq!(keys.integer(), Some(0), "written without +{right}");
     }
 }
 

@@ -22,7 +22,7 @@ use tollgate_testkit::servers::RedisCluster;
 
 /// Only what the documentation says that a user needs.
 pub(crate) const USER: &str = "limiter on >pa55 ~* +ping +select +client|setname +eval +evalsha +time +get +set \
-    +del +mget +lrange +lindex +llen +lset +ltrim +rpush +pexpire +watch +unwatch +multi +exec";
+    +del +mget +lrange +lindex +llen +lset +ltrim +rpush +pexpire +watch +multi +exec";
 /// What it needs besides in a cluster.
 const IN_CLUSTER: &str = "+cluster|slots +asking";
 
