@@ -5,6 +5,7 @@ pub mod client;
 mod decimal;
 mod encode;
 mod integers;
+mod late;
 mod layout;
 pub mod script;
 pub mod slot;

@@ -8,6 +8,7 @@ use core::future::Future;
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use tollgate_core::store::patience::one_by_one;
 use tollgate_core::{BoxFuture, Code, Error, MaybeSend, MaybeSync, Result};
 
 use crate::decimal::Decimal;
@@ -41,15 +42,10 @@ pub trait Transport: MaybeSend + MaybeSync + 'static {
     fn send(&self, call: &Call) -> impl Future<Output = Result<Reply>> + MaybeSend;
 
     /// Sends several calls, in order for each key, and waits for all replies. One that can have
-    /// several calls under way should.
+    /// several calls under way should. When the time is up
+    /// ([`patience`](tollgate_core::store::patience)), what was answered should not be lost.
     fn send_all(&self, calls: &[Call]) -> impl Future<Output = Vec<Result<Reply>>> + MaybeSend {
-        async move {
-            let mut replies = Vec::with_capacity(calls.len());
-            for call in calls {
-                replies.push(self.send(call).await);
-            }
-            replies
-        }
+        one_by_one(calls, |call| self.send(call))
     }
 
     /// Lets work go on that must not end with the caller who began it. The default runs it inside

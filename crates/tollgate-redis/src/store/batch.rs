@@ -13,6 +13,7 @@ use tollgate_core::{Admission, Result};
 use super::admit::{Answered, Part, read};
 use super::items::{Answer, Item, Take, calls_of};
 use super::{RedisStore, Way};
+use crate::late::replies_in_time;
 use crate::transport::{Call, Reply, Transport};
 
 /// What one call of a batch decides.
@@ -47,7 +48,7 @@ impl<T: Transport> RedisStore<T> {
             if share_a_key(&calls) {
                 calls.iter_mut().for_each(|call| *call = call.with_text());
             }
-            let replies = self.0.wire.run_all(&calls).await;
+            let replies = replies_in_time(calls.len(), || self.0.wire.run_all(&calls)).await;
             for (sent, reply) in sent.into_iter().zip(replies) {
                 match sent {
                     Sent::Takes(take, indices) => {

@@ -5,6 +5,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 
 use tollgate_core::Result;
 
+use crate::late::replies_in_time;
 use crate::layout::KeyLayout;
 use crate::script::Scripts;
 use crate::slot::slot_of;
@@ -54,7 +55,7 @@ impl<T: Transport> Wire<T> {
         self.transport.send(&call.with_text()).await
     }
 
-    /// The same for several calls.
+    /// The same for several calls. What was answered is not lost when the time is up.
     pub(super) async fn run_all(&self, calls: &[Call]) -> Vec<Result<Reply>> {
         if let [call] = calls {
             return vec![self.run(call).await];
@@ -73,7 +74,7 @@ impl<T: Transport> Wire<T> {
         let again: Vec<Call> =
             unknown.iter().filter_map(|index| calls.get(*index).map(Call::with_text)).collect();
         self.trips.fetch_add(1, Ordering::Relaxed);
-        let answers = self.transport.send_all(&again).await;
+        let answers = replies_in_time(again.len(), || self.transport.send_all(&again)).await;
         for (index, answer) in unknown.into_iter().zip(answers) {
             if let Some(reply) = replies.get_mut(index) {
                 *reply = answer;

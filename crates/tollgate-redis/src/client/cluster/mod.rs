@@ -8,12 +8,13 @@ mod map;
 mod redirect;
 mod topology;
 
+use core::future::{Future, poll_fn};
 use core::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::sleep;
-use tollgate_core::store::patience::last_words;
+use tollgate_core::store::patience::{is_over, last_words, note_held_up, silent};
 use tollgate_core::{Code, Error, Result};
 
 use super::backoff::Backoff;
@@ -22,8 +23,9 @@ use super::node::{Node, Step};
 use super::sending::answer;
 use super::session::Session;
 use super::settings::Settings;
+use crate::late::in_time;
 use crate::slot::slot_of;
-use crate::transport::{Call, Reply, between_nodes, is_redirect};
+use crate::transport::{Call, Reply, between_nodes};
 pub(super) use following::Following;
 use map::Map;
 use redirect::Redirect;
@@ -138,8 +140,9 @@ impl Cluster {
     }
 
     /// Sends calls, and those that are redirected once more, until all are answered or too many
-    /// redirects have come. Those that go to one node keep their order. Whose time is up after a node
-    /// said that it is to try again has met a slot that moves, and not silence.
+    /// redirects have come. Those that go to one node keep their order. When the time is up, those that
+    /// were answered keep what they have. Whose time is up after a node said that it is to try again has
+    /// met a slot that moves, and not silence.
     async fn follow(&self, calls: &[Call], first: Vec<Next>, replies: &mut Replies) {
         let mut under_way = first;
         let mut backoff = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
@@ -148,26 +151,31 @@ impl Cluster {
             if under_way.is_empty() {
                 return;
             }
-            let is_later = under_way.iter().any(|next| next.is_later);
-            is_held_up |= is_later;
-            let sent = core::mem::take(&mut under_way);
-            let round = async {
-                if is_later {
-                    sleep(backoff.pause()).await;
+            if under_way.iter().any(|next| next.is_later) {
+                is_held_up = true;
+                last_words(pin!(sleep(backoff.pause())), || Some(())).await;
+            }
+            if is_over() {
+                for next in under_way {
+                    put(
+                        replies,
+                        next.sent.index,
+                        Err(late("nothing was charged", is_held_up).unsent()),
+                    );
                 }
-                Some(self.round(calls, sent, replies).await)
-            };
-            let next = last_words(pin!(round), || is_held_up.then_some(None)).await;
-            let Some(next) = next else { return replies.iter_mut().for_each(give_up) };
-            under_way = next;
+                return;
+            }
+            under_way = self.round(calls, (under_way, is_held_up), replies).await;
         }
     }
 
     /// Sends calls, and puts down what was answered: those that go on.
-    async fn round(&self, calls: &[Call], sent: Vec<Next>, replies: &mut Replies) -> Vec<Next> {
-        for next in &sent {
-            replies.get_mut(next.sent.index).into_iter().for_each(|reply| *reply = None);
-        }
+    async fn round(
+        &self,
+        calls: &[Call],
+        (sent, is_held_up): (Vec<Next>, bool),
+        replies: &mut Replies,
+    ) -> Vec<Next> {
         let rounds = grouped(sent).into_iter().map(|(node, group)| {
             let steps = steps(calls, &group);
             (node.send_all(steps.into_iter()), group)
@@ -176,7 +184,13 @@ impl Cluster {
         let rounds: Vec<_> = rounds.collect();
         let mut redirected = Vec::new();
         for (round, group) in rounds {
-            let mut answers = round.await.into_iter();
+            let Some(answers) = in_time(noting(is_held_up, round)).await else {
+                for sent in group {
+                    put(replies, sent.index, Err(late("the charge may be spent", is_held_up)));
+                }
+                continue;
+            };
+            let mut answers = answers.into_iter();
             for sent in group {
                 if sent.is_asking {
                     // The reply to ASKING itself.
@@ -259,16 +273,21 @@ fn put(replies: &mut Replies, index: usize, reply: Result<Reply>) {
     }
 }
 
-/// The reply of a call whose time is up: if it had none, or only one that sent it on.
-fn give_up(reply: &mut Option<Result<Reply>>) {
-    let is_open = match reply {
-        Some(Ok(Reply::Error(text))) => is_redirect(text),
-        Some(_) => false,
-        None => true,
-    };
-    if is_open {
-        *reply = Some(Err(between_nodes("the charge may be spent")));
-    }
+/// What is said about a call whose time is up.
+fn late(fate: &str, is_held_up: bool) -> Error {
+    if is_held_up { between_nodes(fate) } else { silent() }
+}
+
+/// Work that says all along whether others have held it up.
+async fn noting<F: Future>(is_held_up: bool, work: F) -> F::Output {
+    let mut work = pin!(work);
+    poll_fn(|context| {
+        if is_held_up {
+            note_held_up();
+        }
+        work.as_mut().poll(context)
+    })
+    .await
 }
 
 fn unserved() -> Error {

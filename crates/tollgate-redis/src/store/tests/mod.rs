@@ -5,6 +5,7 @@ mod conformance;
 mod differential;
 mod drops;
 mod lost;
+mod silence;
 
 use std::sync::{Mutex, PoisonError};
 

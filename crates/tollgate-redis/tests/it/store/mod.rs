@@ -10,6 +10,7 @@ mod halfway;
 mod load;
 mod moves;
 mod processes;
+mod silence;
 mod waiting;
 
 use std::future::Future;

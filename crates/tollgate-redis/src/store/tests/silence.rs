@@ -1,0 +1,101 @@
+//! Transports of other people, and servers that answer a part of a batch only.
+
+use core::future::{Future as _, pending};
+use core::pin::pin;
+use core::task::{Context, Poll, Waker};
+use core::time::Duration;
+
+use tollgate_core::store::Store as _;
+use tollgate_core::{
+    Charge, Degraded, Limit, Limiter, ManualClock, Quota, Result, Verdict, algorithm as a,
+};
+use tollgate_testkit::runtime::block_on;
+
+use super::Plain;
+use crate::RedisStore;
+use crate::transport::{Call, Reply, Sharing, Transport};
+
+fn limit(prefix: &str, policy: &str) -> Limit {
+    let gcra = a::Gcra::new(Quota::new(1, Duration::from_secs(86_400))).unwrap();
+    let limit = Limit::new(policy, gcra).unwrap().with_prefix(prefix).unwrap();
+    limit.on_outage(Degraded::Open)
+}
+
+/// Spends all of the first charge, and asks for all of them until no time is left.
+fn told(transport: impl Transport, charges: &[Charge<'_>]) -> Vec<&'static str> {
+    let known = RedisStore::over(Plain::connect());
+    block_on(known.reset(charges[0].key())).unwrap();
+    // Two, so that it is the script of a batch.
+    let spent = block_on(Limiter::builder(known).build().check_many(&[charges[0]; 2]));
+    assert_eq!(spent[0].as_ref().unwrap().verdict, Verdict::Allowed);
+    let clock = ManualClock::at(0);
+    let limiter = Limiter::with_clock(RedisStore::over(transport), clock.clone()).build();
+    let mut batch = pin!(limiter.check_many(charges));
+    let mut context = Context::from_waker(Waker::noop());
+    assert!(batch.as_mut().poll(&mut context).is_pending());
+    clock.advance(Duration::from_secs(60));
+    let Poll::Ready(answers) = batch.as_mut().poll(&mut context) else {
+        panic!("it goes on when no time is left");
+    };
+    let told = answers.into_iter().map(|answer| match answer {
+        Ok(decision) => decision.degraded.map_or(decision.verdict.as_str(), Degraded::as_str),
+        Err(error) => error.code().as_str(),
+    });
+    told.collect()
+}
+
+/// Has one call under way at a time, and hears nothing of some keys.
+struct OneByOne(Plain);
+
+impl Transport for OneByOne {
+    fn sharing(&self) -> Sharing {
+        Sharing::SameSlot
+    }
+
+    async fn send(&self, call: &Call) -> Result<Reply> {
+        match call.keys().iter().any(|key| key.contains("silent")) {
+            true => pending().await,
+            false => self.0.send(call).await,
+        }
+    }
+}
+
+#[test]
+fn what_was_answered_before_the_silence_is_not_lost() {
+    let limit = limit("one-by-one", "silence");
+    let charges = [limit.charge("spent"), limit.charge("silent"), limit.charge("after")];
+    // The server was heard: nobody is let in for those behind, one of which was not even sent.
+    let expected = ["denied", "conflict_exhausted", "queue_full"];
+    assert_eq!(told(OneByOne(Plain::connect()), &charges), expected);
+}
+
+/// Is told that keys are on their way between two nodes, and hears nothing when they come one by one.
+struct Halfway(Plain);
+
+impl Transport for Halfway {
+    fn sharing(&self) -> Sharing {
+        Sharing::SameSlot
+    }
+
+    async fn send(&self, _: &Call) -> Result<Reply> {
+        pending().await
+    }
+
+    async fn send_all(&self, calls: &[Call]) -> Vec<Result<Reply>> {
+        if !calls.iter().any(Call::is_divisible) {
+            return pending().await;
+        }
+        let mut replies = self.0.send_all(calls).await;
+        for (reply, _) in replies.iter_mut().zip(calls).filter(|(_, call)| call.is_divisible()) {
+            *reply = Ok(Reply::Error("TRYAGAIN Multiple keys request".to_owned()));
+        }
+        replies
+    }
+}
+
+#[test]
+fn what_was_answered_before_keys_are_sent_one_by_one_is_not_lost() {
+    let [one, two] = ["one", "two"].map(|policy| limit("halfway", policy));
+    let charges = [one.charge("spent"), one.charge("a"), two.charge("a")];
+    assert_eq!(told(Halfway(Plain::connect()), &charges), ["denied", "open", "open"]);
+}
