@@ -37,9 +37,11 @@ mod wire;
 use std::sync::Arc;
 
 use tokio::runtime::Handle;
+use tollgate_core::store::patience::silent;
 use tollgate_core::{BoxFuture, Result};
 use tollgate_net::tls::Tls;
 
+use crate::late::in_time;
 use crate::transport::{Call, Reply, Sessions, Sharing, Spawner, Transport};
 use cluster::Cluster;
 use node::{Node, Step};
@@ -138,7 +140,13 @@ impl Transport for Client {
 
     async fn send_all(&self, calls: &[Call]) -> Vec<Result<Reply>> {
         match &self.servers {
-            Servers::One(node) => node.send_all(calls.iter().map(Step::Call)).await,
+            Servers::One(node) => {
+                let (replies, mark) = node.send_all(calls.iter().map(Step::Call));
+                in_time(replies).await.unwrap_or_else(|| {
+                    let why = node.last_words(mark).unwrap_or_else(silent);
+                    calls.iter().map(|_| Err(why.again())).collect()
+                })
+            }
             Servers::Many(cluster) => cluster.send_all(calls).await,
         }
     }

@@ -70,21 +70,25 @@ impl Node {
         has_answered.then(|| Error::new(Code::QueueFull, message))
     }
 
-    /// Sends steps in one round trip, in order, with no other between them. They are queued at once.
+    /// Sends steps in one round trip, in order, with no other between them. They are queued at once; the
+    /// mark says where and when.
     pub(super) fn send_all<'a, I: ExactSizeIterator<Item = Step<'a>>>(
         &self,
         steps: I,
-    ) -> impl Future<Output = Vec<Result<Reply>>> + use<'a, I> {
+    ) -> (impl Future<Output = Vec<Result<Reply>>> + use<'a, I>, Mark) {
         let count = steps.len();
         let link = self.link();
+        let mark = link.as_ref().map(|(place, link)| Mark { link: *place, heard: link.heard() });
+        let mark = mark.unwrap_or_default();
         let replies =
             link.map(|(_, link)| link.send_many(steps, |bytes, step| write(bytes, &step)));
-        async move {
+        let replies = async move {
             match replies {
                 Ok(replies) => replies.await,
                 Err(error) => (0..count).map(|_| Err(error.again())).collect(),
             }
-        }
+        };
+        (replies, mark)
     }
 
     /// A connection of one's own, to be kept when it is not needed any more.

@@ -177,17 +177,18 @@ impl Cluster {
         replies: &mut Replies,
     ) -> Vec<Next> {
         let rounds = grouped(sent).into_iter().map(|(node, group)| {
-            let steps = steps(calls, &group);
-            (node.send_all(steps.into_iter()), group)
+            let (round, mark) = node.send_all(steps(calls, &group).into_iter());
+            (round, group, (node, mark))
         });
         // All are queued before the first is waited for.
         let rounds: Vec<_> = rounds.collect();
         let mut redirected = Vec::new();
-        for (round, group) in rounds {
+        for (round, group, (node, mark)) in rounds {
             let Some(answers) = in_time(noting(is_held_up, round)).await else {
-                for sent in group {
-                    put(replies, sent.index, Err(late("the charge may be spent", is_held_up)));
-                }
+                let late = || late("the charge may be spent", is_held_up);
+                let others = node.last_words(mark).filter(|_| !is_held_up);
+                let why = others.unwrap_or_else(late);
+                group.iter().for_each(|sent| put(replies, sent.index, Err(why.again())));
                 continue;
             };
             let mut answers = answers.into_iter();

@@ -104,3 +104,40 @@ fn whoever_waits_for_a_silent_server_meets_an_outage() {
     let decision = behind_one_that_is_answered(false).unwrap();
     assert_eq!(decision.degraded, Some(Degraded::Open));
 }
+
+/// Its calls stand behind one that is answered, and are not.
+#[test]
+fn a_batch_that_waits_behind_others_who_are_answered_is_not_let_in() {
+    let relay = Relay::to(shared::redis().addr());
+    let timeouts = "connect_timeout_ms=10000&reply_timeout_ms=60000";
+    let store = store(&format!("redis://{}?{timeouts}", relay.addr));
+    let clock = ManualClock::at(0);
+    let limiter = Limiter::with_clock(store, clock.clone()).build();
+    let window = a::FixedWindow::new(Quota::per_day(1_000), a::Anchor::Epoch).unwrap();
+    let window = Limit::new("window", window).unwrap().with_prefix("waiting").unwrap();
+    let limits = [limit("batch"), window.on_outage(Degraded::Open)];
+    // Two algorithms are two calls. Their scripts are known.
+    let charges = [limits[0].charge("a"), limits[1].charge("a")];
+    let first = [limits[0].charge("b"), limits[0].charge("c")];
+    run(async {
+        for before in [&charges, &first] {
+            for decision in limiter.check_many(before).await {
+                assert_eq!(decision.unwrap().degraded, None);
+            }
+        }
+        relay.lists.store(1, Ordering::SeqCst);
+        let mut first = pin!(limiter.check_many(&first));
+        let mut second = pin!(limiter.check_many(&charges));
+        poll_fn(|context| {
+            assert!(first.as_mut().poll(context).is_pending());
+            assert!(second.as_mut().poll(context).is_pending());
+            Poll::Ready(())
+        })
+        .await;
+        assert!(first.await.into_iter().all(|decision| decision.unwrap().degraded.is_none()));
+        clock.advance(Duration::from_secs(60));
+        for answer in second.await {
+            assert_eq!(answer.unwrap_err().code(), Code::QueueFull);
+        }
+    });
+}
