@@ -164,10 +164,10 @@ impl Connection {
                 return Err(lost(&io::ErrorKind::UnexpectedEof.into()));
             }
             self.parser.feed(buffer.filled());
+            self.queue.was_heard();
             while let Some(reply) = self.parser.reply()? {
                 self.hand_out(reply)?;
             }
-            self.queue.was_heard();
         }
     }
 
