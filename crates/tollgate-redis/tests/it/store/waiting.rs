@@ -15,7 +15,7 @@ use tollgate_core::{
 };
 use tollgate_testkit::servers::shared;
 
-use super::{run, store};
+use super::{on_one_thread, store};
 
 /// Stands in front of a server for one connection, and hands on so many lists. After that the client
 /// hears nothing more.
@@ -71,10 +71,10 @@ fn behind_one_that_is_answered(is_answered: bool) -> Result<Decision, Error> {
     let limits = ["one", "two"].map(limit);
     let charges = |subject| [limits[0].charge(subject), limits[1].charge(subject)];
     let [warm, first, second] = ["warm", "first", "second"].map(charges);
-    // A connection that knows the script.
-    run(limiter.check_all(&Admission::of(&warm))).unwrap();
-    relay.lists.store(i64::from(is_answered), Ordering::SeqCst);
-    run(async {
+    on_one_thread(async {
+        // A connection that knows the script.
+        limiter.check_all(&Admission::of(&warm)).await.unwrap();
+        relay.lists.store(i64::from(is_answered), Ordering::SeqCst);
         let (first, second) = (Admission::of(&first), Admission::of(&second));
         let mut first = pin!(limiter.check_all(&first));
         let mut second = pin!(limiter.check_all(&second));
@@ -119,7 +119,7 @@ fn a_batch_that_waits_behind_others_who_are_answered_is_not_let_in() {
     // Two algorithms are two calls. Their scripts are known.
     let charges = [limits[0].charge("a"), limits[1].charge("a")];
     let first = [limits[0].charge("b"), limits[0].charge("c")];
-    run(async {
+    on_one_thread(async {
         for before in [&charges, &first] {
             for decision in limiter.check_many(before).await {
                 assert_eq!(decision.unwrap().degraded, None);
