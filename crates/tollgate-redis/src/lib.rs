@@ -7,6 +7,7 @@ mod encode;
 mod integers;
 mod late;
 mod layout;
+mod meaning;
 pub mod script;
 pub mod slot;
 mod store;

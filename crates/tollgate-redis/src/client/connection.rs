@@ -31,8 +31,9 @@ use tollgate_core::{Code, Error, Result};
 use super::queue::{GATHERED, Phase, Queue, Waiter, closed};
 use super::resp::Parser;
 use super::stream::Stream;
-use super::wire::lost;
-use crate::transport::{Reply, meaning_of};
+use super::wire::{is_refusal, lost};
+use crate::meaning::meaning_of;
+use crate::transport::Reply;
 
 /// Read at once.
 const CHUNK: usize = 64 * 1024;
@@ -389,13 +390,6 @@ impl Drop for Connection {
             self.end(&Error::new(Code::StoreUnavailable, "the runtime of the connection ended"));
         }
     }
-}
-
-/// Whether a server that answers this cannot serve anybody now, so that asking for another
-/// connection, perhaps to another server, is better than asking again.
-fn is_refusal(text: &str) -> bool {
-    let kind = text.split(' ').next().unwrap_or_default();
-    matches!(kind, "READONLY" | "CLUSTERDOWN" | "LOADING" | "MASTERDOWN")
 }
 
 #[cfg(test)]

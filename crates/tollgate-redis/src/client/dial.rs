@@ -8,7 +8,8 @@ use super::host::Host;
 use super::settings::Settings;
 use super::stream::Stream;
 use super::wire::{Wire, Words};
-use crate::transport::{Reply, meaning_of};
+use crate::meaning::meaning_of;
+use crate::transport::Reply;
 
 /// Connects to a host; everything together takes at most the connect timeout.
 ///

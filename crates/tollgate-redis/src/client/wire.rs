@@ -110,3 +110,10 @@ pub(super) fn lost(error: &io::Error) -> Error {
     let kind = error.kind();
     Error::new(Code::StoreUnavailable, format!("the connection to Redis was lost ({kind})"))
 }
+
+/// Whether a server that answers this cannot serve anybody now, so that asking for another
+/// connection, perhaps to another server, is better than asking again.
+pub(super) fn is_refusal(text: &str) -> bool {
+    let kind = text.split(' ').next().unwrap_or_default();
+    matches!(kind, "READONLY" | "CLUSTERDOWN" | "LOADING" | "MASTERDOWN")
+}

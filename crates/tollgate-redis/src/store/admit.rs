@@ -8,8 +8,9 @@ use tollgate_core::{Admission, Charge, Key, Result};
 use super::Inner;
 use super::items::write_instant;
 use super::reply::{Found, Numbers, full, unreadable};
+use crate::meaning::foreign;
 use crate::script::{Scripts, identity};
-use crate::transport::{Args, Call, Reply, Transport, foreign};
+use crate::transport::{Args, Call, Reply, Transport};
 
 /// The longest time a request id is kept: far beyond any use, and exact in a script.
 const KEEP_MAX: u64 = 1 << 50;

@@ -11,8 +11,9 @@ use tollgate_core::store::{At, Outcome};
 use tollgate_core::{Charge, Cost, Error, Now, Result, Rule, State};
 
 use super::reply::{Found, Numbers, full, unreadable};
+use crate::meaning::is_between_nodes;
 use crate::script::{Identity, Scripts, identity, lone_list};
-use crate::transport::{Args, Body, Call, Reply, is_between_nodes};
+use crate::transport::{Args, Body, Call, Reply};
 
 /// Keys in one call: the server answers nobody else while it runs, about a third of a millisecond.
 const KEYS_MAX: usize = 64;

@@ -5,8 +5,9 @@ use tollgate_core::{Charge, Error, Now, Result, State};
 
 use super::Wire;
 use super::reply::{Numbers, unreadable};
+use crate::meaning::foreign;
 use crate::text::state_text;
-use crate::transport::{Args, Call, Reply, Transport, foreign};
+use crate::transport::{Args, Call, Reply, Transport};
 
 impl<T: Transport> Wire<T> {
     pub(super) async fn load(&self, charges: &[Charge<'_>], at: At) -> Result<Loaded> {

@@ -109,5 +109,5 @@ pub(super) fn unreadable() -> Error {
 
 /// A server without memory left.
 pub(super) fn full() -> Error {
-    crate::transport::meaning_of("OOM")
+    crate::meaning::meaning_of("OOM")
 }

@@ -15,8 +15,9 @@ use tollgate_core::{Admission, Code, Error, Result};
 
 use super::swap::{KEYS_MAX, entry_of};
 use super::{Inner, Wire};
+use crate::meaning::{is_redirect, meaning_of};
 use crate::text::held;
-use crate::transport::{Command, Reply, Session, Transport, is_redirect, meaning_of};
+use crate::transport::{Command, Reply, Session, Transport};
 
 /// The least time a value is kept beyond its meaning: see the scripts.
 const KEEP_MIN_MS: u64 = 3_600_000;

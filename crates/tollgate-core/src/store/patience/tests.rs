@@ -1,3 +1,5 @@
+//! What is said when the time is up.
+
 use core::future::{pending, ready};
 use core::pin::pin;
 use core::task::{Context, Waker};

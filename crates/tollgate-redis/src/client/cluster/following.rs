@@ -14,7 +14,8 @@ use tollgate_core::{BoxFuture, Result};
 
 use super::redirect::Redirect;
 use super::{Backoff, Cluster, FIRST_PAUSE, LONGEST_PAUSE, REDIRECTS_MAX, Session};
-use crate::transport::{self, Command, Reply, between_nodes};
+use crate::meaning::between_nodes;
+use crate::transport::{self, Command, Reply};
 
 /// A session that follows redirects as long as nothing is written in it.
 pub(in crate::client) struct Following {

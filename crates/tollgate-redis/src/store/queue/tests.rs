@@ -1,3 +1,5 @@
+//! Who leads, who waits, and who is woken.
+
 use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use tollgate_core::algorithm::Gcra;

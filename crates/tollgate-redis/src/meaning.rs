@@ -1,0 +1,74 @@
+//! What error replies mean.
+
+use tollgate_core::{Code, Error, Result};
+
+use crate::transport::Reply;
+
+/// A key holds what Tollgate never writes.
+pub(crate) fn foreign() -> Error {
+    let message =
+        "a key holds something that Tollgate did not write; reset the key to start it afresh";
+    Error::new(Code::CorruptState, message)
+}
+
+/// Keys of one call are on two nodes, because their slot moves.
+pub(crate) fn between_nodes(fate: &str) -> Error {
+    let message = format!("the keys are on their way between two nodes (TRYAGAIN); {fate}");
+    Error::new(Code::ConflictExhausted, message)
+}
+
+/// Whether the keys of a call are on two nodes: nothing was run.
+pub(crate) fn is_between_nodes(reply: &Result<Reply>) -> bool {
+    matches!(reply, Ok(Reply::Error(text)) if text.split(' ').next() == Some("TRYAGAIN"))
+}
+
+/// Whether another node is to be asked, or the same one a little later: nothing was run.
+pub(crate) fn is_redirect(text: &str) -> bool {
+    matches!(text.split(' ').next(), Some("MOVED" | "ASK" | "TRYAGAIN"))
+}
+
+/// What an error reply means. Only its first word is looked at and told: the rest may hold a key.
+///
+/// A server that is out of memory is full, not away: failing open would admit everybody as long as
+/// it lasts. A server that cannot be written or asked at the moment (a replica, a cluster without
+/// quorum, one that loads its data) is away, and did not run the call. One that says TRYAGAIN is not away.
+#[must_use]
+pub fn meaning_of(text: &str) -> Error {
+    let kind = text.split([' ', '\r', '\n']).next().unwrap_or_default();
+    let is_plain = kind.len() <= 32 && kind.bytes().all(|b| b.is_ascii_uppercase());
+    let kind = if is_plain { kind } else { "ERR" };
+    match kind {
+        "OOM" => Error::new(
+            Code::QueueFull,
+            "Redis is out of memory and refuses writes; raise maxmemory or let keys expire",
+        )
+        .unsent(),
+        "WRONGTYPE" => foreign(),
+        // A script that fails has met what no script writes; it is not the server that is away.
+        "ERR" if text.contains("user_script") => foreign(),
+        "NOAUTH" | "WRONGPASS" => Error::new(
+            Code::StoreUnavailable,
+            format!("Redis wants another user or password ({kind}): USER:PASSWORD@ before the host"),
+        )
+        .unsent(),
+        "NOPERM" => Error::new(
+            Code::StoreUnavailable,
+            "this user of Redis lacks a right or a key (NOPERM); docs/redis.md lists what is needed",
+        )
+        .unsent(),
+        // Whoever knows of the cluster has followed these until now.
+        "MOVED" | "ASK" | "CROSSSLOT" => Error::new(
+            Code::StoreUnavailable,
+            format!("the cluster sends this elsewhere ({kind}); its URL is redis-cluster://"),
+        )
+        .unsent(),
+        // The cluster answers, and somebody moves its slots.
+        "TRYAGAIN" => between_nodes("nothing was charged").unsent(),
+        "READONLY" | "CLUSTERDOWN" | "LOADING" | "MASTERDOWN" | "MISCONF" | "NOREPLICAS"
+        | "NOSCRIPT" | "BUSY" => {
+            Error::new(Code::StoreUnavailable, format!("Redis cannot run this now ({kind})"))
+                .unsent()
+        }
+        _ => Error::new(Code::StoreUnavailable, format!("Redis answered with an error ({kind})")),
+    }
+}
