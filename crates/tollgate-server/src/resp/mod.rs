@@ -64,18 +64,27 @@ async fn converse<S: AsyncRead + AsyncWrite + Unpin>(
                 Reply::error("ERR", &format!("Protocol error: {why}"))
                     .write_to(&mut output, Version::Two);
             }
-            let sent = tokio::time::timeout(REPLIES_WITHIN, stream.write_all(&output)).await;
-            sent.map_err(std::io::Error::other)??;
+            within_patience(async {
+                stream.write_all(&output).await?;
+                // TLS may keep what it has accepted, until somebody asks.
+                stream.flush().await
+            })
+            .await?;
             output.clear();
             if !goes_on || broken.is_some() {
-                return stream.shutdown().await;
+                return within_patience(stream.shutdown()).await;
             }
             continue;
         }
         if !hear(&mut stream, &mut input, &mut draining, &mut ends_at).await? {
-            return stream.shutdown().await;
+            return within_patience(stream.shutdown()).await;
         }
     }
+}
+
+/// Sends, as long as the client takes no longer than it may to read.
+async fn within_patience(send: impl Future<Output = std::io::Result<()>>) -> std::io::Result<()> {
+    tokio::time::timeout(REPLIES_WITHIN, send).await.map_err(std::io::Error::other)?
 }
 
 /// Reads more; whether anything came. At the end of the server, what is on its way still counts,
@@ -115,4 +124,32 @@ fn take(input: &mut BytesMut) -> (Vec<parse::Command>, Option<parse::Broken>) {
         }
     }
     (commands, None)
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::BufStream;
+    use tollgate::store::{BoxStore, Memory};
+    use tollgate::{Limiter, Quota};
+
+    use super::*;
+    use crate::listen::Drain;
+    use crate::policy::Policies;
+
+    #[tokio::test]
+    async fn replies_leave_a_stream_that_keeps_what_it_accepts() {
+        let policies = Policies::of_default(10, Quota::per_second(1)).unwrap();
+        let engine = Engine::new(Limiter::new(BoxStore::new(Memory::new())), policies);
+        let nobody = || std::iter::empty::<&str>();
+        let auth = Auth::new(nobody(), nobody()).unwrap();
+        let session = Session::new(Arc::new(engine), Arc::new(auth));
+        let (mut client, server) = tokio::io::duplex(1_024);
+        let drain = Drain::new();
+        tokio::spawn(converse(BufStream::new(server), session, drain.draining()));
+        client.write_all(b"PING\r\n").await.unwrap();
+        let mut reply = [0; 7];
+        let read = tokio::time::timeout(Duration::from_secs(60), client.read_exact(&mut reply));
+        read.await.expect("a reply while the connection is open").unwrap();
+        assert_eq!(&reply, b"+PONG\r\n");
+    }
 }
