@@ -1,5 +1,6 @@
 //! The gRPC interface: `tollgate.v1`, the compatible `ratelimit.v1`, health and reflection.
 
+mod gather;
 mod ratelimit;
 mod status;
 mod tollgate;
@@ -20,17 +21,23 @@ use tonic_health::ServingStatus;
 
 use crate::auth::{Auth, Role, bearer};
 use crate::engine::Engine;
-use crate::http::BODY_MAX_BYTES;
+use crate::http::{BODY_MAX_BYTES, BODY_WITHIN};
 use crate::trace::traced;
 
 /// The one method for administrators, and the service for everybody.
 const RESET: &str = "/tollgate.v1.RateLimiter/Reset";
 const HEALTH: &str = "/grpc.health.v1.Health/";
+/// What comes before the paths of services whose requests are streams.
+const REFLECTION: &str = "/grpc.reflection.";
+
+/// The longest message to a service that decides nothing, in bytes: it holds a name.
+const SMALL_MAX_BYTES: usize = 4 * 1024;
 
 /// The services, as one router.
 pub(crate) async fn router(engine: Arc<Engine>, auth: Auth) -> Result<Router> {
     let watched = Arc::clone(&engine);
     let (health, health_service) = tonic_health::server::health_reporter();
+    let health_service = health_service.max_decoding_message_size(SMALL_MAX_BYTES);
     for service in ["", tollgate_v1::SERVICE_NAME, ratelimit_v1::SERVICE_NAME] {
         health.set_service_status(service, ServingStatus::Serving).await;
     }
@@ -41,8 +48,10 @@ pub(crate) async fn router(engine: Arc<Engine>, auth: Auth) -> Result<Router> {
     };
     let wrong = |error| Error::new(Code::ConfigInvalid, format!("reflection: {error}"));
     let current = reflection().build_v1().map_err(wrong)?;
+    let current = current.max_decoding_message_size(SMALL_MAX_BYTES);
     // What many clients still ask for, Python's among them.
     let earlier = reflection().build_v1alpha().map_err(wrong)?;
+    let earlier = earlier.max_decoding_message_size(SMALL_MAX_BYTES);
     let native = tollgate_v1::RateLimiterServer::new(tollgate::Native(Arc::clone(&engine)))
         .max_decoding_message_size(BODY_MAX_BYTES);
     let compatible = ratelimit_v1::RateLimiterServer::new(ratelimit::Compatible(engine))
@@ -55,7 +64,21 @@ pub(crate) async fn router(engine: Arc<Engine>, auth: Auth) -> Result<Router> {
     let time = middleware::from_fn(move |request, next| timed(Arc::clone(&watched), request, next));
     let auth = Arc::new(auth);
     let guard = middleware::from_fn(move |request, next| guarded(Arc::clone(&auth), request, next));
-    Ok(routes.into_axum_router().layer(time).layer(guard))
+    let gather = middleware::from_fn(gathered);
+    Ok(routes.into_axum_router().layer(gather).layer(time).layer(guard))
+}
+
+/// Lets through what has arrived as a whole and in time, or is a stream.
+async fn gathered(request: Request, next: Next) -> Response {
+    let path = request.uri().path();
+    if path.starts_with(REFLECTION) {
+        return next.run(request).await;
+    }
+    let max = if path.starts_with(HEALTH) { SMALL_MAX_BYTES } else { BODY_MAX_BYTES };
+    match gather::whole(request, max, BODY_WITHIN).await {
+        Ok(request) => next.run(request).await,
+        Err(status) => status.into_http(),
+    }
 }
 
 /// How long requests take.

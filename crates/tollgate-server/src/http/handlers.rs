@@ -1,7 +1,6 @@
 //! One function per route: decode, ask, encode.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::body::{Body, Bytes, to_bytes};
 use axum::extract::State;
@@ -11,11 +10,8 @@ use axum::response::{IntoResponse, Response};
 use tollgate::Error;
 
 use super::decode::{Fields, Request, batch};
-use super::{BODY_MAX_BYTES, OPENAPI, reply};
+use super::{BODY_MAX_BYTES, BODY_WITHIN, OPENAPI, reply};
 use crate::engine::{Answer, Engine, Failure, unanswered};
-
-/// How long a client may take to send its body.
-const BODY_WITHIN: Duration = Duration::from_secs(10);
 
 pub(super) async fn acquire(State(engine): State<Arc<Engine>>, body: Body) -> Response {
     ask(body, async |body| {

@@ -8,6 +8,7 @@ mod headers;
 mod reply;
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use axum::Router;
 use axum::extract::Request;
@@ -25,6 +26,8 @@ use crate::trace::traced;
 
 /// The longest body accepted, in bytes: a full batch of the longest keys fits.
 pub(crate) const BODY_MAX_BYTES: usize = 1024 * 1024;
+/// How long a client may take to send its body.
+pub(crate) const BODY_WITHIN: Duration = Duration::from_secs(10);
 
 /// The description of this interface, for machines.
 pub(crate) const OPENAPI: &str = include_str!("openapi.json");

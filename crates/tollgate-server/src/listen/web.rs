@@ -25,7 +25,7 @@ const ALIVE_WITHIN: Duration = Duration::from_secs(10);
 const HEADER_BYTES: u32 = 16 * 1024;
 const BUFFER_BYTES: usize = 64 * 1024;
 /// Requests at once on one gRPC connection.
-const STREAMS: u32 = 1_000;
+const STREAMS: u32 = 200;
 
 /// Serves HTTP/1.1.
 pub(crate) async fn serve_http(connection: Connection, router: Router, mut draining: Draining) {

@@ -160,12 +160,15 @@ async fn health_and_reflection_answer() {
     let mut health = HealthClient::new(server.channel().await);
     let check = health.check(HealthCheckRequest { service }).await.unwrap().into_inner();
     assert_eq!(check.status, 1);
+    let long = HealthCheckRequest { service: "s".repeat(5_000) };
+    assert_eq!(health.check(long.clone()).await.unwrap_err().code(), Code::OutOfRange);
+    assert_eq!(health.watch(long).await.unwrap_err().code(), Code::OutOfRange);
     let ask = ServerReflectionRequest {
         host: String::new(),
         message_request: Some(MessageRequest::ListServices(String::new())),
     };
     let mut reflection = ServerReflectionClient::new(server.channel().await);
-    let stream = tokio_stream::once(ask);
+    let stream = tokio_stream::once(ask.clone());
     let mut replies = reflection.server_reflection_info(stream).await.unwrap().into_inner();
     let reply = replies.message().await.unwrap().unwrap().message_response;
     let Some(MessageResponse::ListServicesResponse(list)) = reply else { panic!("no list") };
@@ -173,5 +176,10 @@ async fn health_and_reflection_answer() {
     for name in ["tollgate.v1.RateLimiter", "ratelimit.v1.RateLimiter", "grpc.health.v1.Health"] {
         assert!(names.contains(&name), "{names:?}");
     }
+    // Reflection ends a stream when it cannot read it, without a word.
+    let long = ServerReflectionRequest { host: "h".repeat(5_000), ..ask };
+    let stream = tokio_stream::once(long);
+    let mut replies = reflection.server_reflection_info(stream).await.unwrap().into_inner();
+    assert_eq!(replies.message().await.unwrap(), None);
     server.end().await;
 }
