@@ -83,13 +83,22 @@ impl Failure {
     }
 }
 
+/// Whether it is the service that failed, and not who asked.
+pub(super) const fn is_of_service(code: Code) -> bool {
+    is_passing(code) || matches!(code, Code::CorruptState)
+}
+
+/// Whether trying again can help.
+const fn is_passing(code: Code) -> bool {
+    matches!(
+        code,
+        Code::StoreUnavailable | Code::Timeout | Code::ConflictExhausted | Code::QueueFull
+    )
+}
+
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
-        let again = matches!(
-            error.code(),
-            Code::StoreUnavailable | Code::Timeout | Code::ConflictExhausted | Code::QueueFull
-        );
-        Self { retry_after_ms: again.then_some(RETRY_MS), error }
+        Self { retry_after_ms: is_passing(error.code()).then_some(RETRY_MS), error }
     }
 }
 

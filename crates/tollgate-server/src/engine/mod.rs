@@ -95,7 +95,23 @@ impl Engine {
             ([charge], None) => self.limiter.check(*charge).await,
             (charges, id) => self.limiter.check_all(&admission(charges, id)?).await,
         };
-        conclude(&asked, decided)
+        self.conclude_charge(&asked, decided)
+    }
+
+    /// What became of a charge. A shadow lets pass as well what could not be decided.
+    fn conclude_charge(
+        &self,
+        asked: &Asked<'_>,
+        decided: tollgate::Result<Decision>,
+    ) -> Result<Answer> {
+        match decided {
+            Err(error) if asked.is_shadow() && answer::is_of_service(error.code()) => {
+                self.metrics.failed(error.code());
+                let undecided = Decision::denied(asked.ceiling(), 0, self.now_ms_up(), 0);
+                Ok(asked.answer(undecided))
+            }
+            decided => conclude(asked, decided),
+        }
     }
 
     /// Charges several keys independently and in order, sharing round trips to the store.
@@ -125,7 +141,7 @@ impl Engine {
             .collect();
         let mut decided = self.limiter.check_all_many(&batch).await.into_iter();
         let mut answer = |asked: &Asked<'_>| {
-            conclude(asked, decided.next().unwrap_or_else(|| Err(unanswered())))
+            self.conclude_charge(asked, decided.next().unwrap_or_else(|| Err(unanswered())))
         };
         let answers = both
             .map(|(asked, admission)| match (asked, admission) {
@@ -331,8 +347,8 @@ fn admission<'a>(charges: &'a [Charge<'a>], id: Option<&'a str>) -> Result<Admis
 fn conclude(asked: &Asked<'_>, decided: tollgate::Result<Decision>) -> Result<Answer> {
     let decision = decided?;
     match Failure::of_closed(&decision) {
-        Some(refused) => Err(refused),
-        None => Ok(asked.answer(decision)),
+        Some(refused) if !asked.is_shadow() => Err(refused),
+        _ => Ok(asked.answer(decision)),
     }
 }
 

@@ -13,6 +13,7 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::Registry;
+use tollgate::Code;
 use tollgate::limiter::Stats;
 
 use crate::engine::{Answer, Failure};
@@ -143,11 +144,13 @@ impl Metrics {
                 };
                 self.decisions.get_or_create(&labels).inc();
             }
-            Err(failure) => {
-                let code = failure.error.code().as_str();
-                self.errors.get_or_create(&CodeLabel { code }).inc();
-            }
+            Err(failure) => self.failed(failure.error.code()),
         }
+    }
+
+    /// Counts what could not be decided.
+    pub(crate) fn failed(&self, code: Code) {
+        self.errors.get_or_create(&CodeLabel { code: code.as_str() }).inc();
     }
 
     /// Counts a request of a protocol.

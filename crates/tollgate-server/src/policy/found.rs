@@ -56,8 +56,13 @@ impl<'a> Asked<'a> {
         self.shadow
     }
 
+    /// The most that could ever be granted at once.
+    pub(crate) fn ceiling(&self) -> u64 {
+        self.limits.iter().map(|limit| limit.rule().ceiling()).min().unwrap_or(0)
+    }
+
     /// The decision in the words of the policy: the short name of the limit that decided, and what a
-    /// policy in shadow mode would have answered.
+    /// policy in shadow mode would have answered, which neither denies nor delays.
     pub(crate) fn answer(&self, mut decision: Decision) -> Answer {
         if let Some(binding) = &decision.binding {
             let mut both = self.limits.iter().zip(self.shown);
@@ -65,6 +70,9 @@ impl<'a> Asked<'a> {
             decision.binding = short.map(|(_, shown)| shown.name.clone());
         }
         let shadow = (self.shadow && !decision.is_allowed()).then_some(decision.verdict);
+        if self.shadow {
+            decision.delay_ms = 0;
+        }
         if shadow.is_some() {
             decision.verdict = Verdict::Allowed;
             decision.retry_after_ms = Some(0);

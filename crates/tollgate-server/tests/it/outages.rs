@@ -5,6 +5,7 @@ use tollgate::store::{BoxStore, Memory};
 use tollgate::{Limiter, ManualClock};
 use tollgate_proto::tollgate_v1 as pb;
 use tollgate_server::engine::Engine;
+use tollgate_server::policy::Policies;
 use tollgate_server::{Config, Server};
 use tollgate_testkit::fault::{Fault, Faulty};
 use tonic::Code;
@@ -17,15 +18,19 @@ policies:
   open: {limit: 2 per 1d, on_outage: open}
   closed: {limit: 2 per 1d, on_outage: closed}
   local: {limit: 2 per 1d, on_outage: local}
+  shadow: {limit: 2 per 1d, on_outage: closed, shadow: true}
 ";
+
+fn policies() -> Policies {
+    Config::of_text(&[], |_| None, Some(("t.yaml", POLICIES))).unwrap().policies
+}
 
 /// A server whose store fails from the first call on.
 async fn broken() -> Running {
     let clock = ManualClock::at(NOW);
     let store = Faulty::scripted(Memory::new(), clock.clone(), vec![Fault::After; 1_000]);
     let limiter = Limiter::with_clock(BoxStore::new(store), clock.clone()).build();
-    let policies = Config::of_text(&[], |_| None, Some(("t.yaml", POLICIES))).unwrap().policies;
-    let engine = Engine::new(limiter, policies).with_clock(clock);
+    let engine = Engine::new(limiter, policies()).with_clock(clock);
     Running::of(Server::bind_engine(config(), engine).await.unwrap())
 }
 
@@ -92,5 +97,52 @@ async fn local_grants_its_share_and_looks_and_refunds_are_never_guessed() {
         let (status, problem) = server.post(path, r#"{"policy":"open","key":"k"}"#).await;
         assert_eq!((status, &problem["code"]), (503, &json!("store_unavailable")), "{path}");
     }
+    server.end().await;
+}
+
+/// What a shadow says on every protocol when nothing can be decided; `degraded` if that is an outage.
+async fn a_shadow_lets_pass(server: &Running, degraded: Option<&str>) {
+    let body = r#"{"policy":"shadow","key":"k"}"#;
+    let (status, reply) = server.post("/v1/acquire", body).await;
+    assert_eq!((status, &reply["verdict"]), (200, &json!("allowed")), "{reply}");
+    assert_eq!((&reply["shadow"], &reply["retry_after_ms"]), (&json!("denied"), &json!(0)));
+    assert_eq!((&reply["degraded"], &reply["limit"]), (&json!(degraded), &json!(2)));
+    let many = server.post("/v1/acquire_many", &format!(r#"{{"requests":[{body}]}}"#)).await.1;
+    assert_eq!(many["decisions"][0]["shadow"], "denied", "{many}");
+    let gate = reqwest::get(server.url("/v1/gate?policy=shadow&key=k")).await.unwrap();
+    assert_eq!(gate.status().as_u16(), 204);
+    assert_eq!(server.resp().await.five(&["TG.ACQUIRE", "shadow", "k"]).await[0], 1);
+    let text = reqwest::get(server.url("/metrics")).await.unwrap().text().await.unwrap();
+    let degraded = degraded.unwrap_or("no");
+    let counted =
+        format!(r#"policy="shadow",verdict="denied",degraded="{degraded}",shadow="yes"}} 4"#);
+    assert!(text.contains(&counted), "{text}");
+}
+
+#[tokio::test]
+async fn a_shadow_never_denies_when_the_store_is_away() {
+    let server = broken().await;
+    a_shadow_lets_pass(&server, Some("closed")).await;
+    // Looking is not charging: it is never guessed.
+    let (status, _) = server.post("/v1/peek", r#"{"policy":"shadow","key":"k"}"#).await;
+    assert_eq!(status, 503);
+    server.end().await;
+}
+
+#[tokio::test]
+async fn a_shadow_never_denies_when_the_store_is_busy() {
+    let clock = ManualClock::at(NOW);
+    let store = BoxStore::new(Faulty::scripted(Memory::new(), clock.clone(), []));
+    let limiter = Limiter::with_clock(store, clock.clone()).max_in_flight(0).build();
+    let engine = Engine::new(limiter, policies()).with_clock(clock);
+    let server = Running::of(Server::bind_engine(config(), engine).await.unwrap());
+    a_shadow_lets_pass(&server, None).await;
+    let text = reqwest::get(server.url("/metrics")).await.unwrap().text().await.unwrap();
+    assert!(text.contains(r#"tollgate_errors_total{code="queue_full"} 4"#), "{text}");
+    // Others are told, and so is whoever asks a shadow for nonsense.
+    let (status, problem) = server.post("/v1/acquire", r#"{"policy":"open","key":"k"}"#).await;
+    assert_eq!((status, &problem["code"]), (503, &json!("queue_full")));
+    let (status, _) = server.post("/v1/acquire", r#"{"policy":"shadow","key":""}"#).await;
+    assert_eq!(status, 400);
     server.end().await;
 }

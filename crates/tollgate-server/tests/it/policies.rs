@@ -66,6 +66,23 @@ async fn a_shadow_decides_and_never_denies() {
 }
 
 #[tokio::test]
+async fn a_shadow_delays_nobody() {
+    let text = |shadow| {
+        format!(
+            "policies: {{s: {{algorithm: leaky_bucket, rate: 1 per 1d, queue: 5, shadow: {shadow}}}}}"
+        )
+    };
+    for (shadow, delay_ms) in [(false, 86_400_000), (true, 0)] {
+        let server = Running::with_clock(policies(&text(shadow)), &ManualClock::at(NOW)).await;
+        let body = r#"{"policy":"s","key":"k"}"#;
+        server.post("/v1/acquire", body).await;
+        let second = server.post("/v1/acquire", body).await.1;
+        assert_eq!((&second["allowed"], &second["delay_ms"]), (&json!(true), &json!(delay_ms)));
+        server.end().await;
+    }
+}
+
+#[tokio::test]
 async fn keys_can_be_hashed_and_overridden() {
     let text = "
 policies:
