@@ -4,7 +4,6 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use opentelemetry::context::FutureExt;
-use tollgate::Limit;
 
 use super::limit::{Charge, failed};
 use super::parse::Command;
@@ -18,8 +17,6 @@ use crate::trace;
 #[derive(Debug)]
 pub(crate) struct Session {
     engine: Arc<Engine>,
-    /// The limit of `CL.THROTTLE`, whose quota every call brings.
-    ad_hoc: Limit,
     version: Version,
     auth: Arc<Auth>,
     /// Whether the client may ask.
@@ -35,9 +32,8 @@ enum Act {
 
 impl Session {
     pub(crate) fn new(engine: Arc<Engine>, auth: Arc<Auth>) -> Self {
-        let ad_hoc = engine.policies().ad_hoc().clone();
         let permitted = auth.role_of(None).is_some();
-        Self { engine, ad_hoc, version: Version::default(), auth, permitted }
+        Self { engine, version: Version::default(), auth, permitted }
     }
 
     pub(super) fn metrics(&self) -> &Metrics {
@@ -105,7 +101,8 @@ impl Session {
             return Act::Say(Reply::error("NOAUTH", "Authentication required."));
         }
         let charge = match upper.as_slice() {
-            b"CL.THROTTLE" => Charge::throttle(arguments, &self.ad_hoc),
+            // The policies of now, whenever the client connected: they say what an outage means.
+            b"CL.THROTTLE" => Charge::throttle(arguments, self.engine.policies().ad_hoc()),
             b"TG.ACQUIRE" => Charge::acquire(arguments),
             b"QUIT" => return Act::Quit,
             b"PING" => return Act::Say(ping(arguments)),

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use tollgate::store::{BoxStore, Memory};
-use tollgate::{Limiter, ManualClock};
+use tollgate::{Degraded, Limiter, ManualClock, Quota};
 use tollgate_proto::tollgate_v1 as pb;
 use tollgate_server::engine::Engine;
 use tollgate_server::policy::Policies;
@@ -27,11 +27,15 @@ fn policies() -> Policies {
 
 /// A server whose store fails from the first call on.
 async fn broken() -> Running {
+    Running::of(broken_server().await)
+}
+
+async fn broken_server() -> Server {
     let clock = ManualClock::at(NOW);
     let store = Faulty::scripted(Memory::new(), clock.clone(), vec![Fault::After; 1_000]);
     let limiter = Limiter::with_clock(BoxStore::new(store), clock.clone()).build();
     let engine = Engine::new(limiter, policies()).with_clock(clock);
-    Running::of(Server::bind_engine(config(), engine).await.unwrap())
+    Server::bind_engine(config(), engine).await.unwrap()
 }
 
 #[tokio::test]
@@ -144,5 +148,20 @@ async fn a_shadow_never_denies_when_the_store_is_busy() {
     assert_eq!((status, &problem["code"]), (503, &json!("queue_full")));
     let (status, _) = server.post("/v1/acquire", r#"{"policy":"shadow","key":""}"#).await;
     assert_eq!(status, 400);
+    server.end().await;
+}
+
+#[tokio::test]
+async fn a_reload_reaches_connections_that_are_open() {
+    let server = broken_server().await;
+    let engine = server.engine();
+    let server = Running::of(server);
+    let mut client = server.resp().await;
+    let words = ["CL.THROTTLE", "k", "1", "1", "86400"];
+    assert_eq!(client.five(&words).await[0], 0);
+    let closed = Policies::new(10, Quota::per_day(1), Degraded::Closed, []).unwrap();
+    engine.replace_policies(closed);
+    let reply = client.ask(&words).await;
+    assert!(reply.starts_with("-UNAVAILABLE store_unavailable"), "{reply}");
     server.end().await;
 }
