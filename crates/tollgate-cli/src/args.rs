@@ -47,7 +47,7 @@ pub(crate) enum Command {
     /// Makes or changes the tables of a store, for users who may not make them when it is first asked.
     Migrate {
         /// The address of the store.
-        #[arg(long, value_name = "URL")]
+        #[arg(long, value_name = "URL", env = "TOLLGATE_STORE", hide_env_values = true)]
         store: String,
     },
     /// Prints completions for a shell.

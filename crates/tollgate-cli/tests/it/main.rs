@@ -169,6 +169,15 @@ fn a_file_is_made_examined_and_refused_by_name() {
     let (fine, text, error) = run(&["migrate", "--store", &address]);
     assert!(fine && text.contains("as this version needs them"), "{text}{error}");
     assert!(path.is_file());
+    // An address with a password is better told where others do not see it.
+    let elsewhere = folder.path().join("other.db");
+    let mut migrate = Command::new(TOLLGATE);
+    migrate.arg("migrate").env_clear();
+    migrate.env("TOLLGATE_STORE", format!("sqlite:{}", elsewhere.display()));
+    assert!(migrate.output().unwrap().status.success() && elsewhere.is_file());
+    let help = migrate.arg("--help").output().unwrap().stdout;
+    let help = String::from_utf8(help).unwrap();
+    assert!(help.contains("TOLLGATE_STORE") && !help.contains("other.db"), "{help}");
     let (fine, text, error) = run(&["doctor", "--store", &address]);
     assert!(text.contains("30 of 100 callers at once passed a limit of 30"), "{text}{error}");
     assert!(fine && text.contains("Survives a restart of this process: yes"), "{text}{error}");

@@ -175,11 +175,14 @@ impl Settings {
 #[must_use]
 pub fn hide_password(address: &str) -> String {
     let Some((scheme, rest)) = address.split_once("://") else { return address.to_owned() };
-    let rest = rest.split(['?', '#']).next().unwrap_or_default();
-    match rest.rsplit_once('@') {
-        Some((_, place)) => format!("{scheme}://***@{place}"),
-        None => format!("{scheme}://{rest}"),
-    }
+    let (credentials, place) = match rest.rsplit_once('@') {
+        // A password that is not encoded, or an option with an `@`: nobody can tell where it ends.
+        Some((before, _)) if before.contains(['?', '#']) => return format!("{scheme}://***"),
+        Some((_, place)) => ("***@", place),
+        None => ("", rest),
+    };
+    let place = place.split(['?', '#']).next().unwrap_or_default();
+    format!("{scheme}://{credentials}{place}")
 }
 
 #[cfg(test)]
@@ -192,5 +195,8 @@ mod tests {
         assert_eq!(hide_password("redis://:pa@ss@host:1/0"), "redis://***@host:1/0");
         assert_eq!(hide_password("postgres://u:p@h/db?password=x"), "postgres://***@h/db");
         assert_eq!(hide_password("postgres://h/db?password=x"), "postgres://h/db");
+        assert_eq!(hide_password("redis://:hunter2#x@host"), "redis://***");
+        assert_eq!(hide_password("redis://:hunter2?x@host"), "redis://***");
+        assert_eq!(hide_password("postgres://u:p@h/db?password=x@y"), "postgres://***");
     }
 }
