@@ -1,6 +1,6 @@
 //! The policies of a file: from words to limits.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use tollgate::algorithm::{
@@ -13,7 +13,7 @@ use super::complaint::Complaint;
 use super::section::Section;
 use super::values::{outage, rate, shown, truth, whole};
 use super::yaml::{Content, Node};
-use crate::policy::{AD_HOC_POLICY, Bound, KeyHash, Policy, time_to_refill};
+use crate::policy::{AD_HOC_POLICY, Bound, KeyHash, Policy, ad_hoc_limit, time_to_refill};
 
 /// The most limits of one policy.
 pub(super) const LIMITS_MAX: usize = 16;
@@ -30,17 +30,21 @@ pub(super) struct Defaults<'a> {
 pub(super) fn read(node: &Node, defaults: Defaults<'_>, wrong: &mut Vec<Complaint>) -> Vec<Policy> {
     let Some(section) = Section::of(node, "policies", wrong) else { return Vec::new() };
     let mut policies = Vec::new();
-    let mut lines: BTreeMap<String, usize> = BTreeMap::new();
+    let namespace = |limit: &Limit| format!("{}:{}", limit.prefix(), limit.policy());
+    let throttled = |limit| (namespace(limit), "CL.THROTTLE".to_owned());
+    let mut owners: BTreeMap<String, String> = ad_hoc_limit().iter().map(throttled).collect();
     for entry in section.named() {
         let path = format!("policies.{}", shown(&entry.name));
         let Some(policy) = policy(&entry.name, &entry.value, (&path, defaults), wrong) else {
             continue;
         };
         // `a.b` may be a policy, or the limit `b` of the policy `a`: keys must never meet.
-        for limit in policy.limits() {
-            let name = format!("{}:{}", limit.prefix(), limit.policy());
-            if let Some(line) = lines.insert(name, entry.line) {
-                let message = format!("shares its keys with the policy in line {line}; rename it");
+        // Overrides share keys with the policy they belong to, as they should.
+        let its: BTreeSet<String> = policy.every_limit().map(namespace).collect();
+        for namespace in its {
+            let owner = format!("the policy in line {}", entry.line);
+            if let Some(earlier) = owners.insert(namespace, owner) {
+                let message = format!("shares its keys with {earlier}; rename it");
                 wrong.push(Complaint::at(entry.line, path.clone(), message));
             }
         }

@@ -114,6 +114,11 @@ impl Policy {
         &self.bounds.limits
     }
 
+    /// The limits of all keys, of those with limits of their own too.
+    pub(crate) fn every_limit(&self) -> impl Iterator<Item = &Limit> {
+        std::iter::once(&self.bounds).chain(self.overrides.values()).flat_map(|one| &one.limits)
+    }
+
     /// How the limits of a key are shown to clients.
     #[must_use]
     pub fn shown(&self, key: &str) -> &[Shown] {
@@ -161,8 +166,7 @@ impl Policies {
         on_outage: Degraded,
         policies: impl IntoIterator<Item = Policy>,
     ) -> tollgate::Result<Self> {
-        // Every such request replaces the rule: this one is never asked.
-        let ad_hoc = Limit::new(AD_HOC_POLICY, Gcra::new(Quota::per_second(1))?)?;
+        let ad_hoc = ad_hoc_limit()?;
         let bucket = TokenBucket::new(capacity, refill)?;
         let limit = Limit::new(DEFAULT_POLICY, bucket)?.on_outage(on_outage);
         let name = limit.policy().clone();
@@ -209,6 +213,11 @@ impl Policies {
     pub fn of_default(capacity: u64, refill: Quota) -> tollgate::Result<Self> {
         Self::new(capacity, refill, Degraded::Open, [])
     }
+}
+
+/// The limit of requests that bring their own quota. Each replaces the rule: this one is never asked.
+pub(crate) fn ad_hoc_limit() -> tollgate::Result<Limit> {
+    Limit::new(AD_HOC_POLICY, Gcra::new(Quota::per_second(1))?)
 }
 
 /// How long `units` take at a rate, rounded up to a microsecond.

@@ -75,6 +75,31 @@ policies:
 }
 
 #[test]
+fn keys_of_policies_never_meet() {
+    let cases = [
+        ("cl: {limits: [{name: throttle, limit: 1 per 1s}]}", Some("CL.THROTTLE")),
+        ("cl: {prefix: mine, limits: [{name: throttle, limit: 1 per 1s}]}", None),
+        (
+            "a: {limit: 1 per 1s, overrides: {k: {limits: [{name: b, limit: 2 per 1s}]}}}\n  a.b: {limit: 1 per 1s}",
+            Some("the policy in line 2"),
+        ),
+        (
+            "a.b: {limit: 1 per 1s}\n  a: {limit: 1 per 1s, overrides: {k: {limits: [{name: b, limit: 2 per 1s}]}}}",
+            Some("the policy in line 2"),
+        ),
+        ("a: {limit: 1 per 1s, overrides: {j: {limit: 2 per 1s}, k: {limit: 3 per 1s}}}", None),
+    ];
+    for (policies, met) in cases {
+        let wrong = of_file(&format!("policies:\n  {policies}\n")).err().map(|it| it.to_string());
+        let expected = met.map(|owner| format!("shares its keys with {owner}; rename it"));
+        match (wrong, expected) {
+            (Some(wrong), Some(expected)) => assert!(wrong.contains(&expected), "{wrong}"),
+            (wrong, expected) => assert_eq!(wrong, expected, "{policies}"),
+        }
+    }
+}
+
+#[test]
 fn odd_files_are_refused_and_never_panic() {
     let deep = format!("a: {}{}", "[".repeat(10_000), "]".repeat(10_000));
     let cases = [
