@@ -54,6 +54,10 @@ fn containers_and_clusters_would_accept_their_files() {
     refuses_only_what_is_wrong(lint("compose"), "docker/compose.yaml", compose);
     let kubernetes = ("replicas: 3", "replica: 3");
     refuses_only_what_is_wrong(lint("kubernetes"), "kubernetes/tollgate.yaml", kubernetes);
+    // A probe that follows the store would take all pods out of the service in an outage.
+    let probes = text("kubernetes/tollgate.yaml");
+    let probes: Vec<&str> = probes.lines().filter(|line| line.contains("Probe: ")).collect();
+    assert!(probes.len() == 2 && probes.iter().all(|line| line.contains("/healthz")), "{probes:?}");
 }
 
 #[test]
