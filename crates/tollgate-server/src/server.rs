@@ -13,6 +13,7 @@ use tollgate::{Limiter, Result};
 use crate::auth::Auth;
 use crate::config::Config;
 use crate::engine::Engine;
+use crate::grpc::Health;
 use crate::listen::{Drain, Listener, web};
 use crate::metrics::{Metrics, Timed};
 use crate::trace::Traces;
@@ -24,7 +25,7 @@ pub struct Server {
     engine: Arc<Engine>,
     auth: Arc<Auth>,
     http: Option<Listener>,
-    grpc: Option<(Listener, Router)>,
+    grpc: Option<(Listener, Router, Health)>,
     resp: Option<Listener>,
     drain: Duration,
 }
@@ -74,8 +75,9 @@ impl Server {
         let engine = Arc::new(engine);
         let grpc = match listen(&config, "grpc", config.grpc).await? {
             Some(listener) => {
-                let router = grpc::router(Arc::clone(&engine), config.auth.clone()).await?;
-                Some((listener, router))
+                let made = grpc::router(Arc::clone(&engine), config.auth.clone()).await?;
+                let (router, health) = made;
+                Some((listener, router, health))
             }
             None => None,
         };
@@ -97,7 +99,7 @@ impl Server {
         let of = |listener: Option<&Listener>| listener.map(Listener::address).transpose();
         Ok(Addresses {
             http: of(self.http.as_ref())?,
-            grpc: of(self.grpc.as_ref().map(|(listener, _)| listener))?,
+            grpc: of(self.grpc.as_ref().map(|(listener, ..)| listener))?,
             resp: of(self.resp.as_ref())?,
         })
     }
@@ -117,10 +119,12 @@ impl Server {
                 move |connection, draining| web::serve_http(connection, router.clone(), draining);
             tokio::spawn(listener.run(drain.draining(), serve));
         }
-        if let Some((listener, router)) = self.grpc {
+        let mut watched = None;
+        if let Some((listener, router, health)) = self.grpc {
             let serve =
                 move |connection, draining| web::serve_grpc(connection, router.clone(), draining);
             tokio::spawn(listener.run(drain.draining(), serve));
+            watched = Some(health);
         }
         if let Some(listener) = self.resp {
             let both = (Arc::clone(&self.engine), Arc::clone(&self.auth));
@@ -128,6 +132,9 @@ impl Server {
             tokio::spawn(listener.run(drain.draining(), serve));
         }
         shutdown.await;
+        if let Some(health) = watched {
+            health.end().await;
+        }
         if tokio::time::timeout(self.drain, drain.finish()).await.is_err() {
             tracing::warn!("some requests did not end in time");
         }

@@ -39,7 +39,7 @@ thread_local! {
         let auth = Auth::new([].into_iter(), [].into_iter());
         let made = lab.runtime.block_on(async { router(lab.engine.clone(), auth?).await });
         #[expect(clippy::expect_used, reason = "nothing can be fuzzed without it")]
-        let router = made.expect("the descriptors are valid");
+        let (router, _) = made.expect("the descriptors are valid");
         Grpc { lab, router }
     });
 }

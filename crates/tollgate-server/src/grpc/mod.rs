@@ -1,6 +1,7 @@
 //! The gRPC interface: `tollgate.v1`, the compatible `ratelimit.v1`, health and reflection.
 
 mod gather;
+mod health;
 mod ratelimit;
 mod status;
 mod tollgate;
@@ -17,8 +18,8 @@ use tollgate_proto::DESCRIPTORS;
 use tollgate_proto::ratelimit_v1::rate_limiter_server as ratelimit_v1;
 use tollgate_proto::tollgate_v1::rate_limiter_server as tollgate_v1;
 use tonic::service::Routes;
-use tonic_health::ServingStatus;
 
+pub(crate) use self::health::Health;
 use crate::auth::{Auth, Role, bearer};
 use crate::engine::Engine;
 use crate::http::{BODY_MAX_BYTES, BODY_WITHIN};
@@ -33,14 +34,11 @@ const REFLECTION: &str = "/grpc.reflection.";
 /// The longest message to a service that decides nothing, in bytes: it holds a name.
 const SMALL_MAX_BYTES: usize = 4 * 1024;
 
-/// The services, as one router.
-pub(crate) async fn router(engine: Arc<Engine>, auth: Auth) -> Result<Router> {
+/// The services, as one router, and what it says of their health.
+pub(crate) async fn router(engine: Arc<Engine>, auth: Auth) -> Result<(Router, Health)> {
     let watched = Arc::clone(&engine);
-    let (health, health_service) = tonic_health::server::health_reporter();
+    let (reporter, health_service) = tonic_health::server::health_reporter();
     let health_service = health_service.max_decoding_message_size(SMALL_MAX_BYTES);
-    for service in ["", tollgate_v1::SERVICE_NAME, ratelimit_v1::SERVICE_NAME] {
-        health.set_service_status(service, ServingStatus::Serving).await;
-    }
     let reflection = || {
         tonic_reflection::server::Builder::configure()
             .register_encoded_file_descriptor_set(DESCRIPTORS)
@@ -65,7 +63,8 @@ pub(crate) async fn router(engine: Arc<Engine>, auth: Auth) -> Result<Router> {
     let auth = Arc::new(auth);
     let guard = middleware::from_fn(move |request, next| guarded(Arc::clone(&auth), request, next));
     let gather = middleware::from_fn(gathered);
-    Ok(routes.into_axum_router().layer(gather).layer(time).layer(guard))
+    let router = routes.into_axum_router().layer(gather).layer(time).layer(guard);
+    Ok((router, Health::serving(reporter).await))
 }
 
 /// Lets through what has arrived as a whole and in time, or is a stream.

@@ -4,6 +4,9 @@ use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+use tonic_health::pb::HealthCheckRequest;
+use tonic_health::pb::health_check_response::ServingStatus;
+use tonic_health::pb::health_client::HealthClient;
 
 use crate::support::{Resp, Running, slow};
 
@@ -29,4 +32,26 @@ async fn a_request_that_has_begun_is_answered_at_the_end() {
     assert!(resp.rest().await.starts_with("*5\r\n:1\r\n"));
     tokio::time::timeout(Duration::from_secs(60), ending).await.unwrap().unwrap();
     assert!(TcpStream::connect(at.http.unwrap()).await.is_err());
+}
+
+#[tokio::test]
+async fn who_watches_health_hears_of_the_end_and_does_not_hold_it_up() {
+    let server = Running::with(slow()).await;
+    let mut health = HealthClient::new(server.channel().await);
+    let mut watches = Vec::new();
+    for service in ["", "tollgate.v1.RateLimiter", "ratelimit.v1.RateLimiter"] {
+        let request = HealthCheckRequest { service: service.to_owned() };
+        let mut watch = health.watch(request).await.unwrap().into_inner();
+        assert_eq!(watch.message().await.unwrap().unwrap().status(), ServingStatus::Serving);
+        watches.push(watch);
+    }
+    let ending = server.tell_to_end();
+    let heard = async {
+        for mut watch in watches {
+            assert_eq!(watch.message().await.unwrap().unwrap().status(), ServingStatus::NotServing);
+            assert_eq!(watch.message().await.unwrap(), None);
+        }
+    };
+    tokio::time::timeout(Duration::from_secs(60), heard).await.expect("the end is told");
+    tokio::time::timeout(Duration::from_secs(60), ending).await.unwrap().unwrap();
 }
