@@ -6,6 +6,7 @@
 mod answer;
 mod ask;
 mod names;
+mod ready;
 
 use std::sync::Arc;
 
@@ -18,6 +19,8 @@ use tollgate::{
 use crate::metrics::Metrics;
 use crate::policy::{Asked, Policies};
 use crate::trace::{self, Traces};
+
+use ready::Readiness;
 
 pub use answer::{Answer, Failure, Limits, Refund};
 pub use ask::{Ask, BATCH_MAX, KEY_MAX_BYTES, Target, accept_batch};
@@ -35,6 +38,7 @@ pub struct Engine {
     metrics: Arc<Metrics>,
     names: KeyNames,
     traces: Option<Arc<Traces>>,
+    readiness: Readiness,
 }
 
 impl Engine {
@@ -43,7 +47,8 @@ impl Engine {
     pub fn new(limiter: Limiter<BoxStore>, policies: Policies) -> Self {
         let (policies, clock) = (ArcSwap::from_pointee(policies), Arc::new(SystemClock::new()));
         let (metrics, names) = (Metrics::new(), KeyNames::hidden());
-        Self { limiter, policies, clock, metrics, names, traces: None }
+        let readiness = Readiness::default();
+        Self { limiter, policies, clock, metrics, names, traces: None, readiness }
     }
 
     /// The same engine with another clock: the one of its limiter.
@@ -298,14 +303,17 @@ impl Engine {
         self.metrics.text(self.limiter.stats(), self.limiter.store().round_trips())
     }
 
-    /// Whether the store answers.
+    /// Whether the store answers. It is asked at most once per second, however many want to know.
     ///
     /// # Errors
     /// What it says instead.
     pub async fn ready(&self) -> Result<()> {
-        let policies = self.policies.load_full();
-        self.limiter.forecast(policies.ad_hoc(), "readyz").await?;
-        Ok(())
+        let probe = async {
+            let policies = self.policies.load_full();
+            self.limiter.forecast(policies.ad_hoc(), "readyz").await?;
+            Ok(())
+        };
+        self.readiness.get(self.clock.now(), probe).await
     }
 
     /// What the store can do.

@@ -150,9 +150,8 @@ async fn kill_and_restart(backend: &Backend, store: &str, name: &str) {
             assert_eq!(reply["degraded"], "local", "{reply}");
             granted_alone += u64::from(reply["allowed"] == json!(true));
         }
-        let ready = reqwest::get(server.url("/readyz")).await.unwrap().status().as_u16();
-        let alive = reqwest::get(server.url("/healthz")).await.unwrap().status().as_u16();
-        assert_eq!((ready, alive), (503, 200));
+        become_ready(server, 503).await;
+        assert_eq!(reqwest::get(server.url("/healthz")).await.unwrap().status().as_u16(), 200);
         let text = reqwest::get(server.url("/metrics")).await.unwrap().text().await.unwrap();
         assert!(text.contains(r#"policy="open",verdict="allowed",degraded="open""#), "{text}");
         let outage = format!(r#"tollgate_store_calls_total{{store="{name}",result="outage"}}"#);
@@ -166,6 +165,13 @@ async fn kill_and_restart(backend: &Backend, store: &str, name: &str) {
         while ask(server, "closed").await.0 != 200 {
             tokio::task::yield_now().await;
         }
-        assert_eq!(reqwest::get(server.url("/readyz")).await.unwrap().status().as_u16(), 200);
+        become_ready(server, 200).await;
+    }
+}
+
+/// Waits for what is said of readiness: an answer may be a second old.
+async fn become_ready(server: &Running, status: u16) {
+    while reqwest::get(server.url("/readyz")).await.unwrap().status().as_u16() != status {
+        tokio::task::yield_now().await;
     }
 }

@@ -1,14 +1,17 @@
 //! The store cannot answer: what each mode says on each protocol.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use serde_json::json;
 use tollgate::store::{BoxStore, Memory};
-use tollgate::{Degraded, Limiter, ManualClock, Quota};
+use tollgate::{Code, Degraded, Limiter, ManualClock, Quota};
 use tollgate_proto::tollgate_v1 as pb;
 use tollgate_server::engine::Engine;
 use tollgate_server::policy::Policies;
 use tollgate_server::{Config, Server};
 use tollgate_testkit::fault::{Fault, Faulty};
-use tonic::Code;
+use tonic::Code as Grpc;
 use tonic_types::StatusExt;
 
 use crate::support::{NOW, Running, config};
@@ -76,7 +79,7 @@ async fn closed_is_a_failure_of_the_service_and_not_of_the_caller() {
         ..pb::AcquireRequest::default()
     };
     let status = server.grpc().await.acquire(request).await.unwrap_err();
-    assert_eq!(status.code(), Code::Unavailable);
+    assert_eq!(status.code(), Grpc::Unavailable);
     assert!(status.get_details_retry_info().unwrap().retry_delay.is_some());
     let reply = server.resp().await.ask(&["TG.ACQUIRE", "closed", "k"]).await;
     assert!(reply.starts_with("-UNAVAILABLE store_unavailable"), "{reply}");
@@ -164,4 +167,25 @@ async fn a_reload_reaches_connections_that_are_open() {
     let reply = client.ask(&words).await;
     assert!(reply.starts_with("-UNAVAILABLE store_unavailable"), "{reply}");
     server.end().await;
+}
+
+#[tokio::test]
+async fn the_store_is_asked_once_a_second_whether_it_is_ready() {
+    let clock = ManualClock::at(NOW);
+    let store = Faulty::scripted(Memory::new(), clock.clone(), [Fault::Before; 2]);
+    let store = Arc::new(store);
+    let limiter = Limiter::with_clock(BoxStore::new(Arc::clone(&store)), clock.clone()).build();
+    let engine = Engine::new(limiter, policies()).with_clock(clock.clone());
+    let ready = async || engine.ready().await.map_err(|failure| failure.error.code());
+    // What was not sent is tried once more.
+    assert_eq!((ready().await, store.calls()), (Err(Code::StoreUnavailable), 2));
+    assert_eq!((ready().await, store.calls()), (Err(Code::StoreUnavailable), 2));
+    clock.advance(Duration::from_millis(999));
+    assert_eq!((ready().await, store.calls()), (Err(Code::StoreUnavailable), 2));
+    clock.advance(Duration::from_millis(1));
+    assert_eq!((ready().await, store.calls()), (Ok(()), 3));
+    assert_eq!((ready().await, store.calls()), (Ok(()), 3));
+    // A clock that was set back is no reason to believe an old answer for long.
+    clock.set(NOW);
+    assert_eq!((ready().await, store.calls()), (Ok(()), 4));
 }
