@@ -77,7 +77,7 @@ async fn reload(
         // half of the policies: what is looked at must hold still. Whoever sends a signal is done.
         let is_settled = now.is_some() && now == last_look;
         if told || (is_settled && now != applied) {
-            read_again(&engine, &file, &flags);
+            read_again(&engine, &file, now.clone(), &flags);
             applied.clone_from(&now);
         }
         last_look = now;
@@ -89,8 +89,19 @@ async fn contents(file: &Path) -> Option<Vec<u8>> {
     tokio::task::spawn_blocking(move || std::fs::read(file).ok()).await.ok().flatten()
 }
 
-fn read_again(engine: &Engine, file: &Path, flags: &[(&'static str, String)]) {
-    match Config::read(&Sources { flags, file: Some(file) }) {
+/// Applies what was read of the file. It is not read once more: it may have changed since.
+fn read_again(
+    engine: &Engine,
+    file: &Path,
+    contents: Option<Vec<u8>>,
+    flags: &[(&'static str, String)],
+) {
+    let config = match contents {
+        Some(bytes) => Config::of_bytes(flags, file, bytes),
+        // Only who tries can say why it cannot be read.
+        None => Config::read(&Sources { flags, file: Some(file) }),
+    };
+    match config {
         Ok(config) => {
             engine.replace_policies(config.policies);
             tracing::info!("policies were read again");

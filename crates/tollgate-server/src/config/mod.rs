@@ -115,19 +115,25 @@ impl Config {
     /// # Errors
     /// Everything that is wrong with it.
     pub fn read(sources: &Sources<'_>) -> Result<Self, Complaints> {
-        let file = match sources.file {
-            Some(path) => {
-                let name = path.display().to_string();
-                let text = read_file(path).map_err(|message| Complaints {
-                    file: None,
-                    list: vec![Complaint::new(name.clone(), message)],
-                })?;
-                Some((name, text))
-            }
-            None => None,
+        let Some(path) = sources.file else {
+            return Self::of_text(sources.flags, of_process, None);
         };
-        let file = file.as_ref().map(|(name, text)| (name.as_str(), text.as_str()));
-        Self::of_text(sources.flags, |name| std::env::var(name).ok(), file)
+        let bytes = std::fs::read(path)
+            .map_err(|error| unread(path, format!("cannot be read: {error}")))?;
+        Self::of_bytes(sources.flags, path, bytes)
+    }
+
+    /// Reads a configuration from flags, the environment, and what somebody has read of a file.
+    ///
+    /// # Errors
+    /// Everything that is wrong with it.
+    pub fn of_bytes(
+        flags: &[(&'static str, String)],
+        file: &Path,
+        bytes: Vec<u8>,
+    ) -> Result<Self, Complaints> {
+        let text = text_of(bytes).map_err(|message| unread(file, message))?;
+        Self::of_text(flags, of_process, Some((&file.display().to_string(), &text)))
     }
 
     /// Reads a configuration from flags, any environment, and the name and the text of a file.
@@ -163,8 +169,17 @@ impl fmt::Debug for Config {
     }
 }
 
-fn read_file(path: &Path) -> Result<String, String> {
-    let bytes = std::fs::read(path).map_err(|error| format!("cannot be read: {error}"))?;
+/// A variable of this process.
+fn of_process(name: &str) -> Option<String> {
+    std::env::var(name).ok()
+}
+
+/// The complaint about a file of which nothing can be said but this.
+fn unread(file: &Path, message: String) -> Complaints {
+    Complaints { file: None, list: vec![Complaint::new(file.display().to_string(), message)] }
+}
+
+fn text_of(bytes: Vec<u8>) -> Result<String, String> {
     if bytes.len() > FILE_MAX_BYTES {
         return Err(format!("has {} bytes; accepted: up to {FILE_MAX_BYTES}", bytes.len()));
     }
