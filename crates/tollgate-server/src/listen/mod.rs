@@ -1,6 +1,7 @@
 //! Listening: sockets, a bound on connections, and what ends them. The same for every protocol.
 
 mod drain;
+mod preface;
 mod stream;
 mod tls;
 pub(crate) mod web;

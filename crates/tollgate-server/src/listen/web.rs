@@ -12,11 +12,11 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulConnection;
 use hyper_util::service::TowerToHyperService;
 
-use super::{Connection, Draining, Stream};
+use super::{Connection, Draining, Stream, preface};
 
 /// How long a client may take to send its headers, or be idle between requests.
 const HEADERS_WITHIN: Duration = Duration::from_secs(60);
-/// How long the first byte of a connection may take.
+/// How long the first byte of a connection may take, or the first bytes of HTTP/2.
 const FIRST_BYTE_WITHIN: Duration = Duration::from_secs(10);
 /// How often a silent gRPC connection is asked whether it is alive, and how long it may take.
 const ALIVE_EVERY: Duration = Duration::from_secs(30);
@@ -44,7 +44,13 @@ pub(crate) async fn serve_http(connection: Connection, router: Router, mut drain
 
 /// Serves HTTP/2 without upgrade, as gRPC clients speak it.
 pub(crate) async fn serve_grpc(connection: Connection, router: Router, mut draining: Draining) {
-    if speaks(&connection, &mut draining).await {
+    let Connection { stream, place } = connection;
+    let begun = tokio::select! {
+        biased;
+        begun = preface::begin(stream, FIRST_BYTE_WITHIN) => begun,
+        () = draining.stopped() => None,
+    };
+    if let Some(stream) = begun {
         let mut builder = http2::Builder::new(TokioExecutor::new());
         let builder = builder
             .timer(TokioTimer::new())
@@ -53,10 +59,9 @@ pub(crate) async fn serve_grpc(connection: Connection, router: Router, mut drain
             .max_header_list_size(HEADER_BYTES)
             .max_concurrent_streams(STREAMS);
         let service = TowerToHyperService::new(router);
-        let Connection { stream, place } = connection;
         serve(builder.serve_connection(TokioIo::new(stream), service), draining).await;
-        drop(place);
     }
+    drop(place);
 }
 
 /// Serves until the client leaves; from the moment of the end on, only what has begun.

@@ -5,6 +5,7 @@
 
 mod limit;
 pub(crate) mod parse;
+mod patience;
 mod reply;
 pub(crate) mod session;
 
@@ -15,6 +16,7 @@ use bytes::BytesMut;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::Instant;
 
+use self::patience::Patience;
 use self::reply::{Reply, Version};
 use self::session::Session;
 use crate::auth::Auth;
@@ -23,10 +25,6 @@ use crate::listen::{Connection, Draining};
 
 /// How long a client may take to read its replies.
 const REPLIES_WITHIN: Duration = Duration::from_secs(10);
-/// How long a client may take to send the rest of a command.
-const COMMAND_WITHIN: Duration = Duration::from_secs(10);
-/// How long a client may be idle between commands.
-const IDLE_FOR: Duration = Duration::from_secs(600);
 
 /// How much is read at once: a pipeline is decided in as many batches as it takes reads.
 const READ_BYTES: usize = 4 * 1024;
@@ -54,6 +52,7 @@ async fn converse<S: AsyncRead + AsyncWrite + Unpin>(
     mut draining: Draining,
 ) -> std::io::Result<()> {
     let (mut input, mut output, mut ends_at) = (BytesMut::new(), Vec::new(), None);
+    let mut patience = Patience::new(Instant::now());
     loop {
         let (commands, broken) = take(&mut input);
         if !commands.is_empty() || broken.is_some() {
@@ -64,7 +63,7 @@ async fn converse<S: AsyncRead + AsyncWrite + Unpin>(
                 Reply::error("ERR", &format!("Protocol error: {why}"))
                     .write_to(&mut output, Version::Two);
             }
-            within_patience(async {
+            in_time(async {
                 stream.write_all(&output).await?;
                 // TLS may keep what it has accepted, until somebody asks.
                 stream.flush().await
@@ -72,18 +71,21 @@ async fn converse<S: AsyncRead + AsyncWrite + Unpin>(
             .await?;
             output.clear();
             if !goes_on || broken.is_some() {
-                return within_patience(stream.shutdown()).await;
+                return in_time(stream.shutdown()).await;
             }
+            patience.answered(Instant::now(), !input.is_empty());
             continue;
         }
-        if !hear(&mut stream, &mut input, &mut draining, &mut ends_at).await? {
-            return within_patience(stream.shutdown()).await;
+        let until = patience.until();
+        if !hear(&mut stream, &mut input, until, &mut draining, &mut ends_at).await? {
+            return in_time(stream.shutdown()).await;
         }
+        patience.heard(Instant::now());
     }
 }
 
 /// Sends, as long as the client takes no longer than it may to read.
-async fn within_patience(send: impl Future<Output = std::io::Result<()>>) -> std::io::Result<()> {
+async fn in_time(send: impl Future<Output = std::io::Result<()>>) -> std::io::Result<()> {
     tokio::time::timeout(REPLIES_WITHIN, send).await.map_err(std::io::Error::other)?
 }
 
@@ -92,14 +94,14 @@ async fn within_patience(send: impl Future<Output = std::io::Result<()>>) -> std
 async fn hear<S: AsyncRead + Unpin>(
     stream: &mut S,
     input: &mut BytesMut,
+    until: Instant,
     draining: &mut Draining,
     ends_at: &mut Option<Instant>,
 ) -> std::io::Result<bool> {
     input.reserve(READ_BYTES);
     if ends_at.is_none() {
-        let patience = if input.is_empty() { IDLE_FOR } else { COMMAND_WITHIN };
         tokio::select! {
-            read = tokio::time::timeout(patience, stream.read_buf(input)) => {
+            read = tokio::time::timeout_at(until, stream.read_buf(input)) => {
                 return Ok(read.map_err(std::io::Error::other)?? > 0);
             }
             () = draining.stopped() => *ends_at = Some(Instant::now() + LAST_WORDS),
