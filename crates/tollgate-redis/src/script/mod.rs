@@ -2,10 +2,9 @@
 //!
 //! A script is a frame with the scripted twins of the algorithms it needs (see
 //! [`tollgate_core::algorithm::kernel`]) in front: `take` with one, for many keys that are charged
-//! independently, `lone` for a single charge, `admit` with several, for charges that are made all or
-//! none. Each combination is put together once.
+//! independently, `admit` with several, for charges that are made all or none. Each combination is
+//! put together once.
 
-use core::fmt::Write as _;
 use core::mem::{Discriminant, discriminant};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
@@ -23,7 +22,6 @@ const RULES_MAX: usize = 1_024;
 const LONE_MAX: u64 = 1_024;
 const LONE_PROBES: u64 = 4;
 
-const LONE: &str = include_str!("lone.lua");
 const TAKE: &str = include_str!("take.lua");
 const ADMIT: &str = include_str!("admit.lua");
 const LOAD: &str = include_str!("load.lua");
@@ -74,15 +72,12 @@ pub(crate) struct Scripts {
     pub(crate) load: Arc<Script>,
     pub(crate) swap: Arc<Script>,
     pub(crate) forget: Arc<Script>,
-    singles: RwLock<Vec<(Single, Arc<Script>)>>,
+    takes: RwLock<Vec<(Identity, Arc<Script>)>>,
     admits: Mutex<HashMap<Vec<Identity>, Arc<Script>>>,
     rules: Mutex<HashMap<(Shape, Identity), Arc<Args>>>,
     /// Written once and read without a lock, which every call would take.
     lone: Box<[OnceLock<Lone>]>,
 }
-
-/// A frame for charges of one twin, and that.
-type Single = (&'static str, Identity);
 
 /// What is sent with a charge of this quota and cost.
 #[derive(Debug)]
@@ -108,7 +103,7 @@ const MIX: u64 = 0x9e37_79b9_7f4a_7c15;
 /// call would take longer than all the rest of it.
 #[derive(Clone, Debug)]
 enum Frame<'t> {
-    Single(&'static str, Source),
+    Take(Source),
     Admit(&'t [Source]),
 }
 
@@ -118,7 +113,7 @@ impl Default for Scripts {
             load: Script::new(LOAD.to_owned()),
             swap: Script::new(SWAP.to_owned()),
             forget: Script::new(FORGET.to_owned()),
-            singles: RwLock::default(),
+            takes: RwLock::default(),
             admits: Mutex::default(),
             rules: Mutex::default(),
             lone: (0..LONE_MAX).map(|_| OnceLock::new()).collect(),
@@ -129,28 +124,17 @@ impl Default for Scripts {
 impl Scripts {
     /// Charges many keys independently, all under quotas of one twin.
     pub(crate) fn take(&self, twin: Source) -> Arc<Script> {
-        self.single(TAKE, twin)
-    }
-
-    /// Charges one key once.
-    pub(crate) fn lone(&self, twin: Source) -> Arc<Script> {
-        self.single(LONE, twin)
-    }
-
-    fn single(&self, frame: &'static str, twin: Source) -> Arc<Script> {
-        let wanted = (frame, identity(twin));
-        let find = |singles: &[(Single, Arc<Script>)]| {
-            let is_wanted =
-                |(frame, twin): &Single| core::ptr::eq(*frame, wanted.0) && *twin == wanted.1;
-            singles.iter().find(|(single, _)| is_wanted(single)).map(|(_, script)| script.clone())
+        let identity = identity(twin);
+        let find = |takes: &[(Identity, Arc<Script>)]| {
+            takes.iter().find(|(other, _)| *other == identity).map(|(_, script)| script.clone())
         };
         // There are few.
-        let known = find(&self.singles.read().unwrap_or_else(PoisonError::into_inner));
+        let known = find(&self.takes.read().unwrap_or_else(PoisonError::into_inner));
         known.unwrap_or_else(|| {
-            let mut singles = self.singles.write().unwrap_or_else(PoisonError::into_inner);
-            find(&singles).unwrap_or_else(|| {
-                let script = Script::new(Frame::Single(frame, twin).text());
-                singles.push((wanted, script.clone()));
+            let mut takes = self.takes.write().unwrap_or_else(PoisonError::into_inner);
+            find(&takes).unwrap_or_else(|| {
+                let script = Script::new(Frame::Take(twin).text());
+                takes.push((identity, script.clone()));
                 script
             })
         })
@@ -166,7 +150,7 @@ impl Scripts {
 
     /// What is sent with a charge that is alone in its call and decided by the server's clock. It
     /// is `made` once for each quota and cost, as long as there is room.
-    pub(crate) fn body(
+    pub(crate) fn lone(
         &self,
         charge: &Charge<'_>,
         twin: Source,
@@ -186,7 +170,7 @@ impl Scripts {
                 }
             }
         }
-        let body = Arc::new(Body { script: self.lone(twin), args: made() });
+        let body = Arc::new(Body { script: self.take(twin), args: made() });
         // Somebody else may have been faster, with the same or another one.
         let _ = free.map(|place| place.set(Lone { quota, body: Arc::clone(&body) }));
         body
@@ -206,26 +190,6 @@ impl Scripts {
         drop(rules);
         args.append(&written);
     }
-}
-
-/// The only argument of a [`lone`](Scripts::lone) call: a list in JSON. None of its texts needs an escape.
-pub(crate) fn lone_list(rule: &Rule, cost: Cost, (instant, grace): (i64, i64)) -> Args {
-    let [tag, a, b, c] = rule.shape().0;
-    let mut list = format!("[{instant},{grace},\"{tag},{a},{b}\",\"{tag},{a},{b},{c}\"");
-    let of_rule = rule.kernel().map(|kernel| kernel.rule).unwrap_or_default();
-    let mut of_cost = Vec::with_capacity(8);
-    rule.kernel_cost(cost, &mut of_cost);
-    of_rule.iter().for_each(|number| push(&mut list, number));
-    of_cost.iter().for_each(|number| push(&mut list, number));
-    list.push(']');
-    let mut args = Args::default();
-    args.text(&list);
-    args
-}
-
-fn push(list: &mut String, number: impl core::fmt::Display) {
-    // Writing to a text does not fail.
-    let _ = write!(list, ",{number}");
 }
 
 fn written(rule: &Rule) -> Args {
@@ -250,7 +214,7 @@ pub(crate) fn identity(twin: Source) -> Identity {
 impl Frame<'_> {
     fn text(&self) -> String {
         match self {
-            Self::Single(frame, twin) => format!("{}\n{frame}", twin.text()),
+            Self::Take(twin) => format!("{}\n{TAKE}", twin.text()),
             Self::Admit(twins) => {
                 let declare = |twin: &Source| {
                     let text = twin.text();
@@ -282,7 +246,7 @@ mod tests {
             Rule::new(a::SlidingLog::new(quota()).unwrap()),
         ];
         let frames =
-            [LONE, TAKE, ADMIT, LOAD, SWAP, FORGET, WORDS].map(|text| ("frame", text.to_owned()));
+            [TAKE, ADMIT, LOAD, SWAP, FORGET, WORDS].map(|text| ("frame", text.to_owned()));
         let twins = twins.map(|rule| ("twin", rule.kernel().unwrap().source.text()));
         frames.into_iter().chain(twins).collect()
     }
@@ -292,7 +256,7 @@ mod tests {
         for (kind, text) in all_sources() {
             for line in text.lines() {
                 let code = line.split("--").next().unwrap_or_default();
-                for banned in ["tostring", "..", "cjson.encode", "%g", "cmsgpack", "struct."] {
+                for banned in ["tostring", "..", "cjson", "%g", "cmsgpack", "struct."] {
                     assert!(!code.contains(banned), "{kind} uses {banned}: {line}");
                 }
             }
@@ -304,9 +268,7 @@ mod tests {
         let scripts = Scripts::default();
         let (one, two) = (Source::Whole("-- a"), Source::Whole("-- b"));
         assert!(Arc::ptr_eq(&scripts.take(one), &scripts.take(one)));
-        assert!(Arc::ptr_eq(&scripts.lone(one), &scripts.lone(one)));
         assert_ne!(scripts.take(one).digest(), scripts.take(two).digest());
-        assert_ne!(scripts.take(one).digest(), scripts.lone(one).digest());
         assert_ne!(scripts.admit(&[one]).digest(), scripts.take(one).digest());
     }
 

@@ -4,7 +4,6 @@
 //! one quota form a block, so that their arguments travel once. A call carries blocks of one twin.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 
 use tollgate_core::algorithm::kernel::Source;
 use tollgate_core::store::{At, Outcome};
@@ -12,8 +11,8 @@ use tollgate_core::{Charge, Cost, Error, Now, Result, Rule, State};
 
 use super::reply::{Found, Numbers, full, unreadable};
 use crate::meaning::is_between_nodes;
-use crate::script::{Identity, Scripts, identity, lone_list};
-use crate::transport::{Args, Body, Call, Reply};
+use crate::script::{Identity, Scripts, identity};
+use crate::transport::{Args, Call, Reply};
 
 /// Keys in one call: the server answers nobody else while it runs, about a third of a millisecond.
 const KEYS_MAX: usize = 64;
@@ -125,12 +124,17 @@ pub(super) fn call_of(
     at: At,
     scripts: &Scripts,
 ) -> Call {
-    let made = || lone_list(charge.rule(), charge.cost, instant_of(at));
-    let body = match at {
-        At::StoreClock => scripts.body(charge, twin, made),
-        At::Given(_) => Arc::new(Body { script: scripts.lone(twin), args: made() }),
+    let rule = charge.rule();
+    let made = || {
+        let mut args = Args::with_capacity(ARGS_BYTES, ARGS_COUNT);
+        write_instant(&mut args, at);
+        write_block(&mut args, rule, &[Group::of(0, charge.cost)], scripts);
+        args
     };
-    Call::of_one(name, slot, body)
+    match at {
+        At::StoreClock => Call::of_one(name, slot, scripts.lone(charge, twin, made)),
+        At::Given(_) => Call::new(scripts.take(twin), vec![name], made()),
+    }
 }
 
 /// What became of the charge of [`call_of`].
@@ -260,15 +264,15 @@ fn write_block(args: &mut Args, rule: &Rule, block: &[Group], scripts: &Scripts)
 
 /// The instant, and how long states outlive their meaning.
 pub(super) fn write_instant(args: &mut Args, at: At) {
-    let (instant, grace) = instant_of(at);
-    args.integer(instant);
-    args.integer(grace);
-}
-
-pub(super) fn instant_of(at: At) -> (i64, i64) {
     match at {
-        At::StoreClock => (-1, GRACE_MS),
-        At::Given(at) => (Now::at(at).reading().cast_signed(), GRACE_GIVEN_MS),
+        At::StoreClock => {
+            args.integer(-1);
+            args.integer(GRACE_MS);
+        }
+        At::Given(at) => {
+            args.unsigned(Now::at(at).reading());
+            args.integer(GRACE_GIVEN_MS);
+        }
     }
 }
 
