@@ -44,7 +44,7 @@ pub(super) struct Case<'a> {
 
 impl Case<'_> {
     pub(super) fn run_for(&mut self, time: Duration) -> Result<Run> {
-        (self.run)(time).map_err(|error| format!("{}: {error}", self.id).into())
+        (self.run)(time).map_err(|error| format!("{}: {error}", self.id))
     }
 }
 
