@@ -184,19 +184,9 @@ where
     answers
 }
 
-/// Runs a call of a batch: when the time is up it ends, so that the answers of the others are not lost.
-pub fn or_timeout<T, F>(mut call: F) -> impl Future<Output = Result<T>>
-where
-    F: Future<Output = Result<T>> + Unpin,
-{
-    poll_fn(move |context| match Pin::new(&mut call).poll(context) {
-        Poll::Pending if is_over() => Poll::Ready(Err(silent())),
-        polled => polled,
-    })
-}
-
-/// The same for a call that began when others of its batch had not ended: if those were answered, the
-/// backend is not silent, and whoever sends long batches must not be let in for that.
+/// Runs a call of a batch: when the time is up it ends, so that the answers of the others are not lost. If
+/// those were answered the backend is not silent, and whoever sends long batches must not be let in for
+/// that.
 pub fn or_cut_off<T, F>(
     mut call: F,
     were_others_answered: impl Fn() -> bool,

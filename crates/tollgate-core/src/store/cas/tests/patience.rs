@@ -175,8 +175,8 @@ fn followers_of_a_leader_that_was_held_up_were_held_up() {
     }
 }
 
-#[test]
-fn a_batch_tells_who_met_others_and_who_met_silence() {
+/// A batch of forty keys, each with a swap of its own.
+fn with_a_batch(act: impl FnOnce(&ManualClock, &Cas<Table>, &[Admission<'_>])) {
     let clock = ManualClock::at(START);
     let store = cas(Table::single_key(), &clock);
     let limit = per_hour("patience", 1_000);
@@ -184,46 +184,55 @@ fn a_batch_tells_who_met_others_and_who_met_silence() {
     let charges: Vec<Charge<'_>> = subjects.iter().map(|subject| limit.charge(subject)).collect();
     let each = charges.iter().map(|charge| Admission::of(core::slice::from_ref(charge)));
     let batch: Vec<Admission<'_>> = each.collect();
-    let mut sim = Sim::in_order(&clock);
-    sim.spawn(store.admit_many(&batch[..1], NOW));
-    sim.spawn(store.admit_many(&batch, NOW));
-    // Somebody else has the first key, and is served; then the backend falls silent.
-    sim.poll(0);
-    sim.poll(1);
-    while sim.is_alive(0) {
+    act(&clock, &store, &batch);
+}
+
+#[test]
+fn a_batch_tells_who_met_others_and_who_met_silence() {
+    with_a_batch(|clock, store, batch| {
+        let mut sim = Sim::in_order(clock);
+        sim.spawn(store.admit_many(&batch[..1], NOW));
+        sim.spawn(store.admit_many(batch, NOW));
+        // Somebody else has the first key, and is served; then the backend falls silent.
         sim.poll(0);
-    }
-    be_silent(&store, Silence::Everything);
-    sim.give_up(1);
-    let answers = sim.run().remove(1).expect("the batch has ended");
-    let codes: Vec<Option<Code>> = answers.into_iter().map(code).collect();
-    assert_eq!(codes[0], Some(Code::ConflictExhausted), "it was held up");
-    assert!(codes[1..32].iter().all(|code| *code == Some(Code::Timeout)), "{codes:?}");
-    assert!(codes[32..].iter().all(|code| *code == Some(Code::QueueFull)), "not begun: {codes:?}");
-    assert_eq!((codes.len(), store.lanes.busy()), (40, 0));
+        sim.poll(1);
+        while sim.is_alive(0) {
+            sim.poll(0);
+        }
+        be_silent(store, Silence::Everything);
+        sim.give_up(1);
+        let answers = sim.run().remove(1).expect("the batch has ended");
+        let codes: Vec<Option<Code>> = answers.into_iter().map(code).collect();
+        assert_eq!(codes[0], Some(Code::ConflictExhausted), "it was held up");
+        assert!(codes[1..32].iter().all(|code| *code == Some(Code::Timeout)), "{codes:?}");
+        assert!(
+            codes[32..].iter().all(|code| *code == Some(Code::QueueFull)),
+            "not begun: {codes:?}"
+        );
+        assert_eq!((codes.len(), store.lanes.busy()), (40, 0));
+    });
 }
 
 /// Whoever sends more than can be answered in time is not let in for what was under way then.
 #[test]
 fn a_batch_that_is_too_long_is_cut_off_by_itself() {
-    let clock = ManualClock::at(START);
-    let store = cas(Table::single_key(), &clock);
-    let limit = per_hour("patience", 1_000);
-    let subjects: Vec<String> = (0..40).map(|subject| format!("s{subject}")).collect();
-    let charges: Vec<Charge<'_>> = subjects.iter().map(|subject| limit.charge(subject)).collect();
-    let each = charges.iter().map(|charge| Admission::of(core::slice::from_ref(charge)));
-    let batch: Vec<Admission<'_>> = each.collect();
-    let mut sim = Sim::in_order(&clock);
-    sim.spawn(store.admit_many(&batch, NOW));
-    while Table::count(&store.backend().swaps_sent) <= 32 {
-        sim.poll(0);
-    }
-    sim.give_up(0);
-    let answers = sim.run().remove(0).expect("the batch has ended");
-    let codes: Vec<Option<Code>> = answers.into_iter().map(code).collect();
-    let count = |wanted: Option<Code>| codes.iter().filter(|code| **code == wanted).count();
-    assert!(count(None) > 0 && count(Some(Code::ConflictExhausted)) > 0, "{codes:?}");
-    assert_eq!(count(Some(Code::Timeout)) + count(Some(Code::StoreUnavailable)), 0, "{codes:?}");
+    with_a_batch(|clock, store, batch| {
+        let mut sim = Sim::in_order(clock);
+        sim.spawn(store.admit_many(batch, NOW));
+        while Table::count(&store.backend().swaps_sent) <= 32 {
+            sim.poll(0);
+        }
+        sim.give_up(0);
+        let answers = sim.run().remove(0).expect("the batch has ended");
+        let codes: Vec<Option<Code>> = answers.into_iter().map(code).collect();
+        let count = |wanted: Option<Code>| codes.iter().filter(|code| **code == wanted).count();
+        assert!(count(None) > 0 && count(Some(Code::ConflictExhausted)) > 0, "{codes:?}");
+        assert_eq!(
+            count(Some(Code::Timeout)) + count(Some(Code::StoreUnavailable)),
+            0,
+            "{codes:?}"
+        );
+    });
 }
 
 #[test]
