@@ -38,6 +38,12 @@ impl KeyLayout {
         }
     }
 
+    /// The name beside this one of a key whose subject is this tag, if subjects decide.
+    pub(crate) fn beside(self, name: &str, tag: &str) -> Option<String> {
+        let (head, _) = name.split_once('{').filter(|_| self == Self::BySubject)?;
+        Some(format!("{head}{{{tag}}}"))
+    }
+
     /// The name on the server of a key, or of a record beside one, that is written by subject.
     pub(crate) fn place(self, text: String) -> String {
         match self {

@@ -1,8 +1,10 @@
 //! Tollgate on Redis: exact across replicas, one round trip per decision, many decisions per call.
 
+mod call;
 #[cfg(feature = "client")]
 pub mod client;
 mod decimal;
+mod districts;
 mod encode;
 mod integers;
 mod late;

@@ -17,9 +17,20 @@ pub(crate) fn between_nodes(fate: &str) -> Error {
     Error::new(Code::ConflictExhausted, message)
 }
 
-/// Whether the keys of a call are on two nodes: nothing was run.
-pub(crate) fn is_between_nodes(reply: &Result<Reply>) -> bool {
-    matches!(reply, Ok(Reply::Error(text)) if text.split(' ').next() == Some("TRYAGAIN"))
+/// Whether the node has looked at one key, or at one slot, and refused all that came with it: nothing was
+/// run.
+pub(crate) fn is_for_one_key(reply: &Result<Reply>) -> bool {
+    matches!(reply, Ok(Reply::Error(text)) if is_redirect(text) || is_foreign(text) || is_unserved(text))
+}
+
+/// Whether a node does not refuse keys of other nodes (see [`districts`](crate::districts)): nothing was run.
+pub(crate) fn is_foreign(text: &str) -> bool {
+    text.split(' ').next() == Some("FOREIGN")
+}
+
+/// Whether nobody serves a slot, while others may be served.
+fn is_unserved(text: &str) -> bool {
+    text.starts_with("CLUSTERDOWN Hash slot not served")
 }
 
 /// Whether another node is to be asked, or the same one a little later: nothing was run.

@@ -5,18 +5,17 @@
 //! reply included: what an error means is decided in one place, here.
 
 use core::future::Future;
-use std::borrow::Cow;
 use std::sync::Arc;
 
 use tollgate_core::store::patience::one_by_one;
 use tollgate_core::{BoxFuture, MaybeSend, MaybeSync, Result};
 
+pub use crate::call::Call;
 use crate::decimal::Decimal;
+pub use crate::districts::{Districts, Trust};
 use crate::encode;
 use crate::integers::Integers;
 pub use crate::meaning::meaning_of;
-use crate::script::Script;
-use crate::slot::slot_of;
 
 /// Which keys may share a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -24,7 +23,7 @@ pub enum Sharing {
     /// Any keys: one server holds them all.
     #[default]
     AnyKeys,
-    /// Only keys of one hash slot: a cluster.
+    /// Only keys of one hash slot, or of one of the [`Districts`]: a cluster.
     SameSlot,
 }
 
@@ -33,6 +32,12 @@ pub trait Transport: MaybeSend + MaybeSync + 'static {
     /// Which keys may share a call. A constant.
     fn sharing(&self) -> Sharing {
         Sharing::AnyKeys
+    }
+
+    /// Which slots of a cluster are served by one node, as far as is known now: then their keys share calls
+    /// as well. The default knows nothing.
+    fn districts(&self) -> Option<Arc<Districts>> {
+        None
     }
 
     /// Sends one call and waits for its reply.
@@ -115,136 +120,6 @@ impl Command {
     }
 }
 
-/// One script with its keys and arguments.
-#[derive(Clone, Debug)]
-pub struct Call {
-    keys: Keys,
-    body: Arc<Body>,
-    /// Sends the whole script instead of its digest: after the server said that it does not know it.
-    whole: bool,
-    key_count: Cow<'static, str>,
-    /// Of its keys, if somebody has looked already.
-    slot: Option<u16>,
-    is_divisible: bool,
-}
-
-/// All of a call but its keys. Callers who are alone send the same again and again.
-#[derive(Debug)]
-pub(crate) struct Body {
-    pub(crate) script: Arc<Script>,
-    pub(crate) args: Args,
-}
-
-/// Most calls have one key.
-#[derive(Clone, Debug)]
-enum Keys {
-    One(String),
-    Many(Vec<String>),
-}
-
-impl Call {
-    /// A call of a script.
-    #[must_use]
-    pub fn new(script: Arc<Script>, keys: Vec<String>, args: Args) -> Self {
-        let key_count = Cow::Owned(keys.len().to_string());
-        let body = Arc::new(Body { script, args });
-        Self {
-            keys: Keys::Many(keys),
-            body,
-            whole: false,
-            key_count,
-            slot: None,
-            is_divisible: false,
-        }
-    }
-
-    /// The same call, whose keys have nothing to do with each other.
-    pub(crate) fn divisible(self) -> Self {
-        Self { is_divisible: self.keys().len() > 1, ..self }
-    }
-
-    /// A call with one key.
-    pub(crate) const fn of_one(key: String, slot: Option<u16>, body: Arc<Body>) -> Self {
-        let key_count = Cow::Borrowed("1");
-        Self { keys: Keys::One(key), body, whole: false, key_count, slot, is_divisible: false }
-    }
-
-    /// The same call with the text of its script.
-    #[must_use]
-    pub fn with_text(&self) -> Self {
-        Self { whole: true, ..self.clone() }
-    }
-
-    /// The script.
-    #[must_use]
-    pub fn script(&self) -> &Script {
-        &self.body.script
-    }
-
-    /// The keys. In a cluster they share a hash slot.
-    #[must_use]
-    pub fn keys(&self) -> &[String] {
-        match &self.keys {
-            Keys::One(key) => core::slice::from_ref(key),
-            Keys::Many(keys) => keys,
-        }
-    }
-
-    /// The hash slot of its keys in a cluster, if it has any.
-    #[must_use]
-    pub fn slot(&self) -> Option<u16> {
-        self.slot.or_else(|| self.keys().first().map(|key| slot_of(key.as_bytes())))
-    }
-
-    /// Whether it has several keys that are charged independently. When a cluster answers such a call
-    /// with `TRYAGAIN` there is no need to wait until their slot has moved: hand that reply back, and the
-    /// keys come again one by one.
-    #[must_use]
-    pub const fn is_divisible(&self) -> bool {
-        self.is_divisible
-    }
-
-    /// The words of the command: `EVALSHA digest count key… argument…`.
-    pub fn words(&self) -> impl Iterator<Item = &[u8]> {
-        let (verb, script) = match self.whole {
-            false => ("EVALSHA", self.script().digest()),
-            true => ("EVAL", self.script().text()),
-        };
-        let head = [verb, script, &self.key_count].map(str::as_bytes);
-        let keys = self.keys().iter().map(|key| key.as_bytes());
-        head.into_iter().chain(keys).chain(self.body.args.iter())
-    }
-
-    /// How many words the command has.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        3 + self.keys().len() + self.body.args.len()
-    }
-
-    /// Never: a command has at least three words.
-    #[must_use]
-    pub const fn is_empty(&self) -> bool {
-        false
-    }
-
-    /// Appends the command as it travels, for transports over a socket of their own. Much of it was
-    /// written before: this is faster than to write the words.
-    pub fn encode(&self, out: &mut Vec<u8>) {
-        encode::head(out, b'*', self.len());
-        if self.whole {
-            encode::word(out, b"EVAL");
-            encode::word(out, self.script().text().as_bytes());
-        } else {
-            out.extend_from_slice(self.script().encoded());
-        }
-        encode::word(out, self.key_count.as_bytes());
-        for key in self.keys() {
-            encode::word(out, key.as_bytes());
-        }
-        out.extend_from_slice(&self.body.args.encoded);
-    }
-}
-
 /// The arguments of a call, one after another in one buffer, as they travel to a server: a head and
 /// an end around each.
 #[derive(Clone, Debug, Default)]
@@ -285,6 +160,11 @@ impl Args {
     fn push(&mut self, word: &[u8]) {
         encode::word(&mut self.encoded, word);
         self.ends.push(self.encoded.len());
+    }
+
+    /// All of them, as they travel.
+    pub(crate) fn encoded(&self) -> &[u8] {
+        &self.encoded
     }
 
     /// How many there are.

@@ -42,14 +42,14 @@ use tollgate_core::{BoxFuture, Result};
 use tollgate_net::tls::Tls;
 
 use crate::late::in_time;
-use crate::transport::{Call, Reply, Sessions, Sharing, Spawner, Transport};
+use crate::transport::{Call, Districts, Reply, Sessions, Sharing, Spawner, Transport};
 use cluster::Cluster;
 use node::{Node, Step};
 use sending::Sending;
 use sentinel::Sentinels;
 use settings::Settings;
 use target::{Place, Target};
-use url::Kind;
+use url::{Kind, Share};
 
 pub use inspect::{Inspected, Inspection};
 pub use session::Session;
@@ -134,6 +134,13 @@ impl Transport for Client {
         }
     }
 
+    fn districts(&self) -> Option<Arc<Districts>> {
+        match &self.servers {
+            Servers::One(_) => None,
+            Servers::Many(cluster) => cluster.districts(),
+        }
+    }
+
     async fn send(&self, call: &Call) -> Result<Reply> {
         Sending::new(&self.servers, call).await
     }
@@ -182,6 +189,7 @@ fn settings(url: &Url) -> Result<Settings> {
         connect_timeout: options.connect_timeout,
         reply_timeout: options.reply_timeout,
         connections: options.connections,
+        shares_calls: options.share.unwrap_or_default() == Share::Node,
     })
 }
 

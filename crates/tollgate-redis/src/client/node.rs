@@ -12,7 +12,7 @@ use super::link::Link;
 use super::sending::Awaited;
 use super::target::Target;
 use super::wire::{Wire, write_command};
-use crate::transport::{Call, Reply};
+use crate::transport::{Call, Reply, Trust};
 
 /// Connections of sessions that are kept for the next one.
 const IDLE_MAX: usize = 16;
@@ -24,6 +24,7 @@ pub(super) struct Node {
     links: Vec<Link>,
     next: AtomicUsize,
     idle: Mutex<Vec<Wire>>,
+    trust: Arc<Trust>,
 }
 
 /// Where a call was sent, and how often that connection had been answered by then.
@@ -45,7 +46,13 @@ impl Node {
     pub(super) fn new(target: Target) -> Arc<Self> {
         let target = Arc::new(target);
         let links = (0..target.connections()).map(|_| Link::new(Arc::clone(&target))).collect();
-        Arc::new(Self { target, links, next: AtomicUsize::new(0), idle: Mutex::default() })
+        let (next, idle, trust) = Default::default();
+        Arc::new(Self { target, links, next, idle, trust })
+    }
+
+    /// Whether it may get keys of several slots in one call.
+    pub(super) const fn trust(&self) -> &Arc<Trust> {
+        &self.trust
     }
 
     /// Sends one call. It is queued at once; the mark says where and when.

@@ -28,4 +28,6 @@ pub(super) struct Settings {
     pub(super) reply_timeout: Duration,
     /// To each server.
     pub(super) connections: usize,
+    /// Of a cluster: whether keys of several slots that one node serves share a call.
+    pub(super) shares_calls: bool,
 }

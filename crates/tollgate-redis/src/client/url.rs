@@ -9,7 +9,7 @@
 //! | `redis-sentinel://[user:password@]host[:port],…/master[/database]` | the master that sentinels name |
 //!
 //! Options follow a `?` and are joined by `&`: `tls`, `ca`, `cert`, `key`, `server_name`,
-//! `connect_timeout_ms`, `reply_timeout_ms`, `connections`, `name`, and for sentinels
+//! `connect_timeout_ms`, `reply_timeout_ms`, `connections`, `name`, for clusters `share`, and for sentinels
 //! `sentinel_user`, `sentinel_password`, `sentinel_tls`. User, password, master and values are
 //! percent-decoded. A wrong one is an error that names it; passwords never show.
 
@@ -24,6 +24,7 @@ use super::host::{Host, PORT, SENTINEL_PORT};
 use super::secret::Secret;
 use super::settings::Login;
 use options::Options;
+pub(in crate::client) use options::Share;
 
 const SCHEMES: &str =
     "redis://, rediss://, redis-cluster://, rediss-cluster:// or redis-sentinel://";

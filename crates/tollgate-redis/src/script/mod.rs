@@ -2,7 +2,7 @@
 //!
 //! A script is a frame with the scripted twins of the algorithms it needs (see
 //! [`tollgate_core::algorithm::kernel`]) in front: `take` with one, for many keys that are charged
-//! independently, `admit` with several, for charges that are made all or none. Each combination is
+//! independently, with `spread` in front where they lie in several slots, `admit` with several, for charges that are made all or none. Each combination is
 //! put together once.
 
 use core::mem::{Discriminant, discriminant};
@@ -12,8 +12,9 @@ use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 use tollgate_core::algorithm::kernel::Source;
 use tollgate_core::{Charge, Cost, Rule, Shape};
 
+use crate::call::Body;
 use crate::encode;
-use crate::transport::{Args, Body};
+use crate::transport::Args;
 
 /// Quotas whose arguments are remembered.
 const RULES_MAX: usize = 1_024;
@@ -23,6 +24,7 @@ const LONE_MAX: u64 = 1_024;
 const LONE_PROBES: u64 = 4;
 
 const TAKE: &str = include_str!("take.lua");
+const SPREAD: &str = include_str!("spread.lua");
 const ADMIT: &str = include_str!("admit.lua");
 const LOAD: &str = include_str!("load.lua");
 const SWAP: &str = include_str!("swap.lua");
@@ -73,6 +75,7 @@ pub(crate) struct Scripts {
     pub(crate) swap: Arc<Script>,
     pub(crate) forget: Arc<Script>,
     takes: RwLock<Vec<(Identity, Arc<Script>)>>,
+    spreads: RwLock<Vec<(Identity, Arc<Script>)>>,
     admits: Mutex<HashMap<Vec<Identity>, Arc<Script>>>,
     rules: Mutex<HashMap<(Shape, Identity), Arc<Args>>>,
     /// Written once and read without a lock, which every call would take.
@@ -104,6 +107,7 @@ const MIX: u64 = 0x9e37_79b9_7f4a_7c15;
 #[derive(Clone, Debug)]
 enum Frame<'t> {
     Take(Source),
+    Spread(Source),
     Admit(&'t [Source]),
 }
 
@@ -114,6 +118,7 @@ impl Default for Scripts {
             swap: Script::new(SWAP.to_owned()),
             forget: Script::new(FORGET.to_owned()),
             takes: RwLock::default(),
+            spreads: RwLock::default(),
             admits: Mutex::default(),
             rules: Mutex::default(),
             lone: (0..LONE_MAX).map(|_| OnceLock::new()).collect(),
@@ -124,20 +129,12 @@ impl Default for Scripts {
 impl Scripts {
     /// Charges many keys independently, all under quotas of one twin.
     pub(crate) fn take(&self, twin: Source) -> Arc<Script> {
-        let identity = identity(twin);
-        let find = |takes: &[(Identity, Arc<Script>)]| {
-            takes.iter().find(|(other, _)| *other == identity).map(|(_, script)| script.clone())
-        };
-        // There are few.
-        let known = find(&self.takes.read().unwrap_or_else(PoisonError::into_inner));
-        known.unwrap_or_else(|| {
-            let mut takes = self.takes.write().unwrap_or_else(PoisonError::into_inner);
-            find(&takes).unwrap_or_else(|| {
-                let script = Script::new(Frame::Take(twin).text());
-                takes.push((identity, script.clone()));
-                script
-            })
-        })
+        made_once(&self.takes, &Frame::Take(twin), twin)
+    }
+
+    /// The same for keys of several slots that one node serves.
+    pub(crate) fn spread(&self, twin: Source) -> Arc<Script> {
+        made_once(&self.spreads, &Frame::Spread(twin), twin)
     }
 
     /// Charges several keys, all or none. A charge names its twin by its place in the list, from 1.
@@ -192,6 +189,27 @@ impl Scripts {
     }
 }
 
+/// The script of a twin among those that were made before. There are few.
+fn made_once(
+    scripts: &RwLock<Vec<(Identity, Arc<Script>)>>,
+    frame: &Frame<'_>,
+    twin: Source,
+) -> Arc<Script> {
+    let identity = identity(twin);
+    let find = |scripts: &[(Identity, Arc<Script>)]| {
+        scripts.iter().find(|(other, _)| *other == identity).map(|(_, script)| script.clone())
+    };
+    let known = find(&scripts.read().unwrap_or_else(PoisonError::into_inner));
+    known.unwrap_or_else(|| {
+        let mut scripts = scripts.write().unwrap_or_else(PoisonError::into_inner);
+        find(&scripts).unwrap_or_else(|| {
+            let script = Script::new(frame.text());
+            scripts.push((identity, script.clone()));
+            script
+        })
+    })
+}
+
 fn written(rule: &Rule) -> Args {
     let [tag, a, b, c] = rule.shape().0;
     let mut args = Args::default();
@@ -215,6 +233,7 @@ impl Frame<'_> {
     fn text(&self) -> String {
         match self {
             Self::Take(twin) => format!("{}\n{TAKE}", twin.text()),
+            Self::Spread(twin) => format!("{SPREAD}{}\n{TAKE}", twin.text()),
             Self::Admit(twins) => {
                 let declare = |twin: &Source| {
                     let text = twin.text();
@@ -246,7 +265,7 @@ mod tests {
             Rule::new(a::SlidingLog::new(quota()).unwrap()),
         ];
         let frames =
-            [TAKE, ADMIT, LOAD, SWAP, FORGET, WORDS].map(|text| ("frame", text.to_owned()));
+            [TAKE, SPREAD, ADMIT, LOAD, SWAP, FORGET, WORDS].map(|text| ("frame", text.to_owned()));
         let twins = twins.map(|rule| ("twin", rule.kernel().unwrap().source.text()));
         frames.into_iter().chain(twins).collect()
     }
@@ -270,6 +289,8 @@ mod tests {
         assert!(Arc::ptr_eq(&scripts.take(one), &scripts.take(one)));
         assert_ne!(scripts.take(one).digest(), scripts.take(two).digest());
         assert_ne!(scripts.admit(&[one]).digest(), scripts.take(one).digest());
+        assert!(Arc::ptr_eq(&scripts.spread(one), &scripts.spread(one)));
+        assert_ne!(scripts.spread(one).digest(), scripts.take(one).digest());
     }
 
     #[test]

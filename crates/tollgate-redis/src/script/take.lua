@@ -4,7 +4,8 @@
 --   and per run: how many charges, numbers of the cost.
 -- A block charges each of the next keys with all of its runs, in order.
 -- Reply: the instant, then per key the words it had (their number first), -1 where the state is not
--- one of this quota and nothing was done, -2 where the write was refused for want of memory.
+-- one of this quota and nothing was done, -2 where the write was refused for want of memory, -3 where
+-- the key is on another node.
 local A = ARGV
 for i = 1, #A do A[i] = tonumber(A[i]) or A[i] end
 local n, grace = A[1], A[2]
@@ -40,8 +41,10 @@ while A[i] do
         out[o] = -2
       end
     else
+      local found = redis.pcall('GET', key)
+      local is_away = type(found) == 'table' and string.find(found.err, 'non local key', 1, true)
       o = o + 1
-      out[o] = -1
+      out[o] = is_away and -3 or -1
     end
   end
   i = costs + runs * (1 + COST)

@@ -11,7 +11,8 @@ use tollgate_core::store::{At, Outcome, Store as _};
 use tollgate_core::{Admission, Result};
 
 use super::admit::{Answered, Part, read};
-use super::items::{Answer, Item, Take, calls_of};
+use super::items::{Answer, Item, calls_of};
+use super::take::Take;
 use super::{RedisStore, Way};
 use crate::late::replies_in_time;
 use crate::transport::{Call, Reply, Transport};
@@ -101,7 +102,7 @@ impl<T: Transport> RedisStore<T> {
     ) {
         let indices: Arc<[usize]> = core::mem::take(waiting).into();
         let wire = &self.0.wire;
-        let takes = calls_of(&own(items, &indices), &wire.scripts, |name| wire.slot(name));
+        let takes = calls_of(&own(items, &indices), &wire.scripts, &wire.whereabouts());
         sent.extend(
             takes.into_iter().map(|(call, take)| (call, Sent::Takes(take, indices.clone()))),
         );

@@ -7,10 +7,11 @@ use std::collections::HashMap;
 
 use tollgate_core::algorithm::kernel::Source;
 use tollgate_core::store::{At, Outcome};
-use tollgate_core::{Charge, Cost, Error, Now, Result, Rule, State};
+use tollgate_core::{Charge, Cost, Error, Now, Result, Rule};
 
-use super::reply::{Found, Numbers, full, unreadable};
-use crate::meaning::is_between_nodes;
+use super::place::{Place, Proof, Whereabouts};
+use super::reply::{Found, Numbers, full};
+use super::take::Take;
 use crate::script::{Identity, Scripts, identity};
 use crate::transport::{Args, Call, Reply};
 
@@ -57,8 +58,8 @@ impl Answer {
 /// The charges of one key: which items they are, and how many of each cost in a row. Most keys are
 /// charged once, and then nothing is allocated for them.
 #[derive(Debug)]
-struct Group {
-    first: usize,
+pub(super) struct Group {
+    pub(super) first: usize,
     others: Vec<usize>,
     run: Run,
     other_runs: Vec<Run>,
@@ -80,7 +81,7 @@ impl Group {
         }
     }
 
-    fn items(&self) -> impl Iterator<Item = usize> {
+    pub(super) fn items(&self) -> impl Iterator<Item = usize> {
         core::iter::once(self.first).chain(self.others.iter().copied())
     }
 
@@ -93,25 +94,21 @@ impl Group {
     }
 }
 
-/// The items that a call decides, in the order of its reply.
-#[derive(Debug)]
-pub(super) struct Take {
-    groups: Vec<Group>,
-}
-
 /// Turns items into calls: those of one key stay in order.
 pub(super) fn calls_of(
     items: &[&Item],
     scripts: &Scripts,
-    slot_of: impl Fn(&str) -> Option<u16>,
+    whereabouts: &Whereabouts,
 ) -> Vec<(Call, Take)> {
     let mut calls = Vec::with_capacity(1);
     let mut rest = 0;
     while rest < items.len() {
         let (groups, end) = gather(items, rest);
-        calls.extend(
-            drafts_of(items, groups, &slot_of).into_iter().map(|d| d.finish(items, scripts)),
-        );
+        let drafts = drafts_of(items, groups, whereabouts).into_iter();
+        calls.extend(drafts.map(|draft| {
+            let proof = draft.proof(items, whereabouts);
+            draft.finish(items, scripts, proof)
+        }));
         rest = end;
     }
     calls
@@ -137,13 +134,19 @@ pub(super) fn call_of(
     }
 }
 
+/// The call of a key that has to be alone in it.
+pub(super) fn call_apart(group: Group, items: &[&Item], scripts: &Scripts) -> (Call, Take) {
+    Draft::of(group, Place::Anywhere).finish(items, scripts, None)
+}
+
 /// What became of the charge of [`call_of`].
 pub(super) fn answer_of(charge: &Charge<'_>, reply: Result<Reply>) -> Answer {
     let read = |reply: Reply| {
         let mut numbers = Numbers::of(reply.ok()?)?;
         Ok(match numbers.found(charge.rule().shape())? {
             Found::State(state) => Answer::Decided(Outcome::decided(numbers.now(), state)),
-            Found::Another => Answer::LookCloser,
+            // No other key brought it here: it is where the server says.
+            Found::Another | Found::Away => Answer::LookCloser,
             Found::Full => Answer::Failed(full()),
         })
     };
@@ -173,19 +176,16 @@ fn gather(items: &[&Item], from: usize) -> (Vec<Group>, usize) {
 
 /// A call in the making: keys that are charged alike form a block.
 struct Draft {
+    place: Place,
     first: Vec<Group>,
     others: Vec<Vec<Group>>,
     keys: usize,
 }
 
-/// What a call must have in common: the slot, the twin and the instant.
-type Common = (Option<u16>, Identity, Option<u64>);
+/// What a call must have in common: the place, the twin and the instant.
+type Common = (Place, Identity, Option<u64>);
 
-fn drafts_of(
-    items: &[&Item],
-    groups: Vec<Group>,
-    slot_of: impl Fn(&str) -> Option<u16>,
-) -> Vec<Draft> {
+fn drafts_of(items: &[&Item], groups: Vec<Group>, whereabouts: &Whereabouts) -> Vec<Draft> {
     let mut drafts: Vec<Draft> = Vec::new();
     let mut open: HashMap<Common, usize> = HashMap::new();
     for group in groups {
@@ -194,13 +194,13 @@ fn drafts_of(
             At::StoreClock => None,
             At::Given(at) => Some(at),
         };
-        let place =
-            open.entry((slot_of(&item.name), identity(item.twin), at)).or_insert(usize::MAX);
-        match drafts.get_mut(*place).filter(|draft| draft.keys < KEYS_MAX) {
+        let place = whereabouts.of(&item.name);
+        let newest = open.entry((place, identity(item.twin), at)).or_insert(usize::MAX);
+        match drafts.get_mut(*newest).filter(|draft| draft.keys < KEYS_MAX) {
             Some(draft) => draft.add(items, group),
             None => {
-                *place = drafts.len();
-                drafts.push(Draft::of(group));
+                *newest = drafts.len();
+                drafts.push(Draft::of(group, place));
             }
         }
     }
@@ -208,8 +208,8 @@ fn drafts_of(
 }
 
 impl Draft {
-    fn of(group: Group) -> Self {
-        Self { first: vec![group], others: Vec::new(), keys: 1 }
+    fn of(group: Group, place: Place) -> Self {
+        Self { place, first: vec![group], others: Vec::new(), keys: 1 }
     }
 
     fn add(&mut self, items: &[&Item], group: Group) {
@@ -228,9 +228,25 @@ impl Draft {
         }
     }
 
-    fn finish(self, items: &[&Item], scripts: &Scripts) -> (Call, Take) {
-        let head = self.first.first().and_then(|group| items.get(group.first));
-        let script = head.map_or_else(|| scripts.load.clone(), |item| scripts.take(item.twin));
+    fn head<'i>(&self, items: &'i [&Item]) -> Option<&'i Item> {
+        self.first.first().and_then(|group| items.get(group.first)).copied()
+    }
+
+    /// What its keys need to share a call, if they lie in several slots.
+    fn proof(&self, items: &[&Item], whereabouts: &Whereabouts) -> Option<Proof> {
+        let head = self.head(items).filter(|_| self.keys > 1)?;
+        whereabouts.proof(self.place, &head.name)
+    }
+
+    fn finish(self, items: &[&Item], scripts: &Scripts, proof: Option<Proof>) -> (Call, Take) {
+        let head = self.head(items);
+        let script = head.map_or_else(
+            || scripts.load.clone(),
+            |item| match proof {
+                Some(_) => scripts.spread(item.twin),
+                None => scripts.take(item.twin),
+            },
+        );
         let mut args = Args::with_capacity(ARGS_BYTES, ARGS_COUNT);
         if let Some(item) = head {
             write_instant(&mut args, item.at);
@@ -243,7 +259,11 @@ impl Draft {
         groups.extend(self.others.into_iter().flatten());
         let named = groups.iter().filter_map(|group| items.get(group.first));
         let names = named.map(|item| item.name.clone()).collect();
-        (Call::new(script, names, args).divisible(), Take { groups })
+        let call = match &proof {
+            Some(proof) => Call::spread(script, names, proof.stranger.clone(), args),
+            None => Call::new(script, names, args).divisible(),
+        };
+        (call, Take { groups, proof })
     }
 }
 
@@ -281,72 +301,3 @@ pub(super) fn write_instant(args: &mut Args, at: At) {
 const GRACE_MS: i64 = 60_000;
 /// The same when the caller says what time it is: that need not pass as fast as on the server.
 const GRACE_GIVEN_MS: i64 = 3_600_000;
-
-impl Take {
-    /// Hands every item its answer, by its index. Keys whose slot is halfway between two nodes have none
-    /// as long as they share a call, and come back with a call for each: alone, every key is somewhere.
-    pub(super) fn read(
-        self,
-        items: &[&Item],
-        reply: Result<Reply>,
-        scripts: &Scripts,
-        mut tell: impl FnMut(usize, Answer),
-    ) -> Vec<(Call, Self)> {
-        if self.groups.len() > 1 && is_between_nodes(&reply) {
-            let apart =
-                self.groups.into_iter().map(|group| Draft::of(group).finish(items, scripts));
-            return apart.collect();
-        }
-        let read = reply.and_then(Reply::ok).and_then(Numbers::of);
-        let mut numbers = match read {
-            Ok(numbers) => numbers,
-            Err(error) => {
-                for index in self.groups.iter().flat_map(Group::items) {
-                    tell(index, Answer::Failed(error.again()));
-                }
-                return Vec::new();
-            }
-        };
-        for group in &self.groups {
-            let Some(rule) = items.get(group.first).map(|item| &item.rule) else { continue };
-            match numbers.found(rule.shape()) {
-                Ok(Found::State(state)) => {
-                    replay(group, items, (rule, numbers.now()), state, &mut tell);
-                }
-                Ok(Found::Another) => {
-                    group.items().for_each(|index| tell(index, Answer::LookCloser));
-                }
-                Ok(Found::Full) => {
-                    group.items().for_each(|index| tell(index, Answer::Failed(full())));
-                }
-                Err(_) => {
-                    group.items().for_each(|index| tell(index, Answer::Failed(unreadable())));
-                }
-            }
-        }
-        Vec::new()
-    }
-}
-
-/// The charges of a key one after another, as the script has run them.
-fn replay(
-    group: &Group,
-    items: &[&Item],
-    (rule, now): (&Rule, Now),
-    mut state: Option<State>,
-    tell: &mut impl FnMut(usize, Answer),
-) {
-    let mut rest = group.items().peekable();
-    while let Some(index) = rest.next() {
-        let following = rest.peek().and_then(|_| {
-            let words = state.as_ref().map_or(&[][..], |state| &state.words);
-            let cost = items.get(index)?.cost;
-            rule.step(words, now, cost).write
-        });
-        let after = following
-            .map(|write| State { shape: rule.shape(), words: write.words })
-            .or_else(|| rest.peek().and_then(|_| state.clone()));
-        tell(index, Answer::Decided(Outcome::decided(now, state)));
-        state = after;
-    }
-}

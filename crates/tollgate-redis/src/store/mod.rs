@@ -18,9 +18,11 @@ mod load;
 #[cfg(feature = "client")]
 mod open;
 mod outlive;
+mod place;
 mod queue;
 mod reply;
 mod swap;
+mod take;
 #[cfg(test)]
 mod tests;
 mod watch;
@@ -41,6 +43,7 @@ use crate::transport::{Call, Sharing, Transport};
 
 use flight::{Flight, Landing, Seated};
 use items::{Answer, Item, call_of, calls_of};
+use place::Place;
 use queue::{Lane, Line, Queues, Round, Ticket, Turn};
 use swap::Swapping;
 use watch::Watching;
@@ -181,7 +184,8 @@ impl<T: Transport> Inner<T> {
         let key = charge.key();
         let name = self.wire.layout.name(&key);
         let slot = self.wire.has_slots().then(|| self.wire.layout.slot(&key, &name));
-        let lane = self.queues.lane(slot);
+        let place = slot.map_or(Place::Anywhere, |slot| self.wire.whereabouts().of_slot(slot));
+        let lane = self.queues.lane(place);
         if self.queues.at(lane).lift_off_alone() {
             // From here on, whatever happens.
             let landing = Landing { inner: self, lane, size: 0 };
@@ -206,7 +210,7 @@ impl<T: Transport> Inner<T> {
     async fn send(&self, line: Line<'_>, round: Round) {
         let items: Vec<&Item> = round.0.iter().map(|ticket| &ticket.item).collect();
         let scripts = &self.wire.scripts;
-        let mut to_send = calls_of(&items, scripts, |name| self.wire.slot(name));
+        let mut to_send = calls_of(&items, scripts, &self.wire.whereabouts());
         while !to_send.is_empty() {
             let (calls, takes): (Vec<Call>, Vec<_>) = to_send.drain(..).unzip();
             let replies = line.progress().round(self.wire.run_all(&calls)).await;

@@ -15,6 +15,7 @@ use tollgate_core::{Code, Error};
 
 use super::gate::Gate;
 use super::items::{Answer, Item};
+use super::place::Place;
 use crate::transport::Sharing;
 
 /// Charges in one round.
@@ -25,12 +26,15 @@ const CROWD: usize = 8;
 /// So many are worth a round of their own, however large the other one is.
 const SECOND_MAX: usize = 32;
 
-/// Queues of a cluster: slots share them, so few that callers on different keys hardly ever meet.
-const LANES: usize = 4_096;
+/// Queues of the slots of a cluster, which share them, so few that callers on different keys hardly
+/// ever meet.
+const SLOT_LANES: usize = 4_096;
+/// Queues of districts. More nodes than these share them.
+const DISTRICT_LANES: usize = 256;
 /// Slots of a cluster.
 const SLOTS: usize = 16_384;
 
-/// The queue, or, where only keys of one slot may share a call, many of them: a round over several
+/// The queue, or, where not all keys may share a call, one for those that may: a round over several
 /// nodes would take as long as the slowest of them, and save nothing.
 #[derive(Debug)]
 pub(super) struct Queues {
@@ -47,7 +51,7 @@ impl Queues {
     pub(super) fn new(sharing: Sharing) -> Self {
         let others = match sharing {
             Sharing::AnyKeys => 0,
-            Sharing::SameSlot => LANES - 1,
+            Sharing::SameSlot => SLOT_LANES + DISTRICT_LANES - 1,
         };
         Self {
             first: Default::default(),
@@ -56,10 +60,14 @@ impl Queues {
         }
     }
 
-    /// The queue of a slot. Neighbours share one, for they are on one node: a node that hangs holds up
-    /// nobody who asks another.
-    pub(super) fn lane(&self, slot: Option<u16>) -> Lane {
-        Lane(usize::from(slot.unwrap_or_default()) * (self.gates.len() + 1) / SLOTS)
+    /// The queue of a place. Slots share one with their neighbours, for they are on one node: a node that
+    /// hangs holds up nobody who asks another.
+    pub(super) fn lane(&self, place: Place) -> Lane {
+        Lane(match place {
+            Place::Anywhere => 0,
+            Place::Slot(slot) => usize::from(slot) * SLOT_LANES / SLOTS,
+            Place::District(district) => SLOT_LANES + usize::from(district) % DISTRICT_LANES,
+        })
     }
 
     pub(super) fn at(&self, lane: Lane) -> Line<'_> {

@@ -32,6 +32,8 @@ pub(super) enum Found {
     Another,
     /// The write was refused for want of memory.
     Full,
+    /// The key is on another node: nothing was done.
+    Away,
 }
 
 impl Numbers {
@@ -81,6 +83,7 @@ impl Numbers {
         let count = match self.integer()? {
             -1 => return Ok(Found::Another),
             -2 => return Ok(Found::Full),
+            -3 => return Ok(Found::Away),
             0 => return Ok(Found::State(None)),
             count => usize::try_from(count).map_err(|_| unreadable())?,
         };

@@ -63,7 +63,7 @@ impl Following {
                     sleep(backoff.pause()).await;
                     self.session.node().clone()
                 }
-                Redirect::Down => break,
+                Redirect::Down | Redirect::Unrefused => break,
             };
             self.session = self.cluster.session_at(node).await?;
             self.in_transaction = false;

@@ -7,7 +7,7 @@ use tollgate_core::{Code, Error, Result};
 use crate::client::host::Host;
 use crate::client::node::Node;
 use crate::slot::SLOTS;
-use crate::transport::Reply;
+use crate::transport::{Districts, Reply};
 
 /// Nobody serves the slot.
 const NOBODY: u16 = u16::MAX;
@@ -21,6 +21,7 @@ pub(super) struct Map {
     /// The same, once for each run of slots that one node serves, with the first of them: a few, which
     /// stay at hand where so many owners would be fetched for every call.
     runs: Vec<(u16, u16)>,
+    districts: Arc<Districts>,
     /// Nodes that serve no slot yet but are asked for keys that have moved there, and those of the
     /// map before.
     guests: Vec<Arc<Node>>,
@@ -35,19 +36,34 @@ pub(super) struct Range {
     host: Host,
 }
 
+#[cfg(test)]
+impl Range {
+    pub(super) const fn new(first: u16, last: u16, host: Host) -> Self {
+        Self { first, last, host }
+    }
+}
+
 impl Map {
     /// A map of these ranges. `node` finds or makes the node at a host.
     pub(super) fn new(ranges: Vec<Range>, node: impl Fn(&Host) -> Arc<Node>) -> Self {
         let owners = vec![NOBODY; usize::from(SLOTS)];
         let (nodes, guests, older_guests) = (Vec::new(), Vec::new(), Vec::new());
-        let mut map = Self { nodes, owners, runs: Vec::new(), guests, older_guests };
+        let districts = Arc::new(Districts::new(Vec::new(), []));
+        let mut map = Self { nodes, owners, runs: Vec::new(), districts, guests, older_guests };
         for range in ranges {
             let position = map.position(&range.host, &node);
             let slots = usize::from(range.first)..=usize::from(range.last);
             map.owners.get_mut(slots).unwrap_or_default().fill(position);
         }
-        map.runs = runs_of(&map.owners);
+        map.divide();
         map
+    }
+
+    /// Finds out what follows from the owners.
+    fn divide(&mut self) {
+        self.runs = runs_of(&self.owners);
+        let trusts = self.nodes.iter().map(|node| Arc::clone(node.trust()));
+        self.districts = Arc::new(Districts::new(self.runs.clone(), trusts));
     }
 
     /// The node that serves a slot.
@@ -55,6 +71,11 @@ impl Map {
         let following = self.runs.partition_point(|(first, _)| *first <= slot);
         let (_, position) = self.runs.get(following.checked_sub(1)?)?;
         self.nodes.get(usize::from(*position))
+    }
+
+    /// Which slots have keys that may share a call.
+    pub(super) const fn districts(&self) -> &Arc<Districts> {
+        &self.districts
     }
 
     /// The node at a host, if it is known at all.
@@ -86,7 +107,26 @@ impl Map {
     /// Keeps the guests of the map before. Whoever is not asked for during one map is forgotten.
     pub(super) fn succeed(mut self, before: &Self) -> Self {
         self.older_guests = before.guests.clone();
+        if !self.is_divided_as(before) {
+            self.forgive();
+        }
         self
+    }
+
+    fn is_divided_as(&self, other: &Self) -> bool {
+        let firsts = |map: &Self| map.runs.iter().map(|(first, _)| *first).collect::<Vec<_>>();
+        let owners = |map: &Self| {
+            let owner = |(_, position): &(u16, u16)| {
+                map.nodes.get(usize::from(*position)).map(|node| Arc::as_ptr(node).addr())
+            };
+            map.runs.iter().map(owner).collect::<Vec<_>>()
+        };
+        firsts(self) == firsts(other) && owners(self) == owners(other)
+    }
+
+    /// The map has changed: whoever did not refuse a stranger may have been right.
+    fn forgive(&self) {
+        self.nodes.iter().for_each(|node| node.trust().forgive());
     }
 
     /// Another node serves a slot now.
@@ -95,7 +135,8 @@ impl Map {
         if let Some(owner) = self.owners.get_mut(usize::from(slot)) {
             *owner = position;
         }
-        self.runs = runs_of(&self.owners);
+        self.divide();
+        self.forgive();
     }
 
     fn position(&mut self, host: &Host, node: &impl Fn(&Host) -> Arc<Node>) -> u16 {

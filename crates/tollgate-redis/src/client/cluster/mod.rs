@@ -26,7 +26,7 @@ use super::settings::Settings;
 use crate::late::in_time;
 use crate::meaning::between_nodes;
 use crate::slot::slot_of;
-use crate::transport::{Call, Reply};
+use crate::transport::{Call, Districts, Reply};
 pub(super) use following::Following;
 use map::Map;
 use redirect::Redirect;
@@ -61,6 +61,11 @@ impl Cluster {
     /// The node that serves a call's slot, if that is known.
     pub(super) fn known_owner(&self, call: &Call) -> Option<Arc<Node>> {
         call.slot().and_then(|slot| self.topology.owner(slot))
+    }
+
+    /// Which slots have keys that may share a call.
+    pub(super) fn districts(&self) -> Option<Arc<Districts>> {
+        self.topology.districts()
     }
 
     /// Sends one call, wherever it has to go.
@@ -216,8 +221,11 @@ impl Cluster {
         };
         match Redirect::of(reply, sent.node.target().host())? {
             Redirect::Moved { slot, host } => {
-                Some(Next::now(sent.index, self.topology.moved(slot, &host)))
+                let node = self.topology.moved(slot, &host);
+                // One of its keys has moved.
+                (!call.is_spread()).then(|| Next::now(sent.index, node))
             }
+            Redirect::Ask { .. } if call.is_spread() => None,
             Redirect::Ask { host } => {
                 let node = self.topology.node(&host);
                 Some(Next { sent: Sent { node, is_asking: true, ..sent }, is_later: false })
@@ -225,7 +233,7 @@ impl Cluster {
             // Each of its keys is somewhere.
             Redirect::TryAgain if call.is_divisible() => None,
             Redirect::TryAgain => Some(Next { sent, is_later: true }),
-            Redirect::Down => {
+            Redirect::Down | Redirect::Unrefused => {
                 self.topology.refresh();
                 None
             }

@@ -14,6 +14,8 @@ pub(super) enum Redirect {
     TryAgain,
     /// The cluster cannot serve now.
     Down,
+    /// A key that another node should serve was not refused.
+    Unrefused,
 }
 
 impl Redirect {
@@ -28,6 +30,7 @@ impl Redirect {
             }
             "ASK" => Some(Self::Ask { host: host(words.nth(1)?, asked)? }),
             "TRYAGAIN" => Some(Self::TryAgain),
+            "FOREIGN" => Some(Self::Unrefused),
             "CLUSTERDOWN" | "READONLY" | "MASTERDOWN" | "LOADING" => Some(Self::Down),
             _ => None,
         }
@@ -61,6 +64,7 @@ mod tests {
         assert_eq!(of("MOVED 7 :80"), moved(Host::new("asked", 80)));
         assert_eq!(of("ASK 7 ?:80"), Some(Redirect::Ask { host: Host::new("asked", 80) }));
         assert_eq!(of("TRYAGAIN Multiple keys"), Some(Redirect::TryAgain));
+        assert_eq!(of("FOREIGN keys"), Some(Redirect::Unrefused));
         assert_eq!(of("CLUSTERDOWN Hash slot not served"), Some(Redirect::Down));
         for text in ["", "MOVED", "MOVED x a:1", "MOVED 7 a", "MOVED 7 a:0", "ASK 7", "ERR MOVED"] {
             assert_eq!(of(text), None, "{text}");

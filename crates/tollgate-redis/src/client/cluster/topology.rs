@@ -22,6 +22,7 @@ use crate::client::link::no_runtime;
 use crate::client::node::Node;
 use crate::client::settings::Settings;
 use crate::client::target::{Place, Target};
+use crate::transport::Districts;
 
 /// Between two maps, so that a cluster in trouble is not asked all the time.
 const CALM: Duration = Duration::from_millis(50);
@@ -93,6 +94,14 @@ impl Topology {
     pub(super) fn owner(&self, slot: u16) -> Option<Arc<Node>> {
         match &*self.known.read().unwrap_or_else(PoisonError::into_inner) {
             Known::Map(map) => map.owner(slot).map(Arc::clone),
+            _ => None,
+        }
+    }
+
+    /// Which slots have keys that may share a call, as far as is known.
+    pub(super) fn districts(&self) -> Option<Arc<Districts>> {
+        match &*self.known.read().unwrap_or_else(PoisonError::into_inner) {
+            Known::Map(map) if self.settings.shares_calls => Some(Arc::clone(map.districts())),
             _ => None,
         }
     }
@@ -305,6 +314,7 @@ mod tests {
             connect_timeout: limit,
             reply_timeout: limit,
             connections: 1,
+            shares_calls: true,
         };
         Topology::new(vec![], Arc::new(settings))
     }
@@ -323,6 +333,32 @@ mod tests {
         topology.replace_map(slots(&guest));
         let map = topology.known_map().unwrap().unwrap();
         assert!(Arc::ptr_eq(&asked, map.owner(7).unwrap()));
+    }
+
+    /// Its stranger may have moved in.
+    #[test]
+    fn a_node_that_refused_no_stranger_is_forgiven_when_the_map_changes() {
+        let hosts = [Host::new("one", 1), Host::new("two", 2)];
+        let halves = |first: &Host, last: &Host| {
+            let range = |first, last, host: &Host| Range::new(first, last, host.clone());
+            vec![range(0, 8_191, first), range(8_192, 16_383, last)]
+        };
+        let [one, two] = &hosts;
+        let topology = topology();
+        let shares = || topology.districts().unwrap().of(5).is_some();
+        let disappoint = || topology.districts().unwrap().tell(0, false);
+        topology.replace_map(halves(one, two));
+        assert!(shares());
+        disappoint();
+        topology.replace_map(halves(one, two));
+        assert!(!shares(), "nothing has changed");
+        topology.replace_map(halves(two, one));
+        assert!(shares());
+        disappoint();
+        let known = &mut *topology.known.write().unwrap();
+        let Known::Map(map) = known else { panic!("{known:?}") };
+        Arc::make_mut(map).move_slot(7, one, |_| panic!("it is known"));
+        assert_eq!(map.districts().of(5), Some(0));
     }
 
     #[test]

@@ -10,7 +10,7 @@ use crate::client::secret::Secret;
 use crate::client::settings::Login;
 
 const NAMES: &str = "tls, ca, cert, key, server_name, connect_timeout_ms, reply_timeout_ms, \
-     connections, name, sentinel_user, sentinel_password or sentinel_tls";
+     connections, name, share, sentinel_user, sentinel_password or sentinel_tls";
 
 const TIMEOUT_MAX_MS: u64 = 60_000;
 const CONNECTIONS_MAX: u64 = 64;
@@ -24,12 +24,23 @@ pub(in crate::client) struct Options {
     pub(in crate::client) reply_timeout: Duration,
     pub(in crate::client) connections: usize,
     pub(in crate::client) name: Option<String>,
+    pub(in crate::client) share: Option<Share>,
     pub(in crate::client) sentinel_login: Login,
     pub(in crate::client) sentinel_tls: bool,
     /// What `tls` was set to, if it was.
     tls_choice: Option<bool>,
     cert: Option<String>,
     key: Option<String>,
+}
+
+/// Which keys of a cluster share a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
+pub(in crate::client) enum Share {
+    /// Those of all slots that one node serves.
+    #[default]
+    Node,
+    /// Those of one slot.
+    Slot,
 }
 
 impl Options {
@@ -45,6 +56,7 @@ impl Options {
             reply_timeout: Duration::from_millis(1_000),
             connections: 1,
             name: None,
+            share: None,
             sentinel_login: Login::default(),
             sentinel_tls: false,
             tls_choice: None,
@@ -79,6 +91,7 @@ impl Options {
                 self.connections = usize::try_from(count).unwrap_or(1);
             }
             "name" => self.name = Some(client_name(value)?),
+            "share" => self.share = Some(share(value)?),
             "sentinel_user" => self.sentinel_login.user = Some(filled("sentinel_user", value)?),
             "sentinel_password" => {
                 let password = Secret::new(decoded("sentinel_password", value)?);
@@ -102,6 +115,9 @@ impl Options {
 
     /// Refuses options that would have no effect.
     pub(super) fn check(&self, kind: &Kind) -> Result<()> {
+        if self.share.is_some() && *kind != Kind::Cluster {
+            return Err(Error::config("share", "needs redis-cluster:// or rediss-cluster://"));
+        }
         let is_sentinel = matches!(kind, Kind::Sentinel(_));
         if !is_sentinel && (self.sentinel_login != Login::default() || self.sentinel_tls) {
             let message = "options of sentinels need redis-sentinel://";
@@ -122,6 +138,14 @@ impl Options {
 
 fn flag(field: &'static str, value: &str) -> Result<bool> {
     value.parse().map_err(|_| Error::config(field, "must be true or false"))
+}
+
+fn share(value: &str) -> Result<Share> {
+    match value {
+        "node" => Ok(Share::Node),
+        "slot" => Ok(Share::Slot),
+        _ => Err(Error::config("share", "must be node or slot")),
+    }
 }
 
 fn filled(field: &'static str, value: &str) -> Result<String> {

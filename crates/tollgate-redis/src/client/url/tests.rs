@@ -69,6 +69,9 @@ fn an_error_names_the_field() {
         ("rediss://a?cert=/x", "key"),
         ("rediss://a?key=/x", "cert"),
         ("redis://a?name=a%20b", "name"),
+        ("redis://a?share=slot", "share"),
+        ("redis-sentinel://a/m?share=node", "share"),
+        ("redis-cluster://a?share=all", "share"),
         ("redis://a?sentinel_user=u", "sentinel_user"),
         ("redis-sentinel://a/m?sentinel_user=u", "sentinel_password"),
     ];

@@ -22,7 +22,7 @@ fn join(line: Line<'_>, count: usize) {
 #[test]
 fn beside_a_crowd_a_round_waits_until_it_is_half_as_large() {
     let queues = Queues::new(Sharing::AnyKeys);
-    let line = queues.at(queues.lane(None));
+    let line = queues.at(queues.lane(Place::Anywhere));
     join(line, 10);
     assert_eq!(line.lift_off().unwrap().len(), 10);
     assert!(!line.lift_off_alone(), "it would be a call of its own");
@@ -45,7 +45,7 @@ fn beside_a_crowd_a_round_waits_until_it_is_half_as_large() {
 #[test]
 fn whoever_is_woken_to_lead_is_somebody_who_waits() {
     let queues = Queues::new(Sharing::AnyKeys);
-    let line = queues.at(queues.lane(None));
+    let line = queues.at(queues.lane(Place::Anywhere));
     assert!(line.lift_off_alone() && line.lift_off_alone());
     let (gone, stays) = (ticket(), ticket());
     let woken = Arc::new(Woken::default());
@@ -72,7 +72,7 @@ impl std::task::Wake for Woken {
 #[test]
 fn a_few_callers_go_at_once() {
     let queues = Queues::new(Sharing::AnyKeys);
-    let line = queues.at(queues.lane(None));
+    let line = queues.at(queues.lane(Place::Anywhere));
     assert!(line.lift_off_alone());
     assert!(line.lift_off_alone());
     assert!(!line.lift_off_alone());
@@ -86,7 +86,7 @@ fn a_few_callers_go_at_once() {
 #[test]
 fn a_crowd_is_over_when_it_has_landed() {
     let queues = Queues::new(Sharing::AnyKeys);
-    let line = queues.at(queues.lane(None));
+    let line = queues.at(queues.lane(Place::Anywhere));
     for goes_on in [false, true] {
         let land = |size| match goes_on {
             false => line.land_for_good(size),
@@ -104,7 +104,7 @@ fn a_crowd_is_over_when_it_has_landed() {
 #[test]
 fn no_crowd_is_so_large_that_a_good_round_waits_for_it() {
     let queues = Queues::new(Sharing::AnyKeys);
-    let line = queues.at(queues.lane(None));
+    let line = queues.at(queues.lane(Place::Anywhere));
     join(line, ROUND_MAX);
     assert_eq!(line.lift_off().unwrap().len(), ROUND_MAX);
     join(line, SECOND_MAX);
@@ -115,9 +115,16 @@ fn no_crowd_is_so_large_that_a_good_round_waits_for_it() {
 #[test]
 fn slots_that_share_a_queue_are_neighbours() {
     let queues = Queues::new(Sharing::SameSlot);
-    let lanes: Vec<usize> = (0..16_384).map(|slot| queues.lane(Some(slot)).0).collect();
+    let lanes: Vec<usize> = (0..16_384).map(|slot| queues.lane(Place::Slot(slot)).0).collect();
     assert!(lanes.is_sorted());
-    assert_eq!((lanes[0], lanes[16_383]), (0, LANES - 1));
-    let one = Queues::new(Sharing::AnyKeys);
-    assert_eq!(one.lane(None).0, 0);
+    assert_eq!((lanes[0], lanes[16_383]), (0, SLOT_LANES - 1));
+}
+
+#[test]
+fn districts_share_no_queue_with_each_other_or_with_slots() {
+    let queues = Queues::new(Sharing::SameSlot);
+    let lanes: Vec<usize> = (0..256).map(|node| queues.lane(Place::District(node)).0).collect();
+    assert!(lanes.is_sorted_by(|a, b| a < b) && lanes[0] == SLOT_LANES);
+    let line = |lane: usize| core::ptr::from_ref(queues.at(Lane(lane)).queue);
+    assert!(lanes.iter().all(|lane| (0..SLOT_LANES).all(|slot| line(*lane) != line(slot))));
 }

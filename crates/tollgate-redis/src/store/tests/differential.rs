@@ -10,6 +10,7 @@ use tollgate_testkit::trace::{Event, Mix, Trace};
 use super::Plain;
 use crate::script::Scripts;
 use crate::store::items::{Answer, Item, calls_of};
+use crate::store::place::Whereabouts;
 use crate::text::state_text;
 use crate::transport::{Args, Call, Reply, Transport};
 
@@ -85,7 +86,7 @@ fn compare(server: &Redis, (kind, name, seed): (Kind, &'static str, u64)) {
         let batch: Vec<Step> = (0..AT_ONCE).map(|_| steps.next()).collect();
         let takes: Vec<_> = batch
             .iter()
-            .map(|step| calls_of(&[&step.item], &scripts, |_| None).remove(0))
+            .map(|step| calls_of(&[&step.item], &scripts, &Whereabouts::anywhere()).remove(0))
             .collect();
         let calls: Vec<Call> = takes
             .iter()

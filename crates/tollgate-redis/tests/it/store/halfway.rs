@@ -31,11 +31,12 @@ struct Halfway {
 }
 
 impl Halfway {
+    /// Keys share calls within a slot, where they are told to try again.
     fn new(rule: impl Fn() -> Rule) -> Self {
         let cluster = RedisCluster::start(2).unwrap();
         let addr = cluster.nodes()[0].addr();
-        let timeouts = "connect_timeout_ms=10000&reply_timeout_ms=60000";
-        let store = store(&format!("redis-cluster://{addr}?{timeouts}"));
+        let options = "connect_timeout_ms=10000&reply_timeout_ms=60000&share=slot";
+        let store = store(&format!("redis-cluster://{addr}?{options}"));
         let limits = ["one", "two", "three"].map(|policy| {
             let limit = Limit::with_rule(policy, rule()).unwrap().with_prefix("halfway").unwrap();
             limit.on_outage(Degraded::Open)

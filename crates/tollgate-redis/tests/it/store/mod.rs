@@ -5,6 +5,7 @@ mod cluster;
 mod conformance;
 mod custom;
 mod damage;
+mod districts;
 mod faults;
 mod halfway;
 mod load;

@@ -1,0 +1,89 @@
+//! What a call for single charges has decided: each of them gets its answer, or goes on alone.
+
+use tollgate_core::store::Outcome;
+use tollgate_core::{Error, Now, Result, Rule, State};
+
+use super::items::{Answer, Group, Item, call_apart};
+use super::place::Proof;
+use super::reply::{Found, Numbers, full, unreadable};
+use crate::meaning::is_for_one_key;
+use crate::script::Scripts;
+use crate::transport::{Call, Reply};
+
+/// The items that a call decides, in the order of its reply.
+#[derive(Debug)]
+pub(super) struct Take {
+    pub(super) groups: Vec<Group>,
+    /// Of a call over several slots.
+    pub(super) proof: Option<Proof>,
+}
+
+impl Take {
+    /// Hands every item its answer, by its index. Keys that are on another node than those they came with
+    /// have none, and come back with a call for each: alone, every key is somewhere.
+    pub(super) fn read(
+        self,
+        items: &[&Item],
+        reply: Result<Reply>,
+        scripts: &Scripts,
+        mut tell: impl FnMut(usize, Answer),
+    ) -> Vec<(Call, Self)> {
+        let apart = |group| call_apart(group, items, scripts);
+        if let (Some(proof), Ok(reply)) = (&self.proof, &reply) {
+            proof.read(reply);
+        }
+        if self.groups.len() > 1 && is_for_one_key(&reply) {
+            return self.groups.into_iter().map(apart).collect();
+        }
+        let mut numbers = match reply.and_then(Reply::ok).and_then(Numbers::of) {
+            Ok(numbers) => numbers,
+            Err(error) => {
+                self.groups.iter().for_each(|group| fail(group, &error, &mut tell));
+                return Vec::new();
+            }
+        };
+        let mut away = Vec::new();
+        for group in self.groups {
+            let Some(rule) = items.get(group.first).map(|item| &item.rule) else { continue };
+            match numbers.found(rule.shape()) {
+                Ok(Found::State(state)) => {
+                    replay(&group, items, (rule, numbers.now()), state, &mut tell);
+                }
+                Ok(Found::Another) => {
+                    group.items().for_each(|index| tell(index, Answer::LookCloser));
+                }
+                Ok(Found::Full) => fail(&group, &full(), &mut tell),
+                Ok(Found::Away) => away.push(apart(group)),
+                Err(_) => fail(&group, &unreadable(), &mut tell),
+            }
+        }
+        away
+    }
+}
+
+fn fail(group: &Group, error: &Error, tell: &mut impl FnMut(usize, Answer)) {
+    group.items().for_each(|index| tell(index, Answer::Failed(error.again())));
+}
+
+/// The charges of a key one after another, as the script has run them.
+fn replay(
+    group: &Group,
+    items: &[&Item],
+    (rule, now): (&Rule, Now),
+    mut state: Option<State>,
+    tell: &mut impl FnMut(usize, Answer),
+) {
+    let mut rest = group.items().peekable();
+    while let Some(index) = rest.next() {
+        let following = rest.peek().and_then(|_| {
+            let words = state.as_ref().map_or(&[][..], |state| &state.words);
+            let cost = items.get(index)?.cost;
+            rule.step(words, now, cost).write
+        });
+        let after = following
+            .map(|write| State { shape: rule.shape(), words: write.words })
+            .or_else(|| rest.peek().and_then(|_| state.clone()));
+        tell(index, Answer::Decided(Outcome::decided(now, state)));
+        state = after;
+    }
+}
