@@ -29,7 +29,7 @@ const MICROS_PER_MS: Micros = 1_000;
 /// The database.
 #[derive(Debug)]
 pub(crate) struct Backend {
-    pub(crate) sessions: Sessions,
+    pub(crate) sessions: Arc<Sessions>,
     pub(crate) reclaims: bool,
     pub(crate) reads: AtomicU64,
     pub(crate) writes: AtomicU64,
@@ -64,7 +64,7 @@ impl Backend {
             match response.status {
                 200 => return Ok((session, response.body)),
                 // It was refused, and nothing was done.
-                401 if core::mem::take(&mut may_renew) => self.sessions.forget(&session).await,
+                401 if core::mem::take(&mut may_renew) => self.sessions.forget(&session),
                 _ => return Err(refusal(&response)),
             }
         }
@@ -82,7 +82,7 @@ impl Backend {
         };
         if !is_done || !output.read_is_strongly_consistent {
             // Another endpoint may be better, and the server knows which.
-            self.sessions.forget(&session).await;
+            self.sessions.forget(&session);
             let message = "the Deno KV server cannot read consistently now";
             return Err(Error::new(Code::StoreUnavailable, message));
         }
@@ -136,7 +136,7 @@ impl Versioned for Backend {
                 Ok(false)
             }
             WRITE_DISABLED => {
-                self.sessions.forget(&session).await;
+                self.sessions.forget(&session);
                 let message = "the Deno KV server takes no writes now";
                 Err(Error::new(Code::StoreUnavailable, message).unsent())
             }

@@ -1,28 +1,20 @@
 //! Where requests go, and the token they carry: exchanged once, and again before it ends or when it is
 //! refused.
 //!
-//! Callers share one exchange. While an old token still opens the database, a failed exchange does no
-//! harm, and is tried again a little later.
+//! It is a lease: exchanged in the background and shared by all callers, however little time they have.
 
 use core::fmt;
-use core::time::Duration;
 use std::sync::Arc;
 
-use tokio::sync::Mutex;
-use tokio::time::timeout;
-use tollgate_core::{Clock, Code, Error, Micros, Result};
+use tollgate_core::{Code, Error, Micros, Result};
 use tollgate_net::http::{Endpoint, HeaderName, HeaderValue, Pool, Post, Response};
+use tollgate_net::lease::Lease;
 use tollgate_net::tls::{Tls, TlsFiles};
 
 use crate::config::Config;
 use crate::metadata::{Metadata, REQUEST};
 use crate::url::resolve;
 
-const SECOND: Micros = 1_000_000;
-/// A token is exchanged so long before it ends.
-const EARLY: Micros = 60 * SECOND;
-/// So long after a failed exchange the next is tried, while the old token still works.
-const PATIENCE: Micros = 5 * SECOND;
 const REDIRECTS_MAX: usize = 5;
 const VERSION: HeaderName = HeaderName::from_static("x-denokv-version");
 const DATABASE: HeaderName = HeaderName::from_static("x-denokv-database-id");
@@ -34,7 +26,6 @@ pub(crate) struct Session {
     pub(crate) headers: Vec<(HeaderName, HeaderValue)>,
     pub(crate) token: String,
     pub(crate) version: u64,
-    expires: Micros,
 }
 
 /// The exchange, and what it came to last.
@@ -42,22 +33,13 @@ pub(crate) struct Sessions {
     pub(crate) pool: Pool,
     url: String,
     token: String,
-    limit: Duration,
-    clock: Arc<dyn Clock>,
-    current: Mutex<Current>,
-}
-
-#[derive(Default)]
-struct Current {
-    session: Option<Arc<Session>>,
-    /// No exchange before this instant, if there is a session.
-    not_before: Micros,
+    lease: Arc<Lease<Session>>,
 }
 
 impl Sessions {
     /// # Errors
     /// `config_invalid` naming `token`, `url` or `ca`.
-    pub(crate) fn new(config: &Config) -> Result<Self> {
+    pub(crate) fn new(config: &Config) -> Result<Arc<Self>> {
         let address = &config.address;
         let token = address.token.clone().ok_or_else(|| {
             Error::config("token", "is missing; accepted: in the address, or given beside it")
@@ -69,63 +51,33 @@ impl Sessions {
             _ => Some(tls?),
         };
         let pool = Pool::new(tls).connect_timeout(config.connect_timeout);
-        Ok(Self {
+        Ok(Arc::new(Self {
             pool: pool.reply_timeout(config.operation_timeout),
             url: address.url.clone(),
             token,
-            limit: config.operation_timeout,
-            clock: Arc::clone(&config.clock),
-            current: Mutex::default(),
-        })
+            lease: Lease::new(Arc::clone(&config.clock)),
+        }))
     }
 
     /// The session to use now.
     ///
     /// # Errors
     /// Marked as unsent: nothing was charged.
-    pub(crate) async fn current(&self) -> Result<Arc<Session>> {
-        let found = timeout(self.limit, self.find()).await;
-        let found = found.unwrap_or_else(|_| {
-            Err(Error::new(Code::Timeout, "the Deno KV server did not exchange metadata in time"))
-        });
-        found.map_err(Error::unsent)
-    }
-
-    async fn find(&self) -> Result<Arc<Session>> {
-        let mut current = self.current.lock().await;
-        let now = self.clock.now();
-        if let Some(session) = &current.session
-            && (now.saturating_add(EARLY) < session.expires || now < current.not_before)
-        {
-            return Ok(Arc::clone(session));
-        }
-        match self.exchange().await {
-            Ok(session) => {
-                // A token that lives no longer than that is not exchanged for every request.
-                current.not_before = now.saturating_add(PATIENCE);
-                Ok(Arc::clone(current.session.insert(Arc::new(session))))
-            }
-            Err(error) => match &current.session {
-                Some(old) if now < old.expires => {
-                    let old = Arc::clone(old);
-                    current.not_before = now.saturating_add(PATIENCE);
-                    Ok(old)
-                }
-                _ => Err(error),
-            },
-        }
+    pub(crate) async fn current(self: &Arc<Self>) -> Result<Arc<Session>> {
+        let exchange = || {
+            let sessions = Arc::clone(self);
+            async move { sessions.exchange().await }
+        };
+        self.lease.current(exchange).await
     }
 
     /// Forgets a session that the server did not accept, unless there is a newer one already.
-    pub(crate) async fn forget(&self, refused: &Arc<Session>) {
-        let mut current = self.current.lock().await;
-        if current.session.as_ref().is_some_and(|session| Arc::ptr_eq(session, refused)) {
-            current.session = None;
-        }
+    pub(crate) fn forget(&self, refused: &Arc<Session>) {
+        self.lease.forget(refused);
     }
 
-    /// The metadata exchange, wherever it is redirected to.
-    async fn exchange(&self) -> Result<Session> {
+    /// The metadata exchange, wherever it is redirected to, and when what it came to ends.
+    async fn exchange(&self) -> Result<(Session, Micros)> {
         let mut url = self.url.clone();
         for _ in 0..=REDIRECTS_MAX {
             let endpoint = self.checked(&url)?;
@@ -145,18 +97,18 @@ impl Sessions {
         Err(Error::config("url", "is redirected again and again"))
     }
 
-    fn session(&self, metadata: &Metadata) -> Result<Session> {
+    fn session(&self, metadata: &Metadata) -> Result<(Session, Micros)> {
         let of = |call: &str| self.checked(&format!("{}/{call}", metadata.endpoint));
         let wrong = |_| Error::new(Code::StoreUnavailable, "the id of the database is no header");
         let database = HeaderValue::try_from(metadata.database.as_str()).map_err(wrong)?;
-        Ok(Session {
+        let session = Session {
             read: of("snapshot_read")?,
             write: of("atomic_write")?,
             headers: vec![(VERSION, HeaderValue::from(metadata.version)), (DATABASE, database)],
             token: metadata.token.clone(),
             version: metadata.version,
-            expires: metadata.expires,
-        })
+        };
+        Ok((session, metadata.expires))
     }
 
     /// Where a URL leads; never from an encrypted place to one that is not, which would show the token.

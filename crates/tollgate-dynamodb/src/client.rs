@@ -1,16 +1,18 @@
 //! Amazon's client, set up so that it never repeats a request: what may be repeated is decided here.
 
+use aws_config::identity::IdentityCache;
 use aws_config::retry::RetryConfig;
 use aws_config::timeout::TimeoutConfig;
 use aws_config::{AppName, BehaviorVersion, Region};
 use aws_sdk_dynamodb::Client;
-use aws_sdk_dynamodb::config::StalledStreamProtectionConfig;
+use aws_sdk_dynamodb::config::{Builder as Settings, StalledStreamProtectionConfig};
 use aws_smithy_http_client::Builder;
 use aws_smithy_http_client::tls::Provider;
 use aws_smithy_http_client::tls::rustls_provider::CryptoMode;
 use tollgate_core::{Error, Result};
 
 use crate::config::Config;
+use crate::credentials::Leased;
 
 const APPLICATION: &str = "tollgate";
 
@@ -49,5 +51,10 @@ pub(crate) async fn client(config: &Config) -> Result<Client> {
             "is missing; accepted: region=… in the address, AWS_REGION, or the region of the profile",
         ));
     }
-    Ok(Client::new(&shared))
+    let mut settings = Settings::from(&shared);
+    if let (None, Some(source)) = (&config.credentials, shared.credentials_provider()) {
+        let leased = Leased::from(source);
+        settings = settings.credentials_provider(leased).identity_cache(IdentityCache::no_cache());
+    }
+    Ok(Client::from_conf(settings.build()))
 }

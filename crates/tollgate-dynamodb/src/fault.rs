@@ -153,7 +153,7 @@ fn of_connection(error: &(dyn StdError + 'static)) -> Fault {
 }
 
 /// Nobody has any, or whoever hands them out cannot answer.
-fn without_credentials(error: &CredentialsError) -> Error {
+pub(crate) fn without_credentials(error: &CredentialsError) -> Error {
     match error {
         CredentialsError::CredentialsNotLoaded(_) | CredentialsError::InvalidConfiguration(_) => {
             let accepted = "cannot be found; accepted: the environment, a profile, the role of the \

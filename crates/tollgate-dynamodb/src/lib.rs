@@ -23,13 +23,15 @@
 //! `store` is the front, over the core's compare-and-swap adapter. `table` is what the adapter asks:
 //! `read` and `write` are its two halves, `memory` what saves the first. `item` says what an item
 //! looks like, `token` makes versions, `fault` says what an error means, `again` when to repeat.
-//! `client` sets Amazon's client up, `schema` makes the table, `config` and `url` are settings.
+//! `client` sets Amazon's client up, `credentials` keeps what it signs with, `schema` makes the table,
+//! `config` and `url` are settings.
 //!
 //! Needs a tokio runtime with its clock and network enabled.
 
 mod again;
 mod client;
 mod config;
+mod credentials;
 mod fault;
 mod item;
 mod memory;

@@ -1,26 +1,41 @@
 //! A front before the real server, with tokens of its own: what a hosted database does with them.
 //!
-//! It hands out a new token in every metadata exchange, passes requests on that carry the newest one,
-//! and refuses the others. The real server's token never changes.
+//! It hands out a new token in every metadata exchange, passes requests on that carry one which is not
+//! revoked, and refuses the others. Exchanges can be held up. The real server's token never changes.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 
 use tollgate_core::Micros;
-use tollgate_testkit::servers::DenoKv as Server;
+use tollgate_testkit::servers::wait::until_ok;
+use tollgate_testkit::servers::{DenoKv as Server, Error};
+
+use crate::support::PATIENCE;
 
 /// When all tokens of a front end.
 pub(crate) const TOKENS_END: Micros = 4_102_444_800 * 1_000_000;
 
+const REFUSAL: &str = "HTTP/1.1 401 Unauthorized\r\ncontent-length: 0\r\n\r\n";
+
 /// The front. Its threads end with the test program.
 pub(crate) struct Front {
     addr: SocketAddr,
-    exchanges: Arc<AtomicU64>,
-    /// The number of the only token that is accepted.
-    accepted: Arc<AtomicU64>,
+    desk: Arc<Desk>,
+}
+
+#[derive(Default)]
+struct Desk {
+    /// How many were begun.
+    exchanges: AtomicU64,
+    /// Tokens up to this number are refused.
+    revoked: AtomicU64,
+    /// The number of the token that was used last.
+    used: AtomicU64,
+    is_held: Mutex<bool>,
+    let_go: Condvar,
 }
 
 struct Request {
@@ -33,58 +48,100 @@ impl Front {
     pub(crate) fn before(server: &'static Server) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let addr = listener.local_addr().unwrap();
-        let (exchanges, accepted) = (Arc::<AtomicU64>::default(), Arc::<AtomicU64>::default());
-        let shared = (Arc::clone(&exchanges), Arc::clone(&accepted));
+        let desk = Arc::<Desk>::default();
+        let shared = Arc::clone(&desk);
         thread::spawn(move || {
             for stream in listener.incoming() {
-                let shared = (Arc::clone(&shared.0), Arc::clone(&shared.1));
-                thread::spawn(move || drop(serve(stream.unwrap(), server, &shared)));
+                let desk = Arc::clone(&shared);
+                thread::spawn(move || drop(serve(stream.unwrap(), server, &desk)));
             }
         });
-        Self { addr, exchanges, accepted }
+        Self { addr, desk }
     }
 
     pub(crate) fn url(&self, path: &str) -> String {
-        format!("denokv+http://front-token@{}{path}", self.addr)
+        self.url_with("front-token", path)
+    }
+
+    pub(crate) fn url_with(&self, token: &str, path: &str) -> String {
+        format!("denokv+http://{token}@{}{path}", self.addr)
     }
 
     /// Refuses the tokens that were handed out so far.
     pub(crate) fn revoke(&self) {
-        self.accepted.store(u64::MAX, SeqCst);
+        self.desk.revoked.store(self.exchanges(), SeqCst);
     }
 
+    /// From now on exchanges are begun and not ended.
+    pub(crate) fn hold(&self) {
+        *self.desk.is_held.lock().unwrap() = true;
+    }
+
+    pub(crate) fn let_go(&self) {
+        *self.desk.is_held.lock().unwrap() = false;
+        self.desk.let_go.notify_all();
+    }
+
+    /// How many exchanges were begun.
     pub(crate) fn exchanges(&self) -> u64 {
-        self.exchanges.load(SeqCst)
+        self.desk.exchanges.load(SeqCst)
+    }
+
+    /// The number of the token that was used last.
+    pub(crate) fn used(&self) -> u64 {
+        self.desk.used.load(SeqCst)
+    }
+
+    /// Until so many exchanges were begun.
+    pub(crate) fn wait_for_exchange(&self, number: u64) {
+        let begun = || match self.exchanges() {
+            begun if begun >= number => Ok(()),
+            begun => Err(Error::new(format!("{begun} exchanges were begun"))),
+        };
+        until_ok(PATIENCE, begun).unwrap();
     }
 }
 
-fn serve(
-    client: TcpStream,
-    server: &Server,
-    (exchanges, accepted): &(Arc<AtomicU64>, Arc<AtomicU64>),
-) -> std::io::Result<()> {
+fn serve(client: TcpStream, server: &Server, desk: &Desk) -> std::io::Result<()> {
     let mut reader = BufReader::new(client.try_clone()?);
     let mut client = client;
     while let Some(request) = read(&mut reader)? {
-        let bearer = header(&request.headers, "authorization").unwrap_or_default();
         let reply = if request.line.starts_with("POST /moved ") {
             "HTTP/1.1 307 Moved\r\nlocation: /\r\ncontent-length: 0\r\n\r\n".into()
-        } else if request.line.starts_with("POST / ") && bearer == "Bearer front-token" {
-            let number = exchanges.fetch_add(1, SeqCst) + 1;
-            accepted.store(number, SeqCst);
-            let reply = String::from_utf8(pass_on(&request, server)?).unwrap();
-            let (_, body) = reply.split_once("\r\n\r\n").unwrap();
-            let body = ending(&body.replace(server.token(), &format!("token-{number}")));
-            let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json";
-            format!("{head}\r\ncontent-length: {}\r\n\r\n{body}", body.len()).into()
-        } else if bearer == format!("Bearer token-{}", accepted.load(SeqCst)) {
-            pass_on(&request, server)?
+        } else if request.line.starts_with("POST / ") {
+            exchange(&request, server, desk)?
         } else {
-            "HTTP/1.1 401 Unauthorized\r\ncontent-length: 0\r\n\r\n".into()
+            data(&request, server, desk)?
         };
         client.write_all(&reply)?;
     }
     Ok(())
+}
+
+fn exchange(request: &Request, server: &Server, desk: &Desk) -> std::io::Result<Vec<u8>> {
+    let number = desk.exchanges.fetch_add(1, SeqCst) + 1;
+    let held = desk.is_held.lock().unwrap();
+    drop(desk.let_go.wait_while(held, |is_held| *is_held).unwrap());
+    if header(&request.headers, "authorization") != Some("Bearer front-token") {
+        return Ok(REFUSAL.into());
+    }
+    let reply = String::from_utf8(pass_on(request, server)?).unwrap();
+    let (_, body) = reply.split_once("\r\n\r\n").unwrap();
+    let body = ending(&body.replace(server.token(), &format!("token-{number}")));
+    let head = "HTTP/1.1 200 OK\r\ncontent-type: application/json";
+    Ok(format!("{head}\r\ncontent-length: {}\r\n\r\n{body}", body.len()).into())
+}
+
+fn data(request: &Request, server: &Server, desk: &Desk) -> std::io::Result<Vec<u8>> {
+    let bearer = header(&request.headers, "authorization").unwrap_or_default();
+    let number = bearer.strip_prefix("Bearer token-").and_then(|number| number.parse().ok());
+    match number {
+        Some(number) if number > desk.revoked.load(SeqCst) => {
+            desk.used.store(number, SeqCst);
+            pass_on(request, server)
+        }
+        _ => Ok(REFUSAL.into()),
+    }
 }
 
 /// Metadata whose token ends at [`TOKENS_END`].

@@ -1,11 +1,17 @@
 //! Tokens: exchanged, refused, renewed, and never shown.
 
-use tollgate_core::{Code, ManualClock};
+use std::future::poll_fn;
+use std::pin::pin;
+use std::task::Poll;
+
+use tokio::time::timeout;
+use tollgate_core::{Code, Limit, ManualClock};
 use tollgate_denokv::{Config, DenoKv};
 use tollgate_testkit::servers::shared::denokv;
+use tollgate_testkit::servers::wait::Deadline;
 
 use crate::front::{Front, TOKENS_END};
-use crate::support::{SECOND, block_on, config, limit, open, spent, take};
+use crate::support::{NOW, PATIENCE, SECOND, block_on, config, limit, open, spent, take};
 
 #[test]
 fn a_token_that_is_refused_is_exchanged_and_the_request_is_made_once() {
@@ -35,11 +41,89 @@ fn a_token_is_renewed_a_minute_before_its_end() {
         // The next one ends at the same time, and is kept for a while all the same.
         for (before_end, exchanges) in [(3_600, 1), (61, 1), (60, 2), (56, 2), (55, 3), (54, 3)] {
             clock.set(TOKENS_END - before_end * SECOND);
+            let patience = Deadline::after(PATIENCE);
             assert!(take(&store, &many, "a").await.unwrap());
+            while front.used() < exchanges && !patience.has_passed() {
+                assert!(take(&store, &many, "a").await.unwrap());
+            }
             assert_eq!(front.exchanges(), exchanges, "{before_end} s before the end");
+            assert_eq!(front.used(), exchanges, "{before_end} s before the end");
         }
-        assert_eq!(spent(&store, &many, "a").await, 6);
     });
+}
+
+/// A renewal may take as long as the old token lives.
+#[test]
+fn nobody_waits_for_a_token_while_the_old_one_works() {
+    let front = Front::before(denokv());
+    let clock = ManualClock::at(TOKENS_END - 3_600 * SECOND);
+    let store = DenoKv::open(&config(&front.url("")).clock(clock.clone())).unwrap();
+    let many = limit(1_000);
+    block_on(async {
+        assert!(take(&store, &many, "a").await.unwrap());
+        front.hold();
+        clock.set(TOKENS_END - SECOND);
+        // Long before the exchange is given up.
+        let hasty = || timeout(PATIENCE / 2, take(&store, &many, "a"));
+        assert!(hasty().await.expect("it waits for the exchange").unwrap());
+        front.wait_for_exchange(2);
+        assert!(hasty().await.expect("it waits for the exchange").unwrap());
+        assert_eq!((front.exchanges(), front.used()), (2, 1));
+        front.let_go();
+        assert_eq!(spent(&store, &many, "a").await, 3);
+    });
+}
+
+/// Where an exchange takes longer than any caller has, it must not begin anew with each of them.
+#[test]
+fn an_exchange_goes_on_although_nobody_has_the_time_to_wait_for_it() {
+    let front = Front::before(denokv());
+    front.hold();
+    let store = open(&front.url(""));
+    let many = limit(1_000);
+    block_on(async {
+        leave(&store, &many).await;
+        front.wait_for_exchange(1);
+        for _ in 0..3 {
+            leave(&store, &many).await;
+        }
+        front.let_go();
+        assert!(take(&store, &many, "a").await.unwrap());
+        assert_eq!((front.exchanges(), front.used()), (1, 1), "somebody began anew");
+        assert_eq!(spent(&store, &many, "a").await, 1);
+    });
+}
+
+/// Nor may a wrong token look like an outage because it takes long to be refused.
+#[test]
+fn a_refusal_is_known_to_callers_who_have_no_time_to_wait_for_the_next() {
+    let front = Front::before(denokv());
+    let clock = ManualClock::at(NOW);
+    let url = front.url_with("wrong", "");
+    let store = DenoKv::open(&config(&url).clock(clock.clone())).unwrap();
+    let many = limit(1_000);
+    block_on(async {
+        for turn in 1..=3 {
+            let error = take(&store, &many, "a").await.unwrap_err();
+            assert_eq!((error.code(), error.field()), (Code::ConfigInvalid, Some("token")));
+            assert_eq!(front.exchanges(), 1, "turn {turn}: the server was asked again at once");
+        }
+        front.hold();
+        clock.set(NOW + SECOND);
+        for _ in 0..3 {
+            let error = take(&store, &many, "a").await.unwrap_err();
+            assert_eq!((error.code(), error.field()), (Code::ConfigInvalid, Some("token")));
+        }
+        front.wait_for_exchange(2);
+        front.let_go();
+    });
+}
+
+/// A caller that goes away at once.
+async fn leave(store: &DenoKv, limit: &Limit) {
+    let mut call = pin!(take(store, limit, "a"));
+    let polled = poll_fn(|context| Poll::Ready(call.as_mut().poll(context))).await;
+    assert!(polled.is_pending(), "without a token: {polled:?}");
 }
 
 #[test]
