@@ -45,11 +45,12 @@ impl Shards<'_> {
 }
 
 impl Memory {
-    /// Runs an admission and writes what it decided.
+    /// Runs an admission and writes what it decided, unless `agree` refuses that.
     pub(super) fn admit_locked(
         &self,
         charges: &[Charge<'_>],
         at: Micros,
+        agree: impl FnOnce(&Outcome, &Plan) -> Result<()>,
     ) -> Result<(Outcome, Plan)> {
         let (slots_of_charges, keys) = slots_of(charges);
         if keys.is_empty() || keys.len() > KEYS_MAX {
@@ -86,6 +87,10 @@ impl Memory {
             .collect();
 
         let planned = plan(charges, &slots_of_charges, &before, now)?;
+        let before_charges: Vec<_> =
+            slots_of_charges.iter().map(|slot| before.get(*slot).cloned().flatten()).collect();
+        let outcome = Outcome::decided(now, before_charges);
+        agree(&outcome, &planned)?;
         for write in &planned.writes {
             let rule =
                 charges.iter().map(Charge::rule).find(|rule| rule.shape() == write.state.shape);
@@ -94,9 +99,7 @@ impl Memory {
                 self.write(&mut shards, (slot, line), (rule, write), now);
             }
         }
-        let before_charges: Vec<_> =
-            slots_of_charges.iter().map(|slot| before.get(*slot).cloned().flatten()).collect();
-        Ok((Outcome::decided(now, before_charges), planned))
+        Ok((outcome, planned))
     }
 
     /// Decides on a key that has no line, and gives it one if it is charged. `None` if it has one.

@@ -28,9 +28,10 @@ use std::time::Duration;
 
 use self::fingerprint::Id;
 use self::line::Line;
-use self::records::Records;
+use self::records::{Record, Records};
 use self::shapes::Shapes;
 use self::table::Table;
+use super::plan::Plan;
 use super::{At, Capability, Loaded, MultiKey, Outcome, Store, SyncStore};
 use crate::charge::{Act, Admission, Charge};
 use crate::decision::Decision;
@@ -81,7 +82,8 @@ impl MemoryBuilder {
         self
     }
 
-    /// How many request ids are remembered at once, 100,000 by default.
+    /// How many request ids are remembered at once, 100,000 by default. One whose record holds more than 1 KiB counts as
+    /// several: a refund under an id keeps the whole state of its key.
     pub fn max_request_ids(mut self, max: usize) -> Self {
         self.max_request_ids = max;
         self
@@ -203,7 +205,8 @@ impl Memory {
                 return Ok(decision);
             }
         }
-        let (_, mut planned) = self.admit_locked(core::slice::from_ref(charge), at)?;
+        let charges = core::slice::from_ref(charge);
+        let (_, mut planned) = self.admit_locked(charges, at, |_, _| Ok(()))?;
         planned
             .decisions
             .pop()
@@ -263,7 +266,8 @@ impl SyncStore for Memory {
 
     fn admit_sync(&self, admission: &Admission<'_>, at: Micros) -> Result<Outcome> {
         let (Some(once), Some(first)) = (admission.once, admission.charges.first()) else {
-            return self.admit_locked(admission.charges, at).map(|(outcome, _)| outcome);
+            let admitted = self.admit_locked(admission.charges, at, |_, _| Ok(()));
+            return admitted.map(|(outcome, _)| outcome);
         };
         let key = Records::key(self.0.secrets.id_of(first.key()), once.id);
         let clock = Now::at(at).reading();
@@ -271,11 +275,17 @@ impl SyncStore for Memory {
         if let Some(replayed) = shelf.replay(&key, admission)? {
             return Ok(replayed);
         }
-        let room = self.0.records.room(clock)?;
-        let (outcome, planned) = self.admit_locked(admission.charges, at)?;
-        if planned.admitted {
-            let expires_at = clock.saturating_add(once.keep);
-            shelf.remember(room, key, (admission, &outcome), expires_at);
+        let mut kept = None;
+        let keep = |outcome: &Outcome, planned: &Plan| {
+            if planned.admitted {
+                let record = Record::of(admission, outcome);
+                kept = Some((self.0.records.room(&record, clock)?, record));
+            }
+            Ok(())
+        };
+        let (outcome, _) = self.admit_locked(admission.charges, at, keep)?;
+        if let Some((room, record)) = kept {
+            shelf.remember(room, key, record, clock.saturating_add(once.keep));
         }
         Ok(outcome)
     }

@@ -2,7 +2,8 @@
 //!
 //! A record holds what is needed to derive the same decision again. It is written while the lock of
 //! its shelf is held around the whole admission, so that charging and remembering are one act.
-//! The number of records is bounded: when it is reached new ids are refused, never old ones dropped.
+//! Records are bounded, by number and by what they hold: when that is reached new ids are refused, never
+//! old ones dropped.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -14,15 +15,19 @@ use super::super::Outcome;
 use super::fingerprint::Id;
 use crate::charge::Admission;
 use crate::error::{Code, Error, Result};
+use crate::state::{Shape, State};
 use crate::time::Micros;
 
 /// Shelves with a lock of their own.
 const SHELVES: usize = 16;
+/// What holds more than this counts as several records: a refund keeps the whole state of its key, and an
+/// admission over several keys the text of all of them.
+const RECORD_BYTES: usize = 1_024;
 
 #[derive(Debug)]
 pub(super) struct Records {
     shelves: [Mutex<Shelf>; SHELVES],
-    /// Records on all shelves, and those that an admission under way may add.
+    /// What the records on all shelves weigh, and those that an admission under way may add.
     held: AtomicUsize,
     max: usize,
     /// Spreads ids over shelves.
@@ -40,18 +45,40 @@ pub(super) struct Shelf {
 pub(super) type RecordKey = ((u64, u64), Box<str>);
 
 #[derive(Debug)]
-struct Record {
+pub(super) struct Record {
     payload: Box<str>,
     outcome: Outcome,
+    /// As how many records it counts.
+    weight: usize,
+}
+
+impl Record {
+    /// What is kept of an admission that is charged.
+    pub(super) fn of(admission: &Admission<'_>, outcome: &Outcome) -> Self {
+        let shapes = admission.charges.iter().map(|charge| charge.rule().shape()).collect();
+        let charges = admission.charges.iter().zip(&outcome.before);
+        let before: Vec<_> = charges
+            .map(|(charge, before)| Some(charge.evidence(before.as_ref()?, outcome.now)))
+            .collect();
+        let payload: Box<str> = admission.payload().into();
+        let words: usize = before.iter().flatten().map(|state| state.words.len()).sum();
+        let states = before.len() * (size_of::<Option<State>>() + size_of::<Shape>());
+        let bytes = payload.len() + states + words * size_of::<u64>();
+        let weight = bytes.div_ceil(RECORD_BYTES);
+        Self { payload, outcome: Outcome::replayed(outcome.now, before, shapes), weight }
+    }
 }
 
 /// Room for one more record. Dropping it unused gives the room back.
 #[derive(Debug)]
-pub(super) struct Room<'a>(&'a AtomicUsize);
+pub(super) struct Room<'a> {
+    held: &'a AtomicUsize,
+    weight: usize,
+}
 
 impl Drop for Room<'_> {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Relaxed);
+        self.held.fetch_sub(self.weight, Relaxed);
     }
 }
 
@@ -79,16 +106,16 @@ impl Records {
         shelf
     }
 
-    /// Room for one more record, or `queue_full`.
-    pub(super) fn room(&self, at: Micros) -> Result<Room<'_>> {
-        if let Some(room) = self.reserve() {
+    /// Room for one more record, or `queue_full`. The last one may weigh more than there was room for.
+    pub(super) fn room(&self, record: &Record, at: Micros) -> Result<Room<'_>> {
+        if let Some(room) = self.reserve(record.weight) {
             return Ok(room);
         }
         // The caller holds a shelf, so it must not wait for another: whoever has one tidies it.
         for mut shelf in self.shelves.iter().filter_map(|shelf| shelf.try_lock().ok()) {
             self.forget_expired(&mut shelf, at);
         }
-        self.reserve().ok_or_else(|| {
+        self.reserve(record.weight).ok_or_else(|| {
             Error::new(
                 Code::QueueFull,
                 "too many request ids are being remembered; try again later",
@@ -96,15 +123,16 @@ impl Records {
         })
     }
 
-    /// How many records there are, when no admission is under way.
+    /// What all records weigh, when no admission is under way.
     #[cfg(test)]
     pub(super) fn held(&self) -> usize {
         self.held.load(Relaxed)
     }
 
-    fn reserve(&self) -> Option<Room<'_>> {
-        let more = |held: usize| (held < self.max).then_some(held + 1);
-        self.held.fetch_update(Relaxed, Relaxed, more).ok().map(|_| Room(&self.held))
+    fn reserve(&self, weight: usize) -> Option<Room<'_>> {
+        let more = |held: usize| (held < self.max).then_some(held.saturating_add(weight));
+        let reserved = self.held.fetch_update(Relaxed, Relaxed, more);
+        reserved.ok().map(|_| Room { held: &self.held, weight })
     }
 
     fn forget_expired(&self, shelf: &mut Shelf, at: Micros) {
@@ -112,8 +140,9 @@ impl Records {
             && *expires_at <= at
             && let Some(Reverse((_, key))) = shelf.by_expiry.pop()
         {
-            shelf.records.remove(&key);
-            self.held.fetch_sub(1, Relaxed);
+            if let Some(record) = shelf.records.remove(&key) {
+                self.held.fetch_sub(record.weight, Relaxed);
+            }
         }
     }
 }
@@ -138,23 +167,16 @@ impl Shelf {
         }
     }
 
-    /// Keeps the outcome of an id that has no record.
+    /// Keeps the record of an id that has none.
     pub(super) fn remember(
         &mut self,
         room: Room<'_>,
         key: RecordKey,
-        (admission, outcome): (&Admission<'_>, &Outcome),
+        record: Record,
         expires_at: Micros,
     ) {
-        let shapes = admission.charges.iter().map(|charge| charge.rule().shape()).collect();
-        let charges = admission.charges.iter().zip(&outcome.before);
-        let before: Vec<_> = charges
-            .map(|(charge, before)| Some(charge.evidence(before.as_ref()?, outcome.now)))
-            .collect();
-        let outcome = Outcome::replayed(outcome.now, before, shapes);
-        let payload = admission.payload().into();
         self.by_expiry.push(Reverse((expires_at, key.clone())));
-        self.records.insert(key, Record { payload, outcome });
+        self.records.insert(key, record);
         // The record has taken the room; forgetting it gives it back.
         std::mem::forget(room);
     }

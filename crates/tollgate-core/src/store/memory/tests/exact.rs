@@ -76,7 +76,7 @@ fn what_was_admitted_is_what_is_owed() {
                         let charge = limit.charge("shared").cost(cost(units));
                         // Now and then the general path, which holds the line.
                         let granted = if rng.below(8) == 0 {
-                            memory.admit_locked(&[charge], at).unwrap().1.admitted
+                            memory.admit_locked(&[charge], at, |_, _| Ok(())).unwrap().1.admitted
                         } else {
                             memory.check_sync(&charge, at).unwrap().is_allowed()
                         };
@@ -106,7 +106,8 @@ fn admissions_over_two_keys_are_all_or_nothing_beside_single_checks() {
                     let both = [limit.charge("a"), limit.charge("b")];
                     let both = if thread % 2 == 0 { both } else { [both[1], both[0]] };
                     for _ in 0..40 {
-                        let admitted = memory.admit_locked(&both, T0).unwrap().1.admitted;
+                        let admitted =
+                            memory.admit_locked(&both, T0, |_, _| Ok(())).unwrap().1.admitted;
                         pairs.fetch_add(u64::from(admitted), Relaxed);
                         let (single, subject) = if thread < 2 { (0, "a") } else { (1, "b") };
                         let admitted = admits(memory, limit, subject, T0);

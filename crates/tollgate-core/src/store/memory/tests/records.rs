@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::thread;
 
 use super::*;
-use crate::charge::{Admission, Once};
+use crate::charge::{Admission, Once, Receipt};
 use crate::error::{Code, Result};
 use crate::store::Outcome;
 
@@ -94,4 +94,39 @@ fn reset_keeps_the_ids() {
     assert!(once(&memory, &limit, "id", SECOND, T0).unwrap().replayed.is_some());
     assert_eq!(drain(&memory, &limit, "user", T0), 5);
     assert!(once(&memory, &limit, "id", SECOND, T0 + SECOND).unwrap().replayed.is_none());
+}
+
+/// A refund keeps the whole state of its key, so that whoever has long states could fill the memory.
+#[test]
+fn long_records_count_as_several() {
+    let log = SlidingLog::new(Quota::new(1_000, Duration::from_secs(3_600))).unwrap();
+    let (memory, limit) = (bounded(100), limit_of(&Rule::new(log)));
+    for tick in 0..640 {
+        assert!(check(&memory, &limit, "user", T0 + tick).is_allowed());
+    }
+    let at = T0 + 640;
+    let refund = |id: &str| {
+        let charges = [limit.charge("user").refund(Receipt::Newest)];
+        let once = Once { keep: SECOND, ..Once::new(id).unwrap() };
+        memory.admit_sync(&Admission::of(&charges).once(once), at)
+    };
+    // Some 10 KiB each.
+    let kept = (0..100).take_while(|id| refund(&format!("id:{id}")).is_ok()).count();
+    assert!((5..=10).contains(&kept), "{kept} are kept");
+    assert_eq!(refund("one more").unwrap_err().code(), Code::QueueFull);
+    let left = u64::try_from(1_000 - 640 + kept).unwrap();
+    assert_eq!(limit_left(&memory, &limit, at), left, "a refusal gives nothing back");
+    assert!(refund("id:0").unwrap().replayed.is_some());
+    // They expire, and all of their room comes back. (A record of the old state would be long again.)
+    memory.reset_locked(limit.key("user"));
+    for id in 0..100 {
+        once(&memory, &gcra(1_000), &format!("short:{id}"), SECOND, at + SECOND).unwrap();
+    }
+    assert_eq!(memory.0.records.held(), 100);
+}
+
+fn limit_left(memory: &Memory, limit: &Limit, at: Micros) -> u64 {
+    let (now, states) = memory.load_locked(&[limit.charge("user")], at);
+    let words = states[0].as_ref().map_or(&[][..], |state| &state.words);
+    limit.rule().forecast(words, now).spendable_now
 }
