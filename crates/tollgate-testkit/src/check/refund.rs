@@ -1,4 +1,5 @@
-//! A refund never mints: the key owes at least what it would if the charge had never been made.
+//! A refund never mints: the key owes at least what it would if the charge had never been made, and what is
+//! said to have come back is what it owes less.
 
 use tollgate_core::algorithm::Anchor;
 use tollgate_core::{Cost, Micros, Now, Receipt, Rule};
@@ -8,7 +9,8 @@ use crate::rng::Rng;
 use crate::trace::random_quota;
 
 /// Makes a few charges on each of `keys` keys, refunds one of them, and compares with the same key
-/// without that charge: at no later instant may more be spendable. Returns the units given back.
+/// without that charge: at no later instant may more be spendable. Nor may more be given back than was still
+/// counted. Returns the units given back.
 ///
 /// # Panics
 /// When the property does not hold, naming the seed.
@@ -83,6 +85,9 @@ fn run_key(quota: &ModelQuota, rule: &Rule, rng: &mut Rng, context: &str) -> u64
     let refund = rule.refund(&with, Now::at(time), cost, receipt);
     let Some(write) = refund.write else { return 0 };
     assert!(refund.units <= cost.get(), "more than was taken: {context}");
+    let owed = |words: &[u64]| rule.debt(words, Now::at(time)).units;
+    let counted = owed(&with) - owed(&write.words);
+    assert!(refund.units <= counted, "{} instead of {counted}: {context}", refund.units);
     for _ in 0..8 {
         let now = Now::at(time);
         let left = rule.forecast(&write.words, now).spendable_now;

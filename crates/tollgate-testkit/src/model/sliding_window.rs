@@ -123,7 +123,8 @@ impl Mathematics for SlidingWindow {
         Forecast::new(self.limit, left, next, self.reset_at_ms(now))
     }
 
-    /// Units come back in the bucket they were taken in.
+    /// Units come back in the bucket they were taken in: as many as the estimate falls by. A bucket that is
+    /// leaving counts only in part.
     fn refund(&mut self, now: Now, cost: Cost, receipt: Receipt) -> u64 {
         let at = self.decided_at(now);
         let current = at / self.width;
@@ -140,12 +141,13 @@ impl Mathematics for SlidingWindow {
             }
             _ => self.newest_counted(at),
         };
-        let Some(held) = bucket.and_then(|bucket| self.units.get_mut(&bucket)) else {
-            return 0;
-        };
-        let back = cost.get().min(*held);
-        *held -= back;
-        if back > 0 {
+        let Some(bucket) = bucket else { return 0 };
+        let (owed, held) = (self.owed(at), self.units.get(&bucket).copied().unwrap_or_default());
+        self.units.insert(bucket, held.saturating_sub(cost.get()));
+        let back = owed - self.owed(at);
+        if back == 0 {
+            self.units.insert(bucket, held);
+        } else {
             self.written_at(at);
         }
         back

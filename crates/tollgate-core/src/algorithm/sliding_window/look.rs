@@ -88,8 +88,8 @@ impl Look {
         }
     }
 
-    /// Takes up to `units` out of the bucket of the receipt; returns how many.
-    pub(super) fn remove(&mut self, units: u64, receipt: Receipt) -> u64 {
+    /// Takes up to `units` out of the bucket of the receipt.
+    pub(super) fn remove(&mut self, units: u64, receipt: Receipt) {
         let age = match receipt {
             // Several buckets may end in one millisecond: only the first of them is surely meant.
             Receipt::Until(end) => {
@@ -101,13 +101,8 @@ impl Look {
             }
             Receipt::Newest => self.counts().iter().position(|count| *count > 0),
         };
-        match age.and_then(|age| self.counts.get_mut(age)) {
-            Some(count) => {
-                let taken = units.min(*count);
-                *count -= taken;
-                taken
-            }
-            None => 0,
+        if let Some(count) = age.and_then(|age| self.counts.get_mut(age)) {
+            *count = count.saturating_sub(units);
         }
     }
 

@@ -159,7 +159,10 @@ impl Algorithm for SlidingWindow {
 
     fn refund(&self, words: &[u64], now: Now, cost: Cost, receipt: Receipt) -> Refund {
         let mut look = Look::new(words, now, self.bucket, self.counts());
-        let units = look.remove(cost.get(), receipt);
+        let before = look.estimate();
+        look.remove(cost.get(), receipt);
+        // Of a bucket that is leaving, only a share still counts.
+        let units = before - look.estimate();
         if units == 0 { Refund::NOTHING } else { Refund { units, write: Some(look.write()) } }
     }
 
