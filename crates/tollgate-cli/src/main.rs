@@ -4,6 +4,7 @@
 mod args;
 mod cmd;
 mod log;
+mod open_files;
 
 use std::process::ExitCode;
 

@@ -14,7 +14,7 @@ use tracing_subscriber::util::SubscriberInitExt;
 
 use super::{Failed, announce};
 use crate::args::Settings;
-use crate::log;
+use crate::{log, open_files};
 
 /// How often the file is looked at.
 const LOOK_EVERY: Duration = Duration::from_secs(1);
@@ -23,6 +23,9 @@ pub(crate) fn run(settings: &Settings) -> Result<(), Failed> {
     let flags = settings.flags();
     let config = Config::read(&Sources { flags: &flags, file: settings.config.as_deref() })?;
     tracing_subscriber::registry().with(log::to_stderr(&config.log)).init();
+    if let Err(shortage) = open_files::allow(&config) {
+        tracing::warn!("{shortage}");
+    }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     runtime.block_on(serve(config, settings))
 }

@@ -7,6 +7,7 @@ mod deploy;
 mod doctor;
 mod dynamodb;
 mod logs;
+mod open_files;
 mod reload;
 mod support;
 

@@ -15,12 +15,25 @@ pub(crate) struct Serving {
 impl Serving {
     /// Starts it with arguments and an environment of nothing else than this.
     pub(crate) fn start(arguments: &[&str], environment: &[(&str, &str)]) -> Self {
+        let mut command = Command::new(TOLLGATE);
+        command.env_clear().envs(environment.iter().copied());
+        Self::of(command, arguments)
+    }
+
+    /// Starts it with these limits of open files.
+    pub(crate) fn start_within(soft: u64, hard: u64, environment: &[(&str, &str)]) -> Self {
+        let limits = format!("ulimit -Sn {soft}; ulimit -Hn {hard}; exec \"$@\"");
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", &limits, "sh", TOLLGATE]);
+        command.env_clear().envs(environment.iter().copied());
+        Self::of(command, &[])
+    }
+
+    fn of(mut command: Command, arguments: &[&str]) -> Self {
         let any = "127.0.0.1:0";
-        let child = Command::new(TOLLGATE)
+        let child = command
             .args(["serve", "--http", any, "--grpc", any, "--resp", any])
             .args(arguments)
-            .env_clear()
-            .envs(environment.iter().copied())
             .stdout(Stdio::piped())
             .stderr(Stdio::piped())
             .spawn()
@@ -42,6 +55,10 @@ impl Serving {
         Self { child, addresses, _stdout: stdout }
     }
 
+    pub(crate) fn pid(&self) -> u32 {
+        self.child.0.id()
+    }
+
     /// Where a protocol is served: `HTTP`, `gRPC` or `RESP`.
     pub(crate) fn at(&self, protocol: &str) -> &str {
         &self.addresses.iter().find(|(name, _)| name == protocol).unwrap().1
@@ -54,7 +71,7 @@ impl Serving {
 
     /// Tells it to end, and waits until it has; everything that it logged.
     pub(crate) fn end(mut self) -> String {
-        let pid = self.child.0.id().to_string();
+        let pid = self.pid().to_string();
         assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
         let text = said(&mut self.child);
         assert!(self.child.0.wait().unwrap().success(), "{text}");

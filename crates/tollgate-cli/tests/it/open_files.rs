@@ -1,0 +1,37 @@
+//! The limit of open files, as a server finds it and as it leaves it.
+
+use std::fs;
+
+use crate::support::Serving;
+
+/// Starts a server with these limits, and returns its soft limit and what it logs.
+fn limit_of(soft: u64, hard: u64, connections: &str) -> (u64, String) {
+    let server = Serving::start_within(soft, hard, &[("TOLLGATE_CONNECTIONS", connections)]);
+    let limits = fs::read_to_string(format!("/proc/{}/limits", server.pid())).unwrap();
+    let line = limits.lines().find(|line| line.starts_with("Max open files")).unwrap();
+    let current = line.split_whitespace().nth(3).unwrap().parse().unwrap();
+    (current, server.end())
+}
+
+#[test]
+fn the_soft_limit_is_raised_to_what_three_listeners_need() {
+    let (current, logged) = limit_of(300, 1_000, "200");
+    assert_eq!(current, 3 * 200 + 256);
+    assert!(!logged.contains("open files"), "{logged}");
+}
+
+#[test]
+fn a_hard_limit_that_does_not_suffice_is_told_with_its_cure() {
+    let (current, logged) = limit_of(300, 500, "200");
+    assert_eq!(current, 500);
+    for told in ["500 open files", "need 856", "RLIMIT_NOFILE", "LimitNOFILE=", "`connections`"] {
+        assert!(logged.contains(told), "{told}: {logged}");
+    }
+}
+
+#[test]
+fn a_limit_that_suffices_stays_as_it_is() {
+    let (current, logged) = limit_of(900, 1_000, "200");
+    assert_eq!(current, 900);
+    assert!(!logged.contains("open files"), "{logged}");
+}
