@@ -11,7 +11,7 @@ use tower_service::Service;
 
 use super::{Lab, choose};
 use crate::auth::Auth;
-use crate::grpc::router;
+use crate::grpc::{Health, router};
 
 const METHODS: [&str; 9] = [
     "/tollgate.v1.RateLimiter/Acquire",
@@ -31,6 +31,8 @@ const FRAMED: [bool; 4] = [true, true, true, false];
 struct Grpc {
     lab: Lab,
     router: Router,
+    /// Streams end with it.
+    _health: Health,
 }
 
 thread_local! {
@@ -39,8 +41,8 @@ thread_local! {
         let auth = Auth::new([].into_iter(), [].into_iter());
         let made = lab.runtime.block_on(async { router(lab.engine.clone(), auth?).await });
         #[expect(clippy::expect_used, reason = "nothing can be fuzzed without it")]
-        let (router, _) = made.expect("the descriptors are valid");
-        Grpc { lab, router }
+        let (router, health) = made.expect("the descriptors are valid");
+        Grpc { lab, router, _health: health }
     });
 }
 

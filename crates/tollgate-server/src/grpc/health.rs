@@ -1,5 +1,6 @@
-//! What the standard health service says: serving, until the end.
+//! What the standard health service says: serving, until the end, which is also the end of all streams.
 
+use tokio::sync::watch;
 use tollgate_proto::ratelimit_v1::rate_limiter_server as ratelimit_v1;
 use tollgate_proto::tollgate_v1::rate_limiter_server as tollgate_v1;
 use tonic_health::ServingStatus;
@@ -8,25 +9,29 @@ use tonic_health::server::HealthReporter;
 /// The server as a whole, and its services.
 const NAMES: [&str; 3] = ["", tollgate_v1::SERVICE_NAME, ratelimit_v1::SERVICE_NAME];
 
-/// Tells those who watch.
+/// Tells those who watch, and those who have a stream of requests open.
 #[derive(Debug)]
-pub(crate) struct Health(HealthReporter);
+pub(crate) struct Health {
+    reporter: HealthReporter,
+    /// Gone at the end.
+    _streams: watch::Sender<()>,
+}
 
 impl Health {
     /// Everything serves.
-    pub(super) async fn serving(reporter: HealthReporter) -> Self {
+    pub(super) async fn serving(reporter: HealthReporter, streams: watch::Sender<()>) -> Self {
         for name in NAMES {
             reporter.set_service_status(name, ServingStatus::Serving).await;
         }
-        Self(reporter)
+        Self { reporter, _streams: streams }
     }
 
-    /// Nothing serves any more, and who watches has heard all there will be: a stream that never
-    /// ended would be waited for.
+    /// Nothing serves any more, who watches has heard all there will be, and no stream has more
+    /// requests: one that never ended would be waited for.
     pub(crate) async fn end(mut self) {
         for name in NAMES {
-            self.0.set_service_status(name, ServingStatus::NotServing).await;
-            self.0.clear_service_status(name).await;
+            self.reporter.set_service_status(name, ServingStatus::NotServing).await;
+            self.reporter.clear_service_status(name).await;
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The gRPC interface: `tollgate.v1`, the compatible `ratelimit.v1`, health and reflection.
 
-mod gather;
+mod body;
 mod health;
 mod ratelimit;
 mod status;
@@ -10,9 +10,11 @@ use std::sync::Arc;
 
 use ::tollgate::{Code, Error, Result};
 use axum::Router;
+use axum::body::Body;
 use axum::extract::Request;
 use axum::middleware::{self, Next};
 use axum::response::Response;
+use tokio::sync::watch;
 use tokio::time::Instant;
 use tollgate_proto::DESCRIPTORS;
 use tollgate_proto::ratelimit_v1::rate_limiter_server as ratelimit_v1;
@@ -34,7 +36,7 @@ const REFLECTION: &str = "/grpc.reflection.";
 /// The longest message to a service that decides nothing, in bytes: it holds a name.
 const SMALL_MAX_BYTES: usize = 4 * 1024;
 
-/// The services, as one router, and what it says of their health.
+/// The services, as one router, and what it says of their health: streams last as long as that.
 pub(crate) async fn router(engine: Arc<Engine>, auth: Auth) -> Result<(Router, Health)> {
     let watched = Arc::clone(&engine);
     let (reporter, health_service) = tonic_health::server::health_reporter();
@@ -59,25 +61,27 @@ pub(crate) async fn router(engine: Arc<Engine>, auth: Auth) -> Result<(Router, H
         .add_service(earlier)
         .add_service(native)
         .add_service(compatible);
-    let time = middleware::from_fn(move |request, next| timed(Arc::clone(&watched), request, next));
+    let (end, ends) = watch::channel(());
+    let time = middleware::from_fn(move |request, next| {
+        timed(Arc::clone(&watched), bounded(request, &ends), next)
+    });
     let auth = Arc::new(auth);
     let guard = middleware::from_fn(move |request, next| guarded(Arc::clone(&auth), request, next));
-    let gather = middleware::from_fn(gathered);
-    let router = routes.into_axum_router().layer(gather).layer(time).layer(guard);
-    Ok((router, Health::serving(reporter).await))
+    let router = routes.into_axum_router().layer(time).layer(guard);
+    Ok((router, Health::serving(reporter, end).await))
 }
 
-/// Lets through what has arrived as a whole and in time, or is a stream.
-async fn gathered(request: Request, next: Next) -> Response {
-    let path = request.uri().path();
-    if path.starts_with(REFLECTION) {
-        return next.run(request).await;
-    }
-    let max = if path.starts_with(HEALTH) { SMALL_MAX_BYTES } else { BODY_MAX_BYTES };
-    match gather::whole(request, max, BODY_WITHIN).await {
-        Ok(request) => next.run(request).await,
-        Err(status) => status.into_http(),
-    }
+/// The request with a body that is read whole and in time, or is a stream and ends in time.
+fn bounded(request: Request, ends: &watch::Receiver<()>) -> Request {
+    let (parts, body) = request.into_parts();
+    let path = parts.uri.path();
+    let body = if path.starts_with(REFLECTION) {
+        Body::new(body::Stream::new(body, ends.clone()))
+    } else {
+        let max = if path.starts_with(HEALTH) { SMALL_MAX_BYTES } else { BODY_MAX_BYTES };
+        Body::new(body::Message::new(body, max, BODY_WITHIN))
+    };
+    Request::from_parts(parts, body)
 }
 
 /// How long requests take.

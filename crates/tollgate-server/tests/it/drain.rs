@@ -4,11 +4,16 @@ use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
+use tokio_stream::StreamExt;
+use tollgate_server::Server;
 use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_check_response::ServingStatus;
 use tonic_health::pb::health_client::HealthClient;
+use tonic_reflection::pb::v1::ServerReflectionRequest;
+use tonic_reflection::pb::v1::server_reflection_client::ServerReflectionClient;
+use tonic_reflection::pb::v1::server_reflection_request::MessageRequest;
 
-use crate::support::{Resp, Running, slow};
+use crate::support::{Resp, Running, config, slow};
 
 #[tokio::test]
 async fn a_request_that_has_begun_is_answered_at_the_end() {
@@ -54,4 +59,24 @@ async fn who_watches_health_hears_of_the_end_and_does_not_hold_it_up() {
     };
     tokio::time::timeout(Duration::from_secs(60), heard).await.expect("the end is told");
     tokio::time::timeout(Duration::from_secs(60), ending).await.unwrap().unwrap();
+}
+
+/// A stream of questions that never ends is answered so far, and does not hold up the end.
+#[tokio::test]
+async fn who_reflects_does_not_hold_up_the_end() {
+    let mut config = config();
+    // Nothing is given up while the test runs.
+    config.drain = Duration::from_secs(3_600);
+    let server = Running::of(Server::bind(config).await.unwrap());
+    let mut client = ServerReflectionClient::new(server.channel().await);
+    let question = ServerReflectionRequest {
+        host: String::new(),
+        message_request: Some(MessageRequest::ListServices(String::new())),
+    };
+    let open = tokio_stream::once(question).chain(tokio_stream::pending());
+    let mut answers = client.server_reflection_info(open).await.unwrap().into_inner();
+    assert!(answers.message().await.unwrap().is_some());
+    let ending = server.tell_to_end();
+    tokio::time::timeout(Duration::from_secs(60), ending).await.expect("it ends").unwrap();
+    assert!(answers.message().await.unwrap().is_none());
 }
