@@ -52,7 +52,7 @@ async fn converse<S: AsyncRead + AsyncWrite + Unpin>(
     mut draining: Draining,
 ) -> std::io::Result<()> {
     let (mut input, mut output, mut ends_at) = (BytesMut::new(), Vec::new(), None);
-    let mut patience = Patience::new(Instant::now());
+    let mut patience = Patience::new(Instant::now(), session.is_permitted());
     loop {
         let (commands, broken) = take(&mut input);
         if !commands.is_empty() || broken.is_some() {
@@ -73,7 +73,7 @@ async fn converse<S: AsyncRead + AsyncWrite + Unpin>(
             if !goes_on || broken.is_some() {
                 return in_time(stream.shutdown()).await;
             }
-            patience.answered(Instant::now(), !input.is_empty());
+            patience.answered(Instant::now(), !input.is_empty(), session.is_permitted());
             continue;
         }
         let until = patience.until();

@@ -36,6 +36,11 @@ impl Session {
         Self { engine, version: Version::default(), auth, permitted }
     }
 
+    /// Whether the client may ask: nobody needs a token, or it has shown one.
+    pub(super) const fn is_permitted(&self) -> bool {
+        self.permitted
+    }
+
     pub(super) fn metrics(&self) -> &Metrics {
         self.engine.metrics()
     }

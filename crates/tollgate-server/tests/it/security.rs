@@ -109,6 +109,19 @@ async fn resp_needs_a_token() {
     server.end().await;
 }
 
+/// Whoever shows no token must not hold a place for long, whatever it says.
+#[tokio::test]
+async fn resp_lets_go_of_who_shows_no_token() {
+    let server = guarded().await;
+    let mut stranger = server.resp().await;
+    assert!(stranger.ask(&["PING"]).await.starts_with("-NOAUTH"));
+    let mut client = server.resp().await;
+    assert_eq!(client.ask(&["AUTH", CALLER]).await, "+OK");
+    assert_eq!(stranger.rest_bytes().await, b"", "it is closed, and says nothing more");
+    assert_eq!(client.ask(&["PING"]).await, "+PONG");
+    server.end().await;
+}
+
 /// A root, and certificates that it has signed, as files.
 struct Certificates {
     folder: PathBuf,
