@@ -2,9 +2,10 @@
 //!
 //! A script is a frame with the scripted twins of the algorithms it needs (see
 //! [`tollgate_core::algorithm::kernel`]) in front: `take` with one, for many keys that are charged
-//! independently, with `spread` in front where they lie in several slots, `admit` with several, for charges that are made all or none. Each combination is
-//! put together once.
+//! independently, with `spread` in front where they lie in several slots, `lone` for a single charge,
+//! `admit` with several, for charges that are made all or none. Each combination is put together once.
 
+use core::fmt::Write as _;
 use core::mem::{Discriminant, discriminant};
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
@@ -23,6 +24,7 @@ const RULES_MAX: usize = 1_024;
 const LONE_MAX: u64 = 1_024;
 const LONE_PROBES: u64 = 4;
 
+const LONE: &str = include_str!("lone.lua");
 const TAKE: &str = include_str!("take.lua");
 const SPREAD: &str = include_str!("spread.lua");
 const ADMIT: &str = include_str!("admit.lua");
@@ -74,12 +76,13 @@ pub(crate) struct Scripts {
     pub(crate) load: Arc<Script>,
     pub(crate) swap: Arc<Script>,
     pub(crate) forget: Arc<Script>,
+    lones: RwLock<Vec<(Identity, Arc<Script>)>>,
     takes: RwLock<Vec<(Identity, Arc<Script>)>>,
     spreads: RwLock<Vec<(Identity, Arc<Script>)>>,
     admits: Mutex<HashMap<Vec<Identity>, Arc<Script>>>,
     rules: Mutex<HashMap<(Shape, Identity), Arc<Args>>>,
     /// Written once and read without a lock, which every call would take.
-    lone: Box<[OnceLock<Lone>]>,
+    bodies: Box<[OnceLock<Lone>]>,
 }
 
 /// What is sent with a charge of this quota and cost.
@@ -106,6 +109,7 @@ const MIX: u64 = 0x9e37_79b9_7f4a_7c15;
 /// call would take longer than all the rest of it.
 #[derive(Clone, Debug)]
 enum Frame<'t> {
+    Lone(Source),
     Take(Source),
     Spread(Source),
     Admit(&'t [Source]),
@@ -117,16 +121,22 @@ impl Default for Scripts {
             load: Script::new(LOAD.to_owned()),
             swap: Script::new(SWAP.to_owned()),
             forget: Script::new(FORGET.to_owned()),
+            lones: RwLock::default(),
             takes: RwLock::default(),
             spreads: RwLock::default(),
             admits: Mutex::default(),
             rules: Mutex::default(),
-            lone: (0..LONE_MAX).map(|_| OnceLock::new()).collect(),
+            bodies: (0..LONE_MAX).map(|_| OnceLock::new()).collect(),
         }
     }
 }
 
 impl Scripts {
+    /// Charges one key once.
+    pub(crate) fn lone(&self, twin: Source) -> Arc<Script> {
+        made_once(&self.lones, &Frame::Lone(twin), twin)
+    }
+
     /// Charges many keys independently, all under quotas of one twin.
     pub(crate) fn take(&self, twin: Source) -> Arc<Script> {
         made_once(&self.takes, &Frame::Take(twin), twin)
@@ -147,7 +157,7 @@ impl Scripts {
 
     /// What is sent with a charge that is alone in its call and decided by the server's clock. It
     /// is `made` once for each quota and cost, as long as there is room.
-    pub(crate) fn lone(
+    pub(crate) fn body(
         &self,
         charge: &Charge<'_>,
         twin: Source,
@@ -157,7 +167,7 @@ impl Scripts {
         let start = place_of(&quota);
         let places = (0..LONE_PROBES).map(|step| start.wrapping_add(step) % LONE_MAX);
         let mut free = None;
-        for place in places.filter_map(|place| self.lone.get(usize::try_from(place).ok()?)) {
+        for place in places.filter_map(|place| self.bodies.get(usize::try_from(place).ok()?)) {
             match place.get() {
                 Some(lone) if lone.quota == quota => return Arc::clone(&lone.body),
                 Some(_) => {}
@@ -167,7 +177,7 @@ impl Scripts {
                 }
             }
         }
-        let body = Arc::new(Body { script: self.take(twin), args: made() });
+        let body = Arc::new(Body { script: self.lone(twin), args: made() });
         // Somebody else may have been faster, with the same or another one.
         let _ = free.map(|place| place.set(Lone { quota, body: Arc::clone(&body) }));
         body
@@ -210,6 +220,27 @@ fn made_once(
     })
 }
 
+/// The only argument of a [`lone`](Scripts::lone) call: a list in JSON. None of its texts needs an escape.
+pub(crate) fn lone_list(rule: &Rule, cost: Cost, (instant, grace): (Option<u64>, i64)) -> Args {
+    let [tag, a, b, c] = rule.shape().0;
+    let mut list = format!("[{grace},\"{tag},{a},{b}\",\"{tag},{a},{b},{c}\"");
+    let mut numbers = Vec::with_capacity(8);
+    rule.kernel_cost(cost, &mut numbers);
+    let of_rule = rule.kernel().map(|kernel| kernel.rule).unwrap_or_default();
+    of_rule.iter().for_each(|number| push(&mut list, number));
+    numbers.iter().for_each(|number| push(&mut list, number));
+    instant.into_iter().for_each(|instant| push(&mut list, instant));
+    list.push(']');
+    let mut args = Args::default();
+    args.text(&list);
+    args
+}
+
+fn push(list: &mut String, number: impl core::fmt::Display) {
+    // Writing to a text does not fail.
+    let _ = write!(list, ",{number}");
+}
+
 fn written(rule: &Rule) -> Args {
     let [tag, a, b, c] = rule.shape().0;
     let mut args = Args::default();
@@ -232,6 +263,7 @@ pub(crate) fn identity(twin: Source) -> Identity {
 impl Frame<'_> {
     fn text(&self) -> String {
         match self {
+            Self::Lone(twin) => format!("{}\n{LONE}", twin.text()),
             Self::Take(twin) => format!("{}\n{TAKE}", twin.text()),
             Self::Spread(twin) => format!("{SPREAD}{}\n{TAKE}", twin.text()),
             Self::Admit(twins) => {
@@ -264,8 +296,8 @@ mod tests {
             Rule::new(a::SlidingWindow::new(quota()).unwrap()),
             Rule::new(a::SlidingLog::new(quota()).unwrap()),
         ];
-        let frames =
-            [TAKE, SPREAD, ADMIT, LOAD, SWAP, FORGET, WORDS].map(|text| ("frame", text.to_owned()));
+        let frames = [LONE, TAKE, SPREAD, ADMIT, LOAD, SWAP, FORGET, WORDS]
+            .map(|text| ("frame", text.to_owned()));
         let twins = twins.map(|rule| ("twin", rule.kernel().unwrap().source.text()));
         frames.into_iter().chain(twins).collect()
     }
@@ -275,7 +307,7 @@ mod tests {
         for (kind, text) in all_sources() {
             for line in text.lines() {
                 let code = line.split("--").next().unwrap_or_default();
-                for banned in ["tostring", "..", "cjson", "%g", "cmsgpack", "struct."] {
+                for banned in ["tostring", "..", "cjson.encode", "%g", "cmsgpack", "struct."] {
                     assert!(!code.contains(banned), "{kind} uses {banned}: {line}");
                 }
             }
@@ -287,7 +319,9 @@ mod tests {
         let scripts = Scripts::default();
         let (one, two) = (Source::Whole("-- a"), Source::Whole("-- b"));
         assert!(Arc::ptr_eq(&scripts.take(one), &scripts.take(one)));
+        assert!(Arc::ptr_eq(&scripts.lone(one), &scripts.lone(one)));
         assert_ne!(scripts.take(one).digest(), scripts.take(two).digest());
+        assert_ne!(scripts.take(one).digest(), scripts.lone(one).digest());
         assert_ne!(scripts.admit(&[one]).digest(), scripts.take(one).digest());
         assert!(Arc::ptr_eq(&scripts.spread(one), &scripts.spread(one)));
         assert_ne!(scripts.spread(one).digest(), scripts.take(one).digest());

@@ -4,6 +4,7 @@
 //! one quota form a block, so that their arguments travel once. A call carries blocks of one twin.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 
 use tollgate_core::algorithm::kernel::Source;
 use tollgate_core::store::{At, Outcome};
@@ -12,7 +13,8 @@ use tollgate_core::{Charge, Cost, Error, Now, Result, Rule};
 use super::place::{Place, Proof, Whereabouts};
 use super::reply::{Found, Numbers, full};
 use super::take::Take;
-use crate::script::{Identity, Scripts, identity};
+use crate::call::Body;
+use crate::script::{Identity, Scripts, identity, lone_list};
 use crate::transport::{Args, Call, Reply};
 
 /// Keys in one call: the server answers nobody else while it runs, about a third of a millisecond.
@@ -121,17 +123,12 @@ pub(super) fn call_of(
     at: At,
     scripts: &Scripts,
 ) -> Call {
-    let rule = charge.rule();
-    let made = || {
-        let mut args = Args::with_capacity(ARGS_BYTES, ARGS_COUNT);
-        write_instant(&mut args, at);
-        write_block(&mut args, rule, &[Group::of(0, charge.cost)], scripts);
-        args
+    let made = || lone_list(charge.rule(), charge.cost, instant_of(at));
+    let body = match at {
+        At::StoreClock => scripts.body(charge, twin, made),
+        At::Given(_) => Arc::new(Body { script: scripts.lone(twin), args: made() }),
     };
-    match at {
-        At::StoreClock => Call::of_one(name, slot, scripts.lone(charge, twin, made)),
-        At::Given(_) => Call::new(scripts.take(twin), vec![name], made()),
-    }
+    Call::of_one(name, slot, body)
 }
 
 /// The call of a key that has to be alone in it.
@@ -284,15 +281,16 @@ fn write_block(args: &mut Args, rule: &Rule, block: &[Group], scripts: &Scripts)
 
 /// The instant, and how long states outlive their meaning.
 pub(super) fn write_instant(args: &mut Args, at: At) {
+    let (instant, grace) = instant_of(at);
+    args.integer(instant.map_or(-1, u64::cast_signed));
+    args.integer(grace);
+}
+
+/// The instant, unless the server's clock decides, and the grace.
+pub(super) fn instant_of(at: At) -> (Option<u64>, i64) {
     match at {
-        At::StoreClock => {
-            args.integer(-1);
-            args.integer(GRACE_MS);
-        }
-        At::Given(at) => {
-            args.unsigned(Now::at(at).reading());
-            args.integer(GRACE_GIVEN_MS);
-        }
+        At::StoreClock => (None, GRACE_MS),
+        At::Given(at) => (Some(Now::at(at).reading()), GRACE_GIVEN_MS),
     }
 }
 

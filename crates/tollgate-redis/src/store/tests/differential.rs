@@ -1,5 +1,7 @@
 //! Lua against Rust: the same verdict, the same state, byte for byte, step by step.
 
+use std::sync::Arc;
+
 use tollgate_core::store::At;
 use tollgate_core::{Now, Rule, Shape, State};
 use tollgate_testkit::model::Kind;
@@ -8,8 +10,9 @@ use tollgate_testkit::servers::{Redis, shared};
 use tollgate_testkit::trace::{Event, Mix, Trace};
 
 use super::Plain;
-use crate::script::Scripts;
-use crate::store::items::{Answer, Item, calls_of};
+use crate::call::Body;
+use crate::script::{Scripts, lone_list};
+use crate::store::items::{Answer, Item, calls_of, instant_of};
 use crate::store::place::Whereabouts;
 use crate::text::state_text;
 use crate::transport::{Args, Call, Reply, Transport};
@@ -77,7 +80,28 @@ fn look(scripts: &Scripts, item: &Item) -> Call {
     Call::new(scripts.load.clone(), vec![item.name.clone()], args)
 }
 
-fn compare(server: &Redis, (kind, name, seed): (Kind, &'static str, u64)) {
+/// The two frames that charge a key: one among others, and one alone.
+#[derive(Clone, Copy, Debug)]
+enum Frame {
+    Take,
+    Lone,
+}
+
+impl Frame {
+    /// The call of a charge that was made for the other frame.
+    fn of(self, call: Call, item: &Item, scripts: &Scripts) -> Call {
+        match self {
+            Self::Take => call,
+            Self::Lone => {
+                let args = lone_list(&item.rule, item.cost, instant_of(item.at));
+                let body = Body { script: scripts.lone(item.twin), args };
+                Call::of_one(item.name.clone(), None, Arc::new(body))
+            }
+        }
+    }
+}
+
+fn compare(server: &Redis, frame: Frame, (kind, name, seed): (Kind, &'static str, u64)) {
     let (plain, scripts) = (Plain::to(server), Scripts::default());
     let mut steps =
         Steps { trace: Trace::new(kind, seed, MIX), rule: None, state: None, key: 0, name };
@@ -91,7 +115,10 @@ fn compare(server: &Redis, (kind, name, seed): (Kind, &'static str, u64)) {
         let calls: Vec<Call> = takes
             .iter()
             .zip(&batch)
-            .flat_map(|((call, _), step)| [call.clone(), look(&scripts, &step.item)])
+            .flat_map(|((call, _), step)| {
+                let call = frame.of(call.clone(), &step.item, &scripts);
+                [call, look(&scripts, &step.item)]
+            })
             .collect();
         let calls = with_texts(calls, done == 0);
         let mut replies = block_on(plain.send_all(&calls)).into_iter();
@@ -117,7 +144,10 @@ fn compare(server: &Redis, (kind, name, seed): (Kind, &'static str, u64)) {
             done += 1;
         }
     }
-    eprintln!("{name}: {done} steps on {} keys, {denied} denied, seed {seed}", steps.key);
+    eprintln!(
+        "{name}, {frame:?}: {done} steps on {} keys, {denied} denied, seed {seed}",
+        steps.key
+    );
     assert!(denied > STEPS / 20 && denied < STEPS - STEPS / 20, "the trace is one-sided");
 }
 
@@ -161,7 +191,8 @@ macro_rules! on {
     ($server:expr, $($test:ident $kind:ident $name:literal $seed:literal)*) => {
         $(#[test]
         fn $test() {
-            compare($server, (Kind::$kind, $name, $seed));
+            compare($server, Frame::Take, (Kind::$kind, concat!("take_", $name), $seed));
+            compare($server, Frame::Lone, (Kind::$kind, concat!("lone_", $name), $seed + 100));
         })*
     };
 }
