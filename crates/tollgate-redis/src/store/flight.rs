@@ -1,12 +1,14 @@
 //! Rounds under way, and how they end: whoever goes away, nobody is left without an answer.
 
+use core::future::poll_fn;
+use core::task::Poll;
 use std::sync::Arc;
 
 use tollgate_core::{Charge, Result};
 
 use super::Inner;
 use super::items::{Answer, answer_of};
-use super::queue::{Lane, Line, Round, Ticket};
+use super::queue::{CROWD, Lane, Line, Round, Ticket};
 use crate::transport::{Reply, Transport};
 
 /// Rounds that nobody's going away concerns. One that ends early, even before it was begun (its runtime
@@ -31,6 +33,9 @@ impl<T: Transport> Flight<T> {
         while let Some(round) = self.round.take() {
             let line = self.inner.queues.at(self.lane);
             self.inner.send(line, round).await;
+            if self.size >= CROWD {
+                others_first().await;
+            }
             match line.go_on(self.size) {
                 Some(next) => {
                     self.size = next.len();
@@ -40,6 +45,21 @@ impl<T: Transport> Flight<T> {
             }
         }
     }
+}
+
+/// Lets those who are ready run once: of a crowd that was just answered many ask again at once, and are in
+/// time for the next round.
+async fn others_first() {
+    let mut has_waited = false;
+    poll_fn(|context| {
+        if has_waited {
+            return Poll::Ready(());
+        }
+        has_waited = true;
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
 }
 
 impl<T: Transport> Drop for Flight<T> {

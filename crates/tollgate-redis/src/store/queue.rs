@@ -3,7 +3,8 @@
 //! The first caller goes alone and at once. Those who arrive while two rounds are under way (the [`Gate`]
 //! counts) wait and form the next round together, so that a busy server is asked in few large calls and
 //! an idle one without delay. Rounds with several callers run on their own where the transport can
-//! spawn: then nobody's going away concerns anybody else.
+//! spawn: then nobody's going away concerns anybody else; and before the round after a large one is
+//! taken, those whom that one has answered run, and many of them come back in time for it.
 
 use core::future::poll_fn;
 use core::task::{Context, Poll, Waker};
@@ -22,7 +23,7 @@ use crate::transport::Sharing;
 pub(super) const ROUND_MAX: usize = 1_000;
 
 /// So many in one round are a crowd.
-const CROWD: usize = 8;
+pub(super) const CROWD: usize = 8;
 /// So many are worth a round of their own, however large the other one is.
 const SECOND_MAX: usize = 32;
 

@@ -2,6 +2,7 @@
 
 mod across;
 mod conformance;
+mod crowd;
 mod differential;
 mod drops;
 mod lost;
