@@ -46,7 +46,7 @@ const CLUSTER_THREADS: usize = 1;
 const WARM_UP: u32 = 3;
 /// A lone caller's time in a round is given in so many turns: what is compared are a few microseconds,
 /// and the machine changes by more than that from one second to the next.
-const TURNS: u32 = 10;
+const TURNS: u32 = 50;
 
 /// Names of cases with one caller begin so.
 const LONE: &str = "lone-";
