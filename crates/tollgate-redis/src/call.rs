@@ -99,7 +99,7 @@ impl Call {
         }
     }
 
-    /// Whether its keys lie in several slots of one of the [`Districts`]. Such a call must not follow a
+    /// Whether its keys lie in several slots of one of the [`Districts`](crate::transport::Districts). Such a call must not follow a
     /// redirect, which is meant for one of its keys: hand that reply back, and the keys come again one by
     /// one. Sent after `ASKING` it would even charge keys that are still elsewhere.
     #[must_use]
