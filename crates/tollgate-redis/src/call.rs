@@ -107,6 +107,12 @@ impl Call {
         matches!(self.keys, Keys::Spread(..))
     }
 
+    /// Whether the node has to refuse a key of another node before it charges any of these.
+    #[must_use]
+    pub(crate) fn has_stranger(&self) -> bool {
+        matches!(&self.keys, Keys::Spread(_, [_, stranger]) if !stranger.is_empty())
+    }
+
     /// The hash slot of its keys in a cluster, or of the first, if it has any.
     #[must_use]
     pub fn slot(&self) -> Option<u16> {

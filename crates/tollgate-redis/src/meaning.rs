@@ -20,12 +20,18 @@ pub(crate) fn between_nodes(fate: &str) -> Error {
 /// Whether the node has looked at one key, or at one slot, and refused all that came with it: nothing was
 /// run.
 pub(crate) fn is_for_one_key(reply: &Result<Reply>) -> bool {
-    matches!(reply, Ok(Reply::Error(text)) if is_redirect(text) || is_foreign(text) || is_unserved(text))
+    matches!(reply, Ok(Reply::Error(text))
+        if is_redirect(text) || is_foreign(text) || is_unserved(text) || is_forbidden_key(text))
 }
 
 /// Whether a node does not refuse keys of other nodes (see [`districts`](crate::districts)): nothing was run.
 pub(crate) fn is_foreign(text: &str) -> bool {
     text.split(' ').next() == Some("FOREIGN")
+}
+
+/// Whether this user has no right to a key, while others may be his.
+fn is_forbidden_key(text: &str) -> bool {
+    text.starts_with("NOPERM") && text.contains("access") && text.contains("key")
 }
 
 /// Whether nobody serves a slot, while others may be served.
@@ -56,17 +62,16 @@ pub fn meaning_of(text: &str) -> Error {
         .unsent(),
         "WRONGTYPE" => foreign(),
         // A script that fails has met what no script writes; it is not the server that is away.
+        "ERR" if text.contains("ACL failure in script") => lacks_a_right(),
         "ERR" if text.contains("user_script") => foreign(),
         "NOAUTH" | "WRONGPASS" => Error::new(
             Code::StoreUnavailable,
-            format!("Redis wants another user or password ({kind}): USER:PASSWORD@ before the host"),
+            format!(
+                "Redis wants another user or password ({kind}): USER:PASSWORD@ before the host"
+            ),
         )
         .unsent(),
-        "NOPERM" => Error::new(
-            Code::StoreUnavailable,
-            "this user of Redis lacks a right or a key (NOPERM); docs/redis.md lists what is needed",
-        )
-        .unsent(),
+        "NOPERM" => lacks_a_right().unsent(),
         // Whoever knows of the cluster has followed these until now.
         "MOVED" | "ASK" | "CROSSSLOT" => Error::new(
             Code::StoreUnavailable,
@@ -82,4 +87,10 @@ pub fn meaning_of(text: &str) -> Error {
         }
         _ => Error::new(Code::StoreUnavailable, format!("Redis answered with an error ({kind})")),
     }
+}
+
+fn lacks_a_right() -> Error {
+    let message =
+        "this user of Redis lacks a right or a key (NOPERM); docs/redis.md lists what is needed";
+    Error::new(Code::StoreUnavailable, message)
 }

@@ -80,6 +80,7 @@ impl Future for Sending<'_> {
                 Self::Many { cluster, call, node, reply, mark } => {
                     match ready!(poll(reply, cx, node, *mark)) {
                         Ok(reply) if !matches!(reply, Reply::Error(_)) => {
+                            node.trust().judge(call, &reply);
                             return Poll::Ready(Ok(reply));
                         }
                         other => {

@@ -4,7 +4,7 @@
 --   and per run: how many charges, numbers of the cost.
 -- A block charges each of the next keys with all of its runs, in order.
 -- Reply: the instant, then per key the words it had (their number first), -1 where the state is not
--- one of this quota and nothing was done, -2 where the write was refused for want of memory, -3 where
+-- one of this quota, or may not be written, and nothing was done, -2 where the write was refused for want of memory, -3 where
 -- the key is on another node.
 local A = ARGV
 for i = 1, #A do A[i] = tonumber(A[i]) or A[i] end
@@ -13,7 +13,7 @@ if n < 0 then
   local time = redis.call('TIME')
   n = time[1] * 1000000 + time[2]
 end
-local out, o, k, i = {n}, 1, 0, 3
+local out, o, k, i, has_written = {n}, 1, 0, 3, false
 while A[i] do
   local keys, runs, r = A[i], A[i + 1], i + 2
   local costs = r + 2 + RULE
@@ -35,11 +35,14 @@ while A[i] do
       o = words(out, o, a, b)
       local refused = charged and write(key, x, y, n, A, r, grace)
       if refused then
-        if string.sub(refused.err, 1, 3) ~= 'OOM' then return refused end
+        local kind = string.match(refused.err, '^%u+')
+        -- What concerns the server concerns all keys; a right may be missing for this one only.
+        if not has_written and kind ~= 'OOM' and kind ~= 'ERR' then return refused end
         for p = told + 2, o do out[p] = nil end
         o = told + 1
-        out[o] = -2
+        out[o] = kind == 'OOM' and -2 or -1
       end
+      has_written = has_written or charged and not refused
     else
       local found = redis.pcall('GET', key)
       local is_away = type(found) == 'table' and string.find(found.err, 'non local key', 1, true)

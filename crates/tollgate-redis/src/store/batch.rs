@@ -11,7 +11,7 @@ use tollgate_core::store::{At, Outcome, Store as _};
 use tollgate_core::{Admission, Result};
 
 use super::admit::{Answered, Part, read};
-use super::items::{Answer, Item, calls_of};
+use super::items::{Answer, Item, call_apart, calls_of};
 use super::take::Take;
 use super::{RedisStore, Way};
 use crate::late::replies_in_time;
@@ -58,10 +58,10 @@ impl<T: Transport> RedisStore<T> {
                             set(&mut answers, index, answer);
                         };
                         let own = own(&items, &indices);
-                        let apart = take.read(&own, reply, &self.0.wire.scripts, tell).into_iter();
-                        to_send.extend(
-                            apart.map(|(call, take)| (call, Sent::Takes(take, indices.clone()))),
-                        );
+                        to_send.extend(take.read(&own, reply, tell).into_iter().map(|group| {
+                            let (call, take) = call_apart(group, &own, &self.0.wire.scripts);
+                            (call, Sent::Takes(take, indices.clone()))
+                        }));
                     }
                     Sent::Whole(index) => {
                         let Some(admission) = batch.get(index) else { continue };

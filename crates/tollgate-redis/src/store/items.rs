@@ -10,7 +10,7 @@ use tollgate_core::algorithm::kernel::Source;
 use tollgate_core::store::{At, Outcome};
 use tollgate_core::{Charge, Cost, Error, Now, Result, Rule};
 
-use super::place::{Place, Proof, Whereabouts};
+use super::place::{Place, Whereabouts};
 use super::reply::{Found, Numbers, full};
 use super::take::Take;
 use crate::call::Body;
@@ -107,10 +107,7 @@ pub(super) fn calls_of(
     while rest < items.len() {
         let (groups, end) = gather(items, rest);
         let drafts = drafts_of(items, groups, whereabouts).into_iter();
-        calls.extend(drafts.map(|draft| {
-            let proof = draft.proof(items, whereabouts);
-            draft.finish(items, scripts, proof)
-        }));
+        calls.extend(drafts.map(|draft| draft.finish(items, scripts, whereabouts)));
         rest = end;
     }
     calls
@@ -133,7 +130,7 @@ pub(super) fn call_of(
 
 /// The call of a key that has to be alone in it.
 pub(super) fn call_apart(group: Group, items: &[&Item], scripts: &Scripts) -> (Call, Take) {
-    Draft::of(group, Place::Anywhere).finish(items, scripts, None)
+    Draft::of(group, Place::Anywhere).finish(items, scripts, &Whereabouts::anywhere())
 }
 
 /// What became of the charge of [`call_of`].
@@ -229,17 +226,13 @@ impl Draft {
         self.first.first().and_then(|group| items.get(group.first)).copied()
     }
 
-    /// What its keys need to share a call, if they lie in several slots.
-    fn proof(&self, items: &[&Item], whereabouts: &Whereabouts) -> Option<Proof> {
-        let head = self.head(items).filter(|_| self.keys > 1)?;
-        whereabouts.proof(self.place, &head.name)
-    }
-
-    fn finish(self, items: &[&Item], scripts: &Scripts, proof: Option<Proof>) -> (Call, Take) {
+    fn finish(self, items: &[&Item], scripts: &Scripts, whereabouts: &Whereabouts) -> (Call, Take) {
         let head = self.head(items);
+        let shared = head.filter(|_| self.keys > 1);
+        let stranger = shared.and_then(|item| whereabouts.stranger(self.place, &item.name));
         let script = head.map_or_else(
             || scripts.load.clone(),
-            |item| match proof {
+            |item| match stranger {
                 Some(_) => scripts.spread(item.twin),
                 None => scripts.take(item.twin),
             },
@@ -256,11 +249,11 @@ impl Draft {
         groups.extend(self.others.into_iter().flatten());
         let named = groups.iter().filter_map(|group| items.get(group.first));
         let names = named.map(|item| item.name.clone()).collect();
-        let call = match &proof {
-            Some(proof) => Call::spread(script, names, proof.stranger.clone(), args),
+        let call = match stranger {
+            Some(stranger) => Call::spread(script, names, stranger, args),
             None => Call::new(script, names, args).divisible(),
         };
-        (call, Take { groups, proof })
+        (call, Take { groups })
     }
 }
 

@@ -42,8 +42,8 @@ use crate::layout::KeyLayout;
 use crate::transport::{Call, Sharing, Transport};
 
 use flight::{Flight, Landing, Seated};
-use items::{Answer, Item, call_of, calls_of};
-use place::Place;
+use items::{Answer, Item, call_apart, call_of, calls_of};
+use place::{Place, Whereabouts};
 use queue::{Lane, Line, Queues, Round, Ticket, Turn};
 use swap::Swapping;
 use watch::Watching;
@@ -206,28 +206,55 @@ impl<T: Transport> Inner<T> {
         slots.any(|slot| slot != first)
     }
 
-    /// Sends a round and hands everybody their answer.
-    async fn send(&self, line: Line<'_>, round: Round) {
+    /// Sends a round and hands everybody their answer. Keys that have to be asked for alone leave the round,
+    /// where that is possible: whoever serves them may hang, and the next round is not to wait for it.
+    async fn send(self: &Arc<Self>, line: Line<'_>, mut round: Round) {
         let items: Vec<&Item> = round.0.iter().map(|ticket| &ticket.item).collect();
         let scripts = &self.wire.scripts;
         let mut to_send = calls_of(&items, scripts, &self.wire.whereabouts());
+        let mut strays = Vec::new();
         while !to_send.is_empty() {
             let (calls, takes): (Vec<Call>, Vec<_>) = to_send.drain(..).unzip();
             let replies = line.progress().round(self.wire.run_all(&calls)).await;
             if replies.iter().any(Result::is_ok) {
                 line.was_heard();
             }
+            let mut apart = Vec::new();
             for (take, reply) in takes.into_iter().zip(replies) {
-                to_send.extend(take.read(&items, reply, scripts, |index, answer| {
+                apart.extend(take.read(&items, reply, |index, answer| {
                     if let Some(ticket) = round.0.get(index) {
                         ticket.answer(answer);
                     }
                 }));
             }
-            if !to_send.is_empty() {
+            if !apart.is_empty() {
                 // The cluster has answered those who go on waiting.
                 line.progress().round_ended();
             }
+            if let Some(spawn) = self.wire.transport.spawner() {
+                strays.extend(apart.iter().map(|group| (spawn, round.part(group.items()))));
+            } else {
+                let apart = apart.into_iter().map(|group| call_apart(group, &items, scripts));
+                to_send.extend(apart);
+            }
+        }
+        // All others are answered.
+        round.0.clear();
+        for (spawn, round) in strays {
+            spawn(Box::pin(Arc::clone(self).send_apart(round)));
+        }
+    }
+
+    /// Sends the charges of a key that is alone in its calls.
+    async fn send_apart(self: Arc<Self>, round: Round) {
+        let items: Vec<&Item> = round.0.iter().map(|ticket| &ticket.item).collect();
+        for (call, take) in calls_of(&items, &self.wire.scripts, &Whereabouts::anywhere()) {
+            let reply = self.wire.run(&call).await;
+            take.read(&items, reply, |index, answer| {
+                if let Some(ticket) = round.0.get(index) {
+                    ticket.answer(answer);
+                }
+            });
         }
     }
 }

@@ -4,9 +4,8 @@ use std::sync::Arc;
 
 use super::wire::Wire;
 use crate::layout::KeyLayout;
-use crate::meaning::is_foreign;
 use crate::slot::slot_of;
-use crate::transport::{Districts, Reply, Transport};
+use crate::transport::{Districts, Transport};
 
 /// Keys of one place may share a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -27,6 +26,7 @@ pub(super) struct Whereabouts {
 }
 
 impl<T: Transport> Wire<T> {
+    /// Where everything is now.
     pub(super) fn whereabouts(&self) -> Whereabouts {
         let has_slots = self.has_slots();
         // Where prefixes decide, a key of another node has a name that callers may not be allowed to know.
@@ -37,8 +37,7 @@ impl<T: Transport> Wire<T> {
 }
 
 impl Whereabouts {
-    /// One server holds all keys.
-    #[cfg(test)]
+    /// One server holds all keys, or there is only one.
     pub(super) const fn anywhere() -> Self {
         Self { has_slots: false, layout: KeyLayout::BySubject, districts: None }
     }
@@ -54,36 +53,13 @@ impl Whereabouts {
         district.map_or(Place::Slot(slot), Place::District)
     }
 
-    /// What has to be shown before names like this one share a call in a place.
-    pub(super) fn proof(&self, place: Place, name: &str) -> Option<Proof> {
+    /// The name of a key beside this one that the node of a place has to refuse before keys of several slots
+    /// share a call there: empty if it has refused one before. `None` where keys share calls in other ways.
+    pub(super) fn stranger(&self, place: Place, name: &str) -> Option<String> {
         let (Place::District(district), Some(districts)) = (place, &self.districts) else {
             return None;
         };
         let tag = districts.stranger(district);
-        let stranger = tag.and_then(|tag| self.layout.beside(name, tag)).unwrap_or_default();
-        Some(Proof { districts: districts.clone(), district, stranger })
-    }
-}
-
-/// That a node refuses keys of other nodes.
-#[derive(Debug)]
-pub(super) struct Proof {
-    districts: Arc<Districts>,
-    district: u16,
-    /// The name of such a key; empty if the node has refused one before.
-    pub(super) stranger: String,
-}
-
-impl Proof {
-    /// Finds in a reply what the node has done with the stranger, if there was one.
-    pub(super) fn read(&self, reply: &Reply) {
-        let has_refused = match reply {
-            Reply::Error(text) if is_foreign(text) => false,
-            Reply::Error(_) => return,
-            _ => true,
-        };
-        if !self.stranger.is_empty() {
-            self.districts.tell(self.district, has_refused);
-        }
+        Some(tag.and_then(|tag| self.layout.beside(name, tag)).unwrap_or_default())
     }
 }

@@ -335,6 +335,13 @@ impl Waiting {
 #[derive(Debug)]
 pub(super) struct Round(pub(super) Vec<Arc<Ticket>>);
 
+impl Round {
+    /// These of them.
+    pub(super) fn part(&self, indices: impl Iterator<Item = usize>) -> Self {
+        Self(indices.filter_map(|index| self.0.get(index).cloned()).collect())
+    }
+}
+
 impl Drop for Round {
     fn drop(&mut self) {
         // An outage only if it waited in vain: anybody can make callers go away.

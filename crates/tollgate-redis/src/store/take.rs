@@ -1,39 +1,31 @@
-//! What a call for single charges has decided: each of them gets its answer, or goes on alone.
+//! What a call for single charges has decided: each of them gets its answer, or has to be asked for alone.
 
 use tollgate_core::store::Outcome;
 use tollgate_core::{Error, Now, Result, Rule, State};
 
-use super::items::{Answer, Group, Item, call_apart};
-use super::place::Proof;
+use super::items::{Answer, Group, Item};
 use super::reply::{Found, Numbers, full, unreadable};
 use crate::meaning::is_for_one_key;
-use crate::script::Scripts;
-use crate::transport::{Call, Reply};
+use crate::transport::Reply;
 
 /// The items that a call decides, in the order of its reply.
 #[derive(Debug)]
 pub(super) struct Take {
     pub(super) groups: Vec<Group>,
-    /// Of a call over several slots.
-    pub(super) proof: Option<Proof>,
 }
 
 impl Take {
     /// Hands every item its answer, by its index. Keys that are on another node than those they came with
-    /// have none, and come back with a call for each: alone, every key is somewhere.
+    /// have none, and are returned to be asked for alone: then every key is somewhere.
     pub(super) fn read(
         self,
         items: &[&Item],
         reply: Result<Reply>,
-        scripts: &Scripts,
         mut tell: impl FnMut(usize, Answer),
-    ) -> Vec<(Call, Self)> {
-        let apart = |group| call_apart(group, items, scripts);
-        if let (Some(proof), Ok(reply)) = (&self.proof, &reply) {
-            proof.read(reply);
-        }
-        if self.groups.len() > 1 && is_for_one_key(&reply) {
-            return self.groups.into_iter().map(apart).collect();
+    ) -> Vec<Group> {
+        let is_alone = self.groups.len() == 1;
+        if !is_alone && is_for_one_key(&reply) {
+            return self.groups;
         }
         let mut numbers = match reply.and_then(Reply::ok).and_then(Numbers::of) {
             Ok(numbers) => numbers,
@@ -49,11 +41,11 @@ impl Take {
                 Ok(Found::State(state)) => {
                     replay(&group, items, (rule, numbers.now()), state, &mut tell);
                 }
-                Ok(Found::Another) => {
+                Ok(Found::Away) if !is_alone => away.push(group),
+                Ok(Found::Another | Found::Away) => {
                     group.items().for_each(|index| tell(index, Answer::LookCloser));
                 }
                 Ok(Found::Full) => fail(&group, &full(), &mut tell),
-                Ok(Found::Away) => away.push(apart(group)),
                 Err(_) => fail(&group, &unreadable(), &mut tell),
             }
         }

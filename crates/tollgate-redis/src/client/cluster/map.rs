@@ -48,7 +48,7 @@ impl Map {
     pub(super) fn new(ranges: Vec<Range>, node: impl Fn(&Host) -> Arc<Node>) -> Self {
         let owners = vec![NOBODY; usize::from(SLOTS)];
         let (nodes, guests, older_guests) = (Vec::new(), Vec::new(), Vec::new());
-        let districts = Arc::new(Districts::new(Vec::new(), []));
+        let districts = Arc::new(Districts::new(Vec::new(), Vec::new()));
         let mut map = Self { nodes, owners, runs: Vec::new(), districts, guests, older_guests };
         for range in ranges {
             let position = map.position(&range.host, &node);
@@ -62,7 +62,7 @@ impl Map {
     /// Finds out what follows from the owners.
     fn divide(&mut self) {
         self.runs = runs_of(&self.owners);
-        let trusts = self.nodes.iter().map(|node| Arc::clone(node.trust()));
+        let trusts = self.nodes.iter().map(|node| Arc::clone(node.trust())).collect();
         self.districts = Arc::new(Districts::new(self.runs.clone(), trusts));
     }
 

@@ -60,7 +60,8 @@ impl Cluster {
 
     /// The node that serves a call's slot, if that is known.
     pub(super) fn known_owner(&self, call: &Call) -> Option<Arc<Node>> {
-        call.slot().and_then(|slot| self.topology.owner(slot))
+        let owner = call.slot().and_then(|slot| self.topology.owner(slot));
+        owner.filter(|node| node.trust().allows(call))
     }
 
     /// Which slots have keys that may share a call.
@@ -71,6 +72,9 @@ impl Cluster {
     /// Sends one call, wherever it has to go.
     pub(super) async fn send(&self, call: &Call) -> Result<Reply> {
         let node = self.owner(call.slot()).await?;
+        if !node.trust().allows(call) {
+            return Ok(unproven());
+        }
         let (reply, mark) = node.send(call);
         let reply = answer(reply, &node, mark).await;
         self.go_on(call, node, reply).await
@@ -100,6 +104,9 @@ impl Cluster {
         let mut first = Vec::with_capacity(calls.len());
         for (index, call) in calls.iter().enumerate() {
             match self.owner_in(&map, call.slot()) {
+                Ok(node) if !node.trust().allows(call) => {
+                    put(&mut replies, index, Ok(unproven()));
+                }
                 Ok(node) => first.push(Next::now(index, node)),
                 Err(error) => put(&mut replies, index, Err(error)),
             }
@@ -219,6 +226,7 @@ impl Cluster {
             self.topology.refresh();
             return None;
         };
+        sent.node.trust().judge(call, reply);
         match Redirect::of(reply, sent.node.target().host())? {
             Redirect::Moved { slot, host } => {
                 let node = self.topology.moved(slot, &host);
@@ -233,6 +241,7 @@ impl Cluster {
             // Each of its keys is somewhere.
             Redirect::TryAgain if call.is_divisible() => None,
             Redirect::TryAgain => Some(Next { sent, is_later: true }),
+            // One that does not refuse strangers may have been asked by an old map.
             Redirect::Down | Redirect::Unrefused => {
                 self.topology.refresh();
                 None
@@ -298,6 +307,12 @@ async fn noting<F: Future>(is_held_up: bool, work: F) -> F::Output {
         work.as_mut().poll(context)
     })
     .await
+}
+
+/// The answer to a call that was meant for another node, by a map that has changed: this one has not shown
+/// that it refuses strangers.
+fn unproven() -> Reply {
+    Reply::Error("FOREIGN keys of other nodes may not be refused".to_owned())
 }
 
 fn unserved() -> Error {

@@ -295,7 +295,8 @@ mod tests {
 
     use super::*;
     use crate::client::settings::Login;
-    use crate::transport::Reply;
+    use crate::script::Script;
+    use crate::transport::{Args, Call, Reply};
 
     fn slots(host: &Host) -> Vec<Range> {
         let name = Reply::Text(host.name().as_bytes().to_vec());
@@ -346,7 +347,11 @@ mod tests {
         let [one, two] = &hosts;
         let topology = topology();
         let shares = || topology.districts().unwrap().of(5).is_some();
-        let disappoint = || topology.districts().unwrap().tell(0, false);
+        let refused = Reply::Error("FOREIGN keys".to_owned());
+        let keys = ["a", "b"].map(str::to_owned).to_vec();
+        let script = Script::new(String::new());
+        let call = Call::spread(script, keys, "stranger".to_owned(), Args::default());
+        let disappoint = || topology.owner(5).unwrap().trust().judge(&call, &refused);
         topology.replace_map(halves(one, two));
         assert!(shares());
         disappoint();

@@ -125,7 +125,7 @@ fn compare(server: &Redis, frame: Frame, (kind, name, seed): (Kind, &'static str
         for ((_, take), step) in takes.into_iter().zip(&batch) {
             let (taken, looked) = (replies.next().unwrap(), replies.next().unwrap());
             let context = format!("{name}, seed {seed}, step {done}, {:?}", step.item);
-            let again = take.read(&[&step.item], taken, &scripts, |_, answer| {
+            let again = take.read(&[&step.item], taken, |_, answer| {
                 let Answer::Decided(outcome) = answer else { panic!("{answer:?}: {context}") };
                 assert_eq!(Now::at(given(&step.item)), outcome.now, "{context}");
                 // Of a log the script tells as much as the decision needs.

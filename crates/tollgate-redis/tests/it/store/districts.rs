@@ -6,14 +6,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tollgate_core::store::{At, Store};
-use tollgate_core::{Admission, Limit, Quota, Result, algorithm as a};
+use tollgate_core::{Admission, Code, Limit, Quota, Result, algorithm as a};
 use tollgate_redis::RedisStore;
 use tollgate_redis::client::Client;
-use tollgate_redis::transport::{Call, Districts, Reply, Sharing, Spawner, Transport};
+use tollgate_redis::transport::{Call, Districts, Reply, Sharing, Spawner, Transport, Trust};
 use tollgate_testkit::derive::decisions_of;
 use tollgate_testkit::model::ModelQuota;
 use tollgate_testkit::runtime::join_all;
-use tollgate_testkit::servers::RedisCluster;
+use tollgate_testkit::servers::{Mode, RedisCluster};
 
 use super::{RUNTIME, on_one_thread, run};
 
@@ -122,7 +122,7 @@ fn every_algorithm_is_exact(cluster: &RedisCluster) {
     const QUOTA: u64 = 20;
     let store = store(client(cluster, ""));
     let subjects: Vec<String> = subjects().into_iter().take(60).collect();
-    for (variant, quota) in ModelQuota::every_kind(QUOTA, 86_400_000_000).into_iter().enumerate() {
+    for (variant, quota) in ModelQuota::every_kind(QUOTA, 1 << 46).into_iter().enumerate() {
         let limit = Limit::with_rule(&format!("v{variant}"), quota.rule().unwrap()).unwrap();
         let limit = limit.with_prefix("districts").unwrap();
         let charges: Vec<_> = subjects.iter().map(|subject| [limit.charge(subject)]).collect();
@@ -193,8 +193,27 @@ fn keys_that_move_are_charged_where_they_are(cluster: &RedisCluster) {
     }
 }
 
-/// Says of a node that serves everything that half of it is another's.
-struct Mistaken(Client, Arc<Districts>);
+/// Has a map of its own, which is wrong.
+struct Mistaken {
+    client: Client,
+    districts: Arc<Districts>,
+    trusts: Vec<Arc<Trust>>,
+}
+
+impl Mistaken {
+    fn store(cluster: &RedisCluster, runs: Vec<(u16, u16)>) -> RedisStore<Self> {
+        let trusts: Vec<Arc<Trust>> = vec![Arc::default(), Arc::default()];
+        let districts = Arc::new(Districts::new(runs, trusts.clone()));
+        store(Self { client: client(cluster, ""), districts, trusts })
+    }
+
+    fn judge(&self, call: &Call, reply: &Result<Reply>) {
+        let district = call.slot().and_then(|slot| self.districts.of(slot));
+        if let (Some(district), Ok(reply)) = (district, reply) {
+            self.trusts[usize::from(district)].judge(call, reply);
+        }
+    }
+}
 
 impl Transport for Mistaken {
     fn sharing(&self) -> Sharing {
@@ -202,27 +221,31 @@ impl Transport for Mistaken {
     }
 
     fn districts(&self) -> Option<Arc<Districts>> {
-        Some(self.1.clone())
+        Some(self.districts.clone())
     }
 
     async fn send(&self, call: &Call) -> Result<Reply> {
-        self.0.send(call).await
+        let reply = self.client.send(call).await;
+        self.judge(call, &reply);
+        reply
     }
 
     async fn send_all(&self, calls: &[Call]) -> Vec<Result<Reply>> {
-        self.0.send_all(calls).await
+        let replies = self.client.send_all(calls).await;
+        calls.iter().zip(&replies).for_each(|(call, reply)| self.judge(call, reply));
+        replies
     }
 
     fn spawner(&self) -> Option<Spawner> {
-        self.0.spawner()
+        self.client.spawner()
     }
 }
 
+/// It serves everything, and half of it is said to be another's.
 #[test]
 fn a_node_that_does_not_refuse_strangers_gets_calls_for_one_slot_only() {
     let cluster = RedisCluster::start(1).unwrap();
-    let halves = Districts::new(vec![(0, 0), (8_192, 1)], [(); 2].map(|()| Arc::default()));
-    let store = store(Mistaken(client(&cluster, ""), Arc::new(halves)));
+    let store = Mistaken::store(&cluster, vec![(0, 0), (8_192, 1)]);
     let (limit, subjects) = (limit("mistaken"), subjects());
     let doubts = || count(&cluster, "errorstats", "errorstat_FOREIGN:", "count=");
     assert_eq!(charge(&store, &limit, &subjects), vec![UNITS - 1; SUBJECTS]);
@@ -232,14 +255,12 @@ fn a_node_that_does_not_refuse_strangers_gets_calls_for_one_slot_only() {
     assert_eq!(doubts(), first, "it was tried again");
 }
 
-/// What a node of a cluster holds that nobody would look for there.
+/// Each of two nodes is said to serve half of what the other does.
 #[test]
-fn a_lie_about_where_keys_are_charges_nobody_twice() {
+fn a_wrong_map_charges_every_key_once_and_where_it_belongs() {
     let cluster = RedisCluster::start(2).unwrap();
-    // Both nodes serve what the other is said to.
-    let wrong = Districts::new(vec![(0, 1), (8_192, 0)], [(); 2].map(|()| Arc::default()));
-    let store = store(Mistaken(client(&cluster, ""), Arc::new(wrong)));
-    let (limit, subjects) = (limit("lie"), subjects());
+    let store = Mistaken::store(&cluster, vec![(0, 0), (4_096, 1), (12_288, 0)]);
+    let (limit, subjects) = (limit("wrong"), subjects());
     for spent in 1..4 {
         assert_eq!(charge(&store, &limit, &subjects), vec![UNITS - spent; SUBJECTS]);
     }
@@ -248,6 +269,88 @@ fn a_lie_about_where_keys_are_charges_nobody_twice() {
         .iter()
         .map(|node| node.client().unwrap().call(&["DBSIZE"]).unwrap().integer().unwrap());
     assert_eq!(usize::try_from(keys.sum::<i64>()), Ok(SUBJECTS));
+}
+
+/// A key has moved to a node that hangs; the others have not.
+#[test]
+fn a_node_that_hangs_holds_up_nobody_who_asks_another() {
+    const ENOUGH: Duration = Duration::from_secs(30);
+    let cluster = RedisCluster::start(2).unwrap();
+    let proxies = cluster.behind_proxies().unwrap();
+    let timeouts = "connect_timeout_ms=10000&reply_timeout_ms=60000";
+    let url = format!("redis-cluster://{}?{timeouts}", proxies[0].addr());
+    let limit = limit("hanging");
+    let is_first =
+        |subject: &String| cluster.owner_of_key(&limit.key(subject).to_text()).unwrap() == 0;
+    let own: Vec<String> = subjects().into_iter().filter(is_first).take(65).collect();
+    let (gone, others) = own.split_first().unwrap();
+    on_one_thread(async {
+        let store = RedisStore::over(Client::open(&url).unwrap());
+        let ask = |subject: &String| {
+            let (store, limit, subject) = (store.clone(), limit.clone(), subject.clone());
+            async move { store.admit(&Admission::of(&[limit.charge(&subject)]), At::StoreClock).await }
+        };
+        for subject in &own {
+            ask(subject).await.unwrap();
+        }
+        let slot = cluster.slot_of_key(&limit.key(gone).to_text()).unwrap();
+        let mut moving = cluster.begin_move(slot, 1).unwrap();
+        assert!(moving.move_keys(10).unwrap() >= 1);
+        ask(gone).await.unwrap();
+        proxies[1].set(Mode::Hold).unwrap();
+        let mut held_up = Vec::new();
+        for round in 0..10 {
+            held_up.push(tokio::spawn(ask(gone)));
+            let all = join_all(others.iter().map(ask));
+            let answers = tokio::time::timeout(ENOUGH, all).await;
+            let answers = answers.unwrap_or_else(|_| panic!("held up in round {round}"));
+            assert!(answers.iter().all(Result::is_ok), "round {round}: {answers:?}");
+        }
+        assert!(held_up.iter().all(|one| !one.is_finished()), "somebody answered");
+        proxies[1].set(Mode::Pass).unwrap();
+        for one in held_up {
+            one.await.unwrap().unwrap();
+        }
+    });
+}
+
+/// A right that is missing for one key is nobody else's concern.
+#[test]
+fn a_key_without_rights_fails_alone() {
+    let rights = "~districts:* %R~readable:* +@all";
+    let cluster =
+        RedisCluster::builder().user(&format!("limiter on >pa55 {rights}")).start(2).unwrap();
+    let addr = cluster.nodes()[0].addr();
+    let timeouts = "connect_timeout_ms=10000&reply_timeout_ms=60000";
+    let url = format!("redis-cluster://limiter:pa55@{addr}?{timeouts}");
+    let store = store(Client::open(&url).unwrap());
+    let own = limit("rights");
+    let [readable, hidden] =
+        ["readable", "hidden"].map(|prefix| limit("rights").with_prefix(prefix).unwrap());
+    let is_first =
+        |subject: &String| cluster.owner_of_key(&own.key(subject).to_text()).unwrap() == 0;
+    let subjects: Vec<String> = subjects().into_iter().filter(is_first).take(5).collect();
+    assert_eq!(charge(&store, &own, &subjects), [UNITS - 1; 5]);
+    let mut spent = 1;
+    for wrong in [&readable, &hidden] {
+        for place in [0, 2, 5] {
+            let mut charges: Vec<_> = subjects.iter().map(|one| [own.charge(one)]).collect();
+            charges.insert(place, [wrong.charge(&subjects[0])]);
+            let batch: Vec<_> = charges.iter().map(|charges| Admission::of(charges)).collect();
+            let outcomes = run(store.admit_many(&batch, At::StoreClock));
+            spent += 1;
+            for (index, (admission, outcome)) in batch.iter().zip(outcomes).enumerate() {
+                if index == place {
+                    let error = outcome.unwrap_err();
+                    assert_eq!(error.code(), Code::StoreUnavailable, "{error}");
+                    assert!(error.to_string().contains("NOPERM"), "{error}");
+                    continue;
+                }
+                let plan = decisions_of(admission, &outcome.unwrap()).unwrap();
+                assert_eq!(plan.decisions[0].remaining, UNITS - spent, "{place}");
+            }
+        }
+    }
 }
 
 macro_rules! on_each {
