@@ -18,7 +18,7 @@ pub struct Call {
     key_count: Cow<'static, str>,
     /// Of its keys, if somebody has looked already.
     slot: Option<u16>,
-    is_divisible: bool,
+    hands_back: bool,
 }
 
 /// All of a call but its keys. Callers who are alone send the same again and again.
@@ -50,13 +50,18 @@ impl Call {
             whole: false,
             key_count,
             slot: None,
-            is_divisible: false,
+            hands_back: false,
         }
     }
 
-    /// The same call, whose keys have nothing to do with each other.
-    pub(crate) fn divisible(self) -> Self {
-        Self { is_divisible: self.keys().len() > 1, ..self }
+    /// The same call, which is not to follow redirects.
+    pub(crate) fn handing_back(self) -> Self {
+        Self { hands_back: true, ..self }
+    }
+
+    /// The same call, which goes wherever it is sent.
+    pub(crate) fn following(self) -> Self {
+        Self { hands_back: self.is_spread(), ..self }
     }
 
     /// A call with keys of several slots of one district.
@@ -69,13 +74,13 @@ impl Call {
         let (key_count, body) = (Cow::Borrowed("1"), Arc::new(Body { script, args }));
         let others = keys.len().saturating_sub(1).to_string();
         let keys = Keys::Spread(keys, [others, stranger]);
-        Self { keys, body, whole: false, key_count, slot: None, is_divisible: true }
+        Self { keys, body, whole: false, key_count, slot: None, hands_back: true }
     }
 
     /// A call with one key.
     pub(crate) const fn of_one(key: String, slot: Option<u16>, body: Arc<Body>) -> Self {
         let key_count = Cow::Borrowed("1");
-        Self { keys: Keys::One(key), body, whole: false, key_count, slot, is_divisible: false }
+        Self { keys: Keys::One(key), body, whole: false, key_count, slot, hands_back: true }
     }
 
     /// The same call with the text of its script.
@@ -99,9 +104,7 @@ impl Call {
         }
     }
 
-    /// Whether its keys lie in several slots of one of the [`Districts`](crate::transport::Districts). Such a call must not follow a
-    /// redirect, which is meant for one of its keys: hand that reply back, and the keys come again one by
-    /// one. Sent after `ASKING` it would even charge keys that are still elsewhere.
+    /// Whether its keys lie in several slots of one of the [`Districts`](crate::transport::Districts).
     #[must_use]
     pub const fn is_spread(&self) -> bool {
         matches!(self.keys, Keys::Spread(..))
@@ -119,12 +122,13 @@ impl Call {
         self.slot.or_else(|| self.keys().first().map(|key| slot_of(key.as_bytes())))
     }
 
-    /// Whether it has several keys that are charged independently. When a cluster answers such a call
-    /// with `TRYAGAIN` there is no need to wait until their slot has moved: hand that reply back, and the
-    /// keys come again one by one.
+    /// Whether a redirect (`MOVED`, `ASK`, `TRYAGAIN`) is to be handed back instead of followed: others wait
+    /// until this call has ended, and are not to wait for another node. Its keys come again, one by one, in
+    /// calls that follow. One that [`is_spread`](Self::is_spread) must not follow in any case: the redirect is meant for
+    /// one of its keys, and after `ASKING` it would even charge keys that are still elsewhere.
     #[must_use]
-    pub const fn is_divisible(&self) -> bool {
-        self.is_divisible
+    pub const fn hands_redirects_back(&self) -> bool {
+        self.hands_back
     }
 
     /// The words of the command: `EVALSHA digest count key… argument…`.

@@ -24,6 +24,11 @@ pub(crate) fn is_for_one_key(reply: &Result<Reply>) -> bool {
         if is_redirect(text) || is_foreign(text) || is_unserved(text) || is_forbidden_key(text))
 }
 
+/// Whether the node has sent a call elsewhere: nothing was run.
+pub(crate) fn is_sent_on(reply: &Result<Reply>) -> bool {
+    matches!(reply, Ok(Reply::Error(text)) if is_redirect(text))
+}
+
 /// Whether a node does not refuse keys of other nodes (see [`districts`](crate::districts)): nothing was run.
 pub(crate) fn is_foreign(text: &str) -> bool {
     text.split(' ').next() == Some("FOREIGN")

@@ -36,8 +36,9 @@ while A[i] do
       local refused = charged and write(key, x, y, n, A, r, grace)
       if refused then
         local kind = string.match(refused.err, '^%u+')
-        -- What concerns the server concerns all keys; a right may be missing for this one only.
-        if not has_written and kind ~= 'OOM' and kind ~= 'ERR' then return refused end
+        -- A right may be missing for this key only; all else that is no key's concerns the server.
+        local is_own = kind == 'OOM' or string.find(refused.err, 'key', 1, true)
+        if not has_written and not is_own then return refused end
         for p = told + 2, o do out[p] = nil end
         o = told + 1
         out[o] = kind == 'OOM' and -2 or -1

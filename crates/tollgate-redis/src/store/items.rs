@@ -128,9 +128,11 @@ pub(super) fn call_of(
     Call::of_one(name, slot, body)
 }
 
-/// The call of a key that has to be alone in it.
+/// The call of a key that has to be alone in it, wherever it is.
 pub(super) fn call_apart(group: Group, items: &[&Item], scripts: &Scripts) -> (Call, Take) {
-    Draft::of(group, Place::Anywhere).finish(items, scripts, &Whereabouts::anywhere())
+    let draft = Draft::of(group, Place::Anywhere);
+    let (call, take) = draft.finish(items, scripts, &Whereabouts::anywhere());
+    (call.following(), Take { is_last: true, ..take })
 }
 
 /// What became of the charge of [`call_of`].
@@ -251,9 +253,9 @@ impl Draft {
         let names = named.map(|item| item.name.clone()).collect();
         let call = match stranger {
             Some(stranger) => Call::spread(script, names, stranger, args),
-            None => Call::new(script, names, args).divisible(),
+            None => Call::new(script, names, args).handing_back(),
         };
-        (call, Take { groups })
+        (call, Take { groups, is_last: false })
     }
 }
 

@@ -39,13 +39,15 @@ use tollgate_core::store::{At, Capability, Loaded, MultiKey, Outcome, Store};
 use tollgate_core::{Act, Admission, Charge, Clock, Code, Error, Key, Result};
 
 use crate::layout::KeyLayout;
+use crate::meaning::is_sent_on;
 use crate::transport::{Call, Sharing, Transport};
 
 use flight::{Flight, Landing, Seated};
-use items::{Answer, Item, call_apart, call_of, calls_of};
+use items::{Answer, Item, answer_of, call_apart, call_of, calls_of};
 use place::{Place, Whereabouts};
 use queue::{Lane, Line, Queues, Round, Ticket, Turn};
 use swap::Swapping;
+use take::Take;
 use watch::Watching;
 use wire::Wire;
 
@@ -249,7 +251,8 @@ impl<T: Transport> Inner<T> {
     async fn send_apart(self: Arc<Self>, round: Round) {
         let items: Vec<&Item> = round.0.iter().map(|ticket| &ticket.item).collect();
         for (call, take) in calls_of(&items, &self.wire.scripts, &Whereabouts::anywhere()) {
-            let reply = self.wire.run(&call).await;
+            let reply = self.wire.run(&call.following()).await;
+            let take = Take { is_last: true, ..take };
             take.read(&items, reply, |index, answer| {
                 if let Some(ticket) = round.0.get(index) {
                     ticket.answer(answer);
@@ -293,7 +296,13 @@ impl<T: Transport> Store for RedisStore<T> {
                 Begun::Queued(lane, ticket) => break 'answer self.wait(lane, ticket).await,
             };
             let reply = inner.wire.run(&call).await;
-            landing.answer(charge, reply)
+            if !is_sent_on(&reply) {
+                break 'answer landing.answer(charge, reply);
+            }
+            // Whoever serves it may hang, and nobody else is to wait for that.
+            drop(landing);
+            let call = call.following();
+            answer_of(charge, Box::pin(inner.wire.run(&call)).await)
         };
         match answer {
             Answer::Decided(outcome) => Ok(outcome),

@@ -336,9 +336,10 @@ impl Waiting {
 pub(super) struct Round(pub(super) Vec<Arc<Ticket>>);
 
 impl Round {
-    /// These of them.
+    /// These of them, as far as they still wait.
     pub(super) fn part(&self, indices: impl Iterator<Item = usize>) -> Self {
-        Self(indices.filter_map(|index| self.0.get(index).cloned()).collect())
+        let tickets = indices.filter_map(|index| self.0.get(index));
+        Self(tickets.filter(|ticket| ticket.is_waiting()).cloned().collect())
     }
 }
 

@@ -5,13 +5,15 @@ use tollgate_core::{Error, Now, Result, Rule, State};
 
 use super::items::{Answer, Group, Item};
 use super::reply::{Found, Numbers, full, unreadable};
-use crate::meaning::is_for_one_key;
+use crate::meaning::{is_for_one_key, is_sent_on};
 use crate::transport::Reply;
 
 /// The items that a call decides, in the order of its reply.
 #[derive(Debug)]
 pub(super) struct Take {
     pub(super) groups: Vec<Group>,
+    /// Whether the call was for one key, and has followed it.
+    pub(super) is_last: bool,
 }
 
 impl Take {
@@ -23,8 +25,11 @@ impl Take {
         reply: Result<Reply>,
         mut tell: impl FnMut(usize, Answer),
     ) -> Vec<Group> {
-        let is_alone = self.groups.len() == 1;
-        if !is_alone && is_for_one_key(&reply) {
+        let is_meant_for_one = match self.groups.len() {
+            1 => is_sent_on(&reply),
+            _ => is_for_one_key(&reply),
+        };
+        if is_meant_for_one && !self.is_last {
             return self.groups;
         }
         let mut numbers = match reply.and_then(Reply::ok).and_then(Numbers::of) {
@@ -41,7 +46,7 @@ impl Take {
                 Ok(Found::State(state)) => {
                     replay(&group, items, (rule, numbers.now()), state, &mut tell);
                 }
-                Ok(Found::Away) if !is_alone => away.push(group),
+                Ok(Found::Away) if !self.is_last => away.push(group),
                 Ok(Found::Another | Found::Away) => {
                     group.items().for_each(|index| tell(index, Answer::LookCloser));
                 }

@@ -100,6 +100,10 @@ async fn hear<S: AsyncRead + Unpin>(
 ) -> std::io::Result<bool> {
     input.reserve(READ_BYTES);
     if ends_at.is_none() {
+        // Somebody of whom there is always more to read would be given all the time in the world.
+        if Instant::now() >= until {
+            return Err(std::io::ErrorKind::TimedOut.into());
+        }
         tokio::select! {
             read = tokio::time::timeout_at(until, stream.read_buf(input)) => {
                 return Ok(read.map_err(std::io::Error::other)?? > 0);
@@ -137,6 +141,16 @@ mod tests {
     use super::*;
     use crate::listen::Drain;
     use crate::policy::Policies;
+
+    #[tokio::test]
+    async fn who_never_stops_talking_has_no_more_time_than_others() {
+        let (mut stream, mut input) = (tokio::io::repeat(b'x'), BytesMut::new());
+        let mut draining = Drain::new().draining();
+        let over = Instant::now();
+        let heard = hear(&mut stream, &mut input, over, &mut draining, &mut None).await;
+        assert_eq!(heard.unwrap_err().kind(), std::io::ErrorKind::TimedOut);
+        assert!(input.is_empty());
+    }
 
     #[tokio::test]
     async fn replies_leave_a_stream_that_keeps_what_it_accepts() {

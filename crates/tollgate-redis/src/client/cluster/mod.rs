@@ -230,16 +230,13 @@ impl Cluster {
         match Redirect::of(reply, sent.node.target().host())? {
             Redirect::Moved { slot, host } => {
                 let node = self.topology.moved(slot, &host);
-                // One of its keys has moved.
-                (!call.is_spread()).then(|| Next::now(sent.index, node))
+                (!call.hands_redirects_back()).then(|| Next::now(sent.index, node))
             }
-            Redirect::Ask { .. } if call.is_spread() => None,
+            Redirect::Ask { .. } | Redirect::TryAgain if call.hands_redirects_back() => None,
             Redirect::Ask { host } => {
                 let node = self.topology.node(&host);
                 Some(Next { sent: Sent { node, is_asking: true, ..sent }, is_later: false })
             }
-            // Each of its keys is somewhere.
-            Redirect::TryAgain if call.is_divisible() => None,
             Redirect::TryAgain => Some(Next { sent, is_later: true }),
             // One that does not refuse strangers may have been asked by an old map.
             Redirect::Down | Redirect::Unrefused => {

@@ -19,9 +19,11 @@ use super::{RUNTIME, on_one_thread, run};
 
 const UNITS: u64 = 1_000;
 const SUBJECTS: usize = 300;
+/// So long that nothing comes back while a test runs.
+const DAYS: Duration = Duration::from_secs(30 * 86_400);
 
 fn limit(policy: &str) -> Limit {
-    let gcra = a::Gcra::new(Quota::new(UNITS, Duration::from_secs(30 * 86_400))).unwrap();
+    let gcra = a::Gcra::new(Quota::new(UNITS, DAYS)).unwrap();
     Limit::new(policy, gcra).unwrap().with_prefix("districts").unwrap()
 }
 
@@ -271,7 +273,8 @@ fn a_wrong_map_charges_every_key_once_and_where_it_belongs() {
     assert_eq!(usize::try_from(keys.sum::<i64>()), Ok(SUBJECTS));
 }
 
-/// A key has moved to a node that hangs; the others have not.
+/// A key has moved to a node that hangs; the others have not. Those who ask for it go alone, as the first do,
+/// or with others, in calls of their own (another algorithm) or in shared ones.
 #[test]
 fn a_node_that_hangs_holds_up_nobody_who_asks_another() {
     const ENOUGH: Duration = Duration::from_secs(30);
@@ -280,28 +283,34 @@ fn a_node_that_hangs_holds_up_nobody_who_asks_another() {
     let timeouts = "connect_timeout_ms=10000&reply_timeout_ms=60000";
     let url = format!("redis-cluster://{}?{timeouts}", proxies[0].addr());
     let limit = limit("hanging");
+    let window = a::FixedWindow::new(Quota::new(UNITS, DAYS), a::Anchor::FirstHit).unwrap();
+    let another = Limit::new("another", window).unwrap().with_prefix("districts").unwrap();
     let is_first =
         |subject: &String| cluster.owner_of_key(&limit.key(subject).to_text()).unwrap() == 0;
     let own: Vec<String> = subjects().into_iter().filter(is_first).take(65).collect();
     let (gone, others) = own.split_first().unwrap();
     on_one_thread(async {
         let store = RedisStore::over(Client::open(&url).unwrap());
-        let ask = |subject: &String| {
+        let ask = |limit: &Limit, subject: &String| {
             let (store, limit, subject) = (store.clone(), limit.clone(), subject.clone());
-            async move { store.admit(&Admission::of(&[limit.charge(&subject)]), At::StoreClock).await }
+            async move {
+                let charges = [limit.charge(&subject)];
+                store.admit(&Admission::of(&charges), At::StoreClock).await
+            }
         };
         for subject in &own {
-            ask(subject).await.unwrap();
+            ask(&limit, subject).await.unwrap();
         }
+        ask(&another, gone).await.unwrap();
         let slot = cluster.slot_of_key(&limit.key(gone).to_text()).unwrap();
         let mut moving = cluster.begin_move(slot, 1).unwrap();
-        assert!(moving.move_keys(10).unwrap() >= 1);
-        ask(gone).await.unwrap();
+        assert_eq!(moving.move_keys(10).unwrap(), 2);
+        ask(&limit, gone).await.unwrap();
         proxies[1].set(Mode::Hold).unwrap();
-        let mut held_up = Vec::new();
+        let mut held_up: Vec<_> = (0..4).map(|_| tokio::spawn(ask(&limit, gone))).collect();
         for round in 0..10 {
-            held_up.push(tokio::spawn(ask(gone)));
-            let all = join_all(others.iter().map(ask));
+            held_up.extend([&limit, &another].map(|limit| tokio::spawn(ask(limit, gone))));
+            let all = join_all(others.iter().map(|subject| ask(&limit, subject)));
             let answers = tokio::time::timeout(ENOUGH, all).await;
             let answers = answers.unwrap_or_else(|_| panic!("held up in round {round}"));
             assert!(answers.iter().all(Result::is_ok), "round {round}: {answers:?}");
@@ -311,6 +320,11 @@ fn a_node_that_hangs_holds_up_nobody_who_asks_another() {
         for one in held_up {
             one.await.unwrap().unwrap();
         }
+        // One before it moved, one after, four at first and one in each round.
+        let last = ask(&limit, gone).await.unwrap();
+        let charges = [limit.charge(gone)];
+        let plan = decisions_of(&Admission::of(&charges), &last).unwrap();
+        assert_eq!(plan.decisions[0].remaining, UNITS - 17);
     });
 }
 
