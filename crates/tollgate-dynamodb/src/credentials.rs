@@ -6,13 +6,13 @@
 
 use core::time::Duration;
 use std::sync::Arc;
-use std::time::UNIX_EPOCH;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use aws_credential_types::provider::error::CredentialsError;
 use aws_credential_types::provider::{ProvideCredentials, SharedCredentialsProvider, future};
 use aws_sdk_dynamodb::config::Credentials;
 use tokio::time::timeout;
-use tollgate_core::{Clock, Error, Micros, Result, SystemClock};
+use tollgate_core::{Clock, Error, Micros, Result};
 use tollgate_net::lease::Lease;
 
 use crate::fault::without_credentials;
@@ -21,6 +21,18 @@ use crate::fault::without_credentials;
 const LIFE: Micros = 15 * 60 * 1_000_000;
 /// What takes longer than that never ends: several attempts of every known source fit in.
 const PATIENCE: Duration = Duration::from_secs(30);
+
+/// By which credentials end: a clock that never steps may be behind it, after a machine has slept.
+#[derive(Debug)]
+struct TimeOfDay;
+
+impl Clock for TimeOfDay {
+    #[expect(clippy::disallowed_methods, reason = "no decision is made by it")]
+    fn now(&self) -> Micros {
+        let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Micros::try_from(since.as_micros()).unwrap_or(Micros::MAX)
+    }
+}
 
 /// What hands out credentials, and those that it has handed out last.
 #[derive(Clone, Debug)]
@@ -33,7 +45,7 @@ pub(crate) struct Leased {
 impl Leased {
     /// Begins to look for them, inside of a runtime.
     pub(crate) fn from(source: SharedCredentialsProvider) -> Self {
-        let clock: Arc<dyn Clock> = Arc::new(SystemClock::new());
+        let clock: Arc<dyn Clock> = Arc::new(TimeOfDay);
         let leased = Self { source, lease: Lease::new(Arc::clone(&clock)), clock };
         let first = leased.clone();
         drop(tokio::spawn(async move { first.current().await.is_ok() }));

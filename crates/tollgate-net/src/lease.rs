@@ -35,6 +35,8 @@ struct Current<T> {
     refusal: Option<Error>,
     /// No attempt is begun before this instant, if something is held or was refused.
     not_before: Micros,
+    /// Nothing is forgotten before this instant.
+    kept_until: Micros,
     /// The one that is under way.
     attempt: Option<Attempt<T>>,
 }
@@ -57,7 +59,8 @@ enum Found<T> {
 impl<T: Send + Sync + 'static> Lease<T> {
     /// Nothing is held yet. The clock tells when it ends.
     pub fn new(clock: Arc<dyn Clock>) -> Arc<Self> {
-        let current = Current { held: None, refusal: None, not_before: 0, attempt: None };
+        let current =
+            Current { held: None, refusal: None, not_before: 0, kept_until: 0, attempt: None };
         Arc::new(Self { clock, current: Mutex::new(current) })
     }
 
@@ -85,11 +88,16 @@ impl<T: Send + Sync + 'static> Lease<T> {
         Err(Error::new(Code::StoreUnavailable, message).unsent())
     }
 
-    /// Forgets what was not accepted, unless there is something newer already.
+    /// Forgets what was not accepted, unless there is something newer already. Where the new one is not
+    /// accepted either, it is kept for a while: it would be fetched for every request, and callers who have no time to wait
+    /// for that would never hear that it is refused.
     pub fn forget(&self, refused: &Arc<T>) {
+        let now = self.clock.now();
         let mut current = self.lock();
-        if current.held.as_ref().is_some_and(|held| Arc::ptr_eq(&held.value, refused)) {
+        let is_held = current.held.as_ref().is_some_and(|held| Arc::ptr_eq(&held.value, refused));
+        if is_held && now >= current.kept_until {
             (current.held, current.refusal) = (None, None);
+            current.kept_until = now.saturating_add(PATIENCE);
         }
     }
 
@@ -292,6 +300,23 @@ mod tests {
             desk.permits.add_permits(1);
             desk.settled().await;
             assert_eq!(desk.ask().await.unwrap(), 1);
+        });
+    }
+
+    #[test]
+    fn what_is_refused_again_and_again_is_not_fetched_for_everybody() {
+        runtime().block_on(async {
+            let desk = Desk::new();
+            desk.permits.add_permits(10);
+            let refuse = async || {
+                let held = desk.ask().await.unwrap();
+                let value = desk.lease.lock().held.as_ref().map(|held| Arc::clone(&held.value));
+                desk.lease.forget(&value.unwrap());
+                held
+            };
+            assert_eq!([refuse().await, refuse().await, refuse().await], [1, 2, 2]);
+            desk.clock.set(START + PATIENCE);
+            assert_eq!([refuse().await, refuse().await, refuse().await], [2, 3, 3]);
         });
     }
 
