@@ -62,7 +62,10 @@ impl Backend {
             counter.fetch_add(1, Ordering::Relaxed);
             let response = self.sessions.pool.post(endpoint, post).await?;
             match response.status {
-                200 => return Ok((session, response.body)),
+                200 => {
+                    session.worked();
+                    return Ok((session, response.body));
+                }
                 // It was refused, and nothing was done.
                 401 if core::mem::take(&mut may_renew) => self.sessions.forget(&session),
                 _ => return Err(refusal(&response)),
@@ -82,7 +85,7 @@ impl Backend {
         };
         if !is_done || !output.read_is_strongly_consistent {
             // Another endpoint may be better, and the server knows which.
-            self.sessions.forget(&session);
+            self.sessions.look_elsewhere(&session);
             let message = "the Deno KV server cannot read consistently now";
             return Err(Error::new(Code::StoreUnavailable, message));
         }
@@ -136,7 +139,7 @@ impl Versioned for Backend {
                 Ok(false)
             }
             WRITE_DISABLED => {
-                self.sessions.forget(&session);
+                self.sessions.look_elsewhere(&session);
                 let message = "the Deno KV server takes no writes now";
                 Err(Error::new(Code::StoreUnavailable, message).unsent())
             }

@@ -4,6 +4,7 @@
 //! It is a lease: exchanged in the background and shared by all callers, however little time they have.
 
 use core::fmt;
+use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::Arc;
 
 use tollgate_core::{Code, Error, Micros, Result};
@@ -26,6 +27,18 @@ pub(crate) struct Session {
     pub(crate) headers: Vec<(HeaderName, HeaderValue)>,
     pub(crate) token: String,
     pub(crate) version: u64,
+    /// Whether a request was accepted with it.
+    has_worked: AtomicBool,
+}
+
+impl Session {
+    /// A request was accepted.
+    pub(crate) fn worked(&self) {
+        // Hardly ever written: everybody reads it.
+        if !self.has_worked.load(Relaxed) {
+            self.has_worked.store(true, Relaxed);
+        }
+    }
 }
 
 /// The exchange, and what it came to last.
@@ -73,7 +86,12 @@ impl Sessions {
 
     /// Forgets a session that the server did not accept, unless there is a newer one already.
     pub(crate) fn forget(&self, refused: &Arc<Session>) {
-        self.lease.forget(refused);
+        self.lease.forget(refused, refused.has_worked.load(Relaxed));
+    }
+
+    /// Looks for another endpoint, now and then: this one cannot do what it was asked.
+    pub(crate) fn look_elsewhere(&self, session: &Arc<Session>) {
+        self.lease.forget(session, false);
     }
 
     /// The metadata exchange, wherever it is redirected to, and when what it came to ends.
@@ -107,6 +125,7 @@ impl Sessions {
             headers: vec![(VERSION, HeaderValue::from(metadata.version)), (DATABASE, database)],
             token: metadata.token.clone(),
             version: metadata.version,
+            has_worked: AtomicBool::new(false),
         };
         Ok((session, metadata.expires))
     }

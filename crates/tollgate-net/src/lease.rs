@@ -88,14 +88,14 @@ impl<T: Send + Sync + 'static> Lease<T> {
         Err(Error::new(Code::StoreUnavailable, message).unsent())
     }
 
-    /// Forgets what was not accepted, unless there is something newer already. Where the new one is not
-    /// accepted either, it is kept for a while: it would be fetched for every request, and callers who have no time to wait
-    /// for that would never hear that it is refused.
-    pub fn forget(&self, refused: &Arc<T>) {
+    /// Forgets what was not accepted, unless there is something newer already. One that has never worked, like
+    /// the one before it, is kept for a while: else it would be fetched for every request, and callers who have no
+    /// time to wait for that would never hear that it is refused.
+    pub fn forget(&self, refused: &Arc<T>, has_worked: bool) {
         let now = self.clock.now();
         let mut current = self.lock();
         let is_held = current.held.as_ref().is_some_and(|held| Arc::ptr_eq(&held.value, refused));
-        if is_held && now >= current.kept_until {
+        if is_held && (has_worked || now >= current.kept_until) {
             (current.held, current.refusal) = (None, None);
             current.kept_until = now.saturating_add(PATIENCE);
         }
@@ -194,7 +194,7 @@ mod tests {
     use core::future::{poll_fn, ready};
     use core::pin::pin;
     use core::task::Poll;
-    use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+    use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::SeqCst};
 
     use tokio::runtime::{Builder, Runtime};
     use tokio::sync::Semaphore;
@@ -308,15 +308,18 @@ mod tests {
         runtime().block_on(async {
             let desk = Desk::new();
             desk.permits.add_permits(10);
+            let has_worked = AtomicBool::new(false);
             let refuse = async || {
                 let held = desk.ask().await.unwrap();
                 let value = desk.lease.lock().held.as_ref().map(|held| Arc::clone(&held.value));
-                desk.lease.forget(&value.unwrap());
+                desk.lease.forget(&value.unwrap(), has_worked.load(SeqCst));
                 held
             };
             assert_eq!([refuse().await, refuse().await, refuse().await], [1, 2, 2]);
             desk.clock.set(START + PATIENCE);
             assert_eq!([refuse().await, refuse().await, refuse().await], [2, 3, 3]);
+            has_worked.store(true, SeqCst);
+            assert_eq!([refuse().await, refuse().await, refuse().await], [3, 4, 5]);
         });
     }
 
