@@ -91,10 +91,20 @@ impl Districts {
     /// The district of a slot, if its keys may share a call with those of other slots.
     #[must_use]
     pub fn of(&self, slot: u16) -> Option<u16> {
-        let number = node_of(&self.runs, slot)?;
+        let number = self.node_of(slot)?;
         let node = self.nodes.get(usize::from(number))?;
         let is_trusted = node.stranger.is_some() && node.trust.0.load(Relaxed) != REFUSED;
         is_trusted.then_some(number)
+    }
+
+    /// The number of the node that serves a slot, whether it is trusted or not.
+    pub(crate) fn node_of(&self, slot: u16) -> Option<u16> {
+        node_of(&self.runs, slot)
+    }
+
+    /// The first slot of each run that one node serves, and the number of the node.
+    pub(crate) fn runs(&self) -> &[(u16, u16)] {
+        &self.runs
     }
 
     /// The tag of a key that the node of this district has to refuse before it is believed; none

@@ -131,7 +131,11 @@ pub(super) fn call_of(
 /// The call of a key that has to be alone in it, wherever it is.
 pub(super) fn call_apart(group: Group, items: &[&Item], scripts: &Scripts) -> (Call, Take) {
     let draft = Draft::of(group, Place::Anywhere);
-    let (call, take) = draft.finish(items, scripts, &Whereabouts::anywhere());
+    following(draft.finish(items, scripts, &Whereabouts::anywhere()))
+}
+
+/// The same for one key, which goes wherever it is sent.
+pub(super) fn following((call, take): (Call, Take)) -> (Call, Take) {
     (call.following(), Take { is_last: true, ..take })
 }
 

@@ -43,11 +43,10 @@ use crate::meaning::is_sent_on;
 use crate::transport::{Call, Sharing, Transport};
 
 use flight::{Flight, Landing, Seated};
-use items::{Answer, Item, answer_of, call_apart, call_of, calls_of};
+use items::{Answer, Item, answer_of, call_apart, call_of, calls_of, following};
 use place::{Place, Whereabouts};
 use queue::{Lane, Line, Queues, Round, Ticket, Turn};
 use swap::Swapping;
-use take::Take;
 use watch::Watching;
 use wire::Wire;
 
@@ -223,11 +222,7 @@ impl<T: Transport> Inner<T> {
             }
             let mut apart = Vec::new();
             for (take, reply) in takes.into_iter().zip(replies) {
-                apart.extend(take.read(&items, reply, |index, answer| {
-                    if let Some(ticket) = round.0.get(index) {
-                        ticket.answer(answer);
-                    }
-                }));
+                apart.extend(take.read(&items, reply, |index, answer| round.answer(index, answer)));
             }
             if !apart.is_empty() {
                 // The cluster has answered those who go on waiting.
@@ -250,14 +245,10 @@ impl<T: Transport> Inner<T> {
     /// Sends the charges of a key that is alone in its calls.
     async fn send_apart(self: Arc<Self>, round: Round) {
         let items: Vec<&Item> = round.0.iter().map(|ticket| &ticket.item).collect();
-        for (call, take) in calls_of(&items, &self.wire.scripts, &Whereabouts::anywhere()) {
-            let reply = self.wire.run(&call.following()).await;
-            let take = Take { is_last: true, ..take };
-            take.read(&items, reply, |index, answer| {
-                if let Some(ticket) = round.0.get(index) {
-                    ticket.answer(answer);
-                }
-            });
+        let calls = calls_of(&items, &self.wire.scripts, &Whereabouts::anywhere());
+        for (call, take) in calls.into_iter().map(following) {
+            let reply = self.wire.run(&call).await;
+            take.read(&items, reply, |index, answer| round.answer(index, answer));
         }
     }
 }

@@ -336,6 +336,13 @@ impl Waiting {
 pub(super) struct Round(pub(super) Vec<Arc<Ticket>>);
 
 impl Round {
+    /// Hands one of them its answer.
+    pub(super) fn answer(&self, index: usize, answer: Answer) {
+        if let Some(ticket) = self.0.get(index) {
+            ticket.answer(answer);
+        }
+    }
+
     /// These of them, as far as they still wait.
     pub(super) fn part(&self, indices: impl Iterator<Item = usize>) -> Self {
         let tickets = indices.filter_map(|index| self.0.get(index));

@@ -18,9 +18,8 @@ pub(super) struct Map {
     nodes: Vec<Arc<Node>>,
     /// Positions in `nodes`, one for each slot.
     owners: Vec<u16>,
-    /// The same, once for each run of slots that one node serves, with the first of them: a few, which
-    /// stay at hand where so many owners would be fetched for every call.
-    runs: Vec<(u16, u16)>,
+    /// The same, once for each run of slots that one node serves: a few, which stay at hand where so many
+    /// owners would be fetched for every call.
     districts: Arc<Districts>,
     /// Nodes that serve no slot yet but are asked for keys that have moved there, and those of the
     /// map before.
@@ -49,7 +48,7 @@ impl Map {
         let owners = vec![NOBODY; usize::from(SLOTS)];
         let (nodes, guests, older_guests) = (Vec::new(), Vec::new(), Vec::new());
         let districts = Arc::new(Districts::new(Vec::new(), Vec::new()));
-        let mut map = Self { nodes, owners, runs: Vec::new(), districts, guests, older_guests };
+        let mut map = Self { nodes, owners, districts, guests, older_guests };
         for range in ranges {
             let position = map.position(&range.host, &node);
             let slots = usize::from(range.first)..=usize::from(range.last);
@@ -61,16 +60,17 @@ impl Map {
 
     /// Finds out what follows from the owners.
     fn divide(&mut self) {
-        self.runs = runs_of(&self.owners);
         let trusts = self.nodes.iter().map(|node| Arc::clone(node.trust())).collect();
-        self.districts = Arc::new(Districts::new(self.runs.clone(), trusts));
+        self.districts = Arc::new(Districts::new(runs_of(&self.owners), trusts));
     }
 
     /// The node that serves a slot.
     pub(super) fn owner(&self, slot: u16) -> Option<&Arc<Node>> {
-        let following = self.runs.partition_point(|(first, _)| *first <= slot);
-        let (_, position) = self.runs.get(following.checked_sub(1)?)?;
-        self.nodes.get(usize::from(*position))
+        self.at_position(self.districts.node_of(slot)?)
+    }
+
+    fn at_position(&self, position: u16) -> Option<&Arc<Node>> {
+        self.nodes.get(usize::from(position))
     }
 
     /// Which slots have keys that may share a call.
@@ -114,14 +114,12 @@ impl Map {
     }
 
     fn is_divided_as(&self, other: &Self) -> bool {
-        let firsts = |map: &Self| map.runs.iter().map(|(first, _)| *first).collect::<Vec<_>>();
-        let owners = |map: &Self| {
-            let owner = |(_, position): &(u16, u16)| {
-                map.nodes.get(usize::from(*position)).map(|node| Arc::as_ptr(node).addr())
-            };
-            map.runs.iter().map(owner).collect::<Vec<_>>()
-        };
-        firsts(self) == firsts(other) && owners(self) == owners(other)
+        let (runs, others) = (self.districts.runs(), other.districts.runs());
+        runs.len() == others.len()
+            && runs.iter().zip(others).all(|((first, own), (other_first, other_own))| {
+                let nodes = (self.at_position(*own), other.at_position(*other_own));
+                first == other_first && nodes.0.map(Arc::as_ptr) == nodes.1.map(Arc::as_ptr)
+            })
     }
 
     /// The map has changed: whoever did not refuse a stranger may have been right.
