@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tollgate::algorithm::SlidingWindow;
-use tollgate::store::{At, Capability, Loaded, MultiKey, Outcome, Store, plan, slots_of};
+use tollgate::store::{Capability, Evidence, Loaded, MultiKey, Store, TimeSource, plan, slots_of};
 use tollgate::{Admission, Charge, Code, Error, Key, Limit, Limiter, Now, Quota, Result, State};
 use tollgate_testkit::conformance;
 use tollgate_testkit::runtime::block_on;
@@ -36,8 +36,8 @@ impl Store for Ledger {
     }
 
     /// One atomic act: read, let the pure steps decide, write all next states or none.
-    async fn admit(&self, admission: &Admission<'_>, at: At) -> Result<Outcome> {
-        if admission.once.is_some() {
+    async fn admit(&self, admission: &Admission<'_>, at: TimeSource) -> Result<Evidence> {
+        if admission.request_id.is_some() {
             return Err(unsupported("this store remembers no request ids"));
         }
         let now = given(at)?;
@@ -54,10 +54,10 @@ impl Store for Ledger {
         // The answer is evidence, from which the limiter derives the decision.
         let before: Vec<_> =
             slots.iter().map(|slot| states.get(*slot).cloned().flatten()).collect();
-        Ok(Outcome::decided(now, before))
+        Ok(Evidence::decided(now, before))
     }
 
-    async fn load(&self, charges: &[Charge<'_>], at: At) -> Result<Loaded> {
+    async fn load(&self, charges: &[Charge<'_>], at: TimeSource) -> Result<Loaded> {
         let ledger = self.lock();
         let states =
             charges.iter().map(|charge| ledger.get(&charge.key().to_text()).cloned()).collect();
@@ -70,10 +70,10 @@ impl Store for Ledger {
     }
 }
 
-fn given(at: At) -> Result<Now> {
+fn given(at: TimeSource) -> Result<Now> {
     match at {
-        At::Given(reading) => Ok(Now::at(reading)),
-        At::StoreClock => Err(unsupported("this store has no clock")),
+        TimeSource::Given(reading) => Ok(Now::at(reading)),
+        TimeSource::StoreClock => Err(unsupported("this store has no clock")),
     }
 }
 

@@ -6,7 +6,7 @@
 
 use tollgate::algorithm::TokenBucket;
 use tollgate::store::{Memory, Store};
-use tollgate::{Clock, Degraded, Limit, Limiter, Quota, Result, SystemClock};
+use tollgate::{Clock, Limit, Limiter, OutageMode, Quota, Result, SystemClock};
 use tollgate_testkit::runtime::block_on;
 
 /// The application: it sends invitations, at most three at once and one more per minute.
@@ -27,7 +27,7 @@ impl<S: Store> Invitations<S> {
     fn new(store: S, clock: impl Clock + 'static) -> Result<Self> {
         let bucket = TokenBucket::new(3, Quota::per_minute(1))?;
         // Invitations can wait: without the store, send none.
-        let per_sender = Limit::new("invitations", bucket)?.on_outage(Degraded::Closed);
+        let per_sender = Limit::new("invitations", bucket)?.on_outage(OutageMode::Closed);
         Ok(Self { limiter: Limiter::with_clock(store, clock).build(), per_sender })
     }
 

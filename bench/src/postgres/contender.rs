@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tollgate::algorithm::TokenBucket;
 use tollgate::postgres::{Config, Durability, Postgres, Retention};
-use tollgate::{Admission, Limit, Limiter, Once, Quota};
+use tollgate::{Admission, Limit, Limiter, Quota, RequestId};
 
 use super::options::Options;
 use super::psql;
@@ -90,8 +90,8 @@ impl Contender {
             Self::Tollgate { limiter, limit, ids } => {
                 let charges = [limit.charge(key)];
                 let id = format!("{id:032x}");
-                let admission = match (ids, Once::new(&id)) {
-                    (true, Ok(once)) => Admission::of(&charges).once(once),
+                let admission = match (ids, RequestId::new(&id)) {
+                    (true, Ok(once)) => Admission::of(&charges).request_id(once),
                     _ => Admission::of(&charges),
                 };
                 let decision = limiter.check_all(&admission).await.ok()?;

@@ -8,8 +8,8 @@ use rusqlite::Connection;
 use tokio::runtime::Runtime;
 use tollgate::algorithm::TokenBucket;
 use tollgate::sqlite::{Config, Durability, Sqlite};
-use tollgate::store::{At, Store};
-use tollgate::{Admission, Clock, Limit, Once, Quota, SystemClock};
+use tollgate::store::{Store, TimeSource};
+use tollgate::{Admission, Clock, Limit, Quota, RequestId, SystemClock};
 
 use super::Options;
 use crate::Result;
@@ -134,9 +134,9 @@ async fn together(
                 let charges = [limit.charge(&subject)];
                 let mut admission = Admission::of(&charges);
                 if has_ids {
-                    admission = admission.once(Once::new(&id)?);
+                    admission = admission.request_id(RequestId::new(&id)?);
                 }
-                store.admit(&admission, At::Given(clock.now())).await?;
+                store.admit(&admission, TimeSource::Given(clock.now())).await?;
                 waits.push(asked.elapsed());
             }
         })

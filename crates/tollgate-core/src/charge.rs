@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use crate::algorithm::Algorithm;
 use crate::cost::Cost;
-use crate::decision::Degraded;
+use crate::decision::OutageMode;
 use crate::error::{Code, Error, Result};
 use crate::key::{Key, Name};
 use crate::outage::{Chooser, Outage};
@@ -24,7 +24,7 @@ pub struct Limit {
     prefix: Name,
     policy: Name,
     rule: Rule,
-    on_outage: Degraded,
+    on_outage: OutageMode,
     chooser: Option<Chooser>,
     scope: Scope,
 }
@@ -46,7 +46,7 @@ impl Limit {
         let prefix = Name::new("prefix", DEFAULT_PREFIX)?;
         let policy = Name::new("policy", policy)?;
         let scope = Secrets::of_process().scope(prefix.as_str(), policy.as_str());
-        let on_outage = Degraded::Open;
+        let on_outage = OutageMode::Open;
         Ok(Self { prefix, policy, rule, on_outage, chooser: None, scope })
     }
 
@@ -62,7 +62,7 @@ impl Limit {
 
     /// What happens when the store cannot answer: open (the default), closed or local.
     #[must_use]
-    pub fn on_outage(mut self, mode: Degraded) -> Self {
+    pub fn on_outage(mut self, mode: OutageMode) -> Self {
         self.on_outage = mode;
         self
     }
@@ -72,7 +72,7 @@ impl Limit {
     #[must_use]
     pub fn choose_on_outage(
         mut self,
-        choose: impl Fn(&Outage<'_>) -> Degraded + Send + Sync + 'static,
+        choose: impl Fn(&Outage<'_>) -> OutageMode + Send + Sync + 'static,
     ) -> Self {
         self.chooser = Some(Chooser::new(choose));
         self
@@ -87,7 +87,7 @@ impl Limit {
 
     /// Whether this process may have to decide alone, and so has to know what is spent.
     pub(crate) fn may_be_local(&self) -> bool {
-        self.chooser.is_some() || self.on_outage == Degraded::Local
+        self.chooser.is_some() || self.on_outage == OutageMode::Local
     }
 
     /// The share of the names in the fingerprint of every key of this limit.
@@ -117,7 +117,7 @@ impl Limit {
 
     /// What happens when the store cannot answer.
     #[must_use]
-    pub fn outage_mode(&self) -> Degraded {
+    pub fn outage_mode(&self) -> OutageMode {
         self.on_outage
     }
 
@@ -139,13 +139,13 @@ impl Limit {
     #[must_use]
     #[inline]
     pub fn charge<'a>(&'a self, subject: &'a str) -> Charge<'a> {
-        Charge { limit: self, subject, cost: Cost::ONE, act: Act::Take }
+        Charge { limit: self, subject, cost: Cost::ONE, operation: Operation::Take }
     }
 }
 
 /// What a charge does to its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Act {
+pub enum Operation {
     /// Takes units, if there are enough.
     Take,
     /// Gives units back that an earlier charge took.
@@ -175,7 +175,7 @@ pub struct Charge<'a> {
     /// Units asked for.
     pub cost: Cost,
     /// Whether units are taken or given back.
-    pub act: Act,
+    pub operation: Operation,
 }
 
 impl<'a> Charge<'a> {
@@ -190,7 +190,7 @@ impl<'a> Charge<'a> {
     /// The refund of this charge.
     #[must_use]
     pub const fn refund(mut self, receipt: Receipt) -> Self {
-        self.act = Act::Refund(receipt);
+        self.operation = Operation::Refund(receipt);
         self
     }
 
@@ -212,25 +212,25 @@ impl<'a> Charge<'a> {
     /// `now`: enough to derive the same decision again, and no more.
     #[must_use]
     pub fn evidence(&self, before: &State, now: Now) -> State {
-        let same_family = before.shape.family() == self.rule().shape().family();
-        if self.act != Act::Take || !same_family {
+        let same_family = before.quota_id.family() == self.rule().quota_id().family();
+        if self.operation != Operation::Take || !same_family {
             return before.clone();
         }
-        State { shape: before.shape, words: self.rule().evidence(&before.words, now) }
+        State { quota_id: before.quota_id, words: self.rule().evidence(&before.words, now) }
     }
 }
 
 /// Marks an admission that must be charged at most once, however often it is sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Once<'a> {
+pub struct RequestId<'a> {
     /// The request id: 1 to 64 bytes, scoped to the key of the first charge.
     pub id: &'a str,
     /// How long the record is kept, in microseconds.
     pub keep: Micros,
 }
 
-impl<'a> Once<'a> {
+impl<'a> RequestId<'a> {
     /// How long records are kept unless told otherwise: five minutes.
     pub const DEFAULT_KEEP: Micros = 300_000_000;
 
@@ -260,20 +260,20 @@ pub struct Admission<'a> {
     /// The charges, in the order in which they are applied.
     pub charges: &'a [Charge<'a>],
     /// The request id, if the admission must be charged at most once.
-    pub once: Option<Once<'a>>,
+    pub request_id: Option<RequestId<'a>>,
 }
 
 impl<'a> Admission<'a> {
     /// An admission of these charges.
     #[must_use]
     pub const fn of(charges: &'a [Charge<'a>]) -> Self {
-        Self { charges, once: None }
+        Self { charges, request_id: None }
     }
 
     /// The same admission, charged at most once.
     #[must_use]
-    pub const fn once(mut self, once: Once<'a>) -> Self {
-        self.once = Some(once);
+    pub const fn request_id(mut self, request_id: RequestId<'a>) -> Self {
+        self.request_id = Some(request_id);
         self
     }
 
@@ -284,11 +284,11 @@ impl<'a> Admission<'a> {
     #[must_use]
     pub fn payload(&self) -> String {
         match self.charges {
-            [Charge { cost, act: Act::Take, .. }] => cost.to_string(),
+            [Charge { cost, operation: Operation::Take, .. }] => cost.to_string(),
             several => several.iter().fold(String::new(), |mut text, charge| {
                 charge.key().write_to(&mut text);
                 // A refund under the id of its charge is another request.
-                text.push(if charge.act == Act::Take { '=' } else { '-' });
+                text.push(if charge.operation == Operation::Take { '=' } else { '-' });
                 text.push_str(&charge.cost.to_string());
                 text.push(';');
                 text

@@ -39,7 +39,7 @@ impl fmt::Display for Verdict {
 /// How a decision was made without the store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
-pub enum Degraded {
+pub enum OutageMode {
     /// Admitted because the store could not answer.
     Open,
     /// Refused because the store could not answer.
@@ -48,7 +48,7 @@ pub enum Degraded {
     Local,
 }
 
-impl Degraded {
+impl OutageMode {
     /// The stable text of the mode.
     #[must_use]
     pub const fn as_str(self) -> &'static str {
@@ -74,7 +74,7 @@ pub struct Decision {
     /// Allowed, denied, or never.
     pub verdict: Verdict,
     /// How the decision was made without the store, if it was.
-    pub degraded: Option<Degraded>,
+    pub degraded: Option<OutageMode>,
     /// The effective ceiling: burst, capacity or window quota.
     pub limit: u64,
     /// Whole units spendable now, after this decision (uncharged unless allowed).
@@ -160,7 +160,7 @@ impl Decision {
 
     /// The same decision, made without the store.
     #[must_use]
-    pub const fn degraded(mut self, mode: Degraded) -> Self {
+    pub const fn degraded(mut self, mode: OutageMode) -> Self {
         self.degraded = Some(mode);
         self
     }

@@ -8,6 +8,7 @@
 use core::fmt;
 use std::borrow::Cow;
 use std::error::Error as StdError;
+use std::sync::Arc;
 
 /// `Result` with this crate's [`Error`].
 pub type Result<T, E = Error> = core::result::Result<T, E>;
@@ -73,16 +74,18 @@ impl fmt::Display for Code {
 }
 
 /// Why no decision could be made.
+#[derive(Clone)]
 pub struct Error(Box<Inner>);
 
+#[derive(Clone)]
 struct Inner {
     code: Code,
     field: Option<Cow<'static, str>>,
     message: String,
-    unsent: bool,
+    not_sent: bool,
     /// The store was not asked at all, because of what happened before.
     spared: bool,
-    source: Option<Box<dyn StdError + Send + Sync>>,
+    source: Option<Arc<dyn StdError + Send + Sync>>,
 }
 
 impl Error {
@@ -92,7 +95,7 @@ impl Error {
             code,
             field: None,
             message: message.into(),
-            unsent: false,
+            not_sent: false,
             spared: false,
             source: None,
         }))
@@ -119,22 +122,22 @@ impl Error {
     /// Attaches the underlying error.
     #[must_use]
     pub fn with_source(mut self, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Self {
-        self.0.source = Some(source.into());
+        self.0.source = Some(Arc::from(source.into()));
         self
     }
 
     /// Declares that nothing reached the store, so that trying again cannot charge twice.
     #[must_use]
-    pub fn unsent(mut self) -> Self {
-        self.0.unsent = true;
+    pub fn not_sent(mut self) -> Self {
+        self.0.not_sent = true;
         self
     }
 
-    /// Takes [`unsent`](Self::unsent) back: something else has reached the store before, and trying all of it
+    /// Takes [`not_sent`](Self::unsent) back: something else has reached the store before, and trying all of it
     /// again would do that twice.
     #[must_use]
     pub fn sent(mut self) -> Self {
-        self.0.unsent = false;
+        self.0.not_sent = false;
         self
     }
 
@@ -142,16 +145,6 @@ impl Error {
     pub(crate) fn spared(mut self) -> Self {
         self.0.spared = true;
         self
-    }
-
-    /// The same error once more, for several calls that failed as one. The source is not repeated.
-    #[must_use]
-    pub fn again(&self) -> Self {
-        let mut error = Self::new(self.0.code, self.0.message.clone());
-        error.0.field = self.0.field.clone();
-        error.0.unsent = self.0.unsent;
-        error.0.spared = self.0.spared;
-        error
     }
 
     /// The stable code.
@@ -180,8 +173,8 @@ impl Error {
 
     /// Whether the same call may be made again at once without the risk of charging twice.
     #[must_use]
-    pub fn is_unsent(&self) -> bool {
-        self.0.unsent
+    pub fn is_not_sent(&self) -> bool {
+        self.0.not_sent
     }
 
     /// Whether the store was not asked, because it did not answer others: why not is known to whoever kept

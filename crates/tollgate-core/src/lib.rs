@@ -26,12 +26,12 @@ pub mod store;
 pub mod text;
 mod time;
 
-pub use charge::{Act, Admission, Charge, Limit, Once, Receipt};
+pub use charge::{Admission, Charge, Limit, Operation, Receipt, RequestId};
 #[cfg(not(target_arch = "wasm32"))]
 pub use clock::SystemClock;
 pub use clock::{Clock, ManualClock};
 pub use cost::Cost;
-pub use decision::{Decision, Degraded, Forecast, Verdict};
+pub use decision::{Decision, Forecast, OutageMode, Verdict};
 pub use error::{Code, Error, Result};
 pub use key::{Key, Name};
 pub use limiter::Limiter;
@@ -40,5 +40,5 @@ pub use outage::Outage;
 pub use owned::{OwnedAdmission, OwnedCharge};
 pub use quota::Quota;
 pub use rule::Rule;
-pub use state::{Shape, State, Words};
+pub use state::{QuotaId, State, Words};
 pub use time::{MICROS_MAX, Micros, Now};

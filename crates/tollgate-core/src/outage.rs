@@ -4,7 +4,7 @@
 use core::fmt;
 use std::sync::Arc;
 
-use crate::decision::Degraded;
+use crate::decision::OutageMode;
 use crate::error::Code;
 use crate::key::Name;
 
@@ -17,21 +17,21 @@ pub struct Outage<'a> {
     /// Why the store could not answer.
     pub code: Code,
     /// The mode of the limit unless another is chosen.
-    pub mode: Degraded,
+    pub mode: OutageMode,
 }
 
 /// Chooses the mode of a limit when its store cannot answer. Called for every such decision.
 #[derive(Clone)]
 pub(crate) struct Chooser(Arc<Choose>);
 
-type Choose = dyn Fn(&Outage<'_>) -> Degraded + Send + Sync;
+type Choose = dyn Fn(&Outage<'_>) -> OutageMode + Send + Sync;
 
 impl Chooser {
-    pub(crate) fn new(choose: impl Fn(&Outage<'_>) -> Degraded + Send + Sync + 'static) -> Self {
+    pub(crate) fn new(choose: impl Fn(&Outage<'_>) -> OutageMode + Send + Sync + 'static) -> Self {
         Self(Arc::new(choose))
     }
 
-    pub(crate) fn choose(&self, outage: &Outage<'_>) -> Degraded {
+    pub(crate) fn choose(&self, outage: &Outage<'_>) -> OutageMode {
         (self.0)(outage)
     }
 }

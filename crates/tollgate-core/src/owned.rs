@@ -3,7 +3,7 @@
 //! A caller's future may go away while a worker, a thread or a neighbour decides for it, so that what
 //! it asks for is copied first. Copying a [`Limit`] counts references; only texts are allocated.
 
-use crate::charge::{Act, Admission, Charge, Limit, Once};
+use crate::charge::{Admission, Charge, Limit, Operation, RequestId};
 use crate::cost::Cost;
 use crate::time::Micros;
 
@@ -13,21 +13,31 @@ pub struct OwnedCharge {
     limit: Limit,
     subject: Box<str>,
     cost: Cost,
-    act: Act,
+    operation: Operation,
 }
 
 impl OwnedCharge {
     /// The charge that was copied.
     #[must_use]
     pub fn as_charge(&self) -> Charge<'_> {
-        Charge { limit: &self.limit, subject: &self.subject, cost: self.cost, act: self.act }
+        Charge {
+            limit: &self.limit,
+            subject: &self.subject,
+            cost: self.cost,
+            operation: self.operation,
+        }
     }
 }
 
 impl From<&Charge<'_>> for OwnedCharge {
     fn from(charge: &Charge<'_>) -> Self {
         let limit = charge.limit.clone();
-        Self { limit, subject: charge.subject.into(), cost: charge.cost, act: charge.act }
+        Self {
+            limit,
+            subject: charge.subject.into(),
+            cost: charge.cost,
+            operation: charge.operation,
+        }
     }
 }
 
@@ -35,7 +45,7 @@ impl From<&Charge<'_>> for OwnedCharge {
 #[derive(Clone, Debug)]
 pub struct OwnedAdmission {
     charges: Vec<OwnedCharge>,
-    once: Option<(Box<str>, Micros)>,
+    request_id: Option<(Box<str>, Micros)>,
 }
 
 impl OwnedAdmission {
@@ -48,14 +58,14 @@ impl OwnedAdmission {
     /// The admission that was copied, of these [`charges`](Self::charges).
     #[must_use]
     pub fn of<'a>(&'a self, charges: &'a [Charge<'a>]) -> Admission<'a> {
-        let once = self.once.as_ref().map(|(id, keep)| Once { id, keep: *keep });
-        Admission { charges, once }
+        let request_id = self.request_id.as_ref().map(|(id, keep)| RequestId { id, keep: *keep });
+        Admission { charges, request_id }
     }
 
     /// Whether it has a request id.
     #[must_use]
     pub const fn has_id(&self) -> bool {
-        self.once.is_some()
+        self.request_id.is_some()
     }
 }
 
@@ -63,7 +73,7 @@ impl From<&Admission<'_>> for OwnedAdmission {
     fn from(admission: &Admission<'_>) -> Self {
         Self {
             charges: admission.charges.iter().map(OwnedCharge::from).collect(),
-            once: admission.once.map(|once| (once.id.into(), once.keep)),
+            request_id: admission.request_id.map(|once| (once.id.into(), once.keep)),
         }
     }
 }

@@ -5,16 +5,16 @@ use core::ops::Deref;
 use std::sync::Arc;
 
 use crate::algorithm::kernel::Source;
-use crate::algorithm::{Algorithm, OneWord};
-use crate::state::Shape;
+use crate::algorithm::{Algorithm, PackedSchedule};
+use crate::state::QuotaId;
 
 /// A shared algorithm. Cheap to clone.
 #[derive(Clone)]
 pub struct Rule {
     algorithm: Arc<dyn Algorithm>,
-    shape: Shape,
-    shape_tag: u64,
-    one_word: Option<OneWord>,
+    quota_id: QuotaId,
+    quota_tag: u64,
+    packed_schedule: Option<PackedSchedule>,
     twin: Option<Source>,
 }
 
@@ -27,17 +27,17 @@ impl Rule {
     /// Uses an algorithm that is shared already.
     #[must_use]
     pub fn from_arc(algorithm: Arc<dyn Algorithm>) -> Self {
-        let shape = algorithm.shape();
-        let one_word = algorithm.one_word();
+        let quota_id = algorithm.quota_id();
+        let packed_schedule = algorithm.packed_schedule();
         let twin = algorithm.kernel().map(|kernel| kernel.source);
-        Self { shape, shape_tag: tag_of(shape.family()), one_word, twin, algorithm }
+        Self { quota_id, quota_tag: tag_of(quota_id.family()), packed_schedule, twin, algorithm }
     }
 
     /// Identifies the quota; stored with every state.
     #[must_use]
     #[inline]
-    pub fn shape(&self) -> Shape {
-        self.shape
+    pub fn quota_id(&self) -> QuotaId {
+        self.quota_id
     }
 
     /// The scripted twin of the step, if there is one: the source of its kernel.
@@ -50,14 +50,14 @@ impl Rule {
     /// What decides the meaning of the words, in 64 bits, for tables that have no room for more.
     /// Never 0.
     #[inline]
-    pub(crate) fn shape_tag(&self) -> u64 {
-        self.shape_tag
+    pub(crate) fn quota_tag(&self) -> u64 {
+        self.quota_tag
     }
 
     /// The one-word form of the algorithm, if it has one.
     #[inline]
-    pub(crate) fn one_word(&self) -> Option<&OneWord> {
-        self.one_word.as_ref()
+    pub(crate) fn packed_schedule(&self) -> Option<&PackedSchedule> {
+        self.packed_schedule.as_ref()
     }
 }
 
@@ -78,8 +78,8 @@ impl fmt::Debug for Rule {
 
 /// Mixes a shape into 64 bits (the finaliser of SplitMix64 over each number). Two quotas that share
 /// a tag by chance would read each other's states: at 2^-64 per pair of quotas on one key.
-fn tag_of(shape: Shape) -> u64 {
-    let mixed = shape.0.iter().fold(0x9E37_79B9_7F4A_7C15_u64, |hash, number| {
+fn tag_of(quota_id: QuotaId) -> u64 {
+    let mixed = quota_id.0.iter().fold(0x9E37_79B9_7F4A_7C15_u64, |hash, number| {
         let mut z = (hash ^ number).wrapping_add(0x9E37_79B9_7F4A_7C15);
         z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
         z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);

@@ -11,9 +11,9 @@ use crate::error::{Code, Error, Result};
 
 /// Identifies a quota: the tag of the algorithm and up to three of its numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub struct Shape(pub [u64; 4]);
+pub struct QuotaId(pub [u64; 4]);
 
-impl Shape {
+impl QuotaId {
     /// The tag of the algorithm: built-in ones are below 2^16, user-defined ones above 2^52.
     #[must_use]
     pub const fn tag(self) -> u64 {
@@ -80,7 +80,7 @@ impl Eq for Words {}
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct State {
     /// The quota the words were made under.
-    pub shape: Shape,
+    pub quota_id: QuotaId,
     /// The algorithm's own integers.
     pub words: Words,
 }
@@ -91,7 +91,7 @@ impl State {
     pub fn to_text(&self) -> String {
         let mut text = String::with_capacity(16 * (4 + self.words.len()));
         let mut open = '[';
-        for word in self.shape.0.iter().chain(self.words.iter()) {
+        for word in self.quota_id.0.iter().chain(self.words.iter()) {
             text.push(open);
             open = ',';
             // Writing to a string cannot fail.
@@ -114,8 +114,8 @@ impl State {
             .map(canonical_integer)
             .collect::<Option<_>>()
             .ok_or_else(corrupt)?;
-        let (shape, words) = numbers.split_first_chunk::<4>().ok_or_else(corrupt)?;
-        Ok(Self { shape: Shape(*shape), words: Words::new(words) })
+        let (quota_id, words) = numbers.split_first_chunk::<4>().ok_or_else(corrupt)?;
+        Ok(Self { quota_id: QuotaId(*quota_id), words: Words::new(words) })
     }
 }
 

@@ -141,7 +141,7 @@ impl Versioned for Backend {
             WRITE_DISABLED => {
                 self.sessions.look_elsewhere(&session);
                 let message = "the Deno KV server takes no writes now";
-                Err(Error::new(Code::StoreUnavailable, message).unsent())
+                Err(Error::new(Code::StoreUnavailable, message).not_sent())
             }
             _ => Err(odd("a write")),
         }
@@ -167,7 +167,7 @@ fn hex(bytes: &[u8]) -> String {
 
 /// The versionstamp as bytes, empty for none.
 fn stamp_of(version: Option<&Version>) -> Result<Vec<u8>> {
-    let unknown = || Error::new(Code::CorruptState, "a versionstamp is none of Deno KV").unsent();
+    let unknown = || Error::new(Code::CorruptState, "a versionstamp is none of Deno KV").not_sent();
     let text = match version {
         None => return Ok(Vec::new()),
         Some(Version::Text(text)) => text,

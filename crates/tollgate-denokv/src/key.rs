@@ -27,7 +27,7 @@ pub(crate) fn encode(text: &str) -> Result<Vec<u8>> {
             "has {} bytes with its names and its request id; accepted: up to {KEY_MAX_BYTES}",
             key.len()
         );
-        return Err(Error::invalid("key", message).unsent());
+        return Err(Error::invalid("key", message).not_sent());
     }
     Ok(key)
 }
@@ -52,6 +52,6 @@ mod tests {
     fn a_key_that_is_too_long_is_refused() {
         assert!(encode(&"x".repeat(2_046)).is_ok());
         let error = encode(&"x".repeat(2_047)).unwrap_err();
-        assert_eq!((error.field(), error.is_unsent()), (Some("key"), true), "{error}");
+        assert_eq!((error.field(), error.is_not_sent()), (Some("key"), true), "{error}");
     }
 }

@@ -57,7 +57,7 @@ impl Metadata {
 
 fn odd(what: impl Into<String>) -> Error {
     let message = format!("the metadata of the Deno KV server {}", what.into());
-    Error::new(Code::StoreUnavailable, message).unsent()
+    Error::new(Code::StoreUnavailable, message).not_sent()
 }
 
 #[cfg(test)]

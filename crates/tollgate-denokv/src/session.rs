@@ -142,7 +142,7 @@ impl Sessions {
 }
 
 fn endpoint(url: &str) -> Result<Endpoint> {
-    let wrong = || Error::config("url", "is not a URL; accepted: denokv+https://host").unsent();
+    let wrong = || Error::config("url", "is not a URL; accepted: denokv+https://host").not_sent();
     Endpoint::of(url).ok_or_else(wrong)
 }
 
@@ -152,12 +152,12 @@ pub(crate) fn refusal(response: &Response) -> Error {
     match status {
         401 | 403 => {
             let message = format!("was refused by the Deno KV server (status {status})");
-            Error::config("token", message).unsent()
+            Error::config("token", message).not_sent()
         }
         429 => {
             // Not an outage: whoever sends enough requests can cause it.
             let message = "the Deno KV server takes no more requests now (status 429)";
-            Error::new(Code::QueueFull, message).unsent()
+            Error::new(Code::QueueFull, message).not_sent()
         }
         500.. => {
             let message = format!("the Deno KV server failed (status {status})");
@@ -165,7 +165,7 @@ pub(crate) fn refusal(response: &Response) -> Error {
         }
         _ => {
             let message = format!("the Deno KV server refused the request (status {status})");
-            Error::new(Code::ConfigInvalid, message).unsent()
+            Error::new(Code::ConfigInvalid, message).not_sent()
         }
     }
 }
@@ -185,7 +185,7 @@ mod tests {
     fn only_a_server_that_cannot_answer_is_an_outage() {
         let of = |status| {
             let error = refusal(&Response { status, location: None, body: Vec::new() });
-            (error.is_outage(), error.is_unsent())
+            (error.is_outage(), error.is_not_sent())
         };
         for status in [500, 502, 503, 504] {
             assert_eq!(of(status), (true, false), "{status}");

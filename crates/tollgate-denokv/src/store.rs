@@ -3,7 +3,7 @@
 use core::fmt;
 use core::sync::atomic::Ordering;
 
-use tollgate_core::store::{At, Capability, Cas, Loaded, Outcome, Store};
+use tollgate_core::store::{Capability, Cas, Evidence, Loaded, Store, TimeSource};
 use tollgate_core::{Admission, Charge, Key, Result};
 
 use crate::backend::Backend;
@@ -72,15 +72,15 @@ impl Store for DenoKv {
         self.0.capability()
     }
 
-    async fn admit(&self, admission: &Admission<'_>, at: At) -> Result<Outcome> {
+    async fn admit(&self, admission: &Admission<'_>, at: TimeSource) -> Result<Evidence> {
         self.0.admit(admission, at).await
     }
 
-    async fn admit_many(&self, batch: &[Admission<'_>], at: At) -> Vec<Result<Outcome>> {
+    async fn admit_many(&self, batch: &[Admission<'_>], at: TimeSource) -> Vec<Result<Evidence>> {
         self.0.admit_many(batch, at).await
     }
 
-    async fn load(&self, charges: &[Charge<'_>], at: At) -> Result<Loaded> {
+    async fn load(&self, charges: &[Charge<'_>], at: TimeSource) -> Result<Loaded> {
         self.0.load(charges, at).await
     }
 

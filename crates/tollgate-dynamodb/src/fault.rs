@@ -141,12 +141,12 @@ fn of_connection(error: &(dyn StdError + 'static)) -> Fault {
     let http = chain().find_map(|cause| cause.downcast_ref::<HttpError>());
     match http {
         Some(http) if http.is_connect() => {
-            Fault::Refused(unavailable("cannot connect to DynamoDB").unsent())
+            Fault::Refused(unavailable("cannot connect to DynamoDB").not_sent())
         }
         Some(_) => Fault::Unknown(unavailable("the connection to DynamoDB broke")),
         // Credentials are looked for before anything is sent.
         None => match chain().find_map(|cause| cause.downcast_ref::<CredentialsError>()) {
-            Some(error) => Fault::Refused(without_credentials(error).unsent()),
+            Some(error) => Fault::Refused(without_credentials(error).not_sent()),
             None => Fault::Unknown(unavailable("DynamoDB could not be asked")),
         },
     }
@@ -192,7 +192,7 @@ mod tests {
             let Fault::Unknown(error) = Fault::of_answer(Some(code), status) else {
                 panic!("{code}");
             };
-            assert!(error.is_outage() && !error.is_unsent(), "{error}");
+            assert!(error.is_outage() && !error.is_not_sent(), "{error}");
         }
         for code in ["ThrottlingException", "ProvisionedThroughputExceededException"] {
             let Fault::Throttled(error) = Fault::of_answer(Some(code), 400) else {

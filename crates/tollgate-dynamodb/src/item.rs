@@ -32,7 +32,7 @@ pub(crate) fn key(name: &str) -> Result<AttributeValue> {
              bytes; accepted: at most {KEY_MAX}",
             name.len()
         );
-        return Err(Error::invalid("key", message).unsent());
+        return Err(Error::invalid("key", message).not_sent());
     }
     Ok(AttributeValue::S(name.to_owned()))
 }

@@ -1,7 +1,7 @@
 //! The store as callers see it: the core's compare-and-swap adapter over a table.
 
 use aws_sdk_dynamodb::Client;
-use tollgate_core::store::{At, Capability, Cas, Loaded, Outcome, Store};
+use tollgate_core::store::{Capability, Cas, Evidence, Loaded, Store, TimeSource};
 use tollgate_core::{Admission, BoxFuture, Charge, Key, Result};
 
 use crate::client::client;
@@ -73,15 +73,15 @@ impl Store for DynamoDb {
         self.cas.capability()
     }
 
-    async fn admit(&self, admission: &Admission<'_>, at: At) -> Result<Outcome> {
+    async fn admit(&self, admission: &Admission<'_>, at: TimeSource) -> Result<Evidence> {
         self.cas.admit(admission, at).await
     }
 
-    async fn admit_many(&self, batch: &[Admission<'_>], at: At) -> Vec<Result<Outcome>> {
+    async fn admit_many(&self, batch: &[Admission<'_>], at: TimeSource) -> Vec<Result<Evidence>> {
         self.cas.admit_many(batch, at).await
     }
 
-    async fn load(&self, charges: &[Charge<'_>], at: At) -> Result<Loaded> {
+    async fn load(&self, charges: &[Charge<'_>], at: TimeSource) -> Result<Loaded> {
         self.cas.load(charges, at).await
     }
 

@@ -127,7 +127,7 @@ pub(crate) fn in_a_runtime() -> Result<()> {
         Ok(_) => Ok(()),
         Err(_) => {
             Err(Error::config("runtime", "is missing; use the store inside of a tokio runtime")
-                .unsent())
+                .not_sent())
         }
     }
 }

@@ -64,13 +64,13 @@ impl Table {
                     return if is_own { Ok(Written::All) } else { Err(error) };
                 }
                 (Fault::Unknown(error), None) => {
-                    unknown = Some(error.again());
+                    unknown = Some(error.clone());
                     error
                 }
                 (Fault::Throttled(error), None) => error,
                 // It may be its own first copy that is in the way.
                 (Fault::Throttled(_) | Fault::Conflict, Some(error)) => {
-                    unknown = Some(error.again());
+                    unknown = Some(error.clone());
                     error
                 }
                 (Fault::Refused(error) | Fault::Late(error), None) => return Err(error),

@@ -81,11 +81,11 @@ impl<T: Send + Sync + 'static> Lease<T> {
             if let Ok(ended) = attempt.wait_for(Option::is_some).await
                 && let Some(ended) = ended.as_ref()
             {
-                return ended.clone().map_err(|error| error.again().unsent());
+                return ended.clone().map_err(|error| Error::clone(&error).not_sent());
             }
         }
         let message = "the runtime ended while a token was fetched";
-        Err(Error::new(Code::StoreUnavailable, message).unsent())
+        Err(Error::new(Code::StoreUnavailable, message).not_sent())
     }
 
     /// Forgets what was not accepted, unless there is something newer already. One that has never worked, like
@@ -117,7 +117,7 @@ impl<T: Send + Sync + 'static> Lease<T> {
                 return Ok(Found::Held(value));
             }
         } else if let Some(refusal) = &current.refusal {
-            let refusal = refusal.again().unsent();
+            let refusal = refusal.clone().not_sent();
             if may_begin {
                 self.begin(&mut current, now, fetch)?;
             }
@@ -142,7 +142,8 @@ impl<T: Send + Sync + 'static> Lease<T> {
             return Ok(attempt.clone());
         }
         let runtime = Handle::try_current().map_err(|_| {
-            Error::config("runtime", "is missing; use the store inside of a tokio runtime").unsent()
+            Error::config("runtime", "is missing; use the store inside of a tokio runtime")
+                .not_sent()
         })?;
         let (tell, attempt) = watch::channel(None);
         current.attempt = Some(attempt.clone());
@@ -171,7 +172,7 @@ impl<T: Send + Sync + 'static> Lease<T> {
                 current.held.take_if(|held| now >= held.ends);
                 let pause = if current.held.is_some() { PATIENCE } else { CALM };
                 current.not_before = now.saturating_add(pause);
-                current.refusal = (!error.is_outage()).then(|| error.again());
+                current.refusal = (!error.is_outage()).then(|| error.clone());
                 Err(Arc::new(error))
             }
         }
@@ -295,7 +296,7 @@ mod tests {
             desk.clock.set(START + CALM);
             for _ in 0..2 {
                 let error = desk.ask().await.unwrap_err();
-                assert_eq!((error.code(), error.is_unsent()), (Code::ConfigInvalid, true));
+                assert_eq!((error.code(), error.is_not_sent()), (Code::ConfigInvalid, true));
             }
             desk.permits.add_permits(1);
             desk.settled().await;

@@ -10,7 +10,7 @@ use core::time::Duration;
 use tokio_postgres::Client;
 use tokio_postgres::types::{ToSql, Type};
 use tollgate_core::store::Plan;
-use tollgate_core::{Act, Charge, Now, Verdict};
+use tollgate_core::{Charge, Now, Operation, Verdict};
 
 use crate::config::Config;
 use crate::draft::stored;
@@ -64,10 +64,10 @@ impl Entries {
         let longest = plan.decisions.iter().filter_map(|one| one.retry_after_ms).max();
         let parts = charges.iter().zip(&job.slots).zip(&plan.decisions).zip(&plan.refunded);
         for (((charge, slot), decision), units) in parts {
-            let (verdict, cost) = match charge.act {
-                Act::Refund(_) if plan.admitted => ("refund", -stored(*units)),
-                Act::Refund(_) => (verdict.as_str(), 0),
-                Act::Take => (verdict.as_str(), stored(charge.cost.get())),
+            let (verdict, cost) = match charge.operation {
+                Operation::Refund(_) if plan.admitted => ("refund", -stored(*units)),
+                Operation::Refund(_) => (verdict.as_str(), 0),
+                Operation::Take => (verdict.as_str(), stored(charge.cost.get())),
             };
             self.at.push(stored(now.reading()));
             self.ids.push(job.mark.as_ref().map(|mark| mark.id.clone()));

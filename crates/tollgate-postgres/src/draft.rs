@@ -7,7 +7,7 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use tollgate_core::store::{At, Outcome, plan};
+use tollgate_core::store::{Evidence, TimeSource, plan};
 use tollgate_core::{Code, Error, Micros, Now, Result, State};
 
 use crate::audit::Entries;
@@ -43,7 +43,7 @@ pub(crate) struct Bounds {
 /// The outcome of all jobs, and the writes that make it true.
 #[derive(Debug)]
 pub(crate) struct Draft {
-    pub(crate) outcomes: Vec<Result<Outcome>>,
+    pub(crate) outcomes: Vec<Result<Evidence>>,
     pub(crate) creates: Rows,
     pub(crate) changes: Rows,
     pub(crate) records: Vec<((String, String), Record)>,
@@ -121,10 +121,10 @@ impl Desk {
         }
     }
 
-    fn decide(&mut self, job: &Job) -> Result<Outcome> {
+    fn decide(&mut self, job: &Job) -> Result<Evidence> {
         let now = match job.at {
-            At::StoreClock => Now::at(self.clock),
-            At::Given(reading) => Now::at(reading),
+            TimeSource::StoreClock => Now::at(self.clock),
+            TimeSource::Given(reading) => Now::at(reading),
         };
         if let Some(mark) = &job.mark
             && let Some(replay) = self.replay(job, mark, now)?
@@ -151,7 +151,7 @@ impl Desk {
                 cell.written = Some(keep);
             }
         }
-        Ok(Outcome::decided(now, before))
+        Ok(Evidence::decided(now, before))
     }
 
     fn state(&self, key: &str) -> Result<Option<State>> {
@@ -159,7 +159,7 @@ impl Desk {
     }
 
     /// The evidence of the first time, if this id was charged before.
-    fn replay(&self, job: &Job, mark: &Mark, now: Now) -> Result<Option<Outcome>> {
+    fn replay(&self, job: &Job, mark: &Mark, now: Now) -> Result<Option<Evidence>> {
         let place = (job.home().to_owned(), mark.id.clone());
         let known = match self.new_records.get(&place) {
             Some(record) => Some(record),
@@ -192,7 +192,7 @@ impl Desk {
         Ok(())
     }
 
-    fn close(self, outcomes: Vec<Result<Outcome>>) -> Draft {
+    fn close(self, outcomes: Vec<Result<Evidence>>) -> Draft {
         let (mut creates, mut changes) = (Rows::default(), Rows::default());
         for (key, cell) in self.cells {
             if let (Some(expires), Some(state)) = (cell.written, cell.state) {

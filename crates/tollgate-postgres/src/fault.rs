@@ -104,7 +104,7 @@ pub(crate) fn exhausted() -> Error {
 }
 
 pub(crate) fn closed() -> Error {
-    Error::new(Code::StoreUnavailable, "the store was closed").unsent()
+    Error::new(Code::StoreUnavailable, "the store was closed").not_sent()
 }
 
 pub(crate) fn corrupt() -> Error {

@@ -1,7 +1,7 @@
 //! What a caller asks for, owned: its future may go away while a worker decides.
 
 use tokio::sync::oneshot;
-use tollgate_core::store::{At, Outcome, slots_of};
+use tollgate_core::store::{Evidence, TimeSource, slots_of};
 use tollgate_core::{Admission, Charge, Error, Key, Micros, OwnedCharge, Result};
 
 /// PostgreSQL cannot index longer keys.
@@ -16,8 +16,8 @@ pub(crate) struct Job {
     /// The text of each key, once.
     pub(crate) keys: Vec<String>,
     pub(crate) mark: Option<Mark>,
-    pub(crate) at: At,
-    reply: oneshot::Sender<Result<Outcome>>,
+    pub(crate) at: TimeSource,
+    reply: oneshot::Sender<Result<Evidence>>,
 }
 
 /// A request id, with what it is bound to.
@@ -35,14 +35,14 @@ impl Job {
     /// `invalid_request` when a key is too long or there is none.
     pub(crate) fn new(
         admission: &Admission<'_>,
-        at: At,
-    ) -> Result<(Self, oneshot::Receiver<Result<Outcome>>)> {
+        at: TimeSource,
+    ) -> Result<(Self, oneshot::Receiver<Result<Evidence>>)> {
         if admission.charges.is_empty() {
-            return Err(Error::invalid("charges", "are none; accepted: one or more").unsent());
+            return Err(Error::invalid("charges", "are none; accepted: one or more").not_sent());
         }
         let (slots, keys) = slots_of(admission.charges);
         let keys = keys.into_iter().map(text_of).collect::<Result<_>>()?;
-        let mark = admission.once.map(|once| Mark {
+        let mark = admission.request_id.map(|once| Mark {
             id: without_nul(once.id.replace('%', "%25")),
             payload: without_nul(admission.payload()),
             keep: once.keep,
@@ -66,7 +66,7 @@ impl Job {
         !self.reply.is_closed()
     }
 
-    pub(crate) fn answer(self, answer: Result<Outcome>) {
+    pub(crate) fn answer(self, answer: Result<Evidence>) {
         // Nobody is there to hear it if the caller has gone.
         let _ = self.reply.send(answer);
     }
@@ -81,7 +81,7 @@ pub(crate) fn text_of(key: Key<'_>) -> Result<String> {
     if text.len() > KEY_MAX_BYTES {
         let accepted =
             format!("has {} bytes with its names; accepted: up to {KEY_MAX_BYTES}", text.len());
-        return Err(Error::invalid("key", accepted).unsent());
+        return Err(Error::invalid("key", accepted).not_sent());
     }
     Ok(text)
 }

@@ -54,7 +54,10 @@ impl Shared {
     /// Marked as unsent: nothing was charged.
     pub(crate) async fn connect(&self) -> Result<Link> {
         let link = self.dial().await?;
-        self.ready.get_or_try_init(|| schema::ensure(self, &link)).await.map_err(Error::unsent)?;
+        self.ready
+            .get_or_try_init(|| schema::ensure(self, &link))
+            .await
+            .map_err(Error::not_sent)?;
         Ok(link)
     }
 
@@ -66,10 +69,10 @@ impl Shared {
         );
         let (client, connection) = match dialled.await {
             Ok(Ok(connected)) => connected,
-            Ok(Err(error)) => return Err(Fault::from(error).into_error().unsent()),
+            Ok(Err(error)) => return Err(Fault::from(error).into_error().not_sent()),
             Err(_) => {
                 let message = "connecting to PostgreSQL took too long";
-                return Err(Error::new(Code::StoreUnavailable, message).unsent());
+                return Err(Error::new(Code::StoreUnavailable, message).not_sent());
             }
         };
         // How it ended is seen by whoever waits for an answer.

@@ -60,12 +60,12 @@ pub(crate) async fn work(
         let keys: Vec<&str> = resets.iter().map(|(key, _)| key.as_str()).collect();
         let done = reset(&shared, &mut link, &keys).await;
         for (_, reply) in resets {
-            let _ = reply.send(done.as_ref().copied().map_err(Error::again));
+            let _ = reply.send(done.as_ref().copied().map_err(Error::clone));
         }
         let keys: Vec<&str> = sees.iter().flat_map(|(keys, _)| keys).map(String::as_str).collect();
         let seen = see(&shared, &mut link, &keys).await;
         for (_, reply) in sees {
-            let _ = reply.send(seen.as_ref().map(Arc::clone).map_err(Error::again));
+            let _ = reply.send(seen.as_ref().map(Arc::clone).map_err(Error::clone));
         }
         if seen.is_ok() && done.is_ok() {
             progress.round_ended();

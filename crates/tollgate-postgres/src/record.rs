@@ -3,8 +3,8 @@
 //! The evidence is one line per part: for each charge the quota of then, as the text of a state
 //! without words, and the state before, `[]` for none. The texts are those of every other store.
 
-use tollgate_core::store::Outcome;
-use tollgate_core::{Charge, Micros, Now, Shape, State, Words};
+use tollgate_core::store::Evidence;
+use tollgate_core::{Charge, Micros, Now, QuotaId, State, Words};
 
 const NO_STATE: &str = "[]";
 
@@ -17,7 +17,7 @@ pub(crate) struct Record {
     pub(crate) expires: Micros,
     /// What the clock said at the charge.
     pub(crate) decided: Micros,
-    evidence: Vec<(Shape, Option<State>)>,
+    evidence: Vec<(QuotaId, Option<State>)>,
 }
 
 impl Record {
@@ -30,7 +30,7 @@ impl Record {
     ) -> Self {
         let evidence = charges.iter().zip(before).map(|(charge, before)| {
             let kept = before.as_ref().map(|before| charge.evidence(before, now));
-            (charge.rule().shape(), kept)
+            (charge.rule().quota_id(), kept)
         });
         let decided = now.reading();
         let evidence = evidence.collect();
@@ -51,7 +51,7 @@ impl Record {
                 NO_STATE => None,
                 text => Some(State::from_text(text).ok()?),
             };
-            pairs.push((quota.shape, before));
+            pairs.push((quota.quota_id, before));
         }
         Some(Self { payload, expires, decided, evidence: pairs })
     }
@@ -59,17 +59,17 @@ impl Record {
     /// The text of the evidence.
     pub(crate) fn evidence(&self) -> String {
         let mut lines = Vec::with_capacity(2 * self.evidence.len());
-        for (shape, before) in &self.evidence {
-            lines.push(State { shape: *shape, words: Words::new(&[]) }.to_text());
+        for (quota_id, before) in &self.evidence {
+            lines.push(State { quota_id: *quota_id, words: Words::new(&[]) }.to_text());
             lines.push(before.as_ref().map_or_else(|| NO_STATE.to_owned(), State::to_text));
         }
         lines.join("\n")
     }
 
     /// The evidence of the first time.
-    pub(crate) fn replay(&self) -> Outcome {
-        let (shapes, before): (_, Vec<_>) = self.evidence.iter().cloned().unzip();
-        Outcome::replayed(Now::at(self.decided), before, shapes)
+    pub(crate) fn replay(&self) -> Evidence {
+        let (quota_ids, before): (_, Vec<_>) = self.evidence.iter().cloned().unzip();
+        Evidence::replayed(Now::at(self.decided), before, quota_ids)
     }
 }
 
@@ -78,8 +78,9 @@ mod tests {
     use super::*;
 
     fn sample() -> Record {
-        let state = State { shape: Shape([9, 8, 7, 6]), words: Words::new(&[1, 2, 3, 4, 5]) };
-        let evidence = vec![(Shape([1, 2, 3, 4]), Some(state)), (Shape([5, 0, 0, u64::MAX]), None)];
+        let state = State { quota_id: QuotaId([9, 8, 7, 6]), words: Words::new(&[1, 2, 3, 4, 5]) };
+        let evidence =
+            vec![(QuotaId([1, 2, 3, 4]), Some(state)), (QuotaId([5, 0, 0, u64::MAX]), None)];
         Record { payload: "p".into(), expires: 900, decided: 0, evidence }
     }
 

@@ -17,7 +17,7 @@ use tokio::time::timeout;
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Row};
 use tollgate_core::store::patience::Progress;
-use tollgate_core::store::{At, Outcome};
+use tollgate_core::store::{Evidence, TimeSource};
 use tollgate_core::{Error, Micros, Result};
 
 use crate::draft::{Bounds, Draft, Read, Rows, keys_of, stored};
@@ -56,7 +56,7 @@ impl Trip<'_> {
 pub(crate) struct Round {
     /// Those who are answered once it is written.
     jobs: Vec<Job>,
-    outcomes: Vec<Result<Outcome>>,
+    outcomes: Vec<Result<Evidence>>,
     draft: Draft,
 }
 
@@ -120,9 +120,9 @@ fn unopened(trip: Trip<'_>, jobs: Vec<Job>, fault: Fault) -> Opened {
     trip.heard(Some(&fault));
     match fault {
         Fault::Conflict => Opened::Conflict(jobs),
-        Fault::Lost(error) => Opened::Unserved(jobs, error.unsent()),
+        Fault::Lost(error) => Opened::Unserved(jobs, error.not_sent()),
         Fault::Refused(error) => {
-            refuse(jobs, &error.unsent());
+            refuse(jobs, &error.not_sent());
             Opened::Refused
         }
     }
@@ -145,7 +145,7 @@ pub(crate) async fn close(trip: Trip<'_>, round: Round) -> Closed {
         }
         Err(Fault::Conflict) => Closed::Conflict(jobs),
         Err(Fault::Refused(error)) => {
-            refuse(jobs, &error.unsent());
+            refuse(jobs, &error.not_sent());
             Closed::Broken
         }
         Err(Fault::Lost(error)) => {
@@ -163,11 +163,11 @@ pub(crate) async fn abandon(shared: &Shared, link: &Link) -> bool {
 /// Hands everybody the same error.
 pub(crate) fn refuse(jobs: Vec<Job>, error: &Error) {
     for job in jobs {
-        job.answer(Err(error.again()));
+        job.answer(Err(error.clone()));
     }
 }
 
-fn answer(jobs: Vec<Job>, outcomes: Vec<Result<Outcome>>) {
+fn answer(jobs: Vec<Job>, outcomes: Vec<Result<Evidence>>) {
     for (job, outcome) in jobs.into_iter().zip(outcomes) {
         job.answer(outcome);
     }
@@ -257,8 +257,8 @@ async fn room(trip: Trip<'_>, jobs: &[Job], clock: Micros) -> Result<u64, Fault>
     let marked = jobs.iter().filter(|job| job.mark.is_some());
     let wanted = count(marked.clone().count());
     let given = marked.filter_map(|job| match job.at {
-        At::Given(reading) => Some(reading),
-        At::StoreClock => None,
+        TimeSource::Given(reading) => Some(reading),
+        TimeSource::StoreClock => None,
     });
     let now = given.max().unwrap_or(clock);
     if wanted > 0 && shared.ids.needs_count(wanted, now) {

@@ -12,7 +12,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 use tollgate_core::store::patience::{Progress, Waiting};
-use tollgate_core::store::{At, Capability, Loaded, MultiKey, Outcome, Store};
+use tollgate_core::store::{Capability, Evidence, Loaded, MultiKey, Store, TimeSource};
 use tollgate_core::{Admission, Charge, Code, Error, Key, Now, Result, State};
 
 use crate::config::{Config, Durability};
@@ -60,7 +60,7 @@ impl<T> Line<T> {
 }
 
 /// An answer that is waited for.
-type Answer<'s> = (oneshot::Receiver<Result<Outcome>>, Waiting<'s>);
+type Answer<'s> = (oneshot::Receiver<Result<Evidence>>, Waiting<'s>);
 
 impl Postgres {
     /// A store that connects when it is first asked, on the tokio runtime this is called in. Its
@@ -123,7 +123,7 @@ impl Postgres {
     fn submit(
         &self,
         admission: &Admission<'_>,
-        at: At,
+        at: TimeSource,
         worker: Option<usize>,
     ) -> Result<Answer<'_>> {
         self.check(at)?;
@@ -134,10 +134,10 @@ impl Postgres {
     }
 
     /// Two clocks must not decide about one table.
-    fn check(&self, at: At) -> Result<()> {
-        if matches!(at, At::Given(_)) && !self.shared.config.accepts_readings {
+    fn check(&self, at: TimeSource) -> Result<()> {
+        if matches!(at, TimeSource::Given(_)) && !self.shared.config.accepts_readings {
             let message = "the database's clock decides; a reading cannot be given";
-            return Err(Error::new(Code::Unsupported, message).unsent());
+            return Err(Error::new(Code::Unsupported, message).not_sent());
         }
         Ok(())
     }
@@ -162,12 +162,12 @@ impl Store for Postgres {
         capability
     }
 
-    async fn admit(&self, admission: &Admission<'_>, at: At) -> Result<Outcome> {
+    async fn admit(&self, admission: &Admission<'_>, at: TimeSource) -> Result<Evidence> {
         let (answer, waiting) = self.submit(admission, at, None)?;
         waiting.answer(pin!(heard(answer))).await
     }
 
-    async fn admit_many(&self, batch: &[Admission<'_>], at: At) -> Vec<Result<Outcome>> {
+    async fn admit_many(&self, batch: &[Admission<'_>], at: TimeSource) -> Vec<Result<Evidence>> {
         // Admissions of one key must meet in the same queue, in order. Single charges do by
         // themselves; where one has several keys, all go to the same worker.
         let is_plain = |admission: &Admission<'_>| admission.charges.len() <= 1;
@@ -184,7 +184,7 @@ impl Store for Postgres {
         outcomes
     }
 
-    async fn load(&self, charges: &[Charge<'_>], at: At) -> Result<Loaded> {
+    async fn load(&self, charges: &[Charge<'_>], at: TimeSource) -> Result<Loaded> {
         self.check(at)?;
         let texts = charges.iter().map(|charge| text_of(charge.key()));
         let texts: Vec<String> = texts.collect::<Result<_>>()?;
@@ -193,8 +193,8 @@ impl Store for Postgres {
         let seen = waiting.answer(pin!(heard(answer))).await?;
         let (clock, rows) = &*seen;
         let now = match at {
-            At::StoreClock => Now::at(*clock),
-            At::Given(reading) => Now::at(reading),
+            TimeSource::StoreClock => Now::at(*clock),
+            TimeSource::Given(reading) => Now::at(reading),
         };
         let states = texts.iter().map(|text| match rows.get(text).map(String::as_str) {
             None | Some("") => Ok(None),
@@ -231,7 +231,7 @@ async fn heard<T>(answer: oneshot::Receiver<Result<T>>) -> Result<T> {
 fn unqueued<T>(refused: &mpsc::error::TrySendError<T>) -> Error {
     match refused {
         mpsc::error::TrySendError::Full(_) => {
-            Error::new(Code::QueueFull, "too many calls wait for PostgreSQL").unsent()
+            Error::new(Code::QueueFull, "too many calls wait for PostgreSQL").not_sent()
         }
         mpsc::error::TrySendError::Closed(_) => closed(),
     }

@@ -32,9 +32,9 @@ pub(crate) async fn replies_in_time<F>(
 where
     F: Future<Output = Vec<Result<Reply>>>,
 {
-    let all = |error: Error| (0..count).map(|_| Err(error.again())).collect();
+    let all = |error: Error| (0..count).map(|_| Err(error.clone())).collect();
     if is_over() {
-        return all(silent().unsent());
+        return all(silent().not_sent());
     }
     in_time(begin()).await.unwrap_or_else(|| all(silent()))
 }

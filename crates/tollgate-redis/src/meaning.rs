@@ -64,7 +64,7 @@ pub fn meaning_of(text: &str) -> Error {
             Code::QueueFull,
             "Redis is out of memory and refuses writes; raise maxmemory or let keys expire",
         )
-        .unsent(),
+        .not_sent(),
         "WRONGTYPE" => foreign(),
         // A script that fails has met what no script writes; it is not the server that is away.
         "ERR" if text.contains("ACL failure in script") => lacks_a_right(),
@@ -75,20 +75,20 @@ pub fn meaning_of(text: &str) -> Error {
                 "Redis wants another user or password ({kind}): USER:PASSWORD@ before the host"
             ),
         )
-        .unsent(),
-        "NOPERM" => lacks_a_right().unsent(),
+        .not_sent(),
+        "NOPERM" => lacks_a_right().not_sent(),
         // Whoever knows of the cluster has followed these until now.
         "MOVED" | "ASK" | "CROSSSLOT" => Error::new(
             Code::StoreUnavailable,
             format!("the cluster sends this elsewhere ({kind}); its URL is redis-cluster://"),
         )
-        .unsent(),
+        .not_sent(),
         // The cluster answers, and somebody moves its slots.
-        "TRYAGAIN" => between_nodes("nothing was charged").unsent(),
+        "TRYAGAIN" => between_nodes("nothing was charged").not_sent(),
         "READONLY" | "CLUSTERDOWN" | "LOADING" | "MASTERDOWN" | "MISCONF" | "NOREPLICAS"
         | "NOSCRIPT" | "BUSY" => {
             Error::new(Code::StoreUnavailable, format!("Redis cannot run this now ({kind})"))
-                .unsent()
+                .not_sent()
         }
         _ => Error::new(Code::StoreUnavailable, format!("Redis answered with an error ({kind})")),
     }

@@ -6,7 +6,7 @@
 
 use std::fmt::Write as _;
 
-use tollgate_core::{Shape, State, Words};
+use tollgate_core::{QuotaId, State, Words};
 
 use crate::transport::Reply;
 
@@ -67,15 +67,15 @@ pub(crate) fn to_hold(text: &str) -> String {
         return "n".to_owned();
     }
     match State::from_text(text) {
-        Ok(State { shape, words }) if shape.tag() == SLIDING_LOG && !words.is_empty() => {
-            log_elements(shape, &words)
+        Ok(State { quota_id, words }) if quota_id.tag() == SLIDING_LOG && !words.is_empty() => {
+            log_elements(quota_id, &words)
         }
         _ => format!("s{text}"),
     }
 }
 
-fn log_elements(shape: Shape, words: &Words) -> String {
-    let [tag, a, b, c] = shape.0;
+fn log_elements(quota_id: QuotaId, words: &Words) -> String {
+    let [tag, a, b, c] = quota_id.0;
     let mut text = format!("l{tag},{a},{b},{c};0");
     let mut sum: u64 = 0;
     for [time, units] in words.as_chunks::<2>().0 {

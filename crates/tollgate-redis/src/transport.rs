@@ -43,7 +43,7 @@ pub trait Transport: MaybeSend + MaybeSync + 'static {
     /// Sends one call and waits for its reply.
     ///
     /// An error reply of the server is a reply. An `Err` means that there is none: it must be marked
-    /// as [`unsent`](tollgate_core::Error::unsent) if the call certainly did not reach the server. A transport never
+    /// as [`not_sent`](tollgate_core::Error::unsent) if the call certainly did not reach the server. A transport never
     /// sends a call twice on its own, unless the server said that it did not run it (MOVED).
     fn send(&self, call: &Call) -> impl Future<Output = Result<Reply>> + MaybeSend;
 

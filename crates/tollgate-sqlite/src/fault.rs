@@ -67,11 +67,11 @@ fn code_of(code: ErrorCode) -> Code {
 /// Others kept writing: nothing was charged.
 pub(crate) fn exhausted() -> Error {
     let message = "other processes kept the file busy; nothing was charged";
-    Error::new(Code::ConflictExhausted, message).unsent()
+    Error::new(Code::ConflictExhausted, message).not_sent()
 }
 
 pub(crate) fn closed() -> Error {
-    Error::new(Code::StoreUnavailable, "the store was closed").unsent()
+    Error::new(Code::StoreUnavailable, "the store was closed").not_sent()
 }
 
 /// The thread that decides ended in the middle of a round.

@@ -1,7 +1,7 @@
 //! What a caller asks for, owned: its future may go away while the writer decides.
 
 use tokio::sync::oneshot;
-use tollgate_core::store::{At, Outcome};
+use tollgate_core::store::{Evidence, TimeSource};
 use tollgate_core::{Admission, Error, Micros, OwnedAdmission, Result};
 
 use crate::sweep::{Page, Place};
@@ -21,8 +21,8 @@ pub(crate) enum Task {
 #[derive(Debug)]
 pub(crate) struct Job {
     pub(crate) admission: OwnedAdmission,
-    pub(crate) at: At,
-    reply: oneshot::Sender<Result<Outcome>>,
+    pub(crate) at: TimeSource,
+    reply: oneshot::Sender<Result<Evidence>>,
 }
 
 impl Job {
@@ -32,10 +32,10 @@ impl Job {
     /// `invalid_request` when there is no charge.
     pub(crate) fn new(
         admission: &Admission<'_>,
-        at: At,
-    ) -> Result<(Self, oneshot::Receiver<Result<Outcome>>)> {
+        at: TimeSource,
+    ) -> Result<(Self, oneshot::Receiver<Result<Evidence>>)> {
         if admission.charges.is_empty() {
-            return Err(Error::invalid("charges", "are none; accepted: one or more").unsent());
+            return Err(Error::invalid("charges", "are none; accepted: one or more").not_sent());
         }
         let (reply, answer) = oneshot::channel();
         Ok((Self { admission: admission.into(), at, reply }, answer))
@@ -46,7 +46,7 @@ impl Job {
         !self.reply.is_closed()
     }
 
-    pub(crate) fn answer(self, answer: Result<Outcome>) {
+    pub(crate) fn answer(self, answer: Result<Evidence>) {
         // Nobody is there to hear it if the caller has gone.
         let _ = self.reply.send(answer);
     }
@@ -56,10 +56,10 @@ impl Task {
     /// Says that it could not be done.
     pub(crate) fn refuse(self, error: &Error) {
         match self {
-            Self::Admit(job) => job.answer(Err(error.again())),
+            Self::Admit(job) => job.answer(Err(error.clone())),
             // Nobody is there to hear it if the caller has gone.
-            Self::Reset(_, reply) => drop(reply.send(Err(error.again()))),
-            Self::Sweep(_, _, reply) => drop(reply.send(Err(error.again()))),
+            Self::Reset(_, reply) => drop(reply.send(Err(error.clone()))),
+            Self::Sweep(_, _, reply) => drop(reply.send(Err(error.clone()))),
         }
     }
 

@@ -61,7 +61,7 @@ impl<T> Queue<T> {
             return Err(closed());
         }
         if inner.waiting.len() >= QUEUE_MAX {
-            return Err(Error::new(Code::QueueFull, "too many calls wait for SQLite").unsent());
+            return Err(Error::new(Code::QueueFull, "too many calls wait for SQLite").not_sent());
         }
         inner.waiting.push_back(item);
         let is_awaited = inner.wanted > 0 && inner.waiting.len() >= inner.wanted;
@@ -193,7 +193,7 @@ mod tests {
             queue.push(()).unwrap();
         }
         let error = queue.push(()).unwrap_err();
-        assert_eq!((error.code(), error.is_unsent()), (Code::QueueFull, true));
+        assert_eq!((error.code(), error.is_not_sent()), (Code::QueueFull, true));
     }
 
     #[test]

@@ -63,8 +63,8 @@ impl Reader {
                 Some(connection)
             }
             Err(fault) => {
-                let error = fault.into_error().unsent();
-                looks.into_iter().for_each(|look| drop(look.reply.send(Err(error.again()))));
+                let error = fault.into_error().not_sent();
+                looks.into_iter().for_each(|look| drop(look.reply.send(Err(error.clone()))));
                 None
             }
         }

@@ -6,7 +6,7 @@
 
 use rusqlite::Connection;
 use tollgate_core::store::round::{Round, RoundBounds, ValueName};
-use tollgate_core::store::{At, Outcome};
+use tollgate_core::store::{Evidence, TimeSource};
 use tollgate_core::{Charge, Error, Micros};
 
 use crate::config::Config;
@@ -64,7 +64,7 @@ pub(crate) struct Opened {
 /// What a round came to.
 #[derive(Debug)]
 pub(crate) struct Written {
-    pub(crate) outcomes: Vec<tollgate_core::Result<Outcome>>,
+    pub(crate) outcomes: Vec<tollgate_core::Result<Evidence>>,
     /// How much it has added to the logs.
     pub(crate) bytes: usize,
 }
@@ -184,8 +184,8 @@ impl Ids {
         let wanted = jobs.iter().filter(|job| job.admission.has_id()).count();
         let wanted = u64::try_from(wanted).unwrap_or(u64::MAX);
         let readings = jobs.iter().filter_map(|job| match job.at {
-            At::Given(reading) => Some(reading),
-            At::StoreClock => None,
+            TimeSource::Given(reading) => Some(reading),
+            TimeSource::StoreClock => None,
         });
         let now = readings.min().unwrap_or_default();
         let max = config.max_request_ids;

@@ -10,7 +10,7 @@ use rusqlite::Connection;
 use tokio::sync::oneshot;
 use tollgate_core::store::patience::Waiting;
 use tollgate_core::store::round::state_in;
-use tollgate_core::store::{At, Capability, Loaded, MultiKey, Outcome, Store};
+use tollgate_core::store::{Capability, Evidence, Loaded, MultiKey, Store, TimeSource};
 use tollgate_core::{
     Admission, Charge, Clock, Code, Error, Key, Micros, Now, Result, State, SystemClock,
 };
@@ -108,8 +108,8 @@ impl Sqlite {
     fn submit(
         &self,
         admission: &Admission<'_>,
-        at: At,
-    ) -> Result<(oneshot::Receiver<Result<Outcome>>, Waiting<'_>)> {
+        at: TimeSource,
+    ) -> Result<(oneshot::Receiver<Result<Evidence>>, Waiting<'_>)> {
         reading_of(at)?;
         let (job, answer) = Job::new(admission, at)?;
         Ok((answer, self.writer.push(Task::Admit(job))?))
@@ -131,12 +131,12 @@ impl Store for Sqlite {
         capability
     }
 
-    async fn admit(&self, admission: &Admission<'_>, at: At) -> Result<Outcome> {
+    async fn admit(&self, admission: &Admission<'_>, at: TimeSource) -> Result<Evidence> {
         let (answer, waiting) = self.submit(admission, at)?;
         waiting.answer(pin!(heard(answer))).await
     }
 
-    async fn admit_many(&self, batch: &[Admission<'_>], at: At) -> Vec<Result<Outcome>> {
+    async fn admit_many(&self, batch: &[Admission<'_>], at: TimeSource) -> Vec<Result<Evidence>> {
         // All of them wait in one queue, in order.
         let answers: Vec<_> = batch.iter().map(|admission| self.submit(admission, at)).collect();
         let mut outcomes = Vec::with_capacity(answers.len());
@@ -149,7 +149,7 @@ impl Store for Sqlite {
         outcomes
     }
 
-    async fn load(&self, charges: &[Charge<'_>], at: At) -> Result<Loaded> {
+    async fn load(&self, charges: &[Charge<'_>], at: TimeSource) -> Result<Loaded> {
         let now = Now::at(reading_of(at)?);
         let keys = charges.iter().map(|charge| charge.key().to_text()).collect();
         let (reply, answer) = oneshot::channel();
@@ -197,12 +197,12 @@ fn read_logs(connection: &Connection, recent: &Shared) -> Result<(), Fault> {
 }
 
 /// The caller's reading: a file has no clock.
-fn reading_of(at: At) -> Result<Micros> {
+fn reading_of(at: TimeSource) -> Result<Micros> {
     match at {
-        At::Given(reading) => Ok(reading),
-        At::StoreClock => {
+        TimeSource::Given(reading) => Ok(reading),
+        TimeSource::StoreClock => {
             let message = "this store has no clock of its own; pass a reading";
-            Err(Error::new(Code::Unsupported, message).unsent())
+            Err(Error::new(Code::Unsupported, message).not_sent())
         }
     }
 }

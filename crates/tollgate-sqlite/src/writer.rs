@@ -9,7 +9,7 @@ use core::time::Duration;
 
 use rusqlite::Connection;
 use tokio::sync::oneshot;
-use tollgate_core::store::At;
+use tollgate_core::store::TimeSource;
 use tollgate_core::{Clock, Error, Micros, Result, SystemClock};
 
 use crate::config::{Config, micros};
@@ -85,7 +85,7 @@ impl Writer {
             match served {
                 Ok(()) => {}
                 Err(Fault::Busy) => self.refuse_waiting(&exhausted()),
-                Err(Fault::Failed(error)) => self.refuse_waiting(&error.unsent()),
+                Err(Fault::Failed(error)) => self.refuse_waiting(&error.not_sent()),
             }
             if self.queue.wait(Some(Duration::ZERO)) == Woken::End {
                 return;
@@ -124,7 +124,7 @@ impl Writer {
             Ok(true) => {}
             Ok(false) => return Link::Good,
             Err(fault) => {
-                let error = fault.into_error().unsent();
+                let error = fault.into_error().not_sent();
                 taken.into_iter().for_each(|one: Taken| one.task.refuse(&error));
                 return broken_unless(undo(connection));
             }
@@ -169,11 +169,11 @@ impl Writer {
                 self.queue.progress().round_ended();
                 return Link::Good;
             }
-            Err(Unwritten::Undone(fault)) => fault.into_error().unsent(),
+            Err(Unwritten::Undone(fault)) => fault.into_error().not_sent(),
             Err(Unwritten::Unknown(error)) => error,
         };
-        jobs.into_iter().for_each(|job| job.answer(Err(error.again())));
-        resets.into_iter().for_each(|(_, reply)| drop(reply.send(Err(error.again()))));
+        jobs.into_iter().for_each(|job| job.answer(Err(error.clone())));
+        resets.into_iter().for_each(|(_, reply)| drop(reply.send(Err(error.clone()))));
         undo(connection);
         // What failed in the middle of a transaction may be anything: start afresh.
         Link::Broken
@@ -283,8 +283,8 @@ impl Batch {
     /// The newest reading of the jobs.
     fn latest(&self) -> Option<Micros> {
         let reading = |job: &Job| match job.at {
-            At::Given(reading) => Some(reading),
-            At::StoreClock => None,
+            TimeSource::Given(reading) => Some(reading),
+            TimeSource::StoreClock => None,
         };
         self.jobs.iter().filter_map(reading).max()
     }

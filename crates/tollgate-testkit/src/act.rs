@@ -1,7 +1,7 @@
 //! What tests of a store do again and again: charge a unit, and look how many were spent.
 
-use tollgate_core::store::{At, Store};
-use tollgate_core::{Admission, Charge, Cost, Once, Result};
+use tollgate_core::store::{Store, TimeSource};
+use tollgate_core::{Admission, Charge, Cost, RequestId, Result};
 
 use crate::derive::decisions_of;
 
@@ -9,7 +9,11 @@ use crate::derive::decisions_of;
 ///
 /// # Errors
 /// What the store says; `corrupt_state` when its evidence does not fit.
-pub async fn admitted<S: Store>(store: &S, admission: &Admission<'_>, at: At) -> Result<bool> {
+pub async fn admitted<S: Store>(
+    store: &S,
+    admission: &Admission<'_>,
+    at: TimeSource,
+) -> Result<bool> {
     let outcome = store.admit(admission, at).await?;
     Ok(decisions_of(admission, &outcome)?.admitted)
 }
@@ -18,7 +22,7 @@ pub async fn admitted<S: Store>(store: &S, admission: &Admission<'_>, at: At) ->
 ///
 /// # Errors
 /// As [`admitted`].
-pub async fn take<S: Store>(store: &S, charge: Charge<'_>, at: At) -> Result<bool> {
+pub async fn take<S: Store>(store: &S, charge: Charge<'_>, at: TimeSource) -> Result<bool> {
     admitted(store, &Admission::of(&[charge]), at).await
 }
 
@@ -26,15 +30,20 @@ pub async fn take<S: Store>(store: &S, charge: Charge<'_>, at: At) -> Result<boo
 ///
 /// # Errors
 /// As [`admitted`]; `invalid_request` when the id is none.
-pub async fn take_once<S: Store>(store: &S, charge: Charge<'_>, id: &str, at: At) -> Result<bool> {
-    admitted(store, &Admission::of(&[charge]).once(Once::new(id)?), at).await
+pub async fn take_once<S: Store>(
+    store: &S,
+    charge: Charge<'_>,
+    id: &str,
+    at: TimeSource,
+) -> Result<bool> {
+    admitted(store, &Admission::of(&[charge]).request_id(RequestId::new(id)?), at).await
 }
 
 /// Units that are spent on the key of a charge.
 ///
 /// # Errors
 /// What the store says.
-pub async fn spent<S: Store>(store: &S, charge: Charge<'_>, at: At) -> Result<u64> {
+pub async fn spent<S: Store>(store: &S, charge: Charge<'_>, at: TimeSource) -> Result<u64> {
     let loaded = store.load(&[charge], at).await?;
     let state = loaded.states.into_iter().next().flatten();
     let words = state.map(|state| state.words.to_vec()).unwrap_or_default();

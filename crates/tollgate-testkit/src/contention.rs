@@ -17,7 +17,7 @@ use std::time::Duration;
 use tollgate_core::limiter::BreakerConfig;
 use tollgate_core::store::Store;
 use tollgate_core::{
-    Admission, Charge, Clock, Code, Degraded, Limit, Limiter, ManualClock, Micros,
+    Admission, Charge, Clock, Code, Limit, Limiter, ManualClock, Micros, OutageMode,
 };
 
 use crate::runtime::yield_now;
@@ -74,7 +74,7 @@ pub async fn losers_are_never_let_in<S: Store>(
     limit: &Limit,
     now: Micros,
 ) {
-    let limit = limit.clone().on_outage(Degraded::Open);
+    let limit = limit.clone().on_outage(OutageMode::Open);
     let hot = [limit.charge("hot")];
     let mut fight = Fight::new(stores, now);
     for _ in 0..LOSSES {
@@ -98,7 +98,7 @@ pub async fn losers_over_several_keys_are_never_let_in<S: Store>(
     [limit, full]: [&Limit; 2],
     now: Micros,
 ) {
-    let limits = [limit, full].map(|limit| limit.clone().on_outage(Degraded::Open));
+    let limits = [limit, full].map(|limit| limit.clone().on_outage(OutageMode::Open));
     let charges = [limits[0].charge("hot"), limits[1].charge("full")];
     let mut fight = Fight::new(stores, now);
     for _ in 0..LOSSES {
@@ -193,7 +193,7 @@ pub async fn until_held_up<S: Store>(store: &Arc<S>, charge: Charge<'_>, now: Mi
         assert!(polled.is_pending(), "nobody is in the way");
         clock.advance(TOO_LONG);
         match call.await {
-            Ok(decision) => assert_eq!(decision.degraded, Some(Degraded::Open)),
+            Ok(decision) => assert_eq!(decision.degraded, Some(OutageMode::Open)),
             Err(error) => {
                 assert!(
                     matches!(error.code(), Code::QueueFull | Code::ConflictExhausted),

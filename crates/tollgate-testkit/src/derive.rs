@@ -4,25 +4,27 @@
 //! replayed admission is derived under the quotas of the first time, which its record names.
 
 use tollgate_core::algorithm::built_in;
-use tollgate_core::store::{Outcome, Plan, plan, slots_of};
-use tollgate_core::{Admission, Charge, Code, Error, Limit, Result, Rule, Shape, State};
+use tollgate_core::store::{Evidence, Plan, plan, slots_of};
+use tollgate_core::{Admission, Charge, Code, Error, Limit, QuotaId, Result, Rule, State};
 
 /// What the store decided, derived from its evidence.
 ///
 /// # Errors
 /// `corrupt_state` when the evidence does not fit the admission.
-pub fn decisions_of(admission: &Admission<'_>, outcome: &Outcome) -> Result<Plan> {
-    let Some(shapes) = &outcome.replayed else {
+pub fn decisions_of(admission: &Admission<'_>, outcome: &Evidence) -> Result<Plan> {
+    let Some(quota_ids) = &outcome.replayed else {
         return derive(admission.charges, outcome);
     };
-    if shapes.len() != admission.charges.len() {
+    if quota_ids.len() != admission.charges.len() {
         return Err(misfit("a record names another number of quotas than there are charges"));
     }
     let limits: Vec<Limit> = admission
         .charges
         .iter()
-        .zip(shapes)
-        .map(|(charge, shape)| Ok(charge.limit.clone().replace_rule(rule_of(charge, *shape)?)))
+        .zip(quota_ids)
+        .map(|(charge, quota_id)| {
+            Ok(charge.limit.clone().replace_rule(rule_of(charge, *quota_id)?))
+        })
         .collect::<Result<_>>()?;
     let charges: Vec<Charge<'_>> = admission
         .charges
@@ -34,14 +36,14 @@ pub fn decisions_of(admission: &Admission<'_>, outcome: &Outcome) -> Result<Plan
 }
 
 /// The algorithm of a shape: the charge's own if it is that, else the built-in one.
-fn rule_of(charge: &Charge<'_>, shape: Shape) -> Result<Rule> {
-    if charge.rule().shape() == shape {
+fn rule_of(charge: &Charge<'_>, quota_id: QuotaId) -> Result<Rule> {
+    if charge.rule().quota_id() == quota_id {
         return Ok(charge.rule().clone());
     }
-    built_in(shape).ok_or_else(|| misfit("a record names a quota that nobody knows here"))
+    built_in(quota_id).ok_or_else(|| misfit("a record names a quota that nobody knows here"))
 }
 
-fn derive(charges: &[Charge<'_>], outcome: &Outcome) -> Result<Plan> {
+fn derive(charges: &[Charge<'_>], outcome: &Evidence) -> Result<Plan> {
     if outcome.before.len() != charges.len() {
         return Err(misfit("a store returned another number of states than there are charges"));
     }

@@ -10,9 +10,9 @@ use std::sync::{Mutex, PoisonError};
 
 use tollgate_core::clock::sleep_until;
 use tollgate_core::store::patience::last_words;
-use tollgate_core::store::{At, Capability, Loaded, Outcome, Store};
+use tollgate_core::store::{Capability, Evidence, Loaded, Store, TimeSource};
 use tollgate_core::{
-    Admission, Charge, Clock, Code, Error, Key, ManualClock, Micros, Now, Result, Shape, State,
+    Admission, Charge, Clock, Code, Error, Key, ManualClock, Micros, Now, QuotaId, Result, State,
     Words,
 };
 
@@ -123,7 +123,7 @@ impl<S> Faulty<S> {
     ) -> Result<T> {
         match self.next_fault() {
             Fault::None => call.await,
-            Fault::Before => Err(lost("refused the connection").unsent()),
+            Fault::Before => Err(lost("refused the connection").not_sent()),
             Fault::After => {
                 call.await?;
                 Err(lost("lost the connection"))
@@ -136,7 +136,7 @@ impl<S> Faulty<S> {
             Fault::Hang => std::future::pending().await,
             Fault::Lose => last_words(std::future::pending(), || Some(Err(beaten()))).await,
             Fault::Refuse => {
-                Err(Error::new(Code::Unsupported, "a planned fault refused this").unsent())
+                Err(Error::new(Code::Unsupported, "a planned fault refused this").not_sent())
             }
             Fault::Garbage => garbage(),
         }
@@ -153,7 +153,7 @@ fn beaten() -> Error {
 
 /// A state that no algorithm accepts, under a shape that no algorithm has.
 fn nonsense(count: usize) -> Vec<Option<State>> {
-    let state = State { shape: Shape([u64::MAX; 4]), words: Words::new(&[u64::MAX; 5]) };
+    let state = State { quota_id: QuotaId([u64::MAX; 4]), words: Words::new(&[u64::MAX; 5]) };
     vec![Some(state); count]
 }
 
@@ -165,13 +165,13 @@ impl<S: Store> Store for Faulty<S> {
         capability
     }
 
-    async fn admit(&self, admission: &Admission<'_>, at: At) -> Result<Outcome> {
-        let garbage = || Ok(Outcome::decided(Now::at(0), nonsense(admission.charges.len())));
+    async fn admit(&self, admission: &Admission<'_>, at: TimeSource) -> Result<Evidence> {
+        let garbage = || Ok(Evidence::decided(Now::at(0), nonsense(admission.charges.len())));
         self.call(self.inner.admit(admission, at), garbage).await
     }
 
     /// One round trip, so one fault for the whole batch.
-    async fn admit_many(&self, batch: &[Admission<'_>], at: At) -> Vec<Result<Outcome>> {
+    async fn admit_many(&self, batch: &[Admission<'_>], at: TimeSource) -> Vec<Result<Evidence>> {
         let call = async { Ok(self.inner.admit_many(batch, at).await) };
         match self.call(call, || Ok(Vec::new())).await {
             Ok(outcomes) => outcomes,
@@ -179,13 +179,13 @@ impl<S: Store> Store for Faulty<S> {
                 .iter()
                 .map(|_| {
                     let same = Error::new(error.code(), error.message());
-                    Err(if error.is_unsent() { same.unsent() } else { same })
+                    Err(if error.is_not_sent() { same.not_sent() } else { same })
                 })
                 .collect(),
         }
     }
 
-    async fn load(&self, charges: &[Charge<'_>], at: At) -> Result<Loaded> {
+    async fn load(&self, charges: &[Charge<'_>], at: TimeSource) -> Result<Loaded> {
         let garbage = || Ok(Loaded::new(Now::at(0), nonsense(charges.len())));
         self.call(self.inner.load(charges, at), garbage).await
     }

@@ -7,8 +7,12 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use tollgate_core::store::{At, Capability, Loaded, MultiKey, Outcome, Store, plan, slots_of};
-use tollgate_core::{Admission, Charge, Code, Error, Key, Micros, Now, Once, Result, Shape, State};
+use tollgate_core::store::{
+    Capability, Evidence, Loaded, MultiKey, Store, TimeSource, plan, slots_of,
+};
+use tollgate_core::{
+    Admission, Charge, Code, Error, Key, Micros, Now, QuotaId, RequestId, Result, State,
+};
 
 /// How many request ids are remembered at once unless told otherwise.
 const RECORDS_MAX: usize = 100_000;
@@ -34,7 +38,7 @@ struct Record {
     until: Micros,
     now: Now,
     before: Vec<Option<State>>,
-    shapes: Vec<Shape>,
+    quota_ids: Vec<QuotaId>,
 }
 
 impl Default for ReferenceStore {
@@ -60,7 +64,7 @@ impl ReferenceStore {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn admit_now(&self, admission: &Admission<'_>, now: Now) -> Result<Outcome> {
+    fn admit_now(&self, admission: &Admission<'_>, now: Now) -> Result<Evidence> {
         let mut kept = self.lock();
         if let Some(replay) = kept.replay(admission, now)? {
             return Ok(replay);
@@ -73,7 +77,7 @@ impl ReferenceStore {
         let before: Vec<Option<State>> =
             slots.iter().map(|slot| states.get(*slot).cloned().flatten()).collect();
         // Only a charge is remembered: an id that was denied is decided anew.
-        if let Some(once) = admission.once.filter(|_| plan.admitted) {
+        if let Some(once) = admission.request_id.filter(|_| plan.admitted) {
             kept.remember(admission, once, (now, &before), self.records_max)?;
         }
         for write in plan.writes {
@@ -81,13 +85,13 @@ impl ReferenceStore {
                 kept.states.insert(text.clone(), write.state);
             }
         }
-        Ok(Outcome::decided(now, before))
+        Ok(Evidence::decided(now, before))
     }
 }
 
 impl Kept {
     /// The evidence of the first time, if this id was charged before.
-    fn replay(&self, admission: &Admission<'_>, now: Now) -> Result<Option<Outcome>> {
+    fn replay(&self, admission: &Admission<'_>, now: Now) -> Result<Option<Evidence>> {
         let record = record_key(admission).and_then(|key| self.records.get(&key));
         let Some(record) = record.filter(|record| now.effective() < record.until) else {
             return Ok(None);
@@ -96,14 +100,14 @@ impl Kept {
             let message = "the request id was used before for another request on this key";
             return Err(Error::new(Code::IdempotencyConflict, message));
         }
-        let Record { now, before, shapes, .. } = record.clone();
-        Ok(Some(Outcome::replayed(now, before, shapes)))
+        let Record { now, before, quota_ids, .. } = record.clone();
+        Ok(Some(Evidence::replayed(now, before, quota_ids)))
     }
 
     fn remember(
         &mut self,
         admission: &Admission<'_>,
-        once: Once<'_>,
+        request_id: RequestId<'_>,
         (now, before): (Now, &[Option<State>]),
         records_max: usize,
     ) -> Result<()> {
@@ -113,10 +117,10 @@ impl Kept {
         }
         let record = Record {
             payload: admission.payload(),
-            until: now.effective().saturating_add(once.keep),
+            until: now.effective().saturating_add(request_id.keep),
             now,
             before: before.to_vec(),
-            shapes: admission.charges.iter().map(|charge| charge.rule().shape()).collect(),
+            quota_ids: admission.charges.iter().map(|charge| charge.rule().quota_id()).collect(),
         };
         if let Some(key) = record_key(admission) {
             self.records.insert(key, record);
@@ -126,7 +130,7 @@ impl Kept {
 }
 
 fn record_key(admission: &Admission<'_>) -> Option<(String, String)> {
-    let (once, first) = (admission.once?, admission.charges.first()?);
+    let (once, first) = (admission.request_id?, admission.charges.first()?);
     Some((first.key().to_text(), once.id.to_owned()))
 }
 
@@ -140,11 +144,11 @@ impl Store for ReferenceStore {
         capability
     }
 
-    async fn admit(&self, admission: &Admission<'_>, at: At) -> Result<Outcome> {
+    async fn admit(&self, admission: &Admission<'_>, at: TimeSource) -> Result<Evidence> {
         self.admit_now(admission, reading(at)?)
     }
 
-    async fn load(&self, charges: &[Charge<'_>], at: At) -> Result<Loaded> {
+    async fn load(&self, charges: &[Charge<'_>], at: TimeSource) -> Result<Loaded> {
         let kept = self.lock();
         let states = charges
             .iter()
@@ -160,10 +164,10 @@ impl Store for ReferenceStore {
 }
 
 /// This store has no clock of its own.
-fn reading(at: At) -> Result<Now> {
+fn reading(at: TimeSource) -> Result<Now> {
     match at {
-        At::Given(micros) => Ok(Now::at(micros)),
-        At::StoreClock => {
+        TimeSource::Given(micros) => Ok(Now::at(micros)),
+        TimeSource::StoreClock => {
             Err(Error::new(Code::Unsupported, "this store has no clock: pass the time"))
         }
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::Response;
-use tollgate::{Degraded, Error, Limit, Outage, Result};
+use tollgate::{Error, Limit, Outage, OutageMode, Result};
 
 use crate::decide::Decide;
 use crate::event::Event;
@@ -56,7 +56,7 @@ impl<D: Decide> RateLimitBuilder<D> {
     }
 
     /// What all limits so far do when the store cannot answer; each has its own mode otherwise.
-    pub fn on_outage(self, mode: Degraded) -> Self {
+    pub fn on_outage(self, mode: OutageMode) -> Self {
         self.map_limits(|limit| limit.on_outage(mode))
     }
 
@@ -64,7 +64,7 @@ impl<D: Decide> RateLimitBuilder<D> {
     /// the place to log outages, too.
     pub fn choose_on_outage(
         self,
-        choose: impl Fn(&Outage<'_>) -> Degraded + Send + Sync + 'static,
+        choose: impl Fn(&Outage<'_>) -> OutageMode + Send + Sync + 'static,
     ) -> Self {
         let choose = Arc::new(choose);
         self.map_limits(|limit| {

@@ -22,7 +22,7 @@
 //! # Where to go from here
 //! - Several limits at once, all or nothing: [`Admission`] and [`Limiter::check_all`].
 //! - Which algorithm: [`algorithm`].
-//! - Charged at most once, however often a request is sent: [`Once`].
+//! - Charged at most once, however often a request is sent: [`RequestId`].
 //! - What happens when the store cannot answer: [`Limit::on_outage`] and
 //!   [`LimiterBuilder`](limiter::LimiterBuilder).
 //! - Tests that never sleep: [`ManualClock`].

@@ -13,7 +13,7 @@ use crate::cost::Cost;
 use crate::decision::{Decision, Forecast};
 use crate::error::{Code, Error, Result};
 use crate::rule::Rule;
-use crate::state::{Shape, Words};
+use crate::state::{QuotaId, Words};
 use crate::time::{Micros, Now, to_ms_up};
 
 /// A user's own algorithm.
@@ -117,9 +117,9 @@ impl<C: Custom> Algorithm for CustomAlgorithm<C> {
         C::NAME
     }
 
-    fn shape(&self) -> Shape {
+    fn quota_id(&self) -> QuotaId {
         let [a, b, c] = self.0.parameters();
-        Shape([name_tag(C::NAME), a, b, c])
+        QuotaId([name_tag(C::NAME), a, b, c])
     }
 
     fn ceiling(&self) -> u64 {
@@ -181,12 +181,12 @@ impl<C: Custom> Algorithm for CustomAlgorithm<C> {
         }
     }
 
-    fn recall(&self, shape: Shape) -> Option<Rule> {
-        let Shape([tag, a, b, c]) = shape;
+    fn recall(&self, quota_id: QuotaId) -> Option<Rule> {
+        let QuotaId([tag, a, b, c]) = quota_id;
         if tag == name_tag(C::NAME) {
             return C::from_parameters([a, b, c]).map(|custom| Rule::new(Self(custom)));
         }
-        built_in(shape)
+        built_in(quota_id)
     }
 
     fn kernel(&self) -> Option<Kernel> {

@@ -25,11 +25,11 @@ pub struct Debt {
 ///
 /// # Errors
 /// `corrupt_state` when the state is not one of its quota, or is of an algorithm nobody knows here.
-pub fn adopt(rule: &Rule, state: &State, now: Now) -> Result<Option<Write>> {
-    if state.shape.family() == rule.shape().family() {
+pub fn migrate_state(rule: &Rule, state: &State, now: Now) -> Result<Option<Write>> {
+    if state.quota_id.family() == rule.quota_id().family() {
         return if rule.accepts(&state.words) { Ok(None) } else { Err(corrupt()) };
     }
-    let known = rule.recall(state.shape);
+    let known = rule.recall(state.quota_id);
     let old = known.filter(|old| old.accepts(&state.words)).ok_or_else(corrupt)?;
     let owed = old.debt(&state.words, now);
     let units = owed.units.min(rule.ceiling());

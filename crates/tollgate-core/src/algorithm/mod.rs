@@ -12,7 +12,7 @@ pub mod gcra;
 pub mod kernel;
 pub mod leaky_bucket;
 mod limits;
-mod one_word;
+mod packed_schedule;
 mod schedule;
 pub mod sliding_log;
 pub mod sliding_window;
@@ -25,16 +25,16 @@ use crate::cost::Cost;
 use crate::decision::{Decision, Forecast};
 use crate::error::Result;
 use crate::rule::Rule;
-use crate::state::{Shape, Words};
+use crate::state::{QuotaId, Words};
 use crate::time::{Micros, Now};
 
 pub use custom::{Custom, CustomAlgorithm, CustomStep};
-pub use debt::{Debt, adopt};
+pub use debt::{Debt, migrate_state};
 pub use fixed_window::{Anchor, FixedWindow};
 pub use gcra::Gcra;
 pub use kernel::Kernel;
 pub use leaky_bucket::LeakyBucket;
-pub use one_word::OneWord;
+pub use packed_schedule::PackedSchedule;
 pub use sliding_log::SlidingLog;
 pub use sliding_window::SlidingWindow;
 pub use token_bucket::TokenBucket;
@@ -42,13 +42,13 @@ pub use token_bucket::TokenBucket;
 /// A pure rate-limiting algorithm with its quota.
 ///
 /// `words` is what the key remembers under this very quota, empty for a fresh key; states of
-/// another quota are carried over by [`adopt`] before they get here.
+/// another quota are carried over by [`migrate_state`] before they get here.
 pub trait Algorithm: Debug + Send + Sync {
     /// The name in configurations, metrics and golden vectors.
     fn name(&self) -> &str;
 
     /// Identifies the quota. A state made under another shape is carried over, never misread.
-    fn shape(&self) -> Shape;
+    fn quota_id(&self) -> QuotaId;
 
     /// The effective ceiling: no single cost above it is ever granted.
     fn ceiling(&self) -> u64;
@@ -98,8 +98,8 @@ pub trait Algorithm: Debug + Send + Sync {
     }
 
     /// The algorithm behind the shape of a state that another quota has made, if it is known here.
-    fn recall(&self, shape: Shape) -> Option<Rule> {
-        built_in(shape)
+    fn recall(&self, quota_id: QuotaId) -> Option<Rule> {
+        built_in(quota_id)
     }
 
     /// The same algorithm with `numerator / denominator` of the quota, rounded down, at least 1.
@@ -119,7 +119,7 @@ pub trait Algorithm: Debug + Send + Sync {
     }
 
     /// The form of this algorithm whose whole state is one word, if the quota allows one.
-    fn one_word(&self) -> Option<OneWord> {
+    fn packed_schedule(&self) -> Option<PackedSchedule> {
         None
     }
 }
@@ -166,7 +166,7 @@ pub(crate) mod tag {
     pub(crate) const SLIDING_LOG: u64 = 6;
 }
 
-impl Shape {
+impl QuotaId {
     /// The part of the shape that decides what the words mean.
     ///
     /// Windows count units, whatever their limit (the last number) is: the counts stay true under
@@ -184,14 +184,14 @@ impl Shape {
 
 /// Rebuilds a built-in algorithm from the shape stored with a state: the registration list.
 #[must_use]
-pub fn built_in(shape: Shape) -> Option<Rule> {
-    match shape.tag() {
-        tag::GCRA => Gcra::from_shape(shape).map(Rule::new),
-        tag::TOKEN_BUCKET => TokenBucket::from_shape(shape).map(Rule::new),
-        tag::LEAKY_BUCKET => LeakyBucket::from_shape(shape).map(Rule::new),
-        tag::FIXED_WINDOW => FixedWindow::from_shape(shape).map(Rule::new),
-        tag::SLIDING_WINDOW => SlidingWindow::from_shape(shape).map(Rule::new),
-        tag::SLIDING_LOG => SlidingLog::from_shape(shape).map(Rule::new),
+pub fn built_in(quota_id: QuotaId) -> Option<Rule> {
+    match quota_id.tag() {
+        tag::GCRA => Gcra::from_quota_id(quota_id).map(Rule::new),
+        tag::TOKEN_BUCKET => TokenBucket::from_quota_id(quota_id).map(Rule::new),
+        tag::LEAKY_BUCKET => LeakyBucket::from_quota_id(quota_id).map(Rule::new),
+        tag::FIXED_WINDOW => FixedWindow::from_quota_id(quota_id).map(Rule::new),
+        tag::SLIDING_WINDOW => SlidingWindow::from_quota_id(quota_id).map(Rule::new),
+        tag::SLIDING_LOG => SlidingLog::from_quota_id(quota_id).map(Rule::new),
         _ => None,
     }
 }

@@ -2,12 +2,12 @@
 
 use core::cmp::Reverse;
 
-use crate::algorithm::adopt;
-use crate::charge::{Act, Admission, Charge, Limit};
+use crate::algorithm::migrate_state;
+use crate::charge::{Admission, Charge, Limit, Operation};
 use crate::decision::{Decision, Verdict};
 use crate::error::{Code, Error, Result};
-use crate::state::{Shape, State};
-use crate::store::{Outcome, Plan, plan, slots_of};
+use crate::state::{QuotaId, State};
+use crate::store::{Evidence, Plan, plan, slots_of};
 use crate::time::{Micros, Now};
 
 /// The decision of an admission of several charges, and of each of them.
@@ -25,16 +25,16 @@ pub struct Combined {
 }
 
 /// The decision of an admission.
-pub(super) fn derive(admission: &Admission<'_>, outcome: &Outcome) -> Result<Combined> {
+pub(super) fn derive(admission: &Admission<'_>, outcome: &Evidence) -> Result<Combined> {
     if let ([charge], [before], None) = (admission.charges, &*outcome.before, &outcome.replayed)
-        && charge.act == Act::Take
+        && charge.operation == Operation::Take
     {
         let decision = alone(charge, before.as_ref(), outcome.now)?;
         return Ok(Combined { parts: vec![decision.clone()], decision, refunded: 0 });
     }
     let planned = match &outcome.replayed {
         None => run(admission.charges, outcome)?,
-        Some(shapes) => replay(admission.charges, shapes, outcome)?,
+        Some(quota_ids) => replay(admission.charges, quota_ids, outcome)?,
     };
     let refunded = planned.refunded.iter().sum();
     let parts = planned.decisions;
@@ -46,14 +46,14 @@ pub(super) fn derive(admission: &Admission<'_>, outcome: &Outcome) -> Result<Com
 fn alone(charge: &Charge<'_>, before: Option<&State>, now: Now) -> Result<Decision> {
     let rule = charge.rule();
     let Some(state) = before else { return Ok(rule.step(&[], now, charge.cost).decision) };
-    let carried = adopt(rule, state, now)?;
+    let carried = migrate_state(rule, state, now)?;
     let words = carried.as_ref().map_or(&state.words, |write| &write.words);
     Ok(rule.step(words, now, charge.cost).decision)
 }
 
 /// The decision of an admission if all of its keys were fresh: `never` exactly if it always is.
 pub(super) fn on_fresh_keys(admission: &Admission<'_>, now: Micros) -> Result<Decision> {
-    let fresh = Outcome::decided(Now::at(now), vec![None; admission.charges.len()]);
+    let fresh = Evidence::decided(Now::at(now), vec![None; admission.charges.len()]);
     derive(admission, &fresh).map(|combined| combined.decision)
 }
 
@@ -63,7 +63,7 @@ pub(super) fn no_evidence() -> Error {
 }
 
 /// The steps again, over the evidence of a store.
-pub(super) fn run(charges: &[Charge<'_>], outcome: &Outcome) -> Result<Plan> {
+pub(super) fn run(charges: &[Charge<'_>], outcome: &Evidence) -> Result<Plan> {
     // A state that is missing must never pass for a fresh key.
     if outcome.before.len() != charges.len() {
         return Err(no_evidence());
@@ -79,18 +79,18 @@ pub(super) fn run(charges: &[Charge<'_>], outcome: &Outcome) -> Result<Plan> {
 }
 
 /// A replay is derived under the quotas of the first time, whatever they are now.
-fn replay(charges: &[Charge<'_>], shapes: &[Shape], outcome: &Outcome) -> Result<Plan> {
-    if shapes.len() != charges.len() {
+fn replay(charges: &[Charge<'_>], quota_ids: &[QuotaId], outcome: &Evidence) -> Result<Plan> {
+    if quota_ids.len() != charges.len() {
         return Err(no_evidence());
     }
     let limits: Vec<Limit> = charges
         .iter()
-        .zip(shapes)
-        .map(|(charge, shape)| {
-            if *shape == charge.rule().shape() {
+        .zip(quota_ids)
+        .map(|(charge, quota_id)| {
+            if *quota_id == charge.rule().quota_id() {
                 return Ok(charge.limit.clone());
             }
-            let first = charge.rule().recall(*shape).ok_or_else(unknown_quota)?;
+            let first = charge.rule().recall(*quota_id).ok_or_else(unknown_quota)?;
             Ok(charge.limit.clone().replace_rule(first))
         })
         .collect::<Result<_>>()?;
@@ -167,7 +167,7 @@ mod tests {
             let limit = Limit::with_rule("one", rule).unwrap();
             let charge = limit.charge("x").cost(Cost::new(1 + step % 6).unwrap());
             let now = Now::at(1_700_000_000_000_000 + step * 130_000);
-            let outcome = Outcome::decided(now, vec![state.clone()]);
+            let outcome = Evidence::decided(now, vec![state.clone()]);
             let planned = run(&[charge], &outcome).unwrap();
             let combined = derive(&Admission::of(&[charge]), &outcome).unwrap();
             assert_eq!(combined.parts, planned.decisions, "step {step}");

@@ -4,7 +4,7 @@
 //! would be taken for the state of a key.
 
 use super::{Limiter, combine, not_empty};
-use crate::algorithm::adopt;
+use crate::algorithm::migrate_state;
 use crate::charge::{Charge, Limit};
 use crate::decision::{Decision, Forecast};
 use crate::error::Result;
@@ -90,7 +90,7 @@ fn read<T>(
 /// What a key remembers, as its limit reads it.
 fn words_of(limit: &Limit, state: Option<State>, now: Now) -> Result<Words> {
     let Some(state) = state else { return Ok(Words::new(&[])) };
-    Ok(match adopt(limit.rule(), &state, now)? {
+    Ok(match migrate_state(limit.rule(), &state, now)? {
         Some(carried) => carried.words,
         None => state.words,
     })

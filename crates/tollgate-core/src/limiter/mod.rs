@@ -17,7 +17,7 @@ use crate::decision::Decision;
 use crate::error::{Error, Result};
 #[cfg(not(target_arch = "wasm32"))]
 use crate::store::Memory;
-use crate::store::{At, Outcome, Store};
+use crate::store::{Evidence, Store, TimeSource};
 use crate::time::Micros;
 
 pub use builder::LimiterBuilder;
@@ -223,7 +223,7 @@ impl<S: Store> Limiter<S> {
         };
         // One decision per admission, even if a store answers fewer.
         let decide = |admission| {
-            let answer = left.0.next().unwrap_or_else(|| Err(left.1.again()));
+            let answer = left.0.next().unwrap_or_else(|| Err(left.1.clone()));
             self.conclude(admission, answer, now).map(|combined| combined.decision)
         };
         batch.iter().map(decide).collect()
@@ -233,7 +233,7 @@ impl<S: Store> Limiter<S> {
     fn conclude(
         &self,
         admission: &Admission<'_>,
-        answer: Result<Outcome>,
+        answer: Result<Evidence>,
         now: Micros,
     ) -> Result<Combined> {
         not_empty(admission.charges)?;
@@ -255,8 +255,12 @@ impl<S: Store> Limiter<S> {
     }
 
     /// Whose clock decides: the store's if it has one.
-    fn authority(&self, now: Micros) -> At {
-        if self.store.capability().own_clock { At::StoreClock } else { At::Given(now) }
+    fn authority(&self, now: Micros) -> TimeSource {
+        if self.store.capability().own_clock {
+            TimeSource::StoreClock
+        } else {
+            TimeSource::Given(now)
+        }
     }
 }
 

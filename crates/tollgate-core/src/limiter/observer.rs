@@ -3,7 +3,7 @@
 use core::fmt::Debug;
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use crate::decision::Degraded;
+use crate::decision::OutageMode;
 use crate::error::Code;
 use crate::time::Micros;
 
@@ -26,7 +26,7 @@ pub trait Observer: Debug + Send + Sync {
 #[non_exhaustive]
 pub struct Degradation<'a> {
     /// How they were made.
-    pub mode: Degraded,
+    pub mode: OutageMode,
     /// Why the store could not answer the last time.
     pub code: Code,
     /// The same in words, for people: which server, and what it did. No key and no secret.

@@ -5,7 +5,7 @@
 
 use core::fmt;
 
-use super::{At, Capability, Loaded, Outcome, Store};
+use super::{Capability, Evidence, Loaded, Store, TimeSource};
 use crate::charge::{Admission, Charge};
 use crate::decision::Decision;
 use crate::error::Result;
@@ -21,16 +21,20 @@ pub trait StoreDyn: MaybeSend + MaybeSync {
     fn admit_dyn<'s>(
         &'s self,
         admission: &'s Admission<'s>,
-        at: At,
-    ) -> BoxFuture<'s, Result<Outcome>>;
+        at: TimeSource,
+    ) -> BoxFuture<'s, Result<Evidence>>;
     /// [`Store::admit_many`].
     fn admit_many_dyn<'s>(
         &'s self,
         batch: &'s [Admission<'s>],
-        at: At,
-    ) -> BoxFuture<'s, Vec<Result<Outcome>>>;
+        at: TimeSource,
+    ) -> BoxFuture<'s, Vec<Result<Evidence>>>;
     /// [`Store::load`].
-    fn load_dyn<'s>(&'s self, charges: &'s [Charge<'s>], at: At) -> BoxFuture<'s, Result<Loaded>>;
+    fn load_dyn<'s>(
+        &'s self,
+        charges: &'s [Charge<'s>],
+        at: TimeSource,
+    ) -> BoxFuture<'s, Result<Loaded>>;
     /// [`Store::reset`].
     fn reset_dyn<'s>(&'s self, key: Key<'s>) -> BoxFuture<'s, Result<()>>;
     /// [`Store::close`].
@@ -49,20 +53,24 @@ impl<S: Store> StoreDyn for S {
     fn admit_dyn<'s>(
         &'s self,
         admission: &'s Admission<'s>,
-        at: At,
-    ) -> BoxFuture<'s, Result<Outcome>> {
+        at: TimeSource,
+    ) -> BoxFuture<'s, Result<Evidence>> {
         Box::pin(self.admit(admission, at))
     }
 
     fn admit_many_dyn<'s>(
         &'s self,
         batch: &'s [Admission<'s>],
-        at: At,
-    ) -> BoxFuture<'s, Vec<Result<Outcome>>> {
+        at: TimeSource,
+    ) -> BoxFuture<'s, Vec<Result<Evidence>>> {
         Box::pin(self.admit_many(batch, at))
     }
 
-    fn load_dyn<'s>(&'s self, charges: &'s [Charge<'s>], at: At) -> BoxFuture<'s, Result<Loaded>> {
+    fn load_dyn<'s>(
+        &'s self,
+        charges: &'s [Charge<'s>],
+        at: TimeSource,
+    ) -> BoxFuture<'s, Result<Loaded>> {
         Box::pin(self.load(charges, at))
     }
 
@@ -105,15 +113,15 @@ impl Store for BoxStore {
         self.0.capability_dyn()
     }
 
-    async fn admit(&self, admission: &Admission<'_>, at: At) -> Result<Outcome> {
+    async fn admit(&self, admission: &Admission<'_>, at: TimeSource) -> Result<Evidence> {
         self.0.admit_dyn(admission, at).await
     }
 
-    async fn admit_many(&self, batch: &[Admission<'_>], at: At) -> Vec<Result<Outcome>> {
+    async fn admit_many(&self, batch: &[Admission<'_>], at: TimeSource) -> Vec<Result<Evidence>> {
         self.0.admit_many_dyn(batch, at).await
     }
 
-    async fn load(&self, charges: &[Charge<'_>], at: At) -> Result<Loaded> {
+    async fn load(&self, charges: &[Charge<'_>], at: TimeSource) -> Result<Loaded> {
         self.0.load_dyn(charges, at).await
     }
 

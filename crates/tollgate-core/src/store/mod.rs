@@ -5,12 +5,12 @@
 //! instant and the states before), not decisions: the limiter derives those with the same pure
 //! steps, so all rounding happens in one language and a scripted store replies with little.
 
-mod before;
 pub mod cas;
 mod erased;
 pub mod memory;
 pub mod patience;
 mod plan;
+mod prior_states;
 mod retries;
 
 use core::future::Future;
@@ -20,14 +20,14 @@ use crate::decision::Decision;
 use crate::error::Result;
 use crate::key::Key;
 use crate::maybe_send::{MaybeSend, MaybeSync};
-use crate::state::{Shape, State};
+use crate::state::{QuotaId, State};
 use crate::time::{Micros, Now};
 
-pub use before::Before;
 pub use cas::Cas;
 pub use erased::{BoxStore, StoreDyn};
 pub use memory::Memory;
 pub use plan::{Plan, SlotWrite, plan, slots_of};
+pub use prior_states::PriorStates;
 pub use retries::Retries;
 
 /// Many admissions over values that a store holds: by a lock, or in a transaction.
@@ -42,7 +42,7 @@ pub mod record {
 
 /// Whose clock decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum At {
+pub enum TimeSource {
     /// The store's own clock. Only for stores whose capability says that they have one.
     StoreClock,
     /// The caller's reading, in microseconds.
@@ -52,26 +52,26 @@ pub enum At {
 /// What a store did: enough to derive every decision with the pure steps.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Outcome {
+pub struct Evidence {
     /// The instant the store decided at.
     pub now: Now,
     /// The state of each charge's key before the admission, in the order of the charges.
-    pub before: Before,
+    pub before: PriorStates,
     /// For a replayed request id: the quotas of the first time, in the order of the charges.
-    pub replayed: Option<Vec<Shape>>,
+    pub replayed: Option<Vec<QuotaId>>,
 }
 
-impl Outcome {
+impl Evidence {
     /// The evidence of an admission that was decided now.
     #[must_use]
-    pub fn decided(now: Now, before: impl Into<Before>) -> Self {
+    pub fn decided(now: Now, before: impl Into<PriorStates>) -> Self {
         Self { now, before: before.into(), replayed: None }
     }
 
     /// The evidence of an admission that was charged earlier under the same request id.
     #[must_use]
-    pub fn replayed(now: Now, before: impl Into<Before>, shapes: Vec<Shape>) -> Self {
-        Self { now, before: before.into(), replayed: Some(shapes) }
+    pub fn replayed(now: Now, before: impl Into<PriorStates>, quota_ids: Vec<QuotaId>) -> Self {
+        Self { now, before: before.into(), replayed: Some(quota_ids) }
     }
 }
 
@@ -141,16 +141,16 @@ pub trait Store: MaybeSend + MaybeSync {
     fn admit(
         &self,
         admission: &Admission<'_>,
-        at: At,
-    ) -> impl Future<Output = Result<Outcome>> + MaybeSend;
+        at: TimeSource,
+    ) -> impl Future<Output = Result<Evidence>> + MaybeSend;
 
     /// Independent admissions at one instant that may share a round trip. Those that share a key
     /// are applied in order.
     fn admit_many(
         &self,
         batch: &[Admission<'_>],
-        at: At,
-    ) -> impl Future<Output = Vec<Result<Outcome>>> + MaybeSend {
+        at: TimeSource,
+    ) -> impl Future<Output = Vec<Result<Evidence>>> + MaybeSend {
         patience::one_by_one(batch, move |admission| self.admit(admission, at))
     }
 
@@ -159,7 +159,7 @@ pub trait Store: MaybeSend + MaybeSync {
     fn load(
         &self,
         charges: &[Charge<'_>],
-        at: At,
+        at: TimeSource,
     ) -> impl Future<Output = Result<Loaded>> + MaybeSend;
 
     /// Forgets a key. Its request ids are kept until they expire.
@@ -196,7 +196,7 @@ pub trait SyncStore: Store {
     ///
     /// # Errors
     /// As [`Store::admit`].
-    fn admit_sync(&self, admission: &Admission<'_>, at: Micros) -> Result<Outcome>;
+    fn admit_sync(&self, admission: &Admission<'_>, at: Micros) -> Result<Evidence>;
 
     /// [`Store::load`].
     fn load_sync(&self, charges: &[Charge<'_>], at: Micros) -> Loaded;
@@ -211,15 +211,15 @@ impl<S: Store + MaybeSend + MaybeSync> Store for std::sync::Arc<S> {
         (**self).capability()
     }
 
-    async fn admit(&self, admission: &Admission<'_>, at: At) -> Result<Outcome> {
+    async fn admit(&self, admission: &Admission<'_>, at: TimeSource) -> Result<Evidence> {
         (**self).admit(admission, at).await
     }
 
-    async fn admit_many(&self, batch: &[Admission<'_>], at: At) -> Vec<Result<Outcome>> {
+    async fn admit_many(&self, batch: &[Admission<'_>], at: TimeSource) -> Vec<Result<Evidence>> {
         (**self).admit_many(batch, at).await
     }
 
-    async fn load(&self, charges: &[Charge<'_>], at: At) -> Result<Loaded> {
+    async fn load(&self, charges: &[Charge<'_>], at: TimeSource) -> Result<Loaded> {
         (**self).load(charges, at).await
     }
 
@@ -247,7 +247,7 @@ impl<S: SyncStore> SyncStore for std::sync::Arc<S> {
         (**self).check_sync(charge, at)
     }
 
-    fn admit_sync(&self, admission: &Admission<'_>, at: Micros) -> Result<Outcome> {
+    fn admit_sync(&self, admission: &Admission<'_>, at: Micros) -> Result<Evidence> {
         (**self).admit_sync(admission, at)
     }
 

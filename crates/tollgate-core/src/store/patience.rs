@@ -309,7 +309,7 @@ pub(crate) fn unbegun(others_were_answered: bool) -> Error {
     } else {
         silent()
     };
-    error.unsent()
+    error.not_sent()
 }
 
 /// The backend did not answer until the time was up.

@@ -1,14 +1,14 @@
 //! One admission over loaded states, purely: shared by every store that runs steps in Rust, and by
 //! the limiter, which derives the decisions of scripted stores from their evidence.
 
-use crate::algorithm::{Step, Write, adopt};
-use crate::charge::{Act, Charge};
+use crate::algorithm::{Step, Write, migrate_state};
+use crate::charge::{Charge, Operation};
 use crate::cost::Cost;
 use crate::decision::{Decision, Verdict};
 use crate::error::{Code, Error, Result};
 use crate::key::Key;
 use crate::rule::Rule;
-use crate::state::{Shape, State, Words};
+use crate::state::{QuotaId, State, Words};
 use crate::time::Now;
 
 /// What an admission decided, and what is to be written.
@@ -99,7 +99,7 @@ struct Slot<'a> {
 
 /// Charges of one rule that share a slot: what counts is when all of them are granted, if ever.
 struct Together {
-    shape: Shape,
+    quota_id: QuotaId,
     units: u64,
     /// The number of the last of them, and how many they are.
     last: usize,
@@ -143,11 +143,11 @@ impl<'a> Run<'a> {
         let rule = charge.rule();
         let keep = |write: Write| SlotWrite {
             slot: index,
-            state: State { shape: rule.shape(), words: write.words },
+            state: State { quota_id: rule.quota_id(), words: write.words },
             fresh_at: write.fresh_at,
         };
         if let Some(state) = slot.current()
-            && let Some(write) = adopt(rule, state, now)?
+            && let Some(write) = migrate_state(rule, state, now)?
         {
             let carried = keep(write);
             // Only a state that no charge of this admission has touched is uncharged.
@@ -156,14 +156,14 @@ impl<'a> Run<'a> {
             }
             slot.written = Some(carried);
         }
-        let (decision, units, write) = match charge.act {
-            Act::Take => {
+        let (decision, units, write) = match charge.operation {
+            Operation::Take => {
                 slot.count(number, charge);
                 let Step { decision, write } =
                     rule.step(words_of(slot.current()), now, charge.cost);
                 (decision, 0, write)
             }
-            Act::Refund(receipt) => {
+            Operation::Refund(receipt) => {
                 let words = words_of(slot.current());
                 let refund = rule.refund(words, now, charge.cost, receipt);
                 let after = refund.write.as_ref().map_or(words, |write| &write.words);
@@ -186,9 +186,9 @@ impl<'a> Run<'a> {
     ) {
         let Some(slot) = self.slots.get(index) else { return };
         let words = slot.uncharged_as(charge.rule(), now);
-        let uncharged = match charge.act {
-            Act::Take => charge.rule().peek(&words, now, charge.cost),
-            Act::Refund(_) => standing(charge, &words, now),
+        let uncharged = match charge.operation {
+            Operation::Take => charge.rule().peek(&words, now, charge.cost),
+            Operation::Refund(_) => standing(charge, &words, now),
         };
         decision.remaining = uncharged.remaining;
         decision.reset_at_ms = uncharged.reset_at_ms;
@@ -211,21 +211,21 @@ impl<'a> Run<'a> {
 impl Slot<'_> {
     /// Adds a charge to those it shares the slot and the rule with.
     fn count(&mut self, number: usize, charge: &Charge<'_>) {
-        let (shape, cost) = (charge.rule().shape(), charge.cost.get());
+        let (quota_id, cost) = (charge.rule().quota_id(), charge.cost.get());
         match &mut self.together {
-            Some(together) if together.shape == shape => {
+            Some(together) if together.quota_id == quota_id => {
                 together.units = together.units.saturating_add(cost);
                 together.last = number;
                 together.count += 1;
             }
-            other => *other = Some(Together { shape, units: cost, last: number, count: 1 }),
+            other => *other = Some(Together { quota_id, units: cost, last: number, count: 1 }),
         }
     }
 
     /// The uncharged state as this rule reads it: another charge may have come with another quota.
     fn uncharged_as(&self, rule: &Rule, now: Now) -> Words {
         let Some(state) = self.uncharged() else { return Words::new(&[]) };
-        match adopt(rule, state, now) {
+        match migrate_state(rule, state, now) {
             Ok(Some(carried)) => carried.words,
             Ok(None) | Err(_) => state.words.clone(),
         }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
 use tollgate_core::store::{Retries, Store};
-use tollgate_core::{Code, Degraded, Limiter, Result};
+use tollgate_core::{Code, Limiter, OutageMode, Result};
 use tollgate_denokv::DenoKv;
 use tollgate_testkit::contention;
 use tollgate_testkit::servers::shared::denokv;
@@ -81,7 +81,7 @@ fn a_write_whose_reply_is_lost_is_not_sent_again_and_its_id_charges_once() {
         let before = proxy.traffic().counted;
         proxy.set(Mode::DropCounted).unwrap();
         let error = take_once(&hasty, many.charge("a"), "id").await.unwrap_err();
-        assert_eq!((error.code(), error.is_unsent()), (Code::Timeout, false), "{error}");
+        assert_eq!((error.code(), error.is_not_sent()), (Code::Timeout, false), "{error}");
         assert_eq!(proxy.traffic().counted, before + 1, "it was sent again");
         assert_eq!(spent(&open(&denokv().url()), &many, "a").await, 2, "it was written");
         proxy.set(Mode::Pass).unwrap();
@@ -94,27 +94,27 @@ fn a_write_whose_reply_is_lost_is_not_sent_again_and_its_id_charges_once() {
 fn a_blackhole_is_answered_within_the_deadline() {
     let proxy = FaultProxy::to(denokv().addr()).unwrap();
     let url = denokv().url_at(proxy.addr());
-    let many = limit(1_000).on_outage(Degraded::Closed);
+    let many = limit(1_000).on_outage(OutageMode::Closed);
     block_on(async {
         // The deadline of the limiter, though the store itself would wait for a minute.
         let limiter = Limiter::builder(open(&url)).deadline(Duration::from_millis(200)).build();
         assert!(
             limiter
                 .store()
-                .load(&[many.charge("a")], tollgate_core::store::At::Given(1))
+                .load(&[many.charge("a")], tollgate_core::store::TimeSource::Given(1))
                 .await
                 .is_ok()
         );
         proxy.set(Mode::Blackhole).unwrap();
         let patience = Deadline::after(PATIENCE / 2);
         let decision = limiter.check(many.charge("a")).await.unwrap();
-        assert_eq!(decision.degraded, Some(Degraded::Closed));
+        assert_eq!(decision.degraded, Some(OutageMode::Closed));
         assert!(!patience.has_passed(), "the deadline was not kept");
         // The deadline of the store, for connections that it has and for those that it makes.
         let hasty = config(&url).operation_timeout(Duration::from_millis(100));
         let hasty = DenoKv::open(&hasty.connect_timeout(Duration::from_millis(100))).unwrap();
         let error = take(&hasty, &many, "a").await.unwrap_err();
-        assert!(error.is_outage() && error.is_unsent(), "{error}");
+        assert!(error.is_outage() && error.is_not_sent(), "{error}");
         assert!(!patience.has_passed(), "the deadline was not kept");
     });
 }
@@ -128,7 +128,7 @@ fn a_server_that_is_gone_is_an_outage_and_comes_back_with_what_was_spent() {
         assert!(take(&store, &many, "a").await.unwrap());
         server.kill().unwrap();
         let error = take(&store, &many, "a").await.unwrap_err();
-        assert_eq!((error.code(), error.is_unsent()), (Code::StoreUnavailable, true), "{error}");
+        assert_eq!((error.code(), error.is_not_sent()), (Code::StoreUnavailable, true), "{error}");
         server.restart().unwrap();
         assert!(take(&store, &many, "a").await.unwrap());
         assert_eq!(spent(&store, &many, "a").await, 2);

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use tollgate_core::algorithm::SlidingLog;
-use tollgate_core::store::{At, Store};
-use tollgate_core::{Admission, Charge, Code, Limit, Once, Quota};
+use tollgate_core::store::{Store, TimeSource};
+use tollgate_core::{Admission, Charge, Code, Limit, Quota, RequestId};
 use tollgate_testkit::servers::shared::denokv;
 
 use crate::support::{
@@ -41,7 +41,10 @@ fn a_key_that_is_too_long_is_refused_by_name() {
             take_once(&store, single.charge(&"x".repeat(1_980)), &"i".repeat(60))
                 .await
                 .unwrap_err(),
-            store.load(&[single.charge(&"x".repeat(2_048))], At::Given(NOW)).await.unwrap_err(),
+            store
+                .load(&[single.charge(&"x".repeat(2_048))], TimeSource::Given(NOW))
+                .await
+                .unwrap_err(),
         ] {
             assert_eq!(
                 (error.code(), error.field()),
@@ -62,17 +65,17 @@ fn ten_keys_are_written_at_once_and_eleven_are_refused() {
     block_on(async {
         let eleven = admitted(&store, &Admission::of(&charges), NOW).await.unwrap_err();
         assert_eq!(eleven.code(), Code::Unsupported, "{eleven}");
-        let once = Once::new("id").unwrap();
-        let ten = Admission::of(&charges[..10]).once(once);
+        let once = RequestId::new("id").unwrap();
+        let ten = Admission::of(&charges[..10]).request_id(once);
         assert_eq!(admitted(&store, &ten, NOW).await.unwrap_err().code(), Code::Unsupported);
-        let nine = Admission::of(&charges[..9]).once(once);
+        let nine = Admission::of(&charges[..9]).request_id(once);
         assert!(admitted(&store, &nine, NOW).await.unwrap());
         assert!(admitted(&store, &nine, NOW).await.unwrap(), "it is replayed");
         // One of them has nothing left, so that none is charged.
         assert!(!admitted(&store, &Admission::of(&charges[1..]), NOW).await.unwrap());
         assert_eq!(spent(&store, &single, "key 10").await, 0);
         // More than one read holds.
-        assert_eq!(store.load(&charges, At::Given(NOW)).await.unwrap().states.len(), 11);
+        assert_eq!(store.load(&charges, TimeSource::Given(NOW)).await.unwrap().states.len(), 11);
     });
 }
 

@@ -6,8 +6,8 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use tollgate_core::algorithm::SlidingLog;
-use tollgate_core::store::{At, Store};
-use tollgate_core::{Admission, Limit, Once, Quota};
+use tollgate_core::store::{Store, TimeSource};
+use tollgate_core::{Admission, Limit, Quota, RequestId};
 use tollgate_dynamodb::DynamoDb;
 use tollgate_testkit::runtime::join_all;
 use tollgate_testkit::servers::shared::dynamodb;
@@ -128,7 +128,7 @@ async fn rounds(store: &DynamoDb, many: &Limit) {
     for _ in 0..DECISIONS {
         let charges = [many.charge("hot")];
         let admission = Admission::of(&charges);
-        let at = At::Given(now());
+        let at = TimeSource::Given(now());
         let checks = (0..64).map(|_| store.admit(&admission, at));
         for outcome in join_all(checks).await {
             outcome.unwrap();
@@ -138,7 +138,7 @@ async fn rounds(store: &DynamoDb, many: &Limit) {
 
 async fn once(store: &DynamoDb, many: &Limit, key: &str, id: &str) {
     let charges = [many.charge(key)];
-    let admission = Admission::of(&charges).once(Once::new(id).unwrap());
+    let admission = Admission::of(&charges).request_id(RequestId::new(id).unwrap());
     assert!(admitted(store, &admission).await.unwrap());
 }
 

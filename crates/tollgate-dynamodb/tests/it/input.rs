@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use tollgate_core::Code;
-use tollgate_core::store::{At, Store};
+use tollgate_core::store::{Store, TimeSource};
 use tollgate_dynamodb::DynamoDb;
 use tollgate_testkit::servers::shared::dynamodb;
 
@@ -40,7 +40,7 @@ fn a_key_that_is_too_long_is_refused_by_name() {
         let long = "x".repeat(room + 1);
         let error = take(&store, single.charge(&long)).await.unwrap_err();
         assert_eq!((error.code(), error.field()), (Code::InvalidRequest, Some("key")), "{error}");
-        let loaded = store.load(&[single.charge(&long)], At::Given(now())).await;
+        let loaded = store.load(&[single.charge(&long)], TimeSource::Given(now())).await;
         assert_eq!(loaded.unwrap_err().field(), Some("key"));
     });
 }

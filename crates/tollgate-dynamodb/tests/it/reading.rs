@@ -1,6 +1,6 @@
 //! When a key is read, and when what was written last will do.
 
-use tollgate_core::store::{At, Store};
+use tollgate_core::store::{Store, TimeSource};
 use tollgate_testkit::servers::shared::dynamodb;
 use tollgate_testkit::servers::{DynamoDbGateway, Tally};
 
@@ -48,7 +48,7 @@ fn denials_and_peeks_are_always_read() {
         drop(gateway.take_tally());
         for _ in 0..3 {
             assert!(!take(&store, single.charge("a")).await.unwrap());
-            store.load(&[single.charge("a")], At::Given(now())).await.unwrap();
+            store.load(&[single.charge("a")], TimeSource::Given(now())).await.unwrap();
         }
         assert_eq!(seen(&gateway.take_tally()), (6, 0, 0));
         other.reset(single.key("a")).await.unwrap();

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use serde_json::json;
-use tollgate_core::{Admission, Code, Degraded, Limiter};
+use tollgate_core::{Admission, Code, Limiter, OutageMode};
 use tollgate_dynamodb::DynamoDb;
 use tollgate_testkit::servers::shared::dynamodb;
 use tollgate_testkit::servers::{DynamoDbGateway, Refusal};
@@ -67,7 +67,7 @@ fn throttling_that_stays_is_no_outage_and_charges_nothing() {
         let patient = fresh(&url).await;
         let brief = config(&url).operation_timeout(Duration::from_millis(200));
         let limiter = Limiter::new(DynamoDb::open(brief).await.unwrap());
-        let open = limit(1_000).on_outage(Degraded::Open);
+        let open = limit(1_000).on_outage(OutageMode::Open);
         for _ in 0..1_000 {
             gateway.refuse("PutItem", Refusal::new(400, "ThrottlingException"));
         }
@@ -147,7 +147,7 @@ fn what_cannot_be_cleared_up_is_an_outage_and_never_charged_again() {
         // The second copy is lost as well: it stays unknown.
         gateway.refuse("PutItem", lost());
         let error = take(&store, many.charge("a")).await.unwrap_err();
-        assert!(error.is_outage() && !error.is_unsent(), "{error}");
+        assert!(error.is_outage() && !error.is_not_sent(), "{error}");
         assert_eq!(spent(&other, &many, "a").await, 2);
     });
 }
@@ -157,7 +157,7 @@ fn what_is_set_up_otherwise_never_fails_open() {
     let gateway = gateway();
     block_on(async {
         let store = fresh(&gateway.url(&table())).await;
-        let open = limit(1_000).on_outage(Degraded::Open);
+        let open = limit(1_000).on_outage(OutageMode::Open);
         let limiter = Limiter::builder(store).deadline(Duration::from_secs(60)).build();
         for code in ["AccessDeniedException", "ValidationException", "UnrecognizedClientException"]
         {

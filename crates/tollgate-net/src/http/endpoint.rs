@@ -89,7 +89,7 @@ impl Endpoint {
     pub(super) fn message(&self, post: Post<'_>) -> Result<Message> {
         let accepted = "is not accepted; accepted: visible ASCII characters";
         let bearer = HeaderValue::try_from(format!("Bearer {}", post.token));
-        let mut bearer = bearer.map_err(|_| Error::config("token", accepted).unsent())?;
+        let mut bearer = bearer.map_err(|_| Error::config("token", accepted).not_sent())?;
         bearer.set_sensitive(true);
         let message = hyper::Request::builder()
             .method(Method::POST)
@@ -99,7 +99,7 @@ impl Endpoint {
             .header(AUTHORIZATION, bearer)
             .header(CONTENT_TYPE, post.content_type)
             .body(Full::new(Bytes::from(post.body)));
-        let wrong = |_| Error::config("url", "cannot be the host of a request").unsent();
+        let wrong = |_| Error::config("url", "cannot be the host of a request").not_sent();
         let mut message = message.map_err(wrong)?;
         message.headers_mut().extend(post.headers.iter().cloned());
         Ok(message)
@@ -162,7 +162,7 @@ mod tests {
         let error = endpoint.message(post("s3cret\n")).unwrap_err();
         let shown = format!("{:?} {message:?} {error}", post("s3cret"));
         assert!(
-            error.is_unsent() && error.field() == Some("token") && !shown.contains("s3cret"),
+            error.is_not_sent() && error.field() == Some("token") && !shown.contains("s3cret"),
             "{shown}"
         );
     }

@@ -112,7 +112,7 @@ impl Pool {
         let late = pin!(async {
             let permit = timeout(self.reply_timeout, self.permits.acquire()).await;
             let Ok(Ok(_permit)) = permit else {
-                return Err(waiting.held_up().unwrap_or_else(none_ended).unsent());
+                return Err(waiting.held_up().unwrap_or_else(none_ended).not_sent());
             };
             self.exchange(endpoint, message).await
         });
@@ -128,10 +128,10 @@ impl Pool {
                 Err(Failure::Lost(error)) => return Err(error),
             }
         }
-        let sender = self.dial(endpoint).await.map_err(Error::unsent)?;
+        let sender = self.dial(endpoint).await.map_err(Error::not_sent)?;
         match self.send(endpoint, sender, message).await {
             Ok(response) => Ok(response),
-            Err(Failure::Back(_)) => Err(closed(endpoint).unsent()),
+            Err(Failure::Back(_)) => Err(closed(endpoint).not_sent()),
             Err(Failure::Lost(error)) => Err(error),
         }
     }

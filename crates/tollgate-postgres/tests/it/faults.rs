@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::time::Instant;
 use tollgate_core::store::{Retries, Store};
-use tollgate_core::{Code, Decision, Degraded, Limiter, ManualClock, Result};
+use tollgate_core::{Code, Decision, Limiter, ManualClock, OutageMode, Result};
 use tollgate_postgres::Postgres;
 use tollgate_testkit::contention;
 use tollgate_testkit::runtime::join_all;
@@ -178,12 +178,12 @@ fn a_hung_server_is_answered_for_within_the_deadline() {
                 .connect_timeout(Duration::from_millis(200)),
         );
         let limiter = Limiter::new(store.await.unwrap());
-        let closed = limit(1_000).on_outage(Degraded::Closed);
+        let closed = limit(1_000).on_outage(OutageMode::Closed);
         proxy.set(Mode::Blackhole).unwrap();
         let start = Instant::now();
         let decision = limiter.check(closed.charge("a")).await.unwrap();
         let took = start.elapsed();
-        assert_eq!(decision.degraded, Some(Degraded::Closed));
+        assert_eq!(decision.degraded, Some(OutageMode::Closed));
         assert!(took >= Duration::from_millis(100), "answered after {took:?}: nobody hung");
         assert!(took < Duration::from_secs(5), "answered after {took:?}");
         proxy.set(Mode::Pass).unwrap();
@@ -218,7 +218,7 @@ fn a_full_server_is_an_outage_until_there_is_room() {
         }
         let error = take(&store, &many, "a").await.unwrap_err();
         assert_eq!(error.code(), Code::StoreUnavailable, "{error}");
-        assert!(error.is_unsent() && error.message().contains("53300"), "{error}");
+        assert!(error.is_not_sent() && error.message().contains("53300"), "{error}");
         for (client, task) in others {
             drop(client);
             let _ = task.await;
@@ -237,7 +237,7 @@ fn a_server_that_is_not_there_is_an_outage_and_nothing_was_sent() {
         let store = Postgres::open(config(&url)).unwrap();
         let error = take(&store, &limit(1), "a").await.unwrap_err();
         assert_eq!(error.code(), Code::StoreUnavailable);
-        assert!(error.is_unsent());
+        assert!(error.is_not_sent());
         assert!(!format!("{error:?} {store:?}").contains("s3cret"));
         store.close().await;
     });
@@ -273,7 +273,7 @@ fn whoever_waits_for_a_row_is_never_let_in() {
         let (url, schema) = (postgres(PgVersion::V18).url(), schema());
         let one = config_in(&url, &schema).connections(1).unwrap();
         let store = Arc::new(Postgres::connect(one).await.unwrap());
-        let many = limit(1_000).on_outage(Degraded::Open);
+        let many = limit(1_000).on_outage(OutageMode::Open);
         assert!(take(&store, &many, "a").await.unwrap());
         let holder = client(&url).await;
         let lock = format!("BEGIN; SELECT FROM {schema}.limits FOR UPDATE");

@@ -1,7 +1,7 @@
 //! Keys and ids of any text; bad input is refused by name.
 
 use tollgate_core::Code;
-use tollgate_core::store::{At, Store};
+use tollgate_core::store::{Store, TimeSource};
 use tollgate_postgres::{Config, Postgres};
 use tollgate_testkit::servers::PgVersion;
 use tollgate_testkit::servers::shared::postgres;
@@ -39,8 +39,10 @@ fn a_key_that_is_too_long_is_refused_by_name() {
         assert!(take(&store, &single, &longest).await.unwrap());
         let error = take(&store, &single, &"x".repeat(2_001)).await.unwrap_err();
         assert_eq!((error.code(), error.field()), (Code::InvalidRequest, Some("key")), "{error}");
-        let error =
-            store.load(&[single.charge(&"x".repeat(2_001))], At::StoreClock).await.unwrap_err();
+        let error = store
+            .load(&[single.charge(&"x".repeat(2_001))], TimeSource::StoreClock)
+            .await
+            .unwrap_err();
         assert_eq!((error.code(), error.field()), (Code::InvalidRequest, Some("key")), "{error}");
     });
 }
@@ -67,7 +69,7 @@ fn a_reading_is_refused_unless_it_was_asked_for() {
         let store = Postgres::connect(config(&postgres(PgVersion::V15).url())).await.unwrap();
         let single = limit(1);
         let charge = [single.charge("a")];
-        let given = At::Given(1);
+        let given = TimeSource::Given(1);
         let admission = tollgate_core::Admission::of(&charge);
         assert_eq!(store.admit(&admission, given).await.unwrap_err().code(), Code::Unsupported);
         assert_eq!(store.load(&charge, given).await.unwrap_err().code(), Code::Unsupported);

@@ -149,7 +149,7 @@ impl Connection {
 
     /// Takes no more commands, for this reason, and ends once those under way are answered.
     pub(super) fn leave(&mut self, why: Error) {
-        self.queue.enter(Phase::Down(why.again()));
+        self.queue.enter(Phase::Down(why.clone()));
         self.refusal = Some(why);
     }
 
@@ -286,11 +286,11 @@ impl Connection {
     /// Tells everybody who waits, whoever drives included. Nobody can join them any more.
     fn end(&mut self, why: &Error) {
         self.has_ended = true;
-        self.queue.enter(Phase::Down(why.again()));
-        let unsent = why.again().unsent();
+        self.queue.enter(Phase::Down(why.clone()));
+        let not_sent = why.clone().not_sent();
         for pending in self.pending.drain(..) {
-            let is_unsent = self.written < pending.runs_from;
-            pending.waiter.fail(if is_unsent { &unsent } else { why });
+            let is_not_sent = self.written < pending.runs_from;
+            pending.waiter.fail(if is_not_sent { &not_sent } else { why });
         }
         if let Some(driver) = self.driver.take() {
             driver.wake();

@@ -17,7 +17,7 @@ use crate::transport::Reply;
 /// When the host cannot be reached, cannot be verified, or refuses the login. All of them are unsent:
 /// no call has been made yet.
 pub(super) async fn dial(host: &Host, settings: &Settings) -> Result<Wire> {
-    connect(host, settings).await.map_err(Error::unsent)
+    connect(host, settings).await.map_err(Error::not_sent)
 }
 
 async fn connect(host: &Host, settings: &Settings) -> Result<Wire> {

@@ -73,7 +73,7 @@ impl Link {
                 },
                 Err(error) => error,
             };
-            (0..count).map(|_| Err(failed.again())).collect()
+            (0..count).map(|_| Err(failed.clone())).collect()
         }
     }
 
@@ -179,7 +179,7 @@ async fn connect_and_run(queue: &Arc<Queue>, desk: &Desk, target: &Target) -> Re
 
 pub(super) fn no_runtime() -> Error {
     let message = "the Redis client needs a tokio runtime with I/O and time";
-    Error::new(Code::Unsupported, message).unsent()
+    Error::new(Code::Unsupported, message).not_sent()
 }
 
 /// The task that would have answered is gone, and nobody knows how far it came.

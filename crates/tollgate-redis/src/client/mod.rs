@@ -2,7 +2,7 @@
 //!
 //! What general clients do not promise, and this one does: a call whose outcome is unknown is never
 //! sent again; an error says whether the call certainly did not run
-//! ([`is_unsent`](tollgate_core::Error::is_unsent)); without a connection a call fails at once; and
+//! ([`is_not_sent`](tollgate_core::Error::is_unsent)); without a connection a call fails at once; and
 //! whatever many callers want at the same moment goes out in one write.
 //!
 //! `url` says where the servers are; `dial` connects, with `tls` and `wire`; `link` keeps a server
@@ -151,7 +151,7 @@ impl Transport for Client {
                 let (replies, mark) = node.send_all(calls.iter().map(Step::Call));
                 in_time(replies).await.unwrap_or_else(|| {
                     let why = node.last_words(mark).unwrap_or_else(silent);
-                    calls.iter().map(|_| Err(why.again())).collect()
+                    calls.iter().map(|_| Err(why.clone())).collect()
                 })
             }
             Servers::Many(cluster) => cluster.send_all(calls).await,

@@ -92,7 +92,7 @@ impl Node {
         let replies = async move {
             match replies {
                 Ok(replies) => replies.await,
-                Err(error) => (0..count).map(|_| Err(error.again())).collect(),
+                Err(error) => (0..count).map(|_| Err(error.clone())).collect(),
             }
         };
         (replies, mark)

@@ -155,12 +155,14 @@ impl Queue {
         let is_first = match &state.phase {
             Phase::Idle => true,
             Phase::Opening | Phase::Up => false,
-            Phase::Down(why) => return Err(why.again().unsent()),
+            Phase::Down(why) => return Err(why.clone().not_sent()),
             Phase::Closed => return Err(closed()),
         };
         let start = state.bytes.len();
         if start > BACKLOG_MAX {
-            return Err(Error::new(Code::StoreUnavailable, "Redis takes no more commands").unsent());
+            return Err(
+                Error::new(Code::StoreUnavailable, "Redis takes no more commands").not_sent()
+            );
         }
         if is_first {
             state.phase = Phase::Opening;
@@ -198,7 +200,7 @@ impl Queue {
         }
         let why = match &phase {
             Phase::Opening | Phase::Up => None,
-            Phase::Down(why) => Some(why.again().unsent()),
+            Phase::Down(why) => Some(why.clone().not_sent()),
             Phase::Idle | Phase::Closed => Some(closed()),
         };
         state.phase = phase;
@@ -257,11 +259,11 @@ impl Waiter {
     pub(super) fn fail(self, why: &Error) {
         match self {
             Self::One(sender) => {
-                let _ = sender.send(Err(why.again()));
+                let _ = sender.send(Err(why.clone()));
             }
             Self::Many(many) => {
                 let Many { sender, mut replies, missing } = *many;
-                replies.extend((0..missing).map(|_| Err(why.again())));
+                replies.extend((0..missing).map(|_| Err(why.clone())));
                 let _ = sender.send(replies);
             }
         }
@@ -269,5 +271,5 @@ impl Waiter {
 }
 
 pub(super) fn closed() -> Error {
-    Error::new(Code::StoreUnavailable, "the connection to Redis is closed").unsent()
+    Error::new(Code::StoreUnavailable, "the connection to Redis is closed").not_sent()
 }

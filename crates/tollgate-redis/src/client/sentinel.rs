@@ -54,10 +54,10 @@ impl Sentinels {
     /// # Errors
     /// When no sentinel names one, or what they name cannot be reached or is no master.
     pub(super) async fn dial(&self, settings: &Settings) -> Result<Wire> {
-        let master = self.find().await.map_err(Error::unsent)?;
+        let master = self.find().await.map_err(Error::not_sent)?;
         let mut wire = dial(&master, settings).await?;
         let replies = wire.exchange(&[&[b"ROLE"]], settings.connect_timeout).await;
-        match replies.map_err(Error::unsent)?.first() {
+        match replies.map_err(Error::not_sent)?.first() {
             Some(Reply::List(role)) if role.first() == Some(&Reply::Text(b"master".to_vec())) => {
                 Ok(wire)
             }
@@ -65,7 +65,7 @@ impl Sentinels {
             Some(Reply::Error(text)) if text.starts_with("NOPERM") => Ok(wire),
             _ => {
                 let message = format!("the sentinels name {master}, which is not a master now");
-                Err(Error::new(Code::StoreUnavailable, message).unsent())
+                Err(Error::new(Code::StoreUnavailable, message).not_sent())
             }
         }
     }

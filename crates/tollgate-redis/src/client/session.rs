@@ -51,7 +51,7 @@ impl Session {
     /// As [`Self::command`].
     pub async fn commands(&mut self, commands: &[&[&[u8]]]) -> Result<Vec<Reply>> {
         // Taken out while replies are missing: a future that is dropped in between leaves none.
-        let mut wire = self.wire.take().ok_or_else(|| ended().unsent())?;
+        let mut wire = self.wire.take().ok_or_else(|| ended().not_sent())?;
         for words in commands {
             self.is_watching = leaves_watching(words, self.is_watching);
         }

@@ -11,7 +11,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
 
 use tollgate_core::algorithm::kernel::Source;
-use tollgate_core::{Charge, Cost, Rule, Shape};
+use tollgate_core::{Charge, Cost, QuotaId, Rule};
 
 use crate::call::Body;
 use crate::encode;
@@ -80,7 +80,7 @@ pub(crate) struct Scripts {
     takes: RwLock<Vec<(Identity, Arc<Script>)>>,
     spreads: RwLock<Vec<(Identity, Arc<Script>)>>,
     admits: Mutex<HashMap<Vec<Identity>, Arc<Script>>>,
-    rules: Mutex<HashMap<(Shape, Identity), Arc<Args>>>,
+    rules: Mutex<HashMap<(QuotaId, Identity), Arc<Args>>>,
     /// Written once and read without a lock, which every call would take.
     bodies: Box<[OnceLock<Lone>]>,
 }
@@ -93,11 +93,11 @@ struct Lone {
 }
 
 /// A quota, its twin, and a cost.
-type Priced = (Shape, Identity, Cost);
+type Priced = (QuotaId, Identity, Cost);
 
 /// Where to look for it first. Whoever finds many that fall together makes only those slower.
-fn place_of((shape, (twin, ..), cost): &Priced) -> u64 {
-    let words = shape.0.into_iter().chain([*twin as u64, cost.get()]);
+fn place_of((quota_id, (twin, ..), cost): &Priced) -> u64 {
+    let words = quota_id.0.into_iter().chain([*twin as u64, cost.get()]);
     let mixed = words.fold(0_u64, |mixed, word| (mixed.rotate_left(5) ^ word).wrapping_mul(MIX));
     mixed >> 32
 }
@@ -163,7 +163,7 @@ impl Scripts {
         twin: Source,
         made: impl FnOnce() -> Args,
     ) -> Arc<Body> {
-        let quota = (charge.rule().shape(), identity(twin), charge.cost);
+        let quota = (charge.rule().quota_id(), identity(twin), charge.cost);
         let start = place_of(&quota);
         let places = (0..LONE_PROBES).map(|step| start.wrapping_add(step) % LONE_MAX);
         let mut free = None;
@@ -192,7 +192,7 @@ impl Scripts {
         if rules.len() > RULES_MAX {
             rules.clear();
         }
-        let key = (rule.shape(), identity(twin));
+        let key = (rule.quota_id(), identity(twin));
         let written = rules.entry(key).or_insert_with(|| Arc::new(written(rule))).clone();
         drop(rules);
         args.append(&written);
@@ -222,7 +222,7 @@ fn made_once(
 
 /// The only argument of a [`lone`](Scripts::lone) call: a list in JSON. None of its texts needs an escape.
 pub(crate) fn lone_list(rule: &Rule, cost: Cost, (instant, grace): (Option<u64>, i64)) -> Args {
-    let [tag, a, b, c] = rule.shape().0;
+    let [tag, a, b, c] = rule.quota_id().0;
     let mut list = format!("[{grace},\"{tag},{a},{b}\",\"{tag},{a},{b},{c}\"");
     let mut numbers = Vec::with_capacity(8);
     rule.kernel_cost(cost, &mut numbers);
@@ -242,7 +242,7 @@ fn push(list: &mut String, number: impl core::fmt::Display) {
 }
 
 fn written(rule: &Rule) -> Args {
-    let [tag, a, b, c] = rule.shape().0;
+    let [tag, a, b, c] = rule.quota_id().0;
     let mut args = Args::default();
     args.text(&format!("{tag},{a},{b}"));
     args.text(&format!("{tag},{a},{b},{c}"));

@@ -19,9 +19,9 @@
 
 use tollgate_core::store::cas::{Swap, Version, Versioned as _};
 use tollgate_core::store::patience::note_held_up;
-use tollgate_core::store::{At, Outcome, Plan, Store as _, plan, record, slots_of};
+use tollgate_core::store::{Evidence, Plan, Store as _, TimeSource, plan, record, slots_of};
 use tollgate_core::{
-    Act, Admission, Charge, Code, Cost, Error, Now, OwnedAdmission, Receipt, Result, State,
+    Admission, Charge, Code, Cost, Error, Now, Operation, OwnedAdmission, Receipt, Result, State,
 };
 
 use super::admit::{Answered, Part, one_quota_per_key, read};
@@ -66,7 +66,11 @@ struct Charged {
 }
 
 impl<T: Transport> RedisStore<T> {
-    pub(super) async fn across(&self, admission: &Admission<'_>, at: At) -> Result<Outcome> {
+    pub(super) async fn across(
+        &self,
+        admission: &Admission<'_>,
+        at: TimeSource,
+    ) -> Result<Evidence> {
         let (inner, owned) = (self.0.clone(), OwnedAdmission::from(admission));
         let work = async move {
             let charges = owned.charges();
@@ -77,8 +81,8 @@ impl<T: Transport> RedisStore<T> {
 }
 
 impl<T: Transport> Inner<T> {
-    async fn admit_across(&self, admission: &Admission<'_>, at: At) -> Result<Outcome> {
-        if admission.charges.iter().any(|charge| charge.act != Act::Take) {
+    async fn admit_across(&self, admission: &Admission<'_>, at: TimeSource) -> Result<Evidence> {
+        if admission.charges.iter().any(|charge| charge.operation != Operation::Take) {
             return self.refund_across(admission, at).await;
         }
         let mut at = at;
@@ -88,7 +92,7 @@ impl<T: Transport> Inner<T> {
         for leg in &legs {
             match self.charge_leg(leg, &done, admission, at).await {
                 Ok(Charging::Answered(Answered::Decided(outcome))) => {
-                    at = At::Given(outcome.now.reading());
+                    at = TimeSource::Given(outcome.now.reading());
                     let charged = Charged::of(leg, admission, outcome)?;
                     let admitted = charged.plan.admitted;
                     done.push(charged);
@@ -111,13 +115,13 @@ impl<T: Transport> Inner<T> {
                 }
             }
         }
-        Ok(Outcome::decided(instant(at), in_order(admission.charges.len(), &done)))
+        Ok(Evidence::decided(instant(at), in_order(admission.charges.len(), &done)))
     }
 
     /// The slots of an admission in the order in which they are charged.
     fn legs(&self, admission: &Admission<'_>) -> Vec<Leg> {
         let slot = |charge: &Charge<'_>| self.wire.slot(&self.wire.layout.name(&charge.key()));
-        let home = admission.once.and(admission.charges.first()).map(slot);
+        let home = admission.request_id.and(admission.charges.first()).map(slot);
         let mut legs: Vec<(Option<u16>, Leg)> = Vec::new();
         for (place, charge) in admission.charges.iter().enumerate() {
             let slot = slot(charge);
@@ -138,7 +142,7 @@ impl<T: Transport> Inner<T> {
         leg: &Leg,
         done: &[Charged],
         admission: &Admission<'_>,
-        at: At,
+        at: TimeSource,
     ) -> Result<Charging> {
         let charges = pick(admission.charges, &leg.places);
         if !one_quota_per_key(&charges) {
@@ -153,7 +157,7 @@ impl<T: Transport> Inner<T> {
         };
         for carries in 0..CARRIES_MAX {
             let reply = match self.wire.run(&self.admit_call(&parts, scope, at)).await {
-                Err(error) if leg.is_home && !error.is_unsent() => {
+                Err(error) if leg.is_home && !error.is_not_sent() => {
                     return Ok(Charging::Lost(error));
                 }
                 reply => reply,
@@ -172,7 +176,7 @@ impl<T: Transport> Inner<T> {
     }
 
     /// Carries states of another quota over, by giving back nothing.
-    async fn carry(&self, charges: &[Charge<'_>], at: At) -> Result<()> {
+    async fn carry(&self, charges: &[Charge<'_>], at: TimeSource) -> Result<()> {
         for charge in charges {
             let nothing = [charge.refund(Receipt::Until(0)).cost(Cost::ONE)];
             self.swapping.admit(&Admission::of(&nothing), at).await?;
@@ -181,7 +185,12 @@ impl<T: Transport> Inner<T> {
     }
 
     /// Undoes what was charged, and tells how all keys stand.
-    async fn deny(&self, admission: &Admission<'_>, mut done: Vec<Charged>, at: At) -> Outcome {
+    async fn deny(
+        &self,
+        admission: &Admission<'_>,
+        mut done: Vec<Charged>,
+        at: TimeSource,
+    ) -> Evidence {
         let denied = done.pop();
         self.undo(admission, &done, at).await;
         done.extend(denied);
@@ -196,12 +205,12 @@ impl<T: Transport> Inner<T> {
                 *known = state;
             }
         }
-        Outcome::decided(instant(at), before)
+        Evidence::decided(instant(at), before)
     }
 
     /// Puts every leg back; whether that was possible everywhere. A node that does not answer keeps its
     /// units, and only its own.
-    async fn undo(&self, admission: &Admission<'_>, done: &[Charged], at: At) -> bool {
+    async fn undo(&self, admission: &Admission<'_>, done: &[Charged], at: TimeSource) -> bool {
         let mut is_undone = true;
         for leg in done {
             is_undone &= self.undo_leg(admission, leg, at).await.is_ok();
@@ -210,7 +219,12 @@ impl<T: Transport> Inner<T> {
     }
 
     /// As it was if nobody charged it meanwhile, else by giving back what this admission took.
-    async fn undo_leg(&self, admission: &Admission<'_>, leg: &Charged, at: At) -> Result<()> {
+    async fn undo_leg(
+        &self,
+        admission: &Admission<'_>,
+        leg: &Charged,
+        at: TimeSource,
+    ) -> Result<()> {
         let charges = pick(admission.charges, &leg.places);
         match self.put_back(&charges, leg).await? {
             PutBack::Done => return Ok(()),
@@ -224,7 +238,7 @@ impl<T: Transport> Inner<T> {
 
     /// Gives units back. Whoever loses too many races has changed nothing, and begins anew: its caller may
     /// be refused, but must not be charged for that.
-    async fn give_back(&self, refunds: &Admission<'_>, at: At) -> Result<()> {
+    async fn give_back(&self, refunds: &Admission<'_>, at: TimeSource) -> Result<()> {
         let mut rounds = 1..GIVE_BACK_MAX;
         loop {
             match self.swapping.admit(refunds, at).await {
@@ -262,11 +276,11 @@ impl<T: Transport> Inner<T> {
     }
 
     /// Refunds are never denied: every slot is given back for itself.
-    async fn refund_across(&self, admission: &Admission<'_>, at: At) -> Result<Outcome> {
-        let is_refund = |charge: &Charge<'_>| charge.act != Act::Take;
-        if admission.once.is_some() || !admission.charges.iter().all(is_refund) {
+    async fn refund_across(&self, admission: &Admission<'_>, at: TimeSource) -> Result<Evidence> {
+        let is_refund = |charge: &Charge<'_>| charge.operation != Operation::Take;
+        if admission.request_id.is_some() || !admission.charges.iter().all(is_refund) {
             let message = "over several hash slots, refunds come without charges and request ids";
-            return Err(Error::new(Code::Unsupported, message).unsent());
+            return Err(Error::new(Code::Unsupported, message).not_sent());
         }
         let (mut at, mut done, mut now) = (at, Vec::new(), Now::at(0));
         for leg in self.legs(admission) {
@@ -274,7 +288,7 @@ impl<T: Transport> Inner<T> {
             let outcome = self.swapping.admit(&Admission::of(&charges), at).await;
             let outcome = outcome.map_err(|e| if done.is_empty() { e } else { e.sent() })?;
             now = outcome.now;
-            at = At::Given(now.reading());
+            at = TimeSource::Given(now.reading());
             done.push((leg.places, outcome.before));
         }
         let mut before = vec![None; admission.charges.len()];
@@ -285,12 +299,12 @@ impl<T: Transport> Inner<T> {
                 *known = state;
             }
         }
-        Ok(Outcome::decided(now, before))
+        Ok(Evidence::decided(now, before))
     }
 }
 
 impl Charged {
-    fn of(leg: &Leg, admission: &Admission<'_>, outcome: Outcome) -> Result<Self> {
+    fn of(leg: &Leg, admission: &Admission<'_>, outcome: Evidence) -> Result<Self> {
         let charges = pick(admission.charges, &leg.places);
         let (slots, _) = slots_of(&charges);
         let plan = plan(&charges, &slots, &of_slots(&slots, &outcome.before), outcome.now)?;
@@ -301,20 +315,20 @@ impl Charged {
 /// A record is written by a script, with all charges of its slot; no script charges one key under two
 /// quotas.
 fn refuse_what_no_script_records(admission: &Admission<'_>, legs: &[Leg]) -> Result<()> {
-    let is_recorded = |leg: &&Leg| leg.is_home && admission.once.is_some();
+    let is_recorded = |leg: &&Leg| leg.is_home && admission.request_id.is_some();
     let mut recorded = legs.iter().filter(is_recorded);
     if recorded.all(|leg| one_quota_per_key(&pick(admission.charges, &leg.places))) {
         return Ok(());
     }
     let message =
         "over several hash slots, a request id and two quotas of its first key do not go together";
-    Err(Error::new(Code::Unsupported, message).unsent())
+    Err(Error::new(Code::Unsupported, message).not_sent())
 }
 
-fn instant(at: At) -> Now {
+fn instant(at: TimeSource) -> Now {
     match at {
-        At::Given(at) => Now::at(at),
-        At::StoreClock => Now::at(0),
+        TimeSource::Given(at) => Now::at(at),
+        TimeSource::StoreClock => Now::at(0),
     }
 }
 
@@ -326,7 +340,7 @@ fn with_evidence<'a>(admission: &'a Admission<'a>, leg: &Leg, done: &[Charged]) 
             return Part::Charge(charge);
         }
         let before = before.get(place).and_then(Option::as_ref);
-        Part::Known(record::evidence_text(charge.rule().shape(), before))
+        Part::Known(record::evidence_text(charge.rule().quota_id(), before))
     });
     parts.collect()
 }

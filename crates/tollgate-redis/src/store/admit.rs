@@ -2,7 +2,7 @@
 
 use tollgate_core::algorithm::kernel::Source;
 use tollgate_core::store::record;
-use tollgate_core::store::{At, Outcome, Store, slots_of};
+use tollgate_core::store::{Evidence, Store, TimeSource, slots_of};
 use tollgate_core::{Admission, Charge, Key, Result};
 
 use super::Inner;
@@ -18,10 +18,10 @@ const KEEP_MAX: u64 = 1 << 50;
 /// Whether no two charges ask one key under different quotas.
 pub(super) fn one_quota_per_key(charges: &[Charge<'_>]) -> bool {
     let (slots, keys) = slots_of(charges);
-    let mut shapes = vec![None; keys.len()];
+    let mut quota_ids = vec![None; keys.len()];
     charges.iter().zip(slots).all(|(charge, slot)| {
-        let shape = charge.rule().shape();
-        shapes.get_mut(slot).is_some_and(|known| *known.get_or_insert(shape) == shape)
+        let quota_id = charge.rule().quota_id();
+        quota_ids.get_mut(slot).is_some_and(|known| *known.get_or_insert(quota_id) == quota_id)
     })
 }
 
@@ -34,14 +34,18 @@ pub(super) enum Part<'a> {
 
 /// What became of a script.
 pub(super) enum Answered {
-    Decided(Outcome),
+    Decided(Evidence),
     /// The id was charged before.
-    Replayed(Outcome),
+    Replayed(Evidence),
     LookCloser,
 }
 
 impl<T: Transport> Inner<T> {
-    pub(super) async fn admit(&self, admission: &Admission<'_>, at: At) -> Result<Outcome> {
+    pub(super) async fn admit(
+        &self,
+        admission: &Admission<'_>,
+        at: TimeSource,
+    ) -> Result<Evidence> {
         let parts: Vec<Part<'_>> = admission.charges.iter().map(Part::Charge).collect();
         let call = self.admit_call(&parts, admission, at);
         let reply = self.wire.run(&call).await;
@@ -52,7 +56,12 @@ impl<T: Transport> Inner<T> {
     }
 
     /// The script call of an admission, or of the part of it that lives in one slot.
-    pub(super) fn admit_call(&self, parts: &[Part<'_>], admission: &Admission<'_>, at: At) -> Call {
+    pub(super) fn admit_call(
+        &self,
+        parts: &[Part<'_>],
+        admission: &Admission<'_>,
+        at: TimeSource,
+    ) -> Call {
         let charges: Vec<Charge<'_>> = parts
             .iter()
             .filter_map(|part| match part {
@@ -137,16 +146,16 @@ pub(super) fn read(
     }
     let mut before = Vec::with_capacity(charges.len());
     for charge in charges {
-        let Found::State(state) = numbers.found(charge.rule().shape())? else {
+        let Found::State(state) = numbers.found(charge.rule().quota_id())? else {
             return Err(unreadable());
         };
         before.push(state);
     }
-    Ok(Answered::Decided(Outcome::decided(numbers.now(), before)))
+    Ok(Answered::Decided(Evidence::decided(numbers.now(), before)))
 }
 
 /// The evidence of the first time.
-pub(super) fn replay(reply: Reply, admission: &Admission<'_>) -> Result<Outcome> {
+pub(super) fn replay(reply: Reply, admission: &Admission<'_>) -> Result<Evidence> {
     let Reply::Text(text) = reply else { return Err(unreadable()) };
     let text = String::from_utf8(text).map_err(|_| unreadable())?;
     record::replay(&text, admission)

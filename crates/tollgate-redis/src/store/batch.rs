@@ -7,7 +7,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use tollgate_core::store::patience::{self, or_cut_off};
-use tollgate_core::store::{At, Outcome, Store as _};
+use tollgate_core::store::{Evidence, Store as _, TimeSource};
 use tollgate_core::{Admission, Result};
 
 use super::admit::{Answered, Part, read};
@@ -29,8 +29,8 @@ impl<T: Transport> RedisStore<T> {
     pub(super) async fn admit_batch(
         &self,
         batch: &[Admission<'_>],
-        at: At,
-    ) -> Vec<Result<Outcome>> {
+        at: TimeSource,
+    ) -> Vec<Result<Evidence>> {
         let ways: Vec<Way<'_>> = batch.iter().map(|admission| self.0.way_of(admission)).collect();
         if !ways.iter().all(|way| matches!(way, Way::Queue(..) | Way::Script)) {
             return self.one_by_one(batch, at).await;
@@ -77,7 +77,7 @@ impl<T: Transport> RedisStore<T> {
         &self,
         batch: &[Admission<'_>],
         items: &[Option<Item>],
-        at: At,
+        at: TimeSource,
     ) -> Vec<(Call, Sent)> {
         let mut sent = Vec::new();
         let mut waiting: Vec<usize> = Vec::new();
@@ -113,8 +113,8 @@ impl<T: Transport> RedisStore<T> {
         &self,
         batch: &[Admission<'_>],
         answers: Vec<Option<Answer>>,
-        at: At,
-    ) -> Vec<Result<Outcome>> {
+        at: TimeSource,
+    ) -> Vec<Result<Evidence>> {
         let mut outcomes = Vec::with_capacity(batch.len());
         for (admission, answer) in batch.iter().zip(answers) {
             outcomes.push(match answer {
@@ -130,7 +130,7 @@ impl<T: Transport> RedisStore<T> {
         outcomes
     }
 
-    async fn one_by_one(&self, batch: &[Admission<'_>], at: At) -> Vec<Result<Outcome>> {
+    async fn one_by_one(&self, batch: &[Admission<'_>], at: TimeSource) -> Vec<Result<Evidence>> {
         patience::one_by_one(batch, |admission| self.admit(admission, at)).await
     }
 }

@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 
 use tollgate_core::algorithm::kernel::Source;
-use tollgate_core::store::{At, Outcome};
+use tollgate_core::store::{Evidence, TimeSource};
 use tollgate_core::{Charge, Cost, Error, Now, Result, Rule};
 
 use super::place::{Place, Whereabouts};
@@ -32,11 +32,11 @@ pub(super) struct Item {
     pub(super) rule: Rule,
     pub(super) twin: Source,
     pub(super) cost: Cost,
-    pub(super) at: At,
+    pub(super) at: TimeSource,
 }
 
 impl Item {
-    pub(super) fn new(charge: &Charge<'_>, (name, twin): (String, Source), at: At) -> Self {
+    pub(super) fn new(charge: &Charge<'_>, (name, twin): (String, Source), at: TimeSource) -> Self {
         Self { name, rule: charge.rule().clone(), twin, cost: charge.cost, at }
     }
 }
@@ -44,7 +44,7 @@ impl Item {
 /// What became of an item.
 #[derive(Debug)]
 pub(super) enum Answer {
-    Decided(Outcome),
+    Decided(Evidence),
     /// The state is of another quota, or cannot be read: nothing was done.
     LookCloser,
     Failed(Error),
@@ -117,13 +117,13 @@ pub(super) fn calls_of(
 pub(super) fn call_of(
     charge: &Charge<'_>,
     (name, slot, twin): (String, Option<u16>, Source),
-    at: At,
+    at: TimeSource,
     scripts: &Scripts,
 ) -> Call {
     let made = || lone_list(charge.rule(), charge.cost, instant_of(at));
     let body = match at {
-        At::StoreClock => scripts.body(charge, twin, made),
-        At::Given(_) => Arc::new(Body { script: scripts.lone(twin), args: made() }),
+        TimeSource::StoreClock => scripts.body(charge, twin, made),
+        TimeSource::Given(_) => Arc::new(Body { script: scripts.lone(twin), args: made() }),
     };
     Call::of_one(name, slot, body)
 }
@@ -143,8 +143,8 @@ pub(super) fn following((call, take): (Call, Take)) -> (Call, Take) {
 pub(super) fn answer_of(charge: &Charge<'_>, reply: Result<Reply>) -> Answer {
     let read = |reply: Reply| {
         let mut numbers = Numbers::of(reply.ok()?)?;
-        Ok(match numbers.found(charge.rule().shape())? {
-            Found::State(state) => Answer::Decided(Outcome::decided(numbers.now(), state)),
+        Ok(match numbers.found(charge.rule().quota_id())? {
+            Found::State(state) => Answer::Decided(Evidence::decided(numbers.now(), state)),
             // No other key brought it here: it is where the server says.
             Found::Another | Found::Away => Answer::LookCloser,
             Found::Full => Answer::Failed(full()),
@@ -165,8 +165,9 @@ fn gather(items: &[&Item], from: usize) -> (Vec<Group>, usize) {
             continue;
         };
         let first = items.get(group.first);
-        if first.is_none_or(|first| first.rule.shape() != item.rule.shape() || first.at != item.at)
-        {
+        if first.is_none_or(|first| {
+            first.rule.quota_id() != item.rule.quota_id() || first.at != item.at
+        }) {
             return (groups, index);
         }
         group.add(index, item.cost);
@@ -191,8 +192,8 @@ fn drafts_of(items: &[&Item], groups: Vec<Group>, whereabouts: &Whereabouts) -> 
     for group in groups {
         let Some(item) = items.get(group.first) else { continue };
         let at = match item.at {
-            At::StoreClock => None,
-            At::Given(at) => Some(at),
+            TimeSource::StoreClock => None,
+            TimeSource::Given(at) => Some(at),
         };
         let place = whereabouts.of(&item.name);
         let newest = open.entry((place, identity(item.twin), at)).or_insert(usize::MAX);
@@ -214,11 +215,11 @@ impl Draft {
 
     fn add(&mut self, items: &[&Item], group: Group) {
         self.keys += 1;
-        let shape_of = |group: &Group| items.get(group.first).map(|item| item.rule.shape());
+        let quota_id_of = |group: &Group| items.get(group.first).map(|item| item.rule.quota_id());
         let alike = |block: &&mut Vec<Group>| {
             let other = block.first();
             other.is_some_and(|other| {
-                other.is_charged_as(&group) && shape_of(other) == shape_of(&group)
+                other.is_charged_as(&group) && quota_id_of(other) == quota_id_of(&group)
             })
         };
         let blocks = self.others.iter_mut().rev().chain(core::iter::once(&mut self.first));
@@ -279,17 +280,17 @@ fn write_block(args: &mut Args, rule: &Rule, block: &[Group], scripts: &Scripts)
 }
 
 /// The instant, and how long states outlive their meaning.
-pub(super) fn write_instant(args: &mut Args, at: At) {
+pub(super) fn write_instant(args: &mut Args, at: TimeSource) {
     let (instant, grace) = instant_of(at);
     args.integer(instant.map_or(-1, u64::cast_signed));
     args.integer(grace);
 }
 
 /// The instant, unless the server's clock decides, and the grace.
-pub(super) fn instant_of(at: At) -> (Option<u64>, i64) {
+pub(super) fn instant_of(at: TimeSource) -> (Option<u64>, i64) {
     match at {
-        At::StoreClock => (None, GRACE_MS),
-        At::Given(at) => (Some(Now::at(at).reading()), GRACE_GIVEN_MS),
+        TimeSource::StoreClock => (None, GRACE_MS),
+        TimeSource::Given(at) => (Some(Now::at(at).reading()), GRACE_GIVEN_MS),
     }
 }
 

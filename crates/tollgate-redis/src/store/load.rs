@@ -1,6 +1,6 @@
 //! Reading states, without changing anything.
 
-use tollgate_core::store::{At, Loaded};
+use tollgate_core::store::{Loaded, TimeSource};
 use tollgate_core::{Charge, Error, Now, Result, State};
 
 use super::Wire;
@@ -10,7 +10,7 @@ use crate::text::state_text;
 use crate::transport::{Args, Call, Reply, Transport};
 
 impl<T: Transport> Wire<T> {
-    pub(super) async fn load(&self, charges: &[Charge<'_>], at: At) -> Result<Loaded> {
+    pub(super) async fn load(&self, charges: &[Charge<'_>], at: TimeSource) -> Result<Loaded> {
         let names: Vec<String> =
             charges.iter().map(|charge| self.layout.name(&charge.key())).collect();
         let (now, values) = self.read(&names, at).await?;
@@ -18,14 +18,14 @@ impl<T: Transport> Wire<T> {
             Reply::Nil => Ok(None),
             value => match state_text(&value) {
                 Some(text) => State::from_text(&text).map(Some),
-                None => Err(foreign().unsent()),
+                None => Err(foreign().not_sent()),
             },
         });
         Ok(Loaded::new(now, states.collect::<Result<_>>()?))
     }
 
     /// The raw values of names, and the latest instant of the servers that hold them.
-    pub(super) async fn read(&self, names: &[String], at: At) -> Result<(Now, Vec<Reply>)> {
+    pub(super) async fn read(&self, names: &[String], at: TimeSource) -> Result<(Now, Vec<Reply>)> {
         let mut groups: Vec<(Option<u16>, Vec<usize>)> = Vec::new();
         for (index, name) in names.iter().enumerate() {
             let slot = self.slot(name);
@@ -40,7 +40,7 @@ impl<T: Transport> Wire<T> {
         let mut values: Vec<Reply> = names.iter().map(|_| Reply::Nil).collect();
         let mut latest = 0;
         for ((_, indices), reply) in groups.into_iter().zip(replies) {
-            let reply = reply.and_then(Reply::ok).map_err(Error::unsent)?;
+            let reply = reply.and_then(Reply::ok).map_err(Error::not_sent)?;
             let mut numbers = Numbers::of(reply)?;
             latest = latest.max(numbers.now().reading());
             for index in indices {
@@ -51,11 +51,11 @@ impl<T: Transport> Wire<T> {
         Ok((Now::at(latest), values))
     }
 
-    fn load_call(&self, names: &[String], indices: &[usize], at: At) -> Call {
+    fn load_call(&self, names: &[String], indices: &[usize], at: TimeSource) -> Call {
         let mut args = Args::default();
         match at {
-            At::StoreClock => args.integer(-1),
-            At::Given(at) => args.unsigned(Now::at(at).reading()),
+            TimeSource::StoreClock => args.integer(-1),
+            TimeSource::Given(at) => args.unsigned(Now::at(at).reading()),
         }
         let names = indices.iter().filter_map(|index| names.get(*index).cloned()).collect();
         Call::new(self.scripts.load.clone(), names, args)

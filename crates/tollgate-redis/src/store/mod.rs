@@ -35,8 +35,8 @@ use std::sync::Arc;
 use tollgate_core::algorithm::kernel::Source;
 use tollgate_core::store::cas::Cas;
 use tollgate_core::store::patience::{last_words, silent};
-use tollgate_core::store::{At, Capability, Loaded, MultiKey, Outcome, Store};
-use tollgate_core::{Act, Admission, Charge, Clock, Code, Error, Key, Result};
+use tollgate_core::store::{Capability, Evidence, Loaded, MultiKey, Store, TimeSource};
+use tollgate_core::{Admission, Charge, Clock, Code, Error, Key, Operation, Result};
 
 use crate::layout::KeyLayout;
 use crate::meaning::is_sent_on;
@@ -92,10 +92,10 @@ impl<T: Transport> RedisStore<T> {
     }
 
     /// What is not one charge that is taken by a script.
-    async fn admit_otherwise(&self, admission: &Admission<'_>, at: At) -> Result<Outcome> {
+    async fn admit_otherwise(&self, admission: &Admission<'_>, at: TimeSource) -> Result<Evidence> {
         if admission.charges.is_empty() {
             let message = "is empty; accepted: at least one charge";
-            return Err(Error::invalid("charges", message).unsent());
+            return Err(Error::invalid("charges", message).not_sent());
         }
         match self.0.way_of(admission) {
             Way::Script => self.0.admit(admission, at).await,
@@ -160,8 +160,8 @@ enum Way<'a> {
 impl<T: Transport> Inner<T> {
     fn way_of<'a>(&self, admission: &Admission<'a>) -> Way<'a> {
         let charges = admission.charges;
-        if let ([charge], None) = (charges, admission.once)
-            && charge.act == Act::Take
+        if let ([charge], None) = (charges, admission.request_id)
+            && charge.operation == Operation::Take
             && let Some(twin) = charge.rule().twin()
         {
             return Way::Queue(charge, twin);
@@ -176,12 +176,17 @@ impl<T: Transport> Inner<T> {
         if self.spans_slots(charges) {
             return Way::Across;
         }
-        let is_plain = charges.iter().all(|charge| charge.act == Act::Take);
+        let is_plain = charges.iter().all(|charge| charge.operation == Operation::Take);
         if is_plain && admit::one_quota_per_key(charges) { Way::Script } else { Way::Swap }
     }
 
     /// Goes at once if nobody waits.
-    fn begin<'i>(self: &'i Arc<Self>, charge: &Charge<'_>, twin: Source, at: At) -> Begun<'i, T> {
+    fn begin<'i>(
+        self: &'i Arc<Self>,
+        charge: &Charge<'_>,
+        twin: Source,
+        at: TimeSource,
+    ) -> Begun<'i, T> {
         let key = charge.key();
         let name = self.wire.layout.name(&key);
         let slot = self.wire.has_slots().then(|| self.wire.layout.slot(&key, &name));
@@ -196,7 +201,7 @@ impl<T: Transport> Inner<T> {
         Begun::Queued(lane, Ticket::new(Item::new(charge, (name, twin), at)))
     }
 
-    fn item(&self, charge: &Charge<'_>, twin: Source, at: At) -> Item {
+    fn item(&self, charge: &Charge<'_>, twin: Source, at: TimeSource) -> Item {
         Item::new(charge, (self.wire.layout.name(&charge.key()), twin), at)
     }
 
@@ -256,7 +261,7 @@ impl<T: Transport> Inner<T> {
 fn mixed() -> Error {
     let message = "algorithms with and without a script cannot be charged together on Redis; \
                    give each of them a script, or none";
-    Error::new(Code::Unsupported, message).unsent()
+    Error::new(Code::Unsupported, message).not_sent()
 }
 
 impl<T: Transport> Store for RedisStore<T> {
@@ -276,7 +281,7 @@ impl<T: Transport> Store for RedisStore<T> {
 
     /// All ways but the queue are boxed: they are long, and whoever waits for an answer would hold all of
     /// them.
-    async fn admit(&self, admission: &Admission<'_>, at: At) -> Result<Outcome> {
+    async fn admit(&self, admission: &Admission<'_>, at: TimeSource) -> Result<Evidence> {
         let inner = &self.0;
         let Way::Queue(charge, twin) = inner.way_of(admission) else {
             return Box::pin(self.admit_otherwise(admission, at)).await;
@@ -302,11 +307,11 @@ impl<T: Transport> Store for RedisStore<T> {
         }
     }
 
-    async fn admit_many(&self, batch: &[Admission<'_>], at: At) -> Vec<Result<Outcome>> {
+    async fn admit_many(&self, batch: &[Admission<'_>], at: TimeSource) -> Vec<Result<Evidence>> {
         self.admit_batch(batch, at).await
     }
 
-    async fn load(&self, charges: &[Charge<'_>], at: At) -> Result<Loaded> {
+    async fn load(&self, charges: &[Charge<'_>], at: TimeSource) -> Result<Loaded> {
         self.0.wire.load(charges, at).await
     }
 

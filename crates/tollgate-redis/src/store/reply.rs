@@ -1,6 +1,6 @@
 //! Replies of the scripts: integers, the instant first.
 
-use tollgate_core::{Code, Error, Now, Result, Shape, State, Words};
+use tollgate_core::{Code, Error, Now, QuotaId, Result, State, Words};
 
 use crate::integers::Integers;
 use crate::transport::Reply;
@@ -79,7 +79,7 @@ impl Numbers {
     }
 
     /// What was found under the next key, which is charged under a quota of this shape.
-    pub(super) fn found(&mut self, shape: Shape) -> Result<Found> {
+    pub(super) fn found(&mut self, quota_id: QuotaId) -> Result<Found> {
         let count = match self.integer()? {
             -1 => return Ok(Found::Another),
             -2 => return Ok(Found::Full),
@@ -88,7 +88,7 @@ impl Numbers {
             count => usize::try_from(count).map_err(|_| unreadable())?,
         };
         let words = self.words(count)?;
-        Ok(Found::State(Some(State { shape, words })))
+        Ok(Found::State(Some(State { quota_id, words })))
     }
 
     fn words(&mut self, count: usize) -> Result<Words> {

@@ -6,7 +6,7 @@
 use std::sync::Arc;
 
 use tollgate_core::Result;
-use tollgate_core::store::At;
+use tollgate_core::store::TimeSource;
 use tollgate_core::store::cas::{Entry, Snapshot, Swap, Version, Versioned, VersionedCapability};
 
 use super::Wire;
@@ -29,7 +29,7 @@ impl<T: Transport> Versioned for Swapping<T> {
     async fn read(&self, keys: &[&str]) -> Result<Snapshot> {
         let names: Vec<String> =
             keys.iter().map(|key| self.0.layout.place((*key).to_owned())).collect();
-        let (now, values) = self.0.read(&names, At::StoreClock).await?;
+        let (now, values) = self.0.read(&names, TimeSource::StoreClock).await?;
         let entries = values.iter().map(entry_of).collect();
         Ok(Snapshot { entries, clock: Some(now.reading()) })
     }

@@ -1,6 +1,6 @@
 //! What a call for single charges has decided: each of them gets its answer, or has to be asked for alone.
 
-use tollgate_core::store::Outcome;
+use tollgate_core::store::Evidence;
 use tollgate_core::{Error, Now, Result, Rule, State};
 
 use super::items::{Answer, Group, Item};
@@ -42,7 +42,7 @@ impl Take {
         let mut away = Vec::new();
         for group in self.groups {
             let Some(rule) = items.get(group.first).map(|item| &item.rule) else { continue };
-            match numbers.found(rule.shape()) {
+            match numbers.found(rule.quota_id()) {
                 Ok(Found::State(state)) => {
                     replay(&group, items, (rule, numbers.now()), state, &mut tell);
                 }
@@ -59,7 +59,7 @@ impl Take {
 }
 
 fn fail(group: &Group, error: &Error, tell: &mut impl FnMut(usize, Answer)) {
-    group.items().for_each(|index| tell(index, Answer::Failed(error.again())));
+    group.items().for_each(|index| tell(index, Answer::Failed(error.clone())));
 }
 
 /// The charges of a key one after another, as the script has run them.
@@ -78,9 +78,9 @@ fn replay(
             rule.step(words, now, cost).write
         });
         let after = following
-            .map(|write| State { shape: rule.shape(), words: write.words })
+            .map(|write| State { quota_id: rule.quota_id(), words: write.words })
             .or_else(|| rest.peek().and_then(|_| state.clone()));
-        tell(index, Answer::Decided(Outcome::decided(now, state)));
+        tell(index, Answer::Decided(Evidence::decided(now, state)));
         state = after;
     }
 }

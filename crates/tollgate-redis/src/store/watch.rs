@@ -10,7 +10,7 @@
 use std::sync::Arc;
 
 use tollgate_core::store::cas::{Snapshot, Swap, Version, Versioned, VersionedCapability};
-use tollgate_core::store::{At, Outcome, Store as _};
+use tollgate_core::store::{Evidence, Store as _, TimeSource};
 use tollgate_core::{Admission, Code, Error, Result};
 
 use super::swap::{KEYS_MAX, entry_of};
@@ -28,14 +28,18 @@ const ABORTED: &str = "EXECABORT Transaction discarded because of: ";
 pub(super) struct Watching<T>(pub(super) Arc<Wire<T>>);
 
 impl<T: Transport> Inner<T> {
-    pub(super) async fn watch(&self, admission: &Admission<'_>, at: At) -> Result<Outcome> {
+    pub(super) async fn watch(
+        &self,
+        admission: &Admission<'_>,
+        at: TimeSource,
+    ) -> Result<Evidence> {
         if self.wire.transport.sessions().is_none() {
             let message = "an algorithm without a script needs WATCH, which this transport lacks";
-            return Err(Error::new(Code::Unsupported, message).unsent());
+            return Err(Error::new(Code::Unsupported, message).not_sent());
         }
         if self.spans_slots(admission.charges) {
             let message = "algorithms without a script cannot be charged over several hash slots";
-            return Err(Error::new(Code::Unsupported, message).unsent());
+            return Err(Error::new(Code::Unsupported, message).not_sent());
         }
         self.watching.admit(admission, at).await
     }
@@ -49,7 +53,7 @@ impl<T: Transport> Versioned for Watching<T> {
     async fn read(&self, keys: &[&str]) -> Result<Snapshot> {
         let names: Vec<String> =
             keys.iter().map(|key| self.0.layout.place((*key).to_owned())).collect();
-        let (now, values) = self.0.read(&names, At::StoreClock).await?;
+        let (now, values) = self.0.read(&names, TimeSource::StoreClock).await?;
         let entries = values.iter().map(entry_of).collect();
         Ok(Snapshot { entries, clock: Some(now.reading()) })
     }
@@ -63,7 +67,7 @@ impl<T: Transport> Versioned for Watching<T> {
         let Some(now_ms) = look_again(&mut *session, writes, &names).await? else {
             // Nothing is in it. Whatever was watched is not any more.
             let end = [Command::of(["EXEC"])];
-            session.run(&end).await.map_err(Error::unsent)?;
+            session.run(&end).await.map_err(Error::not_sent)?;
             return Ok(false);
         };
         let mut commands = Vec::with_capacity(writes.len() + 1);
@@ -90,7 +94,7 @@ impl<T: Transport> Versioned for Watching<T> {
                 let cause = cause.unwrap_or(text);
                 let cause = cause.strip_prefix(ABORTED).unwrap_or(&cause);
                 // The keys have moved between two nodes meanwhile: they are looked for anew.
-                if is_redirect(cause) { Ok(false) } else { Err(meaning_of(cause).unsent()) }
+                if is_redirect(cause) { Ok(false) } else { Err(meaning_of(cause).not_sent()) }
             }
             _ => Err(super::reply::unreadable()),
         }
@@ -108,11 +112,11 @@ async fn look_again(
         Command::of(core::iter::once(verb).chain(names.iter().map(String::as_str)))
     };
     let looks = [all("WATCH"), all("MGET"), Command::of(["TIME"]), Command::of(["MULTI"])];
-    let replies = session.run(&looks).await.map_err(Error::unsent)?;
+    let replies = session.run(&looks).await.map_err(Error::not_sent)?;
     let replies: Vec<Reply> =
-        replies.into_iter().map(Reply::ok).collect::<Result<_>>().map_err(Error::unsent)?;
+        replies.into_iter().map(Reply::ok).collect::<Result<_>>().map_err(Error::not_sent)?;
     let [_, Reply::List(values), Reply::List(time), _] = &*replies else {
-        return Err(super::reply::unreadable().unsent());
+        return Err(super::reply::unreadable().not_sent());
     };
     let expected = writes.iter().map(|write| match write.expect {
         Some(Version::Text(text)) => text.to_string(),
@@ -127,9 +131,12 @@ async fn look_again(
         }
         _ => None,
     };
-    seconds.map(|seconds| Some(seconds * 1_000)).ok_or_else(|| super::reply::unreadable().unsent())
+    seconds
+        .map(|seconds| Some(seconds * 1_000))
+        .ok_or_else(|| super::reply::unreadable().not_sent())
 }
 
 fn no_session() -> Error {
-    Error::new(Code::Unsupported, "this transport has no connection of its own for WATCH").unsent()
+    Error::new(Code::Unsupported, "this transport has no connection of its own for WATCH")
+        .not_sent()
 }

@@ -76,7 +76,7 @@ impl<H: Http> Transport for Upstash<H> {
             match self.exchange(body).await {
                 Ok(answered) => replies.extend(answered),
                 Err(error) => {
-                    replies.extend((0..count).map(|_| Err(error.again())));
+                    replies.extend((0..count).map(|_| Err(error.clone())));
                     // The others would meet the same, one deadline after another.
                     break;
                 }
@@ -100,7 +100,7 @@ impl<H> fmt::Debug for Upstash<H> {
 /// For calls that were not sent because one before them failed.
 fn skipped() -> Error {
     let message = "not sent: a request before it failed";
-    Error::new(tollgate_core::Code::StoreUnavailable, message).unsent()
+    Error::new(tollgate_core::Code::StoreUnavailable, message).not_sent()
 }
 
 /// No parser of URLs is needed for what is accepted. The URL itself is not told: a token may have

@@ -58,7 +58,7 @@ impl NativeHttp {
 
 impl Http for NativeHttp {
     async fn post(&self, request: Request<'_>) -> Result<Response> {
-        let wrong = || Error::config("url", "is not a URL; accepted: https://host").unsent();
+        let wrong = || Error::config("url", "is not a URL; accepted: https://host").not_sent();
         let endpoint = Endpoint::of(request.url).ok_or_else(wrong)?;
         let Request { token, body, .. } = request;
         let post = Post { token, content_type: "application/json", headers: &[], body };

@@ -40,7 +40,7 @@ pub(super) fn refusal(response: &Response) -> Error {
     match status {
         // The request itself took too long to arrive: who knows what was read of it.
         408 => error,
-        300..=499 => error.unsent(),
+        300..=499 => error.not_sent(),
         _ => error,
     }
 }

@@ -78,8 +78,8 @@ fn after_a_failure_nothing_more_is_sent() {
     let calls: Vec<Call> = (0..3).map(|_| call(&script, "").with_text()).collect();
     let replies = block_on(upstash.send_all(&calls));
     assert_eq!(upstash.http().heard.lock().unwrap().len(), 1);
-    let unsent = replies.into_iter().map(|reply| reply.unwrap_err().is_unsent());
-    assert_eq!(unsent.collect::<Vec<_>>(), [false, true, true]);
+    let not_sent = replies.into_iter().map(|reply| reply.unwrap_err().is_not_sent());
+    assert_eq!(not_sent.collect::<Vec<_>>(), [false, true, true]);
 }
 
 #[test]
@@ -113,11 +113,15 @@ fn what_is_no_answer_leaves_the_outcome_unknown() {
         r#"[{"result":[true]}]"#,
     ] {
         let error = failure(200, body);
-        assert_eq!((error.code(), error.is_unsent()), (Code::StoreUnavailable, false), "{body}");
+        assert_eq!((error.code(), error.is_not_sent()), (Code::StoreUnavailable, false), "{body}");
     }
     for status in [100, 201, 408, 500, 502, 503, 504] {
         let error = failure(status, r#"{"error":"ERR something"}"#);
-        assert_eq!((error.code(), error.is_unsent()), (Code::StoreUnavailable, false), "{status}");
+        assert_eq!(
+            (error.code(), error.is_not_sent()),
+            (Code::StoreUnavailable, false),
+            "{status}"
+        );
     }
 }
 
@@ -125,7 +129,7 @@ fn what_is_no_answer_leaves_the_outcome_unknown() {
 fn a_refusal_as_a_whole_means_that_nothing_ran() {
     for status in [301, 400, 401, 403, 404, 405, 413, 429] {
         let error = failure(status, r#"{"error":"WRONGPASS of a-key"}"#);
-        assert_eq!((error.code(), error.is_unsent()), (Code::StoreUnavailable, true), "{status}");
+        assert_eq!((error.code(), error.is_not_sent()), (Code::StoreUnavailable, true), "{status}");
         assert!(!error.to_string().contains("a-key"), "{error}");
     }
     assert!(failure(401, "").message().contains("token"));
@@ -139,7 +143,7 @@ fn a_full_database_never_fails_open() {
     let said = r#"{"error":"ERR DB capacity quota exceeded"}"#;
     let inside = r#"[{"error":"ERR Error running script: DB capacity quota exceeded"}]"#;
     for error in [failure(400, said), failure(200, inside)] {
-        assert_eq!((error.code(), error.is_unsent()), (Code::QueueFull, false));
+        assert_eq!((error.code(), error.is_not_sent()), (Code::QueueFull, false));
     }
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tollgate::algorithm::{
     Anchor, FixedWindow, Gcra, LeakyBucket, SlidingLog, SlidingWindow, TokenBucket,
 };
-use tollgate::{Degraded, Limit, Name, Quota, Rule};
+use tollgate::{Limit, Name, OutageMode, Quota, Rule};
 
 use super::catalog::ALGORITHMS;
 use super::complaint::Complaint;
@@ -21,7 +21,7 @@ pub(super) const LIMITS_MAX: usize = 16;
 /// What policies get unless they say otherwise.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Defaults<'a> {
-    pub(super) on_outage: Degraded,
+    pub(super) on_outage: OutageMode,
     /// What key hashes are made with.
     pub(super) hash_secret: &'a str,
 }
@@ -125,7 +125,7 @@ fn key_hash(
 struct Place<'a> {
     policy: &'a Name,
     prefix: Option<&'a str>,
-    on_outage: Degraded,
+    on_outage: OutageMode,
 }
 
 /// The one limit of a section, or its list of `limits`.

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use tollgate::limiter::Share;
-use tollgate::{Degraded, Quota};
+use tollgate::{OutageMode, Quota};
 
 /// Units of time, their names, and how many microseconds they take.
 const UNITS: [(&[&str], u64); 7] = [
@@ -95,11 +95,11 @@ pub(super) fn truth(text: &str) -> Result<bool, String> {
 }
 
 /// What happens when the store cannot answer.
-pub(super) fn outage(text: &str) -> Result<Degraded, String> {
+pub(super) fn outage(text: &str) -> Result<OutageMode, String> {
     match text {
-        "open" => Ok(Degraded::Open),
-        "closed" => Ok(Degraded::Closed),
-        "local" => Ok(Degraded::Local),
+        "open" => Ok(OutageMode::Open),
+        "closed" => Ok(OutageMode::Closed),
+        "local" => Ok(OutageMode::Local),
         _ => Err(format!("{:?} is not accepted; accepted: open, closed, local", shown(text))),
     }
 }

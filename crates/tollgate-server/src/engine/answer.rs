@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use tollgate::{Code, Decision, Degraded, Error, Name, Verdict};
+use tollgate::{Code, Decision, Error, Name, OutageMode, Verdict};
 
 use crate::policy::Described;
 
@@ -43,7 +43,7 @@ pub struct Limits {
 }
 
 /// Why no decision could be made, and when to try again.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Failure {
     /// What went wrong.
     pub error: Error,
@@ -55,7 +55,7 @@ impl Failure {
     /// A decision that was refused because the store could not answer is a failure of the service,
     /// not of the caller.
     pub(super) fn of_closed(decision: &Decision) -> Option<Self> {
-        let closed = decision.degraded == Some(Degraded::Closed);
+        let closed = decision.degraded == Some(OutageMode::Closed);
         (closed && decision.verdict == Verdict::Denied).then(|| Self {
             error: Error::new(
                 Code::StoreUnavailable,
@@ -63,12 +63,6 @@ impl Failure {
             ),
             retry_after_ms: decision.retry_after_ms,
         })
-    }
-
-    /// The same failure once more. The source is not repeated.
-    #[must_use]
-    pub fn again(&self) -> Self {
-        Self { error: self.error.again(), retry_after_ms: self.retry_after_ms }
     }
 
     /// The same failure of an element of a batch: the field becomes a path, or is the element.

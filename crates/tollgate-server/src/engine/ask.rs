@@ -47,7 +47,7 @@ impl<'a> Ask<'a> {
 
     /// The same request, charged at most once.
     #[must_use]
-    pub const fn once(mut self, request_id: Option<&'a str>) -> Self {
+    pub const fn request_id(mut self, request_id: Option<&'a str>) -> Self {
         self.request_id = request_id;
         self
     }

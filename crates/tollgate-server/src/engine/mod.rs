@@ -13,7 +13,8 @@ use std::sync::Arc;
 use arc_swap::ArcSwap;
 use tollgate::store::{BoxStore, Capability, Store};
 use tollgate::{
-    Admission, Charge, Clock, Code, Decision, Error, Forecast, Limiter, Once, Receipt, SystemClock,
+    Admission, Charge, Clock, Code, Decision, Error, Forecast, Limiter, Receipt, RequestId,
+    SystemClock,
 };
 
 use crate::metrics::Metrics;
@@ -151,7 +152,7 @@ impl Engine {
         let answers = both
             .map(|(asked, admission)| match (asked, admission) {
                 (Ok(asked), Ok(_)) => answer(asked),
-                (Err(failure), _) | (_, Err(failure)) => Err(failure.again()),
+                (Err(failure), _) | (_, Err(failure)) => Err(failure.clone()),
             })
             .zip(asks)
             .map(|(answer, ask)| {
@@ -335,7 +336,7 @@ impl Engine {
 fn accept<'a>(policies: &'a Policies, ask: &Ask<'a>) -> Result<Asked<'a>> {
     ask::accept_key(ask.key)?;
     if let Some(id) = ask.request_id {
-        Once::new(id)?;
+        RequestId::new(id)?;
     }
     match ask.target {
         Target::Policy(name) => Ok(policies.find(name)?.ask(ask.key)),
@@ -346,7 +347,7 @@ fn accept<'a>(policies: &'a Policies, ask: &Ask<'a>) -> Result<Asked<'a>> {
 fn admission<'a>(charges: &'a [Charge<'a>], id: Option<&'a str>) -> Result<Admission<'a>> {
     let admission = Admission::of(charges);
     Ok(match id {
-        Some(id) => admission.once(Once::new(id)?),
+        Some(id) => admission.request_id(RequestId::new(id)?),
         None => admission,
     })
 }

@@ -33,5 +33,5 @@ impl Readiness {
 }
 
 fn again(answer: &Result<()>) -> Result<()> {
-    answer.as_ref().copied().map_err(Failure::again)
+    answer.as_ref().copied().map_err(Failure::clone)
 }

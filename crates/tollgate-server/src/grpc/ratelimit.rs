@@ -44,7 +44,7 @@ fn ask(request: &pb::AcquireRequest) -> Result<Ask<'_>, Error> {
         return Err(Error::invalid("request_id", "is no UUID; accepted: 8-4-4-4-12 hex digits"));
     }
     let cost = Cost::new(request.cost.into())?;
-    Ok(Ask::new(DEFAULT_POLICY, key).cost(cost).once(Some(&request.request_id)))
+    Ok(Ask::new(DEFAULT_POLICY, key).cost(cost).request_id(Some(&request.request_id)))
 }
 
 fn response(answer: &Answer) -> Result<pb::AcquireResponse, Failure> {

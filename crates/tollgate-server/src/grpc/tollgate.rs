@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tollgate::{Cost, Degraded, Verdict};
+use tollgate::{Cost, OutageMode, Verdict};
 use tollgate_proto::tollgate_v1 as pb;
 use tollgate_proto::tollgate_v1::rate_limiter_server::RateLimiter;
 use tonic::{Request, Response, Status};
@@ -71,7 +71,7 @@ impl RateLimiter for Native {
         let cost = cost(request.cost).map_err(|failure| status::of(&failure))?;
         let ask = Ask::new(policy(&request.policy), &request.key)
             .cost(cost)
-            .once(request.request_id.as_deref());
+            .request_id(request.request_id.as_deref());
         let refund = self.0.refund(ask, request.reset_at_ms).await;
         reply(refund.map(|refund| pb::RefundResponse {
             refunded: refund.units,
@@ -104,15 +104,15 @@ fn cost(units: Option<u64>) -> Result<Cost, Failure> {
 fn ask(request: &pb::AcquireRequest) -> Result<Ask<'_>, Failure> {
     Ok(Ask::new(policy(&request.policy), &request.key)
         .cost(cost(request.cost)?)
-        .once(request.request_id.as_deref()))
+        .request_id(request.request_id.as_deref()))
 }
 
 fn decision(answer: &Answer) -> pb::Decision {
     let decision = &answer.decision;
     let degraded = match decision.degraded {
-        Some(Degraded::Open) => pb::Degraded::Open,
-        Some(Degraded::Closed) => pb::Degraded::Closed,
-        Some(Degraded::Local) => pb::Degraded::Local,
+        Some(OutageMode::Open) => pb::Degraded::Open,
+        Some(OutageMode::Closed) => pb::Degraded::Closed,
+        Some(OutageMode::Local) => pb::Degraded::Local,
         _ => pb::Degraded::Unspecified,
     };
     pb::Decision {

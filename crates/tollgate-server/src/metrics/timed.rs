@@ -5,7 +5,7 @@ use std::future::Future;
 use std::sync::Arc;
 
 use tokio::time::Instant;
-use tollgate::store::{At, BoxStore, Capability, Loaded, Outcome, Store};
+use tollgate::store::{BoxStore, Capability, Evidence, Loaded, Store, TimeSource};
 use tollgate::{Admission, Charge, Key, Result};
 
 use super::Metrics;
@@ -48,17 +48,17 @@ impl Store for Timed {
         self.inner.capability()
     }
 
-    async fn admit(&self, admission: &Admission<'_>, at: At) -> Result<Outcome> {
+    async fn admit(&self, admission: &Admission<'_>, at: TimeSource) -> Result<Evidence> {
         self.time(("admit", 1), self.inner.admit(admission, at), is_outage).await
     }
 
-    async fn admit_many(&self, batch: &[Admission<'_>], at: At) -> Vec<Result<Outcome>> {
+    async fn admit_many(&self, batch: &[Admission<'_>], at: TimeSource) -> Vec<Result<Evidence>> {
         let admissions = u64::try_from(batch.len()).unwrap_or(u64::MAX);
-        let outage = |answers: &Vec<Result<Outcome>>| answers.iter().any(is_outage);
+        let outage = |answers: &Vec<Result<Evidence>>| answers.iter().any(is_outage);
         self.time(("admit", admissions), self.inner.admit_many(batch, at), outage).await
     }
 
-    async fn load(&self, charges: &[Charge<'_>], at: At) -> Result<Loaded> {
+    async fn load(&self, charges: &[Charge<'_>], at: TimeSource) -> Result<Loaded> {
         self.time(("load", 0), self.inner.load(charges, at), is_outage).await
     }
 

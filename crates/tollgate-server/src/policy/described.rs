@@ -25,7 +25,7 @@ impl Described {
     /// A limit under the name that clients know.
     pub(super) fn of(name: &Name, limit: &Limit) -> Self {
         let rule = limit.rule();
-        let [_, period_us, second, third] = rule.shape().0;
+        let [_, period_us, second, third] = rule.quota_id().0;
         let algorithm = rule.name().to_owned();
         let (units, buckets, anchor) = match algorithm.as_str() {
             "fixed_window" => (third, None, Some(if second == 0 { "epoch" } else { "first_hit" })),

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use tollgate::algorithm::{Gcra, TokenBucket};
-use tollgate::{Code, Degraded, Error, Limit, Name, Quota};
+use tollgate::{Code, Error, Limit, Name, OutageMode, Quota};
 
 pub use described::Described;
 pub use found::Asked;
@@ -163,7 +163,7 @@ impl Policies {
     pub fn new(
         capacity: u64,
         refill: Quota,
-        on_outage: Degraded,
+        on_outage: OutageMode,
         policies: impl IntoIterator<Item = Policy>,
     ) -> tollgate::Result<Self> {
         let ad_hoc = ad_hoc_limit()?;
@@ -211,7 +211,7 @@ impl Policies {
     /// # Errors
     /// `config_invalid` when the quota is out of range.
     pub fn of_default(capacity: u64, refill: Quota) -> tollgate::Result<Self> {
-        Self::new(capacity, refill, Degraded::Open, [])
+        Self::new(capacity, refill, OutageMode::Open, [])
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::json;
 use tollgate::store::{BoxStore, Memory};
-use tollgate::{Code, Degraded, Limiter, ManualClock, Quota};
+use tollgate::{Code, Limiter, ManualClock, OutageMode, Quota};
 use tollgate_proto::tollgate_v1 as pb;
 use tollgate_server::engine::Engine;
 use tollgate_server::policy::Policies;
@@ -162,7 +162,7 @@ async fn a_reload_reaches_connections_that_are_open() {
     let mut client = server.resp().await;
     let words = ["CL.THROTTLE", "k", "1", "1", "86400"];
     assert_eq!(client.five(&words).await[0], 0);
-    let closed = Policies::new(10, Quota::per_day(1), Degraded::Closed, []).unwrap();
+    let closed = Policies::new(10, Quota::per_day(1), OutageMode::Closed, []).unwrap();
     engine.replace_policies(closed);
     let reply = client.ask(&words).await;
     assert!(reply.starts_with("-UNAVAILABLE store_unavailable"), "{reply}");

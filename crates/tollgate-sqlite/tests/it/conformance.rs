@@ -4,7 +4,7 @@
 use std::future::{Ready, ready};
 use std::time::Duration;
 
-use tollgate_core::store::{At, Capability, Loaded, Outcome, Store};
+use tollgate_core::store::{Capability, Evidence, Loaded, Store, TimeSource};
 use tollgate_core::{Admission, Charge, Key, Result};
 use tollgate_sqlite::{Config, Sqlite};
 use tollgate_testkit::conformance::Options;
@@ -25,15 +25,15 @@ impl Store for Filed {
         self.store.capability()
     }
 
-    async fn admit(&self, admission: &Admission<'_>, at: At) -> Result<Outcome> {
+    async fn admit(&self, admission: &Admission<'_>, at: TimeSource) -> Result<Evidence> {
         self.store.admit(admission, at).await
     }
 
-    async fn admit_many(&self, batch: &[Admission<'_>], at: At) -> Vec<Result<Outcome>> {
+    async fn admit_many(&self, batch: &[Admission<'_>], at: TimeSource) -> Vec<Result<Evidence>> {
         self.store.admit_many(batch, at).await
     }
 
-    async fn load(&self, charges: &[Charge<'_>], at: At) -> Result<Loaded> {
+    async fn load(&self, charges: &[Charge<'_>], at: TimeSource) -> Result<Loaded> {
         self.store.load(charges, at).await
     }
 

@@ -4,8 +4,8 @@ use std::fs::{self, File, TryLockError};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tollgate_core::store::{At, Store};
-use tollgate_core::{Admission, Code, Degraded, Limiter, ManualClock};
+use tollgate_core::store::{Store, TimeSource};
+use tollgate_core::{Admission, Code, Limiter, ManualClock, OutageMode};
 use tollgate_sqlite::{Config, Durability, Sqlite};
 use tollgate_testkit::contention;
 use tollgate_testkit::servers::{Error, wait};
@@ -25,7 +25,7 @@ fn a_file_that_stays_busy_is_a_conflict_and_charges_nothing() {
     holder.execute_batch("BEGIN IMMEDIATE").unwrap();
     block_on(async {
         let error = take(&store, &many, "a").await.unwrap_err();
-        assert_eq!((error.code(), error.is_unsent()), (Code::ConflictExhausted, true), "{error}");
+        assert_eq!((error.code(), error.is_not_sent()), (Code::ConflictExhausted, true), "{error}");
         let error = store.reset(many.key("a")).await.unwrap_err();
         assert_eq!(error.code(), Code::ConflictExhausted, "{error}");
         let error = store.sweep(NOW).await.unwrap_err();
@@ -44,7 +44,7 @@ fn a_file_that_stays_busy_is_a_conflict_and_charges_nothing() {
 fn whoever_waits_for_a_busy_file_is_never_let_in() {
     let (_folder, path) = file();
     let store = Arc::new(open(&path));
-    let many = limit(1_000).on_outage(Degraded::Open);
+    let many = limit(1_000).on_outage(OutageMode::Open);
     let holder = sql(&path);
     holder.execute_batch("BEGIN IMMEDIATE").unwrap();
     let clock = ManualClock::at(NOW);
@@ -124,7 +124,7 @@ fn a_damaged_value_is_refused_until_its_key_is_reset() {
         let [a, b] = join_all(both).await.try_into().unwrap();
         assert_eq!(code(a), Code::CorruptState);
         assert!(b.unwrap(), "it concerns another key");
-        let look = store.load(&[single.charge("a")], At::Given(NOW)).await;
+        let look = store.load(&[single.charge("a")], TimeSource::Given(NOW)).await;
         assert_eq!(look.unwrap_err().code(), Code::CorruptState);
         assert_eq!(code(take_once(&store, limit(9).charge("c"), "id").await), Code::CorruptState);
         store.reset(single.key("a")).await.unwrap();
@@ -160,7 +160,7 @@ fn missing_tables_are_no_outage() {
     block_on(async {
         let error = take(&store, &single, "a").await.unwrap_err();
         assert_eq!(error.code(), Code::ConfigInvalid, "{error}");
-        let error = store.load(&[single.charge("a")], At::Given(NOW)).await.unwrap_err();
+        let error = store.load(&[single.charge("a")], TimeSource::Given(NOW)).await.unwrap_err();
         assert_eq!(error.code(), Code::ConfigInvalid, "{error}");
         // Whoever repairs it need not restart anything.
         let make = "CREATE TABLE tollgate_limits (key BLOB PRIMARY KEY, value TEXT NOT NULL, \
@@ -202,11 +202,12 @@ fn a_file_has_no_clock_and_no_charge_is_no_admission() {
     let single = limit(1);
     let charges = [single.charge("a")];
     block_on(async {
-        let error = store.admit(&Admission::of(&charges), At::StoreClock).await.unwrap_err();
+        let error =
+            store.admit(&Admission::of(&charges), TimeSource::StoreClock).await.unwrap_err();
         assert_eq!(error.code(), Code::Unsupported);
-        let error = store.load(&charges, At::StoreClock).await.unwrap_err();
+        let error = store.load(&charges, TimeSource::StoreClock).await.unwrap_err();
         assert_eq!(error.code(), Code::Unsupported);
-        let error = store.admit(&Admission::of(&[]), At::Given(NOW)).await.unwrap_err();
+        let error = store.admit(&Admission::of(&[]), TimeSource::Given(NOW)).await.unwrap_err();
         assert_eq!((error.code(), error.field()), (Code::InvalidRequest, Some("charges")));
     });
 }

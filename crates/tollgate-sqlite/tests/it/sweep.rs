@@ -96,8 +96,8 @@ fn expired_ids_make_room_and_the_number_is_exact() {
         for round in 0..4 {
             for (number, store) in (0..12).zip(stores.iter().cycle()) {
                 let id = format!("{round}-{number}");
-                let once = tollgate_core::Once::new(&id).unwrap();
-                let admission = Admission::of(&charges).once(once);
+                let once = tollgate_core::RequestId::new(&id).unwrap();
+                let admission = Admission::of(&charges).request_id(once);
                 let refused = admitted(store, &admission, now).await.err();
                 let code = refused.map(|error| error.code());
                 let full = (number >= 10).then_some(tollgate_core::Code::QueueFull);

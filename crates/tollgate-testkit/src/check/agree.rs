@@ -2,7 +2,7 @@
 
 use core::fmt::{self, Debug};
 
-use tollgate_core::algorithm::{Algorithm, Write, adopt};
+use tollgate_core::algorithm::{Algorithm, Write, migrate_state};
 use tollgate_core::{Cost, Now, Receipt, Rule, State, Verdict};
 
 use super::promise;
@@ -27,7 +27,7 @@ pub struct Tally {
     /// States carried over to a changed quota.
     pub carried: u64,
     /// Decisions that were also made in the one-word form.
-    pub one_word: u64,
+    pub packed_schedule: u64,
     /// Denials whose `retry_after` was found to be tight.
     pub tight: u64,
 }
@@ -165,32 +165,32 @@ impl Pair {
             return;
         };
         let algorithm: &dyn Algorithm = &*self.rule;
-        let Some(one_word) = algorithm.one_word() else {
+        let Some(packed_schedule) = algorithm.packed_schedule() else {
             return;
         };
-        let word = one_word.pack(words);
-        let next = one_word.advance(word, now, cost);
+        let word = packed_schedule.pack(words);
+        let next = packed_schedule.advance(word, now, cost);
         let decision = match next {
-            Some(next) => one_word.granted(word, next, now),
-            None => one_word.refused(word, now, cost),
+            Some(next) => packed_schedule.granted(word, next, now),
+            None => packed_schedule.refused(word, now, cost),
         };
         let full = algorithm.step(words, now, cost).decision;
         self.same("one word", event, &decision, &full);
-        let packed = write.as_ref().map(|write| one_word.pack(&write.words));
+        let packed = write.as_ref().map(|write| packed_schedule.pack(&write.words));
         self.same("next word", event, &next, &packed);
-        let fresh_at = next.map(|next| one_word.fresh_at(next));
+        let fresh_at = next.map(|next| packed_schedule.fresh_at(next));
         self.same("fresh at", event, &fresh_at, &write.as_ref().map(|write| write.fresh_at));
         if !words.is_empty() {
-            self.same("unpacked", event, &*one_word.unpack(word), words);
+            self.same("unpacked", event, &*packed_schedule.unpack(word), words);
         }
-        self.tally.one_word += 1;
+        self.tally.packed_schedule += 1;
     }
 
     #[expect(clippy::panic, reason = "a state that is refused is a failure of the property")]
     /// What a state of another quota becomes under this one; `None` if it is of this quota.
     fn carried(&self, now: Now) -> Option<Write> {
         let state = self.state.as_ref()?;
-        match adopt(&self.rule, state, now) {
+        match migrate_state(&self.rule, state, now) {
             Ok(write) => write,
             Err(error) => panic!("{error}: {state:?} under {:?}, seed {}", self.quota, self.seed),
         }
@@ -213,7 +213,7 @@ impl Pair {
         if self.tally.steps.is_multiple_of(4) {
             promise::is_fresh_at(&self.rule, &write, &self.context(&"keep"));
         }
-        self.state = Some(State { shape: self.rule.shape(), words: write.words });
+        self.state = Some(State { quota_id: self.rule.quota_id(), words: write.words });
     }
 
     fn words(&self) -> Vec<u64> {

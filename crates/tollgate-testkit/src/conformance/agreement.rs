@@ -1,7 +1,9 @@
 //! Clauses about agreement: with the model, with the golden vectors, and of batches with singles.
 
-use tollgate_core::store::{At, Plan, Store};
-use tollgate_core::{Act, Admission, Charge, Code, Cost, Decision, Limit, Now, Once, Result};
+use tollgate_core::store::{Plan, Store, TimeSource};
+use tollgate_core::{
+    Admission, Charge, Code, Cost, Decision, Limit, Now, Operation, RequestId, Result,
+};
 
 use super::suite::{START, Suite, cost};
 use super::{MONTH, every_quota, skipped};
@@ -67,13 +69,13 @@ impl<'a, S: Store> Follower<'a, S> {
             Event::Peek(now, cost) => {
                 let subject = self.subject();
                 let charge = self.limit.charge(&subject).cost(cost);
-                let peeked = self.suite.peek(&charge, At::Given(now.reading())).await;
+                let peeked = self.suite.peek(&charge, TimeSource::Given(now.reading())).await;
                 let (decision, now) = peeked.expect("peeks");
                 let expected = self.model.peek(now, cost);
                 assert_eq!(decision, expected, "{event:?} under {:?}", self.model.quota());
             }
             Event::Refund(now, cost, receipt) => {
-                let act = Act::Refund(receipt);
+                let act = Operation::Refund(receipt);
                 let (now, plan) = self.admit(now, cost, act).await.expect("a refund is answered");
                 let expected = self.model.refund(now, cost, receipt);
                 assert_eq!(plan.refunded, [expected], "{event:?} under {:?}", self.model.quota());
@@ -85,7 +87,7 @@ impl<'a, S: Store> Follower<'a, S> {
     }
 
     async fn check(&mut self, now: Now, cost: Cost) -> Option<(Now, Cost, Decision)> {
-        let admitted = self.admit(now, cost, Act::Take).await;
+        let admitted = self.admit(now, cost, Operation::Take).await;
         // A log of many entries may be too large for a store that swaps whole states.
         let rule = self.limit.rule();
         if let Err(error) = &admitted
@@ -104,11 +106,12 @@ impl<'a, S: Store> Follower<'a, S> {
     }
 
     /// Admits one charge on the current key.
-    async fn admit(&self, now: Now, cost: Cost, act: Act) -> Result<(Now, Plan)> {
+    async fn admit(&self, now: Now, cost: Cost, operation: Operation) -> Result<(Now, Plan)> {
         let subject = self.subject();
-        let charges = [Charge { cost, act, ..self.limit.charge(&subject) }];
+        let charges = [Charge { cost, operation, ..self.limit.charge(&subject) }];
         let admission = Admission::of(&charges);
-        let outcome = self.suite.store().admit(&admission, At::Given(now.reading())).await?;
+        let outcome =
+            self.suite.store().admit(&admission, TimeSource::Given(now.reading())).await?;
         Ok((outcome.now, decisions_of(&admission, &outcome)?))
     }
 
@@ -148,10 +151,11 @@ pub async fn admit_many_equals_one_by_one<S: Store>(suite: &Suite<'_, S>) {
             batch_keys.iter().map(|(key, cost)| [limit.charge(key).cost(*cost)]).collect();
         let singles: Vec<[Charge<'_>; 1]> =
             single_keys.iter().map(|(key, cost)| [limit.charge(key).cost(*cost)]).collect();
-        let id = idempotent.then(|| Once::new("batched").expect("an accepted id"));
+        let id = idempotent.then(|| RequestId::new("batched").expect("an accepted id"));
         let batch: Vec<Admission<'_>> =
             (0..).zip(&batch).map(|(number, charges)| numbered(number, charges, id)).collect();
-        let at = if suite.injects_time() { At::Given(START) } else { At::StoreClock };
+        let at =
+            if suite.injects_time() { TimeSource::Given(START) } else { TimeSource::StoreClock };
         let together = suite.store().admit_many(&batch, at).await;
         assert_eq!(together.len(), batch.len(), "one answer per admission");
         for (number, (outcome, charges)) in together.into_iter().zip(&singles).enumerate() {
@@ -172,7 +176,11 @@ pub async fn admit_many_equals_one_by_one<S: Store>(suite: &Suite<'_, S>) {
 }
 
 /// The admission of this number in the batch: two of them are one request sent twice, on one key.
-fn numbered<'a>(number: usize, charges: &'a [Charge<'a>], id: Option<Once<'a>>) -> Admission<'a> {
-    let once = id.filter(|_| number == 0 || number == 6);
-    Admission { charges, once }
+fn numbered<'a>(
+    number: usize,
+    charges: &'a [Charge<'a>],
+    id: Option<RequestId<'a>>,
+) -> Admission<'a> {
+    let request_id = id.filter(|_| number == 0 || number == 6);
+    Admission { charges, request_id }
 }

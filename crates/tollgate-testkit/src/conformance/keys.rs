@@ -1,6 +1,6 @@
 //! Clauses about keys: states persist, never meet, are cleared and expire.
 
-use tollgate_core::store::{At, Store};
+use tollgate_core::store::{Store, TimeSource};
 use tollgate_core::{Charge, Limit};
 
 use super::suite::{START, Suite, cost};
@@ -81,10 +81,11 @@ pub async fn expires<S: Store>(suite: &Suite<'_, S>) {
         let all = limit.charge("someone").cost(cost(5));
         let mut at = START;
         for round in 0..3 {
-            let decision = suite.charge(all, At::Given(at)).await.expect("decides");
+            let decision = suite.charge(all, TimeSource::Given(at)).await.expect("decides");
             assert!(decision.is_allowed(), "not fresh in round {round} under {quota:?}");
             let fresh_at = decision.reset_at_ms * 1_000;
-            let early = suite.peek(&all, At::Given(fresh_at - 1_000)).await.expect("peeks").0;
+            let early =
+                suite.peek(&all, TimeSource::Given(fresh_at - 1_000)).await.expect("peeks").0;
             assert!(!early.is_allowed(), "fresh too early under {quota:?}: {early:?}");
             at = fresh_at;
         }

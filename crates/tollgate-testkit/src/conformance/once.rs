@@ -1,7 +1,7 @@
 //! Clauses about request ids: charged at most once, however often they are sent.
 
 use tollgate_core::store::{MultiKey, Store};
-use tollgate_core::{Admission, Code, Decision, Once};
+use tollgate_core::{Admission, Code, Decision, RequestId};
 
 use super::suite::{Suite, cost};
 use super::{MONTH, SECOND, every_quota, skipped};
@@ -16,8 +16,8 @@ fn applies<S: Store>(suite: &Suite<'_, S>, clause: &str) -> bool {
     idempotent
 }
 
-fn once(id: &str) -> Once<'_> {
-    Once::new(id).expect("the suite only uses accepted ids")
+fn once(id: &str) -> RequestId<'_> {
+    RequestId::new(id).expect("the suite only uses accepted ids")
 }
 
 fn gcra(limit: u64, period_us: u64) -> ModelQuota {
@@ -105,12 +105,12 @@ pub async fn request_ids_cover_all_charges<S: Store>(suite: &Suite<'_, S>) {
     let limits = ["one", "two"].map(|policy| suite.limit(policy, &gcra(10, MONTH)));
     let [one, two] = &limits;
     let charges = [one.charge("a").cost(cost(2)), two.charge("a").cost(cost(3))];
-    let admission = Admission::of(&charges).once(once("id"));
+    let admission = Admission::of(&charges).request_id(once("id"));
     let first = suite.admit(&admission, suite.at(0)).await.expect("decides");
     let again = suite.admit(&admission, suite.at(SECOND)).await.expect("a replay is answered");
     assert_eq!(first.decisions, again.decisions, "a replay answers otherwise");
     let other = [charges[0], two.charge("a").cost(cost(4))];
-    let other = suite.admit(&Admission::of(&other).once(once("id")), suite.at(0)).await;
+    let other = suite.admit(&Admission::of(&other).request_id(once("id")), suite.at(0)).await;
     assert_eq!(other.map_err(|error| error.code()).err(), Some(Code::IdempotencyConflict));
     assert_eq!(suite.remaining(one, "a", suite.at(0)).await, 8, "charged twice");
     assert_eq!(suite.remaining(two, "a", suite.at(0)).await, 7, "charged twice");
@@ -209,7 +209,7 @@ pub async fn request_id_bound_refuses_and_drops_nothing<S: Store>(suite: &Suite<
     }
     assert!(suite.charge(charge, suite.at(0)).await.expect("decides").is_allowed());
     if suite.injects_time() {
-        let later = suite.at(Once::DEFAULT_KEEP + 120 * SECOND);
+        let later = suite.at(RequestId::DEFAULT_KEEP + 120 * SECOND);
         let room = suite.charge_once(charge, once("a new one"), later).await;
         assert!(room.is_ok(), "expired records still take room: {room:?}");
     }

@@ -3,9 +3,9 @@
 use core::sync::atomic::{AtomicU64, Ordering};
 use std::hash::{BuildHasher, RandomState};
 
-use tollgate_core::store::{At, Capability, Outcome, Plan, Store};
+use tollgate_core::store::{Capability, Evidence, Plan, Store, TimeSource};
 use tollgate_core::{
-    Admission, Charge, Code, Cost, Decision, Error, Limit, Micros, Now, Once, Result, Rule,
+    Admission, Charge, Code, Cost, Decision, Error, Limit, Micros, Now, RequestId, Result, Rule,
 };
 
 use crate::derive::decisions_of;
@@ -17,7 +17,7 @@ pub(super) const START: Micros = 1_700_000_000_000_000;
 /// What the suite cannot find out by itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Options {
-    /// Whether the store accepts [`At::Given`]. By default every store does that has no clock of
+    /// Whether the store accepts [`TimeSource::Given`]. By default every store does that has no clock of
     /// its own; clauses that move time are skipped where none can be given.
     pub injects_time: Option<bool>,
     /// How many request ids the store was opened to remember, if it lets that be configured; at most
@@ -63,8 +63,8 @@ impl<'s, S: Store> Suite<'s, S> {
     }
 
     /// An instant after the start, or the store's clock where none can be given.
-    pub(super) fn at(&self, after: Micros) -> At {
-        if self.injects_time() { At::Given(START + after) } else { At::StoreClock }
+    pub(super) fn at(&self, after: Micros) -> TimeSource {
+        if self.injects_time() { TimeSource::Given(START + after) } else { TimeSource::StoreClock }
     }
 
     /// A limit of this suite.
@@ -79,7 +79,7 @@ impl<'s, S: Store> Suite<'s, S> {
     }
 
     /// Admits and derives what was decided.
-    pub(super) async fn admit(&self, admission: &Admission<'_>, at: At) -> Result<Plan> {
+    pub(super) async fn admit(&self, admission: &Admission<'_>, at: TimeSource) -> Result<Plan> {
         let outcome = self.store.admit(admission, at).await?;
         // A replay reports the instant of the first time.
         if outcome.replayed.is_none() {
@@ -89,7 +89,7 @@ impl<'s, S: Store> Suite<'s, S> {
     }
 
     /// A single charge.
-    pub(super) async fn charge(&self, charge: Charge<'_>, at: At) -> Result<Decision> {
+    pub(super) async fn charge(&self, charge: Charge<'_>, at: TimeSource) -> Result<Decision> {
         let plan = self.admit(&Admission::of(&[charge]), at).await?;
         plan.decisions.into_iter().next().ok_or_else(no_decision)
     }
@@ -98,11 +98,11 @@ impl<'s, S: Store> Suite<'s, S> {
     pub(super) async fn charge_once(
         &self,
         charge: Charge<'_>,
-        once: Once<'_>,
-        at: At,
-    ) -> Result<(Decision, Outcome)> {
+        request_id: RequestId<'_>,
+        at: TimeSource,
+    ) -> Result<(Decision, Evidence)> {
         let charges = [charge];
-        let admission = Admission::of(&charges).once(once);
+        let admission = Admission::of(&charges).request_id(request_id);
         let outcome = self.store.admit(&admission, at).await?;
         let plan = decisions_of(&admission, &outcome)?;
         let decision = plan.decisions.into_iter().next().ok_or_else(no_decision)?;
@@ -110,14 +110,19 @@ impl<'s, S: Store> Suite<'s, S> {
     }
 
     /// The decision for a charge without charging, and the instant it was made at.
-    pub(crate) async fn peek(&self, charge: &Charge<'_>, at: At) -> Result<(Decision, Now)> {
+    pub(crate) async fn peek(
+        &self,
+        charge: &Charge<'_>,
+        at: TimeSource,
+    ) -> Result<(Decision, Now)> {
         let loaded = self.store.load(&[*charge], at).await?;
         self.is_told_the_time(at, loaded.now);
         let state = loaded.states.into_iter().next().flatten();
         let words = match &state {
             None => Vec::new(),
             Some(state) => {
-                let carried = tollgate_core::algorithm::adopt(charge.rule(), state, loaded.now)?;
+                let carried =
+                    tollgate_core::algorithm::migrate_state(charge.rule(), state, loaded.now)?;
                 carried.map_or_else(|| state.words.to_vec(), |write| write.words.to_vec())
             }
         };
@@ -125,14 +130,14 @@ impl<'s, S: Store> Suite<'s, S> {
     }
 
     /// Units that are spendable now.
-    pub(super) async fn remaining(&self, limit: &Limit, subject: &str, at: At) -> u64 {
+    pub(super) async fn remaining(&self, limit: &Limit, subject: &str, at: TimeSource) -> u64 {
         let peeked = self.peek(&limit.charge(subject), at).await;
         peeked.expect("a key can be peeked").0.remaining
     }
 
     /// A store that is given a reading decides by it: only the floor is its own.
-    fn is_told_the_time(&self, at: At, now: Now) {
-        if let At::Given(reading) = at {
+    fn is_told_the_time(&self, at: TimeSource, now: Now) {
+        if let TimeSource::Given(reading) = at {
             assert_eq!(now.reading(), reading, "the store did not use the reading it was given");
         }
     }

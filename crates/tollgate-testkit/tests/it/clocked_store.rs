@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use tollgate_core::store::{At, Capability, Loaded, Outcome, Store};
+use tollgate_core::store::{Capability, Evidence, Loaded, Store, TimeSource};
 use tollgate_core::{Admission, Charge, Code, Error, Key, Result};
 use tollgate_testkit::ReferenceStore;
 
@@ -18,10 +18,14 @@ impl ClockedStore {
         Self { inner, clock: AtomicU64::new(1_800_000_000_000_000) }
     }
 
-    fn read(&self, at: At) -> Result<At> {
+    fn read(&self, at: TimeSource) -> Result<TimeSource> {
         match at {
-            At::StoreClock => Ok(At::Given(self.clock.fetch_add(137, Ordering::Relaxed))),
-            At::Given(_) => Err(Error::new(Code::Unsupported, "this store has its own clock")),
+            TimeSource::StoreClock => {
+                Ok(TimeSource::Given(self.clock.fetch_add(137, Ordering::Relaxed)))
+            }
+            TimeSource::Given(_) => {
+                Err(Error::new(Code::Unsupported, "this store has its own clock"))
+            }
         }
     }
 }
@@ -33,11 +37,11 @@ impl Store for ClockedStore {
         capability
     }
 
-    async fn admit(&self, admission: &Admission<'_>, at: At) -> Result<Outcome> {
+    async fn admit(&self, admission: &Admission<'_>, at: TimeSource) -> Result<Evidence> {
         self.inner.admit(admission, self.read(at)?).await
     }
 
-    async fn load(&self, charges: &[Charge<'_>], at: At) -> Result<Loaded> {
+    async fn load(&self, charges: &[Charge<'_>], at: TimeSource) -> Result<Loaded> {
         self.inner.load(charges, self.read(at)?).await
     }
 

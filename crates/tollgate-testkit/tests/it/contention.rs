@@ -6,7 +6,7 @@ use std::task::Poll;
 
 use tollgate_core::algorithm::{Anchor, FixedWindow};
 use tollgate_core::store::patience::is_over;
-use tollgate_core::store::{At, BoxStore, Capability, Cas, Loaded, Outcome, Store};
+use tollgate_core::store::{BoxStore, Capability, Cas, Evidence, Loaded, Store, TimeSource};
 use tollgate_core::{Admission, Charge, Key, Limit, ManualClock, Micros, Quota, Result};
 use tollgate_testkit::contention::{Losses, losers_are_never_let_in};
 use tollgate_testkit::runtime::block_on;
@@ -24,7 +24,7 @@ impl<S: Store> Store for Mute<S> {
         self.0.capability()
     }
 
-    async fn admit(&self, admission: &Admission<'_>, at: At) -> Result<Outcome> {
+    async fn admit(&self, admission: &Admission<'_>, at: TimeSource) -> Result<Evidence> {
         let mut call = pin!(self.0.admit(admission, at));
         std::future::poll_fn(
             |context| {
@@ -34,7 +34,7 @@ impl<S: Store> Store for Mute<S> {
         .await
     }
 
-    async fn load(&self, charges: &[Charge<'_>], at: At) -> Result<Loaded> {
+    async fn load(&self, charges: &[Charge<'_>], at: TimeSource) -> Result<Loaded> {
         self.0.load(charges, at).await
     }
 

@@ -6,20 +6,20 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use tollgate_core::algorithm::Gcra;
-use tollgate_core::store::{At, Outcome, Store};
+use tollgate_core::store::{Evidence, Store, TimeSource};
 use tollgate_core::{Admission, Code, Limit, ManualClock, Quota, Result};
 use tollgate_testkit::ReferenceStore;
 use tollgate_testkit::derive::decisions_of;
 use tollgate_testkit::fault::{Fault, Faulty};
 use tollgate_testkit::runtime::block_on;
 
-const NOW: At = At::Given(1_700_000_000_000_000);
+const NOW: TimeSource = TimeSource::Given(1_700_000_000_000_000);
 
 fn limit() -> Limit {
     Limit::new("faults", Gcra::new(Quota::per_hour(10)).unwrap()).unwrap()
 }
 
-fn charge(store: &impl Store, limit: &Limit) -> Result<Outcome> {
+fn charge(store: &impl Store, limit: &Limit) -> Result<Evidence> {
     block_on(store.admit(&Admission::of(&[limit.charge("k")]), NOW))
 }
 
@@ -36,7 +36,7 @@ fn a_fault_before_applies_nothing_and_says_so() {
     let (limit, clock) = (limit(), ManualClock::at(0));
     let store = Faulty::scripted(ReferenceStore::new(), clock, [Fault::Before]);
     let error = charge(&store, &limit).unwrap_err();
-    assert_eq!((error.code(), error.is_unsent()), (Code::StoreUnavailable, true));
+    assert_eq!((error.code(), error.is_not_sent()), (Code::StoreUnavailable, true));
     assert_eq!(taken(&store, &limit), 0);
     assert!(charge(&store, &limit).is_ok(), "the script is used up");
     assert_eq!(store.calls(), 2);
@@ -47,7 +47,7 @@ fn a_fault_after_applies_and_does_not_say_so() {
     let (limit, clock) = (limit(), ManualClock::at(0));
     let store = Faulty::scripted(ReferenceStore::new(), clock, [Fault::After]);
     let error = charge(&store, &limit).unwrap_err();
-    assert_eq!((error.code(), error.is_unsent()), (Code::StoreUnavailable, false));
+    assert_eq!((error.code(), error.is_not_sent()), (Code::StoreUnavailable, false));
     assert_eq!(taken(&store, &limit), 1);
 }
 

@@ -4,10 +4,10 @@ use std::collections::HashMap;
 use std::sync::Mutex;
 
 use tollgate_core::store::{
-    At, Capability, Loaded, MultiKey, Outcome, Plan, Store, plan, slots_of,
+    Capability, Evidence, Loaded, MultiKey, Plan, Store, TimeSource, plan, slots_of,
 };
 use tollgate_core::{
-    Admission, Charge, Code, Decision, Error, Key, Micros, Now, Result, Shape, State, Words,
+    Admission, Charge, Code, Decision, Error, Key, Micros, Now, QuotaId, Result, State, Words,
 };
 use tollgate_testkit::runtime::yield_now;
 
@@ -82,7 +82,7 @@ struct Record {
     id: String,
     payload: String,
     until: Micros,
-    outcome: Outcome,
+    outcome: Evidence,
 }
 
 impl FlawedStore {
@@ -101,13 +101,13 @@ impl FlawedStore {
         key.to_text()
     }
 
-    fn now(&self, at: At) -> Result<Now> {
+    fn now(&self, at: TimeSource) -> Result<Now> {
         match at {
-            At::Given(micros) if self.is(Flaw::RoundsTheTime) => {
+            TimeSource::Given(micros) if self.is(Flaw::RoundsTheTime) => {
                 Ok(Now::at(micros / 1_000 * 1_000))
             }
-            At::Given(micros) => Ok(Now::at(micros)),
-            At::StoreClock => Err(Error::new(Code::Unsupported, "no clock")),
+            TimeSource::Given(micros) => Ok(Now::at(micros)),
+            TimeSource::StoreClock => Err(Error::new(Code::Unsupported, "no clock")),
         }
     }
 
@@ -131,8 +131,8 @@ impl FlawedStore {
         kept.states.insert(text.to_owned(), (state, now.reading(), fresh_at));
     }
 
-    fn replay(&self, admission: &Admission<'_>, now: Now) -> Result<Option<Outcome>> {
-        let Some(once) = admission.once else {
+    fn replay(&self, admission: &Admission<'_>, now: Now) -> Result<Option<Evidence>> {
+        let Some(once) = admission.request_id else {
             return Ok(None);
         };
         if self.is(Flaw::ForgetsIds) {
@@ -161,7 +161,7 @@ impl FlawedStore {
         now: Now,
         before: &[Option<State>],
     ) -> Result<()> {
-        let Some(once) = admission.once else {
+        let Some(once) = admission.request_id else {
             return Ok(());
         };
         let mut kept = self.kept.lock().unwrap();
@@ -173,13 +173,14 @@ impl FlawedStore {
             }
             kept.records.remove(0);
         }
-        let shapes: Vec<Shape> = admission.charges.iter().map(|c| c.rule().shape()).collect();
+        let quota_ids: Vec<QuotaId> =
+            admission.charges.iter().map(|c| c.rule().quota_id()).collect();
         kept.records.push(Record {
             key: self.record_key(admission),
             id: once.id.to_owned(),
             payload: admission.payload(),
             until: now.reading() + once.keep,
-            outcome: Outcome::replayed(now, before.to_vec(), shapes),
+            outcome: Evidence::replayed(now, before.to_vec(), quota_ids),
         });
         Ok(())
     }
@@ -202,7 +203,7 @@ impl FlawedStore {
         if self.is(Flaw::ForgetsOnChange) {
             let mut states = states.to_vec();
             for (charge, slot) in charges.iter().zip(slots) {
-                let same = |state: &State| state.shape == charge.rule().shape();
+                let same = |state: &State| state.quota_id == charge.rule().quota_id();
                 states[*slot] = states[*slot].take().filter(same);
             }
             return plan(charges, slots, &states, now);
@@ -238,7 +239,7 @@ impl Store for FlawedStore {
         capability
     }
 
-    async fn admit(&self, admission: &Admission<'_>, at: At) -> Result<Outcome> {
+    async fn admit(&self, admission: &Admission<'_>, at: TimeSource) -> Result<Evidence> {
         let now = self.now(at)?;
         if let Some(replay) = self.replay(admission, now)? {
             return Ok(replay);
@@ -255,17 +256,17 @@ impl Store for FlawedStore {
             self.remember(admission, now, &before)?;
         }
         if !plan.admitted && self.is(Flaw::DenialWrites) {
-            let shape = admission.charges[0].rule().shape();
-            let empty = State { shape, words: Words::new(&[]) };
+            let quota_id = admission.charges[0].rule().quota_id();
+            let empty = State { quota_id, words: Words::new(&[]) };
             self.write(&texts[0], states[0].clone().unwrap_or(empty), now, now.reading());
         }
         for write in plan.writes {
             self.write(&texts[write.slot], write.state, now, write.fresh_at);
         }
-        Ok(Outcome::decided(now, before))
+        Ok(Evidence::decided(now, before))
     }
 
-    async fn admit_many(&self, batch: &[Admission<'_>], at: At) -> Vec<Result<Outcome>> {
+    async fn admit_many(&self, batch: &[Admission<'_>], at: TimeSource) -> Vec<Result<Evidence>> {
         let mut outcomes = Vec::new();
         for admission in batch {
             outcomes.push(self.admit(admission, at).await);
@@ -281,13 +282,13 @@ impl Store for FlawedStore {
         self.is(Flaw::DecidesNowForFree).then(|| Ok(free()))
     }
 
-    async fn load(&self, charges: &[Charge<'_>], at: At) -> Result<Loaded> {
+    async fn load(&self, charges: &[Charge<'_>], at: TimeSource) -> Result<Loaded> {
         let now = self.now(at)?;
         let texts: Vec<String> = charges.iter().map(|charge| self.text(&charge.key())).collect();
         let states = texts.iter().map(|text| self.read(text, now)).collect();
         if self.is(Flaw::PeekWrites) {
-            let shape = Shape([1, 1, 1, 1]);
-            let fresh = State { shape, words: Words::new(&[now.reading(), 0]) };
+            let quota_id = QuotaId([1, 1, 1, 1]);
+            let fresh = State { quota_id, words: Words::new(&[now.reading(), 0]) };
             let mut kept = self.kept.lock().unwrap();
             for text in texts {
                 kept.states.entry(text).or_insert_with(|| (fresh.clone(), 0, 0));

@@ -6,7 +6,7 @@
 use std::collections::HashMap;
 use std::sync::Mutex;
 
-use tollgate_core::store::{At, Capability, Loaded, Outcome, Store, plan, slots_of};
+use tollgate_core::store::{Capability, Evidence, Loaded, Store, TimeSource, plan, slots_of};
 use tollgate_core::{Admission, Charge, Code, Decision, Error, Key, Micros, Now, Result, State};
 use tollgate_testkit::derive::decisions_of;
 
@@ -21,8 +21,8 @@ struct Kept {
 
 impl Kept {
     /// Forgets what has expired by this reading, and the instant to decide at.
-    fn reclaim(&mut self, at: At) -> Result<Now> {
-        let At::Given(reading) = at else {
+    fn reclaim(&mut self, at: TimeSource) -> Result<Now> {
+        let TimeSource::Given(reading) = at else {
             return Err(Error::new(Code::Unsupported, "no clock"));
         };
         let now = Now::at(reading);
@@ -51,19 +51,19 @@ impl Store for ReclaimingStore {
         capability
     }
 
-    async fn admit(&self, admission: &Admission<'_>, at: At) -> Result<Outcome> {
+    async fn admit(&self, admission: &Admission<'_>, at: TimeSource) -> Result<Evidence> {
         self.admit_now(admission, at)
     }
 
     fn decide_now(&self, charge: &Charge<'_>, at: Micros) -> Option<Result<Decision>> {
         let charges = [*charge];
         let admission = Admission::of(&charges);
-        let outcome = self.admit_now(&admission, At::Given(at));
+        let outcome = self.admit_now(&admission, TimeSource::Given(at));
         let plan = outcome.and_then(|outcome| decisions_of(&admission, &outcome));
         Some(plan.map(|mut plan| plan.decisions.remove(0)))
     }
 
-    async fn load(&self, charges: &[Charge<'_>], at: At) -> Result<Loaded> {
+    async fn load(&self, charges: &[Charge<'_>], at: TimeSource) -> Result<Loaded> {
         let mut kept = self.0.lock().unwrap();
         let now = kept.reclaim(at)?;
         let states = charges.iter().map(|charge| kept.state(&charge.key().to_text())).collect();
@@ -77,8 +77,8 @@ impl Store for ReclaimingStore {
 }
 
 impl ReclaimingStore {
-    fn admit_now(&self, admission: &Admission<'_>, at: At) -> Result<Outcome> {
-        if admission.charges.len() > 1 || admission.once.is_some() {
+    fn admit_now(&self, admission: &Admission<'_>, at: TimeSource) -> Result<Evidence> {
+        if admission.charges.len() > 1 || admission.request_id.is_some() {
             return Err(Error::new(Code::Unsupported, "one charge without an id"));
         }
         let mut kept = self.0.lock().unwrap();
@@ -89,6 +89,6 @@ impl ReclaimingStore {
         for write in plan(admission.charges, &slots, &states, now)?.writes {
             kept.states.insert(texts[write.slot].clone(), (write.state, write.fresh_at));
         }
-        Ok(Outcome::decided(now, states))
+        Ok(Evidence::decided(now, states))
     }
 }

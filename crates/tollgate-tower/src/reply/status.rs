@@ -1,7 +1,7 @@
 //! Which status a refusal has, in HTTP and in gRPC: the table of error codes.
 
 use http::StatusCode;
-use tollgate::{Code, Decision, Degraded, Error, Verdict};
+use tollgate::{Code, Decision, Error, OutageMode, Verdict};
 
 use super::Refusal;
 use crate::extract::Trouble;
@@ -45,7 +45,7 @@ impl Status {
             Refusal::Denied { decision, .. } => {
                 let is_final = decision.verdict == Verdict::Never;
                 let retry_after_ms = decision.retry_after_ms.filter(|_| !is_final);
-                let closed = decision.degraded == Some(Degraded::Closed) && !is_final;
+                let closed = decision.degraded == Some(OutageMode::Closed) && !is_final;
                 let (http, grpc, kind) = if closed {
                     let kind = (REDUCED_CAPACITY, "Temporary Reduced Capacity");
                     (StatusCode::SERVICE_UNAVAILABLE, code::UNAVAILABLE, kind)
@@ -126,7 +126,7 @@ impl Status {
             _ if self.is_final => {
                 "the request costs more than the quota ever grants; waiting is useless"
             }
-            _ if decision.degraded == Some(Degraded::Closed) => {
+            _ if decision.degraded == Some(OutageMode::Closed) => {
                 "the limit cannot be checked at the moment"
             }
             Some(wait_ms) => {

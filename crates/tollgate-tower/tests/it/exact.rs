@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tollgate::algorithm::Gcra;
 use tollgate::redis::RedisStore;
 use tollgate::store::{Memory, Store};
-use tollgate::{Degraded, Limit, Limiter, ManualClock, Quota};
+use tollgate::{Limit, Limiter, ManualClock, OutageMode, Quota};
 use tollgate_testkit::ReferenceStore;
 use tollgate_testkit::servers::Redis;
 use tollgate_tower::RateLimitLayer;
@@ -27,7 +27,7 @@ async fn admits_exactly_over(stores: [impl Store + Send + Sync + 'static; 2], po
         let limiter = Limiter::with_clock(store, clock.clone()).build();
         // Nothing comes back while the test runs, on the clock of a server either.
         let limit = Limit::new(policy, Gcra::new(Quota::per_day(LIMIT)).unwrap()).unwrap();
-        let limit = limit.on_outage(Degraded::Closed);
+        let limit = limit.on_outage(OutageMode::Closed);
         hello(RateLimitLayer::new(limiter, limit, peer()).unwrap())
     };
     let [one, other] = stores.map(node);

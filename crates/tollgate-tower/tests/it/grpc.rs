@@ -4,9 +4,9 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use tollgate::algorithm::Gcra;
-use tollgate::store::{At, Capability, Loaded, Outcome, Store};
+use tollgate::store::{Capability, Evidence, Loaded, Store, TimeSource};
 use tollgate::{
-    Admission, Charge, Code as Cause, Cost, Degraded, Error, Key, Limit, Limiter, Quota, Result,
+    Admission, Charge, Code as Cause, Cost, Error, Key, Limit, Limiter, OutageMode, Quota, Result,
 };
 use tollgate_tower::extract::{ClientIp, Extract, Path};
 use tollgate_tower::{Decide, Keyed, RateLimitLayer};
@@ -95,7 +95,7 @@ fn every_error_has_the_status_of_the_table() {
             (Cause::InvalidRequest, Code::InvalidArgument),
             (Cause::Unsupported, Code::Unimplemented),
         ] {
-            let limit = per_minute("p", 1).on_outage(Degraded::Closed);
+            let limit = per_minute("p", 1).on_outage(OutageMode::Closed);
             let who = ClientIp::peer::<TcpConnectInfo>();
             let layer = RateLimitLayer::new(Limiter::new(Broken(cause)), limit, who).unwrap();
             let status = refused(&mut connect(layer).await).await;
@@ -115,11 +115,11 @@ impl Store for Broken {
         Capability::default()
     }
 
-    async fn admit(&self, _: &Admission<'_>, _: At) -> Result<Outcome> {
+    async fn admit(&self, _: &Admission<'_>, _: TimeSource) -> Result<Evidence> {
         Err(Error::new(self.0, "broken on purpose"))
     }
 
-    async fn load(&self, _: &[Charge<'_>], _: At) -> Result<Loaded> {
+    async fn load(&self, _: &[Charge<'_>], _: TimeSource) -> Result<Loaded> {
         Err(Error::new(self.0, "broken on purpose"))
     }
 

@@ -9,7 +9,7 @@ use axum::Router;
 use axum::routing::get;
 use tollgate::limiter::{BreakerConfig, Degradation, Observer};
 use tollgate::redis::RedisStore;
-use tollgate::{Code, Degraded, Limiter, ManualClock};
+use tollgate::{Code, Limiter, ManualClock, OutageMode};
 use tollgate_testkit::ReferenceStore;
 use tollgate_testkit::fault::{Fault, Faulty};
 use tollgate_testkit::servers::Redis;
@@ -20,7 +20,7 @@ use crate::support::{NOW, Server, header, json, peer, per_minute, runtime, serve
 
 /// What was logged.
 #[derive(Clone, Debug, Default)]
-struct Log(Arc<Mutex<Vec<(Degraded, Code)>>>);
+struct Log(Arc<Mutex<Vec<(OutageMode, Code)>>>);
 
 impl Observer for Log {
     fn degraded(&self, event: &Degradation<'_>) {
@@ -60,8 +60,8 @@ fn public_routes_stay_up_and_logins_are_refused() {
                 .unwrap()
         };
         let app = Router::new()
-            .route("/", get(|| async { "public" }).layer(layer("public", Degraded::Open)))
-            .route("/login", get(|| async { "in" }).layer(layer("login", Degraded::Closed)));
+            .route("/", get(|| async { "public" }).layer(layer("public", OutageMode::Open)))
+            .route("/login", get(|| async { "in" }).layer(layer("login", OutageMode::Closed)));
         let server = serve(app).await;
         assert_eq!(server.statuses("/", 2).await, [200; 2]);
         assert_eq!(server.statuses("/login", 2).await, [200; 2]);
@@ -75,8 +75,10 @@ fn public_routes_stay_up_and_logins_are_refused() {
         let stats = limiter.stats();
         assert_eq!((stats.degraded_open, stats.degraded_closed), (4, 4));
         let logged = log.0.lock().unwrap().clone();
-        let expected =
-            [(Degraded::Open, Code::StoreUnavailable), (Degraded::Closed, Code::StoreUnavailable)];
+        let expected = [
+            (OutageMode::Open, Code::StoreUnavailable),
+            (OutageMode::Closed, Code::StoreUnavailable),
+        ];
         assert_eq!(logged, expected, "once per second and kind");
         // The store is back.
         assert_eq!(server.statuses("/login", 2).await, [200; 2]);
@@ -104,7 +106,7 @@ fn the_mode_can_be_chosen_outage_by_outage() {
             .limit(per_minute("p", 100), peer())
             .choose_on_outage(move |outage| match count.fetch_add(1, Relaxed) {
                 0 => outage.mode,
-                _ => Degraded::Closed,
+                _ => OutageMode::Closed,
             });
         let server = crate::support::hello(layer.build().unwrap()).await;
         assert_eq!(server.statuses("/", 4).await, [200, 503, 503, 200]);
@@ -118,7 +120,7 @@ fn what_is_no_outage_never_fails_open() {
         let limiter = limiter(vec![Fault::Garbage], &Log::default());
         let layer = RateLimitLayer::builder(limiter)
             .limit(per_minute("p", 100), peer())
-            .on_outage(Degraded::Open);
+            .on_outage(OutageMode::Open);
         let server = crate::support::hello(layer.build().unwrap()).await;
         let refused = server.get("/").await;
         assert_eq!(
@@ -143,8 +145,8 @@ async fn routes<D: Decide + Clone>(limiter: &D, counted: &Arc<[AtomicU64; 2]>) -
             .unwrap()
     };
     let app = Router::new()
-        .route("/", get(|| async { "public" }).layer(layer(0, "public", Degraded::Open)))
-        .route("/login", get(|| async { "in" }).layer(layer(1, "login", Degraded::Closed)));
+        .route("/", get(|| async { "public" }).layer(layer(0, "public", OutageMode::Open)))
+        .route("/login", get(|| async { "in" }).layer(layer(1, "login", OutageMode::Closed)));
     serve(app).await
 }
 
@@ -183,8 +185,8 @@ fn a_redis_that_is_killed_under_traffic_takes_no_public_route_down() {
         let asked = [counted[0].load(Relaxed), counted[1].load(Relaxed)];
         assert_eq!([stats.degraded_open, stats.degraded_closed], asked, "all of them are counted");
         assert!(asked[0] >= 10 && asked[1] >= 10, "{asked:?}");
-        let logged: Vec<Degraded> = log.0.lock().unwrap().iter().map(|(mode, _)| *mode).collect();
-        assert!(logged.contains(&Degraded::Open) && logged.contains(&Degraded::Closed));
+        let logged: Vec<OutageMode> = log.0.lock().unwrap().iter().map(|(mode, _)| *mode).collect();
+        assert!(logged.contains(&OutageMode::Open) && logged.contains(&OutageMode::Closed));
 
         redis.restart().unwrap();
         let patience = Deadline::after(Duration::from_secs(60));

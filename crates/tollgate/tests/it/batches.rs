@@ -3,9 +3,9 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use tollgate::store::{At, BoxStore, Capability, Cas, Loaded, Memory, Outcome, Store};
+use tollgate::store::{BoxStore, Capability, Cas, Evidence, Loaded, Memory, Store, TimeSource};
 use tollgate::{
-    Admission, Charge, Code, Decision, Key, Limiter, ManualClock, Micros, Once, Result,
+    Admission, Charge, Code, Decision, Key, Limiter, ManualClock, Micros, RequestId, Result,
 };
 use tollgate_testkit::ReferenceStore;
 use tollgate_testkit::fault::Fault;
@@ -19,12 +19,12 @@ use crate::support::{
 #[derive(Debug, Default)]
 struct Noting {
     inner: ReferenceStore,
-    instants: Mutex<Vec<At>>,
+    instants: Mutex<Vec<TimeSource>>,
     calls: AtomicU64,
 }
 
 impl Noting {
-    fn note(&self, at: At) {
+    fn note(&self, at: TimeSource) {
         self.instants.lock().unwrap().push(at);
     }
 }
@@ -36,18 +36,18 @@ impl Store for Noting {
         capability
     }
 
-    async fn admit(&self, admission: &Admission<'_>, at: At) -> Result<Outcome> {
+    async fn admit(&self, admission: &Admission<'_>, at: TimeSource) -> Result<Evidence> {
         self.note(at);
         self.inner.admit(admission, at).await
     }
 
-    async fn admit_many(&self, batch: &[Admission<'_>], at: At) -> Vec<Result<Outcome>> {
+    async fn admit_many(&self, batch: &[Admission<'_>], at: TimeSource) -> Vec<Result<Evidence>> {
         self.calls.fetch_add(1, Relaxed);
         batch.iter().for_each(|_| self.note(at));
         self.inner.admit_many(batch, at).await
     }
 
-    async fn load(&self, charges: &[Charge<'_>], at: At) -> Result<Loaded> {
+    async fn load(&self, charges: &[Charge<'_>], at: TimeSource) -> Result<Loaded> {
         self.inner.load(charges, at).await
     }
 
@@ -100,7 +100,7 @@ fn all_elements_are_decided_at_one_instant() {
     let subjects: Vec<String> = (0..50).map(|n| format!("k{n}")).collect();
     let charges: Vec<Charge<'_>> = subjects.iter().map(|subject| limit.charge(subject)).collect();
     let decisions = block_on(limiter.check_many(&charges));
-    assert_eq!(*store.instants.lock().unwrap(), vec![At::Given(NOW); 50]);
+    assert_eq!(*store.instants.lock().unwrap(), vec![TimeSource::Given(NOW); 50]);
     assert_eq!(store.calls.load(Relaxed), 1, "one round trip");
     let first = decisions[0].as_ref().unwrap();
     assert!(decisions.iter().all(|decision| decision.as_ref().unwrap() == first));
@@ -140,11 +140,11 @@ fn the_error_of_an_element_is_its_own() {
         let limiter = Limiter::with_clock(store, ManualClock::at(NOW)).build();
         let limit = per_hour("p", 10);
         let (one, two) = ([charge(&limit, "k", 1)], [charge(&limit, "k", 2)]);
-        let id = Once::new("id").unwrap();
-        block_on(limiter.check_all(&Admission::of(&one).once(id))).unwrap();
+        let id = RequestId::new("id").unwrap();
+        block_on(limiter.check_all(&Admission::of(&one).request_id(id))).unwrap();
         let batch = [
             Admission::of(&one),
-            Admission::of(&two).once(id),
+            Admission::of(&two).request_id(id),
             Admission::of(&[]),
             Admission::of(&two),
         ];
@@ -199,11 +199,11 @@ impl Store for HalfAtOnce {
         self.0.capability()
     }
 
-    async fn admit(&self, admission: &Admission<'_>, at: At) -> Result<Outcome> {
+    async fn admit(&self, admission: &Admission<'_>, at: TimeSource) -> Result<Evidence> {
         self.0.admit(admission, at).await
     }
 
-    async fn load(&self, charges: &[Charge<'_>], at: At) -> Result<Loaded> {
+    async fn load(&self, charges: &[Charge<'_>], at: TimeSource) -> Result<Loaded> {
         self.0.load(charges, at).await
     }
 
@@ -236,17 +236,17 @@ impl Store for Forgetful {
         ReferenceStore::new().capability()
     }
 
-    async fn admit(&self, admission: &Admission<'_>, at: At) -> Result<Outcome> {
-        let At::Given(now) = at else { panic!("this store has no clock") };
+    async fn admit(&self, admission: &Admission<'_>, at: TimeSource) -> Result<Evidence> {
+        let TimeSource::Given(now) = at else { panic!("this store has no clock") };
         let now = tollgate::Now::at(now);
         // A replay that names no quota, or evidence for one charge less than asked.
-        Ok(match admission.once {
-            Some(_) => Outcome::replayed(now, vec![None; admission.charges.len()], vec![]),
-            None => Outcome::decided(now, vec![None; admission.charges.len() - 1]),
+        Ok(match admission.request_id {
+            Some(_) => Evidence::replayed(now, vec![None; admission.charges.len()], vec![]),
+            None => Evidence::decided(now, vec![None; admission.charges.len() - 1]),
         })
     }
 
-    async fn load(&self, _: &[Charge<'_>], _: At) -> Result<Loaded> {
+    async fn load(&self, _: &[Charge<'_>], _: TimeSource) -> Result<Loaded> {
         Ok(Loaded::new(tollgate::Now::at(NOW), vec![]))
     }
 
@@ -263,7 +263,7 @@ fn missing_evidence_never_passes_for_a_fresh_key() {
     let code = |result: Result<Decision>| result.unwrap_err().code();
     assert_eq!(code(block_on(limiter.check(a.charge("k")))), Code::CorruptState);
     assert_eq!(code(block_on(limiter.check_all(&Admission::of(&charges)))), Code::CorruptState);
-    let replay = Admission::of(&charges).once(Once::new("id").unwrap());
+    let replay = Admission::of(&charges).request_id(RequestId::new("id").unwrap());
     assert_eq!(code(block_on(limiter.check_all(&replay))), Code::CorruptState);
     assert_eq!(code(block_on(limiter.peek(a.charge("k")))), Code::CorruptState);
     assert_eq!(block_on(limiter.forecast(&a, "k")).unwrap_err().code(), Code::CorruptState);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tollgate::limiter::BreakerConfig;
-use tollgate::{Code, Decision, Degraded, Limiter, ManualClock, Result};
+use tollgate::{Code, Decision, Limiter, ManualClock, OutageMode, Result};
 use tollgate_testkit::ReferenceStore;
 use tollgate_testkit::fault::{Fault, Faulty};
 use tollgate_testkit::runtime::block_on;
@@ -59,7 +59,7 @@ fn it_opens_after_so_many_outages_in_a_row_and_fails_at_once() {
     }
     for _ in 0..5 {
         let decision = bench.check();
-        assert_eq!(decision.degraded, Some(Degraded::Open), "the mode decides");
+        assert_eq!(decision.degraded, Some(OutageMode::Open), "the mode decides");
     }
     assert_eq!(bench.store.calls(), 3, "the store was not asked");
     let stats = bench.limiter.stats();
@@ -161,7 +161,7 @@ fn one_call_at_a_time_tries_whether_the_store_is_back() {
     let mut probe = start(&bench, &limit);
     assert!(poll(&mut probe).is_none());
     for _ in 0..10 {
-        assert_eq!(bench.check().degraded, Some(Degraded::Open));
+        assert_eq!(bench.check().degraded, Some(OutageMode::Open));
     }
     assert_eq!(bench.store.calls(), calls + 1, "only the probe");
     bench.clock.advance(Duration::from_millis(50));
@@ -194,7 +194,7 @@ fn a_probe_that_times_out_opens_it_again() {
     let mut probe = start(&bench, &limit);
     assert!(poll(&mut probe).is_none());
     bench.clock.advance(Duration::from_millis(100));
-    assert_eq!(poll(&mut probe).unwrap().unwrap().degraded, Some(Degraded::Open));
+    assert_eq!(poll(&mut probe).unwrap().unwrap().degraded, Some(OutageMode::Open));
     assert!(!bench.asks());
     bench.clock.advance(OPEN_FOR);
     assert!(bench.asks());
@@ -204,7 +204,7 @@ fn a_probe_that_times_out_opens_it_again() {
 #[test]
 fn a_refusal_says_when_the_store_is_asked_again() {
     let bench = Bench::opened();
-    let closed = per_hour("p", 1_000).on_outage(Degraded::Closed);
+    let closed = per_hour("p", 1_000).on_outage(OutageMode::Closed);
     bench.clock.advance(Duration::from_millis(300));
     let refused = block_on(bench.limiter.check(closed.charge("k"))).unwrap();
     assert_eq!(refused.retry_after_ms, Some(700));

@@ -132,8 +132,8 @@ fn a_request_id_is_charged_once_by_any_number_of_threads() {
                 scope.spawn(|| {
                     for id in &ids {
                         let charges = [limit.charge("k")];
-                        let once = tollgate::Once::new(id).unwrap();
-                        let admission = Admission::of(&charges).once(once);
+                        let once = tollgate::RequestId::new(id).unwrap();
+                        let admission = Admission::of(&charges).request_id(once);
                         assert!(block_on(limiter.check_all(&admission)).unwrap().is_allowed());
                     }
                 });

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tollgate::store::{Cas, Retries};
-use tollgate::{Code, Decision, Degraded, Limiter, ManualClock, Micros, Result};
+use tollgate::{Code, Decision, Limiter, ManualClock, Micros, OutageMode, Result};
 use tollgate_testkit::fault::Fault;
 use tollgate_testkit::rng::Rng;
 use tollgate_testkit::runtime::block_on;
@@ -16,7 +16,7 @@ const DEADLINE: Micros = 100 * MS;
 
 #[test]
 fn whoever_loses_until_its_time_is_up_is_refused_under_every_mode() {
-    for mode in [Degraded::Open, Degraded::Closed, Degraded::Local] {
+    for mode in [OutageMode::Open, OutageMode::Closed, OutageMode::Local] {
         let clock = ManualClock::at(NOW);
         let store = faulty(&clock, [Fault::Lose; 20]);
         let limiter = Limiter::with_clock(store, clock.clone()).build();
@@ -72,7 +72,7 @@ fn processes_that_fight_for_a_key_admit_exactly_the_limit_and_nobody_else() {
             Limiter::with_clock(store, clock.clone()).deadline(Duration::from_millis(8)).build()
         };
         let processes = [process(), process(), process(), process()];
-        let limit = per_hour("p", 20).on_outage(Degraded::Open);
+        let limit = per_hour("p", 20).on_outage(OutageMode::Open);
         let mut calls: Vec<(u64, Option<Call<'_, Result<Decision>>>)> = Vec::new();
         for index in 0..60 {
             let limiter = &processes[index % 4];

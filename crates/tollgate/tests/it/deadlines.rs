@@ -6,10 +6,10 @@ use std::task::{Context, Waker};
 use std::time::Duration;
 
 use tollgate::clock::sleep_until;
-use tollgate::store::{At, Capability, Loaded, Outcome, Store};
+use tollgate::store::{Capability, Evidence, Loaded, Store, TimeSource};
 use tollgate::{
-    Admission, Charge, Clock, Code, Decision, Degraded, Error, Key, Limit, Limiter, ManualClock,
-    Micros, Result,
+    Admission, Charge, Clock, Code, Decision, Error, Key, Limit, Limiter, ManualClock, Micros,
+    OutageMode, Result,
 };
 use tollgate_testkit::ReferenceStore;
 use tollgate_testkit::fault::{Fault, Faulty};
@@ -49,7 +49,7 @@ fn a_hanging_store_times_out_at_exactly_the_deadline() {
 
 #[test]
 fn a_timeout_is_decided_by_the_mode() {
-    for mode in [Degraded::Open, Degraded::Closed, Degraded::Local] {
+    for mode in [OutageMode::Open, OutageMode::Closed, OutageMode::Local] {
         let clock = ManualClock::at(NOW);
         let (limiter, store) = limiter(&clock, [Fault::Hang, Fault::Hang]);
         let limit = per_hour("p", 10).on_outage(mode);
@@ -93,9 +93,9 @@ fn the_deadline_can_be_set() {
     let mut call: Call<'_, _> = Box::pin(short.check(limit.charge("k")));
     assert!(poll(&mut call).is_none());
     clock.advance(after(7));
-    assert_eq!(poll(&mut call).unwrap().unwrap().degraded, Some(Degraded::Open));
+    assert_eq!(poll(&mut call).unwrap().unwrap().degraded, Some(OutageMode::Open));
     let mut call: Call<'_, _> = Box::pin(none.check(limit.charge("k")));
-    assert_eq!(poll(&mut call).unwrap().unwrap().degraded, Some(Degraded::Open), "at once");
+    assert_eq!(poll(&mut call).unwrap().unwrap().degraded, Some(OutageMode::Open), "at once");
     let mut call: Call<'_, _> = Box::pin(endless.check(limit.charge("k")));
     clock.advance(Duration::MAX);
     assert!(poll(&mut call).is_none(), "never");
@@ -141,15 +141,15 @@ impl Store for SlowlyRefusing {
         capability
     }
 
-    async fn admit(&self, admission: &Admission<'_>, at: At) -> Result<Outcome> {
+    async fn admit(&self, admission: &Admission<'_>, at: TimeSource) -> Result<Evidence> {
         if self.calls.fetch_add(1, Relaxed) > 0 {
             return self.inner.admit(admission, at).await;
         }
         sleep_until(&self.clock, self.clock.now() + self.refuses_after).await;
-        Err(Error::new(Code::StoreUnavailable, "refused").unsent())
+        Err(Error::new(Code::StoreUnavailable, "refused").not_sent())
     }
 
-    async fn load(&self, charges: &[Charge<'_>], at: At) -> Result<Loaded> {
+    async fn load(&self, charges: &[Charge<'_>], at: TimeSource) -> Result<Loaded> {
         self.inner.load(charges, at).await
     }
 
@@ -184,7 +184,7 @@ fn both_attempts_share_one_deadline() {
     assert!(poll(&mut call).is_none());
     assert_eq!(store.calls(), 2);
     clock.advance(after(DEADLINE));
-    assert_eq!(poll(&mut call).unwrap().unwrap().degraded, Some(Degraded::Open));
+    assert_eq!(poll(&mut call).unwrap().unwrap().degraded, Some(OutageMode::Open));
 }
 
 #[test]
@@ -192,7 +192,7 @@ fn calls_beyond_the_bound_are_refused_and_never_fail_open() {
     let clock = ManualClock::at(NOW);
     let store = faulty(&clock, [Fault::Hang, Fault::Hang]);
     let limiter = Limiter::with_clock(store.clone(), clock).max_in_flight(2).build();
-    let limit = per_hour("p", 10).on_outage(Degraded::Open);
+    let limit = per_hour("p", 10).on_outage(OutageMode::Open);
     let start = || -> Call<'_, Result<Decision>> { Box::pin(limiter.check(limit.charge("k"))) };
     let (mut first, mut second, mut third) = (start(), start(), start());
     assert!(poll(&mut first).is_none() && poll(&mut second).is_none());
@@ -210,7 +210,7 @@ fn calls_beyond_the_bound_are_refused_and_never_fail_open() {
 
 #[test]
 fn a_call_that_is_dropped_anywhere_leaves_the_limiter_usable() {
-    let limit = per_hour("p", 1_000).on_outage(Degraded::Local);
+    let limit = per_hour("p", 1_000).on_outage(OutageMode::Local);
     let charges = [limit.charge("k"), limit.charge("l")];
     for polls in 0..12 {
         let store = Arc::new(compare_and_swap());
@@ -240,7 +240,7 @@ fn whatever_fails_every_call_ends_by_its_deadline() {
         let faults = u64::try_from(seed).unwrap();
         let store = Faulty::seeded(ReferenceStore::new(), clock.clone(), faults, 500);
         let limiter = Limiter::with_clock(store, clock.clone()).build();
-        let mode = [Degraded::Open, Degraded::Closed, Degraded::Local][seed % 3];
+        let mode = [OutageMode::Open, OutageMode::Closed, OutageMode::Local][seed % 3];
         let limit = per_hour("p", 1_000).on_outage(mode);
         let charges = [limit.charge("a"), limit.charge("b"), limit.charge("c")];
         for step in 0..200 {
@@ -323,11 +323,11 @@ impl Store for Silent {
         Capability::default()
     }
 
-    async fn admit(&self, _: &Admission<'_>, _: At) -> Result<Outcome> {
+    async fn admit(&self, _: &Admission<'_>, _: TimeSource) -> Result<Evidence> {
         std::future::pending().await
     }
 
-    async fn load(&self, _: &[Charge<'_>], _: At) -> Result<Loaded> {
+    async fn load(&self, _: &[Charge<'_>], _: TimeSource) -> Result<Loaded> {
         std::future::pending().await
     }
 
@@ -339,9 +339,9 @@ impl Store for Silent {
 #[test]
 fn a_silent_store_times_out_by_the_clock_of_the_system() {
     let limiter = Limiter::builder(Silent).deadline(Duration::from_millis(20)).build();
-    let limit: Limit = per_hour("p", 10).on_outage(Degraded::Closed);
+    let limit: Limit = per_hour("p", 10).on_outage(OutageMode::Closed);
     let decision = block_on(limiter.check(limit.charge("k"))).unwrap();
-    assert_eq!((decision.is_allowed(), decision.degraded), (false, Some(Degraded::Closed)));
+    assert_eq!((decision.is_allowed(), decision.degraded), (false, Some(OutageMode::Closed)));
     let error = block_on(limiter.peek(limit.charge("k"))).unwrap_err();
     assert_eq!(error.code(), Code::Timeout);
 }
@@ -354,7 +354,7 @@ fn many_threads_time_out_by_the_clock_of_the_system() {
         for _ in 0..16 {
             scope.spawn(|| {
                 let decision = block_on(limiter.check(limit.charge("k"))).unwrap();
-                assert_eq!(decision.degraded, Some(Degraded::Open));
+                assert_eq!(decision.degraded, Some(OutageMode::Open));
             });
         }
     });

@@ -2,7 +2,7 @@
 //! futures and what they return can go anywhere.
 
 use tollgate::store::{BoxStore, Cas, Memory};
-use tollgate::{Admission, Charge, Limit, Limiter, ManualClock, Once};
+use tollgate::{Admission, Charge, Limit, Limiter, ManualClock, RequestId};
 use tollgate_testkit::ReferenceStore;
 use tollgate_testkit::model::Kind;
 use tollgate_testkit::rng::Rng;
@@ -67,7 +67,7 @@ fn an_erased_store_behaves_the_same() {
             let charges = [charge(&limit, "k", rng.between(1, 3)), charge(&limit, "l", 1)];
             let admission = Admission::of(&charges);
             let id = format!("{}", rng.below(5));
-            let once = Admission::of(&charges[..1]).once(Once::new(&id).unwrap());
+            let once = Admission::of(&charges[..1]).request_id(RequestId::new(&id).unwrap());
             match rng.below(6) {
                 0 => assert_eq!(
                     block_on(plain.check(charges[0])).unwrap(),

@@ -10,8 +10,8 @@ use tollgate::algorithm::{
 use tollgate::limiter::{BreakerConfig, Observer};
 use tollgate::store::BoxStore;
 use tollgate::{
-    Admission, Clock, Code, Cost, Degraded, Limit, Limiter, MICROS_MAX, ManualClock, Micros, Once,
-    Quota, Receipt, Result, Rule,
+    Admission, Clock, Code, Cost, Limit, Limiter, MICROS_MAX, ManualClock, Micros, OutageMode,
+    Quota, Receipt, RequestId, Result, Rule,
 };
 use tollgate_testkit::ReferenceStore;
 use tollgate_testkit::fault::{Fault, Faulty};
@@ -161,8 +161,8 @@ fn no_clock_and_no_cost_is_a_panic_on_any_store() {
                     3 => block_on(limiter.check_all(&Admission::of(&charges))).err(),
                     4 => {
                         let keep = Duration::from_micros(u64::MAX >> (reading % 64));
-                        let once = Once::new(&id).unwrap().keep_for(keep);
-                        let admission = Admission::of(&charges[..1]).once(once);
+                        let once = RequestId::new(&id).unwrap().keep_for(keep);
+                        let admission = Admission::of(&charges[..1]).request_id(once);
                         block_on(limiter.check_all(&admission)).err()
                     }
                     _ => {
@@ -205,8 +205,8 @@ fn no_clock_is_a_panic_in_an_outage() {
         for _ in 0..200 {
             clock.0.store(rng.pick(&READINGS, 0), Relaxed);
             let Ok(rule) = any_rule(&mut rng) else { continue };
-            let mode =
-                rng.pick(&[Degraded::Open, Degraded::Closed, Degraded::Local], Degraded::Open);
+            let mode = rng
+                .pick(&[OutageMode::Open, OutageMode::Closed, OutageMode::Local], OutageMode::Open);
             let limit = Limit::with_rule("p", rule).unwrap().on_outage(mode);
             limiter.store().then(rng.pick(&[[Fault::After], [Fault::None]], [Fault::None]));
             let cost = any_cost(&mut rng, limit.rule());

@@ -6,7 +6,9 @@ use tollgate::algorithm::{
     Anchor, FixedWindow, Gcra, LeakyBucket, SlidingLog, SlidingWindow, TokenBucket,
 };
 use tollgate::store::{BoxStore, Memory};
-use tollgate::{Admission, Code, Cost, Error, Limit, Limiter, ManualClock, Once, Quota, Result};
+use tollgate::{
+    Admission, Code, Cost, Error, Limit, Limiter, ManualClock, Quota, RequestId, Result,
+};
 use tollgate_testkit::runtime::block_on;
 
 use crate::support::{NOW, charge, per_hour, stores};
@@ -244,7 +246,7 @@ fn names_are_checked_and_the_error_names_the_field() {
 #[test]
 fn request_ids_are_checked_and_the_error_names_the_field() {
     for id in ["", &"x".repeat(65), &"é".repeat(33)] {
-        let error = Once::new(id).unwrap_err();
+        let error = RequestId::new(id).unwrap_err();
         assert_eq!((error.code(), error.field()), (Code::InvalidRequest, Some("request_id")));
         assert!(error.to_string().contains("1 to 64"), "{error}");
     }
@@ -254,7 +256,7 @@ fn request_ids_are_checked_and_the_error_names_the_field() {
         let ids = ["x", "\0", " ", ":", "{}", "%", "🦀🦀", "é", &"x".repeat(64), &"é".repeat(32)];
         for id in ids {
             let charges = [limit.charge("k")];
-            let admission = Admission::of(&charges).once(Once::new(id).unwrap());
+            let admission = Admission::of(&charges).request_id(RequestId::new(id).unwrap());
             let first = block_on(limiter.check_all(&admission)).unwrap();
             assert_eq!(block_on(limiter.check_all(&admission)).unwrap(), first, "{name}: {id:?}");
         }
@@ -298,9 +300,9 @@ fn errors_hold_no_key() {
         let limiter = Limiter::with_clock(store, ManualClock::at(NOW)).build();
         let limit = per_hour("p", 10);
         let (one, two) = ([charge(&limit, secret, 1)], [charge(&limit, secret, 2)]);
-        let id = Once::new("id").unwrap();
-        block_on(limiter.check_all(&Admission::of(&one).once(id))).unwrap();
-        let error = block_on(limiter.check_all(&Admission::of(&two).once(id))).unwrap_err();
+        let id = RequestId::new("id").unwrap();
+        block_on(limiter.check_all(&Admission::of(&one).request_id(id))).unwrap();
+        let error = block_on(limiter.check_all(&Admission::of(&two).request_id(id))).unwrap_err();
         assert!(!format!("{error} {error:?}").contains(secret), "{name}: {error:?}");
     }
 }

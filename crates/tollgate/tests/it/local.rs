@@ -7,7 +7,7 @@ use std::time::Duration;
 use tollgate::algorithm::CustomAlgorithm;
 use tollgate::limiter::{BreakerConfig, Share};
 use tollgate::{
-    Admission, Clock, Code, Decision, Degraded, Limit, Limiter, ManualClock, Once, Verdict,
+    Admission, Clock, Code, Decision, Limit, Limiter, ManualClock, OutageMode, RequestId, Verdict,
 };
 use tollgate_testkit::ReferenceStore;
 use tollgate_testkit::fault::{Fault, Faulty};
@@ -51,7 +51,7 @@ impl Node {
     fn check_alone(&self, limit: &Limit, cost: u64) -> Decision {
         self.line.then([Fault::Before, Fault::Before]);
         let decision = block_on(self.limiter.check(charge(limit, "k", cost))).unwrap();
-        assert_eq!(decision.degraded, Some(Degraded::Local));
+        assert_eq!(decision.degraded, Some(OutageMode::Local));
         decision
     }
 
@@ -67,7 +67,7 @@ impl Node {
 }
 
 fn local(kind: Kind, units: u64, period: Duration) -> Limit {
-    limit_of(kind, units, period).on_outage(Degraded::Local)
+    limit_of(kind, units, period).on_outage(OutageMode::Local)
 }
 
 #[test]
@@ -148,7 +148,7 @@ fn a_long_outage_is_decided_by_the_share_of_the_quota() {
                 let cost = rng.between(1, 3);
                 let alone = node.check_alone(&limit, cost);
                 let same = expected.check_sync(charge(&share, "k", cost)).unwrap();
-                let same = same.degraded(Degraded::Local);
+                let same = same.degraded(OutageMode::Local);
                 assert_eq!(alone, same, "{}, seed {seed}, step {step}", kind.name());
             }
         }
@@ -212,8 +212,8 @@ fn a_combination_is_all_or_nothing_alone_as_well() {
     let clock = ManualClock::at(NOW);
     let node = Node::nodes(&clock, 1).remove(0);
     let (wide, narrow) = (
-        per_hour("wide", 10).on_outage(Degraded::Local),
-        per_hour("narrow", 2).on_outage(Degraded::Local),
+        per_hour("wide", 10).on_outage(OutageMode::Local),
+        per_hour("narrow", 2).on_outage(OutageMode::Local),
     );
     let charges = [wide.charge("k"), narrow.charge("k")];
     for expected in [true, true, false, false] {
@@ -221,7 +221,7 @@ fn a_combination_is_all_or_nothing_alone_as_well() {
         let decision = block_on(node.limiter.check_all(&Admission::of(&charges))).unwrap();
         assert_eq!(decision.is_allowed(), expected);
         let binding = decision.binding.unwrap();
-        assert_eq!((binding.as_str(), decision.degraded), ("narrow", Some(Degraded::Local)));
+        assert_eq!((binding.as_str(), decision.degraded), ("narrow", Some(OutageMode::Local)));
     }
     assert_eq!(node.drain_alone(&wide), 8);
 }
@@ -245,11 +245,11 @@ fn request_ids_are_respected_alone() {
     let once = |cost: u64, id: &str| {
         node.line.then([Fault::Before, Fault::Before]);
         let charges = [charge(&limit, "k", cost)];
-        let admission = Admission::of(&charges).once(Once::new(id).unwrap());
+        let admission = Admission::of(&charges).request_id(RequestId::new(id).unwrap());
         block_on(node.limiter.check_all(&admission))
     };
     let first = once(3, "id").unwrap();
-    assert_eq!((first.remaining, first.degraded), (7, Some(Degraded::Local)));
+    assert_eq!((first.remaining, first.degraded), (7, Some(OutageMode::Local)));
     assert_eq!(once(3, "id").unwrap(), first, "a replay");
     let conflict = once(4, "id").unwrap_err();
     assert_eq!(conflict.code(), Code::IdempotencyConflict, "no mode decides a conflict");
@@ -263,12 +263,12 @@ fn an_id_that_was_charged_while_healthy_is_not_charged_again_alone() {
     let node = Node::nodes(&clock, 1).remove(0);
     let limit = local(Kind::Gcra, 10, MONTH);
     let charges = [charge(&limit, "k", 10)];
-    let admission = Admission::of(&charges).once(Once::new("id").unwrap());
+    let admission = Admission::of(&charges).request_id(RequestId::new("id").unwrap());
     assert!(block_on(node.limiter.check_all(&admission)).unwrap().is_allowed());
     node.line.then([Fault::Before, Fault::Before]);
     let replay = block_on(node.limiter.check_all(&admission)).unwrap();
     assert!(replay.is_allowed(), "a retry of what was charged is not denied");
-    assert_eq!(replay.degraded, Some(Degraded::Local));
+    assert_eq!(replay.degraded, Some(OutageMode::Local));
     assert_eq!(node.drain_alone(&limit), 0);
 }
 
@@ -278,7 +278,7 @@ fn a_replay_by_the_store_feeds_nothing() {
     let node = Node::nodes(&clock, 1).remove(0);
     let limit = local(Kind::Gcra, 10, MONTH);
     let charges = [charge(&limit, "k", 2)];
-    let admission = Admission::of(&charges).once(Once::new("id").unwrap());
+    let admission = Admission::of(&charges).request_id(RequestId::new("id").unwrap());
     for _ in 0..4 {
         block_on(node.limiter.check_all(&admission)).unwrap();
     }
@@ -332,16 +332,16 @@ fn an_algorithm_that_cannot_be_scaled_is_refused_and_not_opened() {
     let clock = ManualClock::at(NOW);
     let node = Node::nodes(&clock, 2).remove(0);
     let custom = Limit::new("custom", CustomAlgorithm::new(Allowance(5))).unwrap();
-    let custom = custom.on_outage(Degraded::Local);
+    let custom = custom.on_outage(OutageMode::Local);
     let scalable = local(Kind::Gcra, 10, MONTH);
     let healthy = [custom.charge("k"), charge(&scalable, "k", 5)];
     let decision = block_on(node.limiter.check_all(&Admission::of(&healthy))).unwrap();
     assert_eq!((decision.is_allowed(), decision.degraded), (true, None));
     node.line.then([Fault::After, Fault::After]);
     let refused = block_on(node.limiter.check(custom.charge("k"))).unwrap();
-    assert_eq!((refused.verdict, refused.degraded), (Verdict::Denied, Some(Degraded::Closed)));
+    assert_eq!((refused.verdict, refused.degraded), (Verdict::Denied, Some(OutageMode::Closed)));
     let refused = block_on(node.limiter.check_all(&Admission::of(&healthy))).unwrap();
-    assert_eq!((refused.verdict, refused.degraded), (Verdict::Denied, Some(Degraded::Closed)));
+    assert_eq!((refused.verdict, refused.degraded), (Verdict::Denied, Some(OutageMode::Closed)));
     assert_eq!(node.limiter.stats().degraded_closed, 2);
     assert_eq!(node.drain_alone(&scalable), 0, "its neighbour was fed all the same");
 }

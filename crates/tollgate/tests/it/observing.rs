@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tollgate::limiter::{Degradation, Observer};
 use tollgate::store::BoxStore;
-use tollgate::{Admission, Code, Degraded, Limiter, ManualClock, Once};
+use tollgate::{Admission, Code, Limiter, ManualClock, OutageMode, RequestId};
 use tollgate_testkit::fault::Fault;
 use tollgate_testkit::model::Kind;
 use tollgate_testkit::runtime::block_on;
@@ -14,7 +14,7 @@ use crate::support::{NOW, SECOND, charge, compare_and_swap, faulty, limit_of, pe
 
 #[derive(Clone, Debug, Default)]
 struct Notes {
-    degraded: Arc<Mutex<Vec<(Degraded, Code, u64)>>>,
+    degraded: Arc<Mutex<Vec<(OutageMode, Code, u64)>>>,
     reasons: Arc<Mutex<Vec<String>>>,
     behind: Arc<Mutex<Vec<(String, u64)>>>,
 }
@@ -41,7 +41,7 @@ fn degraded_decisions_are_told_at_most_once_per_second_with_their_number() {
     };
     check(20);
     let told = || std::mem::take(&mut *notes.degraded.lock().unwrap());
-    assert_eq!(told(), [(Degraded::Open, Code::StoreUnavailable, 1)]);
+    assert_eq!(told(), [(OutageMode::Open, Code::StoreUnavailable, 1)]);
     clock.advance(Duration::from_micros(999_999));
     check(1);
     assert_eq!(told(), [], "not yet");
@@ -49,7 +49,7 @@ fn degraded_decisions_are_told_at_most_once_per_second_with_their_number() {
     limiter.store().then([Fault::After]);
     clock.advance(Duration::from_micros(1));
     check(1);
-    assert_eq!(told(), [(Degraded::Open, Code::StoreUnavailable, 21)]);
+    assert_eq!(told(), [(OutageMode::Open, Code::StoreUnavailable, 21)]);
     let stats = limiter.stats();
     assert_eq!(stats.degraded_open, 22);
     assert_eq!((stats.store_failures, stats.breaker_rejections), (6, 16));
@@ -60,7 +60,7 @@ fn each_mode_is_told_on_its_own() {
     let (clock, notes) = (ManualClock::at(NOW), Notes::default());
     let store = faulty(&clock, vec![Fault::After; 3]);
     let limiter = Limiter::with_clock(store, clock).observer(notes.clone()).build();
-    let modes = [Degraded::Open, Degraded::Closed, Degraded::Local];
+    let modes = [OutageMode::Open, OutageMode::Closed, OutageMode::Local];
     for mode in modes {
         let limit = per_hour("p", 10).on_outage(mode);
         block_on(limiter.check(limit.charge("k"))).unwrap();
@@ -82,10 +82,10 @@ fn the_reason_is_what_the_store_failed_with() {
         let limit = per_hour("p", 10).on_outage(mode);
         block_on(limiter.check(limit.charge("k"))).unwrap()
     };
-    (0..5).for_each(|_| drop(check(Degraded::Open)));
+    (0..5).for_each(|_| drop(check(OutageMode::Open)));
     let [reason] = reasons().try_into().unwrap();
     assert!(reason.starts_with("a planned fault"), "{reason}");
-    check(Degraded::Closed);
+    check(OutageMode::Closed);
     assert_eq!((limiter.stats().breaker_rejections, reasons()), (1, vec![reason]));
 }
 
@@ -173,7 +173,7 @@ fn a_replay_reports_no_clock() {
     let limit = limit_of(Kind::FixedWindow, 10, Duration::from_secs(3_600));
     block_on(fast.check(limit.charge("k"))).unwrap();
     let charges = [limit.charge("k")];
-    let admission = Admission::of(&charges).once(Once::new("id").unwrap());
+    let admission = Admission::of(&charges).request_id(RequestId::new("id").unwrap());
     block_on(fast.check_all(&admission)).unwrap();
     block_on(limiter.check_all(&admission)).unwrap();
     assert_eq!(limiter.stats().clock_behind, 0);

@@ -5,8 +5,8 @@ use std::time::Duration;
 use tollgate::algorithm::{CustomAlgorithm, SlidingLog};
 use tollgate::store::BoxStore;
 use tollgate::{
-    Admission, Charge, Code, Decision, Limit, Limiter, ManualClock, Once, Quota, Receipt, Result,
-    Verdict,
+    Admission, Charge, Code, Decision, Limit, Limiter, ManualClock, Quota, Receipt, RequestId,
+    Result, Verdict,
 };
 use tollgate_testkit::model::Kind;
 use tollgate_testkit::runtime::block_on;
@@ -16,7 +16,7 @@ use crate::support::{Allowance, MS, NOW, SECOND, charge, limit_of, per_hour, sto
 const HOUR: Duration = Duration::from_secs(3_600);
 
 fn once(limiter: &Limiter<BoxStore>, charges: &[Charge<'_>], id: &str) -> Result<Decision> {
-    block_on(limiter.check_all(&Admission::of(charges).once(Once::new(id).unwrap())))
+    block_on(limiter.check_all(&Admission::of(charges).request_id(RequestId::new(id).unwrap())))
 }
 
 fn left(limiter: &Limiter<BoxStore>, limit: &Limit, subject: &str) -> u64 {
@@ -168,8 +168,8 @@ fn an_id_is_forgotten_after_its_time() {
         clock.set(NOW);
         let limit = per_hour("p", 10);
         let charges = [limit.charge("k")];
-        let short = Once::new("id").unwrap().keep_for(Duration::from_secs(10));
-        let admission = Admission::of(&charges).once(short);
+        let short = RequestId::new("id").unwrap().keep_for(Duration::from_secs(10));
+        let admission = Admission::of(&charges).request_id(short);
         block_on(limiter.check_all(&admission)).unwrap();
         clock.set(NOW + 10 * SECOND - 1);
         block_on(limiter.check_all(&admission)).unwrap();
@@ -232,7 +232,7 @@ fn a_refund_under_an_id_gives_back_once() {
         let taken = [3, 2].map(|cost| block_on(limiter.check(charge(&limit, "k", cost))).unwrap());
         let receipt = taken[0].receipt().unwrap();
         let refund = [charge(&limit, "k", 3).refund(receipt)];
-        let admission = Admission::of(&refund).once(Once::new("refund").unwrap());
+        let admission = Admission::of(&refund).request_id(RequestId::new("refund").unwrap());
         for attempt in 0..3 {
             let combined = block_on(limiter.check_parts(&admission)).unwrap();
             assert_eq!(combined.refunded, 3, "{name}, attempt {attempt}");

@@ -4,9 +4,9 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use tollgate::algorithm::Gcra;
-use tollgate::store::{At, Capability, Loaded, Outcome, Store};
+use tollgate::store::{Capability, Evidence, Loaded, Store, TimeSource};
 use tollgate::{
-    Admission, Charge, Code, Decision, Degraded, Error, Key, Limit, Limiter, ManualClock, Quota,
+    Admission, Charge, Code, Decision, Error, Key, Limit, Limiter, ManualClock, OutageMode, Quota,
     Receipt, Result, Verdict,
 };
 use tollgate_testkit::ReferenceStore;
@@ -23,17 +23,17 @@ fn limiter(faults: impl IntoIterator<Item = Fault>) -> (Limiter<Faults>, Faults)
     (Limiter::with_clock(store.clone(), clock).build(), store)
 }
 
-fn mode(policy: &str, units: u64, mode: Degraded) -> Limit {
+fn mode(policy: &str, units: u64, mode: OutageMode) -> Limit {
     per_hour(policy, units).on_outage(mode)
 }
 
 #[test]
 fn open_is_the_default_and_admits_and_says_so() {
     let (limiter, _) = limiter([Fault::After, Fault::After]);
-    for limit in [per_hour("p", 10), mode("p", 10, Degraded::Open)] {
+    for limit in [per_hour("p", 10), mode("p", 10, OutageMode::Open)] {
         let decision = block_on(limiter.check(limit.charge("k"))).unwrap();
         assert!(decision.is_allowed());
-        assert_eq!(decision.degraded, Some(Degraded::Open));
+        assert_eq!(decision.degraded, Some(OutageMode::Open));
         assert_eq!((decision.limit, decision.remaining), (10, 0), "nothing is known to be left");
         assert_eq!(decision.retry_after_ms, Some(0));
         assert_eq!(decision.reset_at_ms, NOW / MS);
@@ -44,9 +44,9 @@ fn open_is_the_default_and_admits_and_says_so() {
 #[test]
 fn closed_refuses_and_says_so() {
     let (limiter, _) = limiter([Fault::After]);
-    let limit = mode("p", 10, Degraded::Closed);
+    let limit = mode("p", 10, OutageMode::Closed);
     let decision = block_on(limiter.check(limit.charge("k"))).unwrap();
-    assert_eq!((decision.verdict, decision.degraded), (Verdict::Denied, Some(Degraded::Closed)));
+    assert_eq!((decision.verdict, decision.degraded), (Verdict::Denied, Some(OutageMode::Closed)));
     assert!(decision.retry_after_ms.unwrap() >= 1, "a denial says when to come back");
     assert_eq!(limiter.stats().degraded_closed, 1);
 }
@@ -54,10 +54,10 @@ fn closed_refuses_and_says_so() {
 #[test]
 fn local_decides_alone_and_says_so() {
     let (limiter, _) = limiter([Fault::After; 4]);
-    let limit = mode("p", 3, Degraded::Local);
+    let limit = mode("p", 3, OutageMode::Local);
     let decisions: Vec<Decision> =
         (0..4).map(|_| block_on(limiter.check(limit.charge("k"))).unwrap()).collect();
-    assert!(decisions.iter().all(|decision| decision.degraded == Some(Degraded::Local)));
+    assert!(decisions.iter().all(|decision| decision.degraded == Some(OutageMode::Local)));
     let allowed: Vec<bool> = decisions.iter().map(Decision::is_allowed).collect();
     assert_eq!(allowed, [true, true, true, false]);
     assert_eq!(limiter.stats().degraded_local, 4);
@@ -66,7 +66,7 @@ fn local_decides_alone_and_says_so() {
 #[test]
 fn a_healthy_decision_is_not_marked() {
     let (limiter, _) = limiter([]);
-    for of in [Degraded::Open, Degraded::Closed, Degraded::Local] {
+    for of in [OutageMode::Open, OutageMode::Closed, OutageMode::Local] {
         let limit = mode("p", 10, of);
         assert_eq!(block_on(limiter.check(limit.charge("k"))).unwrap().degraded, None);
     }
@@ -76,9 +76,9 @@ fn a_healthy_decision_is_not_marked() {
 #[test]
 fn the_strictest_mode_of_a_combination_wins() {
     let (open, closed, local) = (
-        mode("open", 10, Degraded::Open),
-        mode("closed", 10, Degraded::Closed),
-        mode("local", 2, Degraded::Local),
+        mode("open", 10, OutageMode::Open),
+        mode("closed", 10, OutageMode::Closed),
+        mode("local", 2, OutageMode::Local),
     );
     let (limiter, _) = limiter([Fault::After; 6]);
     let check = |limits: &[&Limit]| {
@@ -86,21 +86,21 @@ fn the_strictest_mode_of_a_combination_wins() {
         block_on(limiter.check_all(&Admission::of(&charges))).unwrap()
     };
     let decision = check(&[&open, &local, &closed]);
-    assert_eq!((decision.verdict, decision.degraded), (Verdict::Denied, Some(Degraded::Closed)));
+    assert_eq!((decision.verdict, decision.degraded), (Verdict::Denied, Some(OutageMode::Closed)));
     assert_eq!(decision.binding.unwrap().as_str(), "closed");
     for expected in [true, true, false] {
         let decision = check(&[&open, &local]);
-        assert_eq!(decision.degraded, Some(Degraded::Local));
+        assert_eq!(decision.degraded, Some(OutageMode::Local));
         assert_eq!(decision.is_allowed(), expected, "the closed combination charged nothing");
         assert_eq!(decision.binding.unwrap().as_str(), "local");
     }
     let decision = check(&[&open, &open]);
-    assert_eq!((decision.is_allowed(), decision.degraded), (true, Some(Degraded::Open)));
+    assert_eq!((decision.is_allowed(), decision.degraded), (true, Some(OutageMode::Open)));
 }
 
 #[test]
 fn what_can_never_be_granted_is_never_in_an_outage_too() {
-    for of in [Degraded::Open, Degraded::Closed, Degraded::Local] {
+    for of in [OutageMode::Open, OutageMode::Closed, OutageMode::Local] {
         let (limiter, _) = limiter([Fault::After; 3]);
         let (limit, other) = (mode("p", 5, of), mode("q", 9, of));
         let never = block_on(limiter.check(charge(&limit, "k", 6))).unwrap();
@@ -120,22 +120,22 @@ fn what_can_never_be_granted_is_never_in_an_outage_too() {
 fn every_element_of_a_batch_is_decided_by_its_own_mode() {
     let (limiter, store) = limiter([Fault::After]);
     let limits = [
-        mode("open", 10, Degraded::Open),
-        mode("closed", 10, Degraded::Closed),
-        mode("local", 1, Degraded::Local),
+        mode("open", 10, OutageMode::Open),
+        mode("closed", 10, OutageMode::Closed),
+        mode("local", 1, OutageMode::Local),
     ];
     let charges = [0, 1, 2, 2].map(|of: usize| limits[of].charge("k"));
     let decided = block_on(limiter.check_many(&charges));
-    let seen: Vec<(bool, Option<Degraded>)> = decided
+    let seen: Vec<(bool, Option<OutageMode>)> = decided
         .into_iter()
         .map(|decision| decision.unwrap())
         .map(|decision| (decision.is_allowed(), decision.degraded))
         .collect();
     let expected = [
-        (true, Some(Degraded::Open)),
-        (false, Some(Degraded::Closed)),
-        (true, Some(Degraded::Local)),
-        (false, Some(Degraded::Local)),
+        (true, Some(OutageMode::Open)),
+        (false, Some(OutageMode::Closed)),
+        (true, Some(OutageMode::Local)),
+        (false, Some(OutageMode::Local)),
     ];
     assert_eq!(seen, expected);
     assert_eq!(store.calls(), 1, "sent already: not tried again");
@@ -144,7 +144,7 @@ fn every_element_of_a_batch_is_decided_by_its_own_mode() {
 #[test]
 fn looking_refunding_and_resetting_are_never_degraded() {
     let (limiter, _) = limiter([Fault::After; 4]);
-    let limit = mode("p", 10, Degraded::Open);
+    let limit = mode("p", 10, OutageMode::Open);
     let code = |error: Error| error.code();
     let peeked = block_on(limiter.peek(limit.charge("k")));
     assert_eq!(peeked.map_err(code), Err(Code::StoreUnavailable));
@@ -165,7 +165,7 @@ struct Refusing(Code);
 impl Refusing {
     fn error(&self) -> Error {
         // Even an error that claims to be unsent is not tried again unless it is an outage.
-        Error::new(self.0, "refused").unsent()
+        Error::new(self.0, "refused").not_sent()
     }
 }
 
@@ -174,11 +174,11 @@ impl Store for Refusing {
         Capability::default()
     }
 
-    async fn admit(&self, _: &Admission<'_>, _: At) -> Result<Outcome> {
+    async fn admit(&self, _: &Admission<'_>, _: TimeSource) -> Result<Evidence> {
         Err(self.error())
     }
 
-    async fn load(&self, _: &[Charge<'_>], _: At) -> Result<Loaded> {
+    async fn load(&self, _: &[Charge<'_>], _: TimeSource) -> Result<Loaded> {
         Err(self.error())
     }
 
@@ -203,7 +203,7 @@ fn only_outages_are_decided_by_a_mode() {
         (Code::Unsupported, false),
     ];
     for (code, is_outage) in codes {
-        for of in [Degraded::Open, Degraded::Closed, Degraded::Local] {
+        for of in [OutageMode::Open, OutageMode::Closed, OutageMode::Local] {
             let limiter = Limiter::with_clock(Refusing(code), ManualClock::at(NOW)).build();
             let limit = mode("p", 10, of);
             let one = block_on(limiter.check(limit.charge("k")));
@@ -223,7 +223,7 @@ fn only_outages_are_decided_by_a_mode() {
 #[test]
 fn garbage_never_fails_open() {
     let (limiter, _) = limiter([Fault::Garbage; 3]);
-    let limit = mode("p", 10, Degraded::Open);
+    let limit = mode("p", 10, OutageMode::Open);
     let error = block_on(limiter.check(limit.charge("k"))).unwrap_err();
     assert_eq!(error.code(), Code::CorruptState);
     let error = block_on(limiter.peek(limit.charge("k"))).unwrap_err();
@@ -253,7 +253,7 @@ fn a_call_is_tried_at_most_twice() {
     let (limiter, store) = limiter([Fault::Before, Fault::Before, Fault::None]);
     let limit = per_hour("p", 10);
     let decision = block_on(limiter.check(limit.charge("k"))).unwrap();
-    assert_eq!(decision.degraded, Some(Degraded::Open));
+    assert_eq!(decision.degraded, Some(OutageMode::Open));
     assert_eq!((store.calls(), limiter.stats().store_failures), (2, 1));
 }
 
@@ -262,7 +262,7 @@ fn a_call_that_may_have_been_sent_is_not_tried_again() {
     let (limiter, store) = limiter([Fault::After]);
     let limit = per_hour("p", 10);
     let decision = block_on(limiter.check(limit.charge("k"))).unwrap();
-    assert_eq!((decision.degraded, store.calls()), (Some(Degraded::Open), 1));
+    assert_eq!((decision.degraded, store.calls()), (Some(OutageMode::Open), 1));
     let left = block_on(limiter.forecast(&limit, "k")).unwrap().spendable_now;
     assert_eq!(left, 9, "it was charged, once");
 }
@@ -270,7 +270,7 @@ fn a_call_that_may_have_been_sent_is_not_tried_again() {
 #[test]
 fn a_mode_belongs_to_the_limit_and_not_to_the_key() {
     let quota = || Gcra::new(Quota::per_hour(10)).unwrap();
-    let closed = Limit::new("p", quota()).unwrap().on_outage(Degraded::Closed);
+    let closed = Limit::new("p", quota()).unwrap().on_outage(OutageMode::Closed);
     let open = Limit::new("p", quota()).unwrap();
     let (limiter, _) = limiter([Fault::After; 2]);
     assert!(!block_on(limiter.check(closed.charge("k"))).unwrap().is_allowed());
@@ -280,11 +280,11 @@ fn a_mode_belongs_to_the_limit_and_not_to_the_key() {
 #[test]
 fn the_mode_can_be_chosen_outage_by_outage() {
     let (limiter, _) = limiter([Fault::None, Fault::After, Fault::After, Fault::After]);
-    let modes = [Degraded::Closed, Degraded::Local, Degraded::Open];
+    let modes = [OutageMode::Closed, OutageMode::Local, OutageMode::Open];
     let asked = Arc::new(AtomicUsize::new(0));
     let count = Arc::clone(&asked);
     let limit = per_hour("p", 1).choose_on_outage(move |outage| {
-        assert_eq!((outage.mode, outage.code), (Degraded::Open, Code::StoreUnavailable));
+        assert_eq!((outage.mode, outage.code), (OutageMode::Open, Code::StoreUnavailable));
         assert_eq!(outage.policy, &"p");
         modes[count.fetch_add(1, Relaxed)]
     });

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use tollgate::store::{At, BoxStore, Capability, Loaded, Outcome, Store};
+use tollgate::store::{BoxStore, Capability, Evidence, Loaded, Store, TimeSource};
 use tollgate::{Admission, Charge, Clock, Code, Error, Key, Limiter, ManualClock, Result};
 use tollgate_testkit::ReferenceStore;
 use tollgate_testkit::runtime::block_on;
@@ -21,11 +21,11 @@ impl Store for Closing {
         self.inner.capability()
     }
 
-    async fn admit(&self, admission: &Admission<'_>, at: At) -> Result<Outcome> {
+    async fn admit(&self, admission: &Admission<'_>, at: TimeSource) -> Result<Evidence> {
         self.inner.admit(admission, at).await
     }
 
-    async fn load(&self, charges: &[Charge<'_>], at: At) -> Result<Loaded> {
+    async fn load(&self, charges: &[Charge<'_>], at: TimeSource) -> Result<Loaded> {
         self.inner.load(charges, at).await
     }
 
@@ -77,10 +77,12 @@ struct Clocked {
 }
 
 impl Clocked {
-    fn read(&self, at: At) -> Result<At> {
+    fn read(&self, at: TimeSource) -> Result<TimeSource> {
         match at {
-            At::StoreClock => Ok(At::Given(self.clock.now())),
-            At::Given(_) => Err(Error::new(Code::Unsupported, "this store has its own clock")),
+            TimeSource::StoreClock => Ok(TimeSource::Given(self.clock.now())),
+            TimeSource::Given(_) => {
+                Err(Error::new(Code::Unsupported, "this store has its own clock"))
+            }
         }
     }
 }
@@ -93,11 +95,11 @@ impl Store for Clocked {
         capability
     }
 
-    async fn admit(&self, admission: &Admission<'_>, at: At) -> Result<Outcome> {
+    async fn admit(&self, admission: &Admission<'_>, at: TimeSource) -> Result<Evidence> {
         self.inner.admit(admission, self.read(at)?).await
     }
 
-    async fn load(&self, charges: &[Charge<'_>], at: At) -> Result<Loaded> {
+    async fn load(&self, charges: &[Charge<'_>], at: TimeSource) -> Result<Loaded> {
         self.inner.load(charges, self.read(at)?).await
     }
 

@@ -111,8 +111,8 @@ impl Report<'_> {
             lines.extend(self.latencies().into_iter().map(line));
         }
         if self.sent < self.due {
-            let unsent = self.due - self.sent;
-            lines.push(format!("{unsent} were not sent in time: the server, or this machine, did not keep up, and the latencies above leave them out"));
+            let not_sent = self.due - self.sent;
+            lines.push(format!("{not_sent} were not sent in time: the server, or this machine, did not keep up, and the latencies above leave them out"));
         }
         lines.push(self.verdict());
         lines.join("\n")

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use tollgate::Degraded;
+use tollgate::OutageMode;
 use tollgate_server::Config;
 use tollgate_server::policy::{DEFAULT_POLICY, Policy};
 
@@ -61,7 +61,7 @@ fn look_at(policies: &[&Policy], advice: &mut Vec<String>) {
         let names: BTreeSet<String> = chosen.map(|policy| policy.name().to_string()).collect();
         names.into_iter().collect::<Vec<_>>().join(", ")
     };
-    if limits().all(|limit| limit.outage_mode() == Degraded::Open) {
+    if limits().all(|limit| limit.outage_mode() == OutageMode::Open) {
         advice.push("on_outage: every policy admits everything without the store; choose closed for what protects logins and money".to_owned());
     }
     let shared = named(&|policy| policy.limits().iter().any(|limit| *limit.prefix() == NO_PREFIX));

@@ -25,7 +25,7 @@ use crate::decision::{Decision, Forecast};
 use crate::error::Result;
 use crate::quota::Quota;
 use crate::rule::Rule;
-use crate::state::{Shape, Words};
+use crate::state::{QuotaId, Words};
 use crate::time::{MICROS_MAX, Micros, Now, millisecond_before, to_ms_up};
 
 /// Where windows start.
@@ -58,8 +58,8 @@ impl FixedWindow {
     }
 
     /// Rebuilds the algorithm from the shape stored with a state.
-    pub(super) fn from_shape(shape: Shape) -> Option<Self> {
-        let [_, window, anchor, limit] = shape.0;
+    pub(super) fn from_quota_id(quota_id: QuotaId) -> Option<Self> {
+        let [_, window, anchor, limit] = quota_id.0;
         let anchor = match anchor {
             0 => Anchor::Epoch,
             1 => Anchor::FirstHit,
@@ -122,12 +122,12 @@ impl Algorithm for FixedWindow {
         "fixed_window"
     }
 
-    fn shape(&self) -> Shape {
+    fn quota_id(&self) -> QuotaId {
         let anchor = match self.anchor {
             Anchor::Epoch => 0,
             Anchor::FirstHit => 1,
         };
-        Shape([tag::FIXED_WINDOW, self.window, anchor, self.limit])
+        QuotaId([tag::FIXED_WINDOW, self.window, anchor, self.limit])
     }
 
     fn ceiling(&self) -> u64 {

@@ -24,13 +24,13 @@
 mod wide;
 
 use super::limits::{self, PERIOD_MAX};
-use super::one_word::OneWord;
+use super::packed_schedule::PackedSchedule;
 use super::{Debt, Kernel, Refund, Step, Write};
 use crate::charge::Receipt;
 use crate::cost::Cost;
 use crate::decision::{Decision, Forecast};
 use crate::error::Result;
-use crate::state::Shape;
+use crate::state::QuotaId;
 use crate::time::{Micros, Now};
 
 use wide::Wide;
@@ -56,7 +56,7 @@ pub(super) enum Pace {
 #[derive(Clone, Debug)]
 pub(super) struct Schedule {
     wide: Wide,
-    word: Option<OneWord>,
+    word: Option<PackedSchedule>,
 }
 
 impl Schedule {
@@ -82,13 +82,13 @@ impl Schedule {
     fn from_parts(p: u64, l: u64, burst: u64, pace: Pace) -> Self {
         Self {
             wide: Wide { p, l, burst, pace },
-            word: OneWord::new(p, l, burst, pace == Pace::Shaped),
+            word: PackedSchedule::new(p, l, burst, pace == Pace::Shaped),
         }
     }
 
     /// Rebuilds the kernel from a stored shape, if it is one that could have been stored.
-    pub(super) fn from_shape(shape: Shape, pace: Pace) -> Option<Self> {
-        let [_, p, l, burst] = shape.0;
+    pub(super) fn from_quota_id(quota_id: QuotaId, pace: Pace) -> Option<Self> {
+        let [_, p, l, burst] = quota_id.0;
         let units_fit = |units: u64| (1..=limits::UNITS_MAX).contains(&units);
         let fits = (1..=PERIOD_MAX).contains(&p)
             && units_fit(l)
@@ -98,8 +98,8 @@ impl Schedule {
         fits.then(|| Self::from_parts(p, l, burst, pace))
     }
 
-    pub(super) fn shape(&self, tag: u64) -> Shape {
-        Shape([tag, self.wide.p, self.wide.l, self.wide.burst])
+    pub(super) fn quota_id(&self, tag: u64) -> QuotaId {
+        QuotaId([tag, self.wide.p, self.wide.l, self.wide.burst])
     }
 
     pub(super) fn burst(&self) -> u64 {
@@ -167,7 +167,7 @@ impl Schedule {
         self.wide.indebted_until(until, at)
     }
 
-    pub(super) fn one_word(&self) -> Option<OneWord> {
+    pub(super) fn packed_schedule(&self) -> Option<PackedSchedule> {
         self.word
     }
 
@@ -185,8 +185,8 @@ macro_rules! schedule_algorithm {
     ($type:ident, $name:literal, $tag:expr, $pace:expr) => {
         impl $type {
             /// Rebuilds the algorithm from the shape stored with a state.
-            pub(super) fn from_shape(shape: $crate::state::Shape) -> Option<Self> {
-                $crate::algorithm::schedule::Schedule::from_shape(shape, $pace).map(Self)
+            pub(super) fn from_quota_id(quota_id: $crate::state::QuotaId) -> Option<Self> {
+                $crate::algorithm::schedule::Schedule::from_quota_id(quota_id, $pace).map(Self)
             }
         }
 
@@ -195,8 +195,8 @@ macro_rules! schedule_algorithm {
                 $name
             }
 
-            fn shape(&self) -> $crate::state::Shape {
-                self.0.shape($tag)
+            fn quota_id(&self) -> $crate::state::QuotaId {
+                self.0.quota_id($tag)
             }
 
             fn ceiling(&self) -> u64 {
@@ -271,8 +271,8 @@ macro_rules! schedule_algorithm {
                 Ok($crate::rule::Rule::new(Self(self.0.scaled(numerator, denominator))))
             }
 
-            fn one_word(&self) -> Option<$crate::algorithm::OneWord> {
-                self.0.one_word()
+            fn packed_schedule(&self) -> Option<$crate::algorithm::PackedSchedule> {
+                self.0.packed_schedule()
             }
 
             fn kernel(&self) -> Option<$crate::algorithm::Kernel> {

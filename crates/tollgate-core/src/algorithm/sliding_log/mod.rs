@@ -25,7 +25,7 @@ use crate::decision::{Decision, Forecast};
 use crate::error::Result;
 use crate::quota::Quota;
 use crate::rule::Rule;
-use crate::state::{Shape, Words};
+use crate::state::{QuotaId, Words};
 use crate::time::{MICROS_MAX, Micros, Now, millisecond_before, to_ms_up};
 
 /// The longest window.
@@ -50,8 +50,8 @@ impl SlidingLog {
     }
 
     /// Rebuilds the algorithm from the shape stored with a state.
-    pub(super) fn from_shape(shape: Shape) -> Option<Self> {
-        let [_, window, zero, limit] = shape.0;
+    pub(super) fn from_quota_id(quota_id: QuotaId) -> Option<Self> {
+        let [_, window, zero, limit] = quota_id.0;
         let fits = zero == 0
             && (1..=WINDOW_MAX).contains(&window)
             && (1..=limits::UNITS_MAX).contains(&limit);
@@ -152,8 +152,8 @@ impl Algorithm for SlidingLog {
         "sliding_log"
     }
 
-    fn shape(&self) -> Shape {
-        Shape([tag::SLIDING_LOG, self.window, 0, self.limit])
+    fn quota_id(&self) -> QuotaId {
+        QuotaId([tag::SLIDING_LOG, self.window, 0, self.limit])
     }
 
     fn ceiling(&self) -> u64 {

@@ -29,7 +29,7 @@ use crate::decision::{Decision, Forecast};
 use crate::error::Result;
 use crate::quota::Quota;
 use crate::rule::Rule;
-use crate::state::Shape;
+use crate::state::QuotaId;
 use crate::time::{MICROS_MAX, Micros, Now, to_ms_up};
 
 use look::Look;
@@ -72,8 +72,8 @@ impl SlidingWindow {
     }
 
     /// Rebuilds the algorithm from the shape stored with a state.
-    pub(super) fn from_shape(shape: Shape) -> Option<Self> {
-        let [_, window, buckets, limit] = shape.0;
+    pub(super) fn from_quota_id(quota_id: QuotaId) -> Option<Self> {
+        let [_, window, buckets, limit] = quota_id.0;
         let fits = (1..=BUCKETS_MAX).contains(&buckets)
             && (1..=WINDOW_MAX).contains(&window)
             && window.is_multiple_of(buckets)
@@ -105,8 +105,8 @@ impl Algorithm for SlidingWindow {
         "sliding_window"
     }
 
-    fn shape(&self) -> Shape {
-        Shape([tag::SLIDING_WINDOW, self.bucket * self.buckets, self.buckets, self.limit])
+    fn quota_id(&self) -> QuotaId {
+        QuotaId([tag::SLIDING_WINDOW, self.bucket * self.buckets, self.buckets, self.limit])
     }
 
     fn ceiling(&self) -> u64 {

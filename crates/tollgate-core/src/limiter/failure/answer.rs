@@ -4,13 +4,13 @@
 //! a store that fails every element of every batch is down.
 
 use crate::error::{Code, Error, Result};
-use crate::store::Outcome;
+use crate::store::Evidence;
 
 /// A store that did not answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::limiter) enum Outage {
     /// It is known that nothing reached it: trying again cannot charge twice.
-    Unsent,
+    NotSent,
     /// It may have been reached.
     Unknown,
 }
@@ -39,14 +39,14 @@ impl<T> Answer for Result<T> {
     fn is_refused_here(&self) -> bool {
         self.as_ref().is_err_and(|error| {
             let codes = [Code::InvalidRequest, Code::Unsupported, Code::ConfigInvalid];
-            error.is_unsent() && codes.contains(&error.code())
+            error.is_not_sent() && codes.contains(&error.code())
         })
     }
 }
 
 /// A batch: no answer if nothing in it was answered and something met an outage. Who lost against
 /// others was answered.
-impl Answer for Vec<Result<Outcome>> {
+impl Answer for Vec<Result<Evidence>> {
     fn outage(&self) -> Option<Outage> {
         let is_lost = |error: &Error| error.code() == Code::ConflictExhausted;
         if self.iter().any(|one| one.as_ref().map_or_else(is_lost, |_| true)) {
@@ -54,8 +54,8 @@ impl Answer for Vec<Result<Outcome>> {
         }
         self.iter().find_map(Answer::outage)?;
         // What is repeated is all of it.
-        let is_unsent = |one: &Result<Outcome>| one.as_ref().is_err_and(Error::is_unsent);
-        Some(if self.iter().all(is_unsent) { Outage::Unsent } else { Outage::Unknown })
+        let is_not_sent = |one: &Result<Evidence>| one.as_ref().is_err_and(Error::is_not_sent);
+        Some(if self.iter().all(is_not_sent) { Outage::NotSent } else { Outage::Unknown })
     }
 
     fn outage_error(&self) -> Option<&Error> {
@@ -84,7 +84,7 @@ pub(super) fn error_of<A: Answer>(answer: &Result<A>) -> Option<&Error> {
 }
 
 fn outage_in(error: &Error) -> Option<Outage> {
-    error.is_outage().then(|| if error.is_unsent() { Outage::Unsent } else { Outage::Unknown })
+    error.is_outage().then(|| if error.is_not_sent() { Outage::NotSent } else { Outage::Unknown })
 }
 
 #[cfg(test)]
@@ -93,13 +93,13 @@ mod tests {
 
     #[test]
     fn a_batch_is_repeated_only_if_nothing_of_it_may_be_spent() {
-        let unsent = || Err(Error::new(Code::StoreUnavailable, "away").unsent());
+        let not_sent = || Err(Error::new(Code::StoreUnavailable, "away").not_sent());
         let spent = || Err(Error::new(Code::QueueFull, "may be spent"));
         let lost = || Err(Error::new(Code::Timeout, "silent"));
-        let outage = |batch: Vec<Result<Outcome>>| batch.outage();
-        assert_eq!(outage(vec![unsent(), unsent()]), Some(Outage::Unsent));
-        assert_eq!(outage(vec![spent(), unsent()]), Some(Outage::Unknown));
-        assert_eq!(outage(vec![unsent(), lost()]), Some(Outage::Unknown));
+        let outage = |batch: Vec<Result<Evidence>>| batch.outage();
+        assert_eq!(outage(vec![not_sent(), not_sent()]), Some(Outage::NotSent));
+        assert_eq!(outage(vec![spent(), not_sent()]), Some(Outage::Unknown));
+        assert_eq!(outage(vec![not_sent(), lost()]), Some(Outage::Unknown));
         assert_eq!(outage(vec![spent()]), None);
     }
 }

@@ -7,13 +7,13 @@
 use std::collections::HashMap;
 use std::sync::{OnceLock, PoisonError, RwLock};
 
-use crate::charge::{Act, Admission, Charge, Limit};
+use crate::charge::{Admission, Charge, Limit, Operation};
 use crate::decision::Decision;
 use crate::error::{Error, Result};
 use crate::key::{Key, Name};
 use crate::limiter::combine;
-use crate::state::Shape;
-use crate::store::{Memory, Outcome, SyncStore};
+use crate::state::QuotaId;
+use crate::store::{Evidence, Memory, SyncStore};
 use crate::time::{MICROS_PER_MS, Micros};
 
 /// The part of each quota that this process grants alone.
@@ -53,7 +53,7 @@ impl Share {
 }
 
 /// Which limit, with which quota.
-type LimitKey = (Name, Name, Shape);
+type LimitKey = (Name, Name, QuotaId);
 
 /// How many scaled limits are kept; callers may bring quotas of their own.
 const SCALED_MAX: usize = 4_096;
@@ -79,7 +79,7 @@ impl Local {
     }
 
     /// Notes what the store decided.
-    pub(super) fn observe(&self, admission: &Admission<'_>, outcome: &Outcome, now: Micros) {
+    pub(super) fn observe(&self, admission: &Admission<'_>, outcome: &Evidence, now: Micros) {
         if !admission.charges.iter().any(is_local) {
             return;
         }
@@ -95,12 +95,12 @@ impl Local {
         let mirrored: Vec<Charge<'_>> =
             decided.iter().map(|(charge, _, limit)| Charge { limit, ..**charge }).collect();
         // A request id is remembered here too: its replay in an outage must charge nothing.
-        let together = Admission { charges: &mirrored, once: admission.once };
-        let all = planned.admitted && admission.once.is_some() && self.admits(&together, now);
+        let together = Admission { charges: &mirrored, request_id: admission.request_id };
+        let all = planned.admitted && admission.request_id.is_some() && self.admits(&together, now);
         for (charge, (_, decision, _)) in mirrored.iter().zip(&decided) {
             let alone = Admission::of(core::slice::from_ref(charge));
             let exact = all || (planned.admitted && self.admits(&alone, now));
-            let is_taken = planned.admitted && charge.act == Act::Take;
+            let is_taken = planned.admitted && charge.operation == Operation::Take;
             // More passed here than this process may grant alone: then nothing is left.
             let here = if is_taken && !exact { charge.cost.get() } else { 0 };
             let spent_by_all = decision.limit.saturating_sub(decision.remaining);
@@ -113,7 +113,7 @@ impl Local {
     pub(super) fn decide(&self, admission: &Admission<'_>, now: Micros) -> Result<Decision> {
         let limits = self.shares(admission)?;
         let mirrored = mirrored(admission, &limits);
-        let alone = Admission { charges: &mirrored, once: admission.once };
+        let alone = Admission { charges: &mirrored, request_id: admission.request_id };
         let outcome = self.shadow().admit_sync(&alone, now)?;
         let mut decision = combine::derive(&alone, &outcome)?.decision;
         if let ([only], [_, _, ..]) = (&*mirrored, admission.charges) {
@@ -147,7 +147,7 @@ impl Local {
 
     /// The limit with this process's share of the quota.
     fn scaled(&self, limit: &Limit) -> Result<Limit> {
-        let key = (limit.prefix().clone(), limit.policy().clone(), limit.rule().shape());
+        let key = (limit.prefix().clone(), limit.policy().clone(), limit.rule().quota_id());
         if let Some(known) = self.scaled.read().unwrap_or_else(PoisonError::into_inner).get(&key) {
             return Ok(known.clone());
         }

@@ -19,11 +19,11 @@ use super::combine;
 use super::observer::{Counter, Degradation, Observer, Stats};
 use crate::charge::{Admission, Charge, Limit};
 use crate::clock::Alarms;
-use crate::decision::{Decision, Degraded, Verdict};
+use crate::decision::{Decision, OutageMode, Verdict};
 use crate::error::{Code, Error, Result};
 use crate::key::Key;
 use crate::state::State;
-use crate::store::Outcome;
+use crate::store::Evidence;
 use crate::time::{MICROS_PER_MS, Micros, Now, to_ms_up};
 
 use answer::{Answer, Outage, error_of, outage_of};
@@ -117,7 +117,7 @@ impl FailurePolicy {
         let time = (now, self.deadline);
         let mut answer = deadline::within((clock, &self.alarms), time, operation()).await;
         let has_time = || clock.now() < now.saturating_add(self.deadline);
-        if outage_of(&answer) == Some(Outage::Unsent) && has_time() {
+        if outage_of(&answer) == Some(Outage::NotSent) && has_time() {
             answer = deadline::within((clock, &self.alarms), time, operation()).await;
         }
         if outage_of(&answer).is_some() {
@@ -131,14 +131,14 @@ impl FailurePolicy {
     }
 
     /// Learns from an answer of the store what this process may grant alone.
-    pub(super) fn mirror(&self, admission: &Admission<'_>, outcome: &Outcome, now: Micros) {
+    pub(super) fn mirror(&self, admission: &Admission<'_>, outcome: &Evidence, now: Micros) {
         if outcome.replayed.is_none() {
             self.local.observe(admission, outcome, now);
         }
     }
 
     /// Notices keys that a clock ahead of the one that decided has charged.
-    pub(super) fn watch_clocks(&self, admission: &Admission<'_>, outcome: &Outcome) {
+    pub(super) fn watch_clocks(&self, admission: &Admission<'_>, outcome: &Evidence) {
         if outcome.replayed.is_some() {
             return;
         }
@@ -167,7 +167,7 @@ impl FailurePolicy {
             limit.as_ref().map_or(*charge, |limit| Charge { limit, ..*charge })
         });
         let charges: Vec<Charge<'_>> = chosen.collect();
-        let admission = &Admission { charges: &charges, once: admission.once };
+        let admission = &Admission { charges: &charges, request_id: admission.request_id };
         let fresh = combine::on_fresh_keys(admission, now)?;
         let (mode, decision) = match strictest(admission) {
             // No store is needed to know that waiting is useless.
@@ -176,28 +176,34 @@ impl FailurePolicy {
                 never.binding = fresh.binding;
                 (mode, never)
             }
-            Degraded::Open => {
-                (Degraded::Open, Decision::allowed(ceiling(admission), 0, to_ms_up(now)))
+            OutageMode::Open => {
+                (OutageMode::Open, Decision::allowed(ceiling(admission), 0, to_ms_up(now)))
             }
-            Degraded::Closed => (Degraded::Closed, self.refusal(admission, Degraded::Closed, now)),
-            Degraded::Local => self.decide_alone(admission, now)?,
+            OutageMode::Closed => {
+                (OutageMode::Closed, self.refusal(admission, OutageMode::Closed, now))
+            }
+            OutageMode::Local => self.decide_alone(admission, now)?,
         };
         self.tell(mode, error, now);
         Ok(decision.degraded(mode))
     }
 
-    fn decide_alone(&self, admission: &Admission<'_>, now: Micros) -> Result<(Degraded, Decision)> {
+    fn decide_alone(
+        &self,
+        admission: &Admission<'_>,
+        now: Micros,
+    ) -> Result<(OutageMode, Decision)> {
         match self.local.decide(admission, now) {
             // More than this process may grant alone, but not more than the store may.
             Ok(decision) if decision.verdict == Verdict::Never => {
-                let mut refusal = self.refusal(admission, Degraded::Local, now);
+                let mut refusal = self.refusal(admission, OutageMode::Local, now);
                 refusal.binding = decision.binding;
-                Ok((Degraded::Local, refusal))
+                Ok((OutageMode::Local, refusal))
             }
-            Ok(decision) => Ok((Degraded::Local, decision)),
+            Ok(decision) => Ok((OutageMode::Local, decision)),
             // No share of this algorithm can be made: the safe answer is the closed one.
             Err(error) if error.code() == Code::Unsupported => {
-                Ok((Degraded::Closed, self.refusal(admission, Degraded::Local, now)))
+                Ok((OutageMode::Closed, self.refusal(admission, OutageMode::Local, now)))
             }
             // A conflicting request id, too many of them: never decided by a mode.
             Err(error) => Err(error),
@@ -205,7 +211,7 @@ impl FailurePolicy {
     }
 
     /// A denial until the store is asked again, in the name of the first limit of this mode.
-    fn refusal(&self, admission: &Admission<'_>, mode: Degraded, now: Micros) -> Decision {
+    fn refusal(&self, admission: &Admission<'_>, mode: OutageMode, now: Micros) -> Decision {
         let wait = to_ms_up(self.breaker.closed_until(now).saturating_sub(now));
         let mut denied = Decision::denied(ceiling(admission), 0, to_ms_up(now), wait);
         if admission.charges.len() > 1 {
@@ -216,11 +222,11 @@ impl FailurePolicy {
         denied
     }
 
-    fn tell(&self, mode: Degraded, error: &Error, now: Micros) {
+    fn tell(&self, mode: OutageMode, error: &Error, now: Micros) {
         let counter = match mode {
-            Degraded::Open => &self.open,
-            Degraded::Closed => &self.closed,
-            Degraded::Local => &self.by_process,
+            OutageMode::Open => &self.open,
+            OutageMode::Closed => &self.closed,
+            OutageMode::Local => &self.by_process,
         };
         if let (Some(decisions), Some(observer)) = (counter.count(now), &self.observer) {
             let (code, reason) = (error.code(), &*self.breaker.reason(error));
@@ -231,7 +237,7 @@ impl FailurePolicy {
     /// Notices keys that a clock ahead of this one has charged: they are frozen until it catches up.
     fn watch_clock(&self, charge: &Charge<'_>, before: &State, now: Now) {
         let rule = charge.rule();
-        if before.shape.family() != rule.shape().family() {
+        if before.quota_id.family() != rule.quota_id().family() {
             return;
         }
         let ahead = rule.debt(&before.words, now).seen.saturating_sub(now.effective());
@@ -260,12 +266,12 @@ fn ceiling(admission: &Admission<'_>) -> u64 {
 }
 
 /// Closed before local before open.
-fn strictest(admission: &Admission<'_>) -> Degraded {
+fn strictest(admission: &Admission<'_>) -> OutageMode {
     let has = |mode| admission.charges.iter().any(|charge| charge.limit.outage_mode() == mode);
-    match (has(Degraded::Closed), has(Degraded::Local)) {
-        (true, _) => Degraded::Closed,
-        (false, true) => Degraded::Local,
-        (false, false) => Degraded::Open,
+    match (has(OutageMode::Closed), has(OutageMode::Local)) {
+        (true, _) => OutageMode::Closed,
+        (false, true) => OutageMode::Local,
+        (false, false) => OutageMode::Open,
     }
 }
 

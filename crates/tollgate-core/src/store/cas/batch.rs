@@ -15,7 +15,7 @@ use std::collections::{HashMap, HashSet};
 
 use super::layout::{Item, Layout};
 use super::versioned::Versioned;
-use super::{At, Cas, Outcome};
+use super::{Cas, Evidence, TimeSource};
 use crate::charge::Admission;
 use crate::error::{Code, Error, Result};
 use crate::store::patience::{is_answer, is_over, or_cut_off, unbegun};
@@ -27,8 +27,8 @@ impl<V: Versioned> Cas<V> {
     pub(super) async fn decide_many(
         &self,
         batch: &[Admission<'_>],
-        at: At,
-    ) -> Vec<Result<Outcome>> {
+        at: TimeSource,
+    ) -> Vec<Result<Evidence>> {
         let mut refused = HashMap::new();
         let mut accepted = Vec::with_capacity(batch.len());
         for (index, admission) in batch.iter().enumerate() {
@@ -52,13 +52,13 @@ impl<V: Versioned> Cas<V> {
             decided
         });
         let decided = join_in_order(decisions).await;
-        let mut outcomes: HashMap<usize, Result<Outcome>> = HashMap::with_capacity(batch.len());
+        let mut outcomes: HashMap<usize, Result<Evidence>> = HashMap::with_capacity(batch.len());
         outcomes.extend(refused.into_iter().map(|(index, error)| (index, Err(error))));
         for (group, decided) in groups.iter().zip(decided) {
             let indices = group.iter().map(|(index, _)| *index);
             match decided {
                 Ok(decided) => outcomes.extend(indices.zip(decided)),
-                Err(error) => outcomes.extend(indices.map(|index| (index, Err(error.again())))),
+                Err(error) => outcomes.extend(indices.map(|index| (index, Err(error.clone())))),
             }
         }
         let in_order = (0..batch.len()).map(|index| outcomes.remove(&index));

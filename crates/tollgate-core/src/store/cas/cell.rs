@@ -70,11 +70,11 @@ impl Cell {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::state::{Shape, Words};
+    use crate::state::{QuotaId, Words};
 
     #[test]
     fn a_value_without_records_is_the_text_of_its_state() {
-        let state = State { shape: Shape([1, 2, 3, 4]), words: Words::new(&[5, 6]) };
+        let state = State { quota_id: QuotaId([1, 2, 3, 4]), words: Words::new(&[5, 6]) };
         let cell = Cell { state: Some(state.clone()), records: vec![] };
         assert_eq!(cell.to_text(), state.to_text());
         assert_eq!(Cell::from_text(&cell.to_text()).unwrap(), cell);

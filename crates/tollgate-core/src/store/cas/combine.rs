@@ -27,8 +27,8 @@ use super::lanes::{Called, Job, Ticket, Turn};
 use super::layout::{Item, Layout};
 use super::retry::{exhausted, held_up, too_late};
 use super::versioned::{Snapshot, Versioned};
-use super::{Cas, Outcome};
-use crate::charge::{Act, Admission, Charge};
+use super::{Cas, Evidence};
+use crate::charge::{Admission, Charge, Operation};
 use crate::error::{Code, Error, Result};
 use crate::store::patience::{is_answer, is_over, is_scarce, last_words};
 use crate::time::{Micros, Now};
@@ -41,7 +41,7 @@ impl<V: Versioned> Cas<V> {
     ///
     /// # Errors
     /// What concerns all of them: the backend failed, or others kept winning the race.
-    pub(super) async fn decide(&self, items: &[Item<'_>]) -> Result<Vec<Result<Outcome>>> {
+    pub(super) async fn decide(&self, items: &[Item<'_>]) -> Result<Vec<Result<Evidence>>> {
         let layout = Layout::of(items, self.bounds().embeds_records);
         let turn = self.lanes.join(&layout.lanes(), || job_of(items));
         let decided = pin!(async {
@@ -62,7 +62,7 @@ impl<V: Versioned> Cas<V> {
         turn: &Turn<'_>,
         items: &[Item<'_>],
         layout: &Layout,
-    ) -> Result<Vec<Result<Outcome>>> {
+    ) -> Result<Vec<Result<Evidence>>> {
         let room = if can_lead(items) { ROUND_MAX - 1 } else { 0 };
         loop {
             let crew = Crew { leader: turn.ticket(), followers: turn.followers(room) };
@@ -95,7 +95,7 @@ impl<V: Versioned> Cas<V> {
         items: &[Item<'_>],
         layout: &Layout,
         crew: &Crew<'_>,
-    ) -> Result<Option<Vec<Result<Outcome>>>> {
+    ) -> Result<Option<Vec<Result<Evidence>>>> {
         let mut followers: Vec<&Ticket> = crew.followers.iter().map(Arc::as_ref).collect();
         if let Some(remembered) = self.backend.recall(&layout.names())
             && let Ok(draft) = self.draft(items, layout, &followers, remembered)
@@ -106,7 +106,7 @@ impl<V: Versioned> Cas<V> {
         let snapshot = match self.backend.read(&layout.names()).await {
             Ok(snapshot) => snapshot,
             // A read charges nothing: trying again is safe.
-            Err(error) => return Err(tell(&followers, error.unsent())),
+            Err(error) => return Err(tell(&followers, error.not_sent())),
         };
         // Whoever went away during the read is not charged.
         followers.retain(|ticket| ticket.is_waiting());
@@ -132,7 +132,7 @@ impl<V: Versioned> Cas<V> {
         });
         let all: Vec<Item<'_>> = items.iter().copied().chain(behind).collect();
         let mut bounds = self.bounds();
-        if !bounds.embeds_records && items.iter().any(|item| item.admission.once.is_some()) {
+        if !bounds.embeds_records && items.iter().any(|item| item.admission.request_id.is_some()) {
             let now = items.iter().filter_map(|item| instant(item.at, snapshot.clock).ok());
             bounds.room = self.ids.room(now.map(Now::reading).max().unwrap_or_default());
         }
@@ -146,7 +146,7 @@ impl<V: Versioned> Cas<V> {
         layout: &Layout,
         leader: &Ticket,
         followers: Vec<&Ticket>,
-    ) -> Result<Option<Vec<Result<Outcome>>>> {
+    ) -> Result<Option<Vec<Result<Evidence>>>> {
         let swaps = draft.swaps(layout);
         if !swaps.is_empty() {
             let ids: &[Micros] = if self.bounds().embeds_records { &[] } else { &draft.added };
@@ -163,7 +163,7 @@ impl<V: Versioned> Cas<V> {
                     self.ids.remove(ids);
                     return Ok(None);
                 }
-                Err(error) if error.is_unsent() => {
+                Err(error) if error.is_not_sent() => {
                     self.ids.remove(ids);
                     return Err(tell(&followers, error));
                 }
@@ -225,8 +225,8 @@ fn job_of(items: &[Item<'_>]) -> Option<Job> {
 
 fn single_take<'i, 'a>(items: &'i [Item<'a>]) -> Option<(&'a Charge<'a>, &'i Item<'a>)> {
     match items {
-        [item] if item.admission.once.is_none() => match item.admission.charges {
-            [charge] if charge.act == Act::Take => Some((charge, item)),
+        [item] if item.admission.request_id.is_none() => match item.admission.charges {
+            [charge] if charge.operation == Operation::Take => Some((charge, item)),
             _ => None,
         },
         _ => None,
@@ -236,7 +236,7 @@ fn single_take<'i, 'a>(items: &'i [Item<'a>]) -> Option<(&'a Charge<'a>, &'i Ite
 /// Hands every follower an error of its own, and the leader the original.
 fn tell(followers: &[&Ticket], error: Error) -> Error {
     for follower in followers {
-        follower.answer(Err(error.again()));
+        follower.answer(Err(error.clone()));
     }
     error
 }

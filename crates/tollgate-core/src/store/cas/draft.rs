@@ -10,7 +10,7 @@ use super::layout::{Item, Layout, Place};
 use super::record::{Record, conflict};
 use super::round::ValueWrite;
 use super::versioned::{Snapshot, Swap, Version};
-use super::{At, Outcome, SlotWrite, plan};
+use super::{Evidence, SlotWrite, TimeSource, plan};
 use crate::charge::Charge;
 use crate::error::{Code, Error, Result};
 use crate::state::State;
@@ -30,7 +30,7 @@ struct Slot {
 /// The outcome of all items, and the swap that makes it true.
 #[derive(Debug)]
 pub(super) struct Draft {
-    pub(super) outcomes: Vec<Result<Outcome>>,
+    pub(super) outcomes: Vec<Result<Evidence>>,
     /// When the request ids that are added expire.
     pub(super) added: Vec<Micros>,
     writes: Vec<Pending>,
@@ -70,7 +70,7 @@ impl Draft {
     }
 
     /// What everybody gets to know, and what is to be written, for whoever needs no versions.
-    pub(super) fn into_parts(self) -> (Vec<Result<Outcome>>, Vec<ValueWrite>) {
+    pub(super) fn into_parts(self) -> (Vec<Result<Evidence>>, Vec<ValueWrite>) {
         let write = |Pending { cell: place, value: text, keep_until, .. }| ValueWrite {
             place,
             text,
@@ -122,7 +122,7 @@ impl Desk {
         Self { slots: slots.collect(), clock: snapshot.clock, bounds, added: Vec::new() }
     }
 
-    fn decide(&mut self, item: &Item<'_>, place: &Place) -> Result<Outcome> {
+    fn decide(&mut self, item: &Item<'_>, place: &Place) -> Result<Evidence> {
         let now = instant(item.at, self.clock)?;
         let home = self.cell(place.home)?;
         if let Some(mark) = &place.mark
@@ -150,7 +150,7 @@ impl Desk {
         for change in changes {
             self.apply(change, charges, now);
         }
-        Ok(Outcome::decided(now, before))
+        Ok(Evidence::decided(now, before))
     }
 
     fn cell(&self, index: usize) -> Result<&Cell> {
@@ -220,15 +220,17 @@ fn changes(place: &Place, writes: Vec<SlotWrite>, record: Option<Record>) -> Vec
 }
 
 /// The instant an admission is decided at.
-pub(super) fn instant(at: At, clock: Option<Micros>) -> Result<Now> {
+pub(super) fn instant(at: TimeSource, clock: Option<Micros>) -> Result<Now> {
     match (at, clock) {
-        (At::Given(reading), _) | (At::StoreClock, Some(reading)) => Ok(Now::at(reading)),
-        (At::StoreClock, None) => Err(no_clock()),
+        (TimeSource::Given(reading), _) | (TimeSource::StoreClock, Some(reading)) => {
+            Ok(Now::at(reading))
+        }
+        (TimeSource::StoreClock, None) => Err(no_clock()),
     }
 }
 
 pub(super) fn no_clock() -> Error {
-    Error::new(Code::Unsupported, "this store has no clock of its own; pass a reading").unsent()
+    Error::new(Code::Unsupported, "this store has no clock of its own; pass a reading").not_sent()
 }
 
 /// The state before of each charge, from those of the slots.

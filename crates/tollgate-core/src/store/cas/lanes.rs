@@ -23,7 +23,7 @@ use core::task::{Context, Poll, Waker};
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::{At, Outcome};
+use super::{Evidence, TimeSource};
 use crate::charge::Charge;
 use crate::error::Result;
 use crate::owned::OwnedCharge;
@@ -87,11 +87,11 @@ impl Eq for Lane {}
 #[derive(Clone, Debug)]
 pub(super) struct Job {
     charge: OwnedCharge,
-    pub(super) at: At,
+    pub(super) at: TimeSource,
 }
 
 impl Job {
-    pub(super) fn of(charge: &Charge<'_>, at: At) -> Self {
+    pub(super) fn of(charge: &Charge<'_>, at: TimeSource) -> Self {
         Self { charge: charge.into(), at }
     }
 
@@ -125,7 +125,7 @@ struct Seat {
 #[derive(Debug)]
 enum Phase {
     Waiting,
-    Answered(Result<Outcome>),
+    Answered(Result<Evidence>),
     Left,
 }
 
@@ -135,7 +135,7 @@ impl Ticket {
     }
 
     /// Hands the ticket its answer; it will not get a turn of its own any more.
-    pub(super) fn answer(&self, answer: Result<Outcome>) {
+    pub(super) fn answer(&self, answer: Result<Evidence>) {
         let mut seat = self.seat();
         if matches!(seat.phase, Phase::Waiting) {
             seat.phase = Phase::Answered(answer);
@@ -226,7 +226,7 @@ pub(super) enum Called {
     /// It is at the front of all its lanes.
     Leading,
     /// A leader decided for it.
-    Answered(Result<Outcome>),
+    Answered(Result<Evidence>),
 }
 
 /// A ticket in its lanes. Dropping it leaves them, wherever it stands.

@@ -7,14 +7,14 @@
 use std::collections::HashMap;
 
 use super::record::{Mark, mark_of, name};
-use super::{At, slots_of};
+use super::{TimeSource, slots_of};
 use crate::charge::Admission;
 
 /// One admission at its own instant.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Item<'a> {
     pub(super) admission: Admission<'a>,
-    pub(super) at: At,
+    pub(super) at: TimeSource,
 }
 
 /// Which names the items of a draft use, and where.

@@ -57,7 +57,9 @@ use core::time::Duration;
 use std::sync::Arc;
 
 use super::patience::last_words;
-use super::{At, Capability, Loaded, MultiKey, Outcome, Retries, SlotWrite, Store, plan, slots_of};
+use super::{
+    Capability, Evidence, Loaded, MultiKey, Retries, SlotWrite, Store, TimeSource, plan, slots_of,
+};
 use crate::algorithm::tag;
 use crate::charge::{Admission, Charge};
 use crate::clock::Clock;
@@ -168,27 +170,27 @@ impl<V: Versioned> Cas<V> {
     }
 
     /// Refuses what this backend cannot do, before it is touched.
-    fn check(&self, admission: &Admission<'_>, at: At) -> Result<()> {
+    fn check(&self, admission: &Admission<'_>, at: TimeSource) -> Result<()> {
         let capability = self.backend.capability();
-        if at == At::StoreClock && !capability.own_clock {
+        if at == TimeSource::StoreClock && !capability.own_clock {
             return Err(no_clock());
         }
         if admission.charges.is_empty() {
-            return Err(no_charge().unsent());
+            return Err(no_charge().not_sent());
         }
         if !capability.long_logs {
             admission.charges.iter().try_for_each(check_size)?;
         }
         let (_, keys) = slots_of(admission.charges);
         let max = usize::try_from(capability.keys_per_swap.max(1)).unwrap_or(usize::MAX);
-        let has_own_record = admission.once.is_some() && capability.is_multi_key();
+        let has_own_record = admission.request_id.is_some() && capability.is_multi_key();
         let needed = keys.len() + usize::from(has_own_record);
         if needed > max {
             let message = format!(
                 "the admission writes {needed} keys at once; this store can write {max}, \
                  one of them for a request id if it can write several"
             );
-            return Err(Error::new(Code::Unsupported, message).unsent());
+            return Err(Error::new(Code::Unsupported, message).not_sent());
         }
         Ok(())
     }
@@ -203,7 +205,7 @@ impl<V: Versioned> Cas<V> {
     async fn forget_in_turn(&self, name: &str, turn: &Turn<'_>) -> Result<()> {
         turn.called().await;
         loop {
-            let snapshot = self.backend.read(&[name]).await.map_err(Error::unsent)?;
+            let snapshot = self.backend.read(&[name]).await.map_err(Error::not_sent)?;
             let now = snapshot.clock.unwrap_or_else(|| self.clock.now());
             let Some(entry) = snapshot.entries.into_iter().next().flatten() else {
                 turn.ticket().round_ended();
@@ -252,19 +254,19 @@ impl<V: Versioned> Store for Cas<V> {
         }
     }
 
-    async fn admit(&self, admission: &Admission<'_>, at: At) -> Result<Outcome> {
+    async fn admit(&self, admission: &Admission<'_>, at: TimeSource) -> Result<Evidence> {
         self.check(admission, at)?;
         let item = Item { admission: *admission, at };
         let outcomes = self.decide(&[item]).await?;
         outcomes.into_iter().next().unwrap_or_else(|| Err(no_charge()))
     }
 
-    async fn admit_many(&self, batch: &[Admission<'_>], at: At) -> Vec<Result<Outcome>> {
+    async fn admit_many(&self, batch: &[Admission<'_>], at: TimeSource) -> Vec<Result<Evidence>> {
         self.decide_many(batch, at).await
     }
 
-    async fn load(&self, charges: &[Charge<'_>], at: At) -> Result<Loaded> {
-        if at == At::StoreClock && !self.backend.capability().own_clock {
+    async fn load(&self, charges: &[Charge<'_>], at: TimeSource) -> Result<Loaded> {
+        if at == TimeSource::StoreClock && !self.backend.capability().own_clock {
             return Err(no_clock());
         }
         let mut names: Vec<String> = Vec::with_capacity(charges.len());
@@ -278,7 +280,7 @@ impl<V: Versioned> Store for Cas<V> {
             }
         }
         let distinct: Vec<&str> = names.iter().map(String::as_str).collect();
-        let snapshot = self.backend.read(&distinct).await.map_err(Error::unsent)?;
+        let snapshot = self.backend.read(&distinct).await.map_err(Error::not_sent)?;
         let now = instant(at, snapshot.clock)?;
         let states = index.into_iter().map(|index| {
             let entry = snapshot.entries.get(index).ok_or_else(draft::corrupt)?;
@@ -318,14 +320,14 @@ fn micros(duration: Duration) -> Micros {
 
 fn check_size(charge: &Charge<'_>) -> Result<()> {
     let rule = charge.rule();
-    if rule.shape().tag() != tag::SLIDING_LOG || rule.ceiling() <= SLIDING_LOG_MAX {
+    if rule.quota_id().tag() != tag::SLIDING_LOG || rule.ceiling() <= SLIDING_LOG_MAX {
         return Ok(());
     }
     let message = format!(
         "sliding_log with a limit of {} is too large to swap whole; accepted here: 1 to {SLIDING_LOG_MAX}",
         rule.ceiling()
     );
-    Err(Error::new(Code::Unsupported, message).with_field("limit").unsent())
+    Err(Error::new(Code::Unsupported, message).with_field("limit").not_sent())
 }
 
 fn no_charge() -> Error {

@@ -1,19 +1,19 @@
 //! The record of a charged request id: enough to derive the same decision again.
 //!
 //! Its text is one line of JSON, integers and strings only:
-//! `["id","payload",expires,now,[shape],[before],[shape],[before],…]`, with one pair per charge,
-//! where `[shape]` is the quota of then and `[before]` the text of the state before, `[]` for none.
+//! `["id","payload",expires,now,[quota_id],[before],[quota_id],[before],…]`, with one pair per charge,
+//! where `[quota_id]` is the quota of then and `[before]` the text of the state before, `[]` for none.
 //! Strings are percent-encoded ([`encode`]), so they need no JSON escapes and are compared as they
 //! are: two texts are the same exactly when their encodings are. The parser accepts what the writer
 //! writes and nothing else.
 
 use core::fmt::Write as _;
 
-use super::Outcome;
+use super::Evidence;
 use crate::charge::{Admission, Charge};
 use crate::error::{Code, Error, Result};
 use crate::key::Key;
-use crate::state::{Shape, State};
+use crate::state::{QuotaId, State};
 use crate::time::{Micros, Now};
 
 /// What is remembered of a charged request id.
@@ -28,7 +28,7 @@ pub(super) struct Record {
     /// What the clock said at the charge.
     now: Micros,
     /// The quota of each charge and the state of its key before.
-    evidence: Vec<(Shape, Option<State>)>,
+    evidence: Vec<(QuotaId, Option<State>)>,
 }
 
 impl Record {
@@ -39,7 +39,7 @@ impl Record {
         charges: &[Charge<'_>],
         before: &[Option<State>],
     ) -> Self {
-        let shapes = charges.iter().map(|charge| charge.rule().shape());
+        let quota_ids = charges.iter().map(|charge| charge.rule().quota_id());
         let kept = charges
             .iter()
             .zip(before)
@@ -49,21 +49,21 @@ impl Record {
             payload: mark.payload,
             expires: now.reading().saturating_add(mark.keep),
             now: now.reading(),
-            evidence: shapes.zip(kept).collect(),
+            evidence: quota_ids.zip(kept).collect(),
         }
     }
 
     /// The evidence of the first time.
-    pub(super) fn replay(&self) -> Outcome {
-        let (shapes, before): (_, Vec<_>) = self.evidence.iter().cloned().unzip();
-        Outcome::replayed(Now::at(self.now), before, shapes)
+    pub(super) fn replay(&self) -> Evidence {
+        let (quota_ids, before): (_, Vec<_>) = self.evidence.iter().cloned().unzip();
+        Evidence::replayed(Now::at(self.now), before, quota_ids)
     }
 
     pub(super) fn to_line(&self) -> String {
         let Self { id, payload, .. } = self;
         let mut line = format!(r#"["{id}","{payload}",{},{}"#, self.expires, self.now);
-        for (shape, before) in &self.evidence {
-            line.push_str(&evidence_text(*shape, before.as_ref()));
+        for (quota_id, before) in &self.evidence {
+            line.push_str(&evidence_text(*quota_id, before.as_ref()));
         }
         line.push(']');
         line
@@ -92,7 +92,7 @@ impl Record {
             if !quota.words.is_empty() {
                 return None;
             }
-            evidence.push((quota.shape, before));
+            evidence.push((quota.quota_id, before));
         }
         let record = Self { id, payload, expires, now, evidence };
         cursor.0.is_empty().then_some(record)
@@ -101,8 +101,8 @@ impl Record {
 
 /// The text of one charge in a record: its quota, and the state of its key before.
 #[must_use]
-pub fn evidence_text(shape: Shape, before: Option<&State>) -> String {
-    let [a, b, c, d] = shape.0;
+pub fn evidence_text(quota_id: QuotaId, before: Option<&State>) -> String {
+    let [a, b, c, d] = quota_id.0;
     let before = before.map_or_else(|| "[]".to_owned(), State::to_text);
     format!(",[{a},{b},{c},{d}],{before}")
 }
@@ -122,7 +122,7 @@ pub struct Mark {
 /// The request id of an admission, if it has one.
 #[must_use]
 pub fn mark_of(admission: &Admission<'_>) -> Option<Mark> {
-    let once = admission.once?;
+    let once = admission.request_id?;
     let (id, payload) = (encode(once.id), encode(&admission.payload()));
     Some(Mark { id, payload, keep: once.keep })
 }
@@ -148,7 +148,7 @@ pub fn is_name(text: &str) -> bool {
 /// # Errors
 /// `idempotency_conflict` when the id was charged for something else, `corrupt_state` when the value
 /// cannot be read.
-pub fn replay(text: &str, admission: &Admission<'_>) -> Result<Outcome> {
+pub fn replay(text: &str, admission: &Admission<'_>) -> Result<Evidence> {
     let line = text.strip_prefix("[]\n");
     let record = line.and_then(Record::from_line).ok_or_else(|| {
         let message = "a stored request id cannot be read; it expires by itself";
@@ -228,12 +228,12 @@ mod tests {
             payload: encode("t:p:{x}=5;"),
             expires: 900,
             now: 0,
-            evidence: vec![(Shape([1, 2, 3, 4]), before), (Shape([5, 0, 0, u64::MAX]), None)],
+            evidence: vec![(QuotaId([1, 2, 3, 4]), before), (QuotaId([5, 0, 0, u64::MAX]), None)],
         }
     }
 
     fn state() -> State {
-        State { shape: Shape([9, 8, 7, 6]), words: Words::new(&[1, 2, 3, 4, 5]) }
+        State { quota_id: QuotaId([9, 8, 7, 6]), words: Words::new(&[1, 2, 3, 4, 5]) }
     }
 
     #[test]

@@ -10,7 +10,7 @@ use super::cell::Cell;
 use super::draft::Draft;
 use super::layout::{Item, Layout};
 use super::versioned::{Entry, Snapshot, Version};
-use super::{At, Outcome};
+use super::{Evidence, TimeSource};
 use crate::charge::Admission;
 use crate::error::Result;
 use crate::state::State;
@@ -37,7 +37,7 @@ pub struct RoundBounds {
 #[non_exhaustive]
 pub struct Decided {
     /// What each admission gets to know, in their order.
-    pub outcomes: Vec<Result<Outcome>>,
+    pub outcomes: Vec<Result<Evidence>>,
     /// What is to be written before anybody gets to know it. Each name at most once.
     pub writes: Vec<ValueWrite>,
 }
@@ -66,7 +66,7 @@ pub struct ValueName<'r> {
 
 impl<'a> Round<'a> {
     /// A round of these admissions, each of at least one charge.
-    pub fn of(admissions: impl IntoIterator<Item = (Admission<'a>, At)>) -> Self {
+    pub fn of(admissions: impl IntoIterator<Item = (Admission<'a>, TimeSource)>) -> Self {
         let items = admissions.into_iter().map(|(admission, at)| Item { admission, at });
         let items: Vec<Item<'a>> = items.collect();
         let layout = Layout::of(&items, false);

@@ -11,14 +11,14 @@ use super::fingerprint::Id;
 use super::line::{Content, Held, SHORT};
 use super::shard::Shard;
 use super::table::Place;
-use crate::algorithm::{Debt, Step, Write, adopt};
+use crate::algorithm::{Debt, Step, Write, migrate_state};
 use crate::charge::Charge;
 use crate::decision::Decision;
 use crate::error::{Error, Result};
 use crate::key::Key;
 use crate::rule::Rule;
 use crate::state::{State, Words};
-use crate::store::Outcome;
+use crate::store::Evidence;
 use crate::store::plan::{Plan, SlotWrite, plan, slots_of};
 use crate::time::{Micros, Now};
 
@@ -50,8 +50,8 @@ impl Memory {
         &self,
         charges: &[Charge<'_>],
         at: Micros,
-        agree: impl FnOnce(&Outcome, &Plan) -> Result<()>,
-    ) -> Result<(Outcome, Plan)> {
+        agree: impl FnOnce(&Evidence, &Plan) -> Result<()>,
+    ) -> Result<(Evidence, Plan)> {
         let (slots_of_charges, keys) = slots_of(charges);
         if keys.is_empty() || keys.len() > KEYS_MAX {
             let message =
@@ -89,11 +89,13 @@ impl Memory {
         let planned = plan(charges, &slots_of_charges, &before, now)?;
         let before_charges: Vec<_> =
             slots_of_charges.iter().map(|slot| before.get(*slot).cloned().flatten()).collect();
-        let outcome = Outcome::decided(now, before_charges);
+        let outcome = Evidence::decided(now, before_charges);
         agree(&outcome, &planned)?;
         for write in &planned.writes {
-            let rule =
-                charges.iter().map(Charge::rule).find(|rule| rule.shape() == write.state.shape);
+            let rule = charges
+                .iter()
+                .map(Charge::rule)
+                .find(|rule| rule.quota_id() == write.state.quota_id);
             if let (Some(rule), Some(slot)) = (rule, slots.get(write.slot)) {
                 let line = held.get_mut(write.slot).and_then(Option::take);
                 self.write(&mut shards, (slot, line), (rule, write), now);
@@ -120,9 +122,9 @@ impl Memory {
         let words = inherited.as_ref().map_or(&[][..], |write| &write.words);
         let Step { decision, write } = rule.step(words, now, charge.cost);
         if let Some(Write { words, fresh_at }) = write {
-            self.0.shapes.note(rule);
+            self.0.quota_ids.note(rule);
             let content = content_of(rule, (&words, fresh_at), &mut shard, now);
-            shard.insert(table, place, now.effective(), (id, rule.shape_tag(), &content));
+            shard.insert(table, place, now.effective(), (id, rule.quota_tag(), &content));
         }
         Some(decision)
     }
@@ -197,7 +199,7 @@ impl Memory {
             .and_then(|held| self.state_in(held, rule, shards.get(slot.place.shard)?, at));
         let now = self.instant(&slots, core::slice::from_ref(&remembered), &mut shards, at);
         let state = remembered.or_else(|| self.inherited(slot, rule, &mut shards, now));
-        let carried = state.as_ref().and_then(|state| match adopt(rule, state, now) {
+        let carried = state.as_ref().and_then(|state| match migrate_state(rule, state, now) {
             Ok(carried) => carried,
             // Nobody can say what it owed: the most, as wherever a state cannot be read here.
             Err(_) => Some(rule.indebted(full_debt(rule, now.effective()))),
@@ -214,7 +216,7 @@ impl Memory {
         let too_short = at_least > 0 && (at_least >= owed.units || lasts < until);
         if units > owed.units || too_short || carried.is_some() {
             let Write { words, fresh_at } = rule.indebted(Debt { units, seen: owed.seen });
-            let state = State { shape: rule.shape(), words };
+            let state = State { quota_id: rule.quota_id(), words };
             let write = SlotWrite { slot: 0, state, fresh_at };
             self.write(&mut shards, (slot, held), (rule, &write), now);
         }
@@ -275,15 +277,18 @@ impl Memory {
         }
         let shard = shards.get(slot.place.shard)?;
         let write = shard.inherited(slot.place.home, rule, now.effective())?;
-        Some(State { shape: rule.shape(), words: write.words })
+        Some(State { quota_id: rule.quota_id(), words: write.words })
     }
 
     /// The state in a line; the largest debt if its quota is not known any more.
     fn state_in(&self, held: &Held<'_>, rule: &Rule, shard: &Shard, at: Micros) -> Option<State> {
-        let shape =
-            if held.tag() == rule.shape_tag() { Some(rule.shape()) } else { self.shape_in(held) };
-        match shape {
-            Some(shape) => self.words_in(held, shape, shard),
+        let quota_id = if held.tag() == rule.quota_tag() {
+            Some(rule.quota_id())
+        } else {
+            self.quota_id_in(held)
+        };
+        match quota_id {
+            Some(quota_id) => self.words_in(held, quota_id, shard),
             None => {
                 let content = held.content().filter(|content| content.fresh_at() > at)?;
                 if matches!(&content, Content::Short { words, .. } if words.is_empty()) {
@@ -291,29 +296,29 @@ impl Memory {
                 }
                 // When it ends says nothing about units of another quota.
                 let write = rule.indebted(full_debt(rule, at));
-                Some(State { shape: rule.shape(), words: write.words })
+                Some(State { quota_id: rule.quota_id(), words: write.words })
             }
         }
     }
 
-    fn shape_in(&self, held: &Held<'_>) -> Option<crate::state::Shape> {
-        self.0.shapes.of(held.tag())
+    fn quota_id_in(&self, held: &Held<'_>) -> Option<crate::state::QuotaId> {
+        self.0.quota_ids.of(held.tag())
     }
 
     fn words_in(
         &self,
         held: &Held<'_>,
-        shape: crate::state::Shape,
+        quota_id: crate::state::QuotaId,
         shard: &Shard,
     ) -> Option<State> {
         let words = match held.content()? {
-            Content::OneWord { word, scale, .. } => {
+            Content::PackedSchedule { word, scale, .. } => {
                 Words::new(&[word / scale.max(1), word % scale.max(1)])
             }
             Content::Short { words, .. } => words,
             Content::Long { index, .. } => Words::new(shard.spilled(index)),
         };
-        (!words.is_empty()).then_some(State { shape, words })
+        (!words.is_empty()).then_some(State { quota_id, words })
     }
 
     /// Writes the next state of a key into its line, or into a new one.
@@ -327,19 +332,19 @@ impl Memory {
         let Some(shard) = shards.get(slot.place.shard) else {
             return;
         };
-        self.0.shapes.note(rule);
+        self.0.quota_ids.note(rule);
         let content = content_of(rule, (&write.state.words, write.fresh_at), shard, now);
         // Only now: a user's algorithm may panic above, and then the line stays as it is.
         if let Some(replaced) = held.as_ref().and_then(Held::content) {
             shard.release(&replaced);
         }
         match held {
-            Some(held) => held.put(slot.id, rule.shape_tag(), &content),
+            Some(held) => held.put(slot.id, rule.quota_tag(), &content),
             None => shard.insert(
                 &self.0.table,
                 slot.place,
                 now.effective(),
-                (slot.id, rule.shape_tag(), &content),
+                (slot.id, rule.quota_tag(), &content),
             ),
         }
     }
@@ -357,8 +362,8 @@ fn content_of(
     shard: &mut Shard,
     now: Now,
 ) -> Content {
-    if let Some(kernel) = rule.one_word() {
-        return Content::OneWord {
+    if let Some(kernel) = rule.packed_schedule() {
+        return Content::PackedSchedule {
             word: kernel.pack(words),
             scale: kernel.scale(),
             throttled_above: kernel.throttled_above(),

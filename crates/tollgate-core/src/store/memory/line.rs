@@ -27,7 +27,7 @@ use std::sync::atomic::AtomicU64;
 use super::atom::Atom;
 use super::fill::Fill;
 use super::fingerprint::Id;
-use crate::algorithm::OneWord;
+use crate::algorithm::PackedSchedule;
 use crate::cost::Cost;
 use crate::decision::Decision;
 use crate::rule::Rule;
@@ -57,7 +57,7 @@ const LONG_STATE: u64 = 3;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Content {
     /// A state that is one instant.
-    OneWord {
+    PackedSchedule {
         /// The unmasked word.
         word: u64,
         /// Words per microsecond.
@@ -75,7 +75,7 @@ impl Content {
     /// The instant from which the content means the same as none.
     pub(super) fn fresh_at(&self) -> Micros {
         match self {
-            Self::OneWord { word, scale, .. } => word.div_ceil((*scale).max(1)),
+            Self::PackedSchedule { word, scale, .. } => word.div_ceil((*scale).max(1)),
             Self::Short { fresh_at, .. } | Self::Long { fresh_at, .. } => *fresh_at,
         }
     }
@@ -83,7 +83,7 @@ impl Content {
     /// How much of its ceiling the key owes.
     pub(super) fn fill(&self, at: Micros) -> Fill {
         match self {
-            Self::OneWord { word, scale, throttled_above } => {
+            Self::PackedSchedule { word, scale, throttled_above } => {
                 Fill::of(word.saturating_sub(at * scale), throttled_above.saturating_add(1))
             }
             Self::Short { fill, .. } | Self::Long { fill, .. } => *fill,
@@ -138,7 +138,7 @@ impl Charged {
 pub(super) fn charge_word<A: Atom>(
     line: &Line<A>,
     id: Id,
-    (tag, kernel): (u64, &OneWord),
+    (tag, kernel): (u64, &PackedSchedule),
     now: Now,
     cost: Cost,
 ) -> Charged {
@@ -191,7 +191,7 @@ pub(super) fn charge_short<A: Atom>(
         if !matches(line, id) {
             return None;
         }
-        if kind(control) != SHORT_STATE || line[3].load() != rule.shape_tag() {
+        if kind(control) != SHORT_STATE || line[3].load() != rule.quota_tag() {
             return None;
         }
         let words = short_words(line, control);
@@ -268,7 +268,7 @@ impl<'a, A: Atom> Held<'a, A> {
         let fill = Fill::from_bits(self.control >> FILL_SHIFT);
         let load = |index: &A| index.load();
         match (kind(self.control), self.masked) {
-            (ONE_WORD, Some(masked)) => Some(Content::OneWord {
+            (ONE_WORD, Some(masked)) => Some(Content::PackedSchedule {
                 word: masked ^ mask(self.id(), self.tag()),
                 scale: load(&self.line[5]),
                 throttled_above: load(&self.line[6]),
@@ -294,7 +294,7 @@ impl<'a, A: Atom> Held<'a, A> {
         line[1].store(id.high);
         line[3].store(tag);
         let (kind, fill, len) = match content {
-            Content::OneWord { word, scale, throttled_above } => {
+            Content::PackedSchedule { word, scale, throttled_above } => {
                 line[5].store(*scale);
                 line[6].store(*throttled_above);
                 line[4].store(word ^ mask(id, tag));

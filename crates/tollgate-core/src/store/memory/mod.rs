@@ -13,8 +13,8 @@ mod fingerprint;
 mod line;
 #[cfg(test)]
 mod model;
+mod quota_ids;
 mod records;
-mod shapes;
 mod shard;
 #[cfg(not(target_arch = "wasm32"))]
 mod sweep;
@@ -28,12 +28,12 @@ use std::time::Duration;
 
 use self::fingerprint::Id;
 use self::line::Line;
+use self::quota_ids::QuotaIds;
 use self::records::{Record, Records};
-use self::shapes::Shapes;
 use self::table::Table;
 use super::plan::Plan;
-use super::{At, Capability, Loaded, MultiKey, Outcome, Store, SyncStore};
-use crate::charge::{Act, Admission, Charge};
+use super::{Capability, Evidence, Loaded, MultiKey, Store, SyncStore, TimeSource};
+use crate::charge::{Admission, Charge, Operation};
 use crate::decision::Decision;
 use crate::error::{Code, Error, Result};
 use crate::key::Key;
@@ -56,7 +56,7 @@ pub struct Memory(Arc<Inner>);
 
 struct Inner {
     table: Table,
-    shapes: Shapes,
+    quota_ids: QuotaIds,
     records: Records,
     secrets: &'static Secrets,
 }
@@ -111,7 +111,7 @@ impl MemoryBuilder {
         }
         let memory = Memory(Arc::new(Inner {
             table: Table::new(self.max_keys)?,
-            shapes: Shapes::default(),
+            quota_ids: QuotaIds::default(),
             records: Records::new(self.max_request_ids),
             secrets: Secrets::of_process(),
         }));
@@ -193,7 +193,7 @@ impl Memory {
     /// Decides where one compare-and-swap on a line does not do.
     #[inline(never)]
     fn check_otherwise(&self, charge: &Charge<'_>, at: Micros) -> Result<Decision> {
-        if charge.act == Act::Take {
+        if charge.operation == Operation::Take {
             let id = self.id(charge);
             if let Some(line) = self.find_fast(id)
                 && let Some(decision) =
@@ -246,11 +246,11 @@ impl SyncStore for Memory {
     #[inline(always)]
     fn check_sync(&self, charge: &Charge<'_>, at: Micros) -> Result<Decision> {
         let (rule, now, id) = (charge.rule(), Now::at(at), self.id(charge));
-        if charge.act == Act::Take
-            && let Some(kernel) = rule.one_word()
+        if charge.operation == Operation::Take
+            && let Some(kernel) = rule.packed_schedule()
             && let Some(line) = self.find_fast(id)
         {
-            let tagged = (rule.shape_tag(), kernel);
+            let tagged = (rule.quota_tag(), kernel);
             let charged = line::charge_word(line, id, tagged, now, charge.cost);
             if let Some((word, next)) = charged.granted() {
                 return Ok(kernel.granted(word, next, now));
@@ -264,8 +264,8 @@ impl SyncStore for Memory {
         self.check_otherwise(&charge, now.reading())
     }
 
-    fn admit_sync(&self, admission: &Admission<'_>, at: Micros) -> Result<Outcome> {
-        let (Some(once), Some(first)) = (admission.once, admission.charges.first()) else {
+    fn admit_sync(&self, admission: &Admission<'_>, at: Micros) -> Result<Evidence> {
+        let (Some(once), Some(first)) = (admission.request_id, admission.charges.first()) else {
             let admitted = self.admit_locked(admission.charges, at, |_, _| Ok(()));
             return admitted.map(|(outcome, _)| outcome);
         };
@@ -276,7 +276,7 @@ impl SyncStore for Memory {
             return Ok(replayed);
         }
         let mut kept = None;
-        let keep = |outcome: &Outcome, planned: &Plan| {
+        let keep = |outcome: &Evidence, planned: &Plan| {
             if planned.admitted {
                 let record = Record::of(admission, outcome);
                 kept = Some((self.0.records.room(&record, clock)?, record));
@@ -311,11 +311,11 @@ impl Store for Memory {
         }
     }
 
-    async fn admit(&self, admission: &Admission<'_>, at: At) -> Result<Outcome> {
+    async fn admit(&self, admission: &Admission<'_>, at: TimeSource) -> Result<Evidence> {
         self.admit_sync(admission, given(at)?)
     }
 
-    async fn load(&self, charges: &[Charge<'_>], at: At) -> Result<Loaded> {
+    async fn load(&self, charges: &[Charge<'_>], at: TimeSource) -> Result<Loaded> {
         Ok(self.load_sync(charges, given(at)?))
     }
 
@@ -331,10 +331,10 @@ impl Store for Memory {
     }
 }
 
-fn given(at: At) -> Result<Micros> {
+fn given(at: TimeSource) -> Result<Micros> {
     match at {
-        At::Given(at) => Ok(at),
-        At::StoreClock => {
+        TimeSource::Given(at) => Ok(at),
+        TimeSource::StoreClock => {
             Err(Error::new(Code::Unsupported, "the memory store has no clock of its own"))
         }
     }

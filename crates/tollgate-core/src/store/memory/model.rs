@@ -8,7 +8,7 @@ use super::atom::Atom;
 use super::fill::Fill;
 use super::fingerprint::Id;
 use super::line::{Content, Held, Line, charge_short, charge_word};
-use crate::algorithm::{Algorithm, Anchor, FixedWindow, Gcra, OneWord};
+use crate::algorithm::{Algorithm, Anchor, FixedWindow, Gcra, PackedSchedule};
 use crate::cost::Cost;
 use crate::quota::Quota;
 use crate::rule::Rule;
@@ -69,13 +69,17 @@ fn rule() -> Rule {
     Rule::new(Gcra::new(Quota::per_second(BURST)).unwrap())
 }
 
-fn kernel() -> OneWord {
-    Gcra::new(Quota::per_second(BURST)).unwrap().one_word().unwrap()
+fn kernel() -> PackedSchedule {
+    Gcra::new(Quota::per_second(BURST)).unwrap().packed_schedule().unwrap()
 }
 
 fn instant(word: u64) -> Content {
     let kernel = kernel();
-    Content::OneWord { word, scale: kernel.scale(), throttled_above: kernel.throttled_above() }
+    Content::PackedSchedule {
+        word,
+        scale: kernel.scale(),
+        throttled_above: kernel.throttled_above(),
+    }
 }
 
 fn line_with(id: Id, tag: u64, content: &Content) -> Arc<Line<AtomicU64>> {
@@ -86,13 +90,13 @@ fn line_with(id: Id, tag: u64, content: &Content) -> Arc<Line<AtomicU64>> {
 
 /// Charges one unit; whether it was granted, `None` if the line is another's.
 fn charge(line: &Line<AtomicU64>, id: Id) -> Option<bool> {
-    let charged = charge_word(line, id, (rule().shape_tag(), &kernel()), NOW, Cost::ONE);
+    let charged = charge_word(line, id, (rule().quota_tag(), &kernel()), NOW, Cost::ONE);
     charged.granted().map(|_| true).or(charged.refused().map(|_| false))
 }
 
 fn word_in(line: &Line<AtomicU64>) -> u64 {
     match Held::lock(line).content() {
-        Some(Content::OneWord { word, .. }) => word,
+        Some(Content::PackedSchedule { word, .. }) => word,
         other => panic!("not one word: {other:?}"),
     }
 }
@@ -100,10 +104,10 @@ fn word_in(line: &Line<AtomicU64>) -> u64 {
 /// Like the general path: under the lock, read, decide, write.
 fn charge_held(line: &Line<AtomicU64>) -> bool {
     let held = Held::lock(line);
-    let Some(Content::OneWord { word, .. }) = held.content() else { panic!("not one word") };
+    let Some(Content::PackedSchedule { word, .. }) = held.content() else { panic!("not one word") };
     let next = kernel().advance(word, NOW, Cost::ONE);
     if let Some(next) = next {
-        held.put(ALICE, rule().shape_tag(), &instant(next));
+        held.put(ALICE, rule().quota_tag(), &instant(next));
     }
     next.is_some()
 }
@@ -111,7 +115,7 @@ fn charge_held(line: &Line<AtomicU64>) -> bool {
 #[test]
 fn racing_swaps_grant_exactly_the_burst() {
     explore(|| {
-        let line = line_with(ALICE, rule().shape_tag(), &instant(NOW.reading()));
+        let line = line_with(ALICE, rule().quota_tag(), &instant(NOW.reading()));
         let charges: Vec<_> = (0..2)
             .map(|_| {
                 let line = Arc::clone(&line);
@@ -127,7 +131,7 @@ fn racing_swaps_grant_exactly_the_burst() {
 #[test]
 fn no_swap_passes_beside_a_holder() {
     explore(|| {
-        let line = line_with(ALICE, rule().shape_tag(), &instant(NOW.reading()));
+        let line = line_with(ALICE, rule().quota_tag(), &instant(NOW.reading()));
         let swapper = {
             let line = Arc::clone(&line);
             thread::spawn(move || charge(&line, ALICE) == Some(true))
@@ -141,13 +145,13 @@ fn no_swap_passes_beside_a_holder() {
 #[test]
 fn a_charge_never_lands_on_the_key_that_replaced_its_own() {
     explore(|| {
-        let tag = rule().shape_tag();
+        let tag = rule().quota_tag();
         let line = line_with(ALICE, tag, &instant(NOW.reading()));
         let replacer = {
             let line = Arc::clone(&line);
             thread::spawn(move || {
                 let held = Held::lock(&line);
-                let Some(Content::OneWord { word, .. }) = held.content() else { panic!() };
+                let Some(Content::PackedSchedule { word, .. }) = held.content() else { panic!() };
                 // The newcomer has the very state that the old key had: only the mask differs.
                 held.put(BOB, tag, &instant(NOW.reading()));
                 word
@@ -177,7 +181,7 @@ fn short_states_are_changed_one_at_a_time() {
             words: Words::new(&[1_000_000, 1]),
             fill: Fill::LITTLE,
         };
-        let line = line_with(ALICE, rule().shape_tag(), &content);
+        let line = line_with(ALICE, rule().quota_tag(), &content);
         let charge = move |line: &Line<AtomicU64>| {
             charge_short(line, ALICE, &rule(), NOW, Cost::ONE).unwrap().is_allowed()
         };
@@ -197,7 +201,7 @@ fn short_states_are_changed_one_at_a_time() {
 #[test]
 fn a_line_that_is_looked_at_and_let_go_loses_no_charge() {
     explore_up_to(PREEMPTIONS_OF_THREE, || {
-        let line = line_with(ALICE, rule().shape_tag(), &instant(NOW.reading()));
+        let line = line_with(ALICE, rule().quota_tag(), &instant(NOW.reading()));
         let looker = {
             let line = Arc::clone(&line);
             // Like the search for a line to replace, or a denied admission.
@@ -210,7 +214,7 @@ fn a_line_that_is_looked_at_and_let_go_loses_no_charge() {
         let granted = [charge(&line, ALICE), swapper.join().unwrap()];
         assert_eq!(granted, [Some(true), Some(true)]);
         if let Some(content) = looker.join().unwrap() {
-            let Content::OneWord { word, .. } = content else { panic!("torn: {content:?}") };
+            let Content::PackedSchedule { word, .. } = content else { panic!("torn: {content:?}") };
             let units = (word - NOW.reading()) / UNIT;
             assert!(units <= 2 && word == NOW.reading() + units * UNIT, "torn: {word}");
         }
@@ -221,13 +225,13 @@ fn a_line_that_is_looked_at_and_let_go_loses_no_charge() {
 #[test]
 fn old_key_replacer_and_newcomer_each_get_what_is_theirs() {
     explore_up_to(PREEMPTIONS_OF_THREE, || {
-        let tag = rule().shape_tag();
+        let tag = rule().quota_tag();
         let line = line_with(ALICE, tag, &instant(NOW.reading()));
         let replacer = {
             let line = Arc::clone(&line);
             thread::spawn(move || {
                 let held = Held::lock(&line);
-                let Some(Content::OneWord { word, .. }) = held.content() else { panic!() };
+                let Some(Content::PackedSchedule { word, .. }) = held.content() else { panic!() };
                 held.put(BOB, tag, &instant(NOW.reading()));
                 word
             })
@@ -248,15 +252,15 @@ fn old_key_replacer_and_newcomer_each_get_what_is_theirs() {
 fn a_line_that_changes_its_kind_is_never_read_as_the_other() {
     explore_up_to(PREEMPTIONS_OF_THREE, || {
         let fixed = || Rule::new(FixedWindow::new(Quota::per_second(2), Anchor::Epoch).unwrap());
-        let line = line_with(ALICE, rule().shape_tag(), &instant(NOW.reading()));
+        let line = line_with(ALICE, rule().quota_tag(), &instant(NOW.reading()));
         let changer = {
             let line = Arc::clone(&line);
             thread::spawn(move || {
                 let held = Held::lock(&line);
-                let Some(Content::OneWord { word, .. }) = held.content() else { panic!() };
+                let Some(Content::PackedSchedule { word, .. }) = held.content() else { panic!() };
                 let words = Words::new(&[1_000_000, 1]);
                 let content = Content::Short { fresh_at: 2_000_000, words, fill: Fill::LITTLE };
-                held.put(ALICE, fixed().shape_tag(), &content);
+                held.put(ALICE, fixed().quota_tag(), &content);
                 word
             })
         };

@@ -11,11 +11,11 @@ use std::hash::{BuildHasher, RandomState};
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::super::Outcome;
+use super::super::Evidence;
 use super::fingerprint::Id;
 use crate::charge::Admission;
 use crate::error::{Code, Error, Result};
-use crate::state::{Shape, State};
+use crate::state::{QuotaId, State};
 use crate::time::Micros;
 
 /// Shelves with a lock of their own.
@@ -47,25 +47,25 @@ pub(super) type RecordKey = ((u64, u64), Box<str>);
 #[derive(Debug)]
 pub(super) struct Record {
     payload: Box<str>,
-    outcome: Outcome,
+    outcome: Evidence,
     /// As how many records it counts.
     weight: usize,
 }
 
 impl Record {
     /// What is kept of an admission that is charged.
-    pub(super) fn of(admission: &Admission<'_>, outcome: &Outcome) -> Self {
-        let shapes = admission.charges.iter().map(|charge| charge.rule().shape()).collect();
+    pub(super) fn of(admission: &Admission<'_>, outcome: &Evidence) -> Self {
+        let quota_ids = admission.charges.iter().map(|charge| charge.rule().quota_id()).collect();
         let charges = admission.charges.iter().zip(&outcome.before);
         let before: Vec<_> = charges
             .map(|(charge, before)| Some(charge.evidence(before.as_ref()?, outcome.now)))
             .collect();
         let payload: Box<str> = admission.payload().into();
         let words: usize = before.iter().flatten().map(|state| state.words.len()).sum();
-        let states = before.len() * (size_of::<Option<State>>() + size_of::<Shape>());
+        let states = before.len() * (size_of::<Option<State>>() + size_of::<QuotaId>());
         let bytes = payload.len() + states + words * size_of::<u64>();
         let weight = bytes.div_ceil(RECORD_BYTES);
-        Self { payload, outcome: Outcome::replayed(outcome.now, before, shapes), weight }
+        Self { payload, outcome: Evidence::replayed(outcome.now, before, quota_ids), weight }
     }
 }
 
@@ -153,7 +153,7 @@ impl Shelf {
         &self,
         key: &RecordKey,
         admission: &Admission<'_>,
-    ) -> Result<Option<Outcome>> {
+    ) -> Result<Option<Evidence>> {
         match self.records.get(key) {
             None => Ok(None),
             Some(record) if *record.payload == *admission.payload() => {

@@ -114,7 +114,7 @@ impl Shard {
     /// The state that a newcomer at this home starts with, if it inherits a debt.
     pub(super) fn inherited(&self, home: usize, rule: &Rule, at: Micros) -> Option<Write> {
         let legacy = self.legacies.get(home / NEIGHBOURS).filter(|legacy| legacy.until > at)?;
-        Some(if legacy.tag == rule.shape_tag() {
+        Some(if legacy.tag == rule.quota_tag() {
             rule.indebted_until(legacy.until, at)
         } else {
             rule.indebted(Debt { units: rule.ceiling(), seen: at })

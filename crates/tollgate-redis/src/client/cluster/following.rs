@@ -36,7 +36,7 @@ impl Following {
     async fn watch(&mut self, commands: &[Command]) -> Result<Vec<Reply>> {
         let is_held_up = AtomicBool::new(false);
         let watched = pin!(self.look(commands, &is_held_up));
-        let held_up = || Err(between_nodes("nothing was charged").unsent());
+        let held_up = || Err(between_nodes("nothing was charged").not_sent());
         last_words(watched, || is_held_up.load(Relaxed).then(held_up)).await
     }
 

@@ -169,7 +169,7 @@ fn find<'a>(nodes: &'a [Arc<Node>], host: &Host) -> Option<&'a Arc<Node>> {
 pub(super) fn ranges(reply: Reply, asked: &Host) -> Result<Vec<Range>> {
     let wrong = || {
         let message = format!("{asked} knows of no cluster; one server alone is redis://");
-        Error::new(Code::StoreUnavailable, message).unsent()
+        Error::new(Code::StoreUnavailable, message).not_sent()
     };
     if matches!(&reply, Reply::Error(text) if text.contains("cluster support disabled")) {
         return Err(wrong());

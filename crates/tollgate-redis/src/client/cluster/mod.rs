@@ -98,7 +98,7 @@ impl Cluster {
     pub(super) async fn send_all(&self, calls: &[Call]) -> Vec<Result<Reply>> {
         let map = match self.topology.map().await {
             Ok(map) => map,
-            Err(error) => return calls.iter().map(|_| Err(error.again().unsent())).collect(),
+            Err(error) => return calls.iter().map(|_| Err(error.clone().not_sent())).collect(),
         };
         let mut replies: Replies = calls.iter().map(|_| None).collect();
         let mut first = Vec::with_capacity(calls.len());
@@ -173,7 +173,7 @@ impl Cluster {
                     put(
                         replies,
                         next.sent.index,
-                        Err(late("nothing was charged", is_held_up).unsent()),
+                        Err(late("nothing was charged", is_held_up).not_sent()),
                     );
                 }
                 return;
@@ -201,7 +201,7 @@ impl Cluster {
                 let late = || late("the charge may be spent", is_held_up);
                 let others = node.last_words(mark).filter(|_| !is_held_up);
                 let why = others.unwrap_or_else(late);
-                group.iter().for_each(|sent| put(replies, sent.index, Err(why.again())));
+                group.iter().for_each(|sent| put(replies, sent.index, Err(why.clone())));
                 continue;
             };
             let mut answers = answers.into_iter();
@@ -313,5 +313,5 @@ fn unproven() -> Reply {
 }
 
 fn unserved() -> Error {
-    Error::new(Code::StoreUnavailable, "no node of the cluster serves this key now").unsent()
+    Error::new(Code::StoreUnavailable, "no node of the cluster serves this key now").not_sent()
 }

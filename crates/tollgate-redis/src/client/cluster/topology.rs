@@ -168,7 +168,7 @@ impl Topology {
         match &*self.known.read().unwrap_or_else(PoisonError::into_inner) {
             Known::Nothing => Ok(None),
             Known::Map(map) => Ok(Some(Arc::clone(map))),
-            Known::Failed(error) => Err(error.again().unsent()),
+            Known::Failed(error) => Err(Error::clone(error).not_sent()),
             Known::Closed => Err(crate::client::queue::closed()),
         }
     }
@@ -204,7 +204,7 @@ impl Topology {
                     self.replace_map(ranges);
                     return Ok(());
                 }
-                Err(error) => failure = error.unsent(),
+                Err(error) => failure = error.not_sent(),
             }
         }
         Err(failure)
@@ -286,7 +286,7 @@ impl Drop for Turn {
 fn unreachable(seeds: &[Host]) -> Error {
     let seeds: Vec<String> = seeds.iter().map(Host::to_string).collect();
     let message = format!("no node of the cluster answers, beginning at {}", seeds.join(", "));
-    Error::new(Code::StoreUnavailable, message).unsent()
+    Error::new(Code::StoreUnavailable, message).not_sent()
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use tollgate_core::algorithm::Gcra;
-use tollgate_core::store::At;
+use tollgate_core::store::TimeSource;
 use tollgate_core::{Limit, Quota};
 
 use super::*;
@@ -12,7 +12,7 @@ fn ticket() -> Arc<Ticket> {
     let limit = Limit::new("a", Gcra::new(Quota::per_second(1)).unwrap()).unwrap();
     let charge = limit.charge("x");
     let twin = charge.rule().twin().unwrap();
-    Ticket::new(Item::new(&charge, ("x".to_owned(), twin), At::StoreClock))
+    Ticket::new(Item::new(&charge, ("x".to_owned(), twin), TimeSource::StoreClock))
 }
 
 fn join(line: Line<'_>, count: usize) {

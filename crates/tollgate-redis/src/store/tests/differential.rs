@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use tollgate_core::store::At;
-use tollgate_core::{Now, Rule, Shape, State};
+use tollgate_core::store::TimeSource;
+use tollgate_core::{Now, QuotaId, Rule, State};
 use tollgate_testkit::model::Kind;
 use tollgate_testkit::runtime::block_on;
 use tollgate_testkit::servers::{Redis, shared};
@@ -58,11 +58,12 @@ impl Steps {
                     self.trace.observe(now, cost, &step.decision);
                     let before = self.state.clone();
                     if let Some(write) = step.write {
-                        self.state = Some(State { shape: rule.shape(), words: write.words });
+                        self.state = Some(State { quota_id: rule.quota_id(), words: write.words });
                     }
                     let twin = rule.kernel().unwrap().source;
                     let name = format!("diff:{}:{{{}}}", self.name, self.key);
-                    let item = Item { name, rule, twin, cost, at: At::Given(now.reading()) };
+                    let item =
+                        Item { name, rule, twin, cost, at: TimeSource::Given(now.reading()) };
                     return Step { item, before, after: self.state.clone() };
                 }
                 // Looks write nothing and are derived in Rust.
@@ -161,15 +162,15 @@ fn with_texts(mut calls: Vec<Call>, is_first: bool) -> Vec<Call> {
 
 fn given(item: &Item) -> u64 {
     match item.at {
-        At::Given(at) => at,
-        At::StoreClock => 0,
+        TimeSource::Given(at) => at,
+        TimeSource::StoreClock => 0,
     }
 }
 
 fn decision(item: &Item, before: Option<&State>) -> tollgate_core::Decision {
     let words = before.map_or(&[][..], |state| &state.words);
-    let shape: Option<Shape> = before.map(|state| state.shape);
-    assert!(shape.is_none_or(|shape| shape == item.rule.shape()));
+    let quota_id: Option<QuotaId> = before.map(|state| state.quota_id);
+    assert!(quota_id.is_none_or(|quota_id| quota_id == item.rule.quota_id()));
     item.rule.step(words, Now::at(given(item)), item.cost).decision
 }
 

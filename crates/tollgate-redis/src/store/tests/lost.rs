@@ -4,9 +4,9 @@ use core::time::Duration;
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 
-use tollgate_core::store::{At, Outcome, Store};
+use tollgate_core::store::{Evidence, Store, TimeSource};
 use tollgate_core::{
-    Admission, Charge, Code, Error, Limit, Once, Quota, Receipt, Result, algorithm as a,
+    Admission, Charge, Code, Error, Limit, Quota, Receipt, RequestId, Result, algorithm as a,
 };
 use tollgate_testkit::derive::decisions_of;
 use tollgate_testkit::runtime::block_on;
@@ -23,7 +23,7 @@ enum Fate {
     Answered,
     /// It runs, and nobody hears of it.
     ReplyLost,
-    Unsent,
+    NotSent,
 }
 
 /// A server whose slots are treated as if they were on several nodes, some of which do not answer.
@@ -55,13 +55,13 @@ impl Transport for Fateful {
         match fate {
             Fate::Answered => self.plain.send(call).await,
             Fate::ReplyLost => self.plain.send(call).await.and(Err(silent())),
-            Fate::Unsent => Err(silent().unsent()),
+            Fate::NotSent => Err(silent().not_sent()),
         }
     }
 }
 
-fn admit(store: &RedisStore<Fateful>, admission: &Admission<'_>) -> Result<Outcome> {
-    block_on(store.admit(admission, At::StoreClock))
+fn admit(store: &RedisStore<Fateful>, admission: &Admission<'_>) -> Result<Evidence> {
+    block_on(store.admit(admission, TimeSource::StoreClock))
 }
 
 /// An admission whose calls meet these fates, and no more calls than that.
@@ -69,14 +69,14 @@ fn admit_with(
     store: &RedisStore<Fateful>,
     fates: &[Fate],
     admission: &Admission<'_>,
-) -> Result<Outcome> {
+) -> Result<Evidence> {
     store.transport().fates().extend(fates);
     let answer = admit(store, admission);
     assert!(store.transport().fates().is_empty(), "fewer calls than fates: {answer:?}");
     answer
 }
 
-fn is_admitted(admission: &Admission<'_>, outcome: &Outcome) -> bool {
+fn is_admitted(admission: &Admission<'_>, outcome: &Evidence) -> bool {
     decisions_of(admission, outcome).unwrap().admitted
 }
 
@@ -99,18 +99,18 @@ fn a_lost_reply_of_the_record_lets_nobody_pass_for_free() {
     let limit = limit("lost-reply", "all", 100);
     let [other, home] = subjects(&limit);
     let charges = [limit.charge(&home), limit.charge(&other)];
-    let named = |id| Admission::of(&charges).once(Once::new(id).unwrap());
+    let named = |id| Admission::of(&charges).request_id(RequestId::new(id).unwrap());
     teach(&store, &named("first"));
     let second = named("second");
     let lost = admit_with(&store, &[Fate::Answered, Fate::ReplyLost], &second).unwrap_err();
-    assert!(lost.is_outage() && !lost.is_unsent(), "{lost}");
+    assert!(lost.is_outage() && !lost.is_not_sent(), "{lost}");
     let again = admit(&store, &second).unwrap();
     assert!(is_admitted(&second, &again));
     assert_eq!(charges.map(|charge| spent(&store, charge)), [2, 2]);
     // One that was not sent left no record: all is undone, and the next attempt pays once.
     let third = named("third");
-    let unsent = admit_with(&store, &[Fate::Answered, Fate::Unsent], &third).unwrap_err();
-    assert!(unsent.is_unsent(), "{unsent}");
+    let not_sent = admit_with(&store, &[Fate::Answered, Fate::NotSent], &third).unwrap_err();
+    assert!(not_sent.is_not_sent(), "{not_sent}");
     assert_eq!(charges.map(|charge| spent(&store, charge)), [2, 2]);
     assert!(is_admitted(&third, &admit(&store, &third).unwrap()));
     assert_eq!(charges.map(|charge| spent(&store, charge)), [3, 3]);
@@ -137,8 +137,8 @@ fn a_denial_stands_while_other_nodes_are_silent() {
     // Denied and undone once, so that all scripts are known.
     assert!(!is_admitted(&admission, &admit(&store, &admission).unwrap()));
     assert_eq!(of_wide.map(|charge| spent(&store, charge)), [1; 4]);
-    use Fate::{Answered, Unsent};
-    let fates = [Answered, Answered, Answered, Unsent, Answered, Unsent, Unsent];
+    use Fate::{Answered, NotSent};
+    let fates = [Answered, Answered, Answered, NotSent, Answered, NotSent, NotSent];
     let outcome = admit_with(&store, &fates, &admission).unwrap();
     assert!(!is_admitted(&admission, &outcome));
     // The first node keeps what it could not be asked to give back; the second has given it back.
@@ -157,13 +157,13 @@ fn a_refund_that_is_half_done_is_not_to_be_repeated() {
     }
     let refunds = charges.map(|charge| charge.refund(Receipt::Newest));
     teach(&store, &Admission::of(&refunds));
-    let fates = [Fate::Answered, Fate::Answered, Fate::Unsent];
+    let fates = [Fate::Answered, Fate::Answered, Fate::NotSent];
     let error = admit_with(&store, &fates, &Admission::of(&refunds)).unwrap_err();
-    assert!(error.is_outage() && !error.is_unsent(), "{error}");
+    assert!(error.is_outage() && !error.is_not_sent(), "{error}");
     assert_eq!(charges.map(|charge| spent(&store, charge)), [3, 4]);
     // Where nothing was done, it may.
-    let error = admit_with(&store, &[Fate::Unsent], &Admission::of(&refunds)).unwrap_err();
-    assert!(error.is_unsent(), "{error}");
+    let error = admit_with(&store, &[Fate::NotSent], &Admission::of(&refunds)).unwrap_err();
+    assert!(error.is_not_sent(), "{error}");
 }
 
 /// One server decides such charges in Rust, and so must several.
@@ -182,7 +182,7 @@ fn two_quotas_of_one_key_are_decided_as_on_one_server() {
         let mut at = 1_794_000_000_000_000;
         let decide = |_| {
             at += 1_000_000;
-            let outcome = block_on(store.admit(&admission, At::Given(at))).unwrap();
+            let outcome = block_on(store.admit(&admission, TimeSource::Given(at))).unwrap();
             is_admitted(&admission, &outcome)
         };
         (0..30).map(decide).collect()
@@ -194,7 +194,7 @@ fn two_quotas_of_one_key_are_decided_as_on_one_server() {
     let store = Fateful::store(Sharing::SameSlot);
     let (strict, lax, other) = (of("recorded", 5), of("recorded", 50), of("recorded", 1_000));
     let charges = [strict.charge("k"), lax.charge("k"), other.charge("l")];
-    let named = Admission::of(&charges).once(Once::new("id").unwrap());
+    let named = Admission::of(&charges).request_id(RequestId::new("id").unwrap());
     assert_eq!(admit(&store, &named).unwrap_err().code(), Code::Unsupported);
     assert_eq!(spent(&store, charges[2]), 0);
 }
@@ -211,7 +211,7 @@ fn a_record_that_is_none_is_corrupt() {
         for words in [&["SET", &name, "junk"][..], &["RPUSH", &name, "junk"]] {
             client.call(&["DEL", &name]).unwrap();
             client.call(words).unwrap();
-            let named = Admission::of(&charges).once(Once::new(id).unwrap());
+            let named = Admission::of(&charges).request_id(RequestId::new(id).unwrap());
             let error = admit(&store, &named).unwrap_err();
             assert_eq!(error.code(), Code::CorruptState, "{error}");
         }

@@ -7,7 +7,7 @@ use core::time::Duration;
 
 use tollgate_core::store::Store as _;
 use tollgate_core::{
-    Charge, Degraded, Limit, Limiter, ManualClock, Quota, Result, Verdict, algorithm as a,
+    Charge, Limit, Limiter, ManualClock, OutageMode, Quota, Result, Verdict, algorithm as a,
 };
 use tollgate_testkit::runtime::block_on;
 
@@ -18,7 +18,7 @@ use crate::transport::{Call, Reply, Sharing, Transport};
 fn limit(prefix: &str, policy: &str) -> Limit {
     let gcra = a::Gcra::new(Quota::new(1, Duration::from_secs(86_400))).unwrap();
     let limit = Limit::new(policy, gcra).unwrap().with_prefix(prefix).unwrap();
-    limit.on_outage(Degraded::Open)
+    limit.on_outage(OutageMode::Open)
 }
 
 /// Spends all of the first charge, and asks for all of them until no time is left.
@@ -38,7 +38,7 @@ fn told(transport: impl Transport, charges: &[Charge<'_>]) -> Vec<&'static str> 
         panic!("it goes on when no time is left");
     };
     let told = answers.into_iter().map(|answer| match answer {
-        Ok(decision) => decision.degraded.map_or(decision.verdict.as_str(), Degraded::as_str),
+        Ok(decision) => decision.degraded.map_or(decision.verdict.as_str(), OutageMode::as_str),
         Err(error) => error.code().as_str(),
     });
     told.collect()

@@ -86,7 +86,7 @@ async fn two_keys_of_a_slot_that_moves_are_tried_again(new: RedisClusterBuilder)
     assert_eq!(moving.move_keys(1).unwrap(), 1);
     // One is here and one is there: bounded, and not run.
     let error = soon(&client, &both).await.unwrap().ok().unwrap_err();
-    assert!(error.is_unsent() && error.to_string().contains("TRYAGAIN"), "{error}");
+    assert!(error.is_not_sent() && error.to_string().contains("TRYAGAIN"), "{error}");
     assert_eq!(error.code(), Code::ConflictExhausted, "the cluster answers");
     let caller = client.clone();
     let call = both.clone();
@@ -94,7 +94,7 @@ async fn two_keys_of_a_slot_that_moves_are_tried_again(new: RedisClusterBuilder)
         loop {
             match soon(&caller, &call).await.unwrap().ok() {
                 Ok(reply) => return reply,
-                Err(error) => assert!(error.is_unsent(), "{error}"),
+                Err(error) => assert!(error.is_not_sent(), "{error}"),
             }
         }
     });
@@ -114,7 +114,7 @@ async fn slots_that_move_under_load_lose_and_double_nothing(new: RedisClusterBui
         .map(|tag| {
             let (client, is_over) = (client.clone(), Arc::clone(&is_over));
             tokio::spawn(async move {
-                let (mut ran, mut unsent) = (0, 0);
+                let (mut ran, mut not_sent) = (0, 0);
                 let call = count(&key(tag), "x");
                 let calls = vec![call.clone(); 4];
                 while !is_over.load(Ordering::Relaxed) {
@@ -124,13 +124,13 @@ async fn slots_that_move_under_load_lose_and_double_nothing(new: RedisClusterBui
                         match reply.and_then(Reply::ok) {
                             Ok(_) => ran += 1,
                             Err(error) => {
-                                assert!(error.is_unsent(), "{error}");
-                                unsent += 1;
+                                assert!(error.is_not_sent(), "{error}");
+                                not_sent += 1;
                             }
                         }
                     }
                 }
-                (ran, unsent)
+                (ran, not_sent)
             })
         })
         .collect();
@@ -147,8 +147,8 @@ async fn slots_that_move_under_load_lose_and_double_nothing(new: RedisClusterBui
     is_over.store(true, Ordering::Relaxed);
     let mut total = 0;
     for (tag, caller) in callers.into_iter().enumerate() {
-        let (ran, unsent) = caller.await.unwrap();
-        assert_eq!(counted(&cluster, &key(tag)), ran, "{unsent} unsent");
+        let (ran, not_sent) = caller.await.unwrap();
+        assert_eq!(counted(&cluster, &key(tag)), ran, "{not_sent} not_sent");
         total += ran;
     }
     println!("{total} calls while {TAGS} slots moved");
@@ -165,7 +165,7 @@ async fn a_cluster_that_is_down_fails_and_recovers(new: RedisClusterBuilder) {
     tokio::task::spawn_blocking(move || watched.wait_until_broken().unwrap()).await.unwrap();
     // Its own node runs, and refuses.
     let error = soon(&client, &count(&key, "x")).await.and_then(Reply::ok).unwrap_err();
-    assert!(error.is_outage() && error.is_unsent(), "{error}");
+    assert!(error.is_outage() && error.is_not_sent(), "{error}");
     let watched = Arc::clone(&cluster);
     let whole = tokio::task::spawn_blocking(move || {
         watched.nodes()[2].restart().unwrap();
@@ -174,7 +174,7 @@ async fn a_cluster_that_is_down_fails_and_recovers(new: RedisClusterBuilder) {
     whole.await.unwrap();
     let deadline = Instant::now() + SOON;
     while let Err(error) = soon(&client, &count(&key, "x")).await.and_then(Reply::ok) {
-        assert!(error.is_unsent() && Instant::now() < deadline, "{error}");
+        assert!(error.is_not_sent() && Instant::now() < deadline, "{error}");
         tokio::task::yield_now().await;
     }
     assert_eq!(counted(&cluster, &key), 2);
@@ -187,16 +187,16 @@ async fn a_cluster_that_never_was_is_unsent_and_found_later() {
     cluster.nodes()[0].kill().unwrap();
     for _ in 0..3 {
         let error = soon(&client, &count("a", "x")).await.unwrap_err();
-        assert!(error.is_outage() && error.is_unsent(), "{error}");
+        assert!(error.is_outage() && error.is_not_sent(), "{error}");
     }
     cluster.nodes()[0].restart().unwrap();
     let deadline = Instant::now() + SOON;
     while let Err(error) = soon(&client, &count("a", "x")).await.and_then(Reply::ok) {
-        assert!(error.is_unsent() && Instant::now() < deadline, "{error}");
+        assert!(error.is_not_sent() && Instant::now() < deadline, "{error}");
         tokio::task::yield_now().await;
     }
     client.close().await;
-    assert!(soon(&client, &count("a", "x")).await.unwrap_err().is_unsent());
+    assert!(soon(&client, &count("a", "x")).await.unwrap_err().is_not_sent());
 }
 
 /// Each caller has less time than it takes to see that the first node is silent.

@@ -28,10 +28,10 @@ async fn a_server_that_never_was_is_unsent() {
     for _ in 0..3 {
         let error = soon(&client, &count("none", "x")).await.unwrap_err();
         assert_eq!(error.code(), Code::StoreUnavailable);
-        assert!(error.is_unsent(), "{error}");
+        assert!(error.is_not_sent(), "{error}");
     }
     redis.restart().unwrap();
-    recovers(&client, "none", tollgate_core::Error::is_unsent).await;
+    recovers(&client, "none", tollgate_core::Error::is_not_sent).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -45,11 +45,11 @@ async fn a_killed_server_fails_calls_at_once_and_is_found_again() {
     let start = Instant::now();
     for _ in 0..1_000 {
         let error = soon(&client, &count("killed", "x")).await.unwrap_err();
-        assert!(error.is_unsent(), "{error}");
+        assert!(error.is_not_sent(), "{error}");
     }
     assert!(start.elapsed() < Duration::from_millis(500), "{:?}", start.elapsed());
     redis.restart().unwrap();
-    recovers(&client, "killed", tollgate_core::Error::is_unsent).await;
+    recovers(&client, "killed", tollgate_core::Error::is_not_sent).await;
     assert_eq!(stored(&redis, "killed"), 1);
 }
 
@@ -62,10 +62,10 @@ async fn a_lost_reply_is_unknown_and_never_sent_again() {
     let start = Instant::now();
     let error = soon(&client, &count("ambiguous", "x")).await.unwrap_err();
     let waited = start.elapsed();
-    assert!(!error.is_unsent() && error.is_outage(), "{error}");
+    assert!(!error.is_not_sent() && error.is_outage(), "{error}");
     assert!(waited >= Duration::from_millis(300) && waited < Duration::from_secs(3), "{waited:?}");
     proxy.set(Mode::Pass).unwrap();
-    recovers(&client, "ambiguous", tollgate_core::Error::is_unsent).await;
+    recovers(&client, "ambiguous", tollgate_core::Error::is_not_sent).await;
     assert_eq!(stored(&redis, "ambiguous"), 3, "one call too few or too many ran");
 }
 
@@ -81,8 +81,8 @@ async fn a_reset_is_unknown_for_what_was_written_and_the_next_connection_works()
     proxy.set(Mode::Pass).unwrap();
     proxy.reset().unwrap();
     let error = call.await.unwrap().unwrap_err();
-    assert!(error.is_outage() && !error.is_unsent(), "{error}");
-    recovers(&client, "reset", tollgate_core::Error::is_unsent).await;
+    assert!(error.is_outage() && !error.is_not_sent(), "{error}");
+    recovers(&client, "reset", tollgate_core::Error::is_not_sent).await;
     assert_eq!(stored(&redis, "reset"), 3, "one call too few or too many ran");
 }
 
@@ -100,15 +100,15 @@ async fn a_batch_larger_than_the_wire_is_partly_unknown_and_partly_unsent() {
         tokio::spawn(async move { soon(&client, &call).await.unwrap_err() })
     });
     let sends: Vec<_> = sends.collect();
-    let mut unsent = 0;
+    let mut not_sent = 0;
     for send in sends {
-        unsent += i64::from(send.await.unwrap().is_unsent());
+        not_sent += i64::from(send.await.unwrap().is_not_sent());
     }
-    assert!((1..24).contains(&unsent), "{unsent} unsent of 24");
+    assert!((1..24).contains(&not_sent), "{not_sent} not_sent of 24");
     proxy.set(Mode::Pass).unwrap();
-    recovers(&client, "large", tollgate_core::Error::is_unsent).await;
+    recovers(&client, "large", tollgate_core::Error::is_not_sent).await;
     let ran = stored(&redis, "large");
-    assert!(ran <= 2 + 24 - unsent, "{ran} ran, {unsent} were reported as unsent");
+    assert!(ran <= 2 + 24 - not_sent, "{ran} ran, {not_sent} were reported as not_sent");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -119,12 +119,12 @@ async fn a_frozen_server_is_left_in_time_and_used_again() {
     redis.stop_answering().unwrap();
     let start = Instant::now();
     let error = soon(&client, &count("frozen", "x")).await.unwrap_err();
-    assert!(!error.is_unsent(), "{error}");
+    assert!(!error.is_not_sent(), "{error}");
     assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
     let error = soon(&client, &count("frozen", "x")).await.unwrap_err();
-    assert!(error.is_unsent(), "{error}");
+    assert!(error.is_not_sent(), "{error}");
     redis.go_on().unwrap();
-    recovers(&client, "frozen", tollgate_core::Error::is_unsent).await;
+    recovers(&client, "frozen", tollgate_core::Error::is_not_sent).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -143,7 +143,7 @@ async fn a_replica_is_left_and_found_again_as_a_master() {
     loop {
         match soon(&client, &count("role", "x")).await.and_then(|reply| reply.ok()) {
             Ok(_) => break,
-            Err(error) => assert!(error.is_unsent() && Instant::now() < deadline, "{error}"),
+            Err(error) => assert!(error.is_not_sent() && Instant::now() < deadline, "{error}"),
         }
         tokio::task::yield_now().await;
     }
@@ -156,10 +156,10 @@ async fn a_black_hole_does_not_hold_up_the_opening_for_longer_than_its_timeout()
     proxy.set(Mode::Blackhole).unwrap();
     let start = Instant::now();
     let error = soon(&client, &count("hole", "x")).await.unwrap_err();
-    assert!(error.is_unsent(), "{error}");
+    assert!(error.is_not_sent(), "{error}");
     assert!(start.elapsed() < Duration::from_secs(2), "{:?}", start.elapsed());
     proxy.set(Mode::Pass).unwrap();
-    recovers(&client, "hole", tollgate_core::Error::is_unsent).await;
+    recovers(&client, "hole", tollgate_core::Error::is_not_sent).await;
     assert_eq!(stored(&redis, "hole"), 1);
 }
 
@@ -171,7 +171,7 @@ async fn a_closed_client_refuses_and_lets_go() {
     client.close().await;
     proxy.wait_until(SOON, |traffic| traffic.open == 0).unwrap();
     let error = soon(&client, &count("closed", "x")).await.unwrap_err();
-    assert!(error.is_unsent(), "{error}");
+    assert!(error.is_not_sent(), "{error}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -198,7 +198,7 @@ async fn connections_that_are_cut_at_random_tell_no_lies() {
         .map(|caller| {
             let (client, is_over) = (client.clone(), Arc::clone(&is_over));
             tokio::spawn(async move {
-                let (mut ran, mut unknown, mut unsent) = (0, 0, 0);
+                let (mut ran, mut unknown, mut not_sent) = (0, 0, 0);
                 let call = count(&format!("cut:{caller}"), &"x".repeat(caller * 2_000));
                 while !is_over.load(Ordering::Relaxed) {
                     let mut replies = client.send_all(&vec![call.clone(); 1 + caller]).await;
@@ -206,13 +206,13 @@ async fn connections_that_are_cut_at_random_tell_no_lies() {
                     for reply in replies {
                         match reply {
                             Ok(_) => ran += 1,
-                            Err(error) if error.is_unsent() => unsent += 1,
+                            Err(error) if error.is_not_sent() => not_sent += 1,
                             Err(_) => unknown += 1,
                         }
                     }
                     tokio::task::yield_now().await;
                 }
-                (ran, unknown, unsent)
+                (ran, unknown, not_sent)
             })
         })
         .collect();
@@ -229,15 +229,15 @@ async fn connections_that_are_cut_at_random_tell_no_lies() {
     is_over.store(true, Ordering::Relaxed);
     let mut sums = (0, 0, 0);
     for (caller, task) in callers.into_iter().enumerate() {
-        let (ran, unknown, unsent) = task.await.unwrap();
+        let (ran, unknown, not_sent) = task.await.unwrap();
         let stored = stored(&redis, &format!("cut:{caller}"));
         assert!(
             (ran..=ran + unknown).contains(&stored),
-            "{stored} ran; {ran} answered, {unknown} unknown, {unsent} unsent"
+            "{stored} ran; {ran} answered, {unknown} unknown, {not_sent} not_sent"
         );
-        sums = (sums.0 + ran, sums.1 + unknown, sums.2 + unsent);
+        sums = (sums.0 + ran, sums.1 + unknown, sums.2 + not_sent);
     }
     drop(proxy);
-    println!("{} answered, {} unknown, {} unsent over 100 cuts", sums.0, sums.1, sums.2);
+    println!("{} answered, {} unknown, {} not_sent over 100 cuts", sums.0, sums.1, sums.2);
     assert!(sums.1 > 0 && sums.2 > 0, "{sums:?}: the cuts hit nothing");
 }

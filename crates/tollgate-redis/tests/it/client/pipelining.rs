@@ -141,7 +141,7 @@ fn a_client_outlives_its_runtime() {
     }
     assert_eq!(stored(&redis, "runtimes"), 3);
     let error = tollgate_testkit::runtime::block_on(client.send(&count("none", "x"))).unwrap_err();
-    assert!(error.is_unsent() && error.to_string().contains("tokio runtime"), "{error}");
+    assert!(error.is_not_sent() && error.to_string().contains("tokio runtime"), "{error}");
 }
 
 /// Connections that the server has, the one that asks included.

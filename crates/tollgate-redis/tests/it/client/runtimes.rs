@@ -53,7 +53,7 @@ fn a_caller_who_drives_is_told_when_the_runtime_of_the_connection_ends() {
     let Poll::Ready(Err(error)) = call.as_mut().poll(&mut cx) else {
         panic!("the caller waits for nobody");
     };
-    assert!(error.is_outage() && !error.is_unsent(), "{error}");
+    assert!(error.is_outage() && !error.is_not_sent(), "{error}");
 }
 
 fn client_of(cluster: &RedisCluster) -> Client {
@@ -69,13 +69,13 @@ fn a_cluster_that_never_was_is_found_by_another_runtime() {
     cluster.nodes()[0].kill().unwrap();
     let first = runtime();
     let error = first.block_on(soon(&client, &count("a", "x"))).unwrap_err();
-    assert!(error.is_outage() && error.is_unsent(), "{error}");
+    assert!(error.is_outage() && error.is_not_sent(), "{error}");
     drop(first);
     cluster.nodes()[0].restart().unwrap();
     runtime().block_on(async {
         let deadline = Instant::now() + SOON;
         while let Err(error) = soon(&client, &count("a", "x")).await.and_then(Reply::ok) {
-            assert!(error.is_unsent() && Instant::now() < deadline, "{error}");
+            assert!(error.is_not_sent() && Instant::now() < deadline, "{error}");
             tokio::task::yield_now().await;
         }
     });
@@ -107,5 +107,5 @@ fn a_cluster_without_a_runtime_is_an_error() {
     let client = client_of(&cluster);
     let error = tollgate_testkit::runtime::block_on(client.send(&count("a", "x"))).unwrap_err();
     assert_eq!(error.code(), Code::Unsupported);
-    assert!(error.is_unsent() && error.to_string().contains("tokio runtime"), "{error}");
+    assert!(error.is_not_sent() && error.to_string().contains("tokio runtime"), "{error}");
 }

@@ -26,7 +26,7 @@ async fn counts_again(client: &Client, key: &str) -> i64 {
         match soon(client, &count(key, "x")).await.and_then(Reply::ok) {
             Ok(_) => return maybe + 1,
             Err(error) => {
-                maybe += i64::from(!error.is_unsent());
+                maybe += i64::from(!error.is_not_sent());
                 assert!(error.is_outage() && Instant::now() < deadline, "{error}");
             }
         }
@@ -43,11 +43,11 @@ async fn a_killed_master_is_replaced_under_load() {
     let load = {
         let (client, is_over) = (client.clone(), Arc::clone(&is_over));
         tokio::spawn(async move {
-            let (mut unsent, mut unknown) = (0, 0);
+            let (mut not_sent, mut unknown) = (0, 0);
             while !is_over.load(Ordering::Relaxed) {
                 match soon(&client, &count("load", "x")).await.and_then(Reply::ok) {
                     Ok(_) => {}
-                    Err(error) if error.is_unsent() => unsent += 1,
+                    Err(error) if error.is_not_sent() => not_sent += 1,
                     Err(error) => {
                         assert!(error.is_outage(), "{error}");
                         unknown += 1;
@@ -55,7 +55,7 @@ async fn a_killed_master_is_replaced_under_load() {
                 }
                 tokio::task::yield_now().await;
             }
-            (unsent, unknown)
+            (not_sent, unknown)
         })
     };
     let watched = Arc::clone(&servers);
@@ -63,9 +63,9 @@ async fn a_killed_master_is_replaced_under_load() {
     let port = port.await.unwrap();
     let counted = counts_again(&client, "after").await;
     is_over.store(true, Ordering::Relaxed);
-    let (unsent, unknown) = load.await.unwrap();
-    println!("while the master was away: {unsent} calls unsent, {unknown} unknown");
-    assert!(unsent > 0 && unknown <= 1, "{unsent} unsent, {unknown} unknown");
+    let (not_sent, unknown) = load.await.unwrap();
+    println!("while the master was away: {not_sent} calls not_sent, {unknown} unknown");
+    assert!(not_sent > 0 && unknown <= 1, "{not_sent} not_sent, {unknown} unknown");
     let master = servers.nodes().iter().find(|node| node.port() == port).unwrap();
     assert!((1..=counted).contains(&stored(master, "after")));
 }
@@ -102,5 +102,5 @@ async fn a_sentinel_that_is_away_is_passed_over() {
     let unknown = servers.sentinels()[1].addr();
     let client = open(&format!("redis-sentinel://{unknown}/nobody"));
     let error = soon(&client, &count("passed", "x")).await.unwrap_err();
-    assert!(error.is_unsent() && error.to_string().contains("names no such master"), "{error}");
+    assert!(error.is_not_sent() && error.to_string().contains("names no such master"), "{error}");
 }

@@ -41,7 +41,7 @@ async fn a_server_that_cannot_be_verified_gets_no_command() {
     for url in [url(&redis, &[("ca", &stranger)]), url(&redis, &[]), wrong_name] {
         let client = open(&url);
         let error = soon(&client, &count("tls", "x")).await.unwrap_err();
-        assert!(error.is_unsent() && error.to_string().contains("TLS"), "{error}");
+        assert!(error.is_not_sent() && error.to_string().contains("TLS"), "{error}");
     }
     assert_eq!(stored(&redis, "tls"), 0);
 }
@@ -53,7 +53,7 @@ async fn a_certificate_is_shown_to_a_server_that_demands_one() {
     let (ca, cert) = (certificates.authority(), certificates.client_certificate());
     let client = open(&url(&redis, &[("ca", &ca)]));
     let error = soon(&client, &count("mutual", "x")).await.unwrap_err();
-    assert!(error.is_unsent(), "{error}");
+    assert!(error.is_not_sent(), "{error}");
     let key = certificates.client_key();
     let client = open(&url(&redis, &[("ca", &ca), ("cert", &cert), ("key", &key)]));
     assert_eq!(soon(&client, &count("mutual", "x")).await.unwrap(), text("x"));
@@ -82,7 +82,7 @@ async fn a_plain_client_of_an_encrypted_server_fails_in_time() {
     let redis = Redis::builder().tls().start().unwrap();
     let client = open(&format!("redis://127.0.0.1:{}?connect_timeout_ms=5000", redis.port()));
     let error = soon(&client, &count("plain", "x")).await.unwrap_err();
-    assert!(error.is_unsent() && error.to_string().contains("write rediss"), "{error}");
+    assert!(error.is_not_sent() && error.to_string().contains("write rediss"), "{error}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -91,6 +91,6 @@ async fn an_encrypting_client_of_a_plain_server_fails_in_time() {
     let client = open(&format!("rediss://{}?connect_timeout_ms=2000", redis.addr()));
     let error = soon(&client, &count("plain", "x")).await.unwrap_err();
     // It waits for the rest of what it takes for a command, or refuses that.
-    assert!(error.is_unsent() && error.to_string().contains("TLS"), "{error}");
+    assert!(error.is_not_sent() && error.to_string().contains("TLS"), "{error}");
     assert_eq!(stored(&redis, "plain"), 0);
 }

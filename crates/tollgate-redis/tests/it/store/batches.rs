@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tollgate_core::algorithm::Gcra;
-use tollgate_core::{Admission, Cost, Limit, Limiter, Once, Quota, Verdict};
+use tollgate_core::{Admission, Cost, Limit, Limiter, Quota, RequestId, Verdict};
 use tollgate_redis::RedisStore;
 use tollgate_redis::client::Client;
 use tollgate_testkit::servers::Redis;
@@ -29,8 +29,8 @@ fn a_script_that_is_new_to_the_server_does_not_fall_behind() {
         }
         let all = [limit.charge("ada").cost(Cost::new(10).unwrap())];
         let one = [limit.charge("ada")];
-        let once = Some(Once::new("first").unwrap());
-        let batch = [Admission { charges: &one, once }, Admission::of(&all)];
+        let request_id = Some(RequestId::new("first").unwrap());
+        let batch = [Admission { charges: &one, request_id }, Admission::of(&all)];
         let decided = limiter(&redis).check_all_many(&batch).await;
         let verdicts: Vec<Verdict> =
             decided.into_iter().map(|decision| decision.unwrap().verdict).collect();

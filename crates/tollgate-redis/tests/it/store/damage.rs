@@ -1,6 +1,6 @@
 //! What others do to our keys and to the server: never a refusal for ever, never open doors.
 
-use tollgate_core::store::{At, Store};
+use tollgate_core::store::{Store, TimeSource};
 use tollgate_core::{Admission, Code, Cost, Decision, Limit, Quota, Result, algorithm as a};
 use tollgate_redis::RedisStore;
 use tollgate_redis::client::Client;
@@ -24,7 +24,7 @@ fn log(policy: &str) -> Limit {
 fn check(store: &RedisStore<Client>, limit: &Limit, units: u64) -> Result<Decision> {
     let charges = [limit.charge("someone").cost(Cost::new(units).unwrap())];
     let admission = Admission::of(&charges);
-    let outcome = run(store.admit(&admission, At::StoreClock))?;
+    let outcome = run(store.admit(&admission, TimeSource::StoreClock))?;
     Ok(decisions_of(&admission, &outcome)?.decisions.remove(0))
 }
 

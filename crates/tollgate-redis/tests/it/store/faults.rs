@@ -5,8 +5,8 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::time::Instant;
-use tollgate_core::store::{At, Store};
-use tollgate_core::{Admission, Code, Degraded, Limiter, Once};
+use tollgate_core::store::{Store, TimeSource};
+use tollgate_core::{Admission, Code, Limiter, OutageMode, RequestId};
 use tollgate_redis::RedisStore;
 use tollgate_redis::client::Client;
 use tollgate_testkit::derive::decisions_of;
@@ -128,7 +128,7 @@ fn a_slot_that_moves_under_load_changes_nothing() {
 #[test]
 fn a_hung_server_is_answered_for_within_the_deadline() {
     let redis = Redis::start().unwrap();
-    let limit = month("hung", UNITS).on_outage(Degraded::Closed);
+    let limit = month("hung", UNITS).on_outage(OutageMode::Closed);
     let _in_runtime = RUNTIME.enter();
     let store = RedisStore::over(Client::open(&redis.url()).unwrap());
     let deadline = Duration::from_millis(100);
@@ -140,7 +140,7 @@ fn a_hung_server_is_answered_for_within_the_deadline() {
         let from = Instant::now();
         let decision = run(limiter.check(limit.charge("everybody"))).unwrap();
         longest = longest.max(from.elapsed());
-        assert_eq!(decision.degraded, Some(Degraded::Closed));
+        assert_eq!(decision.degraded, Some(OutageMode::Closed));
     }
     redis.go_on().unwrap();
     let from = Instant::now();
@@ -165,8 +165,8 @@ fn a_lost_reply_charges_once_under_a_request_id() {
     let charges = [limit.charge("everybody")];
     let ids: Vec<String> = (0..20).map(|number| format!("request {number}")).collect();
     let admit = async |id: &str| {
-        let admission = Admission::of(&charges).once(Once::new(id).unwrap());
-        let outcome = store.admit(&admission, At::StoreClock).await?;
+        let admission = Admission::of(&charges).request_id(RequestId::new(id).unwrap());
+        let outcome = store.admit(&admission, TimeSource::StoreClock).await?;
         let admitted = decisions_of(&admission, &outcome).unwrap().admitted;
         Ok::<_, tollgate_core::Error>((admitted, outcome.replayed.is_some()))
     };
@@ -179,7 +179,7 @@ fn a_lost_reply_charges_once_under_a_request_id() {
     for outcome in lost {
         let error = outcome.unwrap_err();
         assert!(error.code().is_outage(), "{error}");
-        was_sent.push(!error.is_unsent());
+        was_sent.push(!error.is_not_sent());
     }
     assert!(was_sent.contains(&true));
     proxy.set(Mode::Pass).unwrap();
@@ -193,7 +193,7 @@ fn a_lost_reply_charges_once_under_a_request_id() {
         assert!(admitted && replayed == *was_sent, "a charge that was sent had been made");
     }
     let admission = Admission::of(&charges);
-    let outcome = run(store.admit(&admission, At::StoreClock)).unwrap();
+    let outcome = run(store.admit(&admission, TimeSource::StoreClock)).unwrap();
     let left = decisions_of(&admission, &outcome).unwrap().decisions.remove(0).remaining;
     let replays = was_sent.iter().filter(|was_sent| **was_sent).count();
     println!("lost replies: 20 charges answered by nobody, {replays} replays, {left} of 100 left");
@@ -205,7 +205,8 @@ fn a_wrong_password_is_an_outage_that_names_no_secret() {
     let redis = Redis::builder().password("right").start().unwrap();
     let store = store(&format!("redis://:wrong-secret@{}", redis.addr()));
     let limit = month("password", 10);
-    let error = run(store.admit(&Admission::of(&[limit.charge("x")]), At::StoreClock)).unwrap_err();
+    let error =
+        run(store.admit(&Admission::of(&[limit.charge("x")]), TimeSource::StoreClock)).unwrap_err();
     assert_eq!(error.code(), Code::StoreUnavailable);
     let text = format!("{error} {error:?} {store:?}");
     assert!(!text.contains("wrong-secret"), "{text}");

@@ -6,9 +6,9 @@ use std::pin::pin;
 use std::task::Poll;
 use std::time::Duration;
 
-use tollgate_core::store::{At, Store};
+use tollgate_core::store::{Store, TimeSource};
 use tollgate_core::{
-    Admission, Code, Decision, Degraded, Error, Limit, Limiter, ManualClock, Quota, Rule,
+    Admission, Code, Decision, Error, Limit, Limiter, ManualClock, OutageMode, Quota, Rule,
     algorithm as a,
 };
 use tollgate_redis::RedisStore;
@@ -39,10 +39,10 @@ impl Halfway {
         let store = store(&format!("redis-cluster://{addr}?{options}"));
         let limits = ["one", "two", "three"].map(|policy| {
             let limit = Limit::with_rule(policy, rule()).unwrap().with_prefix("halfway").unwrap();
-            limit.on_outage(Degraded::Open)
+            limit.on_outage(OutageMode::Open)
         });
         for limit in &limits {
-            run(store.admit(&Admission::of(&[limit.charge("a")]), At::StoreClock)).unwrap();
+            run(store.admit(&Admission::of(&[limit.charge("a")]), TimeSource::StoreClock)).unwrap();
         }
         let slot = cluster.slot_of_key(&limits[0].key("a").to_text()).unwrap();
         let to = 1 - cluster.owner(slot).unwrap();

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::time::Instant;
-use tollgate_core::store::{At, Store};
+use tollgate_core::store::{Store, TimeSource};
 use tollgate_core::{Admission, Charge, Code, Limit, Result};
 use tollgate_redis::RedisStore;
 use tollgate_redis::client::Client;
@@ -23,7 +23,7 @@ fn watched(prefix: &str, policy: &str, units: u64) -> Limit {
 /// The units that are left after these charges, if all of them were made.
 fn admit(store: &RedisStore<Client>, charges: &[Charge<'_>]) -> Result<Option<Vec<u64>>> {
     let admission = Admission::of(charges);
-    let outcome = run(store.admit(&admission, At::StoreClock))?;
+    let outcome = run(store.admit(&admission, TimeSource::StoreClock))?;
     let plan = decisions_of(&admission, &outcome).unwrap();
     let left = plan.decisions.iter().map(|decision| decision.remaining).collect();
     Ok(plan.admitted.then_some(left))
@@ -51,7 +51,7 @@ fn followed_at_every_stage(cluster: &RedisCluster, store: &RedisStore<Client>) {
     assert_eq!(left(&[new]), [48]);
     // Together they are nowhere: refused, not charged, and to be tried again.
     let error = admit(store, &[old, new]).unwrap_err();
-    assert!(error.is_unsent() && error.to_string().contains("TRYAGAIN"), "{error}");
+    assert!(error.is_not_sent() && error.to_string().contains("TRYAGAIN"), "{error}");
     assert_eq!(error.code(), Code::ConflictExhausted, "the cluster answers");
     while moving.move_keys(100).unwrap() > 0 {}
     assert_eq!(left(&[old]), [47]);
@@ -88,7 +88,7 @@ fn an_encrypted_cluster_of_strangers_gets_no_command() {
     let wrong = encrypted_cluster_url(&cluster).replace(&own, &stranger);
     let limit = watched("strangers", "policy", 5);
     let error = admit(&store(&wrong), &[limit.charge("a")]).unwrap_err();
-    assert!(error.is_outage() && error.is_unsent(), "{error}");
+    assert!(error.is_outage() && error.is_not_sent(), "{error}");
     assert!(error.to_string().contains("TLS"), "{error}");
     let keys = cluster.nodes()[0].client().unwrap().call(&["DBSIZE"]).unwrap();
     assert_eq!(keys.integer(), Some(0));

@@ -6,9 +6,9 @@ use std::task::Poll;
 use std::time::Duration;
 
 use tokio::time::Instant;
-use tollgate_core::store::{At, Store};
+use tollgate_core::store::{Store, TimeSource};
 use tollgate_core::{
-    Charge, Decision, Degraded, Limit, Limiter, ManualClock, Quota, Result, Rule, algorithm as a,
+    Charge, Decision, Limit, Limiter, ManualClock, OutageMode, Quota, Result, Rule, algorithm as a,
 };
 use tollgate_redis::RedisStore;
 use tollgate_redis::client::Client;
@@ -23,7 +23,7 @@ const TIMEOUTS: &str = "connect_timeout_ms=10000&reply_timeout_ms=60000";
 
 fn one_unit(policy: &str, rule: Rule) -> Limit {
     let limit = Limit::with_rule(policy, rule).unwrap().with_prefix("silence").unwrap();
-    limit.on_outage(Degraded::Open)
+    limit.on_outage(OutageMode::Open)
 }
 
 fn gcra(policy: &str) -> Limit {
@@ -47,7 +47,7 @@ async fn told(mut batch: Batch<'_>, clock: &ManualClock) -> Vec<&'static str> {
     let polled = poll_fn(|context| Poll::Ready(batch.as_mut().poll(context))).await;
     let Poll::Ready(answers) = polled else { panic!("it goes on when no time is left") };
     let told = answers.into_iter().map(|answer| match answer {
-        Ok(decision) => decision.degraded.map_or(decision.verdict.as_str(), Degraded::as_str),
+        Ok(decision) => decision.degraded.map_or(decision.verdict.as_str(), OutageMode::as_str),
         Err(error) => error.code().as_str(),
     });
     told.collect()
@@ -73,7 +73,7 @@ async fn wait_for_silence(batch: &mut Batch<'_>, proxy: &FaultProxy) {
 /// Waits until the server is known to have answered what was sent to it before.
 async fn answered(store: &RedisStore<Client>, charge: Charge<'_>) {
     // One connection to each node: replies come in order.
-    store.load(&[charge], At::StoreClock).await.unwrap();
+    store.load(&[charge], TimeSource::StoreClock).await.unwrap();
 }
 
 /// Two nodes, and a subject on each. All is spent, so nobody is let in unless by a failure mode.

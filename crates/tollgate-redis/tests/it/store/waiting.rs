@@ -11,7 +11,8 @@ use std::task::Poll;
 use std::time::Duration;
 
 use tollgate_core::{
-    Admission, Code, Decision, Degraded, Error, Limit, Limiter, ManualClock, Quota, algorithm as a,
+    Admission, Code, Decision, Error, Limit, Limiter, ManualClock, OutageMode, Quota,
+    algorithm as a,
 };
 use tollgate_testkit::servers::shared;
 
@@ -58,7 +59,7 @@ fn hand_on(mut server: TcpStream, mut client: TcpStream, left: &AtomicI64) {
 fn limit(policy: &str) -> Limit {
     let day = Duration::from_secs(86_400);
     let limit = Limit::new(policy, a::Gcra::new(Quota::new(1_000, day)).unwrap()).unwrap();
-    limit.with_prefix("waiting").unwrap().on_outage(Degraded::Open)
+    limit.with_prefix("waiting").unwrap().on_outage(OutageMode::Open)
 }
 
 /// What a call says whose time is up, behind one that is answered or is not.
@@ -96,13 +97,13 @@ fn behind_one_that_is_answered(is_answered: bool) -> Result<Decision, Error> {
 fn whoever_waits_behind_others_who_are_answered_is_not_let_in() {
     let error = behind_one_that_is_answered(true).unwrap_err();
     assert_eq!(error.code(), Code::QueueFull, "{error}");
-    assert!(!error.is_unsent(), "it may be charged");
+    assert!(!error.is_not_sent(), "it may be charged");
 }
 
 #[test]
 fn whoever_waits_for_a_silent_server_meets_an_outage() {
     let decision = behind_one_that_is_answered(false).unwrap();
-    assert_eq!(decision.degraded, Some(Degraded::Open));
+    assert_eq!(decision.degraded, Some(OutageMode::Open));
 }
 
 /// Its calls stand behind one that is answered, and are not.
@@ -115,7 +116,7 @@ fn a_batch_that_waits_behind_others_who_are_answered_is_not_let_in() {
     let limiter = Limiter::with_clock(store, clock.clone()).build();
     let window = a::FixedWindow::new(Quota::per_day(1_000), a::Anchor::Epoch).unwrap();
     let window = Limit::new("window", window).unwrap().with_prefix("waiting").unwrap();
-    let limits = [limit("batch"), window.on_outage(Degraded::Open)];
+    let limits = [limit("batch"), window.on_outage(OutageMode::Open)];
     // Two algorithms are two calls. Their scripts are known.
     let charges = [limits[0].charge("a"), limits[1].charge("a")];
     let first = [limits[0].charge("b"), limits[0].charge("c")];

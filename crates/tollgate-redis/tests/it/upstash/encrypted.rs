@@ -63,10 +63,10 @@ async fn a_certificate_is_verified() {
 
     // Nobody whom the machine trusts has signed it.
     let error = ask(patient(), &url).await.unwrap_err();
-    assert_eq!((error.code(), error.is_unsent()), (Code::StoreUnavailable, true), "{error}");
+    assert_eq!((error.code(), error.is_not_sent()), (Code::StoreUnavailable, true), "{error}");
     // It is not for this name.
     let error = ask(trusting(), &format!("https://127.0.0.2:{port}")).await.unwrap_err();
-    assert_eq!((error.code(), error.is_unsent()), (Code::StoreUnavailable, true), "{error}");
+    assert_eq!((error.code(), error.is_not_sent()), (Code::StoreUnavailable, true), "{error}");
     // Neither got as far as a request.
     assert_eq!(shim.requests(), 1);
 }

@@ -56,7 +56,7 @@ async fn a_wrong_token_is_an_outage_that_shows_no_secret() {
     let shim = shim(shared::redis());
     let upstash = Upstash::over(patient(), &shim.url(), "wr0ng-t0ken").unwrap();
     let error = upstash.send(&count("upstash:token", "x")).await.unwrap_err();
-    assert_eq!((error.code(), error.is_unsent()), (Code::StoreUnavailable, true));
+    assert_eq!((error.code(), error.is_not_sent()), (Code::StoreUnavailable, true));
     for shown in [format!("{error}"), format!("{error:?}"), format!("{upstash:?}")] {
         assert!(!shown.contains("t0ken"), "{shown}");
     }
@@ -69,7 +69,7 @@ async fn nobody_there_means_unsent() {
     let url = shim.url();
     drop(shim);
     let error = upstash(&url).send(&count("upstash:nobody", "x")).await.unwrap_err();
-    assert_eq!((error.code(), error.is_unsent()), (Code::StoreUnavailable, true), "{error}");
+    assert_eq!((error.code(), error.is_not_sent()), (Code::StoreUnavailable, true), "{error}");
 }
 
 #[tokio::test]
@@ -81,7 +81,7 @@ async fn a_lost_answer_leaves_the_outcome_unknown() {
     let upstash = Upstash::over(impatient(), &url, TOKEN).unwrap();
     proxy.set(Mode::DropReplies).unwrap();
     let error = upstash.send(&count("lost", "x")).await.unwrap_err();
-    assert_eq!((error.code(), error.is_unsent()), (Code::Timeout, false), "{error}");
+    assert_eq!((error.code(), error.is_not_sent()), (Code::Timeout, false), "{error}");
     // It ran, or still does: nobody waits for it any more.
     let ran = || match stored(&redis, "lost") {
         0 => Err(Error::new("has not run yet")),
@@ -112,7 +112,7 @@ async fn a_connection_cut_in_the_middle_leaves_the_outcome_unknown() {
     };
     let (reply, ()) = tokio::join!(upstash.send(&call), cut);
     let error = reply.unwrap_err();
-    assert_eq!((error.code(), error.is_unsent()), (Code::StoreUnavailable, false), "{error}");
+    assert_eq!((error.code(), error.is_not_sent()), (Code::StoreUnavailable, false), "{error}");
     assert_eq!(stored(&redis, "cut"), 1);
 }
 
@@ -124,7 +124,7 @@ async fn a_server_that_is_down_behind_the_interface_is_an_outage() {
     upstash.send(&count("down", "x")).await.unwrap();
     redis.kill().unwrap();
     let error = upstash.send(&count("down", "x")).await.unwrap_err();
-    assert_eq!((error.code(), error.is_unsent()), (Code::StoreUnavailable, false), "{error}");
+    assert_eq!((error.code(), error.is_not_sent()), (Code::StoreUnavailable, false), "{error}");
     redis.restart().unwrap();
     assert_eq!(upstash.send(&count("down", "x")).await.unwrap(), text("x"));
 }

@@ -8,7 +8,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use tollgate_core::{
-    Admission, BoxFuture, Code, Decision, Degraded, Error, Limit, Limiter, ManualClock, Quota,
+    Admission, BoxFuture, Code, Decision, Error, Limit, Limiter, ManualClock, OutageMode, Quota,
     algorithm as a,
 };
 use tollgate_testkit::servers::shared;
@@ -45,7 +45,7 @@ fn answering_once(server: SocketAddr) -> SocketAddr {
 fn limit(policy: &str) -> Limit {
     let day = Duration::from_secs(86_400);
     let limit = Limit::new(policy, a::Gcra::new(Quota::new(1_000, day)).unwrap()).unwrap();
-    limit.with_prefix("upstash-waiting").unwrap().on_outage(Degraded::Open)
+    limit.with_prefix("upstash-waiting").unwrap().on_outage(OutageMode::Open)
 }
 
 type Answer = Result<Decision, Error>;

@@ -203,8 +203,8 @@ fn send(link: &Link, direction: Direction, bytes: &[u8], board: &Board) -> Step 
     board.change(|now| *sent(&mut now.traffic, direction) += widened(bytes.len()));
     let written = to.write(bytes);
     let count = written.as_ref().map_or(0, |count| *count);
-    let unsent = widened(bytes.len().saturating_sub(count));
-    board.change(|now| *sent(&mut now.traffic, direction) -= unsent);
+    let not_sent = widened(bytes.len().saturating_sub(count));
+    board.change(|now| *sent(&mut now.traffic, direction) -= not_sent);
     match written {
         Ok(count) => Step::Sent(count),
         Err(error) if is_temporary(&error) => Step::NotYet,

@@ -98,7 +98,7 @@ fn a_large_sliding_log_is_refused_before_the_backend_is_touched() {
     assert_eq!(error.code(), Code::Unsupported);
     assert_eq!(error.field(), Some("limit"));
     assert!(error.message().contains("1 to 1000"), "{error}");
-    assert!(error.is_unsent());
+    assert!(error.is_not_sent());
     assert_eq!(Table::count(&store.backend().reads), 0);
     assert!(block_on(check(&store, log(1_000).charge("one"))).unwrap());
 }
@@ -111,7 +111,7 @@ fn a_state_longer_than_the_backend_can_keep_is_refused_by_name() {
     let charges = [limit.charge("one")];
     let mut admitted = 0;
     let error = loop {
-        let at = At::Given(START + admitted);
+        let at = TimeSource::Given(START + admitted);
         match block_on(store.admit(&Admission::of(&charges), at)) {
             Ok(_) => admitted += 1,
             Err(error) => break error,
@@ -166,7 +166,7 @@ fn a_load_reads_each_key_once_and_writes_nothing() {
     let limit = per_hour("load", 5);
     assert!(block_on(check(&store, limit.charge("one"))).unwrap());
     let charges = ["one", "none", "one"].map(|subject| limit.charge(subject));
-    let loaded = block_on(store.load(&charges, At::Given(START + 9))).unwrap();
+    let loaded = block_on(store.load(&charges, TimeSource::Given(START + 9))).unwrap();
     assert_eq!(loaded.now.reading(), START + 9);
     assert_eq!(loaded.states[0], loaded.states[2]);
     assert!(loaded.states[0].is_some() && loaded.states[1].is_none());
@@ -183,13 +183,13 @@ fn the_clock_of_the_backend_decides_where_there_is_one() {
     let charges = [limit.charge("one")];
     let admission = Admission::of(&charges);
     let owner = cas(Table::single_key().with_clock(&clock), &clock);
-    let outcome = block_on(owner.admit(&admission, At::StoreClock)).unwrap();
+    let outcome = block_on(owner.admit(&admission, TimeSource::StoreClock)).unwrap();
     assert_eq!(outcome.now.reading(), START + 123);
-    assert!(block_on(owner.load(&charges[..1], At::StoreClock)).is_ok());
+    assert!(block_on(owner.load(&charges[..1], TimeSource::StoreClock)).is_ok());
     let without = cas(Table::single_key(), &clock);
-    let outcome = block_on(without.admit(&admission, At::StoreClock));
+    let outcome = block_on(without.admit(&admission, TimeSource::StoreClock));
     assert_eq!(code(outcome), Some(Code::Unsupported));
-    let loaded = block_on(without.load(&charges[..1], At::StoreClock));
+    let loaded = block_on(without.load(&charges[..1], TimeSource::StoreClock));
     assert_eq!(code(loaded), Some(Code::Unsupported));
     assert_eq!(Table::count(&without.backend().reads), 0);
 }
@@ -206,7 +206,7 @@ fn a_changed_quota_is_carried_over_even_by_a_denial() {
     assert!(!block_on(check(&store, new.charge("one"))).unwrap());
     let text = store.backend().rows()[&new.key("one").to_text()].text.clone();
     let state = State::from_text(&text).unwrap();
-    assert_eq!(state.shape, new.rule().shape());
+    assert_eq!(state.quota_id, new.rule().quota_id());
     assert_eq!(state.words[1], 4);
 }
 
@@ -240,7 +240,7 @@ fn swept_or_not_the_decisions_are_those_of_the_plain_steps() {
             let subject = ["a", "b"][random.below(2)];
             let cost = Cost::new(1 + random.next() % 3).unwrap();
             let charges = [limit.charge(subject).cost(cost)];
-            let at = At::Given(now);
+            let at = TimeSource::Given(now);
             let outcome = block_on(store.admit(&Admission::of(&charges), at)).unwrap();
             let key = charges[0].key().to_text();
             let states = [model.get(&key).cloned()];

@@ -1,11 +1,11 @@
 //! Batches: shared round trips, order on a key, refusals alone.
 
 use super::*;
-use crate::charge::Once;
+use crate::charge::RequestId;
 use crate::cost::Cost;
 use crate::store::cas::VersionedCapability;
 
-fn passed(charges: &[[Charge<'_>; 1]], outcomes: &[Result<Outcome>]) -> Vec<bool> {
+fn passed(charges: &[[Charge<'_>; 1]], outcomes: &[Result<Evidence>]) -> Vec<bool> {
     let pairs = charges.iter().zip(outcomes);
     pairs
         .map(|([charge], outcome)| decision(charge, outcome.as_ref().unwrap()).is_allowed())
@@ -52,7 +52,7 @@ fn a_batch_shares_no_swap_where_that_costs_more() {
     ];
     let outcomes = block_on(store.admit_many(&batch, NOW));
     // Each sees what those before it in the batch have charged to its first key.
-    let counted = |outcome: &Result<Outcome>| {
+    let counted = |outcome: &Result<Evidence>| {
         outcome.as_ref().unwrap().before[0].as_ref().map_or(0, |state| state.words[1])
     };
     let seen: Vec<u64> = outcomes.iter().map(counted).collect();
@@ -106,7 +106,7 @@ fn one_id_twice_in_a_batch_is_charged_once() {
         let store = cas(table, &clock);
         let limit = per_hour("batch", 5);
         let charges = [limit.charge("one")];
-        let admission = Admission::of(&charges).once(Once::new("a").unwrap());
+        let admission = Admission::of(&charges).request_id(RequestId::new("a").unwrap());
         let outcomes = block_on(store.admit_many(&[admission, admission], NOW));
         let replays: Vec<_> =
             outcomes.iter().map(|outcome| outcome.as_ref().unwrap().replayed.is_some()).collect();

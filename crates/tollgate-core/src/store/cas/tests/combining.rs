@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::thread;
 
 use super::*;
-use crate::charge::Once;
+use crate::charge::RequestId;
 use crate::clock::Clock as _;
 use crate::cost::Cost;
 
@@ -95,7 +95,7 @@ fn each_waiter_gets_evidence_of_its_own() {
         let charge = limit.charge("one").cost(Cost::new(1 + index % 4).unwrap());
         let store = &store;
         sim.spawn(async move {
-            let at = At::Given(START + index);
+            let at = TimeSource::Given(START + index);
             let outcome = store.admit(&Admission::of(&[charge]), at).await.unwrap();
             assert_eq!(outcome.now.reading(), START + index);
             let spent = outcome.before[0].as_ref().map_or(0, |state| state.words[1]);
@@ -131,7 +131,7 @@ fn nobody_overtakes_an_admission_that_needs_a_turn_of_its_own() {
             let charges = [limit.charge("one")];
             let mut admission = Admission::of(&charges);
             if index % 3 == 2 {
-                admission = admission.once(Once::new(&id).unwrap());
+                admission = admission.request_id(RequestId::new(&id).unwrap());
             }
             let outcome = store.admit(&admission, NOW).await.unwrap();
             outcome.before[0].as_ref().map_or(0, |state| state.words[1])

@@ -121,7 +121,7 @@ fn a_failing_read_is_told_to_everybody_and_may_be_tried_again() {
         let error = output.unwrap().unwrap_err();
         assert_eq!(error.code(), Code::StoreUnavailable);
         assert_eq!(error.message(), "the read failed");
-        assert!(error.is_unsent(), "a read charges nothing");
+        assert!(error.is_not_sent(), "a read charges nothing");
     }
     assert_eq!(stored(&store, &limit.charge("one")), 1);
 }
@@ -143,7 +143,7 @@ fn a_swap_without_an_answer_is_never_sent_again() {
         for output in outputs.into_iter().skip(1) {
             let error = output.unwrap().unwrap_err();
             assert_eq!(error.code(), Code::Timeout);
-            assert!(!error.is_unsent(), "the charge may be spent");
+            assert!(!error.is_not_sent(), "the charge may be spent");
         }
         assert_eq!(stored(&store, &limit.charge("one")), spent, "{fault:?}");
     }

@@ -3,7 +3,7 @@
 use core::sync::atomic::Ordering;
 
 use super::*;
-use crate::charge::Once;
+use crate::charge::RequestId;
 
 /// What is known after everybody has completed or was dropped.
 struct Count {
@@ -21,7 +21,7 @@ fn count(outputs: Vec<Option<Result<bool>>>) -> Count {
             Some(Err(error)) => {
                 // Whoever goes away must not let others in.
                 assert_eq!(error.code(), Code::ConflictExhausted, "{error}");
-                assert!(!error.is_unsent(), "the charge may be spent");
+                assert!(!error.is_not_sent(), "the charge may be spent");
                 count.unknown += 1;
             }
             None => count.unknown += 1,
@@ -276,7 +276,7 @@ fn ids_sent_again_after_drops_are_charged_at_most_once() {
             sim.spawn(async move {
                 let id = format!("id{}", index % 12);
                 let charges = [limit.charge("one")];
-                let admission = Admission::of(&charges).once(Once::new(&id)?);
+                let admission = Admission::of(&charges).request_id(RequestId::new(&id)?);
                 store.admit(&admission, NOW).await.map(|_| true)
             });
         }

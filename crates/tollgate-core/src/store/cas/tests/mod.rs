@@ -15,7 +15,7 @@ mod sim;
 
 use core::time::Duration;
 
-use super::super::{At, Outcome, Retries, Store, plan, slots_of};
+use super::super::{Evidence, Retries, Store, TimeSource, plan, slots_of};
 use super::{Cas, Versioned};
 use crate::algorithm::{Anchor, FixedWindow};
 use crate::charge::{Admission, Charge, Limit};
@@ -31,7 +31,7 @@ pub(super) use sim::{Random, Sim, block_on};
 /// Well inside the range of instants, and a whole number of windows.
 const START: Micros = 1_800_000_000_000_000;
 const HOUR: Micros = 3_600_000_000;
-const NOW: At = At::Given(START);
+const NOW: TimeSource = TimeSource::Given(START);
 
 /// So many units an hour, counted one by one: the stored words are `[start, count]`.
 fn per_hour(policy: &str, limit: u64) -> Limit {
@@ -47,12 +47,12 @@ fn cas<V: Versioned>(backend: V, clock: &ManualClock) -> Cas<V> {
 }
 
 /// The decision that an outcome is the evidence of.
-fn decision(charge: &Charge<'_>, outcome: &Outcome) -> Decision {
+fn decision(charge: &Charge<'_>, outcome: &Evidence) -> Decision {
     let mut decisions = decisions(core::slice::from_ref(charge), outcome);
     decisions.remove(0)
 }
 
-fn decisions(charges: &[Charge<'_>], outcome: &Outcome) -> Vec<Decision> {
+fn decisions(charges: &[Charge<'_>], outcome: &Evidence) -> Vec<Decision> {
     let (slots, keys) = slots_of(charges);
     let first = |slot| slots.iter().position(|own| *own == slot).unwrap();
     let states: Vec<_> = (0..keys.len()).map(|slot| outcome.before[first(slot)].clone()).collect();

@@ -1,7 +1,7 @@
 //! Request ids: charged once, bound to their payload, kept until they expire.
 
 use super::*;
-use crate::charge::Once;
+use crate::charge::RequestId;
 use crate::cost::Cost;
 use crate::error::Error;
 use crate::store::cas::VersionedCapability;
@@ -14,10 +14,10 @@ fn both(test: impl Fn(&ManualClock, &Cas<Table>)) {
     }
 }
 
-fn admit(store: &Cas<Table>, charge: Charge<'_>, id: &str, at: Micros) -> Result<Outcome> {
-    let once = Once::new(id).unwrap();
+fn admit(store: &Cas<Table>, charge: Charge<'_>, id: &str, at: Micros) -> Result<Evidence> {
+    let once = RequestId::new(id).unwrap();
     let charges = [charge];
-    block_on(store.admit(&Admission::of(&charges).once(once), At::Given(at)))
+    block_on(store.admit(&Admission::of(&charges).request_id(once), TimeSource::Given(at)))
 }
 
 #[test]
@@ -31,7 +31,7 @@ fn a_replay_returns_the_first_evidence_and_charges_nothing() {
         assert!(block_on(check(store, limit.charge("one"))).unwrap());
         let swaps = Table::count(&store.backend().swaps_sent);
         let again = admit(store, charge, "a", START + 77).unwrap();
-        assert_eq!(again.replayed, Some(vec![limit.rule().shape()]));
+        assert_eq!(again.replayed, Some(vec![limit.rule().quota_id()]));
         assert_eq!((again.now, &again.before), (first.now, &first.before));
         assert_eq!(Table::count(&store.backend().swaps_sent), swaps);
         assert_eq!(stored(store, &charge), 5);
@@ -95,7 +95,7 @@ fn a_record_expires_and_its_id_is_charged_again() {
         let limit = per_hour("ids", 10);
         let charge = limit.charge("one");
         admit(store, charge, "a", START).unwrap();
-        let last = START + Once::DEFAULT_KEEP - 1;
+        let last = START + RequestId::DEFAULT_KEEP - 1;
         assert!(admit(store, charge, "a", last).unwrap().replayed.is_some());
         assert!(admit(store, charge, "a", last + 1).unwrap().replayed.is_none());
         assert!(admit(store, charge, "a", last + 2).unwrap().replayed.is_some());
@@ -113,7 +113,7 @@ fn a_record_outlives_a_state_that_is_fresh_sooner() {
         let window = FixedWindow::new(quota, Anchor::Epoch).unwrap();
         let limit = Limit::new("short", window).unwrap();
         admit(store, limit.charge("one"), "a", START).unwrap();
-        store.backend().sweep(START + Once::DEFAULT_KEEP);
+        store.backend().sweep(START + RequestId::DEFAULT_KEEP);
         let again = admit(store, limit.charge("one"), "a", START + HOUR / 60);
         assert!(again.unwrap().replayed.is_some());
     });
@@ -134,7 +134,7 @@ fn concurrent_duplicates_charge_once() {
                 sim.spawn(async move {
                     let id = format!("id{}", index % 3);
                     let charges = [limit.charge("one")];
-                    let admission = Admission::of(&charges).once(Once::new(&id)?);
+                    let admission = Admission::of(&charges).request_id(RequestId::new(&id)?);
                     let outcome = store.admit(&admission, NOW).await?;
                     check(store, limit.charge("one")).await?;
                     Ok::<bool, Error>(outcome.replayed.is_none())
@@ -155,13 +155,13 @@ fn several_charges_share_one_id_and_replay_together() {
     let store = cas(Table::multi_key(), &clock);
     let limits = [per_hour("first", 10), per_hour("second", 20)];
     let charges = [limits[0].charge("one"), limits[1].charge("one"), limits[0].charge("one")];
-    let admission = Admission::of(&charges).once(Once::new("a").unwrap());
+    let admission = Admission::of(&charges).request_id(RequestId::new("a").unwrap());
     let first = block_on(store.admit(&admission, NOW)).unwrap();
     let again = block_on(store.admit(&admission, NOW)).unwrap();
     assert_eq!(again.before, first.before);
-    let shapes = charges.iter().map(|charge| charge.rule().shape()).collect();
-    assert_eq!(again.replayed, Some(shapes));
-    let fewer = Admission::of(&charges[..2]).once(Once::new("a").unwrap());
+    let quota_ids = charges.iter().map(|charge| charge.rule().quota_id()).collect();
+    assert_eq!(again.replayed, Some(quota_ids));
+    let fewer = Admission::of(&charges[..2]).request_id(RequestId::new("a").unwrap());
     let conflict = block_on(store.admit(&fewer, NOW));
     assert_eq!(code(conflict), Some(Code::IdempotencyConflict));
     assert_eq!(stored(&store, &charges[0]), 2);
@@ -183,7 +183,7 @@ fn a_key_with_its_own_records_holds_a_bounded_number() {
     assert!(block_on(check(&store, limit.charge("one"))).unwrap());
     let replay = admit(&store, limit.charge("one"), "b", START).unwrap();
     assert!(replay.replayed.is_some());
-    let later = START + Once::DEFAULT_KEEP;
+    let later = START + RequestId::DEFAULT_KEEP;
     assert!(admit(&store, limit.charge("one"), "d", later).is_ok());
 }
 

@@ -4,7 +4,7 @@ use core::sync::atomic::Ordering;
 
 use super::backend::Silence;
 use super::*;
-use crate::charge::Once;
+use crate::charge::RequestId;
 
 type Callers<'a> = Sim<'a, Result<bool>>;
 
@@ -84,7 +84,8 @@ fn whoever_waits_behind_others_that_are_served_was_held_up() {
     let (clock, store, limit) = store();
     let charges = [limit.charge("one")];
     let admit = async |id: &'static str| {
-        let admission = Admission { charges: &charges, once: Some(Once::new(id).unwrap()) };
+        let admission =
+            Admission { charges: &charges, request_id: Some(RequestId::new(id).unwrap()) };
         store.admit(&admission, NOW).await.map(|_| true)
     };
     let mut sim = Sim::in_order(&clock);

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
 
 use super::*;
-use crate::charge::Once;
+use crate::charge::RequestId;
 use crate::store::cas::{Entry, Snapshot, Swap, VersionedCapability};
 
 /// A process with a memory of its own in front of a table that several share. It recalls whatever it
@@ -70,7 +70,7 @@ fn processes_that_recall_stale_values_pass_exactly_the_limit() {
                 let id = index.to_string();
                 let admission = match index % 5 {
                     0 => Admission::of(&both),
-                    1 => Admission::of(&both[..1]).once(Once::new(&id).unwrap()),
+                    1 => Admission::of(&both[..1]).request_id(RequestId::new(&id).unwrap()),
                     _ => Admission::of(&both[..1]),
                 };
                 let outcome = store.admit(&admission, NOW).await.unwrap();
@@ -119,7 +119,7 @@ fn a_replay_is_found_though_its_record_was_taken_for_missing() {
     let table = Arc::new(Table::multi_key());
     let limit = per_hour("ids", 5);
     let charges = [limit.charge("one")];
-    let admission = Admission::of(&charges).once(Once::new("a").unwrap());
+    let admission = Admission::of(&charges).request_id(RequestId::new("a").unwrap());
     for replayed in [false, true, true] {
         // A process that has seen nothing yet.
         let store = cas(Remembering::of(&table), &clock)

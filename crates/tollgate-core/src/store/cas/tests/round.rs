@@ -2,7 +2,7 @@
 
 use super::super::round::{Round, RoundBounds, state_in};
 use super::*;
-use crate::charge::Once;
+use crate::charge::RequestId;
 
 const BOUNDS: RoundBounds = RoundBounds { slack: 7, room: 1 };
 
@@ -31,7 +31,7 @@ fn admissions_of_a_round_see_each_other_and_write_a_key_once() {
 fn ids_beyond_the_room_are_refused_and_charge_nothing() {
     let many = per_hour("p", 9);
     let charges = [many.charge("a")];
-    let of = |id| (Admission::of(&charges).once(Once::new(id).unwrap()), NOW);
+    let of = |id| (Admission::of(&charges).request_id(RequestId::new(id).unwrap()), NOW);
     let round = Round::of([of("one"), of("two"), of("one")]);
     assert_eq!(round.names().filter(|name| name.is_record).count(), 2);
     let decided = round.decide(vec![None; round.names().len()], None, BOUNDS).unwrap();

@@ -39,10 +39,10 @@ fn exactly_50_of_200_pass_on_every_key() {
 
 /// What a state says was spent since `from`, when nothing has come back yet.
 fn spent(rule: &Rule, state: &State, from: Micros) -> u64 {
-    assert_eq!(state.shape, rule.shape());
+    assert_eq!(state.quota_id, rule.quota_id());
     match (rule.name(), &state.words[..]) {
         ("gcra" | "token_bucket" | "leaky_bucket", [whole, fraction]) => {
-            let [_, p, l, _] = rule.shape().0;
+            let [_, p, l, _] = rule.quota_id().0;
             let owed = u128::from(whole - from) * u128::from(l) + u128::from(*fraction);
             assert_eq!(owed % u128::from(p), 0, "not a whole number of units");
             u64::try_from(owed / u128::from(p)).unwrap()

@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::thread;
 
 use super::*;
-use crate::charge::{Admission, Once, Receipt};
+use crate::charge::{Admission, Receipt, RequestId};
 use crate::error::{Code, Result};
-use crate::store::Outcome;
+use crate::store::Evidence;
 
 fn gcra(limit: u64) -> Limit {
     limit_of(&rules(limit, Duration::from_secs(3_600))[0].1)
@@ -17,9 +17,9 @@ fn bounded(max: usize) -> Memory {
     Memory::builder().max_keys(1_000).max_request_ids(max).build().unwrap()
 }
 
-fn once(memory: &Memory, limit: &Limit, id: &str, keep: Micros, at: Micros) -> Result<Outcome> {
-    let once = Once { keep, ..Once::new(id).unwrap() };
-    memory.admit_sync(&Admission::of(&[limit.charge("user")]).once(once), at)
+fn once(memory: &Memory, limit: &Limit, id: &str, keep: Micros, at: Micros) -> Result<Evidence> {
+    let once = RequestId { keep, ..RequestId::new(id).unwrap() };
+    memory.admit_sync(&Admission::of(&[limit.charge("user")]).request_id(once), at)
 }
 
 #[test]
@@ -107,8 +107,8 @@ fn long_records_count_as_several() {
     let at = T0 + 640;
     let refund = |id: &str| {
         let charges = [limit.charge("user").refund(Receipt::Newest)];
-        let once = Once { keep: SECOND, ..Once::new(id).unwrap() };
-        memory.admit_sync(&Admission::of(&charges).once(once), at)
+        let once = RequestId { keep: SECOND, ..RequestId::new(id).unwrap() };
+        memory.admit_sync(&Admission::of(&charges).request_id(once), at)
     };
     // Some 10 KiB each.
     let kept = (0..100).take_while(|id| refund(&format!("id:{id}")).is_ok()).count();

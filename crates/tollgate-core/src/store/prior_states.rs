@@ -7,7 +7,7 @@ use crate::state::State;
 /// The state of each charge's key before an admission, in the order of the charges. Most admissions have
 /// one charge, and then nothing is allocated.
 #[derive(Clone, Debug)]
-pub struct Before(Kept);
+pub struct PriorStates(Kept);
 
 #[derive(Clone, Debug)]
 enum Kept {
@@ -15,7 +15,7 @@ enum Kept {
     Many(Vec<Option<State>>),
 }
 
-impl Deref for Before {
+impl Deref for PriorStates {
     type Target = [Option<State>];
 
     fn deref(&self) -> &Self::Target {
@@ -26,20 +26,20 @@ impl Deref for Before {
     }
 }
 
-impl From<Option<State>> for Before {
+impl From<Option<State>> for PriorStates {
     fn from(one: Option<State>) -> Self {
         Self(Kept::One([one]))
     }
 }
 
-impl From<Vec<Option<State>>> for Before {
+impl From<Vec<Option<State>>> for PriorStates {
     fn from(many: Vec<Option<State>>) -> Self {
         Self(Kept::Many(many))
     }
 }
 
-impl From<Before> for Vec<Option<State>> {
-    fn from(before: Before) -> Self {
+impl From<PriorStates> for Vec<Option<State>> {
+    fn from(before: PriorStates) -> Self {
         match before.0 {
             Kept::One(one) => one.into(),
             Kept::Many(many) => many,
@@ -47,7 +47,7 @@ impl From<Before> for Vec<Option<State>> {
     }
 }
 
-impl<'b> IntoIterator for &'b Before {
+impl<'b> IntoIterator for &'b PriorStates {
     type Item = &'b Option<State>;
     type IntoIter = core::slice::Iter<'b, Option<State>>;
 
@@ -56,7 +56,7 @@ impl<'b> IntoIterator for &'b Before {
     }
 }
 
-impl IntoIterator for Before {
+impl IntoIterator for PriorStates {
     type Item = Option<State>;
     type IntoIter = std::vec::IntoIter<Option<State>>;
 
@@ -65,25 +65,26 @@ impl IntoIterator for Before {
     }
 }
 
-impl PartialEq for Before {
+impl PartialEq for PriorStates {
     fn eq(&self, other: &Self) -> bool {
         **self == **other
     }
 }
 
-impl Eq for Before {}
+impl Eq for PriorStates {}
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::state::{Shape, Words};
+    use crate::state::{QuotaId, Words};
 
     #[test]
     fn one_state_is_the_same_however_it_is_kept() {
-        let state = Some(State { shape: Shape([1, 2, 3, 4]), words: Words::new(&[5]) });
-        let (one, many) = (Before::from(state.clone()), Before::from(vec![state.clone()]));
+        let state = Some(State { quota_id: QuotaId([1, 2, 3, 4]), words: Words::new(&[5]) });
+        let (one, many) =
+            (PriorStates::from(state.clone()), PriorStates::from(vec![state.clone()]));
         assert_eq!(one, many);
         assert_eq!(Vec::from(one), vec![state]);
-        assert_ne!(Before::from(None), many);
+        assert_ne!(PriorStates::from(None), many);
     }
 }

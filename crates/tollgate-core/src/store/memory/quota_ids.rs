@@ -8,7 +8,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{PoisonError, RwLock};
 
 use crate::rule::Rule;
-use crate::state::Shape;
+use crate::state::QuotaId;
 
 /// How many quotas are remembered.
 const SHAPES_MAX: usize = 4_096;
@@ -17,22 +17,22 @@ const SHAPES_MAX: usize = 4_096;
 const RECENT: usize = 64;
 
 #[derive(Debug)]
-pub(super) struct Shapes {
-    known: RwLock<HashMap<u64, Shape>>,
+pub(super) struct QuotaIds {
+    known: RwLock<HashMap<u64, QuotaId>>,
     /// Tags that are in `known` for sure: nearly every insertion stops here.
     recent: [AtomicU64; RECENT],
 }
 
-impl Default for Shapes {
+impl Default for QuotaIds {
     fn default() -> Self {
         Self { known: RwLock::default(), recent: std::array::from_fn(|_| AtomicU64::new(0)) }
     }
 }
 
-impl Shapes {
+impl QuotaIds {
     /// Remembers the quota of a rule, if there is room.
     pub(super) fn note(&self, rule: &Rule) {
-        let tag = rule.shape_tag();
+        let tag = rule.quota_tag();
         #[expect(clippy::cast_possible_truncation, reason = "any bits of the tag will do")]
         let recent = self.recent.get(tag as usize % RECENT);
         if recent.is_some_and(|recent| recent.load(Relaxed) == tag) {
@@ -55,12 +55,12 @@ impl Shapes {
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
         let has_room = known.len() < SHAPES_MAX || known.contains_key(&tag);
         if has_room {
-            known.insert(tag, rule.shape());
+            known.insert(tag, rule.quota_id());
         }
         has_room
     }
 
-    pub(super) fn of(&self, tag: u64) -> Option<Shape> {
+    pub(super) fn of(&self, tag: u64) -> Option<QuotaId> {
         self.known.read().unwrap_or_else(PoisonError::into_inner).get(&tag).copied()
     }
 }

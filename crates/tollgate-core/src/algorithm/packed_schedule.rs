@@ -17,7 +17,7 @@ const FULL_MAX: u128 = 1 << 61;
 
 /// The one-word form of a schedule.
 #[derive(Clone, Copy, Debug)]
-pub struct OneWord {
+pub struct PackedSchedule {
     /// What one unit takes.
     unit: u64,
     scale: u64,
@@ -31,7 +31,7 @@ pub struct OneWord {
     by_ms: Divisor,
 }
 
-impl OneWord {
+impl PackedSchedule {
     /// One unit takes `unit / scale` microseconds and `burst` fit at once. `None` if the products
     /// could exceed 64 bits.
     pub(super) fn new(unit: u64, scale: u64, burst: u64, shaped: bool) -> Option<Self> {
