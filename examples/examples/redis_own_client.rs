@@ -11,7 +11,7 @@ use tollgate::limiter::Limiter;
 use tollgate::{Code, Error, Limit, Quota, Result};
 use tollgate_redis::RedisStore;
 use tollgate_redis::transport::{Call, Reply, Transport};
-use tollgate_testkit::servers::shared;
+use tollgate_test_servers::shared;
 
 // The transport begins.
 struct OwnClient(redis::aio::MultiplexedConnection);

@@ -74,7 +74,7 @@ fn set_up() -> Done {
     }
     // The steps download what they build; no test should have to download anything.
     run(cargo(&["fetch", "--locked", "--target", wasm::TARGET]))?;
-    tollgate_testkit::servers::prepare().map_err(|error| error.to_string())
+    tollgate_test_servers::prepare().map_err(|error| error.to_string())
 }
 
 fn timed(clock: &SystemClock, name: &str, step: impl FnOnce() -> Done) -> Done {

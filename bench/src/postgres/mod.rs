@@ -13,7 +13,7 @@ mod sweep;
 use std::process::Command;
 
 use tokio::runtime::Runtime;
-use tollgate_testkit::servers::{PgVersion, Postgres};
+use tollgate_test_servers::{PgVersion, Postgres};
 
 use crate::Result;
 use crate::report::{Markdown, machine};

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tollgate_testkit::servers::PgVersion;
+use tollgate_test_servers::PgVersion;
 
 use crate::Result;
 

@@ -8,7 +8,7 @@ use tollgate::algorithm::Gcra;
 use tollgate::{Limit, Quota};
 use tollgate_redis::slot::slot_of;
 use tollgate_redis::transport::Call;
-use tollgate_testkit::servers::{Redis, RedisCluster};
+use tollgate_test_servers::{Redis, RedisCluster};
 
 use super::callers::{self, Caller};
 use super::ceiling::Ceiling;

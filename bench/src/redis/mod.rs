@@ -24,7 +24,7 @@ mod wire;
 use std::time::Duration;
 
 use tokio::runtime::{Builder, Runtime};
-use tollgate_testkit::servers::{Redis, RedisCluster};
+use tollgate_test_servers::{Redis, RedisCluster};
 
 use crate::Result;
 use crate::measure::rotation;

@@ -7,7 +7,7 @@
 use std::process::Command;
 use std::thread::available_parallelism;
 
-use tollgate_testkit::servers::Redis;
+use tollgate_test_servers::Redis;
 
 use crate::Result;
 

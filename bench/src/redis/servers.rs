@@ -2,8 +2,8 @@
 
 use std::fs;
 
-use tollgate_testkit::servers::Redis;
-use tollgate_testkit::servers::resp::Client;
+use tollgate_test_servers::Redis;
+use tollgate_test_servers::resp::Client;
 
 use super::sample::Served;
 use crate::Result;

@@ -7,7 +7,7 @@ use tollgate::store::{Store as _, TimeSource};
 use tollgate::{Admission, Code, Error, Limit};
 use tollgate_redis::RedisStore;
 use tollgate_redis::transport::{Call, Reply, Transport};
-use tollgate_testkit::servers::Redis;
+use tollgate_test_servers::Redis;
 
 use crate::Result;
 

@@ -8,7 +8,7 @@ mod contender;
 use std::time::Duration;
 
 use tokio::runtime::Runtime;
-use tollgate_testkit::servers::Folder;
+use tollgate_test_servers::Folder;
 
 use crate::Result;
 use crate::report::{Markdown, machine};

@@ -13,7 +13,7 @@
 //! use tollgate_sqlite::{Config, Sqlite};
 //!
 //! # fn main() -> tollgate_core::Result<()> {
-//! # let folder = tollgate_testkit::servers::Folder::new("doc").unwrap();
+//! # let folder = tollgate_test_servers::Folder::new("doc").unwrap();
 //! # let path = folder.path().join("limits.db");
 //! let limiter = Limiter::new(Sqlite::open(Config::new(path))?);
 //! let uploads = Limit::new("uploads", TokenBucket::new(10, Quota::per_second(1))?)?;

@@ -36,12 +36,9 @@
 //! - [`contention`]: callers whose time is up while others are in their way.
 //! - [`fault`]: a wrapper that makes any store fail as planned.
 //! - [`runtime`]: just enough of one; no dependency on any.
-//! - `servers`, behind the feature of that name: real servers for tests, started and cleaned up, and
-//!   a proxy that makes their connections fail.
 //!
-//! Nothing here uses floating point; every failure names its seed. Nothing but `servers`, which waits
-//! for other processes, sleeps or reads a clock. What a clause demands is the product: a release that
-//! demands more is a breaking change.
+//! Nothing here uses floating point, sleeps, reads a clock, or starts a process; every failure names
+//! its seed. What a clause demands is the product: a release that demands more is a breaking change.
 
 pub mod act;
 pub mod check;
@@ -53,8 +50,6 @@ pub mod model;
 mod reference_store;
 pub mod rng;
 pub mod runtime;
-#[cfg(all(feature = "servers", target_os = "linux"))]
-pub mod servers;
 pub mod trace;
 pub mod vectors;
 

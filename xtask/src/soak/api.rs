@@ -7,7 +7,7 @@ use std::net::TcpStream;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use tollgate_testkit::servers::{Error, Launch, Place, Python, Recipe, Result, Server};
+use tollgate_test_servers::{Error, Launch, Place, Python, Recipe, Result, Server};
 
 use crate::run::{Done, cargo, root, run};
 

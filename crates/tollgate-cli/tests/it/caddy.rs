@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-use tollgate_testkit::servers::{Launch, Place, Recipe, Result, Server, program};
+use tollgate_test_servers::{Launch, Place, Recipe, Result, Server, program};
 
 use crate::support::Serving;
 

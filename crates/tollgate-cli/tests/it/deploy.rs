@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
-use tollgate_testkit::servers::{Folder, Python, program};
+use tollgate_test_servers::{Folder, Python, program};
 
 use crate::{TOLLGATE, file, run};
 

@@ -1,6 +1,6 @@
 //! The checklist before going live, held against a configuration.
 
-use tollgate_testkit::servers::Redis;
+use tollgate_test_servers::Redis;
 
 use crate::{file, run};
 

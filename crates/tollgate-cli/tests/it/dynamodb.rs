@@ -4,7 +4,7 @@ use std::io::{BufRead, BufReader, Lines, Read, Write};
 use std::net::{SocketAddr, TcpListener};
 use std::process::{ChildStdout, Command, Stdio};
 
-use tollgate_testkit::servers::shared::dynamodb;
+use tollgate_test_servers::shared::dynamodb;
 
 use crate::{Ended, TOLLGATE, file};
 

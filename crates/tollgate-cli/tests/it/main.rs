@@ -16,7 +16,7 @@ use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
 
-use tollgate_testkit::servers::{Folder, Redis};
+use tollgate_test_servers::{Folder, Redis};
 
 const TOLLGATE: &str = env!("CARGO_BIN_EXE_tollgate");
 

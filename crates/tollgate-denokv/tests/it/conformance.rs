@@ -3,8 +3,8 @@
 use std::future::{Ready, ready};
 
 use tollgate_denokv::DenoKv;
+use tollgate_test_servers::shared::denokv;
 use tollgate_testkit::conformance::Options;
-use tollgate_testkit::servers::shared::denokv;
 
 use crate::support::{block_on, config};
 

@@ -1,9 +1,9 @@
 //! Exactly the quota, whoever asks from wherever, and few writes for it.
 
 use tollgate_core::{Limit, Result};
+use tollgate_test_servers::shared::denokv;
+use tollgate_test_servers::{FaultProxy, Node, Nodes};
 use tollgate_testkit::model::ModelQuota;
-use tollgate_testkit::servers::shared::denokv;
-use tollgate_testkit::servers::{FaultProxy, Node, Nodes};
 
 use crate::support::{block_on, join_all, limit, name, open, spent, take};
 

@@ -6,8 +6,8 @@ use rusqlite::{Connection, OpenFlags};
 use tollgate_core::algorithm::{Anchor, FixedWindow, Gcra};
 use tollgate_core::{Admission, Clock, Limit, Quota, SystemClock};
 use tollgate_denokv::{Config, DenoKv};
-use tollgate_testkit::servers::DenoKv as Server;
-use tollgate_testkit::servers::shared::denokv;
+use tollgate_test_servers::DenoKv as Server;
+use tollgate_test_servers::shared::denokv;
 
 use crate::support::{NOW, PATIENCE, SECOND, admitted, block_on, config, name, open};
 

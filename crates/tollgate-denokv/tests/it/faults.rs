@@ -7,10 +7,10 @@ use std::time::Duration;
 use tollgate_core::store::{Retries, Store};
 use tollgate_core::{Code, Limiter, OutageMode, Result};
 use tollgate_denokv::DenoKv;
+use tollgate_test_servers::shared::denokv;
+use tollgate_test_servers::wait::Deadline;
+use tollgate_test_servers::{DenoKv as Server, FaultProxy, Mode};
 use tollgate_testkit::contention;
-use tollgate_testkit::servers::shared::denokv;
-use tollgate_testkit::servers::wait::Deadline;
-use tollgate_testkit::servers::{DenoKv as Server, FaultProxy, Mode};
 
 use crate::support::{
     NOW, PATIENCE, block_on, config, join_all, limit, open, spent, take, take_once,

@@ -10,8 +10,8 @@ use std::sync::{Arc, Condvar, Mutex};
 use std::thread;
 
 use tollgate_core::Micros;
-use tollgate_testkit::servers::wait::until_ok;
-use tollgate_testkit::servers::{DenoKv as Server, Error};
+use tollgate_test_servers::wait::until_ok;
+use tollgate_test_servers::{DenoKv as Server, Error};
 
 use crate::support::PATIENCE;
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tollgate_core::algorithm::SlidingLog;
 use tollgate_core::store::{Store, TimeSource};
 use tollgate_core::{Admission, Charge, Code, Limit, Quota, RequestId};
-use tollgate_testkit::servers::shared::denokv;
+use tollgate_test_servers::shared::denokv;
 
 use crate::support::{
     NOW, admitted, block_on, join_all, limit, name, open, spent, take, take_once,

@@ -13,8 +13,8 @@ use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tollgate_core::Code;
 use tollgate_denokv::DenoKv;
-use tollgate_testkit::servers::shared::denokv;
-use tollgate_testkit::servers::{Certificates, Folder};
+use tollgate_test_servers::shared::denokv;
+use tollgate_test_servers::{Certificates, Folder};
 
 use crate::support::{block_on, config, limit, take};
 

@@ -7,8 +7,8 @@ use std::task::Poll;
 use tokio::time::timeout;
 use tollgate_core::{Code, Limit, ManualClock};
 use tollgate_denokv::{Config, DenoKv};
-use tollgate_testkit::servers::shared::denokv;
-use tollgate_testkit::servers::wait::Deadline;
+use tollgate_test_servers::shared::denokv;
+use tollgate_test_servers::wait::Deadline;
 
 use crate::front::{Front, TOKENS_END};
 use crate::support::{NOW, PATIENCE, SECOND, block_on, config, limit, open, spent, take};

@@ -9,8 +9,8 @@ use std::sync::OnceLock;
 use serde_json::json;
 use tollgate_core::store::{Store, TimeSource};
 use tollgate_core::{Admission, Limit, Quota};
+use tollgate_test_servers::{DynamoDb, Result, wait};
 use tollgate_testkit::conformance::{self, Options};
-use tollgate_testkit::servers::{DynamoDb, Result, wait};
 
 use crate::costs;
 use crate::processes::exactly_the_limit_passes;
@@ -89,7 +89,7 @@ fn what_has_expired_is_removed_and_means_the_same() {
             let scanned = server.call("Scan", &json!({"TableName": table, "Select": "COUNT"}))?;
             match scanned["Count"].as_u64() {
                 Some(0) => Ok(()),
-                _ => Err(tollgate_testkit::servers::Error::new("the item is still there")),
+                _ => Err(tollgate_test_servers::Error::new("the item is still there")),
             }
         };
         wait::until_ok(PATIENCE, count).unwrap();

@@ -1,7 +1,7 @@
 //! The conformance suite and the golden vectors, as the store comes and without its memory.
 
 use tollgate_dynamodb::DynamoDb;
-use tollgate_testkit::servers::shared::dynamodb;
+use tollgate_test_servers::shared::dynamodb;
 
 use crate::support::{block_on, config, create, open, table};
 

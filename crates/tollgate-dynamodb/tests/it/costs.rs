@@ -9,9 +9,9 @@ use tollgate_core::algorithm::SlidingLog;
 use tollgate_core::store::{Store, TimeSource};
 use tollgate_core::{Admission, Limit, Quota, RequestId};
 use tollgate_dynamodb::DynamoDb;
+use tollgate_test_servers::shared::dynamodb;
+use tollgate_test_servers::{DynamoDbGateway, Tally};
 use tollgate_testkit::runtime::join_all;
-use tollgate_testkit::servers::shared::dynamodb;
-use tollgate_testkit::servers::{DynamoDbGateway, Tally};
 
 use crate::support::{admitted, block_on, fresh, limit, now, open, table, take};
 

@@ -6,9 +6,9 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tollgate_core::{Code, Limiter, OutageMode};
 use tollgate_dynamodb::DynamoDb;
+use tollgate_test_servers::shared::dynamodb;
+use tollgate_test_servers::{FaultProxy, Mode, Port};
 use tollgate_testkit::runtime::join_all;
-use tollgate_testkit::servers::shared::dynamodb;
-use tollgate_testkit::servers::{FaultProxy, Mode, Port};
 
 use crate::support::{
     PATIENCE, block_on, config, fresh, limit, open, spent, table, take, take_once,

@@ -6,9 +6,9 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tollgate_core::store::Retries;
 use tollgate_dynamodb::DynamoDb;
+use tollgate_test_servers::DynamoDbGateway;
+use tollgate_test_servers::shared::dynamodb;
 use tollgate_testkit::contention;
-use tollgate_testkit::servers::DynamoDbGateway;
-use tollgate_testkit::servers::shared::dynamodb;
 
 use crate::support::{block_on, config, fresh, limit, now, spent, table, take};
 

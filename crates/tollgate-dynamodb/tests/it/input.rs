@@ -4,7 +4,7 @@ use serde_json::json;
 use tollgate_core::Code;
 use tollgate_core::store::{Store, TimeSource};
 use tollgate_dynamodb::DynamoDb;
-use tollgate_testkit::servers::shared::dynamodb;
+use tollgate_test_servers::shared::dynamodb;
 
 use crate::support::{block_on, config, fresh, limit, now, spent, table, take, take_once};
 

@@ -6,10 +6,10 @@ use std::net::SocketAddr;
 use tollgate_core::store::{Retries, Store, TimeSource};
 use tollgate_core::{Code, Limit};
 use tollgate_dynamodb::DynamoDb;
+use tollgate_test_servers::shared::dynamodb;
+use tollgate_test_servers::{DynamoDbGateway, Node, Nodes};
 use tollgate_testkit::model::ModelQuota;
 use tollgate_testkit::runtime::join_all;
-use tollgate_testkit::servers::shared::dynamodb;
-use tollgate_testkit::servers::{DynamoDbGateway, Node, Nodes};
 
 use crate::support::{block_on, config, limit, now, table, take};
 

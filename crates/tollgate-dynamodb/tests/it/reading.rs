@@ -1,8 +1,8 @@
 //! When a key is read, and when what was written last will do.
 
 use tollgate_core::store::{Store, TimeSource};
-use tollgate_testkit::servers::shared::dynamodb;
-use tollgate_testkit::servers::{DynamoDbGateway, Tally};
+use tollgate_test_servers::shared::dynamodb;
+use tollgate_test_servers::{DynamoDbGateway, Tally};
 
 use crate::support::{block_on, fresh, limit, now, open, spent, table, take, take_once};
 

@@ -6,8 +6,8 @@ use std::time::Duration;
 use serde_json::json;
 use tollgate_core::{Admission, Code, Limiter, OutageMode};
 use tollgate_dynamodb::DynamoDb;
-use tollgate_testkit::servers::shared::dynamodb;
-use tollgate_testkit::servers::{DynamoDbGateway, Refusal};
+use tollgate_test_servers::shared::dynamodb;
+use tollgate_test_servers::{DynamoDbGateway, Refusal};
 
 use crate::support::{admitted, block_on, config, fresh, limit, spent, table, take, take_once};
 

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use tollgate_core::Code;
 use tollgate_dynamodb::DynamoDb;
-use tollgate_testkit::servers::shared::dynamodb;
+use tollgate_test_servers::shared::dynamodb;
 
 use crate::support::{block_on, config, create, limit, open, table, take};
 

@@ -5,8 +5,8 @@ use serde_json::json;
 use tollgate_core::algorithm::Gcra;
 use tollgate_core::store::{Store, TimeSource};
 use tollgate_core::{Admission, Limit, Micros, Quota};
+use tollgate_test_servers::shared::dynamodb;
 use tollgate_testkit::derive::decisions_of;
-use tollgate_testkit::servers::shared::dynamodb;
 
 use crate::support::{block_on, fresh, now, open, table};
 

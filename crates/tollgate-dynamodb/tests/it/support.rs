@@ -13,7 +13,6 @@ use tollgate_core::store::TimeSource;
 use tollgate_core::{Admission, Charge, Clock, Limit, Micros, Quota, Result, SystemClock};
 use tollgate_dynamodb::{Config, DynamoDb};
 use tollgate_testkit::act;
-use tollgate_testkit::servers;
 
 /// Far more than anything takes on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
@@ -42,7 +41,7 @@ pub(crate) fn config(url: &str) -> Config {
 }
 
 /// Makes a table past the store, with this key and without anything that removes items.
-pub(crate) fn create(server: &servers::DynamoDb, table: &str, key: &str, kind: &str) {
+pub(crate) fn create(server: &tollgate_test_servers::DynamoDb, table: &str, key: &str, kind: &str) {
     let body = json!({
         "TableName": table,
         "AttributeDefinitions": [{"AttributeName": key, "AttributeType": kind}],

@@ -5,8 +5,8 @@ use std::time::Duration;
 use tollgate_core::store::{Store, TimeSource};
 use tollgate_core::{Admission, Cost, Receipt};
 use tollgate_postgres::{Postgres, Retention};
-use tollgate_testkit::servers::PgVersion;
-use tollgate_testkit::servers::shared::postgres;
+use tollgate_test_servers::PgVersion;
+use tollgate_test_servers::shared::postgres;
 
 use crate::support::{admitted, block_on, config_in, limit, schema, spent, take, take_once};
 

@@ -4,9 +4,9 @@
 use std::time::Duration;
 
 use tollgate_postgres::Postgres;
+use tollgate_test_servers::PgVersion;
+use tollgate_test_servers::shared::postgres;
 use tollgate_testkit::conformance::Options;
-use tollgate_testkit::servers::PgVersion;
-use tollgate_testkit::servers::shared::postgres;
 
 use crate::support::{block_on, config};
 

@@ -6,9 +6,9 @@ use std::task::Poll;
 use tollgate_core::Code;
 use tollgate_core::store::Store;
 use tollgate_postgres::Postgres;
+use tollgate_test_servers::PgVersion;
+use tollgate_test_servers::shared::postgres;
 use tollgate_testkit::runtime::join_all;
-use tollgate_testkit::servers::PgVersion;
-use tollgate_testkit::servers::shared::postgres;
 
 use crate::support::{
     block_on, client, config_in, limit, schema, spent, take, until_somebody_waits,

@@ -6,10 +6,10 @@ use tollgate_core::algorithm::{Anchor, FixedWindow};
 use tollgate_core::store::Store;
 use tollgate_core::{Admission, Limit, Limiter, ManualClock, Quota};
 use tollgate_postgres::Postgres;
+use tollgate_test_servers::shared::postgres;
+use tollgate_test_servers::{Node, Nodes, PgVersion};
 use tollgate_testkit::rng::Rng;
 use tollgate_testkit::runtime::join_all;
-use tollgate_testkit::servers::shared::postgres;
-use tollgate_testkit::servers::{Node, Nodes, PgVersion};
 
 use crate::support::{admitted, block_on, config, config_in, limit, schema, spent, take};
 

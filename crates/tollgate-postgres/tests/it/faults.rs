@@ -9,10 +9,10 @@ use tokio::time::Instant;
 use tollgate_core::store::{Retries, Store};
 use tollgate_core::{Code, Decision, Limiter, ManualClock, OutageMode, Result};
 use tollgate_postgres::Postgres;
+use tollgate_test_servers::shared::postgres;
+use tollgate_test_servers::{FaultProxy, Mode, PgVersion, wait};
 use tollgate_testkit::contention;
 use tollgate_testkit::runtime::join_all;
-use tollgate_testkit::servers::shared::postgres;
-use tollgate_testkit::servers::{self, FaultProxy, Mode, PgVersion, wait};
 
 use crate::support::{
     PATIENCE, block_on, client, config, config_in, limit, schema, spent, take, take_once,
@@ -25,7 +25,7 @@ use crate::support::{
 fn a_killed_server_loses_nothing_acknowledged_and_applies_nothing_twice() {
     const CALLERS: usize = 16;
     const IDS: usize = 60;
-    let server = Arc::new(servers::Postgres::start(PgVersion::V15).unwrap());
+    let server = Arc::new(tollgate_test_servers::Postgres::start(PgVersion::V15).unwrap());
     let config = config(&server.url());
     block_on(async {
         let store = Postgres::connect(config).await.unwrap();
@@ -200,7 +200,7 @@ fn a_hung_server_is_answered_for_within_the_deadline() {
 
 #[test]
 fn a_full_server_is_an_outage_until_there_is_room() {
-    let full = servers::Postgres::builder(PgVersion::V15)
+    let full = tollgate_test_servers::Postgres::builder(PgVersion::V15)
         .config("max_connections=6")
         .config("superuser_reserved_connections=0")
         .config("max_wal_senders=0")
@@ -232,7 +232,7 @@ fn a_full_server_is_an_outage_until_there_is_room() {
 #[test]
 fn a_server_that_is_not_there_is_an_outage_and_nothing_was_sent() {
     block_on(async {
-        let nobody = servers::Port::reserve().unwrap();
+        let nobody = tollgate_test_servers::Port::reserve().unwrap();
         let url = format!("postgres://postgres:s3cret@{}/postgres", nobody.addr());
         let store = Postgres::open(config(&url)).unwrap();
         let error = take(&store, &limit(1), "a").await.unwrap_err();
@@ -306,7 +306,7 @@ fn whoever_waits_for_a_row_is_never_let_in() {
 /// cannot write: the failure mode decides, and the log says why.
 #[test]
 fn a_standby_is_an_outage() {
-    let server = servers::Postgres::start(PgVersion::V15).unwrap();
+    let server = tollgate_test_servers::Postgres::start(PgVersion::V15).unwrap();
     let config = config(&server.url());
     block_on(async {
         let store = Postgres::connect(config).await.unwrap();

@@ -3,8 +3,8 @@
 use tollgate_core::Code;
 use tollgate_core::store::{Store, TimeSource};
 use tollgate_postgres::{Config, Postgres};
-use tollgate_testkit::servers::PgVersion;
-use tollgate_testkit::servers::shared::postgres;
+use tollgate_test_servers::PgVersion;
+use tollgate_test_servers::shared::postgres;
 
 use crate::support::{block_on, config, limit, spent, take, take_once};
 

@@ -5,11 +5,11 @@ use std::os::unix::fs::chown;
 
 use tollgate_core::store::Store;
 use tollgate_postgres::Postgres;
-use tollgate_testkit::conformance::{self, Options};
-use tollgate_testkit::servers::shared::postgres;
-use tollgate_testkit::servers::{
+use tollgate_test_servers::shared::postgres;
+use tollgate_test_servers::{
     Error, Launch, PgVersion, Place, Recipe, Result, Server, User, program,
 };
+use tollgate_testkit::conformance::{self, Options};
 
 use crate::support::{block_on, config};
 

@@ -3,9 +3,9 @@
 use tollgate_core::Code;
 use tollgate_core::store::Store;
 use tollgate_postgres::{Config, Durability, Postgres};
+use tollgate_test_servers::PgVersion;
+use tollgate_test_servers::shared::postgres;
 use tollgate_testkit::runtime::join_all;
-use tollgate_testkit::servers::PgVersion;
-use tollgate_testkit::servers::shared::postgres;
 
 use crate::support::{PATIENCE, block_on, config, config_in, limit, schema, take};
 

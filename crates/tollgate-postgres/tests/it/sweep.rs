@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use tollgate_core::store::Store;
 use tollgate_postgres::Postgres;
-use tollgate_testkit::servers::PgVersion;
-use tollgate_testkit::servers::shared::postgres;
+use tollgate_test_servers::PgVersion;
+use tollgate_test_servers::shared::postgres;
 
 use crate::support::{
     PATIENCE, block_on, client, config_in, limit, schema, spent, take, take_once,

@@ -2,14 +2,17 @@
 
 use tollgate_core::Code;
 use tollgate_postgres::Postgres;
-use tollgate_testkit::servers::{self, PgVersion};
+use tollgate_test_servers::PgVersion;
 
 use crate::support::{block_on, config, limit, take};
 
 #[test]
 fn certificates_are_checked_and_passwords_never_repeated() {
-    let server =
-        servers::Postgres::builder(PgVersion::V15).tls().password("s3cret").start().unwrap();
+    let server = tollgate_test_servers::Postgres::builder(PgVersion::V15)
+        .tls()
+        .password("s3cret")
+        .start()
+        .unwrap();
     let authority = server.certificates().unwrap().authority();
     let authority = authority.to_str().unwrap();
     block_on(async {

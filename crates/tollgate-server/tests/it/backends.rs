@@ -8,8 +8,8 @@ use serde_json::json;
 use tokio::task::JoinSet;
 use tollgate_proto::tollgate_v1::AcquireRequest;
 use tollgate_server::{Config, Server};
-use tollgate_testkit::servers::shared::denokv;
-use tollgate_testkit::servers::{Folder, PgVersion, Postgres, Redis, Server as Backend};
+use tollgate_test_servers::shared::denokv;
+use tollgate_test_servers::{Folder, PgVersion, Postgres, Redis, Server as Backend};
 
 use crate::support::Running;
 

@@ -4,7 +4,7 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use tollgate_server::Config;
-use tollgate_testkit::servers::{Nginx, NodeJs, Python, program};
+use tollgate_test_servers::{Nginx, NodeJs, Python, program};
 
 use crate::support::Running;
 

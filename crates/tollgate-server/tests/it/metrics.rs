@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tollgate_server::{Config, Server};
-use tollgate_testkit::servers::{PgVersion, Postgres, Redis};
+use tollgate_test_servers::{PgVersion, Postgres, Redis};
 
 use crate::support::{Resp, Running, config, slow};
 

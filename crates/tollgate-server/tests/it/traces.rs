@@ -15,7 +15,7 @@ use tokio::net::TcpListener;
 use tokio_stream::wrappers::TcpListenerStream;
 use tollgate_proto::tollgate_v1::AcquireRequest;
 use tollgate_server::{Config, Server};
-use tollgate_testkit::servers::Redis;
+use tollgate_test_servers::Redis;
 use tonic::{Request, Response, Status};
 
 use crate::support::{Resp, Running};

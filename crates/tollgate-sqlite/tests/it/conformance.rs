@@ -7,8 +7,8 @@ use std::time::Duration;
 use tollgate_core::store::{Capability, Evidence, Loaded, Store, TimeSource};
 use tollgate_core::{Admission, Charge, Key, Result};
 use tollgate_sqlite::{Config, Sqlite};
+use tollgate_test_servers::Folder;
 use tollgate_testkit::conformance::Options;
-use tollgate_testkit::servers::Folder;
 
 use crate::support::{block_on, config, file};
 

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use tollgate_testkit::servers::{Node, Nodes};
+use tollgate_test_servers::{Node, Nodes};
 
 use crate::support::{block_on, file, join_all, limit, open, spent, sql, take, take_once};
 

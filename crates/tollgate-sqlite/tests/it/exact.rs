@@ -4,9 +4,9 @@ use std::fs;
 use std::path::Path;
 
 use tollgate_core::{Admission, Limit, Result};
+use tollgate_test_servers::{Node, Nodes};
 use tollgate_testkit::model::ModelQuota;
 use tollgate_testkit::rng::Rng;
-use tollgate_testkit::servers::{Node, Nodes};
 
 use crate::support::{
     NOW, admitted, block_on, file, join_all, limit, open, spent, sql, start, take,

@@ -7,8 +7,8 @@ use std::time::Duration;
 use tollgate_core::store::{Store, TimeSource};
 use tollgate_core::{Admission, Code, Limiter, ManualClock, OutageMode};
 use tollgate_sqlite::{Config, Durability, Sqlite};
+use tollgate_test_servers::{Error, wait};
 use tollgate_testkit::contention;
-use tollgate_testkit::servers::{Error, wait};
 
 use crate::support::{
     NOW, PATIENCE, block_on, config, file, join_all, limit, open, spent, sql, start, take,

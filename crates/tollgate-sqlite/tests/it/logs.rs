@@ -4,8 +4,8 @@
 use std::path::Path;
 
 use tollgate_core::Admission;
+use tollgate_test_servers::{Node, Nodes};
 use tollgate_testkit::rng::Rng;
-use tollgate_testkit::servers::{Node, Nodes};
 
 use crate::support::{NOW, admitted, block_on, file, join_all, limit, open, spent, sql, take_once};
 

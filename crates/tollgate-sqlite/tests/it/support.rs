@@ -10,8 +10,8 @@ use tollgate_core::algorithm::{Anchor, FixedWindow};
 use tollgate_core::store::TimeSource;
 use tollgate_core::{Admission, Charge, Limit, Micros, Quota, Result};
 use tollgate_sqlite::{Config, Sqlite};
+use tollgate_test_servers::Folder;
 use tollgate_testkit::act;
-use tollgate_testkit::servers::Folder;
 
 pub(crate) use tollgate_testkit::runtime::{block_on, join_all};
 

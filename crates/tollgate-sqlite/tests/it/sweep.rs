@@ -6,7 +6,7 @@ use std::time::Duration;
 use tollgate_core::algorithm::Gcra;
 use tollgate_core::{Admission, Limit, Quota};
 use tollgate_sqlite::Sqlite;
-use tollgate_testkit::servers::{Error, wait};
+use tollgate_test_servers::{Error, wait};
 
 use crate::support::{
     NOW, PATIENCE, SECOND, admitted, block_on, config, file, limit, open, spent, sql, take,

@@ -18,7 +18,5 @@ mod contention;
 mod fault;
 mod flawed_store;
 mod reclaiming_store;
-#[cfg(all(feature = "servers", target_os = "linux"))]
-mod servers;
 mod vectors;
 mod versioned_table;

@@ -6,8 +6,8 @@ use tollgate::algorithm::Gcra;
 use tollgate::redis::RedisStore;
 use tollgate::store::{Memory, Store};
 use tollgate::{Limit, Limiter, ManualClock, OutageMode, Quota};
+use tollgate_test_servers::Redis;
 use tollgate_testkit::ReferenceStore;
-use tollgate_testkit::servers::Redis;
 use tollgate_tower::RateLimitLayer;
 
 use crate::support::{NOW, hello, peer, runtime};

@@ -10,10 +10,10 @@ use axum::routing::get;
 use tollgate::limiter::{BreakerConfig, Degradation, Observer};
 use tollgate::redis::RedisStore;
 use tollgate::{Code, Limiter, ManualClock, OutageMode};
+use tollgate_test_servers::Redis;
+use tollgate_test_servers::wait::Deadline;
 use tollgate_testkit::ReferenceStore;
 use tollgate_testkit::fault::{Fault, Faulty};
-use tollgate_testkit::servers::Redis;
-use tollgate_testkit::servers::wait::Deadline;
 use tollgate_tower::{Decide, Event, RateLimitLayer};
 
 use crate::support::{NOW, Server, header, json, peer, per_minute, runtime, serve};

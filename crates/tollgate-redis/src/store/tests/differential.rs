@@ -4,9 +4,9 @@ use std::sync::Arc;
 
 use tollgate_core::store::TimeSource;
 use tollgate_core::{Now, QuotaId, Rule, State};
+use tollgate_test_servers::{Redis, shared};
 use tollgate_testkit::model::Kind;
 use tollgate_testkit::runtime::block_on;
-use tollgate_testkit::servers::{Redis, shared};
 use tollgate_testkit::trace::{Event, Mix, Trace};
 
 use super::Plain;

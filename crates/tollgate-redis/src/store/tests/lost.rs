@@ -207,7 +207,7 @@ fn a_record_that_is_none_is_corrupt() {
     for (sharing, id) in [(Sharing::AnyKeys, "one"), (Sharing::SameSlot, "several")] {
         let store = Fateful::store(sharing);
         let name = store.0.record_name(charges[0].key(), id);
-        let mut client = tollgate_testkit::servers::shared::redis().client().unwrap();
+        let mut client = tollgate_test_servers::shared::redis().client().unwrap();
         for words in [&["SET", &name, "junk"][..], &["RPUSH", &name, "junk"]] {
             client.call(&["DEL", &name]).unwrap();
             client.call(words).unwrap();

@@ -13,7 +13,7 @@ use std::sync::{Mutex, PoisonError};
 use tollgate_core::algorithm::Gcra;
 use tollgate_core::store::{Store as _, TimeSource};
 use tollgate_core::{Admission, Limit, Quota, Result};
-use tollgate_testkit::servers::{Redis, resp, shared};
+use tollgate_test_servers::{Redis, resp, shared};
 
 use super::RedisStore;
 use crate::transport::{Call, Reply, Transport};

@@ -11,8 +11,8 @@ use tollgate_redis::client::Client;
 use tollgate_redis::script::Script;
 use tollgate_redis::slot::slot_of;
 use tollgate_redis::transport::{Args, Call, Reply, Sharing, Transport};
-use tollgate_testkit::servers::wait::until_ok;
-use tollgate_testkit::servers::{Error, RedisCluster, RedisClusterBuilder, shared};
+use tollgate_test_servers::wait::until_ok;
+use tollgate_test_servers::{Error, RedisCluster, RedisClusterBuilder, shared};
 
 use super::{SOON, count, open, soon, text};
 
@@ -220,7 +220,7 @@ async fn a_silent_node_does_not_hide_the_others_from_callers_in_a_hurry() {
 macro_rules! on {
     ($engine:ident, $new:expr, $($test:ident)*) => {
         mod $engine {
-            use tollgate_testkit::servers::RedisCluster;
+            use tollgate_test_servers::RedisCluster;
 
             $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn $test() {

@@ -8,9 +8,9 @@ use tokio::time::Instant;
 use tollgate_core::Code;
 use tollgate_redis::client::Client;
 use tollgate_redis::transport::Transport;
+use tollgate_test_servers::resp::Client as Look;
+use tollgate_test_servers::{FaultProxy, Mode, Redis};
 use tollgate_testkit::rng::Rng;
-use tollgate_testkit::servers::resp::Client as Look;
-use tollgate_testkit::servers::{FaultProxy, Mode, Redis};
 
 use super::{SOON, count, open, recovers, soon, stored, text};
 

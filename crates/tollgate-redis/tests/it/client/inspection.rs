@@ -1,6 +1,6 @@
 //! What an operator is told about servers.
 
-use tollgate_testkit::servers::{Redis, shared};
+use tollgate_test_servers::{Redis, shared};
 
 use super::open;
 

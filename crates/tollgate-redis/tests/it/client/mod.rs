@@ -17,7 +17,7 @@ use tollgate_core::Result;
 use tollgate_redis::client::Client;
 use tollgate_redis::script::Script;
 use tollgate_redis::transport::{Args, Call, Reply, Transport};
-use tollgate_testkit::servers::Redis;
+use tollgate_test_servers::Redis;
 
 /// Long enough for anything that happens at all.
 const SOON: Duration = Duration::from_secs(20);

@@ -7,8 +7,8 @@ use std::task::{Context, Waker};
 use tokio::task::JoinSet;
 use tokio::time::timeout;
 use tollgate_redis::transport::{Reply, Transport};
+use tollgate_test_servers::{FaultProxy, Redis};
 use tollgate_testkit::rng::Rng;
-use tollgate_testkit::servers::{FaultProxy, Redis};
 
 use super::{SOON, count, open, stored, text};
 

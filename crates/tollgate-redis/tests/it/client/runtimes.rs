@@ -10,7 +10,7 @@ use tokio::time::{Instant, timeout};
 use tollgate_core::Code;
 use tollgate_redis::client::Client;
 use tollgate_redis::transport::{Reply, Transport};
-use tollgate_testkit::servers::{FaultProxy, Mode, Redis, RedisCluster};
+use tollgate_test_servers::{FaultProxy, Mode, Redis, RedisCluster};
 
 use super::{SOON, count, open, soon, text};
 

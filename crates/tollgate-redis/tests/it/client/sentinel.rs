@@ -7,8 +7,8 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tollgate_redis::client::Client;
 use tollgate_redis::transport::Reply;
-use tollgate_testkit::servers::RedisSentinel;
-use tollgate_testkit::servers::resp::Client as Look;
+use tollgate_test_servers::RedisSentinel;
+use tollgate_test_servers::resp::Client as Look;
 
 use super::{SOON, count, open, soon, stored, text};
 

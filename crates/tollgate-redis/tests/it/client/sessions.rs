@@ -2,7 +2,7 @@
 
 use tollgate_redis::client::Client;
 use tollgate_redis::transport::{Reply, Transport};
-use tollgate_testkit::servers::{FaultProxy, Redis};
+use tollgate_test_servers::{FaultProxy, Redis};
 
 use super::{count, open, soon, stored, text};
 

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use tollgate_redis::client::Client;
-use tollgate_testkit::servers::Redis;
+use tollgate_test_servers::Redis;
 
 use super::{count, open, soon, stored, text};
 

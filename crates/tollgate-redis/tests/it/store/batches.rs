@@ -6,7 +6,7 @@ use tollgate_core::algorithm::Gcra;
 use tollgate_core::{Admission, Cost, Limit, Limiter, Quota, RequestId, Verdict};
 use tollgate_redis::RedisStore;
 use tollgate_redis::client::Client;
-use tollgate_testkit::servers::Redis;
+use tollgate_test_servers::Redis;
 
 use super::{run, store};
 

@@ -4,10 +4,10 @@ use tollgate_core::store::{Store, TimeSource};
 use tollgate_core::{Admission, Charge, Limit, Quota, RequestId, algorithm as a};
 use tollgate_redis::client::Client;
 use tollgate_redis::{KeyLayout, RedisStore};
+use tollgate_test_servers::{RedisCluster, resp, shared};
 use tollgate_testkit::contention::{self, Losses};
 use tollgate_testkit::derive::decisions_of;
 use tollgate_testkit::runtime::join_all;
-use tollgate_testkit::servers::{RedisCluster, resp, shared};
 
 use super::{cluster_url, run, store};
 

@@ -26,7 +26,7 @@ fn by_server_clock() -> Options {
 
 mod redis_7 {
     use crate::store::run;
-    use tollgate_testkit::servers::shared;
+    use tollgate_test_servers::shared;
 
     fn open() -> super::Opened {
         super::patient(&shared::redis().url())
@@ -37,8 +37,8 @@ mod redis_7 {
 
 mod redis_7_by_its_own_clock {
     use crate::store::{run, store};
+    use tollgate_test_servers::shared;
     use tollgate_testkit::conformance as clauses;
-    use tollgate_testkit::servers::shared;
 
     /// Everything that does not move time runs as in production, by the time of the server.
     #[test]
@@ -66,7 +66,7 @@ mod redis_7_tls_acl {
     use std::sync::LazyLock;
 
     use crate::store::run;
-    use tollgate_testkit::servers::Redis;
+    use tollgate_test_servers::Redis;
 
     static SERVER: LazyLock<Redis> =
         LazyLock::new(|| Redis::builder().tls().user(crate::store::USER).start().unwrap());
@@ -83,7 +83,7 @@ mod redis_7_tls_acl {
 
 mod redis_8 {
     use crate::store::run;
-    use tollgate_testkit::servers::shared;
+    use tollgate_test_servers::shared;
 
     fn open() -> super::Opened {
         super::patient(&shared::redis_8().url())
@@ -96,7 +96,7 @@ mod valkey {
     use std::sync::LazyLock;
 
     use crate::store::run;
-    use tollgate_testkit::servers::Redis;
+    use tollgate_test_servers::Redis;
 
     static SERVER: LazyLock<Redis> = LazyLock::new(|| Redis::builder().valkey().start().unwrap());
 
@@ -109,7 +109,7 @@ mod valkey {
 
 mod cluster {
     use crate::store::{cluster_url, run};
-    use tollgate_testkit::servers::shared;
+    use tollgate_test_servers::shared;
 
     fn open() -> super::Opened {
         super::patient(&cluster_url(shared::redis_cluster()))
@@ -120,7 +120,7 @@ mod cluster {
 
 mod cluster_redis_8 {
     use crate::store::{cluster_url, run};
-    use tollgate_testkit::servers::shared;
+    use tollgate_test_servers::shared;
 
     fn open() -> super::Opened {
         super::patient(&cluster_url(shared::redis_8_cluster()))
@@ -133,7 +133,7 @@ mod cluster_tls_acl {
     use std::sync::LazyLock;
 
     use crate::store::{encrypted_cluster, encrypted_cluster_url, run, store};
-    use tollgate_testkit::servers::RedisCluster;
+    use tollgate_test_servers::RedisCluster;
 
     static CLUSTER: LazyLock<RedisCluster> = LazyLock::new(|| encrypted_cluster(3));
 

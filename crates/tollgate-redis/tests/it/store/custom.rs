@@ -5,11 +5,11 @@ use tollgate_core::store::{Store, TimeSource};
 use tollgate_core::{Admission, Code, Cost, Decision, Limit, Micros, Now, Rule};
 use tollgate_redis::client::Client;
 use tollgate_redis::{KeyLayout, RedisStore};
+use tollgate_test_servers::{Redis, shared};
 use tollgate_testkit::check::twin_agrees;
 use tollgate_testkit::contention::{self, Losses};
 use tollgate_testkit::derive::decisions_of;
 use tollgate_testkit::runtime::join_all;
-use tollgate_testkit::servers::{Redis, shared};
 
 use super::{USER, run, store};
 

@@ -4,8 +4,8 @@ use tollgate_core::store::{Store, TimeSource};
 use tollgate_core::{Admission, Code, Cost, Decision, Limit, Quota, Result, algorithm as a};
 use tollgate_redis::RedisStore;
 use tollgate_redis::client::Client;
+use tollgate_test_servers::{Redis, resp, shared};
 use tollgate_testkit::derive::decisions_of;
-use tollgate_testkit::servers::{Redis, resp, shared};
 
 use super::{run, store};
 

@@ -10,10 +10,10 @@ use tollgate_core::{Admission, Code, Limit, Quota, Result, algorithm as a};
 use tollgate_redis::RedisStore;
 use tollgate_redis::client::Client;
 use tollgate_redis::transport::{Call, Districts, Reply, Sharing, Spawner, Transport, Trust};
+use tollgate_test_servers::{Mode, RedisCluster};
 use tollgate_testkit::derive::decisions_of;
 use tollgate_testkit::model::ModelQuota;
 use tollgate_testkit::runtime::join_all;
-use tollgate_testkit::servers::{Mode, RedisCluster};
 
 use super::{RUNTIME, on_one_thread, run};
 
@@ -371,7 +371,7 @@ fn a_key_without_rights_fails_alone() {
 macro_rules! on_each {
     ($($test:ident)*) => {
         $(mod $test {
-            use tollgate_testkit::servers::RedisCluster;
+            use tollgate_test_servers::RedisCluster;
 
             #[test]
             fn on_redis_7() {

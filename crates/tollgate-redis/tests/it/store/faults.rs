@@ -9,9 +9,9 @@ use tollgate_core::store::{Store, TimeSource};
 use tollgate_core::{Admission, Code, Limiter, OutageMode, RequestId};
 use tollgate_redis::RedisStore;
 use tollgate_redis::client::Client;
+use tollgate_test_servers::{FaultProxy, Mode, Redis, RedisCluster, RedisSentinel};
 use tollgate_testkit::derive::decisions_of;
 use tollgate_testkit::runtime::join_all;
-use tollgate_testkit::servers::{FaultProxy, Mode, Redis, RedisCluster, RedisSentinel};
 
 use super::load::{Load, Tally, month};
 use super::{RUNTIME, cluster_url, run, store};

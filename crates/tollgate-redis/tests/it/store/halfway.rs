@@ -13,8 +13,8 @@ use tollgate_core::{
 };
 use tollgate_redis::RedisStore;
 use tollgate_redis::client::Client;
+use tollgate_test_servers::RedisCluster;
 use tollgate_testkit::runtime::join_all;
-use tollgate_testkit::servers::RedisCluster;
 
 use super::custom::cooldown;
 use super::{run, store};

@@ -20,7 +20,7 @@ use std::sync::LazyLock;
 use tokio::runtime::Runtime;
 use tollgate_redis::RedisStore;
 use tollgate_redis::client::Client;
-use tollgate_testkit::servers::RedisCluster;
+use tollgate_test_servers::RedisCluster;
 
 /// Only what the documentation says that a user needs.
 pub(crate) const USER: &str = "limiter on >pa55 ~* +ping +select +client|setname +eval +evalsha +time +get +set \

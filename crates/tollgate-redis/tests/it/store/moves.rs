@@ -7,8 +7,8 @@ use tollgate_core::store::{Store, TimeSource};
 use tollgate_core::{Admission, Charge, Code, Limit, Result};
 use tollgate_redis::RedisStore;
 use tollgate_redis::client::Client;
+use tollgate_test_servers::RedisCluster;
 use tollgate_testkit::derive::decisions_of;
-use tollgate_testkit::servers::RedisCluster;
 
 use super::custom::cooldown;
 use super::load::{Load, SOON, Tally};

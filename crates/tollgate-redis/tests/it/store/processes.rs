@@ -2,10 +2,10 @@
 
 use tollgate_core::store::{Store, TimeSource};
 use tollgate_core::{Admission, Limit};
+use tollgate_test_servers::{Node, Nodes, shared};
 use tollgate_testkit::derive::decisions_of;
 use tollgate_testkit::model::ModelQuota;
 use tollgate_testkit::runtime::join_all;
-use tollgate_testkit::servers::{Node, Nodes, shared};
 
 use super::{run, store};
 

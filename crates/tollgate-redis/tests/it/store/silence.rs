@@ -12,7 +12,7 @@ use tollgate_core::{
 };
 use tollgate_redis::RedisStore;
 use tollgate_redis::client::Client;
-use tollgate_testkit::servers::{FaultProxy, Mode, Redis, RedisCluster};
+use tollgate_test_servers::{FaultProxy, Mode, Redis, RedisCluster};
 
 use super::load::SOON;
 use super::{run, store};

@@ -14,7 +14,7 @@ use tollgate_core::{
     Admission, Code, Decision, Error, Limit, Limiter, ManualClock, OutageMode, Quota,
     algorithm as a,
 };
-use tollgate_testkit::servers::shared;
+use tollgate_test_servers::shared;
 
 use super::{on_one_thread, store};
 

@@ -5,8 +5,8 @@ use std::sync::LazyLock;
 
 use tollgate_redis::RedisStore;
 use tollgate_redis::upstash::{NativeHttp, Upstash};
+use tollgate_test_servers::{UpstashShim, shared};
 use tollgate_testkit::conformance::Options;
-use tollgate_testkit::servers::{UpstashShim, shared};
 
 use super::{shim, store, upstash};
 use crate::store::run;

@@ -2,7 +2,7 @@
 
 use tollgate_core::algorithm::{Custom, CustomAlgorithm, CustomStep};
 use tollgate_core::{Code, Cost, Decision, Limit, Limiter, Micros, Now};
-use tollgate_testkit::servers::shared;
+use tollgate_test_servers::shared;
 
 use super::{shim, store, upstash};
 

@@ -10,7 +10,7 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tollgate_core::{Code, Result};
 use tollgate_redis::transport::{Reply, Transport};
 use tollgate_redis::upstash::{NativeHttp, Upstash};
-use tollgate_testkit::servers::{Certificates, Folder, UpstashShim, shared};
+use tollgate_test_servers::{Certificates, Folder, UpstashShim, shared};
 
 use super::{PATIENT, TOKEN, patient, shim};
 use crate::client::{count, text};

@@ -6,8 +6,8 @@ use tollgate_core::algorithm::Gcra;
 use tollgate_core::{Code, Limit, Limiter, Quota, Verdict};
 use tollgate_redis::transport::{Reply, Transport};
 use tollgate_redis::upstash::{NativeHttp, Upstash};
-use tollgate_testkit::servers::wait::until_ok;
-use tollgate_testkit::servers::{Error, FaultProxy, Mode, Redis, shared};
+use tollgate_test_servers::wait::until_ok;
+use tollgate_test_servers::{Error, FaultProxy, Mode, Redis, shared};
 
 use super::{PATIENT, TOKEN, patient, shim, store, upstash};
 use crate::client::{count, stored, text};

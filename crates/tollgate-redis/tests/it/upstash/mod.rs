@@ -11,7 +11,7 @@ use std::time::Duration;
 use tollgate_redis::RedisStore;
 use tollgate_redis::transport::Transport;
 use tollgate_redis::upstash::{NativeHttp, Upstash};
-use tollgate_testkit::servers::{Redis, UpstashShim};
+use tollgate_test_servers::{Redis, UpstashShim};
 
 const TOKEN: &str = "s3cret-t0ken";
 

@@ -11,7 +11,7 @@ use tollgate_core::{
     Admission, BoxFuture, Code, Decision, Error, Limit, Limiter, ManualClock, OutageMode, Quota,
     algorithm as a,
 };
-use tollgate_testkit::servers::shared;
+use tollgate_test_servers::shared;
 
 use super::{shim, store, upstash};
 

@@ -1,0 +1,92 @@
+//! As much of HTTP/1.1 as clients of a REST interface use: requests with a known length, one after
+//! another on a connection.
+
+use std::io::{self, BufRead, Read, Write};
+
+/// Far more than a client sends; a length beyond it is a mistake.
+const BODY_MAX: usize = 64 << 20;
+const LINE_MAX: u64 = 64 << 10;
+
+/// What a client asks.
+#[derive(Debug)]
+pub(crate) struct Request {
+    pub(crate) method: String,
+    /// The path and what follows it, as they were sent.
+    pub(crate) target: String,
+    /// Names in lower case.
+    pub(crate) headers: Vec<(String, String)>,
+    pub(crate) body: Vec<u8>,
+}
+
+/// What it is told: always JSON.
+#[derive(Debug)]
+pub(crate) struct Response {
+    pub(crate) status: u16,
+    pub(crate) body: String,
+}
+
+impl Request {
+    /// The value of a header.
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        let found = self.headers.iter().find(|(header, _)| header == name);
+        found.map(|(_, value)| value.as_str())
+    }
+}
+
+/// Reads a request; `None` when the client is gone.
+pub(crate) fn read(stream: &mut impl BufRead) -> io::Result<Option<Request>> {
+    let Some(first) = line(stream)? else {
+        return Ok(None);
+    };
+    let mut words = first.split(' ');
+    let (Some(method), Some(target), Some("HTTP/1.1")) = (words.next(), words.next(), words.next())
+    else {
+        return Err(io::ErrorKind::InvalidData.into());
+    };
+    let mut headers = Vec::new();
+    while let Some(header) = line(stream)?.filter(|header| !header.is_empty()) {
+        let (name, value) = header.split_once(':').ok_or(io::ErrorKind::InvalidData)?;
+        headers.push((name.trim().to_ascii_lowercase(), value.trim().to_owned()));
+    }
+    let (method, target) = (method.to_owned(), target.to_owned());
+    let mut request = Request { method, target, headers, body: Vec::new() };
+    let length = request.header("content-length").map_or(Ok(0), str::parse);
+    let length = length.ok().filter(|length| *length <= BODY_MAX);
+    request.body = vec![0; length.ok_or(io::ErrorKind::InvalidData)?];
+    stream.read_exact(&mut request.body)?;
+    Ok(Some(request))
+}
+
+/// Writes a response, in one piece.
+pub(crate) fn write(
+    stream: &mut impl Write,
+    request: &Request,
+    response: &Response,
+) -> io::Result<()> {
+    let reason = match response.status {
+        200 => "OK",
+        400 => "Bad Request",
+        401 => "Unauthorized",
+        405 => "Method Not Allowed",
+        _ => "Internal Server Error",
+    };
+    let (status, length) = (response.status, response.body.len());
+    let mut text = format!(
+        "HTTP/1.1 {status} {reason}\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n"
+    );
+    if request.method != "HEAD" {
+        text.push_str(&response.body);
+    }
+    stream.write_all(text.as_bytes())
+}
+
+/// A line without its end; `None` at the end of the stream.
+fn line(stream: &mut impl BufRead) -> io::Result<Option<String>> {
+    let mut line = String::new();
+    stream.by_ref().take(LINE_MAX).read_line(&mut line)?;
+    if line.is_empty() {
+        return Ok(None);
+    }
+    let line = line.strip_suffix("\r\n").ok_or(io::ErrorKind::InvalidData)?;
+    Ok(Some(line.to_owned()))
+}

@@ -1,0 +1,154 @@
+//! What a PostgreSQL server is to be like, and the recipe for it.
+
+use std::process::{Command, Stdio};
+
+use super::template::{copy_to, give};
+use super::{PgVersion, Postgres, programs};
+use crate::certificates::Certificates;
+use crate::error::{Error, Result};
+use crate::process::{Launch, Signal};
+use crate::server::{Place, Recipe, Server};
+
+const DATA: &str = "data";
+const ACCESS: &str = "pg_hba.conf";
+
+/// A PostgreSQL server that is still to be started.
+#[derive(Clone, Debug)]
+pub struct PostgresBuilder {
+    version: PgVersion,
+    password: Option<String>,
+    tls: bool,
+    settings: Vec<String>,
+}
+
+impl PostgresBuilder {
+    pub(super) const fn new(version: PgVersion) -> Self {
+        Self { version, password: None, tls: false, settings: Vec::new() }
+    }
+
+    /// The user `postgres` needs this password.
+    #[must_use]
+    pub fn password(mut self, password: &str) -> Self {
+        self.password = Some(password.to_owned());
+        self
+    }
+
+    /// Speaks TLS and nothing else at its port, with a certificate made for it.
+    #[must_use]
+    pub const fn tls(mut self) -> Self {
+        self.tls = true;
+        self
+    }
+
+    /// Changes a setting, such as `max_connections=10`.
+    #[must_use]
+    pub fn config(mut self, setting: &str) -> Self {
+        self.settings.push(setting.to_owned());
+        self
+    }
+
+    /// Starts the server; returns once it answers.
+    ///
+    /// # Errors
+    /// When it cannot be installed or started.
+    pub fn start(self) -> Result<Postgres> {
+        let postgres = Postgres { server: Server::start(self.clone())?, built: self };
+        if let Some(password) = &postgres.built.password {
+            let password = password.replace('\'', "''");
+            postgres.sql(&format!("alter user postgres password '{password}'"))?;
+        }
+        Ok(postgres)
+    }
+
+    pub(super) fn password_in_use(&self) -> Option<&str> {
+        self.password.as_deref()
+    }
+
+    pub(super) fn certificates(&self, place: &Place) -> Option<Certificates> {
+        self.tls.then(|| Certificates::in_folder(place.folder()))
+    }
+
+    pub(super) fn psql(&self) -> Result<Command> {
+        let mut psql = Command::new(programs::folder(self.version)?.join("psql"));
+        psql.stdin(Stdio::null()).env("LC_ALL", "C");
+        Ok(psql)
+    }
+
+    /// Through the server's own client, at the socket in its folder, where everybody is trusted.
+    pub(super) fn sql(&self, place: &Place, database: &str, statements: &str) -> Result<String> {
+        let mut psql = self.psql()?;
+        psql.args(["-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-U", "postgres"]);
+        psql.arg("-h").arg(place.folder()).args(["-p", &place.port().to_string()]);
+        psql.args(["-d", database, "-c", statements]).env("PGCONNECT_TIMEOUT", "5");
+        let output = psql.output()?;
+        if output.status.success() {
+            return Ok(String::from_utf8_lossy(&output.stdout).trim_end().to_owned());
+        }
+        Err(Error::new(String::from_utf8_lossy(&output.stderr).trim()))
+    }
+
+    /// Who may connect: from the folder everybody, from the network as was asked for.
+    fn access(&self) -> String {
+        let how = if self.password.is_some() { "scram-sha-256" } else { "trust" };
+        let network = if self.tls { "hostssl" } else { "host" };
+        format!("local all all trust\n{network} all all 127.0.0.1/32 {how}\n")
+    }
+}
+
+impl Recipe for PostgresBuilder {
+    fn name(&self) -> &'static str {
+        "postgres"
+    }
+
+    fn prepare(&self, place: &Place) -> Result<()> {
+        let user = programs::user()?;
+        // It makes its socket there.
+        give(place.folder(), user)?;
+        copy_to(&place.path(DATA), self.version)?;
+        place.write(ACCESS, &self.access())?;
+        if self.tls {
+            let certificates = Certificates::generate(place.folder())?;
+            give(&certificates.server_key(), user)?;
+        }
+        Ok(())
+    }
+
+    fn launch(&self, place: &Place) -> Result<Launch> {
+        let mut settings = vec![
+            "listen_addresses=127.0.0.1".to_owned(),
+            format!("port={}", place.port()),
+            format!("unix_socket_directories={}", place.folder().display()),
+            format!("hba_file={}", place.path(ACCESS).display()),
+            "max_connections=200".to_owned(),
+            // A process that crashes loses nothing by these; only the machine would.
+            "fsync=off".to_owned(),
+            "full_page_writes=off".to_owned(),
+        ];
+        if let Some(certificates) = self.certificates(place) {
+            settings.push("ssl=on".to_owned());
+            let certificate = certificates.server_certificate();
+            settings.push(format!("ssl_cert_file={}", certificate.display()));
+            settings.push(format!("ssl_key_file={}", certificates.server_key().display()));
+        }
+        // Last, so that a test can override any of the above.
+        settings.extend(self.settings.iter().cloned());
+        let mut launch = Launch::new(programs::folder(self.version)?.join("postgres"));
+        launch = launch.arg("-D").arg(place.path(DATA));
+        for setting in settings {
+            launch = launch.args(["-c", &setting]);
+        }
+        Ok(match programs::user()? {
+            Some(user) => launch.user(user),
+            None => launch,
+        })
+    }
+
+    fn ask(&self, place: &Place) -> Result<()> {
+        self.sql(place, "postgres", "select 1").map(drop)
+    }
+
+    /// It shuts down fast, and cleans up what a kill would leave in the kernel.
+    fn farewell(&self) -> Signal {
+        Signal::Interrupt
+    }
+}

@@ -1,0 +1,56 @@
+//! Takes connections in, unless they are to be refused: only a port without a listener refuses.
+
+use std::net::{Shutdown, SocketAddr, TcpListener};
+use std::sync::Arc;
+use std::thread;
+
+use socket2::SockRef;
+
+use super::Mode;
+use super::board::Board;
+use super::link;
+use crate::port::{LISTEN, listen};
+
+/// Returns when the proxy is closed. Until then it looks at the board whenever somebody connects.
+pub(super) fn accept_for_ever(listener: TcpListener, server: SocketAddr, board: &Arc<Board>) {
+    let Ok(addr) = listener.local_addr() else {
+        return;
+    };
+    let mut listening = Some(listener);
+    while let Some(listener) = listening.take() {
+        let Ok((client, _)) = listener.accept() else {
+            // A client that gave up, or too many open files: the next may have more luck.
+            listening = Some(listener);
+            continue;
+        };
+        let (mode, closing) = board.change(|now| (now.mode, now.closing));
+        if closing {
+            let _ = SockRef::from(&listener).shutdown(Shutdown::Both);
+            return;
+        }
+        if mode == Mode::Refuse {
+            // Closing is not enough: a process that is just being started by another thread has a
+            // copy of every socket until it becomes its program, and would keep this one listening.
+            let _ = SockRef::from(&listener).shutdown(Shutdown::Both);
+            drop((client, listener));
+            listening = refuse(addr, board);
+            continue;
+        }
+        let shared = Arc::clone(board);
+        // Connecting to the server may take a while; others can be accepted meanwhile.
+        thread::spawn(move || link::carry(client, server, &shared));
+        listening = Some(listener);
+    }
+}
+
+/// Nobody listens until the mode changes. `None` when the proxy is closed.
+fn refuse(addr: SocketAddr, board: &Board) -> Option<TcpListener> {
+    board.change(|now| now.listens = false);
+    while !board.wait_for_ever_or(LISTEN, |now| now.closing || now.mode != Mode::Refuse) {}
+    if board.change(|now| now.closing) {
+        return None;
+    }
+    let listener = listen(addr).ok()?;
+    board.change(|now| now.listens = true);
+    Some(listener)
+}

@@ -1,0 +1,261 @@
+//! What a Redis server is to be like, and the recipe for it.
+//!
+//! Settings go into a configuration file in the server's folder, one line each, so that a person can
+//! read there what a test started, and a restart reads it again.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use super::{Redis, redis8, valkey};
+use crate::certificates::Certificates;
+use crate::error::{Error, Result};
+use crate::install;
+use crate::process::Launch;
+use crate::resp::{Client, Reply};
+use crate::server::{Place, Recipe, Server};
+
+const CONFIG: &str = "redis.conf";
+/// One that does not answer within this is asked again.
+const ANSWER: Duration = Duration::from_secs(1);
+/// Where the harness itself talks to a server that speaks TLS at its port.
+const SOCKET: &str = "redis.sock";
+
+/// A Redis server that is still to be started.
+#[derive(Clone, Debug, Default)]
+pub struct RedisBuilder {
+    password: Option<String>,
+    lines: Vec<String>,
+    durable: bool,
+    in_cluster: bool,
+    engine: Engine,
+    tls: Option<Tls>,
+    /// Of a cluster, whose nodes have to trust each other; else each server makes its own.
+    shared: Option<Certificates>,
+}
+
+/// Who understands the configuration and the commands.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Engine {
+    /// The Redis of this machine.
+    #[default]
+    Redis,
+    Redis8,
+    Valkey,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Tls {
+    /// The server shows a certificate.
+    OfServer,
+    /// Clients show theirs too.
+    Mutual,
+}
+
+impl RedisBuilder {
+    /// The default user needs this password.
+    #[must_use]
+    pub fn password(mut self, password: &str) -> Self {
+        self.password = Some(password.to_owned());
+        self
+    }
+
+    /// Adds a user, as in an ACL file without the word `user`: `ada on >secret ~tollgate:* +@all`.
+    #[must_use]
+    pub fn user(self, rules: &str) -> Self {
+        self.config(&format!("user {rules}"))
+    }
+
+    /// Bounds the memory for data and says what happens at the bound, such as `allkeys-lru`.
+    #[must_use]
+    pub fn max_memory(self, bytes: u64, policy: &str) -> Self {
+        self.config(&format!("maxmemory {bytes}")).config(&format!("maxmemory-policy {policy}"))
+    }
+
+    /// Adds a line of configuration.
+    #[must_use]
+    pub fn config(mut self, line: &str) -> Self {
+        self.lines.push(line.to_owned());
+        self
+    }
+
+    /// Writes every command to disk before it is answered, so that a restart remembers them all.
+    #[must_use]
+    pub const fn durable(mut self) -> Self {
+        self.durable = true;
+        self
+    }
+
+    /// Speaks TLS and nothing else at its port, with a certificate made for it.
+    #[must_use]
+    pub const fn tls(mut self) -> Self {
+        self.tls = Some(Tls::OfServer);
+        self
+    }
+
+    /// As [`Self::tls`], and demands a certificate of clients too.
+    #[must_use]
+    pub const fn mutual_tls(mut self) -> Self {
+        self.tls = Some(Tls::Mutual);
+        self
+    }
+
+    /// Starts Valkey instead of Redis. The build that is downloaded has no TLS.
+    #[must_use]
+    pub const fn valkey(mut self) -> Self {
+        self.engine = Engine::Valkey;
+        self
+    }
+
+    /// Starts Redis 8, whatever this machine has.
+    #[must_use]
+    pub const fn redis_8(mut self) -> Self {
+        self.engine = Engine::Redis8;
+        self
+    }
+
+    /// Starts the server; returns once it answers.
+    ///
+    /// # Errors
+    /// When it cannot be installed or started.
+    pub fn start(self) -> Result<Redis> {
+        let server = Server::start(self.clone())?;
+        Ok(Redis { server, built: self })
+    }
+
+    /// A node of a cluster, which needs another port for its bus: the default, 10,000 above the
+    /// first, may not exist.
+    pub(super) const fn in_cluster(mut self) -> Self {
+        self.in_cluster = true;
+        self
+    }
+
+    /// Speaks TLS with other nodes too, all with the same certificates.
+    pub(super) fn tls_among(mut self, certificates: Certificates) -> Self {
+        self.shared = Some(certificates);
+        self.tls()
+    }
+
+    pub(super) fn password_in_use(&self) -> Option<&str> {
+        self.password.as_deref()
+    }
+
+    pub(super) fn certificates(&self, place: &Place) -> Option<Certificates> {
+        let own = || Certificates::in_folder(place.folder());
+        self.tls.map(|_| self.shared.clone().unwrap_or_else(own))
+    }
+
+    /// A connection, logged in as the default user.
+    pub(super) fn client(&self, place: &Place) -> Result<Client> {
+        let mut client = self.stranger(place)?;
+        if let Some(password) = &self.password {
+            client.call(&["AUTH", password])?.ok()?;
+        }
+        Ok(client)
+    }
+
+    /// A connection that is not logged in.
+    fn stranger(&self, place: &Place) -> Result<Client> {
+        Ok(match self.tls {
+            None => Client::connect(place.addr())?,
+            Some(_) => Client::connect_unix(&place.path(SOCKET))?,
+        })
+    }
+
+    fn config_file(&self, place: &Place) -> String {
+        let mut lines = vec![
+            "bind 127.0.0.1".to_owned(),
+            format!("dir {}", quoted(&place.folder().to_string_lossy())),
+            "daemonize no".to_owned(),
+            // To the standard output.
+            "logfile \"\"".to_owned(),
+            "save \"\"".to_owned(),
+        ];
+        if self.durable {
+            lines.extend(["appendonly yes".to_owned(), "appendfsync always".to_owned()]);
+        }
+        if let Some(password) = self.password.as_deref().map(quoted) {
+            lines.push(format!("requirepass {password}"));
+            lines.push(format!("masterauth {password}"));
+        }
+        if self.in_cluster {
+            lines.push("cluster-enabled yes".to_owned());
+            lines.push(format!("cluster-port {}", place.nth_port(1)));
+            lines.push("cluster-config-file nodes.conf".to_owned());
+            // Less would be mistaken on a machine that is busy.
+            lines.push("cluster-node-timeout 2000".to_owned());
+        }
+        lines.extend(self.listening(place));
+        // Last, so that a test can override any of the above.
+        lines.extend(self.lines.iter().cloned());
+        lines.join("\n") + "\n"
+    }
+
+    fn listening(&self, place: &Place) -> Vec<String> {
+        let (Some(certificates), Some(tls)) = (self.certificates(place), self.tls) else {
+            return vec![format!("port {}", place.port())];
+        };
+        let path =
+            |name: &str, path: PathBuf| format!("{name} {}", quoted(&path.to_string_lossy()));
+        let clients = if tls == Tls::Mutual { "yes" } else { "no" };
+        vec![
+            "port 0".to_owned(),
+            format!("tls-port {}", place.port()),
+            path("unixsocket", place.path(SOCKET)),
+            path("tls-ca-cert-file", certificates.authority()),
+            path("tls-cert-file", certificates.server_certificate()),
+            path("tls-key-file", certificates.server_key()),
+            format!("tls-auth-clients {clients}"),
+            format!("tls-cluster {}", if self.shared.is_some() { "yes" } else { "no" }),
+        ]
+    }
+}
+
+impl Recipe for RedisBuilder {
+    fn name(&self) -> &'static str {
+        match self.engine {
+            Engine::Redis => "redis",
+            Engine::Redis8 => "redis8",
+            Engine::Valkey => "valkey",
+        }
+    }
+
+    fn ports(&self) -> usize {
+        if self.in_cluster { 2 } else { 1 }
+    }
+
+    fn prepare(&self, place: &Place) -> Result<()> {
+        if self.tls.is_some() && self.shared.is_none() {
+            Certificates::generate(place.folder())?;
+        }
+        place.write(CONFIG, &self.config_file(place)).map(drop)
+    }
+
+    fn launch(&self, place: &Place) -> Result<Launch> {
+        let launch = match self.engine {
+            Engine::Redis => Launch::new(install::program("redis-server", "redis-server")?),
+            Engine::Redis8 => redis8::launch()?,
+            Engine::Valkey => Launch::new(valkey::program()?),
+        };
+        Ok(launch.arg(place.path(CONFIG)))
+    }
+
+    fn ask(&self, place: &Place) -> Result<()> {
+        let mut client = self.stranger(place)?;
+        client.set_patience(ANSWER)?;
+        match client.call(&["PING"])? {
+            Reply::Status(_) => Ok(()),
+            // Whoever checks passwords and rights is up; who loads data says so first.
+            Reply::Error(message) if refuses_strangers(&message) => Ok(()),
+            reply => Err(Error::new(format!("PING was answered by {reply:?}"))),
+        }
+    }
+}
+
+fn refuses_strangers(message: &str) -> bool {
+    message.starts_with("NOAUTH") || message.starts_with("NOPERM")
+}
+
+/// A value as the configuration file takes it, whatever is in it.
+pub(super) fn quoted(value: &str) -> String {
+    format!("\"{}\"", value.replace('\\', "\\\\").replace('"', "\\\""))
+}

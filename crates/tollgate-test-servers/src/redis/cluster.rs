@@ -1,0 +1,319 @@
+//! A Redis cluster of masters without replicas.
+
+use std::collections::BTreeSet;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use super::gossip::{claim, settle};
+use super::slots::{SLOTS, SlotMove};
+use super::{Redis, RedisBuilder};
+use crate::certificates::Certificates;
+use crate::error::{Error, Result};
+use crate::folder::Folder;
+use crate::proxy::FaultProxy;
+use crate::resp::Client;
+use crate::wait::until_ok;
+
+/// A master accepts commands no sooner than 2 seconds after its start.
+const FORMING: Duration = Duration::from_secs(60);
+
+/// Masters that share the slots evenly, in order.
+#[derive(Debug)]
+pub struct RedisCluster {
+    nodes: Vec<Redis>,
+    ids: Vec<String>,
+    /// Slots that have moved since the nodes were last known to have heard everything.
+    unsettled: Mutex<BTreeSet<u16>>,
+    certificates: Option<Certificates>,
+    // Last, so that it is removed after the nodes have ended.
+    _folder: Option<Folder>,
+}
+
+/// A cluster that is still to be started.
+#[derive(Clone, Debug, Default)]
+pub struct RedisClusterBuilder {
+    node: RedisBuilder,
+    is_encrypted: bool,
+}
+
+impl RedisClusterBuilder {
+    /// All nodes need this password, from each other too.
+    #[must_use]
+    pub fn password(mut self, password: &str) -> Self {
+        self.node = self.node.password(password);
+        self
+    }
+
+    /// Adds a user to all nodes, as [`RedisBuilder::user`] does.
+    #[must_use]
+    pub fn user(mut self, rules: &str) -> Self {
+        self.node = self.node.user(rules);
+        self
+    }
+
+    /// All nodes speak TLS and nothing else, with clients and with each other.
+    #[must_use]
+    pub const fn tls(mut self) -> Self {
+        self.is_encrypted = true;
+        self
+    }
+
+    /// Adds a line to the configuration of all nodes.
+    #[must_use]
+    pub fn config(mut self, line: &str) -> Self {
+        self.node = self.node.config(line);
+        self
+    }
+
+    /// Starts Valkey instead of Redis.
+    #[must_use]
+    pub fn valkey(mut self) -> Self {
+        self.node = self.node.valkey();
+        self
+    }
+
+    /// Starts Redis 8, whatever this machine has.
+    #[must_use]
+    pub fn redis_8(mut self) -> Self {
+        self.node = self.node.redis_8();
+        self
+    }
+
+    /// Starts so many masters; returns once all of them find that the cluster is whole.
+    ///
+    /// # Errors
+    /// When a node cannot be installed or started, or they do not find each other.
+    pub fn start(self, masters: usize) -> Result<RedisCluster> {
+        let mut node = self.node.in_cluster();
+        let folder = self.is_encrypted.then(|| Folder::new("cluster")).transpose()?;
+        let certificates = folder.as_ref().map(|folder| Certificates::generate(folder.path()));
+        let certificates = certificates.transpose()?;
+        if let Some(certificates) = &certificates {
+            node = node.tls_among(certificates.clone());
+        }
+        let nodes = (0..masters).map(|_| node.clone().start()).collect::<Result<Vec<_>>>()?;
+        let mut clients = nodes.iter().map(Redis::client).collect::<Result<Vec<_>>>()?;
+        let ids = clients.iter_mut().map(id).collect::<Result<Vec<_>>>()?;
+        give_slots(&mut clients)?;
+        introduce(&nodes, &mut clients)?;
+        let unsettled = Mutex::default();
+        let cluster = RedisCluster { nodes, ids, unsettled, certificates, _folder: folder };
+        cluster.wait_until_whole()?;
+        Ok(cluster)
+    }
+}
+
+impl RedisCluster {
+    /// Starts so many masters without a password.
+    ///
+    /// # Errors
+    /// As [`RedisClusterBuilder::start`].
+    pub fn start(masters: usize) -> Result<Self> {
+        Self::builder().start(masters)
+    }
+
+    /// Says more about the cluster before it is started.
+    #[must_use]
+    pub fn builder() -> RedisClusterBuilder {
+        RedisClusterBuilder::default()
+    }
+
+    /// The masters, in the order of the slots that they were given.
+    #[must_use]
+    pub fn nodes(&self) -> &[Redis] {
+        &self.nodes
+    }
+
+    /// The addresses of all masters as clients take them.
+    #[must_use]
+    pub fn urls(&self) -> Vec<String> {
+        self.nodes.iter().map(Redis::url).collect()
+    }
+
+    /// What a client of a cluster with TLS needs.
+    #[must_use]
+    pub const fn certificates(&self) -> Option<&Certificates> {
+        self.certificates.as_ref()
+    }
+
+    /// Waits until every node finds every slot served, and knows every other node as a master: after
+    /// a restart, for example.
+    ///
+    /// # Errors
+    /// When they do not in time, or a node does not answer.
+    pub fn wait_until_whole(&self) -> Result<()> {
+        self.wait_for("ok")
+    }
+
+    /// Waits until every node that runs finds the cluster broken: after a node was killed, for
+    /// example.
+    ///
+    /// # Errors
+    /// When they do not in time.
+    pub fn wait_until_broken(&self) -> Result<()> {
+        self.wait_for("fail")
+    }
+
+    /// The node that serves a slot, once all nodes that run agree about it.
+    ///
+    /// # Errors
+    /// When nobody serves it, a node does not answer, or they do not agree in time.
+    pub fn owner(&self, slot: u16) -> Result<usize> {
+        until_ok(FORMING, || {
+            let running = self.nodes.iter().filter(|node| node.is_running());
+            let mut claims = running.map(|node| claim(node, slot)).collect::<Result<Vec<_>>>()?;
+            claims.dedup();
+            let [Some(agreed)] = claims.as_slice() else {
+                return Err(Error::new(format!("slot {slot} is nobody's or disputed: {claims:?}")));
+            };
+            let position = self.ids.iter().position(|id| *id == agreed.owner);
+            position.ok_or_else(|| Error::new(format!("slot {slot} is a stranger's")))
+        })
+    }
+
+    /// The node that serves a key.
+    ///
+    /// # Errors
+    /// As [`Self::owner`].
+    pub fn owner_of_key(&self, key: &str) -> Result<usize> {
+        self.owner(self.slot_of_key(key)?)
+    }
+
+    /// The slot of a key.
+    ///
+    /// # Errors
+    /// When no node answers.
+    pub fn slot_of_key(&self, key: &str) -> Result<u16> {
+        let node = self.nodes.first().ok_or_else(|| Error::new("a cluster without nodes"))?;
+        let slot = node.client()?.call(&["CLUSTER", "KEYSLOT", key])?.ok()?.integer();
+        let slot = slot.and_then(|slot| u16::try_from(slot).ok());
+        slot.ok_or_else(|| Error::new("CLUSTER KEYSLOT did not answer a slot"))
+    }
+
+    /// Puts a proxy in front of every node, and has the nodes send clients there: whoever follows the
+    /// cluster's word meets the proxies. The nodes themselves talk to each other directly.
+    ///
+    /// # Errors
+    /// When a node does not answer, or they do not agree in time.
+    pub fn behind_proxies(&self) -> Result<Vec<FaultProxy>> {
+        let proxies = self.nodes.iter().map(|node| FaultProxy::to(node.addr()));
+        let proxies = proxies.collect::<Result<Vec<_>>>()?;
+        for (node, proxy) in self.nodes.iter().zip(&proxies) {
+            let command = ["CONFIG", "SET", "cluster-announce-port", &proxy.port().to_string()];
+            node.client()?.call(&command)?.ok()?;
+        }
+        for node in &self.nodes {
+            until_ok(FORMING, || {
+                let reply = node.client()?.call(&["CLUSTER", "NODES"])?.ok()?;
+                let text = reply.text().unwrap_or_default();
+                let is_known = |proxy: &FaultProxy| text.contains(&format!(":{}@", proxy.port()));
+                let all = proxies.iter().all(is_known);
+                all.then_some(()).ok_or_else(|| Error::new(format!("not all proxies: {text}")))
+            })?;
+        }
+        Ok(proxies)
+    }
+
+    /// Begins to move a slot to another node, so that a test can look at each stage: the source
+    /// answers `ASK` for keys that it has given away.
+    ///
+    /// A slot that has moved before waits until the nodes have heard everything about that. Redis 7.0
+    /// may otherwise give it back to an earlier owner, whose word was still on its way, and delete its
+    /// keys: that would be the server's loss, and a test would take it for the store's.
+    ///
+    /// # Errors
+    /// When nobody serves the slot, or a node does not answer.
+    pub fn begin_move(&self, slot: u16, to: usize) -> Result<SlotMove<'_>> {
+        SlotMove::begin(self, slot, to)
+    }
+
+    /// Moves slots with their keys to another node, one after the other, while clients work. Moving a
+    /// slot again takes seconds longer: see [`Self::begin_move`].
+    ///
+    /// # Errors
+    /// As [`Self::begin_move`].
+    pub fn move_slots(&self, slots: impl IntoIterator<Item = u16>, to: usize) -> Result<()> {
+        for slot in slots {
+            if self.owner(slot)? == to {
+                continue;
+            }
+            let mut moving = self.begin_move(slot, to)?;
+            while moving.move_keys(100)? > 0 {}
+            moving.finish()?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn node(&self, index: usize) -> Result<(&Redis, &str)> {
+        let found = self.nodes.get(index).zip(self.ids.get(index).map(String::as_str));
+        found.ok_or_else(|| Error::new(format!("the cluster has no node {index}")))
+    }
+
+    /// Waits, if this slot has moved before, until no word of its earlier owners is on its way.
+    pub(super) fn before_move(&self, slot: u16) -> Result<()> {
+        if !self.unsettled().contains(&slot) {
+            return Ok(());
+        }
+        settle(&self.nodes)?;
+        self.unsettled().clear();
+        Ok(())
+    }
+
+    /// Waits until all nodes that run know the new owner of a slot.
+    pub(super) fn after_move(&self, slot: u16, to: usize) -> Result<()> {
+        self.unsettled().insert(slot);
+        until_ok(FORMING, || match self.owner(slot)? {
+            owner if owner == to => Ok(()),
+            other => Err(Error::new(format!("slot {slot} is still served by node {other}"))),
+        })
+    }
+
+    fn unsettled(&self) -> MutexGuard<'_, BTreeSet<u16>> {
+        self.unsettled.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn wait_for(&self, state: &str) -> Result<()> {
+        let state = format!("cluster_state:{state}");
+        let known = format!("cluster_known_nodes:{}", self.nodes.len());
+        for node in self.nodes.iter().filter(|node| node.is_running()) {
+            until_ok(FORMING, || {
+                let reply = node.client()?.call(&["CLUSTER", "INFO"])?.ok()?;
+                let text = reply.text().unwrap_or_default();
+                if text.contains(&state) && text.contains(&known) {
+                    return Ok(());
+                }
+                Err(Error::new(format!("a node waits for {state}: {text}")))
+            })?;
+        }
+        Ok(())
+    }
+}
+
+fn id(client: &mut Client) -> Result<String> {
+    let reply = client.call(&["CLUSTER", "MYID"])?.ok()?;
+    reply.text().map(str::to_owned).ok_or_else(|| Error::new("CLUSTER MYID did not answer an id"))
+}
+
+/// Shares the slots; epochs of their own keep nodes from disputing them.
+fn give_slots(clients: &mut [Client]) -> Result<()> {
+    let count = clients.len();
+    for (index, client) in clients.iter_mut().enumerate() {
+        let bound = |index: usize| usize::from(SLOTS) * index / count;
+        let (first, last) = (bound(index).to_string(), (bound(index + 1) - 1).to_string());
+        client.call(&["CLUSTER", "ADDSLOTSRANGE", &first, &last])?.ok()?;
+        client.call(&["CLUSTER", "SET-CONFIG-EPOCH", &(index + 1).to_string()])?.ok()?;
+    }
+    Ok(())
+}
+
+/// Everybody meets the first; gossip does the rest.
+fn introduce(nodes: &[Redis], clients: &mut [Client]) -> Result<()> {
+    let Some(first) = nodes.first() else {
+        return Ok(());
+    };
+    let (port, bus) = (first.port().to_string(), first.place().nth_port(1).to_string());
+    for client in clients.iter_mut().skip(1) {
+        client.call(&["CLUSTER", "MEET", "127.0.0.1", &port, &bus])?.ok()?;
+    }
+    Ok(())
+}

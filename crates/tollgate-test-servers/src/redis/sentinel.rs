@@ -1,0 +1,231 @@
+//! A Redis master with a replica, and three sentinels that make the replica the master when the
+//! master is gone.
+
+use std::time::Duration;
+
+use super::{Redis, RedisBuilder};
+use crate::error::{Error, Result};
+use crate::install;
+use crate::process::Launch;
+use crate::resp::{Client, Reply};
+use crate::server::{Place, Recipe, Server};
+use crate::wait::until_ok;
+
+const NAME: &str = "tollgate";
+const SENTINELS: usize = 3;
+const QUORUM: usize = 2;
+const CONFIG: &str = "sentinel.conf";
+/// A master is taken for gone after this. Sentinels connect and ask about once a second: with little
+/// more than that, they take a new master for gone before its first answer, and make an old one that
+/// came back empty the master again.
+const DOWN_AFTER_MS: u64 = 3_000;
+/// Sentinels look at each other once a second, so everything here takes a few.
+const AGREE: Duration = Duration::from_secs(60);
+
+/// A master, a replica and three sentinels.
+#[derive(Debug)]
+pub struct RedisSentinel {
+    nodes: Vec<Redis>,
+    sentinels: Vec<Server>,
+}
+
+/// A master with its replica and sentinels that are still to be started.
+#[derive(Clone, Debug, Default)]
+pub struct RedisSentinelBuilder {
+    node: RedisBuilder,
+}
+
+impl RedisSentinelBuilder {
+    /// Master and replica need this password; the sentinels know it, and need none themselves.
+    #[must_use]
+    pub fn password(mut self, password: &str) -> Self {
+        self.node = self.node.password(password);
+        self
+    }
+
+    /// Adds a line to the configuration of master and replica.
+    #[must_use]
+    pub fn config(mut self, line: &str) -> Self {
+        self.node = self.node.config(line);
+        self
+    }
+
+    /// Starts them; returns once the replica is in step and every sentinel knows all the others.
+    ///
+    /// # Errors
+    /// When one cannot be installed or started, or they do not find each other.
+    pub fn start(self) -> Result<RedisSentinel> {
+        // A replica that asks for a copy is not made to wait for others who might.
+        let node = self.node.config("repl-diskless-sync-delay 0");
+        let master = node.clone().start()?;
+        let replica = node.config(&format!("replicaof 127.0.0.1 {}", master.port())).start()?;
+        until_ok(AGREE, || says(&replica, &["INFO", "replication"], "master_link_status:up"))?;
+        let recipe =
+            Sentinel { master_port: master.port(), password: master.password().map(str::to_owned) };
+        let sentinels = (0..SENTINELS).map(|_| Server::start(recipe.clone()));
+        let sentinels = sentinels.collect::<Result<Vec<_>>>()?;
+        let started = RedisSentinel { nodes: vec![master, replica], sentinels };
+        started.wait_until_watched()?;
+        Ok(started)
+    }
+}
+
+impl RedisSentinel {
+    /// Starts a master, its replica and three sentinels without passwords.
+    ///
+    /// # Errors
+    /// As [`RedisSentinelBuilder::start`].
+    pub fn start() -> Result<Self> {
+        Self::builder().start()
+    }
+
+    /// Says more about them before they are started.
+    #[must_use]
+    pub fn builder() -> RedisSentinelBuilder {
+        RedisSentinelBuilder::default()
+    }
+
+    /// The name under which the sentinels know the master.
+    #[must_use]
+    pub const fn name(&self) -> &'static str {
+        NAME
+    }
+
+    /// The sentinels.
+    #[must_use]
+    pub fn sentinels(&self) -> &[Server] {
+        &self.sentinels
+    }
+
+    /// The addresses of the sentinels as clients take them.
+    #[must_use]
+    pub fn urls(&self) -> Vec<String> {
+        self.sentinels.iter().map(|sentinel| super::url(None, sentinel.port())).collect()
+    }
+
+    /// Both servers: the first master, and its first replica.
+    #[must_use]
+    pub fn nodes(&self) -> &[Redis] {
+        &self.nodes
+    }
+
+    /// The master, if all sentinels that run name the same, and it agrees.
+    ///
+    /// # Errors
+    /// When they do not agree (yet), or one does not answer.
+    pub fn master(&self) -> Result<&Redis> {
+        let mut named = Vec::new();
+        for sentinel in self.sentinels.iter().filter(|sentinel| sentinel.is_running()) {
+            let asked = ["SENTINEL", "GET-MASTER-ADDR-BY-NAME", NAME];
+            let answer = Client::connect(sentinel.addr())?.call(&asked)?.ok()?;
+            let port = answer.elements().get(1).and_then(Reply::text);
+            named.push(port.and_then(|port| port.parse::<u16>().ok()));
+        }
+        named.dedup();
+        let [Some(port)] = named.as_slice() else {
+            return Err(Error::new(format!("the sentinels name several masters: {named:?}")));
+        };
+        let master = self.nodes.iter().find(|node| node.port() == *port);
+        let master = master.ok_or_else(|| Error::new("the sentinels name a stranger"))?;
+        let role = master.client()?.call(&["ROLE"])?.ok()?;
+        match role.elements().first().and_then(Reply::text) {
+            Some("master") => Ok(master),
+            other => Err(Error::new(format!("the master takes itself for a {other:?}"))),
+        }
+    }
+
+    /// Kills the master, and waits until the replica is the new one and every sentinel says so.
+    ///
+    /// # Errors
+    /// When there is no master to begin with, or no new one in time.
+    pub fn fail_over(&self) -> Result<&Redis> {
+        let old = self.master()?;
+        old.kill()?;
+        self.wait_for_master_other_than(old)
+    }
+
+    /// Waits until another server is the master and every sentinel says so.
+    ///
+    /// # Errors
+    /// When there is none in time.
+    pub fn wait_for_master_other_than(&self, old: &Redis) -> Result<&Redis> {
+        until_ok(AGREE, || match self.master()? {
+            same if same.port() == old.port() => Err(Error::new("it is still the old master")),
+            new => Ok(new),
+        })
+    }
+
+    /// Waits until every sentinel knows the replica and all the other sentinels, and that enough of
+    /// them are there to agree: after one came back, for example.
+    ///
+    /// # Errors
+    /// When they do not in time.
+    pub fn wait_until_watched(&self) -> Result<()> {
+        for sentinel in &self.sentinels {
+            until_ok(AGREE, || {
+                let mut client = Client::connect(sentinel.addr())?;
+                let master = client.call(&["SENTINEL", "MASTER", NAME])?.ok()?;
+                let shows = |name: &str, value: usize| {
+                    let value = value.to_string();
+                    let mut pairs = master.elements().chunks_exact(2);
+                    pairs.any(|pair| {
+                        let mut texts = pair.iter().map(Reply::text);
+                        texts.next() == Some(Some(name)) && texts.next() == Some(Some(&value))
+                    })
+                };
+                if shows("num-other-sentinels", SENTINELS - 1) && shows("num-slaves", 1) {
+                    return client.call(&["SENTINEL", "CKQUORUM", NAME])?.ok().map(drop);
+                }
+                Err(Error::new("a sentinel does not know all the others yet"))
+            })?;
+        }
+        Ok(())
+    }
+}
+
+fn says(node: &Redis, command: &[&str], expected: &str) -> Result<()> {
+    let reply = node.client()?.call(command)?.ok()?;
+    match reply.text() {
+        Some(text) if text.contains(expected) => Ok(()),
+        other => Err(Error::new(format!("waits for {expected}: {other:?}"))),
+    }
+}
+
+#[derive(Clone, Debug)]
+struct Sentinel {
+    master_port: u16,
+    password: Option<String>,
+}
+
+impl Recipe for Sentinel {
+    fn name(&self) -> &'static str {
+        "redis-sentinel"
+    }
+
+    /// The sentinel writes into this file what it learns, so that a restart remembers it.
+    fn prepare(&self, place: &Place) -> Result<()> {
+        let folder = super::builder::quoted(&place.folder().to_string_lossy());
+        let mut text = format!(
+            "bind 127.0.0.1\nport {}\ndir {folder}\nlogfile \"\"\n\
+             sentinel monitor {NAME} 127.0.0.1 {} {QUORUM}\n\
+             sentinel down-after-milliseconds {NAME} {DOWN_AFTER_MS}\n\
+             sentinel failover-timeout {NAME} 10000\n\
+             sentinel parallel-syncs {NAME} 1\n",
+            place.port(),
+            self.master_port,
+        );
+        if let Some(password) = self.password.as_deref().map(super::builder::quoted) {
+            text += &format!("sentinel auth-pass {NAME} {password}\n");
+        }
+        place.write(CONFIG, &text).map(drop)
+    }
+
+    fn launch(&self, place: &Place) -> Result<Launch> {
+        let program = install::program("redis-server", "redis-server")?;
+        Ok(Launch::new(program).arg(place.path(CONFIG)).arg("--sentinel"))
+    }
+
+    fn ask(&self, place: &Place) -> Result<()> {
+        Client::connect(place.addr())?.call(&["PING"])?.ok().map(drop)
+    }
+}

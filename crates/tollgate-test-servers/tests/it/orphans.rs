@@ -1,0 +1,92 @@
+//! A test process that is killed takes its servers with it; the next one removes its folders.
+
+use std::io::{BufRead, BufReader};
+use std::path::PathBuf;
+use std::process::{Command, Stdio};
+use std::thread;
+
+use tollgate_test_servers::{Folder, PgVersion, Postgres, Redis, Server};
+
+use super::{runs, wait_until_gone};
+
+/// Set in the process that is to be killed.
+const VICTIM: &str = "TOLLGATE_TEST_VICTIM";
+const MARK: &str = "victim's server: ";
+const END: &str = "that is all";
+
+#[test]
+fn a_killed_process_leaves_no_server_and_its_folder_is_swept() {
+    if std::env::var_os(VICTIM).is_some() {
+        return be_killed();
+    }
+    let servers = servers_of_a_killed_process();
+    assert!(servers.len() > 2, "a Redis, a PostgreSQL and its processes: {servers:?}");
+    for (pid, _) in &servers {
+        wait_until_gone(*pid);
+    }
+    for (_, folder) in &servers {
+        assert!(folder.is_dir(), "whoever is killed cannot remove {}", folder.display());
+    }
+    // The next process sweeps: this one may have done so before the other was killed.
+    let next = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "orphans::a_folder_is_removed_when_it_is_dropped"])
+        .output()
+        .unwrap();
+    assert!(next.status.success(), "{}", String::from_utf8_lossy(&next.stdout));
+    for (_, folder) in &servers {
+        assert!(!folder.exists(), "{} was not swept", folder.display());
+    }
+}
+
+#[test]
+fn a_folder_is_removed_when_it_is_dropped() {
+    let [first, second] = [(); 2].map(|()| Folder::new("folder").unwrap());
+    let paths = [first.path().to_owned(), second.path().to_owned()];
+    assert!(paths[0] != paths[1] && paths.iter().all(|path| path.is_dir()));
+    std::fs::write(first.path().join("file"), "text").unwrap();
+    drop(first);
+    assert!(!paths[0].exists() && paths[1].is_dir());
+}
+
+/// Runs this very test in another process, kills that once its servers run, and returns the ids of
+/// their processes and their folders.
+fn servers_of_a_killed_process() -> Vec<(u32, PathBuf)> {
+    let name = "orphans::a_killed_process_leaves_no_server_and_its_folder_is_swept";
+    let mut victim = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", name, "--nocapture"])
+        .env(VICTIM, "1")
+        .stdout(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let lines = BufReader::new(victim.stdout.take().unwrap()).lines().map(Result::unwrap);
+    let said = lines.skip_while(|line| !line.contains(MARK)).take_while(|line| line != END);
+    let said = said.filter_map(|line| line.split_once(MARK).map(|(_, rest)| rest.to_owned()));
+    let servers = said.map(|line| {
+        let (pid, folder) = line.split_once(' ').unwrap();
+        (pid.parse().unwrap(), PathBuf::from(folder))
+    });
+    let servers: Vec<(u32, PathBuf)> = servers.collect();
+    let are_running = servers.iter().all(|(pid, _)| runs(*pid));
+    victim.kill().unwrap();
+    victim.wait().unwrap();
+    assert!(are_running, "{servers:?}");
+    servers
+}
+
+/// The part of the process that is killed: starts servers, names them, and waits for its end.
+fn be_killed() {
+    let redis = Redis::start().unwrap();
+    let postgres = Postgres::start(PgVersion::V15).unwrap();
+    // The process that answers this has ended when its client has.
+    let processes = "select pid from pg_stat_activity where pid <> pg_backend_pid()";
+    let processes = postgres.sql(processes).unwrap();
+    let processes = processes.lines().map(|pid| (pid.parse().unwrap(), &postgres as &Server));
+    let servers = [(redis.pid(), &redis as &Server), (postgres.pid(), &postgres)];
+    for (pid, server) in servers.into_iter().chain(processes) {
+        println!("{MARK}{pid} {}", server.place().folder().display());
+    }
+    println!("{END}");
+    loop {
+        thread::park();
+    }
+}

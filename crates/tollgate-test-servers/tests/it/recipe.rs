@@ -1,0 +1,75 @@
+//! The core under a recipe of one's own: what a new kind of server has to bring, and what happens when
+//! it does not start.
+
+use std::net::TcpListener;
+use std::sync::Mutex;
+
+use tollgate_test_servers::resp::Client;
+use tollgate_test_servers::{Launch, Place, Recipe, Result, Server, program};
+
+use super::{call, leaves_nothing, status};
+
+/// A Redis without any configuration, whose first port somebody takes just before it starts.
+#[derive(Debug, Default)]
+struct Unlucky {
+    taken: Mutex<Vec<TcpListener>>,
+}
+
+impl Recipe for Unlucky {
+    fn name(&self) -> &'static str {
+        "unlucky"
+    }
+
+    fn prepare(&self, place: &Place) -> Result<()> {
+        let mut taken = self.taken.lock().unwrap();
+        if taken.is_empty() {
+            taken.push(TcpListener::bind(place.addr())?);
+        }
+        Ok(())
+    }
+
+    fn launch(&self, place: &Place) -> Result<Launch> {
+        let port = place.port().to_string();
+        let program = program("redis-server", "redis-server")?;
+        Ok(Launch::new(program).args(["--bind", "127.0.0.1", "--port", &port, "--save", ""]))
+    }
+
+    fn ask(&self, place: &Place) -> Result<()> {
+        let mut client = Client::connect(place.addr())?;
+        client.set_patience(std::time::Duration::from_millis(100))?;
+        client.call(&["PING"])?.ok().map(drop)
+    }
+}
+
+#[test]
+fn a_port_that_was_taken_is_exchanged() {
+    leaves_nothing(Box::new(Server::start(Unlucky::default()).unwrap()), |server| {
+        assert_eq!(call(&mut Client::connect(server.addr()).unwrap(), "PING"), status("PONG"));
+        assert!(!server.log().contains("Address already in use"), "a folder of its own per try");
+    });
+}
+
+/// A program that ends at once.
+#[derive(Debug)]
+struct Hopeless;
+
+impl Recipe for Hopeless {
+    fn name(&self) -> &'static str {
+        "hopeless"
+    }
+
+    fn launch(&self, _place: &Place) -> Result<Launch> {
+        Ok(Launch::new("/bin/sh").args(["-c", "echo there is no hope >&2; exit 3"]))
+    }
+
+    fn ask(&self, place: &Place) -> Result<()> {
+        Client::connect(place.addr())?.call(&["PING"])?.ok().map(drop)
+    }
+}
+
+#[test]
+fn a_program_that_ends_at_once_is_not_waited_for() {
+    let error = Server::start(Hopeless).unwrap_err().to_string();
+    assert!(error.starts_with("hopeless does not answer: it ended: exit status: 3"), "{error}");
+    assert!(error.ends_with("there is no hope"), "{error}");
+}
