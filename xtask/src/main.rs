@@ -11,6 +11,8 @@
 mod ci;
 #[cfg(test)]
 mod closure;
+mod files;
+mod lines;
 mod run;
 mod soak;
 mod tidy;
@@ -24,6 +26,7 @@ cargo xtask <task>
 
   ci               everything that must pass: set-up, format, lints, tests, documentation, tidy, bench
   tidy             the rules that neither the compiler nor clippy knows
+  lines [FOLDER]   lines, largest file and function, and share of documentation of every crate
   vectors          writes the golden vectors again, from the reference model
   soak             all that follows; slow unless optimised: cargo run --release -p xtask -- soak
   soak STEPS       every algorithm against the reference model, 10,000,000 steps each by default
@@ -39,6 +42,8 @@ fn main() -> ExitCode {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let done = match arguments.as_slice() {
         ["ci"] => ci::ci(),
+        ["lines"] => lines::lines(None),
+        ["lines", folder] => lines::lines(Some(folder)),
         ["tidy"] => tidy::tidy(),
         ["vectors"] => vectors::write(),
         ["soak", what @ ..] => soak::soak(what),

@@ -1,6 +1,6 @@
 //! Rules about where things are, and who may name whom.
 
-use super::files::File;
+use crate::files::File;
 
 const CORE: &str = "crates/tollgate-core/src";
 const ALGORITHMS: &str = "docs/algorithms.md";

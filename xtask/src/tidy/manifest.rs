@@ -1,6 +1,6 @@
 //! Rules about manifests.
 
-use super::files::File;
+use crate::files::File;
 
 /// A member takes every dependency from the workspace, where its version and its reason stand once.
 /// A workspace of its own, such as the benchmarks, declares its own.

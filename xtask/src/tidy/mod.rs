@@ -3,14 +3,12 @@
 //! A rule takes the files of the repository and returns what is wrong, as `path:line: message`.
 //! To add one: write the function and name it in [`RULES`].
 
-mod files;
 mod layout;
 mod manifest;
 mod source;
 
+use crate::files::{self, File};
 use crate::run::{Done, root};
-
-use files::File;
 
 /// A rule: the files in, complaints out.
 type Rule = fn(&[File]) -> Vec<String>;

@@ -1,6 +1,6 @@
 //! Rules about the text of a file.
 
-use super::files::File;
+use crate::files::File;
 
 /// Production lines a file may have.
 const LINES_MAX: usize = 400;
@@ -13,16 +13,9 @@ pub(crate) fn opens_with_documentation(files: &[File]) -> Vec<String> {
 
 /// A file that ships has at most 400 lines, its tests not counted.
 pub(crate) fn is_short(files: &[File]) -> Vec<String> {
-    let long = |file: &&File| production_lines(&file.text) > LINES_MAX;
+    let long = |file: &&File| file.production_lines().len() > LINES_MAX;
     let long = files.iter().filter(|file| file.is_production()).filter(long);
     long.map(|file| format!("{}: has over {LINES_MAX} production lines", file.path)).collect()
-}
-
-/// Lines before the module of tests.
-fn production_lines(text: &str) -> usize {
-    let lines: Vec<&str> = text.lines().collect();
-    let opens_tests = |pair: &[&str]| pair == ["#[cfg(test)]", "mod tests {"];
-    lines.windows(2).position(opens_tests).unwrap_or(lines.len())
 }
 
 /// Nothing is put off: no marks for later, no test that is skipped, no example that is not compiled.

@@ -1,4 +1,4 @@
-//! The files of the repository: what git knows or would add; without git, what lies there.
+//! The files of the repository: the files that git tracks or would add; without git, all files.
 
 use std::fs;
 use std::path::Path;
@@ -19,11 +19,19 @@ impl File {
         (1..).zip(self.text.lines())
     }
 
-    /// Rust that ships, as far as its path tells: no folder of tests, no file of tests, and written
-    /// by people.
+    /// Rust that ships, as far as its path says: no folder of tests, no file of tests, not generated.
     pub(crate) fn is_production(&self) -> bool {
         let is_test = self.path.contains("/tests/") || self.path.ends_with("/tests.rs");
         self.is_rust() && !is_test && !self.path.contains("/generated/")
+    }
+
+    /// The lines before the module of tests.
+    pub(crate) fn production_lines(&self) -> Vec<&str> {
+        let mut lines: Vec<&str> = self.text.lines().collect();
+        let opens_tests = |pair: &[&str]| pair == ["#[cfg(test)]", "mod tests {"];
+        let end = lines.windows(2).position(opens_tests).unwrap_or(lines.len());
+        lines.truncate(end);
+        lines
     }
 
     pub(crate) fn is_rust(&self) -> bool {
@@ -47,28 +55,30 @@ fn has_extension(path: &str, extension: &str) -> bool {
 /// All files under the root.
 ///
 /// # Errors
-/// When a file cannot be read. Files that are no text are read as far as they are.
+/// When a file cannot be read. Bytes that are not UTF-8 are replaced.
 pub(crate) fn all(root: &Path) -> Result<Vec<File>, String> {
     let arguments = ["ls-files", "--cached", "--others", "--exclude-standard"];
-    let paths = match output(command("git", &arguments)) {
+    let mut git = command("git", &arguments);
+    git.current_dir(root);
+    let paths = match output(git) {
         Ok(listed) => listed.lines().map(str::to_owned).collect(),
-        // No git, no clone, or a clone of somebody else's: look at the files themselves.
+        // No git, or no clone, or a clone that git distrusts because of its owner.
         Err(_) => walk(root, "")?,
     };
-    let there = paths.into_iter().filter(|path| root.join(path).is_file());
+    let existing = paths.into_iter().filter(|path| root.join(path).is_file());
     let read = |path: String| match fs::read(root.join(&path)) {
         Ok(bytes) => Ok(File { text: String::from_utf8_lossy(&bytes).into_owned(), path }),
         Err(error) => Err(format!("{path}: {error}")),
     };
-    there.map(read).collect()
+    existing.map(read).collect()
 }
 
-/// The files below a folder, without what is built and without git's own.
+/// The files below a folder, without build output and without the folder of git.
 fn walk(root: &Path, folder: &str) -> Result<Vec<String>, String> {
-    let complain = |error| format!("{folder}: {error}");
+    let failed = |error| format!("{folder}: {error}");
     let mut paths = Vec::new();
-    for entry in fs::read_dir(root.join(folder)).map_err(complain)? {
-        let entry = entry.map_err(complain)?;
+    for entry in fs::read_dir(root.join(folder)).map_err(failed)? {
+        let entry = entry.map_err(failed)?;
         let name = entry.file_name().to_string_lossy().into_owned();
         let path = if folder.is_empty() { name.clone() } else { format!("{folder}/{name}") };
         if entry.path().is_file() {
