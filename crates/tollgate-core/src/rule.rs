@@ -4,7 +4,6 @@ use core::fmt;
 use core::ops::Deref;
 use std::sync::Arc;
 
-use crate::algorithm::kernel::Source;
 use crate::algorithm::{Algorithm, PackedSchedule};
 use crate::state::QuotaId;
 
@@ -15,7 +14,6 @@ pub struct Rule {
     quota_id: QuotaId,
     quota_tag: u64,
     packed_schedule: Option<PackedSchedule>,
-    twin: Option<Source>,
 }
 
 impl Rule {
@@ -29,8 +27,7 @@ impl Rule {
     pub fn from_arc(algorithm: Arc<dyn Algorithm>) -> Self {
         let quota_id = algorithm.quota_id();
         let packed_schedule = algorithm.packed_schedule();
-        let twin = algorithm.kernel().map(|kernel| kernel.source);
-        Self { quota_id, quota_tag: tag_of(quota_id.family()), packed_schedule, twin, algorithm }
+        Self { quota_id, quota_tag: tag_of(quota_id.family()), packed_schedule, algorithm }
     }
 
     /// Identifies the quota; stored with every state.
@@ -38,13 +35,6 @@ impl Rule {
     #[inline]
     pub fn quota_id(&self) -> QuotaId {
         self.quota_id
-    }
-
-    /// The scripted twin of the step, if there is one: the source of its kernel.
-    #[must_use]
-    #[inline]
-    pub fn twin(&self) -> Option<Source> {
-        self.twin
     }
 
     /// What decides the meaning of the words, in 64 bits, for tables that have no room for more.

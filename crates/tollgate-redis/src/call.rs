@@ -12,20 +12,14 @@ use crate::transport::Args;
 #[derive(Clone, Debug)]
 pub struct Call {
     keys: Keys,
-    body: Arc<Body>,
+    script: Arc<Script>,
+    args: Args,
     /// Sends the whole script instead of its digest: after the server said that it does not know it.
     whole: bool,
     key_count: Cow<'static, str>,
     /// Of its keys, if somebody has looked already.
     slot: Option<u16>,
     hands_back: bool,
-}
-
-/// All of a call but its keys. Callers who are alone send the same again and again.
-#[derive(Debug)]
-pub(crate) struct Body {
-    pub(crate) script: Arc<Script>,
-    pub(crate) args: Args,
 }
 
 /// Most calls have one key.
@@ -43,10 +37,10 @@ impl Call {
     #[must_use]
     pub fn new(script: Arc<Script>, keys: Vec<String>, args: Args) -> Self {
         let key_count = Cow::Owned(keys.len().to_string());
-        let body = Arc::new(Body { script, args });
         Self {
             keys: Keys::Many(keys),
-            body,
+            script,
+            args,
             whole: false,
             key_count,
             slot: None,
@@ -71,16 +65,21 @@ impl Call {
         stranger: String,
         args: Args,
     ) -> Self {
-        let (key_count, body) = (Cow::Borrowed("1"), Arc::new(Body { script, args }));
+        let key_count = Cow::Borrowed("1");
         let others = keys.len().saturating_sub(1).to_string();
         let keys = Keys::Spread(keys, [others, stranger]);
-        Self { keys, body, whole: false, key_count, slot: None, hands_back: true }
+        Self { keys, script, args, whole: false, key_count, slot: None, hands_back: true }
     }
 
     /// A call with one key.
-    pub(crate) const fn of_one(key: String, slot: Option<u16>, body: Arc<Body>) -> Self {
+    pub(crate) const fn of_one(
+        script: Arc<Script>,
+        key: String,
+        slot: Option<u16>,
+        args: Args,
+    ) -> Self {
         let key_count = Cow::Borrowed("1");
-        Self { keys: Keys::One(key), body, whole: false, key_count, slot, hands_back: true }
+        Self { keys: Keys::One(key), script, args, whole: false, key_count, slot, hands_back: true }
     }
 
     /// The same call with the text of its script.
@@ -92,7 +91,7 @@ impl Call {
     /// The script.
     #[must_use]
     pub fn script(&self) -> &Script {
-        &self.body.script
+        &self.script
     }
 
     /// The keys. In a cluster they share a hash slot, or [`are_spread`](Self::is_spread).
@@ -139,7 +138,7 @@ impl Call {
         };
         let head = [verb, script, &self.key_count].map(str::as_bytes);
         let keys = self.key_words().into_iter().flatten().map(|key| key.as_bytes());
-        head.into_iter().chain(keys).chain(self.body.args.iter())
+        head.into_iter().chain(keys).chain(self.args.iter())
     }
 
     /// The keys as they travel: those that are declared, what is said of the others, the others.
@@ -157,7 +156,7 @@ impl Call {
     #[must_use]
     pub fn len(&self) -> usize {
         let keys: usize = self.key_words().iter().map(|words| words.len()).sum();
-        3 + keys + self.body.args.len()
+        3 + keys + self.args.len()
     }
 
     /// Never: a command has at least three words.
@@ -180,6 +179,6 @@ impl Call {
         for key in self.key_words().into_iter().flatten() {
             encode::word(out, key.as_bytes());
         }
-        out.extend_from_slice(self.body.args.encoded());
+        out.extend_from_slice(self.args.encoded());
     }
 }

@@ -135,13 +135,6 @@ impl Args {
         Self { encoded: Vec::with_capacity(bytes), ends: Vec::with_capacity(count) }
     }
 
-    /// Appends all arguments of others.
-    pub(crate) fn append(&mut self, others: &Self) {
-        let start = self.encoded.len();
-        self.encoded.extend_from_slice(&others.encoded);
-        self.ends.extend(others.ends.iter().map(|end| start + end));
-    }
-
     /// Appends a text.
     pub fn text(&mut self, text: &str) {
         self.push(text.as_bytes());

@@ -6,8 +6,8 @@
 
 use core::fmt::Debug;
 
-use super::kernel::{EXACT_MAX, Kernel, Source};
-use super::{Algorithm, Debt, Refund, Step, Write, built_in};
+use super::script::EXACT_MAX;
+use super::{Algorithm, Debt, Refund, ScriptedStep, Step, Write, built_in};
 use crate::charge::Receipt;
 use crate::cost::Cost;
 use crate::decision::{Decision, Forecast};
@@ -189,10 +189,13 @@ impl<C: Custom> Algorithm for CustomAlgorithm<C> {
         built_in(quota_id)
     }
 
-    fn kernel(&self) -> Option<Kernel> {
-        let rule = self.0.parameters();
-        let step = self.0.script().filter(|_| rule.iter().all(|number| *number < EXACT_MAX))?;
-        Some(Kernel { source: Source::Step(step), rule: rule.to_vec() })
+    fn scripted_step(&self) -> Option<ScriptedStep> {
+        let is_exact = self.0.parameters().iter().all(|number| *number < EXACT_MAX);
+        self.0.script().filter(|_| is_exact).map(ScriptedStep::Custom)
+    }
+
+    fn script_quota(&self, out: &mut Vec<u64>) {
+        out.extend(self.0.parameters());
     }
 
     fn scaled(&self, _numerator: u64, _denominator: u64) -> Result<Rule> {

@@ -9,11 +9,11 @@ mod debt;
 mod divisor;
 pub mod fixed_window;
 pub mod gcra;
-pub mod kernel;
 pub mod leaky_bucket;
 mod limits;
 mod packed_schedule;
 mod schedule;
+mod script;
 pub mod sliding_log;
 pub mod sliding_window;
 pub mod token_bucket;
@@ -32,9 +32,9 @@ pub use custom::{Custom, CustomAlgorithm, CustomStep};
 pub use debt::{Debt, migrate_state};
 pub use fixed_window::{Anchor, FixedWindow};
 pub use gcra::Gcra;
-pub use kernel::Kernel;
 pub use leaky_bucket::LeakyBucket;
 pub use packed_schedule::PackedSchedule;
+pub use script::ScriptedStep;
 pub use sliding_log::SlidingLog;
 pub use sliding_window::SlidingWindow;
 pub use token_bucket::TokenBucket;
@@ -108,13 +108,19 @@ pub trait Algorithm: Debug + Send + Sync {
     /// `unsupported` when the algorithm cannot be scaled.
     fn scaled(&self, numerator: u64, denominator: u64) -> Result<Rule>;
 
-    /// The scripted twin of the step, if there is one.
-    fn kernel(&self) -> Option<Kernel> {
+    /// The step as a script, if there is one. Without one, a store that runs scripts decides in Rust
+    /// and writes if nothing changed meanwhile.
+    fn scripted_step(&self) -> Option<ScriptedStep> {
         None
     }
 
-    /// The numbers of a cost, as the twin expects them: the units, unless it wants more.
-    fn kernel_cost(&self, cost: Cost, out: &mut Vec<i64>) {
+    /// Appends the numbers of the quota, as the script expects them.
+    fn script_quota(&self, out: &mut Vec<u64>) {
+        let _ = out;
+    }
+
+    /// Appends the numbers of a cost, as the script expects them: its units, unless it needs more.
+    fn script_cost(&self, cost: Cost, out: &mut Vec<i64>) {
         out.push(i64::try_from(cost.get()).unwrap_or(i64::MAX));
     }
 

@@ -1,9 +1,9 @@
--- Charges several keys, all or none, perhaps only once. The list K of twins stands in front.
+-- Charges several keys, all or none, perhaps only once. The list S of steps stands in front.
 -- KEYS: the keys that are charged, then that of the record if there is a request id.
 -- ARGV: the instant (negative: the server's clock), the grace in ms, the request id ('' for none),
 --   what it is bound to, how long it is kept, then charges:
 --   0 and evidence that is already known, or
---   twin, key, family, shape, numbers of the quota, numbers of the cost.
+--   step, key, family, quota id, numbers of the quota, numbers of the cost.
 -- Reply: the instant and 0 with, per charge, the words its key had (their number first);
 --   1 with the record of an id that was charged before; 2 where a state is not one of its quota and
 --   nothing was done; 3 where the write was refused for want of memory; 4 where the record is none.
@@ -23,22 +23,22 @@ end
 for i = 6, #A do A[i] = tonumber(A[i]) or A[i] end
 local slots, charges, all, i = {}, {}, true, 6
 while A[i] do
-  local twin = K[A[i]]
-  if twin then
+  local step = S[A[i]]
+  if step then
     local key, r = A[i + 1], i + 2
-    local j = r + 2 + twin.rule
+    local j = r + 2 + step.rule
     local slot = slots[key]
     if not slot then
-      local a, b = twin.read(KEYS[key], n, A, r)
+      local a, b = step.read(KEYS[key], n, A, r)
       if not a then return {n, 2} end
-      slot = {a = a, b = b, x = a, y = b, r = r, twin = twin}
+      slot = {a = a, b = b, x = a, y = b, r = r, step = step}
       slots[key] = slot
     end
     local granted
-    granted, slot.x, slot.y = twin.step(slot.x, slot.y, n, A, r, j)
+    granted, slot.x, slot.y = step.step(slot.x, slot.y, n, A, r, j)
     all = all and granted
     charges[#charges + 1] = slot
-    i = j + twin.cost
+    i = j + step.cost
   else
     charges[#charges + 1] = A[i + 1]
     i = i + 2
@@ -48,14 +48,14 @@ local out, o, evidence = {n, 0}, 2, {}
 for c, slot in ipairs(charges) do
   if type(slot) == 'table' then
     local from = o + 2
-    o = slot.twin.words(out, o, slot.a, slot.b)
+    o = slot.step.words(out, o, slot.a, slot.b)
     local before = {}
     for p = from, o do before[p - from + 1] = string.format(',%.0f', out[p]) end
-    local shape, words = A[slot.r + 1], table.concat(before)
+    local quota_id, words = A[slot.r + 1], table.concat(before)
     if words == '' then
-      evidence[c] = string.format(',[%s],[]', shape)
+      evidence[c] = string.format(',[%s],[]', quota_id)
     else
-      evidence[c] = string.format(',[%s],[%s%s]', shape, shape, words)
+      evidence[c] = string.format(',[%s],[%s%s]', quota_id, quota_id, words)
     end
   else
     evidence[c] = slot
@@ -64,7 +64,7 @@ end
 if not all then return out end
 for key = 1, #KEYS do
   local slot = slots[key]
-  local refused = slot and slot.twin.write(KEYS[key], slot.x, slot.y, n, A, slot.r, grace)
+  local refused = slot and slot.step.write(KEYS[key], slot.x, slot.y, n, A, slot.r, grace)
   if refused then
     if string.sub(refused.err, 1, 3) ~= 'OOM' then return refused end
     return {n, 3}

@@ -1,31 +1,24 @@
 //! Scripts: how they are put together, and the digest the server knows each by.
 //!
-//! A script is a frame with the scripted twins of the algorithms it needs (see
-//! [`tollgate_core::algorithm::kernel`]) in front: `take` with one, for many keys that are charged
-//! independently, with `spread` in front where they lie in several slots, `lone` for a single charge,
-//! `admit` with several, for charges that are made all or none. Each combination is put together once.
+//! A script is a frame with the steps of the algorithms that it needs in front ([`steps`]):
+//! `charge_many` with one step, for many keys that are charged independently, with `spread` in front
+//! where they lie in several slots; `charge_one` with one step, for a single charge; `admit` with
+//! several steps, for charges that are made all or none. Each combination is put together once.
+
+mod steps;
 
 use core::fmt::Write as _;
-use core::mem::{Discriminant, discriminant};
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock};
 
-use tollgate_core::algorithm::kernel::Source;
-use tollgate_core::{Charge, Cost, QuotaId, Rule};
+use tollgate_core::algorithm::ScriptedStep;
+use tollgate_core::{Cost, Rule};
 
-use crate::call::Body;
 use crate::encode;
 use crate::transport::Args;
 
-/// Quotas whose arguments are remembered.
-const RULES_MAX: usize = 1_024;
-/// Quotas and costs whose calls are remembered, and how many places are looked at for each. Callers
-/// may choose them as they like (`CL.THROTTLE`): when there is no room, calls are made anew.
-const LONE_MAX: u64 = 1_024;
-const LONE_PROBES: u64 = 4;
-
-const LONE: &str = include_str!("lone.lua");
-const TAKE: &str = include_str!("take.lua");
+const CHARGE_ONE: &str = include_str!("charge_one.lua");
+const CHARGE_MANY: &str = include_str!("charge_many.lua");
 const SPREAD: &str = include_str!("spread.lua");
 const ADMIT: &str = include_str!("admit.lua");
 const LOAD: &str = include_str!("load.lua");
@@ -76,43 +69,20 @@ pub(crate) struct Scripts {
     pub(crate) load: Arc<Script>,
     pub(crate) swap: Arc<Script>,
     pub(crate) forget: Arc<Script>,
-    lones: RwLock<Vec<(Identity, Arc<Script>)>>,
-    takes: RwLock<Vec<(Identity, Arc<Script>)>>,
-    spreads: RwLock<Vec<(Identity, Arc<Script>)>>,
-    admits: Mutex<HashMap<Vec<Identity>, Arc<Script>>>,
-    rules: Mutex<HashMap<(QuotaId, Identity), Arc<Args>>>,
-    /// Written once and read without a lock, which every call would take.
-    bodies: Box<[OnceLock<Lone>]>,
+    made: RwLock<HashMap<Frame, Arc<Script>>>,
 }
 
-/// What is sent with a charge of this quota and cost.
-#[derive(Debug)]
-struct Lone {
-    quota: Priced,
-    body: Arc<Body>,
-}
-
-/// A quota, its twin, and a cost.
-type Priced = (QuotaId, Identity, Cost);
-
-/// Where to look for it first. Whoever finds many that fall together makes only those slower.
-fn place_of((quota_id, (twin, ..), cost): &Priced) -> u64 {
-    let words = quota_id.0.into_iter().chain([*twin as u64, cost.get()]);
-    let mixed = words.fold(0_u64, |mixed, word| (mixed.rotate_left(5) ^ word).wrapping_mul(MIX));
-    mixed >> 32
-}
-
-/// An odd number without a pattern: the golden ratio.
-const MIX: u64 = 0x9e37_79b9_7f4a_7c15;
-
-/// Which frame, and the twins in front of it. Told apart by where the twins lie: to read them for every
-/// call would take longer than all the rest of it.
-#[derive(Clone, Debug)]
-enum Frame<'t> {
-    Lone(Source),
-    Take(Source),
-    Spread(Source),
-    Admit(&'t [Source]),
+/// A frame and the steps in front of it.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub(crate) enum Frame {
+    /// Charges one key once.
+    ChargeOne(ScriptedStep),
+    /// Charges many keys independently.
+    ChargeMany(ScriptedStep),
+    /// The same for keys of several slots that one node serves.
+    Spread(ScriptedStep),
+    /// Charges several keys, all or none. A charge names its step by its place in the list, from 1.
+    Admit(Vec<ScriptedStep>),
 }
 
 impl Default for Scripts {
@@ -121,114 +91,34 @@ impl Default for Scripts {
             load: Script::new(LOAD.to_owned()),
             swap: Script::new(SWAP.to_owned()),
             forget: Script::new(FORGET.to_owned()),
-            lones: RwLock::default(),
-            takes: RwLock::default(),
-            spreads: RwLock::default(),
-            admits: Mutex::default(),
-            rules: Mutex::default(),
-            bodies: (0..LONE_MAX).map(|_| OnceLock::new()).collect(),
+            made: RwLock::default(),
         }
     }
 }
 
 impl Scripts {
-    /// Charges one key once.
-    pub(crate) fn lone(&self, twin: Source) -> Arc<Script> {
-        made_once(&self.lones, &Frame::Lone(twin), twin)
-    }
-
-    /// Charges many keys independently, all under quotas of one twin.
-    pub(crate) fn take(&self, twin: Source) -> Arc<Script> {
-        made_once(&self.takes, &Frame::Take(twin), twin)
-    }
-
-    /// The same for keys of several slots that one node serves.
-    pub(crate) fn spread(&self, twin: Source) -> Arc<Script> {
-        made_once(&self.spreads, &Frame::Spread(twin), twin)
-    }
-
-    /// Charges several keys, all or none. A charge names its twin by its place in the list, from 1.
-    pub(crate) fn admit(&self, twins: &[Source]) -> Arc<Script> {
-        let identities = twins.iter().copied().map(identity).collect();
-        let mut admits = self.admits.lock().unwrap_or_else(PoisonError::into_inner);
-        let made = admits.entry(identities);
-        made.or_insert_with(|| Script::new(Frame::Admit(twins).text())).clone()
-    }
-
-    /// What is sent with a charge that is alone in its call and decided by the server's clock. It
-    /// is `made` once for each quota and cost, as long as there is room.
-    pub(crate) fn body(
-        &self,
-        charge: &Charge<'_>,
-        twin: Source,
-        made: impl FnOnce() -> Args,
-    ) -> Arc<Body> {
-        let quota = (charge.rule().quota_id(), identity(twin), charge.cost);
-        let start = place_of(&quota);
-        let places = (0..LONE_PROBES).map(|step| start.wrapping_add(step) % LONE_MAX);
-        let mut free = None;
-        for place in places.filter_map(|place| self.bodies.get(usize::try_from(place).ok()?)) {
-            match place.get() {
-                Some(lone) if lone.quota == quota => return Arc::clone(&lone.body),
-                Some(_) => {}
-                None => {
-                    free = Some(place);
-                    break;
-                }
-            }
+    /// The script of a frame, put together on first use.
+    pub(crate) fn of(&self, frame: Frame) -> Arc<Script> {
+        let made = self.made.read().unwrap_or_else(PoisonError::into_inner);
+        if let Some(script) = made.get(&frame) {
+            return Arc::clone(script);
         }
-        let body = Arc::new(Body { script: self.lone(twin), args: made() });
-        // Somebody else may have been faster, with the same or another one.
-        let _ = free.map(|place| place.set(Lone { quota, body: Arc::clone(&body) }));
-        body
-    }
-
-    /// Appends the texts and numbers of a quota, as its twin expects them. They are written once and
-    /// then copied.
-    pub(crate) fn write_rule(&self, args: &mut Args, rule: &Rule) {
-        let Some(twin) = rule.twin() else { return };
-        let mut rules = self.rules.lock().unwrap_or_else(PoisonError::into_inner);
-        // Callers may choose quotas as they like (`CL.THROTTLE`): only so many are remembered.
-        if rules.len() > RULES_MAX {
-            rules.clear();
-        }
-        let key = (rule.quota_id(), identity(twin));
-        let written = rules.entry(key).or_insert_with(|| Arc::new(written(rule))).clone();
-        drop(rules);
-        args.append(&written);
+        drop(made);
+        let mut made = self.made.write().unwrap_or_else(PoisonError::into_inner);
+        let text = frame.text();
+        Arc::clone(made.entry(frame).or_insert_with(|| Script::new(text)))
     }
 }
 
-/// The script of a twin among those that were made before. There are few.
-fn made_once(
-    scripts: &RwLock<Vec<(Identity, Arc<Script>)>>,
-    frame: &Frame<'_>,
-    twin: Source,
-) -> Arc<Script> {
-    let identity = identity(twin);
-    let find = |scripts: &[(Identity, Arc<Script>)]| {
-        scripts.iter().find(|(other, _)| *other == identity).map(|(_, script)| script.clone())
-    };
-    let known = find(&scripts.read().unwrap_or_else(PoisonError::into_inner));
-    known.unwrap_or_else(|| {
-        let mut scripts = scripts.write().unwrap_or_else(PoisonError::into_inner);
-        find(&scripts).unwrap_or_else(|| {
-            let script = Script::new(frame.text());
-            scripts.push((identity, script.clone()));
-            script
-        })
-    })
-}
-
-/// The only argument of a [`lone`](Scripts::lone) call: a list in JSON. None of its texts needs an escape.
-pub(crate) fn lone_list(rule: &Rule, cost: Cost, (instant, grace): (Option<u64>, i64)) -> Args {
+/// The only argument of [`Frame::ChargeOne`]: a list in JSON. None of its texts needs an escape.
+pub(crate) fn list_of_one(rule: &Rule, cost: Cost, (instant, grace): (Option<u64>, i64)) -> Args {
     let [tag, a, b, c] = rule.quota_id().0;
     let mut list = format!("[{grace},\"{tag},{a},{b}\",\"{tag},{a},{b},{c}\"");
-    let mut numbers = Vec::with_capacity(8);
-    rule.kernel_cost(cost, &mut numbers);
-    let of_rule = rule.kernel().map(|kernel| kernel.rule).unwrap_or_default();
-    of_rule.iter().for_each(|number| push(&mut list, number));
-    numbers.iter().for_each(|number| push(&mut list, number));
+    let (mut of_quota, mut of_cost) = (Vec::with_capacity(4), Vec::with_capacity(4));
+    rule.script_quota(&mut of_quota);
+    rule.script_cost(cost, &mut of_cost);
+    of_quota.iter().for_each(|number| push(&mut list, number));
+    of_cost.iter().for_each(|number| push(&mut list, number));
     instant.into_iter().for_each(|instant| push(&mut list, instant));
     list.push(']');
     let mut args = Args::default();
@@ -241,41 +131,39 @@ fn push(list: &mut String, number: impl core::fmt::Display) {
     let _ = write!(list, ",{number}");
 }
 
-fn written(rule: &Rule) -> Args {
+/// Appends the texts and numbers of a quota, as its step expects them.
+pub(crate) fn write_quota(args: &mut Args, rule: &Rule) {
     let [tag, a, b, c] = rule.quota_id().0;
-    let mut args = Args::default();
     args.text(&format!("{tag},{a},{b}"));
     args.text(&format!("{tag},{a},{b},{c}"));
-    for number in rule.kernel().map(|kernel| kernel.rule).unwrap_or_default() {
-        args.unsigned(number);
-    }
-    args
+    let mut numbers = Vec::with_capacity(4);
+    rule.script_quota(&mut numbers);
+    numbers.into_iter().for_each(|number| args.unsigned(number));
 }
 
-/// What tells twins apart without reading them: where the text lies, how long it is, and what it is.
-pub(crate) type Identity = (usize, usize, Discriminant<Source>);
-
-pub(crate) fn identity(twin: Source) -> Identity {
-    let (Source::Whole(text) | Source::Step(text)) = twin;
-    (text.as_ptr().addr(), text.len(), discriminant(&twin))
+/// Appends the numbers of a cost, as the step of the rule expects them.
+pub(crate) fn write_cost(args: &mut Args, rule: &Rule, cost: Cost) {
+    let mut numbers = Vec::with_capacity(4);
+    rule.script_cost(cost, &mut numbers);
+    numbers.into_iter().for_each(|number| args.integer(number));
 }
 
-impl Frame<'_> {
+impl Frame {
     fn text(&self) -> String {
         match self {
-            Self::Lone(twin) => format!("{}\n{LONE}", twin.text()),
-            Self::Take(twin) => format!("{}\n{TAKE}", twin.text()),
-            Self::Spread(twin) => format!("{SPREAD}{}\n{TAKE}", twin.text()),
-            Self::Admit(twins) => {
-                let declare = |twin: &Source| {
-                    let text = twin.text();
+            Self::ChargeOne(step) => format!("{}\n{CHARGE_ONE}", steps::text_of(*step)),
+            Self::ChargeMany(step) => format!("{}\n{CHARGE_MANY}", steps::text_of(*step)),
+            Self::Spread(step) => format!("{SPREAD}{}\n{CHARGE_MANY}", steps::text_of(*step)),
+            Self::Admit(steps) => {
+                let declare = |step: &ScriptedStep| {
+                    let text = steps::text_of(*step);
                     format!(
-                        "K[#K + 1] = (function()\n{text}\nreturn {{rule = RULE, cost = COST, \
+                        "S[#S + 1] = (function()\n{text}\nreturn {{rule = RULE, cost = COST, \
                          read = read, step = step, words = words, write = write}}\nend)()\n"
                     )
                 };
-                let twins: String = twins.iter().map(declare).collect();
-                format!("local K = {{}}\n{twins}{ADMIT}")
+                let steps: String = steps.iter().map(declare).collect();
+                format!("local S = {{}}\n{steps}{ADMIT}")
             }
         }
     }
@@ -285,30 +173,22 @@ impl Frame<'_> {
 mod tests {
     use super::*;
 
-    /// Everything that ends up in a script.
-    fn all_sources() -> Vec<(&'static str, String)> {
-        use tollgate_core::algorithm::kernel::WORDS;
-        use tollgate_core::{Quota, algorithm as a};
-        let quota = || Quota::per_second(1);
-        let twins: [Rule; 4] = [
-            Rule::new(a::Gcra::new(quota()).unwrap()),
-            Rule::new(a::FixedWindow::new(quota(), a::Anchor::Epoch).unwrap()),
-            Rule::new(a::SlidingWindow::new(quota()).unwrap()),
-            Rule::new(a::SlidingLog::new(quota()).unwrap()),
-        ];
-        let frames = [LONE, TAKE, SPREAD, ADMIT, LOAD, SWAP, FORGET, WORDS]
-            .map(|text| ("frame", text.to_owned()));
-        let twins = twins.map(|rule| ("twin", rule.kernel().unwrap().source.text()));
-        frames.into_iter().chain(twins).collect()
-    }
-
     #[test]
     fn numbers_leave_lua_only_in_ways_that_are_exact() {
-        for (kind, text) in all_sources() {
+        let frames =
+            [CHARGE_ONE, CHARGE_MANY, SPREAD, ADMIT, LOAD, SWAP, FORGET].map(str::to_owned);
+        let steps = [
+            ScriptedStep::Schedule,
+            ScriptedStep::FixedWindow,
+            ScriptedStep::SlidingWindow,
+            ScriptedStep::SlidingLog,
+            ScriptedStep::Custom(""),
+        ];
+        for text in frames.into_iter().chain(steps.map(steps::text_of)) {
             for line in text.lines() {
                 let code = line.split("--").next().unwrap_or_default();
                 for banned in ["tostring", "..", "cjson.encode", "%g", "cmsgpack", "struct."] {
-                    assert!(!code.contains(banned), "{kind} uses {banned}: {line}");
+                    assert!(!code.contains(banned), "{banned} is used: {line}");
                 }
             }
         }
@@ -317,14 +197,20 @@ mod tests {
     #[test]
     fn each_script_is_made_once() {
         let scripts = Scripts::default();
-        let (one, two) = (Source::Whole("-- a"), Source::Whole("-- b"));
-        assert!(Arc::ptr_eq(&scripts.take(one), &scripts.take(one)));
-        assert!(Arc::ptr_eq(&scripts.lone(one), &scripts.lone(one)));
-        assert_ne!(scripts.take(one).digest(), scripts.take(two).digest());
-        assert_ne!(scripts.take(one).digest(), scripts.lone(one).digest());
-        assert_ne!(scripts.admit(&[one]).digest(), scripts.take(one).digest());
-        assert!(Arc::ptr_eq(&scripts.spread(one), &scripts.spread(one)));
-        assert_ne!(scripts.spread(one).digest(), scripts.take(one).digest());
+        let (one, two) = (ScriptedStep::Custom("-- a"), ScriptedStep::Custom("-- b"));
+        let frames = [
+            Frame::ChargeOne(one),
+            Frame::ChargeOne(two),
+            Frame::ChargeMany(one),
+            Frame::Spread(one),
+            Frame::Admit(vec![one]),
+            Frame::Admit(vec![one, two]),
+        ];
+        let made = frames.clone().map(|frame| scripts.of(frame));
+        for (at, (frame, script)) in frames.into_iter().zip(&made).enumerate() {
+            assert!(Arc::ptr_eq(script, &scripts.of(frame)));
+            assert!(made[..at].iter().all(|other| other.digest() != script.digest()));
+        }
     }
 
     #[test]

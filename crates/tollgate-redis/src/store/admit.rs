@@ -1,6 +1,6 @@
 //! Several charges, all or nothing, perhaps only once: one script.
 
-use tollgate_core::algorithm::kernel::Source;
+use tollgate_core::algorithm::ScriptedStep;
 use tollgate_core::store::record;
 use tollgate_core::store::{Evidence, Store, TimeSource, slots_of};
 use tollgate_core::{Admission, Charge, Key, Result};
@@ -9,7 +9,7 @@ use super::Inner;
 use super::items::write_instant;
 use super::reply::{Found, Numbers, full, unreadable};
 use crate::meaning::foreign;
-use crate::script::{Scripts, identity};
+use crate::script::{Frame, write_cost, write_quota};
 use crate::transport::{Args, Call, Reply, Transport};
 
 /// The longest time a request id is kept: far beyond any use, and exact in a script.
@@ -87,7 +87,7 @@ impl<T: Transport> Inner<T> {
                 args.unsigned(0);
             }
         }
-        let mut twins = Vec::new();
+        let mut steps = Vec::new();
         let mut slots = slots.into_iter();
         for part in parts {
             match part {
@@ -97,11 +97,11 @@ impl<T: Transport> Inner<T> {
                 }
                 Part::Charge(charge) => {
                     let slot = slots.next().unwrap_or_default();
-                    write_charge(&mut args, (&mut twins, &self.wire.scripts), charge, slot);
+                    write_charge(&mut args, &mut steps, charge, slot);
                 }
             }
         }
-        Call::new(self.wire.scripts.admit(&twins), names, args)
+        Call::new(self.wire.scripts.of(Frame::Admit(steps)), names, args)
     }
 
     pub(super) fn record_name(&self, key: Key<'_>, id: &str) -> String {
@@ -109,24 +109,17 @@ impl<T: Transport> Inner<T> {
     }
 }
 
-fn write_charge(
-    args: &mut Args,
-    (twins, scripts): (&mut Vec<Source>, &Scripts),
-    charge: &Charge<'_>,
-    slot: usize,
-) {
-    let Some(source) = charge.rule().twin() else { return };
-    let known = twins.iter().position(|twin| identity(*twin) == identity(source));
-    let twin = known.unwrap_or_else(|| {
-        twins.push(source);
-        twins.len() - 1
+fn write_charge(args: &mut Args, steps: &mut Vec<ScriptedStep>, charge: &Charge<'_>, slot: usize) {
+    let Some(step) = charge.rule().scripted_step() else { return };
+    let known = steps.iter().position(|other| *other == step);
+    let place = known.unwrap_or_else(|| {
+        steps.push(step);
+        steps.len() - 1
     });
-    args.unsigned(twin as u64 + 1);
+    args.unsigned(place as u64 + 1);
     args.unsigned(slot as u64 + 1);
-    scripts.write_rule(args, charge.rule());
-    let mut numbers = Vec::new();
-    charge.rule().kernel_cost(charge.cost, &mut numbers);
-    numbers.into_iter().for_each(|number| args.integer(number));
+    write_quota(args, charge.rule());
+    write_cost(args, charge.rule(), charge.cost);
 }
 
 /// Reads the reply to [`Inner::admit_call`] for the charges that were in it.

@@ -38,7 +38,7 @@ impl<T: Transport> RedisStore<T> {
         let items: Vec<Option<Item>> = ways
             .into_iter()
             .map(|way| match way {
-                Way::Queue(charge, twin) => Some(self.0.item(charge, twin, at)),
+                Way::Queue(charge, step) => Some(self.0.item(charge, step, at)),
                 _ => None,
             })
             .collect();

@@ -1,20 +1,18 @@
 //! Single charges on their way into calls: many keys and many charges of one key share a script.
 //!
 //! The charges of a key are gathered in order, equal ones as a run. Keys that are charged alike under
-//! one quota form a block, so that their arguments travel once. A call carries blocks of one twin.
+//! one quota form a block, so that their arguments travel once. A call carries blocks of one step.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 
-use tollgate_core::algorithm::kernel::Source;
+use tollgate_core::algorithm::ScriptedStep;
 use tollgate_core::store::{Evidence, TimeSource};
 use tollgate_core::{Charge, Cost, Error, Now, Result, Rule};
 
 use super::place::{Place, Whereabouts};
 use super::reply::{Found, Numbers, full};
 use super::take::Take;
-use crate::call::Body;
-use crate::script::{Identity, Scripts, identity, lone_list};
+use crate::script::{Frame, Scripts, list_of_one, write_cost, write_quota};
 use crate::transport::{Args, Call, Reply};
 
 /// Keys in one call: the server answers nobody else while it runs, about a third of a millisecond.
@@ -30,14 +28,18 @@ const BLOCKS_LOOKED_AT: usize = 4;
 pub(super) struct Item {
     pub(super) name: String,
     pub(super) rule: Rule,
-    pub(super) twin: Source,
+    pub(super) step: ScriptedStep,
     pub(super) cost: Cost,
     pub(super) at: TimeSource,
 }
 
 impl Item {
-    pub(super) fn new(charge: &Charge<'_>, (name, twin): (String, Source), at: TimeSource) -> Self {
-        Self { name, rule: charge.rule().clone(), twin, cost: charge.cost, at }
+    pub(super) fn new(
+        charge: &Charge<'_>,
+        (name, step): (String, ScriptedStep),
+        at: TimeSource,
+    ) -> Self {
+        Self { name, rule: charge.rule().clone(), step, cost: charge.cost, at }
     }
 }
 
@@ -116,16 +118,12 @@ pub(super) fn calls_of(
 /// The call of a charge that is alone in it.
 pub(super) fn call_of(
     charge: &Charge<'_>,
-    (name, slot, twin): (String, Option<u16>, Source),
+    (name, slot, step): (String, Option<u16>, ScriptedStep),
     at: TimeSource,
     scripts: &Scripts,
 ) -> Call {
-    let made = || lone_list(charge.rule(), charge.cost, instant_of(at));
-    let body = match at {
-        TimeSource::StoreClock => scripts.body(charge, twin, made),
-        TimeSource::Given(_) => Arc::new(Body { script: scripts.lone(twin), args: made() }),
-    };
-    Call::of_one(name, slot, body)
+    let args = list_of_one(charge.rule(), charge.cost, instant_of(at));
+    Call::of_one(scripts.of(Frame::ChargeOne(step)), name, slot, args)
 }
 
 /// The call of a key that has to be alone in it, wherever it is.
@@ -183,8 +181,8 @@ struct Draft {
     keys: usize,
 }
 
-/// What a call must have in common: the place, the twin and the instant.
-type Common = (Place, Identity, Option<u64>);
+/// What a call must have in common: the place, the step and the instant.
+type Common = (Place, ScriptedStep, Option<u64>);
 
 fn drafts_of(items: &[&Item], groups: Vec<Group>, whereabouts: &Whereabouts) -> Vec<Draft> {
     let mut drafts: Vec<Draft> = Vec::new();
@@ -196,7 +194,7 @@ fn drafts_of(items: &[&Item], groups: Vec<Group>, whereabouts: &Whereabouts) -> 
             TimeSource::Given(at) => Some(at),
         };
         let place = whereabouts.of(&item.name);
-        let newest = open.entry((place, identity(item.twin), at)).or_insert(usize::MAX);
+        let newest = open.entry((place, item.step, at)).or_insert(usize::MAX);
         match drafts.get_mut(*newest).filter(|draft| draft.keys < KEYS_MAX) {
             Some(draft) => draft.add(items, group),
             None => {
@@ -240,8 +238,8 @@ impl Draft {
         let script = head.map_or_else(
             || scripts.load.clone(),
             |item| match stranger {
-                Some(_) => scripts.spread(item.twin),
-                None => scripts.take(item.twin),
+                Some(_) => scripts.of(Frame::Spread(item.step)),
+                None => scripts.of(Frame::ChargeMany(item.step)),
             },
         );
         let mut args = Args::with_capacity(ARGS_BYTES, ARGS_COUNT);
@@ -250,7 +248,7 @@ impl Draft {
         }
         for block in core::iter::once(&self.first).chain(&self.others) {
             let first = block.first().and_then(|group| items.get(group.first));
-            first.into_iter().for_each(|item| write_block(&mut args, &item.rule, block, scripts));
+            first.into_iter().for_each(|item| write_block(&mut args, &item.rule, block));
         }
         let mut groups = self.first;
         groups.extend(self.others.into_iter().flatten());
@@ -265,17 +263,14 @@ impl Draft {
 }
 
 /// Keys that are charged alike under one quota: their arguments, once.
-fn write_block(args: &mut Args, rule: &Rule, block: &[Group], scripts: &Scripts) {
+fn write_block(args: &mut Args, rule: &Rule, block: &[Group]) {
     let Some(group) = block.first() else { return };
     args.unsigned(block.len() as u64);
     args.unsigned(group.runs().count() as u64);
-    scripts.write_rule(args, rule);
-    let mut numbers = Vec::with_capacity(8);
+    write_quota(args, rule);
     for (cost, count) in group.runs() {
         args.integer(count);
-        numbers.clear();
-        rule.kernel_cost(cost, &mut numbers);
-        numbers.iter().for_each(|number| args.integer(*number));
+        write_cost(args, rule, cost);
     }
 }
 

@@ -6,7 +6,7 @@
 //!   a cluster, several of them with an exact undo ([`across`]), which outlives its caller.
 //! - What no script decides is decided in Rust and swapped in if nothing changed meanwhile: states of
 //!   another quota, refunds, and what cannot be read ([`swap`]).
-//! - Algorithms without a scripted twin go through WATCH, MULTI and EXEC ([`watch`]).
+//! - Algorithms without a script go through WATCH, MULTI and EXEC ([`watch`]).
 
 mod across;
 mod admit;
@@ -32,7 +32,7 @@ use core::fmt;
 use core::pin::pin;
 use std::sync::Arc;
 
-use tollgate_core::algorithm::kernel::Source;
+use tollgate_core::algorithm::ScriptedStep;
 use tollgate_core::store::cas::Cas;
 use tollgate_core::store::patience::{last_words, silent};
 use tollgate_core::store::{Capability, Evidence, Loaded, MultiKey, Store, TimeSource};
@@ -148,8 +148,8 @@ enum Begun<'i, T: Transport> {
 
 /// How an admission is decided.
 enum Way<'a> {
-    /// One charge that is taken, and its twin.
-    Queue(&'a Charge<'a>, Source),
+    /// One charge that is taken, and its step.
+    Queue(&'a Charge<'a>, ScriptedStep),
     Script,
     Across,
     Swap,
@@ -162,11 +162,12 @@ impl<T: Transport> Inner<T> {
         let charges = admission.charges;
         if let ([charge], None) = (charges, admission.request_id)
             && charge.operation == Operation::Take
-            && let Some(twin) = charge.rule().twin()
+            && let Some(step) = charge.rule().scripted_step()
         {
-            return Way::Queue(charge, twin);
+            return Way::Queue(charge, step);
         }
-        let scripted = charges.iter().filter(|charge| charge.rule().twin().is_some()).count();
+        let scripted =
+            charges.iter().filter(|charge| charge.rule().scripted_step().is_some()).count();
         if scripted == 0 {
             return Way::Watch;
         }
@@ -184,7 +185,7 @@ impl<T: Transport> Inner<T> {
     fn begin<'i>(
         self: &'i Arc<Self>,
         charge: &Charge<'_>,
-        twin: Source,
+        step: ScriptedStep,
         at: TimeSource,
     ) -> Begun<'i, T> {
         let key = charge.key();
@@ -195,14 +196,14 @@ impl<T: Transport> Inner<T> {
         if self.queues.at(lane).lift_off_alone() {
             // From here on, whatever happens.
             let landing = Landing { inner: self, lane, size: 0 };
-            let call = call_of(charge, (name, slot, twin), at, &self.wire.scripts);
+            let call = call_of(charge, (name, slot, step), at, &self.wire.scripts);
             return Begun::Alone(landing, call);
         }
-        Begun::Queued(lane, Ticket::new(Item::new(charge, (name, twin), at)))
+        Begun::Queued(lane, Ticket::new(Item::new(charge, (name, step), at)))
     }
 
-    fn item(&self, charge: &Charge<'_>, twin: Source, at: TimeSource) -> Item {
-        Item::new(charge, (self.wire.layout.name(&charge.key()), twin), at)
+    fn item(&self, charge: &Charge<'_>, step: ScriptedStep, at: TimeSource) -> Item {
+        Item::new(charge, (self.wire.layout.name(&charge.key()), step), at)
     }
 
     fn spans_slots(&self, charges: &[Charge<'_>]) -> bool {
@@ -283,11 +284,11 @@ impl<T: Transport> Store for RedisStore<T> {
     /// them.
     async fn admit(&self, admission: &Admission<'_>, at: TimeSource) -> Result<Evidence> {
         let inner = &self.0;
-        let Way::Queue(charge, twin) = inner.way_of(admission) else {
+        let Way::Queue(charge, step) = inner.way_of(admission) else {
             return Box::pin(self.admit_otherwise(admission, at)).await;
         };
         let answer = 'answer: {
-            let (landing, call) = match inner.begin(charge, twin, at) {
+            let (landing, call) = match inner.begin(charge, step, at) {
                 Begun::Alone(landing, call) => (landing, call),
                 Begun::Queued(lane, ticket) => break 'answer self.wait(lane, ticket).await,
             };

@@ -1,4 +1,4 @@
-//! WATCH, MULTI, EXEC: for algorithms that have no scripted twin.
+//! WATCH, MULTI, EXEC: for algorithms that have no script.
 //!
 //! The step runs in Rust between a read and a transaction that fails if anybody wrote meanwhile. It
 //! needs a connection of its own, because WATCH belongs to a connection; transports without one

@@ -9,7 +9,7 @@ mod drift;
 mod plans;
 mod promise;
 mod refund;
-mod twin;
+mod script;
 
 pub(crate) use admitted::Ledger;
 pub use admitted::never_over_admits;
@@ -18,4 +18,4 @@ pub use drift::long_run_rate_is_exact;
 pub use plans::plans_agree_with_model;
 pub use promise::promises_are_kept;
 pub use refund::{refund_at_once_is_complete, refund_never_mints};
-pub use twin::twin_agrees;
+pub use script::script_agrees;

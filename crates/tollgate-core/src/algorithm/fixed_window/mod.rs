@@ -18,7 +18,7 @@
 //! A state has seen its start: an earlier reading is decided in the window that was seen.
 
 use super::limits::{self, PERIOD_MAX};
-use super::{Algorithm, Debt, Kernel, Refund, Step, Write, tag};
+use super::{Algorithm, Debt, Refund, ScriptedStep, Step, Write, tag};
 use crate::charge::Receipt;
 use crate::cost::Cost;
 use crate::decision::{Decision, Forecast};
@@ -193,12 +193,16 @@ impl Algorithm for FixedWindow {
         self.write(self.start_at(debt.seen), debt.units)
     }
 
-    fn kernel(&self) -> Option<Kernel> {
+    fn scripted_step(&self) -> Option<ScriptedStep> {
+        Some(ScriptedStep::FixedWindow)
+    }
+
+    fn script_quota(&self, out: &mut Vec<u64>) {
         let anchor = match self.anchor {
             Anchor::Epoch => 0,
             Anchor::FirstHit => 1,
         };
-        Some(Kernel::built_in(include_str!("step.lua"), vec![self.window, anchor, self.limit]))
+        out.extend([self.window, anchor, self.limit]);
     }
 
     fn scaled(&self, numerator: u64, denominator: u64) -> Result<Rule> {

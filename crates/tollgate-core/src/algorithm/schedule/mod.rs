@@ -25,7 +25,7 @@ mod wide;
 
 use super::limits::{self, PERIOD_MAX};
 use super::packed_schedule::PackedSchedule;
-use super::{Debt, Kernel, Refund, Step, Write};
+use super::{Debt, Refund, Step, Write};
 use crate::charge::Receipt;
 use crate::cost::Cost;
 use crate::decision::{Decision, Forecast};
@@ -171,12 +171,12 @@ impl Schedule {
         self.word
     }
 
-    pub(super) fn kernel(&self) -> Kernel {
-        Kernel::built_in(include_str!("step.lua"), vec![self.wide.l])
+    pub(super) fn script_quota(&self, out: &mut Vec<u64>) {
+        out.push(self.wide.l);
     }
 
-    pub(super) fn kernel_cost(&self, cost: Cost, out: &mut Vec<i64>) {
-        self.wide.kernel_cost(cost, out);
+    pub(super) fn script_cost(&self, cost: Cost, out: &mut Vec<i64>) {
+        self.wide.script_cost(cost, out);
     }
 }
 
@@ -275,12 +275,16 @@ macro_rules! schedule_algorithm {
                 self.0.packed_schedule()
             }
 
-            fn kernel(&self) -> Option<$crate::algorithm::Kernel> {
-                Some(self.0.kernel())
+            fn scripted_step(&self) -> Option<$crate::algorithm::ScriptedStep> {
+                Some($crate::algorithm::ScriptedStep::Schedule)
             }
 
-            fn kernel_cost(&self, cost: $crate::cost::Cost, out: &mut Vec<i64>) {
-                self.0.kernel_cost(cost, out);
+            fn script_quota(&self, out: &mut Vec<u64>) {
+                self.0.script_quota(out);
+            }
+
+            fn script_cost(&self, cost: $crate::cost::Cost, out: &mut Vec<i64>) {
+                self.0.script_cost(cost, out);
             }
         }
     };

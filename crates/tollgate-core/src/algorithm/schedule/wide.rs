@@ -128,8 +128,8 @@ impl Wide {
     }
 
     /// What a cost takes and the room it leaves, each as whole microseconds and a fraction: all the
-    /// products that the scripted twin would need. There is no room below a cost that never fits.
-    pub(super) fn kernel_cost(&self, cost: Cost, out: &mut Vec<i64>) {
+    /// products that the script would need. There is no room below a cost that never fits.
+    pub(super) fn script_cost(&self, cost: Cost, out: &mut Vec<i64>) {
         let l = u128::from(self.l);
         let signed = |number: u128| i64::try_from(number).unwrap_or(i64::MAX);
         let takes = self.units(cost.get());

@@ -18,7 +18,7 @@
 //! A state has seen its newest entry: an earlier reading is decided at that instant.
 
 use super::limits;
-use super::{Algorithm, Debt, Kernel, Refund, Step, Write, tag};
+use super::{Algorithm, Debt, Refund, ScriptedStep, Step, Write, tag};
 use crate::charge::Receipt;
 use crate::cost::Cost;
 use crate::decision::{Decision, Forecast};
@@ -233,8 +233,12 @@ impl Algorithm for SlidingLog {
         Words::new(&[look.at, look.count])
     }
 
-    fn kernel(&self) -> Option<Kernel> {
-        Some(Kernel::built_in(include_str!("step.lua"), vec![self.window, self.limit]))
+    fn scripted_step(&self) -> Option<ScriptedStep> {
+        Some(ScriptedStep::SlidingLog)
+    }
+
+    fn script_quota(&self, out: &mut Vec<u64>) {
+        out.extend([self.window, self.limit]);
     }
 
     fn scaled(&self, numerator: u64, denominator: u64) -> Result<Rule> {

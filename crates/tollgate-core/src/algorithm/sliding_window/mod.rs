@@ -22,7 +22,7 @@
 mod look;
 
 use super::limits;
-use super::{Algorithm, Debt, Kernel, Refund, Step, Write, tag};
+use super::{Algorithm, Debt, Refund, ScriptedStep, Step, Write, tag};
 use crate::charge::Receipt;
 use crate::cost::Cost;
 use crate::decision::{Decision, Forecast};
@@ -177,11 +177,14 @@ impl Algorithm for SlidingWindow {
         look.write()
     }
 
-    fn kernel(&self) -> Option<Kernel> {
+    fn scripted_step(&self) -> Option<ScriptedStep> {
+        Some(ScriptedStep::SlidingWindow)
+    }
+
+    fn script_quota(&self, out: &mut Vec<u64>) {
         // Digits so short that a bucket times two of them stays exact.
         let bits = 52 - (u64::BITS - self.bucket.leading_zeros());
-        let rule = vec![self.bucket, self.buckets, self.limit, 1 << bits];
-        Some(Kernel::built_in(include_str!("step.lua"), rule))
+        out.extend([self.bucket, self.buckets, self.limit, 1 << bits]);
     }
 
     fn scaled(&self, numerator: u64, denominator: u64) -> Result<Rule> {

@@ -11,8 +11,8 @@ use super::*;
 fn ticket() -> Arc<Ticket> {
     let limit = Limit::new("a", Gcra::new(Quota::per_second(1)).unwrap()).unwrap();
     let charge = limit.charge("x");
-    let twin = charge.rule().twin().unwrap();
-    Ticket::new(Item::new(&charge, ("x".to_owned(), twin), TimeSource::StoreClock))
+    let step = charge.rule().scripted_step().unwrap();
+    Ticket::new(Item::new(&charge, ("x".to_owned(), step), TimeSource::StoreClock))
 }
 
 fn join(line: Line<'_>, count: usize) {

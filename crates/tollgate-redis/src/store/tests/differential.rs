@@ -1,7 +1,5 @@
 //! Lua against Rust: the same verdict, the same state, byte for byte, step by step.
 
-use std::sync::Arc;
-
 use tollgate_core::store::TimeSource;
 use tollgate_core::{Now, QuotaId, Rule, State};
 use tollgate_test_servers::{Redis, shared};
@@ -10,8 +8,7 @@ use tollgate_testkit::runtime::block_on;
 use tollgate_testkit::trace::{Event, Mix, Trace};
 
 use super::Plain;
-use crate::call::Body;
-use crate::script::{Scripts, lone_list};
+use crate::script::{self, Scripts, list_of_one};
 use crate::store::items::{Answer, Item, calls_of, instant_of};
 use crate::store::place::Whereabouts;
 use crate::text::state_text;
@@ -54,16 +51,16 @@ impl Steps {
                 Event::Check(now, cost) => {
                     let rule = self.rule.clone().unwrap();
                     let words = self.state.as_ref().map_or(&[][..], |state| &state.words);
-                    let step = rule.step(words, now, cost);
-                    self.trace.observe(now, cost, &step.decision);
+                    let stepped = rule.step(words, now, cost);
+                    self.trace.observe(now, cost, &stepped.decision);
                     let before = self.state.clone();
-                    if let Some(write) = step.write {
+                    if let Some(write) = stepped.write {
                         self.state = Some(State { quota_id: rule.quota_id(), words: write.words });
                     }
-                    let twin = rule.kernel().unwrap().source;
+                    let step = rule.scripted_step().unwrap();
                     let name = format!("diff:{}:{{{}}}", self.name, self.key);
                     let item =
-                        Item { name, rule, twin, cost, at: TimeSource::Given(now.reading()) };
+                        Item { name, rule, step, cost, at: TimeSource::Given(now.reading()) };
                     return Step { item, before, after: self.state.clone() };
                 }
                 // Looks write nothing and are derived in Rust.
@@ -81,7 +78,7 @@ fn look(scripts: &Scripts, item: &Item) -> Call {
     Call::new(scripts.load.clone(), vec![item.name.clone()], args)
 }
 
-/// The two frames that charge a key: one among others, and one alone.
+/// The two frames that charge a key: among others, and alone.
 #[derive(Clone, Copy, Debug)]
 enum Frame {
     Take,
@@ -94,9 +91,9 @@ impl Frame {
         match self {
             Self::Take => call,
             Self::Lone => {
-                let args = lone_list(&item.rule, item.cost, instant_of(item.at));
-                let body = Body { script: scripts.lone(item.twin), args };
-                Call::of_one(item.name.clone(), None, Arc::new(body))
+                let args = list_of_one(&item.rule, item.cost, instant_of(item.at));
+                let script = scripts.of(script::Frame::ChargeOne(item.step));
+                Call::of_one(script, item.name.clone(), None, args)
             }
         }
     }

@@ -6,7 +6,7 @@ use tollgate_core::{Admission, Code, Cost, Decision, Limit, Micros, Now, Rule};
 use tollgate_redis::client::Client;
 use tollgate_redis::{KeyLayout, RedisStore};
 use tollgate_test_servers::{Redis, shared};
-use tollgate_testkit::check::twin_agrees;
+use tollgate_testkit::check::script_agrees;
 use tollgate_testkit::contention::{self, Losses};
 use tollgate_testkit::derive::decisions_of;
 use tollgate_testkit::runtime::join_all;
@@ -100,14 +100,14 @@ pub(super) fn cooldown(units: u64, script: Option<&'static str>) -> Rule {
 
 #[test]
 fn a_script_that_agrees_passes_the_check() {
-    run(twin_agrees(&store(&shared::redis().url()), &cooldown(50, Some(RIGHT)), 21, 3_000));
+    run(script_agrees(&store(&shared::redis().url()), &cooldown(50, Some(RIGHT)), 21, 3_000));
 }
 
 #[test]
 #[should_panic(expected = "cooldown differs at step")]
 fn a_script_that_is_too_generous_is_found() {
     // Not the seed of the other test: it names the keys.
-    run(twin_agrees(&store(&shared::redis().url()), &cooldown(50, Some(WRONG)), 22, 3_000));
+    run(script_agrees(&store(&shared::redis().url()), &cooldown(50, Some(WRONG)), 22, 3_000));
 }
 
 /// Of 200 callers of four stores, exactly 50 pass, with a script and without one.

@@ -107,7 +107,7 @@ fn several_charges_are_refused() {
         let [one, two, three] = &halfway.limits;
         let together = [one.charge("a"), two.charge("a"), three.charge("a")];
         let over_slots = [one.charge("a"), two.charge("a"), three.charge("a"), one.charge("b")];
-        let is_scripted = one.charge("a").rule().twin().is_some();
+        let is_scripted = one.charge("a").rule().scripted_step().is_some();
         for charges in [&together[..], &over_slots[..]] {
             if charges.len() > together.len() && !is_scripted {
                 continue;

@@ -1,5 +1,5 @@
 -- A native list, so that a check costs the logarithm of its length. The first element is
--- "shape;base"; each further one is "time;sum", the sum of all units up to and including it, with a
+-- "quota id;base"; each further one is "time;sum", the sum of all units up to and including it, with a
 -- mark at the end if it has none of its own and only keeps the time. The units of an entry are its
 -- sum less the sum before it; the base is the sum before the first.
 -- `a` is the number of live units; `b` the list as it was found.

@@ -1,4 +1,4 @@
-//! The scripted twin of an algorithm against its step in Rust, on a store that runs scripts.
+//! The step of an algorithm as a script against its step in Rust, on a store that runs scripts.
 #![expect(clippy::panic, reason = "a check panics when it does not hold: that is its purpose")]
 
 use tollgate_core::store::{Store, TimeSource};
@@ -13,8 +13,8 @@ use crate::rng::Rng;
 ///
 /// # Panics
 /// When they differ, with the seed and the step; or when the algorithm has no script.
-pub async fn twin_agrees<S: Store>(store: &S, rule: &Rule, seed: u64, steps: u64) {
-    assert!(rule.kernel().is_some(), "{} has no script", rule.name());
+pub async fn script_agrees<S: Store>(store: &S, rule: &Rule, seed: u64, steps: u64) {
+    assert!(rule.scripted_step().is_some(), "{} has no script", rule.name());
     let mut rng = Rng::new(seed);
     let mut now: Micros = 1_700_000_000_000_000;
     let mut state: Option<State> = None;
@@ -33,7 +33,7 @@ pub async fn twin_agrees<S: Store>(store: &S, rule: &Rule, seed: u64, steps: u64
         };
         let cost = Cost::new(1 + rng.below(rule.ceiling().min(1 << 31) + 1));
         let Ok(cost) = cost else { continue };
-        let charges = [limit.charge("twin").cost(cost)];
+        let charges = [limit.charge("script").cost(cost)];
         let admission = Admission::of(&charges);
         let context = format!("{} differs at step {step} of seed {seed}", rule.name());
         let outcome = store.admit(&admission, TimeSource::Given(now)).await;
@@ -53,8 +53,8 @@ pub async fn twin_agrees<S: Store>(store: &S, rule: &Rule, seed: u64, steps: u64
 }
 
 fn limit_of(rule: &Rule, seed: u64, step: u64) -> Limit {
-    let limit = Limit::with_rule("twin", rule.clone());
-    let prefix = format!("twin-{seed}-{step}-{}", std::process::id());
+    let limit = Limit::with_rule("script", rule.clone());
+    let prefix = format!("script-{seed}-{step}-{}", std::process::id());
     limit
         .and_then(|limit| limit.with_prefix(&prefix))
         .unwrap_or_else(|error| panic!("the names are accepted: {error}"))

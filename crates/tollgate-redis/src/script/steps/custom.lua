@@ -6,8 +6,8 @@ local function read(key, n, A, r)
   local s = redis.pcall('GET', key)
   if not s then return {}, {raw = {}} end
   if type(s) == 'table' then return nil end
-  local shape, rest = string.match(s, '^%[(%d+,%d+,%d+,%d+)([%d,]*)%]$')
-  if shape ~= A[r + 1] then return nil end
+  local quota_id, rest = string.match(s, '^%[(%d+,%d+,%d+,%d+)([%d,]*)%]$')
+  if quota_id ~= A[r + 1] then return nil end
   local found = {}
   for word in string.gmatch(rest, '%d+') do
     local number = tonumber(word)

@@ -1,8 +1,8 @@
--- Charges one key once: what callers send who meet nobody. The twin of the algorithm stands in front.
+-- Charges one key once: what callers send who meet nobody. The step of the algorithm stands in front.
 -- ARGV: one list in JSON, which costs the server less than its elements would one by one: the grace in
---   ms, family, shape, numbers of the quota, numbers of the cost, and the instant, unless the server's
+--   ms, family, quota id, numbers of the quota, numbers of the cost, and the instant, unless the server's
 --   clock decides.
--- Reply: as that of take.lua for one key.
+-- Reply: as that of charge_many.lua for one key.
 local A, key = cjson.decode(ARGV[1]), KEYS[1]
 local n = A[4 + RULE + COST]
 if not n then

@@ -1,6 +1,6 @@
--- Charges keys independently. The twin of the algorithm stands in front.
+-- Charges keys independently. The step of the algorithm stands in front.
 -- ARGV: the instant (negative: the server's clock), the grace in ms, then blocks:
---   number of keys, number of runs, family, shape, numbers of the quota,
+--   number of keys, number of runs, family, quota id, numbers of the quota,
 --   and per run: how many charges, numbers of the cost.
 -- A block charges each of the next keys with all of its runs, in order.
 -- Reply: the instant, then per key the words it had (their number first), -1 where the state is not

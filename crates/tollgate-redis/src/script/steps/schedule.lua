@@ -7,9 +7,9 @@ local function read(key, n, A, r)
   local s = redis.pcall('GET', key)
   if not s then return -1, 0 end
   if type(s) == 'table' then return nil end
-  local shape = A[r + 1]
-  local after = #shape + 2
-  if string.byte(s) ~= 91 or string.sub(s, 2, after - 1) ~= shape then return nil end
+  local quota_id = A[r + 1]
+  local after = #quota_id + 2
+  if string.byte(s) ~= 91 or string.sub(s, 2, after - 1) ~= quota_id then return nil end
   local w, f = string.match(s, '^,(%d+),(%d+)%]$', after)
   if not w then return nil end
   w, f = tonumber(w), tonumber(f)
