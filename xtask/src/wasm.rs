@@ -7,9 +7,10 @@ use crate::run::{Done, cargo, command, output, run};
 /// A target without an operating system.
 pub(crate) const TARGET: &str = "wasm32-unknown-unknown";
 
-/// The core, and Redis through the REST interface of Upstash.
-const PACKAGES: [&[&str]; 2] = [
+/// The core, its meaning on the wire, and Redis through the REST interface of Upstash.
+const PACKAGES: [&[&str]; 3] = [
     &["-p", "tollgate-core"],
+    &["-p", "tollgate-http"],
     &["-p", "tollgate-redis", "--no-default-features", "--features", "upstash"],
 ];
 

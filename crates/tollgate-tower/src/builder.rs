@@ -7,13 +7,13 @@ use std::sync::Arc;
 use bytes::Bytes;
 use http::Response;
 use tollgate::{Error, Limit, Outage, OutageMode, Result};
+use tollgate_http::{Dialect, QuotaPolicy, RateLimitFields};
 
 use crate::decide::Decide;
 use crate::event::Event;
 use crate::extract::Extract;
 use crate::gate::Gate;
 use crate::head::Head;
-use crate::headers::{Dialect, Headers};
 use crate::keyed::Keyed;
 use crate::layer::RateLimitLayer;
 use crate::reply::Refusal;
@@ -34,7 +34,7 @@ impl<D: Decide> RateLimitBuilder<D> {
             decider,
             keyed: Vec::new(),
             skip: Vec::new(),
-            headers: Headers::off(),
+            fields: RateLimitFields::none(),
             listener: None,
             customize: None,
             max_delay: MAX_DELAY,
@@ -131,7 +131,9 @@ impl<D: Decide> RateLimitBuilder<D> {
                 return Err(Error::config("limits", message));
             }
         }
-        self.gate.headers = Headers::new(self.dialects, &limits)?;
+        let policies: Vec<_> =
+            limits.iter().map(|limit| QuotaPolicy::new(limit.policy().as_str(), limit)).collect();
+        self.gate.fields = RateLimitFields::new(self.dialects, &policies)?;
         Ok(RateLimitLayer::of(self.gate))
     }
 

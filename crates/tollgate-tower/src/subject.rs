@@ -40,11 +40,6 @@ impl Subject {
         }
     }
 
-    /// Appends a number.
-    pub(crate) fn push_number(&mut self, number: u64) {
-        self.push(itoa::Buffer::new().format(number));
-    }
-
     #[cold]
     fn push_long(&mut self, text: &str) {
         let short = &self.short;
@@ -88,16 +83,6 @@ mod tests {
             }
             subject.clear();
             assert_eq!(subject.as_str(), "");
-        }
-    }
-
-    #[test]
-    fn numbers_are_written_as_the_standard_library_does() {
-        let powers = (0..20).map(|power| 10_u64.pow(power));
-        for number in powers.flat_map(|power| [power - 1, power, power + 1]).chain([u64::MAX]) {
-            let mut subject = Subject::default();
-            subject.push_number(number);
-            assert_eq!(subject.as_str(), number.to_string());
         }
     }
 

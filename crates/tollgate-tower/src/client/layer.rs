@@ -4,13 +4,13 @@ use core::time::Duration;
 use std::sync::Arc;
 
 use tollgate::{Clock, Error, Limit, Result, SystemClock};
+use tollgate_http::Reset;
 use tower_layer::Layer;
 
 use super::pace::{Jitter, Pace};
 use super::service::{Manners, Polite};
 use super::shared::Shared;
 use crate::decide::Decide;
-use crate::headers::Reset;
 
 const WAIT_AT_MOST: Duration = Duration::from_secs(30);
 const JITTER_PERCENT: u8 = 10;

@@ -4,13 +4,11 @@
 //! Servers are believed when they say `Retry-After`, or that nothing is left in any dialect of the
 //! rate limit fields. What cannot be read is ignored, as are fields of cached responses.
 
-mod field;
 mod future;
 mod layer;
 mod pace;
 mod service;
 mod shared;
-mod told;
 
 pub use future::PoliteFuture;
 pub use layer::PoliteLayer;

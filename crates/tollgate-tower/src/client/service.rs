@@ -10,16 +10,19 @@ use std::sync::Arc;
 use http::{Request, Response, Uri};
 use tollgate::clock::sleep_until;
 use tollgate::{Clock, Micros};
+use tollgate_http::Reset;
+use tollgate_http::rate_limit_hints::not_before;
 use tower_service::Service;
 
 use super::future::PoliteFuture;
 use super::pace::{Jitter, Pace};
 use super::shared::Ask;
-use super::told::{BELIEVED, not_before};
-use crate::headers::Reset;
 
 /// What a client may fail with: what its service fails with, or that it did not send the request.
 type BoxError = Box<dyn StdError + Send + Sync>;
+
+/// Longer waits are cut to a day: a server that states one is mistaken, or hostile.
+const BELIEVED: Duration = Duration::from_secs(86_400);
 
 /// A request that was not sent, because it would have been too early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -89,7 +92,7 @@ impl Manners {
 
     fn learn<B>(&self, server: &str, response: &Response<B>) {
         let now = self.clock.now();
-        let told = not_before((response.status(), response.headers()), now, self.x_reset);
+        let told = not_before(response.status(), response.headers(), now, self.x_reset);
         if let Some(until) = told {
             let believed = u64::try_from(BELIEVED.as_micros()).unwrap_or(u64::MAX);
             self.pace.hold(server, until.min(now.saturating_add(believed)), now);

@@ -46,7 +46,7 @@ impl Extract for ApiKey {
             }
         }
         subject.push("key=");
-        self.key.push_hash(text, subject);
+        self.key.write_hash(text, subject);
         Ok(())
     }
 }

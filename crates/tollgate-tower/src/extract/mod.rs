@@ -25,9 +25,10 @@ pub use client_ip::ClientIp;
 pub use combine::{And, Or, Tagged};
 pub use error::{Trouble, Unkeyed};
 pub use extension::User;
-pub use hash::{HashKey, Hashed};
+pub use hash::Hashed;
 pub use header::Header;
 pub use path::{Everybody, Path};
+pub use tollgate_http::HashKey;
 
 /// The longest text taken from a header, in bytes.
 pub(crate) const TEXT_MAX_BYTES: usize = 512;

@@ -11,13 +11,13 @@ use core::time::Duration;
 use bytes::Bytes;
 use http::{HeaderMap, Response};
 use tollgate::clock::sleep_until;
-use tollgate::{Charge, Decision, Result};
+use tollgate::{Charge, Decision, Limit, Result};
+use tollgate_http::{LimitFields, QuotaPolicy, RateLimitFields};
 
 use crate::decide::{Answer, Decide};
 use crate::event::Event;
 use crate::extract::Unkeyed;
 use crate::head::Head;
-use crate::headers::{Brief, Headers, Reading};
 use crate::keyed::{Asked, Keyed, whole_ms};
 use crate::reply::{self, Refusal, Wire};
 use crate::subject::Subject;
@@ -33,7 +33,7 @@ pub(crate) struct Gate<D> {
     pub(crate) decider: D,
     pub(crate) keyed: Vec<Keyed>,
     pub(crate) skip: Vec<Box<SkipRule>>,
-    pub(crate) headers: Headers,
+    pub(crate) fields: RateLimitFields,
     pub(crate) listener: Option<Box<Listener>>,
     pub(crate) customize: Option<Box<Customize>>,
     pub(crate) max_delay: Duration,
@@ -51,15 +51,16 @@ pub(crate) enum Passage {
 impl Passage {
     /// The only limit allows it, and says so in headers.
     const fn stamped(decision: &Decision) -> Self {
-        Self::Passed(Passed::One(Brief::of(decision)))
+        let Decision { limit, remaining, reset_at_ms, .. } = *decision;
+        Self::Passed(Passed::One([limit, remaining, reset_at_ms]))
     }
 }
 
 /// A request that passed, and what is needed once its response is known. Small, because it travels
 /// with every request: all that was asked is kept only where it is settled or was several.
 pub(crate) enum Passed {
-    /// The only limit of the layer, and how it stands.
-    One(Brief),
+    /// The only limit of the layer: its ceiling, what is left, and when it is full again.
+    One([u64; 3]),
     Whole(Box<Granted>),
 }
 
@@ -189,10 +190,11 @@ impl<D: Decide> Gate<D> {
             return;
         }
         match passed {
-            Passed::One(brief) => {
+            Passed::One([limit, remaining, reset_at_ms]) => {
                 if let Some(keyed) = self.keyed.first() {
-                    let reading = Reading::of_allowed(&keyed.limit, brief, self.now_ms());
-                    self.headers.write(&[reading], headers);
+                    let allowed = Decision::allowed(*limit, *remaining, *reset_at_ms);
+                    let stated = stated(&keyed.limit, &allowed, &allowed, self.now_ms());
+                    self.fields.write(&[stated], headers);
                 }
             }
             Passed::Whole(granted) => self.write_headers(&granted.asked, &granted.answer, headers),
@@ -210,7 +212,7 @@ impl<D: Decide> Gate<D> {
     }
 
     fn stamps(&self) -> bool {
-        self.headers.is_on() && !self.is_shadow
+        !self.fields.is_empty() && !self.is_shadow
     }
 
     fn settles(&self, asked: &Asks) -> bool {
@@ -278,7 +280,7 @@ impl<D: Decide> Gate<D> {
     fn refused(&self, why: &Refusal<'_>, asked: &Asks, answer: &Answer, wire: Wire) -> Passage {
         let mut response = reply::response(why, wire);
         // Without the store, nothing is known about the quota.
-        if answer.decision.degraded.is_none() && self.headers.is_on() {
+        if answer.decision.degraded.is_none() && !self.fields.is_empty() {
             self.write_headers(asked, answer, response.headers_mut());
         }
         Passage::Refused(self.customized(why, response))
@@ -302,20 +304,19 @@ impl<D: Decide> Gate<D> {
 
     fn write_headers(&self, asked: &Asks, answer: &Answer, headers: &mut HeaderMap) {
         let now_ms = self.now_ms();
-        let reading = |(index, asked): (usize, &Asked)| {
+        let stated = |(index, asked): (usize, &Asked)| {
             let limit = &self.keyed.get(asked.index)?.limit;
-            Some(Reading::new(limit, answer.part(index), &answer.decision, now_ms))
+            Some(stated(limit, answer.part(index), &answer.decision, now_ms))
         };
         match asked {
             Asks::One(only) => {
-                if let Some(reading) = reading((0, only)) {
-                    self.headers.write(&[reading], headers);
+                if let Some(stated) = stated((0, only)) {
+                    self.fields.write(&[stated], headers);
                 }
             }
             Asks::Many(several) => {
-                let readings: Vec<Reading<'_>> =
-                    several.iter().enumerate().filter_map(reading).collect();
-                self.headers.write(&readings, headers);
+                let limits: Vec<_> = several.iter().enumerate().filter_map(stated).collect();
+                self.fields.write(&limits, headers);
             }
         }
     }
@@ -349,6 +350,15 @@ impl<D: Decide> Gate<D> {
             listener(event);
         }
     }
+}
+
+fn stated<'a>(
+    limit: &'a Limit,
+    own: &Decision,
+    combined: &Decision,
+    now_ms: u64,
+) -> LimitFields<'a> {
+    LimitFields::new(QuotaPolicy::new(limit.policy().as_str(), limit), own, combined, now_ms)
 }
 
 impl<D> fmt::Debug for Gate<D> {

@@ -1,23 +1,16 @@
-//! What a refused client is told: one place for every refusal, over HTTP and over gRPC.
+//! Responses to refused requests, over HTTP and over gRPC.
 
 mod body;
-mod grpc;
-mod problem;
-mod status;
 
 use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, Response, header};
-use tollgate::{Decision, Error};
+use http::{Response, StatusCode};
+use tollgate::{Code, Decision, Error};
+use tollgate_http::{GrpcCode, Problem, Status};
 
-use crate::extract::Unkeyed;
+use crate::extract::{Trouble, Unkeyed};
 use crate::head::Head;
 
 pub use body::ReplyBody;
-
-use status::Status;
-
-const MS_PER_S: u64 = 1_000;
-const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 
 /// Why a request is refused.
 #[derive(Clone, Debug)]
@@ -36,6 +29,30 @@ pub enum Refusal<'a> {
     Unkeyed(&'a Unkeyed),
 }
 
+impl Refusal<'_> {
+    fn problem(&self) -> Problem<'_> {
+        match self {
+            Self::Denied { decision, violated } => Problem::denied(decision, violated),
+            // Clients of the service do not read what is wrong inside of it.
+            Self::Undecided(error) if Status::of(error.code()).http.is_server_error() => {
+                let detail = format!("the limit could not be checked: {}", error.code());
+                Problem::new(error.code(), detail).field(error.field())
+            }
+            Self::Undecided(error) => Problem::from(*error),
+            Self::Unkeyed(unkeyed) if unkeyed.trouble == Trouble::NotProvided => {
+                let field = &unkeyed.field;
+                let detail = format!("the limit could not be checked: {field} is not provided");
+                Problem::new(Code::ConfigInvalid, detail)
+                    .status(StatusCode::INTERNAL_SERVER_ERROR, GrpcCode::Internal)
+                    .field(Some(field))
+            }
+            Self::Unkeyed(unkeyed) => {
+                Problem::new(Code::InvalidRequest, unkeyed.to_string()).field(Some(&unkeyed.field))
+            }
+        }
+    }
+}
+
 /// How a client wants its refusals.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Wire {
@@ -51,23 +68,10 @@ impl Wire {
 
 /// The response to a refused request.
 pub(crate) fn response(refusal: &Refusal<'_>, wire: Wire) -> Response<Bytes> {
-    let status = Status::of(refusal);
-    let mut response = match wire {
-        Wire::Http => problem::response(refusal, &status),
-        Wire::Grpc => grpc::response(refusal, &status),
+    let problem = refusal.problem();
+    let response = match wire {
+        Wire::Http => problem.to_http(),
+        Wire::Grpc => problem.to_grpc(),
     };
-    let headers = response.headers_mut();
-    if let Some(wait_ms) = status.retry_after_ms {
-        headers.insert(header::RETRY_AFTER, HeaderValue::from(wait_ms.div_ceil(MS_PER_S)));
-    }
-    // RFC 6585: a 429 must not be stored; nor should any other refusal be.
-    headers.insert(header::CACHE_CONTROL, NO_STORE);
-    response
-}
-
-fn with_headers(body: Bytes, status: http::StatusCode, headers: HeaderMap) -> Response<Bytes> {
-    let mut response = Response::new(body);
-    *response.status_mut() = status;
-    *response.headers_mut() = headers;
-    response
+    response.map(Bytes::from)
 }

@@ -159,17 +159,17 @@ fn by_closure_combination_and_all_together() {
 
 #[test]
 fn hashed_subjects_differ_exactly_if_the_clear_ones_do() {
-    let hashed = |secret: &[u8], width, tenant: &str| {
-        let key = HashKey::new(secret).unwrap().width(width).unwrap();
+    let hashed = |secret: &[u8], bits, tenant: &str| {
+        let key = HashKey::new(secret).unwrap().bits(bits).unwrap();
         let request = Request::get("/").header(TENANT, tenant).body(()).unwrap();
         let mut subject = Subject::default();
         Header::new(TENANT).hashed(key).extract(&Head::of(&request), &mut subject).unwrap();
         subject.as_str().to_owned()
     };
     let (one, other) = (b"one secret of some length", b"another one of some length");
-    assert_eq!(hashed(one, 16, "a"), hashed(one, 16, "a"));
-    assert_ne!(hashed(one, 16, "a"), hashed(one, 16, "b"));
-    assert_ne!(hashed(one, 16, "a"), hashed(other, 16, "a"));
-    assert_eq!(hashed(one, 8, "a").len(), "hash=".len() + 16);
-    assert!(hashed(one, 32, "a").starts_with(&hashed(one, 8, "a")));
+    assert_eq!(hashed(one, 128, "a"), hashed(one, 128, "a"));
+    assert_ne!(hashed(one, 128, "a"), hashed(one, 128, "b"));
+    assert_ne!(hashed(one, 128, "a"), hashed(other, 128, "a"));
+    assert_eq!(hashed(one, 64, "a").len(), "hash=".len() + 16);
+    assert!(hashed(one, 256, "a").starts_with(&hashed(one, 64, "a")));
 }

@@ -1,54 +1,59 @@
-//! Refusals over gRPC: a response of headers only, with the status and its details.
+//! Problems over gRPC: a response of headers only, with the status and its details.
 //!
-//! The details are `google.rpc.RetryInfo` and `google.rpc.QuotaFailure`, written by hand: three
-//! small messages are no reason to depend on a protobuf library.
+//! The details are `google.rpc.RetryInfo`, `QuotaFailure` and `BadRequest`, written by hand: a few small
+//! messages do not justify a protobuf library in every service that uses the middleware.
 
-use bytes::Bytes;
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, header};
 
-use super::status::Status;
-use super::{Refusal, with_headers};
+use crate::problem::Problem;
 
 const GRPC: HeaderValue = HeaderValue::from_static("application/grpc");
 const STATUS: HeaderName = HeaderName::from_static("grpc-status");
 const MESSAGE: HeaderName = HeaderName::from_static("grpc-message");
 const DETAILS: HeaderName = HeaderName::from_static("grpc-status-details-bin");
-/// Tells clients with a retry policy how long to wait, or by a negative number not to retry.
+/// How long clients with a retry policy wait; a negative number forbids a retry.
 const PUSHBACK: HeaderName = HeaderName::from_static("grpc-retry-pushback-ms");
 const MS_PER_S: u64 = 1_000;
 const NANOS_PER_MS: u64 = 1_000_000;
 
-pub(super) fn response(refusal: &Refusal<'_>, status: &Status) -> Response<Bytes> {
-    let detail = status.detail(refusal);
-    let mut headers = HeaderMap::with_capacity(10);
-    headers.insert(header::CONTENT_TYPE, GRPC);
-    headers.insert(STATUS, HeaderValue::from(u16::from(status.grpc)));
-    if let Ok(message) = HeaderValue::from_str(&percent_encoded(&detail)) {
-        headers.insert(MESSAGE, message);
+impl Problem<'_> {
+    /// A gRPC response of headers only; its body is empty.
+    #[must_use]
+    pub fn to_grpc(&self) -> Response<String> {
+        let mut headers = HeaderMap::with_capacity(10);
+        headers.insert(header::CONTENT_TYPE, GRPC);
+        headers.insert(STATUS, HeaderValue::from(u16::from(self.grpc.number())));
+        if let Ok(message) = HeaderValue::from_str(&percent_encoded(&self.detail)) {
+            headers.insert(MESSAGE, message);
+        }
+        if let Ok(details) = HeaderValue::from_str(&base64(&self.grpc_status(&self.detail))) {
+            headers.insert(DETAILS, details);
+        }
+        match self.retry_after_ms {
+            Some(wait_ms) => headers.insert(PUSHBACK, HeaderValue::from(wait_ms)),
+            None => headers.insert(PUSHBACK, HeaderValue::from_static("-1")),
+        };
+        self.response(String::new(), StatusCode::OK, headers)
     }
-    if let Ok(details) = HeaderValue::from_str(&base64(&rpc_status(refusal, status, &detail))) {
-        headers.insert(DETAILS, details);
-    }
-    match status.retry_after_ms {
-        Some(wait_ms) => headers.insert(PUSHBACK, HeaderValue::from(wait_ms)),
-        None => headers.insert(PUSHBACK, HeaderValue::from_static("-1")),
-    };
-    with_headers(Bytes::new(), StatusCode::OK, headers)
-}
 
-/// `google.rpc.Status`: code = 1, message = 2, details = 3 of `google.protobuf.Any`.
-fn rpc_status(refusal: &Refusal<'_>, status: &Status, detail: &str) -> Vec<u8> {
-    let mut message = Vec::with_capacity(192);
-    push_number(&mut message, 1, u64::from(status.grpc));
-    push_bytes(&mut message, 2, detail.as_bytes());
-    if let Some(wait_ms) = status.retry_after_ms {
-        push_any(&mut message, "type.googleapis.com/google.rpc.RetryInfo", &retry_info(wait_ms));
+    /// The bytes of a `google.rpc.Status` with this message: code = 1, message = 2, details = 3 of
+    /// `google.protobuf.Any`.
+    #[must_use]
+    pub fn grpc_status(&self, text: &str) -> Vec<u8> {
+        let mut message = Vec::with_capacity(192);
+        push_number(&mut message, 1, u64::from(self.grpc.number()));
+        push_bytes(&mut message, 2, text.as_bytes());
+        if let Some(wait_ms) = self.retry_after_ms {
+            push_detail(&mut message, "RetryInfo", &retry_info(wait_ms));
+        }
+        if !self.violated.is_empty() {
+            push_detail(&mut message, "QuotaFailure", &violations(self.violated, &self.detail));
+        }
+        if let Some(field) = self.field {
+            push_detail(&mut message, "BadRequest", &violations(&[field], &self.detail));
+        }
+        message
     }
-    if let Refusal::Denied { violated, .. } = refusal {
-        let failure = quota_failure(violated, detail);
-        push_any(&mut message, "type.googleapis.com/google.rpc.QuotaFailure", &failure);
-    }
-    message
 }
 
 /// `retry_delay = 1` of `google.protobuf.Duration`: seconds = 1, nanos = 2.
@@ -61,27 +66,28 @@ fn retry_info(wait_ms: u64) -> Vec<u8> {
     info
 }
 
-/// `violations = 1`, each with subject = 1 (here the name of the limit) and description = 2.
-fn quota_failure(violated: &[&str], description: &str) -> Vec<u8> {
-    let mut failure = Vec::new();
-    for name in violated {
+/// `violations = 1` of `QuotaFailure`, each with subject = 1 (the name of a limit) and description = 2;
+/// `field_violations = 1` of `BadRequest`, each with field = 1 and description = 2.
+fn violations(names: &[&str], description: &str) -> Vec<u8> {
+    let mut all = Vec::new();
+    for name in names {
         let mut violation = Vec::new();
         push_bytes(&mut violation, 1, name.as_bytes());
         push_bytes(&mut violation, 2, description.as_bytes());
-        push_bytes(&mut failure, 1, &violation);
+        push_bytes(&mut all, 1, &violation);
     }
-    failure
+    all
 }
 
-/// One more of the details: type_url = 1, value = 2.
-fn push_any(message: &mut Vec<u8>, type_url: &str, value: &[u8]) {
+/// One of the details: type_url = 1, value = 2.
+fn push_detail(message: &mut Vec<u8>, name: &str, value: &[u8]) {
     let mut any = Vec::new();
-    push_bytes(&mut any, 1, type_url.as_bytes());
+    push_bytes(&mut any, 1, format!("type.googleapis.com/google.rpc.{name}").as_bytes());
     push_bytes(&mut any, 2, value);
     push_bytes(message, 3, &any);
 }
 
-/// Zero is the default of a number, and not written.
+/// Zero is the default of a number and is not written.
 fn push_number(message: &mut Vec<u8>, field: u8, number: u64) {
     if number > 0 {
         message.push(field << 3);
@@ -106,7 +112,7 @@ fn push_varint(message: &mut Vec<u8>, mut number: u64) {
     }
 }
 
-/// Base64 without padding, as gRPC sends binary headers.
+/// Base64 without padding, as gRPC encodes binary headers.
 fn base64(bytes: &[u8]) -> String {
     const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
@@ -122,7 +128,7 @@ fn base64(bytes: &[u8]) -> String {
     text
 }
 
-/// What gRPC accepts in a message: printable ASCII but `%`, everything else by its bytes.
+/// gRPC accepts printable ASCII except `%` in a message; all other bytes are percent-encoded.
 fn percent_encoded(text: &str) -> String {
     const HEX: &[u8; 16] = b"0123456789ABCDEF";
     let mut encoded = String::with_capacity(text.len());

@@ -1,31 +1,37 @@
-//! What a response says about when the next request may be sent.
+//! The earliest time of the next request, as a response states it: `Retry-After`, or the `RateLimit`
+//! fields of any dialect.
+//!
+//! Fields that are malformed are ignored, as are those of cached responses.
 
-use core::time::Duration;
 use std::time::UNIX_EPOCH;
 
 use http::{HeaderMap, HeaderName, StatusCode, header};
-use tollgate::Micros;
+use tollgate_core::Micros;
 
-use super::field::{Member, integer, members};
-use crate::headers::Reset;
+use crate::fields::Reset;
+use crate::structured::{Member, integer, members};
 
 const SECOND: Micros = 1_000_000;
 const RATELIMIT: &str = "ratelimit";
-/// The field names that come as three; the first two count from now.
+/// The pairs of fields of the older dialects. Those of the first count from now.
 const TRIPLES: [(&str, &str); 3] = [
     ("ratelimit-remaining", "ratelimit-reset"),
     ("x-ratelimit-remaining", "x-ratelimit-reset"),
     ("x-rate-limit-remaining", "x-rate-limit-reset"),
 ];
-/// Numbers from here on are no delays but instants: in seconds, in milliseconds.
+/// Numbers from here on are instants instead of delays: in seconds, in milliseconds.
 const EPOCH_FROM_S: u64 = 1_000_000_000;
 const EPOCH_FROM_MS: u64 = 1_000_000_000_000;
 
-/// When the next request may be sent, if the response says that now is too early.
+/// The earliest time of the next request; `None` when it may be sent at once. `Retry-After` takes
+/// precedence over all other fields.
 ///
-/// `Retry-After` takes precedence over everything else.
-pub(super) fn not_before(
-    (status, headers): (StatusCode, &HeaderMap),
+/// `x_reset` is the meaning of `X-RateLimit-Reset`, if it is known. Without it, large numbers are read
+/// as instants and small ones as delays.
+#[must_use]
+pub fn not_before(
+    status: StatusCode,
+    headers: &HeaderMap,
     now: Micros,
     x_reset: Option<Reset>,
 ) -> Option<Micros> {
@@ -35,7 +41,7 @@ pub(super) fn not_before(
     {
         return Some(until).filter(|until| *until > now);
     }
-    // A cached response says how things were.
+    // The fields of a cached response are out of date.
     let age = text(headers, &header::AGE).and_then(integer).unwrap_or(0);
     if age > 0 {
         return None;
@@ -67,8 +73,8 @@ fn ratelimit(field: &str) -> Option<u64> {
     if let (Some(remaining), Some(reset)) = (dictionary("remaining")?, dictionary("reset")?) {
         return (remaining == 0).then_some(reset);
     }
-    // The longest window of those with nothing left. `a` and `w` are the names that a proposed
-    // revision gives to `r` and `t`.
+    // The longest window of the limits with nothing left. A proposed revision renames `r` and `t` to
+    // `a` and `w`.
     let spent = |member: &Member<'_>| -> Option<Option<u64>> {
         let (left, window) = (member.parameter(&["r", "a"])?, member.parameter(&["t", "w"])?);
         Some(window.filter(|_| left == Some(0)))
@@ -95,14 +101,14 @@ fn triple(
     Some(match meaning {
         Some(Reset::Seconds) => from_now(number),
         Some(Reset::Epoch) => number.saturating_mul(SECOND),
-        // Nobody resets a limit in thirty years.
+        // A delay of thirty years is none.
         None if number >= EPOCH_FROM_MS => number.saturating_mul(SECOND / 1_000),
         None if number >= EPOCH_FROM_S => number.saturating_mul(SECOND),
         None => from_now(number),
     })
 }
 
-/// The number that a field starts with; a fraction counts as one more.
+/// The first number of a field, rounded up.
 fn first_number(text: &str) -> Option<u64> {
     let first = text.split([',', ';']).next()?.trim();
     match first.split_once('.') {
@@ -129,7 +135,7 @@ fn iso_8601(text: &str) -> Option<Micros> {
     if !in_range {
         return None;
     }
-    // Days since the epoch, with years that start in March: so the leap day comes last.
+    // Days since the epoch, with years that start in March, so that the leap day comes last.
     let (year, month) = if month < 3 { (year - 1, month + 9) } else { (year, month - 3) };
     let days = 365 * year + year / 4 - year / 100 + year / 400 + (153 * month + 2) / 5 + day - 1;
     let days = days.checked_sub(719_468)?;
@@ -155,9 +161,6 @@ fn joined(headers: &HeaderMap, name: &str) -> Option<String> {
     lines.filter(|lines| !lines.is_empty()).map(|lines| lines.join(", "))
 }
 
-/// A wait of at most this is believed: beyond it a server is mistaken, or hostile.
-pub(super) const BELIEVED: Duration = Duration::from_secs(86_400);
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -177,7 +180,7 @@ mod tests {
             headers.append(*name, value.parse().unwrap());
         }
         let status = StatusCode::from_u16(status).unwrap();
-        not_before((status, &headers), NOW, x_reset).map(|until| (until - NOW) / SECOND)
+        not_before(status, &headers, NOW, x_reset).map(|until| (until - NOW) / SECOND)
     }
 
     #[test]

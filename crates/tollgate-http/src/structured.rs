@@ -1,16 +1,16 @@
-//! Just enough of structured fields (RFC 9651) to read the rate limit fields of every draft.
+//! As much of structured fields (RFC 9651) as the rate limit fields of every draft need.
 //!
 //! A field is a list of members, a member an item with parameters; a member of a dictionary is
-//! `name=value` with parameters. Only integers are understood, the rest is passed over; a field
-//! that is malformed is none at all.
+//! `name=value` with parameters. Integers are parsed, values of other types are skipped. A malformed
+//! field is ignored as a whole.
 
 /// One member of a list or dictionary: its segments between semicolons.
-pub(super) struct Member<'a> {
+pub(crate) struct Member<'a> {
     segments: Vec<&'a str>,
 }
 
 /// The members of a field; `None` when it is malformed.
-pub(super) fn members(text: &str) -> Option<Vec<Member<'_>>> {
+pub(crate) fn members(text: &str) -> Option<Vec<Member<'_>>> {
     let members = split(text, ',')?.into_iter();
     members.map(|member| split(member, ';').map(|segments| Member { segments })).collect()
 }
@@ -18,12 +18,12 @@ pub(super) fn members(text: &str) -> Option<Vec<Member<'_>>> {
 impl Member<'_> {
     /// The integer of the last parameter of one of these names; `Some(None)` when there is none, and
     /// `None` when it is no integer.
-    pub(super) fn parameter(&self, names: &[&str]) -> Option<Option<u64>> {
+    pub(crate) fn parameter(&self, names: &[&str]) -> Option<Option<u64>> {
         integer_of(self.segments.iter().skip(1), names)
     }
 
     /// The same for a member of a dictionary.
-    pub(super) fn named(&self, name: &str) -> Option<Option<u64>> {
+    pub(crate) fn named(&self, name: &str) -> Option<Option<u64>> {
         integer_of(self.segments.iter().take(1), &[name])
     }
 }
@@ -42,7 +42,7 @@ fn integer_of<'a>(
 }
 
 /// A non-negative integer of at most 15 digits.
-pub(super) fn integer(text: &str) -> Option<u64> {
+pub(crate) fn integer(text: &str) -> Option<u64> {
     let is_integer = (1..=15).contains(&text.len()) && text.bytes().all(|c| c.is_ascii_digit());
     if is_integer { text.parse().ok() } else { None }
 }

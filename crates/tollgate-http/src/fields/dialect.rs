@@ -1,0 +1,165 @@
+//! The dialects in use, each with the revision that it follows.
+
+use core::cmp::Reverse;
+use core::fmt;
+
+use http::{HeaderMap, HeaderName, HeaderValue};
+
+use super::{LimitFields, Line, QuotaPolicy};
+
+const RATELIMIT: HeaderName = HeaderName::from_static("ratelimit");
+const DRAFT_06: [HeaderName; 3] = [
+    HeaderName::from_static("ratelimit-limit"),
+    HeaderName::from_static("ratelimit-remaining"),
+    HeaderName::from_static("ratelimit-reset"),
+];
+const X_RATELIMIT: [HeaderName; 3] = [
+    HeaderName::from_static("x-ratelimit-limit"),
+    HeaderName::from_static("x-ratelimit-remaining"),
+    HeaderName::from_static("x-ratelimit-reset"),
+];
+
+/// How a quota is stated in headers. None of them is a standard yet: each follows one revision.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Dialect {
+    /// `RateLimit: "per-ip";r=50;t=30` and `RateLimit-Policy: "per-ip";q=100;w=60`, as in
+    /// draft-ietf-httpapi-ratelimit-headers-11. Every limit is stated. The default.
+    Draft11,
+    /// `RateLimit: limit=100, remaining=50, reset=30`, as in draft 07.
+    Draft07,
+    /// `RateLimit-Limit`, `RateLimit-Remaining`, `RateLimit-Reset`, as in drafts 00 to 06.
+    Draft06,
+    /// `X-RateLimit-Limit`, `-Remaining`, `-Reset`, as many services have them.
+    XRateLimit(Reset),
+    /// The same fields as Envoy writes them, with every quota in the first (draft-polli-03).
+    Polli03,
+}
+
+/// The meaning of `X-RateLimit-Reset`, on which services disagree.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub enum Reset {
+    /// Seconds from now.
+    Seconds,
+    /// Seconds since the epoch.
+    Epoch,
+}
+
+impl Dialect {
+    /// Whether one response cannot have both.
+    pub(super) fn shares_a_field_with(self, other: Self) -> bool {
+        let fields = |dialect| match dialect {
+            Self::Draft11 | Self::Draft07 => (true, true, false, false),
+            Self::Draft06 => (false, true, true, false),
+            Self::XRateLimit(_) | Self::Polli03 => (false, false, false, true),
+        };
+        let ((a, b, c, d), (w, x, y, z)) = (fields(self), fields(other));
+        a && w || b && x || c && y || d && z
+    }
+
+    /// `RateLimit-Policy`, in the dialects that have it: `"per-ip";q=100;w=60, "daily";q=1000`, and
+    /// `100;w=60, 1000` in drafts 04 to 07.
+    pub(super) fn policy(self, policies: &[QuotaPolicy<'_>]) -> Option<HeaderValue> {
+        let is_named = match self {
+            Self::Draft11 => true,
+            Self::Draft07 | Self::Draft06 => false,
+            Self::XRateLimit(_) | Self::Polli03 => return None,
+        };
+        let mut line = Line::default();
+        for (index, policy) in policies.iter().enumerate() {
+            line.text(if index > 0 { ", " } else { "" });
+            if is_named {
+                line.text("\"").text(policy.name).text("\";q=");
+            }
+            line.number(policy.units);
+            window(&mut line, policy);
+        }
+        line.value()
+    }
+
+    pub(super) fn write(self, limits: &[LimitFields<'_>], headers: &mut HeaderMap) {
+        // All dialects but the first state one limit: the one with the least left.
+        let closest = |limit: &&LimitFields<'_>| (limit.remaining, Reverse(limit.wait_s));
+        let Some(one) = limits.iter().min_by_key(closest) else { return };
+        let mut line = Line::default();
+        match self {
+            Self::Draft11 => {
+                draft_11(limits, &mut line);
+                insert(headers, RATELIMIT, &line);
+            }
+            Self::Draft07 => {
+                line.text("limit=").number(one.limit).text(", remaining=").number(one.remaining);
+                line.text(", reset=").number(one.wait_s);
+                insert(headers, RATELIMIT, &line);
+            }
+            Self::Draft06 => triple(headers, DRAFT_06, line.number(one.limit), one, one.wait_s),
+            Self::XRateLimit(reset) => {
+                let reset = match reset {
+                    Reset::Seconds => one.wait_s,
+                    Reset::Epoch => one.wait_until_s,
+                };
+                triple(headers, X_RATELIMIT, line.number(one.limit), one, reset);
+            }
+            Self::Polli03 => {
+                polli_03_limit(one, limits, &mut line);
+                triple(headers, X_RATELIMIT, &line, one, one.wait_s);
+            }
+        }
+    }
+}
+
+/// `"per-ip";r=50;t=30, "daily";r=900;t=3600`.
+fn draft_11(limits: &[LimitFields<'_>], line: &mut Line) {
+    for (index, limit) in limits.iter().enumerate() {
+        line.text(if index > 0 { ", \"" } else { "\"" }).text(limit.policy.name);
+        line.text("\";r=").number(limit.remaining).text(";t=").number(limit.wait_s);
+    }
+}
+
+/// `10, 10;w=1;name="per-ip", 1000;w=3600;name="daily"`: the closest limit, then all of them.
+fn polli_03_limit(closest: &LimitFields<'_>, limits: &[LimitFields<'_>], line: &mut Line) {
+    line.number(closest.limit);
+    for limit in limits {
+        line.text(", ").number(limit.limit);
+        window(line, &limit.policy);
+        line.text(";name=\"").text(limit.policy.name).text("\"");
+    }
+}
+
+fn window(line: &mut Line, policy: &QuotaPolicy<'_>) {
+    if let Some(window_s) = policy.window_s {
+        line.text(";w=").number(window_s);
+    }
+}
+
+fn triple(
+    headers: &mut HeaderMap,
+    names: [HeaderName; 3],
+    limit: &Line,
+    one: &LimitFields<'_>,
+    reset: u64,
+) {
+    let [limit_name, remaining_name, reset_name] = names;
+    insert(headers, limit_name, limit);
+    headers.insert(remaining_name, HeaderValue::from(one.remaining));
+    headers.insert(reset_name, HeaderValue::from(reset));
+}
+
+fn insert(headers: &mut HeaderMap, name: HeaderName, line: &Line) {
+    if let Some(value) = line.value() {
+        headers.insert(name, value);
+    }
+}
+
+impl fmt::Display for Dialect {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Draft11 => "draft 11",
+            Self::Draft07 => "draft 07",
+            Self::Draft06 => "draft 06",
+            Self::XRateLimit(_) => "X-RateLimit",
+            Self::Polli03 => "draft-polli-03",
+        })
+    }
+}
