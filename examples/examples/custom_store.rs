@@ -11,7 +11,9 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tollgate::algorithm::SlidingWindow;
-use tollgate::store::{Capability, Evidence, Loaded, MultiKey, Store, TimeSource, plan, slots_of};
+use tollgate::store::{
+    CallContext, Capability, Evidence, Loaded, MultiKey, Store, TimeSource, plan, slots_of,
+};
 use tollgate::{Admission, Charge, Code, Error, Key, Limit, Limiter, Now, Quota, Result, State};
 use tollgate_testkit::conformance;
 use tollgate_testkit::runtime::block_on;
@@ -36,11 +38,11 @@ impl Store for Ledger {
     }
 
     /// One atomic act: read, let the pure steps decide, write all next states or none.
-    async fn admit(&self, admission: &Admission<'_>, at: TimeSource) -> Result<Evidence> {
+    async fn admit(&self, admission: &Admission<'_>, cx: CallContext<'_>) -> Result<Evidence> {
         if admission.request_id.is_some() {
             return Err(unsupported("this store remembers no request ids"));
         }
-        let now = given(at)?;
+        let now = given(cx)?;
         let (slots, keys) = slots_of(admission.charges);
         let mut ledger = self.lock();
         let states: Vec<Option<State>> =
@@ -57,21 +59,21 @@ impl Store for Ledger {
         Ok(Evidence::decided(now, before))
     }
 
-    async fn load(&self, charges: &[Charge<'_>], at: TimeSource) -> Result<Loaded> {
+    async fn load(&self, charges: &[Charge<'_>], cx: CallContext<'_>) -> Result<Loaded> {
         let ledger = self.lock();
         let states =
             charges.iter().map(|charge| ledger.get(&charge.key().to_text()).cloned()).collect();
-        Ok(Loaded::new(given(at)?, states))
+        Ok(Loaded::new(given(cx)?, states))
     }
 
-    async fn reset(&self, key: Key<'_>) -> Result<()> {
+    async fn reset(&self, key: Key<'_>, _: CallContext<'_>) -> Result<()> {
         self.lock().remove(&key.to_text());
         Ok(())
     }
 }
 
-fn given(at: TimeSource) -> Result<Now> {
-    match at {
+fn given(cx: CallContext<'_>) -> Result<Now> {
+    match cx.time() {
         TimeSource::Given(reading) => Ok(Now::at(reading)),
         TimeSource::StoreClock => Err(unsupported("this store has no clock")),
     }

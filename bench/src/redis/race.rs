@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tollgate::algorithm::{Custom, CustomAlgorithm, CustomStep};
-use tollgate::store::{Store as _, TimeSource};
+use tollgate::store::{CallContext, Store as _};
 use tollgate::{Admission, Code, Cost, Decision, Limit, Micros, Now, Rule};
 use tollgate_redis::RedisStore;
 use tollgate_redis::client::Client;
@@ -88,7 +88,7 @@ pub(super) fn contenders(
 impl Caller for Contender {
     async fn call(&mut self) -> Result<Said> {
         let charges = [self.limit.charge("hot")];
-        match self.store.admit(&Admission::of(&charges), TimeSource::StoreClock).await {
+        match self.store.admit(&Admission::of(&charges), CallContext::store_clock()).await {
             Ok(_) => Ok(Said::Decided),
             Err(error) if error.code() == Code::ConflictExhausted => Ok(Said::Undecided),
             Err(error) => Err(error.to_string()),

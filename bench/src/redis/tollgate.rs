@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use tollgate::store::{Store as _, TimeSource};
+use tollgate::store::{CallContext, Store as _};
 use tollgate::{Admission, Limit, Limiter};
 use tollgate_redis::RedisStore;
 use tollgate_redis::client::Client;
@@ -30,7 +30,7 @@ pub(super) fn of_store(url: &str, limit: &Arc<Limit>, walks: Vec<Walk>) -> Resul
 impl Caller for OfStore {
     async fn call(&mut self) -> Result<Said> {
         let charges = [self.limit.charge(self.walk.step())];
-        let outcome = self.store.admit(&Admission::of(&charges), TimeSource::StoreClock).await;
+        let outcome = self.store.admit(&Admission::of(&charges), CallContext::store_clock()).await;
         outcome.map(|_| Said::Decided).map_err(|error| error.to_string())
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::{Mutex, PoisonError};
 
 use tokio::runtime::Runtime;
-use tollgate::store::{Store as _, TimeSource};
+use tollgate::store::{CallContext, Store as _};
 use tollgate::{Admission, Code, Error, Limit};
 use tollgate_redis::RedisStore;
 use tollgate_redis::transport::{Call, Reply, Transport};
@@ -70,7 +70,7 @@ pub(super) fn calls(
         for key in keys {
             let charges = [limit.charge(&key)];
             // Fails by design: nothing is sent.
-            let _ = store.admit(&Admission::of(&charges), TimeSource::StoreClock).await;
+            let _ = store.admit(&Admission::of(&charges), CallContext::store_clock()).await;
         }
     });
     let mut calls = store.transport().0.lock().unwrap_or_else(PoisonError::into_inner);

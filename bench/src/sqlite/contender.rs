@@ -8,7 +8,7 @@ use rusqlite::Connection;
 use tokio::runtime::Runtime;
 use tollgate::algorithm::TokenBucket;
 use tollgate::sqlite::{Config, Durability, Sqlite};
-use tollgate::store::{Store, TimeSource};
+use tollgate::store::{CallContext, Store};
 use tollgate::{Admission, Clock, Limit, Quota, RequestId, SystemClock};
 
 use super::Options;
@@ -136,7 +136,7 @@ async fn together(
                 if has_ids {
                     admission = admission.request_id(RequestId::new(&id)?);
                 }
-                store.admit(&admission, TimeSource::Given(clock.now())).await?;
+                store.admit(&admission, CallContext::at(clock.now())).await?;
                 waits.push(asked.elapsed());
             }
         })

@@ -11,6 +11,7 @@
 pub mod algorithm;
 mod charge;
 pub mod clock;
+pub mod combine;
 mod cost;
 mod decision;
 mod error;

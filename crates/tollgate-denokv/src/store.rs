@@ -3,7 +3,7 @@
 use core::fmt;
 use core::sync::atomic::Ordering;
 
-use tollgate_core::store::{Capability, Cas, Evidence, Loaded, Store, TimeSource};
+use tollgate_core::store::{BatchResults, CallContext, Capability, Cas, Evidence, Loaded, Store};
 use tollgate_core::{Admission, Charge, Key, Result};
 
 use crate::backend::Backend;
@@ -72,20 +72,25 @@ impl Store for DenoKv {
         self.0.capability()
     }
 
-    async fn admit(&self, admission: &Admission<'_>, at: TimeSource) -> Result<Evidence> {
-        self.0.admit(admission, at).await
+    async fn admit(&self, admission: &Admission<'_>, cx: CallContext<'_>) -> Result<Evidence> {
+        self.0.admit(admission, cx).await
     }
 
-    async fn admit_many(&self, batch: &[Admission<'_>], at: TimeSource) -> Vec<Result<Evidence>> {
-        self.0.admit_many(batch, at).await
+    async fn admit_many(
+        &self,
+        batch: &[Admission<'_>],
+        results: &BatchResults,
+        cx: CallContext<'_>,
+    ) {
+        self.0.admit_many(batch, results, cx).await;
     }
 
-    async fn load(&self, charges: &[Charge<'_>], at: TimeSource) -> Result<Loaded> {
-        self.0.load(charges, at).await
+    async fn load(&self, charges: &[Charge<'_>], cx: CallContext<'_>) -> Result<Loaded> {
+        self.0.load(charges, cx).await
     }
 
-    async fn reset(&self, key: Key<'_>) -> Result<()> {
-        self.0.reset(key).await
+    async fn reset(&self, key: Key<'_>, cx: CallContext<'_>) -> Result<()> {
+        self.0.reset(key, cx).await
     }
 
     async fn close(&self) {

@@ -1,7 +1,7 @@
 //! The store as callers see it: the core's compare-and-swap adapter over a table.
 
 use aws_sdk_dynamodb::Client;
-use tollgate_core::store::{Capability, Cas, Evidence, Loaded, Store, TimeSource};
+use tollgate_core::store::{BatchResults, CallContext, Capability, Cas, Evidence, Loaded, Store};
 use tollgate_core::{Admission, BoxFuture, Charge, Key, Result};
 
 use crate::client::client;
@@ -73,20 +73,25 @@ impl Store for DynamoDb {
         self.cas.capability()
     }
 
-    async fn admit(&self, admission: &Admission<'_>, at: TimeSource) -> Result<Evidence> {
-        self.cas.admit(admission, at).await
+    async fn admit(&self, admission: &Admission<'_>, cx: CallContext<'_>) -> Result<Evidence> {
+        self.cas.admit(admission, cx).await
     }
 
-    async fn admit_many(&self, batch: &[Admission<'_>], at: TimeSource) -> Vec<Result<Evidence>> {
-        self.cas.admit_many(batch, at).await
+    async fn admit_many(
+        &self,
+        batch: &[Admission<'_>],
+        results: &BatchResults,
+        cx: CallContext<'_>,
+    ) {
+        self.cas.admit_many(batch, results, cx).await;
     }
 
-    async fn load(&self, charges: &[Charge<'_>], at: TimeSource) -> Result<Loaded> {
-        self.cas.load(charges, at).await
+    async fn load(&self, charges: &[Charge<'_>], cx: CallContext<'_>) -> Result<Loaded> {
+        self.cas.load(charges, cx).await
     }
 
-    async fn reset(&self, key: Key<'_>) -> Result<()> {
-        self.cas.reset(key).await
+    async fn reset(&self, key: Key<'_>, cx: CallContext<'_>) -> Result<()> {
+        self.cas.reset(key, cx).await
     }
 
     async fn close(&self) {

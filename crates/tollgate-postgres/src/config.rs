@@ -153,7 +153,7 @@ impl Config {
         self
     }
 
-    /// Also decides by readings of callers ([`TimeSource::Given`](tollgate_core::store::At::Given)), which are
+    /// Also decides by readings of callers ([`TimeSource::Given`](tollgate_core::store::TimeSource::Given)), which are
     /// `unsupported` otherwise. For tests: a limiter asks for the database's clock. Such a store never
     /// sweeps, because rows of another time would seem expired.
     #[must_use]

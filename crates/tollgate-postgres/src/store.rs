@@ -12,7 +12,9 @@ use std::sync::{Arc, Mutex, PoisonError};
 use tokio::sync::{mpsc, oneshot, watch};
 use tokio::task::JoinHandle;
 use tollgate_core::store::patience::{Progress, Waiting};
-use tollgate_core::store::{Capability, Evidence, Loaded, MultiKey, Store, TimeSource};
+use tollgate_core::store::{
+    BatchResults, CallContext, Capability, Evidence, Loaded, MultiKey, Store, TimeSource,
+};
 use tollgate_core::{Admission, Charge, Code, Error, Key, Now, Result, State};
 
 use crate::config::{Config, Durability};
@@ -162,29 +164,34 @@ impl Store for Postgres {
         capability
     }
 
-    async fn admit(&self, admission: &Admission<'_>, at: TimeSource) -> Result<Evidence> {
-        let (answer, waiting) = self.submit(admission, at, None)?;
+    async fn admit(&self, admission: &Admission<'_>, cx: CallContext<'_>) -> Result<Evidence> {
+        let (answer, waiting) = self.submit(admission, cx.time(), None)?;
         waiting.answer(pin!(heard(answer))).await
     }
 
-    async fn admit_many(&self, batch: &[Admission<'_>], at: TimeSource) -> Vec<Result<Evidence>> {
+    async fn admit_many(
+        &self,
+        batch: &[Admission<'_>],
+        results: &BatchResults,
+        cx: CallContext<'_>,
+    ) {
         // Admissions of one key must meet in the same queue, in order. Single charges do by
         // themselves; where one has several keys, all go to the same worker.
         let is_plain = |admission: &Admission<'_>| admission.charges.len() <= 1;
         let worker = if batch.iter().all(is_plain) { None } else { Some(0) };
         let answers: Vec<_> =
-            batch.iter().map(|admission| self.submit(admission, at, worker)).collect();
-        let mut outcomes = Vec::with_capacity(answers.len());
-        for answer in answers {
-            outcomes.push(match answer {
+            batch.iter().map(|admission| self.submit(admission, cx.time(), worker)).collect();
+        for (index, answer) in answers.into_iter().enumerate() {
+            let answer = match answer {
                 Ok((answer, waiting)) => waiting.answer_in_batch(pin!(heard(answer))).await,
                 Err(error) => Err(error),
-            });
+            };
+            results.set(index, answer);
         }
-        outcomes
     }
 
-    async fn load(&self, charges: &[Charge<'_>], at: TimeSource) -> Result<Loaded> {
+    async fn load(&self, charges: &[Charge<'_>], cx: CallContext<'_>) -> Result<Loaded> {
+        let at = cx.time();
         self.check(at)?;
         let texts = charges.iter().map(|charge| text_of(charge.key()));
         let texts: Vec<String> = texts.collect::<Result<_>>()?;
@@ -203,7 +210,7 @@ impl Store for Postgres {
         Ok(Loaded::new(now, states.collect::<Result<_>>()?))
     }
 
-    async fn reset(&self, key: Key<'_>) -> Result<()> {
+    async fn reset(&self, key: Key<'_>, _: CallContext<'_>) -> Result<()> {
         let (reply, answer) = oneshot::channel();
         let waiting = self.looker.send(Ask::Reset(text_of(key)?, reply))?;
         waiting.answer(pin!(heard(answer))).await

@@ -10,7 +10,9 @@ use rusqlite::Connection;
 use tokio::sync::oneshot;
 use tollgate_core::store::patience::Waiting;
 use tollgate_core::store::round::state_in;
-use tollgate_core::store::{Capability, Evidence, Loaded, MultiKey, Store, TimeSource};
+use tollgate_core::store::{
+    BatchResults, CallContext, Capability, Evidence, Loaded, MultiKey, Store, TimeSource,
+};
 use tollgate_core::{
     Admission, Charge, Clock, Code, Error, Key, Micros, Now, Result, State, SystemClock,
 };
@@ -131,26 +133,31 @@ impl Store for Sqlite {
         capability
     }
 
-    async fn admit(&self, admission: &Admission<'_>, at: TimeSource) -> Result<Evidence> {
-        let (answer, waiting) = self.submit(admission, at)?;
+    async fn admit(&self, admission: &Admission<'_>, cx: CallContext<'_>) -> Result<Evidence> {
+        let (answer, waiting) = self.submit(admission, cx.time())?;
         waiting.answer(pin!(heard(answer))).await
     }
 
-    async fn admit_many(&self, batch: &[Admission<'_>], at: TimeSource) -> Vec<Result<Evidence>> {
+    async fn admit_many(
+        &self,
+        batch: &[Admission<'_>],
+        results: &BatchResults,
+        cx: CallContext<'_>,
+    ) {
         // All of them wait in one queue, in order.
-        let answers: Vec<_> = batch.iter().map(|admission| self.submit(admission, at)).collect();
-        let mut outcomes = Vec::with_capacity(answers.len());
-        for answer in answers {
-            outcomes.push(match answer {
+        let answers: Vec<_> =
+            batch.iter().map(|admission| self.submit(admission, cx.time())).collect();
+        for (index, answer) in answers.into_iter().enumerate() {
+            let answer = match answer {
                 Ok((answer, waiting)) => waiting.answer_in_batch(pin!(heard(answer))).await,
                 Err(error) => Err(error),
-            });
+            };
+            results.set(index, answer);
         }
-        outcomes
     }
 
-    async fn load(&self, charges: &[Charge<'_>], at: TimeSource) -> Result<Loaded> {
-        let now = Now::at(reading_of(at)?);
+    async fn load(&self, charges: &[Charge<'_>], cx: CallContext<'_>) -> Result<Loaded> {
+        let now = Now::at(reading_of(cx.time())?);
         let keys = charges.iter().map(|charge| charge.key().to_text()).collect();
         let (reply, answer) = oneshot::channel();
         let waiting = self.reader.push(Look { keys, reply })?;
@@ -161,7 +168,7 @@ impl Store for Sqlite {
         Ok(Loaded::new(now, values.into_iter().map(state).collect::<Result<_>>()?))
     }
 
-    async fn reset(&self, key: Key<'_>) -> Result<()> {
+    async fn reset(&self, key: Key<'_>, _: CallContext<'_>) -> Result<()> {
         let (reply, answer) = oneshot::channel();
         let waiting = self.writer.push(Task::Reset(key.to_text(), reply))?;
         waiting.answer(pin!(heard(answer))).await

@@ -1,6 +1,6 @@
 //! What tests of a store do again and again: charge a unit, and look how many were spent.
 
-use tollgate_core::store::{Store, TimeSource};
+use tollgate_core::store::{CallContext, Store};
 use tollgate_core::{Admission, Charge, Cost, RequestId, Result};
 
 use crate::derive::decisions_of;
@@ -12,9 +12,9 @@ use crate::derive::decisions_of;
 pub async fn admitted<S: Store>(
     store: &S,
     admission: &Admission<'_>,
-    at: TimeSource,
+    cx: CallContext<'_>,
 ) -> Result<bool> {
-    let outcome = store.admit(admission, at).await?;
+    let outcome = store.admit(admission, cx).await?;
     Ok(decisions_of(admission, &outcome)?.admitted)
 }
 
@@ -22,8 +22,8 @@ pub async fn admitted<S: Store>(
 ///
 /// # Errors
 /// As [`admitted`].
-pub async fn take<S: Store>(store: &S, charge: Charge<'_>, at: TimeSource) -> Result<bool> {
-    admitted(store, &Admission::of(&[charge]), at).await
+pub async fn take<S: Store>(store: &S, charge: Charge<'_>, cx: CallContext<'_>) -> Result<bool> {
+    admitted(store, &Admission::of(&[charge]), cx).await
 }
 
 /// Makes a charge under a request id; whether it was allowed.
@@ -34,17 +34,17 @@ pub async fn take_once<S: Store>(
     store: &S,
     charge: Charge<'_>,
     id: &str,
-    at: TimeSource,
+    cx: CallContext<'_>,
 ) -> Result<bool> {
-    admitted(store, &Admission::of(&[charge]).request_id(RequestId::new(id)?), at).await
+    admitted(store, &Admission::of(&[charge]).request_id(RequestId::new(id)?), cx).await
 }
 
 /// Units that are spent on the key of a charge.
 ///
 /// # Errors
 /// What the store says.
-pub async fn spent<S: Store>(store: &S, charge: Charge<'_>, at: TimeSource) -> Result<u64> {
-    let loaded = store.load(&[charge], at).await?;
+pub async fn spent<S: Store>(store: &S, charge: Charge<'_>, cx: CallContext<'_>) -> Result<u64> {
+    let loaded = store.load(&[charge], cx).await?;
     let state = loaded.states.into_iter().next().flatten();
     let words = state.map(|state| state.words.to_vec()).unwrap_or_default();
     let look = charge.rule().peek(&words, loaded.now, Cost::ONE);

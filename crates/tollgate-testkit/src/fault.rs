@@ -10,7 +10,9 @@ use std::sync::{Mutex, PoisonError};
 
 use tollgate_core::clock::sleep_until;
 use tollgate_core::store::patience::last_words;
-use tollgate_core::store::{Capability, Evidence, Loaded, Store, TimeSource};
+use tollgate_core::store::{
+    BatchResults, CallContext, Capability, Evidence, Loaded, Store, admit_many,
+};
 use tollgate_core::{
     Admission, Charge, Clock, Code, Error, Key, ManualClock, Micros, Now, QuotaId, Result, State,
     Words,
@@ -165,33 +167,33 @@ impl<S: Store> Store for Faulty<S> {
         capability
     }
 
-    async fn admit(&self, admission: &Admission<'_>, at: TimeSource) -> Result<Evidence> {
+    async fn admit(&self, admission: &Admission<'_>, cx: CallContext<'_>) -> Result<Evidence> {
         let garbage = || Ok(Evidence::decided(Now::at(0), nonsense(admission.charges.len())));
-        self.call(self.inner.admit(admission, at), garbage).await
+        self.call(self.inner.admit(admission, cx), garbage).await
     }
 
     /// One round trip, so one fault for the whole batch.
-    async fn admit_many(&self, batch: &[Admission<'_>], at: TimeSource) -> Vec<Result<Evidence>> {
-        let call = async { Ok(self.inner.admit_many(batch, at).await) };
-        match self.call(call, || Ok(Vec::new())).await {
-            Ok(outcomes) => outcomes,
-            Err(error) => batch
-                .iter()
-                .map(|_| {
-                    let same = Error::new(error.code(), error.message());
-                    Err(if error.is_not_sent() { same.not_sent() } else { same })
-                })
-                .collect(),
-        }
+    async fn admit_many(
+        &self,
+        batch: &[Admission<'_>],
+        results: &BatchResults,
+        cx: CallContext<'_>,
+    ) {
+        let call = async { Ok(admit_many(&self.inner, batch, cx).await) };
+        let answers = match self.call(call, || Ok(Vec::new())).await {
+            Ok(answers) => answers,
+            Err(error) => batch.iter().map(|_| Err(error.clone())).collect(),
+        };
+        answers.into_iter().enumerate().for_each(|(index, answer)| results.set(index, answer));
     }
 
-    async fn load(&self, charges: &[Charge<'_>], at: TimeSource) -> Result<Loaded> {
+    async fn load(&self, charges: &[Charge<'_>], cx: CallContext<'_>) -> Result<Loaded> {
         let garbage = || Ok(Loaded::new(Now::at(0), nonsense(charges.len())));
-        self.call(self.inner.load(charges, at), garbage).await
+        self.call(self.inner.load(charges, cx), garbage).await
     }
 
-    async fn reset(&self, key: Key<'_>) -> Result<()> {
-        self.call(self.inner.reset(key), || Ok(())).await
+    async fn reset(&self, key: Key<'_>, cx: CallContext<'_>) -> Result<()> {
+        self.call(self.inner.reset(key, cx), || Ok(())).await
     }
 
     async fn close(&self) {

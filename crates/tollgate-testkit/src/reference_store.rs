@@ -8,7 +8,7 @@ use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tollgate_core::store::{
-    Capability, Evidence, Loaded, MultiKey, Store, TimeSource, plan, slots_of,
+    CallContext, Capability, Evidence, Loaded, MultiKey, Store, TimeSource, plan, slots_of,
 };
 use tollgate_core::{
     Admission, Charge, Code, Error, Key, Micros, Now, QuotaId, RequestId, Result, State,
@@ -144,28 +144,28 @@ impl Store for ReferenceStore {
         capability
     }
 
-    async fn admit(&self, admission: &Admission<'_>, at: TimeSource) -> Result<Evidence> {
-        self.admit_now(admission, reading(at)?)
+    async fn admit(&self, admission: &Admission<'_>, cx: CallContext<'_>) -> Result<Evidence> {
+        self.admit_now(admission, reading(cx)?)
     }
 
-    async fn load(&self, charges: &[Charge<'_>], at: TimeSource) -> Result<Loaded> {
+    async fn load(&self, charges: &[Charge<'_>], cx: CallContext<'_>) -> Result<Loaded> {
         let kept = self.lock();
         let states = charges
             .iter()
             .map(|charge| kept.states.get(&charge.key().to_text()).cloned())
             .collect();
-        Ok(Loaded::new(reading(at)?, states))
+        Ok(Loaded::new(reading(cx)?, states))
     }
 
-    async fn reset(&self, key: Key<'_>) -> Result<()> {
+    async fn reset(&self, key: Key<'_>, _: CallContext<'_>) -> Result<()> {
         self.lock().states.remove(&key.to_text());
         Ok(())
     }
 }
 
 /// This store has no clock of its own.
-fn reading(at: TimeSource) -> Result<Now> {
-    match at {
+fn reading(cx: CallContext<'_>) -> Result<Now> {
+    match cx.time() {
         TimeSource::Given(micros) => Ok(Now::at(micros)),
         TimeSource::StoreClock => {
             Err(Error::new(Code::Unsupported, "this store has no clock: pass the time"))

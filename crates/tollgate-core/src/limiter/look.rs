@@ -9,7 +9,7 @@ use crate::charge::{Charge, Limit};
 use crate::decision::{Decision, Forecast};
 use crate::error::Result;
 use crate::state::{State, Words};
-use crate::store::{Loaded, Store};
+use crate::store::{CallFacts, Loaded, Store};
 use crate::time::Now;
 
 impl<S: Store> Limiter<S> {
@@ -49,9 +49,7 @@ impl<S: Store> Limiter<S> {
     async fn look(&self, charges: &[Charge<'_>]) -> Result<Loaded> {
         not_empty(charges)?;
         let now = self.clock.now();
-        let at = self.authority(now);
-        let call = self.failure.call(&self.clock, now, || self.store.load(charges, at));
-        call.await.flatten()
+        self.call(now, &CallFacts::new(), |cx| self.store.load(charges, cx)).await
     }
 }
 

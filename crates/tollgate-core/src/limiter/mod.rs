@@ -17,7 +17,7 @@ use crate::decision::Decision;
 use crate::error::{Error, Result};
 #[cfg(not(target_arch = "wasm32"))]
 use crate::store::Memory;
-use crate::store::{Evidence, Store, TimeSource};
+use crate::store::{BatchResults, CallContext, CallFacts, Evidence, Store, TimeSource};
 use crate::time::Micros;
 
 pub use builder::LimiterBuilder;
@@ -158,9 +158,8 @@ impl<S: Store> Limiter<S> {
         let charges = [charge.refund(receipt)];
         let admission = Admission::of(&charges);
         let now = self.clock.now();
-        let at = self.authority(now);
-        let call = self.failure.call(&self.clock, now, || self.store.admit(&admission, at));
-        let answer = call.await.flatten()?;
+        let answer =
+            self.call(now, &CallFacts::new(), |cx| self.store.admit(&admission, cx)).await?;
         combine::derive(&admission, &answer).map(Refunded::from)
     }
 
@@ -170,8 +169,7 @@ impl<S: Store> Limiter<S> {
     /// When the store cannot answer.
     pub async fn reset(&self, limit: &Limit, subject: &str) -> Result<()> {
         let now = self.clock.now();
-        let call = self.failure.call(&self.clock, now, || self.store.reset(limit.key(subject)));
-        call.await.flatten()?;
+        self.call(now, &CallFacts::new(), |cx| self.store.reset(limit.key(subject), cx)).await?;
         // Only now: a reset that failed must not hand out a fresh budget in an outage.
         self.failure.forget(limit.key(subject));
         Ok(())
@@ -205,28 +203,50 @@ impl<S: Store> Limiter<S> {
 
     async fn admit_parts(&self, admission: &Admission<'_>, now: Micros) -> Result<Combined> {
         not_empty(admission.charges)?;
-        let at = self.authority(now);
-        let call = self.failure.call(&self.clock, now, || self.store.admit(admission, at));
-        self.conclude(admission, call.await.flatten(), now)
+        let answer = self.call(now, &CallFacts::new(), |cx| self.store.admit(admission, cx)).await;
+        self.conclude(admission, answer, now)
     }
 
     async fn admit_many(&self, batch: &[Admission<'_>], now: Micros) -> Vec<Result<Decision>> {
         if batch.is_empty() {
             return Vec::new();
         }
-        let at = self.authority(now);
-        let call = self.failure.call(&self.clock, now, || self.store.admit_many(batch, at));
-        let answers = call.await;
-        let mut left = match answers {
-            Ok(answers) => (answers.into_iter(), combine::no_evidence()),
-            Err(error) => (Vec::new().into_iter(), error),
+        let (facts, results) = (CallFacts::new(), BatchResults::new(batch.len()));
+        let answer = self.failure.call(
+            (&self.clock, now),
+            (self.authority(now), &facts),
+            |cx| {
+                let results = &results;
+                async move {
+                    self.store.admit_many(batch, results, cx).await;
+                    results.completed()
+                }
+            },
+            || results.expired(),
+        );
+        let answers = match answer.await {
+            Ok(answers) => answers,
+            Err(error) => batch.iter().map(|_| Err(error.clone())).collect(),
         };
-        // One decision per admission, even if a store answers fewer.
-        let decide = |admission| {
-            let answer = left.0.next().unwrap_or_else(|| Err(left.1.clone()));
+        let decide = |(admission, answer)| {
             self.conclude(admission, answer, now).map(|combined| combined.decision)
         };
-        batch.iter().map(decide).collect()
+        batch.iter().zip(answers).map(decide).collect()
+    }
+
+    /// Calls the store under the failure policy. The call records its facts in `facts`.
+    async fn call<'c, T, F>(
+        &'c self,
+        now: Micros,
+        facts: &'c CallFacts,
+        operation: impl Fn(CallContext<'c>) -> F,
+    ) -> Result<T>
+    where
+        F: Future<Output = Result<T>>,
+    {
+        let at = (self.authority(now), facts);
+        let expired = || Err(facts.expired());
+        self.failure.call((&self.clock, now), at, operation, expired).await.flatten()
     }
 
     /// From evidence to a decision; without evidence, what the failure mode says.

@@ -1,11 +1,11 @@
-//! The erased twin of [`Store`], for programs that choose a store at run time.
+//! [`Store`] with boxed futures, for programs that choose a store at run time.
 //!
 //! One boxed future per call: fine beside a network round trip, too much for the library path,
 //! which stays static.
 
 use core::fmt;
 
-use super::{Capability, Evidence, Loaded, Store, TimeSource};
+use super::{BatchResults, CallContext, Capability, Evidence, Loaded, Store};
 use crate::charge::{Admission, Charge};
 use crate::decision::Decision;
 use crate::error::Result;
@@ -21,22 +21,23 @@ pub trait StoreDyn: MaybeSend + MaybeSync {
     fn admit_dyn<'s>(
         &'s self,
         admission: &'s Admission<'s>,
-        at: TimeSource,
+        cx: CallContext<'s>,
     ) -> BoxFuture<'s, Result<Evidence>>;
     /// [`Store::admit_many`].
     fn admit_many_dyn<'s>(
         &'s self,
         batch: &'s [Admission<'s>],
-        at: TimeSource,
-    ) -> BoxFuture<'s, Vec<Result<Evidence>>>;
+        results: &'s BatchResults,
+        cx: CallContext<'s>,
+    ) -> BoxFuture<'s, ()>;
     /// [`Store::load`].
     fn load_dyn<'s>(
         &'s self,
         charges: &'s [Charge<'s>],
-        at: TimeSource,
+        cx: CallContext<'s>,
     ) -> BoxFuture<'s, Result<Loaded>>;
     /// [`Store::reset`].
-    fn reset_dyn<'s>(&'s self, key: Key<'s>) -> BoxFuture<'s, Result<()>>;
+    fn reset_dyn<'s>(&'s self, key: Key<'s>, cx: CallContext<'s>) -> BoxFuture<'s, Result<()>>;
     /// [`Store::close`].
     fn close_dyn(&self) -> BoxFuture<'_, ()>;
     /// [`Store::round_trips`].
@@ -53,29 +54,30 @@ impl<S: Store> StoreDyn for S {
     fn admit_dyn<'s>(
         &'s self,
         admission: &'s Admission<'s>,
-        at: TimeSource,
+        cx: CallContext<'s>,
     ) -> BoxFuture<'s, Result<Evidence>> {
-        Box::pin(self.admit(admission, at))
+        Box::pin(self.admit(admission, cx))
     }
 
     fn admit_many_dyn<'s>(
         &'s self,
         batch: &'s [Admission<'s>],
-        at: TimeSource,
-    ) -> BoxFuture<'s, Vec<Result<Evidence>>> {
-        Box::pin(self.admit_many(batch, at))
+        results: &'s BatchResults,
+        cx: CallContext<'s>,
+    ) -> BoxFuture<'s, ()> {
+        Box::pin(self.admit_many(batch, results, cx))
     }
 
     fn load_dyn<'s>(
         &'s self,
         charges: &'s [Charge<'s>],
-        at: TimeSource,
+        cx: CallContext<'s>,
     ) -> BoxFuture<'s, Result<Loaded>> {
-        Box::pin(self.load(charges, at))
+        Box::pin(self.load(charges, cx))
     }
 
-    fn reset_dyn<'s>(&'s self, key: Key<'s>) -> BoxFuture<'s, Result<()>> {
-        Box::pin(self.reset(key))
+    fn reset_dyn<'s>(&'s self, key: Key<'s>, cx: CallContext<'s>) -> BoxFuture<'s, Result<()>> {
+        Box::pin(self.reset(key, cx))
     }
 
     fn close_dyn(&self) -> BoxFuture<'_, ()> {
@@ -113,20 +115,25 @@ impl Store for BoxStore {
         self.0.capability_dyn()
     }
 
-    async fn admit(&self, admission: &Admission<'_>, at: TimeSource) -> Result<Evidence> {
-        self.0.admit_dyn(admission, at).await
+    async fn admit(&self, admission: &Admission<'_>, cx: CallContext<'_>) -> Result<Evidence> {
+        self.0.admit_dyn(admission, cx).await
     }
 
-    async fn admit_many(&self, batch: &[Admission<'_>], at: TimeSource) -> Vec<Result<Evidence>> {
-        self.0.admit_many_dyn(batch, at).await
+    async fn admit_many(
+        &self,
+        batch: &[Admission<'_>],
+        results: &BatchResults,
+        cx: CallContext<'_>,
+    ) {
+        self.0.admit_many_dyn(batch, results, cx).await;
     }
 
-    async fn load(&self, charges: &[Charge<'_>], at: TimeSource) -> Result<Loaded> {
-        self.0.load_dyn(charges, at).await
+    async fn load(&self, charges: &[Charge<'_>], cx: CallContext<'_>) -> Result<Loaded> {
+        self.0.load_dyn(charges, cx).await
     }
 
-    async fn reset(&self, key: Key<'_>) -> Result<()> {
-        self.0.reset_dyn(key).await
+    async fn reset(&self, key: Key<'_>, cx: CallContext<'_>) -> Result<()> {
+        self.0.reset_dyn(key, cx).await
     }
 
     async fn close(&self) {

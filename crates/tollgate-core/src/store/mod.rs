@@ -5,7 +5,9 @@
 //! instant and the states before), not decisions: the limiter derives those with the same pure
 //! steps, so all rounding happens in one language and a scripted store replies with little.
 
+mod batch;
 pub mod cas;
+mod context;
 mod erased;
 pub mod memory;
 pub mod patience;
@@ -23,7 +25,9 @@ use crate::maybe_send::{MaybeSend, MaybeSync};
 use crate::state::{QuotaId, State};
 use crate::time::{Micros, Now};
 
+pub use batch::{BatchResults, admit_many, one_by_one};
 pub use cas::Cas;
+pub use context::{CallContext, CallFacts};
 pub use erased::{BoxStore, StoreDyn};
 pub use memory::Memory;
 pub use plan::{Plan, SlotWrite, plan, slots_of};
@@ -131,8 +135,10 @@ pub struct Capability {
 
 /// Applies steps atomically to keys.
 ///
-/// A caller that waits too long for an answer takes the store to be down. Calls that wait for each other,
-/// or are repeated after lost races, have to say so when their time is up: see [`patience`].
+/// Each call has a [`CallContext`]: whose clock decides, until when the caller waits, and where the call
+/// records what happened to it. A caller that waits until its deadline takes the store to be down, unless the
+/// call has recorded that others were in its way. So a store whose calls wait for each other, or are repeated
+/// after lost races, records it: the combiner and the adapter [`Cas`] do.
 pub trait Store: MaybeSend + MaybeSync {
     /// What this store can do. Read at every call: return a constant.
     fn capability(&self) -> Capability;
@@ -141,17 +147,21 @@ pub trait Store: MaybeSend + MaybeSync {
     fn admit(
         &self,
         admission: &Admission<'_>,
-        at: TimeSource,
+        cx: CallContext<'_>,
     ) -> impl Future<Output = Result<Evidence>> + MaybeSend;
 
     /// Independent admissions at one instant that may share a round trip. Those that share a key
     /// are applied in order.
+    ///
+    /// Each answer is put into its slot of `results` as soon as it is there, because the caller may stop
+    /// waiting before all of them are. When the future completes, every slot is filled.
     fn admit_many(
         &self,
         batch: &[Admission<'_>],
-        at: TimeSource,
-    ) -> impl Future<Output = Vec<Result<Evidence>>> + MaybeSend {
-        patience::one_by_one(batch, move |admission| self.admit(admission, at))
+        results: &BatchResults,
+        cx: CallContext<'_>,
+    ) -> impl Future<Output = ()> + MaybeSend {
+        one_by_one(self, batch, results, cx)
     }
 
     /// Reads the states of the charges' keys for peek and forecast. Never writes. The rules are
@@ -159,11 +169,15 @@ pub trait Store: MaybeSend + MaybeSync {
     fn load(
         &self,
         charges: &[Charge<'_>],
-        at: TimeSource,
+        cx: CallContext<'_>,
     ) -> impl Future<Output = Result<Loaded>> + MaybeSend;
 
     /// Forgets a key. Its request ids are kept until they expire.
-    fn reset(&self, key: Key<'_>) -> impl Future<Output = Result<()>> + MaybeSend;
+    fn reset(
+        &self,
+        key: Key<'_>,
+        cx: CallContext<'_>,
+    ) -> impl Future<Output = Result<()>> + MaybeSend;
 
     /// Releases connections and background work.
     fn close(&self) -> impl Future<Output = ()> + MaybeSend {
@@ -211,20 +225,25 @@ impl<S: Store + MaybeSend + MaybeSync> Store for std::sync::Arc<S> {
         (**self).capability()
     }
 
-    async fn admit(&self, admission: &Admission<'_>, at: TimeSource) -> Result<Evidence> {
-        (**self).admit(admission, at).await
+    async fn admit(&self, admission: &Admission<'_>, cx: CallContext<'_>) -> Result<Evidence> {
+        (**self).admit(admission, cx).await
     }
 
-    async fn admit_many(&self, batch: &[Admission<'_>], at: TimeSource) -> Vec<Result<Evidence>> {
-        (**self).admit_many(batch, at).await
+    async fn admit_many(
+        &self,
+        batch: &[Admission<'_>],
+        results: &BatchResults,
+        cx: CallContext<'_>,
+    ) {
+        (**self).admit_many(batch, results, cx).await;
     }
 
-    async fn load(&self, charges: &[Charge<'_>], at: TimeSource) -> Result<Loaded> {
-        (**self).load(charges, at).await
+    async fn load(&self, charges: &[Charge<'_>], cx: CallContext<'_>) -> Result<Loaded> {
+        (**self).load(charges, cx).await
     }
 
-    async fn reset(&self, key: Key<'_>) -> Result<()> {
-        (**self).reset(key).await
+    async fn reset(&self, key: Key<'_>, cx: CallContext<'_>) -> Result<()> {
+        (**self).reset(key, cx).await
     }
 
     async fn close(&self) {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::time::Duration;
 
-use tollgate_core::store::{Retries, Store};
+use tollgate_core::store::{CallContext, Retries, Store};
 use tollgate_core::{Code, Limiter, OutageMode, Result};
 use tollgate_denokv::DenoKv;
 use tollgate_test_servers::shared::denokv;
@@ -98,13 +98,7 @@ fn a_blackhole_is_answered_within_the_deadline() {
     block_on(async {
         // The deadline of the limiter, though the store itself would wait for a minute.
         let limiter = Limiter::builder(open(&url)).deadline(Duration::from_millis(200)).build();
-        assert!(
-            limiter
-                .store()
-                .load(&[many.charge("a")], tollgate_core::store::TimeSource::Given(1))
-                .await
-                .is_ok()
-        );
+        assert!(limiter.store().load(&[many.charge("a")], CallContext::at(1)).await.is_ok());
         proxy.set(Mode::Blackhole).unwrap();
         let patience = Deadline::after(PATIENCE / 2);
         let decision = limiter.check(many.charge("a")).await.unwrap();

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tollgate_core::algorithm::SlidingLog;
-use tollgate_core::store::{Store, TimeSource};
+use tollgate_core::store::{CallContext, Store};
 use tollgate_core::{Admission, Charge, Code, Limit, Quota, RequestId};
 use tollgate_test_servers::shared::denokv;
 
@@ -19,7 +19,7 @@ fn any_text_is_a_key_and_an_id() {
         for key in ["\0", "%00", "%2500", "a\0b", "a%00b", "\u{ff}", "é"] {
             assert!(take(&store, &single, key).await.unwrap(), "{key:?} met another key");
             assert!(!take(&store, &single, key).await.unwrap());
-            store.reset(single.key(key)).await.unwrap();
+            store.reset(single.key(key), CallContext::at(NOW)).await.unwrap();
             assert_eq!(spent(&store, &single, key).await, 0);
         }
         for id in ["\0", "%00", "%2500", "\""] {
@@ -42,7 +42,7 @@ fn a_key_that_is_too_long_is_refused_by_name() {
                 .await
                 .unwrap_err(),
             store
-                .load(&[single.charge(&"x".repeat(2_048))], TimeSource::Given(NOW))
+                .load(&[single.charge(&"x".repeat(2_048))], CallContext::at(NOW))
                 .await
                 .unwrap_err(),
         ] {
@@ -75,7 +75,7 @@ fn ten_keys_are_written_at_once_and_eleven_are_refused() {
         assert!(!admitted(&store, &Admission::of(&charges[1..]), NOW).await.unwrap());
         assert_eq!(spent(&store, &single, "key 10").await, 0);
         // More than one read holds.
-        assert_eq!(store.load(&charges, TimeSource::Given(NOW)).await.unwrap().states.len(), 11);
+        assert_eq!(store.load(&charges, CallContext::at(NOW)).await.unwrap().states.len(), 11);
     });
 }
 

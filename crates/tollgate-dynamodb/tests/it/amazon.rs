@@ -7,7 +7,7 @@
 use std::sync::OnceLock;
 
 use serde_json::json;
-use tollgate_core::store::{Store, TimeSource};
+use tollgate_core::store::{CallContext, Store};
 use tollgate_core::{Admission, Limit, Quota};
 use tollgate_test_servers::{DynamoDb, Result, wait};
 use tollgate_testkit::conformance::{self, Options};
@@ -84,7 +84,7 @@ fn what_has_expired_is_removed_and_means_the_same() {
         // Charged an hour ago, as far as anybody knows.
         let hour_ago = now() - 3_600_000_000;
         let spent_then = Admission::of(&charges);
-        store.admit(&spent_then, TimeSource::Given(hour_ago)).await.unwrap();
+        store.admit(&spent_then, CallContext::at(hour_ago)).await.unwrap();
         let count = || {
             let scanned = server.call("Scan", &json!({"TableName": table, "Select": "COUNT"}))?;
             match scanned["Count"].as_u64() {
@@ -93,7 +93,7 @@ fn what_has_expired_is_removed_and_means_the_same() {
             }
         };
         wait::until_ok(PATIENCE, count).unwrap();
-        let loaded = store.load(&charges, TimeSource::Given(now())).await.unwrap();
+        let loaded = store.load(&charges, CallContext::at(now())).await.unwrap();
         assert_eq!(loaded.states, [None]);
         // This process still remembers the item, and finds out.
         assert!(take(&store, brief.charge("a")).await.unwrap());

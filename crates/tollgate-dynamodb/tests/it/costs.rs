@@ -6,7 +6,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use tollgate_core::algorithm::SlidingLog;
-use tollgate_core::store::{Store, TimeSource};
+use tollgate_core::store::{CallContext, Store};
 use tollgate_core::{Admission, Limit, Quota, RequestId};
 use tollgate_dynamodb::DynamoDb;
 use tollgate_test_servers::shared::dynamodb;
@@ -128,7 +128,7 @@ async fn rounds(store: &DynamoDb, many: &Limit) {
     for _ in 0..DECISIONS {
         let charges = [many.charge("hot")];
         let admission = Admission::of(&charges);
-        let at = TimeSource::Given(now());
+        let at = CallContext::at(now());
         let checks = (0..64).map(|_| store.admit(&admission, at));
         for outcome in join_all(checks).await {
             outcome.unwrap();

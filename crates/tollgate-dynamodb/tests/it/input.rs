@@ -2,7 +2,7 @@
 
 use serde_json::json;
 use tollgate_core::Code;
-use tollgate_core::store::{Store, TimeSource};
+use tollgate_core::store::{CallContext, Store};
 use tollgate_dynamodb::DynamoDb;
 use tollgate_test_servers::shared::dynamodb;
 
@@ -18,7 +18,7 @@ fn keys_and_ids_of_any_text_are_keys_and_ids_of_their_own() {
         {
             assert!(take(&store, single.charge(key)).await.unwrap(), "{key:?} met another key");
             assert!(!take(&store, single.charge(key)).await.unwrap());
-            store.reset(single.key(key)).await.unwrap();
+            store.reset(single.key(key), CallContext::at(now())).await.unwrap();
             assert_eq!(spent(&store, &single, key).await, 0);
         }
         let many = limit(100);
@@ -40,7 +40,7 @@ fn a_key_that_is_too_long_is_refused_by_name() {
         let long = "x".repeat(room + 1);
         let error = take(&store, single.charge(&long)).await.unwrap_err();
         assert_eq!((error.code(), error.field()), (Code::InvalidRequest, Some("key")), "{error}");
-        let loaded = store.load(&[single.charge(&long)], TimeSource::Given(now())).await;
+        let loaded = store.load(&[single.charge(&long)], CallContext::at(now())).await;
         assert_eq!(loaded.unwrap_err().field(), Some("key"));
     });
 }
@@ -60,7 +60,7 @@ fn what_somebody_else_wrote_is_corrupt_and_a_reset_cures_what_it_can() {
         put(odd).unwrap();
         let error = take(&store, single.charge("a")).await.unwrap_err();
         assert_eq!(error.code(), Code::CorruptState, "{error}");
-        store.reset(single.key("a")).await.unwrap();
+        store.reset(single.key("a"), CallContext::at(now())).await.unwrap();
         assert!(take(&store, single.charge("a")).await.unwrap());
     });
 }

@@ -3,7 +3,7 @@
 
 use std::net::SocketAddr;
 
-use tollgate_core::store::{Retries, Store, TimeSource};
+use tollgate_core::store::{CallContext, Retries, Store};
 use tollgate_core::{Code, Limit};
 use tollgate_dynamodb::DynamoDb;
 use tollgate_test_servers::shared::dynamodb;
@@ -38,7 +38,7 @@ fn be_one_of_several(node: &Node) {
     let patient = Retries::default().max_retries(200);
     let store = block_on(DynamoDb::open(config(node.brief()).retries(patient))).unwrap();
     // Connected before the first part begins.
-    block_on(store.load(&[limit(1).charge("nobody")], TimeSource::Given(now()))).unwrap();
+    block_on(store.load(&[limit(1).charge("nobody")], CallContext::at(now()))).unwrap();
     for (_, limit) in limits() {
         node.gate().unwrap();
         let checks = (0..CHECKS).map(|_| take(&store, limit.charge("everybody")));

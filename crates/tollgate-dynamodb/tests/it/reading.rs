@@ -1,6 +1,6 @@
 //! When a key is read, and when what was written last will do.
 
-use tollgate_core::store::{Store, TimeSource};
+use tollgate_core::store::{CallContext, Store};
 use tollgate_test_servers::shared::dynamodb;
 use tollgate_test_servers::{DynamoDbGateway, Tally};
 
@@ -48,10 +48,10 @@ fn denials_and_peeks_are_always_read() {
         drop(gateway.take_tally());
         for _ in 0..3 {
             assert!(!take(&store, single.charge("a")).await.unwrap());
-            store.load(&[single.charge("a")], TimeSource::Given(now())).await.unwrap();
+            store.load(&[single.charge("a")], CallContext::at(now())).await.unwrap();
         }
         assert_eq!(seen(&gateway.take_tally()), (6, 0, 0));
-        other.reset(single.key("a")).await.unwrap();
+        other.reset(single.key("a"), CallContext::at(now())).await.unwrap();
         // What this process remembers would be a denial.
         assert!(take(&store, single.charge("a")).await.unwrap());
     });

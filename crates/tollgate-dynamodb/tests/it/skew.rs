@@ -3,7 +3,7 @@
 
 use serde_json::json;
 use tollgate_core::algorithm::Gcra;
-use tollgate_core::store::{Store, TimeSource};
+use tollgate_core::store::{CallContext, Store};
 use tollgate_core::{Admission, Limit, Micros, Quota};
 use tollgate_test_servers::shared::dynamodb;
 use tollgate_testkit::derive::decisions_of;
@@ -30,7 +30,7 @@ fn two_clocks_admit_no_more_than_the_later_one() {
             for tick in 0..60 {
                 let at = start + tick * span / 60;
                 for (store, at) in [(&stores[0], at), (&stores[1], at + skew)] {
-                    let outcome = store.admit(&admission, TimeSource::Given(at)).await.unwrap();
+                    let outcome = store.admit(&admission, CallContext::at(at)).await.unwrap();
                     passed += u64::from(decisions_of(&admission, &outcome).unwrap().admitted);
                 }
             }
@@ -51,7 +51,7 @@ fn an_item_stays_for_the_slack_after_it_means_nothing() {
         let charges = [limit.charge("a")];
         let admission = Admission::of(&charges);
         let at = now();
-        let outcome = store.admit(&admission, TimeSource::Given(at)).await.unwrap();
+        let outcome = store.admit(&admission, CallContext::at(at)).await.unwrap();
         let fresh_at_ms = decisions_of(&admission, &outcome).unwrap().decisions[0].reset_at_ms;
         let name = limit.key("a").to_text();
         let asked = json!({"TableName": table, "Key": {"key": {"S": name}}});

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tollgate_core::store::{Store, TimeSource};
+use tollgate_core::store::{CallContext, Store};
 use tollgate_core::{Admission, Cost, Receipt};
 use tollgate_postgres::{Postgres, Retention};
 use tollgate_test_servers::PgVersion;
@@ -29,7 +29,7 @@ fn every_decision_is_written_once_and_their_sum_is_what_was_used() {
             let both = [five.charge("b"), five.charge("a").cost(three)];
             assert!(!admitted(&store, &Admission::of(&both)).await.unwrap());
             let refund = [five.charge("a").refund(Receipt::Newest)];
-            store.admit(&Admission::of(&refund), TimeSource::StoreClock).await.unwrap();
+            store.admit(&Admission::of(&refund), CallContext::store_clock()).await.unwrap();
             let rows = format!(
                 "SELECT coalesce(id, '-'), policy, key, cost, verdict, remaining, wait_ms IS NULL, \
                  at BETWEEN now() - interval '1 minute' AND now() FROM {schema}.limits_audit \

@@ -1,7 +1,7 @@
 //! Keys and ids of any text; bad input is refused by name.
 
 use tollgate_core::Code;
-use tollgate_core::store::{Store, TimeSource};
+use tollgate_core::store::{CallContext, Store};
 use tollgate_postgres::{Config, Postgres};
 use tollgate_test_servers::PgVersion;
 use tollgate_test_servers::shared::postgres;
@@ -16,7 +16,7 @@ fn keys_and_ids_with_a_nul_are_keys_and_ids_of_their_own() {
         for key in ["\0", "%00", "%2500", "a\0b", "a%00b"] {
             assert!(take(&store, &single, key).await.unwrap(), "{key:?} met another key");
             assert!(!take(&store, &single, key).await.unwrap());
-            store.reset(single.key(key)).await.unwrap();
+            store.reset(single.key(key), CallContext::store_clock()).await.unwrap();
             assert_eq!(spent(&store, &single, key).await, 0);
         }
         let many = limit(100);
@@ -40,7 +40,7 @@ fn a_key_that_is_too_long_is_refused_by_name() {
         let error = take(&store, &single, &"x".repeat(2_001)).await.unwrap_err();
         assert_eq!((error.code(), error.field()), (Code::InvalidRequest, Some("key")), "{error}");
         let error = store
-            .load(&[single.charge(&"x".repeat(2_001))], TimeSource::StoreClock)
+            .load(&[single.charge(&"x".repeat(2_001))], CallContext::store_clock())
             .await
             .unwrap_err();
         assert_eq!((error.code(), error.field()), (Code::InvalidRequest, Some("key")), "{error}");
@@ -69,7 +69,7 @@ fn a_reading_is_refused_unless_it_was_asked_for() {
         let store = Postgres::connect(config(&postgres(PgVersion::V15).url())).await.unwrap();
         let single = limit(1);
         let charge = [single.charge("a")];
-        let given = TimeSource::Given(1);
+        let given = CallContext::at(1);
         let admission = tollgate_core::Admission::of(&charge);
         assert_eq!(store.admit(&admission, given).await.unwrap_err().code(), Code::Unsupported);
         assert_eq!(store.load(&charge, given).await.unwrap_err().code(), Code::Unsupported);

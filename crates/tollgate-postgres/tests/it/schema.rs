@@ -1,7 +1,7 @@
 //! Tables that the store makes, finds, and refuses.
 
 use tollgate_core::Code;
-use tollgate_core::store::Store;
+use tollgate_core::store::{CallContext, Store};
 use tollgate_postgres::{Config, Durability, Postgres};
 use tollgate_test_servers::PgVersion;
 use tollgate_test_servers::shared::postgres;
@@ -79,7 +79,7 @@ fn a_user_who_may_only_read_and_write_is_enough() {
         let url = server.url().replace("postgres@", &format!("app_{schema}@"));
         let store = Postgres::connect(config_in(&url, &schema)).await.unwrap();
         assert!(take(&store, &limit(1), "a").await.unwrap());
-        store.reset(limit(1).key("a")).await.unwrap();
+        store.reset(limit(1).key("a"), CallContext::store_clock()).await.unwrap();
         assert_eq!(store.sweep().await.unwrap(), 0);
     });
 }

@@ -146,7 +146,7 @@ impl<T: Transport> Inner<T> {
     ) -> Result<Charging> {
         let charges = pick(admission.charges, &leg.places);
         if !one_quota_per_key(&charges) {
-            let outcome = self.swapping.admit(&Admission::of(&charges), at).await?;
+            let outcome = self.swapping.admit(&Admission::of(&charges), at.into()).await?;
             return Ok(Charging::Answered(Answered::Decided(outcome)));
         }
         let bare = Admission::of(admission.charges);
@@ -179,7 +179,7 @@ impl<T: Transport> Inner<T> {
     async fn carry(&self, charges: &[Charge<'_>], at: TimeSource) -> Result<()> {
         for charge in charges {
             let nothing = [charge.refund(Receipt::Until(0)).cost(Cost::ONE)];
-            self.swapping.admit(&Admission::of(&nothing), at).await?;
+            self.swapping.admit(&Admission::of(&nothing), at.into()).await?;
         }
         Ok(())
     }
@@ -241,7 +241,7 @@ impl<T: Transport> Inner<T> {
     async fn give_back(&self, refunds: &Admission<'_>, at: TimeSource) -> Result<()> {
         let mut rounds = 1..GIVE_BACK_MAX;
         loop {
-            match self.swapping.admit(refunds, at).await {
+            match self.swapping.admit(refunds, at.into()).await {
                 Err(error)
                     if error.code() == Code::ConflictExhausted && rounds.next().is_some() => {}
                 other => return other.map(drop),
@@ -285,7 +285,7 @@ impl<T: Transport> Inner<T> {
         let (mut at, mut done, mut now) = (at, Vec::new(), Now::at(0));
         for leg in self.legs(admission) {
             let charges = pick(admission.charges, &leg.places);
-            let outcome = self.swapping.admit(&Admission::of(&charges), at).await;
+            let outcome = self.swapping.admit(&Admission::of(&charges), at.into()).await;
             let outcome = outcome.map_err(|e| if done.is_empty() { e } else { e.sent() })?;
             now = outcome.now;
             at = TimeSource::Given(now.reading());

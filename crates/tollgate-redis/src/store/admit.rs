@@ -2,7 +2,7 @@
 
 use tollgate_core::algorithm::ScriptedStep;
 use tollgate_core::store::record;
-use tollgate_core::store::{Evidence, Store, TimeSource, slots_of};
+use tollgate_core::store::{CallContext, Evidence, Store, TimeSource, slots_of};
 use tollgate_core::{Admission, Charge, Key, Result};
 
 use super::Inner;
@@ -44,14 +44,14 @@ impl<T: Transport> Inner<T> {
     pub(super) async fn admit(
         &self,
         admission: &Admission<'_>,
-        at: TimeSource,
+        cx: CallContext<'_>,
     ) -> Result<Evidence> {
         let parts: Vec<Part<'_>> = admission.charges.iter().map(Part::Charge).collect();
-        let call = self.admit_call(&parts, admission, at);
+        let call = self.admit_call(&parts, admission, cx.time());
         let reply = self.wire.run(&call).await;
         match read(reply, admission.charges, admission)? {
             Answered::Decided(outcome) | Answered::Replayed(outcome) => Ok(outcome),
-            Answered::LookCloser => self.swapping.admit(admission, at).await,
+            Answered::LookCloser => self.swapping.admit(admission, cx).await,
         }
     }
 

@@ -7,7 +7,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 
 use tollgate_core::store::patience::{self, or_cut_off};
-use tollgate_core::store::{Evidence, Store as _, TimeSource};
+use tollgate_core::store::{CallContext, Evidence, Store as _, TimeSource};
 use tollgate_core::{Admission, Result};
 
 use super::admit::{Answered, Part, read};
@@ -29,11 +29,12 @@ impl<T: Transport> RedisStore<T> {
     pub(super) async fn admit_batch(
         &self,
         batch: &[Admission<'_>],
-        at: TimeSource,
+        cx: CallContext<'_>,
     ) -> Vec<Result<Evidence>> {
+        let at = cx.time();
         let ways: Vec<Way<'_>> = batch.iter().map(|admission| self.0.way_of(admission)).collect();
         if !ways.iter().all(|way| matches!(way, Way::Queue(..) | Way::Script)) {
-            return self.one_by_one(batch, at).await;
+            return self.one_by_one(batch, cx).await;
         }
         let items: Vec<Option<Item>> = ways
             .into_iter()
@@ -70,7 +71,7 @@ impl<T: Transport> RedisStore<T> {
                 }
             }
         }
-        self.settle(batch, answers, at).await
+        self.settle(batch, answers, cx).await
     }
 
     fn calls_of_batch(
@@ -113,7 +114,7 @@ impl<T: Transport> RedisStore<T> {
         &self,
         batch: &[Admission<'_>],
         answers: Vec<Option<Answer>>,
-        at: TimeSource,
+        cx: CallContext<'_>,
     ) -> Vec<Result<Evidence>> {
         let mut outcomes = Vec::with_capacity(batch.len());
         for (admission, answer) in batch.iter().zip(answers) {
@@ -122,7 +123,7 @@ impl<T: Transport> RedisStore<T> {
                 Some(Answer::Failed(error)) => Err(error),
                 Some(Answer::LookCloser) => {
                     // The server has answered the script.
-                    or_cut_off(pin!(self.0.swapping.admit(admission, at)), || true).await
+                    or_cut_off(pin!(self.0.swapping.admit(admission, cx)), || true).await
                 }
                 None => Err(super::reply::unreadable()),
             });
@@ -130,8 +131,12 @@ impl<T: Transport> RedisStore<T> {
         outcomes
     }
 
-    async fn one_by_one(&self, batch: &[Admission<'_>], at: TimeSource) -> Vec<Result<Evidence>> {
-        patience::one_by_one(batch, |admission| self.admit(admission, at)).await
+    async fn one_by_one(
+        &self,
+        batch: &[Admission<'_>],
+        cx: CallContext<'_>,
+    ) -> Vec<Result<Evidence>> {
+        patience::one_by_one(batch, |admission| self.admit(admission, cx)).await
     }
 }
 

@@ -35,7 +35,9 @@ use std::sync::Arc;
 use tollgate_core::algorithm::ScriptedStep;
 use tollgate_core::store::cas::Cas;
 use tollgate_core::store::patience::{last_words, silent};
-use tollgate_core::store::{Capability, Evidence, Loaded, MultiKey, Store, TimeSource};
+use tollgate_core::store::{
+    BatchResults, CallContext, Capability, Evidence, Loaded, MultiKey, Store, TimeSource,
+};
 use tollgate_core::{Admission, Charge, Clock, Code, Error, Key, Operation, Result};
 
 use crate::layout::KeyLayout;
@@ -92,16 +94,20 @@ impl<T: Transport> RedisStore<T> {
     }
 
     /// What is not one charge that is taken by a script.
-    async fn admit_otherwise(&self, admission: &Admission<'_>, at: TimeSource) -> Result<Evidence> {
+    async fn admit_otherwise(
+        &self,
+        admission: &Admission<'_>,
+        cx: CallContext<'_>,
+    ) -> Result<Evidence> {
         if admission.charges.is_empty() {
             let message = "is empty; accepted: at least one charge";
             return Err(Error::invalid("charges", message).not_sent());
         }
         match self.0.way_of(admission) {
-            Way::Script => self.0.admit(admission, at).await,
-            Way::Across => self.across(admission, at).await,
-            Way::Queue(..) | Way::Swap => self.0.swapping.admit(admission, at).await,
-            Way::Watch => self.0.watch(admission, at).await,
+            Way::Script => self.0.admit(admission, cx).await,
+            Way::Across => self.across(admission, cx.time()).await,
+            Way::Queue(..) | Way::Swap => self.0.swapping.admit(admission, cx).await,
+            Way::Watch => self.0.watch(admission, cx).await,
             Way::Mixed => Err(mixed()),
         }
     }
@@ -282,13 +288,13 @@ impl<T: Transport> Store for RedisStore<T> {
 
     /// All ways but the queue are boxed: they are long, and whoever waits for an answer would hold all of
     /// them.
-    async fn admit(&self, admission: &Admission<'_>, at: TimeSource) -> Result<Evidence> {
+    async fn admit(&self, admission: &Admission<'_>, cx: CallContext<'_>) -> Result<Evidence> {
         let inner = &self.0;
         let Way::Queue(charge, step) = inner.way_of(admission) else {
-            return Box::pin(self.admit_otherwise(admission, at)).await;
+            return Box::pin(self.admit_otherwise(admission, cx)).await;
         };
         let answer = 'answer: {
-            let (landing, call) = match inner.begin(charge, step, at) {
+            let (landing, call) = match inner.begin(charge, step, cx.time()) {
                 Begun::Alone(landing, call) => (landing, call),
                 Begun::Queued(lane, ticket) => break 'answer self.wait(lane, ticket).await,
             };
@@ -304,19 +310,25 @@ impl<T: Transport> Store for RedisStore<T> {
         match answer {
             Answer::Decided(outcome) => Ok(outcome),
             Answer::Failed(error) => Err(error),
-            Answer::LookCloser => Box::pin(inner.swapping.admit(admission, at)).await,
+            Answer::LookCloser => Box::pin(inner.swapping.admit(admission, cx)).await,
         }
     }
 
-    async fn admit_many(&self, batch: &[Admission<'_>], at: TimeSource) -> Vec<Result<Evidence>> {
-        self.admit_batch(batch, at).await
+    async fn admit_many(
+        &self,
+        batch: &[Admission<'_>],
+        results: &BatchResults,
+        cx: CallContext<'_>,
+    ) {
+        let answers = self.admit_batch(batch, cx).await;
+        answers.into_iter().enumerate().for_each(|(index, answer)| results.set(index, answer));
     }
 
-    async fn load(&self, charges: &[Charge<'_>], at: TimeSource) -> Result<Loaded> {
-        self.0.wire.load(charges, at).await
+    async fn load(&self, charges: &[Charge<'_>], cx: CallContext<'_>) -> Result<Loaded> {
+        self.0.wire.load(charges, cx.time()).await
     }
 
-    async fn reset(&self, key: Key<'_>) -> Result<()> {
+    async fn reset(&self, key: Key<'_>, _: CallContext<'_>) -> Result<()> {
         let wire = &self.0.wire;
         let call = Call::new(
             wire.scripts.forget.clone(),

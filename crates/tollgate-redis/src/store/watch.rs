@@ -10,7 +10,7 @@
 use std::sync::Arc;
 
 use tollgate_core::store::cas::{Snapshot, Swap, Version, Versioned, VersionedCapability};
-use tollgate_core::store::{Evidence, Store as _, TimeSource};
+use tollgate_core::store::{CallContext, Evidence, Store as _, TimeSource};
 use tollgate_core::{Admission, Code, Error, Result};
 
 use super::swap::{KEYS_MAX, entry_of};
@@ -31,7 +31,7 @@ impl<T: Transport> Inner<T> {
     pub(super) async fn watch(
         &self,
         admission: &Admission<'_>,
-        at: TimeSource,
+        cx: CallContext<'_>,
     ) -> Result<Evidence> {
         if self.wire.transport.sessions().is_none() {
             let message = "an algorithm without a script needs WATCH, which this transport lacks";
@@ -41,7 +41,7 @@ impl<T: Transport> Inner<T> {
             let message = "algorithms without a script cannot be charged over several hash slots";
             return Err(Error::new(Code::Unsupported, message).not_sent());
         }
-        self.watching.admit(admission, at).await
+        self.watching.admit(admission, cx).await
     }
 }
 

@@ -5,7 +5,7 @@ use std::future::Future;
 use std::sync::Arc;
 
 use tokio::time::Instant;
-use tollgate::store::{BoxStore, Capability, Evidence, Loaded, Store, TimeSource};
+use tollgate::store::{BatchResults, BoxStore, CallContext, Capability, Evidence, Loaded, Store};
 use tollgate::{Admission, Charge, Key, Result};
 
 use super::Metrics;
@@ -48,22 +48,27 @@ impl Store for Timed {
         self.inner.capability()
     }
 
-    async fn admit(&self, admission: &Admission<'_>, at: TimeSource) -> Result<Evidence> {
-        self.time(("admit", 1), self.inner.admit(admission, at), is_outage).await
+    async fn admit(&self, admission: &Admission<'_>, cx: CallContext<'_>) -> Result<Evidence> {
+        self.time(("admit", 1), self.inner.admit(admission, cx), is_outage).await
     }
 
-    async fn admit_many(&self, batch: &[Admission<'_>], at: TimeSource) -> Vec<Result<Evidence>> {
+    async fn admit_many(
+        &self,
+        batch: &[Admission<'_>],
+        results: &BatchResults,
+        cx: CallContext<'_>,
+    ) {
         let admissions = u64::try_from(batch.len()).unwrap_or(u64::MAX);
-        let outage = |answers: &Vec<Result<Evidence>>| answers.iter().any(is_outage);
-        self.time(("admit", admissions), self.inner.admit_many(batch, at), outage).await
+        let outage = |(): &()| results.has_outage();
+        self.time(("admit", admissions), self.inner.admit_many(batch, results, cx), outage).await;
     }
 
-    async fn load(&self, charges: &[Charge<'_>], at: TimeSource) -> Result<Loaded> {
-        self.time(("load", 0), self.inner.load(charges, at), is_outage).await
+    async fn load(&self, charges: &[Charge<'_>], cx: CallContext<'_>) -> Result<Loaded> {
+        self.time(("load", 0), self.inner.load(charges, cx), is_outage).await
     }
 
-    async fn reset(&self, key: Key<'_>) -> Result<()> {
-        self.time(("reset", 0), self.inner.reset(key), is_outage).await
+    async fn reset(&self, key: Key<'_>, cx: CallContext<'_>) -> Result<()> {
+        self.time(("reset", 0), self.inner.reset(key, cx), is_outage).await
     }
 
     async fn close(&self) {

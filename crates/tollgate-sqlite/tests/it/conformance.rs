@@ -4,7 +4,7 @@
 use std::future::{Ready, ready};
 use std::time::Duration;
 
-use tollgate_core::store::{Capability, Evidence, Loaded, Store, TimeSource};
+use tollgate_core::store::{BatchResults, CallContext, Capability, Evidence, Loaded, Store};
 use tollgate_core::{Admission, Charge, Key, Result};
 use tollgate_sqlite::{Config, Sqlite};
 use tollgate_test_servers::Folder;
@@ -25,20 +25,25 @@ impl Store for Filed {
         self.store.capability()
     }
 
-    async fn admit(&self, admission: &Admission<'_>, at: TimeSource) -> Result<Evidence> {
-        self.store.admit(admission, at).await
+    async fn admit(&self, admission: &Admission<'_>, cx: CallContext<'_>) -> Result<Evidence> {
+        self.store.admit(admission, cx).await
     }
 
-    async fn admit_many(&self, batch: &[Admission<'_>], at: TimeSource) -> Vec<Result<Evidence>> {
-        self.store.admit_many(batch, at).await
+    async fn admit_many(
+        &self,
+        batch: &[Admission<'_>],
+        results: &BatchResults,
+        cx: CallContext<'_>,
+    ) {
+        self.store.admit_many(batch, results, cx).await;
     }
 
-    async fn load(&self, charges: &[Charge<'_>], at: TimeSource) -> Result<Loaded> {
-        self.store.load(charges, at).await
+    async fn load(&self, charges: &[Charge<'_>], cx: CallContext<'_>) -> Result<Loaded> {
+        self.store.load(charges, cx).await
     }
 
-    async fn reset(&self, key: Key<'_>) -> Result<()> {
-        self.store.reset(key).await
+    async fn reset(&self, key: Key<'_>, cx: CallContext<'_>) -> Result<()> {
+        self.store.reset(key, cx).await
     }
 
     async fn close(&self) {

@@ -3,12 +3,12 @@
 use std::pin::pin;
 
 use tollgate_core::Code;
-use tollgate_core::store::Store;
+use tollgate_core::store::{CallContext, Store};
 
 use tollgate_sqlite::Sqlite;
 
 use crate::support::{
-    block_on, config, file, join_all, limit, open, spent, sql, start, take, take_once,
+    NOW, block_on, config, file, join_all, limit, open, spent, sql, start, take, take_once,
 };
 
 #[test]
@@ -84,7 +84,7 @@ fn a_reset_is_not_lost_when_room_is_made_for_request_ids() {
             holder.execute_batch("BEGIN IMMEDIATE").unwrap();
             let mut first = Box::pin(take(&store, &many, "b"));
             start(first.as_mut()).await;
-            let mut reset = Box::pin(store.reset(many.key("a")));
+            let mut reset = Box::pin(store.reset(many.key("a"), CallContext::at(NOW)));
             let mut refused = Box::pin(take_once(&store, many.charge("id"), "one too many"));
             start(reset.as_mut()).await;
             start(refused.as_mut()).await;

@@ -4,7 +4,7 @@ use std::fs::{self, File, TryLockError};
 use std::sync::Arc;
 use std::time::Duration;
 
-use tollgate_core::store::{Store, TimeSource};
+use tollgate_core::store::{CallContext, Store};
 use tollgate_core::{Admission, Code, Limiter, ManualClock, OutageMode};
 use tollgate_sqlite::{Config, Durability, Sqlite};
 use tollgate_test_servers::{Error, wait};
@@ -26,7 +26,7 @@ fn a_file_that_stays_busy_is_a_conflict_and_charges_nothing() {
     block_on(async {
         let error = take(&store, &many, "a").await.unwrap_err();
         assert_eq!((error.code(), error.is_not_sent()), (Code::ConflictExhausted, true), "{error}");
-        let error = store.reset(many.key("a")).await.unwrap_err();
+        let error = store.reset(many.key("a"), CallContext::at(NOW)).await.unwrap_err();
         assert_eq!(error.code(), Code::ConflictExhausted, "{error}");
         let error = store.sweep(NOW).await.unwrap_err();
         assert_eq!(error.code(), Code::ConflictExhausted, "{error}");
@@ -124,10 +124,10 @@ fn a_damaged_value_is_refused_until_its_key_is_reset() {
         let [a, b] = join_all(both).await.try_into().unwrap();
         assert_eq!(code(a), Code::CorruptState);
         assert!(b.unwrap(), "it concerns another key");
-        let look = store.load(&[single.charge("a")], TimeSource::Given(NOW)).await;
+        let look = store.load(&[single.charge("a")], CallContext::at(NOW)).await;
         assert_eq!(look.unwrap_err().code(), Code::CorruptState);
         assert_eq!(code(take_once(&store, limit(9).charge("c"), "id").await), Code::CorruptState);
-        store.reset(single.key("a")).await.unwrap();
+        store.reset(single.key("a"), CallContext::at(NOW)).await.unwrap();
         assert!(take(&store, &single, "a").await.unwrap());
     });
 }
@@ -144,7 +144,7 @@ fn a_damaged_row_of_the_log_is_refused_until_its_key_is_reset() {
         let store = open(&path);
         assert_eq!(take(&store, &single, "a").await.unwrap_err().code(), Code::CorruptState);
         assert!(take(&store, &single, "b").await.unwrap(), "it concerns another key");
-        store.reset(single.key("a")).await.unwrap();
+        store.reset(single.key("a"), CallContext::at(NOW)).await.unwrap();
         assert!(take(&store, &single, "a").await.unwrap());
         assert!(!take(&open(&path), &single, "a").await.unwrap());
     });
@@ -160,7 +160,7 @@ fn missing_tables_are_no_outage() {
     block_on(async {
         let error = take(&store, &single, "a").await.unwrap_err();
         assert_eq!(error.code(), Code::ConfigInvalid, "{error}");
-        let error = store.load(&[single.charge("a")], TimeSource::Given(NOW)).await.unwrap_err();
+        let error = store.load(&[single.charge("a")], CallContext::at(NOW)).await.unwrap_err();
         assert_eq!(error.code(), Code::ConfigInvalid, "{error}");
         // Whoever repairs it need not restart anything.
         let make = "CREATE TABLE tollgate_limits (key BLOB PRIMARY KEY, value TEXT NOT NULL, \
@@ -180,7 +180,7 @@ fn any_text_is_a_key_and_an_id() {
         for key in ["\0", "%00", "%2500", "a\0b", "a%00b", "'; DROP TABLE x; --"] {
             assert!(take(&store, &single, key).await.unwrap(), "{key:?} met another key");
             assert!(!take(&store, &single, key).await.unwrap());
-            store.reset(single.key(key)).await.unwrap();
+            store.reset(single.key(key), CallContext::at(NOW)).await.unwrap();
             assert_eq!(spent(&store, &single, key).await, 0);
         }
         for id in ["\0", "%00", "%2500", "'; DROP TABLE x; --"] {
@@ -203,11 +203,11 @@ fn a_file_has_no_clock_and_no_charge_is_no_admission() {
     let charges = [single.charge("a")];
     block_on(async {
         let error =
-            store.admit(&Admission::of(&charges), TimeSource::StoreClock).await.unwrap_err();
+            store.admit(&Admission::of(&charges), CallContext::store_clock()).await.unwrap_err();
         assert_eq!(error.code(), Code::Unsupported);
-        let error = store.load(&charges, TimeSource::StoreClock).await.unwrap_err();
+        let error = store.load(&charges, CallContext::store_clock()).await.unwrap_err();
         assert_eq!(error.code(), Code::Unsupported);
-        let error = store.admit(&Admission::of(&[]), TimeSource::Given(NOW)).await.unwrap_err();
+        let error = store.admit(&Admission::of(&[]), CallContext::at(NOW)).await.unwrap_err();
         assert_eq!((error.code(), error.field()), (Code::InvalidRequest, Some("charges")));
     });
 }

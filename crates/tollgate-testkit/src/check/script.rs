@@ -1,7 +1,7 @@
 //! The step of an algorithm as a script against its step in Rust, on a store that runs scripts.
 #![expect(clippy::panic, reason = "a check panics when it does not hold: that is its purpose")]
 
-use tollgate_core::store::{Store, TimeSource};
+use tollgate_core::store::{CallContext, Store};
 use tollgate_core::{Admission, Cost, Limit, Micros, Now, Rule, State};
 
 use crate::derive::decisions_of;
@@ -36,7 +36,7 @@ pub async fn script_agrees<S: Store>(store: &S, rule: &Rule, seed: u64, steps: u
         let charges = [limit.charge("script").cost(cost)];
         let admission = Admission::of(&charges);
         let context = format!("{} differs at step {step} of seed {seed}", rule.name());
-        let outcome = store.admit(&admission, TimeSource::Given(now)).await;
+        let outcome = store.admit(&admission, CallContext::at(now)).await;
         let outcome = outcome.unwrap_or_else(|error| panic!("{context}: {error}"));
         let told = decisions_of(&admission, &outcome);
         let told = told.unwrap_or_else(|error| panic!("{context}: {error}"));
@@ -46,7 +46,7 @@ pub async fn script_agrees<S: Store>(store: &S, rule: &Rule, seed: u64, steps: u
         if let Some(write) = own.write {
             state = Some(State { quota_id: rule.quota_id(), words: write.words });
         }
-        let loaded = store.load(&charges, TimeSource::Given(now)).await;
+        let loaded = store.load(&charges, CallContext::at(now)).await;
         let loaded = loaded.unwrap_or_else(|error| panic!("{context}: {error}"));
         assert_eq!(loaded.states.first(), Some(&state), "{context}");
     }

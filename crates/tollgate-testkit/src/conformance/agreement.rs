@@ -1,6 +1,6 @@
 //! Clauses about agreement: with the model, with the golden vectors, and of batches with singles.
 
-use tollgate_core::store::{Plan, Store, TimeSource};
+use tollgate_core::store::{CallContext, Plan, Store, admit_many};
 use tollgate_core::{
     Admission, Charge, Code, Cost, Decision, Limit, Now, Operation, RequestId, Result,
 };
@@ -69,7 +69,7 @@ impl<'a, S: Store> Follower<'a, S> {
             Event::Peek(now, cost) => {
                 let subject = self.subject();
                 let charge = self.limit.charge(&subject).cost(cost);
-                let peeked = self.suite.peek(&charge, TimeSource::Given(now.reading())).await;
+                let peeked = self.suite.peek(&charge, CallContext::at(now.reading())).await;
                 let (decision, now) = peeked.expect("peeks");
                 let expected = self.model.peek(now, cost);
                 assert_eq!(decision, expected, "{event:?} under {:?}", self.model.quota());
@@ -110,8 +110,7 @@ impl<'a, S: Store> Follower<'a, S> {
         let subject = self.subject();
         let charges = [Charge { cost, operation, ..self.limit.charge(&subject) }];
         let admission = Admission::of(&charges);
-        let outcome =
-            self.suite.store().admit(&admission, TimeSource::Given(now.reading())).await?;
+        let outcome = self.suite.store().admit(&admission, CallContext::at(now.reading())).await?;
         Ok((outcome.now, decisions_of(&admission, &outcome)?))
     }
 
@@ -155,8 +154,8 @@ pub async fn admit_many_equals_one_by_one<S: Store>(suite: &Suite<'_, S>) {
         let batch: Vec<Admission<'_>> =
             (0..).zip(&batch).map(|(number, charges)| numbered(number, charges, id)).collect();
         let at =
-            if suite.injects_time() { TimeSource::Given(START) } else { TimeSource::StoreClock };
-        let together = suite.store().admit_many(&batch, at).await;
+            if suite.injects_time() { CallContext::at(START) } else { CallContext::store_clock() };
+        let together = admit_many(suite.store(), &batch, at).await;
         assert_eq!(together.len(), batch.len(), "one answer per admission");
         for (number, (outcome, charges)) in together.into_iter().zip(&singles).enumerate() {
             let outcome = outcome.expect("decides");

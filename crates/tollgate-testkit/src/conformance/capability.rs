@@ -1,6 +1,6 @@
 //! Capability truthfulness: what a store says it cannot do, it refuses with `unsupported`.
 
-use tollgate_core::store::{MultiKey, Store, TimeSource};
+use tollgate_core::store::{CallContext, MultiKey, Store};
 use tollgate_core::{Admission, Code, RequestId};
 
 use super::MONTH;
@@ -27,13 +27,13 @@ pub async fn capability_is_truthful<S: Store>(suite: &Suite<'_, S>) {
     let expected = (!capability.idempotent).then_some(Code::Unsupported);
     assert_eq!(refused, expected, "a request id with idempotent = {}", capability.idempotent);
 
-    let by_its_clock = suite.store().load(&[one.charge("k")], TimeSource::StoreClock).await;
+    let by_its_clock = suite.store().load(&[one.charge("k")], CallContext::store_clock()).await;
     let refused = by_its_clock.map_err(|error| error.code()).err();
     let expected = (!capability.own_clock).then_some(Code::Unsupported);
     assert_eq!(refused, expected, "its clock with own_clock = {}", capability.own_clock);
 
     if !suite.injects_time() {
-        let given = suite.store().admit(&Admission::of(&single), TimeSource::Given(START)).await;
+        let given = suite.store().admit(&Admission::of(&single), CallContext::at(START)).await;
         // It may ignore a reading in favour of its own clock, but never decide by a wrong one.
         let decided_by_it = given.is_ok_and(|outcome| outcome.now.reading() == START);
         assert!(!decided_by_it, "decides by readings although it is said not to");

@@ -1,6 +1,6 @@
 //! Clauses about clocks that step back or disagree: never more than one clock would admit.
 
-use tollgate_core::store::{Store, TimeSource};
+use tollgate_core::store::{CallContext, Store};
 use tollgate_core::{Admission, Charge, Micros};
 
 use super::suite::{START, Suite, cost};
@@ -20,14 +20,12 @@ pub async fn clocks_stepping_back_never_over_admit<S: Store>(suite: &Suite<'_, S
         let all = limit.charge("someone").cost(cost(10));
         // Later than everything before: a floor that a store keeps is behind it.
         spent_at += 100 * SECOND;
-        assert!(
-            suite.charge(all, TimeSource::Given(spent_at)).await.expect("decides").is_allowed()
-        );
+        assert!(suite.charge(all, CallContext::at(spent_at)).await.expect("decides").is_allowed());
         let charge = limit.charge("someone");
         let mut promised = Vec::new();
         for back in [0, 1, 1_000, 50_000, 400_000, 900_000, 5 * SECOND, 50 * SECOND] {
             let reading = spent_at - back;
-            let decision = suite.charge(charge, TimeSource::Given(reading)).await.expect("decides");
+            let decision = suite.charge(charge, CallContext::at(reading)).await.expect("decides");
             assert!(!decision.is_allowed(), "{back} µs back refilled {quota:?}: {decision:?}");
             let wait = decision.retry_after_ms.expect("a denial says how long to wait");
             promised.push(reading + wait * 1_000);
@@ -35,7 +33,7 @@ pub async fn clocks_stepping_back_never_over_admit<S: Store>(suite: &Suite<'_, S
         // A clock that is behind waits longer, and is told so.
         promised.sort_unstable();
         for then in promised {
-            let peek = suite.peek(&charge, TimeSource::Given(then)).await.expect("peeks").0;
+            let peek = suite.peek(&charge, CallContext::at(then)).await.expect("peeks").0;
             assert!(peek.is_allowed(), "not allowed after the wait under {quota:?}: {peek:?}");
         }
     }
@@ -117,7 +115,7 @@ async fn take<S: Store>(
 ) -> bool {
     let charges = [charge];
     let admission = Admission::of(&charges);
-    let outcome = suite.store().admit(&admission, TimeSource::Given(at)).await.expect("decides");
+    let outcome = suite.store().admit(&admission, CallContext::at(at)).await.expect("decides");
     let admitted = decisions_of(&admission, &outcome).expect("evidence fits").admitted;
     if admitted {
         ledger.admit(outcome.now.effective(), charge.cost.get());

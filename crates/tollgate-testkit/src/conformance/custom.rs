@@ -99,7 +99,11 @@ pub async fn unknown_states_are_refused<S: Store>(suite: &Suite<'_, S>) {
         assert_eq!(code.clone().err(), Some(Code::CorruptState), "{quota:?} decided: {code:?}");
         let again = suite.charge(custom.charge("someone"), suite.at(0)).await.expect("decides");
         assert_eq!(again.remaining, 1, "a refused state was overwritten by {quota:?}");
-        suite.store().reset(built_in.key("someone")).await.expect("a key can be reset");
+        suite
+            .store()
+            .reset(built_in.key("someone"), suite.at(0))
+            .await
+            .expect("a key can be reset");
         let fresh = suite.charge(built_in.charge("someone"), suite.at(0)).await.expect("decides");
         assert_eq!(fresh.remaining, 9, "not fresh after a reset under {quota:?}");
     }

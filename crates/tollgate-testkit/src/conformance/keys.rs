@@ -1,6 +1,6 @@
 //! Clauses about keys: states persist, never meet, are cleared and expire.
 
-use tollgate_core::store::{Store, TimeSource};
+use tollgate_core::store::{CallContext, Store};
 use tollgate_core::{Charge, Limit};
 
 use super::suite::{START, Suite, cost};
@@ -62,8 +62,12 @@ pub async fn reset_clears<S: Store>(suite: &Suite<'_, S>) {
             let charge = limit.charge(subject).cost(cost(10));
             assert!(suite.charge(charge, suite.at(0)).await.expect("decides").is_allowed());
         }
-        suite.store().reset(limit.key("cleared")).await.expect("a key can be reset");
-        suite.store().reset(limit.key("never seen")).await.expect("a fresh key can be reset");
+        suite.store().reset(limit.key("cleared"), suite.at(0)).await.expect("a key can be reset");
+        suite
+            .store()
+            .reset(limit.key("never seen"), suite.at(0))
+            .await
+            .expect("a fresh key can be reset");
         assert_eq!(suite.remaining(&limit, "cleared", suite.at(0)).await, 10, "under {quota:?}");
         assert_eq!(suite.remaining(&limit, "kept", suite.at(0)).await, 0, "under {quota:?}");
         let again = suite.charge(limit.charge("cleared").cost(cost(10)), suite.at(0)).await;
@@ -81,11 +85,10 @@ pub async fn expires<S: Store>(suite: &Suite<'_, S>) {
         let all = limit.charge("someone").cost(cost(5));
         let mut at = START;
         for round in 0..3 {
-            let decision = suite.charge(all, TimeSource::Given(at)).await.expect("decides");
+            let decision = suite.charge(all, CallContext::at(at)).await.expect("decides");
             assert!(decision.is_allowed(), "not fresh in round {round} under {quota:?}");
             let fresh_at = decision.reset_at_ms * 1_000;
-            let early =
-                suite.peek(&all, TimeSource::Given(fresh_at - 1_000)).await.expect("peeks").0;
+            let early = suite.peek(&all, CallContext::at(fresh_at - 1_000)).await.expect("peeks").0;
             assert!(!early.is_allowed(), "fresh too early under {quota:?}: {early:?}");
             at = fresh_at;
         }

@@ -1,6 +1,6 @@
 //! A clause about deciding without waiting: the short way answers as the long one.
 
-use tollgate_core::store::{Store, TimeSource};
+use tollgate_core::store::{CallContext, Store};
 use tollgate_core::{Limit, Micros};
 
 use super::suite::{START, Suite, cost};
@@ -50,7 +50,7 @@ async fn same_both_ways<S: Store>(
         return false;
     };
     let now = now.expect("decides");
-    let admitted = suite.charge(long, TimeSource::Given(time)).await.expect("decides");
+    let admitted = suite.charge(long, CallContext::at(time)).await.expect("decides");
     assert_eq!(now, admitted, "{units} units at {time} under {:?}", limit.rule());
     true
 }

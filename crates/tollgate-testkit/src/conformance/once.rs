@@ -129,7 +129,7 @@ pub async fn denied_request_ids_are_decided_anew<S: Store>(suite: &Suite<'_, S>)
     assert!(!denied.is_allowed(), "{denied:?}");
     let wait = denied.retry_after_ms.expect("a denial says how long to wait");
     if !suite.injects_time() {
-        suite.store().reset(charge.key()).await.expect("a key can be reset");
+        suite.store().reset(charge.key(), suite.at(0)).await.expect("a key can be reset");
     }
     let later = suite.at(wait * 1_000);
     let (allowed, outcome) = suite.charge_once(charge, once("id"), later).await.expect("decides");

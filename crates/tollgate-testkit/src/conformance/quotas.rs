@@ -1,6 +1,6 @@
 //! Clauses about changed quotas: what was spent stays spent.
 
-use tollgate_core::store::{Store, TimeSource};
+use tollgate_core::store::{CallContext, Store};
 
 use super::suite::{START, Suite, cost};
 use super::{MONTH, SECOND, every_quota, skipped};
@@ -39,20 +39,18 @@ pub async fn changed_quotas_are_carried_at_first_contact<S: Store>(suite: &Suite
             let policy = format!("contact-{from}-{to}");
             let (before, after) = (suite.limit(&policy, old), suite.limit(&policy, new));
             let all = before.charge("someone").cost(cost(10));
-            assert!(
-                suite.charge(all, TimeSource::Given(start)).await.expect("decides").is_allowed()
-            );
+            assert!(suite.charge(all, CallContext::at(start)).await.expect("decides").is_allowed());
             let charge = after.charge("someone").cost(cost(2));
             let contact = start + 7_000;
-            let denied = suite.charge(charge, TimeSource::Given(contact)).await.expect("decides");
+            let denied = suite.charge(charge, CallContext::at(contact)).await.expect("decides");
             let context = format!("the change from {old:?} to {new:?}");
             assert_eq!(denied.remaining, 0, "a free refill after {context}");
             let wait = denied.retry_after_ms.expect("a denial says how long to wait");
             assert!(wait <= 2_001, "{wait} ms is longer than the new quota needs: {context}");
-            let early = TimeSource::Given(contact + (wait - 1) * 1_000);
+            let early = CallContext::at(contact + (wait - 1) * 1_000);
             let decision = suite.charge(charge, early).await.expect("decides");
             assert!(!decision.is_allowed(), "allowed too early after {context}");
-            let then = TimeSource::Given(contact + wait * 1_000);
+            let then = CallContext::at(contact + wait * 1_000);
             let decision = suite.charge(charge, then).await.expect("decides");
             assert!(decision.is_allowed(), "the wait started over after {context}: {decision:?}");
         }

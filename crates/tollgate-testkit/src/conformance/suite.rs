@@ -3,7 +3,7 @@
 use core::sync::atomic::{AtomicU64, Ordering};
 use std::hash::{BuildHasher, RandomState};
 
-use tollgate_core::store::{Capability, Evidence, Plan, Store, TimeSource};
+use tollgate_core::store::{CallContext, Capability, Evidence, Plan, Store, TimeSource};
 use tollgate_core::{
     Admission, Charge, Code, Cost, Decision, Error, Limit, Micros, Now, RequestId, Result, Rule,
 };
@@ -63,8 +63,12 @@ impl<'s, S: Store> Suite<'s, S> {
     }
 
     /// An instant after the start, or the store's clock where none can be given.
-    pub(super) fn at(&self, after: Micros) -> TimeSource {
-        if self.injects_time() { TimeSource::Given(START + after) } else { TimeSource::StoreClock }
+    pub(super) fn at(&self, after: Micros) -> CallContext<'static> {
+        if self.injects_time() {
+            CallContext::at(START + after)
+        } else {
+            CallContext::store_clock()
+        }
     }
 
     /// A limit of this suite.
@@ -79,7 +83,11 @@ impl<'s, S: Store> Suite<'s, S> {
     }
 
     /// Admits and derives what was decided.
-    pub(super) async fn admit(&self, admission: &Admission<'_>, at: TimeSource) -> Result<Plan> {
+    pub(super) async fn admit(
+        &self,
+        admission: &Admission<'_>,
+        at: CallContext<'_>,
+    ) -> Result<Plan> {
         let outcome = self.store.admit(admission, at).await?;
         // A replay reports the instant of the first time.
         if outcome.replayed.is_none() {
@@ -89,7 +97,7 @@ impl<'s, S: Store> Suite<'s, S> {
     }
 
     /// A single charge.
-    pub(super) async fn charge(&self, charge: Charge<'_>, at: TimeSource) -> Result<Decision> {
+    pub(super) async fn charge(&self, charge: Charge<'_>, at: CallContext<'_>) -> Result<Decision> {
         let plan = self.admit(&Admission::of(&[charge]), at).await?;
         plan.decisions.into_iter().next().ok_or_else(no_decision)
     }
@@ -99,7 +107,7 @@ impl<'s, S: Store> Suite<'s, S> {
         &self,
         charge: Charge<'_>,
         request_id: RequestId<'_>,
-        at: TimeSource,
+        at: CallContext<'_>,
     ) -> Result<(Decision, Evidence)> {
         let charges = [charge];
         let admission = Admission::of(&charges).request_id(request_id);
@@ -113,7 +121,7 @@ impl<'s, S: Store> Suite<'s, S> {
     pub(crate) async fn peek(
         &self,
         charge: &Charge<'_>,
-        at: TimeSource,
+        at: CallContext<'_>,
     ) -> Result<(Decision, Now)> {
         let loaded = self.store.load(&[*charge], at).await?;
         self.is_told_the_time(at, loaded.now);
@@ -130,14 +138,14 @@ impl<'s, S: Store> Suite<'s, S> {
     }
 
     /// Units that are spendable now.
-    pub(super) async fn remaining(&self, limit: &Limit, subject: &str, at: TimeSource) -> u64 {
+    pub(super) async fn remaining(&self, limit: &Limit, subject: &str, at: CallContext<'_>) -> u64 {
         let peeked = self.peek(&limit.charge(subject), at).await;
         peeked.expect("a key can be peeked").0.remaining
     }
 
     /// A store that is given a reading decides by it: only the floor is its own.
-    fn is_told_the_time(&self, at: TimeSource, now: Now) {
-        if let TimeSource::Given(reading) = at {
+    fn is_told_the_time(&self, at: CallContext<'_>, now: Now) {
+        if let TimeSource::Given(reading) = at.time() {
             assert_eq!(now.reading(), reading, "the store did not use the reading it was given");
         }
     }

@@ -1,6 +1,6 @@
 //! Clauses about what is not written: a peek and a denial leave no trace.
 
-use tollgate_core::store::{Store, TimeSource};
+use tollgate_core::store::{CallContext, Store};
 use tollgate_core::{Charge, State};
 
 use super::suite::{Suite, cost};
@@ -53,7 +53,7 @@ pub async fn denials_write_nothing<S: Store>(suite: &Suite<'_, S>) {
 async fn loaded<S: Store>(
     suite: &Suite<'_, S>,
     charge: &Charge<'_>,
-    at: TimeSource,
+    at: CallContext<'_>,
 ) -> Option<State> {
     let loaded = suite.store().load(&[*charge], at).await.expect("a key can be loaded");
     loaded.states.into_iter().next().expect("one state per key")
@@ -63,7 +63,7 @@ async fn loaded<S: Store>(
 async fn before_charge<S: Store>(
     suite: &Suite<'_, S>,
     charge: Charge<'_>,
-    at: TimeSource,
+    at: CallContext<'_>,
 ) -> Option<State> {
     let charges = [charge];
     let admission = tollgate_core::Admission::of(&charges);

@@ -1,7 +1,7 @@
 //! Replays the golden vectors against a store.
 #![expect(clippy::expect_used, reason = "a store that breaks a vector panics: that is the purpose")]
 
-use tollgate_core::store::{Store, TimeSource};
+use tollgate_core::store::{CallContext, Store};
 use tollgate_core::{Admission, Code, Limit, Now};
 
 use super::{Group, Op, golden_vectors};
@@ -36,7 +36,7 @@ async fn replay_group<S: Store>(suite: &Suite<'_, S>, group: &Group, policy: &st
             model.change(*quota);
         }
         let charge = limit.charge("someone").cost(vector.cost);
-        let at = TimeSource::Given(vector.now_us);
+        let at = CallContext::at(vector.now_us);
         let answer = match vector.op {
             Op::Check => check(suite, &Admission::of(&[charge]), at).await,
             Op::Peek => suite.peek(&charge, at).await,
@@ -60,7 +60,7 @@ async fn replay_group<S: Store>(suite: &Suite<'_, S>, group: &Group, policy: &st
 async fn check<S: Store>(
     suite: &Suite<'_, S>,
     admission: &Admission<'_>,
-    at: TimeSource,
+    at: CallContext<'_>,
 ) -> tollgate_core::Result<(tollgate_core::Decision, Now)> {
     let outcome = suite.store().admit(admission, at).await?;
     let plan = decisions_of(admission, &outcome)?;

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use tollgate_core::store::{Capability, Evidence, Loaded, Store, TimeSource};
+use tollgate_core::store::{CallContext, Capability, Evidence, Loaded, Store, TimeSource};
 use tollgate_core::{Admission, Charge, Code, Error, Key, Result};
 use tollgate_testkit::ReferenceStore;
 
@@ -18,10 +18,11 @@ impl ClockedStore {
         Self { inner, clock: AtomicU64::new(1_800_000_000_000_000) }
     }
 
-    fn read(&self, at: TimeSource) -> Result<TimeSource> {
-        match at {
+    fn read<'a>(&self, cx: CallContext<'a>) -> Result<CallContext<'a>> {
+        match cx.time() {
             TimeSource::StoreClock => {
-                Ok(TimeSource::Given(self.clock.fetch_add(137, Ordering::Relaxed)))
+                let reading = self.clock.fetch_add(137, Ordering::Relaxed);
+                Ok(cx.with_time(TimeSource::Given(reading)))
             }
             TimeSource::Given(_) => {
                 Err(Error::new(Code::Unsupported, "this store has its own clock"))
@@ -37,15 +38,15 @@ impl Store for ClockedStore {
         capability
     }
 
-    async fn admit(&self, admission: &Admission<'_>, at: TimeSource) -> Result<Evidence> {
-        self.inner.admit(admission, self.read(at)?).await
+    async fn admit(&self, admission: &Admission<'_>, cx: CallContext<'_>) -> Result<Evidence> {
+        self.inner.admit(admission, self.read(cx)?).await
     }
 
-    async fn load(&self, charges: &[Charge<'_>], at: TimeSource) -> Result<Loaded> {
-        self.inner.load(charges, self.read(at)?).await
+    async fn load(&self, charges: &[Charge<'_>], cx: CallContext<'_>) -> Result<Loaded> {
+        self.inner.load(charges, self.read(cx)?).await
     }
 
-    async fn reset(&self, key: Key<'_>) -> Result<()> {
-        self.inner.reset(key).await
+    async fn reset(&self, key: Key<'_>, cx: CallContext<'_>) -> Result<()> {
+        self.inner.reset(key, cx).await
     }
 }

@@ -6,7 +6,7 @@ use std::task::Poll;
 
 use tollgate_core::algorithm::{Anchor, FixedWindow};
 use tollgate_core::store::patience::is_over;
-use tollgate_core::store::{BoxStore, Capability, Cas, Evidence, Loaded, Store, TimeSource};
+use tollgate_core::store::{BoxStore, CallContext, Capability, Cas, Evidence, Loaded, Store};
 use tollgate_core::{Admission, Charge, Key, Limit, ManualClock, Micros, Quota, Result};
 use tollgate_testkit::contention::{Losses, losers_are_never_let_in};
 use tollgate_testkit::runtime::block_on;
@@ -24,8 +24,8 @@ impl<S: Store> Store for Mute<S> {
         self.0.capability()
     }
 
-    async fn admit(&self, admission: &Admission<'_>, at: TimeSource) -> Result<Evidence> {
-        let mut call = pin!(self.0.admit(admission, at));
+    async fn admit(&self, admission: &Admission<'_>, cx: CallContext<'_>) -> Result<Evidence> {
+        let mut call = pin!(self.0.admit(admission, cx));
         std::future::poll_fn(
             |context| {
                 if is_over() { Poll::Pending } else { call.as_mut().poll(context) }
@@ -34,12 +34,12 @@ impl<S: Store> Store for Mute<S> {
         .await
     }
 
-    async fn load(&self, charges: &[Charge<'_>], at: TimeSource) -> Result<Loaded> {
-        self.0.load(charges, at).await
+    async fn load(&self, charges: &[Charge<'_>], cx: CallContext<'_>) -> Result<Loaded> {
+        self.0.load(charges, cx).await
     }
 
-    async fn reset(&self, key: Key<'_>) -> Result<()> {
-        self.0.reset(key).await
+    async fn reset(&self, key: Key<'_>, cx: CallContext<'_>) -> Result<()> {
+        self.0.reset(key, cx).await
     }
 }
 

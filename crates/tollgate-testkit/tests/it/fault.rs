@@ -6,14 +6,14 @@ use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use tollgate_core::algorithm::Gcra;
-use tollgate_core::store::{Evidence, Store, TimeSource};
+use tollgate_core::store::{CallContext, Evidence, Store};
 use tollgate_core::{Admission, Code, Limit, ManualClock, Quota, Result};
 use tollgate_testkit::ReferenceStore;
 use tollgate_testkit::derive::decisions_of;
 use tollgate_testkit::fault::{Fault, Faulty};
 use tollgate_testkit::runtime::block_on;
 
-const NOW: TimeSource = TimeSource::Given(1_700_000_000_000_000);
+const NOW: CallContext<'static> = CallContext::at(1_700_000_000_000_000);
 
 fn limit() -> Limit {
     Limit::new("faults", Gcra::new(Quota::per_hour(10)).unwrap()).unwrap()

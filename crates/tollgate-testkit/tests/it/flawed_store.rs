@@ -4,7 +4,8 @@ use std::collections::HashMap;
 use std::sync::Mutex;
 
 use tollgate_core::store::{
-    Capability, Evidence, Loaded, MultiKey, Plan, Store, TimeSource, plan, slots_of,
+    BatchResults, CallContext, Capability, Evidence, Loaded, MultiKey, Plan, Store, TimeSource,
+    plan, slots_of,
 };
 use tollgate_core::{
     Admission, Charge, Code, Decision, Error, Key, Micros, Now, QuotaId, Result, State, Words,
@@ -239,8 +240,8 @@ impl Store for FlawedStore {
         capability
     }
 
-    async fn admit(&self, admission: &Admission<'_>, at: TimeSource) -> Result<Evidence> {
-        let now = self.now(at)?;
+    async fn admit(&self, admission: &Admission<'_>, cx: CallContext<'_>) -> Result<Evidence> {
+        let now = self.now(cx.time())?;
         if let Some(replay) = self.replay(admission, now)? {
             return Ok(replay);
         }
@@ -266,15 +267,20 @@ impl Store for FlawedStore {
         Ok(Evidence::decided(now, before))
     }
 
-    async fn admit_many(&self, batch: &[Admission<'_>], at: TimeSource) -> Vec<Result<Evidence>> {
+    async fn admit_many(
+        &self,
+        batch: &[Admission<'_>],
+        results: &BatchResults,
+        cx: CallContext<'_>,
+    ) {
         let mut outcomes = Vec::new();
         for admission in batch {
-            outcomes.push(self.admit(admission, at).await);
+            outcomes.push(self.admit(admission, cx).await);
         }
         if self.is(Flaw::ReversesBatches) {
             outcomes.reverse();
         }
-        outcomes
+        outcomes.into_iter().enumerate().for_each(|(index, outcome)| results.set(index, outcome));
     }
 
     fn decide_now(&self, charge: &Charge<'_>, at: Micros) -> Option<Result<Decision>> {
@@ -282,8 +288,8 @@ impl Store for FlawedStore {
         self.is(Flaw::DecidesNowForFree).then(|| Ok(free()))
     }
 
-    async fn load(&self, charges: &[Charge<'_>], at: TimeSource) -> Result<Loaded> {
-        let now = self.now(at)?;
+    async fn load(&self, charges: &[Charge<'_>], cx: CallContext<'_>) -> Result<Loaded> {
+        let now = self.now(cx.time())?;
         let texts: Vec<String> = charges.iter().map(|charge| self.text(&charge.key())).collect();
         let states = texts.iter().map(|text| self.read(text, now)).collect();
         if self.is(Flaw::PeekWrites) {
@@ -297,7 +303,7 @@ impl Store for FlawedStore {
         Ok(Loaded::new(now, states))
     }
 
-    async fn reset(&self, key: Key<'_>) -> Result<()> {
+    async fn reset(&self, key: Key<'_>, _: CallContext<'_>) -> Result<()> {
         if !self.is(Flaw::IgnoresReset) {
             self.kept.lock().unwrap().states.remove(&self.text(&key));
         }

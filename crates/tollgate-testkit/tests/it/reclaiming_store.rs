@@ -6,7 +6,9 @@
 use std::collections::HashMap;
 use std::sync::Mutex;
 
-use tollgate_core::store::{Capability, Evidence, Loaded, Store, TimeSource, plan, slots_of};
+use tollgate_core::store::{
+    CallContext, Capability, Evidence, Loaded, Store, TimeSource, plan, slots_of,
+};
 use tollgate_core::{Admission, Charge, Code, Decision, Error, Key, Micros, Now, Result, State};
 use tollgate_testkit::derive::decisions_of;
 
@@ -51,8 +53,8 @@ impl Store for ReclaimingStore {
         capability
     }
 
-    async fn admit(&self, admission: &Admission<'_>, at: TimeSource) -> Result<Evidence> {
-        self.admit_now(admission, at)
+    async fn admit(&self, admission: &Admission<'_>, cx: CallContext<'_>) -> Result<Evidence> {
+        self.admit_now(admission, cx.time())
     }
 
     fn decide_now(&self, charge: &Charge<'_>, at: Micros) -> Option<Result<Decision>> {
@@ -63,14 +65,14 @@ impl Store for ReclaimingStore {
         Some(plan.map(|mut plan| plan.decisions.remove(0)))
     }
 
-    async fn load(&self, charges: &[Charge<'_>], at: TimeSource) -> Result<Loaded> {
+    async fn load(&self, charges: &[Charge<'_>], cx: CallContext<'_>) -> Result<Loaded> {
         let mut kept = self.0.lock().unwrap();
-        let now = kept.reclaim(at)?;
+        let now = kept.reclaim(cx.time())?;
         let states = charges.iter().map(|charge| kept.state(&charge.key().to_text())).collect();
         Ok(Loaded::new(now, states))
     }
 
-    async fn reset(&self, key: Key<'_>) -> Result<()> {
+    async fn reset(&self, key: Key<'_>, _: CallContext<'_>) -> Result<()> {
         self.0.lock().unwrap().states.remove(&key.to_text());
         Ok(())
     }

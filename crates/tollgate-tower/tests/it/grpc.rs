@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use tollgate::algorithm::Gcra;
-use tollgate::store::{Capability, Evidence, Loaded, Store, TimeSource};
+use tollgate::store::{CallContext, Capability, Evidence, Loaded, Store};
 use tollgate::{
     Admission, Charge, Code as Cause, Cost, Error, Key, Limit, Limiter, OutageMode, Quota, Result,
 };
@@ -115,15 +115,15 @@ impl Store for Broken {
         Capability::default()
     }
 
-    async fn admit(&self, _: &Admission<'_>, _: TimeSource) -> Result<Evidence> {
+    async fn admit(&self, _: &Admission<'_>, _: CallContext<'_>) -> Result<Evidence> {
         Err(Error::new(self.0, "broken on purpose"))
     }
 
-    async fn load(&self, _: &[Charge<'_>], _: TimeSource) -> Result<Loaded> {
+    async fn load(&self, _: &[Charge<'_>], _: CallContext<'_>) -> Result<Loaded> {
         Err(Error::new(self.0, "broken on purpose"))
     }
 
-    async fn reset(&self, _: Key<'_>) -> Result<()> {
+    async fn reset(&self, _: Key<'_>, _: CallContext<'_>) -> Result<()> {
         Err(Error::new(self.0, "broken on purpose"))
     }
 }

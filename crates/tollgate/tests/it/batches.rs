@@ -3,7 +3,10 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use tollgate::store::{BoxStore, Capability, Cas, Evidence, Loaded, Memory, Store, TimeSource};
+use tollgate::store::{
+    BatchResults, BoxStore, CallContext, Capability, Cas, Evidence, Loaded, Memory, Store,
+    TimeSource,
+};
 use tollgate::{
     Admission, Charge, Code, Decision, Key, Limiter, ManualClock, Micros, RequestId, Result,
 };
@@ -36,23 +39,28 @@ impl Store for Noting {
         capability
     }
 
-    async fn admit(&self, admission: &Admission<'_>, at: TimeSource) -> Result<Evidence> {
-        self.note(at);
-        self.inner.admit(admission, at).await
+    async fn admit(&self, admission: &Admission<'_>, cx: CallContext<'_>) -> Result<Evidence> {
+        self.note(cx.time());
+        self.inner.admit(admission, cx).await
     }
 
-    async fn admit_many(&self, batch: &[Admission<'_>], at: TimeSource) -> Vec<Result<Evidence>> {
+    async fn admit_many(
+        &self,
+        batch: &[Admission<'_>],
+        results: &BatchResults,
+        cx: CallContext<'_>,
+    ) {
         self.calls.fetch_add(1, Relaxed);
-        batch.iter().for_each(|_| self.note(at));
-        self.inner.admit_many(batch, at).await
+        batch.iter().for_each(|_| self.note(cx.time()));
+        self.inner.admit_many(batch, results, cx).await;
     }
 
-    async fn load(&self, charges: &[Charge<'_>], at: TimeSource) -> Result<Loaded> {
-        self.inner.load(charges, at).await
+    async fn load(&self, charges: &[Charge<'_>], cx: CallContext<'_>) -> Result<Loaded> {
+        self.inner.load(charges, cx).await
     }
 
-    async fn reset(&self, key: Key<'_>) -> Result<()> {
-        self.inner.reset(key).await
+    async fn reset(&self, key: Key<'_>, cx: CallContext<'_>) -> Result<()> {
+        self.inner.reset(key, cx).await
     }
 }
 
@@ -199,16 +207,16 @@ impl Store for HalfAtOnce {
         self.0.capability()
     }
 
-    async fn admit(&self, admission: &Admission<'_>, at: TimeSource) -> Result<Evidence> {
-        self.0.admit(admission, at).await
+    async fn admit(&self, admission: &Admission<'_>, cx: CallContext<'_>) -> Result<Evidence> {
+        self.0.admit(admission, cx).await
     }
 
-    async fn load(&self, charges: &[Charge<'_>], at: TimeSource) -> Result<Loaded> {
-        self.0.load(charges, at).await
+    async fn load(&self, charges: &[Charge<'_>], cx: CallContext<'_>) -> Result<Loaded> {
+        self.0.load(charges, cx).await
     }
 
-    async fn reset(&self, key: Key<'_>) -> Result<()> {
-        self.0.reset(key).await
+    async fn reset(&self, key: Key<'_>, cx: CallContext<'_>) -> Result<()> {
+        self.0.reset(key, cx).await
     }
 
     fn decide_now(&self, charge: &Charge<'_>, at: Micros) -> Option<Result<Decision>> {
@@ -236,8 +244,8 @@ impl Store for Forgetful {
         ReferenceStore::new().capability()
     }
 
-    async fn admit(&self, admission: &Admission<'_>, at: TimeSource) -> Result<Evidence> {
-        let TimeSource::Given(now) = at else { panic!("this store has no clock") };
+    async fn admit(&self, admission: &Admission<'_>, cx: CallContext<'_>) -> Result<Evidence> {
+        let TimeSource::Given(now) = cx.time() else { panic!("this store has no clock") };
         let now = tollgate::Now::at(now);
         // A replay that names no quota, or evidence for one charge less than asked.
         Ok(match admission.request_id {
@@ -246,11 +254,11 @@ impl Store for Forgetful {
         })
     }
 
-    async fn load(&self, _: &[Charge<'_>], _: TimeSource) -> Result<Loaded> {
+    async fn load(&self, _: &[Charge<'_>], _: CallContext<'_>) -> Result<Loaded> {
         Ok(Loaded::new(tollgate::Now::at(NOW), vec![]))
     }
 
-    async fn reset(&self, _: Key<'_>) -> Result<()> {
+    async fn reset(&self, _: Key<'_>, _: CallContext<'_>) -> Result<()> {
         Ok(())
     }
 }

@@ -6,7 +6,7 @@ use std::task::{Context, Waker};
 use std::time::Duration;
 
 use tollgate::clock::sleep_until;
-use tollgate::store::{Capability, Evidence, Loaded, Store, TimeSource};
+use tollgate::store::{CallContext, Capability, Evidence, Loaded, Store};
 use tollgate::{
     Admission, Charge, Clock, Code, Decision, Error, Key, Limit, Limiter, ManualClock, Micros,
     OutageMode, Result,
@@ -141,20 +141,20 @@ impl Store for SlowlyRefusing {
         capability
     }
 
-    async fn admit(&self, admission: &Admission<'_>, at: TimeSource) -> Result<Evidence> {
+    async fn admit(&self, admission: &Admission<'_>, cx: CallContext<'_>) -> Result<Evidence> {
         if self.calls.fetch_add(1, Relaxed) > 0 {
-            return self.inner.admit(admission, at).await;
+            return self.inner.admit(admission, cx).await;
         }
         sleep_until(&self.clock, self.clock.now() + self.refuses_after).await;
         Err(Error::new(Code::StoreUnavailable, "refused").not_sent())
     }
 
-    async fn load(&self, charges: &[Charge<'_>], at: TimeSource) -> Result<Loaded> {
-        self.inner.load(charges, at).await
+    async fn load(&self, charges: &[Charge<'_>], cx: CallContext<'_>) -> Result<Loaded> {
+        self.inner.load(charges, cx).await
     }
 
-    async fn reset(&self, key: Key<'_>) -> Result<()> {
-        self.inner.reset(key).await
+    async fn reset(&self, key: Key<'_>, cx: CallContext<'_>) -> Result<()> {
+        self.inner.reset(key, cx).await
     }
 }
 
@@ -323,15 +323,15 @@ impl Store for Silent {
         Capability::default()
     }
 
-    async fn admit(&self, _: &Admission<'_>, _: TimeSource) -> Result<Evidence> {
+    async fn admit(&self, _: &Admission<'_>, _: CallContext<'_>) -> Result<Evidence> {
         std::future::pending().await
     }
 
-    async fn load(&self, _: &[Charge<'_>], _: TimeSource) -> Result<Loaded> {
+    async fn load(&self, _: &[Charge<'_>], _: CallContext<'_>) -> Result<Loaded> {
         std::future::pending().await
     }
 
-    async fn reset(&self, _: Key<'_>) -> Result<()> {
+    async fn reset(&self, _: Key<'_>, _: CallContext<'_>) -> Result<()> {
         std::future::pending().await
     }
 }

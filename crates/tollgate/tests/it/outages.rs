@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use tollgate::algorithm::Gcra;
-use tollgate::store::{Capability, Evidence, Loaded, Store, TimeSource};
+use tollgate::store::{CallContext, Capability, Evidence, Loaded, Store};
 use tollgate::{
     Admission, Charge, Code, Decision, Error, Key, Limit, Limiter, ManualClock, OutageMode, Quota,
     Receipt, Result, Verdict,
@@ -174,15 +174,15 @@ impl Store for Refusing {
         Capability::default()
     }
 
-    async fn admit(&self, _: &Admission<'_>, _: TimeSource) -> Result<Evidence> {
+    async fn admit(&self, _: &Admission<'_>, _: CallContext<'_>) -> Result<Evidence> {
         Err(self.error())
     }
 
-    async fn load(&self, _: &[Charge<'_>], _: TimeSource) -> Result<Loaded> {
+    async fn load(&self, _: &[Charge<'_>], _: CallContext<'_>) -> Result<Loaded> {
         Err(self.error())
     }
 
-    async fn reset(&self, _: Key<'_>) -> Result<()> {
+    async fn reset(&self, _: Key<'_>, _: CallContext<'_>) -> Result<()> {
         Err(self.error())
     }
 }

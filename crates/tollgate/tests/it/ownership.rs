@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
-use tollgate::store::{BoxStore, Capability, Evidence, Loaded, Store, TimeSource};
+use tollgate::store::{BoxStore, CallContext, Capability, Evidence, Loaded, Store, TimeSource};
 use tollgate::{Admission, Charge, Clock, Code, Error, Key, Limiter, ManualClock, Result};
 use tollgate_testkit::ReferenceStore;
 use tollgate_testkit::runtime::block_on;
@@ -21,16 +21,16 @@ impl Store for Closing {
         self.inner.capability()
     }
 
-    async fn admit(&self, admission: &Admission<'_>, at: TimeSource) -> Result<Evidence> {
-        self.inner.admit(admission, at).await
+    async fn admit(&self, admission: &Admission<'_>, cx: CallContext<'_>) -> Result<Evidence> {
+        self.inner.admit(admission, cx).await
     }
 
-    async fn load(&self, charges: &[Charge<'_>], at: TimeSource) -> Result<Loaded> {
-        self.inner.load(charges, at).await
+    async fn load(&self, charges: &[Charge<'_>], cx: CallContext<'_>) -> Result<Loaded> {
+        self.inner.load(charges, cx).await
     }
 
-    async fn reset(&self, key: Key<'_>) -> Result<()> {
-        self.inner.reset(key).await
+    async fn reset(&self, key: Key<'_>, cx: CallContext<'_>) -> Result<()> {
+        self.inner.reset(key, cx).await
     }
 
     async fn close(&self) {
@@ -77,9 +77,9 @@ struct Clocked {
 }
 
 impl Clocked {
-    fn read(&self, at: TimeSource) -> Result<TimeSource> {
-        match at {
-            TimeSource::StoreClock => Ok(TimeSource::Given(self.clock.now())),
+    fn read<'a>(&self, cx: CallContext<'a>) -> Result<CallContext<'a>> {
+        match cx.time() {
+            TimeSource::StoreClock => Ok(cx.with_time(TimeSource::Given(self.clock.now()))),
             TimeSource::Given(_) => {
                 Err(Error::new(Code::Unsupported, "this store has its own clock"))
             }
@@ -95,16 +95,16 @@ impl Store for Clocked {
         capability
     }
 
-    async fn admit(&self, admission: &Admission<'_>, at: TimeSource) -> Result<Evidence> {
-        self.inner.admit(admission, self.read(at)?).await
+    async fn admit(&self, admission: &Admission<'_>, cx: CallContext<'_>) -> Result<Evidence> {
+        self.inner.admit(admission, self.read(cx)?).await
     }
 
-    async fn load(&self, charges: &[Charge<'_>], at: TimeSource) -> Result<Loaded> {
-        self.inner.load(charges, self.read(at)?).await
+    async fn load(&self, charges: &[Charge<'_>], cx: CallContext<'_>) -> Result<Loaded> {
+        self.inner.load(charges, self.read(cx)?).await
     }
 
-    async fn reset(&self, key: Key<'_>) -> Result<()> {
-        self.inner.reset(key).await
+    async fn reset(&self, key: Key<'_>, cx: CallContext<'_>) -> Result<()> {
+        self.inner.reset(key, cx).await
     }
 }
 

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use tollgate::algorithm::Gcra;
 use tollgate::dynamodb::{self, DynamoDb};
 use tollgate::redis::client::Client;
-use tollgate::store::{BoxStore, Capability, Store, TimeSource};
+use tollgate::store::{BoxStore, CallContext, Capability, Store};
 use tollgate::{Clock, Limit, Limiter, Quota, SystemClock};
 use tollgate_server::config::{Config, Sources, hide_password};
 use tollgate_server::store;
@@ -124,7 +124,8 @@ async fn compare_clocks(
     }
     let (limit, clock) = (probe(1)?, SystemClock::new());
     let before = clock.now();
-    let loaded = limiter.store().load(&[limit.charge("doctor")], TimeSource::StoreClock).await?;
+    let loaded =
+        limiter.store().load(&[limit.charge("doctor")], CallContext::store_clock()).await?;
     let middle = before.midpoint(clock.now());
     let skew_ms = loaded.now.reading().abs_diff(middle) / 1_000;
     println!(

@@ -67,22 +67,6 @@ impl Answer for Vec<Result<Evidence>> {
     }
 }
 
-/// The outage of a call that may not even have been made.
-pub(super) fn outage_of<A: Answer>(answer: &Result<A>) -> Option<Outage> {
-    match answer {
-        Ok(answer) => answer.outage(),
-        Err(error) => outage_in(error),
-    }
-}
-
-/// Why it was none.
-pub(super) fn error_of<A: Answer>(answer: &Result<A>) -> Option<&Error> {
-    match answer {
-        Ok(answer) => answer.outage_error(),
-        Err(error) => Some(error),
-    }
-}
-
 fn outage_in(error: &Error) -> Option<Outage> {
     error.is_outage().then(|| if error.is_not_sent() { Outage::NotSent } else { Outage::Unknown })
 }

@@ -23,10 +23,10 @@ use crate::decision::{Decision, OutageMode, Verdict};
 use crate::error::{Code, Error, Result};
 use crate::key::Key;
 use crate::state::State;
-use crate::store::Evidence;
+use crate::store::{CallContext, CallFacts, Evidence, TimeSource};
 use crate::time::{MICROS_PER_MS, Micros, Now, to_ms_up};
 
-use answer::{Answer, Outage, error_of, outage_of};
+use answer::{Answer, Outage};
 use breaker::Breaker;
 use local::Local;
 
@@ -98,14 +98,16 @@ impl FailurePolicy {
     }
 
     /// Calls the store: within the deadline, unless the breaker is open or too many calls wait; at
-    /// most once more, and only if nothing was sent the first time.
+    /// most once more, and only if nothing was sent the first time. `expired` makes the answer of a call whose
+    /// deadline has expired, from the facts that the call has recorded.
     ///
     /// A call that is answered at once reads no clock: `now` is what it read last.
-    pub(super) async fn call<A, F>(
-        &self,
-        clock: &ClockSource,
-        now: Micros,
-        operation: impl Fn() -> F,
+    pub(super) async fn call<'c, A, F>(
+        &'c self,
+        (clock, now): (&'c ClockSource, Micros),
+        (time, facts): (TimeSource, &'c CallFacts),
+        operation: impl Fn(CallContext<'c>) -> F,
+        expired: impl Fn() -> A,
     ) -> Result<A>
     where
         A: Answer,
@@ -114,20 +116,25 @@ impl FailurePolicy {
         let _place = Place::take(&self.in_flight, self.max_in_flight)?;
         let clock = clock.as_dyn();
         let pass = self.breaker.pass(now)?;
-        let time = (now, self.deadline);
-        let mut answer = deadline::within((clock, &self.alarms), time, operation()).await;
-        let has_time = || clock.now() < now.saturating_add(self.deadline);
-        if outage_of(&answer) == Some(Outage::NotSent) && has_time() {
-            answer = deadline::within((clock, &self.alarms), time, operation()).await;
+        let until = now.saturating_add(self.deadline);
+        let cx = CallContext::new(time).with_deadline(clock, until).with_facts(facts);
+        let attempt = || {
+            let (clock, time) = ((clock, &self.alarms), (now, self.deadline));
+            deadline::within(clock, time, operation(cx), &expired)
+        };
+        let mut answer = attempt().await;
+        if answer.outage() == Some(Outage::NotSent) && clock.now() < until {
+            facts.reset();
+            answer = attempt().await;
         }
-        if outage_of(&answer).is_some() {
+        if answer.outage().is_some() {
             let now = clock.now();
             self.failures.count(now);
-            pass.failed(now, error_of(&answer));
-        } else if !answer.as_ref().is_ok_and(Answer::is_refused_here) {
+            pass.failed(now, answer.outage_error());
+        } else if !answer.is_refused_here() {
             pass.answered();
         }
-        answer
+        Ok(answer)
     }
 
     /// Learns from an answer of the store what this process may grant alone.

@@ -58,7 +58,8 @@ use std::sync::Arc;
 
 use super::patience::last_words;
 use super::{
-    Capability, Evidence, Loaded, MultiKey, Retries, SlotWrite, Store, TimeSource, plan, slots_of,
+    BatchResults, CallContext, Capability, Evidence, Loaded, MultiKey, Retries, SlotWrite, Store,
+    TimeSource, plan, slots_of,
 };
 use crate::algorithm::tag;
 use crate::charge::{Admission, Charge};
@@ -254,18 +255,26 @@ impl<V: Versioned> Store for Cas<V> {
         }
     }
 
-    async fn admit(&self, admission: &Admission<'_>, at: TimeSource) -> Result<Evidence> {
+    async fn admit(&self, admission: &Admission<'_>, cx: CallContext<'_>) -> Result<Evidence> {
+        let at = cx.time();
         self.check(admission, at)?;
         let item = Item { admission: *admission, at };
         let outcomes = self.decide(&[item]).await?;
         outcomes.into_iter().next().unwrap_or_else(|| Err(no_charge()))
     }
 
-    async fn admit_many(&self, batch: &[Admission<'_>], at: TimeSource) -> Vec<Result<Evidence>> {
-        self.decide_many(batch, at).await
+    async fn admit_many(
+        &self,
+        batch: &[Admission<'_>],
+        results: &BatchResults,
+        cx: CallContext<'_>,
+    ) {
+        let decided = self.decide_many(batch, cx.time()).await;
+        decided.into_iter().enumerate().for_each(|(index, result)| results.set(index, result));
     }
 
-    async fn load(&self, charges: &[Charge<'_>], at: TimeSource) -> Result<Loaded> {
+    async fn load(&self, charges: &[Charge<'_>], cx: CallContext<'_>) -> Result<Loaded> {
+        let at = cx.time();
         if at == TimeSource::StoreClock && !self.backend.capability().own_clock {
             return Err(no_clock());
         }
@@ -292,7 +301,7 @@ impl<V: Versioned> Store for Cas<V> {
         Ok(Loaded::new(now, states.collect::<Result<_>>()?))
     }
 
-    async fn reset(&self, key: Key<'_>) -> Result<()> {
+    async fn reset(&self, key: Key<'_>, _: CallContext<'_>) -> Result<()> {
         self.forget(&key.to_text()).await
     }
 

@@ -32,7 +32,7 @@ use self::quota_ids::QuotaIds;
 use self::records::{Record, Records};
 use self::table::Table;
 use super::plan::Plan;
-use super::{Capability, Evidence, Loaded, MultiKey, Store, SyncStore, TimeSource};
+use super::{CallContext, Capability, Evidence, Loaded, MultiKey, Store, SyncStore, TimeSource};
 use crate::charge::{Admission, Charge, Operation};
 use crate::decision::Decision;
 use crate::error::{Code, Error, Result};
@@ -311,15 +311,15 @@ impl Store for Memory {
         }
     }
 
-    async fn admit(&self, admission: &Admission<'_>, at: TimeSource) -> Result<Evidence> {
-        self.admit_sync(admission, given(at)?)
+    async fn admit(&self, admission: &Admission<'_>, cx: CallContext<'_>) -> Result<Evidence> {
+        self.admit_sync(admission, given(cx)?)
     }
 
-    async fn load(&self, charges: &[Charge<'_>], at: TimeSource) -> Result<Loaded> {
-        Ok(self.load_sync(charges, given(at)?))
+    async fn load(&self, charges: &[Charge<'_>], cx: CallContext<'_>) -> Result<Loaded> {
+        Ok(self.load_sync(charges, given(cx)?))
     }
 
-    async fn reset(&self, key: Key<'_>) -> Result<()> {
+    async fn reset(&self, key: Key<'_>, _: CallContext<'_>) -> Result<()> {
         self.reset_locked(key);
         Ok(())
     }
@@ -331,8 +331,8 @@ impl Store for Memory {
     }
 }
 
-fn given(at: TimeSource) -> Result<Micros> {
-    match at {
+fn given(cx: CallContext<'_>) -> Result<Micros> {
+    match cx.time() {
         TimeSource::Given(at) => Ok(at),
         TimeSource::StoreClock => {
             Err(Error::new(Code::Unsupported, "the memory store has no clock of its own"))

@@ -6,7 +6,7 @@ use core::time::Duration;
 use std::cell::RefCell;
 use std::sync::Arc;
 
-use tollgate_core::store::{Store, TimeSource};
+use tollgate_core::store::{CallContext, Store};
 use tollgate_core::{
     Admission, BoxFuture, Charge, Limit, Limiter, ManualClock, OutageMode, Quota, RequestId,
     algorithm as a,
@@ -57,7 +57,7 @@ pub(super) fn limit(prefix: &str, policy: &str, units: u64) -> Limit {
 }
 
 pub(super) fn spent<T: Transport>(store: &RedisStore<T>, charge: Charge<'_>) -> u64 {
-    let loaded = block_on(store.load(&[charge], TimeSource::StoreClock)).unwrap();
+    let loaded = block_on(store.load(&[charge], CallContext::store_clock())).unwrap();
     let words = loaded.states[0].as_ref().map_or_else(Vec::new, |state| state.words.to_vec());
     let looked = charge.rule().peek(&words, loaded.now, charge.cost);
     looked.limit - looked.remaining
@@ -81,10 +81,10 @@ fn without_a_runtime_whoever_leaves_spends_its_own_units_at_most() {
         let slots = charges.map(|charge| slot_of(charge.key().to_text().as_bytes()));
         assert!(slots[0] < slots[1], "the one that is not denied has to be charged first");
         let admission = Admission::of(&charges);
-        let first = block_on(store.admit(&admission, TimeSource::StoreClock)).unwrap();
+        let first = block_on(store.admit(&admission, CallContext::store_clock())).unwrap();
         assert!(decisions_of(&admission, &first).unwrap().admitted);
         // The second is denied: the first slot is charged and undone.
-        let caller = Box::pin(store.admit(&admission, TimeSource::StoreClock));
+        let caller = Box::pin(store.admit(&admission, CallContext::store_clock()));
         let is_over = leaves_after(caller, points);
         let stays = spent(&store, charges[0]) - 1;
         assert!(stays <= 1, "{stays} units of one caller stay spent at point {points}");
@@ -93,7 +93,7 @@ fn without_a_runtime_whoever_leaves_spends_its_own_units_at_most() {
         let others = [wide.charge("b")];
         let others = Admission::of(&others);
         let admitted = (0..120).filter(|_| {
-            let outcome = block_on(store.admit(&others, TimeSource::StoreClock)).unwrap();
+            let outcome = block_on(store.admit(&others, CallContext::store_clock())).unwrap();
             decisions_of(&others, &outcome).unwrap().admitted
         });
         assert_eq!(admitted.count() as u64, 99 - stays, "point {points}");
@@ -133,7 +133,7 @@ fn with_a_runtime_whoever_leaves_is_charged_everywhere_or_nowhere() {
             .collect();
         let mut callers: Vec<Option<Caller<'_>>> = admissions
             .iter()
-            .map(|one| Some(Box::pin(store.admit(one, TimeSource::StoreClock)) as Caller<'_>))
+            .map(|one| Some(Box::pin(store.admit(one, CallContext::store_clock())) as Caller<'_>))
             .collect();
         let mut admitted = 0;
         let mut turns = 0;
@@ -182,7 +182,8 @@ fn whoever_is_outrun_says_so_at_every_point() {
         let others = RedisStore::over(Plain::connect());
         let charges = [wide.charge("b"), narrow.charge("a")];
         let take = |charge| {
-            let outcome = block_on(others.admit(&Admission::of(&[charge]), TimeSource::StoreClock));
+            let outcome =
+                block_on(others.admit(&Admission::of(&[charge]), CallContext::store_clock()));
             assert!(decisions_of(&Admission::of(&[charge]), &outcome.unwrap()).unwrap().admitted);
         };
         take(charges[1]);

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use tollgate_core::store::{Store, TimeSource};
+use tollgate_core::store::{CallContext, Store};
 use tollgate_core::{Admission, Limit, Quota, algorithm as a};
 
 use super::Plain;
@@ -29,7 +29,10 @@ async fn those_who_were_just_answered_are_in_time_for_the_next_round() {
             tokio::spawn(async move {
                 for _ in 0..TIMES {
                     let charges = [limit.charge("everybody")];
-                    store.admit(&Admission::of(&charges), TimeSource::StoreClock).await.unwrap();
+                    store
+                        .admit(&Admission::of(&charges), CallContext::store_clock())
+                        .await
+                        .unwrap();
                 }
             })
         })

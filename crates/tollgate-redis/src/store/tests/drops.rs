@@ -6,7 +6,7 @@ use core::task::{Context, Poll, Waker};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use tollgate_core::store::{Evidence, Store, TimeSource};
+use tollgate_core::store::{CallContext, Evidence, Store};
 use tollgate_core::{Admission, Code, Limit, Quota, Result, algorithm as a};
 use tollgate_testkit::derive::decisions_of;
 use tollgate_testkit::rng::Rng;
@@ -107,11 +107,13 @@ fn nobody_waits_for_ever_and_nobody_is_charged_twice() {
         let charges = [limit.charge("everybody")];
         let admission = Admission::of(&charges);
         let callers: Vec<Option<Caller<'_>>> = (0..CALLERS)
-            .map(|_| Some(Box::pin(store.admit(&admission, TimeSource::StoreClock)) as Caller<'_>))
+            .map(|_| {
+                Some(Box::pin(store.admit(&admission, CallContext::store_clock())) as Caller<'_>)
+            })
             .collect();
         let [admitted, failed, gone] = schedule(&mut rng, callers, &admission);
         let loaded =
-            tollgate_testkit::runtime::block_on(store.load(&charges, TimeSource::StoreClock));
+            tollgate_testkit::runtime::block_on(store.load(&charges, CallContext::store_clock()));
         let loaded = loaded.unwrap();
         let words = loaded.states[0].as_ref().map_or_else(Vec::new, |state| state.words.to_vec());
         let charged = 1_000 - charges[0].rule().peek(&words, loaded.now, charges[0].cost).remaining;

@@ -4,7 +4,7 @@ use core::time::Duration;
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 
-use tollgate_core::store::{Evidence, Store, TimeSource};
+use tollgate_core::store::{CallContext, Evidence, Store};
 use tollgate_core::{
     Admission, Charge, Code, Error, Limit, Quota, Receipt, RequestId, Result, algorithm as a,
 };
@@ -61,7 +61,7 @@ impl Transport for Fateful {
 }
 
 fn admit(store: &RedisStore<Fateful>, admission: &Admission<'_>) -> Result<Evidence> {
-    block_on(store.admit(admission, TimeSource::StoreClock))
+    block_on(store.admit(admission, CallContext::store_clock()))
 }
 
 /// An admission whose calls meet these fates, and no more calls than that.
@@ -182,7 +182,7 @@ fn two_quotas_of_one_key_are_decided_as_on_one_server() {
         let mut at = 1_794_000_000_000_000;
         let decide = |_| {
             at += 1_000_000;
-            let outcome = block_on(store.admit(&admission, TimeSource::Given(at))).unwrap();
+            let outcome = block_on(store.admit(&admission, CallContext::at(at))).unwrap();
             is_admitted(&admission, &outcome)
         };
         (0..30).map(decide).collect()

@@ -11,7 +11,7 @@ mod silence;
 use std::sync::{Mutex, PoisonError};
 
 use tollgate_core::algorithm::Gcra;
-use tollgate_core::store::{Store as _, TimeSource};
+use tollgate_core::store::{CallContext, Store as _};
 use tollgate_core::{Admission, Limit, Quota, Result};
 use tollgate_test_servers::{Redis, resp, shared};
 
@@ -73,6 +73,6 @@ fn the_future_of_an_admission_stays_small() {
     let limit = Limit::new("size", Gcra::new(Quota::per_second(1)).unwrap()).unwrap();
     let charges = [limit.charge("someone")];
     let admission = Admission::of(&charges);
-    let size = size_of_val(&store.admit(&admission, TimeSource::StoreClock));
+    let size = size_of_val(&store.admit(&admission, CallContext::store_clock()));
     assert!(size <= 1_024, "{size} bytes");
 }

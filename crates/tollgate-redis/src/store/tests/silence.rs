@@ -5,7 +5,7 @@ use core::pin::pin;
 use core::task::{Context, Poll, Waker};
 use core::time::Duration;
 
-use tollgate_core::store::Store as _;
+use tollgate_core::store::{CallContext, Store as _};
 use tollgate_core::{
     Charge, Limit, Limiter, ManualClock, OutageMode, Quota, Result, Verdict, algorithm as a,
 };
@@ -24,7 +24,7 @@ fn limit(prefix: &str, policy: &str) -> Limit {
 /// Spends all of the first charge, and asks for all of them until no time is left.
 fn told(transport: impl Transport, charges: &[Charge<'_>]) -> Vec<&'static str> {
     let known = RedisStore::over(Plain::connect());
-    block_on(known.reset(charges[0].key())).unwrap();
+    block_on(known.reset(charges[0].key(), CallContext::store_clock())).unwrap();
     // Two, so that it is the script of a batch.
     let spent = block_on(Limiter::builder(known).build().check_many(&[charges[0]; 2]));
     assert_eq!(spent[0].as_ref().unwrap().verdict, Verdict::Allowed);

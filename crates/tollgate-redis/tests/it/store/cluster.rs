@@ -1,6 +1,6 @@
 //! Three masters: what they can do at once, and what they do one after another. On Redis 7 and 8.
 
-use tollgate_core::store::{Store, TimeSource};
+use tollgate_core::store::{CallContext, Store};
 use tollgate_core::{Admission, Charge, Limit, Quota, RequestId, algorithm as a};
 use tollgate_redis::client::Client;
 use tollgate_redis::{KeyLayout, RedisStore};
@@ -19,14 +19,14 @@ fn gcra(prefix: &str, policy: &str, units: u64) -> Limit {
 }
 
 fn remaining(store: &RedisStore<Client>, charge: Charge<'_>) -> u64 {
-    let loaded = run(store.load(&[charge], TimeSource::StoreClock)).unwrap();
+    let loaded = run(store.load(&[charge], CallContext::store_clock())).unwrap();
     let words = loaded.states.first().cloned().flatten();
     let words = words.map_or_else(Vec::new, |state| state.words.to_vec());
     charge.rule().peek(&words, loaded.now, charge.cost).remaining
 }
 
 fn admits(store: &RedisStore<Client>, admission: &Admission<'_>) -> bool {
-    let outcome = run(store.admit(admission, TimeSource::StoreClock)).unwrap();
+    let outcome = run(store.admit(admission, CallContext::store_clock())).unwrap();
     decisions_of(admission, &outcome).unwrap().admitted
 }
 
@@ -64,7 +64,8 @@ fn under_contention_no_more_is_admitted_than_the_quota_and_little_less(cluster: 
     let (one, two) = (gcra("contended", "one", 50), gcra("contended", "two", 50));
     let charges = [one.charge("alice"), two.charge("some route")];
     let admission = Admission::of(&charges);
-    let outcomes = run(join_all((0..200).map(|_| store.admit(&admission, TimeSource::StoreClock))));
+    let outcomes =
+        run(join_all((0..200).map(|_| store.admit(&admission, CallContext::store_clock()))));
     let admitted = outcomes
         .into_iter()
         .filter(|outcome| decisions_of(&admission, outcome.as_ref().unwrap()).unwrap().admitted)
@@ -103,7 +104,8 @@ fn a_request_id_over_slots_charges_once(cluster: &RedisCluster) {
     let limit = gcra("once", "over", 100);
     let charges = [limit.charge("alice"), limit.charge("bob"), limit.charge("carol")];
     let admission = Admission::of(&charges).request_id(RequestId::new("request 1").unwrap());
-    let outcomes = run(join_all((0..20).map(|_| store.admit(&admission, TimeSource::StoreClock))));
+    let outcomes =
+        run(join_all((0..20).map(|_| store.admit(&admission, CallContext::store_clock()))));
     let plans: Vec<_> = outcomes
         .into_iter()
         .map(|outcome| decisions_of(&admission, &outcome.unwrap()).unwrap())
@@ -124,7 +126,8 @@ fn by_prefix_any_keys_are_charged_at_once(cluster: &RedisCluster) {
     let (one, two) = (gcra("together", "one", 50), gcra("together", "two", 50));
     let charges = [one.charge("alice"), two.charge("some route")];
     let admission = Admission::of(&charges);
-    let outcomes = run(join_all((0..200).map(|_| store.admit(&admission, TimeSource::StoreClock))));
+    let outcomes =
+        run(join_all((0..200).map(|_| store.admit(&admission, CallContext::store_clock()))));
     let admitted = outcomes
         .into_iter()
         .filter(|outcome| decisions_of(&admission, outcome.as_ref().unwrap()).unwrap().admitted)

@@ -1,7 +1,7 @@
 //! Algorithms that users write: with a script of their own, and without one.
 
 use tollgate_core::algorithm::{Custom, CustomAlgorithm, CustomStep};
-use tollgate_core::store::{Store, TimeSource};
+use tollgate_core::store::{CallContext, Store};
 use tollgate_core::{Admission, Code, Cost, Decision, Limit, Micros, Now, Rule};
 use tollgate_redis::client::Client;
 use tollgate_redis::{KeyLayout, RedisStore};
@@ -121,7 +121,7 @@ fn users_algorithms_are_exact() {
         let stores: Vec<_> = (0..4).map(|_| store(&shared::redis().url())).collect();
         let checks = stores.iter().flat_map(|store| {
             let admission = &admission;
-            (0..50).map(move |_| store.admit(admission, TimeSource::StoreClock))
+            (0..50).map(move |_| store.admit(admission, CallContext::store_clock()))
         });
         let outcomes = run(join_all(checks));
         let (mut admitted, mut exhausted) = (0, 0);
@@ -151,7 +151,8 @@ fn without_the_rights_of_a_transaction_nothing_is_written() {
         let redis = Redis::builder().user(&USER.replace(&format!("+{right}"), "")).start().unwrap();
         let store = store(&format!("redis://limiter:pa55@{}", redis.addr()));
         let charges = [limit.charge("a")];
-        let error = run(store.admit(&Admission::of(&charges), TimeSource::StoreClock)).unwrap_err();
+        let error =
+            run(store.admit(&Admission::of(&charges), CallContext::store_clock())).unwrap_err();
         assert_eq!(error.code(), Code::StoreUnavailable, "{right}: {error}");
         assert!(error.is_not_sent() && error.to_string().contains("NOPERM"), "{right}: {error}");
         let keys = redis.client().unwrap().call(&["DBSIZE"]).unwrap();

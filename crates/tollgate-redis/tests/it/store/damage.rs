@@ -1,6 +1,6 @@
 //! What others do to our keys and to the server: never a refusal for ever, never open doors.
 
-use tollgate_core::store::{Store, TimeSource};
+use tollgate_core::store::{CallContext, Store};
 use tollgate_core::{Admission, Code, Cost, Decision, Limit, Quota, Result, algorithm as a};
 use tollgate_redis::RedisStore;
 use tollgate_redis::client::Client;
@@ -24,7 +24,7 @@ fn log(policy: &str) -> Limit {
 fn check(store: &RedisStore<Client>, limit: &Limit, units: u64) -> Result<Decision> {
     let charges = [limit.charge("someone").cost(Cost::new(units).unwrap())];
     let admission = Admission::of(&charges);
-    let outcome = run(store.admit(&admission, TimeSource::StoreClock))?;
+    let outcome = run(store.admit(&admission, CallContext::store_clock()))?;
     Ok(decisions_of(&admission, &outcome)?.decisions.remove(0))
 }
 
@@ -48,7 +48,7 @@ fn a_key_of_another_type_is_corrupt_until_it_is_reset() {
             assert_eq!(error.code(), Code::CorruptState, "{error}");
             assert!(!error.to_string().contains("someone"), "{error}");
         }
-        run(store.reset(limit.key("someone"))).unwrap();
+        run(store.reset(limit.key("someone"), CallContext::store_clock())).unwrap();
         assert!(check(&store, &limit, 1).unwrap().is_allowed());
     }
 }
@@ -74,7 +74,7 @@ fn texts_and_lists_of_others_are_corrupt_until_the_key_is_reset() {
                 Err(error) => assert_eq!(error.code(), Code::CorruptState, "{words:?}: {error}"),
                 Ok(decision) => panic!("{words:?}: {decision:?}"),
             }
-            run(store.reset(limit.key("someone"))).unwrap();
+            run(store.reset(limit.key("someone"), CallContext::store_clock())).unwrap();
             assert!(check(&store, &limit, 1).unwrap().is_allowed(), "{words:?}");
             raw(redis, &["DEL", &key]);
         }

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use tollgate_core::store::{Store, TimeSource};
+use tollgate_core::store::{CallContext, Store, admit_many};
 use tollgate_core::{Admission, Code, Limit, Quota, Result, algorithm as a};
 use tollgate_redis::RedisStore;
 use tollgate_redis::client::Client;
@@ -43,7 +43,7 @@ fn store<T: Transport>(transport: T) -> RedisStore<T> {
 fn charge<T: Transport>(store: &RedisStore<T>, limit: &Limit, subjects: &[String]) -> Vec<u64> {
     let charges: Vec<_> = subjects.iter().map(|subject| [limit.charge(subject)]).collect();
     let batch: Vec<_> = charges.iter().map(|charges| Admission::of(charges)).collect();
-    let outcomes = run(store.admit_many(&batch, TimeSource::StoreClock));
+    let outcomes = run(admit_many(store, &batch, CallContext::store_clock()));
     let left = batch.iter().zip(outcomes).map(|(admission, outcome)| {
         let plan = decisions_of(admission, &outcome.unwrap()).unwrap();
         assert!(plan.admitted);
@@ -110,9 +110,10 @@ fn callers_at_the_same_moment_share_calls(cluster: &RedisCluster) {
     // All of them ask before the first is answered.
     on_one_thread(async {
         let store = RedisStore::over(client(cluster, ""));
-        store.admit(admissions[0], TimeSource::StoreClock).await.unwrap();
-        let all =
-            join_all(admissions[1..].iter().map(|one| store.admit(one, TimeSource::StoreClock)));
+        store.admit(admissions[0], CallContext::store_clock()).await.unwrap();
+        let all = join_all(
+            admissions[1..].iter().map(|one| store.admit(one, CallContext::store_clock())),
+        );
         assert!(all.await.iter().all(Result::is_ok));
     });
     let calls = script_calls(cluster) - before;
@@ -131,7 +132,7 @@ fn every_algorithm_is_exact(cluster: &RedisCluster) {
         let charges: Vec<_> = subjects.iter().map(|subject| [limit.charge(subject)]).collect();
         let batch: Vec<_> = charges.iter().map(|charges| Admission::of(charges)).collect();
         for spent in 0..QUOTA + 3 {
-            let outcomes = run(store.admit_many(&batch, TimeSource::StoreClock));
+            let outcomes = run(admit_many(&store, &batch, CallContext::store_clock()));
             for (admission, outcome) in batch.iter().zip(outcomes) {
                 let plan = decisions_of(admission, &outcome.unwrap()).unwrap();
                 assert_eq!(plan.admitted, spent < QUOTA, "{quota:?}, {spent} spent");
@@ -296,7 +297,7 @@ fn a_node_that_hangs_holds_up_nobody_who_asks_another() {
             let (store, limit, subject) = (store.clone(), limit.clone(), subject.clone());
             async move {
                 let charges = [limit.charge(&subject)];
-                store.admit(&Admission::of(&charges), TimeSource::StoreClock).await
+                store.admit(&Admission::of(&charges), CallContext::store_clock()).await
             }
         };
         for subject in &own {
@@ -352,7 +353,7 @@ fn a_key_without_rights_fails_alone() {
             let mut charges: Vec<_> = subjects.iter().map(|one| [own.charge(one)]).collect();
             charges.insert(place, [wrong.charge(&subjects[0])]);
             let batch: Vec<_> = charges.iter().map(|charges| Admission::of(charges)).collect();
-            let outcomes = run(store.admit_many(&batch, TimeSource::StoreClock));
+            let outcomes = run(admit_many(&store, &batch, CallContext::store_clock()));
             spent += 1;
             for (index, (admission, outcome)) in batch.iter().zip(outcomes).enumerate() {
                 if index == place {

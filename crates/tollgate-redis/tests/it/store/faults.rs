@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::time::Instant;
-use tollgate_core::store::{Store, TimeSource};
+use tollgate_core::store::{CallContext, Store};
 use tollgate_core::{Admission, Code, Limiter, OutageMode, RequestId};
 use tollgate_redis::RedisStore;
 use tollgate_redis::client::Client;
@@ -166,7 +166,7 @@ fn a_lost_reply_charges_once_under_a_request_id() {
     let ids: Vec<String> = (0..20).map(|number| format!("request {number}")).collect();
     let admit = async |id: &str| {
         let admission = Admission::of(&charges).request_id(RequestId::new(id).unwrap());
-        let outcome = store.admit(&admission, TimeSource::StoreClock).await?;
+        let outcome = store.admit(&admission, CallContext::store_clock()).await?;
         let admitted = decisions_of(&admission, &outcome).unwrap().admitted;
         Ok::<_, tollgate_core::Error>((admitted, outcome.replayed.is_some()))
     };
@@ -193,7 +193,7 @@ fn a_lost_reply_charges_once_under_a_request_id() {
         assert!(admitted && replayed == *was_sent, "a charge that was sent had been made");
     }
     let admission = Admission::of(&charges);
-    let outcome = run(store.admit(&admission, TimeSource::StoreClock)).unwrap();
+    let outcome = run(store.admit(&admission, CallContext::store_clock())).unwrap();
     let left = decisions_of(&admission, &outcome).unwrap().decisions.remove(0).remaining;
     let replays = was_sent.iter().filter(|was_sent| **was_sent).count();
     println!("lost replies: 20 charges answered by nobody, {replays} replays, {left} of 100 left");
@@ -205,8 +205,8 @@ fn a_wrong_password_is_an_outage_that_names_no_secret() {
     let redis = Redis::builder().password("right").start().unwrap();
     let store = store(&format!("redis://:wrong-secret@{}", redis.addr()));
     let limit = month("password", 10);
-    let error =
-        run(store.admit(&Admission::of(&[limit.charge("x")]), TimeSource::StoreClock)).unwrap_err();
+    let error = run(store.admit(&Admission::of(&[limit.charge("x")]), CallContext::store_clock()))
+        .unwrap_err();
     assert_eq!(error.code(), Code::StoreUnavailable);
     let text = format!("{error} {error:?} {store:?}");
     assert!(!text.contains("wrong-secret"), "{text}");

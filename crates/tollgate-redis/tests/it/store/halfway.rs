@@ -6,7 +6,7 @@ use std::pin::pin;
 use std::task::Poll;
 use std::time::Duration;
 
-use tollgate_core::store::{Store, TimeSource};
+use tollgate_core::store::{CallContext, Store};
 use tollgate_core::{
     Admission, Code, Decision, Error, Limit, Limiter, ManualClock, OutageMode, Quota, Rule,
     algorithm as a,
@@ -42,7 +42,8 @@ impl Halfway {
             limit.on_outage(OutageMode::Open)
         });
         for limit in &limits {
-            run(store.admit(&Admission::of(&[limit.charge("a")]), TimeSource::StoreClock)).unwrap();
+            run(store.admit(&Admission::of(&[limit.charge("a")]), CallContext::store_clock()))
+                .unwrap();
         }
         let slot = cluster.slot_of_key(&limits[0].key("a").to_text()).unwrap();
         let to = 1 - cluster.owner(slot).unwrap();

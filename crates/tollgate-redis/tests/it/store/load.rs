@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::task::JoinHandle;
 use tokio::time::Instant;
-use tollgate_core::store::{Store, TimeSource};
+use tollgate_core::store::{CallContext, Store};
 use tollgate_core::{Admission, Limit, Quota, algorithm as a};
 use tollgate_redis::RedisStore;
 use tollgate_redis::client::Client;
@@ -82,7 +82,7 @@ async fn one(store: RedisStore<Client>, limit: Limit, tally: Arc<Tally>) {
     let charges = [limit.charge("everybody")];
     let admission = Admission::of(&charges);
     while !tally.stop.load(Ordering::SeqCst) {
-        match store.admit(&admission, TimeSource::StoreClock).await {
+        match store.admit(&admission, CallContext::store_clock()).await {
             Ok(outcome) if decisions_of(&admission, &outcome).unwrap().admitted => {
                 tally.admitted.fetch_add(1, Ordering::SeqCst);
             }

@@ -3,7 +3,7 @@
 use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::time::Instant;
-use tollgate_core::store::{Store, TimeSource};
+use tollgate_core::store::{CallContext, Store};
 use tollgate_core::{Admission, Charge, Code, Limit, Result};
 use tollgate_redis::RedisStore;
 use tollgate_redis::client::Client;
@@ -23,7 +23,7 @@ fn watched(prefix: &str, policy: &str, units: u64) -> Limit {
 /// The units that are left after these charges, if all of them were made.
 fn admit(store: &RedisStore<Client>, charges: &[Charge<'_>]) -> Result<Option<Vec<u64>>> {
     let admission = Admission::of(charges);
-    let outcome = run(store.admit(&admission, TimeSource::StoreClock))?;
+    let outcome = run(store.admit(&admission, CallContext::store_clock()))?;
     let plan = decisions_of(&admission, &outcome).unwrap();
     let left = plan.decisions.iter().map(|decision| decision.remaining).collect();
     Ok(plan.admitted.then_some(left))

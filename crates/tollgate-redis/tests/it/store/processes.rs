@@ -1,6 +1,6 @@
 //! Several processes on one key: exactly the limit, for every algorithm.
 
-use tollgate_core::store::{Store, TimeSource};
+use tollgate_core::store::{CallContext, Store};
 use tollgate_core::{Admission, Limit};
 use tollgate_test_servers::{Node, Nodes, shared};
 use tollgate_testkit::derive::decisions_of;
@@ -35,7 +35,7 @@ fn be_one_of_several(node: &Node) {
         let charges = [limit.charge("everybody")];
         let admission = Admission::of(&charges);
         node.gate().unwrap();
-        let checks = (0..CHECKS).map(|_| store.admit(&admission, TimeSource::StoreClock));
+        let checks = (0..CHECKS).map(|_| store.admit(&admission, CallContext::store_clock()));
         let admitted = run(join_all(checks))
             .into_iter()
             .filter(|outcome| decisions_of(&admission, outcome.as_ref().unwrap()).unwrap().admitted)

@@ -6,7 +6,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use tokio::time::Instant;
-use tollgate_core::store::{Store, TimeSource};
+use tollgate_core::store::{CallContext, Store};
 use tollgate_core::{
     Charge, Decision, Limit, Limiter, ManualClock, OutageMode, Quota, Result, Rule, algorithm as a,
 };
@@ -73,7 +73,7 @@ async fn wait_for_silence(batch: &mut Batch<'_>, proxy: &FaultProxy) {
 /// Waits until the server is known to have answered what was sent to it before.
 async fn answered(store: &RedisStore<Client>, charge: Charge<'_>) {
     // One connection to each node: replies come in order.
-    store.load(&[charge], TimeSource::StoreClock).await.unwrap();
+    store.load(&[charge], CallContext::store_clock()).await.unwrap();
 }
 
 /// Two nodes, and a subject on each. All is spent, so nobody is let in unless by a failure mode.

@@ -111,7 +111,7 @@ fn a_state_longer_than_the_backend_can_keep_is_refused_by_name() {
     let charges = [limit.charge("one")];
     let mut admitted = 0;
     let error = loop {
-        let at = TimeSource::Given(START + admitted);
+        let at = CallContext::at(START + admitted);
         match block_on(store.admit(&Admission::of(&charges), at)) {
             Ok(_) => admitted += 1,
             Err(error) => break error,
@@ -137,7 +137,7 @@ fn a_value_that_cannot_be_read_is_corrupt_until_it_is_reset() {
         store.backend().overwrite(&charge.key().to_text(), text);
         let result = block_on(check(&store, charge));
         assert_eq!(code(result), Some(Code::CorruptState), "{text:?}");
-        block_on(store.reset(charge.key())).unwrap();
+        block_on(store.reset(charge.key(), NOW)).unwrap();
         assert!(block_on(check(&store, charge)).unwrap(), "{text:?}");
     }
 }
@@ -147,12 +147,12 @@ fn a_reset_forgets_the_key_and_never_repeats_a_version() {
     let store = store(Table::single_key());
     let limit = per_hour("reset", 1);
     let charge = limit.charge("one");
-    block_on(store.reset(charge.key())).unwrap();
+    block_on(store.reset(charge.key(), NOW)).unwrap();
     assert_eq!(Table::count(&store.backend().swaps_sent), 0, "no such key");
     for _ in 0..3 {
         assert!(block_on(check(&store, charge)).unwrap());
         assert!(!block_on(check(&store, charge)).unwrap());
-        block_on(store.reset(charge.key())).unwrap();
+        block_on(store.reset(charge.key(), NOW)).unwrap();
         let rows = store.backend().rows().clone();
         assert_eq!(rows[&charge.key().to_text()].text, "[]");
     }
@@ -166,7 +166,7 @@ fn a_load_reads_each_key_once_and_writes_nothing() {
     let limit = per_hour("load", 5);
     assert!(block_on(check(&store, limit.charge("one"))).unwrap());
     let charges = ["one", "none", "one"].map(|subject| limit.charge(subject));
-    let loaded = block_on(store.load(&charges, TimeSource::Given(START + 9))).unwrap();
+    let loaded = block_on(store.load(&charges, CallContext::at(START + 9))).unwrap();
     assert_eq!(loaded.now.reading(), START + 9);
     assert_eq!(loaded.states[0], loaded.states[2]);
     assert!(loaded.states[0].is_some() && loaded.states[1].is_none());
@@ -183,13 +183,13 @@ fn the_clock_of_the_backend_decides_where_there_is_one() {
     let charges = [limit.charge("one")];
     let admission = Admission::of(&charges);
     let owner = cas(Table::single_key().with_clock(&clock), &clock);
-    let outcome = block_on(owner.admit(&admission, TimeSource::StoreClock)).unwrap();
+    let outcome = block_on(owner.admit(&admission, CallContext::store_clock())).unwrap();
     assert_eq!(outcome.now.reading(), START + 123);
-    assert!(block_on(owner.load(&charges[..1], TimeSource::StoreClock)).is_ok());
+    assert!(block_on(owner.load(&charges[..1], CallContext::store_clock())).is_ok());
     let without = cas(Table::single_key(), &clock);
-    let outcome = block_on(without.admit(&admission, TimeSource::StoreClock));
+    let outcome = block_on(without.admit(&admission, CallContext::store_clock()));
     assert_eq!(code(outcome), Some(Code::Unsupported));
-    let loaded = block_on(without.load(&charges[..1], TimeSource::StoreClock));
+    let loaded = block_on(without.load(&charges[..1], CallContext::store_clock()));
     assert_eq!(code(loaded), Some(Code::Unsupported));
     assert_eq!(Table::count(&without.backend().reads), 0);
 }
@@ -240,7 +240,7 @@ fn swept_or_not_the_decisions_are_those_of_the_plain_steps() {
             let subject = ["a", "b"][random.below(2)];
             let cost = Cost::new(1 + random.next() % 3).unwrap();
             let charges = [limit.charge(subject).cost(cost)];
-            let at = TimeSource::Given(now);
+            let at = CallContext::at(now);
             let outcome = block_on(store.admit(&Admission::of(&charges), at)).unwrap();
             let key = charges[0].key().to_text();
             let states = [model.get(&key).cloned()];
@@ -278,10 +278,10 @@ fn the_adapter_can_be_erased_and_its_futures_sent() {
     block_on(sent(plain.admit(&admission, NOW))).unwrap();
     let erased = BoxStore::new(plain);
     let batch = [admission, admission];
-    for outcome in block_on(sent(erased.admit_many(&batch, NOW))) {
+    for outcome in block_on(sent(admit_many(&erased, &batch, NOW))) {
         assert!(!decision(&charges[0], &outcome.unwrap()).is_allowed());
     }
-    block_on(sent(erased.reset(charges[0].key()))).unwrap();
+    block_on(sent(erased.reset(charges[0].key(), NOW))).unwrap();
     let outcome = block_on(sent(erased.admit(&admission, NOW))).unwrap();
     assert!(decision(&charges[0], &outcome).is_allowed());
     block_on(erased.close());

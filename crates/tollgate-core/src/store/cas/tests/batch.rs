@@ -23,7 +23,7 @@ fn a_batch_keeps_the_order_on_each_key() {
             .map(|(subject, units)| [limit.charge(subject).cost(cost(units))])
             .into();
         let batch: Vec<_> = charges.iter().map(|c| Admission::of(c)).collect();
-        let outcomes = block_on(store.admit_many(&batch, NOW));
+        let outcomes = block_on(admit_many(&store, &batch, NOW));
         let expected = [true, true, false, true, false];
         assert_eq!(passed(&charges, &outcomes), expected);
         let expected_swaps = if store.bounds().embeds_records { 2 } else { 1 };
@@ -50,7 +50,7 @@ fn a_batch_shares_no_swap_where_that_costs_more() {
         Admission::of(&alone[0]),
         Admission::of(&alone[2]),
     ];
-    let outcomes = block_on(store.admit_many(&batch, NOW));
+    let outcomes = block_on(admit_many(&store, &batch, NOW));
     // Each sees what those before it in the batch have charged to its first key.
     let counted = |outcome: &Result<Evidence>| {
         outcome.as_ref().unwrap().before[0].as_ref().map_or(0, |state| state.words[1])
@@ -72,7 +72,7 @@ fn a_large_batch_is_split_by_what_a_swap_can_hold() {
         let subjects: Vec<String> = (0..300).map(|n| format!("s{}", n % 100)).collect();
         let charges: Vec<_> = subjects.iter().map(|s| [limit.charge(s)]).collect();
         let batch: Vec<_> = charges.iter().map(|c| Admission::of(c)).collect();
-        let outcomes = block_on(store.admit_many(&batch, NOW));
+        let outcomes = block_on(admit_many(&store, &batch, NOW));
         assert!(passed(&charges, &outcomes).into_iter().all(|passed| passed));
         for subject in &subjects {
             assert_eq!(stored(&store, &limit.charge(subject)), 3);
@@ -92,7 +92,7 @@ fn what_a_batch_refuses_does_not_harm_the_rest() {
     let charges = ["good", "bad", "good"].map(|subject| [limit.charge(subject)]);
     let mut batch: Vec<_> = charges.iter().map(|c| Admission::of(c)).collect();
     batch.push(Admission::of(&[]));
-    let outcomes = block_on(store.admit_many(&batch, NOW));
+    let outcomes = block_on(admit_many(&store, &batch, NOW));
     let codes: Vec<_> = outcomes.into_iter().map(code).collect();
     let corrupt = Some(Code::CorruptState);
     assert_eq!(codes, [None, corrupt, None, Some(Code::InvalidRequest)]);
@@ -107,7 +107,7 @@ fn one_id_twice_in_a_batch_is_charged_once() {
         let limit = per_hour("batch", 5);
         let charges = [limit.charge("one")];
         let admission = Admission::of(&charges).request_id(RequestId::new("a").unwrap());
-        let outcomes = block_on(store.admit_many(&[admission, admission], NOW));
+        let outcomes = block_on(admit_many(&store, &[admission, admission], NOW));
         let replays: Vec<_> =
             outcomes.iter().map(|outcome| outcome.as_ref().unwrap().replayed.is_some()).collect();
         assert_eq!(replays, [false, true]);
@@ -118,7 +118,7 @@ fn one_id_twice_in_a_batch_is_charged_once() {
 #[test]
 fn an_empty_batch_has_no_outcomes() {
     let store = cas(Table::multi_key(), &ManualClock::at(START));
-    assert!(block_on(store.admit_many(&[], NOW)).is_empty());
+    assert!(block_on(admit_many(&store, &[], NOW)).is_empty());
     assert_eq!(Table::count(&store.backend().reads), 0);
 }
 
@@ -137,7 +137,7 @@ fn batches_and_single_checks_side_by_side_pass_exactly_the_limit() {
                 let hot = limits[0].charge("one");
                 let charges = [[hot], [limits[1].charge("x")], [hot], [hot]];
                 let batch: Vec<_> = charges.iter().map(|c| Admission::of(c)).collect();
-                let outcomes = store.admit_many(&batch, NOW).await;
+                let outcomes = admit_many(store, &batch, NOW).await;
                 let batch = passed(&charges, &outcomes);
                 let alone = check(store, hot).await.unwrap();
                 usize::from(alone) + [0, 2, 3].map(|i| usize::from(batch[i])).iter().sum::<usize>()

@@ -95,7 +95,7 @@ fn each_waiter_gets_evidence_of_its_own() {
         let charge = limit.charge("one").cost(Cost::new(1 + index % 4).unwrap());
         let store = &store;
         sim.spawn(async move {
-            let at = TimeSource::Given(START + index);
+            let at = CallContext::at(START + index);
             let outcome = store.admit(&Admission::of(&[charge]), at).await.unwrap();
             assert_eq!(outcome.now.reading(), START + index);
             let spent = outcome.before[0].as_ref().map_or(0, |state| state.words[1]);

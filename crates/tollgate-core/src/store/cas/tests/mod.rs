@@ -15,7 +15,7 @@ mod sim;
 
 use core::time::Duration;
 
-use super::super::{Evidence, Retries, Store, TimeSource, plan, slots_of};
+use super::super::{CallContext, Evidence, Retries, Store, admit_many, plan, slots_of};
 use super::{Cas, Versioned};
 use crate::algorithm::{Anchor, FixedWindow};
 use crate::charge::{Admission, Charge, Limit};
@@ -31,7 +31,7 @@ pub(super) use sim::{Random, Sim, block_on};
 /// Well inside the range of instants, and a whole number of windows.
 const START: Micros = 1_800_000_000_000_000;
 const HOUR: Micros = 3_600_000_000;
-const NOW: TimeSource = TimeSource::Given(START);
+const NOW: CallContext<'static> = CallContext::at(START);
 
 /// So many units an hour, counted one by one: the stored words are `[start, count]`.
 fn per_hour(policy: &str, limit: u64) -> Limit {

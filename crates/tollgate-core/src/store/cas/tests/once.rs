@@ -17,7 +17,7 @@ fn both(test: impl Fn(&ManualClock, &Cas<Table>)) {
 fn admit(store: &Cas<Table>, charge: Charge<'_>, id: &str, at: Micros) -> Result<Evidence> {
     let once = RequestId::new(id).unwrap();
     let charges = [charge];
-    block_on(store.admit(&Admission::of(&charges).request_id(once), TimeSource::Given(at)))
+    block_on(store.admit(&Admission::of(&charges).request_id(once), CallContext::at(at)))
 }
 
 #[test]
@@ -211,7 +211,7 @@ fn a_reset_keeps_the_ids() {
         let limit = per_hour("ids", 5);
         let charge = limit.charge("one");
         admit(store, charge, "a", START).unwrap();
-        block_on(store.reset(charge.key())).unwrap();
+        block_on(store.reset(charge.key(), NOW)).unwrap();
         assert_eq!(stored(store, &charge), 0);
         assert!(admit(store, charge, "a", START).unwrap().replayed.is_some());
         assert!(admit(store, charge, "b", START).unwrap().replayed.is_none());

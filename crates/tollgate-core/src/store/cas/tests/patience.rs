@@ -192,8 +192,8 @@ fn with_a_batch(act: impl FnOnce(&ManualClock, &Cas<Table>, &[Admission<'_>])) {
 fn a_batch_tells_who_met_others_and_who_met_silence() {
     with_a_batch(|clock, store, batch| {
         let mut sim = Sim::in_order(clock);
-        sim.spawn(store.admit_many(&batch[..1], NOW));
-        sim.spawn(store.admit_many(batch, NOW));
+        sim.spawn(admit_many(store, &batch[..1], NOW));
+        sim.spawn(admit_many(store, batch, NOW));
         // Somebody else has the first key, and is served; then the backend falls silent.
         sim.poll(0);
         sim.poll(1);
@@ -219,7 +219,7 @@ fn a_batch_tells_who_met_others_and_who_met_silence() {
 fn a_batch_that_is_too_long_is_cut_off_by_itself() {
     with_a_batch(|clock, store, batch| {
         let mut sim = Sim::in_order(clock);
-        sim.spawn(store.admit_many(batch, NOW));
+        sim.spawn(admit_many(store, batch, NOW));
         while Table::count(&store.backend().swaps_sent) <= 32 {
             sim.poll(0);
         }

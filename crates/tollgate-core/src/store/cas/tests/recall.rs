@@ -107,7 +107,7 @@ fn a_denial_is_never_recalled() {
     let charge = limit.charge("one");
     assert!(block_on(check(&stores[0], charge)).unwrap());
     assert!(!block_on(check(&stores[0], charge)).unwrap());
-    block_on(stores[1].reset(charge.key())).unwrap();
+    block_on(stores[1].reset(charge.key(), NOW)).unwrap();
     // The first process still remembers the key as spent.
     assert!(block_on(check(&stores[0], charge)).unwrap());
     assert_eq!(stored(&stores[1], &charge), 1);

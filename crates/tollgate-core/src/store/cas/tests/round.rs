@@ -10,7 +10,7 @@ const BOUNDS: RoundBounds = RoundBounds { slack: 7, room: 1 };
 fn admissions_of_a_round_see_each_other_and_write_a_key_once() {
     let two = per_hour("p", 2);
     let charges = [two.charge("a")];
-    let round = Round::of((0..3).map(|_| (Admission::of(&charges), NOW)));
+    let round = Round::of((0..3).map(|_| (Admission::of(&charges), NOW.time())));
     let names: Vec<_> = round.names().map(|name| (name.text, name.is_record)).collect();
     assert_eq!(names, [("tollgate:p:{a}", false)]);
     let decided = round.decide(vec![None], None, BOUNDS).unwrap();
@@ -31,7 +31,7 @@ fn admissions_of_a_round_see_each_other_and_write_a_key_once() {
 fn ids_beyond_the_room_are_refused_and_charge_nothing() {
     let many = per_hour("p", 9);
     let charges = [many.charge("a")];
-    let of = |id| (Admission::of(&charges).request_id(RequestId::new(id).unwrap()), NOW);
+    let of = |id| (Admission::of(&charges).request_id(RequestId::new(id).unwrap()), NOW.time());
     let round = Round::of([of("one"), of("two"), of("one")]);
     assert_eq!(round.names().filter(|name| name.is_record).count(), 2);
     let decided = round.decide(vec![None; round.names().len()], None, BOUNDS).unwrap();

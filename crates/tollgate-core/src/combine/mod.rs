@@ -1,0 +1,431 @@
+//! Callers wait, a leader runs one round for all waiters, each waiter gets its answer.
+//!
+//! Every store that shares a round trip between callers uses this module and brings only "run this round". The
+//! guarantees are made here, once:
+//!
+//! - **Each waiter is answered exactly once**, whatever ends: its round, the leader, the worker, the store.
+//! - **A waiter that is cancelled before its round was sent is not charged.** [`Round::mark_sent`] is the point:
+//!   it drops cancelled waiters and marks the others, atomically for each. Mark a round before what it sends is
+//!   made from its jobs.
+//! - **A cancelled leader affects no other waiter.** A round that a caller drives is handed over to another
+//!   member. A round that is dropped before it was sent goes back to the front of its queue; one that was sent
+//!   answers its members that the outcome is unknown.
+//! - **A round is bounded**, and so is a queue ([`Limits`]).
+//! - **Contention and a silent backend differ by facts.** Each queue counts its answered rounds, and each waiter
+//!   records in its [`CallContext`] whether it was sent, whether it lost a race, and whether rounds were answered
+//!   since it joined.
+//!
+//! # Who leads
+//! | leader | how |
+//! |---|---|
+//! | a caller alone, without a lock | [`Combiner::try_enter`] |
+//! | the first waiter, or a task that it spawns | [`Pending::answer_or_lead`] |
+//! | a task per queue | [`Combiner::worker`], [`Worker::next_round`] |
+//! | the first waiter of each of its keys | [`KeyQueues::submit`], [`Pending::answer_or_lead`] |
+//! | a thread per queue | [`Combiner::worker`], [`Worker::next_round_blocking`] |
+//!
+//! ```
+//! use tollgate_core::combine::{Combiner, Limits};
+//! use tollgate_core::store::CallContext;
+//! use tollgate_core::Result;
+//!
+//! let limits = Limits { waiting: 10_000, round: 1_000, concurrent: 1 };
+//! let combiner = Combiner::<u64, Result<u64>>::new(1, limits);
+//! let worker = combiner.worker(0);
+//! // Two callers wait. Each of them would await `answer()`.
+//! let first = combiner.submit(0, 3, CallContext::at(0))?;
+//! let second = combiner.submit(0, 4, CallContext::at(0))?;
+//! // A thread or a task decides both in one round.
+//! let mut round = worker.try_next_round().unwrap();
+//! round.mark_sent();
+//! let answers: Vec<Result<u64>> = round.jobs().map(|job| Ok(job * job)).collect();
+//! round.finish(answers);
+//! # drop((first, second));
+//! # Ok::<(), tollgate_core::Error>(())
+//! ```
+
+mod gate;
+mod key_queues;
+mod pending;
+mod round;
+#[cfg(test)]
+mod tests;
+mod waiter;
+mod worker;
+
+use core::fmt;
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use core::task::Waker;
+use std::collections::VecDeque;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use crate::error::{Code, Error, Result};
+use crate::maybe_send::BoxFuture;
+use crate::store::CallContext;
+
+use gate::{FirstGate, Gate, RUNNING_MAX};
+use waiter::{Place, Waiter};
+
+pub use key_queues::KeyQueues;
+pub use pending::{Led, Pending, collect};
+pub use round::{Lead, Permit, Queues, Round};
+pub use worker::{Wakeup, Worker};
+
+/// A round that is under way.
+pub type Work = BoxFuture<'static, ()>;
+
+/// A round of this many waiters is large.
+const LARGE_ROUND: usize = 8;
+/// This many waiters are worth a round beside a large one, however large that one is.
+const SECOND_ROUND: usize = 32;
+
+/// What a waiter gets in the end.
+pub trait Reply: Sized {
+    /// The answer to a waiter whose round failed.
+    fn failed(error: Error) -> Self;
+}
+
+impl<T> Reply for Result<T> {
+    fn failed(error: Error) -> Self {
+        Err(error)
+    }
+}
+
+/// The bounds of a combiner.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Callers that may wait in one queue; more get `queue_full`.
+    pub waiting: usize,
+    /// Waiters in one round.
+    pub round: usize,
+    /// Rounds of one queue that callers may run at once, at most 63. Workers decide themselves how many they run.
+    pub concurrent: u8,
+}
+
+/// Queues of callers that share rounds.
+pub struct Combiner<J, R> {
+    limits: Limits,
+    first: FirstGate,
+    /// The gates of all other queues.
+    gates: Box<[Gate]>,
+    queues: Box<[Queue<J, R>]>,
+}
+
+struct Queue<J, R> {
+    state: Mutex<QueueState<J, R>>,
+    /// Rounds that the backend answered.
+    answered: AtomicU64,
+    /// A thread waits for callers.
+    arrived: Condvar,
+}
+
+struct QueueState<J, R> {
+    waiters: VecDeque<Arc<Waiter<J, R>>>,
+    /// Waiters in the queue that were cancelled.
+    cancelled: usize,
+    /// The size of the large round that is running, if there is one.
+    large: usize,
+    is_closed: bool,
+    /// Whether it had a worker that has ended.
+    is_abandoned: bool,
+    /// How many must wait before the worker is woken; 0 while it does not wait.
+    wanted: usize,
+    worker: Option<Waker>,
+}
+
+impl<J, R: Reply> Combiner<J, R> {
+    /// A combiner of this many queues, at least one.
+    #[must_use]
+    pub fn new(queues: usize, limits: Limits) -> Arc<Self> {
+        let queues = queues.max(1);
+        let limits = Limits {
+            round: limits.round.max(1),
+            concurrent: limits.concurrent.clamp(1, RUNNING_MAX),
+            ..limits
+        };
+        Arc::new(Self {
+            limits,
+            first: FirstGate::default(),
+            gates: (1..queues).map(|_| Gate::default()).collect(),
+            queues: (0..queues).map(|_| Queue::new()).collect(),
+        })
+    }
+
+    /// Permission for one call that meets no other caller in its queue. Takes no lock.
+    #[must_use]
+    pub fn try_enter(self: &Arc<Self>, queue: usize) -> Option<Permit<'_, J, R>> {
+        let is_free = self.gate(queue).try_enter(self.limits.concurrent);
+        is_free.then(|| Permit::new(self, queue))
+    }
+
+    /// Adds a caller to a queue.
+    ///
+    /// # Errors
+    /// `queue_full`, or `store_unavailable` once the queue is closed. Both are marked as not sent.
+    pub fn submit<'c>(
+        self: &'c Arc<Self>,
+        queue: usize,
+        job: J,
+        cx: CallContext<'c>,
+    ) -> Result<Pending<'c, J, R>> {
+        let own = self.queue(queue);
+        let mut state = own.lock();
+        if state.is_closed {
+            return Err(closed());
+        }
+        if state.len() >= self.limits.waiting {
+            return Err(Error::new(Code::QueueFull, "too many calls wait for the store").not_sent());
+        }
+        let waiter = Arc::new(Waiter::new(job, (own.answered.load(Relaxed), 0), true));
+        state.waiters.push_back(Arc::clone(&waiter));
+        self.gate(queue).set_awaited(true);
+        own.wake_worker(state);
+        Ok(Pending::new(self, queue, waiter, cx))
+    }
+
+    /// Accepts no more callers. Those that wait are still served.
+    pub fn close(&self) {
+        for queue in &self.queues {
+            let mut state = queue.lock();
+            state.is_closed = true;
+            queue.wake_worker(state);
+        }
+    }
+
+    /// Makes the caller the worker of a queue: a task or a thread that takes its rounds.
+    #[must_use]
+    pub fn worker(self: &Arc<Self>, queue: usize) -> Worker<J, R> {
+        Worker::new(Arc::clone(self), queue)
+    }
+
+    fn gate(&self, queue: usize) -> &Gate {
+        let other = queue.checked_sub(1).and_then(|other| self.gates.get(other));
+        other.unwrap_or(&self.first.0)
+    }
+
+    /// Queues that do not exist are the first one, like their gates.
+    fn queue(&self, queue: usize) -> &Queue<J, R> {
+        #[expect(clippy::indexing_slicing, reason = "there is at least one queue")]
+        self.queues.get(queue).unwrap_or_else(|| &self.queues[0])
+    }
+}
+
+impl<J, R> Queue<J, R> {
+    fn new() -> Self {
+        let state = QueueState {
+            waiters: VecDeque::new(),
+            cancelled: 0,
+            large: 0,
+            is_closed: false,
+            is_abandoned: false,
+            wanted: 0,
+            worker: None,
+        };
+        Self { state: Mutex::new(state), answered: AtomicU64::new(0), arrived: Condvar::new() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, QueueState<J, R>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Wakes the worker if it has what it waits for.
+    fn wake_worker(&self, mut state: MutexGuard<'_, QueueState<J, R>>) {
+        let waker = state.worker.take();
+        let is_wanted = state.wanted > 0 && (state.is_closed || state.len() >= state.wanted);
+        drop(state);
+        waker.into_iter().for_each(Waker::wake);
+        // Waking a thread is a system call.
+        if is_wanted {
+            self.arrived.notify_one();
+        }
+    }
+}
+
+impl<J, R> QueueState<J, R> {
+    /// Callers that wait.
+    fn len(&self) -> usize {
+        self.waiters.len() - self.cancelled
+    }
+
+    fn pop_front(&mut self) -> Option<(Arc<Waiter<J, R>>, Place)> {
+        let waiter = self.waiters.pop_front()?;
+        let place = waiter.place();
+        waiter.set_place(Place::Out);
+        self.cancelled -= usize::from(place == Place::Cancelled);
+        Some((waiter, place))
+    }
+
+    /// Takes up to `max` of those that wait, in order.
+    fn take(&mut self, max: usize) -> Vec<Arc<Waiter<J, R>>> {
+        let mut taken = Vec::with_capacity(self.len().min(max));
+        while taken.len() < max {
+            match self.pop_front() {
+                Some((waiter, Place::Queued)) => taken.push(waiter),
+                Some(_) => {}
+                None => break,
+            }
+        }
+        taken
+    }
+
+    /// Drops cancelled waiters from the front, so that the first is one that can be woken.
+    fn drop_cancelled_front(&mut self) {
+        while self.waiters.front().is_some_and(|first| !first.is_waiting()) {
+            self.pop_front();
+        }
+    }
+
+    /// A waiter in the queue was cancelled. Drops all cancelled ones before they outnumber the others.
+    fn note_cancelled(&mut self, waiter: &Waiter<J, R>) {
+        if waiter.place() != Place::Queued {
+            return;
+        }
+        waiter.set_place(Place::Cancelled);
+        self.cancelled += 1;
+        if self.cancelled > LARGE_ROUND && 2 * self.cancelled > self.waiters.len() {
+            self.waiters.retain(|waiter| waiter.place() == Place::Queued);
+            self.cancelled = 0;
+        }
+    }
+
+    /// Whether those that wait should run beside `running` other rounds. Beside a large round, a small one would
+    /// cost a round trip of its own and take its waiters away from the next large one.
+    fn is_worth_a_round(&self, running: u8) -> bool {
+        running == 0 || self.len() >= (self.large / 2).min(SECOND_ROUND)
+    }
+}
+
+impl<J, R: Reply> Queues<J, R> for Combiner<J, R> {
+    type Queue = usize;
+
+    fn round_max(&self) -> usize {
+        self.limits.round
+    }
+
+    fn answered(&self, queue: &usize) -> u64 {
+        self.queue(*queue).answered.load(Relaxed)
+    }
+
+    fn count_answered(&self, queue: &usize) {
+        self.queue(*queue).answered.fetch_add(1, Relaxed);
+    }
+
+    fn take(&self, queue: &usize, max: usize) -> Vec<Arc<Waiter<J, R>>> {
+        let mut state = self.queue(*queue).lock();
+        let taken = state.take(max);
+        self.gate(*queue).set_awaited(!state.waiters.is_empty());
+        taken
+    }
+
+    fn put_back(&self, queue: &usize, waiters: Vec<Arc<Waiter<J, R>>>) {
+        let own = self.queue(*queue);
+        let mut state = own.lock();
+        if state.is_abandoned {
+            drop(state);
+            return fail_all(waiters, &closed());
+        }
+        for waiter in waiters.into_iter().rev() {
+            if waiter.wait_again(0) {
+                waiter.set_place(Place::Queued);
+                state.waiters.push_front(waiter);
+            }
+        }
+        own.wake_worker(state);
+        self.wake_first(*queue, own.lock());
+    }
+
+    fn lead(&self, queue: &usize, _: &Arc<Waiter<J, R>>) -> Option<Vec<Arc<Waiter<J, R>>>> {
+        let (gate, mut state) = (self.gate(*queue), self.queue(*queue).lock());
+        let running = gate.running();
+        if running >= self.limits.concurrent || !state.is_worth_a_round(running) {
+            return None;
+        }
+        // Before the waiters are taken, after which single calls may enter.
+        gate.enter();
+        let round = self.begin(gate, &mut state);
+        if round.is_empty() {
+            gate.leave();
+            return None;
+        }
+        Some(round)
+    }
+
+    fn next(&self, queue: &usize, size: usize) -> Option<Vec<Arc<Waiter<J, R>>>> {
+        let (gate, mut state) = (self.gate(*queue), self.queue(*queue).lock());
+        end_large(gate, &mut state, size);
+        let others = gate.running().saturating_sub(1);
+        // Else the round that ends last takes them.
+        let is_worth_it = state.is_worth_a_round(others);
+        let round = if is_worth_it { self.begin(gate, &mut state) } else { Vec::new() };
+        if round.is_empty() {
+            gate.leave();
+            return None;
+        }
+        Some(round)
+    }
+
+    fn end(&self, queue: &usize, size: usize) {
+        let gate = self.gate(*queue);
+        if size < LARGE_ROUND && gate.try_leave() {
+            return;
+        }
+        let mut state = self.queue(*queue).lock();
+        end_large(gate, &mut state, size);
+        gate.leave();
+        self.wake_first(*queue, state);
+    }
+
+    fn cancelled(&self, queue: &usize, waiter: &Arc<Waiter<J, R>>) {
+        let mut state = self.queue(*queue).lock();
+        state.note_cancelled(waiter);
+        // It may have been woken to lead.
+        self.wake_first(*queue, state);
+    }
+}
+
+impl<J, R: Reply> Combiner<J, R> {
+    /// Takes a round. What a round means for the gate changes under the lock of the queue.
+    fn begin(&self, gate: &Gate, state: &mut QueueState<J, R>) -> Vec<Arc<Waiter<J, R>>> {
+        let round = state.take(self.limits.round);
+        if round.len() >= LARGE_ROUND {
+            state.large = round.len();
+            gate.set_large(true);
+        }
+        gate.set_awaited(!state.waiters.is_empty());
+        round
+    }
+
+    fn wake_first(&self, queue: usize, mut state: MutexGuard<'_, QueueState<J, R>>) {
+        state.drop_cancelled_front();
+        self.gate(queue).set_awaited(!state.waiters.is_empty());
+        let first = state.waiters.front().cloned();
+        drop(state);
+        first.into_iter().for_each(|waiter| waiter.wake());
+    }
+}
+
+fn end_large<J, R>(gate: &Gate, state: &mut QueueState<J, R>, size: usize) {
+    if size >= LARGE_ROUND && size == state.large {
+        state.large = 0;
+        gate.set_large(false);
+    }
+}
+
+fn fail_all<J, R: Reply>(waiters: Vec<Arc<Waiter<J, R>>>, error: &Error) {
+    for waiter in waiters {
+        waiter.answer(R::failed(error.clone()));
+    }
+}
+
+fn closed() -> Error {
+    Error::new(Code::StoreUnavailable, "the store is closed").not_sent()
+}
+
+impl<J, R> fmt::Debug for Combiner<J, R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Combiner")
+            .field("limits", &self.limits)
+            .field("queues", &self.queues.len())
+            .finish_non_exhaustive()
+    }
+}

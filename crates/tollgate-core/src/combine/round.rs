@@ -1,0 +1,421 @@
+//! A round: waiters that are decided together, and every way for it to end.
+
+use core::future::{Future, poll_fn};
+use core::task::Poll;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use super::waiter::Waiter;
+use super::{Combiner, LARGE_ROUND, Led, Reply, fail_all};
+use crate::error::{Code, Error};
+use crate::maybe_send::MaybeSend;
+use crate::store::Retries;
+
+/// Where the waiters of a round come from and go back to. Implemented by the queues of this module.
+pub trait Queues<J, R> {
+    /// Names a queue, or the queues of one waiter.
+    type Queue: Clone;
+
+    #[doc(hidden)]
+    fn round_max(&self) -> usize;
+    /// Rounds that were answered so far.
+    #[doc(hidden)]
+    fn answered(&self, queue: &Self::Queue) -> u64;
+    #[doc(hidden)]
+    fn count_answered(&self, queue: &Self::Queue);
+    /// Takes those that wait and may join a round.
+    #[doc(hidden)]
+    fn take(&self, queue: &Self::Queue, max: usize) -> Vec<Arc<Waiter<J, R>>>;
+    /// Puts waiters back to the front of their queue, as far as they still wait.
+    #[doc(hidden)]
+    fn put_back(&self, queue: &Self::Queue, waiters: Vec<Arc<Waiter<J, R>>>);
+    /// Begins a round if this waiter may lead one now.
+    #[doc(hidden)]
+    fn lead(
+        &self,
+        queue: &Self::Queue,
+        waiter: &Arc<Waiter<J, R>>,
+    ) -> Option<Vec<Arc<Waiter<J, R>>>>;
+    /// Ends a round of this size, and begins the next one if waiters are left for it.
+    #[doc(hidden)]
+    fn next(&self, queue: &Self::Queue, size: usize) -> Option<Vec<Arc<Waiter<J, R>>>>;
+    /// Ends a round of this size. The first waiter may lead the next one.
+    #[doc(hidden)]
+    fn end(&self, queue: &Self::Queue, size: usize);
+    /// A waiter was cancelled before it was answered.
+    #[doc(hidden)]
+    fn cancelled(&self, queue: &Self::Queue, waiter: &Arc<Waiter<J, R>>);
+}
+
+/// Waiters that are decided together, in order.
+///
+/// A round that is dropped leaves no waiter without an answer: before it was sent, its waiters go back to the
+/// front of their queue; after that, they are answered that the outcome is unknown.
+pub struct Round<J, R: Reply, Q: Queues<J, R> = Combiner<J, R>> {
+    queues: Arc<Q>,
+    queue: Q::Queue,
+    members: Vec<Arc<Waiter<J, R>>>,
+    is_sent: bool,
+    /// All that ever were members, if a caller drives the round.
+    roster: Option<Arc<Roster<J, R>>>,
+}
+
+impl<J, R: Reply, Q: Queues<J, R>> Round<J, R, Q> {
+    pub(super) fn new(queues: Arc<Q>, queue: Q::Queue, members: Vec<Arc<Waiter<J, R>>>) -> Self {
+        Self { queues, queue, members, is_sent: false, roster: None }
+    }
+
+    /// The jobs, in order.
+    pub fn jobs(&self) -> impl ExactSizeIterator<Item = &J> + Clone {
+        self.members.iter().map(|member| member.job())
+    }
+
+    /// How many waiters it has.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.members.len()
+    }
+
+    /// Whether it has no waiters.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.members.is_empty()
+    }
+
+    /// Drops waiters that were cancelled or answered. [`Round::mark_sent`] does it as well.
+    pub fn drop_cancelled(&mut self) {
+        self.members.retain(|member| member.is_waiting());
+    }
+
+    /// Adds those that have joined the queue since, behind the others, up to the bound of a round. Only before
+    /// it is sent.
+    pub fn take_late_arrivals(&mut self) {
+        let room = self.queues.round_max().saturating_sub(self.members.len());
+        if self.is_sent || room == 0 {
+            return;
+        }
+        let late = self.queues.take(&self.queue, room);
+        if let Some(roster) = &self.roster {
+            roster.add(&late);
+        }
+        self.members.extend(late);
+    }
+
+    /// From here on a cancelled waiter may be charged. Waiters that were cancelled before are dropped: make what
+    /// is sent from the jobs that are left.
+    pub fn mark_sent(&mut self) {
+        self.members.retain(|member| member.mark_sent());
+        self.is_sent = true;
+    }
+
+    /// The backend has answered something about this round that decides none of its waiters, such as a
+    /// redirect.
+    pub fn count_answered(&self) {
+        self.queues.count_answered(&self.queue);
+    }
+
+    /// The backend has answered that the round lost a race, or reported a lock timeout: nothing was charged.
+    /// Waiters that may not try again are answered with `conflict_exhausted`. Returns how many races the others
+    /// have lost, for the back-off; 0 if none is left.
+    pub fn lost_race(&mut self, retries: &Retries) -> u32 {
+        self.is_sent = false;
+        self.count_answered();
+        let mut most = 0;
+        self.members.retain(|member| {
+            let Some(losses) = member.lose() else { return false };
+            if retries.is_exhausted(losses) {
+                member.answer(R::failed(exhausted()));
+                return false;
+            }
+            most = most.max(losses);
+            true
+        });
+        most
+    }
+
+    /// Answers one waiter, by its place in [`Round::jobs`]. It stays in its place.
+    pub fn answer(&self, index: usize, answer: R) {
+        if let Some(member) = self.members.get(index) {
+            member.answer(answer);
+        }
+    }
+
+    /// Answers all waiters, in order. The backend has answered.
+    pub fn finish(&mut self, answers: impl IntoIterator<Item = R>) {
+        self.count_answered();
+        // Those without an answer are left to the drop of the round.
+        let mut answers = answers.into_iter();
+        self.members.retain(|member| match answers.next() {
+            Some(answer) => {
+                member.answer(answer);
+                false
+            }
+            None => true,
+        });
+    }
+
+    /// Answers all waiters with an error. Unless it is an outage, the backend has answered.
+    pub fn fail(&mut self, error: &Error) {
+        if !error.is_outage() {
+            self.count_answered();
+        }
+        fail_all(core::mem::take(&mut self.members), error);
+    }
+
+    /// Answers the waiters whose jobs satisfy `is_failed` with an error, and drops them.
+    pub fn fail_where(&mut self, mut is_failed: impl FnMut(&J) -> bool, error: &Error) {
+        self.members.retain(|member| {
+            let is_failed = is_failed(member.job());
+            if is_failed {
+                member.answer(R::failed(error.clone()));
+            }
+            !is_failed
+        });
+    }
+
+    /// Moves the waiters at these places of [`Round::jobs`] into a round of their own, as far as they still wait.
+    #[must_use]
+    pub fn split_off(&mut self, places: impl IntoIterator<Item = usize>) -> Self {
+        let moved = places.into_iter().filter_map(|place| self.members.get(place));
+        let moved: Vec<_> = moved.filter(|member| member.is_waiting()).cloned().collect();
+        let is_moved =
+            |member: &Arc<Waiter<J, R>>| moved.iter().any(|own| Arc::ptr_eq(own, member));
+        self.members.retain(|member| !is_moved(member));
+        Self {
+            queues: Arc::clone(&self.queues),
+            queue: self.queue.clone(),
+            members: moved,
+            is_sent: self.is_sent,
+            roster: self.roster.clone(),
+        }
+    }
+
+    /// Adds the waiters of a later round of the same queue behind its own. Neither may have been sent.
+    pub fn append(&mut self, mut later: Self) {
+        self.members.append(&mut later.members);
+    }
+}
+
+impl<J, R: Reply, Q: Queues<J, R>> Drop for Round<J, R, Q> {
+    fn drop(&mut self) {
+        if self.members.is_empty() {
+            return;
+        }
+        let members = core::mem::take(&mut self.members);
+        if self.is_sent {
+            fail_all(members, &unknown());
+        } else {
+            self.queues.put_back(&self.queue, members);
+        }
+    }
+}
+
+impl<J, R: Reply, Q: Queues<J, R>> core::fmt::Debug for Round<J, R, Q> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Round")
+            .field("members", &self.members.len())
+            .field("is_sent", &self.is_sent)
+            .finish_non_exhaustive()
+    }
+}
+
+/// The members of a round, for the caller that drives it: one of them drives on if the caller is cancelled.
+pub(super) struct Roster<J, R>(Mutex<Vec<Arc<Waiter<J, R>>>>);
+
+impl<J, R> Roster<J, R> {
+    fn add(&self, members: &[Arc<Waiter<J, R>>]) {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).extend_from_slice(members);
+    }
+
+    /// Takes a member out.
+    pub(super) fn next(&self) -> Option<Arc<Waiter<J, R>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner).pop()
+    }
+}
+
+/// One of the rounds that may run at once. Ends when it is dropped.
+struct Slot<J, R, Q: Queues<J, R>> {
+    queues: Arc<Q>,
+    queue: Q::Queue,
+    /// The size of its round; 0 once it has ended.
+    size: usize,
+    has_ended: bool,
+    types: core::marker::PhantomData<fn() -> (J, R)>,
+}
+
+impl<J, R, Q: Queues<J, R>> Slot<J, R, Q> {
+    /// Ends the round, and begins the next one if waiters are left for it.
+    fn next(&mut self) -> Option<Vec<Arc<Waiter<J, R>>>> {
+        let next = self.queues.next(&self.queue, self.size);
+        self.has_ended = next.is_none();
+        self.size = next.as_ref().map_or(0, Vec::len);
+        next
+    }
+}
+
+impl<J, R, Q: Queues<J, R>> Drop for Slot<J, R, Q> {
+    fn drop(&mut self) {
+        if !self.has_ended {
+            self.queues.end(&self.queue, self.size);
+        }
+    }
+}
+
+/// A round that a caller is to lead.
+#[must_use = "a round that is dropped goes back to its queue"]
+pub struct Lead<J, R: Reply, Q: Queues<J, R> = Combiner<J, R>> {
+    // Dropped in this order: the waiters are back before the next round may begin.
+    round: Round<J, R, Q>,
+    slot: Slot<J, R, Q>,
+}
+
+impl<J, R: Reply, Q: Queues<J, R>> Lead<J, R, Q> {
+    pub(super) fn new(queues: &Arc<Q>, queue: &Q::Queue, members: Vec<Arc<Waiter<J, R>>>) -> Self {
+        let slot = Slot {
+            queues: Arc::clone(queues),
+            queue: queue.clone(),
+            size: members.len(),
+            has_ended: false,
+            types: core::marker::PhantomData,
+        };
+        Self { round: Round::new(Arc::clone(queues), queue.clone(), members), slot }
+    }
+
+    /// How many waiters the round has.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.round.len()
+    }
+
+    /// Whether the round has no waiters.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.round.is_empty()
+    }
+
+    /// Runs this round and those after it, as long as callers wait: for a task of its own, which no cancelled
+    /// caller ends. After a large round, the callers that it answered run first: many of them ask again at
+    /// once, and are in time for the next round.
+    pub async fn run_all<F>(self, mut run: impl FnMut(Round<J, R, Q>) -> F)
+    where
+        F: Future<Output = ()>,
+    {
+        let Self { round, mut slot } = self;
+        let mut next = Some(round);
+        while let Some(round) = next {
+            let is_large = round.len() >= LARGE_ROUND;
+            run(round).await;
+            if is_large {
+                yield_now().await;
+            }
+            next = slot
+                .next()
+                .map(|members| Round::new(Arc::clone(&slot.queues), slot.queue.clone(), members));
+        }
+    }
+}
+
+impl<J, R, Q> Lead<J, R, Q>
+where
+    J: 'static,
+    R: Reply + 'static,
+    Q: Queues<J, R> + 'static,
+    Arc<Q>: MaybeSend,
+    Q::Queue: MaybeSend + 'static,
+{
+    /// Runs this one round in the caller that leads it. If that caller is cancelled, another member drives the
+    /// round on.
+    pub fn run_here<F>(self, run: impl FnOnce(Round<J, R, Q>) -> F) -> Led<J, R>
+    where
+        F: Future<Output = ()> + MaybeSend + 'static,
+    {
+        let Self { mut round, slot } = self;
+        let roster = Arc::new(Roster(Mutex::new(round.members.clone())));
+        round.roster = Some(Arc::clone(&roster));
+        let running = run(round);
+        let work = async move {
+            running.await;
+            drop(slot);
+        };
+        Led::here(Box::pin(work), roster)
+    }
+}
+
+impl<J, R: Reply, Q: Queues<J, R>> core::fmt::Debug for Lead<J, R, Q> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_tuple("Lead").field(&self.round).finish()
+    }
+}
+
+/// Permission for one call of a caller that met no other in its queue.
+#[must_use = "the permission ends when it is dropped"]
+pub struct Permit<'q, J, R: Reply> {
+    combiner: &'q Arc<Combiner<J, R>>,
+    queue: usize,
+    is_released: bool,
+}
+
+impl<'q, J, R: Reply> Permit<'q, J, R> {
+    pub(super) const fn new(combiner: &'q Arc<Combiner<J, R>>, queue: usize) -> Self {
+        Self { combiner, queue, is_released: false }
+    }
+
+    /// The backend has answered the call: those that wait record it.
+    pub fn count_answered(&self) {
+        if self.combiner.gate(self.queue).is_awaited() {
+            Queues::count_answered(&**self.combiner, &self.queue);
+        }
+    }
+
+    /// Ends the call. If callers wait, the next round is returned, to be run by a task: where no task can be
+    /// spawned, drop the permit instead, and the first waiter leads.
+    #[must_use]
+    pub fn release(mut self) -> Option<Lead<J, R>> {
+        self.is_released = true;
+        let gate = self.combiner.gate(self.queue);
+        if gate.try_leave() {
+            return None;
+        }
+        let members = Queues::next(&**self.combiner, &self.queue, 0)?;
+        Some(Lead::new(self.combiner, &self.queue, members))
+    }
+}
+
+impl<J, R: Reply> Drop for Permit<'_, J, R> {
+    fn drop(&mut self) {
+        if !self.is_released {
+            Queues::end(&**self.combiner, &self.queue, 0);
+        }
+    }
+}
+
+impl<J, R: Reply> core::fmt::Debug for Permit<'_, J, R> {
+    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
+        f.debug_struct("Permit").field("queue", &self.queue).finish_non_exhaustive()
+    }
+}
+
+/// Lets other tasks that are ready run once.
+async fn yield_now() {
+    let mut has_yielded = false;
+    poll_fn(|context| {
+        if has_yielded {
+            return Poll::Ready(());
+        }
+        has_yielded = true;
+        context.waker().wake_by_ref();
+        Poll::Pending
+    })
+    .await;
+}
+
+/// Every attempt lost its race.
+fn exhausted() -> Error {
+    let message = "other writers kept changing the keys; nothing was charged";
+    Error::new(Code::ConflictExhausted, message).not_sent()
+}
+
+/// A round ended after it was sent, without an answer.
+fn unknown() -> Error {
+    let message = "the round of this call ended without an answer; the charge may be spent";
+    Error::new(Code::StoreUnavailable, message)
+}

@@ -1,0 +1,205 @@
+//! Queues that their callers lead: alone, in rounds, over fixed queues and over keys.
+
+use core::cell::Cell;
+use std::sync::Mutex;
+
+use super::*;
+use crate::clock::{Clock as _, ManualClock, sleep_until};
+
+/// A backend that answers when its clock moves, and adds up what was sent to it.
+#[derive(Clone, Default)]
+struct Backend {
+    clock: ManualClock,
+    rounds: Arc<Mutex<Vec<Vec<u64>>>>,
+}
+
+impl Backend {
+    async fn run<Q: Queues<u64, Answer>>(self, mut round: Round<u64, Answer, Q>) {
+        // A read, and then a write.
+        sleep_until(&self.clock, self.clock.now() + 1).await;
+        round.mark_sent();
+        self.rounds.lock().unwrap().push(jobs(&round));
+        sleep_until(&self.clock, self.clock.now() + 1).await;
+        let answers: Vec<Answer> = round.jobs().copied().map(Ok).collect();
+        round.finish(answers);
+    }
+
+    fn step(&self) {
+        self.clock.advance(core::time::Duration::from_micros(1));
+    }
+
+    fn sent(&self) -> Vec<Vec<u64>> {
+        self.rounds.lock().unwrap().clone()
+    }
+}
+
+type Call<'a> = Pin<Box<dyn Future<Output = Answer> + 'a>>;
+
+fn call<'a>(combiner: &'a Arc<Sum>, backend: &'a Backend, job: u64) -> Call<'a> {
+    let call = combiner.submit(0, job, NOW).unwrap();
+    Box::pin(call.answer_or_lead(|lead| lead.run_here(|round| backend.clone().run(round))))
+}
+
+fn poll_all(calls: &mut [Option<Call<'_>>]) -> Vec<Option<u64>> {
+    let done = calls.iter_mut().map(|slot| {
+        let polled = poll(slot.as_mut()?.as_mut());
+        match polled {
+            Poll::Ready(answer) => {
+                *slot = None;
+                Some(answer.unwrap())
+            }
+            Poll::Pending => None,
+        }
+    });
+    done.collect()
+}
+
+#[test]
+fn a_lone_call_takes_no_lock_and_lets_the_first_waiter_lead() {
+    let combiner = Sum::new(3, LIMITS);
+    let backend = Backend::default();
+    let permit = combiner.try_enter(0).unwrap();
+    assert!(combiner.try_enter(0).is_none() && combiner.try_enter(1).is_some());
+    let mut waiting = call(&combiner, &backend, 1);
+    assert!(poll(waiting.as_mut()).is_pending());
+    permit.count_answered();
+    drop(permit);
+    assert!(combiner.try_enter(0).is_none(), "nothing overtakes a waiter");
+    for _ in 0..3 {
+        assert!(backend.sent().len() < 2);
+        let _ = poll(waiting.as_mut()).is_ready();
+        backend.step();
+    }
+    drop(waiting);
+    assert_eq!(backend.sent(), [[1]]);
+    assert!(combiner.try_enter(0).is_some());
+}
+
+#[test]
+fn a_permit_hands_the_next_round_to_a_task() {
+    let combiner = Sum::new(1, LIMITS);
+    let backend = Backend::default();
+    let permit = combiner.try_enter(0).unwrap();
+    let mut calls: Vec<_> = (0..6).map(|job| Some(call(&combiner, &backend, job))).collect();
+    poll_all(&mut calls);
+    let lead = permit.release().unwrap();
+    assert_eq!(lead.len(), 4);
+    let mut task = Box::pin(lead.run_all(|round| backend.clone().run(round)));
+    let (mut answers, mut is_done) = (0, false);
+    for _ in 0..20 {
+        is_done = is_done || poll(task.as_mut()).is_ready();
+        answers += poll_all(&mut calls).into_iter().flatten().count();
+        backend.step();
+    }
+    assert_eq!((answers, is_done, backend.sent()), (6, true, vec![vec![0, 1, 2, 3], vec![4, 5]]));
+}
+
+#[test]
+fn a_small_round_does_not_run_beside_a_large_one() {
+    let combiner = Sum::new(1, Limits { waiting: 100, round: 50, concurrent: 2 });
+    let backend = Backend::default();
+    let (a, b) = (combiner.try_enter(0).unwrap(), combiner.try_enter(0).unwrap());
+    let mut calls: Vec<_> = (0..20).map(|job| Some(call(&combiner, &backend, job))).collect();
+    poll_all(&mut calls);
+    let large = a.release().unwrap();
+    assert_eq!(large.len(), 20);
+    drop(b);
+    let mut few: Vec<_> = (0..9).map(|job| Some(call(&combiner, &backend, job))).collect();
+    poll_all(&mut few);
+    assert_eq!(combiner.gate(0).running(), 1, "nine are not half of twenty");
+    let mut one_more = [Some(call(&combiner, &backend, 9))];
+    poll_all(&mut one_more);
+    assert_eq!(combiner.gate(0).running(), 2);
+    drop(large);
+    drop((few, one_more, calls));
+    assert_eq!((combiner.gate(0).running(), combiner.gate(0).is_awaited()), (0, false));
+}
+
+/// Cancels one caller after each number of steps: all others are answered exactly once, by rounds that were
+/// sent once.
+fn cancel_anywhere(start: impl for<'a> Fn(&'a Backend, u64) -> Call<'a>) -> usize {
+    let mut points = 0;
+    for victim in 0..5 {
+        for steps in 0..14 {
+            let backend = Backend::default();
+            let mut calls: Vec<_> = (0..5).map(|job| Some(start(&backend, job))).collect();
+            let mut answers: Vec<Option<u64>> = vec![None; 5];
+            for step in 0..14 {
+                for (index, answer) in poll_all(&mut calls).into_iter().enumerate() {
+                    assert!(answer.is_none() || answers[index].is_none(), "answered twice");
+                    answers[index] = answers[index].or(answer);
+                }
+                if step == steps {
+                    points += usize::from(calls[victim].take().is_some());
+                }
+                backend.step();
+            }
+            let sent: Vec<u64> = backend.sent().into_iter().flatten().collect();
+            for (job, answer) in answers.into_iter().enumerate() {
+                let times = sent.iter().filter(|sent| **sent == job as u64).count();
+                assert!(times <= 1, "{job} was sent {times} times: victim {victim}, step {steps}");
+                if job != victim {
+                    assert_eq!(answer, Some(job as u64), "victim {victim}, step {steps}");
+                }
+            }
+        }
+    }
+    points
+}
+
+#[test]
+fn a_caller_that_is_cancelled_anywhere_affects_no_other() {
+    let points = Cell::new(0);
+    let combiner = Sum::new(1, LIMITS);
+    points.set(
+        points.get() + {
+            let combiner: &'static Arc<Sum> = Box::leak(Box::new(combiner));
+            cancel_anywhere(move |backend, job| call(combiner, backend, job))
+        },
+    );
+    let keys: &'static Arc<KeyQueues<u64, Answer>> = Box::leak(Box::new(KeyQueues::new(4)));
+    points.set(
+        points.get()
+            + cancel_anywhere(move |backend, job| {
+                let needs: &[&str] = if job == 2 { &["a", "b"] } else { &["a"] };
+                let call = keys.submit(needs, (job, true), NOW);
+                Box::pin(
+                    call.answer_or_lead(|lead| lead.run_here(|round| backend.clone().run(round))),
+                )
+            }),
+    );
+    assert_eq!(keys.busy(), 0);
+    assert!(points.get() > 30, "{points:?}");
+}
+
+#[test]
+fn callers_of_several_keys_are_alone_and_are_not_overtaken() {
+    let keys = KeyQueues::<u64, Answer>::new(10);
+    let backend = Backend::default();
+    let start = |needs: &[&str], job| -> Option<Call<'_>> {
+        let call = keys.submit(needs, (job, true), NOW);
+        let backend = backend.clone();
+        Some(Box::pin(call.answer_or_lead(move |lead| {
+            let backend = backend.clone();
+            lead.run_here(|round| backend.run(round))
+        })))
+    };
+    let mut calls = vec![
+        start(&["a"], 0),
+        start(&["a"], 1),
+        start(&["b"], 2),
+        start(&["a", "b"], 3),
+        start(&["a"], 4),
+        start(&["b"], 5),
+        start(&["c"], 6),
+    ];
+    for _ in 0..20 {
+        poll_all(&mut calls);
+        backend.step();
+    }
+    assert!(calls.iter().all(Option::is_none) && keys.busy() == 0);
+    let mut sent = backend.sent();
+    sent[..3].sort();
+    sent[4..].sort();
+    assert_eq!(sent, [vec![0, 1], vec![2], vec![6], vec![3], vec![4], vec![5]]);
+}

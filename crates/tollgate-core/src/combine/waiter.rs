@@ -1,0 +1,239 @@
+//! One caller that waits for an answer: waiting, then answered or cancelled, each once.
+//!
+//! All transitions are made under one small lock, so a round and a cancelled caller agree on what happened
+//! first. A caller that is cancelled before its round was marked as sent is not charged; one that is cancelled
+//! later reports that it was sent.
+
+use core::fmt;
+use core::sync::atomic::{AtomicU8, Ordering::Relaxed};
+use core::task::{Context, Waker};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use super::pending::Driven;
+use crate::store::CallContext;
+
+/// A caller in a queue, or in a round.
+#[doc(hidden)]
+pub struct Waiter<J, R> {
+    job: J,
+    /// Rounds of its queues that were answered before it joined.
+    joined_at: u64,
+    /// Whether it may be decided in a round that another waiter leads.
+    shares: bool,
+    /// Changed under the lock of its queue only.
+    place: AtomicU8,
+    state: Mutex<State<J, R>>,
+}
+
+struct State<J, R> {
+    phase: Phase<R>,
+    /// Whether a round with it was sent and is not answered.
+    is_sent: bool,
+    /// Rounds with it that lost a race.
+    losses: u32,
+    /// Queues in which it is not at the front: a waiter of several queues leads when this is 0.
+    missing: usize,
+    waker: Option<Waker>,
+    /// A round of which it is a member, and whose driver was cancelled.
+    handed_over: Option<Driven<J, R>>,
+}
+
+enum Phase<R> {
+    Waiting,
+    Answered(R),
+    /// The answer was taken, or the caller was cancelled.
+    Gone,
+}
+
+/// Where a waiter is, as its queue knows.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Place {
+    /// In a round, or nowhere.
+    Out,
+    Queued,
+    /// In the queue, cancelled, and counted as such.
+    Cancelled,
+}
+
+/// What a waiter finds when it is polled.
+pub(super) enum Polled<J, R> {
+    Answered(R),
+    /// It is to drive this round from now on.
+    HandedOver(Driven<J, R>),
+    Pending,
+}
+
+/// What a cancelled waiter leaves behind.
+pub(super) struct Left<J, R> {
+    /// An answer that was not taken.
+    pub(super) answer: Option<R>,
+    pub(super) handed_over: Option<Driven<J, R>>,
+    /// Whether it was waiting: then it has no answer.
+    pub(super) was_waiting: bool,
+}
+
+impl<J, R> Waiter<J, R> {
+    pub(super) fn new(job: J, (joined_at, missing): (u64, usize), shares: bool) -> Self {
+        let state = State {
+            phase: Phase::Waiting,
+            is_sent: false,
+            losses: 0,
+            missing,
+            waker: None,
+            handed_over: None,
+        };
+        let place = AtomicU8::new(Place::Queued as u8);
+        Self { job, joined_at, shares, place, state: Mutex::new(state) }
+    }
+
+    pub(super) const fn job(&self) -> &J {
+        &self.job
+    }
+
+    pub(super) const fn shares(&self) -> bool {
+        self.shares
+    }
+
+    pub(super) fn place(&self) -> Place {
+        match self.place.load(Relaxed) {
+            0 => Place::Out,
+            1 => Place::Queued,
+            _ => Place::Cancelled,
+        }
+    }
+
+    pub(super) fn set_place(&self, place: Place) {
+        self.place.store(place as u8, Relaxed);
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State<J, R>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub(super) fn is_waiting(&self) -> bool {
+        matches!(self.lock().phase, Phase::Waiting)
+    }
+
+    /// Gives the caller its answer. Only the first answer counts, and none after the caller was cancelled.
+    pub(super) fn answer(&self, answer: R) {
+        let mut state = self.lock();
+        if !matches!(state.phase, Phase::Waiting) {
+            return;
+        }
+        state.phase = Phase::Answered(answer);
+        let waker = state.waker.take();
+        drop(state);
+        // Outside of the lock: an executor may poll the caller here.
+        waker.into_iter().for_each(Waker::wake);
+    }
+
+    /// From here on a cancelled caller may be charged. `false` if it was cancelled or answered before.
+    pub(super) fn mark_sent(&self) -> bool {
+        let mut state = self.lock();
+        state.is_sent = matches!(state.phase, Phase::Waiting);
+        state.is_sent
+    }
+
+    /// The round was answered, and has charged nothing: how many races it has lost. `None` if the caller was
+    /// cancelled.
+    pub(super) fn lose(&self) -> Option<u32> {
+        let mut state = self.lock();
+        state.is_sent = false;
+        state.losses = state.losses.saturating_add(1);
+        matches!(state.phase, Phase::Waiting).then_some(state.losses)
+    }
+
+    /// It waits behind the front of `missing` queues again, unless it does not wait any more.
+    pub(super) fn wait_again(&self, missing: usize) -> bool {
+        let mut state = self.lock();
+        state.is_sent = false;
+        state.missing = missing;
+        matches!(state.phase, Phase::Waiting)
+    }
+
+    /// It has come to the front of one more queue. Whether it leads now, and its waker; `None` if it does not
+    /// wait any more.
+    pub(super) fn reach_front(&self) -> Option<(bool, Option<Waker>)> {
+        let mut state = self.lock();
+        if !matches!(state.phase, Phase::Waiting) {
+            return None;
+        }
+        state.missing = state.missing.saturating_sub(1);
+        let leads = state.missing == 0;
+        Some((leads, if leads { state.waker.take() } else { None }))
+    }
+
+    /// Whether it waits and is at the front of all its queues.
+    pub(super) fn may_lead(&self) -> bool {
+        let state = self.lock();
+        state.missing == 0 && matches!(state.phase, Phase::Waiting)
+    }
+
+    /// Lets the caller look whether it may lead.
+    pub(super) fn wake(&self) {
+        let waker = self.lock().waker.take();
+        waker.into_iter().for_each(Waker::wake);
+    }
+
+    /// Makes this waiter drive a round on. The work comes back if it does not wait any more.
+    pub(super) fn hand_over(&self, work: Driven<J, R>) -> Result<(), Driven<J, R>> {
+        let mut state = self.lock();
+        if !matches!(state.phase, Phase::Waiting) {
+            return Err(work);
+        }
+        state.handed_over = Some(work);
+        let waker = state.waker.take();
+        drop(state);
+        waker.into_iter().for_each(Waker::wake);
+        Ok(())
+    }
+
+    pub(super) fn poll(&self, context: &Context<'_>) -> Polled<J, R> {
+        let mut state = self.lock();
+        match core::mem::replace(&mut state.phase, Phase::Gone) {
+            Phase::Answered(answer) => return Polled::Answered(answer),
+            other => state.phase = other,
+        }
+        if let Some(work) = state.handed_over.take() {
+            return Polled::HandedOver(work);
+        }
+        match &mut state.waker {
+            Some(waker) => waker.clone_from(context.waker()),
+            none => *none = Some(context.waker().clone()),
+        }
+        Polled::Pending
+    }
+
+    /// Ends it, and records its facts: `rounds` of its queues were answered so far.
+    pub(super) fn leave(&self, cx: CallContext<'_>, rounds: impl FnOnce() -> u64) -> Left<J, R> {
+        let mut state = self.lock();
+        let phase = core::mem::replace(&mut state.phase, Phase::Gone);
+        let handed_over = state.handed_over.take();
+        let (is_sent, has_lost) = (state.is_sent, state.losses > 0);
+        // Foreign code must not run under the lock.
+        let waker = state.waker.take();
+        drop(state);
+        drop(waker);
+        let (answer, was_waiting) = match phase {
+            Phase::Answered(answer) => (Some(answer), false),
+            Phase::Waiting => (None, true),
+            Phase::Gone => (None, false),
+        };
+        if was_waiting {
+            if has_lost {
+                cx.lost_race();
+            }
+            if rounds() != self.joined_at {
+                cx.others_served();
+            }
+            if is_sent { cx.sent() } else { cx.waiting() }
+        }
+        Left { answer, handed_over, was_waiting }
+    }
+}
+
+impl<J, R> fmt::Debug for Waiter<J, R> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Waiter").field("is_waiting", &self.is_waiting()).finish_non_exhaustive()
+    }
+}
