@@ -1,5 +1,5 @@
-//! You learn: limits in one process, without a server or a runtime. Several limits at once, requests
-//! of different cost, when to come back, and giving units back for work that was not done.
+//! You learn: limits in one process, without a server or a runtime. Several limits at once,
+//! requests of different cost, when to retry, and the refund of units for work that was not done.
 //!
 //! Run it: `cargo run -p tollgate-examples --example library_only`
 #![expect(clippy::print_stdout, reason = "an example shows what it does")]
@@ -14,7 +14,7 @@ fn main() -> Result<()> {
     let clock = ManualClock::at(1_700_000_000_000_000);
     let limiter = Limiter::with_clock(tollgate::store::Memory::new(), clock.clone()).build();
 
-    // 100 units per minute and user, of which 20 at once; and 30 in any minute per address, exactly.
+    // 100 units per minute and user, of which 20 at once; and 30 in any minute per address.
     let per_user = Limit::new("per-user", Gcra::with_burst(Quota::per_minute(100), 20)?)?;
     let per_address = Limit::new("per-address", SlidingLog::new(Quota::per_minute(30))?)?;
 

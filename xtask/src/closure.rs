@@ -1,13 +1,13 @@
-//! What the core depends on, pinned: no runtime anywhere, and no clock of an operating system on
-//! wasm32. A dependency that is new must be named here, on purpose.
+//! The dependencies of the core, pinned: no runtime, and on wasm32 no clock of an operating system.
+//! A new dependency must be named here.
 
 use std::collections::BTreeSet;
 
 use crate::run::{cargo, output};
 
-/// Zeroed atomics: the only dependency everywhere.
+/// Zeroed atomics: the only dependency on every target.
 const EVERYWHERE: [&str; 2] = ["bytemuck", "tollgate-core"];
-/// The time stamp counter, and what reading it needs.
+/// The time stamp counter, with its dependencies.
 const WITH_A_CLOCK: [&str; 5] = ["bitflags", "libc", "portable-atomic", "quanta", "raw-cpuid"];
 
 /// The names of the normal dependencies of the core, itself included.

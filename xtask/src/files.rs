@@ -19,7 +19,7 @@ impl File {
         (1..).zip(self.text.lines())
     }
 
-    /// Rust that ships, as far as its path says: no folder of tests, no file of tests, not generated.
+    /// Whether it is Rust code that ships, by its path: neither tests nor generated.
     pub(crate) fn is_production(&self) -> bool {
         let is_test = self.path.contains("/tests/") || self.path.ends_with("/tests.rs");
         self.is_rust() && !is_test && !self.path.contains("/generated/")

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use crate::files::{self, File};
-use crate::run::{Done, root};
+use crate::run::{TaskResult, root};
 
 /// The figures of one crate.
 #[derive(Debug, Default)]
@@ -60,7 +60,7 @@ impl Figures {
 ///
 /// # Errors
 /// When a file cannot be read.
-pub(crate) fn lines(folder: Option<&str>) -> Done {
+pub(crate) fn lines(folder: Option<&str>) -> TaskResult {
     let root = folder.map_or(root(), Path::new);
     let mut crates: BTreeMap<String, Figures> = BTreeMap::new();
     for file in files::all(root)?.iter().filter(|file| file.is_production()) {
@@ -71,7 +71,8 @@ pub(crate) fn lines(folder: Option<&str>) -> Done {
         }
     }
     println!(
-        "crate                  files   lines    docs  largest file                         largest function"
+        "{:<22} {:>5} {:>7} {:>7}  {:<36} largest function",
+        "crate", "files", "lines", "docs", "largest file"
     );
     for (name, figures) in &crates {
         figures.print(name);
@@ -121,9 +122,16 @@ mod tests {
 
     #[test]
     fn a_function_counts_from_signature_to_closing_brace() {
-        let text = "impl A {\n    pub(crate) fn a(\n        b: u8,\n    ) -> u8 {\n        b\n    }\n\n    fn c() {}\n}\n";
-        let lines: Vec<&str> = text.lines().collect();
-        assert_eq!(functions(&lines), [("a", 5), ("c", 1)]);
+        let lines = [
+            "impl A {",
+            "    pub fn a(",
+            "        b: u8,",
+            "    ) {",
+            "    }",
+            "    fn c() {}",
+            "}",
+        ];
+        assert_eq!(functions(&lines), [("a", 4), ("c", 1)]);
     }
 
     #[test]

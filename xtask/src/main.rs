@@ -1,21 +1,20 @@
 //! Tasks of the project, in Rust instead of shell: `cargo xtask <task>`.
 //!
-//! `ci` is what a contributor runs before sending a change, and what a machine runs after: one
-//! command, so that the two can never differ.
-#![expect(
-    clippy::print_stdout,
-    clippy::print_stderr,
-    reason = "a task talks to whoever started it"
-)]
+//! Contributors and the continuous integration run the same command, `ci`.
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "a task prints its progress")]
 
 mod ci;
 #[cfg(test)]
 mod closure;
+mod features;
 mod files;
 mod lines;
+mod metadata;
+mod mutants;
 mod run;
 mod soak;
 mod tidy;
+mod tools;
 mod vectors;
 mod wasm;
 
@@ -24,17 +23,23 @@ use std::process::ExitCode;
 const USAGE: &str = "\
 cargo xtask <task>
 
-  ci               everything that must pass: set-up, format, lints, tests, documentation, tidy, bench
-  tidy             the rules that neither the compiler nor clippy knows
+  ci               all checks that must pass: tidy, licences and sources, format, lints, tests,
+                   documentation, the build of the benchmarks, features one by one, wasm32
+  tidy             the rules that neither the compiler nor clippy checks
+  tidy --words     every use of a word that the project does not use, and their number per crate
+  deny             licences, sources and duplicates of the dependencies (deny.toml)
+  features         every library with each feature alone
   lines [FOLDER]   lines, largest file and function, and share of documentation of every crate
-  vectors          writes the golden vectors again, from the reference model
-  soak             all that follows; slow unless optimised: cargo run --release -p xtask -- soak
+  vectors          generates the golden vectors from the reference model
+  soak             the three tasks below; optimised with: cargo run --release -p xtask -- soak
   soak STEPS       every algorithm against the reference model, 10,000,000 steps each by default
   soak fuzz [MINUTES [TARGET]]
                    every fuzz target guided by coverage, 10 minutes each by default
   soak api [MINUTES]
                    schemathesis against a server, 10 minutes by default
-  wasm             builds the core for wasm32-unknown-unknown
+  mutants [--OPTION=VALUE] [PATHS]
+                   cargo-mutants on the code that decides; hours, so choose with --shard=0/16
+  wasm [debian]    builds the crates for Workers for wasm32-unknown-unknown; with Debian's compiler
 ";
 
 fn main() -> ExitCode {
@@ -42,12 +47,17 @@ fn main() -> ExitCode {
     let arguments: Vec<&str> = arguments.iter().map(String::as_str).collect();
     let done = match arguments.as_slice() {
         ["ci"] => ci::ci(),
+        ["mutants", arguments @ ..] => mutants::mutants(arguments),
         ["lines"] => lines::lines(None),
         ["lines", folder] => lines::lines(Some(folder)),
         ["tidy"] => tidy::tidy(),
+        ["tidy", "--words"] => tidy::print_words(),
+        ["deny"] => tools::deny(),
+        ["features"] => features::features(),
         ["vectors"] => vectors::write(),
         ["soak", what @ ..] => soak::soak(what),
         ["wasm"] => wasm::wasm(),
+        ["wasm", "debian"] => wasm::wasm_with_debian(),
         _ => Err(USAGE.to_owned()),
     };
     match done {

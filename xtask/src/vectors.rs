@@ -1,12 +1,12 @@
-//! Writes the golden vectors again. A test fails while the committed files differ from this.
+//! Writes the golden vectors. A test fails if the committed files differ.
 
 use tollgate_testkit::vectors::generate;
 
-use crate::run::{Done, root};
+use crate::run::{TaskResult, root};
 
 const FOLDER: &str = "crates/tollgate-testkit/vectors";
 
-pub(crate) fn write() -> Done {
+pub(crate) fn write() -> TaskResult {
     for file in generate() {
         let path = root().join(FOLDER).join(file.file_name());
         std::fs::write(&path, file.to_json())

@@ -1,8 +1,9 @@
 //! The gRPC interfaces of Tollgate, for clients and for the server.
 //!
-//! The protocol buffers are in `proto/`, what is generated from them in `src/generated/`, committed:
-//! a build needs no compiler of protocol buffers. A test generates it again and compares. To change
-//! an interface, change the `.proto`, then run the tests of this crate with `UPDATE_GENERATED=1`.
+//! The protocol buffers are in `proto/`, the generated code is in `src/generated/`. It is
+//! committed, so a build needs no compiler of protocol buffers. A test compares it with a new one.
+//! To change an interface, change the `.proto`, then run the tests of this crate with
+//! `UPDATE_GENERATED=1`.
 
 #[path = "generated/tollgate.v1.rs"]
 #[rustfmt::skip]

@@ -42,7 +42,7 @@ mod error;
 mod family;
 mod folder;
 mod http;
-mod install;
+pub mod install;
 mod nginx;
 mod nodes;
 mod percent;

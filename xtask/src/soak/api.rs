@@ -1,5 +1,5 @@
-//! A property-based client of the HTTP interface (schemathesis) against the server as people run it:
-//! no failure of the server, nothing that its document does not say, and memory within bounds.
+//! A property-based client of the HTTP interface (schemathesis) against the release build of the
+//! server: no failure, no response that the OpenAPI document does not describe, bounded memory.
 
 use std::hash::{BuildHasher, RandomState};
 use std::io::{Read, Write};
@@ -9,20 +9,20 @@ use std::time::Duration;
 
 use tollgate_test_servers::{Error, Launch, Place, Python, Recipe, Result, Server};
 
-use crate::run::{Done, cargo, root, run};
+use crate::run::{TaskResult, cargo, root, run};
 
 /// Every package by version and hash.
 const REQUIREMENTS: &str = "crates/tollgate-server/tests/clients/schemathesis.txt";
-/// What the server may need: the table of the memory store, and what requests need meanwhile.
+/// The memory that the server may use: the table of the memory store, and the requests.
 const MEMORY_MAX_KIB: u64 = 256 * 1024;
 
-/// Runs it for so long.
-pub(super) fn soak(time: Duration) -> Done {
+/// Runs it for `time`.
+pub(super) fn soak(time: Duration) -> TaskResult {
     run(cargo(&["build", "--release", "--locked", "-p", "tollgate-cli"]))?;
-    talk(time).map_err(|error| error.to_string())
+    run_client(time).map_err(|error| error.to_string())
 }
 
-fn talk(time: Duration) -> Result<()> {
+fn run_client(time: Duration) -> Result<()> {
     let schemathesis =
         Python::with("schemathesis", &std::fs::read_to_string(root().join(REQUIREMENTS))?)?;
     let server = Server::start(Tollgate)?;
@@ -44,15 +44,15 @@ fn talk(time: Duration) -> Result<()> {
     Ok(())
 }
 
-/// The most memory that a process ever had.
+/// The largest memory that a process has used.
 fn peak_kib(pid: u32) -> Result<u64> {
     let status = std::fs::read_to_string(format!("/proc/{pid}/status"))?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
     let number = line.and_then(|line| line.trim().strip_suffix(" kB")?.parse().ok());
-    number.ok_or_else(|| Error::new("the kernel does not say how much memory the server has"))
+    number.ok_or_else(|| Error::new("/proc has no VmHWM of the server"))
 }
 
-/// The server as people run it.
+/// The release build of the server.
 #[derive(Debug)]
 struct Tollgate;
 
@@ -77,7 +77,7 @@ impl Recipe for Tollgate {
         stream.read_to_string(&mut reply)?;
         match reply.starts_with("HTTP/1.1 200") {
             true => Ok(()),
-            false => Err(Error::new(format!("it says {reply:?}"))),
+            false => Err(Error::new(format!("it replied {reply:?}"))),
         }
     }
 }

@@ -1,14 +1,14 @@
 //! Fuzzing guided by coverage, with libFuzzer on the stable compiler: the pass that counts edges is
 //! LLVM's own, so a flag is enough and no other toolchain or cargo command is needed.
 //!
-//! Memory is bounded by libFuzzer itself: a run that needs more fails. What made a run fail lies
-//! among its artifacts and belongs, once mended, among the seeds, which the tests run.
+//! libFuzzer bounds the memory: a run that needs more fails. The input of a failed run is among
+//! its artifacts. Once the bug is fixed, it belongs to the seeds, which the tests run.
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::run::{Done, command, output, root, run};
+use crate::run::{TaskResult, command, output, root, run};
 
 /// The folders with targets, and the targets of each.
 const CRATES: [(&str, &[&str]); 2] = [
@@ -16,8 +16,7 @@ const CRATES: [(&str, &[&str]); 2] = [
     ("crates/tollgate-tower/fuzz", &["chain"]),
 ];
 
-/// Counts edges and traces comparisons, with the flags that cargo-fuzz has when no sanitizer is asked
-/// for.
+/// Counts edges and traces comparisons, with the flags of cargo-fuzz without a sanitizer.
 const COVERAGE: [&str; 8] = [
     "-Cpasses=sancov-module",
     "-Cllvm-args=-sanitizer-coverage-level=4",
@@ -29,15 +28,15 @@ const COVERAGE: [&str; 8] = [
     "-Ccodegen-units=1",
 ];
 
-/// What a target may need, and how long an input may take.
+/// The memory of a target, the seconds and the bytes of an input.
 const BOUNDS: [&str; 3] = ["-rss_limit_mb=512", "-timeout=60", "-max_len=4096"];
 
-/// What libFuzzer counts, and what it is called here.
+/// A figure of libFuzzer, and its name here.
 const FIGURES: [(&str, &str); 2] =
     [("stat::number_of_executed_units:", "executions"), ("stat::peak_rss_mb:", "MiB at most")];
 
-/// Runs every target, or one, for so long each.
-pub(super) fn soak(time: Duration, only: Option<&str>) -> Done {
+/// Runs every target, or one, each for `time`.
+pub(super) fn soak(time: Duration, only: Option<&str>) -> TaskResult {
     let wanted = |target: &str| only.is_none_or(|only| only == target);
     if !CRATES.iter().any(|(_, targets)| targets.iter().any(|target| wanted(target))) {
         let all: Vec<&str> = CRATES.iter().flat_map(|(_, targets)| *targets).copied().collect();
@@ -45,7 +44,7 @@ pub(super) fn soak(time: Duration, only: Option<&str>) -> Done {
     }
     let rustc = output(command("rustc", &["-vV"]))?;
     let host = rustc.lines().find_map(|line| line.strip_prefix("host: "));
-    let host = host.ok_or("rustc does not say what it runs on")?;
+    let host = host.ok_or("rustc prints no host")?;
     for (folder, targets) in CRATES {
         for target in targets.iter().filter(|target| wanted(target)) {
             let program = build(folder, target, host)?;
@@ -55,8 +54,8 @@ pub(super) fn soak(time: Duration, only: Option<&str>) -> Done {
     Ok(())
 }
 
-/// Beside everything else that is built.
-fn built() -> PathBuf {
+/// The folder for builds and runs.
+fn builds() -> PathBuf {
     let target = std::env::var_os("CARGO_TARGET_DIR");
     root().join(target.map_or_else(|| PathBuf::from("target"), PathBuf::from)).join("fuzz")
 }
@@ -67,18 +66,18 @@ fn build(folder: &str, target: &str, host: &str) -> Result<PathBuf, String> {
     // Not locked: the workspace may have new dependencies, which this one has to follow.
     let mut cargo = crate::run::cargo(&["build", "--release", "--target", host]);
     cargo.args(["--manifest-path", &manifest, "--bin", target]);
-    cargo.env("CARGO_TARGET_DIR", built()).env("RUSTFLAGS", COVERAGE.join(" "));
+    cargo.env("CARGO_TARGET_DIR", builds()).env("RUSTFLAGS", COVERAGE.join(" "));
     run(cargo)?;
-    Ok(built().join(host).join("release").join(target))
+    Ok(builds().join(host).join("release").join(target))
 }
 
-fn fuzz(program: &Path, folder: &str, target: &str, time: Duration) -> Done {
-    let place = built().join("runs").join(target);
-    let (corpus, artifacts) = (place.join("corpus"), place.join("artifacts"));
-    for made in [&corpus, &artifacts] {
-        std::fs::create_dir_all(made).map_err(|error| format!("{}: {error}", made.display()))?;
+fn fuzz(program: &Path, folder: &str, target: &str, time: Duration) -> TaskResult {
+    let run_folder = builds().join("runs").join(target);
+    let (corpus, artifacts) = (run_folder.join("corpus"), run_folder.join("artifacts"));
+    for path in [&corpus, &artifacts] {
+        std::fs::create_dir_all(path).map_err(|error| format!("{}: {error}", path.display()))?;
     }
-    let log = place.join("log");
+    let log = run_folder.join("log");
     let file = File::create(&log).map_err(|error| format!("{}: {error}", log.display()))?;
     let mut fuzzer = command(&program.to_string_lossy(), &BOUNDS);
     fuzzer.arg(format!("-max_total_time={}", time.as_secs()));
@@ -91,27 +90,27 @@ fn fuzz(program: &Path, folder: &str, target: &str, time: Duration) -> Done {
     fuzzer.stderr(file);
     println!("{target}: {} s; its log is {}", time.as_secs(), log.display());
     let done = run(fuzzer);
-    let said = std::fs::read(&log).map_err(|error| error.to_string())?;
-    let said = String::from_utf8_lossy(&said);
-    done.map_err(|error| format!("{target}: {error}\n{}", tail(&said)))?;
-    println!("{target}: no panic, nothing too slow, {}", figures(&said));
+    let log = std::fs::read(&log).map_err(|error| error.to_string())?;
+    let log = String::from_utf8_lossy(&log);
+    done.map_err(|error| format!("{target}: {error}\n{}", tail(&log)))?;
+    println!("{target}: no panic, no timeout, {}", figures(&log));
     Ok(())
 }
 
-/// The end of what libFuzzer said.
-fn tail(said: &str) -> String {
-    let lines: Vec<&str> = said.lines().collect();
+/// The end of the log.
+fn tail(log: &str) -> String {
+    let lines: Vec<&str> = log.lines().collect();
     lines.get(lines.len().saturating_sub(40)..).unwrap_or_default().join("\n")
 }
 
 /// Executions, memory and coverage.
-fn figures(said: &str) -> String {
+fn figures(log: &str) -> String {
     let figure = |(name, called): (&str, &str)| {
-        let value = said.lines().find_map(|line| line.strip_prefix(name));
+        let value = log.lines().find_map(|line| line.strip_prefix(name));
         format!("{} {called}", value.map_or("?", str::trim))
     };
     let mut figures: Vec<String> = FIGURES.into_iter().map(figure).collect();
-    let done = said.lines().rfind(|line| line.contains("DONE"));
+    let done = log.lines().rfind(|line| line.contains("DONE"));
     let edges = done.and_then(|line| line.split("cov: ").nth(1)?.split(' ').next());
     figures.push(format!("{} edges", edges.unwrap_or("?")));
     figures.join(", ")

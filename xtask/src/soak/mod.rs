@@ -1,5 +1,5 @@
-//! Runs that take long, over seeds that are new each time: every algorithm beside the reference model,
-//! every fuzz target guided by coverage, and a property-based client of the HTTP interface.
+//! Long runs with a new seed each time: every algorithm against the reference model, every fuzz
+//! target guided by coverage, and a property-based client of the HTTP interface.
 
 mod api;
 mod fuzz;
@@ -7,13 +7,13 @@ mod model;
 
 use std::time::Duration;
 
-use crate::run::Done;
+use crate::run::TaskResult;
 
-/// How long each fuzz target and the client of the HTTP interface run unless told otherwise.
+/// How long each fuzz target and the client of the HTTP interface run by default.
 const MINUTES: u64 = 10;
 
 /// `soak [STEPS]`, `soak fuzz [MINUTES [TARGET]]`, `soak api [MINUTES]`.
-pub(crate) fn soak(arguments: &[&str]) -> Done {
+pub(crate) fn soak(arguments: &[&str]) -> TaskResult {
     match arguments {
         [] => {
             model::soak(model::DEFAULT_STEPS)?;
@@ -33,12 +33,12 @@ pub(crate) fn soak(arguments: &[&str]) -> Done {
 fn minutes(text: Option<&str>) -> Result<Duration, String> {
     let minutes = text.map_or(Ok(MINUTES), |text| number(text, "minutes"))?;
     if minutes == 0 {
-        return Err("0 minutes are no run; accepted: 1 and more".to_owned());
+        return Err("accepted: 1 minute and more".to_owned());
     }
     Ok(Duration::from_secs(minutes.saturating_mul(60)))
 }
 
 fn number(text: &str, of: &str) -> Result<u64, String> {
     let number = text.replace('_', "").parse();
-    number.map_err(|error| format!("{text} is no number of {of}: {error}"))
+    number.map_err(|error| format!("{text} is not a number of {of}: {error}"))
 }

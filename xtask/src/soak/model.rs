@@ -1,4 +1,4 @@
-//! A long run of every algorithm beside the reference model, over a seed that is new each time.
+//! A long run of every algorithm against the reference model, with a new seed each time.
 
 use std::hash::{BuildHasher, RandomState};
 
@@ -6,13 +6,13 @@ use tollgate_core::{Clock, SystemClock};
 use tollgate_testkit::check;
 use tollgate_testkit::model::Kind;
 
-use crate::run::Done;
+use crate::run::TaskResult;
 
-/// Steps per algorithm unless told otherwise.
+/// Steps per algorithm by default.
 pub(super) const DEFAULT_STEPS: u64 = 10_000_000;
 
 /// Panics, naming the seed and the step, at the first difference.
-pub(super) fn soak(steps: u64) -> Done {
+pub(super) fn soak(steps: u64) -> TaskResult {
     let seed = RandomState::new().hash_one("soak");
     let clock = SystemClock::new();
     println!("{steps} steps per algorithm, seed {seed:#x}");

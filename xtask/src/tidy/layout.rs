@@ -1,4 +1,4 @@
-//! Rules about where things are, and who may name whom.
+//! Rules about the places of files, and about imports.
 
 use crate::files::File;
 
@@ -16,8 +16,8 @@ const LEFT_OF: [(&str, &[&str]); 4] = [
     ("", &["limiter"]),
 ];
 
-/// Everything the root may hold. What is new must be named here, on purpose.
-const ROOT: [&str; 21] = [
+/// Everything the root may hold. A new entry must be named here.
+const ROOT: [&str; 22] = [
     ".cargo",
     ".ci",
     ".gitignore",
@@ -33,6 +33,7 @@ const ROOT: [&str; 21] = [
     "bench",
     "clippy.toml",
     "crates",
+    "deny.toml",
     "deploy",
     "docs",
     "examples",

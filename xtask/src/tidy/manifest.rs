@@ -2,18 +2,25 @@
 
 use crate::files::File;
 
-/// A member takes every dependency from the workspace, where its version and its reason stand once.
-/// A workspace of its own, such as the benchmarks, declares its own.
+/// A member takes every dependency from the workspace, which declares its version and its reason.
 pub(crate) fn dependencies_are_declared_once(files: &[File]) -> Vec<String> {
-    let is_member = |file: &&File| {
-        let path = file.path.as_str();
-        let is_workspace = file.text.lines().any(|line| line == "[workspace]");
-        path.ends_with("/Cargo.toml") && !is_workspace
-    };
-    files.iter().filter(is_member).flat_map(versions_of_its_own).collect()
+    files.iter().filter(|file| is_member(file)).flat_map(own_versions).collect()
 }
 
-fn versions_of_its_own(file: &File) -> Vec<String> {
+/// A member has the lints of the workspace, so that an item without documentation fails everywhere.
+pub(crate) fn lints_are_inherited(files: &[File]) -> Vec<String> {
+    let inherits = |file: &File| file.text.contains("\n[lints]\nworkspace = true\n");
+    let members = files.iter().filter(|file| is_member(file) && !inherits(file));
+    members.map(|file| format!("{}: must inherit the lints of the workspace", file.path)).collect()
+}
+
+/// The benchmarks and the fuzz targets are workspaces of their own.
+fn is_member(file: &File) -> bool {
+    let is_workspace = file.lines().any(|(_, line)| line == "[workspace]");
+    file.path.ends_with("/Cargo.toml") && !file.path.starts_with("bench/") && !is_workspace
+}
+
+fn own_versions(file: &File) -> Vec<String> {
     let mut in_dependencies = false;
     let mut wrong = Vec::new();
     for (number, line) in file.lines() {
@@ -46,6 +53,15 @@ mod tests {
         let own = "[package]\nname = \"x\"\n[dev-dependencies]\na = \"1\"\n";
         assert_eq!(complaints("crates/x/Cargo.toml", own), 1);
         assert_eq!(complaints("crates/x/Cargo.toml", "[dependencies.a]\nversion = \"1\"\n"), 1);
-        assert_eq!(complaints("bench/Cargo.toml", &format!("[workspace]\n{own}")), 0);
+        assert_eq!(complaints("crates/x/fuzz/Cargo.toml", &format!("[workspace]\n{own}")), 0);
+    }
+
+    #[test]
+    fn a_member_without_the_lints_is_found() {
+        let complaints =
+            |text: &str| lints_are_inherited(&[File::new("crates/x/Cargo.toml", text)]).len();
+        assert_eq!(complaints("[package]\nname = \"x\"\n"), 1);
+        assert_eq!(complaints("[package]\nname = \"x\"\n\n[lints]\nworkspace = true\n"), 0);
+        assert_eq!(complaints("[workspace]\n"), 0);
     }
 }

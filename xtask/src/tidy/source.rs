@@ -5,7 +5,7 @@ use crate::files::File;
 /// Production lines a file may have.
 const LINES_MAX: usize = 400;
 
-/// Every Rust file says first what it is.
+/// Every Rust file starts with its documentation.
 pub(crate) fn opens_with_documentation(files: &[File]) -> Vec<String> {
     let silent = files.iter().filter(|file| file.is_rust() && !file.text.starts_with("//!"));
     silent.map(|file| format!("{}:1: does not open with `//!`", file.path)).collect()
@@ -18,9 +18,9 @@ pub(crate) fn is_short(files: &[File]) -> Vec<String> {
     long.map(|file| format!("{}: has over {LINES_MAX} production lines", file.path)).collect()
 }
 
-/// Nothing is put off: no marks for later, no test that is skipped, no example that is not compiled.
+/// No marks for later, no skipped test, no example that is not compiled.
 pub(crate) fn leaves_nothing_undone(files: &[File]) -> Vec<String> {
-    // In two halves, so that this file does not complain about itself.
+    // In two halves, so that this file passes.
     const EVERYWHERE: [&str; 2] = [concat!("TO", "DO"), concat!("FIX", "ME")];
     const IN_RUST: [&str; 2] = [concat!("#[ig", "nore"), concat!("to", "do!")];
     const IN_EXAMPLES: &str = concat!("```ig", "nore");

@@ -27,7 +27,7 @@ pub struct Decision {
     /// Whole units spendable now, after this decision.
     #[prost(uint64, tag = "4")]
     pub remaining: u64,
-    /// When the key means the same as a fresh one if nobody spends; epoch milliseconds.
+    /// When the key is as a fresh one if no request spends until then; epoch milliseconds.
     #[prost(uint64, tag = "5")]
     pub reset_at_ms: u64,
     /// Milliseconds to wait: 0 when allowed, absent when waiting is useless.

@@ -1,5 +1,4 @@
-//! What takes long to make and is the same for every test: made once per user, outside of any
-//! checkout.
+//! A cache per user, outside of any checkout, for downloads and builds that every test shares.
 
 use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -8,17 +7,21 @@ use std::path::{Path, PathBuf};
 use crate::error::{Error, Result};
 use crate::root;
 
-/// A folder of this name, which `make` fills if it is not there. Processes take turns with each.
-pub(crate) fn cached(name: &str, make: impl FnOnce(&Path) -> Result<()>) -> Result<PathBuf> {
+/// The folder of this name in the cache. `make` fills it if it does not exist; one process at a time.
+///
+/// # Errors
+/// When `make` fails, or the cache cannot be written.
+pub fn cached(name: &str, make: impl FnOnce(&Path) -> Result<()>) -> Result<PathBuf> {
     let folder = cache()?.join(name);
     if folder.is_dir() {
         return Ok(folder);
     }
-    let _turn = root::lock(&format!("cache-{name}.lock"))?;
+    let _locked = root::lock(&format!("cache-{name}.lock"))?;
     if folder.is_dir() {
         return Ok(folder);
     }
-    // Complete or not there: whoever is killed meanwhile leaves only this, for the next to replace.
+    // The folder gets its name when it is complete: a process that is killed leaves a partial one,
+    // which the next process replaces.
     let partial = cache()?.join(format!("{name}.partial"));
     let _ = fs::remove_dir_all(&partial);
     fs::create_dir_all(&partial).map_err(|error| Error::from(error).during(partial.display()))?;
@@ -27,14 +30,14 @@ pub(crate) fn cached(name: &str, make: impl FnOnce(&Path) -> Result<()>) -> Resu
     Ok(folder)
 }
 
-/// A name that is another when what is installed under it is.
+/// A name that changes with the contents.
 pub(super) fn named_after(name: &str, contents: &[&str]) -> String {
     let mut hasher = DefaultHasher::new();
     contents.hash(&mut hasher);
     format!("{name}-{:016x}", hasher.finish())
 }
 
-/// Root's servers may have to run as somebody else, who cannot look into root's home.
+/// Not in root's home: some servers refuse to run as root, and other users cannot read there.
 fn cache() -> Result<PathBuf> {
     if let Some(chosen) = std::env::var_os("XDG_CACHE_HOME").filter(|path| !path.is_empty()) {
         return Ok(PathBuf::from(chosen).join("tollgate"));

@@ -1,4 +1,4 @@
-//! Servers that come as a crate: built once, from the versions of their own lock file.
+//! Programs that are published as a crate: built once, with the versions of their own lock file.
 
 use std::fs;
 use std::path::PathBuf;
@@ -9,17 +9,19 @@ use super::run;
 use crate::error::Result;
 
 /// A crate with a program, pinned.
-pub(crate) struct Crate {
-    pub(crate) name: &'static str,
-    pub(crate) version: &'static str,
-    /// The program that is wanted.
-    pub(crate) program: &'static str,
-    /// What is built of it, if not the default; separated by commas.
-    pub(crate) features: Option<&'static str>,
+#[derive(Clone, Copy, Debug)]
+pub struct Crate {
+    /// The name of the crate.
+    pub name: &'static str,
+    /// The exact version.
+    pub version: &'static str,
+    /// The program of the crate that is built.
+    pub program: &'static str,
+    /// The features to build, separated by commas; `None` for the default features.
+    pub features: Option<&'static str>,
 }
 
-/// Whoever builds this inside of another build must not pass on how that one is built. The program
-/// serves tests: it has to be there soon rather than be fast.
+/// The build is short rather than the program fast. It ignores the settings of an outer build.
 const PROFILE: [(&str, &str); 4] = [
     ("CARGO_PROFILE_RELEASE_OPT_LEVEL", "1"),
     ("CARGO_PROFILE_RELEASE_LTO", "off"),
@@ -28,11 +30,11 @@ const PROFILE: [(&str, &str); 4] = [
 ];
 
 impl Crate {
-    /// The program, built if it is not there: that takes minutes, and cargo tells how far it is.
+    /// The path of the program. A build takes minutes, and cargo prints its progress.
     ///
     /// # Errors
-    /// When it cannot be downloaded or does not build.
-    pub(crate) fn built(&self) -> Result<PathBuf> {
+    /// When the crate cannot be downloaded or does not build.
+    pub fn built(&self) -> Result<PathBuf> {
         let folder = cached(&format!("{}-{}", self.name, self.version), |folder| {
             let target = folder.join("target");
             let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());

@@ -1,8 +1,8 @@
 //! Programs of another release of Debian than this machine's, with the libraries they were built for.
 //!
-//! apt resolves and verifies the packages as for a machine that has none, in a folder of its own:
-//! nothing is installed, and nobody has to be root. What was downloaded is unpacked into the cache,
-//! and runs through the dynamic loader that came with it.
+//! apt resolves and verifies the packages as for an empty machine, in a folder of its own: nothing is
+//! installed, and no root account is needed. The packages are unpacked into the cache, and their
+//! programs run through the dynamic loader of that release.
 
 use std::ffi::OsString;
 use std::fs;
@@ -14,34 +14,46 @@ use super::{apt, find, run};
 use crate::error::{Error, Result};
 use crate::process::Launch;
 
-/// What Debian signs its packages with; other distributions have a package for it.
+/// The keys of Debian's archive; other distributions have a package with them.
 const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 /// For machines that use no mirror of Debian themselves.
 const ARCHIVE: &str = "http://deb.debian.org/debian/";
 
-/// A program in a package of a release.
+/// A program in the packages of a release of Debian.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Packaged {
-    pub(crate) release: &'static str,
-    pub(crate) package: &'static str,
+pub struct Packaged {
+    /// The name of the release, such as `trixie`.
+    pub release: &'static str,
+    /// The package of the program, then other packages that it needs; dependencies are included.
+    pub packages: &'static [&'static str],
     /// Its name in `/usr/bin`.
-    pub(crate) program: &'static str,
+    pub program: &'static str,
 }
 
 impl Packaged {
-    /// How the program is run, downloaded if it is not there.
+    /// How to run the program; its packages are downloaded first if the cache does not have them.
     ///
     /// # Errors
     /// When there is no apt, or it cannot download or verify the packages.
     pub(crate) fn launch(&self) -> Result<Launch> {
-        let name = format!("{}-{}", self.package, self.release);
-        let folder = cached(&name, |folder| self.fetch(folder))?;
-        self.launch_in(&folder)
+        let folder = self.unpacked()?;
+        let [loader, arguments @ ..] = self.command_line(&folder)?;
+        Ok(Launch::new(loader).args(arguments))
+    }
+
+    /// The folder with the unpacked packages.
+    ///
+    /// # Errors
+    /// As [`Self::launch`].
+    pub fn unpacked(&self) -> Result<PathBuf> {
+        cached(&format!("{}-{}", self.packages.join("-"), self.release), |folder| {
+            self.fetch(folder)
+        })
     }
 
     fn fetch(&self, folder: &Path) -> Result<()> {
         let apt = Apt::new(folder.join("apt"), self.release)?;
-        let packages = apt.download(self.package)?;
+        let packages = apt.download(self.packages)?;
         let unpack = program_of("dpkg-deb")?;
         for package in packages {
             run(Command::new(&unpack).arg("-x").arg(package).arg(folder))?;
@@ -49,7 +61,11 @@ impl Packaged {
         Ok(fs::remove_dir_all(&apt.folder)?)
     }
 
-    fn launch_in(&self, folder: &Path) -> Result<Launch> {
+    /// The loader of the release, and the arguments with which it runs the program in `folder`.
+    ///
+    /// # Errors
+    /// When the processor is neither an x86-64 nor an ARM64.
+    pub fn command_line(&self, folder: &Path) -> Result<[OsString; 6]> {
         let architecture = std::env::consts::ARCH;
         let loader = match architecture {
             "x86_64" => "ld-linux-x86-64.so.2",
@@ -57,14 +73,19 @@ impl Packaged {
             other => return Err(Error::new(format!("no loader of Debian is known for {other}"))),
         };
         let libraries = folder.join(format!("usr/lib/{architecture}-linux-gnu"));
-        let launch = Launch::new(libraries.join(loader));
-        // Some programs are several: they go by the name that they are called.
-        let launch = launch.args(["--argv0", self.program, "--library-path"]).arg(libraries);
-        Ok(launch.arg(folder.join("usr/bin").join(self.program)))
+        Ok([
+            libraries.join(loader).into(),
+            // redis-server behaves by the name that it is called by.
+            "--argv0".into(),
+            self.program.into(),
+            "--library-path".into(),
+            libraries.into(),
+            folder.join("usr/bin").join(self.program).into(),
+        ])
     }
 }
 
-/// apt, with one source and with nothing installed.
+/// apt with one source and no installed packages.
 struct Apt {
     folder: PathBuf,
 }
@@ -84,11 +105,11 @@ impl Apt {
         Ok(Self { folder })
     }
 
-    /// Downloads a package with all that it depends on: the files.
-    fn download(&self, package: &str) -> Result<Vec<PathBuf>> {
+    /// Downloads packages with their dependencies, and returns the files.
+    fn download(&self, packages: &[&str]) -> Result<Vec<PathBuf>> {
         run(self.command()?.arg("update"))?;
-        let install = ["install", "--yes", "--no-install-recommends", "--download-only", package];
-        run(self.command()?.args(install))?;
+        let install = ["install", "--yes", "--no-install-recommends", "--download-only"];
+        run(self.command()?.args(install).args(packages))?;
         let found = fs::read_dir(self.folder.join("cache/archives"))?;
         let found = found.flatten().map(|entry| entry.path());
         Ok(found.filter(|path| path.extension().is_some_and(|end| end == "deb")).collect())
@@ -96,16 +117,16 @@ impl Apt {
 
     fn command(&self) -> Result<Command> {
         let mut command = Command::new(program_of("apt-get")?);
-        let places = [
+        let paths = [
             ("Dir::State", ""),
             ("Dir::State::lists", "lists"),
             ("Dir::State::status", "status"),
             ("Dir::Cache", "cache"),
             ("Dir::Etc::sourcelist", "sources.list"),
         ];
-        for (setting, place) in places {
+        for (setting, path) in paths {
             let mut option = OsString::from(format!("{setting}="));
-            option.push(self.folder.join(place));
+            option.push(self.folder.join(path));
             command.arg("-o").arg(option);
         }
         let settings = [
@@ -115,7 +136,7 @@ impl Apt {
             "Acquire::Languages=none",
             "Acquire::Retries=3",
             "Acquire::IndexTargets::deb::DEP-11::DefaultEnabled=false",
-            // The folder is nobody else's, and the user that apt becomes to download may not enter it.
+            // No other process uses the folder, and the user `_apt` may not enter it.
             "Debug::NoLocking=1",
             "APT::Sandbox::User=",
         ];
@@ -130,12 +151,12 @@ impl Apt {
 /// The mirror of Debian that this machine uses.
 fn mirror() -> String {
     let targets = ["indextargets", "--format", "$(REPO_URI)", "Created-By: Packages"];
-    let asked = Command::new("apt-get").args(targets).arg("Label: Debian").output();
-    let said = asked.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
-    let first = said.ok().and_then(|said| said.lines().next().map(str::to_owned));
+    let output = Command::new("apt-get").args(targets).arg("Label: Debian").output();
+    let stdout = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
+    let first = stdout.ok().and_then(|stdout| stdout.lines().next().map(str::to_owned));
     first.unwrap_or_else(|| ARCHIVE.to_owned())
 }
 
 fn program_of(name: &str) -> Result<PathBuf> {
-    find(name).ok_or_else(|| Error::new(format!("there is no {name} on this machine")))
+    find(name).ok_or_else(|| Error::new(format!("this machine has no {name}")))
 }

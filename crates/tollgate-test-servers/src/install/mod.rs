@@ -1,7 +1,7 @@
 //! Programs that tests need: found on this machine, or installed.
 //!
-//! `apt` installs for everybody; `wheel`, `npm` and `pip` keep pinned downloads in the `cache` of this
-//! user, `debian` what another release has, and `crates` what it builds.
+//! `apt` installs for all users. The other modules fill the `cache` of this user: `wheel`, `npm` and
+//! `pip` with pinned downloads, `debian` with packages of another release, `crates` with builds.
 
 mod apt;
 mod cache;
@@ -11,9 +11,9 @@ pub(super) mod npm;
 pub(super) mod pip;
 mod wheel;
 
-pub(super) use cache::cached;
-pub(super) use crates::Crate;
-pub(super) use debian::Packaged;
+pub use cache::cached;
+pub use crates::Crate;
+pub use debian::Packaged;
 pub(super) use wheel::{Wheel, make_executable};
 
 use std::path::{Path, PathBuf};
@@ -21,10 +21,10 @@ use std::process::{Command, Stdio};
 
 use super::error::{Error, Result};
 
-/// Where distributions put servers, though not always on the path of a user.
-const BESIDES_THE_PATH: [&str; 4] = ["/usr/local/bin", "/usr/bin", "/usr/sbin", "/sbin"];
+/// Folders for servers that are not on the path of every user.
+const FOLDERS_OF_SERVERS: [&str; 4] = ["/usr/local/bin", "/usr/bin", "/usr/sbin", "/sbin"];
 
-/// Finds a program, or installs the package that brings it.
+/// Finds a program, or installs its package.
 ///
 /// # Errors
 /// When it is missing and cannot be installed; the message says what to install.
@@ -35,10 +35,10 @@ pub fn program(name: &str, package: &str) -> Result<PathBuf> {
     }
 }
 
-/// Sees that a program which was downloaded runs, and installs the libraries that it may be missing.
+/// Checks that a downloaded program runs, and installs the libraries that it lacks.
 ///
 /// # Errors
-/// What the program says without them.
+/// When it still does not run; the message is the program's.
 pub(super) fn complete(program: &Path, libraries: &[&str]) -> Result<()> {
     let check = || run(Command::new(program).arg("--version"));
     match check() {
@@ -52,15 +52,15 @@ pub(super) fn complete(program: &Path, libraries: &[&str]) -> Result<()> {
 /// Looks for a program on the path.
 pub(super) fn find(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    let besides = BESIDES_THE_PATH.iter().map(PathBuf::from);
-    let candidates = std::env::split_paths(&path).chain(besides).map(|folder| folder.join(name));
+    let more = FOLDERS_OF_SERVERS.iter().map(PathBuf::from);
+    let candidates = std::env::split_paths(&path).chain(more).map(|folder| folder.join(name));
     candidates.into_iter().find(|candidate| candidate.is_file())
 }
 
 /// Runs a command to its end.
 ///
 /// # Errors
-/// What it said, unless it succeeded.
+/// When it fails; the message holds its standard error.
 pub(super) fn run(command: &mut Command) -> Result<()> {
     let name = command.get_program().to_string_lossy().into_owned();
     let output = command.stdin(Stdio::null()).output();
@@ -68,6 +68,6 @@ pub(super) fn run(command: &mut Command) -> Result<()> {
     if output.status.success() {
         return Ok(());
     }
-    let said = String::from_utf8_lossy(&output.stderr);
-    Err(Error::new(format!("{name}: {}: {}", output.status, said.trim())))
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    Err(Error::new(format!("{name}: {}: {}", output.status, stderr.trim())))
 }

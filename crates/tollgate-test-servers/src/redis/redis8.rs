@@ -7,7 +7,7 @@ use crate::install::{Packaged, find};
 use crate::process::Launch;
 
 const PACKAGED: Packaged =
-    Packaged { release: "trixie", package: "redis-server", program: "redis-server" };
+    Packaged { release: "trixie", packages: &["redis-server"], program: "redis-server" };
 
 /// The one on this machine if it is one, else Debian's.
 pub(super) fn launch() -> Result<Launch> {

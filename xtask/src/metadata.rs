@@ -1,0 +1,69 @@
+//! The packages of the workspace, as `cargo metadata` lists them.
+
+use serde_json::Value;
+
+use crate::run::{cargo, output};
+
+/// A member of the workspace.
+#[derive(Debug, Default)]
+pub(crate) struct Package {
+    pub(crate) name: String,
+    /// Whether it may be published.
+    pub(crate) is_published: bool,
+    pub(crate) is_library: bool,
+    /// Its features, without `default`.
+    pub(crate) features: Vec<String>,
+    /// The members that it is built with; those of its tests are not listed.
+    pub(crate) dependencies: Vec<String>,
+}
+
+/// All members.
+///
+/// # Errors
+/// When cargo fails, or prints what is not expected.
+pub(crate) fn packages() -> Result<Vec<Package>, String> {
+    let listed = ["metadata", "--no-deps", "--format-version", "1", "--locked"];
+    let listed = output(cargo(&listed))?;
+    let metadata: Value = serde_json::from_str(&listed).map_err(|error| error.to_string())?;
+    Ok(items(&metadata, "packages").map(package).collect())
+}
+
+fn package(package: &Value) -> Package {
+    let is_member = |dependency: &&Value| dependency.get("path").is_some_and(Value::is_string);
+    let is_built = |dependency: &&Value| text(dependency, "kind") != "dev";
+    let dependencies = items(package, "dependencies").filter(is_member).filter(is_built);
+    let features = package.get("features").and_then(Value::as_object);
+    let features = features.into_iter().flat_map(|features| features.keys());
+    let is_library = |target: &Value| items(target, "kind").any(|kind| kind == "lib");
+    Package {
+        name: text(package, "name"),
+        is_published: package.get("publish").is_none_or(Value::is_null),
+        is_library: items(package, "targets").any(is_library),
+        features: features.filter(|name| *name != "default").cloned().collect(),
+        dependencies: dependencies.map(|dependency| text(dependency, "name")).collect(),
+    }
+}
+
+fn items<'a>(value: &'a Value, field: &str) -> impl Iterator<Item = &'a Value> {
+    value.get(field).and_then(Value::as_array).into_iter().flatten()
+}
+
+/// A field of text; empty if it is missing or null.
+fn text(value: &Value, field: &str) -> String {
+    value.get(field).and_then(Value::as_str).unwrap_or_default().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_workspace_is_listed() {
+        let packages = super::packages().unwrap();
+        let redis = packages.iter().find(|package| package.name == "tollgate-redis").unwrap();
+        assert!(redis.is_published && redis.is_library);
+        assert!(redis.features.iter().any(|feature| feature == "upstash"));
+        assert!(redis.dependencies.iter().any(|name| name == "tollgate-core"));
+        assert!(!redis.dependencies.iter().any(|name| name == "tollgate-testkit"));
+        let xtask = packages.iter().find(|package| package.name == "xtask").unwrap();
+        assert!(!xtask.is_published && !xtask.is_library);
+    }
+}
