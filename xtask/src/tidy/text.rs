@@ -13,7 +13,7 @@ const EXEMPT: [&str; 4] =
     ["/generated/", "/tests/clients/", "xtask/src/tidy/text.rs", "tests/it/golden/"];
 
 /// The parts of the repository that still have old words or wide lines.
-const UNFINISHED: [&str; 18] = [
+const UNFINISHED: [&str; 19] = [
     "ARCHITECTURE.md",
     "Cargo.toml",
     "README.md",
@@ -23,6 +23,7 @@ const UNFINISHED: [&str; 18] = [
     "crates/tollgate-core/",
     "crates/tollgate-denokv/",
     "crates/tollgate-dynamodb/",
+    "crates/tollgate-http/",
     "crates/tollgate-net/",
     "crates/tollgate-postgres/",
     "crates/tollgate-redis/",
