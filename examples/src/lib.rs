@@ -62,3 +62,8 @@ mod tests {
 
     tollgate_testkit::store_conformance!(|| ready(Cas::new(Table::default())));
 }
+
+/// The code of the getting-started page compiles and runs.
+#[cfg(doctest)]
+#[doc = include_str!("../../docs/getting-started.md")]
+struct GettingStarted;
