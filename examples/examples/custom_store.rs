@@ -43,11 +43,11 @@ impl Store for Ledger {
             return Err(unsupported("this store remembers no request ids"));
         }
         let now = given(cx)?;
-        let (slots, keys) = slots_of(admission.charges);
+        let (slots, keys) = slots_of(admission.charges());
         let mut ledger = self.lock();
         let states: Vec<Option<State>> =
             keys.iter().map(|key| ledger.get(&key.to_text()).cloned()).collect();
-        let planned = plan(admission.charges, &slots, &states, now)?;
+        let planned = plan(admission.charges(), &slots, &states, now)?;
         for write in planned.writes {
             if let Some(key) = keys.get(write.slot) {
                 ledger.insert(key.to_text(), write.state);

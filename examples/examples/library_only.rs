@@ -6,7 +6,7 @@
 
 use tollgate::algorithm::{Gcra, SlidingLog};
 use tollgate::limiter::Limiter;
-use tollgate::{Admission, Cost, Decision, Limit, ManualClock, Quota, Result, Verdict};
+use tollgate::{Cost, Decision, Limit, ManualClock, Quota, Result, Verdict};
 use tollgate_testkit::runtime::block_on;
 
 fn main() -> Result<()> {
@@ -19,7 +19,7 @@ fn main() -> Result<()> {
     let per_address = Limit::new("per-address", SlidingLog::new(Quota::per_minute(30))?)?;
 
     // One limit: the whole answer in one call.
-    let first = limiter.check_sync(per_user.charge("ada"))?;
+    let first = limiter.sync().check(per_user.charge("ada"))?;
     show("one unit for ada", &first);
     assert_eq!((first.is_allowed(), first.remaining), (true, 19));
 
@@ -28,7 +28,7 @@ fn main() -> Result<()> {
     let both = |user| {
         let charges =
             [per_user.charge(user).cost(ten), per_address.charge("2001:db8::7").cost(ten)];
-        limiter.check_all_sync(&Admission::of(&charges))
+        limiter.sync().check(&charges)
     };
     show("ten units for ada", &both("ada")?);
     show("ten units for ben", &both("ben")?);
@@ -50,18 +50,18 @@ fn main() -> Result<()> {
     let denied = both("cyd")?;
     show("ten units for cyd", &denied);
     assert_eq!(denied.binding.as_ref().map(|name| name.as_str()), Some("per-address"));
-    assert_eq!(block_on(limiter.forecast(&per_user, "cyd"))?.spendable_now, 20);
+    assert_eq!(block_on(limiter.forecast(per_user.charge("cyd")))?.spendable_now, 20);
 
     // More than the limit could ever grant is not told to retry.
-    let never = limiter.check_sync(per_user.charge("ada").cost(Cost::new(21)?))?;
+    let never = limiter.sync().check(per_user.charge("ada").cost(Cost::new(21)?))?;
     show("21 units for ada", &never);
     assert_eq!((never.verdict, never.retry_after_ms), (Verdict::Never, None));
 
     // The work failed: what the charge took and still counts is given back, never more.
     let charge = per_user.charge("dan").cost(ten);
-    let paid = limiter.check_sync(charge)?;
+    let paid = limiter.sync().check(charge)?;
     if let Some(receipt) = paid.receipt() {
-        let refund = limiter.refund_sync(charge, receipt)?;
+        let refund = limiter.sync().refund(charge.refund(receipt))?;
         println!("refund for dan: {} units, {} left", refund.units, refund.standing.remaining);
         assert_eq!((refund.units, refund.standing.remaining), (10, 20));
     }

@@ -38,7 +38,7 @@ impl Contender for Tollgate {
 
     #[inline]
     fn check(&self, key: &String) -> Self::Answer {
-        self.limiter.check_sync(self.limit.charge(key))
+        self.limiter.sync().check(self.limit.charge(key))
     }
 
     #[inline]

@@ -94,7 +94,7 @@ impl Contender {
                     (true, Ok(once)) => Admission::of(&charges).request_id(once),
                     _ => Admission::of(&charges),
                 };
-                let decision = limiter.check_all(&admission).await.ok()?;
+                let decision = limiter.check(&admission).await.ok()?;
                 (decision.is_allowed() && decision.degraded.is_none()).then_some(0)
             }
             Self::Rival(rival) => rival.decide(key, id).await,

@@ -165,8 +165,19 @@ pub enum Receipt {
     Newest,
 }
 
-/// Units asked for on one key under one limit.
+/// Units asked for on one key under one limit. Made by [`Limit::charge`].
+///
+/// ```
+/// use tollgate_core::algorithm::Gcra;
+/// use tollgate_core::{Cost, Limit, Limiter, Quota};
+///
+/// let api = Limit::new("api", Gcra::new(Quota::per_minute(100))?)?;
+/// let decision = Limiter::in_memory().sync().check(api.charge("ada").cost(Cost::new(40)?))?;
+/// assert_eq!(decision.remaining, 60);
+/// # Ok::<(), tollgate_core::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
+#[non_exhaustive]
 pub struct Charge<'a> {
     /// The limit that decides.
     pub limit: &'a Limit,
@@ -192,6 +203,19 @@ impl<'a> Charge<'a> {
     pub const fn refund(mut self, receipt: Receipt) -> Self {
         self.operation = Operation::Refund(receipt);
         self
+    }
+
+    /// The same charge under another limit.
+    #[must_use]
+    pub const fn under(mut self, limit: &'a Limit) -> Self {
+        self.limit = limit;
+        self
+    }
+
+    /// An admission of this charge alone, charged at most once.
+    #[must_use]
+    pub fn request_id(self, request_id: RequestId<'a>) -> Admission<'a> {
+        Admission::from(self).request_id(request_id)
     }
 
     /// The key that is charged.
@@ -255,19 +279,43 @@ impl<'a> RequestId<'a> {
 }
 
 /// One or several charges, all or nothing: either every key is charged or none is.
+///
+/// Every verb of the [`Limiter`](crate::Limiter) takes anything that becomes one: a charge, a slice,
+/// array or vector of charges, or an admission with a request id.
+///
+/// ```
+/// use tollgate_core::algorithm::Gcra;
+/// use tollgate_core::{Admission, Limit, Limiter, Quota, RequestId};
+///
+/// let limiter = Limiter::in_memory();
+/// let per_user = Limit::new("user", Gcra::new(Quota::per_minute(10))?)?;
+/// let per_address = Limit::new("address", Gcra::new(Quota::per_minute(50))?)?;
+/// let charges = [per_user.charge("ada"), per_address.charge("192.0.2.7")];
+///
+/// assert!(limiter.sync().check(&charges)?.is_allowed());
+/// let once = Admission::of(&charges).request_id(RequestId::new("6f1c")?);
+/// assert_eq!(limiter.sync().check(once)?, limiter.sync().check(once)?);
+/// # Ok::<(), tollgate_core::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug)]
 pub struct Admission<'a> {
-    /// The charges, in the order in which they are applied.
-    pub charges: &'a [Charge<'a>],
+    charges: Charges<'a>,
     /// The request id, if the admission must be charged at most once.
     pub request_id: Option<RequestId<'a>>,
+}
+
+/// One charge is kept in place, so that it can be passed by value.
+#[derive(Clone, Copy, Debug)]
+enum Charges<'a> {
+    One([Charge<'a>; 1]),
+    Listed(&'a [Charge<'a>]),
 }
 
 impl<'a> Admission<'a> {
     /// An admission of these charges.
     #[must_use]
     pub const fn of(charges: &'a [Charge<'a>]) -> Self {
-        Self { charges, request_id: None }
+        Self { charges: Charges::Listed(charges), request_id: None }
     }
 
     /// The same admission, charged at most once.
@@ -277,13 +325,40 @@ impl<'a> Admission<'a> {
         self
     }
 
+    /// The same admission of other charges.
+    #[must_use]
+    pub const fn with_charges(mut self, charges: &'a [Charge<'a>]) -> Self {
+        self.charges = Charges::Listed(charges);
+        self
+    }
+
+    /// The charges, in the order in which they are applied.
+    #[must_use]
+    #[inline]
+    pub const fn charges(&self) -> &[Charge<'a>] {
+        match &self.charges {
+            Charges::One(one) => one,
+            Charges::Listed(charges) => charges,
+        }
+    }
+
+    /// The charge of an admission that is nothing more: one charge without a request id. Copied,
+    /// so that the compiler need not build the admission around it.
+    #[inline]
+    pub(crate) const fn single_charge(&self) -> Option<Charge<'a>> {
+        match (self.charges(), &self.request_id) {
+            ([charge], None) => Some(*charge),
+            _ => None,
+        }
+    }
+
     /// What a request id is bound to: the same id with another payload is a conflict.
     ///
     /// The cost alone for one charge, since the record is scoped to the key already; for several,
     /// the text of every key with its cost.
     #[must_use]
     pub fn payload(&self) -> String {
-        match self.charges {
+        match self.charges() {
             [Charge { cost, operation: Operation::Take, .. }] => cost.to_string(),
             several => several.iter().fold(String::new(), |mut text, charge| {
                 charge.key().write_to(&mut text);
@@ -294,5 +369,43 @@ impl<'a> Admission<'a> {
                 text
             }),
         }
+    }
+}
+
+impl<'a> From<Charge<'a>> for Admission<'a> {
+    #[inline]
+    fn from(charge: Charge<'a>) -> Self {
+        Self { charges: Charges::One([charge]), request_id: None }
+    }
+}
+
+impl<'a> From<&Charge<'a>> for Admission<'a> {
+    #[inline]
+    fn from(charge: &Charge<'a>) -> Self {
+        Self::from(*charge)
+    }
+}
+
+impl<'a> From<&'a [Charge<'a>]> for Admission<'a> {
+    fn from(charges: &'a [Charge<'a>]) -> Self {
+        Self::of(charges)
+    }
+}
+
+impl<'a, const N: usize> From<&'a [Charge<'a>; N]> for Admission<'a> {
+    fn from(charges: &'a [Charge<'a>; N]) -> Self {
+        Self::of(charges)
+    }
+}
+
+impl<'a> From<&'a Vec<Charge<'a>>> for Admission<'a> {
+    fn from(charges: &'a Vec<Charge<'a>>) -> Self {
+        Self::of(charges)
+    }
+}
+
+impl<'a> From<&Self> for Admission<'a> {
+    fn from(admission: &Self) -> Self {
+        *admission
     }
 }

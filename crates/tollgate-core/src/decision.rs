@@ -66,8 +66,8 @@ impl OutageMode {
 /// whole millisecond earlier.
 ///
 /// On several limits at once: allowed if all are, never if any is; the smallest `limit` and
-/// `remaining`, the latest reset, the longest wait and delay, each possibly of another limit. The
-/// parts of the combination have the numbers of each.
+/// `remaining`, the latest reset, the longest wait and delay, each possibly of another limit.
+/// [`Decision::parts`] has the numbers of each.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Decision {
@@ -86,8 +86,10 @@ pub struct Decision {
     /// Milliseconds to wait before proceeding; 0 except for a shaper.
     pub delay_ms: u64,
     /// The name of the limit that decided, when several were asked: the one with the longest wait,
-    /// or when all allow the one with the least left.
+    /// or when all allow the one with the least left. In a part, the name of its own limit.
     pub binding: Option<Name>,
+    /// The decision of each charge of a combination; boxed, since most decisions have none.
+    parts: Option<Box<[Self]>>,
     /// Whether units were taken: not by a peek, nor by a part of a denied combination.
     pub(crate) charged: bool,
 }
@@ -99,7 +101,7 @@ impl PartialEq for Decision {
         (self.verdict, self.degraded, self.retry_after_ms)
             == (other.verdict, other.degraded, other.retry_after_ms)
             && numbers(self) == numbers(other)
-            && self.binding == other.binding
+            && (&self.binding, &self.parts) == (&other.binding, &other.parts)
     }
 }
 
@@ -140,14 +142,37 @@ impl Decision {
             retry_after_ms,
             delay_ms: 0,
             binding: None,
+            parts: None,
             charged: matches!(verdict, Verdict::Allowed),
         }
     }
 
-    /// The same decision of somebody who only looked.
-    pub(crate) const fn uncharged(mut self) -> Self {
+    /// The same decision of a peek.
+    pub(crate) fn uncharged(mut self) -> Self {
         self.charged = false;
+        self.parts.iter_mut().flatten().for_each(|part| part.charged = false);
         self
+    }
+
+    /// The decision on several charges, of which these are the decisions of each.
+    pub(crate) fn of_parts(mut self, binding: Name, parts: Vec<Self>) -> Self {
+        self.binding = Some(binding);
+        self.parts = Some(parts.into());
+        self
+    }
+
+    /// The decision of each charge, in their order; this decision itself if there was one charge.
+    /// Empty for a decision without the store.
+    ///
+    /// If the combination was allowed, each part has the receipt of its charge; else nothing was
+    /// charged, and none has.
+    #[must_use]
+    pub const fn parts(&self) -> &[Self] {
+        match &self.parts {
+            _ if self.degraded.is_some() => &[],
+            Some(parts) => parts,
+            None => core::slice::from_ref(self),
+        }
     }
 
     /// The same decision with a delay before proceeding.
@@ -160,19 +185,21 @@ impl Decision {
 
     /// The same decision, made without the store.
     #[must_use]
-    pub const fn degraded(mut self, mode: OutageMode) -> Self {
+    pub fn degraded(mut self, mode: OutageMode) -> Self {
         self.degraded = Some(mode);
+        self.parts = None;
         self
     }
 
     /// What to give to a refund of this charge. Absent unless the store charged this one limit: not
     /// for a denial, a peek, a part of a denied combination, or a decision without the store; nor
-    /// for a combination, whose numbers are of several charges: its parts have receipts.
+    /// for a combination, whose numbers are of several charges: its [parts](Self::parts) have
+    /// receipts.
     ///
     /// A receipt names a charge, it is not used up: refund a charge once, or under a request id.
     #[must_use]
     pub const fn receipt(&self) -> Option<Receipt> {
-        if self.charged && self.degraded.is_none() && self.binding.is_none() {
+        if self.charged && self.degraded.is_none() && self.parts.is_none() {
             Some(Receipt::Until(self.reset_at_ms.saturating_mul(MICROS_PER_MS)))
         } else {
             None

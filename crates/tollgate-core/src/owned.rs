@@ -20,12 +20,8 @@ impl OwnedCharge {
     /// The charge that was copied.
     #[must_use]
     pub fn as_charge(&self) -> Charge<'_> {
-        Charge {
-            limit: &self.limit,
-            subject: &self.subject,
-            cost: self.cost,
-            operation: self.operation,
-        }
+        let Self { limit, subject, cost, operation } = self;
+        Charge { limit, subject, cost: *cost, operation: *operation }
     }
 }
 
@@ -58,8 +54,10 @@ impl OwnedAdmission {
     /// The admission that was copied, of these [`charges`](Self::charges).
     #[must_use]
     pub fn of<'a>(&'a self, charges: &'a [Charge<'a>]) -> Admission<'a> {
-        let request_id = self.request_id.as_ref().map(|(id, keep)| RequestId { id, keep: *keep });
-        Admission { charges, request_id }
+        let mut admission = Admission::of(charges);
+        admission.request_id =
+            self.request_id.as_ref().map(|(id, keep)| RequestId { id, keep: *keep });
+        admission
     }
 
     /// Whether it has a request id.
@@ -72,8 +70,8 @@ impl OwnedAdmission {
 impl From<&Admission<'_>> for OwnedAdmission {
     fn from(admission: &Admission<'_>) -> Self {
         Self {
-            charges: admission.charges.iter().map(OwnedCharge::from).collect(),
-            request_id: admission.request_id.map(|once| (once.id.into(), once.keep)),
+            charges: admission.charges().iter().map(OwnedCharge::from).collect(),
+            request_id: admission.request_id.map(|request| (request.id.into(), request.keep)),
         }
     }
 }

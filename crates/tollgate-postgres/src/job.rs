@@ -37,17 +37,17 @@ impl Job {
         admission: &Admission<'_>,
         at: TimeSource,
     ) -> Result<(Self, oneshot::Receiver<Result<Evidence>>)> {
-        if admission.charges.is_empty() {
+        if admission.charges().is_empty() {
             return Err(Error::invalid("charges", "are none; accepted: one or more").not_sent());
         }
-        let (slots, keys) = slots_of(admission.charges);
+        let (slots, keys) = slots_of(admission.charges());
         let keys = keys.into_iter().map(text_of).collect::<Result<_>>()?;
         let mark = admission.request_id.map(|once| Mark {
             id: without_nul(once.id.replace('%', "%25")),
             payload: without_nul(admission.payload()),
             keep: once.keep,
         });
-        let charges = admission.charges.iter().map(OwnedCharge::from).collect();
+        let charges = admission.charges().iter().map(OwnedCharge::from).collect();
         let (reply, answer) = oneshot::channel();
         Ok((Self { charges, slots, keys, mark, at, reply }, answer))
     }

@@ -177,7 +177,7 @@ impl Store for Postgres {
     ) {
         // Admissions of one key must meet in the same queue, in order. Single charges do by
         // themselves; where one has several keys, all go to the same worker.
-        let is_plain = |admission: &Admission<'_>| admission.charges.len() <= 1;
+        let is_plain = |admission: &Admission<'_>| admission.charges().len() <= 1;
         let worker = if batch.iter().all(is_plain) { None } else { Some(0) };
         let answers: Vec<_> =
             batch.iter().map(|admission| self.submit(admission, cx.time(), worker)).collect();

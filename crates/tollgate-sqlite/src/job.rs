@@ -34,7 +34,7 @@ impl Job {
         admission: &Admission<'_>,
         at: TimeSource,
     ) -> Result<(Self, oneshot::Receiver<Result<Evidence>>)> {
-        if admission.charges.is_empty() {
+        if admission.charges().is_empty() {
             return Err(Error::invalid("charges", "are none; accepted: one or more").not_sent());
         }
         let (reply, answer) = oneshot::channel();

@@ -134,10 +134,10 @@ impl<S: Store> Fight<S> {
     /// Lets the loser ask while the rival charges the first key, until the loser is refused because its
     /// time was up after a loss.
     async fn until_refused(&mut self, admission: &Admission<'_>, losses: impl Fn() -> u64) {
-        let hot = *admission.charges.first().expect("something is charged");
+        let hot = *admission.charges().first().expect("something is charged");
         let error = loop {
             let before = losses();
-            let mut call = pin!(self.loser.check_all(admission));
+            let mut call = pin!(self.loser.check(admission));
             let answer = loop {
                 // The waker of this task: whatever happens is looked at here.
                 let polled = poll_fn(|context| Poll::Ready(call.as_mut().poll(context))).await;

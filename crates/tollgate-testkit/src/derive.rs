@@ -13,13 +13,13 @@ use tollgate_core::{Admission, Charge, Code, Error, Limit, QuotaId, Result, Rule
 /// `corrupt_state` when the evidence does not fit the admission.
 pub fn decisions_of(admission: &Admission<'_>, outcome: &Evidence) -> Result<Plan> {
     let Some(quota_ids) = &outcome.replayed else {
-        return derive(admission.charges, outcome);
+        return derive(admission.charges(), outcome);
     };
-    if quota_ids.len() != admission.charges.len() {
+    if quota_ids.len() != admission.charges().len() {
         return Err(misfit("a record names another number of quotas than there are charges"));
     }
     let limits: Vec<Limit> = admission
-        .charges
+        .charges()
         .iter()
         .zip(quota_ids)
         .map(|(charge, quota_id)| {
@@ -27,10 +27,10 @@ pub fn decisions_of(admission: &Admission<'_>, outcome: &Evidence) -> Result<Pla
         })
         .collect::<Result<_>>()?;
     let charges: Vec<Charge<'_>> = admission
-        .charges
+        .charges()
         .iter()
         .zip(&limits)
-        .map(|(charge, limit)| Charge { limit, ..*charge })
+        .map(|(charge, limit)| charge.under(limit))
         .collect();
     derive(&charges, outcome)
 }

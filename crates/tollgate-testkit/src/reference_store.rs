@@ -69,11 +69,11 @@ impl ReferenceStore {
         if let Some(replay) = kept.replay(admission, now)? {
             return Ok(replay);
         }
-        let (slots, keys) = slots_of(admission.charges);
+        let (slots, keys) = slots_of(admission.charges());
         let texts: Vec<String> = keys.iter().map(Key::to_text).collect();
         let states: Vec<Option<State>> =
             texts.iter().map(|text| kept.states.get(text).cloned()).collect();
-        let plan = plan(admission.charges, &slots, &states, now)?;
+        let plan = plan(admission.charges(), &slots, &states, now)?;
         let before: Vec<Option<State>> =
             slots.iter().map(|slot| states.get(*slot).cloned().flatten()).collect();
         // Only a charge is remembered: an id that was denied is decided anew.
@@ -120,7 +120,7 @@ impl Kept {
             until: now.effective().saturating_add(request_id.keep),
             now,
             before: before.to_vec(),
-            quota_ids: admission.charges.iter().map(|charge| charge.rule().quota_id()).collect(),
+            quota_ids: admission.charges().iter().map(|charge| charge.rule().quota_id()).collect(),
         };
         if let Some(key) = record_key(admission) {
             self.records.insert(key, record);
@@ -130,7 +130,7 @@ impl Kept {
 }
 
 fn record_key(admission: &Admission<'_>) -> Option<(String, String)> {
-    let (once, first) = (admission.request_id?, admission.charges.first()?);
+    let (once, first) = (admission.request_id?, admission.charges().first()?);
     Some((first.key().to_text(), once.id.to_owned()))
 }
 

@@ -5,7 +5,7 @@ use core::future::Future;
 use std::sync::Arc;
 
 use tollgate::store::Store;
-use tollgate::{Admission, Charge, Clock, Decision, Limiter, Receipt, Result};
+use tollgate::{Charge, Clock, Decision, Limiter, Receipt, Result};
 
 /// Decides admissions and takes refunds. Failure modes are the business of whoever implements it.
 pub trait Decide: Send + Sync + 'static {
@@ -19,7 +19,7 @@ pub trait Decide: Send + Sync + 'static {
     ///
     /// # Errors
     /// When no decision could be made.
-    fn decide(&self, charges: &[Charge<'_>]) -> impl Future<Output = Result<Answer>> + Send;
+    fn decide(&self, charges: &[Charge<'_>]) -> impl Future<Output = Result<Decision>> + Send;
 
     /// Gives back at most what a charge took and is still counted.
     ///
@@ -35,52 +35,18 @@ pub trait Decide: Send + Sync + 'static {
     fn clock(&self) -> &dyn Clock;
 }
 
-/// A decision, and those it is made of.
-#[derive(Clone, Debug)]
-pub struct Answer {
-    /// The decision on all charges together.
-    pub decision: Decision,
-    /// The decision of each charge, in their order. Empty when there was one charge only, or when
-    /// the store was not asked.
-    pub parts: Vec<Decision>,
-}
-
-impl Answer {
-    /// The decision of one of the charges: its own, or the one on all of them.
-    #[must_use]
-    pub fn part(&self, index: usize) -> &Decision {
-        self.parts.get(index).unwrap_or(&self.decision)
-    }
-
-    /// What to give to a refund of one of the charges.
-    #[must_use]
-    pub fn receipt(&self, index: usize) -> Option<Receipt> {
-        self.part(index).receipt()
-    }
-}
-
-impl From<Decision> for Answer {
-    fn from(decision: Decision) -> Self {
-        Self { decision, parts: Vec::new() }
-    }
-}
-
 impl<S: Store + Send + Sync + 'static> Decide for Limiter<S> {
     #[inline]
     fn decide_now(&self, charge: Charge<'_>) -> Option<Result<Decision>> {
         self.check_now(charge)
     }
 
-    async fn decide(&self, charges: &[Charge<'_>]) -> Result<Answer> {
-        if let [only] = charges {
-            return self.check(*only).await.map(Answer::from);
-        }
-        let combined = self.check_parts(&Admission::of(charges)).await?;
-        Ok(Answer { decision: combined.decision, parts: combined.parts })
+    async fn decide(&self, charges: &[Charge<'_>]) -> Result<Decision> {
+        self.check(charges).await
     }
 
     async fn refund(&self, charge: Charge<'_>, receipt: Receipt) -> Result<()> {
-        Self::refund(self, charge, receipt).await.map(|_| ())
+        Self::refund(self, charge.refund(receipt)).await.map(|_| ())
     }
 
     fn clock(&self) -> &dyn Clock {
@@ -94,7 +60,7 @@ impl<D: Decide> Decide for Arc<D> {
         (**self).decide_now(charge)
     }
 
-    async fn decide(&self, charges: &[Charge<'_>]) -> Result<Answer> {
+    async fn decide(&self, charges: &[Charge<'_>]) -> Result<Decision> {
         (**self).decide(charges).await
     }
 

@@ -20,7 +20,7 @@ mod subject;
 mod tonic;
 
 pub use builder::RateLimitBuilder;
-pub use decide::{Answer, Decide};
+pub use decide::Decide;
 pub use event::Event;
 pub use future::ResponseFuture;
 pub use head::Head;

@@ -12,7 +12,7 @@
 //! let limiter = Limiter::in_memory();
 //! let uploads = Limit::new("uploads", TokenBucket::new(10, Quota::per_second(1))?)?;
 //!
-//! let decision = limiter.check_sync(uploads.charge("ada").cost(Cost::new(4)?))?;
+//! let decision = limiter.sync().check(uploads.charge("ada").cost(Cost::new(4)?))?;
 //! assert!(decision.is_allowed());
 //! assert_eq!(decision.remaining, 6);
 //! # Ok(())
@@ -20,7 +20,7 @@
 //! ```
 //!
 //! # Where to go from here
-//! - Several limits at once, all or nothing: [`Admission`] and [`Limiter::check_all`].
+//! - Several limits at once, all or nothing: [`Admission`].
 //! - Which algorithm: [`algorithm`].
 //! - Charged at most once, however often a request is sent: [`RequestId`].
 //! - What happens when the store cannot answer: [`Limit::on_outage`] and

@@ -10,36 +10,30 @@ use crate::state::{QuotaId, State};
 use crate::store::{Evidence, Plan, plan, slots_of};
 use crate::time::{Micros, Now};
 
-/// The decision of an admission of several charges, and of each of them.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Combined {
-    /// The decision on all charges together.
-    pub decision: Decision,
-    /// The decision of each charge, in their order; empty when the store was not asked. If the
-    /// combination was allowed, each has the receipt of its charge; else nothing was charged and
-    /// none has.
-    pub parts: Vec<Decision>,
+/// What an admission came to.
+#[derive(Debug)]
+pub(super) struct Derived {
+    pub(super) decision: Decision,
     /// Units that refunds among the charges gave back; under a request id the same at every replay.
-    pub refunded: u64,
+    pub(super) refunded: u64,
 }
 
 /// The decision of an admission.
-pub(super) fn derive(admission: &Admission<'_>, outcome: &Evidence) -> Result<Combined> {
-    if let ([charge], [before], None) = (admission.charges, &*outcome.before, &outcome.replayed)
+pub(super) fn derive(admission: &Admission<'_>, evidence: &Evidence) -> Result<Derived> {
+    let charges = admission.charges();
+    if let ([charge], [before], None) = (charges, &*evidence.before, &evidence.replayed)
         && charge.operation == Operation::Take
     {
-        let decision = alone(charge, before.as_ref(), outcome.now)?;
-        return Ok(Combined { parts: vec![decision.clone()], decision, refunded: 0 });
+        let decision = alone(charge, before.as_ref(), evidence.now)?;
+        return Ok(Derived { decision, refunded: 0 });
     }
-    let planned = match &outcome.replayed {
-        None => run(admission.charges, outcome)?,
-        Some(quota_ids) => replay(admission.charges, quota_ids, outcome)?,
+    let planned = match &evidence.replayed {
+        None => run(charges, evidence)?,
+        Some(quota_ids) => replay(charges, quota_ids, evidence)?,
     };
     let refunded = planned.refunded.iter().sum();
-    let parts = planned.decisions;
-    let decision = combine(admission.charges, &parts).ok_or_else(no_evidence)?;
-    Ok(Combined { decision, parts, refunded })
+    let decision = combine(charges, planned.decisions).ok_or_else(no_evidence)?;
+    Ok(Derived { decision, refunded })
 }
 
 /// The decision of one charge. What [`plan`] does for several comes to the same, with more memory.
@@ -53,8 +47,8 @@ fn alone(charge: &Charge<'_>, before: Option<&State>, now: Now) -> Result<Decisi
 
 /// The decision of an admission if all of its keys were fresh: `never` exactly if it always is.
 pub(super) fn on_fresh_keys(admission: &Admission<'_>, now: Micros) -> Result<Decision> {
-    let fresh = Evidence::decided(Now::at(now), vec![None; admission.charges.len()]);
-    derive(admission, &fresh).map(|combined| combined.decision)
+    let fresh = Evidence::decided(Now::at(now), vec![None; admission.charges().len()]);
+    derive(admission, &fresh).map(|derived| derived.decision)
 }
 
 /// A store answered less than it was asked.
@@ -63,23 +57,23 @@ pub(super) fn no_evidence() -> Error {
 }
 
 /// The steps again, over the evidence of a store.
-pub(super) fn run(charges: &[Charge<'_>], outcome: &Evidence) -> Result<Plan> {
+pub(super) fn run(charges: &[Charge<'_>], evidence: &Evidence) -> Result<Plan> {
     // A state that is missing must never pass for a fresh key.
-    if outcome.before.len() != charges.len() {
+    if evidence.before.len() != charges.len() {
         return Err(no_evidence());
     }
     let (slots, keys) = slots_of(charges);
     let before: Vec<Option<State>> = (0..keys.len())
         .map(|slot| {
             let first = slots.iter().position(|of| *of == slot)?;
-            outcome.before.get(first).cloned().flatten()
+            evidence.before.get(first).cloned().flatten()
         })
         .collect();
-    plan(charges, &slots, &before, outcome.now)
+    plan(charges, &slots, &before, evidence.now)
 }
 
 /// A replay is derived under the quotas of the first time, whatever they are now.
-fn replay(charges: &[Charge<'_>], quota_ids: &[QuotaId], outcome: &Evidence) -> Result<Plan> {
+fn replay(charges: &[Charge<'_>], quota_ids: &[QuotaId], evidence: &Evidence) -> Result<Plan> {
     if quota_ids.len() != charges.len() {
         return Err(no_evidence());
     }
@@ -95,8 +89,8 @@ fn replay(charges: &[Charge<'_>], quota_ids: &[QuotaId], outcome: &Evidence) -> 
         })
         .collect::<Result<_>>()?;
     let charges: Vec<Charge<'_>> =
-        charges.iter().zip(&limits).map(|(charge, limit)| Charge { limit, ..*charge }).collect();
-    run(&charges, outcome)
+        charges.iter().zip(&limits).map(|(charge, limit)| charge.under(limit)).collect();
+    run(&charges, evidence)
 }
 
 /// Another decision than the first one must not be made up.
@@ -107,21 +101,24 @@ fn unknown_quota() -> Error {
 
 /// Allowed if all are, never if any is; the smallest limit and remaining, the latest reset, the
 /// longest wait; and the name of the limit that decided, if there were several.
-pub(super) fn combine(charges: &[Charge<'_>], decisions: &[Decision]) -> Option<Decision> {
+pub(super) fn combine(charges: &[Charge<'_>], mut decisions: Vec<Decision>) -> Option<Decision> {
     if let [_] = charges {
-        return decisions.first().cloned();
+        return decisions.pop();
+    }
+    for (charge, decision) in charges.iter().zip(&mut decisions) {
+        decision.binding = Some(charge.limit.policy().clone());
     }
     let verdict = decisions.iter().map(|decision| decision.verdict).max_by_key(severity)?;
     let waits = decisions.iter().filter_map(|decision| decision.retry_after_ms);
-    let deciding = decisions.iter().zip(charges).filter(|(one, _)| one.verdict == verdict);
+    let deciding = decisions.iter().filter(|one| one.verdict == verdict);
     // The longest wait binds, or else the least that is left; the first among equals.
-    let (_, binding) =
-        deciding.min_by_key(|(one, _)| (Reverse(one.retry_after_ms), one.remaining))?;
+    let binding = deciding.min_by_key(|one| (Reverse(one.retry_after_ms), one.remaining))?;
+    let binding = binding.binding.clone()?;
     let least = |number: fn(&Decision) -> u64| decisions.iter().map(number).min().unwrap_or(0);
     let most = |number: fn(&Decision) -> u64| decisions.iter().map(number).max().unwrap_or(0);
     let (limit, remaining) = (least(|d| d.limit), least(|d| d.remaining));
     let reset_at_ms = most(|d| d.reset_at_ms);
-    let mut combined = match verdict {
+    let combined = match verdict {
         Verdict::Allowed => {
             Decision::allowed(limit, remaining, reset_at_ms).after(most(|d| d.delay_ms))
         }
@@ -130,8 +127,7 @@ pub(super) fn combine(charges: &[Charge<'_>], decisions: &[Decision]) -> Option<
         }
         Verdict::Never => Decision::never(limit, remaining, reset_at_ms),
     };
-    combined.binding = Some(binding.limit.policy().clone());
-    Some(combined)
+    Some(combined.of_parts(binding, decisions))
 }
 
 fn severity(verdict: &Verdict) -> u8 {
@@ -167,11 +163,11 @@ mod tests {
             let limit = Limit::with_rule("one", rule).unwrap();
             let charge = limit.charge("x").cost(Cost::new(1 + step % 6).unwrap());
             let now = Now::at(1_700_000_000_000_000 + step * 130_000);
-            let outcome = Evidence::decided(now, vec![state.clone()]);
-            let planned = run(&[charge], &outcome).unwrap();
-            let combined = derive(&Admission::of(&[charge]), &outcome).unwrap();
-            assert_eq!(combined.parts, planned.decisions, "step {step}");
-            verdicts[usize::from(severity(&combined.decision.verdict))] += 1;
+            let evidence = Evidence::decided(now, vec![state.clone()]);
+            let planned = run(&[charge], &evidence).unwrap();
+            let decision = derive(&Admission::from(charge), &evidence).unwrap().decision;
+            assert_eq!(decision.parts(), planned.decisions, "step {step}");
+            verdicts[usize::from(severity(&decision.verdict))] += 1;
             if let Some(write) = planned.writes.into_iter().next() {
                 state = Some(write.state);
             }

@@ -7,11 +7,11 @@
 mod builder;
 mod combine;
 mod failure;
-mod look;
 mod observer;
+mod peek;
 mod sync;
 
-use crate::charge::{Admission, Charge, Limit, Receipt};
+use crate::charge::{Admission, Charge, Operation};
 use crate::clock::Clock;
 use crate::decision::Decision;
 use crate::error::{Error, Result};
@@ -21,14 +21,31 @@ use crate::store::{BatchResults, CallContext, CallFacts, Evidence, Store, TimeSo
 use crate::time::Micros;
 
 pub use builder::LimiterBuilder;
-pub use combine::Combined;
 pub use failure::{BreakerConfig, Share};
 pub use observer::{Degradation, Observer, Stats};
+pub use sync::SyncLimiter;
 
 use builder::ClockSource;
+use combine::Derived;
 use failure::FailurePolicy;
 
 /// Decides whether requests may pass, over any store.
+///
+/// Each verb takes one charge, several (all or nothing), or an [`Admission`] with a request id:
+/// anything that becomes an admission. Over a store that never waits, [`Limiter::sync`] has the same
+/// verbs without futures.
+///
+/// ```
+/// use tollgate_core::algorithm::Gcra;
+/// use tollgate_core::{Limit, Limiter, Quota};
+///
+/// let limiter = Limiter::in_memory();
+/// let api = Limit::new("api", Gcra::new(Quota::per_minute(100))?)?;
+/// let decision = limiter.sync().check(api.charge("ada"))?;
+/// assert!(decision.is_allowed());
+/// assert_eq!(decision.remaining, 99);
+/// # Ok::<(), tollgate_core::Error>(())
+/// ```
 #[derive(Debug)]
 pub struct Limiter<S> {
     store: S,
@@ -38,19 +55,19 @@ pub struct Limiter<S> {
     made_store: bool,
 }
 
-/// What a refund gave back, and how the key stands after it.
+/// What a refund gave back, and how the keys stand after it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Refunded {
-    /// Units given back.
+    /// Units given back, over all charges; under a request id the same at every replay.
     pub units: u64,
-    /// How the key stands now.
+    /// How the keys stand now.
     pub standing: Decision,
 }
 
-impl From<Combined> for Refunded {
-    fn from(combined: Combined) -> Self {
-        Self { units: combined.refunded, standing: combined.decision }
+impl From<Derived> for Refunded {
+    fn from(derived: Derived) -> Self {
+        Self { units: derived.refunded, standing: derived.decision }
     }
 }
 
@@ -85,93 +102,86 @@ impl<S: Store> Limiter<S> {
         LimiterBuilder::new(store, ClockSource::custom(clock))
     }
 
-    /// Decides one charge.
+    /// Decides charges, all or nothing; under a request id, charges them at most once.
     ///
     /// # Errors
     /// When no decision could be made and the failure mode does not make one.
     #[inline]
-    pub async fn check(&self, charge: Charge<'_>) -> Result<Decision> {
+    pub async fn check<'a>(&self, charges: impl Into<Admission<'a>>) -> Result<Decision> {
+        let admission = charges.into();
         let now = self.clock.now();
-        if let Some(decided) = self.store.decide_now(&charge, now) {
+        if let Some(decided) = self.decide_now(&admission, now) {
             return decided;
         }
-        self.admit(&Admission::of(&[charge]), now).await
+        self.admit(&admission, now).await
     }
 
-    /// Decides one charge at once if the store never waits; else `None`, and nothing was charged.
-    /// For callers that would rather not hold a future.
+    /// Decides at once what the store can decide in this process without waiting: one charge without
+    /// a request id, over a store whose capability says `in_process`. Else `None`, and nothing was
+    /// charged. For callers that would rather not hold a future.
     ///
     /// # Errors
     /// As [`Limiter::check`].
     #[inline]
-    pub fn check_now(&self, charge: Charge<'_>) -> Option<Result<Decision>> {
-        self.store.decide_now(&charge, self.clock.now())
+    pub fn check_now<'a>(&self, charges: impl Into<Admission<'a>>) -> Option<Result<Decision>> {
+        // Another store is asked by `check` alone, and its clock is read once.
+        if !self.store.capability().in_process {
+            return None;
+        }
+        self.decide_now(&charges.into(), self.clock.now())
     }
 
-    /// Decides several charges, all or nothing, perhaps only once.
-    ///
-    /// # Errors
-    /// When no decision could be made and the failure mode does not make one.
-    pub async fn check_all(&self, admission: &Admission<'_>) -> Result<Decision> {
-        self.admit(admission, self.clock.now()).await
-    }
-
-    /// Decides several charges, and also tells the decision of each: the receipts to refund them by.
-    ///
-    /// # Errors
-    /// As [`Limiter::check_all`].
-    pub async fn check_parts(&self, admission: &Admission<'_>) -> Result<Combined> {
-        self.admit_parts(admission, self.clock.now()).await
-    }
-
-    /// Decides independent charges at one instant: in order, sharing round trips.
+    /// Decides independent admissions at one instant: in order, sharing round trips. Takes charges
+    /// or admissions.
     ///
     /// # Errors
     /// Each element fails on its own.
-    pub async fn check_many(&self, charges: &[Charge<'_>]) -> Vec<Result<Decision>> {
+    pub async fn check_batch<'a, A: Into<Admission<'a>>>(
+        &self,
+        batch: impl IntoIterator<Item = A>,
+    ) -> Vec<Result<Decision>> {
+        let batch: Vec<Admission<'a>> = batch.into_iter().map(Into::into).collect();
         let now = self.clock.now();
-        let at_once = charges.iter().map_while(|charge| self.store.decide_now(charge, now));
+        let at_once = batch.iter().map_while(|admission| self.decide_now(admission, now));
         let mut decided: Vec<Result<Decision>> = at_once.collect();
-        // From the first charge that has to wait on, so that the order is kept.
-        let waiting = charges.iter().skip(decided.len());
-        let batch: Vec<Admission<'_>> =
-            waiting.map(|charge| Admission::of(core::slice::from_ref(charge))).collect();
-        decided.extend(self.admit_many(&batch, now).await);
+        // From the first admission that has to wait on, so that the order is kept.
+        let waiting = batch.get(decided.len()..).unwrap_or_default();
+        decided.extend(self.admit_many(waiting, now).await);
         decided
     }
 
-    /// Decides independent admissions at one instant: in order, sharing round trips.
+    /// Gives back at most what charges took and is still counted. Each charge says which one it
+    /// gives back: `charge.refund(receipt)`.
+    ///
+    /// A second refund of a charge gives back a second time: to give back once however often it is
+    /// sent, add a request id.
     ///
     /// # Errors
-    /// Each element fails on its own.
-    pub async fn check_all_many(&self, batch: &[Admission<'_>]) -> Vec<Result<Decision>> {
-        self.admit_many(batch, self.clock.now()).await
-    }
-
-    /// Gives back at most what a charge took and is still counted. Asked twice, it gives back twice:
-    /// to give back once however often it is sent, use [`Limiter::check_parts`] with
-    /// `charge.refund(receipt)` and a request id.
-    ///
-    /// # Errors
-    /// When the store cannot answer; then nothing is known to be given back.
-    pub async fn refund(&self, charge: Charge<'_>, receipt: Receipt) -> Result<Refunded> {
-        let charges = [charge.refund(receipt)];
-        let admission = Admission::of(&charges);
+    /// When the store cannot answer; then nothing is known to be given back. `invalid_request` for a
+    /// charge that is no refund.
+    pub async fn refund<'a>(&self, refunds: impl Into<Admission<'a>>) -> Result<Refunded> {
+        let admission = refunds.into();
+        only_refunds(admission.charges())?;
         let now = self.clock.now();
         let answer =
             self.call(now, &CallFacts::new(), |cx| self.store.admit(&admission, cx)).await?;
-        combine::derive(&admission, &answer).map(Refunded::from)
+        self.derive(&admission, &answer, now).map(Refunded::from)
     }
 
-    /// Forgets what a subject spent under a limit.
+    /// Forgets what the keys of these charges spent, one key after the other. The costs of the
+    /// charges do not matter, nor does a request id.
     ///
     /// # Errors
-    /// When the store cannot answer.
-    pub async fn reset(&self, limit: &Limit, subject: &str) -> Result<()> {
-        let now = self.clock.now();
-        self.call(now, &CallFacts::new(), |cx| self.store.reset(limit.key(subject), cx)).await?;
-        // Only now: a reset that failed must not hand out a fresh budget in an outage.
-        self.failure.forget(limit.key(subject));
+    /// When the store cannot answer; then the keys from the failed one on are as they were.
+    pub async fn reset<'a>(&self, charges: impl Into<Admission<'a>>) -> Result<()> {
+        let admission = charges.into();
+        not_empty(admission.charges())?;
+        for charge in admission.charges() {
+            let (key, now) = (charge.key(), self.clock.now());
+            self.call(now, &CallFacts::new(), |cx| self.store.reset(key, cx)).await?;
+            // Only now: a reset that failed must not hand out a fresh budget in an outage.
+            self.failure.forget(key);
+        }
         Ok(())
     }
 
@@ -197,12 +207,14 @@ impl<S: Store> Limiter<S> {
         self.failure.stats()
     }
 
-    async fn admit(&self, admission: &Admission<'_>, now: Micros) -> Result<Decision> {
-        self.admit_parts(admission, now).await.map(|combined| combined.decision)
+    /// Decides one charge if the store never waits.
+    #[inline]
+    fn decide_now(&self, admission: &Admission<'_>, now: Micros) -> Option<Result<Decision>> {
+        self.store.decide_now(&admission.single_charge()?, now)
     }
 
-    async fn admit_parts(&self, admission: &Admission<'_>, now: Micros) -> Result<Combined> {
-        not_empty(admission.charges)?;
+    async fn admit(&self, admission: &Admission<'_>, now: Micros) -> Result<Decision> {
+        not_empty(admission.charges())?;
         let answer = self.call(now, &CallFacts::new(), |cx| self.store.admit(admission, cx)).await;
         self.conclude(admission, answer, now)
     }
@@ -228,8 +240,9 @@ impl<S: Store> Limiter<S> {
             Ok(answers) => answers,
             Err(error) => batch.iter().map(|_| Err(error.clone())).collect(),
         };
-        let decide = |(admission, answer)| {
-            self.conclude(admission, answer, now).map(|combined| combined.decision)
+        let decide = |(admission, answer): (&Admission<'_>, _)| {
+            not_empty(admission.charges())?;
+            self.conclude(admission, answer, now)
         };
         batch.iter().zip(answers).map(decide).collect()
     }
@@ -255,23 +268,30 @@ impl<S: Store> Limiter<S> {
         admission: &Admission<'_>,
         answer: Result<Evidence>,
         now: Micros,
-    ) -> Result<Combined> {
-        not_empty(admission.charges)?;
+    ) -> Result<Decision> {
         match answer {
-            Ok(outcome) => {
-                let combined = combine::derive(admission, &outcome)?;
-                if !self.store.capability().in_process {
-                    self.failure.mirror(admission, &outcome, now);
-                }
-                self.failure.watch_clocks(admission, &outcome);
-                Ok(combined)
-            }
+            Ok(evidence) => Ok(self.derive(admission, &evidence, now)?.decision),
             Err(error) if error.is_outage() => {
-                let decision = self.failure.decide_without_store(admission, &error, now)?;
-                Ok(Combined { decision, parts: Vec::new(), refunded: 0 })
+                self.failure.decide_without_store(admission, &error, now)
             }
             Err(error) => Err(error),
         }
+    }
+
+    /// From evidence to a decision. The failure policy learns from it what this process may grant
+    /// alone, and whether clocks disagree.
+    fn derive(
+        &self,
+        admission: &Admission<'_>,
+        evidence: &Evidence,
+        now: Micros,
+    ) -> Result<Derived> {
+        let derived = combine::derive(admission, evidence)?;
+        if !self.store.capability().in_process {
+            self.failure.mirror(admission, evidence, now);
+        }
+        self.failure.watch_clocks(admission, evidence);
+        Ok(derived)
     }
 
     /// Whose clock decides: the store's if it has one.
@@ -287,6 +307,14 @@ impl<S: Store> Limiter<S> {
 fn not_empty(charges: &[Charge<'_>]) -> Result<()> {
     if charges.is_empty() {
         return Err(Error::invalid("charges", "an admission needs at least one charge"));
+    }
+    Ok(())
+}
+
+fn only_refunds(charges: &[Charge<'_>]) -> Result<()> {
+    not_empty(charges)?;
+    if charges.iter().any(|charge| charge.operation == Operation::Take) {
+        return Err(Error::invalid("charges", "a refund needs charges with receipts"));
     }
     Ok(())
 }

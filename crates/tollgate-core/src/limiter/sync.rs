@@ -1,69 +1,121 @@
-//! The same without waiting, over stores that never wait. Limited to them by type.
+//! The same verbs without futures, over stores that never wait. Limited to those stores by type.
 
-use super::{Combined, Limiter, Refunded, combine, look, not_empty};
-use crate::charge::{Admission, Charge, Limit, Receipt};
+use super::combine::{self, Derived};
+use super::{Limiter, Refunded, not_empty, only_refunds, peek};
+use crate::charge::Admission;
 use crate::decision::{Decision, Forecast};
 use crate::error::Result;
 use crate::store::SyncStore;
+use crate::time::Micros;
+
+/// A [`Limiter`] over a store that never waits: the same verbs, without futures.
+///
+/// ```
+/// use tollgate_core::algorithm::Gcra;
+/// use tollgate_core::{Limit, Limiter, Quota};
+///
+/// let limiter = Limiter::in_memory();
+/// let api = Limit::new("api", Gcra::new(Quota::per_minute(2))?)?;
+/// let decided = limiter.sync().check_batch([api.charge("ada"); 3]);
+/// assert!(decided[1].as_ref().is_ok_and(|decision| decision.is_allowed()));
+/// assert!(decided[2].as_ref().is_ok_and(|decision| !decision.is_allowed()));
+/// # Ok::<(), tollgate_core::Error>(())
+/// ```
+#[derive(Debug)]
+pub struct SyncLimiter<'l, S>(&'l Limiter<S>);
+
+impl<S> Clone for SyncLimiter<'_, S> {
+    fn clone(&self) -> Self {
+        *self
+    }
+}
+
+impl<S> Copy for SyncLimiter<'_, S> {}
 
 impl<S: SyncStore> Limiter<S> {
-    /// Decides one charge without waiting; equal to [`Limiter::check`] decision by decision.
-    ///
-    /// # Errors
-    /// `corrupt_state` when the key holds the state of an unknown algorithm.
+    /// The same limiter without futures.
+    #[must_use]
     #[inline]
-    pub fn check_sync(&self, charge: Charge<'_>) -> Result<Decision> {
-        self.store.check_sync(&charge, self.clock.now())
+    pub const fn sync(&self) -> SyncLimiter<'_, S> {
+        SyncLimiter(self)
     }
+}
 
-    /// [`Limiter::check_all`] without waiting.
+impl<S: SyncStore> SyncLimiter<'_, S> {
+    /// [`Limiter::check`], equal to it decision by decision.
     ///
     /// # Errors
-    /// As [`Limiter::check_all`].
-    pub fn check_all_sync(&self, admission: &Admission<'_>) -> Result<Decision> {
-        self.check_parts_sync(admission).map(|combined| combined.decision)
+    /// As [`Limiter::check`].
+    #[inline]
+    pub fn check<'a>(self, charges: impl Into<Admission<'a>>) -> Result<Decision> {
+        self.decide(&charges.into(), self.0.clock.now())
     }
 
-    /// [`Limiter::check_parts`] without waiting.
+    /// [`Limiter::check_batch`].
     ///
     /// # Errors
-    /// As [`Limiter::check_all`].
-    pub fn check_parts_sync(&self, admission: &Admission<'_>) -> Result<Combined> {
-        not_empty(admission.charges)?;
-        let outcome = self.store.admit_sync(admission, self.clock.now())?;
-        combine::derive(admission, &outcome)
+    /// Each element fails on its own.
+    pub fn check_batch<'a, A: Into<Admission<'a>>>(
+        self,
+        batch: impl IntoIterator<Item = A>,
+    ) -> Vec<Result<Decision>> {
+        let now = self.0.clock.now();
+        batch.into_iter().map(|one| self.decide(&one.into(), now)).collect()
     }
 
-    /// [`Limiter::peek`] without waiting.
+    /// [`Limiter::peek`].
     ///
     /// # Errors
     /// As [`Limiter::peek`].
-    pub fn peek_sync(&self, charge: Charge<'_>) -> Result<Decision> {
-        look::peeked(&[charge], self.store.load_sync(&[charge], self.clock.now()))
+    pub fn peek<'a>(self, charges: impl Into<Admission<'a>>) -> Result<Decision> {
+        let admission = charges.into();
+        let charges = admission.charges();
+        not_empty(charges)?;
+        peek::peeked(charges, self.0.store.load_sync(charges, self.0.clock.now()))
     }
 
-    /// [`Limiter::forecast`] without waiting.
+    /// [`Limiter::forecast`].
     ///
     /// # Errors
     /// As [`Limiter::forecast`].
-    pub fn forecast_sync(&self, limit: &Limit, subject: &str) -> Result<Forecast> {
-        let charges = [limit.charge(subject)];
-        look::forecasted(&charges, self.store.load_sync(&charges, self.clock.now()))
+    pub fn forecast<'a>(self, charges: impl Into<Admission<'a>>) -> Result<Forecast> {
+        let admission = charges.into();
+        let charges = admission.charges();
+        not_empty(charges)?;
+        peek::forecasted(charges, self.0.store.load_sync(charges, self.0.clock.now()))
     }
 
-    /// [`Limiter::refund`] without waiting.
+    /// [`Limiter::refund`].
     ///
     /// # Errors
     /// As [`Limiter::refund`].
-    pub fn refund_sync(&self, charge: Charge<'_>, receipt: Receipt) -> Result<Refunded> {
-        let charges = [charge.refund(receipt)];
-        let admission = Admission::of(&charges);
-        let outcome = self.store.admit_sync(&admission, self.clock.now())?;
-        combine::derive(&admission, &outcome).map(Refunded::from)
+    pub fn refund<'a>(self, refunds: impl Into<Admission<'a>>) -> Result<Refunded> {
+        let admission = refunds.into();
+        only_refunds(admission.charges())?;
+        self.admit(&admission, self.0.clock.now()).map(Refunded::from)
     }
 
-    /// [`Limiter::reset`] without waiting.
-    pub fn reset_sync(&self, limit: &Limit, subject: &str) {
-        self.store.reset_sync(limit.key(subject));
+    /// [`Limiter::reset`].
+    ///
+    /// # Errors
+    /// `invalid_request` for no charges at all.
+    pub fn reset<'a>(self, charges: impl Into<Admission<'a>>) -> Result<()> {
+        let admission = charges.into();
+        not_empty(admission.charges())?;
+        admission.charges().iter().for_each(|charge| self.0.store.reset_sync(charge.key()));
+        Ok(())
+    }
+
+    #[inline]
+    fn decide(self, admission: &Admission<'_>, now: Micros) -> Result<Decision> {
+        match admission.single_charge() {
+            Some(charge) => self.0.store.check_sync(&charge, now),
+            None => self.admit(admission, now).map(|derived| derived.decision),
+        }
+    }
+
+    fn admit(self, admission: &Admission<'_>, now: Micros) -> Result<Derived> {
+        not_empty(admission.charges())?;
+        combine::derive(admission, &self.0.store.admit_sync(admission, now)?)
     }
 }

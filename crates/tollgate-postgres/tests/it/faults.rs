@@ -283,7 +283,7 @@ fn whoever_waits_for_a_row_is_never_let_in() {
         let calls = async {
             let keys = ["a", "a", "b"].map(|key| limiter.check(many.charge(key)));
             let batch = [many.charge("a")];
-            let (batch, alone) = tokio::join!(limiter.check_many(&batch), join_all(keys));
+            let (batch, alone) = tokio::join!(limiter.check_batch(&batch), join_all(keys));
             batch.into_iter().chain(alone).collect::<Vec<_>>()
         };
         let held = async {

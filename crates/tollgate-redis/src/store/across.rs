@@ -82,7 +82,7 @@ impl<T: Transport> RedisStore<T> {
 
 impl<T: Transport> Inner<T> {
     async fn admit_across(&self, admission: &Admission<'_>, at: TimeSource) -> Result<Evidence> {
-        if admission.charges.iter().any(|charge| charge.operation != Operation::Take) {
+        if admission.charges().iter().any(|charge| charge.operation != Operation::Take) {
             return self.refund_across(admission, at).await;
         }
         let mut at = at;
@@ -115,15 +115,15 @@ impl<T: Transport> Inner<T> {
                 }
             }
         }
-        Ok(Evidence::decided(instant(at), in_order(admission.charges.len(), &done)))
+        Ok(Evidence::decided(instant(at), in_order(admission.charges().len(), &done)))
     }
 
     /// The slots of an admission in the order in which they are charged.
     fn legs(&self, admission: &Admission<'_>) -> Vec<Leg> {
         let slot = |charge: &Charge<'_>| self.wire.slot(&self.wire.layout.name(&charge.key()));
-        let home = admission.request_id.and(admission.charges.first()).map(slot);
+        let home = admission.request_id.and(admission.charges().first()).map(slot);
         let mut legs: Vec<(Option<u16>, Leg)> = Vec::new();
-        for (place, charge) in admission.charges.iter().enumerate() {
+        for (place, charge) in admission.charges().iter().enumerate() {
             let slot = slot(charge);
             match legs.iter_mut().find(|(other, _)| *other == slot) {
                 Some((_, leg)) => leg.places.push(place),
@@ -144,12 +144,12 @@ impl<T: Transport> Inner<T> {
         admission: &Admission<'_>,
         at: TimeSource,
     ) -> Result<Charging> {
-        let charges = pick(admission.charges, &leg.places);
+        let charges = pick(admission.charges(), &leg.places);
         if !one_quota_per_key(&charges) {
             let outcome = self.swapping.admit(&Admission::of(&charges), at.into()).await?;
             return Ok(Charging::Answered(Answered::Decided(outcome)));
         }
-        let bare = Admission::of(admission.charges);
+        let bare = Admission::of(admission.charges());
         let (scope, parts) = if leg.is_home {
             (admission, with_evidence(admission, leg, done))
         } else {
@@ -194,11 +194,11 @@ impl<T: Transport> Inner<T> {
         let denied = done.pop();
         self.undo(admission, &done, at).await;
         done.extend(denied);
-        let mut before = in_order(admission.charges.len(), &done);
+        let mut before = in_order(admission.charges().len(), &done);
         let known: Vec<usize> = done.iter().flat_map(|leg| leg.places.iter().copied()).collect();
         let rest: Vec<usize> =
-            (0..admission.charges.len()).filter(|place| !known.contains(place)).collect();
-        let loaded = self.wire.load(&pick(admission.charges, &rest), at).await;
+            (0..admission.charges().len()).filter(|place| !known.contains(place)).collect();
+        let loaded = self.wire.load(&pick(admission.charges(), &rest), at).await;
         let states = loaded.map(|loaded| loaded.states).unwrap_or_default();
         for (place, state) in rest.into_iter().zip(states) {
             if let Some(known) = before.get_mut(place) {
@@ -225,7 +225,7 @@ impl<T: Transport> Inner<T> {
         leg: &Charged,
         at: TimeSource,
     ) -> Result<()> {
-        let charges = pick(admission.charges, &leg.places);
+        let charges = pick(admission.charges(), &leg.places);
         match self.put_back(&charges, leg).await? {
             PutBack::Done => return Ok(()),
             PutBack::Outrun => note_held_up(),
@@ -278,20 +278,20 @@ impl<T: Transport> Inner<T> {
     /// Refunds are never denied: every slot is given back for itself.
     async fn refund_across(&self, admission: &Admission<'_>, at: TimeSource) -> Result<Evidence> {
         let is_refund = |charge: &Charge<'_>| charge.operation != Operation::Take;
-        if admission.request_id.is_some() || !admission.charges.iter().all(is_refund) {
+        if admission.request_id.is_some() || !admission.charges().iter().all(is_refund) {
             let message = "over several hash slots, refunds come without charges and request ids";
             return Err(Error::new(Code::Unsupported, message).not_sent());
         }
         let (mut at, mut done, mut now) = (at, Vec::new(), Now::at(0));
         for leg in self.legs(admission) {
-            let charges = pick(admission.charges, &leg.places);
+            let charges = pick(admission.charges(), &leg.places);
             let outcome = self.swapping.admit(&Admission::of(&charges), at.into()).await;
             let outcome = outcome.map_err(|e| if done.is_empty() { e } else { e.sent() })?;
             now = outcome.now;
             at = TimeSource::Given(now.reading());
             done.push((leg.places, outcome.before));
         }
-        let mut before = vec![None; admission.charges.len()];
+        let mut before = vec![None; admission.charges().len()];
         for (place, state) in
             done.into_iter().flat_map(|(places, states)| places.into_iter().zip(states))
         {
@@ -305,7 +305,7 @@ impl<T: Transport> Inner<T> {
 
 impl Charged {
     fn of(leg: &Leg, admission: &Admission<'_>, outcome: Evidence) -> Result<Self> {
-        let charges = pick(admission.charges, &leg.places);
+        let charges = pick(admission.charges(), &leg.places);
         let (slots, _) = slots_of(&charges);
         let plan = plan(&charges, &slots, &of_slots(&slots, &outcome.before), outcome.now)?;
         Ok(Self { places: leg.places.clone(), before: outcome.before.into(), plan })
@@ -317,7 +317,7 @@ impl Charged {
 fn refuse_what_no_script_records(admission: &Admission<'_>, legs: &[Leg]) -> Result<()> {
     let is_recorded = |leg: &&Leg| leg.is_home && admission.request_id.is_some();
     let mut recorded = legs.iter().filter(is_recorded);
-    if recorded.all(|leg| one_quota_per_key(&pick(admission.charges, &leg.places))) {
+    if recorded.all(|leg| one_quota_per_key(&pick(admission.charges(), &leg.places))) {
         return Ok(());
     }
     let message =
@@ -334,8 +334,8 @@ fn instant(at: TimeSource) -> Now {
 
 /// All charges in order: those of this leg, and the evidence of those that are charged already.
 fn with_evidence<'a>(admission: &'a Admission<'a>, leg: &Leg, done: &[Charged]) -> Vec<Part<'a>> {
-    let before = in_order(admission.charges.len(), done);
-    let parts = admission.charges.iter().enumerate().map(|(place, charge)| {
+    let before = in_order(admission.charges().len(), done);
+    let parts = admission.charges().iter().enumerate().map(|(place, charge)| {
         if leg.places.contains(&place) {
             return Part::Charge(charge);
         }

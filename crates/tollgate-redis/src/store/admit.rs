@@ -46,10 +46,10 @@ impl<T: Transport> Inner<T> {
         admission: &Admission<'_>,
         cx: CallContext<'_>,
     ) -> Result<Evidence> {
-        let parts: Vec<Part<'_>> = admission.charges.iter().map(Part::Charge).collect();
+        let parts: Vec<Part<'_>> = admission.charges().iter().map(Part::Charge).collect();
         let call = self.admit_call(&parts, admission, cx.time());
         let reply = self.wire.run(&call).await;
-        match read(reply, admission.charges, admission)? {
+        match read(reply, admission.charges(), admission)? {
             Answered::Decided(outcome) | Answered::Replayed(outcome) => Ok(outcome),
             Answered::LookCloser => self.swapping.admit(admission, cx).await,
         }
@@ -73,7 +73,7 @@ impl<T: Transport> Inner<T> {
         let mut names: Vec<String> = keys.iter().map(|key| self.wire.layout.name(key)).collect();
         let mut args = Args::default();
         write_instant(&mut args, at);
-        let home = admission.charges.first().map(Charge::key);
+        let home = admission.charges().first().map(Charge::key);
         match (record::mark_of(admission), home) {
             (Some(mark), Some(key)) => {
                 args.text(&mark.id);

@@ -88,7 +88,7 @@ impl<T: Transport> RedisStore<T> {
                 continue;
             }
             self.flush(&mut waiting, items, &mut sent);
-            let parts: Vec<Part<'_>> = admission.charges.iter().map(Part::Charge).collect();
+            let parts: Vec<Part<'_>> = admission.charges().iter().map(Part::Charge).collect();
             sent.push((self.0.admit_call(&parts, admission, at), Sent::Whole(index)));
         }
         self.flush(&mut waiting, items, &mut sent);
@@ -146,7 +146,7 @@ fn own<'i>(items: &'i [Option<Item>], indices: &[usize]) -> Vec<&'i Item> {
 }
 
 fn answer_of_whole(reply: Result<Reply>, admission: &Admission<'_>) -> Answer {
-    match read(reply, admission.charges, admission) {
+    match read(reply, admission.charges(), admission) {
         Ok(Answered::Decided(outcome) | Answered::Replayed(outcome)) => Answer::Decided(outcome),
         Ok(Answered::LookCloser) => Answer::LookCloser,
         Err(error) => Answer::Failed(error),

@@ -99,7 +99,7 @@ impl<T: Transport> RedisStore<T> {
         admission: &Admission<'_>,
         cx: CallContext<'_>,
     ) -> Result<Evidence> {
-        if admission.charges.is_empty() {
+        if admission.charges().is_empty() {
             let message = "is empty; accepted: at least one charge";
             return Err(Error::invalid("charges", message).not_sent());
         }
@@ -164,8 +164,8 @@ enum Way<'a> {
 }
 
 impl<T: Transport> Inner<T> {
-    fn way_of<'a>(&self, admission: &Admission<'a>) -> Way<'a> {
-        let charges = admission.charges;
+    fn way_of<'a>(&self, admission: &'a Admission<'a>) -> Way<'a> {
+        let charges = admission.charges();
         if let ([charge], None) = (charges, admission.request_id)
             && charge.operation == Operation::Take
             && let Some(step) = charge.rule().scripted_step()

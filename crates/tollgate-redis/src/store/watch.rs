@@ -37,7 +37,7 @@ impl<T: Transport> Inner<T> {
             let message = "an algorithm without a script needs WATCH, which this transport lacks";
             return Err(Error::new(Code::Unsupported, message).not_sent());
         }
-        if self.spans_slots(admission.charges) {
+        if self.spans_slots(admission.charges()) {
             let message = "algorithms without a script cannot be charged over several hash slots";
             return Err(Error::new(Code::Unsupported, message).not_sent());
         }

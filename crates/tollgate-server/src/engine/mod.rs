@@ -97,10 +97,7 @@ impl Engine {
         let policies = self.policies.load_full();
         let asked = accept(&policies, &ask)?;
         let charges = asked.charges(ask.cost);
-        let decided = match (&*charges, ask.request_id) {
-            ([charge], None) => self.limiter.check(*charge).await,
-            (charges, id) => self.limiter.check_all(&admission(charges, id)?).await,
-        };
+        let decided = self.limiter.check(admission(&charges, ask.request_id)?).await;
         self.conclude_charge(&asked, decided)
     }
 
@@ -145,7 +142,7 @@ impl Engine {
             .filter_map(|(asked, admission)| asked.as_ref().ok().and(admission.as_ref().ok()))
             .copied()
             .collect();
-        let mut decided = self.limiter.check_all_many(&batch).await.into_iter();
+        let mut decided = self.limiter.check_batch(&batch).await.into_iter();
         let mut answer = |asked: &Asked<'_>| {
             self.conclude_charge(asked, decided.next().unwrap_or_else(|| Err(unanswered())))
         };
@@ -173,7 +170,7 @@ impl Engine {
     pub async fn peek(&self, ask: Ask<'_>) -> Result<Answer> {
         let policies = self.policies.load_full();
         let asked = accept(&policies, &ask)?;
-        conclude(&asked, self.limiter.peek_all(&asked.charges(ask.cost)).await)
+        conclude(&asked, self.limiter.peek(&asked.charges(ask.cost)).await)
     }
 
     /// What a key could spend, and when more.
@@ -183,7 +180,7 @@ impl Engine {
     pub async fn forecast(&self, ask: Ask<'_>) -> Result<Forecast> {
         let policies = self.policies.load_full();
         let asked = accept(&policies, &ask)?;
-        Ok(self.limiter.forecast_all(&asked.charges(ask.cost)).await?)
+        Ok(self.limiter.forecast(&asked.charges(ask.cost)).await?)
     }
 
     /// Which limits apply to a key, in numbers. The store is not asked.
@@ -216,12 +213,9 @@ impl Engine {
         };
         let charges: Vec<Charge<'_>> =
             charges.iter().map(|charge| charge.refund(receipt)).collect();
-        let done = self.limiter.check_parts(&admission(&charges, ask.request_id)?).await?;
-        if done.decision.degraded.is_some() {
-            let message = "the store cannot answer: nothing is known to be given back";
-            return Err(Error::new(Code::StoreUnavailable, message).into());
-        }
-        Ok(Refund { policy: asked.name().clone(), units: done.refunded, standing: done.decision })
+        let refunded = self.limiter.refund(admission(&charges, ask.request_id)?).await?;
+        let (units, standing) = (refunded.units, refunded.standing);
+        Ok(Refund { policy: asked.name().clone(), units, standing })
     }
 
     /// Forgets what a key has spent.
@@ -231,9 +225,7 @@ impl Engine {
     pub async fn reset(&self, ask: Ask<'_>) -> Result<()> {
         let policies = self.policies.load_full();
         let asked = accept(&policies, &ask)?;
-        for charge in asked.charges(ask.cost) {
-            self.limiter.reset(charge.limit, charge.subject).await?;
-        }
+        self.limiter.reset(&asked.charges(ask.cost)).await?;
         tracing::info!(policy = %asked.name(), key = self.names.of(ask.key), "a key was reset");
         Ok(())
     }
@@ -311,7 +303,7 @@ impl Engine {
     pub async fn ready(&self) -> Result<()> {
         let probe = async {
             let policies = self.policies.load_full();
-            self.limiter.forecast(policies.ad_hoc(), "readyz").await?;
+            self.limiter.forecast(policies.ad_hoc().charge("readyz")).await?;
             Ok(())
         };
         self.readiness.get(self.clock.now(), probe).await

@@ -108,8 +108,9 @@ impl<'a, S: Store> Follower<'a, S> {
     /// Admits one charge on the current key.
     async fn admit(&self, now: Now, cost: Cost, operation: Operation) -> Result<(Now, Plan)> {
         let subject = self.subject();
-        let charges = [Charge { cost, operation, ..self.limit.charge(&subject) }];
-        let admission = Admission::of(&charges);
+        let mut charge = self.limit.charge(&subject).cost(cost);
+        charge.operation = operation;
+        let admission = Admission::from(charge);
         let outcome = self.suite.store().admit(&admission, CallContext::at(now.reading())).await?;
         Ok((outcome.now, decisions_of(&admission, &outcome)?))
     }
@@ -180,6 +181,7 @@ fn numbered<'a>(
     charges: &'a [Charge<'a>],
     id: Option<RequestId<'a>>,
 ) -> Admission<'a> {
-    let request_id = id.filter(|_| number == 0 || number == 6);
-    Admission { charges, request_id }
+    let mut admission = Admission::of(charges);
+    admission.request_id = id.filter(|_| number == 0 || number == 6);
+    admission
 }

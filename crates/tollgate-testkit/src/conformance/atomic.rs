@@ -95,7 +95,7 @@ pub async fn all_or_nothing<S: Store>(suite: &Suite<'_, S>) {
         for admission in [first, Admission::of(&second)] {
             let plan = suite.admit(&admission, suite.at(0)).await.expect("decides");
             assert!(!plan.admitted, "{plan:?} under {quota:?} and {other:?}");
-            for (charge, decision) in admission.charges.iter().zip(&plan.decisions) {
+            for (charge, decision) in admission.charges().iter().zip(&plan.decisions) {
                 let left = if charge.cost.get() == 2 && decision.limit == 10 { 8 } else { 1 };
                 assert_eq!(decision.remaining, left, "charged numbers in a denial: {decision:?}");
             }

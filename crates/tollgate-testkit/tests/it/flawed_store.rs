@@ -175,7 +175,7 @@ impl FlawedStore {
             kept.records.remove(0);
         }
         let quota_ids: Vec<QuotaId> =
-            admission.charges.iter().map(|c| c.rule().quota_id()).collect();
+            admission.charges().iter().map(|c| c.rule().quota_id()).collect();
         kept.records.push(Record {
             key: self.record_key(admission),
             id: once.id.to_owned(),
@@ -190,7 +190,7 @@ impl FlawedStore {
         if self.is(Flaw::LeaksIds) {
             return String::new();
         }
-        self.text(&admission.charges[0].key())
+        self.text(&admission.charges()[0].key())
     }
 
     /// The plan under the flaw, as the store makes it.
@@ -245,19 +245,19 @@ impl Store for FlawedStore {
         if let Some(replay) = self.replay(admission, now)? {
             return Ok(replay);
         }
-        let (slots, keys) = slots_of(admission.charges);
+        let (slots, keys) = slots_of(admission.charges());
         let texts: Vec<String> = keys.iter().map(|key| self.text(key)).collect();
         let states: Vec<Option<State>> = texts.iter().map(|text| self.read(text, now)).collect();
         if self.is(Flaw::LosesUpdates) {
             yield_now().await;
         }
-        let plan = self.plan(admission.charges, &slots, &states, now)?;
+        let plan = self.plan(admission.charges(), &slots, &states, now)?;
         let before: Vec<Option<State>> = slots.iter().map(|slot| states[*slot].clone()).collect();
         if plan.admitted || self.is(Flaw::SavesDenials) {
             self.remember(admission, now, &before)?;
         }
         if !plan.admitted && self.is(Flaw::DenialWrites) {
-            let quota_id = admission.charges[0].rule().quota_id();
+            let quota_id = admission.charges()[0].rule().quota_id();
             let empty = State { quota_id, words: Words::new(&[]) };
             self.write(&texts[0], states[0].clone().unwrap_or(empty), now, now.reading());
         }

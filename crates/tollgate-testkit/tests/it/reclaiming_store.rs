@@ -80,15 +80,15 @@ impl Store for ReclaimingStore {
 
 impl ReclaimingStore {
     fn admit_now(&self, admission: &Admission<'_>, at: TimeSource) -> Result<Evidence> {
-        if admission.charges.len() > 1 || admission.request_id.is_some() {
+        if admission.charges().len() > 1 || admission.request_id.is_some() {
             return Err(Error::new(Code::Unsupported, "one charge without an id"));
         }
         let mut kept = self.0.lock().unwrap();
         let now = kept.reclaim(at)?;
-        let (slots, keys) = slots_of(admission.charges);
+        let (slots, keys) = slots_of(admission.charges());
         let texts: Vec<String> = keys.iter().map(Key::to_text).collect();
         let states: Vec<Option<State>> = texts.iter().map(|text| kept.state(text)).collect();
-        for write in plan(admission.charges, &slots, &states, now)?.writes {
+        for write in plan(admission.charges(), &slots, &states, now)?.writes {
             kept.states.insert(texts[write.slot].clone(), (write.state, write.fresh_at));
         }
         Ok(Evidence::decided(now, states))

@@ -19,10 +19,7 @@ pub(super) struct Shared<D> {
 
 impl<D: Decide> Ask for Shared<D> {
     fn ask<'a>(&'a self, subject: &'a str) -> BoxFuture<'a, Result<Decision>> {
-        Box::pin(async move {
-            let charges = [self.limit.charge(subject)];
-            self.decider.decide(&charges).await.map(|answer| answer.decision)
-        })
+        Box::pin(async move { self.decider.decide(&[self.limit.charge(subject)]).await })
     }
 }
 

@@ -14,7 +14,7 @@ use tollgate::clock::sleep_until;
 use tollgate::{Charge, Decision, Limit, Result};
 use tollgate_http::{LimitFields, QuotaPolicy, RateLimitFields};
 
-use crate::decide::{Answer, Decide};
+use crate::decide::Decide;
 use crate::event::Event;
 use crate::extract::Unkeyed;
 use crate::head::Head;
@@ -67,7 +67,7 @@ pub(crate) enum Passed {
 /// What was asked, and what was granted.
 pub(crate) struct Granted {
     asked: Asks,
-    answer: Answer,
+    decision: Decision,
 }
 
 /// What a request asks. One limit is the rule, and needs no list.
@@ -141,7 +141,7 @@ impl<D: Decide> Gate<D> {
         let asked = Asks::One(asked);
         let Some(decided) = decided else { return AtOnce::Ask(asked) };
 
-        match self.conclude(asked, decided.map(Answer::from), || Wire::of(head)) {
+        match self.conclude(asked, decided, || Wire::of(head)) {
             Continue(granted) if self.delay_ms(&granted) > 0 => AtOnce::Hold(granted),
             Continue(granted) => AtOnce::Done(self.passed(granted)),
             Break(passage) => AtOnce::Done(passage),
@@ -152,8 +152,8 @@ impl<D: Decide> Gate<D> {
     pub(crate) async fn decide(&self, asked: Asks, wire: Wire) -> Passage {
         let charges: Vec<Charge<'_>> =
             asked.as_slice().iter().filter_map(|one| self.charge(one)).collect();
-        let answer = self.decider.decide(&charges).await;
-        match self.conclude(asked, answer, || wire) {
+        let decided = self.decider.decide(&charges).await;
+        match self.conclude(asked, decided, || wire) {
             Continue(granted) if self.delay_ms(&granted) > 0 => self.hold(granted, wire).await,
             Continue(granted) => self.passed(granted),
             Break(passage) => passage,
@@ -165,16 +165,16 @@ impl<D: Decide> Gate<D> {
     pub(crate) async fn hold(&self, granted: Granted, wire: Wire) -> Passage {
         let delay_ms = self.delay_ms(&granted);
         let max_ms = whole_ms(self.max_delay);
-        let shaped_ms = granted.answer.decision.delay_ms;
+        let shaped_ms = granted.decision.delay_ms;
         if shaped_ms > max_ms && !self.is_shadow {
             for (index, asked) in granted.asked.as_slice().iter().enumerate() {
-                self.give_back(asked, asked.cost, &granted.answer, index).await;
+                self.give_back(asked, asked.cost, &granted.decision, index).await;
             }
-            let one = &granted.answer.decision;
+            let one = &granted.decision;
             let late = Decision::denied(one.limit, 0, one.reset_at_ms, shaped_ms - max_ms);
             let refusal = Refusal::Denied { decision: &late, violated: self.names(&granted.asked) };
             self.tell(&Event::Refused(&late));
-            return self.refused(&refusal, &granted.asked, &Answer::from(late.clone()), wire);
+            return self.refused(&refusal, &granted.asked, &late, wire);
         }
         if !self.is_shadow {
             let clock = self.decider.clock();
@@ -197,7 +197,9 @@ impl<D: Decide> Gate<D> {
                     self.fields.write(&[stated], headers);
                 }
             }
-            Passed::Whole(granted) => self.write_headers(&granted.asked, &granted.answer, headers),
+            Passed::Whole(granted) => {
+                self.write_headers(&granted.asked, &granted.decision, headers);
+            }
         }
     }
 
@@ -206,7 +208,7 @@ impl<D: Decide> Gate<D> {
         match granted.asked {
             _ if self.settles(&granted.asked) => Passage::Passed(Passed::Whole(Box::new(granted))),
             _ if !self.stamps() => Passage::Free,
-            Asks::One(_) => Passage::stamped(&granted.answer.decision),
+            Asks::One(_) => Passage::stamped(&granted.decision),
             Asks::Many(_) => Passage::Passed(Passed::Whole(Box::new(granted))),
         }
     }
@@ -241,28 +243,28 @@ impl<D: Decide> Gate<D> {
     fn conclude(
         &self,
         asked: Asks,
-        answer: Result<Answer>,
+        decided: Result<Decision>,
         wire: impl Fn() -> Wire,
     ) -> ControlFlow<Passage, Granted> {
-        let answer = match answer {
-            Ok(answer) => answer,
+        let decision = match decided {
+            Ok(decision) => decision,
             Err(error) => {
                 self.tell(&Event::Undecided(&error));
                 return Break(self.unless_shadow(&Refusal::Undecided(&error), wire()));
             }
         };
-        if answer.decision.is_allowed() {
-            self.tell(&Event::Allowed(&answer.decision));
-            return Continue(Granted { asked, answer });
+        if decision.is_allowed() {
+            self.tell(&Event::Allowed(&decision));
+            return Continue(Granted { asked, decision });
         }
         if self.is_shadow {
-            self.tell(&Event::Shadowed(&answer.decision));
+            self.tell(&Event::Shadowed(&decision));
             return Break(Passage::Free);
         }
-        self.tell(&Event::Refused(&answer.decision));
-        let violated = self.violated(&asked, &answer);
-        let refusal = Refusal::Denied { decision: &answer.decision, violated };
-        Break(self.refused(&refusal, &asked, &answer, wire()))
+        self.tell(&Event::Refused(&decision));
+        let violated = self.violated(&asked, &decision);
+        let refusal = Refusal::Denied { decision: &decision, violated };
+        Break(self.refused(&refusal, &asked, &decision, wire()))
     }
 
     fn unkeyed(&self, error: &Unkeyed, wire: Wire) -> Passage {
@@ -277,11 +279,11 @@ impl<D: Decide> Gate<D> {
         Passage::Refused(self.customized(refusal, reply::response(refusal, wire)))
     }
 
-    fn refused(&self, why: &Refusal<'_>, asked: &Asks, answer: &Answer, wire: Wire) -> Passage {
+    fn refused(&self, why: &Refusal<'_>, asked: &Asks, decision: &Decision, wire: Wire) -> Passage {
         let mut response = reply::response(why, wire);
         // Without the store, nothing is known about the quota.
-        if answer.decision.degraded.is_none() && !self.fields.is_empty() {
-            self.write_headers(asked, answer, response.headers_mut());
+        if decision.degraded.is_none() && !self.fields.is_empty() {
+            self.write_headers(asked, decision, response.headers_mut());
         }
         Passage::Refused(self.customized(why, response))
     }
@@ -297,16 +299,16 @@ impl<D: Decide> Gate<D> {
     fn delay_ms(&self, granted: &Granted) -> u64 {
         let asked = granted.asked.as_slice().iter().enumerate();
         let slowed = asked.filter_map(|(index, asked)| {
-            Some(self.keyed.get(asked.index)?.delay_ms(granted.answer.part(index)))
+            Some(self.keyed.get(asked.index)?.delay_ms(part(&granted.decision, index)))
         });
-        slowed.max().unwrap_or(0).max(granted.answer.decision.delay_ms)
+        slowed.max().unwrap_or(0).max(granted.decision.delay_ms)
     }
 
-    fn write_headers(&self, asked: &Asks, answer: &Answer, headers: &mut HeaderMap) {
+    fn write_headers(&self, asked: &Asks, decision: &Decision, headers: &mut HeaderMap) {
         let now_ms = self.now_ms();
         let stated = |(index, asked): (usize, &Asked)| {
             let limit = &self.keyed.get(asked.index)?.limit;
-            Some(stated(limit, answer.part(index), &answer.decision, now_ms))
+            Some(stated(limit, part(decision, index), decision, now_ms))
         };
         match asked {
             Asks::One(only) => {
@@ -322,9 +324,9 @@ impl<D: Decide> Gate<D> {
     }
 
     /// The names of the limits that refused; those that decide in an outage have no parts.
-    fn violated(&self, asked: &Asks, answer: &Answer) -> Vec<&str> {
-        if answer.parts.is_empty() {
-            return match &answer.decision.binding {
+    fn violated(&self, asked: &Asks, decision: &Decision) -> Vec<&str> {
+        if decision.parts().is_empty() {
+            return match &decision.binding {
                 Some(name) => {
                     let named = |limit: &&str| *limit == name.as_str();
                     self.names(asked).into_iter().filter(named).collect()
@@ -334,7 +336,7 @@ impl<D: Decide> Gate<D> {
         }
         let named = asked.as_slice().iter().enumerate().filter_map(|(index, asked)| {
             let limit = &self.keyed.get(asked.index)?.limit;
-            (!answer.part(index).is_allowed()).then(|| limit.policy().as_str())
+            (!part(decision, index).is_allowed()).then(|| limit.policy().as_str())
         });
         named.collect()
     }
@@ -359,6 +361,11 @@ fn stated<'a>(
     now_ms: u64,
 ) -> LimitFields<'a> {
     LimitFields::new(QuotaPolicy::new(limit.policy().as_str(), limit), own, combined, now_ms)
+}
+
+/// The decision of one of the charges: its own, or the one on all of them.
+pub(crate) fn part(decision: &Decision, index: usize) -> &Decision {
+    decision.parts().get(index).unwrap_or(decision)
 }
 
 impl<D> fmt::Debug for Gate<D> {

@@ -1,10 +1,10 @@
 //! What is done about a charge once it is known what was used: given back, or charged on top.
 
 use http::{Extensions, HeaderMap, StatusCode};
-use tollgate::{Cost, Verdict};
+use tollgate::{Cost, Decision, Verdict};
 
-use super::{Gate, Granted};
-use crate::decide::{Answer, Decide};
+use super::{Gate, Granted, part};
+use crate::decide::Decide;
 use crate::event::Event;
 use crate::keyed::{Asked, Outcome};
 
@@ -32,7 +32,7 @@ impl<D: Decide> Gate<D> {
             let charged = asked.cost.get();
             let beyond = used.saturating_sub(charged).min(Cost::MAX.get());
             if let Ok(unused) = Cost::new(charged.saturating_sub(used)) {
-                self.give_back(asked, unused, &granted.answer, index).await;
+                self.give_back(asked, unused, &granted.decision, index).await;
             } else if let Ok(beyond) = Cost::new(beyond) {
                 self.take(asked, beyond).await;
             }
@@ -43,11 +43,13 @@ impl<D: Decide> Gate<D> {
         &self,
         asked: &Asked,
         units: Cost,
-        answer: &Answer,
+        decision: &Decision,
         index: usize,
     ) {
         let charge = self.charge(asked).map(|charge| charge.cost(units));
-        let (Some(charge), Some(receipt)) = (charge, answer.receipt(index)) else { return };
+        let (Some(charge), Some(receipt)) = (charge, part(decision, index).receipt()) else {
+            return;
+        };
         if let Err(error) = self.decider.refund(charge, receipt).await {
             self.tell(&Event::Unsettled(&error));
         }
@@ -57,8 +59,8 @@ impl<D: Decide> Gate<D> {
     async fn take(&self, asked: &Asked, units: Cost) {
         let Some(charge) = self.charge(asked) else { return };
         let left = match self.decider.decide(&[charge.cost(units)]).await {
-            Ok(answer) if answer.decision.verdict == Verdict::Allowed => return,
-            Ok(answer) => Cost::new(answer.decision.remaining.min(units.get())),
+            Ok(decision) if decision.verdict == Verdict::Allowed => return,
+            Ok(decision) => Cost::new(decision.remaining.min(units.get())),
             Err(error) => return self.tell(&Event::Unsettled(&error)),
         };
         if let Ok(left) = left

@@ -45,7 +45,7 @@ async fn settled<S: Store + Send + Sync + 'static>(limiter: Arc<Limiter<S>>) -> 
 }
 
 async fn left<S: Store>(limiter: &Limiter<S>) -> u64 {
-    limiter.forecast(&day(10), "all").await.unwrap().spendable_now
+    limiter.forecast(day(10).charge("all")).await.unwrap().spendable_now
 }
 
 async fn what_is_used_counts<S: Store + Send + Sync + 'static>(limiter: Limiter<S>) {

@@ -1,8 +1,10 @@
-//! One decision, whichever way it is asked for: synchronously, asynchronously, as an admission of
-//! one charge, in a batch of one, and over every store.
+//! One decision, whichever way it is asked for: synchronously, asynchronously, under a request id
+//! (which takes the way of several charges), in a batch of one, and over every store.
+
+use std::time::Duration;
 
 use tollgate::store::{BoxStore, Memory};
-use tollgate::{Admission, Charge, Decision, Limit, Limiter, ManualClock, Result};
+use tollgate::{Charge, Decision, Limit, Limiter, ManualClock, RequestId, Result};
 use tollgate_testkit::ReferenceStore;
 use tollgate_testkit::model::Kind;
 use tollgate_testkit::runtime::block_on;
@@ -17,16 +19,16 @@ const EVENTS: u64 = 1_500;
 #[derive(Clone, Copy, Debug)]
 enum Way {
     Check,
-    CheckAll,
-    CheckMany,
-    CheckAllMany,
+    CheckWithId,
+    Batch,
+    BatchWithId,
 }
 
 /// Every way over a store of its own, all on one clock.
 struct Candidates {
     clock: ManualClock,
     sync: Limiter<Memory>,
-    all_sync: Limiter<Memory>,
+    sync_with_id: Limiter<Memory>,
     /// Handles to the same two stores, for what has no synchronous form.
     twins: [Limiter<BoxStore>; 2],
     others: Vec<(&'static str, Way, Limiter<BoxStore>)>,
@@ -39,18 +41,18 @@ impl Candidates {
         let (first, second) = (memory(), memory());
         let others = vec![
             ("memory", Way::Check, of(BoxStore::new(memory()))),
-            ("memory", Way::CheckAll, of(BoxStore::new(memory()))),
-            ("memory", Way::CheckMany, of(BoxStore::new(memory()))),
-            ("memory", Way::CheckAllMany, of(BoxStore::new(memory()))),
+            ("memory", Way::CheckWithId, of(BoxStore::new(memory()))),
+            ("memory", Way::Batch, of(BoxStore::new(memory()))),
+            ("memory", Way::BatchWithId, of(BoxStore::new(memory()))),
             ("reference", Way::Check, of(BoxStore::new(ReferenceStore::new()))),
-            ("reference", Way::CheckMany, of(BoxStore::new(ReferenceStore::new()))),
+            ("reference", Way::Batch, of(BoxStore::new(ReferenceStore::new()))),
             ("compare_and_swap", Way::Check, of(BoxStore::new(compare_and_swap()))),
-            ("compare_and_swap", Way::CheckMany, of(BoxStore::new(compare_and_swap()))),
+            ("compare_and_swap", Way::Batch, of(BoxStore::new(compare_and_swap()))),
         ];
         Self {
             twins: [of(BoxStore::new(first.clone())), of(BoxStore::new(second.clone()))],
             sync: Limiter::with_clock(first, clock.clone()).build(),
-            all_sync: Limiter::with_clock(second, clock.clone()).build(),
+            sync_with_id: Limiter::with_clock(second, clock.clone()).build(),
             others,
             clock,
         }
@@ -71,25 +73,31 @@ impl Candidates {
 
     /// The decision that all agree on.
     fn check(&self, charge: Charge<'_>, context: &str) -> Decision {
-        let expected = self.sync.check_sync(charge).unwrap();
-        let as_admission = self.all_sync.check_all_sync(&Admission::of(&[charge])).unwrap();
-        assert_eq!(as_admission, expected, "check_all_sync, {context}");
+        let expected = self.sync.sync().check(charge).unwrap();
+        // An id of its own for every step, and shorter kept than it takes to be sent again.
+        let id = RequestId::new(context.split(':').next().unwrap()).unwrap();
+        let id = id.keep_for(Duration::from_micros(1));
+        let with_id = self.sync_with_id.sync().check(charge.request_id(id)).unwrap();
+        assert_eq!(with_id, expected, "synchronously with an id, {context}");
         for (store, way, limiter) in &self.others {
-            let decided = block_on(ask(limiter, *way, charge));
+            let decided = block_on(ask(limiter, *way, charge, id));
             assert_eq!(decided.unwrap(), expected, "{way:?} on {store}, {context}");
         }
         expected
     }
 }
 
-async fn ask(limiter: &Limiter<BoxStore>, way: Way, charge: Charge<'_>) -> Result<Decision> {
-    let charges = [charge];
-    let admission = Admission::of(&charges);
+async fn ask(
+    limiter: &Limiter<BoxStore>,
+    way: Way,
+    charge: Charge<'_>,
+    id: RequestId<'_>,
+) -> Result<Decision> {
     match way {
         Way::Check => limiter.check(charge).await,
-        Way::CheckAll => limiter.check_all(&admission).await,
-        Way::CheckMany => limiter.check_many(&charges).await.remove(0),
-        Way::CheckAllMany => limiter.check_all_many(&[admission]).await.remove(0),
+        Way::CheckWithId => limiter.check(charge.request_id(id)).await,
+        Way::Batch => limiter.check_batch([charge]).await.remove(0),
+        Way::BatchWithId => limiter.check_batch([charge.request_id(id)]).await.remove(0),
     }
 }
 
@@ -131,13 +139,13 @@ fn agrees(kind: Kind, seed: u64) -> (u64, u64) {
             Event::Forecast(now) => {
                 all.clock.set(now.reading());
                 all.agree(&context, &async |limiter: &Limiter<BoxStore>| {
-                    limiter.forecast(limit, &subject).await
+                    limiter.forecast(limit.charge(&subject)).await
                 });
             }
             Event::Refund(now, cost, receipt) => {
                 all.clock.set(now.reading());
                 all.agree(&context, &async |limiter: &Limiter<BoxStore>| {
-                    limiter.refund(asked(cost), receipt).await
+                    limiter.refund(asked(cost).refund(receipt)).await
                 });
             }
         }

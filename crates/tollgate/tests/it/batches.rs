@@ -1,4 +1,4 @@
-//! `check_many`: one instant for all, one reading of the clock, in order, each on its own.
+//! `check_batch`: one instant for all, one reading of the clock, in order, each on its own.
 
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -70,7 +70,7 @@ fn reads_of_a_batch(store: BoxStore) -> u64 {
     let limit = per_hour("p", 1_000);
     let charges = vec![limit.charge("k"); 100];
     clock.take_reads();
-    assert!(block_on(limiter.check_many(&charges)).iter().all(Result::is_ok));
+    assert!(block_on(limiter.check_batch(&charges)).iter().all(Result::is_ok));
     clock.take_reads()
 }
 
@@ -88,15 +88,15 @@ fn every_call_that_is_answered_at_once_reads_the_clock_once() {
     let limit = per_hour("p", 1_000);
     let decision = block_on(limiter.check(limit.charge("k"))).unwrap();
     assert_eq!(clock.take_reads(), 1, "check");
-    block_on(limiter.check_all(&Admission::of(&[limit.charge("k")]))).unwrap();
-    assert_eq!(clock.take_reads(), 1, "check_all");
+    block_on(limiter.check(&[limit.charge("k")])).unwrap();
+    assert_eq!(clock.take_reads(), 1, "several charges");
     block_on(limiter.peek(limit.charge("k"))).unwrap();
     assert_eq!(clock.take_reads(), 1, "peek");
-    block_on(limiter.forecast(&limit, "k")).unwrap();
+    block_on(limiter.forecast(limit.charge("k"))).unwrap();
     assert_eq!(clock.take_reads(), 1, "forecast");
-    block_on(limiter.refund(limit.charge("k"), decision.receipt().unwrap())).unwrap();
+    block_on(limiter.refund(limit.charge("k").refund(decision.receipt().unwrap()))).unwrap();
     assert_eq!(clock.take_reads(), 1, "refund");
-    block_on(limiter.reset(&limit, "k")).unwrap();
+    block_on(limiter.reset(limit.charge("k"))).unwrap();
     assert_eq!(clock.take_reads(), 1, "reset");
 }
 
@@ -107,7 +107,7 @@ fn all_elements_are_decided_at_one_instant() {
     let limit = per_hour("p", 10);
     let subjects: Vec<String> = (0..50).map(|n| format!("k{n}")).collect();
     let charges: Vec<Charge<'_>> = subjects.iter().map(|subject| limit.charge(subject)).collect();
-    let decisions = block_on(limiter.check_many(&charges));
+    let decisions = block_on(limiter.check_batch(&charges));
     assert_eq!(*store.instants.lock().unwrap(), vec![TimeSource::Given(NOW); 50]);
     assert_eq!(store.calls.load(Relaxed), 1, "one round trip");
     let first = decisions[0].as_ref().unwrap();
@@ -122,7 +122,7 @@ fn a_batch_is_decided_in_its_order() {
         // Two keys interleaved; the fourth unit of the first is too much.
         let charges: Vec<Charge<'_>> =
             (0..4).flat_map(|n| [charge(&a, "k", 1), charge(&b, "k", n + 1)]).collect();
-        let decisions = block_on(limiter.check_many(&charges));
+        let decisions = block_on(limiter.check_batch(&charges));
         let remaining: Vec<u64> =
             decisions.iter().map(|decision| decision.as_ref().unwrap().remaining).collect();
         assert_eq!(remaining, [2, 99, 1, 97, 0, 94, 0, 90], "{name}");
@@ -137,8 +137,8 @@ fn a_batch_is_decided_in_its_order() {
 fn an_empty_batch_answers_nothing_and_asks_nobody() {
     let store = faulty(&ManualClock::at(NOW), []);
     let limiter = Limiter::with_clock(store.clone(), ManualClock::at(NOW)).build();
-    assert!(block_on(limiter.check_many(&[])).is_empty());
-    assert!(block_on(limiter.check_all_many(&[])).is_empty());
+    assert!(block_on(limiter.check_batch(&[] as &[Charge<'_>])).is_empty());
+    assert!(block_on(limiter.check_batch(&[] as &[Admission<'_>])).is_empty());
     assert_eq!(store.calls(), 0);
 }
 
@@ -149,14 +149,14 @@ fn the_error_of_an_element_is_its_own() {
         let limit = per_hour("p", 10);
         let (one, two) = ([charge(&limit, "k", 1)], [charge(&limit, "k", 2)]);
         let id = RequestId::new("id").unwrap();
-        block_on(limiter.check_all(&Admission::of(&one).request_id(id))).unwrap();
+        block_on(limiter.check(&Admission::of(&one).request_id(id))).unwrap();
         let batch = [
             Admission::of(&one),
             Admission::of(&two).request_id(id),
             Admission::of(&[]),
             Admission::of(&two),
         ];
-        let decided = block_on(limiter.check_all_many(&batch));
+        let decided = block_on(limiter.check_batch(&batch));
         let codes: Vec<Result<u64, Code>> = decided
             .into_iter()
             .map(|one| one.map(|decision| decision.remaining).map_err(|error| error.code()))
@@ -172,14 +172,14 @@ fn a_corrupt_key_does_not_spoil_its_neighbours() {
     let limiter = Limiter::with_clock(store.clone(), ManualClock::at(NOW)).build();
     let limit = per_hour("p", 10);
     let charges = [limit.charge("good"), limit.charge("bad"), limit.charge("fine")];
-    assert!(block_on(limiter.check_many(&charges)).iter().all(Result::is_ok));
+    assert!(block_on(limiter.check_batch(&charges)).iter().all(Result::is_ok));
     spoil(&store, "bad");
-    let decided = block_on(limiter.check_many(&charges));
+    let decided = block_on(limiter.check_batch(&charges));
     let codes: Vec<Option<Code>> =
         decided.iter().map(|one| one.as_ref().err().map(tollgate::Error::code)).collect();
     assert_eq!(codes, [None, Some(Code::CorruptState), None]);
     // The cure is a reset.
-    block_on(limiter.reset(&limit, "bad")).unwrap();
+    block_on(limiter.reset(limit.charge("bad"))).unwrap();
     assert!(block_on(limiter.check(limit.charge("bad"))).unwrap().is_allowed());
 }
 
@@ -193,7 +193,7 @@ fn a_store_that_answers_fewer_elements_leaves_none_without_a_decision() {
     let store = faulty(&clock, [Fault::Garbage]);
     let limiter = Limiter::with_clock(store, clock).build();
     let limit = per_hour("p", 10);
-    let decided = block_on(limiter.check_many(&[limit.charge("a"), limit.charge("b")]));
+    let decided = block_on(limiter.check_batch(&[limit.charge("a"), limit.charge("b")]));
     let codes: Vec<Code> = decided.into_iter().map(|one| one.unwrap_err().code()).collect();
     assert_eq!(codes, [Code::CorruptState; 2], "one answer per charge, and none fails open");
 }
@@ -229,7 +229,7 @@ fn a_store_that_decides_some_charges_at_once_charges_each_of_them_once() {
     let limiter = Limiter::with_clock(HalfAtOnce(memory()), ManualClock::at(NOW)).build();
     let limit = per_hour("p", 100);
     let charges = ["ab", "ab", "a", "ab", "a"].map(|subject| limit.charge(subject));
-    let decisions = block_on(limiter.check_many(&charges));
+    let decisions = block_on(limiter.check_batch(&charges));
     let remaining: Vec<u64> =
         decisions.into_iter().map(|decision| decision.unwrap().remaining).collect();
     assert_eq!(remaining, [99, 98, 99, 97, 98]);
@@ -249,8 +249,8 @@ impl Store for Forgetful {
         let now = tollgate::Now::at(now);
         // A replay that names no quota, or evidence for one charge less than asked.
         Ok(match admission.request_id {
-            Some(_) => Evidence::replayed(now, vec![None; admission.charges.len()], vec![]),
-            None => Evidence::decided(now, vec![None; admission.charges.len() - 1]),
+            Some(_) => Evidence::replayed(now, vec![None; admission.charges().len()], vec![]),
+            None => Evidence::decided(now, vec![None; admission.charges().len() - 1]),
         })
     }
 
@@ -270,9 +270,9 @@ fn missing_evidence_never_passes_for_a_fresh_key() {
     let charges = [a.charge("k"), b.charge("k")];
     let code = |result: Result<Decision>| result.unwrap_err().code();
     assert_eq!(code(block_on(limiter.check(a.charge("k")))), Code::CorruptState);
-    assert_eq!(code(block_on(limiter.check_all(&Admission::of(&charges)))), Code::CorruptState);
+    assert_eq!(code(block_on(limiter.check(&charges))), Code::CorruptState);
     let replay = Admission::of(&charges).request_id(RequestId::new("id").unwrap());
-    assert_eq!(code(block_on(limiter.check_all(&replay))), Code::CorruptState);
+    assert_eq!(code(block_on(limiter.check(&replay))), Code::CorruptState);
     assert_eq!(code(block_on(limiter.peek(a.charge("k")))), Code::CorruptState);
-    assert_eq!(block_on(limiter.forecast(&a, "k")).unwrap_err().code(), Code::CorruptState);
+    assert_eq!(block_on(limiter.forecast(a.charge("k"))).unwrap_err().code(), Code::CorruptState);
 }

@@ -104,7 +104,7 @@ fn what_is_refused_before_the_store_is_asked_is_no_sign_of_life() {
     let error = block_on(bench.limiter.check(limit.charge("k"))).unwrap_err();
     assert_eq!(error.code(), Code::Unsupported);
     let charges = [limit.charge("a"), limit.charge("b")];
-    assert!(block_on(bench.limiter.check_many(&charges)).iter().all(Result::is_err));
+    assert!(block_on(bench.limiter.check_batch(&charges)).iter().all(Result::is_err));
     assert!(bench.asks(), "the next may try");
     assert!(!bench.asks(), "and has found that it is not");
 }
@@ -115,11 +115,11 @@ fn outages_of_batches_count_as_well() {
     let limit = per_hour("p", 1_000);
     let charges = [limit.charge("a"), limit.charge("b")];
     for _ in 0..3 {
-        let decided = block_on(bench.limiter.check_many(&charges));
+        let decided = block_on(bench.limiter.check_batch(&charges));
         assert!(decided.iter().all(|one| one.as_ref().unwrap().degraded.is_some()));
     }
     assert_eq!((bench.store.calls(), bench.limiter.stats().store_failures), (3, 3));
-    let decided = block_on(bench.limiter.check_many(&charges));
+    let decided = block_on(bench.limiter.check_batch(&charges));
     assert!(decided.iter().all(|one| one.as_ref().unwrap().degraded.is_some()));
     assert_eq!(bench.store.calls(), 3, "open");
 }

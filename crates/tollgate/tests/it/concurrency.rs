@@ -25,7 +25,7 @@ fn of_200_synchronous_checks_from_threads_50_pass() {
             for _ in 0..THREADS {
                 scope.spawn(|| {
                     for _ in 0..25 {
-                        let decision = limiter.check_sync(limit.charge("k")).unwrap();
+                        let decision = limiter.sync().check(limit.charge("k")).unwrap();
                         admitted.fetch_add(u64::from(decision.is_allowed()), Relaxed);
                     }
                 });
@@ -90,7 +90,7 @@ fn combinations_charge_exactly(name: &str, store: BoxStore, rounds: u64) {
                     let of = order.map(|limit| (limit, usize::try_from(rng.below(2)).unwrap()));
                     let charges = of.map(|(limit, who)| limits[limit].charge(subjects[who]));
                     let admission = Admission::of(&charges);
-                    if block_on(limiter.check_all(&admission)).unwrap().is_allowed() {
+                    if block_on(limiter.check(&admission)).unwrap().is_allowed() {
                         for (limit, who) in of {
                             spent[limit][who].fetch_add(1, Relaxed);
                         }
@@ -103,7 +103,7 @@ fn combinations_charge_exactly(name: &str, store: BoxStore, rounds: u64) {
     });
     for (limit, spent) in limits.iter().zip(&spent) {
         for (subject, spent) in subjects.iter().zip(spent) {
-            let forecast = block_on(limiter.forecast(limit, subject)).unwrap();
+            let forecast = block_on(limiter.forecast(limit.charge(subject))).unwrap();
             let context = format!("{name}: {} of {subject}", limit.policy());
             assert_eq!(forecast.limit - forecast.spendable_now, spent.load(Relaxed), "{context}");
         }
@@ -134,12 +134,12 @@ fn a_request_id_is_charged_once_by_any_number_of_threads() {
                         let charges = [limit.charge("k")];
                         let once = tollgate::RequestId::new(id).unwrap();
                         let admission = Admission::of(&charges).request_id(once);
-                        assert!(block_on(limiter.check_all(&admission)).unwrap().is_allowed());
+                        assert!(block_on(limiter.check(&admission)).unwrap().is_allowed());
                     }
                 });
             }
         });
-        let left = block_on(limiter.forecast(&limit, "k")).unwrap().spendable_now;
+        let left = block_on(limiter.forecast(limit.charge("k"))).unwrap().spendable_now;
         assert_eq!(left, 90, "{name}");
     }
 }

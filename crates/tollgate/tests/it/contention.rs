@@ -24,7 +24,7 @@ fn whoever_loses_until_its_time_is_up_is_refused_under_every_mode() {
         let charges = [limit.charge("k"), limit.charge("l")];
         for _ in 0..10 {
             let mut one: Call<'_, _> = Box::pin(limiter.check(charges[0]));
-            let mut many: Call<'_, _> = Box::pin(limiter.check_many(&charges));
+            let mut many: Call<'_, _> = Box::pin(limiter.check_batch(&charges));
             assert!(poll(&mut one).is_none() && poll(&mut many).is_none());
             clock.advance(Duration::from_micros(DEADLINE));
             let answers = poll(&mut many).unwrap().into_iter().chain(poll(&mut one));

@@ -55,7 +55,7 @@ fn a_timeout_is_decided_by_the_mode() {
         let limit = per_hour("p", 10).on_outage(mode);
         let charges = [limit.charge("k")];
         let mut one: Call<'_, _> = Box::pin(limiter.check(charges[0]));
-        let mut many: Call<'_, _> = Box::pin(limiter.check_many(&charges));
+        let mut many: Call<'_, _> = Box::pin(limiter.check_batch(&charges));
         assert!(poll(&mut one).is_none() && poll(&mut many).is_none());
         clock.advance(after(DEADLINE));
         let one = poll(&mut one).unwrap().unwrap();
@@ -197,7 +197,7 @@ fn calls_beyond_the_bound_are_refused_and_never_fail_open() {
     let (mut first, mut second, mut third) = (start(), start(), start());
     assert!(poll(&mut first).is_none() && poll(&mut second).is_none());
     assert_eq!(poll(&mut third).unwrap().unwrap_err().code(), Code::QueueFull);
-    let refused = block_on(limiter.check_many(&[limit.charge("k"), limit.charge("l")]));
+    let refused = block_on(limiter.check_batch(&[limit.charge("k"), limit.charge("l")]));
     assert!(refused.iter().all(|one| one.as_ref().unwrap_err().code() == Code::QueueFull));
     assert_eq!(store.calls(), 2, "the store was not asked");
     assert_eq!(limiter.stats().store_failures, 0, "and is not to blame");
@@ -217,10 +217,10 @@ fn a_call_that_is_dropped_anywhere_leaves_the_limiter_usable() {
         let limiter = Limiter::with_clock(store, ManualClock::at(NOW)).max_in_flight(1).build();
         let calls: [Call<'_, ()>; 5] = [
             Box::pin(async { drop(limiter.check(charges[0]).await) }),
-            Box::pin(async { drop(limiter.check_all(&Admission::of(&charges)).await) }),
-            Box::pin(async { drop(limiter.check_many(&charges).await) }),
+            Box::pin(async { drop(limiter.check(&charges).await) }),
+            Box::pin(async { drop(limiter.check_batch(&charges).await) }),
             Box::pin(async { drop(limiter.peek(charges[0]).await) }),
-            Box::pin(async { drop(limiter.reset(&limit, "other").await) }),
+            Box::pin(async { drop(limiter.reset(limit.charge("other")).await) }),
         ];
         for mut call in calls {
             let _ = (0..polls).find_map(|_| poll(&mut call));
@@ -246,8 +246,8 @@ fn whatever_fails_every_call_ends_by_its_deadline() {
         for step in 0..200 {
             let mut call: Call<'_, Vec<Result<Decision>>> = match step % 3 {
                 0 => Box::pin(async { vec![limiter.check(charges[0]).await] }),
-                1 => Box::pin(async { vec![limiter.check_all(&Admission::of(&charges)).await] }),
-                _ => Box::pin(limiter.check_many(&charges)),
+                1 => Box::pin(async { vec![limiter.check(&charges).await] }),
+                _ => Box::pin(limiter.check_batch(&charges)),
             };
             let answer = poll(&mut call).or_else(|| {
                 clock.advance(after(DEADLINE));

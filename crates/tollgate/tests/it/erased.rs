@@ -30,7 +30,7 @@ const _: () = {
 fn futures_go_to_another_thread<S: tollgate::store::Store>(limiter: &Limiter<S>, limit: &Limit) {
     let charges = [limit.charge("k")];
     let admission = Admission::of(&charges);
-    goes_to_another_thread(&limiter.check_all(&admission));
+    goes_to_another_thread(&limiter.check(&admission));
     goes_to_another_thread(&limiter.close());
 }
 
@@ -44,12 +44,12 @@ fn futures_of_limiters_go_to_another_thread() {
     let charges = [limit.charge("k")];
     let admissions = [Admission::of(&charges)];
     goes_to_another_thread(&limiter.check(limit.charge("k")));
-    goes_to_another_thread(&limiter.check_many(&charges));
-    goes_to_another_thread(&limiter.check_all_many(&admissions));
+    goes_to_another_thread(&limiter.check_batch(&charges));
+    goes_to_another_thread(&limiter.check_batch(&admissions));
     goes_to_another_thread(&limiter.peek(limit.charge("k")));
-    goes_to_another_thread(&limiter.forecast(&limit, "k"));
-    goes_to_another_thread(&limiter.refund(limit.charge("k"), tollgate::Receipt::Newest));
-    goes_to_another_thread(&limiter.reset(&limit, "k"));
+    goes_to_another_thread(&limiter.forecast(limit.charge("k")));
+    goes_to_another_thread(&limiter.refund(limit.charge("k").refund(tollgate::Receipt::Newest)));
+    goes_to_another_thread(&limiter.reset(limit.charge("k")));
 }
 
 #[test]
@@ -75,30 +75,30 @@ fn an_erased_store_behaves_the_same() {
                     "{context}"
                 ),
                 1 => assert_eq!(
-                    block_on(plain.check_all(&admission)).unwrap(),
-                    block_on(erased.check_all(&admission)).unwrap(),
+                    block_on(plain.check(&admission)).unwrap(),
+                    block_on(erased.check(&admission)).unwrap(),
                     "{context}"
                 ),
                 2 => assert_eq!(
-                    block_on(plain.check_all(&once)).map_err(|error| error.code()),
-                    block_on(erased.check_all(&once)).map_err(|error| error.code()),
+                    block_on(plain.check(&once)).map_err(|error| error.code()),
+                    block_on(erased.check(&once)).map_err(|error| error.code()),
                     "{context}"
                 ),
                 3 => {
                     let many = |decided: Vec<tollgate::Result<tollgate::Decision>>| {
                         decided.into_iter().map(Result::unwrap).collect::<Vec<_>>()
                     };
-                    let plain = many(block_on(plain.check_many(&charges)));
-                    assert_eq!(plain, many(block_on(erased.check_many(&charges))), "{context}");
+                    let plain = many(block_on(plain.check_batch(&charges)));
+                    assert_eq!(plain, many(block_on(erased.check_batch(&charges))), "{context}");
                 }
                 4 => assert_eq!(
-                    block_on(plain.forecast(&limit, "k")).unwrap(),
-                    block_on(erased.forecast(&limit, "k")).unwrap(),
+                    block_on(plain.forecast(limit.charge("k"))).unwrap(),
+                    block_on(erased.forecast(limit.charge("k"))).unwrap(),
                     "{context}"
                 ),
                 _ => {
-                    block_on(plain.reset(&limit, "l")).unwrap();
-                    block_on(erased.reset(&limit, "l")).unwrap();
+                    block_on(plain.reset(limit.charge("l"))).unwrap();
+                    block_on(erased.reset(limit.charge("l"))).unwrap();
                 }
             }
         }

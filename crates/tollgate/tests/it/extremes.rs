@@ -156,14 +156,14 @@ fn no_clock_and_no_cost_is_a_panic_on_any_store() {
                 let charges = [asked, limit.charge("l"), asked];
                 let failed = match act {
                     0 => block_on(limiter.peek(asked)).err(),
-                    1 => block_on(limiter.forecast(limit, "k")).err(),
-                    2 => block_on(limiter.refund(asked, receipt)).err(),
-                    3 => block_on(limiter.check_all(&Admission::of(&charges))).err(),
+                    1 => block_on(limiter.forecast(limit.charge("k"))).err(),
+                    2 => block_on(limiter.refund(asked.refund(receipt))).err(),
+                    3 => block_on(limiter.check(&charges)).err(),
                     4 => {
                         let keep = Duration::from_micros(u64::MAX >> (reading % 64));
                         let once = RequestId::new(&id).unwrap().keep_for(keep);
                         let admission = Admission::of(&charges[..1]).request_id(once);
-                        block_on(limiter.check_all(&admission)).err()
+                        block_on(limiter.check(&admission)).err()
                     }
                     _ => {
                         let decided = block_on(limiter.check(asked));
@@ -269,12 +269,12 @@ fn a_batch_of_many_keys_and_one_of_a_hot_key_are_decided() {
         let limiter = Limiter::with_clock(store, ManualClock::at(NOW)).build();
         let limit = crate::support::per_hour("p", 700);
         let hot = vec![limit.charge("k"); 1_000];
-        let decided = block_on(limiter.check_many(&hot));
+        let decided = block_on(limiter.check_batch(&hot));
         let allowed = decided.iter().filter(|one| one.as_ref().unwrap().is_allowed()).count();
         assert_eq!((decided.len(), allowed), (1_000, 700), "{name}");
         let subjects: Vec<String> = (0..1_000).map(|n| format!("s{n}")).collect();
         let many: Vec<_> = subjects.iter().map(|subject| limit.charge(subject)).collect();
-        assert!(block_on(limiter.check_many(&many)).iter().all(|one| one.is_ok()), "{name}");
+        assert!(block_on(limiter.check_batch(&many)).iter().all(|one| one.is_ok()), "{name}");
     }
 }
 
@@ -286,7 +286,7 @@ fn any_instant_is_a_receipt() {
             let limit = crate::support::limit_of(kind, 10, Duration::from_secs(60));
             block_on(limiter.check(limit.charge("k"))).unwrap();
             for until in [u64::MAX, u64::MAX - 1, u64::MAX / 1_000 * 1_000 + 1] {
-                let refund = limiter.refund(limit.charge("k"), Receipt::Until(until));
+                let refund = limiter.refund(limit.charge("k").refund(Receipt::Until(until)));
                 assert!(block_on(refund).unwrap().units <= 1, "{} on {name}", kind.name());
             }
         }
@@ -309,7 +309,7 @@ fn two_quotas_on_one_key_in_one_admission_are_decided() {
             let limits = [(); 2].map(|()| Limit::with_rule("p", any(&mut rng)).unwrap());
             let costs = [rng.between(1, 5), rng.between(1, 5)];
             let charges = [0, 1].map(|of| crate::support::charge(&limits[of], "k", costs[of]));
-            let decision = block_on(limiter.check_all(&Admission::of(&charges))).unwrap();
+            let decision = block_on(limiter.check(&charges)).unwrap();
             assert!(
                 decision.remaining <= decision.limit,
                 "seed {seed}, step {step}: {charges:?}: {decision:?}"

@@ -215,7 +215,7 @@ fn the_largest_cost_is_decided_on_every_store() {
         let never = block_on(limiter.check(charge(&small, "k", most))).unwrap();
         assert_eq!((never.retry_after_ms, never.remaining), (None, 10), "{name}");
         let charges = [charge(&wide, "k", most), charge(&wide, "k", most)];
-        let decision = block_on(limiter.check_all(&Admission::of(&charges))).unwrap();
+        let decision = block_on(limiter.check(&charges)).unwrap();
         assert_eq!(decision.remaining, (1 << 40) - 3 * most, "{name}");
     }
 }
@@ -257,10 +257,10 @@ fn request_ids_are_checked_and_the_error_names_the_field() {
         for id in ids {
             let charges = [limit.charge("k")];
             let admission = Admission::of(&charges).request_id(RequestId::new(id).unwrap());
-            let first = block_on(limiter.check_all(&admission)).unwrap();
-            assert_eq!(block_on(limiter.check_all(&admission)).unwrap(), first, "{name}: {id:?}");
+            let first = block_on(limiter.check(&admission)).unwrap();
+            assert_eq!(block_on(limiter.check(&admission)).unwrap(), first, "{name}: {id:?}");
         }
-        let left = block_on(limiter.forecast(&limit, "k")).unwrap().spendable_now;
+        let left = block_on(limiter.forecast(limit.charge("k"))).unwrap().spendable_now;
         assert_eq!(left, 90, "{name}: each id is one of its own");
     }
 }
@@ -269,7 +269,7 @@ fn request_ids_are_checked_and_the_error_names_the_field() {
 fn an_admission_without_charges_is_refused() {
     for (name, store) in stores() {
         let limiter = Limiter::with_clock(store, ManualClock::at(NOW)).build();
-        let error = block_on(limiter.check_all(&Admission::of(&[]))).unwrap_err();
+        let error = block_on(limiter.check(&[])).unwrap_err();
         assert_eq!(
             (error.code(), error.field()),
             (Code::InvalidRequest, Some("charges")),
@@ -277,7 +277,7 @@ fn an_admission_without_charges_is_refused() {
         );
     }
     let limiter = Limiter::with_clock(Memory::new(), ManualClock::at(NOW)).build();
-    let error = limiter.check_all_sync(&Admission::of(&[])).unwrap_err();
+    let error = limiter.sync().check(&[]).unwrap_err();
     assert_eq!((error.code(), error.field()), (Code::InvalidRequest, Some("charges")));
 }
 
@@ -288,9 +288,9 @@ fn an_admission_over_too_many_keys_is_refused_and_charges_nothing() {
     let limit = per_hour("p", 10);
     let subjects: Vec<String> = (0..100).map(|n| n.to_string()).collect();
     let charges: Vec<_> = subjects.iter().map(|subject| limit.charge(subject)).collect();
-    let error = block_on(limiter.check_all(&Admission::of(&charges))).unwrap_err();
+    let error = block_on(limiter.check(&charges)).unwrap_err();
     assert_eq!((error.code(), error.field()), (Code::InvalidRequest, Some("charges")));
-    assert_eq!(block_on(limiter.forecast(&limit, "0")).unwrap().spendable_now, 10);
+    assert_eq!(block_on(limiter.forecast(limit.charge("0"))).unwrap().spendable_now, 10);
 }
 
 #[test]
@@ -301,8 +301,8 @@ fn errors_hold_no_key() {
         let limit = per_hour("p", 10);
         let (one, two) = ([charge(&limit, secret, 1)], [charge(&limit, secret, 2)]);
         let id = RequestId::new("id").unwrap();
-        block_on(limiter.check_all(&Admission::of(&one).request_id(id))).unwrap();
-        let error = block_on(limiter.check_all(&Admission::of(&two).request_id(id))).unwrap_err();
+        block_on(limiter.check(&Admission::of(&one).request_id(id))).unwrap();
+        let error = block_on(limiter.check(&Admission::of(&two).request_id(id))).unwrap_err();
         assert!(!format!("{error} {error:?}").contains(secret), "{name}: {error:?}");
     }
 }

@@ -90,7 +90,7 @@ fn a_combination_is_the_algebra_of_its_parts() {
             };
             let expected = combined(&charges, &parts);
             for (name, limiter) in &candidates {
-                let decision = block_on(limiter.check_all(&Admission::of(&charges))).unwrap();
+                let decision = block_on(limiter.check(&charges)).unwrap();
                 assert_eq!(decision, expected, "{name}, seed {seed}, step {step}: {charges:?}");
             }
         }
@@ -106,15 +106,15 @@ fn a_denied_combination_charges_nothing() {
             [[wide.charge("k"), narrow.charge("k")], [narrow.charge("other"), wide.charge("k")]]
         {
             let admission = Admission::of(&charges);
-            assert!(block_on(limiter.check_all(&admission)).unwrap().is_allowed());
+            assert!(block_on(limiter.check(&admission)).unwrap().is_allowed());
             for _ in 0..5 {
-                let denied = block_on(limiter.check_all(&admission)).unwrap();
+                let denied = block_on(limiter.check(&admission)).unwrap();
                 assert_eq!(denied.verdict, Verdict::Denied, "{name}");
                 assert_eq!(denied.remaining, 0, "{name}: the least that is left");
                 assert_eq!(denied.binding.unwrap().as_str(), "narrow", "{name}");
             }
         }
-        let spendable = block_on(limiter.forecast(&wide, "k")).unwrap().spendable_now;
+        let spendable = block_on(limiter.forecast(wide.charge("k"))).unwrap().spendable_now;
         assert_eq!(spendable, 8, "{name}: only the two that were admitted");
     }
 }
@@ -126,7 +126,7 @@ fn a_denied_combination_reports_every_limit_uncharged() {
         let (roomy, tight) = (per_hour("roomy", 3), per_hour("tight", 5));
         block_on(limiter.check(charge(&tight, "k", 4))).unwrap();
         let charges = [charge(&roomy, "k", 3), charge(&tight, "k", 2)];
-        let denied = block_on(limiter.check_all(&Admission::of(&charges))).unwrap();
+        let denied = block_on(limiter.check(&charges)).unwrap();
         assert_eq!(denied.verdict, Verdict::Denied, "{name}");
         assert_eq!((denied.limit, denied.remaining), (3, 1), "{name}: roomy still has 3");
     }
@@ -140,10 +140,14 @@ fn any_never_is_never() {
             (per_hour("empty", 1), per_hour("small", 2), per_hour("wide", 9));
         block_on(limiter.check(empty.charge("k"))).unwrap();
         let charges = [empty.charge("k"), charge(&small, "k", 3), wide.charge("k")];
-        let never = block_on(limiter.check_all(&Admission::of(&charges))).unwrap();
+        let never = block_on(limiter.check(&charges)).unwrap();
         assert_eq!((never.verdict, never.retry_after_ms), (Verdict::Never, None), "{name}");
         assert_eq!(never.binding.unwrap().as_str(), "small", "{name}");
-        assert_eq!(block_on(limiter.forecast(&wide, "k")).unwrap().spendable_now, 9, "{name}");
+        assert_eq!(
+            block_on(limiter.forecast(wide.charge("k"))).unwrap().spendable_now,
+            9,
+            "{name}"
+        );
     }
 }
 
@@ -155,12 +159,12 @@ fn the_binding_limit_is_the_one_with_the_longest_wait_or_the_least_left() {
         let fast = Limit::with_rule("fast", rule(Kind::Gcra, 1, Duration::from_secs(1))).unwrap();
         let charges = [slow.charge("k"), fast.charge("k")];
         let admission = Admission::of(&charges);
-        let allowed = block_on(limiter.check_all(&admission)).unwrap();
+        let allowed = block_on(limiter.check(&admission)).unwrap();
         assert_eq!(allowed.binding.unwrap().as_str(), "fast", "{name}: the least is left there");
-        let denied = block_on(limiter.check_all(&admission)).unwrap();
+        let denied = block_on(limiter.check(&admission)).unwrap();
         assert_eq!(denied.binding.unwrap().as_str(), "fast", "{name}: only it denied");
         block_on(limiter.check(slow.charge("k"))).unwrap();
-        let denied = block_on(limiter.check_all(&admission)).unwrap();
+        let denied = block_on(limiter.check(&admission)).unwrap();
         assert_eq!(denied.retry_after_ms, Some(30_000), "{name}");
         assert_eq!(denied.binding.unwrap().as_str(), "slow", "{name}: the longest wait");
     }
@@ -173,7 +177,7 @@ fn two_charges_on_one_key_are_applied_in_order() {
         let limit = per_hour("p", 5);
         let check = |costs: [u64; 2], subject: &str| {
             let charges = costs.map(|cost| charge(&limit, subject, cost));
-            block_on(limiter.check_all(&Admission::of(&charges))).unwrap()
+            block_on(limiter.check(&charges)).unwrap()
         };
         assert_eq!(check([3, 2], "a").remaining, 0, "{name}");
         assert_eq!(check([2, 2], "b").remaining, 1, "{name}");
@@ -201,7 +205,7 @@ fn keeps_its_promise(
         let charges: Vec<Charge<'_>> =
             asked.iter().map(|(limit, cost)| charge(&limits[*limit], "k", *cost)).collect();
         let admission = Admission::of(&charges);
-        let decision = block_on(limiter.check_all(&admission)).unwrap();
+        let decision = block_on(limiter.check(&admission)).unwrap();
         let (Verdict::Denied, Some(wait)) = (decision.verdict, decision.retry_after_ms) else {
             continue;
         };
@@ -209,10 +213,10 @@ fn keeps_its_promise(
         let context = format!("seed {seed}, step {step}, wait {wait} ms: {charges:?}");
         let asked_at = tollgate::Clock::now(&clock);
         clock.set(asked_at + (wait - 1) * MS);
-        let early = block_on(limiter.check_all(&admission)).unwrap();
+        let early = block_on(limiter.check(&admission)).unwrap();
         assert!(!early.is_allowed(), "a millisecond too early, {context}");
         clock.set(asked_at + wait * MS);
-        let then = block_on(limiter.check_all(&admission)).unwrap();
+        let then = block_on(limiter.check(&admission)).unwrap();
         assert!(then.is_allowed(), "broke its promise, {context}: {then:?}");
     }
     assert!(promises > 5, "seed {seed} made only {promises} promises");
@@ -266,7 +270,7 @@ fn two_charges_on_one_key_cost_what_one_charge_of_both_costs() {
             clock.advance(Duration::from_micros(rng.below(20_000)));
             let (first, second) = (rng.between(1, 4), rng.between(1, 4));
             let charges = [charge(&limit, "k", first), charge(&limit, "k", second)];
-            let two = block_on(apart.check_all(&Admission::of(&charges))).unwrap();
+            let two = block_on(apart.check(&charges)).unwrap();
             let sum = limit.charge("k").cost(units(first + second));
             let one = block_on(joined.check(sum)).unwrap();
             assert_eq!(two.verdict, one.verdict, "seed {seed}: {charges:?}");
@@ -286,8 +290,8 @@ fn charges_of_two_quotas_on_one_key_are_all_or_nothing() {
     // Five units of the small quota, but with a charge of the large one between them.
     let asked = [(&small, 2), (&large, 1), (&small, 1), (&small, 1), (&small, 1)];
     let charges: Vec<Charge<'_>> = asked.iter().map(|(of, cost)| charge(of, "k", *cost)).collect();
-    let combined = block_on(limiter.check_parts(&Admission::of(&charges))).unwrap();
-    assert!(!combined.decision.is_allowed(), "{combined:?}");
-    let left = block_on(limiter.forecast(&small, "k")).unwrap().spendable_now;
+    let combined = block_on(limiter.check(&charges)).unwrap();
+    assert!(!combined.is_allowed(), "{combined:?}");
+    let left = block_on(limiter.forecast(small.charge("k"))).unwrap().spendable_now;
     assert_eq!(left, 4, "a denied admission has charged");
 }

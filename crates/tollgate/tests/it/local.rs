@@ -147,7 +147,7 @@ fn a_long_outage_is_decided_by_the_share_of_the_quota() {
                 clock.advance(Duration::from_micros(pause / 2));
                 let cost = rng.between(1, 3);
                 let alone = node.check_alone(&limit, cost);
-                let same = expected.check_sync(charge(&share, "k", cost)).unwrap();
+                let same = expected.sync().check(charge(&share, "k", cost)).unwrap();
                 let same = same.degraded(OutageMode::Local);
                 assert_eq!(alone, same, "{}, seed {seed}, step {step}", kind.name());
             }
@@ -218,7 +218,7 @@ fn a_combination_is_all_or_nothing_alone_as_well() {
     let charges = [wide.charge("k"), narrow.charge("k")];
     for expected in [true, true, false, false] {
         node.line.then([Fault::After]);
-        let decision = block_on(node.limiter.check_all(&Admission::of(&charges))).unwrap();
+        let decision = block_on(node.limiter.check(&charges)).unwrap();
         assert_eq!(decision.is_allowed(), expected);
         let binding = decision.binding.unwrap();
         assert_eq!((binding.as_str(), decision.degraded), ("narrow", Some(OutageMode::Local)));
@@ -246,7 +246,7 @@ fn request_ids_are_respected_alone() {
         node.line.then([Fault::Before, Fault::Before]);
         let charges = [charge(&limit, "k", cost)];
         let admission = Admission::of(&charges).request_id(RequestId::new(id).unwrap());
-        block_on(node.limiter.check_all(&admission))
+        block_on(node.limiter.check(&admission))
     };
     let first = once(3, "id").unwrap();
     assert_eq!((first.remaining, first.degraded), (7, Some(OutageMode::Local)));
@@ -264,9 +264,9 @@ fn an_id_that_was_charged_while_healthy_is_not_charged_again_alone() {
     let limit = local(Kind::Gcra, 10, MONTH);
     let charges = [charge(&limit, "k", 10)];
     let admission = Admission::of(&charges).request_id(RequestId::new("id").unwrap());
-    assert!(block_on(node.limiter.check_all(&admission)).unwrap().is_allowed());
+    assert!(block_on(node.limiter.check(&admission)).unwrap().is_allowed());
     node.line.then([Fault::Before, Fault::Before]);
-    let replay = block_on(node.limiter.check_all(&admission)).unwrap();
+    let replay = block_on(node.limiter.check(&admission)).unwrap();
     assert!(replay.is_allowed(), "a retry of what was charged is not denied");
     assert_eq!(replay.degraded, Some(OutageMode::Local));
     assert_eq!(node.drain_alone(&limit), 0);
@@ -280,7 +280,7 @@ fn a_replay_by_the_store_feeds_nothing() {
     let charges = [charge(&limit, "k", 2)];
     let admission = Admission::of(&charges).request_id(RequestId::new("id").unwrap());
     for _ in 0..4 {
-        block_on(node.limiter.check_all(&admission)).unwrap();
+        block_on(node.limiter.check(&admission)).unwrap();
     }
     assert_eq!(node.drain_alone(&limit), 8);
 }
@@ -291,7 +291,7 @@ fn a_reset_clears_what_is_remembered_for_outages() {
     let node = Node::nodes(&clock, 1).remove(0);
     let limit = local(Kind::Gcra, 10, MONTH);
     node.check(&limit, 10);
-    block_on(node.limiter.reset(&limit, "k")).unwrap();
+    block_on(node.limiter.reset(limit.charge("k"))).unwrap();
     assert_eq!(node.drain_alone(&limit), 10);
 }
 
@@ -302,7 +302,7 @@ fn a_reset_that_failed_hands_out_nothing() {
     let limit = local(Kind::Gcra, 10, MONTH);
     node.check(&limit, 10);
     node.line.then([Fault::Before, Fault::Before]);
-    assert!(block_on(node.limiter.reset(&limit, "k")).is_err());
+    assert!(block_on(node.limiter.reset(limit.charge("k"))).is_err());
     assert_eq!(node.drain_alone(&limit), 0);
 }
 
@@ -313,7 +313,7 @@ fn a_refund_while_healthy_mints_nothing_for_the_outage() {
     let limit = local(Kind::Gcra, 10, MONTH);
     let taken = node.check(&limit, 6);
     let asked = charge(&limit, "k", 6);
-    block_on(node.limiter.refund(asked, taken.receipt().unwrap())).unwrap();
+    block_on(node.limiter.refund(asked.refund(taken.receipt().unwrap()))).unwrap();
     assert!(node.drain_alone(&limit) <= 10);
 }
 
@@ -335,12 +335,12 @@ fn an_algorithm_that_cannot_be_scaled_is_refused_and_not_opened() {
     let custom = custom.on_outage(OutageMode::Local);
     let scalable = local(Kind::Gcra, 10, MONTH);
     let healthy = [custom.charge("k"), charge(&scalable, "k", 5)];
-    let decision = block_on(node.limiter.check_all(&Admission::of(&healthy))).unwrap();
+    let decision = block_on(node.limiter.check(&healthy)).unwrap();
     assert_eq!((decision.is_allowed(), decision.degraded), (true, None));
     node.line.then([Fault::After, Fault::After]);
     let refused = block_on(node.limiter.check(custom.charge("k"))).unwrap();
     assert_eq!((refused.verdict, refused.degraded), (Verdict::Denied, Some(OutageMode::Closed)));
-    let refused = block_on(node.limiter.check_all(&Admission::of(&healthy))).unwrap();
+    let refused = block_on(node.limiter.check(&healthy)).unwrap();
     assert_eq!((refused.verdict, refused.degraded), (Verdict::Denied, Some(OutageMode::Closed)));
     assert_eq!(node.limiter.stats().degraded_closed, 2);
     assert_eq!(node.drain_alone(&scalable), 0, "its neighbour was fed all the same");

@@ -31,11 +31,11 @@ fn a_look_at_several_limits_says_what_a_check_of_them_says() {
         clock.set(NOW);
         let charges = [second.charge("k"), day.charge("k")];
         for step in 0..12_u64 {
-            let look = block_on(limiter.peek_all(&charges)).unwrap();
-            let ahead = block_on(limiter.forecast_all(&charges)).unwrap();
+            let look = block_on(limiter.peek(&charges)).unwrap();
+            let ahead = block_on(limiter.forecast(&charges)).unwrap();
             assert_eq!(ahead.spendable_now, look.remaining, "{name} {step}");
             assert_eq!(ahead.limit, 3, "{name} {step}");
-            let check = block_on(limiter.check_all(&Admission::of(&charges))).unwrap();
+            let check = block_on(limiter.check(&charges)).unwrap();
             assert_eq!(look.verdict, check.verdict, "{name} {step}");
             assert_eq!(look.retry_after_ms, check.retry_after_ms, "{name} {step}");
             let less = u64::from(check.is_allowed());
@@ -61,14 +61,14 @@ fn looking_consumes_nothing() {
         let untouched = Limiter::with_clock(ReferenceStore::new(), clock.clone()).build();
         for (name, limiter) in limiters(&clock) {
             clock.set(NOW);
-            block_on(untouched.reset(&limit, "k")).unwrap();
+            block_on(untouched.reset(limit.charge("k"))).unwrap();
             let mut rng = Rng::new(1);
             for step in 0..200 {
                 clock.advance(Duration::from_micros(rng.below(4_000)));
                 for cost in [1, 7, 8, 100] {
                     let look = block_on(limiter.peek(charge(&limit, "k", cost))).unwrap();
                     assert_eq!(look.verdict == Verdict::Never, cost > 7);
-                    block_on(limiter.forecast(&limit, "k")).unwrap();
+                    block_on(limiter.forecast(limit.charge("k"))).unwrap();
                 }
                 let asked = charge(&limit, "k", rng.between(1, 3));
                 let look = block_on(limiter.peek(asked)).unwrap();
@@ -97,7 +97,7 @@ fn a_forecast_comes_true() {
                 let asked_at = clock.now();
                 let at = |instant: u64| {
                     clock.set(instant);
-                    block_on(limiter.forecast(&limit, "k")).unwrap()
+                    block_on(limiter.forecast(limit.charge("k"))).unwrap()
                 };
                 let now = at(asked_at);
                 let context = format!("{} on {name}, step {step}: {now:?}", kind.name());
@@ -137,7 +137,8 @@ fn a_refund_by_its_receipt_undoes_the_charge() {
             let fourth = charge(&limit, "k", 4);
             let taken = block_on(limiter.check(fourth)).unwrap();
             assert_eq!(taken.remaining, 3, "{context}");
-            let refunded = block_on(limiter.refund(fourth, taken.receipt().unwrap())).unwrap();
+            let refunded =
+                block_on(limiter.refund(fourth.refund(taken.receipt().unwrap()))).unwrap();
             assert_eq!((refunded.units, refunded.standing.remaining), (4, 7), "{context}");
             assert!(refunded.standing.is_allowed(), "{context}");
         }
@@ -150,10 +151,12 @@ fn a_refund_never_gives_more_than_is_owed() {
         let (limit, clock) = (limit_of(kind, 10, Duration::from_secs(60)), ManualClock::at(NOW));
         for (name, limiter) in limiters(&clock) {
             let context = format!("{} on {name}", kind.name());
-            let fresh = block_on(limiter.refund(charge(&limit, "k", 5), Receipt::Newest)).unwrap();
+            let fresh =
+                block_on(limiter.refund(charge(&limit, "k", 5).refund(Receipt::Newest))).unwrap();
             assert_eq!((fresh.units, fresh.standing.remaining), (0, 10), "{context}: fresh key");
             block_on(limiter.check(charge(&limit, "k", 2))).unwrap();
-            let all = block_on(limiter.refund(charge(&limit, "k", 9), Receipt::Newest)).unwrap();
+            let all =
+                block_on(limiter.refund(charge(&limit, "k", 9).refund(Receipt::Newest))).unwrap();
             assert_eq!((all.units, all.standing.remaining), (2, 10), "{context}");
             let admitted = (0..20)
                 .filter(|_| block_on(limiter.check(limit.charge("k"))).unwrap().is_allowed())
@@ -174,7 +177,8 @@ fn a_refund_gives_nothing_back_twice_that_time_gave_back() {
             let taken = block_on(limiter.check(asked)).unwrap();
             clock.set(taken.reset_at_ms * MS);
             block_on(limiter.check(charge(&limit, "k", 6))).unwrap();
-            let refunded = block_on(limiter.refund(asked, taken.receipt().unwrap())).unwrap();
+            let refunded =
+                block_on(limiter.refund(asked.refund(taken.receipt().unwrap()))).unwrap();
             assert_eq!((refunded.units, refunded.standing.remaining), (0, 4), "{context}");
         }
     }
@@ -204,7 +208,8 @@ fn refunds_never_mint() {
                     let (cost, decision) = receipts.swap_remove(0);
                     let asked = charge(&limit, "k", cost);
                     let refunded =
-                        block_on(limiter.refund(asked, decision.receipt().unwrap())).unwrap();
+                        block_on(limiter.refund(asked.refund(decision.receipt().unwrap())))
+                            .unwrap();
                     assert!(refunded.units <= cost, "{name}, seed {seed}");
                     net -= refunded.units;
                 }
@@ -223,11 +228,11 @@ fn a_reset_key_is_a_fresh_one_and_others_are_untouched() {
             for subject in ["k", "other"] {
                 assert!(block_on(limiter.check(charge(&limit, subject, 10))).unwrap().is_allowed());
             }
-            block_on(limiter.reset(&limit, "k")).unwrap();
+            block_on(limiter.reset(limit.charge("k"))).unwrap();
             let decision = block_on(limiter.check(charge(&limit, "k", 10))).unwrap();
             assert!(decision.is_allowed(), "{context}");
             assert!(!block_on(limiter.check(limit.charge("other"))).unwrap().is_allowed());
-            block_on(limiter.reset(&limit, "never seen")).unwrap();
+            block_on(limiter.reset(limit.charge("never seen"))).unwrap();
         }
     }
 }
@@ -240,9 +245,13 @@ fn a_changed_quota_is_seen_by_looks_without_being_written() {
         block_on(limiter.check(charge(&old, "k", 3))).unwrap();
         for _ in 0..3 {
             assert_eq!(block_on(limiter.peek(new.charge("k"))).unwrap().remaining, 1, "{name}");
-            assert_eq!(block_on(limiter.forecast(&new, "k")).unwrap().spendable_now, 1, "{name}");
+            assert_eq!(
+                block_on(limiter.forecast(new.charge("k"))).unwrap().spendable_now,
+                1,
+                "{name}"
+            );
         }
-        assert_eq!(block_on(limiter.forecast(&old, "k")).unwrap().spendable_now, 7, "{name}");
+        assert_eq!(block_on(limiter.forecast(old.charge("k"))).unwrap().spendable_now, 7, "{name}");
         assert_eq!(block_on(limiter.check(new.charge("k"))).unwrap().remaining, 0, "{name}");
     }
 }
@@ -255,16 +264,16 @@ fn a_combination_is_no_receipt_but_its_parts_are() {
     let slow = Limit::new("slow", Gcra::new(Quota::per_hour(10)).unwrap()).unwrap();
     let charges = [charge(&quick, "k", 5), charge(&slow, "k", 5)];
     let admission = Admission::of(&charges);
-    let combined = limiter.check_parts_sync(&admission).unwrap();
-    assert!(combined.decision.is_allowed());
-    assert_eq!(combined.decision.receipt(), None, "it is of two charges");
+    let combined = limiter.sync().check(admission).unwrap();
+    assert!(combined.is_allowed());
+    assert_eq!(combined.receipt(), None, "it is of two charges");
     // A minute later the quick limit has given everything back, and somebody else took 5 of it.
     clock.advance(Duration::from_secs(60));
-    assert!(limiter.check_sync(charge(&quick, "k", 5)).unwrap().is_allowed());
-    let [of_quick, of_slow] = [0, 1].map(|part| combined.parts[part].receipt().unwrap());
-    assert_eq!(limiter.refund_sync(charges[0], of_quick).unwrap().units, 0, "minted");
+    assert!(limiter.sync().check(charge(&quick, "k", 5)).unwrap().is_allowed());
+    let [of_quick, of_slow] = [0, 1].map(|part| combined.parts()[part].receipt().unwrap());
+    assert_eq!(limiter.sync().refund(charges[0].refund(of_quick)).unwrap().units, 0, "minted");
     assert_eq!(
-        limiter.refund_sync(charges[1], of_slow).unwrap().units,
+        limiter.sync().refund(charges[1].refund(of_slow)).unwrap().units,
         4,
         "one came back by itself"
     );
@@ -277,13 +286,14 @@ fn what_charged_nothing_has_no_receipt() {
     let narrow = Limit::new("narrow", Gcra::new(Quota::per_minute(1)).unwrap()).unwrap();
     let charges = [wide.charge("k"), narrow.charge("k")];
     let admission = Admission::of(&charges);
-    let first = limiter.check_parts_sync(&admission).unwrap();
-    assert!(first.parts.iter().all(|part| part.receipt().is_some()));
-    let denied = limiter.check_parts_sync(&admission).unwrap();
-    assert_eq!(denied.decision.verdict, Verdict::Denied);
-    assert_eq!(denied.parts[0].verdict, Verdict::Allowed, "alone it would pass");
-    assert!(denied.parts.iter().all(|part| part.receipt().is_none()), "{denied:?}");
-    assert_eq!(limiter.peek_sync(wide.charge("k")).unwrap().receipt(), None, "only a look");
-    let standing = limiter.refund_sync(wide.charge("k"), Receipt::Newest).unwrap().standing;
+    let first = limiter.sync().check(admission).unwrap();
+    assert!(first.parts().iter().all(|part| part.receipt().is_some()));
+    let denied = limiter.sync().check(admission).unwrap();
+    assert_eq!(denied.verdict, Verdict::Denied);
+    assert_eq!(denied.parts()[0].verdict, Verdict::Allowed, "alone it would pass");
+    assert!(denied.parts().iter().all(|part| part.receipt().is_none()), "{denied:?}");
+    assert_eq!(limiter.sync().peek(wide.charge("k")).unwrap().receipt(), None, "only a look");
+    let standing =
+        limiter.sync().refund(wide.charge("k").refund(Receipt::Newest)).unwrap().standing;
     assert_eq!(standing.receipt(), None, "a refund charges nothing");
 }

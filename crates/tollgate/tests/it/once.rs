@@ -16,11 +16,11 @@ use crate::support::{Allowance, MS, NOW, SECOND, charge, limit_of, per_hour, sto
 const HOUR: Duration = Duration::from_secs(3_600);
 
 fn once(limiter: &Limiter<BoxStore>, charges: &[Charge<'_>], id: &str) -> Result<Decision> {
-    block_on(limiter.check_all(&Admission::of(charges).request_id(RequestId::new(id).unwrap())))
+    block_on(limiter.check(&Admission::of(charges).request_id(RequestId::new(id).unwrap())))
 }
 
 fn left(limiter: &Limiter<BoxStore>, limit: &Limit, subject: &str) -> u64 {
-    block_on(limiter.forecast(limit, subject)).unwrap().spendable_now
+    block_on(limiter.forecast(limit.charge(subject))).unwrap().spendable_now
 }
 
 fn limiters(clock: &ManualClock) -> Vec<(&'static str, Limiter<BoxStore>)> {
@@ -170,12 +170,12 @@ fn an_id_is_forgotten_after_its_time() {
         let charges = [limit.charge("k")];
         let short = RequestId::new("id").unwrap().keep_for(Duration::from_secs(10));
         let admission = Admission::of(&charges).request_id(short);
-        block_on(limiter.check_all(&admission)).unwrap();
+        block_on(limiter.check(&admission)).unwrap();
         clock.set(NOW + 10 * SECOND - 1);
-        block_on(limiter.check_all(&admission)).unwrap();
+        block_on(limiter.check(&admission)).unwrap();
         assert_eq!(left(&limiter, &limit, "k"), 9, "{name}: still kept");
         clock.set(NOW + 10 * SECOND);
-        block_on(limiter.check_all(&admission)).unwrap();
+        block_on(limiter.check(&admission)).unwrap();
         assert_eq!(left(&limiter, &limit, "k"), 8, "{name}: another charge");
     }
 }
@@ -185,7 +185,7 @@ fn a_reset_keeps_request_ids() {
     for (name, limiter) in limiters(&ManualClock::at(NOW)) {
         let limit = per_hour("p", 10);
         let first = once(&limiter, &[charge(&limit, "k", 3)], "id").unwrap();
-        block_on(limiter.reset(&limit, "k")).unwrap();
+        block_on(limiter.reset(limit.charge("k"))).unwrap();
         assert_eq!(once(&limiter, &[charge(&limit, "k", 3)], "id").unwrap(), first, "{name}");
         assert_eq!(left(&limiter, &limit, "k"), 10, "{name}");
     }
@@ -219,7 +219,7 @@ fn a_replay_on_a_long_log_repeats_every_number() {
             clock.set(NOW + number * 7_001 + 3);
             assert_eq!(ask(&id), first, "{name}, {id}");
         }
-        let left = block_on(limiter.forecast(&limit, "k")).unwrap().spendable_now;
+        let left = block_on(limiter.forecast(limit.charge("k"))).unwrap().spendable_now;
         assert_eq!(left, 840, "{name}: a replay has charged");
     }
 }
@@ -234,10 +234,10 @@ fn a_refund_under_an_id_gives_back_once() {
         let refund = [charge(&limit, "k", 3).refund(receipt)];
         let admission = Admission::of(&refund).request_id(RequestId::new("refund").unwrap());
         for attempt in 0..3 {
-            let combined = block_on(limiter.check_parts(&admission)).unwrap();
-            assert_eq!(combined.refunded, 3, "{name}, attempt {attempt}");
+            let refunded = block_on(limiter.refund(&admission)).unwrap();
+            assert_eq!(refunded.units, 3, "{name}, attempt {attempt}");
         }
-        let left = block_on(limiter.forecast(&limit, "k")).unwrap().spendable_now;
+        let left = block_on(limiter.forecast(limit.charge("k"))).unwrap().spendable_now;
         assert_eq!(left, 3, "{name}: given back more than once");
     }
 }

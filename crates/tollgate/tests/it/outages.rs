@@ -83,7 +83,7 @@ fn the_strictest_mode_of_a_combination_wins() {
     let (limiter, _) = limiter([Fault::After; 6]);
     let check = |limits: &[&Limit]| {
         let charges: Vec<_> = limits.iter().map(|limit| limit.charge("k")).collect();
-        block_on(limiter.check_all(&Admission::of(&charges))).unwrap()
+        block_on(limiter.check(&charges)).unwrap()
     };
     let decision = check(&[&open, &local, &closed]);
     assert_eq!((decision.verdict, decision.degraded), (Verdict::Denied, Some(OutageMode::Closed)));
@@ -107,11 +107,11 @@ fn what_can_never_be_granted_is_never_in_an_outage_too() {
         assert_eq!((never.verdict, never.retry_after_ms), (Verdict::Never, None), "{of:?}");
         assert_eq!(never.degraded, Some(of));
         let charges = [other.charge("k"), charge(&limit, "k", 6)];
-        let never = block_on(limiter.check_all(&Admission::of(&charges))).unwrap();
+        let never = block_on(limiter.check(&charges)).unwrap();
         assert_eq!(never.verdict, Verdict::Never, "{of:?}");
         assert_eq!(never.binding.unwrap().as_str(), "p");
         let charges = [charge(&limit, "k", 3), charge(&limit, "k", 3)];
-        let never = block_on(limiter.check_all(&Admission::of(&charges))).unwrap();
+        let never = block_on(limiter.check(&charges)).unwrap();
         assert_eq!(never.verdict, Verdict::Never, "{of:?}: 6 of 5 in two charges");
     }
 }
@@ -125,7 +125,7 @@ fn every_element_of_a_batch_is_decided_by_its_own_mode() {
         mode("local", 1, OutageMode::Local),
     ];
     let charges = [0, 1, 2, 2].map(|of: usize| limits[of].charge("k"));
-    let decided = block_on(limiter.check_many(&charges));
+    let decided = block_on(limiter.check_batch(&charges));
     let seen: Vec<(bool, Option<OutageMode>)> = decided
         .into_iter()
         .map(|decision| decision.unwrap())
@@ -148,11 +148,11 @@ fn looking_refunding_and_resetting_are_never_degraded() {
     let code = |error: Error| error.code();
     let peeked = block_on(limiter.peek(limit.charge("k")));
     assert_eq!(peeked.map_err(code), Err(Code::StoreUnavailable));
-    let forecast = block_on(limiter.forecast(&limit, "k"));
+    let forecast = block_on(limiter.forecast(limit.charge("k")));
     assert_eq!(forecast.map_err(code), Err(Code::StoreUnavailable));
-    let refunded = block_on(limiter.refund(limit.charge("k"), Receipt::Newest));
+    let refunded = block_on(limiter.refund(limit.charge("k").refund(Receipt::Newest)));
     assert_eq!(refunded.map_err(code), Err(Code::StoreUnavailable));
-    let reset = block_on(limiter.reset(&limit, "k"));
+    let reset = block_on(limiter.reset(limit.charge("k")));
     assert_eq!(reset.map_err(code), Err(Code::StoreUnavailable));
     assert_eq!(limiter.stats().store_failures, 4);
     assert_eq!(limiter.stats().degraded_open, 0);
@@ -207,7 +207,7 @@ fn only_outages_are_decided_by_a_mode() {
             let limiter = Limiter::with_clock(Refusing(code), ManualClock::at(NOW)).build();
             let limit = mode("p", 10, of);
             let one = block_on(limiter.check(limit.charge("k")));
-            let many = block_on(limiter.check_many(&[limit.charge("k")])).remove(0);
+            let many = block_on(limiter.check_batch(&[limit.charge("k")])).remove(0);
             for decided in [one, many] {
                 match decided {
                     Ok(decision) => assert!(is_outage && decision.degraded == Some(of), "{code}"),
@@ -228,7 +228,7 @@ fn garbage_never_fails_open() {
     assert_eq!(error.code(), Code::CorruptState);
     let error = block_on(limiter.peek(limit.charge("k"))).unwrap_err();
     assert_eq!(error.code(), Code::CorruptState);
-    let error = block_on(limiter.check_many(&[limit.charge("k")])).remove(0).unwrap_err();
+    let error = block_on(limiter.check_batch(&[limit.charge("k")])).remove(0).unwrap_err();
     assert_eq!(error.code(), Code::CorruptState);
 }
 
@@ -241,7 +241,7 @@ fn a_call_that_was_not_sent_is_tried_once_more() {
     assert_eq!(store.calls(), 2);
     store.then([Fault::Before]);
     assert_eq!(
-        block_on(limiter.check_many(&[limit.charge("k")]))[0].as_ref().unwrap().remaining,
+        block_on(limiter.check_batch(&[limit.charge("k")]))[0].as_ref().unwrap().remaining,
         8
     );
     assert_eq!(store.calls(), 4, "a batch too");
@@ -263,7 +263,7 @@ fn a_call_that_may_have_been_sent_is_not_tried_again() {
     let limit = per_hour("p", 10);
     let decision = block_on(limiter.check(limit.charge("k"))).unwrap();
     assert_eq!((decision.degraded, store.calls()), (Some(OutageMode::Open), 1));
-    let left = block_on(limiter.forecast(&limit, "k")).unwrap().spendable_now;
+    let left = block_on(limiter.forecast(limit.charge("k"))).unwrap().spendable_now;
     assert_eq!(left, 9, "it was charged, once");
 }
 

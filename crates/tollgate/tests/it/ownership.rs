@@ -63,7 +63,7 @@ fn a_limiter_with_a_store_of_its_own_works_and_closes() {
     let limiter = Limiter::in_memory();
     let limit = per_hour("p", 2);
     let allowed =
-        (0..4).filter(|_| limiter.check_sync(limit.charge("k")).unwrap().is_allowed()).count();
+        (0..4).filter(|_| limiter.sync().check(limit.charge("k")).unwrap().is_allowed()).count();
     assert_eq!(allowed, 2);
     block_on(limiter.close());
     block_on(limiter.close());
@@ -118,12 +118,12 @@ fn a_store_with_a_clock_of_its_own_decides_by_it() {
     let hour_ms = 3_600_000;
     let first = block_on(limiter.check(limit.charge("k"))).unwrap();
     assert_eq!(first.reset_at_ms, NOW / 1_000 + hour_ms / 2);
-    assert!(block_on(limiter.check_many(&[limit.charge("k")]))[0].as_ref().unwrap().is_allowed());
+    assert!(block_on(limiter.check_batch(&[limit.charge("k")]))[0].as_ref().unwrap().is_allowed());
     let denied = block_on(limiter.check(limit.charge("k"))).unwrap();
     assert_eq!(denied.retry_after_ms, Some(hour_ms / 2));
     assert_eq!(block_on(limiter.peek(limit.charge("k"))).unwrap(), denied);
     clock.set(NOW + hour_ms / 2 * 1_000);
-    assert_eq!(block_on(limiter.forecast(&limit, "k")).unwrap().spendable_now, 1);
+    assert_eq!(block_on(limiter.forecast(limit.charge("k"))).unwrap().spendable_now, 1);
     assert!(block_on(limiter.check(limit.charge("k"))).unwrap().is_allowed());
     assert_eq!(limiter.stats().clock_behind, 0);
 }

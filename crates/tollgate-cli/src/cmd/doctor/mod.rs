@@ -97,10 +97,10 @@ async fn time_calls(
     let limit = probe(1)?;
     let mut took = Vec::with_capacity(CALLS);
     // The first call connects, and is not timed.
-    limiter.forecast(&limit, "doctor").await?;
+    limiter.forecast(limit.charge("doctor")).await?;
     for _ in 0..CALLS {
         let start = Instant::now();
-        limiter.forecast(&limit, "doctor").await?;
+        limiter.forecast(limit.charge("doctor")).await?;
         took.push(start.elapsed());
     }
     took.sort_unstable();
@@ -159,7 +159,7 @@ async fn probe_atomicity(
             Err(_) => failed += 1,
         }
     }
-    limiter.reset(&limit, &subject).await?;
+    limiter.reset(limit.charge(&subject)).await?;
     println!(
         "Atomicity: {passed} of {CALLERS} callers at once passed a limit of {MAY_PASS}; {failed} failed."
     );

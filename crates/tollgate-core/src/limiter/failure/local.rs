@@ -80,22 +80,22 @@ impl Local {
 
     /// Notes what the store decided.
     pub(super) fn observe(&self, admission: &Admission<'_>, outcome: &Evidence, now: Micros) {
-        if !admission.charges.iter().any(is_local) {
+        if !admission.charges().iter().any(is_local) {
             return;
         }
-        let Ok(planned) = combine::run(admission.charges, outcome) else { return };
+        let Ok(planned) = combine::run(admission.charges(), outcome) else { return };
         // What cannot be scaled is never decided alone.
         let decided: Vec<(&Charge<'_>, &Decision, Limit)> = admission
-            .charges
+            .charges()
             .iter()
             .zip(&planned.decisions)
             .filter(|(charge, _)| is_local(charge))
             .filter_map(|(charge, one)| Some((charge, one, self.scaled(charge.limit).ok()?)))
             .collect();
         let mirrored: Vec<Charge<'_>> =
-            decided.iter().map(|(charge, _, limit)| Charge { limit, ..**charge }).collect();
+            decided.iter().map(|(charge, _, limit)| charge.under(limit)).collect();
         // A request id is remembered here too: its replay in an outage must charge nothing.
-        let together = Admission { charges: &mirrored, request_id: admission.request_id };
+        let together = admission.with_charges(&mirrored);
         let all = planned.admitted && admission.request_id.is_some() && self.admits(&together, now);
         for (charge, (_, decision, _)) in mirrored.iter().zip(&decided) {
             let alone = Admission::of(core::slice::from_ref(charge));
@@ -113,10 +113,10 @@ impl Local {
     pub(super) fn decide(&self, admission: &Admission<'_>, now: Micros) -> Result<Decision> {
         let limits = self.shares(admission)?;
         let mirrored = mirrored(admission, &limits);
-        let alone = Admission { charges: &mirrored, request_id: admission.request_id };
+        let alone = admission.with_charges(&mirrored);
         let outcome = self.shadow().admit_sync(&alone, now)?;
         let mut decision = combine::derive(&alone, &outcome)?.decision;
-        if let ([only], [_, _, ..]) = (&*mirrored, admission.charges) {
+        if let ([only], [_, _, ..]) = (&*mirrored, admission.charges()) {
             decision.binding = Some(only.limit.policy().clone());
         }
         Ok(decision)
@@ -130,7 +130,7 @@ impl Local {
 
     /// The `local` limits of an admission with this process's share of their quotas.
     fn shares(&self, admission: &Admission<'_>) -> Result<Vec<Limit>> {
-        let local = admission.charges.iter().filter(|charge| is_local(charge));
+        let local = admission.charges().iter().filter(|charge| is_local(charge));
         local.map(|charge| self.scaled(charge.limit)).collect()
     }
 
@@ -167,6 +167,6 @@ fn is_local(charge: &Charge<'_>) -> bool {
 
 /// The `local` charges of an admission, on other limits.
 fn mirrored<'a>(admission: &Admission<'a>, limits: &'a [Limit]) -> Vec<Charge<'a>> {
-    let local = admission.charges.iter().filter(|charge| is_local(charge));
-    local.zip(limits).map(|(charge, limit)| Charge { limit, ..*charge }).collect()
+    let local = admission.charges().iter().filter(|charge| is_local(charge));
+    local.zip(limits).map(|(charge, limit)| charge.under(limit)).collect()
 }

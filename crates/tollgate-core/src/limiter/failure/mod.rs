@@ -149,7 +149,7 @@ impl FailurePolicy {
         if outcome.replayed.is_some() {
             return;
         }
-        for (charge, before) in admission.charges.iter().zip(&outcome.before) {
+        for (charge, before) in admission.charges().iter().zip(&outcome.before) {
             if let Some(before) = before {
                 self.watch_clock(charge, before, outcome.now);
             }
@@ -169,12 +169,14 @@ impl FailurePolicy {
         now: Micros,
     ) -> Result<Decision> {
         let limits: Vec<Option<Limit>> =
-            admission.charges.iter().map(|charge| charge.limit.chosen(error.code())).collect();
-        let chosen = admission.charges.iter().zip(&limits).map(|(charge, limit)| {
-            limit.as_ref().map_or(*charge, |limit| Charge { limit, ..*charge })
-        });
+            admission.charges().iter().map(|charge| charge.limit.chosen(error.code())).collect();
+        let chosen = admission
+            .charges()
+            .iter()
+            .zip(&limits)
+            .map(|(charge, limit)| limit.as_ref().map_or(*charge, |limit| charge.under(limit)));
         let charges: Vec<Charge<'_>> = chosen.collect();
-        let admission = &Admission { charges: &charges, request_id: admission.request_id };
+        let admission = &admission.with_charges(&charges);
         let fresh = combine::on_fresh_keys(admission, now)?;
         let (mode, decision) = match strictest(admission) {
             // No store is needed to know that waiting is useless.
@@ -221,8 +223,8 @@ impl FailurePolicy {
     fn refusal(&self, admission: &Admission<'_>, mode: OutageMode, now: Micros) -> Decision {
         let wait = to_ms_up(self.breaker.closed_until(now).saturating_sub(now));
         let mut denied = Decision::denied(ceiling(admission), 0, to_ms_up(now), wait);
-        if admission.charges.len() > 1 {
-            let mut limits = admission.charges.iter().map(|charge| charge.limit);
+        if admission.charges().len() > 1 {
+            let mut limits = admission.charges().iter().map(|charge| charge.limit);
             let binding = limits.find(|limit| limit.outage_mode() == mode);
             denied.binding = binding.map(|limit| limit.policy().clone());
         }
@@ -269,12 +271,12 @@ impl FailurePolicy {
 }
 
 fn ceiling(admission: &Admission<'_>) -> u64 {
-    admission.charges.iter().map(|charge| charge.rule().ceiling()).min().unwrap_or(0)
+    admission.charges().iter().map(|charge| charge.rule().ceiling()).min().unwrap_or(0)
 }
 
 /// Closed before local before open.
 fn strictest(admission: &Admission<'_>) -> OutageMode {
-    let has = |mode| admission.charges.iter().any(|charge| charge.limit.outage_mode() == mode);
+    let has = |mode| admission.charges().iter().any(|charge| charge.limit.outage_mode() == mode);
     match (has(OutageMode::Closed), has(OutageMode::Local)) {
         (true, _) => OutageMode::Closed,
         (false, true) => OutageMode::Local,

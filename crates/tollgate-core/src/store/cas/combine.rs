@@ -223,9 +223,9 @@ fn job_of(items: &[Item<'_>]) -> Option<Job> {
     single_take(items).map(|(charge, item)| Job::of(charge, item.at))
 }
 
-fn single_take<'i, 'a>(items: &'i [Item<'a>]) -> Option<(&'a Charge<'a>, &'i Item<'a>)> {
+fn single_take<'i, 'a>(items: &'i [Item<'a>]) -> Option<(&'i Charge<'a>, &'i Item<'a>)> {
     match items {
-        [item] if item.admission.request_id.is_none() => match item.admission.charges {
+        [item] if item.admission.request_id.is_none() => match item.admission.charges() {
             [charge] if charge.operation == Operation::Take => Some((charge, item)),
             _ => None,
         },

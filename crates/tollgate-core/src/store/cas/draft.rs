@@ -136,7 +136,7 @@ impl Desk {
         }
         let states = place.cells.iter().map(|&cell| Ok(self.cell(cell)?.state.clone()));
         let states: Vec<Option<State>> = states.collect::<Result<_>>()?;
-        let charges = item.admission.charges;
+        let charges = item.admission.charges();
         let plan = plan(charges, &place.slots, &states, now)?;
         let before = before_each(&place.slots, states);
         let record = place.mark.clone().filter(|_| plan.admitted);

@@ -51,7 +51,7 @@ impl Layout {
             })
         };
         let places = items.iter().map(|item| {
-            let (slots, keys) = slots_of(item.admission.charges);
+            let (slots, keys) = slots_of(item.admission.charges());
             let cells: Vec<usize> = keys.iter().map(|key| cell_of(key.to_text(), false)).collect();
             let mark = mark_of(&item.admission);
             let home = match (&mark, keys.first()) {

@@ -176,13 +176,13 @@ impl<V: Versioned> Cas<V> {
         if at == TimeSource::StoreClock && !capability.own_clock {
             return Err(no_clock());
         }
-        if admission.charges.is_empty() {
+        if admission.charges().is_empty() {
             return Err(no_charge().not_sent());
         }
         if !capability.long_logs {
-            admission.charges.iter().try_for_each(check_size)?;
+            admission.charges().iter().try_for_each(check_size)?;
         }
-        let (_, keys) = slots_of(admission.charges);
+        let (_, keys) = slots_of(admission.charges());
         let max = usize::try_from(capability.keys_per_swap.max(1)).unwrap_or(usize::MAX);
         let has_own_record = admission.request_id.is_some() && capability.is_multi_key();
         let needed = keys.len() + usize::from(has_own_record);

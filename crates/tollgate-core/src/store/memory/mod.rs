@@ -265,8 +265,8 @@ impl SyncStore for Memory {
     }
 
     fn admit_sync(&self, admission: &Admission<'_>, at: Micros) -> Result<Evidence> {
-        let (Some(once), Some(first)) = (admission.request_id, admission.charges.first()) else {
-            let admitted = self.admit_locked(admission.charges, at, |_, _| Ok(()));
+        let (Some(once), Some(first)) = (admission.request_id, admission.charges().first()) else {
+            let admitted = self.admit_locked(admission.charges(), at, |_, _| Ok(()));
             return admitted.map(|(outcome, _)| outcome);
         };
         let key = Records::key(self.0.secrets.id_of(first.key()), once.id);
@@ -283,7 +283,7 @@ impl SyncStore for Memory {
             }
             Ok(())
         };
-        let (outcome, _) = self.admit_locked(admission.charges, at, keep)?;
+        let (outcome, _) = self.admit_locked(admission.charges(), at, keep)?;
         if let Some((room, record)) = kept {
             shelf.remember(room, key, record, clock.saturating_add(once.keep));
         }

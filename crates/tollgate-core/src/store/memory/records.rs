@@ -55,8 +55,8 @@ pub(super) struct Record {
 impl Record {
     /// What is kept of an admission that is charged.
     pub(super) fn of(admission: &Admission<'_>, outcome: &Evidence) -> Self {
-        let quota_ids = admission.charges.iter().map(|charge| charge.rule().quota_id()).collect();
-        let charges = admission.charges.iter().zip(&outcome.before);
+        let quota_ids = admission.charges().iter().map(|charge| charge.rule().quota_id()).collect();
+        let charges = admission.charges().iter().zip(&outcome.before);
         let before: Vec<_> = charges
             .map(|(charge, before)| Some(charge.evidence(before.as_ref()?, outcome.now)))
             .collect();

@@ -190,7 +190,7 @@ fn whoever_is_outrun_says_so_at_every_point() {
         let clock = ManualClock::at(0);
         let limiter = Limiter::with_clock(store.clone(), clock.clone()).build();
         let admission = Admission::of(&charges);
-        let mut call = Box::pin(limiter.check_all(&admission));
+        let mut call = Box::pin(limiter.check(&admission));
         for _ in 0..polls {
             assert!(call.as_mut().poll(&mut context).is_pending(), "nobody was in the way");
             take(charges[0]);

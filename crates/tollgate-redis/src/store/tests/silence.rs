@@ -26,11 +26,11 @@ fn told(transport: impl Transport, charges: &[Charge<'_>]) -> Vec<&'static str> 
     let known = RedisStore::over(Plain::connect());
     block_on(known.reset(charges[0].key(), CallContext::store_clock())).unwrap();
     // Two, so that it is the script of a batch.
-    let spent = block_on(Limiter::builder(known).build().check_many(&[charges[0]; 2]));
+    let spent = block_on(Limiter::builder(known).build().check_batch(&[charges[0]; 2]));
     assert_eq!(spent[0].as_ref().unwrap().verdict, Verdict::Allowed);
     let clock = ManualClock::at(0);
     let limiter = Limiter::with_clock(RedisStore::over(transport), clock.clone()).build();
-    let mut batch = pin!(limiter.check_many(charges));
+    let mut batch = pin!(limiter.check_batch(charges));
     let mut context = Context::from_waker(Waker::noop());
     assert!(batch.as_mut().poll(&mut context).is_pending());
     clock.advance(Duration::from_secs(60));

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tollgate_core::algorithm::Gcra;
-use tollgate_core::{Admission, Cost, Limit, Limiter, Quota, RequestId, Verdict};
+use tollgate_core::{Cost, Limit, Limiter, Quota, RequestId, Verdict};
 use tollgate_redis::RedisStore;
 use tollgate_redis::client::Client;
 use tollgate_test_servers::Redis;
@@ -27,11 +27,9 @@ fn a_script_that_is_new_to_the_server_does_not_fall_behind() {
         for _ in 0..2 {
             before.check(limit.charge("somebody else")).await.unwrap();
         }
-        let all = [limit.charge("ada").cost(Cost::new(10).unwrap())];
-        let one = [limit.charge("ada")];
-        let request_id = Some(RequestId::new("first").unwrap());
-        let batch = [Admission { charges: &one, request_id }, Admission::of(&all)];
-        let decided = limiter(&redis).check_all_many(&batch).await;
+        let all = limit.charge("ada").cost(Cost::new(10).unwrap());
+        let one = limit.charge("ada").request_id(RequestId::new("first").unwrap());
+        let decided = limiter(&redis).check_batch([one, all.into()]).await;
         let verdicts: Vec<Verdict> =
             decided.into_iter().map(|decision| decision.unwrap().verdict).collect();
         assert_eq!(verdicts, [Verdict::Allowed, Verdict::Denied]);

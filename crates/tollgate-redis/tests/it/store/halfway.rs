@@ -115,10 +115,10 @@ fn several_charges_are_refused() {
             }
             // As long as it takes.
             let (limiter, _) = halfway.limiter();
-            refused(run(limiter.check_all(&Admission::of(charges))));
+            refused(run(limiter.check(charges)));
             // Less than that.
             let (limiter, clock) = halfway.limiter();
-            refused(halfway.out_of_time(&clock, limiter.check_all(&Admission::of(charges))));
+            refused(halfway.out_of_time(&clock, limiter.check(charges)));
         }
         told.push(halfway.refusals());
     }
@@ -141,7 +141,7 @@ fn single_charges_that_share_a_call_are_decided() {
     let crowd = halfway.refusals();
     assert!(crowd > before, "nobody shared a call");
     let batch: Vec<_> = (0..30).map(|at| halfway.limits[at % 3].charge("a")).collect();
-    decided(run(limiter.check_many(&batch)));
+    decided(run(limiter.check_batch(&batch)));
     assert!(halfway.refusals() > crowd, "nobody shared a call");
     // One unit before the slot moved, 20 and 10 after that.
     for limit in &halfway.limits {

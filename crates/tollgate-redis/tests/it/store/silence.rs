@@ -87,7 +87,7 @@ fn a_silent_node_does_not_cost_others_their_answers() {
     let [silent, healthy] = [limit.charge(&silent), limit.charge(&healthy)];
     run(async {
         let (limiter, _) = limiter(&store);
-        for decision in limiter.check_many(&[silent, healthy]).await {
+        for decision in limiter.check_batch(&[silent, healthy]).await {
             assert!(decision.unwrap().is_allowed());
         }
     });
@@ -100,7 +100,7 @@ fn a_silent_node_does_not_cost_others_their_answers() {
     for (charges, expected) in orders {
         run(async {
             let (limiter, clock) = limiter(&store);
-            let mut batch: Batch<'_> = Box::pin(limiter.check_many(&charges));
+            let mut batch: Batch<'_> = Box::pin(limiter.check_batch(&charges));
             assert!(is_pending(&mut batch).await);
             answered(&store, healthy).await;
             assert!(is_pending(&mut batch).await, "the silent node has answered");
@@ -125,13 +125,13 @@ fn answers_are_not_lost_while_keys_are_sent_one_by_one() {
         let (limiter, clock) = limiter(&store);
         // All is spent, and both nodes know the script.
         let before = [&halfway[..], &[node.charge(&target)]].concat();
-        for decision in limiter.check_many(&before).await {
+        for decision in limiter.check_batch(&before).await {
             assert!(decision.unwrap().is_allowed());
         }
         let mut moving = cluster.begin_move(slot, 1 - source).unwrap();
         assert_eq!(moving.move_keys(1).unwrap(), 1);
         proxies[1 - source].set(Mode::DropReplies).unwrap();
-        let mut batch: Batch<'_> = Box::pin(limiter.check_many(&halfway));
+        let mut batch: Batch<'_> = Box::pin(limiter.check_batch(&halfway));
         wait_for_silence(&mut batch, &proxies[1 - source]).await;
         let mut told = told(batch, &clock).await;
         assert_eq!(told.pop(), Some("denied"), "its slot stays");
@@ -152,11 +152,11 @@ fn an_answer_is_not_lost_while_another_script_is_sent() {
     let charges = [known.charge("a"), known.charge("b"), new.charge("a")];
     run(async {
         let (limiter, clock) = limiter(&store);
-        for decision in limiter.check_many(&charges[..2]).await {
+        for decision in limiter.check_batch(&charges[..2]).await {
             assert!(decision.unwrap().is_allowed());
         }
         proxy.set(Mode::DropCounted).unwrap();
-        let mut batch: Batch<'_> = Box::pin(limiter.check_many(&charges));
+        let mut batch: Batch<'_> = Box::pin(limiter.check_batch(&charges));
         wait_for_silence(&mut batch, &proxy).await;
         assert_eq!(told(batch, &clock).await, ["denied", "denied", "open"]);
     });

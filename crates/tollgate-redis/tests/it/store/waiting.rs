@@ -74,11 +74,11 @@ fn behind_one_that_is_answered(is_answered: bool) -> Result<Decision, Error> {
     let [warm, first, second] = ["warm", "first", "second"].map(charges);
     on_one_thread(async {
         // A connection that knows the script.
-        limiter.check_all(&Admission::of(&warm)).await.unwrap();
+        limiter.check(&warm).await.unwrap();
         relay.lists.store(i64::from(is_answered), Ordering::SeqCst);
         let (first, second) = (Admission::of(&first), Admission::of(&second));
-        let mut first = pin!(limiter.check_all(&first));
-        let mut second = pin!(limiter.check_all(&second));
+        let mut first = pin!(limiter.check(&first));
+        let mut second = pin!(limiter.check(&second));
         poll_fn(|context| {
             assert!(first.as_mut().poll(context).is_pending());
             assert!(second.as_mut().poll(context).is_pending());
@@ -122,13 +122,13 @@ fn a_batch_that_waits_behind_others_who_are_answered_is_not_let_in() {
     let first = [limits[0].charge("b"), limits[0].charge("c")];
     on_one_thread(async {
         for before in [&charges, &first] {
-            for decision in limiter.check_many(before).await {
+            for decision in limiter.check_batch(before).await {
                 assert_eq!(decision.unwrap().degraded, None);
             }
         }
         relay.lists.store(1, Ordering::SeqCst);
-        let mut first = pin!(limiter.check_many(&first));
-        let mut second = pin!(limiter.check_many(&charges));
+        let mut first = pin!(limiter.check_batch(&first));
+        let mut second = pin!(limiter.check_batch(&charges));
         poll_fn(|context| {
             assert!(first.as_mut().poll(context).is_pending());
             assert!(second.as_mut().poll(context).is_pending());

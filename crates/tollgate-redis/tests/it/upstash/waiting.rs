@@ -74,13 +74,13 @@ async fn whoever_waits_for_a_connection_while_others_are_answered_is_not_let_in(
     let admission = Admission::of(&charges);
     // So that the server knows the script.
     let known = Limiter::with_clock(store(upstash(&shim.url())), ManualClock::at(0)).build();
-    known.check_all(&admission).await.unwrap();
+    known.check(&admission).await.unwrap();
     let clock = ManualClock::at(0);
     let url = format!("http://{}", answering_once(shim.addr()));
     let limiter = Limiter::with_clock(store(upstash(&url)), clock.clone()).build();
     // One gets an answer, and two come late.
     let mut calls: Vec<(BoxFuture<'_, Answer>, Option<Answer>)> = (0..CONNECTIONS + 2)
-        .map(|_| (Box::pin(limiter.check_all(&admission)) as BoxFuture<'_, Answer>, None))
+        .map(|_| (Box::pin(limiter.check(&admission)) as BoxFuture<'_, Answer>, None))
         .collect();
     one_more(&mut calls).await;
     clock.advance(Duration::from_secs(60));

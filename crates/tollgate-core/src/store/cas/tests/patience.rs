@@ -84,8 +84,7 @@ fn whoever_waits_behind_others_that_are_served_was_held_up() {
     let (clock, store, limit) = store();
     let charges = [limit.charge("one")];
     let admit = async |id: &'static str| {
-        let admission =
-            Admission { charges: &charges, request_id: Some(RequestId::new(id).unwrap()) };
+        let admission = Admission::of(&charges).request_id(RequestId::new(id).unwrap());
         store.admit(&admission, NOW).await.map(|_| true)
     };
     let mut sim = Sim::in_order(&clock);

@@ -74,7 +74,7 @@ fn processes_that_recall_stale_values_pass_exactly_the_limit() {
                     _ => Admission::of(&both[..1]),
                 };
                 let outcome = store.admit(&admission, NOW).await.unwrap();
-                decisions(admission.charges, &outcome).iter().all(Decision::is_allowed)
+                decisions(admission.charges(), &outcome).iter().all(Decision::is_allowed)
             });
         }
         let allowed = sim.run().into_iter().flatten().filter(|allowed| *allowed).count();

@@ -1,11 +1,11 @@
-//! Looking without charging: what a check would answer, and what a key could spend when.
+//! Reading without charging: what a check would answer, and what a key could spend when.
 //!
-//! A look reads all of its keys at one instant and writes nothing. It is never degraded: a guess
+//! All keys are read at one instant, and nothing is written. The answer is never degraded: a guess
 //! would be taken for the state of a key.
 
 use super::{Limiter, combine, not_empty};
 use crate::algorithm::migrate_state;
-use crate::charge::{Charge, Limit};
+use crate::charge::{Admission, Charge, Limit};
 use crate::decision::{Decision, Forecast};
 use crate::error::Result;
 use crate::state::{State, Words};
@@ -13,40 +13,29 @@ use crate::store::{CallFacts, Loaded, Store};
 use crate::time::Now;
 
 impl<S: Store> Limiter<S> {
-    /// The decision for a charge, without charging it.
+    /// The decision for charges on different keys, without charging any of them. A request id does
+    /// not matter.
     ///
     /// # Errors
-    /// When the store cannot answer: looking is never degraded.
-    pub async fn peek(&self, charge: Charge<'_>) -> Result<Decision> {
-        self.peek_all(&[charge]).await
+    /// When the store cannot answer: a peek is never degraded.
+    pub async fn peek<'a>(&self, charges: impl Into<Admission<'a>>) -> Result<Decision> {
+        let admission = charges.into();
+        let charges = admission.charges();
+        peeked(charges, self.load(charges).await?)
     }
 
-    /// The decision for several charges on different keys, without charging any of them.
+    /// What could be spent under the limits of these charges at once, and when more, if nothing else
+    /// is spent. The costs of the charges do not matter, nor does a request id.
     ///
     /// # Errors
-    /// When the store cannot answer: looking is never degraded.
-    pub async fn peek_all(&self, charges: &[Charge<'_>]) -> Result<Decision> {
-        peeked(charges, self.look(charges).await?)
+    /// When the store cannot answer: a forecast is never degraded.
+    pub async fn forecast<'a>(&self, charges: impl Into<Admission<'a>>) -> Result<Forecast> {
+        let admission = charges.into();
+        let charges = admission.charges();
+        forecasted(charges, self.load(charges).await?)
     }
 
-    /// What a subject could spend under a limit, and when more, if nobody spends.
-    ///
-    /// # Errors
-    /// When the store cannot answer: looking is never degraded.
-    pub async fn forecast(&self, limit: &Limit, subject: &str) -> Result<Forecast> {
-        self.forecast_all(&[limit.charge(subject)]).await
-    }
-
-    /// What could be spent under several limits at once, and when more, if nobody spends. The costs
-    /// of the charges do not matter.
-    ///
-    /// # Errors
-    /// When the store cannot answer: looking is never degraded.
-    pub async fn forecast_all(&self, charges: &[Charge<'_>]) -> Result<Forecast> {
-        forecasted(charges, self.look(charges).await?)
-    }
-
-    async fn look(&self, charges: &[Charge<'_>]) -> Result<Loaded> {
+    async fn load(&self, charges: &[Charge<'_>]) -> Result<Loaded> {
         not_empty(charges)?;
         let now = self.clock.now();
         self.call(now, &CallFacts::new(), |cx| self.store.load(charges, cx)).await
@@ -58,7 +47,7 @@ pub(super) fn peeked(charges: &[Charge<'_>], loaded: Loaded) -> Result<Decision>
     let now = loaded.now;
     let decide = |charge: &Charge<'_>, words: Words| charge.rule().peek(&words, now, charge.cost);
     let decisions = read(charges, loaded, decide)?;
-    let combined = combine::combine(charges, &decisions).ok_or_else(combine::no_evidence)?;
+    let combined = combine::combine(charges, decisions).ok_or_else(combine::no_evidence)?;
     Ok(combined.uncharged())
 }
 
