@@ -1,7 +1,7 @@
 //! Problems over gRPC: a response of headers only, with the status and its details.
 //!
-//! The details are `google.rpc.RetryInfo`, `QuotaFailure` and `BadRequest`, written by hand: a few small
-//! messages do not justify a protobuf library in every service that uses the middleware.
+//! The details are `google.rpc.RetryInfo`, `QuotaFailure` and `BadRequest`, written by hand: a few
+//! small messages do not justify a protobuf library in every service that uses the middleware.
 
 use http::{HeaderMap, HeaderName, HeaderValue, Response, StatusCode, header};
 
@@ -66,8 +66,8 @@ fn retry_info(wait_ms: u64) -> Vec<u8> {
     info
 }
 
-/// `violations = 1` of `QuotaFailure`, each with subject = 1 (the name of a limit) and description = 2;
-/// `field_violations = 1` of `BadRequest`, each with field = 1 and description = 2.
+/// `violations = 1` of `QuotaFailure`, each with subject = 1 (the name of a limit) and description
+/// = 2; `field_violations = 1` of `BadRequest`, each with field = 1 and description = 2.
 fn violations(names: &[&str], description: &str) -> Vec<u8> {
     let mut all = Vec::new();
     for name in names {

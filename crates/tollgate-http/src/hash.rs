@@ -2,7 +2,8 @@
 //! address, name or API key.
 //!
 //! Without the secret, a subject cannot be found by hashing guesses. The number of bits bounds the
-//! number of distinct hashes: n bits give at most 2^n, and subjects with the same hash share a budget.
+//! number of distinct hashes: n bits give at most 2^n, and subjects with the same hash share a
+//! budget.
 
 use core::fmt::{self, Write};
 
@@ -49,7 +50,8 @@ impl HashKey {
     /// the subjects: prefer [`HashKey::new`].
     ///
     /// # Errors
-    /// `config_invalid` with the field `secret` when HMAC refuses the secret; it accepts all lengths.
+    /// `config_invalid` with the field `secret` when HMAC refuses the secret; it accepts all
+    /// lengths.
     pub fn from_any_secret(secret: &[u8]) -> Result<Self> {
         let mac = Hmac::new_from_slice(secret);
         let mac = mac.map_err(|_| Error::config("secret", "is no key for HMAC"))?;

@@ -1,5 +1,5 @@
-//! The earliest time of the next request, as a response states it: `Retry-After`, or the `RateLimit`
-//! fields of any dialect.
+//! The earliest time of the next request, as a response states it: `Retry-After`, or the
+//! `RateLimit` fields of any dialect.
 //!
 //! Fields that are malformed are ignored, as are those of cached responses.
 
@@ -26,8 +26,8 @@ const EPOCH_FROM_MS: u64 = 1_000_000_000_000;
 /// The earliest time of the next request; `None` when it may be sent at once. `Retry-After` takes
 /// precedence over all other fields.
 ///
-/// `x_reset` is the meaning of `X-RateLimit-Reset`, if it is known. Without it, large numbers are read
-/// as instants and small ones as delays.
+/// `x_reset` is the meaning of `X-RateLimit-Reset`, if it is known. Without it, large numbers are
+/// read as instants and small ones as delays.
 #[must_use]
 pub fn not_before(
     status: StatusCode,
@@ -73,8 +73,8 @@ fn ratelimit(field: &str) -> Option<u64> {
     if let (Some(remaining), Some(reset)) = (dictionary("remaining")?, dictionary("reset")?) {
         return (remaining == 0).then_some(reset);
     }
-    // The longest window of the limits with nothing left. A proposed revision renames `r` and `t` to
-    // `a` and `w`.
+    // The longest window of the limits with nothing left. A proposed revision renames `r` and `t`
+    // to `a` and `w`.
     let spent = |member: &Member<'_>| -> Option<Option<u64>> {
         let (left, window) = (member.parameter(&["r", "a"])?, member.parameter(&["t", "w"])?);
         Some(window.filter(|_| left == Some(0)))

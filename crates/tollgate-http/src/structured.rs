@@ -1,8 +1,8 @@
 //! As much of structured fields (RFC 9651) as the rate limit fields of every draft need.
 //!
 //! A field is a list of members, a member an item with parameters; a member of a dictionary is
-//! `name=value` with parameters. Integers are parsed, values of other types are skipped. A malformed
-//! field is ignored as a whole.
+//! `name=value` with parameters. Integers are parsed, values of other types are skipped. A
+//! malformed field is ignored as a whole.
 
 /// One member of a list or dictionary: its segments between semicolons.
 pub(crate) struct Member<'a> {
@@ -16,8 +16,8 @@ pub(crate) fn members(text: &str) -> Option<Vec<Member<'_>>> {
 }
 
 impl Member<'_> {
-    /// The integer of the last parameter of one of these names; `Some(None)` when there is none, and
-    /// `None` when it is no integer.
+    /// The integer of the last parameter of one of these names; `Some(None)` when there is none,
+    /// and `None` when it is no integer.
     pub(crate) fn parameter(&self, names: &[&str]) -> Option<Option<u64>> {
         integer_of(self.segments.iter().skip(1), names)
     }

@@ -1,6 +1,7 @@
 //! Whatever a client writes, the right end of a chain is what the proxy appended.
 //!
-//! `cargo run --release -p xtask -- soak fuzz 10 chain`. The tests of the crate run the same over a million seeded lines.
+//! `cargo run --release -p xtask -- soak fuzz 10 chain`. The tests of the crate run the same over a
+//! million seeded lines.
 #![no_main]
 
 use libfuzzer_sys::fuzz_target;

@@ -1,4 +1,4 @@
-//! What axum knows about a request, and its body.
+//! The peer address, the matched route and the body type of axum.
 
 use core::net::SocketAddr;
 
@@ -7,9 +7,9 @@ use axum::extract::{ConnectInfo, MatchedPath};
 use bytes::Bytes;
 
 use crate::extract::client_ip::Peer;
-use crate::extract::{Extract, Unkeyed};
-use crate::head::Head;
-use crate::reply::ReplyBody;
+use crate::extract::{Extract, ExtractError, ExtractResult};
+use crate::refusal::ResponseBody;
+use crate::request_parts::RequestParts;
 use crate::subject::Subject;
 
 /// For servers made by `into_make_service_with_connect_info::<SocketAddr>()`.
@@ -19,21 +19,20 @@ impl Peer for ConnectInfo<SocketAddr> {
     }
 }
 
-impl ReplyBody for Body {
+impl ResponseBody for Body {
     fn from_bytes(bytes: Bytes) -> Self {
         Self::from(bytes)
     }
 }
 
-/// The route that matched, as it was declared: `/users/{id}`. Missing where none did.
+/// The route that matched, as it was declared: `/users/{id}`. Missing when no route matched.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Route;
 
 impl Extract for Route {
-    fn extract(&self, head: &Head<'_>, subject: &mut Subject) -> Result<(), Unkeyed> {
-        let route = head.extensions.get::<MatchedPath>();
-        let route =
-            route.ok_or_else(|| Unkeyed::missing("route", "a path that a route matches"))?;
+    fn extract(&self, request: &RequestParts<'_>, subject: &mut Subject) -> ExtractResult {
+        let missing = || ExtractError::missing("route", "a path that a route matches");
+        let route = request.extensions.get::<MatchedPath>().ok_or_else(missing)?;
         subject.push("route=");
         subject.push(route.as_str());
         Ok(())

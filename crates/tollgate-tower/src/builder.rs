@@ -1,4 +1,4 @@
-//! How a layer is put together.
+//! Builds a layer.
 
 use core::fmt;
 use core::time::Duration;
@@ -10,29 +10,45 @@ use tollgate::{Error, Limit, Outage, OutageMode, Result};
 use tollgate_http::{Dialect, QuotaPolicy, RateLimitFields};
 
 use crate::decide::Decide;
+use crate::enforce::Enforcer;
 use crate::event::Event;
 use crate::extract::Extract;
-use crate::gate::Gate;
-use crate::head::Head;
-use crate::keyed::Keyed;
 use crate::layer::RateLimitLayer;
-use crate::reply::Refusal;
+use crate::limit_rule::LimitRule;
+use crate::refusal::Refusal;
+use crate::request_parts::RequestParts;
 
-/// How long a request is held back at most, unless told otherwise.
+/// The longest delay of a request by default.
 const MAX_DELAY: Duration = Duration::from_secs(10);
 
-/// Sets what a [`RateLimitLayer`] does.
+/// Builds a [`RateLimitLayer`].
+///
+/// ```
+/// use tollgate::algorithm::Gcra;
+/// use tollgate::{Limit, Limiter, OutageMode, Quota};
+/// use tollgate_tower::RateLimitLayer;
+/// use tollgate_tower::extract::{Global, Header};
+///
+/// let tenant = Header::new(http::HeaderName::from_static("x-tenant"));
+/// let layer = RateLimitLayer::builder(Limiter::in_memory())
+///     .limit(Limit::new("per-tenant", Gcra::new(Quota::per_second(10))?)?, tenant)
+///     .limit(Limit::new("service", Gcra::new(Quota::per_second(1_000))?)?, Global)
+///     .skip(|request| request.uri.path() == "/healthz")
+///     .on_outage(OutageMode::Closed)
+///     .build()?;
+/// # Ok::<(), tollgate::Error>(())
+/// ```
 #[must_use]
 pub struct RateLimitBuilder<D> {
-    gate: Gate<D>,
+    enforcer: Enforcer<D>,
     dialects: Vec<Dialect>,
 }
 
 impl<D: Decide> RateLimitBuilder<D> {
     pub(crate) fn new(decider: D) -> Self {
-        let gate = Gate {
+        let enforcer = Enforcer {
             decider,
-            keyed: Vec::new(),
+            rules: Vec::new(),
             skip: Vec::new(),
             fields: RateLimitFields::none(),
             listener: None,
@@ -40,28 +56,29 @@ impl<D: Decide> RateLimitBuilder<D> {
             max_delay: MAX_DELAY,
             is_shadow: false,
         };
-        Self { gate, dialects: vec![Dialect::Draft11] }
+        Self { enforcer, dialects: vec![Dialect::Draft11] }
     }
 
-    /// Adds a limit: one unit per request, charged to whom the extractor finds. All limits of a
-    /// layer are charged together or not at all.
+    /// Adds a limit that charges one unit per request to the subject that the extractor reads. All
+    /// limits of a layer are charged together, all or nothing.
     pub fn limit(self, limit: Limit, extract: impl Extract + 'static) -> Self {
-        self.keyed(Keyed::new(limit, extract))
+        self.limit_rule(LimitRule::new(limit, extract))
     }
 
-    /// Adds a limit with a cost, a settlement or a delay of its own.
-    pub fn keyed(mut self, keyed: Keyed) -> Self {
-        self.gate.keyed.push(keyed);
+    /// Adds a limit with another cost, with settlement or with delays.
+    pub fn limit_rule(mut self, rule: LimitRule) -> Self {
+        self.enforcer.rules.push(rule);
         self
     }
 
-    /// What all limits so far do when the store cannot answer; each has its own mode otherwise.
+    /// Sets the outage mode of all limits that were added so far. Otherwise each limit keeps its
+    /// own.
     pub fn on_outage(self, mode: OutageMode) -> Self {
         self.map_limits(|limit| limit.on_outage(mode))
     }
 
-    /// Chooses the mode of all limits so far anew for every decision that the store could not make:
-    /// the place to log outages, too.
+    /// Chooses the outage mode of all limits that were added so far, separately for every decision
+    /// that the store could not make. The closure may log the outage.
     pub fn choose_on_outage(
         self,
         choose: impl Fn(&Outage<'_>) -> OutageMode + Send + Sync + 'static,
@@ -73,54 +90,58 @@ impl<D: Decide> RateLimitBuilder<D> {
         })
     }
 
-    /// Lets requests through unseen for which the rule holds: health checks, allow lists. Nothing is
-    /// charged for them.
-    pub fn skip(mut self, rule: impl Fn(&Head<'_>) -> bool + Send + Sync + 'static) -> Self {
-        self.gate.skip.push(Box::new(rule));
+    /// Forwards requests for which the rule is true without charging them: health checks, allow
+    /// lists.
+    pub fn skip(
+        mut self,
+        rule: impl Fn(&RequestParts<'_>) -> bool + Send + Sync + 'static,
+    ) -> Self {
+        self.enforcer.skip.push(Box::new(rule));
         self
     }
 
-    /// Only watches: charges and tells, but refuses, delays and stamps nothing.
+    /// Shadow mode: charges requests and emits events, but neither refuses nor delays a request,
+    /// and writes no headers.
     pub fn shadow(mut self) -> Self {
-        self.gate.is_shadow = true;
+        self.enforcer.is_shadow = true;
         self
     }
 
-    /// How the quota is stated in responses, allowed or refused; nothing turns it off.
+    /// The dialects of the `RateLimit` fields in all responses; an empty list writes no fields.
     pub fn headers(mut self, dialects: impl IntoIterator<Item = Dialect>) -> Self {
         self.dialects = dialects.into_iter().collect();
         self
     }
 
-    /// Changes the response to a refused request, which is complete already.
+    /// Changes the response to a refused request. The closure gets the complete default response.
     pub fn respond_with(
         mut self,
         change: impl Fn(&Refusal<'_>, Response<Bytes>) -> Response<Bytes> + Send + Sync + 'static,
     ) -> Self {
-        self.gate.customize = Some(Box::new(change));
+        self.enforcer.customize = Some(Box::new(change));
         self
     }
 
-    /// Tells what happens to each request, for logs and metrics. It must not wait.
+    /// Calls a listener for each request, for logs and metrics. It must not block.
     pub fn on_event(mut self, listener: impl Fn(&Event<'_>) + Send + Sync + 'static) -> Self {
-        self.gate.listener = Some(Box::new(listener));
+        self.enforcer.listener = Some(Box::new(listener));
         self
     }
 
-    /// How long a request is held back at most, 10 seconds by default. A request whose turn in a
-    /// shaper is later is refused, and its turn is given back.
+    /// The longest delay of a request, 10 seconds by default. A request that a shaper would delay
+    /// for longer is refused, and its charges are refunded.
     pub fn max_delay(mut self, max: Duration) -> Self {
-        self.gate.max_delay = max;
+        self.enforcer.max_delay = max;
         self
     }
 
-    /// The layer.
+    /// Builds the layer.
     ///
     /// # Errors
-    /// `config_invalid` naming the field: `limits` when there is none or two share their names,
-    /// `headers` when two dialects share a field.
+    /// `config_invalid` with the field `limits` when there is no limit or two have the same name,
+    /// and with the field `headers` when two dialects use one header.
     pub fn build(mut self) -> Result<RateLimitLayer<D>> {
-        let limits: Vec<&Limit> = self.gate.keyed.iter().map(|keyed| &keyed.limit).collect();
+        let limits: Vec<&Limit> = self.enforcer.rules.iter().map(|rule| &rule.limit).collect();
         if limits.is_empty() {
             return Err(Error::config("limits", "there is none; accepted: one or more"));
         }
@@ -131,21 +152,20 @@ impl<D: Decide> RateLimitBuilder<D> {
                 return Err(Error::config("limits", message));
             }
         }
-        let policies: Vec<_> =
-            limits.iter().map(|limit| QuotaPolicy::new(limit.policy().as_str(), limit)).collect();
-        self.gate.fields = RateLimitFields::new(self.dialects, &policies)?;
-        Ok(RateLimitLayer::of(self.gate))
+        let policies: Vec<_> = limits.into_iter().map(QuotaPolicy::from).collect();
+        self.enforcer.fields = RateLimitFields::new(self.dialects, &policies)?;
+        Ok(RateLimitLayer::of(self.enforcer))
     }
 
     fn map_limits(mut self, change: impl Fn(Limit) -> Limit) -> Self {
-        let keyed = self.gate.keyed.into_iter();
-        self.gate.keyed = keyed.map(|keyed| keyed.map_limit(&change)).collect();
+        let rules = self.enforcer.rules.into_iter();
+        self.enforcer.rules = rules.map(|rule| rule.map_limit(&change)).collect();
         self
     }
 }
 
 impl<D> fmt::Debug for RateLimitBuilder<D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RateLimitBuilder").field("gate", &self.gate).finish_non_exhaustive()
+        f.debug_struct("RateLimitBuilder").field("enforcer", &self.enforcer).finish_non_exhaustive()
     }
 }

@@ -1,5 +1,4 @@
-//! What decides: a limiter in this process today, over any store; anything that answers the same
-//! questions tomorrow.
+//! The interface between a layer and its limiter.
 
 use core::future::Future;
 use std::sync::Arc;
@@ -7,9 +6,10 @@ use std::sync::Arc;
 use tollgate::store::Store;
 use tollgate::{Charge, Clock, Decision, Limiter, Receipt, Result};
 
-/// Decides admissions and takes refunds. Failure modes are the business of whoever implements it.
+/// Decides charges and refunds them: a [`Limiter`] over any store, or a client of a service that
+/// decides. The implementation handles outages.
 pub trait Decide: Send + Sync + 'static {
-    /// Decides one charge at once, where that needs no waiting; else `None`, and nothing is charged.
+    /// Decides one charge if that needs no waiting. `None` otherwise, and nothing is charged.
     ///
     /// # Errors
     /// When no decision could be made.
@@ -21,17 +21,17 @@ pub trait Decide: Send + Sync + 'static {
     /// When no decision could be made.
     fn decide(&self, charges: &[Charge<'_>]) -> impl Future<Output = Result<Decision>> + Send;
 
-    /// Gives back at most what a charge took and is still counted.
+    /// Refunds at most the units of a charge that are still counted.
     ///
     /// # Errors
-    /// When it is not known whether anything was given back.
+    /// When it is unknown whether anything was refunded.
     fn refund(
         &self,
         charge: Charge<'_>,
         receipt: Receipt,
     ) -> impl Future<Output = Result<()>> + Send;
 
-    /// Where time comes from: delays, and the times in headers.
+    /// The clock for delays and for the times in headers.
     fn clock(&self) -> &dyn Clock;
 }
 

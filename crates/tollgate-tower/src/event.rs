@@ -1,23 +1,23 @@
-//! What a layer tells whoever wants to log or count.
+//! Events of a layer, for logs and metrics.
 
 use tollgate::{Decision, Error};
 
-use crate::extract::Unkeyed;
+use crate::extract::ExtractError;
 
-/// Something happened to a request. A decision without the store says so in `degraded`.
+/// What happened to a request. A decision without the store says so in `degraded`.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum Event<'a> {
-    /// It passed.
+    /// It was allowed.
     Allowed(&'a Decision),
     /// It was refused.
     Refused(&'a Decision),
-    /// It would have been refused, and passed because the layer only watches.
+    /// It would have been refused, and was forwarded because the layer is in shadow mode.
     Shadowed(&'a Decision),
-    /// No decision could be made. Refused, unless the layer only watches.
+    /// No decision could be made. Refused, unless the layer is in shadow mode.
     Undecided(&'a Error),
-    /// It could not be charged to anybody. Refused, unless the layer only watches.
-    Unkeyed(&'a Unkeyed),
-    /// What it used could not be settled afterwards: it stays charged as it was admitted.
+    /// It has no subject to charge. Refused, unless the layer is in shadow mode.
+    NoSubject(&'a ExtractError),
+    /// Its cost could not be settled after the response: it stays charged as it was admitted.
     Unsettled(&'a Error),
 }

@@ -1,7 +1,7 @@
 //! The response of a limited service, stage by stage.
 //!
-//! A decision that needs no waiting goes straight to the inner service: nothing is boxed. Only what
-//! has to wait (a remote store, a delay, a settlement) waits in a box.
+//! A decision that needs no waiting calls the inner service without boxing anything. Only futures
+//! that wait (a remote store, a delay, a settlement) are boxed.
 
 use core::fmt;
 use core::future::Future;
@@ -14,12 +14,12 @@ use pin_project_lite::pin_project;
 use tower_service::Service;
 
 use crate::decide::Decide;
-use crate::gate::{Gate, Passage, Passed};
-use crate::reply::ReplyBody;
+use crate::enforce::{Admit, Admitted, Enforcer};
+use crate::refusal::ResponseBody;
 
 type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
-/// What remains to be done once the inner service has answered.
-type After<D> = Option<(Arc<Gate<D>>, Passed)>;
+/// What remains to be done when the inner service has responded.
+type After<D> = Option<(Arc<Enforcer<D>>, Admitted)>;
 
 pin_project! {
     /// The response of a limited service.
@@ -38,34 +38,44 @@ pin_project! {
     where
         S: Service<Request<Q>>,
     {
-        Deciding { passage: Boxed<Passage>, then: Option<Box<(S, Request<Q>)>>, gate: Arc<Gate<D>> },
-        Passing { #[pin] inner: S::Future },
-        Calling { #[pin] inner: S::Future, after: After<D> },
+        Deciding {
+            admit: Boxed<Admit>,
+            then: Option<Box<(S, Request<Q>)>>,
+            enforcer: Arc<Enforcer<D>>,
+        },
+        Plain { #[pin] inner: S::Future },
+        Admitted { #[pin] inner: S::Future, after: After<D> },
         Settling { settled: Boxed<()>, response: Option<Response<R>> },
-        Answered { response: Option<Response<R>> },
+        Ready { response: Option<Response<R>> },
     }
 }
 
 impl<S: Service<Request<Q>>, Q, R, D> ResponseFuture<S, Q, R, D> {
     pub(crate) fn deciding(
-        passage: Boxed<Passage>,
+        admit: Boxed<Admit>,
         service: S,
         request: Request<Q>,
-        gate: Arc<Gate<D>>,
+        enforcer: Arc<Enforcer<D>>,
     ) -> Self {
-        Self { stage: Stage::Deciding { passage, then: Some(Box::new((service, request))), gate } }
+        Self {
+            stage: Stage::Deciding { admit, then: Some(Box::new((service, request))), enforcer },
+        }
     }
 
-    pub(crate) const fn passing(inner: S::Future) -> Self {
-        Self { stage: Stage::Passing { inner } }
+    pub(crate) const fn plain(inner: S::Future) -> Self {
+        Self { stage: Stage::Plain { inner } }
     }
 
-    pub(crate) const fn calling(inner: S::Future, gate: Arc<Gate<D>>, passed: Passed) -> Self {
-        Self { stage: Stage::Calling { inner, after: Some((gate, passed)) } }
+    pub(crate) const fn admitted(
+        inner: S::Future,
+        enforcer: Arc<Enforcer<D>>,
+        admitted: Admitted,
+    ) -> Self {
+        Self { stage: Stage::Admitted { inner, after: Some((enforcer, admitted)) } }
     }
 
-    pub(crate) const fn answered(response: Response<R>) -> Self {
-        Self { stage: Stage::Answered { response: Some(response) } }
+    pub(crate) const fn ready(response: Response<R>) -> Self {
+        Self { stage: Stage::Ready { response: Some(response) } }
     }
 }
 
@@ -73,7 +83,7 @@ impl<S, Q, R, D> Future for ResponseFuture<S, Q, R, D>
 where
     S: Service<Request<Q>, Response = Response<R>>,
     D: Decide,
-    R: ReplyBody,
+    R: ResponseBody,
 {
     type Output = Result<Response<R>, S::Error>;
 
@@ -81,45 +91,45 @@ where
         let mut stage = self.project().stage;
         loop {
             let next = match stage.as_mut().project() {
-                StageProjection::Deciding { passage, then, gate } => {
-                    let passage = ready!(passage.as_mut().poll(context));
+                StageProjection::Deciding { admit, then, enforcer } => {
+                    let admit = ready!(admit.as_mut().poll(context));
                     let Some(then) = then.take() else { return Poll::Pending };
                     let (mut service, request) = *then;
-                    match passage {
-                        Passage::Free => Stage::Passing { inner: service.call(request) },
-                        Passage::Passed(passed) => {
-                            let after = Some((Arc::clone(gate), passed));
-                            Stage::Calling { inner: service.call(request), after }
+                    match admit {
+                        Admit::Plain => Stage::Plain { inner: service.call(request) },
+                        Admit::Admitted(admitted) => {
+                            let after = Some((Arc::clone(enforcer), admitted));
+                            Stage::Admitted { inner: service.call(request), after }
                         }
-                        Passage::Refused(response) => {
-                            Stage::Answered { response: Some(response.map(R::from_bytes)) }
+                        Admit::Refused(response) => {
+                            Stage::Ready { response: Some(response.map(R::from_bytes)) }
                         }
                     }
                 }
-                // Nothing remains to be done: the answer is handed on where it is, and not moved.
-                StageProjection::Passing { inner } => return inner.poll(context),
-                StageProjection::Calling { inner, after } => {
+                // The response is returned as it is, without a move.
+                StageProjection::Plain { inner } => return inner.poll(context),
+                StageProjection::Admitted { inner, after } => {
                     let mut response = ready!(inner.poll(context))?;
-                    let Some((gate, passed)) = after.take() else {
+                    let Some((enforcer, admitted)) = after.take() else {
                         return Poll::Ready(Ok(response));
                     };
-                    gate.stamp(&passed, response.headers_mut());
-                    let seen = (response.status(), response.headers(), response.extensions());
-                    let Passed::Whole(granted) = passed else {
+                    enforcer.write_fields(&admitted, response.headers_mut());
+                    let Admitted::Granted(granted) = admitted else {
                         return Poll::Ready(Ok(response));
                     };
-                    let Some(used) = gate.used(&granted, seen) else {
+                    let parts = (response.status(), response.headers(), response.extensions());
+                    let Some(used) = enforcer.used(&granted, parts) else {
                         return Poll::Ready(Ok(response));
                     };
-                    let settled = Box::pin(async move { gate.settle(&granted, used).await });
+                    let settled = Box::pin(async move { enforcer.settle(&granted, used).await });
                     Stage::Settling { settled, response: Some(response) }
                 }
                 StageProjection::Settling { settled, response } => {
                     ready!(settled.as_mut().poll(context));
-                    Stage::Answered { response: response.take() }
+                    Stage::Ready { response: response.take() }
                 }
-                // Polled once more after the end: nothing will come, and nobody is woken.
-                StageProjection::Answered { response } => {
+                // A future that is polled after its end stays pending.
+                StageProjection::Ready { response } => {
                     return response
                         .take()
                         .map_or(Poll::Pending, |response| Poll::Ready(Ok(response)));

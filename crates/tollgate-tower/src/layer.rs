@@ -1,4 +1,4 @@
-//! The layer that puts a limit in front of a service.
+//! The layer that limits a service.
 
 use core::fmt;
 use std::sync::Arc;
@@ -8,17 +8,30 @@ use tower_layer::Layer;
 
 use crate::builder::RateLimitBuilder;
 use crate::decide::Decide;
+use crate::enforce::Enforcer;
 use crate::extract::Extract;
-use crate::gate::Gate;
 use crate::service::RateLimit;
 
-/// Puts limits in front of a service. Cheap to clone; clones share everything.
+/// Limits the requests to a service. Clones are cheap and share everything.
+///
+/// ```
+/// use std::net::SocketAddr;
+///
+/// use tollgate::{Limit, Limiter, Quota, algorithm::Gcra};
+/// use tollgate_tower::{RateLimitLayer, extract::ClientIp};
+///
+/// // 100 requests a minute for each client address.
+/// let limit = Limit::new("per-client", Gcra::new(Quota::per_minute(100))?)?;
+/// let client = ClientIp::peer::<SocketAddr>();
+/// let layer = RateLimitLayer::new(Limiter::in_memory(), limit, client)?;
+/// # Ok::<(), tollgate::Error>(())
+/// ```
 pub struct RateLimitLayer<D> {
-    gate: Arc<Gate<D>>,
+    enforcer: Arc<Enforcer<D>>,
 }
 
 impl<D: Decide> RateLimitLayer<D> {
-    /// One limit, one unit per request, charged to whom the extractor finds.
+    /// One limit; each request is charged one unit, to the subject that the extractor reads.
     ///
     /// # Errors
     /// None today: a single limit is always accepted.
@@ -26,13 +39,13 @@ impl<D: Decide> RateLimitLayer<D> {
         Self::builder(decider).limit(limit, extract).build()
     }
 
-    /// A layer with settings of its own.
+    /// Builds a layer of several limits, or with other settings.
     pub fn builder(decider: D) -> RateLimitBuilder<D> {
         RateLimitBuilder::new(decider)
     }
 
-    pub(crate) fn of(gate: Gate<D>) -> Self {
-        Self { gate: Arc::new(gate) }
+    pub(crate) fn of(enforcer: Enforcer<D>) -> Self {
+        Self { enforcer: Arc::new(enforcer) }
     }
 }
 
@@ -40,18 +53,18 @@ impl<D, S> Layer<S> for RateLimitLayer<D> {
     type Service = RateLimit<S, D>;
 
     fn layer(&self, inner: S) -> Self::Service {
-        RateLimit::new(inner, Arc::clone(&self.gate))
+        RateLimit::new(inner, Arc::clone(&self.enforcer))
     }
 }
 
 impl<D> Clone for RateLimitLayer<D> {
     fn clone(&self) -> Self {
-        Self { gate: Arc::clone(&self.gate) }
+        Self { enforcer: Arc::clone(&self.enforcer) }
     }
 }
 
 impl<D> fmt::Debug for RateLimitLayer<D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("RateLimitLayer").field("gate", &self.gate).finish()
+        f.debug_struct("RateLimitLayer").field("enforcer", &self.enforcer).finish()
     }
 }

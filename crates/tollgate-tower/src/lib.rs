@@ -1,4 +1,5 @@
-//! Rate limits for tower services: axum, tonic, hyper; and a client that keeps to those of others.
+//! Rate limits for tower services (axum, tonic, hyper), and a client layer that respects the limits
+//! of other services.
 #![doc = include_str!("../README.md")]
 
 #[cfg(feature = "axum")]
@@ -6,14 +7,14 @@ pub mod axum;
 mod builder;
 pub mod client;
 mod decide;
+mod enforce;
 mod event;
 pub mod extract;
 mod future;
-mod gate;
-mod head;
-mod keyed;
 mod layer;
-mod reply;
+mod limit_rule;
+mod refusal;
+mod request_parts;
 mod service;
 mod subject;
 #[cfg(feature = "tonic")]
@@ -23,10 +24,10 @@ pub use builder::RateLimitBuilder;
 pub use decide::Decide;
 pub use event::Event;
 pub use future::ResponseFuture;
-pub use head::Head;
-pub use keyed::{Keyed, Outcome, SlowDown};
 pub use layer::RateLimitLayer;
-pub use reply::{Refusal, ReplyBody};
+pub use limit_rule::{LimitRule, ResponseParts, SlowDown};
+pub use refusal::{Refusal, ResponseBody};
+pub use request_parts::RequestParts;
 pub use service::RateLimit;
 pub use subject::Subject;
 pub use tollgate_http::{Dialect, Reset};

@@ -1,4 +1,4 @@
-//! A service behind limits.
+//! A limited service.
 
 use core::fmt;
 use core::mem;
@@ -9,24 +9,25 @@ use http::{Request, Response};
 use tower_service::Service;
 
 use crate::decide::Decide;
+use crate::enforce::{Admit, Enforcer, Immediate};
 use crate::future::ResponseFuture;
-use crate::gate::{AtOnce, Gate, Passage};
-use crate::head::Head;
-use crate::reply::{ReplyBody, Wire};
+use crate::refusal::{Protocol, ResponseBody};
+use crate::request_parts::RequestParts;
 
-/// A service behind limits. The error type of the inner service stays as it is: refusals are
-/// responses. The body of a request is not read.
+/// A limited service, made by a [`RateLimitLayer`](crate::RateLimitLayer). It keeps the error type
+/// of the inner service, because refusals are responses, and it does not read the bodies of
+/// requests.
 pub struct RateLimit<S, D> {
     inner: S,
-    gate: Arc<Gate<D>>,
+    enforcer: Arc<Enforcer<D>>,
 }
 
 impl<S, D> RateLimit<S, D> {
-    pub(crate) const fn new(inner: S, gate: Arc<Gate<D>>) -> Self {
-        Self { inner, gate }
+    pub(crate) const fn new(inner: S, enforcer: Arc<Enforcer<D>>) -> Self {
+        Self { inner, enforcer }
     }
 
-    /// The service behind the limits.
+    /// The inner service.
     pub const fn inner(&self) -> &S {
         &self.inner
     }
@@ -36,7 +37,7 @@ impl<S, D, Q, R> Service<Request<Q>> for RateLimit<S, D>
 where
     S: Service<Request<Q>, Response = Response<R>> + Clone,
     D: Decide,
-    R: ReplyBody,
+    R: ResponseBody,
 {
     type Response = Response<R>;
     type Error = S::Error;
@@ -47,61 +48,60 @@ where
     }
 
     fn call(&mut self, request: Request<Q>) -> Self::Future {
-        match self.gate.at_once(&Head::of(&request)) {
-            None => ResponseFuture::passing(self.inner.call(request)),
-            Some(at_once) => self.call_otherwise(at_once, request),
+        match self.enforcer.immediate(&RequestParts::of(&request)) {
+            None => ResponseFuture::plain(self.inner.call(request)),
+            Some(immediate) => self.call_other(immediate, request),
         }
     }
 }
 
 impl<S, D: Decide> RateLimit<S, D> {
-    /// Apart from the shortest path, so that no room is made there for what it does not need.
+    /// Not inlined, so that the plain path needs no stack for this one.
     #[inline(never)]
-    fn call_otherwise<Q, R>(
+    fn call_other<Q, R>(
         &mut self,
-        at_once: AtOnce,
+        immediate: Immediate,
         request: Request<Q>,
     ) -> ResponseFuture<S, Q, R, D>
     where
         S: Service<Request<Q>, Response = Response<R>> + Clone,
-        R: ReplyBody,
+        R: ResponseBody,
     {
-        let passage = match at_once {
-            AtOnce::Done(Passage::Free) => {
-                return ResponseFuture::passing(self.inner.call(request));
+        let (enforcer, protocol) =
+            (Arc::clone(&self.enforcer), Protocol::of(&RequestParts::of(&request)));
+        let admit = match immediate {
+            Immediate::Done(Admit::Plain) => {
+                return ResponseFuture::plain(self.inner.call(request));
             }
-            AtOnce::Done(Passage::Passed(passed)) => {
-                let gate = Arc::clone(&self.gate);
-                return ResponseFuture::calling(self.inner.call(request), gate, passed);
+            Immediate::Done(Admit::Admitted(admitted)) => {
+                return ResponseFuture::admitted(self.inner.call(request), enforcer, admitted);
             }
-            AtOnce::Done(Passage::Refused(response)) => {
-                return ResponseFuture::answered(response.map(R::from_bytes));
+            Immediate::Done(Admit::Refused(response)) => {
+                return ResponseFuture::ready(response.map(R::from_bytes));
             }
-            AtOnce::Ask(asked) => {
-                let (gate, wire) = (Arc::clone(&self.gate), Wire::of(&Head::of(&request)));
-                Box::pin(async move { gate.decide(asked, wire).await }) as _
+            Immediate::Decide(charges) => {
+                Box::pin(async move { enforcer.decide(charges, protocol).await }) as _
             }
-            AtOnce::Hold(granted) => {
-                let (gate, wire) = (Arc::clone(&self.gate), Wire::of(&Head::of(&request)));
-                Box::pin(async move { gate.hold(granted, wire).await }) as _
+            Immediate::Delay(granted) => {
+                Box::pin(async move { enforcer.delay(granted, protocol).await }) as _
             }
         };
-        // The one that was polled ready is called; a fresh clone stays here.
+        // The service that was polled ready is called; a fresh clone takes its place.
         let clone = self.inner.clone();
         let ready = mem::replace(&mut self.inner, clone);
-        ResponseFuture::deciding(passage, ready, request, Arc::clone(&self.gate))
+        ResponseFuture::deciding(admit, ready, request, Arc::clone(&self.enforcer))
     }
 }
 
 impl<S: Clone, D> Clone for RateLimit<S, D> {
     fn clone(&self) -> Self {
-        Self { inner: self.inner.clone(), gate: Arc::clone(&self.gate) }
+        Self { inner: self.inner.clone(), enforcer: Arc::clone(&self.enforcer) }
     }
 }
 
 impl<S: fmt::Debug, D> fmt::Debug for RateLimit<S, D> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut service = f.debug_struct("RateLimit");
-        service.field("inner", &self.inner).field("gate", &self.gate).finish()
+        service.field("inner", &self.inner).field("enforcer", &self.enforcer).finish()
     }
 }

@@ -1,17 +1,18 @@
-//! The text of a subject, kept in place while it is short: an ordinary request allocates nothing.
+//! The text of a subject, stored in place while it is short, so that most requests allocate
+//! nothing.
 
 use core::fmt;
 
 use arrayvec::ArrayString;
 
-/// Bytes kept in place: enough for an address, a UUID or a short hash with its tag.
+/// Bytes stored in place: enough for an address, a UUID or a short hash with its tag.
 const IN_PLACE: usize = 80;
 
-/// Who or what is limited, as text: an extractor writes it, a limit is charged for it.
+/// The text of what a limit counts: an extractor writes it, and the limit is charged for it.
 #[derive(Clone, Default)]
 pub struct Subject {
     short: ArrayString<IN_PLACE>,
-    /// All of the text, once it is too long.
+    /// The whole text, when it does not fit in place.
     long: Option<String>,
 }
 
@@ -31,22 +32,13 @@ impl Subject {
         }
     }
 
-    /// Appends the first `N` bytes of a text. The compiler knows how to copy so many; to call
-    /// something that copies any number would cost more than the copy.
-    #[inline]
-    pub(crate) fn push_exactly<const N: usize>(&mut self, text: &str) {
-        if let Some(text) = text.get(..N) {
-            self.push(text);
-        }
-    }
-
     #[cold]
     fn push_long(&mut self, text: &str) {
         let short = &self.short;
         self.long.get_or_insert_with(|| short.as_str().to_owned()).push_str(text);
     }
 
-    /// Forgets the text.
+    /// Removes the text.
     pub fn clear(&mut self) {
         self.short.clear();
         self.long = None;
@@ -60,7 +52,7 @@ impl fmt::Write for Subject {
     }
 }
 
-/// How long it is, not what it says: a subject may be a secret.
+/// The length only, because a subject may be a secret.
 impl fmt::Debug for Subject {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "Subject({} bytes)", self.as_str().len())

@@ -1,4 +1,4 @@
-//! What tonic knows about a call, and its body.
+//! The peer address and the body type of tonic.
 
 use core::net::SocketAddr;
 
@@ -8,16 +8,16 @@ use tonic::body::Body;
 use tonic::transport::server::TcpConnectInfo;
 
 use crate::extract::client_ip::Peer;
-use crate::reply::ReplyBody;
+use crate::refusal::ResponseBody;
 
-/// For tonic's own server without TLS.
+/// For the server of tonic without TLS.
 impl Peer for TcpConnectInfo {
     fn address(&self) -> Option<SocketAddr> {
         self.remote_addr()
     }
 }
 
-impl ReplyBody for Body {
+impl ResponseBody for Body {
     fn from_bytes(bytes: Bytes) -> Self {
         Self::new(Full::new(bytes))
     }

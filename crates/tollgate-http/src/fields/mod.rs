@@ -1,9 +1,9 @@
 //! The `RateLimit` fields of a response, in one or several dialects.
 //!
-//! All numbers are whole seconds and bounded integers, as structured fields (RFC 9651) have them. Waits
-//! are rounded up, so a client that waits as long as a field says is not too early. A window that is no
-//! whole number of seconds is left out: the parameter `w` is optional and holds integers, and a
-//! rounded window would state another rate than the one that is enforced.
+//! All numbers are whole seconds and bounded integers, as structured fields (RFC 9651) have them.
+//! Waits are rounded up, so a client that waits as long as a field says is not too early. A window
+//! that is no whole number of seconds is left out: the parameter `w` is optional and holds
+//! integers, and a rounded window would state another rate than the one that is enforced.
 //!
 //! The fields of the current draft are the default. Older dialects are opt-in, because clients
 //! disagree about the meaning of their numbers.
@@ -39,6 +39,13 @@ impl<'a> QuotaPolicy<'a> {
         let (units, window) = (limit.rule().ceiling().min(INTEGER_MAX), limit.rule().window());
         let is_whole = window > 0 && window.is_multiple_of(MICROS_PER_S);
         Self { name, units, window_s: is_whole.then_some(window / MICROS_PER_S) }
+    }
+}
+
+/// A limit under its own name.
+impl<'a> From<&'a Limit> for QuotaPolicy<'a> {
+    fn from(limit: &'a Limit) -> Self {
+        Self::new(limit.policy().as_str(), limit)
     }
 }
 

@@ -1,4 +1,4 @@
-//! The layer that makes a client polite.
+//! The layer of a client that respects limits.
 
 use core::time::Duration;
 use std::sync::Arc;
@@ -7,87 +7,111 @@ use tollgate::{Clock, Error, Limit, Result, SystemClock};
 use tollgate_http::Reset;
 use tower_layer::Layer;
 
-use super::pace::{Jitter, Pace};
-use super::service::{Manners, Polite};
-use super::shared::Shared;
+use super::cooldowns::{Cooldowns, Jitter};
+use super::service::{ClientState, RespectLimits};
+use super::shared::LimiterQuota;
 use crate::decide::Decide;
 
 const WAIT_AT_MOST: Duration = Duration::from_secs(30);
 const JITTER_PERCENT: u8 = 10;
 
-/// Makes a client keep to what servers say about their limits. Clones share what they know.
+/// Makes a client respect the limits that servers state in their responses. Clones share the state.
 ///
-/// A request that comes too early waits, with jitter, or fails at once if that would take too
-/// long. Nothing is sent twice: combine with a retry layer outside of this one.
+/// A request that is too early waits, with jitter, or fails at once if it would wait for too long.
+/// The layer repeats no request: combine it with a retry layer outside of it.
+///
+/// ```
+/// use std::time::Duration;
+///
+/// use http::{Request, Response};
+/// use tollgate_tower::client::{NotSent, RespectLimitsLayer};
+/// use tower::{Layer, Service, ServiceExt, service_fn};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error + Send + Sync>> {
+/// let server = service_fn(async |_: Request<()>| {
+///     let refused = Response::builder().status(429).header("retry-after", "60");
+///     refused.body(()).map_err(|error| error.to_string())
+/// });
+/// let mut client = RespectLimitsLayer::new().wait_at_most(Duration::ZERO).layer(server);
+///
+/// let first = client.ready().await?.call(Request::new(())).await?;
+/// assert_eq!(first.status(), 429);
+/// // The server asked for a minute: the next request is not sent.
+/// let second = client.ready().await?.call(Request::new(())).await;
+/// assert!(second.unwrap_err().is::<NotSent>());
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 #[must_use]
-pub struct PoliteLayer {
-    manners: Manners,
+pub struct RespectLimitsLayer {
+    state: ClientState,
 }
 
-impl PoliteLayer {
-    /// Waits up to 30 seconds, and up to 10 percent longer than asked to.
+impl RespectLimitsLayer {
+    /// Waits up to 30 seconds, with a jitter of 10 percent.
     pub fn new() -> Self {
         Self::with_clock(SystemClock::new())
     }
 
     /// The same with another clock.
     pub fn with_clock(clock: impl Clock + 'static) -> Self {
-        let manners = Manners {
+        let state = ClientState {
             clock: Arc::new(clock),
-            pace: Arc::new(Pace::default()),
+            cooldowns: Arc::new(Cooldowns::default()),
             jitter: Arc::new(Jitter::new(JITTER_PERCENT, None)),
             wait_at_most: WAIT_AT_MOST,
             x_reset: None,
             shared: None,
         };
-        Self { manners }
+        Self { state }
     }
 
-    /// How long a request waits at most, jitter included; zero fails at once.
+    /// The longest wait of a request, with its jitter; zero fails at once.
     pub fn wait_at_most(mut self, wait: Duration) -> Self {
-        self.manners.wait_at_most = wait;
+        self.state.wait_at_most = wait;
         self
     }
 
-    /// By how many percent waits grow at most.
+    /// The most that jitter adds to a wait, in percent.
     ///
     /// # Errors
-    /// `config_invalid` naming the field `jitter` when it is over 100.
+    /// `config_invalid` with the field `jitter` when it is over 100.
     pub fn jitter(mut self, percent: u8) -> Result<Self> {
         if percent > 100 {
             let message = format!("{percent} is out of range; accepted: 0 to 100");
             return Err(Error::config("jitter", message));
         }
-        self.manners.jitter = Arc::new(Jitter::new(percent, None));
+        self.state.jitter = Arc::new(Jitter::new(percent, None));
         Ok(self)
     }
 
-    /// What `X-RateLimit-Reset` means, where the servers are known. Guessed otherwise: large numbers
-    /// are instants, small ones are delays.
+    /// The meaning of `X-RateLimit-Reset`, for known servers. Otherwise large numbers are read as
+    /// instants and small ones as delays.
     pub fn x_reset(mut self, meaning: Reset) -> Self {
-        self.manners.x_reset = Some(meaning);
+        self.state.x_reset = Some(meaning);
         self
     }
 
-    /// Takes every request from a quota that a fleet shares through a limiter: one unit, charged to
-    /// the host and port that are asked.
+    /// Charges every request to a quota that several clients share through a limiter: one unit,
+    /// with the host and port of the server as the subject.
     pub fn share(mut self, decider: impl Decide, limit: Limit) -> Self {
-        self.manners.shared = Some(Arc::new(Shared { decider, limit }));
+        self.state.shared = Some(Arc::new(LimiterQuota { decider, limit }));
         self
     }
 }
 
-impl Default for PoliteLayer {
+impl Default for RespectLimitsLayer {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl<S> Layer<S> for PoliteLayer {
-    type Service = Polite<S>;
+impl<S> Layer<S> for RespectLimitsLayer {
+    type Service = RespectLimits<S>;
 
     fn layer(&self, inner: S) -> Self::Service {
-        Polite::new(inner, self.manners.clone())
+        RespectLimits::new(inner, self.state.clone())
     }
 }

@@ -1,15 +1,12 @@
-//! A polite client: it keeps to what servers say about their limits, and a fleet of clients keeps
-//! to one quota together.
+//! A client layer that respects the limits of other services, and shares a quota between processes.
 //!
-//! Servers are believed when they say `Retry-After`, or that nothing is left in any dialect of the
-//! rate limit fields. What cannot be read is ignored, as are fields of cached responses.
+//! The layer follows `Retry-After`, and all dialects of the `RateLimit` fields when nothing is
+//! left. It ignores malformed fields and those of cached responses.
 
-mod future;
+mod cooldowns;
 mod layer;
-mod pace;
 mod service;
 mod shared;
 
-pub use future::PoliteFuture;
-pub use layer::PoliteLayer;
-pub use service::{Polite, Postponed};
+pub use layer::RespectLimitsLayer;
+pub use service::{NotSent, RespectLimits, RespectLimitsFuture};

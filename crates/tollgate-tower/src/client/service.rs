@@ -1,7 +1,9 @@
-//! A client that waits its turn.
+//! A client that respects limits.
 
 use core::fmt;
+use core::future::Future;
 use core::mem;
+use core::pin::Pin;
 use core::task::{Context, Poll};
 use core::time::Duration;
 use std::error::Error as StdError;
@@ -14,25 +16,27 @@ use tollgate_http::Reset;
 use tollgate_http::rate_limit_hints::not_before;
 use tower_service::Service;
 
-use super::future::PoliteFuture;
-use super::pace::{Jitter, Pace};
-use super::shared::Ask;
+use super::cooldowns::{Cooldowns, Jitter};
+use super::shared::SharedQuota;
 
-/// What a client may fail with: what its service fails with, or that it did not send the request.
+/// An error of the inner service, or [`NotSent`].
 type BoxError = Box<dyn StdError + Send + Sync>;
 
-/// Longer waits are cut to a day: a server that states one is mistaken, or hostile.
-const BELIEVED: Duration = Duration::from_secs(86_400);
+/// The response to a request. Dropping it while it waits sends nothing.
+pub type RespectLimitsFuture<T> = Pin<Box<dyn Future<Output = Result<T, BoxError>> + Send>>;
+
+/// Longer cooldowns are cut to a day: a server that states one is mistaken, or hostile.
+const COOLDOWN_MAX: Duration = Duration::from_secs(86_400);
 
 /// A request that was not sent, because it would have been too early.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub struct Postponed {
-    /// How long to wait; absent when waiting is useless.
+pub struct NotSent {
+    /// The wait until the request may be sent; absent when waiting is useless.
     pub retry_after: Option<Duration>,
 }
 
-impl fmt::Display for Postponed {
+impl fmt::Display for NotSent {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.retry_after {
             Some(wait) => write!(f, "not sent: too early by {} ms", wait.as_millis()),
@@ -41,79 +45,78 @@ impl fmt::Display for Postponed {
     }
 }
 
-impl StdError for Postponed {}
+impl StdError for NotSent {}
 
-/// How a client behaves.
+/// The settings of a layer, and the cooldowns that its clients share.
 #[derive(Clone, Debug)]
-pub(super) struct Manners {
+pub(super) struct ClientState {
     pub(super) clock: Arc<dyn Clock>,
-    pub(super) pace: Arc<Pace>,
+    pub(super) cooldowns: Arc<Cooldowns>,
     pub(super) jitter: Arc<Jitter>,
     pub(super) wait_at_most: Duration,
     pub(super) x_reset: Option<Reset>,
-    pub(super) shared: Option<Arc<dyn Ask>>,
+    pub(super) shared: Option<Arc<dyn SharedQuota>>,
 }
 
-impl Manners {
-    /// Returns when a request to this server may be sent.
-    async fn turn(&self, server: &str) -> Result<(), BoxError> {
-        let patience = u64::try_from(self.wait_at_most.as_micros()).unwrap_or(u64::MAX);
-        let give_up = self.clock.now().saturating_add(patience);
-        // Somebody else may be told to wait longer while this one waits.
+impl ClientState {
+    /// Waits until a request to this server may be sent.
+    async fn wait_for(&self, server: &str) -> Result<(), BoxError> {
+        let deadline = self.clock.now().saturating_add(micros(self.wait_at_most));
+        // Another response may extend the cooldown during the wait.
         loop {
-            let (now, until) = (self.clock.now(), self.pace.not_before(server));
+            let (now, until) = (self.clock.now(), self.cooldowns.until(server));
             if until <= now {
                 break;
             }
-            self.wait(until - now, give_up).await?;
+            self.sleep(until - now, deadline).await?;
         }
         let Some(shared) = &self.shared else { return Ok(()) };
         loop {
-            let decision = shared.ask(server).await?;
+            let decision = shared.charge(server).await?;
             if decision.is_allowed() {
-                let turn = self.clock.now().saturating_add(decision.delay_ms.saturating_mul(1_000));
-                sleep_until(&*self.clock, turn).await;
+                let at = self.clock.now().saturating_add(decision.delay_ms.saturating_mul(1_000));
+                sleep_until(&*self.clock, at).await;
                 return Ok(());
             }
-            let wait = decision.retry_after().ok_or(Postponed { retry_after: None })?;
-            self.wait(u64::try_from(wait.as_micros()).unwrap_or(u64::MAX), give_up).await?;
+            let wait = decision.retry_after().ok_or(NotSent { retry_after: None })?;
+            self.sleep(micros(wait), deadline).await?;
         }
     }
 
-    /// Waits, a little longer than told; fails at once if that would end too late.
-    async fn wait(&self, wait: Micros, give_up: Micros) -> Result<(), Postponed> {
-        let until = self.clock.now().saturating_add(self.jitter.stretched(wait));
-        if until > give_up {
-            return Err(Postponed { retry_after: Some(Duration::from_micros(wait)) });
+    /// Sleeps with jitter; fails at once if that would end after the deadline.
+    async fn sleep(&self, wait: Micros, deadline: Micros) -> Result<(), NotSent> {
+        let until = self.clock.now().saturating_add(self.jitter.add_to(wait));
+        if until > deadline {
+            return Err(NotSent { retry_after: Some(Duration::from_micros(wait)) });
         }
         sleep_until(&*self.clock, until).await;
         Ok(())
     }
 
-    fn learn<B>(&self, server: &str, response: &Response<B>) {
+    /// Starts a cooldown if the response asks for one.
+    fn record<B>(&self, server: &str, response: &Response<B>) {
         let now = self.clock.now();
-        let told = not_before(response.status(), response.headers(), now, self.x_reset);
-        if let Some(until) = told {
-            let believed = u64::try_from(BELIEVED.as_micros()).unwrap_or(u64::MAX);
-            self.pace.hold(server, until.min(now.saturating_add(believed)), now);
+        if let Some(until) = not_before(response.status(), response.headers(), now, self.x_reset) {
+            let latest = now.saturating_add(micros(COOLDOWN_MAX));
+            self.cooldowns.extend(server, until.min(latest), now);
         }
     }
 }
 
-/// A client that keeps to what servers say about their limits.
+/// A client that respects the limits that servers state.
 #[derive(Clone, Debug)]
-pub struct Polite<S> {
+pub struct RespectLimits<S> {
     inner: S,
-    manners: Manners,
+    state: ClientState,
 }
 
-impl<S> Polite<S> {
-    pub(super) const fn new(inner: S, manners: Manners) -> Self {
-        Self { inner, manners }
+impl<S> RespectLimits<S> {
+    pub(super) const fn new(inner: S, state: ClientState) -> Self {
+        Self { inner, state }
     }
 }
 
-impl<S, Q, R> Service<Request<Q>> for Polite<S>
+impl<S, Q, R> Service<Request<Q>> for RespectLimits<S>
 where
     S: Service<Request<Q>, Response = Response<R>> + Clone + Send + 'static,
     S::Error: Into<BoxError>,
@@ -122,31 +125,36 @@ where
 {
     type Response = Response<R>;
     type Error = BoxError;
-    type Future = PoliteFuture<Response<R>>;
+    type Future = RespectLimitsFuture<Response<R>>;
 
     fn poll_ready(&mut self, context: &mut Context<'_>) -> Poll<Result<(), BoxError>> {
         self.inner.poll_ready(context).map_err(Into::into)
     }
 
     fn call(&mut self, request: Request<Q>) -> Self::Future {
+        // The service that was polled ready is called; a fresh clone takes its place.
         let clone = self.inner.clone();
         let mut ready = mem::replace(&mut self.inner, clone);
-        let manners = self.manners.clone();
-        PoliteFuture::new(async move {
+        let state = self.state.clone();
+        Box::pin(async move {
             let server = server_of(request.uri());
-            manners.turn(&server).await?;
+            state.wait_for(&server).await?;
             let response = ready.call(request).await.map_err(Into::into)?;
-            manners.learn(&server, &response);
+            state.record(&server, &response);
             Ok(response)
         })
     }
 }
 
-/// Limits are kept per host and port.
+/// The host and port, which limits are kept for.
 fn server_of(uri: &Uri) -> String {
     let host = uri.host().unwrap_or_default();
     match uri.port_u16() {
         Some(port) => format!("{host}:{port}"),
         None => host.to_owned(),
     }
+}
+
+fn micros(duration: Duration) -> Micros {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }

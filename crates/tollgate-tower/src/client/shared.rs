@@ -1,4 +1,4 @@
-//! A quota of somebody else's, shared by a fleet through a limiter.
+//! The quota of another service, shared by several clients through a limiter.
 
 use core::fmt;
 
@@ -6,25 +6,26 @@ use tollgate::{BoxFuture, Decision, Limit, Result};
 
 use crate::decide::Decide;
 
-/// Asks for one request within a shared quota.
-pub(super) trait Ask: Send + Sync {
-    fn ask<'a>(&'a self, subject: &'a str) -> BoxFuture<'a, Result<Decision>>;
+/// Charges requests to a shared quota.
+pub(super) trait SharedQuota: Send + Sync {
+    /// Charges one request to a server.
+    fn charge<'a>(&'a self, server: &'a str) -> BoxFuture<'a, Result<Decision>>;
 }
 
-/// A limiter, and the limit that stands for the quota.
-pub(super) struct Shared<D> {
+/// A limiter, and the limit with the numbers of the quota.
+pub(super) struct LimiterQuota<D> {
     pub(super) decider: D,
     pub(super) limit: Limit,
 }
 
-impl<D: Decide> Ask for Shared<D> {
-    fn ask<'a>(&'a self, subject: &'a str) -> BoxFuture<'a, Result<Decision>> {
-        Box::pin(async move { self.decider.decide(&[self.limit.charge(subject)]).await })
+impl<D: Decide> SharedQuota for LimiterQuota<D> {
+    fn charge<'a>(&'a self, server: &'a str) -> BoxFuture<'a, Result<Decision>> {
+        Box::pin(async move { self.decider.decide(&[self.limit.charge(server)]).await })
     }
 }
 
-impl fmt::Debug for dyn Ask {
+impl fmt::Debug for dyn SharedQuota {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Shared")
+        f.write_str("SharedQuota")
     }
 }

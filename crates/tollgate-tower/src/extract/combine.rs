@@ -1,25 +1,27 @@
-//! Extractors made of extractors: fallbacks, combinations, tags.
+//! Combined extractors: fallbacks, pairs, tags.
 
 use core::fmt::Write;
 
-use super::{Extract, Trouble, Unkeyed};
-use crate::head::Head;
+use super::{Extract, ExtractErrorKind, ExtractResult};
+use crate::request_parts::RequestParts;
 use crate::subject::Subject;
 
-/// The first subject, or the second where the first is missing. Made by [`Extract::or`].
+/// The first subject, or the second if the first is missing. Made by [`Extract::or`].
 #[derive(Clone, Debug)]
 pub struct Or<A, B>(pub(super) A, pub(super) B);
 
 impl<A: Extract, B: Extract> Extract for Or<A, B> {
-    fn extract(&self, head: &Head<'_>, subject: &mut Subject) -> Result<(), Unkeyed> {
-        // What the first wrote before it failed must not stay.
+    fn extract(&self, request: &RequestParts<'_>, subject: &mut Subject) -> ExtractResult {
+        // Separate, because an extractor may write before it fails.
         let mut first = Subject::default();
-        match self.0.extract(head, &mut first) {
+        match self.0.extract(request, &mut first) {
             Ok(()) => {
                 subject.push(first.as_str());
                 Ok(())
             }
-            Err(error) if error.trouble == Trouble::Missing => self.1.extract(head, subject),
+            Err(error) if error.kind == ExtractErrorKind::Missing => {
+                self.1.extract(request, subject)
+            }
             Err(error) => Err(error),
         }
     }
@@ -30,25 +32,25 @@ impl<A: Extract, B: Extract> Extract for Or<A, B> {
 pub struct And<A, B>(pub(super) A, pub(super) B);
 
 impl<A: Extract, B: Extract> Extract for And<A, B> {
-    fn extract(&self, head: &Head<'_>, subject: &mut Subject) -> Result<(), Unkeyed> {
+    fn extract(&self, request: &RequestParts<'_>, subject: &mut Subject) -> ExtractResult {
         let mut first = Subject::default();
-        self.0.extract(head, &mut first)?;
-        // The length goes first: so no text of the one can pass for text of the other.
+        self.0.extract(request, &mut first)?;
+        // The length keeps the two apart: "a" and "b,c" must differ from "a,b" and "c".
         let _ = write!(subject, "{}.", first.as_str().len());
         subject.push(first.as_str());
         subject.push(",");
-        self.1.extract(head, subject)
+        self.1.extract(request, subject)
     }
 }
 
-/// A subject with a tag of its own. Made by [`Extract::tagged`].
+/// A subject with one more tag. Made by [`Extract::tagged`].
 #[derive(Clone, Debug)]
 pub struct Tagged<E>(pub(super) &'static str, pub(super) E);
 
 impl<E: Extract> Extract for Tagged<E> {
-    fn extract(&self, head: &Head<'_>, subject: &mut Subject) -> Result<(), Unkeyed> {
+    fn extract(&self, request: &RequestParts<'_>, subject: &mut Subject) -> ExtractResult {
         subject.push(self.0);
         subject.push("=");
-        self.1.extract(head, subject)
+        self.1.extract(request, subject)
     }
 }

@@ -1,13 +1,25 @@
-//! The authenticated user, from what an outer layer left in the extensions of the request.
+//! The authenticated user, from the extensions of the request.
 
 use core::fmt;
 use core::marker::PhantomData;
 
-use super::{Extract, Unkeyed};
-use crate::head::Head;
+use super::{Extract, ExtractError, ExtractResult};
+use crate::request_parts::RequestParts;
 use crate::subject::Subject;
 
-/// The user that an authentication layer has put into the extensions of the request.
+/// The user that an authentication layer added to the extensions of the request.
+///
+/// ```
+/// use tollgate_tower::extract::User;
+///
+/// #[derive(Clone)]
+/// struct Account {
+///     name: String,
+/// }
+///
+/// let user = User::new(|account: &Account| account.name.as_str());
+/// # let _: &dyn tollgate_tower::extract::Extract = &user;
+/// ```
 pub struct User<T, F> {
     name: F,
     of: PhantomData<fn(&T)>,
@@ -18,8 +30,8 @@ where
     T: Send + Sync + 'static,
     F: for<'a> Fn(&'a T) -> &'a str + Send + Sync,
 {
-    /// The user in the extension of type `T`, called as `name` says. Missing where no layer has
-    /// put one there: combine with [`Extract::or`] for requests of nobody.
+    /// The name of the user in the extension of type `T`. Missing when no layer added one: combine
+    /// with [`Extract::or`] for anonymous requests.
     pub fn new(name: F) -> Self {
         Self { name, of: PhantomData }
     }
@@ -30,9 +42,9 @@ where
     T: Send + Sync + 'static,
     F: for<'a> Fn(&'a T) -> &'a str + Send + Sync,
 {
-    fn extract(&self, head: &Head<'_>, subject: &mut Subject) -> Result<(), Unkeyed> {
-        let missing = || Unkeyed::missing("user", "an authenticated request");
-        let user = head.extensions.get::<T>().ok_or_else(missing)?;
+    fn extract(&self, request: &RequestParts<'_>, subject: &mut Subject) -> ExtractResult {
+        let missing = || ExtractError::missing("user", "an authenticated request");
+        let user = request.extensions.get::<T>().ok_or_else(missing)?;
         subject.push("user=");
         subject.push((self.name)(user));
         Ok(())

@@ -1,30 +1,21 @@
-//! Keyed hashes of subjects, so that a store, its logs and its metrics learn nothing about them.
+//! Keyed hashes of subjects.
 
 use tollgate_http::HashKey;
 
-use super::{Extract, Unkeyed};
-use crate::head::Head;
+use super::{Extract, ExtractResult};
+use crate::request_parts::RequestParts;
 use crate::subject::Subject;
 
 /// The keyed hash of a subject. Made by [`Extract::hashed`].
 #[derive(Clone, Debug)]
-pub struct Hashed<E> {
-    inner: E,
-    key: HashKey,
-}
-
-impl<E> Hashed<E> {
-    pub(super) const fn new(inner: E, key: HashKey) -> Self {
-        Self { inner, key }
-    }
-}
+pub struct Hashed<E>(pub(super) E, pub(super) HashKey);
 
 impl<E: Extract> Extract for Hashed<E> {
-    fn extract(&self, head: &Head<'_>, subject: &mut Subject) -> Result<(), Unkeyed> {
+    fn extract(&self, request: &RequestParts<'_>, subject: &mut Subject) -> ExtractResult {
         let mut clear = Subject::default();
-        self.inner.extract(head, &mut clear)?;
+        self.0.extract(request, &mut clear)?;
         subject.push("hash=");
-        self.key.write_hash(clear.as_str(), subject);
+        self.1.write_hash(clear.as_str(), subject);
         Ok(())
     }
 }

@@ -2,14 +2,13 @@
 
 use http::HeaderName;
 
-use super::{Extract, TEXT_MAX_BYTES, Unkeyed};
-use crate::head::Head;
+use super::{Extract, ExtractError, ExtractResult, TEXT_MAX_BYTES};
+use crate::request_parts::RequestParts;
 use crate::subject::Subject;
 
 const ACCEPTED: &str = "one value of 1 to 512 bytes of text";
 
-/// The value of a header. Only as trustworthy as whoever sets it: any client can choose it unless
-/// a proxy overwrites it.
+/// The value of a header. Clients can choose it, unless a proxy overwrites it.
 #[derive(Clone, Debug)]
 pub struct Header {
     name: HeaderName,
@@ -24,8 +23,8 @@ impl Header {
 }
 
 impl Extract for Header {
-    fn extract(&self, head: &Head<'_>, subject: &mut Subject) -> Result<(), Unkeyed> {
-        let text = only_value(head, &self.name)?;
+    fn extract(&self, request: &RequestParts<'_>, subject: &mut Subject) -> ExtractResult {
+        let text = only_value(request, &self.name)?;
         subject.push("header=");
         subject.push(self.name.as_str());
         subject.push("=");
@@ -34,11 +33,15 @@ impl Extract for Header {
     }
 }
 
-/// The one value of a header. Several are refused: others might go by another one than we do.
-pub(super) fn only_value<'a>(head: &Head<'a>, name: &HeaderName) -> Result<&'a str, Unkeyed> {
-    let mut values = head.headers.get_all(name).iter();
-    let malformed = || Unkeyed::malformed(name.as_str(), ACCEPTED);
-    let value = values.next().ok_or_else(|| Unkeyed::missing(name.as_str(), ACCEPTED))?;
+/// The only value of a header. Several values are refused, because the service may read another
+/// one.
+pub(super) fn only_value<'a>(
+    request: &RequestParts<'a>,
+    name: &HeaderName,
+) -> ExtractResult<&'a str> {
+    let mut values = request.headers.get_all(name).iter();
+    let malformed = || ExtractError::malformed(name.as_str(), ACCEPTED);
+    let value = values.next().ok_or_else(|| ExtractError::missing(name.as_str(), ACCEPTED))?;
     let text = core::str::from_utf8(value.as_bytes()).map_err(|_| malformed())?.trim();
     if values.next().is_some() || text.is_empty() || text.len() > TEXT_MAX_BYTES {
         return Err(malformed());

@@ -1,48 +1,63 @@
-//! Who a request is charged to: extractors read the subject of a limit from the head of a request.
+//! Extractors read the subject of a limit from a request: its address, user, API key, route.
 //!
-//! Every extractor writes a tag first (`ip=`, `user=`), so that a user who is called like an
-//! address never shares a budget with it. What cannot be read is an error that names the field:
-//! strangers are never put into one bucket silently.
+//! Every extractor writes a tag first (`ip=`, `user=`), so that a user whose name is an address
+//! does not share a budget with that address. A subject that cannot be read is an error that names
+//! the field: requests without a subject never share one budget by accident.
 
 mod api_key;
-mod by;
 pub mod client_ip;
 mod combine;
 mod error;
 mod extension;
+mod from_fn;
 mod hash;
 mod header;
 mod path;
 
 use core::fmt::Debug;
 
-use crate::head::Head;
+use crate::request_parts::RequestParts;
 use crate::subject::Subject;
 
 pub use api_key::ApiKey;
-pub use by::By;
 pub use client_ip::ClientIp;
 pub use combine::{And, Or, Tagged};
-pub use error::{Trouble, Unkeyed};
+pub use error::{ExtractError, ExtractErrorKind, ExtractResult};
 pub use extension::User;
+pub use from_fn::FromFn;
 pub use hash::Hashed;
 pub use header::Header;
-pub use path::{Everybody, Path};
+pub use path::{Global, Path};
 pub use tollgate_http::HashKey;
 
-/// The longest text taken from a header, in bytes.
+/// The longest text that is read from a header, in bytes.
 pub(crate) const TEXT_MAX_BYTES: usize = 512;
 
 /// Reads the subject of a limit from a request.
+///
+/// ```
+/// use http::{HeaderName, Request};
+/// use tollgate_tower::extract::{Extract, Header, Path};
+/// use tollgate_tower::{RequestParts, Subject};
+///
+/// // One budget for each tenant and path.
+/// let extract = Header::new(HeaderName::from_static("x-tenant")).and(Path);
+///
+/// let request = Request::get("/search").header("x-tenant", "acme").body(())?;
+/// let mut subject = Subject::default();
+/// extract.extract(&RequestParts::of(&request), &mut subject)?;
+/// assert_eq!(subject.as_str(), "20.header=x-tenant=acme,path=/search");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 pub trait Extract: Debug + Send + Sync {
-    /// Appends the subject, tag first.
+    /// Appends the subject, after its tag.
     ///
     /// # Errors
-    /// When the request does not say who it is, or says it in a way that cannot be read.
-    fn extract(&self, head: &Head<'_>, subject: &mut Subject) -> Result<(), Unkeyed>;
+    /// When the request has no such subject, or one that cannot be read.
+    fn extract(&self, request: &RequestParts<'_>, subject: &mut Subject) -> ExtractResult;
 
-    /// This subject, or else the other one where this one is missing. What is there but cannot be
-    /// read stays an error.
+    /// This subject, or the other one if this one is missing. A subject that cannot be read stays
+    /// an error.
     fn or<E: Extract>(self, other: E) -> Or<Self, E>
     where
         Self: Sized,
@@ -58,7 +73,7 @@ pub trait Extract: Debug + Send + Sync {
         And(self, other)
     }
 
-    /// The same subject with one more tag, to keep it apart from all others.
+    /// The same subject with one more tag, which separates its budget from all others.
     fn tagged(self, tag: &'static str) -> Tagged<Self>
     where
         Self: Sized,
@@ -66,17 +81,17 @@ pub trait Extract: Debug + Send + Sync {
         Tagged(tag, self)
     }
 
-    /// The keyed hash of the subject: the store learns nothing about it.
+    /// The keyed hash of the subject, so that the store does not hold the subject itself.
     fn hashed(self, key: HashKey) -> Hashed<Self>
     where
         Self: Sized,
     {
-        Hashed::new(self, key)
+        Hashed(self, key)
     }
 }
 
 impl<E: Extract + ?Sized> Extract for Box<E> {
-    fn extract(&self, head: &Head<'_>, subject: &mut Subject) -> Result<(), Unkeyed> {
-        (**self).extract(head, subject)
+    fn extract(&self, request: &RequestParts<'_>, subject: &mut Subject) -> ExtractResult {
+        (**self).extract(request, subject)
     }
 }

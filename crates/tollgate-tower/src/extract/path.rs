@@ -1,21 +1,21 @@
-//! What is asked for, instead of who asks.
+//! Subjects that do not depend on the client: the path, or all requests.
 
-use super::{Extract, TEXT_MAX_BYTES, Unkeyed};
-use crate::head::Head;
+use super::{Extract, ExtractError, ExtractResult, TEXT_MAX_BYTES};
+use crate::request_parts::RequestParts;
 use crate::subject::Subject;
 
 /// The path of the request; for gRPC that is the service and its method.
 ///
-/// Any client can make up paths, and so budgets: behind a router that knows its routes, limit by
-/// the matched route instead.
+/// Clients can invent paths, and each path is a budget: behind a router, limit by the matched route
+/// instead.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Path;
 
 impl Extract for Path {
-    fn extract(&self, head: &Head<'_>, subject: &mut Subject) -> Result<(), Unkeyed> {
-        let path = head.uri.path();
+    fn extract(&self, request: &RequestParts<'_>, subject: &mut Subject) -> ExtractResult {
+        let path = request.uri.path();
         if path.len() > TEXT_MAX_BYTES {
-            return Err(Unkeyed::malformed("path", "at most 512 bytes"));
+            return Err(ExtractError::malformed("path", "at most 512 bytes"));
         }
         subject.push("path=");
         subject.push(path);
@@ -23,12 +23,12 @@ impl Extract for Path {
     }
 }
 
-/// One subject for all requests: a limit for the service as a whole.
+/// One subject for all requests, for a limit of the whole service.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Everybody;
+pub struct Global;
 
-impl Extract for Everybody {
-    fn extract(&self, _head: &Head<'_>, subject: &mut Subject) -> Result<(), Unkeyed> {
+impl Extract for Global {
+    fn extract(&self, _request: &RequestParts<'_>, subject: &mut Subject) -> ExtractResult {
         subject.push("all");
         Ok(())
     }

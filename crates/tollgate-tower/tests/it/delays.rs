@@ -1,4 +1,4 @@
-//! Requests that are held back: shapers, and delays that grow.
+//! Delayed requests: shapers, and delays that grow.
 
 use std::time::Duration;
 
@@ -6,18 +6,18 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use tollgate::algorithm::{Gcra, LeakyBucket};
 use tollgate::store::Memory;
 use tollgate::{Clock, Limit, Limiter, ManualClock, Micros, Quota};
-use tollgate_tower::{Keyed, RateLimitLayer, SlowDown};
+use tollgate_tower::{LimitRule, RateLimitLayer, SlowDown};
 
 use crate::support::{NOW, Server, Watched, header, hello, peer, runtime};
 
-/// A limiter, its clock, and who waits on it until when.
+/// A limiter, its clock, and the end of each wait on it.
 fn watched() -> (Limiter<Memory>, ManualClock, UnboundedReceiver<Micros>) {
     let (watched, clock, waiting) = Watched::new();
     (Limiter::with_clock(Memory::new(), watched).build(), clock, waiting)
 }
 
-/// Sends a request, and moves the clock to where the server waits. Says by how many milliseconds.
-async fn held_back(
+/// Sends a request, and sets the clock to the end of each wait. Returns the status and the delay.
+async fn delayed(
     server: &Server,
     clock: &ManualClock,
     waiting: &mut UnboundedReceiver<Micros>,
@@ -35,21 +35,21 @@ async fn held_back(
 }
 
 #[test]
-fn a_shaper_holds_requests_back_until_their_turn() {
+fn a_shaper_delays_requests() {
     runtime().block_on(async {
         let (limiter, clock, mut waiting) = watched();
         let bucket = LeakyBucket::new(Quota::per_second(10), 3).unwrap();
         let limit = Limit::new("shaped", bucket).unwrap();
         let server = hello(RateLimitLayer::new(limiter, limit, peer()).unwrap()).await;
-        assert_eq!(held_back(&server, &clock, &mut waiting).await, (200, 0), "no need to wait");
+        assert_eq!(delayed(&server, &clock, &mut waiting).await, (200, 0), "no need to wait");
         for _ in 0..5 {
-            assert_eq!(held_back(&server, &clock, &mut waiting).await, (200, 100));
+            assert_eq!(delayed(&server, &clock, &mut waiting).await, (200, 100));
         }
     });
 }
 
 #[test]
-fn a_turn_that_comes_too_late_is_refused_and_given_back() {
+fn a_delay_that_is_too_long_is_refused_and_refunded() {
     runtime().block_on(async {
         let (limiter, clock, mut waiting) = watched();
         let bucket = LeakyBucket::new(Quota::per_minute(1), 5).unwrap();
@@ -61,11 +61,11 @@ fn a_turn_that_comes_too_late_is_refused_and_given_back() {
         assert_eq!(server.get("/").await.status(), 200);
         for _ in 0..20 {
             let refused = server.get("/").await;
-            assert_eq!(refused.status(), 429, "a queue of 5 would be full if turns were kept");
+            assert_eq!(refused.status(), 429, "without refunds, a queue of 5 would be full");
             assert_eq!(header(&refused, "retry-after"), Some("50"));
         }
         clock.set(NOW + 50_000_000);
-        assert_eq!(held_back(&server, &clock, &mut waiting).await, (200, 10_000));
+        assert_eq!(delayed(&server, &clock, &mut waiting).await, (200, 10_000));
     });
 }
 
@@ -76,10 +76,11 @@ fn delays_grow_with_what_was_spent() {
         let gcra = Gcra::new(Quota::per_day(100)).unwrap();
         let slow =
             SlowDown::after(2, Duration::from_millis(200)).at_most(Duration::from_millis(500));
-        let keyed = Keyed::new(Limit::new("slow", gcra).unwrap(), peer()).slow_down(slow);
-        let server = hello(RateLimitLayer::builder(limiter).keyed(keyed).build().unwrap()).await;
+        let rule = LimitRule::new(Limit::new("slow", gcra).unwrap(), peer()).slow_down(slow);
+        let server =
+            hello(RateLimitLayer::builder(limiter).limit_rule(rule).build().unwrap()).await;
         for delay_ms in [0, 0, 200, 400, 500, 500] {
-            assert_eq!(held_back(&server, &clock, &mut waiting).await, (200, delay_ms));
+            assert_eq!(delayed(&server, &clock, &mut waiting).await, (200, delay_ms));
         }
     });
 }

@@ -1,4 +1,4 @@
-//! Exactly as many as the limit says, whatever comes at once, on every store.
+//! Concurrent requests are admitted exactly up to the limit, on every store.
 
 use std::sync::Arc;
 

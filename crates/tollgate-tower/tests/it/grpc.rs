@@ -1,4 +1,4 @@
-//! Refusals over gRPC, read by tonic's own client.
+//! Refusals over gRPC, read by the client of tonic.
 
 use std::net::SocketAddr;
 use std::time::Duration;
@@ -9,7 +9,7 @@ use tollgate::{
     Admission, Charge, Code as Cause, Cost, Error, Key, Limit, Limiter, OutageMode, Quota, Result,
 };
 use tollgate_tower::extract::{ClientIp, Extract, Path};
-use tollgate_tower::{Decide, Keyed, RateLimitLayer};
+use tollgate_tower::{Decide, LimitRule, RateLimitLayer};
 use tonic::transport::server::{Server, TcpConnectInfo, TcpIncoming};
 use tonic::{Code, Status};
 use tonic_health::pb::HealthCheckRequest;
@@ -71,11 +71,11 @@ fn a_refusal_is_resource_exhausted_with_retry_info_that_is_true() {
 }
 
 #[test]
-fn a_call_that_can_never_pass_is_told_not_to_retry() {
+fn a_call_that_can_never_pass_forbids_retries() {
     runtime().block_on(async {
-        let keyed = Keyed::new(per_minute("p", 3), ClientIp::peer::<TcpConnectInfo>())
+        let rule = LimitRule::new(per_minute("p", 3), ClientIp::peer::<TcpConnectInfo>())
             .cost(|_| Cost::new(4).unwrap());
-        let layer = RateLimitLayer::builder(limiter().0).keyed(keyed).build().unwrap();
+        let layer = RateLimitLayer::builder(limiter().0).limit_rule(rule).build().unwrap();
         let status = refused(&mut connect(layer).await).await;
         assert_eq!(status.code(), Code::ResourceExhausted);
         assert!(status.get_error_details().retry_info().is_none());

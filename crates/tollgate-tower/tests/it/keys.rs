@@ -1,4 +1,4 @@
-//! Who is charged: every extractor over a real connection.
+//! Every extractor over a real connection.
 
 use axum::Router;
 use axum::extract::Request;
@@ -6,8 +6,8 @@ use axum::middleware::{Next, from_fn};
 use axum::routing::get;
 use http::HeaderName;
 use tollgate_tower::axum::Route;
-use tollgate_tower::extract::{ApiKey, By, Everybody, Extract, HashKey, Header, Path, User};
-use tollgate_tower::{Head, Keyed, RateLimitLayer, Subject};
+use tollgate_tower::extract::{ApiKey, Extract, FromFn, Global, HashKey, Header, Path, User};
+use tollgate_tower::{LimitRule, RateLimitLayer, RequestParts, Subject};
 
 use crate::support::{Server, hello, json, limiter, peer, per_minute, runtime, serve};
 
@@ -47,15 +47,15 @@ fn by_header() {
 }
 
 #[test]
-fn by_api_key_and_nobody_sees_the_key() {
+fn by_api_key_which_is_never_shown() {
     let secret = HashKey::new(b"sixteen bytes or more").unwrap();
     let by_header = ApiKey::header(API_KEY, secret.clone());
     let request = Request::get("/").header(API_KEY, "hunter2").body(()).unwrap();
     let mut subject = Subject::default();
-    by_header.extract(&Head::of(&request), &mut subject).unwrap();
+    by_header.extract(&RequestParts::of(&request), &mut subject).unwrap();
     assert!(subject.as_str().starts_with("key=") && subject.as_str().len() == 4 + 32);
     assert!(!subject.as_str().contains("hunter2"));
-    assert!(!format!("{:?} {by_header:?}", Head::of(&request)).contains("hunter2"));
+    assert!(!format!("{:?} {by_header:?}", RequestParts::of(&request)).contains("hunter2"));
     runtime().block_on(async {
         let server = hello(layer(ApiKey::bearer(secret))).await;
         let bearer = |token| [("authorization", token)];
@@ -71,7 +71,7 @@ struct Account {
     name: String,
 }
 
-/// Stands for any authentication layer: whoever names themselves is believed.
+/// Stands for any authentication layer, and accepts every name.
 async fn authenticate(mut request: Request, next: Next) -> axum::response::Response {
     if let Some(name) = request.headers().get("x-user").and_then(|name| name.to_str().ok()) {
         let account = Account { name: name.to_owned() };
@@ -91,7 +91,7 @@ fn by_user_or_else_by_address_with_tags_that_keep_them_apart() {
         let app = app.layer(layer(user().or(peer()))).layer(from_fn(authenticate));
         let server = serve(app).await;
         assert!(share(&server, &[("x-user", "ada")], &[("x-user", "ada")]).await);
-        // A user who is called like our address, with and without the tag, is somebody else.
+        // A user whose name is our address, with and without the tag, has another budget.
         assert!(share(&server, &[], &[]).await);
         for name in ["127.0.0.1", "ip=127.0.0.1"] {
             assert!(share(&server, &[("x-user", name)], &[("x-user", name)]).await);
@@ -100,16 +100,16 @@ fn by_user_or_else_by_address_with_tags_that_keep_them_apart() {
 }
 
 #[test]
-fn a_limit_is_left_out_only_if_it_is_optional() {
+fn only_an_optional_limit_does_not_apply_without_a_subject() {
     runtime().block_on(async {
         for (is_optional, status) in [(true, 200), (false, 400)] {
-            let mut keyed = Keyed::new(per_minute("per-user", 1), user());
+            let mut rule = LimitRule::new(per_minute("per-user", 1), user());
             if is_optional {
-                keyed = keyed.optional();
+                rule = rule.optional();
             }
             let layer = RateLimitLayer::builder(limiter().0)
                 .limit(per_minute("per-ip", 3), peer())
-                .keyed(keyed)
+                .limit_rule(rule)
                 .build();
             let app = Router::new().route("/", get(|| async { "hello" })).layer(layer.unwrap());
             let server = serve(app.layer(from_fn(authenticate))).await;
@@ -142,7 +142,8 @@ fn by_route_as_it_was_declared() {
 #[test]
 fn by_closure_combination_and_all_together() {
     runtime().block_on(async {
-        let agent = By::new("agent", |head| head.headers.get("user-agent")?.to_str().ok());
+        let agent =
+            FromFn::new("agent", |request| request.headers.get("user-agent")?.to_str().ok());
         let server = hello(layer(agent.and(Header::new(TENANT)))).await;
         let who = |agent, tenant| [("user-agent", agent), ("x-tenant", tenant)];
         assert!(share(&server, &who("a", "b"), &who("a", "b")).await);
@@ -152,7 +153,7 @@ fn by_closure_combination_and_all_together() {
             !share(&server, &who("q", "r,header=x-tenant=s"), &who("q,header=x-tenant=r", "s"))
                 .await
         );
-        let server = hello(layer(Everybody)).await;
+        let server = hello(layer(Global)).await;
         assert!(share(&server, &[("x-tenant", "a")], &[("x-tenant", "b")]).await);
     });
 }
@@ -163,7 +164,7 @@ fn hashed_subjects_differ_exactly_if_the_clear_ones_do() {
         let key = HashKey::new(secret).unwrap().bits(bits).unwrap();
         let request = Request::get("/").header(TENANT, tenant).body(()).unwrap();
         let mut subject = Subject::default();
-        Header::new(TENANT).hashed(key).extract(&Head::of(&request), &mut subject).unwrap();
+        Header::new(TENANT).hashed(key).extract(&RequestParts::of(&request), &mut subject).unwrap();
         subject.as_str().to_owned()
     };
     let (one, other) = (b"one secret of some length", b"another one of some length");

@@ -1,5 +1,5 @@
-//! A store that dies under traffic: public routes stay up, logins are refused, and everybody is
-//! told.
+//! A store that fails under traffic: public routes stay up, logins are refused, and all of it is
+//! counted.
 
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex};
@@ -189,9 +189,9 @@ fn a_redis_that_is_killed_under_traffic_takes_no_public_route_down() {
         assert!(logged.contains(&OutageMode::Open) && logged.contains(&OutageMode::Closed));
 
         redis.restart().unwrap();
-        let patience = Deadline::after(Duration::from_secs(60));
+        let deadline = Deadline::after(Duration::from_secs(60));
         while server.get("/login").await.status() != 200 {
-            assert!(!patience.has_passed(), "logins work again once the store is back");
+            assert!(!deadline.has_passed(), "logins work again once the store is back");
             clock.advance(Duration::from_secs(2));
         }
     });

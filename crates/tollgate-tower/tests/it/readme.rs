@@ -1,4 +1,4 @@
-//! The examples of the README, word for word, with a real client in front.
+//! The examples of the README, verbatim, called by a real client.
 
 use std::future::IntoFuture;
 use std::net::SocketAddr;

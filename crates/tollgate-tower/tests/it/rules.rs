@@ -1,4 +1,4 @@
-//! What is let through, what is only watched, and what a layer refuses to be.
+//! Skipped requests, shadow mode, and layers that cannot be built.
 
 use std::sync::{Arc, Mutex};
 
@@ -13,7 +13,7 @@ fn health_checks_and_allowed_networks_are_never_charged() {
     runtime().block_on(async {
         let layer = RateLimitLayer::builder(limiter().0)
             .limit(per_minute("p", 1), peer())
-            .skip(|head| head.uri.path() == "/healthz")
+            .skip(|request| request.uri.path() == "/healthz")
             .build();
         let app = Router::new()
             .route("/", get(|| async { "hello" }))
@@ -36,16 +36,16 @@ fn health_checks_and_allowed_networks_are_never_charged() {
 }
 
 #[test]
-fn a_shadow_charges_and_tells_but_refuses_nothing() {
+fn shadow_mode_charges_and_emits_events_but_refuses_nothing() {
     runtime().block_on(async {
-        let told = Arc::new(Mutex::new(Vec::new()));
-        let tell = Arc::clone(&told);
+        let events = Arc::new(Mutex::new(Vec::new()));
+        let seen = Arc::clone(&events);
         let (limiter, _clock) = limiter();
         let limiter = Arc::new(limiter);
         let layer = RateLimitLayer::builder(Arc::clone(&limiter))
             .limit(per_minute("p", 2), peer())
             .on_event(move |event| {
-                tell.lock().unwrap().push(match event {
+                seen.lock().unwrap().push(match event {
                     Event::Allowed(_) => "allowed",
                     Event::Shadowed(_) => "shadowed",
                     _ => "something else",
@@ -57,7 +57,7 @@ fn a_shadow_charges_and_tells_but_refuses_nothing() {
             let response = server.get("/").await;
             assert_eq!((response.status().as_u16(), header(&response, "ratelimit")), (200, None));
         }
-        assert_eq!(*told.lock().unwrap(), ["allowed", "allowed", "shadowed", "shadowed"]);
+        assert_eq!(*events.lock().unwrap(), ["allowed", "allowed", "shadowed", "shadowed"]);
         // It is charged like any other: a layer that enforces the same limit has nothing left.
         let strict = RateLimitLayer::new(limiter, per_minute("p", 2), peer()).unwrap();
         assert_eq!(hello(strict).await.get("/").await.status(), 429);

@@ -1,4 +1,4 @@
-//! Costs that are known only afterwards: given back, or charged on top, and never minted.
+//! Costs that are known only after the response: refunded, or charged on top, and never minted.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -12,12 +12,12 @@ use tollgate::algorithm::{Gcra, SlidingLog};
 use tollgate::store::Store;
 use tollgate::{Cost, Limit, Limiter, ManualClock, Quota};
 use tollgate_testkit::ReferenceStore;
-use tollgate_tower::extract::Everybody;
-use tollgate_tower::{Keyed, RateLimitLayer};
+use tollgate_tower::extract::Global;
+use tollgate_tower::{LimitRule, RateLimitLayer};
 
 use crate::support::{NOW, Server, limiter, runtime, serve};
 
-/// What the service says it has used.
+/// The units that the service used.
 #[derive(Clone, Copy)]
 struct Used(u64);
 
@@ -37,10 +37,10 @@ fn day(units: u64) -> Limit {
 
 /// Ten units a day; every request is charged three and settled by what it used.
 async fn settled<S: Store + Send + Sync + 'static>(limiter: Arc<Limiter<S>>) -> Server {
-    let keyed = Keyed::new(day(10), Everybody)
+    let rule = LimitRule::new(day(10), Global)
         .cost(|_| Cost::new(3).unwrap())
-        .settle(|outcome| outcome.extensions.get::<Used>().map_or(3, |used| used.0));
-    let layer = RateLimitLayer::builder(limiter).keyed(keyed).build().unwrap();
+        .settle(|response| response.extensions.get::<Used>().map_or(3, |used| used.0));
+    let layer = RateLimitLayer::builder(limiter).limit_rule(rule).build().unwrap();
     serve(Router::new().route("/", get(query)).layer(layer)).await
 }
 
@@ -60,7 +60,7 @@ async fn what_is_used_counts<S: Store + Send + Sync + 'static>(limiter: Limiter<
 }
 
 #[test]
-fn what_was_not_used_is_given_back_and_what_was_used_beyond_is_charged() {
+fn unused_units_are_refunded_and_excess_units_charged() {
     runtime().block_on(async {
         what_is_used_counts(limiter().0).await;
         let clock = ManualClock::at(NOW);
@@ -69,7 +69,7 @@ fn what_was_not_used_is_given_back_and_what_was_used_beyond_is_charged() {
 }
 
 #[test]
-fn more_than_is_left_takes_what_is_left() {
+fn an_excess_beyond_the_limit_takes_what_is_left() {
     runtime().block_on(async {
         let limiter = Arc::new(limiter().0);
         let server = settled(Arc::clone(&limiter)).await;
@@ -79,13 +79,13 @@ fn more_than_is_left_takes_what_is_left() {
 }
 
 #[test]
-fn only_failed_logins_count_however_many_are_tried_at_once() {
+fn only_failed_logins_count_even_when_they_are_concurrent() {
     runtime().block_on(async {
         let (limiter, clock) = limiter();
         let gcra = Gcra::new(Quota::new(3, Duration::from_secs(3_600))).unwrap();
-        let keyed = Keyed::new(Limit::new("failed-logins", gcra).unwrap(), Everybody)
-            .count_only(|outcome| outcome.status == StatusCode::UNAUTHORIZED);
-        let layer = RateLimitLayer::builder(limiter).keyed(keyed).build().unwrap();
+        let rule = LimitRule::new(Limit::new("failed-logins", gcra).unwrap(), Global)
+            .count_only(|response| response.status == StatusCode::UNAUTHORIZED);
+        let layer = RateLimitLayer::builder(limiter).limit_rule(rule).build().unwrap();
         let server = serve(Router::new().route("/login", get(login)).layer(layer)).await;
         assert_eq!(server.statuses("/login?right=1", 20).await, [200; 20]);
         let guesses: Vec<_> = (0..50)

@@ -1,12 +1,12 @@
-//! A hundred ways to forge where a request comes from. None of them changes who is charged.
+//! A hundred ways to forge the address of a request. None of them changes the subject.
 
 use std::net::{IpAddr, SocketAddr};
 
 use http::{HeaderValue, Request};
 use tollgate_testkit::rng::Rng;
 use tollgate_tower::extract::client_ip::Chain;
-use tollgate_tower::extract::{ClientIp, Extract, Trouble, Unkeyed};
-use tollgate_tower::{Head, RateLimitLayer, Subject};
+use tollgate_tower::extract::{ClientIp, Extract, ExtractError, ExtractErrorKind};
+use tollgate_tower::{RateLimitLayer, RequestParts, Subject};
 
 use crate::support::{hello, limiter, peer, per_minute, runtime};
 
@@ -74,7 +74,7 @@ const SINGLE: [&str; 61] = [
     "６.６.６.６",
 ];
 
-/// What a client may write, to pass for somebody else or to break the parser.
+/// Lines with which a client may try to forge another address, or to break the parser.
 fn forgeries() -> Vec<Vec<u8>> {
     let mut forged: Vec<Vec<u8>> = SINGLE.iter().map(|text| text.as_bytes().to_vec()).collect();
     // Chains that look like ours.
@@ -112,9 +112,9 @@ fn request(from: &str, lines: &[(&str, &[u8])]) -> Request<()> {
     request
 }
 
-fn subject(client: &ClientIp, request: &Request<()>) -> Result<String, Unkeyed> {
+fn subject(client: &ClientIp, request: &Request<()>) -> Result<String, ExtractError> {
     let mut subject = Subject::default();
-    client.extract(&Head::of(request), &mut subject)?;
+    client.extract(&RequestParts::of(request), &mut subject)?;
     Ok(subject.as_str().to_owned())
 }
 
@@ -192,12 +192,15 @@ fn a_chain_that_is_missing_or_garbled_is_refused_and_not_pooled() {
         {
             let mut subject = Subject::default();
             let request = request("10.0.0.1", lines);
-            let error = client.extract(&Head::of(&request), &mut subject).unwrap_err();
-            assert_eq!((error.trouble, &*error.field), (Trouble::Malformed, "x-forwarded-for"));
+            let error = client.extract(&RequestParts::of(&request), &mut subject).unwrap_err();
+            assert_eq!(
+                (error.kind, &*error.field),
+                (ExtractErrorKind::Malformed, "x-forwarded-for")
+            );
         }
     }
-    let nobody = Request::new(());
-    assert_eq!(subject(&plain(), &nobody).unwrap_err().trouble, Trouble::NotProvided);
+    let without_peer = Request::new(());
+    assert_eq!(subject(&plain(), &without_peer).unwrap_err().kind, ExtractErrorKind::NotProvided);
 }
 
 #[test]

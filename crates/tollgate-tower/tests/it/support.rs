@@ -122,7 +122,7 @@ pub(crate) async fn connected(address: SocketAddr) -> HealthClient<Channel> {
     HealthClient::new(endpoint.connect().await.unwrap())
 }
 
-/// A clock that stands still, and tells when somebody waits on it.
+/// A clock that stands still, and reports each wait on it.
 #[derive(Debug)]
 pub(crate) struct Watched {
     clock: ManualClock,
@@ -130,7 +130,7 @@ pub(crate) struct Watched {
 }
 
 impl Watched {
-    /// The clock, the hands that move it, and until when somebody waits on it.
+    /// The clock, a handle that sets it, and the end of each wait on it.
     pub(crate) fn new() -> (Self, ManualClock, UnboundedReceiver<Micros>) {
         let clock = ManualClock::at(NOW);
         let (waits, waiting) = unbounded_channel();

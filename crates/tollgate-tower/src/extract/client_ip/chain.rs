@@ -1,8 +1,8 @@
-//! The addresses that proxies wrote down, read from the right: each proxy appends whom it heard
-//! from, so only the right end is written by proxies that are ours.
+//! The chain of addresses that proxies append to a header, read from the right: only its right end
+//! was written by trusted proxies.
 //!
-//! Elements end at commas, also at commas between quotes: no element of ours contains one, and text
-//! that a client wrote must not be able to swallow what stands to the right of it.
+//! Elements end at commas, also at commas inside quotes. Trusted proxies write no such commas, and
+//! an open quote in the text of a client must not hide the elements to the right of it.
 
 use core::net::{IpAddr, Ipv6Addr, SocketAddr};
 
@@ -10,7 +10,7 @@ use http::{HeaderMap, HeaderName, header};
 
 use super::network::unmapped;
 
-/// Which header the proxies append to.
+/// The header that proxies append to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Default)]
 #[non_exhaustive]
 pub enum Chain {
@@ -33,7 +33,8 @@ impl Chain {
         }
     }
 
-    /// The elements from the right, over all lines of the header. One that is no address is `None`.
+    /// The elements from the right, over all lines of the header; `None` for an element that is no
+    /// address.
     pub fn from_the_right(self, headers: &HeaderMap) -> impl Iterator<Item = Option<IpAddr>> + '_ {
         let lines = headers.get_all(self.name()).iter().rev();
         lines.flat_map(move |line| self.of_line(line.as_bytes()))
@@ -71,7 +72,7 @@ fn forwarded_for(element: &str) -> Option<&str> {
             return None;
         }
         if name.trim_start_matches(is_blank).eq_ignore_ascii_case("for") {
-            // Two of them contradict each other.
+            // Two of them are contradictory.
             if found.replace(inner).is_some() {
                 return None;
             }

@@ -1,14 +1,14 @@
-//! The address of the client, safe by default: the peer, unless proxies are trusted by name.
+//! The address of the client: that of the peer, unless the peer is a trusted proxy.
 //!
-//! Behind trusted proxies the chain is walked from the right until an address is not trusted: the
-//! first one that a trusted proxy has seen and that is no trusted proxy itself. What stands to the
-//! left of it was written by the client and is never read. A peer that is not trusted is the
-//! client, whatever its headers say. A chain that is missing, too short or not readable where it
-//! matters is an error: falling back to the proxy would put everybody into one bucket.
+//! Proxies append the address of their own peer to a header, so the rightmost elements of this
+//! chain come from trusted proxies. The chain is read from the right up to the first address that
+//! is not trusted: the client. Elements further left were written by the client and are never read.
+//! A peer that is not trusted is the client, and its headers are not read at all. A chain that is
+//! missing, too short or malformed is an error: with the address of the proxy as the subject, all
+//! of its clients would share one budget.
 
 mod chain;
 mod network;
-mod octets;
 mod peer;
 
 use core::fmt::{self, Write};
@@ -19,22 +19,33 @@ use core::str::FromStr;
 use http::Extensions;
 use tollgate::{Error, Result};
 
-use super::{Extract, Unkeyed};
-use crate::head::Head;
+use super::{Extract, ExtractError, ExtractResult};
+use crate::request_parts::RequestParts;
 use crate::subject::Subject;
 
 use network::{masked, unmapped};
-use octets::push_v4;
 
 pub use chain::Chain;
 pub use network::Network;
 pub use peer::Peer;
 
-/// One customer of an access provider has at least so much.
+/// Access providers assign at least a /64 to one customer.
 const V6_PREFIX: u8 = 64;
 const READABLE: &str = "addresses that trusted proxies appended";
 
-/// The address of the client; IPv6 addresses count by their /64 network.
+/// The address of the client; an IPv6 address counts by its /64 network.
+///
+/// ```
+/// use std::net::SocketAddr;
+///
+/// use tollgate_tower::extract::ClientIp;
+///
+/// // The peer itself; with axum, the extension is `ConnectInfo<SocketAddr>`.
+/// let direct = ClientIp::peer::<SocketAddr>();
+/// // The client behind proxies of a private network, from `X-Forwarded-For`.
+/// let proxied = ClientIp::peer::<SocketAddr>().behind(["10.0.0.0/8"])?;
+/// # Ok::<(), tollgate::Error>(())
+/// ```
 #[derive(Clone)]
 pub struct ClientIp {
     peer: fn(&Extensions) -> Option<SocketAddr>,
@@ -46,26 +57,26 @@ pub struct ClientIp {
 
 #[derive(Clone, Debug)]
 enum Trust {
-    Nobody,
+    None,
     Networks(Vec<Network>),
     Hops(NonZeroU8),
 }
 
 impl ClientIp {
-    /// The address of the peer, from the extension `P` that the server leaves in its requests.
+    /// The address of the peer, from the extension `P` that the server adds to its requests.
     #[must_use]
     pub fn peer<P: Peer>() -> Self {
         Self {
             peer: |extensions| extensions.get::<P>().and_then(P::address),
-            trust: Trust::Nobody,
+            trust: Trust::None,
             chain: Chain::default(),
             v6_prefix: V6_PREFIX,
             v6_overrides: Vec::new(),
         }
     }
 
-    /// Trusts the proxies in these networks to have appended whom they heard from. A request of
-    /// any other peer is charged to that peer.
+    /// Trusts proxies in these networks to append the address of their peer. A request from any
+    /// other peer is charged to that peer.
     ///
     /// # Errors
     /// `config_invalid` naming the field `network` when a text is no network.
@@ -74,8 +85,8 @@ impl ClientIp {
         Ok(self)
     }
 
-    /// Trusts the last `hops` proxies, whatever their addresses: for servers that can be reached
-    /// through all of them only.
+    /// Trusts the last `hops` proxies, independent of their addresses: for servers that can only be
+    /// reached through all of them.
     ///
     /// # Errors
     /// `config_invalid` naming the field `hops` when it is 0.
@@ -85,14 +96,14 @@ impl ClientIp {
         Ok(self)
     }
 
-    /// Which header the trusted proxies append to; the other one is never read.
+    /// The header that the trusted proxies append to; the other one is never read.
     #[must_use]
     pub fn chain(mut self, chain: Chain) -> Self {
         self.chain = chain;
         self
     }
 
-    /// How many leading bits of an IPv6 address count, 64 by default.
+    /// The number of leading bits of an IPv6 address that count, 64 by default.
     ///
     /// # Errors
     /// `config_invalid` naming the field `ipv6_prefix` when it is not from 16 to 128.
@@ -101,7 +112,8 @@ impl ClientIp {
         Ok(self)
     }
 
-    /// Another number of bits inside one network; the first network that fits counts.
+    /// Another number of bits inside one network; the first network that contains the address
+    /// applies.
     ///
     /// # Errors
     /// `config_invalid` when the text is no network, or as [`ClientIp::ipv6_prefix`].
@@ -110,46 +122,50 @@ impl ClientIp {
         Ok(self)
     }
 
-    /// A rule that holds for clients in these networks: an allow list for
-    /// [`skip`](crate::RateLimitBuilder::skip). It does not hold for a client that is not known.
+    /// A rule that is true for clients in these networks: an allow list for
+    /// [`skip`](crate::RateLimitBuilder::skip). It is false for a client whose address is unknown.
     ///
     /// # Errors
     /// `config_invalid` naming the field `network` when a text is no network.
     pub fn within<'a>(
         self,
         networks: impl IntoIterator<Item = &'a str>,
-    ) -> Result<impl Fn(&Head<'_>) -> bool + Send + Sync + 'static> {
+    ) -> Result<impl Fn(&RequestParts<'_>) -> bool + Send + Sync + 'static> {
         let networks: Vec<Network> = parsed(networks)?;
-        Ok(move |head: &Head<'_>| {
-            let client = self.address(head);
+        Ok(move |request: &RequestParts<'_>| {
+            let client = self.address(request);
             client.is_ok_and(|client| networks.iter().any(|network| network.contains(client)))
         })
     }
 
-    /// The address of the client, all of it.
+    /// The whole address of the client.
     ///
     /// # Errors
-    /// When the server does not say who the peer is, or the chain of a trusted proxy is missing or
-    /// cannot be read.
-    pub fn address(&self, head: &Head<'_>) -> Result<IpAddr, Unkeyed> {
-        self.client((self.peer)(head.extensions), head)
+    /// When the server does not provide the address of the peer, or the chain of a trusted proxy is
+    /// missing or cannot be read.
+    pub fn address(&self, request: &RequestParts<'_>) -> ExtractResult<IpAddr> {
+        self.client((self.peer)(request.extensions), request)
     }
 
-    /// The same, where the peer has been looked up.
-    fn client(&self, peer: Option<SocketAddr>, head: &Head<'_>) -> Result<IpAddr, Unkeyed> {
+    /// The same for a given peer.
+    fn client(
+        &self,
+        peer: Option<SocketAddr>,
+        request: &RequestParts<'_>,
+    ) -> ExtractResult<IpAddr> {
         let no_peer = || {
-            let accepted = "a server that leaves the address of its peer in the extensions";
-            Unkeyed::not_provided("peer address", accepted)
+            let accepted = "a server that adds the address of its peer to the extensions";
+            ExtractError::not_provided("peer address", accepted)
         };
         let peer = unmapped(peer.ok_or_else(no_peer)?.ip());
         match &self.trust {
-            Trust::Nobody => Ok(peer),
+            Trust::None => Ok(peer),
             Trust::Networks(networks) => {
                 let is_trusted = |address| networks.iter().any(|one| one.contains(address));
                 if !is_trusted(peer) {
                     return Ok(peer);
                 }
-                let mut chain = self.chain.from_the_right(head.headers);
+                let mut chain = self.chain.from_the_right(request.headers);
                 let mut client = chain.next().ok_or_else(|| self.missing())?;
                 loop {
                     let known = client.ok_or_else(|| self.malformed())?;
@@ -158,28 +174,28 @@ impl ClientIp {
                     }
                     match chain.next() {
                         Some(further) => client = further,
-                        // All of them are ours: one of our own machines is the client.
+                        // All are trusted: the client is a machine of a trusted network.
                         None => return Ok(known),
                     }
                 }
             }
             Trust::Hops(hops) => {
-                let mut chain = self.chain.from_the_right(head.headers);
+                let mut chain = self.chain.from_the_right(request.headers);
                 let client = chain.nth(usize::from(hops.get() - 1));
                 client.ok_or_else(|| self.missing())?.ok_or_else(|| self.malformed())
             }
         }
     }
 
-    /// Whatever the peer and the chain say.
+    /// Writes the address of any peer and chain.
     #[inline(never)]
     fn push_client(
         &self,
         peer: Option<SocketAddr>,
-        head: &Head<'_>,
+        request: &RequestParts<'_>,
         subject: &mut Subject,
-    ) -> Result<(), Unkeyed> {
-        match self.counted(self.client(peer, head)?) {
+    ) -> ExtractResult {
+        match self.counted(self.client(peer, request)?) {
             (IpAddr::V4(address), _) => push_v4(address.octets(), subject),
             (address, None | Some(128)) => {
                 let _ = write!(subject, "{address}");
@@ -201,29 +217,30 @@ impl ClientIp {
         (masked(address, bits), Some(bits))
     }
 
-    /// Not [`Trouble::Missing`](super::Trouble): no fallback must hide that a proxy is not ours.
-    fn missing(&self) -> Unkeyed {
-        Unkeyed::malformed(
+    /// Not [`ExtractErrorKind::Missing`](super::ExtractErrorKind): a fallback must not hide a proxy
+    /// that appends nothing.
+    fn missing(&self) -> ExtractError {
+        ExtractError::malformed(
             self.chain.name().as_str(),
             "as many addresses as trusted proxies append",
         )
     }
 
-    fn malformed(&self) -> Unkeyed {
-        Unkeyed::malformed(self.chain.name().as_str(), READABLE)
+    fn malformed(&self) -> ExtractError {
+        ExtractError::malformed(self.chain.name().as_str(), READABLE)
     }
 }
 
 impl Extract for ClientIp {
-    fn extract(&self, head: &Head<'_>, subject: &mut Subject) -> Result<(), Unkeyed> {
+    fn extract(&self, request: &RequestParts<'_>, subject: &mut Subject) -> ExtractResult {
         subject.push("ip=");
-        match ((self.peer)(head.extensions), &self.trust) {
-            // The usual case is short enough to be laid out in one piece.
-            (Some(SocketAddr::V4(peer)), Trust::Nobody) => {
+        match ((self.peer)(request.extensions), &self.trust) {
+            // The most frequent case, kept small so that it is inlined.
+            (Some(SocketAddr::V4(peer)), Trust::None) => {
                 push_v4(peer.ip().octets(), subject);
                 Ok(())
             }
-            (peer, _) => self.push_client(peer, head, subject),
+            (peer, _) => self.push_client(peer, request, subject),
         }
     }
 }
@@ -236,6 +253,14 @@ impl fmt::Debug for ClientIp {
     }
 }
 
+/// Appends an IPv4 address. Its `Display` would take longer than the rest of the extractor.
+fn push_v4(octets: [u8; 4], subject: &mut Subject) {
+    for (index, octet) in octets.into_iter().enumerate() {
+        subject.push(if index > 0 { "." } else { "" });
+        subject.push(itoa::Buffer::new().format(octet));
+    }
+}
+
 fn accepted_prefix(bits: u8) -> Result<u8> {
     if (16..=128).contains(&bits) {
         return Ok(bits);
@@ -245,4 +270,21 @@ fn accepted_prefix(bits: u8) -> Result<u8> {
 
 fn parsed<'a>(networks: impl IntoIterator<Item = &'a str>) -> Result<Vec<Network>> {
     networks.into_iter().map(Network::from_str).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use core::net::Ipv4Addr;
+
+    use super::*;
+
+    #[test]
+    fn addresses_are_written_as_the_standard_library_does() {
+        for octet in 0..=255_u8 {
+            let address = Ipv4Addr::new(octet, 255 - octet, octet / 2, octet);
+            let mut subject = Subject::default();
+            push_v4(address.octets(), &mut subject);
+            assert_eq!(subject.as_str(), address.to_string());
+        }
+    }
 }

@@ -9,7 +9,7 @@ use tollgate::Error;
 const V4_BITS: u8 = 32;
 const V6_BITS: u8 = 128;
 
-/// A network: an address and how many of its leading bits count.
+/// A network: an address, and the number of its leading bits that count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Network {
     address: IpAddr,
@@ -17,7 +17,7 @@ pub struct Network {
 }
 
 impl Network {
-    /// Whether an address is in this network. An IPv4 address is the same in its IPv6-mapped form.
+    /// Whether an address is in this network. An IPv4 address equals its IPv6-mapped form.
     #[must_use]
     pub fn contains(&self, address: IpAddr) -> bool {
         masked(unmapped(address), self.bits) == self.address
@@ -66,7 +66,7 @@ impl fmt::Display for Network {
     }
 }
 
-/// An IPv4-mapped IPv6 address is the IPv4 address: by its bits, however it was written.
+/// An IPv4-mapped IPv6 address as the IPv4 address, by its bits and in any notation.
 pub(super) fn unmapped(address: IpAddr) -> IpAddr {
     match address {
         IpAddr::V6(v6) => v6.to_ipv4_mapped().map_or(address, IpAddr::V4),

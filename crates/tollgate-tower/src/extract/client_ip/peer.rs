@@ -1,10 +1,10 @@
-//! Where the address of the peer comes from: each server leaves it in an extension of its own.
+//! The address of the peer: each server adds it to its requests in an extension of its own type.
 
 use core::net::SocketAddr;
 
-/// A request extension that says who is connected.
+/// A request extension that holds the address of the peer.
 pub trait Peer: Send + Sync + 'static {
-    /// The address of the peer; absent where there is none, as on a Unix socket.
+    /// The address of the peer; a Unix socket has none.
     fn address(&self) -> Option<SocketAddr>;
 }
 

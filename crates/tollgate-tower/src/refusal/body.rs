@@ -1,35 +1,34 @@
-//! Bodies that a refusal can be made of. The body type of the service stays as it is, so that no
-//! body is boxed on the way.
+//! Bodies of refusals. A layer keeps the body type of its service, so that no body is boxed.
 
 use bytes::Bytes;
 use http_body_util::combinators::{BoxBody, UnsyncBoxBody};
 use http_body_util::{BodyExt, Full};
 
-/// A body that can be made of bytes: the response body of a service that is limited.
-pub trait ReplyBody: Sized {
+/// The response body of a limited service: a refusal makes one from bytes.
+pub trait ResponseBody: Sized {
     /// A body of these bytes.
     fn from_bytes(bytes: Bytes) -> Self;
 }
 
-impl ReplyBody for Bytes {
+impl ResponseBody for Bytes {
     fn from_bytes(bytes: Bytes) -> Self {
         bytes
     }
 }
 
-impl ReplyBody for Full<Bytes> {
+impl ResponseBody for Full<Bytes> {
     fn from_bytes(bytes: Bytes) -> Self {
         Self::new(bytes)
     }
 }
 
-impl<E> ReplyBody for BoxBody<Bytes, E> {
+impl<E> ResponseBody for BoxBody<Bytes, E> {
     fn from_bytes(bytes: Bytes) -> Self {
         Full::new(bytes).map_err(|never| match never {}).boxed()
     }
 }
 
-impl<E> ReplyBody for UnsyncBoxBody<Bytes, E> {
+impl<E> ResponseBody for UnsyncBoxBody<Bytes, E> {
     fn from_bytes(bytes: Bytes) -> Self {
         Full::new(bytes).map_err(|never| match never {}).boxed_unsync()
     }

@@ -1,4 +1,4 @@
-//! The polite client against real servers: it waits as it was told, or fails at once.
+//! A client that respects limits against real servers: it waits as they state, or fails at once.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -14,28 +14,28 @@ use tokio::sync::mpsc::UnboundedReceiver;
 use tollgate::store::Memory;
 use tollgate::{Clock, Limiter, ManualClock, Micros};
 use tollgate_tower::RateLimitLayer;
-use tollgate_tower::client::{PoliteLayer, Postponed};
+use tollgate_tower::client::{NotSent, RespectLimitsLayer};
 use tower::{Layer, ServiceExt};
 
 use crate::support::{
     HttpClient, NOW, Server, Watched, client, hello, limiter, peer, per_minute, runtime, serve,
 };
 
-type Polite = tollgate_tower::client::Polite<HttpClient>;
+type RespectLimits = tollgate_tower::client::RespectLimits<HttpClient>;
 
-/// Sends a request; moves the clock to wherever the client waits, and says where that was.
+/// Sends a request, and sets the clock to the end of each wait. Returns the status and the time.
 async fn send(
-    polite: &Polite,
+    limited: &RespectLimits,
     server: &Server,
     (clock, waiting): (&ManualClock, &mut UnboundedReceiver<Micros>),
-) -> (Result<u16, Postponed>, Micros) {
+) -> (Result<u16, NotSent>, Micros) {
     let request = Request::get(server.uri("/")).body(Full::<Bytes>::default()).unwrap();
-    let mut response = std::pin::pin!(polite.clone().oneshot(request));
+    let mut response = std::pin::pin!(limited.clone().oneshot(request));
     loop {
         tokio::select! {
             response = &mut response => {
                 let status = response.map(|response| response.status().as_u16());
-                let status = status.map_err(|error| *error.downcast::<Postponed>().unwrap());
+                let status = status.map_err(|error| *error.downcast::<NotSent>().unwrap());
                 return (status, clock.now());
             }
             Some(until) = waiting.recv() => clock.set(until),
@@ -45,16 +45,17 @@ async fn send(
 
 /// A server of ours and a client that knows nothing about it but what it says.
 #[test]
-fn a_client_that_waits_as_told_is_admitted_at_the_first_attempt() {
+fn a_client_that_waits_as_stated_is_admitted_at_the_first_attempt() {
     runtime().block_on(async {
         let (watched, clock, mut waiting) = Watched::new();
         let limiter = Limiter::with_clock(Memory::new(), clock.clone()).build();
         let server = hello(RateLimitLayer::new(limiter, per_minute("p", 2), peer()).unwrap()).await;
-        let polite = PoliteLayer::with_clock(watched).wait_at_most(Duration::from_secs(120));
-        let polite = polite.jitter(0).unwrap().layer(client());
+        let limited =
+            RespectLimitsLayer::with_clock(watched).wait_at_most(Duration::from_secs(120));
+        let limited = limited.jitter(0).unwrap().layer(client());
         let mut seen = Vec::new();
         for _ in 0..6 {
-            let (status, at) = send(&polite, &server, (&clock, &mut waiting)).await;
+            let (status, at) = send(&limited, &server, (&clock, &mut waiting)).await;
             seen.push((status.unwrap(), (at - NOW) / 1_000_000));
         }
         // Two at once; then nothing is left for a minute, which the server said without refusing.
@@ -74,35 +75,36 @@ fn waits_that_are_too_long_fail_at_once_and_nothing_is_sent() {
         let server = serve(Router::new().route("/", get(refuse))).await;
         let other = serve(Router::new().route("/", get(|| async { "hello" }))).await;
         let (watched, clock, mut waiting) = Watched::new();
-        let polite = PoliteLayer::with_clock(watched).wait_at_most(Duration::from_secs(10));
-        let polite = polite.layer(client());
+        let limited = RespectLimitsLayer::with_clock(watched).wait_at_most(Duration::from_secs(10));
+        let limited = limited.layer(client());
         let at = (&clock, &mut waiting);
-        assert_eq!(send(&polite, &server, (at.0, at.1)).await.0, Ok(503));
+        assert_eq!(send(&limited, &server, (at.0, at.1)).await.0, Ok(503));
         for _ in 0..3 {
-            let (postponed, _) = send(&polite, &server, (at.0, &mut *at.1)).await;
-            assert_eq!(postponed.unwrap_err().retry_after, Some(Duration::from_secs(60)));
+            let (not_sent, _) = send(&limited, &server, (at.0, &mut *at.1)).await;
+            assert_eq!(not_sent.unwrap_err().retry_after, Some(Duration::from_secs(60)));
         }
-        assert_eq!(send(&polite, &other, (at.0, &mut *at.1)).await.0, Ok(200), "another server");
+        assert_eq!(send(&limited, &other, (at.0, &mut *at.1)).await.0, Ok(200), "another server");
         assert_eq!(asked.load(Relaxed), 1);
         at.0.advance(Duration::from_secs(60));
-        assert_eq!(send(&polite, &server, (at.0, &mut *at.1)).await.0, Ok(503));
+        assert_eq!(send(&limited, &server, (at.0, &mut *at.1)).await.0, Ok(503));
         assert_eq!(asked.load(Relaxed), 2);
     });
 }
 
 #[test]
-fn waits_are_stretched_and_never_shortened() {
+fn jitter_extends_waits_and_never_shortens_them() {
     runtime().block_on(async {
         let refuse = || async { (StatusCode::TOO_MANY_REQUESTS, [("retry-after", "100")]) };
         let server = serve(Router::new().route("/", get(refuse))).await;
         let mut waits = std::collections::BTreeSet::new();
         for _ in 0..20 {
             let (watched, clock, mut waiting) = Watched::new();
-            let polite = PoliteLayer::with_clock(watched).wait_at_most(Duration::from_secs(200));
-            let polite = polite.jitter(50).unwrap().layer(client());
+            let limited =
+                RespectLimitsLayer::with_clock(watched).wait_at_most(Duration::from_secs(200));
+            let limited = limited.jitter(50).unwrap().layer(client());
             let at = (&clock, &mut waiting);
-            assert_eq!(send(&polite, &server, (at.0, at.1)).await.0, Ok(429));
-            let (status, now) = send(&polite, &server, (at.0, &mut *at.1)).await;
+            assert_eq!(send(&limited, &server, (at.0, at.1)).await.0, Ok(429));
+            let (status, now) = send(&limited, &server, (at.0, &mut *at.1)).await;
             assert_eq!(status, Ok(429));
             let waited = now - NOW;
             assert!((100_000_000..=150_000_000).contains(&waited), "{waited}");
@@ -113,7 +115,7 @@ fn waits_are_stretched_and_never_shortened() {
 }
 
 #[test]
-fn a_fleet_keeps_to_one_quota_together() {
+fn several_clients_share_one_quota() {
     runtime().block_on(async {
         let asked = Arc::new(AtomicU64::new(0));
         let count = Arc::clone(&asked);
@@ -129,12 +131,12 @@ fn a_fleet_keeps_to_one_quota_together() {
         // Every node has a layer of its own; what they share is the limiter, as they would a store.
         let requests: Vec<_> = (0..40)
             .map(|_| {
-                let polite = PoliteLayer::with_clock(ManualClock::at(NOW))
+                let limited = RespectLimitsLayer::with_clock(ManualClock::at(NOW))
                     .wait_at_most(Duration::ZERO)
                     .share(Arc::clone(&limiter), per_minute("third-party", 7))
                     .layer(client());
                 let request = Request::get(server.uri("/")).body(Full::<Bytes>::default()).unwrap();
-                tokio::spawn(async move { polite.oneshot(request).await.is_ok() })
+                tokio::spawn(async move { limited.oneshot(request).await.is_ok() })
             })
             .collect();
         let mut sent = 0;
@@ -146,6 +148,6 @@ fn a_fleet_keeps_to_one_quota_together() {
 }
 
 #[test]
-fn a_jitter_beyond_all_is_refused() {
-    assert_eq!(PoliteLayer::new().jitter(101).unwrap_err().field(), Some("jitter"));
+fn a_jitter_over_100_percent_is_refused() {
+    assert_eq!(RespectLimitsLayer::new().jitter(101).unwrap_err().field(), Some("jitter"));
 }

@@ -7,16 +7,16 @@ use http::{Response, StatusCode};
 use tollgate::{Code, Decision, Error};
 use tollgate_http::{GrpcCode, Problem, Status};
 
-use crate::extract::{Trouble, Unkeyed};
-use crate::head::Head;
+use crate::extract::{ExtractError, ExtractErrorKind};
+use crate::request_parts::RequestParts;
 
-pub use body::ReplyBody;
+pub use body::ResponseBody;
 
-/// Why a request is refused.
+/// The reason why a request is refused.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Refusal<'a> {
-    /// A limit denies it: by its quota, or because the store is out and its mode is closed.
+    /// A limit denies it: by its quota, or because the store is out and its outage mode is closed.
     Denied {
         /// The decision.
         decision: &'a Decision,
@@ -25,53 +25,53 @@ pub enum Refusal<'a> {
     },
     /// No decision could be made.
     Undecided(&'a Error),
-    /// It could not be charged to anybody.
-    Unkeyed(&'a Unkeyed),
+    /// The request has no subject to charge.
+    NoSubject(&'a ExtractError),
 }
 
 impl Refusal<'_> {
     fn problem(&self) -> Problem<'_> {
         match self {
             Self::Denied { decision, violated } => Problem::denied(decision, violated),
-            // Clients of the service do not read what is wrong inside of it.
+            // Messages about the inside of a service are not for its clients.
             Self::Undecided(error) if Status::of(error.code()).http.is_server_error() => {
                 let detail = format!("the limit could not be checked: {}", error.code());
                 Problem::new(error.code(), detail).field(error.field())
             }
             Self::Undecided(error) => Problem::from(*error),
-            Self::Unkeyed(unkeyed) if unkeyed.trouble == Trouble::NotProvided => {
-                let field = &unkeyed.field;
+            Self::NoSubject(error) if error.kind == ExtractErrorKind::NotProvided => {
+                let field = &error.field;
                 let detail = format!("the limit could not be checked: {field} is not provided");
                 Problem::new(Code::ConfigInvalid, detail)
                     .status(StatusCode::INTERNAL_SERVER_ERROR, GrpcCode::Internal)
                     .field(Some(field))
             }
-            Self::Unkeyed(unkeyed) => {
-                Problem::new(Code::InvalidRequest, unkeyed.to_string()).field(Some(&unkeyed.field))
+            Self::NoSubject(error) => {
+                Problem::new(Code::InvalidRequest, error.to_string()).field(Some(&error.field))
             }
         }
     }
 }
 
-/// How a client wants its refusals.
+/// The protocol of a request, and of the response to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Wire {
+pub(crate) enum Protocol {
     Http,
     Grpc,
 }
 
-impl Wire {
-    pub(crate) fn of(head: &Head<'_>) -> Self {
-        if head.is_grpc() { Self::Grpc } else { Self::Http }
+impl Protocol {
+    pub(crate) fn of(request: &RequestParts<'_>) -> Self {
+        if request.is_grpc() { Self::Grpc } else { Self::Http }
     }
 }
 
 /// The response to a refused request.
-pub(crate) fn response(refusal: &Refusal<'_>, wire: Wire) -> Response<Bytes> {
+pub(crate) fn response(refusal: &Refusal<'_>, protocol: Protocol) -> Response<Bytes> {
     let problem = refusal.problem();
-    let response = match wire {
-        Wire::Http => problem.to_http(),
-        Wire::Grpc => problem.to_grpc(),
+    let response = match protocol {
+        Protocol::Http => problem.to_http(),
+        Protocol::Grpc => problem.to_grpc(),
     };
     response.map(Bytes::from)
 }

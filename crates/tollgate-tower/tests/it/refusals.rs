@@ -1,10 +1,10 @@
-//! What refused clients are told, and that it is true.
+//! The responses to refused requests, and whether their numbers are true.
 
 use std::time::Duration;
 
 use tollgate::algorithm::Gcra;
 use tollgate::{Cost, Limit, Quota};
-use tollgate_tower::{Keyed, RateLimitLayer, Refusal};
+use tollgate_tower::{LimitRule, RateLimitLayer, Refusal};
 
 use crate::support::{header, hello, json, limiter, peer, per_minute, runtime};
 
@@ -65,9 +65,9 @@ fn a_client_that_waits_exactly_retry_after_is_admitted() {
             let (limiter, clock) = limiter();
             let quota = Quota::new(units, Duration::from_millis(period_ms));
             let limit = Limit::new("p", Gcra::new(quota).unwrap()).unwrap();
-            let keyed = Keyed::new(limit, peer()).cost(move |_| Cost::new(cost).unwrap());
+            let rule = LimitRule::new(limit, peer()).cost(move |_| Cost::new(cost).unwrap());
             let server =
-                hello(RateLimitLayer::builder(limiter).keyed(keyed).build().unwrap()).await;
+                hello(RateLimitLayer::builder(limiter).limit_rule(rule).build().unwrap()).await;
             for round in 0..20 {
                 let mut response = server.get("/").await;
                 while response.status() == 200 {
@@ -90,11 +90,12 @@ fn a_client_that_waits_exactly_retry_after_is_admitted() {
 }
 
 #[test]
-fn a_request_that_can_never_pass_is_not_told_to_retry() {
+fn a_request_that_can_never_pass_has_no_retry_after() {
     runtime().block_on(async {
         let (limiter, _clock) = limiter();
-        let keyed = Keyed::new(per_minute("p", 3), peer()).cost(|_| Cost::new(4).unwrap());
-        let server = hello(RateLimitLayer::builder(limiter).keyed(keyed).build().unwrap()).await;
+        let rule = LimitRule::new(per_minute("p", 3), peer()).cost(|_| Cost::new(4).unwrap());
+        let server =
+            hello(RateLimitLayer::builder(limiter).limit_rule(rule).build().unwrap()).await;
         let refused = server.get("/").await;
         assert_eq!(refused.status(), 429);
         assert_eq!(header(&refused, "retry-after"), None);
@@ -124,7 +125,7 @@ fn a_refusal_can_be_changed() {
 }
 
 #[test]
-fn a_server_that_hides_its_peers_is_told_so() {
+fn a_server_that_provides_no_peer_address_is_an_error() {
     runtime().block_on(async {
         let (limiter, _clock) = limiter();
         // Nothing leaves a plain address in the extensions here.
