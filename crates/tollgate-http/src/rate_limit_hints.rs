@@ -28,6 +28,16 @@ const EPOCH_FROM_MS: u64 = 1_000_000_000_000;
 ///
 /// `x_reset` is the meaning of `X-RateLimit-Reset`, if it is known. Without it, large numbers are
 /// read as instants and small ones as delays.
+///
+/// ```
+/// use http::{HeaderMap, HeaderValue, StatusCode};
+/// use tollgate_http::rate_limit_hints::not_before;
+///
+/// let now = 1_700_000_000_000_000; // microseconds since the epoch
+/// let mut headers = HeaderMap::new();
+/// headers.insert("ratelimit", HeaderValue::from_static("\"per-ip\";r=0;t=30"));
+/// assert_eq!(not_before(StatusCode::OK, &headers, now, None), Some(now + 30_000_000));
+/// ```
 #[must_use]
 pub fn not_before(
     status: StatusCode,

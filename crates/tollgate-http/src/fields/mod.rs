@@ -83,6 +83,25 @@ impl<'a> LimitFields<'a> {
 }
 
 /// Writes the fields of one or several dialects. `RateLimit-Policy` is laid out once.
+///
+/// ```
+/// use http::HeaderMap;
+/// use tollgate_core::algorithm::Gcra;
+/// use tollgate_core::{Decision, Limit, Quota};
+/// use tollgate_http::{LimitFields, QuotaPolicy, RateLimitFields};
+///
+/// let limit = Limit::new("per-ip", Gcra::new(Quota::per_minute(100))?)?;
+/// let policy = QuotaPolicy::from(&limit);
+/// let (now_ms, full_at_ms) = (1_000, 31_000);
+/// let decision = Decision::allowed(100, 50, full_at_ms);
+///
+/// let mut headers = HeaderMap::new();
+/// let state = LimitFields::new(policy, &decision, &decision, now_ms);
+/// RateLimitFields::draft_11(&[policy]).write(&[state], &mut headers);
+/// assert_eq!(headers["ratelimit-policy"], "\"per-ip\";q=100;w=60");
+/// assert_eq!(headers["ratelimit"], "\"per-ip\";r=50;t=30");
+/// # Ok::<(), tollgate_core::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct RateLimitFields {
     dialects: Vec<Dialect>,

@@ -173,7 +173,12 @@ impl<D: Decide> Enforcer<D> {
             }
             let Decision { limit, reset_at_ms, .. } = granted.decision;
             let denied = Decision::denied(limit, 0, reset_at_ms, shaped_ms - max_ms);
-            return self.refused(&granted.charges, &denied, self.names(&granted.charges), protocol);
+            return self.refused(
+                &granted.charges,
+                &denied,
+                self.names(&granted.charges).collect(),
+                protocol,
+            );
         }
         if !self.is_shadow {
             let clock = self.decider.clock();
@@ -347,8 +352,8 @@ impl<D: Decide> Enforcer<D> {
     }
 
     /// The names of the limits that deny a request. In an outage, decisions have no parts.
-    fn violated(&self, charges: &PendingCharges, decision: &Decision) -> Vec<&str> {
-        let names = self.names(charges).into_iter();
+    fn violated<'a>(&'a self, charges: &'a PendingCharges, decision: &Decision) -> Vec<&'a str> {
+        let names = self.names(charges);
         match (decision.parts(), &decision.binding) {
             ([], None) => names.collect(),
             ([], Some(binding)) => names.filter(|name| *name == binding.as_str()).collect(),
@@ -359,9 +364,9 @@ impl<D: Decide> Enforcer<D> {
         }
     }
 
-    fn names(&self, charges: &PendingCharges) -> Vec<&str> {
+    fn names<'a>(&'a self, charges: &'a PendingCharges) -> impl Iterator<Item = &'a str> {
         let rules = charges.as_slice().iter().filter_map(|charge| self.rules.get(charge.index));
-        rules.map(|rule| rule.limit.policy().as_str()).collect()
+        rules.map(|rule| rule.limit.policy().as_str())
     }
 
     fn emit(&self, event: &Event<'_>) {

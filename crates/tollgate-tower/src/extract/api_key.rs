@@ -11,6 +11,15 @@ use crate::subject::Subject;
 ///
 /// Clients choose keys that are not verified: place this layer inside the one that verifies keys,
 /// or limit by address as well.
+///
+/// ```
+/// use tollgate_tower::extract::{ApiKey, HashKey};
+///
+/// let secret = HashKey::new(b"at least sixteen bytes")?;
+/// let bearer = ApiKey::bearer(secret.clone());
+/// let header = ApiKey::header(http::HeaderName::from_static("x-api-key"), secret);
+/// # Ok::<(), tollgate::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct ApiKey {
     name: HeaderName,
