@@ -9,7 +9,7 @@ use redis::Value;
 use tollgate::algorithm::Gcra;
 use tollgate::limiter::Limiter;
 use tollgate::{Code, Error, Limit, Quota, Result};
-use tollgate_redis::RedisStore;
+use tollgate_redis::Redis;
 use tollgate_redis::transport::{Call, Reply, Transport};
 use tollgate_test_servers::shared;
 
@@ -36,9 +36,9 @@ fn reply_of(value: Value) -> Reply {
 }
 // The transport ends.
 
-async fn open(url: &str) -> redis::RedisResult<RedisStore<OwnClient>> {
+async fn open(url: &str) -> redis::RedisResult<Redis<OwnClient>> {
     let client = redis::Client::open(url)?;
-    Ok(RedisStore::over(OwnClient(client.get_multiplexed_async_connection().await?)))
+    Ok(Redis::over(OwnClient(client.get_multiplexed_async_connection().await?)))
 }
 
 #[tokio::main(flavor = "current_thread")]
@@ -70,7 +70,7 @@ mod tests {
         RUNTIME.block_on(future)
     }
 
-    async fn start() -> RedisStore<OwnClient> {
+    async fn start() -> Redis<OwnClient> {
         open(&shared::redis().url()).await.unwrap()
     }
 

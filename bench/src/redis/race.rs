@@ -5,8 +5,7 @@ use std::sync::Arc;
 use tollgate::algorithm::{Custom, CustomAlgorithm, CustomStep};
 use tollgate::store::{CallContext, Store as _};
 use tollgate::{Admission, Code, Cost, Decision, Limit, Micros, Now, Rule};
-use tollgate_redis::RedisStore;
-use tollgate_redis::client::Client;
+use tollgate_redis::Redis;
 
 use super::callers::{Caller, Said};
 use super::{PERIOD_SECONDS, UNITS};
@@ -63,7 +62,7 @@ impl Custom for Allowance {
 /// A caller on the hot key.
 #[derive(Debug)]
 pub(super) struct Contender {
-    store: RedisStore<Client>,
+    store: Redis,
     limit: Arc<Limit>,
 }
 
@@ -76,7 +75,7 @@ pub(super) fn contenders(
 ) -> Result<Vec<Contender>> {
     let rule = Rule::new(CustomAlgorithm::new(Allowance));
     let limit = Arc::new(Limit::with_rule(policy, rule).map_err(|error| error.to_string())?);
-    let open = || Client::open(url).map(RedisStore::over).map_err(|error| error.to_string());
+    let open = || url.parse().and_then(Redis::open).map_err(|error| error.to_string());
     let common = open()?;
     let contender = |_| {
         let store = if shared { common.clone() } else { open()? };

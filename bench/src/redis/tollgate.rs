@@ -4,8 +4,7 @@ use std::sync::Arc;
 
 use tollgate::store::{CallContext, Store as _};
 use tollgate::{Admission, Limit, Limiter};
-use tollgate_redis::RedisStore;
-use tollgate_redis::client::Client;
+use tollgate_redis::Redis;
 
 use super::callers::{Caller, Said};
 use super::walk::Walk;
@@ -14,15 +13,14 @@ use crate::Result;
 /// A caller of the store.
 #[derive(Debug)]
 pub(super) struct OfStore {
-    store: RedisStore<Client>,
+    store: Redis,
     limit: Arc<Limit>,
     walk: Walk,
 }
 
 /// Callers that share a store.
 pub(super) fn of_store(url: &str, limit: &Arc<Limit>, walks: Vec<Walk>) -> Result<Vec<OfStore>> {
-    let client = Client::open(url).map_err(|error| error.to_string())?;
-    let store = RedisStore::over(client);
+    let store = url.parse().and_then(Redis::open).map_err(|error| error.to_string())?;
     let caller = |walk| OfStore { store: store.clone(), limit: Arc::clone(limit), walk };
     Ok(walks.into_iter().map(caller).collect())
 }
@@ -38,7 +36,7 @@ impl Caller for OfStore {
 /// A caller of a limiter.
 #[derive(Debug)]
 pub(super) struct OfLimiter {
-    limiter: Arc<Limiter<RedisStore<Client>>>,
+    limiter: Arc<Limiter<Redis>>,
     limit: Arc<Limit>,
     walk: Walk,
 }
@@ -49,8 +47,8 @@ pub(super) fn of_limiter(
     limit: &Arc<Limit>,
     walks: Vec<Walk>,
 ) -> Result<Vec<OfLimiter>> {
-    let client = Client::open(url).map_err(|error| error.to_string())?;
-    let limiter = Arc::new(Limiter::new(RedisStore::over(client)));
+    let store = url.parse().and_then(Redis::open).map_err(|error| error.to_string())?;
+    let limiter = Arc::new(Limiter::new(store));
     let caller = |walk| OfLimiter { limiter: Arc::clone(&limiter), limit: Arc::clone(limit), walk };
     Ok(walks.into_iter().map(caller).collect())
 }

@@ -5,9 +5,9 @@ use std::sync::{Mutex, PoisonError};
 use tokio::runtime::Runtime;
 use tollgate::store::{CallContext, Store as _};
 use tollgate::{Admission, Code, Error, Limit};
-use tollgate_redis::RedisStore;
+use tollgate_redis::Redis;
 use tollgate_redis::transport::{Call, Reply, Transport};
-use tollgate_test_servers::Redis;
+use tollgate_test_servers::Redis as Server;
 
 use crate::Result;
 
@@ -65,7 +65,7 @@ pub(super) fn calls(
     limit: &Limit,
     keys: impl Iterator<Item = String>,
 ) -> Vec<Call> {
-    let store = RedisStore::over(Capture::default());
+    let store = Redis::over(Capture::default());
     runtime.block_on(async {
         for key in keys {
             let charges = [limit.charge(&key)];
@@ -78,7 +78,7 @@ pub(super) fn calls(
 }
 
 /// Lets servers know the script of these calls.
-pub(super) fn teach<'a>(calls: &[Call], nodes: impl IntoIterator<Item = &'a Redis>) -> Result<()> {
+pub(super) fn teach<'a>(calls: &[Call], nodes: impl IntoIterator<Item = &'a Server>) -> Result<()> {
     let text = calls.first().ok_or("no call was captured")?.script().text();
     for node in nodes {
         let mut client = node.client().map_err(|error| error.to_string())?;

@@ -30,7 +30,7 @@ mod time;
 pub use charge::{Admission, Charge, Limit, Operation, Receipt, RequestId};
 #[cfg(not(target_arch = "wasm32"))]
 pub use clock::SystemClock;
-pub use clock::{Clock, ManualClock};
+pub use clock::{Clock, ManualClock, sleep_until};
 pub use cost::Cost;
 pub use decision::{Decision, Forecast, OutageMode, Verdict};
 pub use error::{Code, Error, Result};

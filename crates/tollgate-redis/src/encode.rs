@@ -1,7 +1,5 @@
 //! Commands on the wire: a list of words, each with its length in front.
 
-use crate::decimal::Decimal;
-
 const END: &[u8] = b"\r\n";
 
 /// Appends a word.
@@ -12,21 +10,10 @@ pub(crate) fn word(out: &mut Vec<u8>, bytes: &[u8]) {
 }
 
 /// Appends what stands in front of a word, or of all words of a command: its kind and a length.
-#[inline]
 pub(crate) fn head(out: &mut Vec<u8>, kind: u8, length: usize) {
-    match u8::try_from(length) {
-        // Most of them.
-        Ok(digit @ 0..10) => out.extend_from_slice(&[kind, b'0' + digit, b'\r', b'\n']),
-        Ok(digits @ 10..100) => {
-            let (ten, one) = (b'0' + digits / 10, b'0' + digits % 10);
-            out.extend_from_slice(&[kind, ten, one, b'\r', b'\n']);
-        }
-        _ => {
-            out.push(kind);
-            out.extend_from_slice(Decimal::of(length as u64).digits());
-            out.extend_from_slice(END);
-        }
-    }
+    out.push(kind);
+    out.extend_from_slice(itoa::Buffer::new().format(length).as_bytes());
+    out.extend_from_slice(END);
 }
 
 /// The bytes of a word that was appended here.

@@ -1,4 +1,4 @@
-//! What keys are called on the server, and which slot of a cluster they fall into.
+//! The names of keys on the server, and with them their slots in a cluster.
 //!
 //! The name is `prefix:policy:{subject}`: the braces make the subject decide the slot, so all
 //! policies of one subject live together and can be charged in one atomic script. With
@@ -6,8 +6,6 @@
 //! which makes any combination atomic and leaves all of its load to one node.
 
 use tollgate_core::Key;
-
-use crate::slot::{slot_of, slot_of_tag};
 
 /// What decides the slot of a key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -23,29 +21,11 @@ pub enum KeyLayout {
 impl KeyLayout {
     /// The name of a key on the server.
     pub(crate) fn name(self, key: &Key<'_>) -> String {
-        self.place(key.to_text())
+        self.rename(key.to_text())
     }
 
-    /// The slot of a key by its name on the server.
-    pub(crate) fn slot(self, key: &Key<'_>, name: &str) -> u16 {
-        match self {
-            // What decides stands between the braces: two separators and a brace after the names.
-            Self::BySubject => {
-                let start = key.prefix.as_str().len() + key.policy.as_str().len() + 3;
-                slot_of_tag(name.as_bytes().get(start..name.len() - 1).unwrap_or_default())
-            }
-            Self::ByPrefix => slot_of(name.as_bytes()),
-        }
-    }
-
-    /// The name beside this one of a key whose subject is this tag, if subjects decide.
-    pub(crate) fn beside(self, name: &str, tag: &str) -> Option<String> {
-        let (head, _) = name.split_once('{').filter(|_| self == Self::BySubject)?;
-        Some(format!("{head}{{{tag}}}"))
-    }
-
-    /// The name on the server of a key, or of a record beside one, that is written by subject.
-    pub(crate) fn place(self, text: String) -> String {
+    /// The name on the server of a key, or of a record beside one, whose name is by subject.
+    pub(crate) fn rename(self, text: String) -> String {
         match self {
             Self::BySubject => text,
             Self::ByPrefix => match text.split_once(':') {
@@ -60,6 +40,7 @@ impl KeyLayout {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::slot::slot_of;
     use tollgate_core::{Limit, Quota, algorithm::Gcra};
 
     fn limit(policy: &str) -> Limit {
@@ -71,18 +52,6 @@ mod tests {
         let name = |policy: &str| KeyLayout::BySubject.name(&limit(policy).key("user:1"));
         assert_eq!(name("a"), "tollgate:a:{user%3A1}");
         assert_eq!(slot_of(name("a").as_bytes()), slot_of(name("b").as_bytes()));
-    }
-
-    #[test]
-    fn the_slot_of_a_key_is_that_of_its_name() {
-        let limit = limit("api");
-        for subject in ["", "x", "user:1", "{a}", "}{", "%", "long".repeat(99).as_str()] {
-            for layout in [KeyLayout::BySubject, KeyLayout::ByPrefix] {
-                let key = limit.key(subject);
-                let name = layout.name(&key);
-                assert_eq!(layout.slot(&key, &name), slot_of(name.as_bytes()), "{name}");
-            }
-        }
     }
 
     #[test]

@@ -1,15 +1,16 @@
-//! Tollgate on Redis: exact across replicas, one round trip per decision, many decisions per call.
+//! Tollgate on Redis: exact across processes, one round trip per decision, many decisions per call.
+//!
+//! [`Redis`] is the store. It runs Lua scripts ([`script`]) over a [`Transport`](transport::Transport):
+//! the [`client`] of this crate, the REST interface of Upstash (feature `upstash`), or one of your own.
 
 mod call;
 #[cfg(feature = "client")]
 pub mod client;
-mod decimal;
-mod districts;
+#[cfg(feature = "client")]
+mod config;
 mod encode;
-mod integers;
-mod late;
+mod error_reply;
 mod layout;
-mod meaning;
 pub mod script;
 pub mod slot;
 mod store;
@@ -18,6 +19,9 @@ pub mod transport;
 #[cfg(feature = "upstash")]
 pub mod upstash;
 
-pub use integers::Integers;
+#[cfg(feature = "client")]
+pub use client::{Inspected, Inspection};
+#[cfg(feature = "client")]
+pub use config::Config;
 pub use layout::KeyLayout;
-pub use store::RedisStore;
+pub use store::Redis;

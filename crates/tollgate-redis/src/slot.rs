@@ -6,12 +6,7 @@ pub const SLOTS: u16 = 16_384;
 /// The slot of a key.
 #[must_use]
 pub fn slot_of(key: &[u8]) -> u16 {
-    slot_of_tag(tag_of(key))
-}
-
-/// The slot of keys whose tag this is.
-pub(crate) fn slot_of_tag(tag: &[u8]) -> u16 {
-    crc16(tag) % SLOTS
+    crc16(tag_of(key)) % SLOTS
 }
 
 /// What is hashed: the text between the first `{` and the next `}`, if there is any.

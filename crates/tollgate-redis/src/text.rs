@@ -20,7 +20,7 @@ pub(crate) fn held(value: &Reply) -> Option<String> {
         Reply::Nil => Some("n".to_owned()),
         Reply::Text(text) => Some(format!("s{}", core::str::from_utf8(text).ok()?)),
         Reply::List(elements) => Some(format!("l{}", joined(elements)?)),
-        Reply::Integer(_) | Reply::Integers(_) | Reply::Error(_) => None,
+        Reply::Integer(_) | Reply::Error(_) => None,
     }
 }
 
@@ -29,7 +29,7 @@ pub(crate) fn state_text(value: &Reply) -> Option<String> {
     match value {
         Reply::Text(text) => String::from_utf8(text.clone()).ok(),
         Reply::List(elements) => log_text(&joined(elements)?),
-        Reply::Nil | Reply::Integer(_) | Reply::Integers(_) | Reply::Error(_) => None,
+        Reply::Nil | Reply::Integer(_) | Reply::Error(_) => None,
     }
 }
 

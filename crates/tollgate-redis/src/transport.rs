@@ -1,21 +1,16 @@
 //! How scripts reach a server: a call goes out, a reply comes back.
 //!
-//! This is all that the store asks of a client, so that people can bring their own. A transport
-//! sends the words of a [`Call`] as one command and hands back what the server answered, an error
-//! reply included: what an error means is decided in one place, here.
+//! This is all that the store needs of a client, so that users can bring their own. A transport sends the
+//! words of a [`Call`] as one command and returns what the server answered, an error reply included: the
+//! store decides what an error reply means.
 
 use core::future::Future;
-use std::sync::Arc;
 
-use tollgate_core::store::patience::one_by_one;
 use tollgate_core::{BoxFuture, MaybeSend, MaybeSync, Result};
 
 pub use crate::call::Call;
-use crate::decimal::Decimal;
-pub use crate::districts::{Districts, Trust};
 use crate::encode;
-use crate::integers::Integers;
-pub use crate::meaning::meaning_of;
+use crate::error_reply::error_of;
 
 /// Which keys may share a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -23,7 +18,7 @@ pub enum Sharing {
     /// Any keys: one server holds them all.
     #[default]
     AnyKeys,
-    /// Only keys of one hash slot, or of one of the [`Districts`]: a cluster.
+    /// Only keys of one hash slot: a cluster.
     SameSlot,
 }
 
@@ -34,33 +29,36 @@ pub trait Transport: MaybeSend + MaybeSync + 'static {
         Sharing::AnyKeys
     }
 
-    /// Which slots of a cluster are served by one node, as far as is known now: then their keys share calls
-    /// as well. The default knows nothing.
-    fn districts(&self) -> Option<Arc<Districts>> {
-        None
-    }
-
     /// Sends one call and waits for its reply.
     ///
     /// An error reply of the server is a reply. An `Err` means that there is none: it must be marked
-    /// as [`not_sent`](tollgate_core::Error::unsent) if the call certainly did not reach the server. A transport never
-    /// sends a call twice on its own, unless the server said that it did not run it (MOVED).
+    /// as [`not_sent`](tollgate_core::Error::not_sent) if the call certainly did not reach the server. A
+    /// transport never sends a call twice, unless the server redirected it without running it (MOVED, ASK).
     fn send(&self, call: &Call) -> impl Future<Output = Result<Reply>> + MaybeSend;
 
-    /// Sends several calls, in order for each key, and waits for all replies. One that can have
-    /// several calls under way should. When the time is up
-    /// ([`patience`](tollgate_core::store::patience)), what was answered should not be lost.
-    fn send_all(&self, calls: &[Call]) -> impl Future<Output = Vec<Result<Reply>>> + MaybeSend {
-        one_by_one(calls, |call| self.send(call))
+    /// Sends several calls, in order for each key, and hands over the reply of each by its index.
+    ///
+    /// A reply is handed over as soon as it is there: the caller may stop waiting before all of them are. A
+    /// transport that can have several calls under way should.
+    fn send_all(
+        &self,
+        calls: &[Call],
+        mut replied: impl FnMut(usize, Result<Reply>) + MaybeSend,
+    ) -> impl Future<Output = ()> + MaybeSend {
+        async move {
+            for (index, call) in calls.iter().enumerate() {
+                replied(index, self.send(call).await);
+            }
+        }
     }
 
-    /// Lets work go on that must not end with the caller who began it. The default runs it inside
-    /// of that caller, whose going away then costs those who wait with it their answer.
+    /// Runs work that must not end with the caller that began it. By default such work runs inside of that
+    /// caller: when it is cancelled, other callers that share its round do not get their answers.
     fn spawner(&self) -> Option<Spawner> {
         None
     }
 
-    /// Connections of one's own, if there are any: algorithms without a script need them.
+    /// Connections for one caller, if there are any: algorithms without a script need them.
     fn sessions(&self) -> Option<&dyn Sessions> {
         None
     }
@@ -74,19 +72,19 @@ pub trait Transport: MaybeSend + MaybeSync + 'static {
 /// Runs a future to its end in the background.
 pub type Spawner = fn(BoxFuture<'static, ()>);
 
-/// Opens connections that nobody else uses meanwhile, for WATCH.
+/// Opens connections that no other caller uses meanwhile, for WATCH.
 pub trait Sessions: MaybeSend + MaybeSync {
     /// A connection to the server that holds this key.
     fn open<'a>(&'a self, key: &'a str) -> BoxFuture<'a, Result<Box<dyn Session>>>;
 }
 
-/// A connection of one's own. Dropping it with keys still watched must not leave them watched for
-/// whoever gets the connection next.
+/// A connection for one caller. Dropping it with keys still watched must not leave them watched for
+/// the next user of the connection.
 pub trait Session: MaybeSend {
     /// Sends commands in one go and waits for all replies.
     ///
     /// Commands that begin with `WATCH` write nothing; a `MULTI` among them ends in a later run. In a
-    /// cluster they go to another node if one of them is redirected, and those that follow with them.
+    /// cluster they go to another node if one of them is redirected, and later commands with them.
     fn run<'a>(&'a mut self, commands: &'a [Command]) -> BoxFuture<'a, Result<Vec<Reply>>>;
 }
 
@@ -129,12 +127,6 @@ pub struct Args {
 }
 
 impl Args {
-    /// Room for so many bytes in so many arguments.
-    #[must_use]
-    pub(crate) fn with_capacity(bytes: usize, count: usize) -> Self {
-        Self { encoded: Vec::with_capacity(bytes), ends: Vec::with_capacity(count) }
-    }
-
     /// Appends a text.
     pub fn text(&mut self, text: &str) {
         self.push(text.as_bytes());
@@ -142,7 +134,7 @@ impl Args {
 
     /// Appends an integer.
     pub fn integer(&mut self, number: i64) {
-        self.push(Decimal::of_signed(number).digits());
+        self.push(itoa::Buffer::new().format(number).as_bytes());
     }
 
     /// Appends an integer without a sign. Those of the store are below 2^53.
@@ -193,8 +185,6 @@ pub enum Reply {
     Text(Vec<u8>),
     /// Several replies.
     List(Vec<Self>),
-    /// Several integers: what most scripts answer. A list of [`Integer`](Self::Integer)s says the same.
-    Integers(Integers),
     /// An error: its first word is its kind.
     Error(String),
 }
@@ -203,10 +193,10 @@ impl Reply {
     /// The reply, unless it is an error.
     ///
     /// # Errors
-    /// What the error reply means (see [`meaning_of`]).
+    /// The error that an error reply stands for.
     pub fn ok(self) -> Result<Self> {
         match self {
-            Self::Error(text) => Err(meaning_of(&text)),
+            Self::Error(text) => Err(error_of(&text)),
             other => Ok(other),
         }
     }

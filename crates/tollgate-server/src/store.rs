@@ -5,8 +5,7 @@ use std::future::ready;
 use tollgate::denokv::{self, DenoKv};
 use tollgate::dynamodb::{self, DynamoDb};
 use tollgate::postgres::{self, Postgres};
-use tollgate::redis::RedisStore;
-use tollgate::redis::client::Client;
+use tollgate::redis::{self, Redis};
 use tollgate::sqlite::{self, Sqlite};
 use tollgate::store::{BoxStore, Memory, Retries};
 use tollgate::{BoxFuture, Error, Result};
@@ -18,13 +17,13 @@ pub(crate) type Open = fn(&str, Option<Retries>) -> BoxFuture<'_, Result<BoxStor
 const STORES: &[(&str, Open)] = &[
     ("memory", |address, _| Box::pin(ready(memory(address)))),
     ("dynamodb", |address, retries| Box::pin(dynamodb(address, retries))),
-    ("redis", |address, _| Box::pin(ready(redis(address)))),
-    ("rediss", |address, _| Box::pin(ready(redis(address)))),
-    ("redis-cluster", |address, _| Box::pin(ready(redis(address)))),
-    ("rediss-cluster", |address, _| Box::pin(ready(redis(address)))),
+    ("redis", |address, retries| Box::pin(ready(redis(address, retries)))),
+    ("rediss", |address, retries| Box::pin(ready(redis(address, retries)))),
+    ("redis-cluster", |address, retries| Box::pin(ready(redis(address, retries)))),
+    ("rediss-cluster", |address, retries| Box::pin(ready(redis(address, retries)))),
     ("postgres", |address, retries| Box::pin(ready(postgres(address, retries)))),
     ("postgresql", |address, retries| Box::pin(ready(postgres(address, retries)))),
-    ("redis-sentinel", |address, _| Box::pin(ready(redis(address)))),
+    ("redis-sentinel", |address, retries| Box::pin(ready(redis(address, retries)))),
     ("denokv+http", |address, retries| Box::pin(ready(denokv(address, retries)))),
     ("denokv+https", |address, retries| Box::pin(ready(denokv(address, retries)))),
     ("sqlite", |address, _| Box::pin(ready(sqlite(address)))),
@@ -116,17 +115,18 @@ fn sqlite(address: &str) -> Result<BoxStore> {
 }
 
 /// Redis alone, with TLS, as a cluster or behind sentinels; it connects when it is first asked.
-fn redis(address: &str) -> Result<BoxStore> {
-    let store = RedisStore::open(address)?;
-    tokio::spawn(warn_about(store.transport().clone()));
+fn redis(address: &str, retries: Option<Retries>) -> Result<BoxStore> {
+    let config = with(address.parse()?, retries, redis::Config::retries);
+    let store = Redis::open(config)?;
+    tokio::spawn(warn_about(store.clone()));
     Ok(BoxStore::new(store))
 }
 
 /// Says what the settings of the servers may do to counters, or why they cannot be asked. One that is
 /// away is not asked again: the readiness of the store tells about that, and `doctor` asks the same
 /// questions.
-async fn warn_about(client: Client) {
-    match client.inspect().await {
+async fn warn_about(store: Redis) {
+    match store.inspect().await {
         Ok(inspection) => {
             inspection.warnings().iter().for_each(|warning| tracing::warn!("{warning}"));
         }

@@ -94,11 +94,11 @@ pub use tollgate_postgres as postgres;
 ///
 /// ```no_run
 /// use tollgate::algorithm::Gcra;
-/// use tollgate::redis::RedisStore;
+/// use tollgate::redis::Redis;
 /// use tollgate::{Limit, Limiter, Quota};
 ///
 /// # async fn example() -> tollgate::Result<()> {
-/// let limiter = Limiter::new(RedisStore::open("redis://localhost")?);
+/// let limiter = Limiter::new(Redis::open("redis://localhost".parse()?)?);
 /// let logins = Limit::new("logins", Gcra::new(Quota::per_minute(5))?)?;
 /// let decision = limiter.check(logins.charge("ada")).await?;
 /// # Ok(())

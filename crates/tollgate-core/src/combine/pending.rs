@@ -18,7 +18,8 @@ pub struct Pending<'c, J, R: Reply, Q: Queues<J, R> = Combiner<J, R>> {
     queue: Q::Queue,
     waiter: Arc<Waiter<J, R>>,
     cx: CallContext<'c>,
-    driven: Option<Driven<J, R>>,
+    /// Rounds that this caller drives: one that it leads, and those that were handed over to it.
+    driven: Vec<Driven<J, R>>,
 }
 
 /// A round that a caller drives.
@@ -49,7 +50,7 @@ impl<'c, J, R: Reply, Q: Queues<J, R>> Pending<'c, J, R, Q> {
         waiter: Arc<Waiter<J, R>>,
         cx: CallContext<'c>,
     ) -> Self {
-        Self { queues, queue, waiter, cx, driven: None }
+        Self { queues, queue, waiter, cx, driven: Vec::new() }
     }
 
     /// The answer, of a queue that a worker serves.
@@ -75,22 +76,31 @@ impl<'c, J, R: Reply, Q: Queues<J, R>> Pending<'c, J, R, Q> {
         loop {
             match self.waiter.poll(context) {
                 Polled::Answered(answer) => return Poll::Ready(answer),
-                Polled::HandedOver(driven) => self.driven = Some(driven),
+                Polled::HandedOver(driven) => {
+                    self.driven.push(driven);
+                    continue;
+                }
                 Polled::Pending => {}
             }
-            if let Some(mut driven) = self.driven.take() {
+            if !self.driven.is_empty() {
+                let mut has_ended = false;
                 // Taken out: a round that panics is dropped, and never polled again.
-                if driven.work.as_mut().poll(context).is_pending() {
-                    self.driven = Some(driven);
-                    return Poll::Pending;
+                for mut driven in core::mem::take(&mut self.driven) {
+                    match driven.work.as_mut().poll(context).is_pending() {
+                        true => self.driven.push(driven),
+                        false => has_ended = true,
+                    }
                 }
-                continue;
+                if has_ended {
+                    continue;
+                }
+                return Poll::Pending;
             }
             let Some(members) = self.queues.lead(&self.queue, &self.waiter) else {
                 return Poll::Pending;
             };
-            self.driven = lead(Lead::new(self.queues, &self.queue, members)).0;
-            if self.driven.is_none() {
+            self.driven.extend(lead(Lead::new(self.queues, &self.queue, members)).0);
+            if self.driven.is_empty() {
                 return Poll::Pending;
             }
         }
@@ -98,7 +108,7 @@ impl<'c, J, R: Reply, Q: Queues<J, R>> Pending<'c, J, R, Q> {
 
     fn end(&mut self) -> Option<R> {
         let left = self.waiter.leave(self.cx, || self.queues.answered(&self.queue));
-        for driven in [self.driven.take(), left.handed_over].into_iter().flatten() {
+        for driven in core::mem::take(&mut self.driven).into_iter().chain(left.handed_over) {
             driven.hand_over();
         }
         if left.was_waiting {
@@ -123,7 +133,7 @@ impl<J, R> Driven<J, R> {
 
 impl<J, R: Reply, Q: Queues<J, R>> fmt::Debug for Pending<'_, J, R, Q> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Pending").field("leads", &self.driven.is_some()).finish_non_exhaustive()
+        f.debug_struct("Pending").field("leads", &!self.driven.is_empty()).finish_non_exhaustive()
     }
 }
 

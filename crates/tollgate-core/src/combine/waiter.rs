@@ -34,8 +34,8 @@ struct State<J, R> {
     /// Queues in which it is not at the front: a waiter of several queues leads when this is 0.
     missing: usize,
     waker: Option<Waker>,
-    /// A round of which it is a member, and whose driver was cancelled.
-    handed_over: Option<Driven<J, R>>,
+    /// Rounds of which it is a member, and whose drivers were cancelled.
+    handed_over: Vec<Driven<J, R>>,
 }
 
 enum Phase<R> {
@@ -67,7 +67,7 @@ pub(super) enum Polled<J, R> {
 pub(super) struct Left<J, R> {
     /// An answer that was not taken.
     pub(super) answer: Option<R>,
-    pub(super) handed_over: Option<Driven<J, R>>,
+    pub(super) handed_over: Vec<Driven<J, R>>,
     /// Whether it was waiting: then it has no answer.
     pub(super) was_waiting: bool,
 }
@@ -80,7 +80,7 @@ impl<J, R> Waiter<J, R> {
             losses: 0,
             missing,
             waker: None,
-            handed_over: None,
+            handed_over: Vec::new(),
         };
         let place = AtomicU8::new(Place::Queued as u8);
         Self { job, joined_at, shares, place, state: Mutex::new(state) }
@@ -181,7 +181,7 @@ impl<J, R> Waiter<J, R> {
         if !matches!(state.phase, Phase::Waiting) {
             return Err(work);
         }
-        state.handed_over = Some(work);
+        state.handed_over.push(work);
         let waker = state.waker.take();
         drop(state);
         waker.into_iter().for_each(Waker::wake);
@@ -194,7 +194,7 @@ impl<J, R> Waiter<J, R> {
             Phase::Answered(answer) => return Polled::Answered(answer),
             other => state.phase = other,
         }
-        if let Some(work) = state.handed_over.take() {
+        if let Some(work) = state.handed_over.pop() {
             return Polled::HandedOver(work);
         }
         match &mut state.waker {
@@ -208,7 +208,7 @@ impl<J, R> Waiter<J, R> {
     pub(super) fn leave(&self, cx: CallContext<'_>, rounds: impl FnOnce() -> u64) -> Left<J, R> {
         let mut state = self.lock();
         let phase = core::mem::replace(&mut state.phase, Phase::Gone);
-        let handed_over = state.handed_over.take();
+        let handed_over = core::mem::take(&mut state.handed_over);
         let (is_sent, has_lost) = (state.is_sent, state.losses > 0);
         // Foreign code must not run under the lock.
         let waker = state.waker.take();

@@ -1,56 +1,17 @@
-//! Pauses between attempts: each twice as long as the one before, and none that all clients share.
+//! Random waits between attempts to connect, so that clients do not come back together.
 
 use std::hash::{BuildHasher, RandomState};
 use std::time::Duration;
 
-/// Doubles from `first` to `longest`, each pause shortened by up to a half.
-#[derive(Clone, Debug)]
-pub(super) struct Backoff {
-    first: Duration,
-    longest: Duration,
-    next: Duration,
-}
+use tollgate_core::store::Retries;
 
-impl Backoff {
-    pub(super) const fn new(first: Duration, longest: Duration) -> Self {
-        Self { first, longest, next: first }
-    }
-
-    /// Begins anew.
-    pub(super) const fn reset(&mut self) {
-        self.next = self.first;
-    }
-
-    /// The next pause.
-    pub(super) fn pause(&mut self) -> Duration {
-        let pause = self.next;
-        self.next = (self.next * 2).min(self.longest);
-        pause / 2 + Duration::from_micros(random() % (micros(pause / 2) + 1))
-    }
-}
-
-fn micros(duration: Duration) -> u64 {
-    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX - 1)
+/// The wait after so many failures in a row: a random part of `first`, doubled with each, up to `longest`.
+pub(super) fn wait(failures: u32, first: Duration, longest: Duration) -> Duration {
+    let waits = Retries::default().base_backoff(first).max_backoff(longest);
+    Duration::from_micros(waits.wait(failures, random()))
 }
 
 /// A number that other processes do not share. The keys of a hasher are random.
 pub(super) fn random() -> u64 {
     RandomState::new().hash_one(0_u8)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn pauses_double_up_to_the_longest_and_begin_anew() {
-        let ms = Duration::from_millis;
-        let mut backoff = Backoff::new(ms(10), ms(1_000));
-        for longest in [10, 20, 40, 80, 160, 320, 640, 1_000, 1_000] {
-            let pause = backoff.pause();
-            assert!(pause >= ms(longest) / 2 && pause <= ms(longest), "{pause:?} of {longest} ms");
-        }
-        backoff.reset();
-        assert!(backoff.pause() <= ms(10));
-    }
 }

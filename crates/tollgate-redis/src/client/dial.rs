@@ -4,23 +4,23 @@ use tokio::net::TcpStream;
 use tokio::time::{Instant, timeout_at};
 use tollgate_core::{Code, Error, Result};
 
+use super::exclusive::{ExclusiveConnection, Words};
 use super::host::Host;
 use super::settings::Settings;
 use super::stream::Stream;
-use super::wire::{Wire, Words};
-use crate::meaning::meaning_of;
+use crate::error_reply::error_of;
 use crate::transport::Reply;
 
 /// Connects to a host; everything together takes at most the connect timeout.
 ///
 /// # Errors
-/// When the host cannot be reached, cannot be verified, or refuses the login. All of them are unsent:
-/// no call has been made yet.
-pub(super) async fn dial(host: &Host, settings: &Settings) -> Result<Wire> {
+/// When the host cannot be reached, cannot be verified, or refuses the login. All of them are
+/// `not_sent`: no call has been made yet.
+pub(super) async fn dial(host: &Host, settings: &Settings) -> Result<ExclusiveConnection> {
     connect(host, settings).await.map_err(Error::not_sent)
 }
 
-async fn connect(host: &Host, settings: &Settings) -> Result<Wire> {
+async fn connect(host: &Host, settings: &Settings) -> Result<ExclusiveConnection> {
     let limit = settings.connect_timeout;
     let (deadline, limit) = (Instant::now() + limit, limit.as_millis());
     let cannot = |error: &std::io::Error| {
@@ -43,11 +43,11 @@ async fn connect(host: &Host, settings: &Settings) -> Result<Wire> {
         }
         None => Stream::Plain(stream),
     };
-    let mut wire = Wire::new(stream, host.clone());
-    let greeted = timeout_at(deadline, greet(&mut wire, settings)).await;
+    let mut connection = ExclusiveConnection::new(stream, host.clone());
+    let greeted = timeout_at(deadline, greet(&mut connection, settings)).await;
     let late = |_| away(format!("{host} is connected and did not answer within {limit} ms"));
     greeted.map_err(late)??;
-    Ok(wire)
+    Ok(connection)
 }
 
 fn away(message: String) -> Error {
@@ -56,7 +56,7 @@ fn away(message: String) -> Error {
 
 /// Logs in, chooses the database, and sees that the server serves: one that still loads its data
 /// says so to a `PING`.
-async fn greet(wire: &mut Wire, settings: &Settings) -> Result<()> {
+async fn greet(connection: &mut ExclusiveConnection, settings: &Settings) -> Result<()> {
     let database = settings.database.to_string();
     let user = settings.login.user.as_deref().map(str::as_bytes);
     let password = settings.login.password.as_ref().map(|password| password.as_bytes());
@@ -75,7 +75,7 @@ async fn greet(wire: &mut Wire, settings: &Settings) -> Result<()> {
         commands.push(&name);
     }
     commands.push(&[b"PING"]);
-    let replies = wire.exchange(&commands, settings.connect_timeout).await;
+    let replies = connection.exchange(&commands, settings.connect_timeout).await;
     let replies = replies.map_err(|error| match settings.tls {
         Some(_) => error,
         None => away(format!("{error}; if it speaks TLS, write rediss instead of redis")),
@@ -87,13 +87,13 @@ async fn greet(wire: &mut Wire, settings: &Settings) -> Result<()> {
             Some(&b"SELECT") => return Err(refused("the database", &text)),
             // A user may lack these two rights: they are not needed.
             _ if text.starts_with("NOPERM") => {}
-            _ => return Err(meaning_of(&text)),
+            _ => return Err(error_of(&text)),
         }
     }
     Ok(())
 }
 
-/// Tells the first word only.
+/// Shows the first word only: the rest may hold a name.
 fn refused(what: &str, text: &str) -> Error {
     let kind = text.split(' ').next().filter(|kind| kind.bytes().all(|b| b.is_ascii_uppercase()));
     let kind = kind.unwrap_or("ERR");

@@ -5,18 +5,18 @@ use core::fmt;
 use tollgate_core::{Error, Result};
 
 /// The port that Redis has by default, and that of its sentinels.
-pub(super) const PORT: u16 = 6379;
-pub(super) const SENTINEL_PORT: u16 = 26379;
+pub(crate) const PORT: u16 = 6379;
+pub(crate) const SENTINEL_PORT: u16 = 26379;
 
 /// A host and a port.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
-pub(super) struct Host {
+pub(crate) struct Host {
     name: String,
     port: u16,
 }
 
 impl Host {
-    pub(super) fn new(name: &str, port: u16) -> Self {
+    pub(crate) fn new(name: &str, port: u16) -> Self {
         Self { name: name.to_owned(), port }
     }
 
@@ -24,7 +24,7 @@ impl Host {
     ///
     /// # Errors
     /// When it is none of these.
-    pub(super) fn parse(text: &str, default_port: u16) -> Result<Self> {
+    pub(crate) fn parse(text: &str, default_port: u16) -> Result<Self> {
         let accepted =
             "a host must be NAME, NAME:PORT, [IPV6] or [IPV6]:PORT with a port from 1 to 65535";
         let wrong = || Error::config("host", accepted);

@@ -1,17 +1,17 @@
-//! What should be known about a server before it is trusted with counters.
+//! Settings of a server that matter for counters.
 //!
-//! It is asked once, at the start of a program or by an operator. A user who may not ask gets a
-//! warning instead of an error.
+//! They are read once, at the start of a program or by an operator. A user without the right to read them
+//! gets a warning instead of an error.
 
 use tollgate_core::{Code, Error, Result};
 
-use super::wire::{Wire, Words};
+use super::exclusive::{ExclusiveConnection, Words};
 use crate::transport::Reply;
 
 /// The oldest version that is tested.
 const OLDEST: u32 = 7;
 
-/// What servers say about themselves.
+/// What servers report about themselves.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Inspection {
@@ -21,7 +21,7 @@ pub struct Inspection {
     pub is_cluster: bool,
 }
 
-/// What one server says about itself. What is absent it did not say.
+/// What one server reports about itself. What is absent it did not report.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Inspected {
@@ -39,16 +39,16 @@ pub struct Inspected {
     pub maxmemory_bytes: Option<u64>,
     /// What it does at that bound.
     pub maxmemory_policy: Option<String>,
-    /// Keys that it has thrown out since it started.
+    /// Keys that it has evicted since it started.
     pub evicted_keys: Option<u64>,
 }
 
 impl Inspection {
-    /// What an operator should change, in plain words; empty if all is well.
+    /// What an operator should change; empty if all is well.
     #[must_use]
     pub fn warnings(&self) -> Vec<String> {
         let nodes = self.servers.iter().filter(|server| {
-            // Alone it would be asked for keys that others hold.
+            // It would be asked for keys of other nodes.
             !self.is_cluster && server.mode.as_deref() == Some("cluster")
         });
         let nodes =
@@ -59,7 +59,7 @@ impl Inspection {
 }
 
 impl Inspected {
-    /// What an operator should change about this server, in plain words.
+    /// What an operator should change about this server.
     #[must_use]
     pub fn warnings(&self) -> Vec<String> {
         let (memory, evicted) = (self.memory_warning(), self.eviction_warning());
@@ -106,12 +106,15 @@ impl Inspected {
         ))
     }
 
-    /// Asks a server.
+    /// Reads the settings of a server.
     ///
     /// # Errors
-    /// When it does not answer. That it refuses to tell is no error.
-    pub(super) async fn ask(wire: &mut Wire, patience: core::time::Duration) -> Result<Self> {
-        let questions: [Words<'_>; 6] = [
+    /// When it does not answer. A missing right is no error.
+    pub(super) async fn read(
+        connection: &mut ExclusiveConnection,
+        limit: core::time::Duration,
+    ) -> Result<Self> {
+        let queries: [Words<'_>; 6] = [
             &[b"INFO", b"server"],
             &[b"INFO", b"replication"],
             &[b"INFO", b"memory"],
@@ -119,14 +122,14 @@ impl Inspected {
             &[b"CONFIG", b"GET", b"maxmemory-policy"],
             &[b"CONFIG", b"GET", b"maxmemory"],
         ];
-        let replies = wire.exchange(&questions, patience).await?;
+        let replies = connection.exchange(&queries, limit).await?;
         let [server, replication, memory, stats, policy, bound] = replies.as_slice() else {
-            return Err(Error::new(Code::StoreUnavailable, "Redis did not answer all questions"));
+            return Err(Error::new(Code::StoreUnavailable, "Redis did not answer all queries"));
         };
         let bytes = field(memory, "maxmemory").or_else(|| setting(bound));
         Ok(Self {
             address: None,
-            // Redis before version 8 does not say its name.
+            // Redis before version 8 does not report its name.
             product: field(server, "server_name")
                 .or_else(|| field(server, "redis_version").map(|_| "redis".to_owned())),
             version: field(server, "redis_version"),

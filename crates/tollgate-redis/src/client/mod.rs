@@ -1,59 +1,60 @@
-//! A client of Redis made for exact limiting.
+//! The Redis client of the store.
 //!
-//! What general clients do not promise, and this one does: a call whose outcome is unknown is never
-//! sent again; an error says whether the call certainly did not run
-//! ([`is_not_sent`](tollgate_core::Error::is_unsent)); without a connection a call fails at once; and
-//! whatever many callers want at the same moment goes out in one write.
+//! The store runs over any [`Transport`]; this client is one, and the store can be read without it. It
+//! exists for four properties that exact limiting needs at once:
 //!
-//! `url` says where the servers are; `dial` connects, with `tls` and `wire`; `link` keeps a server
-//! connected, by running a `connection` that takes commands from a `queue`, unless a caller who is
-//! `alone` runs it; `resp` is the wire format. `sentinel` finds a master, `cluster` the nodes of slots, and a `node` is one server with its
-//! links. A `session` is a connection of one's own; `inspect` asks what an operator should know. It
-//! needs a tokio runtime with I/O and time.
+//! - A call whose outcome is unknown is never sent again.
+//! - An error says whether the call certainly did not run
+//!   ([`is_not_sent`](tollgate_core::Error::is_not_sent)): not all of its bytes were written.
+//! - Without a connection a call fails at once.
+//! - In a cluster a call goes to the node that serves its slot and to no other, redirects are bounded, and
+//!   `TRYAGAIN` reaches the store.
+//!
+//! General clients have some of them. As of 2026-11, redis-rs outside of clusters and rustis do not repeat
+//! a call whose outcome is unknown, and the bare multiplexed connection of redis-rs fails at once; but none
+//! of redis-rs, fred, rustis and glide tells what was written from what was not, and their cluster modes
+//! repeat calls, hide redirects, wait during slot recovery or use another node. A transport over the
+//! `redis` crate is in `examples/examples/redis_own_client.rs`.
+//!
+//! `dial` connects and logs in; `shared` is the connection that all callers share, and `driver` the task
+//! behind it; `exclusive` is a connection for one caller, and `session` one for `WATCH`; `resp` parses
+//! replies. A `node` is one server with its connections, `sentinel` finds a master, `cluster` the nodes of
+//! slots. `inspect` reads settings that matter for counters. The client needs a tokio runtime with I/O and
+//! time.
 
-mod alone;
 mod backoff;
 mod cluster;
-mod connection;
 mod dial;
+mod driver;
+mod exclusive;
 mod host;
 mod inspect;
-mod link;
 mod node;
-mod number;
-mod queue;
 mod resp;
-mod secret;
-mod sending;
 mod sentinel;
 mod session;
 mod settings;
+mod shared;
 mod stream;
 mod target;
-mod url;
-mod watching;
-mod wire;
 
 use std::sync::Arc;
 
 use tokio::runtime::Handle;
-use tollgate_core::store::patience::silent;
 use tollgate_core::{BoxFuture, Result};
 use tollgate_net::tls::Tls;
 
-use crate::late::in_time;
-use crate::transport::{Call, Districts, Reply, Sessions, Sharing, Spawner, Transport};
+use crate::config::{Config, Kind};
+use crate::transport::{Call, Reply, Sessions, Sharing, Spawner, Transport};
 use cluster::Cluster;
 use node::{Node, Step};
-use sending::Sending;
 use sentinel::Sentinels;
 use settings::Settings;
-use target::{Place, Target};
-use url::{Kind, Share};
+use target::{Address, Target};
 
+pub(crate) use host::{Host, PORT, SENTINEL_PORT};
 pub use inspect::{Inspected, Inspection};
-pub use session::Session;
-pub use url::Url;
+pub(crate) use settings::{Login, Secret};
 
 /// A client of a server, of the master that sentinels name, or of a cluster. Clones share its
 /// connections.
@@ -65,64 +66,64 @@ pub struct Client {
 #[derive(Clone, Debug)]
 enum Servers {
     One(Arc<Node>),
-    Many(Cluster),
+    Cluster(Cluster),
 }
 
 impl Client {
-    /// A client of what a URL names; see [`Url`] for its forms. Files of certificates are read now,
-    /// connections are made on first use.
+    /// A client that connects on first use. Files of certificates are read now.
     ///
     /// # Errors
-    /// When the URL or a file that it names is not accepted.
-    pub fn open(url: &str) -> Result<Self> {
-        let url: Url = url.parse()?;
-        let settings = Arc::new(settings(&url)?);
-        let place = match url.kind {
+    /// When a file that the configuration names is not accepted.
+    pub fn open(config: Config) -> Result<Self> {
+        let settings = Arc::new(settings(&config)?);
+        let address = match &config.kind {
             Kind::Cluster => {
-                let servers = Servers::Many(Cluster::new(url.hosts, settings));
-                return Ok(Self { servers });
+                let cluster = Cluster::new(config.hosts, settings);
+                return Ok(Self { servers: Servers::Cluster(cluster) });
             }
-            Kind::Sentinel(ref master) => {
-                let asking = sentinel_settings(&url, &settings)?;
-                Place::Named(Sentinels::new(url.hosts.clone(), master.clone(), asking))
+            Kind::Sentinel(master) => {
+                let of_sentinels = sentinel_settings(&config, &settings)?;
+                Address::Master(Sentinels::new(config.hosts, master.clone(), of_sentinels))
             }
-            Kind::Standalone => Place::At(url.first_host()?),
+            Kind::Standalone => Address::At(config.first_host()?),
         };
-        Ok(Self { servers: Servers::One(Node::new(Target::new(place, settings))) })
+        Ok(Self { servers: Servers::One(Node::new(Target::new(address, settings))) })
     }
 
-    /// A connection of one's own, to the server that holds `key`: for `WATCH`, `MULTI` and `EXEC`.
+    /// Connects to every server that holds keys.
     ///
     /// # Errors
-    /// When there is no connection to be had. Nothing was sent.
-    pub async fn session(&self, key: &str) -> Result<Session> {
-        match &self.servers {
-            Servers::One(node) => Ok(Session::new(node.wire().await?, Arc::clone(node))),
-            Servers::Many(cluster) => cluster.session(key).await,
+    /// When one of them cannot be reached or verified, or refuses the login.
+    pub async fn connect(&self) -> Result<()> {
+        for node in self.nodes().await? {
+            node.keep(node.exclusive().await?);
         }
+        Ok(())
     }
-}
 
-impl Client {
-    /// Asks the servers what should be known before they are trusted with counters.
+    /// Reads the settings of the servers that matter for counters.
     ///
     /// # Errors
     /// When one of them does not answer.
     pub async fn inspect(&self) -> Result<Inspection> {
-        let nodes = match &self.servers {
-            Servers::One(node) => vec![Arc::clone(node)],
-            Servers::Many(cluster) => cluster.nodes().await?,
-        };
-        let mut servers = Vec::with_capacity(nodes.len());
-        for node in nodes {
-            let mut wire = node.wire().await?;
-            let mut inspected = Inspected::ask(&mut wire, node.target().reply_timeout()).await?;
-            inspected.address = node.target().host().map(ToString::to_string);
-            node.keep(wire);
-            servers.push(inspected);
+        let mut servers = Vec::new();
+        for node in self.nodes().await? {
+            let mut connection = node.exclusive().await?;
+            let mut server =
+                Inspected::read(&mut connection, node.target().reply_timeout()).await?;
+            server.address = node.target().host().map(ToString::to_string);
+            node.keep(connection);
+            servers.push(server);
         }
-        let is_cluster = matches!(self.servers, Servers::Many(_));
+        let is_cluster = matches!(self.servers, Servers::Cluster(_));
         Ok(Inspection { servers, is_cluster })
+    }
+
+    async fn nodes(&self) -> Result<Vec<Arc<Node>>> {
+        match &self.servers {
+            Servers::One(node) => Ok(vec![Arc::clone(node)]),
+            Servers::Cluster(cluster) => cluster.nodes().await,
+        }
     }
 }
 
@@ -130,31 +131,25 @@ impl Transport for Client {
     fn sharing(&self) -> Sharing {
         match &self.servers {
             Servers::One(_) => Sharing::AnyKeys,
-            Servers::Many(_) => Sharing::SameSlot,
-        }
-    }
-
-    fn districts(&self) -> Option<Arc<Districts>> {
-        match &self.servers {
-            Servers::One(_) => None,
-            Servers::Many(cluster) => cluster.districts(),
+            Servers::Cluster(_) => Sharing::SameSlot,
         }
     }
 
     async fn send(&self, call: &Call) -> Result<Reply> {
-        Sending::new(&self.servers, call).await
+        match &self.servers {
+            Servers::One(node) => node.send(call).await,
+            Servers::Cluster(cluster) => cluster.send(call).await,
+        }
     }
 
-    async fn send_all(&self, calls: &[Call]) -> Vec<Result<Reply>> {
+    async fn send_all(&self, calls: &[Call], mut replied: impl FnMut(usize, Result<Reply>) + Send) {
         match &self.servers {
+            Servers::One(_) if calls.is_empty() => {}
             Servers::One(node) => {
-                let (replies, mark) = node.send_all(calls.iter().map(Step::Call));
-                in_time(replies).await.unwrap_or_else(|| {
-                    let why = node.last_words(mark).unwrap_or_else(silent);
-                    calls.iter().map(|_| Err(why.clone())).collect()
-                })
+                let replies = node.send_all(calls.iter().map(Step::Call)).await;
+                replies.into_iter().enumerate().for_each(|(index, reply)| replied(index, reply));
             }
-            Servers::Many(cluster) => cluster.send_all(calls).await,
+            Servers::Cluster(cluster) => cluster.send_all(calls, replied).await,
         }
     }
 
@@ -169,7 +164,7 @@ impl Transport for Client {
     async fn close(&self) {
         match &self.servers {
             Servers::One(node) => node.close(),
-            Servers::Many(cluster) => cluster.close(),
+            Servers::Cluster(cluster) => cluster.close(),
         }
     }
 }
@@ -178,24 +173,22 @@ fn spawn(work: BoxFuture<'static, ()>) {
     drop(tokio::spawn(work));
 }
 
-fn settings(url: &Url) -> Result<Settings> {
-    let options = &url.options;
+fn settings(config: &Config) -> Result<Settings> {
+    let options = &config.options;
     let tls = options.tls.then(|| Tls::new(&options.tls_files)).transpose()?;
     Ok(Settings {
-        login: url.login.clone(),
-        database: url.database,
+        login: config.login.clone(),
+        database: config.database,
         name: options.name.clone(),
         tls,
         connect_timeout: options.connect_timeout,
         reply_timeout: options.reply_timeout,
-        connections: options.connections,
-        shares_calls: options.share.unwrap_or_default() == Share::Node,
     })
 }
 
 /// Sentinels have users of their own, and no databases.
-fn sentinel_settings(url: &Url, settings: &Settings) -> Result<Settings> {
-    let options = &url.options;
+fn sentinel_settings(config: &Config, settings: &Settings) -> Result<Settings> {
+    let options = &config.options;
     let tls = options.sentinel_tls.then(|| Tls::new(&options.tls_files)).transpose()?;
     let login = options.sentinel_login.clone();
     Ok(Settings { login, database: 0, name: None, tls, ..settings.clone() })

@@ -6,8 +6,6 @@
 
 use tollgate_core::{Code, Error, Result};
 
-use super::number::read_line;
-use crate::integers::Integers;
 use crate::transport::Reply;
 
 /// Lists in lists. `CLUSTER SLOTS` needs four.
@@ -84,11 +82,6 @@ impl Parser {
     }
 
     fn advance(&mut self) -> Result<Option<Reply>> {
-        if self.lists.is_empty()
-            && let Some(integers) = self.integers()
-        {
-            return Ok(Some(Reply::Integers(integers)));
-        }
         loop {
             let leaf = match self.step()? {
                 Found::Nothing => return Ok(None),
@@ -106,24 +99,6 @@ impl Parser {
         }
     }
 
-    /// A list of integers and nothing else, if all of it has arrived: what scripts answer. Anything else
-    /// is left as it is, for the steps that stop wherever bytes are missing.
-    fn integers(&mut self) -> Option<Integers> {
-        let rest = self.bytes.get(self.used..)?;
-        let (count, head) = read_line(rest.strip_prefix(b"*")?)?;
-        let count =
-            usize::try_from(count).ok().filter(|count| (1..=ELEMENTS_MAX).contains(count))?;
-        let mut rest = rest.get(1 + head..)?;
-        let mut integers = Integers::with_capacity(count.min(RESERVE_MAX));
-        for _ in 0..count {
-            let (number, length) = read_line(rest.strip_prefix(b":")?)?;
-            integers.push(number);
-            rest = rest.get(1 + length..)?;
-        }
-        self.used = self.bytes.len() - rest.len();
-        Some(integers)
-    }
-
     /// Puts a reply into the list that waits for it, and that list into its own once it is complete.
     fn place(&mut self, mut reply: Reply) -> Option<Reply> {
         while let Some(list) = self.lists.last_mut() {
@@ -135,7 +110,7 @@ impl Parser {
             let elements = self.lists.pop().map(|list| list.elements);
             reply = Reply::List(elements.unwrap_or_default());
         }
-        Some(only_integers(&reply).map_or(reply, Reply::Integers))
+        Some(reply)
     }
 
     fn step(&mut self) -> Result<Found> {
@@ -187,16 +162,6 @@ impl Parser {
     }
 }
 
-/// The integers of a list that holds nothing else: however its bytes arrived, it is the same reply.
-fn only_integers(reply: &Reply) -> Option<Integers> {
-    let Reply::List(elements) = reply else { return None };
-    let integer = |element: &Reply| match element {
-        Reply::Integer(number) => Some(*number),
-        _ => None,
-    };
-    if elements.is_empty() { None } else { elements.iter().map(integer).collect() }
-}
-
 /// The first line, and where the next one begins.
 fn line(bytes: &[u8]) -> Result<Option<(&[u8], usize)>> {
     match bytes.iter().take(LINE_MAX).position(|byte| *byte == b'\n') {
@@ -210,7 +175,8 @@ fn line(bytes: &[u8]) -> Result<Option<(&[u8], usize)>> {
 }
 
 fn integer(body: &[u8]) -> Result<i64> {
-    super::number::read(body).ok_or_else(|| broken("a number that is none"))
+    let number = core::str::from_utf8(body).ok().and_then(|text| text.parse().ok());
+    number.ok_or_else(|| broken("a number that is none"))
 }
 
 /// A length up to `max`; -1 stands for nothing at all.
@@ -264,15 +230,9 @@ mod tests {
             1 => Reply::Integer(number(rng)),
             2 => Reply::Text(text(rng)),
             3 => Reply::Error(format!("ERR {}", rng.below(1_000))),
-            4 if depth == DEPTH => {
-                let count = 1 + rng.below(9);
-                Reply::Integers((0..count).map(|_| number(rng)).collect())
-            }
             _ => {
                 let count = rng.below(5);
-                let list = Reply::List((0..count).map(|_| random_reply(rng, depth - 1)).collect());
-                let integers = if depth == DEPTH { only_integers(&list) } else { None };
-                integers.map_or(list, Reply::Integers)
+                Reply::List((0..count).map(|_| random_reply(rng, depth - 1)).collect())
             }
         }
     }
@@ -290,10 +250,6 @@ mod tests {
             Reply::List(elements) => {
                 head(out, b'*', elements.len());
                 elements.iter().for_each(|element| write(out, element));
-            }
-            Reply::Integers(numbers) => {
-                head(out, b'*', numbers.len());
-                numbers.iter().for_each(|number| write(out, &Reply::Integer(*number)));
             }
         }
     }

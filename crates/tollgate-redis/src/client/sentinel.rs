@@ -1,9 +1,9 @@
 //! Finds the master that sentinels name, and notices when they name another.
 //!
-//! All sentinels are asked, and the one with the newest configuration is believed: one that was cut
-//! off may name the old master. After a failover the old one may take writes for seconds before it is
-//! told that it is none any more, and those writes are lost. So it is not enough to ask when a
-//! connection is made: they are asked again and again while it is used.
+//! All sentinels are asked, and the answer with the newest configuration counts: a sentinel that was cut
+//! off may name the old master. After a failover the old master may accept writes for seconds before a
+//! sentinel makes it a replica, and those writes are lost. So the sentinels are asked when a connection is
+//! made, and every 250 ms while it is used.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -13,24 +13,24 @@ use tokio::time::sleep;
 use tollgate_core::{Code, Error, Result};
 
 use super::dial::dial;
+use super::exclusive::ExclusiveConnection;
 use super::host::Host;
 use super::settings::Settings;
-use super::wire::Wire;
 use crate::transport::Reply;
 
-/// Between two questions while a connection is used.
+/// Between two queries while a connection is used.
 const WATCH_EVERY: Duration = Duration::from_millis(250);
 
 /// Sentinels and the name of the master that they watch.
 #[derive(Debug)]
 pub(super) struct Sentinels {
     hosts: Vec<Host>,
-    question: Arc<Question>,
+    query: Arc<Query>,
 }
 
-/// Who is the master of this name?
+/// The query for the master of this name.
 #[derive(Debug)]
-struct Question {
+struct Query {
     master: String,
     /// How to reach the sentinels; they have users and passwords of their own.
     settings: Settings,
@@ -46,23 +46,23 @@ struct Answer {
 
 impl Sentinels {
     pub(super) fn new(hosts: Vec<Host>, master: String, settings: Settings) -> Self {
-        Self { hosts, question: Arc::new(Question { master, settings }) }
+        Self { hosts, query: Arc::new(Query { master, settings }) }
     }
 
     /// Connects to the master.
     ///
     /// # Errors
     /// When no sentinel names one, or what they name cannot be reached or is no master.
-    pub(super) async fn dial(&self, settings: &Settings) -> Result<Wire> {
+    pub(super) async fn dial(&self, settings: &Settings) -> Result<ExclusiveConnection> {
         let master = self.find().await.map_err(Error::not_sent)?;
-        let mut wire = dial(&master, settings).await?;
-        let replies = wire.exchange(&[&[b"ROLE"]], settings.connect_timeout).await;
+        let mut connection = dial(&master, settings).await?;
+        let replies = connection.exchange(&[&[b"ROLE"]], settings.connect_timeout).await;
         match replies.map_err(Error::not_sent)?.first() {
             Some(Reply::List(role)) if role.first() == Some(&Reply::Text(b"master".to_vec())) => {
-                Ok(wire)
+                Ok(connection)
             }
             // A user may lack the right to ask. A replica will refuse what it is sent.
-            Some(Reply::Error(text)) if text.starts_with("NOPERM") => Ok(wire),
+            Some(Reply::Error(text)) if text.starts_with("NOPERM") => Ok(connection),
             _ => {
                 let message = format!("the sentinels name {master}, which is not a master now");
                 Err(Error::new(Code::StoreUnavailable, message).not_sent())
@@ -73,17 +73,18 @@ impl Sentinels {
     /// Returns once a sentinel names another master than `connected` in a configuration that is not
     /// older than what others say.
     pub(super) async fn name_another(&self, connected: &Host) {
-        let mut wires: Vec<Option<Wire>> = self.hosts.iter().map(|_| None).collect();
+        let mut connections: Vec<Option<ExclusiveConnection>> =
+            self.hosts.iter().map(|_| None).collect();
         let mut newest = 0;
         loop {
             sleep(WATCH_EVERY).await;
             let mut answers = Vec::new();
-            for (host, wire) in self.hosts.iter().zip(&mut wires) {
-                if let Ok(answer) = self.question.ask_again(host, wire).await {
+            for (host, connection) in self.hosts.iter().zip(&mut connections) {
+                if let Ok(answer) = self.query.run(host, connection).await {
                     answers.push(answer);
                 }
             }
-            let Some(answer) = believed(answers) else { continue };
+            let Some(answer) = newest_of(answers) else { continue };
             if answer.epoch >= newest {
                 newest = answer.epoch;
                 if answer.master != *connected {
@@ -97,8 +98,8 @@ impl Sentinels {
     async fn find(&self) -> Result<Host> {
         let mut asked = JoinSet::new();
         for host in &self.hosts {
-            let (question, host) = (Arc::clone(&self.question), host.clone());
-            asked.spawn(async move { question.ask_again(&host, &mut None).await });
+            let (query, host) = (Arc::clone(&self.query), host.clone());
+            asked.spawn(async move { query.run(&host, &mut None).await });
         }
         let mut failure = Error::new(Code::StoreUnavailable, "there are no sentinels");
         let mut answers = Vec::new();
@@ -113,22 +114,22 @@ impl Sentinels {
                 break;
             }
         }
-        believed(answers).map(|answer| answer.master).ok_or(failure)
+        newest_of(answers).map(|answer| answer.master).ok_or(failure)
     }
 }
 
-impl Question {
-    /// Asks over a connection that may stand already; it stands afterwards if there is an answer.
-    async fn ask_again(&self, sentinel: &Host, stands: &mut Option<Wire>) -> Result<Answer> {
-        let mut wire = match stands.take() {
-            Some(wire) => wire,
+impl Query {
+    /// Asks over a connection that may be open already; it is open afterwards if there is an answer.
+    async fn run(&self, sentinel: &Host, open: &mut Option<ExclusiveConnection>) -> Result<Answer> {
+        let mut connection = match open.take() {
+            Some(connection) => connection,
             None => dial(sentinel, &self.settings).await?,
         };
         let name = self.master.as_bytes();
         let address: [&[u8]; 3] = [b"SENTINEL", b"GET-MASTER-ADDR-BY-NAME", name];
         let details: [&[u8]; 3] = [b"SENTINEL", b"MASTER", name];
         let limit = self.settings.connect_timeout;
-        let replies = wire.exchange(&[&address, &details], limit).await?;
+        let replies = connection.exchange(&[&address, &details], limit).await?;
         let [address, details] = replies.as_slice() else {
             return Err(Error::new(Code::StoreUnavailable, "a sentinel did not answer"));
         };
@@ -136,13 +137,13 @@ impl Question {
             let message = format!("the sentinel at {sentinel} names no such master");
             Error::new(Code::StoreUnavailable, message)
         })?;
-        *stands = Some(wire);
+        *open = Some(connection);
         Ok(Answer { epoch: epoch(details), master })
     }
 }
 
 /// The answer of the newest configuration.
-fn believed(answers: Vec<Answer>) -> Option<Answer> {
+fn newest_of(answers: Vec<Answer>) -> Option<Answer> {
     answers.into_iter().max_by_key(|answer| answer.epoch)
 }
 
@@ -189,9 +190,9 @@ mod tests {
     }
 
     #[test]
-    fn the_newest_configuration_is_believed() {
+    fn the_newest_configuration_counts() {
         let answer = |epoch, port| Answer { epoch, master: Host::new("a", port) };
-        let believed = believed(vec![answer(1, 1), answer(3, 3), answer(2, 2)]);
-        assert_eq!(believed.unwrap().master.port(), 3);
+        let newest = newest_of(vec![answer(1, 1), answer(3, 3), answer(2, 2)]);
+        assert_eq!(newest.unwrap().master.port(), 3);
     }
 }

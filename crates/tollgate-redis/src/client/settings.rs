@@ -1,17 +1,37 @@
 //! What is the same for all connections of a client.
 
+use core::fmt;
 use std::time::Duration;
 
 use tollgate_net::tls::Tls;
 
-use super::secret::Secret;
-
-/// Who this client is to a server.
+/// The user and password of a client.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(super) struct Login {
+pub(crate) struct Login {
     /// A user of the access list; without one, the default user.
-    pub(super) user: Option<String>,
-    pub(super) password: Option<Secret>,
+    pub(crate) user: Option<String>,
+    pub(crate) password: Option<Secret>,
+}
+
+/// A text that `Debug` does not show.
+#[derive(Clone, PartialEq, Eq)]
+pub(crate) struct Secret(String);
+
+impl Secret {
+    pub(crate) const fn new(text: String) -> Self {
+        Self(text)
+    }
+
+    /// The text itself, for the server.
+    pub(crate) const fn as_bytes(&self) -> &[u8] {
+        self.0.as_bytes()
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("***")
+    }
 }
 
 /// How to make and keep connections.
@@ -24,10 +44,6 @@ pub(super) struct Settings {
     pub(super) tls: Option<Tls>,
     /// For everything until the first command may be sent.
     pub(super) connect_timeout: Duration,
-    /// For a reply; a server that takes longer is left.
+    /// For a reply; a connection on which one takes longer is given up.
     pub(super) reply_timeout: Duration,
-    /// To each server.
-    pub(super) connections: usize,
-    /// Of a cluster: whether keys of several slots that one node serves share a call.
-    pub(super) shares_calls: bool,
 }

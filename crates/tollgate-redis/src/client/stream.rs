@@ -24,7 +24,7 @@ impl Stream {
             Self::Plain(stream) => &*stream,
             Self::Encrypted(stream) => stream.get_ref().0,
         };
-        // The socket itself is asked: the runtime may not have heard of it yet.
+        // The socket itself is asked: the runtime may not have polled it yet.
         match SockRef::from(socket).peek(&mut [MaybeUninit::uninit(); 1]) {
             Err(error) => error.kind() == io::ErrorKind::WouldBlock,
             Ok(0) => false,

@@ -1,4 +1,4 @@
-//! Which server a link connects to: one at a known place, or the master of the moment.
+//! Which server a connection leads to: one at a known address, or the present master.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,75 +6,71 @@ use std::time::Duration;
 use tollgate_core::Result;
 
 use super::dial::dial;
+use super::exclusive::ExclusiveConnection;
 use super::host::Host;
 use super::sentinel::Sentinels;
 use super::settings::Settings;
-use super::wire::Wire;
 
-/// Nobody watches over a connection that one caller has to itself, so the sentinels are asked for
-/// another one when it is older than this.
-const TRUST: Duration = Duration::from_secs(1);
+/// The sentinels are not asked while an exclusive connection is idle, so one that is older than this is
+/// not used again.
+const FRESH: Duration = Duration::from_secs(1);
 
 /// Finds and dials a server.
 #[derive(Debug)]
 pub(super) struct Target {
-    place: Place,
+    address: Address,
     settings: Arc<Settings>,
 }
 
-/// Where it is.
+/// Where a server is.
 #[derive(Debug)]
-pub(super) enum Place {
+pub(super) enum Address {
     At(Host),
-    /// Whatever the sentinels name.
-    Named(Sentinels),
+    /// The master that the sentinels name.
+    Master(Sentinels),
 }
 
 impl Target {
-    pub(super) const fn new(place: Place, settings: Arc<Settings>) -> Self {
-        Self { place, settings }
+    pub(super) const fn new(address: Address, settings: Arc<Settings>) -> Self {
+        Self { address, settings }
     }
 
     /// Connects.
     ///
     /// # Errors
     /// As [`dial`] and [`Sentinels::dial`].
-    pub(super) async fn dial(&self) -> Result<Wire> {
-        match &self.place {
-            Place::At(host) => dial(host, &self.settings).await,
-            Place::Named(sentinels) => sentinels.dial(&self.settings).await,
+    pub(super) async fn dial(&self) -> Result<ExclusiveConnection> {
+        match &self.address {
+            Address::At(host) => dial(host, &self.settings).await,
+            Address::Master(sentinels) => sentinels.dial(&self.settings).await,
         }
     }
 
     /// Returns once another server than the one at `connected` is meant.
     pub(super) async fn moves_from(&self, connected: &Host) {
-        match &self.place {
-            Place::At(_) => core::future::pending().await,
-            Place::Named(sentinels) => sentinels.name_another(connected).await,
+        match &self.address {
+            Address::At(_) => core::future::pending().await,
+            Address::Master(sentinels) => sentinels.name_another(connected).await,
         }
     }
 
     /// Whether a connection of this age certainly leads to the right server.
     pub(super) fn trusts(&self, age: Duration) -> bool {
-        match &self.place {
-            Place::At(_) => true,
-            Place::Named(_) => age < TRUST,
+        match &self.address {
+            Address::At(_) => true,
+            Address::Master(_) => age < FRESH,
         }
     }
 
-    /// Its place, if that is known.
+    /// Its address, unless sentinels name it.
     pub(super) const fn host(&self) -> Option<&Host> {
-        match &self.place {
-            Place::At(host) => Some(host),
-            Place::Named(_) => None,
+        match &self.address {
+            Address::At(host) => Some(host),
+            Address::Master(_) => None,
         }
     }
 
     pub(super) fn reply_timeout(&self) -> Duration {
         self.settings.reply_timeout
-    }
-
-    pub(super) fn connections(&self) -> usize {
-        self.settings.connections
     }
 }

@@ -1,4 +1,4 @@
--- Charges one key once: what callers send who meet nobody. The step of the algorithm stands in front.
+-- Charges one key once: the call of a caller that shares it with no other. The step of the algorithm stands in front.
 -- ARGV: one list in JSON, which costs the server less than its elements would one by one: the grace in
 --   ms, family, quota id, numbers of the quota, numbers of the cost, and the instant, unless the server's
 --   clock decides.

@@ -1,9 +1,9 @@
 //! Scripts: how they are put together, and the digest the server knows each by.
 //!
 //! A script is a frame with the steps of the algorithms that it needs in front ([`steps`]):
-//! `charge_many` with one step, for many keys that are charged independently, with `spread` in front
-//! where they lie in several slots; `charge_one` with one step, for a single charge; `admit` with
-//! several steps, for charges that are made all or none. Each combination is put together once.
+//! `charge_many` with one step, for many keys that are charged independently; `charge_one` with one step,
+//! for a single charge; `admit` with several steps, for charges that are made all or none. Each
+//! combination is put together once.
 
 mod steps;
 
@@ -19,7 +19,6 @@ use crate::transport::Args;
 
 const CHARGE_ONE: &str = include_str!("charge_one.lua");
 const CHARGE_MANY: &str = include_str!("charge_many.lua");
-const SPREAD: &str = include_str!("spread.lua");
 const ADMIT: &str = include_str!("admit.lua");
 const LOAD: &str = include_str!("load.lua");
 const SWAP: &str = include_str!("swap.lua");
@@ -79,8 +78,6 @@ pub(crate) enum Frame {
     ChargeOne(ScriptedStep),
     /// Charges many keys independently.
     ChargeMany(ScriptedStep),
-    /// The same for keys of several slots that one node serves.
-    Spread(ScriptedStep),
     /// Charges several keys, all or none. A charge names its step by its place in the list, from 1.
     Admit(Vec<ScriptedStep>),
 }
@@ -153,7 +150,6 @@ impl Frame {
         match self {
             Self::ChargeOne(step) => format!("{}\n{CHARGE_ONE}", steps::text_of(*step)),
             Self::ChargeMany(step) => format!("{}\n{CHARGE_MANY}", steps::text_of(*step)),
-            Self::Spread(step) => format!("{SPREAD}{}\n{CHARGE_MANY}", steps::text_of(*step)),
             Self::Admit(steps) => {
                 let declare = |step: &ScriptedStep| {
                     let text = steps::text_of(*step);
@@ -175,8 +171,7 @@ mod tests {
 
     #[test]
     fn numbers_leave_lua_only_in_ways_that_are_exact() {
-        let frames =
-            [CHARGE_ONE, CHARGE_MANY, SPREAD, ADMIT, LOAD, SWAP, FORGET].map(str::to_owned);
+        let frames = [CHARGE_ONE, CHARGE_MANY, ADMIT, LOAD, SWAP, FORGET].map(str::to_owned);
         let steps = [
             ScriptedStep::Schedule,
             ScriptedStep::FixedWindow,
@@ -202,7 +197,6 @@ mod tests {
             Frame::ChargeOne(one),
             Frame::ChargeOne(two),
             Frame::ChargeMany(one),
-            Frame::Spread(one),
             Frame::Admit(vec![one]),
             Frame::Admit(vec![one, two]),
         ];

@@ -6,16 +6,16 @@ use tollgate_core::store::{CallContext, Evidence, Store, TimeSource, slots_of};
 use tollgate_core::{Admission, Charge, Key, Result};
 
 use super::Inner;
-use super::items::write_instant;
+use super::batch_encode::write_instant;
 use super::reply::{Found, Numbers, full, unreadable};
-use crate::meaning::foreign;
+use crate::error_reply::corrupt;
 use crate::script::{Frame, write_cost, write_quota};
 use crate::transport::{Args, Call, Reply, Transport};
 
 /// The longest time a request id is kept: far beyond any use, and exact in a script.
 const KEEP_MAX: u64 = 1 << 50;
 
-/// Whether no two charges ask one key under different quotas.
+/// Whether no two charges are on one key under different quotas.
 pub(super) fn one_quota_per_key(charges: &[Charge<'_>]) -> bool {
     let (slots, keys) = slots_of(charges);
     let mut quota_ids = vec![None; keys.len()];
@@ -32,12 +32,13 @@ pub(super) enum Part<'a> {
     Known(String),
 }
 
-/// What became of a script.
+/// The result of a script.
 pub(super) enum Answered {
     Decided(Evidence),
     /// The id was charged before.
     Replayed(Evidence),
-    LookCloser,
+    /// A state is of another quota, or cannot be read: nothing was done.
+    NotScripted,
 }
 
 impl<T: Transport> Inner<T> {
@@ -48,10 +49,10 @@ impl<T: Transport> Inner<T> {
     ) -> Result<Evidence> {
         let parts: Vec<Part<'_>> = admission.charges().iter().map(Part::Charge).collect();
         let call = self.admit_call(&parts, admission, cx.time());
-        let reply = self.wire.run(&call).await;
+        let reply = self.runner.run(&call, cx, || true).await;
         match read(reply, admission.charges(), admission)? {
             Answered::Decided(outcome) | Answered::Replayed(outcome) => Ok(outcome),
-            Answered::LookCloser => self.swapping.admit(admission, cx).await,
+            Answered::NotScripted => self.swapping.admit(admission, cx).await,
         }
     }
 
@@ -70,7 +71,7 @@ impl<T: Transport> Inner<T> {
             })
             .collect();
         let (slots, keys) = slots_of(&charges);
-        let mut names: Vec<String> = keys.iter().map(|key| self.wire.layout.name(key)).collect();
+        let mut names: Vec<String> = keys.iter().map(|key| self.runner.layout.name(key)).collect();
         let mut args = Args::default();
         write_instant(&mut args, at);
         let home = admission.charges().first().map(Charge::key);
@@ -101,11 +102,11 @@ impl<T: Transport> Inner<T> {
                 }
             }
         }
-        Call::new(self.wire.scripts.of(Frame::Admit(steps)), names, args)
+        Call::new(self.runner.scripts.of(Frame::Admit(steps)), names, args)
     }
 
     pub(super) fn record_name(&self, key: Key<'_>, id: &str) -> String {
-        self.wire.layout.place(record::name(key, id))
+        self.runner.layout.rename(record::name(key, id))
     }
 }
 
@@ -132,9 +133,9 @@ pub(super) fn read(
     match numbers.integer()? {
         0 => {}
         1 => return replay(numbers.reply()?, admission).map(Answered::Replayed),
-        2 => return Ok(Answered::LookCloser),
+        2 => return Ok(Answered::NotScripted),
         3 => return Err(full()),
-        4 => return Err(foreign()),
+        4 => return Err(corrupt()),
         _ => return Err(unreadable()),
     }
     let mut before = Vec::with_capacity(charges.len());

@@ -2,76 +2,98 @@
 //!
 //! Calls go out in the order of the admissions, so those that share a key are applied in order.
 
-use core::pin::pin;
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use tollgate_core::store::patience::{self, or_cut_off};
-use tollgate_core::store::{CallContext, Evidence, Store as _, TimeSource};
+use tollgate_core::store::{BatchResults, CallContext, TimeSource, one_by_one};
 use tollgate_core::{Admission, Result};
 
 use super::admit::{Answered, Part, read};
-use super::items::{Answer, Item, call_apart, calls_of};
-use super::take::Take;
-use super::{RedisStore, Way};
-use crate::late::replies_in_time;
+use super::batch_decode::Decoder;
+use super::batch_encode::{Answer, Item, call_of_key, calls_of};
+use super::{Redis, Way};
+use crate::error_reply::is_try_again;
 use crate::transport::{Call, Reply, Transport};
 
 /// What one call of a batch decides.
 enum Sent {
     /// Single charges, and which admissions they are.
-    Takes(Take, Arc<[usize]>),
-    /// An admission of its own.
-    Whole(usize),
+    Charges(Decoder, Arc<[usize]>),
+    /// One admission.
+    Admission(usize),
 }
 
-impl<T: Transport> RedisStore<T> {
+impl<T: Transport> Redis<T> {
     pub(super) async fn admit_batch(
         &self,
         batch: &[Admission<'_>],
+        results: &BatchResults,
         cx: CallContext<'_>,
-    ) -> Vec<Result<Evidence>> {
-        let at = cx.time();
+    ) {
         let ways: Vec<Way<'_>> = batch.iter().map(|admission| self.0.way_of(admission)).collect();
         if !ways.iter().all(|way| matches!(way, Way::Queue(..) | Way::Script)) {
-            return self.one_by_one(batch, cx).await;
+            return one_by_one(self, batch, results, cx).await;
         }
         let items: Vec<Option<Item>> = ways
             .into_iter()
             .map(|way| match way {
-                Way::Queue(charge, step) => Some(self.0.item(charge, step, at)),
+                Way::Queue(charge, step) => Some(self.0.item(charge, step, cx.time())),
                 _ => None,
             })
             .collect();
-        let mut to_send = self.calls_of_batch(batch, &items, at);
-        let mut answers: Vec<Option<Answer>> = batch.iter().map(|_| None).collect();
+        (0..batch.len()).for_each(|index| results.context(index, cx).sent());
+        let calls = self.calls_of_batch(batch, &items, cx.time());
+        let undecided = self.send_batch(calls, batch, &items, results).await;
+        // What one script could not decide is decided after the others, in order.
+        for index in undecided {
+            let Some(admission) = batch.get(index) else { continue };
+            let cx = results.context(index, cx);
+            results.set(index, Box::pin(self.admit_otherwise(admission, cx)).await);
+        }
+    }
+
+    /// Sends calls, and then keys that have to be sent alone; returns the admissions that no script decided.
+    async fn send_batch(
+        &self,
+        mut to_send: Vec<(Call, Sent)>,
+        batch: &[Admission<'_>],
+        items: &[Option<Item>],
+        results: &BatchResults,
+    ) -> Vec<usize> {
+        let runner = &self.0.runner;
+        let mut undecided = Vec::new();
+        let mut put = |index: usize, answer| match answer {
+            Answer::Decided(evidence) => results.set(index, Ok(evidence)),
+            Answer::Failed(error) => results.set(index, Err(error)),
+            Answer::NotScripted => undecided.push(index),
+        };
         while !to_send.is_empty() {
             let (mut calls, sent): (Vec<Call>, Vec<Sent>) = to_send.drain(..).unzip();
+            let mut sent: Vec<Option<Sent>> = sent.into_iter().map(Some).collect();
             if share_a_key(&calls) {
                 calls.iter_mut().for_each(|call| *call = call.with_text());
             }
-            let replies = replies_in_time(calls.len(), || self.0.wire.run_all(&calls)).await;
-            for (sent, reply) in sent.into_iter().zip(replies) {
-                match sent {
-                    Sent::Takes(take, indices) => {
-                        let tell = |place: usize, answer| {
-                            let index = indices.get(place).copied().unwrap_or(usize::MAX);
-                            set(&mut answers, index, answer);
-                        };
-                        let own = own(&items, &indices);
-                        to_send.extend(take.read(&own, reply, tell).into_iter().map(|group| {
-                            let (call, take) = call_apart(group, &own, &self.0.wire.scripts);
-                            (call, Sent::Takes(take, indices.clone()))
-                        }));
-                    }
-                    Sent::Whole(index) => {
-                        let Some(admission) = batch.get(index) else { continue };
-                        set(&mut answers, index, answer_of_whole(reply, admission));
-                    }
+            let replied = |index: usize, reply| match sent.get_mut(index).and_then(Option::take) {
+                Some(Sent::Charges(decoder, indices)) => {
+                    let own = own(items, &indices);
+                    let keys = decoder.read(&own, reply, |place, answer| {
+                        put(indices.get(place).copied().unwrap_or(usize::MAX), answer);
+                    });
+                    to_send.extend(keys.into_iter().filter_map(|key| {
+                        let (call, decoder) = call_of_key(key, &own, &runner.scripts)?;
+                        Some((call, Sent::Charges(decoder, indices.clone())))
+                    }));
                 }
-            }
+                Some(Sent::Admission(index)) => {
+                    let answer = batch.get(index).map(|one| answer_of_admission(reply, one));
+                    answer.into_iter().for_each(|answer| put(index, answer));
+                }
+                None => {}
+            };
+            runner.send_all(&calls, replied).await;
         }
-        self.settle(batch, answers, cx).await
+        undecided.sort_unstable();
+        undecided
     }
 
     fn calls_of_batch(
@@ -89,7 +111,7 @@ impl<T: Transport> RedisStore<T> {
             }
             self.flush(&mut waiting, items, &mut sent);
             let parts: Vec<Part<'_>> = admission.charges().iter().map(Part::Charge).collect();
-            sent.push((self.0.admit_call(&parts, admission, at), Sent::Whole(index)));
+            sent.push((self.0.admit_call(&parts, admission, at), Sent::Admission(index)));
         }
         self.flush(&mut waiting, items, &mut sent);
         sent
@@ -102,41 +124,13 @@ impl<T: Transport> RedisStore<T> {
         sent: &mut Vec<(Call, Sent)>,
     ) {
         let indices: Arc<[usize]> = core::mem::take(waiting).into();
-        let wire = &self.0.wire;
-        let takes = calls_of(&own(items, &indices), &wire.scripts, &wire.whereabouts());
+        let runner = &self.0.runner;
+        let calls = calls_of(&own(items, &indices), &runner.scripts, runner.has_slots());
         sent.extend(
-            takes.into_iter().map(|(call, take)| (call, Sent::Takes(take, indices.clone()))),
+            calls
+                .into_iter()
+                .map(|(call, decoder)| (call, Sent::Charges(decoder, indices.clone()))),
         );
-    }
-
-    /// What a script could not decide is decided after the others, in order.
-    async fn settle(
-        &self,
-        batch: &[Admission<'_>],
-        answers: Vec<Option<Answer>>,
-        cx: CallContext<'_>,
-    ) -> Vec<Result<Evidence>> {
-        let mut outcomes = Vec::with_capacity(batch.len());
-        for (admission, answer) in batch.iter().zip(answers) {
-            outcomes.push(match answer {
-                Some(Answer::Decided(outcome)) => Ok(outcome),
-                Some(Answer::Failed(error)) => Err(error),
-                Some(Answer::LookCloser) => {
-                    // The server has answered the script.
-                    or_cut_off(pin!(self.0.swapping.admit(admission, cx)), || true).await
-                }
-                None => Err(super::reply::unreadable()),
-            });
-        }
-        outcomes
-    }
-
-    async fn one_by_one(
-        &self,
-        batch: &[Admission<'_>],
-        cx: CallContext<'_>,
-    ) -> Vec<Result<Evidence>> {
-        patience::one_by_one(batch, |admission| self.admit(admission, cx)).await
     }
 }
 
@@ -145,15 +139,18 @@ fn own<'i>(items: &'i [Option<Item>], indices: &[usize]) -> Vec<&'i Item> {
     indices.iter().filter_map(|index| items.get(*index).and_then(Option::as_ref)).collect()
 }
 
-fn answer_of_whole(reply: Result<Reply>, admission: &Admission<'_>) -> Answer {
+fn answer_of_admission(reply: Result<Reply>, admission: &Admission<'_>) -> Answer {
+    if is_try_again(&reply) {
+        return Answer::NotScripted;
+    }
     match read(reply, admission.charges(), admission) {
         Ok(Answered::Decided(outcome) | Answered::Replayed(outcome)) => Answer::Decided(outcome),
-        Ok(Answered::LookCloser) => Answer::LookCloser,
+        Ok(Answered::NotScripted) => Answer::NotScripted,
         Err(error) => Answer::Failed(error),
     }
 }
 
-/// Whether some key is in several calls. Those must run in order: a call that the server does not
+/// Whether some key is in several calls. Those must run in order: a call whose script the server does not
 /// know would be sent again after the others, so they bring their scripts along.
 fn share_a_key(calls: &[Call]) -> bool {
     let mut seen = HashSet::new();
@@ -162,10 +159,4 @@ fn share_a_key(calls: &[Call]) -> bool {
         let own: HashSet<&str> = call.keys().iter().map(String::as_str).collect();
         own.into_iter().any(|key| !seen.insert(key))
     })
-}
-
-fn set(answers: &mut [Option<Answer>], index: usize, answer: Answer) {
-    if let Some(place) = answers.get_mut(index) {
-        *place = Some(answer);
-    }
 }

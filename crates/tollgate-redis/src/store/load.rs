@@ -3,13 +3,13 @@
 use tollgate_core::store::{Loaded, TimeSource};
 use tollgate_core::{Charge, Error, Now, Result, State};
 
-use super::Wire;
+use super::ScriptRunner;
 use super::reply::{Numbers, unreadable};
-use crate::meaning::foreign;
+use crate::error_reply::{corrupt, is_try_again};
 use crate::text::state_text;
 use crate::transport::{Args, Call, Reply, Transport};
 
-impl<T: Transport> Wire<T> {
+impl<T: Transport> ScriptRunner<T> {
     pub(super) async fn load(&self, charges: &[Charge<'_>], at: TimeSource) -> Result<Loaded> {
         let names: Vec<String> =
             charges.iter().map(|charge| self.layout.name(&charge.key())).collect();
@@ -18,7 +18,7 @@ impl<T: Transport> Wire<T> {
             Reply::Nil => Ok(None),
             value => match state_text(&value) {
                 Some(text) => State::from_text(&text).map(Some),
-                None => Err(foreign().not_sent()),
+                None => Err(corrupt().not_sent()),
             },
         });
         Ok(Loaded::new(now, states.collect::<Result<_>>()?))
@@ -26,20 +26,33 @@ impl<T: Transport> Wire<T> {
 
     /// The raw values of names, and the latest instant of the servers that hold them.
     pub(super) async fn read(&self, names: &[String], at: TimeSource) -> Result<(Now, Vec<Reply>)> {
-        let mut groups: Vec<(Option<u16>, Vec<usize>)> = Vec::new();
+        let mut slots: Vec<Option<u16>> = Vec::new();
+        let mut groups: Vec<Vec<usize>> = Vec::new();
         for (index, name) in names.iter().enumerate() {
             let slot = self.slot(name);
-            match groups.iter_mut().find(|(other, _)| *other == slot) {
-                Some((_, indices)) => indices.push(index),
-                None => groups.push((slot, vec![index])),
+            match slots.iter().position(|other| *other == slot).and_then(|at| groups.get_mut(at)) {
+                Some(group) => group.push(index),
+                None => {
+                    slots.push(slot);
+                    groups.push(vec![index]);
+                }
             }
         }
-        let calls: Vec<Call> =
-            groups.iter().map(|(_, indices)| self.load_call(names, indices, at)).collect();
-        let replies = self.run_all(&calls).await;
+        let replies = self.read_groups(&groups, names, at).await;
+        // A slot is being moved, and its keys are on two nodes: each of them is on one.
+        let is_split =
+            |(group, reply): &(Vec<usize>, Result<Reply>)| group.len() > 1 && is_try_again(reply);
+        let (split, mut replies): (Vec<_>, Vec<_>) =
+            groups.into_iter().zip(replies).partition(is_split);
+        if !split.is_empty() {
+            let single = split.into_iter().flat_map(|(group, _)| group).map(|index| vec![index]);
+            let single: Vec<Vec<usize>> = single.collect();
+            let others = self.read_groups(&single, names, at).await;
+            replies.extend(single.into_iter().zip(others));
+        }
         let mut values: Vec<Reply> = names.iter().map(|_| Reply::Nil).collect();
         let mut latest = 0;
-        for ((_, indices), reply) in groups.into_iter().zip(replies) {
+        for (indices, reply) in replies {
             let reply = reply.and_then(Reply::ok).map_err(Error::not_sent)?;
             let mut numbers = Numbers::of(reply)?;
             latest = latest.max(numbers.now().reading());
@@ -49,6 +62,24 @@ impl<T: Transport> Wire<T> {
             }
         }
         Ok((Now::at(latest), values))
+    }
+
+    async fn read_groups(
+        &self,
+        groups: &[Vec<usize>],
+        names: &[String],
+        at: TimeSource,
+    ) -> Vec<Result<Reply>> {
+        let calls: Vec<Call> =
+            groups.iter().map(|indices| self.load_call(names, indices, at)).collect();
+        let mut replies: Vec<Result<Reply>> = calls.iter().map(|_| Err(unreadable())).collect();
+        self.send_all(&calls, |index, reply| {
+            if let Some(place) = replies.get_mut(index) {
+                *place = reply;
+            }
+        })
+        .await;
+        replies
     }
 
     fn load_call(&self, names: &[String], indices: &[usize], at: TimeSource) -> Call {

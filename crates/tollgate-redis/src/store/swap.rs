@@ -9,7 +9,8 @@ use tollgate_core::Result;
 use tollgate_core::store::TimeSource;
 use tollgate_core::store::cas::{Entry, Snapshot, Swap, Version, Versioned, VersionedCapability};
 
-use super::Wire;
+use super::ScriptRunner;
+use crate::error_reply::is_try_again;
 use crate::text::{held, state_text, to_hold};
 use crate::transport::{Args, Call, Reply, Transport};
 
@@ -19,7 +20,7 @@ pub(super) const KEYS_MAX: u32 = 1_000;
 const FOREIGN: &str = "?";
 
 /// The server as a table that compares and swaps, by one script.
-pub(super) struct Swapping<T>(pub(super) Arc<Wire<T>>);
+pub(super) struct Swapping<T>(pub(super) Arc<ScriptRunner<T>>);
 
 impl<T: Transport> Versioned for Swapping<T> {
     fn capability(&self) -> VersionedCapability {
@@ -28,7 +29,7 @@ impl<T: Transport> Versioned for Swapping<T> {
 
     async fn read(&self, keys: &[&str]) -> Result<Snapshot> {
         let names: Vec<String> =
-            keys.iter().map(|key| self.0.layout.place((*key).to_owned())).collect();
+            keys.iter().map(|key| self.0.layout.rename((*key).to_owned())).collect();
         let (now, values) = self.0.read(&names, TimeSource::StoreClock).await?;
         let entries = values.iter().map(entry_of).collect();
         Ok(Snapshot { entries, clock: Some(now.reading()) })
@@ -38,7 +39,7 @@ impl<T: Transport> Versioned for Swapping<T> {
         let mut args = Args::default();
         let mut names = Vec::with_capacity(writes.len());
         for write in writes {
-            names.push(self.0.layout.place(write.key.to_owned()));
+            names.push(self.0.layout.rename(write.key.to_owned()));
             match write.expect {
                 Some(Version::Text(held)) => args.text(held),
                 Some(Version::Number(_)) | None => args.text("n"),
@@ -47,7 +48,12 @@ impl<T: Transport> Versioned for Swapping<T> {
             args.unsigned(write.keep_until.div_ceil(1_000));
         }
         let call = Call::new(self.0.scripts.swap.clone(), names, args);
-        Ok(self.0.run(&call).await?.ok()? == Reply::Integer(1))
+        let reply = self.0.send(&call).await;
+        // A slot is being moved: nothing was written, and the attempt is repeated.
+        if is_try_again(&reply) {
+            return Ok(false);
+        }
+        Ok(reply?.ok()? == Reply::Integer(1))
     }
 }
 

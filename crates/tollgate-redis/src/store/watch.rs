@@ -1,11 +1,11 @@
 //! WATCH, MULTI, EXEC: for algorithms that have no script.
 //!
-//! The step runs in Rust between a read and a transaction that fails if anybody wrote meanwhile. It
+//! The step runs in Rust between a read and a transaction that fails if another client wrote meanwhile. It
 //! needs a connection of its own, because WATCH belongs to a connection; transports without one
 //! answer `unsupported`. Waiting callers of one process are combined, so only processes race.
 //!
-//! The transaction begins with the look, in the same round trip, and what is to be written follows when
-//! the server has said that it did: to a user who may not MULTI, a SET is only a SET.
+//! The transaction begins with the read, in the same round trip, and the writes follow when the server has
+//! confirmed that: for a user without the right to MULTI, a SET is only a SET.
 
 use std::sync::Arc;
 
@@ -14,8 +14,8 @@ use tollgate_core::store::{CallContext, Evidence, Store as _, TimeSource};
 use tollgate_core::{Admission, Code, Error, Result};
 
 use super::swap::{KEYS_MAX, entry_of};
-use super::{Inner, Wire};
-use crate::meaning::{is_redirect, meaning_of};
+use super::{Inner, ScriptRunner};
+use crate::error_reply::{error_of, is_redirect};
 use crate::text::held;
 use crate::transport::{Command, Reply, Session, Transport};
 
@@ -25,7 +25,7 @@ const KEEP_MIN_MS: u64 = 3_600_000;
 const ABORTED: &str = "EXECABORT Transaction discarded because of: ";
 
 /// The server as a table that compares and swaps, by transactions.
-pub(super) struct Watching<T>(pub(super) Arc<Wire<T>>);
+pub(super) struct Watching<T>(pub(super) Arc<ScriptRunner<T>>);
 
 impl<T: Transport> Inner<T> {
     pub(super) async fn watch(
@@ -33,7 +33,7 @@ impl<T: Transport> Inner<T> {
         admission: &Admission<'_>,
         cx: CallContext<'_>,
     ) -> Result<Evidence> {
-        if self.wire.transport.sessions().is_none() {
+        if self.runner.transport.sessions().is_none() {
             let message = "an algorithm without a script needs WATCH, which this transport lacks";
             return Err(Error::new(Code::Unsupported, message).not_sent());
         }
@@ -52,7 +52,7 @@ impl<T: Transport> Versioned for Watching<T> {
 
     async fn read(&self, keys: &[&str]) -> Result<Snapshot> {
         let names: Vec<String> =
-            keys.iter().map(|key| self.0.layout.place((*key).to_owned())).collect();
+            keys.iter().map(|key| self.0.layout.rename((*key).to_owned())).collect();
         let (now, values) = self.0.read(&names, TimeSource::StoreClock).await?;
         let entries = values.iter().map(entry_of).collect();
         Ok(Snapshot { entries, clock: Some(now.reading()) })
@@ -60,12 +60,12 @@ impl<T: Transport> Versioned for Watching<T> {
 
     async fn swap(&self, writes: &[Swap<'_>]) -> Result<bool> {
         let names: Vec<String> =
-            writes.iter().map(|write| self.0.layout.place(write.key.to_owned())).collect();
+            writes.iter().map(|write| self.0.layout.rename(write.key.to_owned())).collect();
         let sessions = self.0.transport.sessions().ok_or_else(no_session)?;
         let first = names.first().map_or("", String::as_str);
         let mut session = sessions.open(first).await?;
-        let Some(now_ms) = look_again(&mut *session, writes, &names).await? else {
-            // Nothing is in it. Whatever was watched is not any more.
+        let Some(now_ms) = begin(&mut *session, writes, &names).await? else {
+            // An empty transaction. It ends the watch.
             let end = [Command::of(["EXEC"])];
             session.run(&end).await.map_err(Error::not_sent)?;
             return Ok(false);
@@ -82,7 +82,7 @@ impl<T: Transport> Versioned for Watching<T> {
         commands.push(Command::of(["EXEC"]));
         let mut replies = session.run(&commands).await?;
         match replies.pop() {
-            Some(Reply::List(_) | Reply::Integers(_)) => Ok(true),
+            Some(Reply::List(_)) => Ok(true),
             Some(Reply::Nil) => Ok(false),
             Some(Reply::Error(text)) => {
                 // EXECABORT: some command was refused, so none ran; its own error says why, or that of
@@ -93,17 +93,17 @@ impl<T: Transport> Versioned for Watching<T> {
                 });
                 let cause = cause.unwrap_or(text);
                 let cause = cause.strip_prefix(ABORTED).unwrap_or(&cause);
-                // The keys have moved between two nodes meanwhile: they are looked for anew.
-                if is_redirect(cause) { Ok(false) } else { Err(meaning_of(cause).not_sent()) }
+                // The keys were moved meanwhile: the next attempt finds them.
+                if is_redirect(cause) { Ok(false) } else { Err(error_of(cause).not_sent()) }
             }
             _ => Err(super::reply::unreadable()),
         }
     }
 }
 
-/// Watches the keys, looks whether they still hold what was read, and begins a transaction: the server's
-/// time in milliseconds if they do.
-async fn look_again(
+/// Watches the keys and begins a transaction: the server's time in milliseconds, if the keys still hold what
+/// was read and are on one node.
+async fn begin(
     session: &mut dyn Session,
     writes: &[Swap<'_>],
     names: &[String],
@@ -111,8 +111,12 @@ async fn look_again(
     let all = |verb: &'static str| {
         Command::of(core::iter::once(verb).chain(names.iter().map(String::as_str)))
     };
-    let looks = [all("WATCH"), all("MGET"), Command::of(["TIME"]), Command::of(["MULTI"])];
-    let replies = session.run(&looks).await.map_err(Error::not_sent)?;
+    let commands = [all("WATCH"), all("MGET"), Command::of(["TIME"]), Command::of(["MULTI"])];
+    let replies = session.run(&commands).await.map_err(Error::not_sent)?;
+    // A slot is being moved: the attempt is lost, and repeated.
+    if replies.iter().any(|reply| matches!(reply, Reply::Error(text) if is_redirect(text))) {
+        return Ok(None);
+    }
     let replies: Vec<Reply> =
         replies.into_iter().map(Reply::ok).collect::<Result<_>>().map_err(Error::not_sent)?;
     let [_, Reply::List(values), Reply::List(time), _] = &*replies else {

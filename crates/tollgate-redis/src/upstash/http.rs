@@ -17,7 +17,7 @@ pub trait Http: MaybeSend + MaybeSync + 'static {
     /// redirections.
     fn post(&self, request: Request<'_>) -> impl Future<Output = Result<Response>> + MaybeSend;
 
-    /// Lets work go on that must not end with the caller who began it, as a transport's
+    /// Runs work that must not end with the caller that began it, as a transport's
     /// [`spawner`](crate::transport::Transport::spawner) does.
     fn spawner(&self) -> Option<Spawner> {
         None

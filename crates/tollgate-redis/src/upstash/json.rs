@@ -1,7 +1,7 @@
 //! Calls become JSON, and JSON becomes replies.
 //!
 //! Texts go and come as they are: what Tollgate stores is ASCII, so asking for base64 would buy
-//! nothing. A text that is no UTF-8 was stored by somebody else; however it arrives, it is refused as
+//! nothing. A text that is no UTF-8 was stored by another program; however it arrives, it is refused as
 //! a state.
 
 use serde_json::Value;
@@ -53,10 +53,10 @@ fn write(call: &Call, json: &mut Vec<u8>) {
     json.push(b']');
 }
 
-/// The replies to so many calls.
+/// The replies to this many calls.
 ///
 /// # Errors
-/// When it is anything but an array of so many results. The calls may have run.
+/// When it is anything but an array of this many results. The calls may have run.
 pub(super) fn replies_of(json: &[u8], calls: usize) -> Result<Vec<Result<Reply>>> {
     match serde_json::from_slice(json) {
         Ok(Value::Array(results)) if results.len() == calls => {

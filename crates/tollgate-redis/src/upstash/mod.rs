@@ -17,7 +17,7 @@ mod tests;
 
 use core::fmt;
 
-use tollgate_core::{Error, Result};
+use tollgate_core::{Error, MaybeSend, Result};
 
 use crate::transport::{Call, Reply, Spawner, Transport};
 
@@ -34,7 +34,7 @@ pub struct Upstash<H> {
 }
 
 impl<H: Http> Upstash<H> {
-    /// A database at a URL, for whoever has the token. Both are shown by the console of Upstash.
+    /// A database at a URL, with its token. Both are shown by the console of Upstash.
     ///
     /// The URL is `https://host` or `https://host/path`. `http://` sends the token unencrypted, for
     /// servers on the same machine or network.
@@ -65,25 +65,34 @@ impl<H: Http> Upstash<H> {
 
 impl<H: Http> Transport for Upstash<H> {
     async fn send(&self, call: &Call) -> Result<Reply> {
-        let mut replies = self.send_all(core::slice::from_ref(call)).await;
-        replies.pop().unwrap_or_else(|| Err(skipped()))
+        let mut reply = Err(skipped());
+        self.send_all(core::slice::from_ref(call), |_, received| reply = received).await;
+        reply
     }
 
-    async fn send_all(&self, calls: &[Call]) -> Vec<Result<Reply>> {
-        let mut replies = Vec::with_capacity(calls.len());
+    async fn send_all(
+        &self,
+        calls: &[Call],
+        mut replied: impl FnMut(usize, Result<Reply>) + MaybeSend,
+    ) {
+        let mut indices = 0..calls.len();
         for body in json::bodies_of(calls) {
             let count = body.calls;
             match self.exchange(body).await {
-                Ok(answered) => replies.extend(answered),
+                Ok(replies) => {
+                    indices.by_ref().zip(replies).for_each(|(index, reply)| replied(index, reply));
+                }
                 Err(error) => {
-                    replies.extend((0..count).map(|_| Err(error.clone())));
+                    indices
+                        .by_ref()
+                        .take(count)
+                        .for_each(|index| replied(index, Err(error.clone())));
                     // The others would meet the same, one deadline after another.
                     break;
                 }
             }
         }
-        replies.resize_with(calls.len(), || Err(skipped()));
-        replies
+        indices.for_each(|index| replied(index, Err(skipped())));
     }
 
     fn spawner(&self) -> Option<Spawner> {
@@ -103,7 +112,7 @@ fn skipped() -> Error {
     Error::new(tollgate_core::Code::StoreUnavailable, message).not_sent()
 }
 
-/// No parser of URLs is needed for what is accepted. The URL itself is not told: a token may have
+/// No parser of URLs is needed for what is accepted. The URL itself is not shown: a token may have
 /// been put there.
 fn check_url(url: &str) -> Result<()> {
     let wrong = |what: &str| Err(Error::config("url", format!("{what}; accepted: https://host")));

@@ -1,7 +1,7 @@
 //! What a response that is no success means.
 //!
 //! A refusal of the whole request (4xx) means that nothing ran. After anything else, some calls may
-//! have run: nobody can know. Of what the server said only the first word is told, and phrases that
+//! have run: the outcome is unknown. Of what the server answered only the first word is shown, and phrases that
 //! are known to hold no key.
 
 use tollgate_core::{Code, Error};
@@ -45,7 +45,7 @@ pub(super) fn refusal(response: &Response) -> Error {
     }
 }
 
-/// A database that is full is not away: failing open would admit everybody as long as it lasts.
+/// A database that is full is not away: failing open would admit every caller as long as it lasts.
 /// Whether a script wrote something before it was refused is not known.
 pub(super) fn is_full(text: &str) -> Option<Error> {
     let message = "the database is full (DB capacity quota exceeded) and refuses writes; raise the \

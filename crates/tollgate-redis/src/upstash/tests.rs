@@ -39,6 +39,12 @@ fn call(text: &str, argument: &str) -> Call {
     Call::new(Script::new(text.to_owned()), vec!["k:{a}".to_owned()], args)
 }
 
+fn send_all(upstash: &Upstash<Parrot>, calls: &[Call]) -> Vec<Result<Reply>> {
+    let mut replies = Vec::new();
+    block_on(upstash.send_all(calls, |_, reply| replies.push(reply)));
+    replies
+}
+
 fn answer(status: u16, body: &'static str) -> Result<Reply> {
     block_on(upstash(status, body).send(&call("return 1", "")))
 }
@@ -51,7 +57,7 @@ fn failure(status: u16, body: &'static str) -> Error {
 fn calls_share_one_request_and_are_quoted() {
     let upstash = upstash(200, r#"[{"result":1},{"result":2}]"#);
     let calls = [call("return 1", "\"\\\n\u{7}ü"), call("return 1", "").with_text()];
-    let replies = block_on(upstash.send_all(&calls));
+    let replies = send_all(&upstash, &calls);
     let replies: Vec<Reply> = replies.into_iter().collect::<Result<_>>().unwrap();
     assert_eq!(replies, [Reply::Integer(1), Reply::Integer(2)]);
     let heard = upstash.http().heard.lock().unwrap().clone();
@@ -67,7 +73,7 @@ fn a_request_stays_below_what_upstash_accepts() {
     let upstash = upstash(200, r#"[{"result":1},{"result":1}]"#);
     let script = format!("return '{}'", "x".repeat(300_000));
     let calls: Vec<Call> = (0..4).map(|_| call(&script, "").with_text()).collect();
-    assert!(block_on(upstash.send_all(&calls)).iter().all(Result::is_ok));
+    assert!(send_all(&upstash, &calls).iter().all(Result::is_ok));
     assert_eq!(upstash.http().heard.lock().unwrap().len(), 2);
 }
 
@@ -76,7 +82,7 @@ fn after_a_failure_nothing_more_is_sent() {
     let upstash = upstash(500, "");
     let script = format!("return '{}'", "x".repeat(600_000));
     let calls: Vec<Call> = (0..3).map(|_| call(&script, "").with_text()).collect();
-    let replies = block_on(upstash.send_all(&calls));
+    let replies = send_all(&upstash, &calls);
     assert_eq!(upstash.http().heard.lock().unwrap().len(), 1);
     let not_sent = replies.into_iter().map(|reply| reply.unwrap_err().is_not_sent());
     assert_eq!(not_sent.collect::<Vec<_>>(), [false, true, true]);
@@ -94,7 +100,7 @@ fn results_become_replies() {
     assert_eq!(reply(r#"[{"error":"NOSCRIPT No matching script"}]"#), unknown);
 }
 
-/// The calls may have run: nobody may send them again.
+/// The calls may have run: they must not be sent again.
 #[test]
 fn what_is_no_answer_leaves_the_outcome_unknown() {
     for body in [

@@ -6,7 +6,7 @@
     clippy::unwrap_used,
     reason = "in a test, a panic is the message"
 )]
-#![expect(clippy::print_stdout, reason = "seeds are printed for whoever reads a failure")]
+#![expect(clippy::print_stdout, reason = "seeds are printed to repeat a failure")]
 
 mod client;
 mod store;

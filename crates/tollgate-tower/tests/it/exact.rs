@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tollgate::algorithm::Gcra;
-use tollgate::redis::RedisStore;
+use tollgate::redis;
 use tollgate::store::{Memory, Store};
 use tollgate::{Limit, Limiter, ManualClock, OutageMode, Quota};
 use tollgate_test_servers::Redis;
@@ -61,7 +61,7 @@ fn redis_admits_exactly_the_limit() {
     let redis = Redis::start().unwrap();
     runtime().block_on(async {
         // A store each, as two processes would have; the server is what they share.
-        let store = || Arc::new(RedisStore::open(&redis.url()).unwrap());
+        let store = || Arc::new(redis::Redis::open(redis.url().parse().unwrap()).unwrap());
         admits_exactly_over([store(), store()], "exact").await;
     });
 }

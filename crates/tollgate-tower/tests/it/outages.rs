@@ -8,7 +8,7 @@ use std::time::Duration;
 use axum::Router;
 use axum::routing::get;
 use tollgate::limiter::{BreakerConfig, Degradation, Observer};
-use tollgate::redis::RedisStore;
+use tollgate::redis;
 use tollgate::{Code, Limiter, ManualClock, OutageMode};
 use tollgate_test_servers::Redis;
 use tollgate_test_servers::wait::Deadline;
@@ -156,7 +156,7 @@ fn a_redis_that_is_killed_under_traffic_takes_no_public_route_down() {
     runtime().block_on(async {
         let log = Log::default();
         let clock = ManualClock::at(NOW);
-        let store = RedisStore::open(&redis.url()).unwrap();
+        let store = redis::Redis::open(redis.url().parse().unwrap()).unwrap();
         let limiter = Limiter::with_clock(store, clock.clone()).observer(log.clone());
         let limiter = Arc::new(limiter.build());
         let counted = Arc::new([AtomicU64::new(0), AtomicU64::new(0)]);

@@ -11,7 +11,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tollgate::algorithm::Gcra;
 use tollgate::dynamodb::{self, DynamoDb};
-use tollgate::redis::client::Client;
+use tollgate::redis::Redis;
 use tollgate::store::{BoxStore, CallContext, Capability, Store};
 use tollgate::{Clock, Limit, Limiter, Quota, SystemClock};
 use tollgate_server::config::{Config, Sources, hide_password};
@@ -60,7 +60,7 @@ async fn examine(config: &Config) -> Result<Vec<String>, Failed> {
     compare_clocks(&limiter, &mut warnings).await?;
     probe_atomicity(&limiter, &mut warnings).await?;
     if store::scheme_of(address).is_some_and(|scheme| scheme.starts_with("redis")) {
-        let inspection = Client::open(address)?.inspect().await?;
+        let inspection = Redis::open(address.parse()?)?.inspect().await?;
         for server in &inspection.servers {
             let version = server.version.as_deref().unwrap_or("of unknown version");
             println!("Server: {} {version}", server.product.as_deref().unwrap_or("redis"));

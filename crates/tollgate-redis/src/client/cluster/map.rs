@@ -7,10 +7,10 @@ use tollgate_core::{Code, Error, Result};
 use crate::client::host::Host;
 use crate::client::node::Node;
 use crate::slot::SLOTS;
-use crate::transport::{Districts, Reply};
+use crate::transport::Reply;
 
-/// Nobody serves the slot.
-const NOBODY: u16 = u16::MAX;
+/// No node serves the slot.
+const UNSERVED: u16 = u16::MAX;
 
 /// The nodes, and the one that serves each slot.
 #[derive(Clone, Debug)]
@@ -18,69 +18,42 @@ pub(super) struct Map {
     nodes: Vec<Arc<Node>>,
     /// Positions in `nodes`, one for each slot.
     owners: Vec<u16>,
-    /// The same, once for each run of slots that one node serves: a few, which stay at hand where so many
-    /// owners would be fetched for every call.
-    districts: Arc<Districts>,
     /// Nodes that serve no slot yet but are asked for keys that have moved there, and those of the
     /// map before.
-    guests: Vec<Arc<Node>>,
-    older_guests: Vec<Arc<Node>>,
+    unmapped: Vec<Arc<Node>>,
+    unmapped_before: Vec<Arc<Node>>,
 }
 
 /// Slots that one node serves.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Range {
-    first: u16,
-    last: u16,
-    host: Host,
-}
-
-#[cfg(test)]
-impl Range {
-    pub(super) const fn new(first: u16, last: u16, host: Host) -> Self {
-        Self { first, last, host }
-    }
+    pub(super) first: u16,
+    pub(super) last: u16,
+    pub(super) host: Host,
 }
 
 impl Map {
     /// A map of these ranges. `node` finds or makes the node at a host.
     pub(super) fn new(ranges: Vec<Range>, node: impl Fn(&Host) -> Arc<Node>) -> Self {
-        let owners = vec![NOBODY; usize::from(SLOTS)];
-        let (nodes, guests, older_guests) = (Vec::new(), Vec::new(), Vec::new());
-        let districts = Arc::new(Districts::new(Vec::new(), Vec::new()));
-        let mut map = Self { nodes, owners, districts, guests, older_guests };
+        let owners = vec![UNSERVED; usize::from(SLOTS)];
+        let (nodes, unmapped, unmapped_before) = Default::default();
+        let mut map = Self { nodes, owners, unmapped, unmapped_before };
         for range in ranges {
             let position = map.position(&range.host, &node);
             let slots = usize::from(range.first)..=usize::from(range.last);
             map.owners.get_mut(slots).unwrap_or_default().fill(position);
         }
-        map.divide();
         map
-    }
-
-    /// Finds out what follows from the owners.
-    fn divide(&mut self) {
-        let trusts = self.nodes.iter().map(|node| Arc::clone(node.trust())).collect();
-        self.districts = Arc::new(Districts::new(runs_of(&self.owners), trusts));
     }
 
     /// The node that serves a slot.
     pub(super) fn owner(&self, slot: u16) -> Option<&Arc<Node>> {
-        self.at_position(self.districts.node_of(slot)?)
-    }
-
-    fn at_position(&self, position: u16) -> Option<&Arc<Node>> {
-        self.nodes.get(usize::from(position))
-    }
-
-    /// Which slots have keys that may share a call.
-    pub(super) const fn districts(&self) -> &Arc<Districts> {
-        &self.districts
+        self.nodes.get(usize::from(*self.owners.get(usize::from(slot))?))
     }
 
     /// The node at a host, if it is known at all.
     pub(super) fn at(&self, host: &Host) -> Option<&Arc<Node>> {
-        find(&self.nodes, host).or_else(|| find(&self.guests, host))
+        self.nodes.iter().chain(&self.unmapped).find(|node| node.is_at(host))
     }
 
     /// The nodes that serve slots.
@@ -89,42 +62,26 @@ impl Map {
     }
 
     /// All nodes to which there may be connections.
-    pub(super) fn everybody(&self) -> impl Iterator<Item = &Arc<Node>> {
-        self.nodes.iter().chain(&self.guests).chain(&self.older_guests)
+    pub(super) fn all_nodes(&self) -> impl Iterator<Item = &Arc<Node>> {
+        self.nodes.iter().chain(&self.unmapped).chain(&self.unmapped_before)
     }
 
-    /// Takes in a node that serves no slot yet.
-    pub(super) fn invite(&mut self, host: &Host, node: impl Fn(&Host) -> Arc<Node>) -> Arc<Node> {
+    /// The node at a host, which need not serve any slot yet.
+    pub(super) fn node_at(&mut self, host: &Host, node: impl Fn(&Host) -> Arc<Node>) -> Arc<Node> {
         if let Some(node) = self.at(host) {
             return Arc::clone(node);
         }
-        let guest = find(&self.older_guests, host).map(Arc::clone);
-        let guest = guest.unwrap_or_else(|| node(host));
-        self.guests.push(Arc::clone(&guest));
-        guest
+        let before = self.unmapped_before.iter().find(|node| node.is_at(host)).map(Arc::clone);
+        let unmapped = before.unwrap_or_else(|| node(host));
+        self.unmapped.push(Arc::clone(&unmapped));
+        unmapped
     }
 
-    /// Keeps the guests of the map before. Whoever is not asked for during one map is forgotten.
+    /// Keeps the unmapped nodes of the map before. One that no redirect names during one map is
+    /// forgotten.
     pub(super) fn succeed(mut self, before: &Self) -> Self {
-        self.older_guests = before.guests.clone();
-        if !self.is_divided_as(before) {
-            self.forgive();
-        }
+        self.unmapped_before = before.unmapped.clone();
         self
-    }
-
-    fn is_divided_as(&self, other: &Self) -> bool {
-        let (runs, others) = (self.districts.runs(), other.districts.runs());
-        runs.len() == others.len()
-            && runs.iter().zip(others).all(|((first, own), (other_first, other_own))| {
-                let nodes = (self.at_position(*own), other.at_position(*other_own));
-                first == other_first && nodes.0.map(Arc::as_ptr) == nodes.1.map(Arc::as_ptr)
-            })
-    }
-
-    /// The map has changed: whoever did not refuse a stranger may have been right.
-    fn forgive(&self) {
-        self.nodes.iter().for_each(|node| node.trust().forgive());
     }
 
     /// Another node serves a slot now.
@@ -133,39 +90,24 @@ impl Map {
         if let Some(owner) = self.owners.get_mut(usize::from(slot)) {
             *owner = position;
         }
-        self.divide();
-        self.forgive();
     }
 
     fn position(&mut self, host: &Host, node: &impl Fn(&Host) -> Arc<Node>) -> u16 {
         let known = self.nodes.iter().position(|node| node.is_at(host));
         let position = known.unwrap_or_else(|| {
-            let guest = self.everybody().find(|node| node.is_at(host)).map(Arc::clone);
-            self.nodes.push(guest.unwrap_or_else(|| node(host)));
+            let unmapped = self.all_nodes().find(|node| node.is_at(host)).map(Arc::clone);
+            self.nodes.push(unmapped.unwrap_or_else(|| node(host)));
             self.nodes.len() - 1
         });
         // There are fewer nodes than slots, and fewer slots than this.
-        u16::try_from(position).unwrap_or(NOBODY)
+        u16::try_from(position).unwrap_or(UNSERVED)
     }
-}
-
-/// Where each run of equal owners begins.
-fn runs_of(owners: &[u16]) -> Vec<(u16, u16)> {
-    let begins = |(slot, owner): &(u16, &u16)| {
-        let before = usize::from(*slot).checked_sub(1).and_then(|slot| owners.get(slot));
-        before != Some(*owner)
-    };
-    (0..SLOTS).zip(owners).filter(begins).map(|(slot, owner)| (slot, *owner)).collect()
-}
-
-fn find<'a>(nodes: &'a [Arc<Node>], host: &Host) -> Option<&'a Arc<Node>> {
-    nodes.iter().find(|node| node.is_at(host))
 }
 
 /// Reads the answer to `CLUSTER SLOTS` by the node at `asked`.
 ///
 /// # Errors
-/// When it is none, or when nobody serves any slot.
+/// When it is none, or when no node serves any slot.
 pub(super) fn ranges(reply: Reply, asked: &Host) -> Result<Vec<Range>> {
     let wrong = || {
         let message = format!("{asked} knows of no cluster; one server alone is redis://");
@@ -191,7 +133,7 @@ fn range(row: &Reply, asked: &Host) -> Option<Range> {
     let port = u16::try_from(*port).ok().filter(|port| *port > 0)?;
     let name = match name {
         Reply::Text(name) => core::str::from_utf8(name).ok()?,
-        // A node that does not know its own name is where it was asked.
+        // A node without a name of its own is where it was asked.
         Reply::Nil => "",
         _ => return None,
     };

@@ -2,40 +2,32 @@
 //!
 //! A node that redirects has not run the call, so sending it on is safe; how often is bounded. Calls
 //! that are sent together are grouped by node: one round trip for each node, all at the same time.
+//! `TRYAGAIN` is a reply like any other: the store decides whether to repeat a call.
 
-mod following;
 mod map;
 mod redirect;
+mod redirect_session;
 mod topology;
 
-use core::future::{Future, poll_fn};
-use core::pin::pin;
+use core::future::{Future as _, poll_fn};
+use core::pin::Pin;
+use core::task::Poll;
 use std::sync::Arc;
-use std::time::Duration;
 
-use tokio::time::sleep;
-use tollgate_core::store::patience::{is_over, last_words, note_held_up, silent};
 use tollgate_core::{Code, Error, Result};
 
-use super::backoff::Backoff;
 use super::host::Host;
 use super::node::{Node, Step};
-use super::sending::answer;
-use super::session::Session;
 use super::settings::Settings;
-use crate::late::in_time;
-use crate::meaning::between_nodes;
-use crate::slot::slot_of;
-use crate::transport::{Call, Districts, Reply};
-pub(super) use following::Following;
+use crate::error_reply::cannot_serve;
+use crate::transport::{Call, Reply};
 use map::Map;
 use redirect::Redirect;
+pub(super) use redirect_session::RedirectSession;
 use topology::Topology;
 
-/// How often a call is sent on before it fails.
+/// How often a call is redirected before its redirect is its reply.
 const REDIRECTS_MAX: usize = 8;
-const FIRST_PAUSE: Duration = Duration::from_millis(4);
-const LONGEST_PAUSE: Duration = Duration::from_millis(64);
 
 /// The nodes of a cluster.
 #[derive(Clone, Debug)]
@@ -43,13 +35,12 @@ pub(super) struct Cluster {
     topology: Arc<Topology>,
 }
 
-/// The replies to calls, as far as they are there.
-type Replies = Vec<Option<Result<Reply>>>;
-
-/// A call on its way: which one, to which node, and whether it asks for a slot that is only coming.
-struct Sent {
+/// Where a call is sent.
+struct Route {
+    /// Which call.
     index: usize,
     node: Arc<Node>,
+    /// Whether the slot has not arrived at the node in full.
     is_asking: bool,
 }
 
@@ -58,73 +49,106 @@ impl Cluster {
         Self { topology: Topology::new(seeds, settings) }
     }
 
-    /// The node that serves a call's slot, if that is known.
-    pub(super) fn known_owner(&self, call: &Call) -> Option<Arc<Node>> {
-        let owner = call.slot().and_then(|slot| self.topology.owner(slot));
-        owner.filter(|node| node.trust().allows(call))
-    }
-
-    /// Which slots have keys that may share a call.
-    pub(super) fn districts(&self) -> Option<Arc<Districts>> {
-        self.topology.districts()
-    }
-
-    /// Sends one call, wherever it has to go.
+    /// Sends one call.
     pub(super) async fn send(&self, call: &Call) -> Result<Reply> {
-        let node = self.owner(call.slot()).await?;
-        if !node.trust().allows(call) {
-            return Ok(unproven());
-        }
-        let (reply, mark) = node.send(call);
-        let reply = answer(reply, &node, mark).await;
-        self.go_on(call, node, reply).await
+        let mut reply = Err(unserved());
+        self.send_all(core::slice::from_ref(call), |_, received| reply = received).await;
+        reply
     }
 
-    /// Follows a reply that is none, if it leads anywhere.
-    pub(super) async fn go_on(
+    /// Sends calls in one round trip for each node; those that are redirected in more.
+    pub(super) async fn send_all(
         &self,
-        call: &Call,
-        node: Arc<Node>,
-        reply: Result<Reply>,
-    ) -> Result<Reply> {
-        let sent = Sent { index: 0, node, is_asking: false };
-        let Some(next) = self.next(call, sent, &reply) else { return reply };
-        let mut replies = vec![Some(reply)];
-        self.follow(core::slice::from_ref(call), vec![next], &mut replies).await;
-        replies.pop().flatten().unwrap_or_else(|| Err(unserved()))
-    }
-
-    /// Sends calls in one round trip for each node.
-    pub(super) async fn send_all(&self, calls: &[Call]) -> Vec<Result<Reply>> {
+        calls: &[Call],
+        mut replied: impl FnMut(usize, Result<Reply>),
+    ) {
         let map = match self.topology.map().await {
             Ok(map) => map,
-            Err(error) => return calls.iter().map(|_| Err(error.clone().not_sent())).collect(),
+            Err(error) => {
+                return (0..calls.len()).for_each(|index| replied(index, Err(error.clone())));
+            }
         };
-        let mut replies: Replies = calls.iter().map(|_| None).collect();
-        let mut first = Vec::with_capacity(calls.len());
+        let mut routes = Vec::with_capacity(calls.len());
         for (index, call) in calls.iter().enumerate() {
             match self.owner_in(&map, call.slot()) {
-                Ok(node) if !node.trust().allows(call) => {
-                    put(&mut replies, index, Ok(unproven()));
-                }
-                Ok(node) => first.push(Next::now(index, node)),
-                Err(error) => put(&mut replies, index, Err(error)),
+                Some(node) => routes.push(Route { index, node, is_asking: false }),
+                None => replied(index, Err(unserved())),
             }
         }
-        self.follow(calls, first, &mut replies).await;
-        replies.into_iter().map(|reply| reply.unwrap_or_else(|| Err(unserved()))).collect()
+        for redirects in 0..=REDIRECTS_MAX {
+            routes = self.send_along(routes, calls, redirects < REDIRECTS_MAX, &mut replied).await;
+            if routes.is_empty() {
+                return;
+            }
+        }
     }
 
-    /// A connection of one's own, to the node that serves a key.
-    pub(super) async fn session(&self, key: &str) -> Result<Session> {
-        let node = self.owner(Some(slot_of(key.as_bytes()))).await?;
-        self.session_at(node).await
+    /// Sends calls along their routes, and hands over the replies of each node as soon as they are there;
+    /// returns the routes of calls that were redirected, if they may be.
+    async fn send_along(
+        &self,
+        routes: Vec<Route>,
+        calls: &[Call],
+        may_redirect: bool,
+        replied: &mut impl FnMut(usize, Result<Reply>),
+    ) -> Vec<Route> {
+        // All are queued before the first is waited for.
+        let mut queued: Vec<_> = by_node(routes)
+            .into_iter()
+            .map(|(node, routes)| (node.send_all(steps(calls, &routes).into_iter()), routes))
+            .collect();
+        let mut redirected = Vec::new();
+        let mut receive = |received: Vec<Result<Reply>>, routes: &[Route]| {
+            let mut received = received.into_iter();
+            for route in routes {
+                if route.is_asking {
+                    // The reply to ASKING itself.
+                    received.next();
+                }
+                let reply = received.next().unwrap_or_else(|| Err(unserved()));
+                match self.redirect(route, &reply).filter(|_| may_redirect) {
+                    Some(route) => redirected.push(route),
+                    None => replied(route.index, reply),
+                }
+            }
+        };
+        poll_fn(|cx| {
+            queued.retain_mut(|(pending, routes)| match Pin::new(pending).poll(cx) {
+                Poll::Ready(received) => {
+                    receive(received, routes);
+                    false
+                }
+                Poll::Pending => true,
+            });
+            if queued.is_empty() { Poll::Ready(()) } else { Poll::Pending }
+        })
+        .await;
+        redirected
     }
 
-    async fn session_at(&self, node: Arc<Node>) -> Result<Session> {
-        let wire = node.wire().await.inspect_err(|_| self.topology.refresh())?;
-        let cluster = self.clone();
-        Ok(Session::new(wire, node).told(move || cluster.topology.refresh()))
+    /// Where a call goes after this reply, if it was redirected.
+    fn redirect(&self, route: &Route, reply: &Result<Reply>) -> Option<Route> {
+        let text = match reply {
+            Ok(Reply::Error(text)) => text,
+            Ok(_) => return None,
+            Err(_) => {
+                self.topology.refresh();
+                return None;
+            }
+        };
+        if cannot_serve(text) {
+            self.topology.refresh();
+        }
+        let (node, is_asking) = self.follow(Redirect::of(text, route.node.target().host())?);
+        Some(Route { index: route.index, node, is_asking })
+    }
+
+    /// The node that a redirect names, and whether it has to be asked.
+    fn follow(&self, redirect: Redirect) -> (Arc<Node>, bool) {
+        match redirect {
+            Redirect::Moved { slot, host } => (self.topology.moved(slot, &host), false),
+            Redirect::Ask { host } => (self.topology.node(&host), true),
+        }
     }
 
     /// All nodes that serve slots.
@@ -136,180 +160,40 @@ impl Cluster {
         self.topology.close();
     }
 
-    async fn owner(&self, slot: Option<u16>) -> Result<Arc<Node>> {
-        self.owner_in(&*self.topology.map().await?, slot)
-    }
-
-    fn owner_in(&self, map: &Map, slot: Option<u16>) -> Result<Arc<Node>> {
+    fn owner_in(&self, map: &Map, slot: Option<u16>) -> Option<Arc<Node>> {
         let owner = match slot {
             Some(slot) => map.owner(slot),
             // A call without keys may run anywhere.
             None => map.nodes().first(),
         };
-        owner.map(Arc::clone).ok_or_else(|| {
+        if owner.is_none() {
             self.topology.refresh();
-            unserved()
-        })
-    }
-
-    /// Sends calls, and those that are redirected once more, until all are answered or too many
-    /// redirects have come. Those that go to one node keep their order. When the time is up, those that
-    /// were answered keep what they have. Whose time is up after a node said that it is to try again has
-    /// met a slot that moves, and not silence.
-    async fn follow(&self, calls: &[Call], first: Vec<Next>, replies: &mut Replies) {
-        let mut under_way = first;
-        let mut backoff = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
-        let mut is_held_up = false;
-        for _ in 0..REDIRECTS_MAX {
-            if under_way.is_empty() {
-                return;
-            }
-            if under_way.iter().any(|next| next.is_later) {
-                is_held_up = true;
-                last_words(pin!(sleep(backoff.pause())), || Some(())).await;
-            }
-            if is_over() {
-                for next in under_way {
-                    put(
-                        replies,
-                        next.sent.index,
-                        Err(late("nothing was charged", is_held_up).not_sent()),
-                    );
-                }
-                return;
-            }
-            under_way = self.round(calls, (under_way, is_held_up), replies).await;
         }
-    }
-
-    /// Sends calls, and puts down what was answered: those that go on.
-    async fn round(
-        &self,
-        calls: &[Call],
-        (sent, is_held_up): (Vec<Next>, bool),
-        replies: &mut Replies,
-    ) -> Vec<Next> {
-        let rounds = grouped(sent).into_iter().map(|(node, group)| {
-            let (round, mark) = node.send_all(steps(calls, &group).into_iter());
-            (round, group, (node, mark))
-        });
-        // All are queued before the first is waited for.
-        let rounds: Vec<_> = rounds.collect();
-        let mut redirected = Vec::new();
-        for (round, group, (node, mark)) in rounds {
-            let Some(answers) = in_time(noting(is_held_up, round)).await else {
-                let late = || late("the charge may be spent", is_held_up);
-                let others = node.last_words(mark).filter(|_| !is_held_up);
-                let why = others.unwrap_or_else(late);
-                group.iter().for_each(|sent| put(replies, sent.index, Err(why.clone())));
-                continue;
-            };
-            let mut answers = answers.into_iter();
-            for sent in group {
-                if sent.is_asking {
-                    // The reply to ASKING itself.
-                    answers.next();
-                }
-                let reply = answers.next().unwrap_or_else(|| Err(unserved()));
-                let index = sent.index;
-                let call = calls.get(index);
-                redirected.extend(call.and_then(|call| self.next(call, sent, &reply)));
-                put(replies, index, reply);
-            }
-        }
-        redirected
-    }
-
-    /// Where a call goes next after this reply, if anywhere.
-    fn next(&self, call: &Call, sent: Sent, reply: &Result<Reply>) -> Option<Next> {
-        let Ok(reply) = reply else {
-            self.topology.refresh();
-            return None;
-        };
-        sent.node.trust().judge(call, reply);
-        match Redirect::of(reply, sent.node.target().host())? {
-            Redirect::Moved { slot, host } => {
-                let node = self.topology.moved(slot, &host);
-                (!call.hands_redirects_back()).then(|| Next::now(sent.index, node))
-            }
-            Redirect::Ask { .. } | Redirect::TryAgain if call.hands_redirects_back() => None,
-            Redirect::Ask { host } => {
-                let node = self.topology.node(&host);
-                Some(Next { sent: Sent { node, is_asking: true, ..sent }, is_later: false })
-            }
-            Redirect::TryAgain => Some(Next { sent, is_later: true }),
-            // One that does not refuse strangers may have been asked by an old map.
-            Redirect::Down | Redirect::Unrefused => {
-                self.topology.refresh();
-                None
-            }
-        }
+        owner.map(Arc::clone)
     }
 }
 
-/// A call that is to be sent.
-struct Next {
-    sent: Sent,
-    /// After a pause.
-    is_later: bool,
-}
-
-impl Next {
-    const fn now(index: usize, node: Arc<Node>) -> Self {
-        Self { sent: Sent { index, node, is_asking: false }, is_later: false }
-    }
-}
-
-/// The calls of each node, in order. There are few nodes.
-fn grouped(calls: Vec<Next>) -> Vec<(Arc<Node>, Vec<Sent>)> {
-    let mut groups: Vec<(Arc<Node>, Vec<Sent>)> = Vec::new();
-    for Next { sent, .. } in calls {
-        match groups.iter_mut().find(|(node, _)| Arc::ptr_eq(node, &sent.node)) {
-            Some((_, group)) => group.push(sent),
-            None => groups.push((Arc::clone(&sent.node), vec![sent])),
+/// The routes to each node, in order. There are few nodes.
+fn by_node(routes: Vec<Route>) -> Vec<(Arc<Node>, Vec<Route>)> {
+    let mut groups: Vec<(Arc<Node>, Vec<Route>)> = Vec::new();
+    for route in routes {
+        match groups.iter_mut().find(|(node, _)| Arc::ptr_eq(node, &route.node)) {
+            Some((_, group)) => group.push(route),
+            None => groups.push((Arc::clone(&route.node), vec![route])),
         }
     }
     groups
 }
 
-fn steps<'a>(calls: &'a [Call], group: &[Sent]) -> Vec<Step<'a>> {
-    let mut steps = Vec::with_capacity(group.len());
-    for sent in group {
-        if sent.is_asking {
+fn steps<'a>(calls: &'a [Call], routes: &[Route]) -> Vec<Step<'a>> {
+    let mut steps = Vec::with_capacity(routes.len());
+    for route in routes {
+        if route.is_asking {
             steps.push(Step::Asking);
         }
-        steps.extend(calls.get(sent.index).map(Step::Call));
+        steps.extend(calls.get(route.index).map(Step::Call));
     }
     steps
-}
-
-fn put(replies: &mut Replies, index: usize, reply: Result<Reply>) {
-    if let Some(place) = replies.get_mut(index) {
-        *place = Some(reply);
-    }
-}
-
-/// What is said about a call whose time is up.
-fn late(fate: &str, is_held_up: bool) -> Error {
-    if is_held_up { between_nodes(fate) } else { silent() }
-}
-
-/// Work that says all along whether others have held it up.
-async fn noting<F: Future>(is_held_up: bool, work: F) -> F::Output {
-    let mut work = pin!(work);
-    poll_fn(|context| {
-        if is_held_up {
-            note_held_up();
-        }
-        work.as_mut().poll(context)
-    })
-    .await
-}
-
-/// The answer to a call that was meant for another node, by a map that has changed: this one has not shown
-/// that it refuses strangers.
-fn unproven() -> Reply {
-    Reply::Error("FOREIGN keys of other nodes may not be refused".to_owned())
 }
 
 fn unserved() -> Error {

@@ -1,9 +1,9 @@
-//! What is known of a cluster, and how it is learnt.
+//! The map of a cluster, and how it is learnt.
 //!
-//! It is always learnt in the background: callers have little time, and asking a node that is silent may
-//! take longer than all of it. The first use waits for it, as long as it likes; when that has failed, calls
-//! fail at once until there is a map. Afterwards it is learnt anew whenever it seems wrong: a node is lost,
-//! or redirects.
+//! The map is always learnt in the background: a caller has little time, and a node that does not answer
+//! may take longer than all of it. The first call waits for the map; when learning has failed, calls fail at
+//! once until there is a map. It is learnt anew whenever it seems wrong: a connection is lost, or a node
+//! redirects.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -15,26 +15,22 @@ use tokio::time::sleep;
 use tollgate_core::{Code, Error, Result};
 
 use super::map::{Map, Range, ranges};
-use crate::client::backoff::{Backoff, random};
+use crate::client::backoff::{random, wait};
 use crate::client::dial::dial;
 use crate::client::host::Host;
-use crate::client::link::no_runtime;
 use crate::client::node::Node;
 use crate::client::settings::Settings;
-use crate::client::target::{Place, Target};
-use crate::transport::Districts;
+use crate::client::shared::{closed, no_runtime};
+use crate::client::target::{Address, Target};
 
 /// Between two maps, so that a cluster in trouble is not asked all the time.
-const CALM: Duration = Duration::from_millis(50);
-const LONGEST_PAUSE: Duration = Duration::from_secs(1);
-/// How many runtimes may end under a caller who waits for the first map.
-const WAITS_MAX: usize = 3;
+const FIRST_WAIT: Duration = Duration::from_millis(50);
+const LONGEST_WAIT: Duration = Duration::from_secs(1);
 
-/// What is known.
 #[derive(Clone, Debug)]
 enum Known {
     Nothing,
-    Failed(Arc<Error>),
+    Failed(Error),
     Map(Arc<Map>),
     Closed,
 }
@@ -46,14 +42,14 @@ pub(super) struct Topology {
     settings: Arc<Settings>,
     known: RwLock<Known>,
     refresh: AtomicU8,
-    /// Told whenever a turn has learnt something, or has ended.
-    learnt: Notify,
+    /// Notified whenever an attempt has ended.
+    attempted: Notify,
 }
 
-/// Nobody refreshes; somebody does; somebody does and should once more.
-const RESTS: u8 = 0;
-const RUNS: u8 = 1;
-const AGAIN: u8 = 2;
+/// No task refreshes the map; one does; one does and has to once more.
+const IDLE: u8 = 0;
+const RUNNING: u8 = 1;
+const RUNNING_AGAIN: u8 = 2;
 
 impl Topology {
     pub(super) fn new(seeds: Vec<Host>, settings: Arc<Settings>) -> Arc<Self> {
@@ -61,48 +57,31 @@ impl Topology {
             seeds,
             settings,
             known: RwLock::new(Known::Nothing),
-            refresh: AtomicU8::new(RESTS),
-            learnt: Notify::new(),
+            refresh: AtomicU8::new(IDLE),
+            attempted: Notify::new(),
         })
     }
 
-    /// The map. As long as nothing is known, callers wait until it is learnt.
+    /// The map. As long as no attempt has ended, callers wait for one.
     ///
     /// # Errors
-    /// When no node answers. All of them are unsent.
+    /// When no node answers. All of them are `not_sent`.
     pub(super) async fn map(self: &Arc<Self>) -> Result<Arc<Map>> {
-        for _ in 0..WAITS_MAX {
-            // Made before the look: what is learnt after that is not missed.
-            let learnt = self.learnt.notified();
+        loop {
+            // Made before the look: an attempt that ends after that is not missed.
+            let attempted = self.attempted.notified();
             match self.known_map() {
                 Ok(Some(map)) => return Ok(map),
                 Ok(None) => self.begin()?,
                 Err(error) => {
-                    // Whoever was to find it may have ended with its runtime.
+                    // The task that refreshes may have ended with its runtime.
                     if !self.is_closed() {
                         self.begin()?;
                     }
                     return Err(error);
                 }
             }
-            learnt.await;
-        }
-        self.known_map()?.ok_or_else(|| unreachable(&self.seeds))
-    }
-
-    /// The node that serves a slot, if that is known.
-    pub(super) fn owner(&self, slot: u16) -> Option<Arc<Node>> {
-        match &*self.known.read().unwrap_or_else(PoisonError::into_inner) {
-            Known::Map(map) => map.owner(slot).map(Arc::clone),
-            _ => None,
-        }
-    }
-
-    /// Which slots have keys that may share a call, as far as is known.
-    pub(super) fn districts(&self) -> Option<Arc<Districts>> {
-        match &*self.known.read().unwrap_or_else(PoisonError::into_inner) {
-            Known::Map(map) if self.settings.shares_calls => Some(Arc::clone(map.districts())),
-            _ => None,
+            attempted.await;
         }
     }
 
@@ -113,7 +92,7 @@ impl Topology {
             return node;
         }
         match &mut *self.known.write().unwrap_or_else(PoisonError::into_inner) {
-            Known::Map(map) => Arc::make_mut(map).invite(host, |host| self.new_node(host)),
+            Known::Map(map) => Arc::make_mut(map).node_at(host, |host| self.new_node(host)),
             _ => self.new_node(host),
         }
     }
@@ -135,41 +114,42 @@ impl Topology {
 
     /// Learns the map anew in the background.
     pub(super) fn refresh(self: &Arc<Self>) {
-        let next = |state| Some(if state == RESTS { RUNS } else { AGAIN });
+        let next = |state| Some(if state == IDLE { RUNNING } else { RUNNING_AGAIN });
         let before = self.refresh.fetch_update(Ordering::AcqRel, Ordering::Acquire, next);
-        if before == Ok(RESTS) {
-            // Without a runtime there is no connection either, and whoever needs one is told.
-            let _ = self.spawn_turn();
+        if before == Ok(IDLE) {
+            // Without a runtime there is no connection either, and the call fails for that.
+            let _ = self.spawn();
         }
     }
 
-    /// Sees to it that somebody learns the map.
+    /// Starts a task that learns the map, unless one runs.
     fn begin(self: &Arc<Self>) -> Result<()> {
-        let begun = self.refresh.compare_exchange(RESTS, RUNS, Ordering::AcqRel, Ordering::Acquire);
-        if begun.is_ok() { self.spawn_turn() } else { Ok(()) }
+        let begun =
+            self.refresh.compare_exchange(IDLE, RUNNING, Ordering::AcqRel, Ordering::Acquire);
+        if begun.is_ok() { self.spawn() } else { Ok(()) }
     }
 
-    fn spawn_turn(self: &Arc<Self>) -> Result<()> {
-        let turn = Turn { topology: Arc::clone(self), is_over: false };
+    fn spawn(self: &Arc<Self>) -> Result<()> {
+        let refresh = Refresh { topology: Arc::clone(self), is_finished: false };
         let runtime = Handle::try_current().map_err(|_| no_runtime())?;
-        runtime.spawn(turn.run());
+        runtime.spawn(refresh.run());
         Ok(())
     }
 
     pub(super) fn close(&self) {
         if let Ok(Some(map)) = self.known_map() {
-            map.everybody().for_each(|node| node.close());
+            map.all_nodes().for_each(|node| node.close());
         }
         *self.known.write().unwrap_or_else(PoisonError::into_inner) = Known::Closed;
-        self.learnt.notify_waiters();
+        self.attempted.notify_waiters();
     }
 
     fn known_map(&self) -> Result<Option<Arc<Map>>> {
         match &*self.known.read().unwrap_or_else(PoisonError::into_inner) {
             Known::Nothing => Ok(None),
             Known::Map(map) => Ok(Some(Arc::clone(map))),
-            Known::Failed(error) => Err(Error::clone(error).not_sent()),
-            Known::Closed => Err(crate::client::queue::closed()),
+            Known::Failed(error) => Err(error.clone().not_sent()),
+            Known::Closed => Err(closed()),
         }
     }
 
@@ -177,16 +157,15 @@ impl Topology {
     fn fail(&self, error: Error) {
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
         if matches!(*known, Known::Nothing | Known::Failed(_)) {
-            *known = Known::Failed(Arc::new(error));
+            *known = Known::Failed(error);
         }
     }
 
     fn new_node(&self, host: &Host) -> Arc<Node> {
-        Node::new(Target::new(Place::At(host.clone()), Arc::clone(&self.settings)))
+        Node::new(Target::new(Address::At(host.clone()), Arc::clone(&self.settings)))
     }
 
-    /// Asks nodes until one answers: those that are known, beginning at a random one, then those that
-    /// were given.
+    /// Asks nodes until one answers: those of the map, beginning at a random one, then the seeds.
     async fn learn(&self) -> Result<()> {
         let mut hosts: Vec<Host> = Vec::new();
         if let Ok(Some(map)) = self.known_map() {
@@ -211,9 +190,9 @@ impl Topology {
     }
 
     async fn learn_from(&self, host: &Host) -> Result<Vec<Range>> {
-        let mut wire = dial(host, &self.settings).await?;
-        let replies =
-            wire.exchange(&[&[b"CLUSTER", b"SLOTS"]], self.settings.connect_timeout).await?;
+        let mut connection = dial(host, &self.settings).await?;
+        let limit = self.settings.connect_timeout;
+        let replies = connection.exchange(&[&[b"CLUSTER", b"SLOTS"]], limit).await?;
         let reply = replies.into_iter().next().ok_or_else(|| unreachable(&self.seeds))?;
         ranges(reply, host)
     }
@@ -224,7 +203,7 @@ impl Topology {
         let map = match &*known {
             Known::Closed => return,
             Known::Map(before) => {
-                let kept = |host: &Host| before.everybody().find(|node| node.is_at(host));
+                let kept = |host: &Host| before.all_nodes().find(|node| node.is_at(host));
                 let node = |host: &Host| kept(host).map_or_else(|| self.new_node(host), Arc::clone);
                 Map::new(ranges, node).succeed(before)
             }
@@ -233,52 +212,47 @@ impl Topology {
         *known = Known::Map(Arc::new(map));
     }
 
-    /// Ends a turn, unless somebody has asked for another one.
-    fn rest(&self) -> bool {
-        let rested =
-            self.refresh.compare_exchange(RUNS, RESTS, Ordering::AcqRel, Ordering::Acquire);
-        rested.is_ok()
-    }
-
     fn is_closed(&self) -> bool {
         matches!(*self.known.read().unwrap_or_else(PoisonError::into_inner), Known::Closed)
     }
 }
 
-/// Whoever refreshes. Ends when its runtime does, so that another one can.
-struct Turn {
+/// The task that learns the map. When its runtime ends, the next call starts another one.
+struct Refresh {
     topology: Arc<Topology>,
-    is_over: bool,
+    is_finished: bool,
 }
 
-impl Turn {
+impl Refresh {
     async fn run(mut self) {
         let topology = Arc::clone(&self.topology);
-        let mut backoff = Backoff::new(CALM, LONGEST_PAUSE);
-        // The client is gone when nobody but this turn knows the topology.
+        let mut failures = 0;
+        // The client was dropped when only this task holds the topology.
         while Arc::strong_count(&topology) > 2 && !topology.is_closed() {
-            topology.refresh.store(RUNS, Ordering::Release);
+            topology.refresh.store(RUNNING, Ordering::Release);
             let learnt = topology.learn().await;
             let is_learnt = learnt.is_ok();
             match learnt {
-                Ok(()) => backoff.reset(),
+                Ok(()) => failures = 0,
                 Err(error) => topology.fail(error),
             }
-            topology.learnt.notify_waiters();
-            sleep(backoff.pause()).await;
-            if is_learnt && topology.rest() {
-                self.is_over = true;
+            failures += 1;
+            topology.attempted.notify_waiters();
+            sleep(wait(failures, FIRST_WAIT, LONGEST_WAIT)).await;
+            let (from, to) = (Ordering::AcqRel, Ordering::Acquire);
+            if is_learnt && topology.refresh.compare_exchange(RUNNING, IDLE, from, to).is_ok() {
+                self.is_finished = true;
                 return;
             }
         }
     }
 }
 
-impl Drop for Turn {
+impl Drop for Refresh {
     fn drop(&mut self) {
-        if !self.is_over {
-            self.topology.refresh.store(RESTS, Ordering::Release);
-            self.topology.learnt.notify_waiters();
+        if !self.is_finished {
+            self.topology.refresh.store(IDLE, Ordering::Release);
+            self.topology.attempted.notify_waiters();
         }
     }
 }
@@ -295,14 +269,9 @@ mod tests {
 
     use super::*;
     use crate::client::settings::Login;
-    use crate::script::Script;
-    use crate::transport::{Args, Call, Reply};
 
-    fn slots(host: &Host) -> Vec<Range> {
-        let name = Reply::Text(host.name().as_bytes().to_vec());
-        let node = Reply::List(vec![name, Reply::Integer(i64::from(host.port()))]);
-        let row = Reply::List(vec![Reply::Integer(0), Reply::Integer(16_383), node]);
-        ranges(Reply::List(vec![row]), host).unwrap()
+    fn all_slots(host: &Host) -> Vec<Range> {
+        vec![Range { first: 0, last: 16_383, host: host.clone() }]
     }
 
     fn topology() -> Arc<Topology> {
@@ -314,67 +283,35 @@ mod tests {
             tls: None,
             connect_timeout: limit,
             reply_timeout: limit,
-            connections: 1,
-            shares_calls: true,
         };
         Topology::new(vec![], Arc::new(settings))
     }
 
     #[test]
     fn nodes_keep_their_connections_from_map_to_map() {
-        let (owner, guest) = (Host::new("owner", 1), Host::new("guest", 2));
+        let (owner, other) = (Host::new("owner", 1), Host::new("other", 2));
         let topology = topology();
-        topology.replace_map(slots(&owner));
-        let [first, asked] = [topology.node(&owner), topology.node(&guest)];
-        assert!(Arc::ptr_eq(&asked, &topology.node(&guest)), "each call has its own connection");
-        topology.replace_map(slots(&owner));
+        topology.replace_map(all_slots(&owner));
+        let [first, asked] = [topology.node(&owner), topology.node(&other)];
+        assert!(Arc::ptr_eq(&asked, &topology.node(&other)), "each call has its own connection");
+        topology.replace_map(all_slots(&owner));
         assert!(Arc::ptr_eq(&first, &topology.node(&owner)));
-        assert!(Arc::ptr_eq(&asked, &topology.node(&guest)));
-        // A guest that is given slots is the same node still.
-        topology.replace_map(slots(&guest));
+        assert!(Arc::ptr_eq(&asked, &topology.node(&other)));
+        // An unmapped node that is given slots is the same node still.
+        topology.replace_map(all_slots(&other));
         let map = topology.known_map().unwrap().unwrap();
         assert!(Arc::ptr_eq(&asked, map.owner(7).unwrap()));
     }
 
-    /// Its stranger may have moved in.
     #[test]
-    fn a_node_that_refused_no_stranger_is_forgiven_when_the_map_changes() {
-        let hosts = [Host::new("one", 1), Host::new("two", 2)];
-        let halves = |first: &Host, last: &Host| {
-            let range = |first, last, host: &Host| Range::new(first, last, host.clone());
-            vec![range(0, 8_191, first), range(8_192, 16_383, last)]
-        };
-        let [one, two] = &hosts;
+    fn an_unmapped_node_that_no_redirect_names_is_forgotten() {
+        let (owner, other) = (Host::new("owner", 1), Host::new("other", 2));
         let topology = topology();
-        let shares = || topology.districts().unwrap().of(5).is_some();
-        let refused = Reply::Error("FOREIGN keys".to_owned());
-        let keys = ["a", "b"].map(str::to_owned).to_vec();
-        let script = Script::new(String::new());
-        let call = Call::spread(script, keys, "stranger".to_owned(), Args::default());
-        let disappoint = || topology.owner(5).unwrap().trust().judge(&call, &refused);
-        topology.replace_map(halves(one, two));
-        assert!(shares());
-        disappoint();
-        topology.replace_map(halves(one, two));
-        assert!(!shares(), "nothing has changed");
-        topology.replace_map(halves(two, one));
-        assert!(shares());
-        disappoint();
-        let known = &mut *topology.known.write().unwrap();
-        let Known::Map(map) = known else { panic!("{known:?}") };
-        Arc::make_mut(map).move_slot(7, one, |_| panic!("it is known"));
-        assert_eq!(map.districts().of(5), Some(0));
-    }
-
-    #[test]
-    fn a_guest_that_nobody_asks_for_is_forgotten() {
-        let (owner, guest) = (Host::new("owner", 1), Host::new("guest", 2));
-        let topology = topology();
-        topology.replace_map(slots(&owner));
-        let asked = Arc::downgrade(&topology.node(&guest));
-        topology.replace_map(slots(&owner));
+        topology.replace_map(all_slots(&owner));
+        let asked = Arc::downgrade(&topology.node(&other));
+        topology.replace_map(all_slots(&owner));
         assert!(asked.upgrade().is_some());
-        topology.replace_map(slots(&owner));
+        topology.replace_map(all_slots(&owner));
         assert!(asked.upgrade().is_none());
     }
 }

@@ -62,21 +62,21 @@ end
 
 -- As few entries as give the same decisions for the costs that were asked.
 local function words(out, o, units, b)
-  local head, told = o + 1, 0
+  local head, counted = o + 1, 0
   o = head
   table.sort(b.needs)
   for _, need in ipairs(b.needs) do
-    if need > told and need <= b.units then
+    if need > counted and need <= b.units then
       local i = first(b.name, b.low, b.high, function(_, sum) return sum - b.base >= need end)
       local time, sum = entry(b.name, i)
-      out[o + 1], out[o + 2] = time, sum - b.base - told
-      o, told = o + 2, sum - b.base
+      out[o + 1], out[o + 2] = time, sum - b.base - counted
+      o, counted = o + 2, sum - b.base
     end
   end
-  if b.units > told then
+  if b.units > counted then
     local time = b.newest
     if b.mark then time = entry(b.name, -2) end
-    out[o + 1], out[o + 2] = time, b.units - told
+    out[o + 1], out[o + 2] = time, b.units - counted
     o = o + 2
   end
   if b.mark and b.low <= b.high then

@@ -6,10 +6,10 @@ use tollgate_testkit::conformance::Options;
 use tollgate_testkit::store_conformance;
 
 use super::Plain;
-use crate::RedisStore;
+use crate::Redis;
 
-fn open() -> Ready<RedisStore<Plain>> {
-    ready(RedisStore::over(Plain::connect()))
+fn open() -> Ready<Redis<Plain>> {
+    ready(Redis::over(Plain::connect()))
 }
 
 fn options() -> Options {

@@ -1,4 +1,4 @@
-//! Many callers of one key, who ask again as soon as they are answered: few calls, for all of them.
+//! Many callers of one key that call again as soon as they are answered share few calls.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -8,7 +8,7 @@ use tollgate_core::{Admission, Limit, Quota, algorithm as a};
 
 use super::Plain;
 use super::drops::Slow;
-use crate::RedisStore;
+use crate::Redis;
 use crate::transport::Sharing;
 
 const CALLERS: u64 = 48;
@@ -16,11 +16,11 @@ const TIMES: u64 = 20;
 
 /// One thread: the order in which tasks run is always the same.
 #[tokio::test]
-async fn those_who_were_just_answered_are_in_time_for_the_next_round() {
+async fn callers_that_were_just_answered_are_in_time_for_the_next_round() {
     let sent = Arc::new(AtomicU64::new(0));
     let (plain, sharing) = (Plain::connect(), Sharing::AnyKeys);
     let spawner = Some((|work| drop(tokio::spawn(work))) as crate::transport::Spawner);
-    let store = RedisStore::over(Slow { plain, sent: sent.clone(), sharing, spawner });
+    let store = Redis::over(Slow { plain, sent: sent.clone(), sharing, spawner });
     let quota = Quota::new(CALLERS * TIMES, std::time::Duration::from_secs(86_400));
     let limit = Arc::new(Limit::new("crowd", a::Gcra::new(quota).unwrap()).unwrap());
     let callers: Vec<_> = (0..CALLERS)

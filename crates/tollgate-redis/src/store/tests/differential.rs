@@ -9,8 +9,7 @@ use tollgate_testkit::trace::{Event, Mix, Trace};
 
 use super::Plain;
 use crate::script::{self, Scripts, list_of_one};
-use crate::store::items::{Answer, Item, calls_of, instant_of};
-use crate::store::place::Whereabouts;
+use crate::store::batch_encode::{Answer, Item, calls_of, instant_of};
 use crate::text::state_text;
 use crate::transport::{Args, Call, Reply, Transport};
 
@@ -81,19 +80,19 @@ fn look(scripts: &Scripts, item: &Item) -> Call {
 /// The two frames that charge a key: among others, and alone.
 #[derive(Clone, Copy, Debug)]
 enum Frame {
-    Take,
-    Lone,
+    Many,
+    One,
 }
 
 impl Frame {
     /// The call of a charge that was made for the other frame.
     fn of(self, call: Call, item: &Item, scripts: &Scripts) -> Call {
         match self {
-            Self::Take => call,
-            Self::Lone => {
+            Self::Many => call,
+            Self::One => {
                 let args = list_of_one(&item.rule, item.cost, instant_of(item.at));
                 let script = scripts.of(script::Frame::ChargeOne(item.step));
-                Call::of_one(script, item.name.clone(), None, args)
+                Call::new(script, vec![item.name.clone()], args)
             }
         }
     }
@@ -106,10 +105,8 @@ fn compare(server: &Redis, frame: Frame, (kind, name, seed): (Kind, &'static str
     let (mut done, mut denied) = (0, 0);
     while done < STEPS {
         let batch: Vec<Step> = (0..AT_ONCE).map(|_| steps.next()).collect();
-        let takes: Vec<_> = batch
-            .iter()
-            .map(|step| calls_of(&[&step.item], &scripts, &Whereabouts::anywhere()).remove(0))
-            .collect();
+        let takes: Vec<_> =
+            batch.iter().map(|step| calls_of(&[&step.item], &scripts, false).remove(0)).collect();
         let calls: Vec<Call> = takes
             .iter()
             .zip(&batch)
@@ -119,7 +116,9 @@ fn compare(server: &Redis, frame: Frame, (kind, name, seed): (Kind, &'static str
             })
             .collect();
         let calls = with_texts(calls, done == 0);
-        let mut replies = block_on(plain.send_all(&calls)).into_iter();
+        let mut replies = Vec::with_capacity(calls.len());
+        block_on(plain.send_all(&calls, |_, reply| replies.push(reply)));
+        let mut replies = replies.into_iter();
         for ((_, take), step) in takes.into_iter().zip(&batch) {
             let (taken, looked) = (replies.next().unwrap(), replies.next().unwrap());
             let context = format!("{name}, seed {seed}, step {done}, {:?}", step.item);
@@ -189,8 +188,8 @@ macro_rules! on {
     ($server:expr, $($test:ident $kind:ident $name:literal $seed:literal)*) => {
         $(#[test]
         fn $test() {
-            compare($server, Frame::Take, (Kind::$kind, concat!("take_", $name), $seed));
-            compare($server, Frame::Lone, (Kind::$kind, concat!("lone_", $name), $seed + 100));
+            compare($server, Frame::Many, (Kind::$kind, concat!("many_", $name), $seed));
+            compare($server, Frame::One, (Kind::$kind, concat!("one_", $name), $seed + 100));
         })*
     };
 }

@@ -12,8 +12,8 @@ use tollgate_testkit::derive::decisions_of;
 use tollgate_testkit::runtime::block_on;
 
 use super::Plain;
-use super::across::{limit, spent};
-use crate::RedisStore;
+use super::cross_slot::{limit, spent};
+use crate::Redis;
 use crate::slot::slot_of;
 use crate::transport::{Call, Reply, Sharing, Transport};
 
@@ -21,7 +21,7 @@ use crate::transport::{Call, Reply, Sharing, Transport};
 #[derive(Clone, Copy, Debug)]
 enum Fate {
     Answered,
-    /// It runs, and nobody hears of it.
+    /// It runs, and its reply is lost.
     ReplyLost,
     NotSent,
 }
@@ -35,8 +35,8 @@ struct Fateful {
 }
 
 impl Fateful {
-    fn store(sharing: Sharing) -> RedisStore<Self> {
-        RedisStore::over(Self { plain: Plain::connect(), sharing, fates: Mutex::default() })
+    fn store(sharing: Sharing) -> Redis<Self> {
+        Redis::over(Self { plain: Plain::connect(), sharing, fates: Mutex::default() })
     }
 
     fn fates(&self) -> std::sync::MutexGuard<'_, VecDeque<Fate>> {
@@ -60,13 +60,13 @@ impl Transport for Fateful {
     }
 }
 
-fn admit(store: &RedisStore<Fateful>, admission: &Admission<'_>) -> Result<Evidence> {
+fn admit(store: &Redis<Fateful>, admission: &Admission<'_>) -> Result<Evidence> {
     block_on(store.admit(admission, CallContext::store_clock()))
 }
 
 /// An admission whose calls meet these fates, and no more calls than that.
 fn admit_with(
-    store: &RedisStore<Fateful>,
+    store: &Redis<Fateful>,
     fates: &[Fate],
     admission: &Admission<'_>,
 ) -> Result<Evidence> {
@@ -87,14 +87,14 @@ fn subjects<const N: usize>(limit: &Limit) -> [String; N] {
     subjects.try_into().unwrap()
 }
 
-/// Lets the server know the scripts: whole ones would be calls of their own.
-fn teach(store: &RedisStore<Fateful>, admission: &Admission<'_>) {
+/// Loads the scripts on the server: their texts would be calls of their own.
+fn teach(store: &Redis<Fateful>, admission: &Admission<'_>) {
     admit(store, admission).unwrap();
 }
 
 /// The record may have been written: an attempt that finds it passes, and must have paid everywhere.
 #[test]
-fn a_lost_reply_of_the_record_lets_nobody_pass_for_free() {
+fn a_lost_reply_of_the_record_admits_nothing_for_free() {
     let store = Fateful::store(Sharing::SameSlot);
     let limit = limit("lost-reply", "all", 100);
     let [other, home] = subjects(&limit);
@@ -116,7 +116,7 @@ fn a_lost_reply_of_the_record_lets_nobody_pass_for_free() {
     assert_eq!(charges.map(|charge| spent(&store, charge)), [3, 3]);
 }
 
-/// No policy lets pass what was denied, whichever other node is silent, and what can be undone is.
+/// A denial stands, whichever other node is silent, and what can be undone is.
 #[test]
 fn a_denial_stands_while_other_nodes_are_silent() {
     let store = Fateful::store(Sharing::SameSlot);
@@ -145,7 +145,7 @@ fn a_denial_stands_while_other_nodes_are_silent() {
     assert_eq!(of_wide.map(|charge| spent(&store, charge)), [2, 1, 1, 1]);
 }
 
-/// Whoever has given something back already must not be told to try all of it again.
+/// A refund that was made in part must not be repeated.
 #[test]
 fn a_refund_that_is_half_done_is_not_to_be_repeated() {
     let store = Fateful::store(Sharing::SameSlot);
@@ -199,7 +199,7 @@ fn two_quotas_of_one_key_are_decided_as_on_one_server() {
     assert_eq!(spent(&store, charges[2]), 0);
 }
 
-/// Nobody is charged for an id whose record cannot be read, on one slot or on several.
+/// An id whose record cannot be read charges nothing, on one slot or on several.
 #[test]
 fn a_record_that_is_none_is_corrupt() {
     let limit = limit("no-record", "all", 100);

@@ -1,7 +1,7 @@
 //! Scripts and Rust side by side, on a real server.
 
-mod across;
 mod conformance;
+mod cross_slot;
 mod crowd;
 mod differential;
 mod drops;
@@ -13,9 +13,9 @@ use std::sync::{Mutex, PoisonError};
 use tollgate_core::algorithm::Gcra;
 use tollgate_core::store::{CallContext, Store as _};
 use tollgate_core::{Admission, Limit, Quota, Result};
-use tollgate_test_servers::{Redis, resp, shared};
+use tollgate_test_servers::{Redis as Server, resp, shared};
 
-use super::RedisStore;
+use super::Redis;
 use crate::transport::{Call, Reply, Transport};
 
 /// Calls sent before their replies are read: few enough for the buffers of a socket.
@@ -29,7 +29,7 @@ impl Plain {
         Self::to(shared::redis())
     }
 
-    pub(super) fn to(server: &Redis) -> Self {
+    pub(super) fn to(server: &Server) -> Self {
         Self(Mutex::new(server.client().unwrap()))
     }
 }
@@ -41,17 +41,18 @@ impl Transport for Plain {
         Ok(reply_of(client.call(&words).unwrap()))
     }
 
-    async fn send_all(&self, calls: &[Call]) -> Vec<Result<Reply>> {
+    async fn send_all(&self, calls: &[Call], mut replied: impl FnMut(usize, Result<Reply>) + Send) {
         let mut client = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut replies = Vec::with_capacity(calls.len());
+        let mut indices = 0..;
         for window in calls.chunks(WINDOW) {
             for call in window {
                 let words: Vec<&[u8]> = call.words().collect();
                 client.send(&words).unwrap();
             }
-            replies.extend(window.iter().map(|_| Ok(reply_of(client.read().unwrap()))));
+            for index in indices.by_ref().take(window.len()) {
+                replied(index, Ok(reply_of(client.read().unwrap())));
+            }
         }
-        replies
     }
 }
 
@@ -69,7 +70,7 @@ fn reply_of(reply: resp::Reply) -> Reply {
 /// It is moved around for every check.
 #[test]
 fn the_future_of_an_admission_stays_small() {
-    let store = RedisStore::over(Plain::connect());
+    let store = Redis::over(Plain::connect());
     let limit = Limit::new("size", Gcra::new(Quota::per_second(1)).unwrap()).unwrap();
     let charges = [limit.charge("someone")];
     let admission = Admission::of(&charges);

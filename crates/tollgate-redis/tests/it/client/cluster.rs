@@ -14,7 +14,7 @@ use tollgate_redis::transport::{Args, Call, Reply, Sharing, Transport};
 use tollgate_test_servers::wait::until_ok;
 use tollgate_test_servers::{Error, RedisCluster, RedisClusterBuilder, shared};
 
-use super::{SOON, count, open, soon, text};
+use super::{SOON, commands, count, open, send_all, soon, text};
 
 /// Knows one node only, so that it has to find the others.
 fn client_of(cluster: &RedisCluster) -> Client {
@@ -40,7 +40,7 @@ async fn calls_find_the_nodes_of_their_slots() {
     assert_eq!(client.sharing(), Sharing::SameSlot);
     let keys: Vec<String> = (0..300).map(|key| format!("spread:{{{key}}}")).collect();
     let calls: Vec<Call> = keys.iter().map(|key| count(key, key)).collect();
-    let replies = client.send_all(&calls).await;
+    let replies = send_all(&client, &calls).await;
     for ((key, call), reply) in keys.iter().zip(&calls).zip(replies) {
         assert_eq!(slot_of(key.as_bytes()), cluster.slot_of_key(key).unwrap());
         assert_eq!(reply.unwrap(), text(key));
@@ -57,7 +57,7 @@ async fn a_key_that_moves_is_followed_at_every_stage(new: RedisClusterBuilder) {
     let to = 1 - cluster.owner(slot).unwrap();
     let counts = async |stage: &str| {
         assert_eq!(soon(&client, &count(key, stage)).await.unwrap(), text(stage));
-        let replies = client.send_all(&[count(key, "1"), count(key, "2")]).await;
+        let replies = send_all(&client, &[count(key, "1"), count(key, "2")]).await;
         let replies: Vec<Reply> = replies.into_iter().map(Result::unwrap).collect();
         assert_eq!(replies, [text("1"), text("2")], "{stage}");
     };
@@ -69,8 +69,8 @@ async fn a_key_that_moves_is_followed_at_every_stage(new: RedisClusterBuilder) {
     moving.finish().unwrap();
     counts("moved").await;
     assert_eq!(counted(&cluster, key), 12);
-    let mut session = client.session(key).await.unwrap();
-    assert_eq!(session.command(&[b"GET", key.as_bytes()]).await.unwrap(), text("12"));
+    let mut session = client.sessions().unwrap().open(key).await.unwrap();
+    assert_eq!(commands(&mut session, &[&format!("GET {key}")]).await, [text("12")]);
 }
 
 async fn two_keys_of_a_slot_that_moves_are_tried_again(new: RedisClusterBuilder) {
@@ -84,7 +84,7 @@ async fn two_keys_of_a_slot_that_moves_are_tried_again(new: RedisClusterBuilder)
     let slot = cluster.slot_of_key(keys[0]).unwrap();
     let mut moving = cluster.begin_move(slot, 1 - cluster.owner(slot).unwrap()).unwrap();
     assert_eq!(moving.move_keys(1).unwrap(), 1);
-    // One is here and one is there: bounded, and not run.
+    // One is here and one is there: not run.
     let error = soon(&client, &both).await.unwrap().ok().unwrap_err();
     assert!(error.is_not_sent() && error.to_string().contains("TRYAGAIN"), "{error}");
     assert_eq!(error.code(), Code::ConflictExhausted, "the cluster answers");
@@ -118,7 +118,7 @@ async fn slots_that_move_under_load_lose_and_double_nothing(new: RedisClusterBui
                 let call = count(&key(tag), "x");
                 let calls = vec![call.clone(); 4];
                 while !is_over.load(Ordering::Relaxed) {
-                    let mut replies = client.send_all(&calls).await;
+                    let mut replies = send_all(&client, &calls).await;
                     replies.push(client.send(&call).await);
                     for reply in replies {
                         match reply.and_then(Reply::ok) {

@@ -12,7 +12,7 @@ use tollgate_test_servers::resp::Client as Look;
 use tollgate_test_servers::{FaultProxy, Mode, Redis};
 use tollgate_testkit::rng::Rng;
 
-use super::{SOON, count, open, recovers, soon, stored, text};
+use super::{SOON, count, open, recovers, send_all, soon, stored, text};
 
 fn proxied(redis: &Redis, options: &str) -> (FaultProxy, Client) {
     let proxy = FaultProxy::to(redis.addr()).unwrap();
@@ -201,7 +201,7 @@ async fn connections_that_are_cut_at_random_tell_no_lies() {
                 let (mut ran, mut unknown, mut not_sent) = (0, 0, 0);
                 let call = count(&format!("cut:{caller}"), &"x".repeat(caller * 2_000));
                 while !is_over.load(Ordering::Relaxed) {
-                    let mut replies = client.send_all(&vec![call.clone(); 1 + caller]).await;
+                    let mut replies = send_all(&client, &vec![call.clone(); 1 + caller]).await;
                     replies.push(client.send(&call).await);
                     for reply in replies {
                         match reply {

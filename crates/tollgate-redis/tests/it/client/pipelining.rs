@@ -10,7 +10,7 @@ use tollgate_redis::transport::{Reply, Transport};
 use tollgate_test_servers::{FaultProxy, Redis};
 use tollgate_testkit::rng::Rng;
 
-use super::{SOON, count, open, stored, text};
+use super::{SOON, count, open, send_all, stored, text};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn ten_thousand_callers_get_their_own_replies() {
@@ -47,7 +47,7 @@ async fn callers_that_go_away_do_not_disturb_the_order() {
             let polled = call.as_mut().poll(&mut Context::from_waker(Waker::noop()));
             assert!(polled.is_pending());
         } else {
-            let mut calls = pin!(client.send_all(std::slice::from_ref(&gone)));
+            let mut calls = pin!(client.send_all(std::slice::from_ref(&gone), |_, _| {}));
             let polled = calls.as_mut().poll(&mut Context::from_waker(Waker::noop()));
             assert!(polled.is_pending());
         }
@@ -57,10 +57,9 @@ async fn callers_that_go_away_do_not_disturb_the_order() {
     assert_eq!((stored(&redis, "gone"), stored(&redis, "stays")), (2_000, 2_000));
 }
 
-/// After some calls alone, a caller drives the connection itself; others join it and it goes away, in
-/// all orders, and everybody gets their own reply.
+/// Callers come and are cancelled in all orders, and each that stays gets its own reply.
 #[tokio::test]
-async fn callers_who_were_alone_are_joined_and_go_away() {
+async fn callers_that_are_cancelled_take_no_reply_of_others() {
     let seed = 0xa_10_7e;
     println!("seed {seed}");
     let mut rng = Rng::new(seed);
@@ -80,7 +79,7 @@ async fn callers_who_were_alone_are_joined_and_go_away() {
             assert!(polled.is_pending());
             sent += 1;
         }
-        // Some go away before the others are looked at; those who stay must not notice.
+        // Some are cancelled before the others are polled.
         for (place, call) in under_way.into_iter().enumerate() {
             if rng.one_in(2) {
                 let reply = timeout(SOON, call).await.expect("a call hangs").unwrap();
@@ -88,7 +87,7 @@ async fn callers_who_were_alone_are_joined_and_go_away() {
             }
         }
     }
-    // Answered after all that went before, whoever had sent it.
+    // Answered after all that went before.
     assert_eq!(client.send(&count("last", "x")).await.unwrap(), text("x"));
     assert_eq!(stored(&redis, "all"), sent);
 }
@@ -98,9 +97,9 @@ async fn several_calls_share_a_round_trip_and_keep_their_order() {
     let redis = Redis::start().unwrap();
     let proxy = FaultProxy::to(redis.addr()).unwrap();
     let client = open(&format!("redis://{}", proxy.addr()));
-    assert!(client.send_all(&[]).await.is_empty());
+    assert!(send_all(&client, &[]).await.is_empty());
     let calls: Vec<_> = (0..1_000).map(|call| count("many", &call.to_string())).collect();
-    let replies = client.send_all(&calls).await;
+    let replies = send_all(&client, &calls).await;
     for (call, reply) in replies.into_iter().enumerate() {
         assert_eq!(reply.unwrap(), text(&call.to_string()));
     }
@@ -113,21 +112,10 @@ async fn an_error_reply_is_a_reply_and_hurts_nobody_else() {
     let client = open(&redis.url());
     redis.client().unwrap().call(&["SET", "word", "text"]).unwrap();
     let calls = [count("a", "1"), count("word", "2"), count("a", "3")];
-    let replies = client.send_all(&calls).await;
+    let replies = send_all(&client, &calls).await;
     assert!(matches!(&replies[1], Ok(Reply::Error(text)) if text.contains("not an integer")));
     assert_eq!(replies[0].as_ref().unwrap(), &text("1"));
     assert_eq!(replies[2].as_ref().unwrap(), &text("3"));
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn several_connections_take_turns() {
-    let redis = Redis::start().unwrap();
-    let client = open(&format!("{}?connections=3", redis.url()));
-    for call in 0..30 {
-        let argument = call.to_string();
-        assert_eq!(client.send(&count("turns", &argument)).await.unwrap(), text(&argument));
-    }
-    assert_eq!(clients(&redis), 4);
 }
 
 #[test]

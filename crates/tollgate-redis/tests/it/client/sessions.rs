@@ -4,21 +4,21 @@ use tollgate_redis::client::Client;
 use tollgate_redis::transport::{Reply, Transport};
 use tollgate_test_servers::{FaultProxy, Redis};
 
-use super::{count, open, soon, stored, text};
+use super::{commands, count, open, soon, stored, text};
 
 #[tokio::test]
 async fn a_watched_key_that_changes_undoes_the_transaction() {
     let redis = Redis::start().unwrap();
     let client = open(&redis.url());
-    let mut session = client.session("watched").await.unwrap();
-    let seen = session.commands(&[&[b"WATCH", b"watched"], &[b"GET", b"watched"]]).await.unwrap();
+    let mut session = client.sessions().unwrap().open("watched").await.unwrap();
+    let seen = commands(&mut session, &["WATCH watched", "GET watched"]).await;
     assert_eq!(seen, [text("OK"), Reply::Nil]);
     redis.client().unwrap().call(&["SET", "watched", "7"]).unwrap();
-    let write: [&[&[u8]]; 3] = [&[b"MULTI"], &[b"SET", b"watched", b"1"], &[b"EXEC"]];
-    let replies = session.commands(&write).await.unwrap();
+    let write = ["MULTI", "SET watched 1", "EXEC"];
+    let replies = commands(&mut session, &write).await;
     assert_eq!(replies, [text("OK"), text("QUEUED"), Reply::Nil]);
-    session.command(&[b"WATCH", b"watched"]).await.unwrap();
-    let replies = session.commands(&write).await.unwrap();
+    commands(&mut session, &["WATCH watched"]).await;
+    let replies = commands(&mut session, &write).await;
     assert_eq!(replies[2], Reply::List(vec![text("OK")]));
     assert_eq!(stored(&redis, "watched"), 1);
 }
@@ -28,22 +28,23 @@ async fn a_session_is_used_again_only_if_nothing_is_left_behind() {
     let redis = Redis::start().unwrap();
     let proxy = FaultProxy::to(redis.addr()).unwrap();
     let client = open(&format!("redis://{}", proxy.addr()));
+    let sessions = client.sessions().unwrap();
     for _ in 0..5 {
-        let mut session = client.session("k").await.unwrap();
-        session.commands(&[&[b"WATCH", b"k"], &[b"MULTI"], &[b"EXEC"]]).await.unwrap();
+        let mut session = sessions.open("k").await.unwrap();
+        commands(&mut session, &["WATCH k", "MULTI", "EXEC"]).await;
     }
     assert_eq!(proxy.traffic().connections, 1, "an idle session was not used again");
-    let mut session = client.session("k").await.unwrap();
-    session.command(&[b"WATCH", b"k"]).await.unwrap();
+    let mut session = sessions.open("k").await.unwrap();
+    commands(&mut session, &["WATCH k"]).await;
     drop(session);
-    let mut session = client.session("k").await.unwrap();
+    let mut session = sessions.open("k").await.unwrap();
     assert_eq!(proxy.traffic().connections, 2, "a session that watches was used again");
     // One that the server has closed is not handed out.
-    session.command(&[b"PING"]).await.unwrap();
+    commands(&mut session, &["PING"]).await;
     drop(session);
     proxy.reset().unwrap();
-    let mut session = client.session("k").await.unwrap();
-    assert_eq!(session.command(&[b"PING"]).await.unwrap(), text("PONG"));
+    let mut session = sessions.open("k").await.unwrap();
+    assert_eq!(commands(&mut session, &["PING"]).await, [text("PONG")]);
     assert_eq!(proxy.traffic().connections, 3);
 }
 

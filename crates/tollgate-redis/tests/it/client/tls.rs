@@ -3,9 +3,10 @@
 use std::path::Path;
 
 use tollgate_redis::client::Client;
+use tollgate_redis::transport::Transport as _;
 use tollgate_test_servers::Redis;
 
-use super::{count, open, soon, stored, text};
+use super::{commands, count, open, soon, stored, text};
 
 fn url(redis: &Redis, options: &[(&str, &Path)]) -> String {
     let options: Vec<String> =
@@ -27,8 +28,8 @@ async fn a_server_is_verified_by_the_given_authority() {
     // Larger than what one record holds.
     let large = "x".repeat(1_000_000);
     assert_eq!(soon(&client, &count("tls", &large)).await.unwrap(), text(&large));
-    let mut session = client.session("tls").await.unwrap();
-    assert_eq!(session.command(&[b"GET", b"tls"]).await.unwrap(), text("101"));
+    let mut session = client.sessions().unwrap().open("tls").await.unwrap();
+    assert_eq!(commands(&mut session, &["GET tls"]).await, [text("101")]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -72,7 +73,7 @@ async fn files_that_are_none_are_refused_when_a_client_is_opened() {
         (&[("ca", &ca), ("cert", &ca), ("key", &ca)], "key"),
     ];
     for (options, field) in cases {
-        let error = Client::open(&url(&redis, options)).unwrap_err();
+        let error = Client::open(url(&redis, options).parse().unwrap()).unwrap_err();
         assert_eq!(error.field(), Some(field), "{error}");
     }
 }

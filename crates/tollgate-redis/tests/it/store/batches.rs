@@ -4,23 +4,22 @@ use std::time::Duration;
 
 use tollgate_core::algorithm::Gcra;
 use tollgate_core::{Cost, Limit, Limiter, Quota, RequestId, Verdict};
-use tollgate_redis::RedisStore;
-use tollgate_redis::client::Client;
-use tollgate_test_servers::Redis;
+use tollgate_redis::Redis;
+use tollgate_test_servers::Redis as Server;
 
 use super::{run, store};
 
 /// Long enough for anything: several tests share a machine.
 const PATIENT: Duration = Duration::from_secs(20);
 
-fn limiter(redis: &Redis) -> Limiter<RedisStore<Client>> {
+fn limiter(redis: &Server) -> Limiter<Redis> {
     Limiter::builder(store(&redis.url())).deadline(PATIENT).build()
 }
 
 /// The script of the second admission is known, that of the first is not.
 #[test]
 fn a_script_that_is_new_to_the_server_does_not_fall_behind() {
-    let redis = Redis::start().unwrap();
+    let redis = Server::start().unwrap();
     let limit = Limit::new("batch", Gcra::new(Quota::per_hour(10)).unwrap()).unwrap();
     run(async {
         let before = limiter(&redis);

@@ -1,9 +1,10 @@
 //! Three masters: what they can do at once, and what they do one after another. On Redis 7 and 8.
 
+use tollgate_core::store::Retries;
 use tollgate_core::store::{CallContext, Store};
 use tollgate_core::{Admission, Charge, Limit, Quota, RequestId, algorithm as a};
 use tollgate_redis::client::Client;
-use tollgate_redis::{KeyLayout, RedisStore};
+use tollgate_redis::{Config, KeyLayout, Redis};
 use tollgate_test_servers::{RedisCluster, resp, shared};
 use tollgate_testkit::contention::{self, Losses};
 use tollgate_testkit::derive::decisions_of;
@@ -18,14 +19,14 @@ fn gcra(prefix: &str, policy: &str, units: u64) -> Limit {
     Limit::new(policy, gcra).unwrap().with_prefix(prefix).unwrap()
 }
 
-fn remaining(store: &RedisStore<Client>, charge: Charge<'_>) -> u64 {
+fn remaining(store: &Redis, charge: Charge<'_>) -> u64 {
     let loaded = run(store.load(&[charge], CallContext::store_clock())).unwrap();
     let words = loaded.states.first().cloned().flatten();
     let words = words.map_or_else(Vec::new, |state| state.words.to_vec());
     charge.rule().peek(&words, loaded.now, charge.cost).remaining
 }
 
-fn admits(store: &RedisStore<Client>, admission: &Admission<'_>) -> bool {
+fn admits(store: &Redis, admission: &Admission<'_>) -> bool {
     let outcome = run(store.admit(admission, CallContext::store_clock())).unwrap();
     decisions_of(admission, &outcome).unwrap().admitted
 }
@@ -72,13 +73,13 @@ fn under_contention_no_more_is_admitted_than_the_quota_and_little_less(cluster: 
         .count();
     println!("{admitted} of 50 admitted at once by 200 callers over two slots");
     assert!(admitted <= 50, "{admitted}");
-    // Nothing stays charged for those who were denied: the rest can still be spent.
+    // Nothing stays charged for denied callers: the rest can still be spent.
     let rest = (0..60).filter(|_| admits(&store, &admission)).count();
     assert_eq!(admitted + rest, 50);
     assert_eq!((remaining(&store, charges[0]), remaining(&store, charges[1])), (0, 0));
 }
 
-/// Giving back what was charged is where others get in the way.
+/// Other callers race with giving back what was charged.
 fn losers_over_slots_are_never_let_in(cluster: &RedisCluster) {
     // Units that do not come back by themselves while the test runs.
     let window = a::FixedWindow::new(Quota::new(1 << 30, 30 * DAY), a::Anchor::FirstHit).unwrap();
@@ -91,9 +92,14 @@ fn losers_over_slots_are_never_let_in(cluster: &RedisCluster) {
     let url = cluster_url(cluster);
     assert!(admits(&store(&url), &Admission::of(&[full.charge("full")])));
     run(async {
-        let transport = Client::open(&url).unwrap();
-        let loser = RedisStore::with_options(transport, KeyLayout::default(), losses.clone());
-        let stores = (loser, RedisStore::over(Client::open(&url).unwrap()));
+        let transport = Client::open(url.parse().unwrap()).unwrap();
+        let loser = Redis::with_options(
+            transport,
+            KeyLayout::default(),
+            Retries::default(),
+            losses.clone(),
+        );
+        let stores = (loser, Redis::open(url.parse().unwrap()).unwrap());
         let limits = [&many, &full];
         contention::losers_over_several_keys_are_never_let_in(stores, &losses, limits, 0).await;
     });
@@ -117,12 +123,8 @@ fn a_request_id_over_slots_charges_once(cluster: &RedisCluster) {
 }
 
 fn by_prefix_any_keys_are_charged_at_once(cluster: &RedisCluster) {
-    let plain = store(&cluster_url(cluster));
-    let store = RedisStore::with_options(
-        plain.transport().clone(),
-        KeyLayout::ByPrefix,
-        tollgate_core::SystemClock::new(),
-    );
+    let config: Config = cluster_url(cluster).parse().unwrap();
+    let store = Redis::open(config.layout(KeyLayout::ByPrefix)).unwrap();
     let (one, two) = (gcra("together", "one", 50), gcra("together", "two", 50));
     let charges = [one.charge("alice"), two.charge("some route")];
     let admission = Admission::of(&charges);

@@ -2,11 +2,10 @@
 
 use core::future::Ready;
 
-use tollgate_redis::RedisStore;
-use tollgate_redis::client::Client;
+use tollgate_redis::Redis;
 use tollgate_testkit::conformance::Options;
 
-type Opened = Ready<RedisStore<Client>>;
+type Opened = Ready<Redis>;
 
 fn options() -> Options {
     Options { injects_time: Some(true), ..Options::default() }
@@ -66,10 +65,10 @@ mod redis_7_tls_acl {
     use std::sync::LazyLock;
 
     use crate::store::run;
-    use tollgate_test_servers::Redis;
+    use tollgate_test_servers::Redis as Server;
 
-    static SERVER: LazyLock<Redis> =
-        LazyLock::new(|| Redis::builder().tls().user(crate::store::USER).start().unwrap());
+    static SERVER: LazyLock<Server> =
+        LazyLock::new(|| Server::builder().tls().user(crate::store::USER).start().unwrap());
 
     fn open() -> super::Opened {
         let addr = SERVER.addr();
@@ -96,9 +95,9 @@ mod valkey {
     use std::sync::LazyLock;
 
     use crate::store::run;
-    use tollgate_test_servers::Redis;
+    use tollgate_test_servers::Redis as Server;
 
-    static SERVER: LazyLock<Redis> = LazyLock::new(|| Redis::builder().valkey().start().unwrap());
+    static SERVER: LazyLock<Server> = LazyLock::new(|| Server::builder().valkey().start().unwrap());
 
     fn open() -> super::Opened {
         super::patient(&SERVER.url())

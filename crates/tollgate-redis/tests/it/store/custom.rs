@@ -1,11 +1,11 @@
 //! Algorithms that users write: with a script of their own, and without one.
 
 use tollgate_core::algorithm::{Custom, CustomAlgorithm, CustomStep};
-use tollgate_core::store::{CallContext, Store};
+use tollgate_core::store::{CallContext, Retries, Store};
 use tollgate_core::{Admission, Code, Cost, Decision, Limit, Micros, Now, Rule};
 use tollgate_redis::client::Client;
-use tollgate_redis::{KeyLayout, RedisStore};
-use tollgate_test_servers::{Redis, shared};
+use tollgate_redis::{KeyLayout, Redis};
+use tollgate_test_servers::{Redis as Server, shared};
 use tollgate_testkit::check::script_agrees;
 use tollgate_testkit::contention::{self, Losses};
 use tollgate_testkit::derive::decisions_of;
@@ -148,7 +148,8 @@ fn users_algorithms_are_exact() {
 fn without_the_rights_of_a_transaction_nothing_is_written() {
     let limit = Limit::with_rule("rights", cooldown(5, None)).unwrap();
     for right in ["watch", "multi", "exec", "set"] {
-        let redis = Redis::builder().user(&USER.replace(&format!("+{right}"), "")).start().unwrap();
+        let redis =
+            Server::builder().user(&USER.replace(&format!("+{right}"), "")).start().unwrap();
         let store = store(&format!("redis://limiter:pa55@{}", redis.addr()));
         let charges = [limit.charge("a")];
         let error =
@@ -168,8 +169,11 @@ fn losers_are_never_let_in() {
     let url = shared::redis().url();
     let losses = Losses::default();
     run(async {
-        let transport = Client::open(&url).unwrap();
-        let loser = RedisStore::with_options(transport, KeyLayout::default(), losses.clone());
+        let transport = Client::open(url.parse().unwrap()).unwrap();
+        let loser = {
+            let (layout, retries) = (KeyLayout::default(), Retries::default());
+            Redis::with_options(transport, layout, retries, losses.clone())
+        };
         contention::losers_are_never_let_in((loser, store(&url)), || losses.count(), &limit, 0)
             .await;
     });

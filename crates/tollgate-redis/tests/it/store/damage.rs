@@ -2,9 +2,8 @@
 
 use tollgate_core::store::{CallContext, Store};
 use tollgate_core::{Admission, Code, Cost, Decision, Limit, Quota, Result, algorithm as a};
-use tollgate_redis::RedisStore;
-use tollgate_redis::client::Client;
-use tollgate_test_servers::{Redis, resp, shared};
+use tollgate_redis::Redis;
+use tollgate_test_servers::{Redis as Server, resp, shared};
 use tollgate_testkit::derive::decisions_of;
 
 use super::{run, store};
@@ -21,7 +20,7 @@ fn log(policy: &str) -> Limit {
     Limit::new(policy, log).unwrap().with_prefix("damage").unwrap()
 }
 
-fn check(store: &RedisStore<Client>, limit: &Limit, units: u64) -> Result<Decision> {
+fn check(store: &Redis, limit: &Limit, units: u64) -> Result<Decision> {
     let charges = [limit.charge("someone").cost(Cost::new(units).unwrap())];
     let admission = Admission::of(&charges);
     let outcome = run(store.admit(&admission, CallContext::store_clock()))?;
@@ -32,7 +31,7 @@ fn name(limit: &Limit) -> String {
     limit.key("someone").to_text()
 }
 
-fn raw(redis: &Redis, words: &[&str]) -> resp::Reply {
+fn raw(redis: &Server, words: &[&str]) -> resp::Reply {
     redis.client().unwrap().call(words).unwrap().ok().unwrap()
 }
 
@@ -117,7 +116,7 @@ fn a_key_without_an_expiry_comes_back_all_the_same() {
 
 #[test]
 fn a_server_without_memory_refuses_and_does_not_fail_open() {
-    let redis = Redis::builder().max_memory(0, "noeviction").start().unwrap();
+    let redis = Server::builder().max_memory(0, "noeviction").start().unwrap();
     let store = store(&redis.url());
     let (gcra, log) = (limit("memory"), log("memory-log"));
     for limit in [&gcra, &log] {
@@ -140,7 +139,7 @@ fn a_server_without_memory_refuses_and_does_not_fail_open() {
 
 #[test]
 fn forgotten_scripts_are_sent_again() {
-    let redis = Redis::start().unwrap();
+    let redis = Server::start().unwrap();
     let store = store(&redis.url());
     let limit = limit("flush");
     for left in (0..5).rev() {

@@ -7,9 +7,8 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tollgate_core::store::{CallContext, Store};
 use tollgate_core::{Admission, Code, Limiter, OutageMode, RequestId};
-use tollgate_redis::RedisStore;
-use tollgate_redis::client::Client;
-use tollgate_test_servers::{FaultProxy, Mode, Redis, RedisCluster, RedisSentinel};
+use tollgate_redis::Redis;
+use tollgate_test_servers::{FaultProxy, Mode, Redis as Server, RedisCluster, RedisSentinel};
 use tollgate_testkit::derive::decisions_of;
 use tollgate_testkit::runtime::join_all;
 
@@ -36,7 +35,7 @@ fn tell(what: &str, tally: &Tally, healthy_after: Duration) {
 
 #[test]
 fn a_durable_server_that_is_killed_and_restarted_over_admits_nothing() {
-    let redis = Redis::builder().durable().start().unwrap();
+    let redis = Server::builder().durable().start().unwrap();
     let load = Load::start(&store(&redis.url()), &month("killed", UNITS), CALLERS);
     load.wait_beyond(EARLY);
     let from = Instant::now();
@@ -54,7 +53,7 @@ fn a_durable_server_that_is_killed_and_restarted_over_admits_nothing() {
 
 #[test]
 fn a_volatile_server_that_is_killed_forgets_no_more_than_it_knew() {
-    let redis = Redis::start().unwrap();
+    let redis = Server::start().unwrap();
     let load = Load::start(&store(&redis.url()), &month("volatile", UNITS), CALLERS);
     load.wait_beyond(EARLY);
     let from = Instant::now();
@@ -72,7 +71,7 @@ fn a_volatile_server_that_is_killed_forgets_no_more_than_it_knew() {
 
 #[test]
 fn scripts_flushed_under_load_change_nothing() {
-    let redis = Redis::start().unwrap();
+    let redis = Server::start().unwrap();
     let load = Load::start(&store(&redis.url()), &month("flushed", UNITS), CALLERS);
     let mut client = redis.client().unwrap();
     let mut flushes = 0;
@@ -127,10 +126,10 @@ fn a_slot_that_moves_under_load_changes_nothing() {
 
 #[test]
 fn a_hung_server_is_answered_for_within_the_deadline() {
-    let redis = Redis::start().unwrap();
+    let redis = Server::start().unwrap();
     let limit = month("hung", UNITS).on_outage(OutageMode::Closed);
     let _in_runtime = RUNTIME.enter();
-    let store = RedisStore::over(Client::open(&redis.url()).unwrap());
+    let store = Redis::open(redis.url().parse().unwrap()).unwrap();
     let deadline = Duration::from_millis(100);
     let limiter = Limiter::builder(store).deadline(deadline).build();
     assert!(run(limiter.check(limit.charge("everybody"))).unwrap().is_allowed());
@@ -158,7 +157,7 @@ fn a_hung_server_is_answered_for_within_the_deadline() {
 
 #[test]
 fn a_lost_reply_charges_once_under_a_request_id() {
-    let redis = Redis::start().unwrap();
+    let redis = Server::start().unwrap();
     let proxy = FaultProxy::to(redis.addr()).unwrap();
     let store = store(&format!("redis://{}?reply_timeout_ms=200", proxy.addr()));
     let limit = month("lost", 100);
@@ -202,7 +201,7 @@ fn a_lost_reply_charges_once_under_a_request_id() {
 
 #[test]
 fn a_wrong_password_is_an_outage_that_names_no_secret() {
-    let redis = Redis::builder().password("right").start().unwrap();
+    let redis = Server::builder().password("right").start().unwrap();
     let store = store(&format!("redis://:wrong-secret@{}", redis.addr()));
     let limit = month("password", 10);
     let error = run(store.admit(&Admission::of(&[limit.charge("x")]), CallContext::store_clock()))

@@ -8,8 +8,7 @@ use tokio::task::JoinHandle;
 use tokio::time::Instant;
 use tollgate_core::store::{CallContext, Store};
 use tollgate_core::{Admission, Limit, Quota, algorithm as a};
-use tollgate_redis::RedisStore;
-use tollgate_redis::client::Client;
+use tollgate_redis::Redis;
 use tollgate_testkit::derive::decisions_of;
 
 use super::RUNTIME;
@@ -41,7 +40,7 @@ pub(super) fn month(prefix: &str, units: u64) -> Limit {
 
 impl Load {
     /// Starts `callers` that each go on until they are denied, whatever fails in between.
-    pub(super) fn start(store: &RedisStore<Client>, limit: &Limit, callers: usize) -> Self {
+    pub(super) fn start(store: &Redis, limit: &Limit, callers: usize) -> Self {
         let tally = Arc::new(Tally::default());
         let tasks = (0..callers)
             .map(|_| RUNTIME.spawn(one(store.clone(), limit.clone(), tally.clone())))
@@ -78,7 +77,7 @@ impl Load {
     }
 }
 
-async fn one(store: RedisStore<Client>, limit: Limit, tally: Arc<Tally>) {
+async fn one(store: Redis, limit: Limit, tally: Arc<Tally>) {
     let charges = [limit.charge("everybody")];
     let admission = Admission::of(&charges);
     while !tally.stop.load(Ordering::SeqCst) {

@@ -5,21 +5,20 @@ mod cluster;
 mod conformance;
 mod custom;
 mod damage;
-mod districts;
 mod faults;
 mod halfway;
 mod load;
 mod moves;
 mod processes;
 mod silence;
+mod slots;
 mod waiting;
 
 use std::future::Future;
 use std::sync::LazyLock;
 
 use tokio::runtime::Runtime;
-use tollgate_redis::RedisStore;
-use tollgate_redis::client::Client;
+use tollgate_redis::Redis;
 use tollgate_test_servers::RedisCluster;
 
 /// Only what the documentation says that a user needs.
@@ -67,7 +66,7 @@ pub(crate) fn encrypted_cluster_url(cluster: &RedisCluster) -> String {
     format!("rediss-cluster://limiter:pa55@{addr}?ca={ca}&{timeouts}")
 }
 
-pub(crate) fn store(url: &str) -> RedisStore<Client> {
+pub(crate) fn store(url: &str) -> Redis {
     let _in_runtime = RUNTIME.enter();
-    RedisStore::over(Client::open(url).unwrap())
+    Redis::open(url.parse().unwrap()).unwrap()
 }

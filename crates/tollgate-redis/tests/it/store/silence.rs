@@ -10,9 +10,8 @@ use tollgate_core::store::{CallContext, Store};
 use tollgate_core::{
     Charge, Decision, Limit, Limiter, ManualClock, OutageMode, Quota, Result, Rule, algorithm as a,
 };
-use tollgate_redis::RedisStore;
-use tollgate_redis::client::Client;
-use tollgate_test_servers::{FaultProxy, Mode, Redis, RedisCluster};
+use tollgate_redis::Redis;
+use tollgate_test_servers::{FaultProxy, Mode, Redis as Server, RedisCluster};
 
 use super::load::SOON;
 use super::{run, store};
@@ -30,7 +29,7 @@ fn gcra(policy: &str) -> Limit {
     one_unit(policy, Rule::new(a::Gcra::new(Quota::new(1, DAY)).unwrap()))
 }
 
-fn limiter(store: &RedisStore<Client>) -> (Limiter<RedisStore<Client>>, ManualClock) {
+fn limiter(store: &Redis) -> (Limiter<Redis>, ManualClock) {
     let clock = ManualClock::at(0);
     (Limiter::with_clock(store.clone(), clock.clone()).build(), clock)
 }
@@ -41,7 +40,7 @@ async fn is_pending(batch: &mut Batch<'_>) -> bool {
     poll_fn(|context| Poll::Ready(batch.as_mut().poll(context).is_pending())).await
 }
 
-/// What everybody is told when no time is left.
+/// The answers when the deadline expires.
 async fn told(mut batch: Batch<'_>, clock: &ManualClock) -> Vec<&'static str> {
     clock.advance(Duration::from_secs(60));
     let polled = poll_fn(|context| Poll::Ready(batch.as_mut().poll(context))).await;
@@ -71,12 +70,12 @@ async fn wait_for_silence(batch: &mut Batch<'_>, proxy: &FaultProxy) {
 }
 
 /// Waits until the server is known to have answered what was sent to it before.
-async fn answered(store: &RedisStore<Client>, charge: Charge<'_>) {
+async fn answered(store: &Redis, charge: Charge<'_>) {
     // One connection to each node: replies come in order.
     store.load(&[charge], CallContext::store_clock()).await.unwrap();
 }
 
-/// Two nodes, and a subject on each. All is spent, so nobody is let in unless by a failure mode.
+/// Two nodes, and a subject on each. All is spent, so only an outage mode admits.
 #[test]
 fn a_silent_node_does_not_cost_others_their_answers() {
     let cluster = RedisCluster::start(2).unwrap();
@@ -110,7 +109,7 @@ fn a_silent_node_does_not_cost_others_their_answers() {
 }
 
 /// Three keys of a slot that is halfway between two nodes share a call until they are sent one by one. Then
-/// the node to which one of them has gone is silent.
+/// the node to which one of them has moved is silent.
 #[test]
 fn answers_are_not_lost_while_keys_are_sent_one_by_one() {
     let cluster = RedisCluster::start(2).unwrap();
@@ -140,10 +139,10 @@ fn answers_are_not_lost_while_keys_are_sent_one_by_one() {
     });
 }
 
-/// One server knows one script and not the other, and is silent when it is told that one.
+/// The server knows one script and not the other, and is silent when the other one is loaded.
 #[test]
 fn an_answer_is_not_lost_while_another_script_is_sent() {
-    let redis = Redis::start().unwrap();
+    let redis = Server::start().unwrap();
     let proxy = FaultProxy::counting(redis.addr(), "$4\r\nEVAL\r\n").unwrap();
     let store = store(&format!("redis://{}?{TIMEOUTS}", proxy.addr()));
     let known = gcra("known");

@@ -1,144 +1,128 @@
-//! Calls that wait behind others on their connection: whoever sees others being answered has not met
-//! silence, and is not let in.
+//! Calls whose deadline expires: by facts, `timeout` if they were sent, `queue_full` only if nothing was charged.
 
 use std::future::{Future, poll_fn};
-use std::io::{Read as _, Write as _};
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::pin::pin;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, Ordering};
+use std::pin::{Pin, pin};
 use std::task::Poll;
 use std::time::Duration;
 
+use tollgate_core::store::{CallContext, Store};
 use tollgate_core::{
-    Admission, Code, Decision, Error, Limit, Limiter, ManualClock, OutageMode, Quota,
-    algorithm as a,
+    Charge, Code, Decision, Limit, Limiter, ManualClock, OutageMode, Quota, Result, algorithm as a,
 };
-use tollgate_test_servers::shared;
+use tollgate_redis::Redis;
+use tollgate_test_servers::{FaultProxy, Mode, shared};
 
 use super::{on_one_thread, store};
 
-/// Stands in front of a server for one connection, and hands on so many lists. After that the client
-/// hears nothing more.
-struct Relay {
-    addr: SocketAddr,
-    lists: Arc<AtomicI64>,
-}
-
-impl Relay {
-    fn to(server: SocketAddr) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let addr = listener.local_addr().unwrap();
-        let lists = Arc::new(AtomicI64::new(i64::MAX));
-        let left = Arc::clone(&lists);
-        std::thread::spawn(move || {
-            let (client, _) = listener.accept().unwrap();
-            let server = TcpStream::connect(server).unwrap();
-            let (mut from, mut to) = (client.try_clone().unwrap(), server.try_clone().unwrap());
-            std::thread::spawn(move || std::io::copy(&mut from, &mut to));
-            hand_on(server, client, &left);
-        });
-        Self { addr, lists }
-    }
-}
-
-/// Until the server closes the connection.
-fn hand_on(mut server: TcpStream, mut client: TcpStream, left: &AtomicI64) {
-    let mut bytes = [0; 4_096];
-    let mut is_over = false;
-    while let Ok(count @ 1..) = server.read(&mut bytes) {
-        let begins = |byte: &u8| *byte == b'*' && left.fetch_sub(1, Ordering::SeqCst) <= 0;
-        let end = bytes[..count].iter().position(begins);
-        if !is_over && client.write_all(&bytes[..end.unwrap_or(count)]).is_err() {
-            return;
-        }
-        is_over |= end.is_some();
-    }
-}
+const UNITS: u64 = 1_000;
 
 fn limit(policy: &str) -> Limit {
     let day = Duration::from_secs(86_400);
-    let limit = Limit::new(policy, a::Gcra::new(Quota::new(1_000, day)).unwrap()).unwrap();
-    limit.with_prefix("waiting").unwrap().on_outage(OutageMode::Open)
+    let limit = Limit::new(policy, a::Gcra::new(Quota::new(UNITS, day)).unwrap()).unwrap();
+    let prefix = format!("waiting-{}", std::process::id());
+    limit.with_prefix(&prefix).unwrap().on_outage(OutageMode::Open)
 }
 
-/// What a call says whose time is up, behind one that is answered or is not.
-fn behind_one_that_is_answered(is_answered: bool) -> Result<Decision, Error> {
-    let relay = Relay::to(shared::redis().addr());
+type Check<'a> = Pin<Box<dyn Future<Output = Result<Decision>> + Send + 'a>>;
+
+/// A store behind a proxy, and a limiter on a clock that stands still.
+fn limiter() -> (FaultProxy, Redis, Limiter<Redis>, ManualClock) {
+    let proxy = FaultProxy::to(shared::redis().addr()).unwrap();
     let timeouts = "connect_timeout_ms=10000&reply_timeout_ms=60000";
-    let store = store(&format!("redis://{}?{timeouts}", relay.addr));
+    let store = store(&format!("redis://{}?{timeouts}", proxy.addr()));
     let clock = ManualClock::at(0);
-    let limiter = Limiter::with_clock(store, clock.clone()).build();
-    let limits = ["one", "two"].map(limit);
-    let charges = |subject| [limits[0].charge(subject), limits[1].charge(subject)];
-    let [warm, first, second] = ["warm", "first", "second"].map(charges);
+    let limiter = Limiter::with_clock(store.clone(), clock.clone()).build();
+    (proxy, store, limiter, clock)
+}
+
+async fn is_pending(check: &mut Check<'_>) -> bool {
+    poll_fn(|context| Poll::Ready(check.as_mut().poll(context).is_pending())).await
+}
+
+async fn spent(store: &Redis, charge: Charge<'_>) -> u64 {
+    let loaded = store.load(&[charge], CallContext::store_clock()).await.unwrap();
+    let words = loaded.states[0].as_ref().map_or_else(Vec::new, |state| state.words.to_vec());
+    UNITS - charge.rule().peek(&words, loaded.now, charge.cost).remaining
+}
+
+/// The server is slower than the deadline, and there is no other caller.
+#[test]
+fn a_single_caller_of_a_slow_server_meets_an_outage() {
+    let (proxy, _store, limiter, clock) = limiter();
+    let limit = limit("single");
     on_one_thread(async {
-        // A connection that knows the script.
-        limiter.check(&warm).await.unwrap();
-        relay.lists.store(i64::from(is_answered), Ordering::SeqCst);
-        let (first, second) = (Admission::of(&first), Admission::of(&second));
-        let mut first = pin!(limiter.check(&first));
-        let mut second = pin!(limiter.check(&second));
-        poll_fn(|context| {
-            assert!(first.as_mut().poll(context).is_pending());
-            assert!(second.as_mut().poll(context).is_pending());
-            Poll::Ready(())
-        })
-        .await;
-        if is_answered {
-            assert_eq!(first.await.unwrap().degraded, None);
+        // A connection, and a script that the server knows.
+        limiter.check(limit.charge("a")).await.unwrap();
+        proxy.set(Mode::Hold).unwrap();
+        for _ in 0..3 {
+            let mut check: Check<'_> = Box::pin(limiter.check(limit.charge("a")));
+            assert!(is_pending(&mut check).await);
+            clock.advance(Duration::from_secs(60));
+            let decision = check.await.unwrap();
+            assert_eq!(decision.degraded, Some(OutageMode::Open), "timeout, never queue_full");
+        }
+        proxy.set(Mode::Pass).unwrap();
+    });
+}
+
+/// Two calls are under way, so the third waits in the queue. One of the two is answered, or none is.
+fn queued_while_others_are(answered: bool) {
+    let (proxy, store, limiter, clock) = limiter();
+    let limit = limit(if answered { "answered" } else { "silent" });
+    on_one_thread(async {
+        let [first, second, third] = ["first", "second", "third"].map(|one| limit.charge(one));
+        for charge in [first, second, third] {
+            limiter.check(charge).await.unwrap();
+        }
+        proxy.set(Mode::Hold).unwrap();
+        let mut calls = [first, second].map(|charge| {
+            Box::pin(store_admit(&store, charge)) as Pin<Box<dyn Future<Output = bool> + Send>>
+        });
+        for call in &mut calls {
+            assert!(poll_fn(|cx| Poll::Ready(call.as_mut().poll(cx).is_pending())).await);
+        }
+        let mut waits: Check<'_> = Box::pin(limiter.check(third));
+        assert!(is_pending(&mut waits).await);
+        let [mut one, mut two] = calls;
+        if answered {
+            proxy.set(Mode::Pass).unwrap();
+            assert!(pin!(&mut one).await && pin!(&mut two).await);
+            proxy.set(Mode::Hold).unwrap();
         }
         clock.advance(Duration::from_secs(60));
-        second.await
-    })
-}
-
-#[test]
-fn whoever_waits_behind_others_who_are_answered_is_not_let_in() {
-    let error = behind_one_that_is_answered(true).unwrap_err();
-    assert_eq!(error.code(), Code::QueueFull, "{error}");
-    assert!(!error.is_not_sent(), "it may be charged");
-}
-
-#[test]
-fn whoever_waits_for_a_silent_server_meets_an_outage() {
-    let decision = behind_one_that_is_answered(false).unwrap();
-    assert_eq!(decision.degraded, Some(OutageMode::Open));
-}
-
-/// Its calls stand behind one that is answered, and are not.
-#[test]
-fn a_batch_that_waits_behind_others_who_are_answered_is_not_let_in() {
-    let relay = Relay::to(shared::redis().addr());
-    let timeouts = "connect_timeout_ms=10000&reply_timeout_ms=60000";
-    let store = store(&format!("redis://{}?{timeouts}", relay.addr));
-    let clock = ManualClock::at(0);
-    let limiter = Limiter::with_clock(store, clock.clone()).build();
-    let window = a::FixedWindow::new(Quota::per_day(1_000), a::Anchor::Epoch).unwrap();
-    let window = Limit::new("window", window).unwrap().with_prefix("waiting").unwrap();
-    let limits = [limit("batch"), window.on_outage(OutageMode::Open)];
-    // Two algorithms are two calls. Their scripts are known.
-    let charges = [limits[0].charge("a"), limits[1].charge("a")];
-    let first = [limits[0].charge("b"), limits[0].charge("c")];
-    on_one_thread(async {
-        for before in [&charges, &first] {
-            for decision in limiter.check_batch(before).await {
-                assert_eq!(decision.unwrap().degraded, None);
+        let decided = waits.await;
+        proxy.set(Mode::Pass).unwrap();
+        if !answered {
+            assert!(one.await && two.await);
+            assert_eq!(decided.unwrap().degraded, Some(OutageMode::Open), "timeout");
+            assert_eq!(spent(&store, third).await, 1, "nothing was charged");
+            return;
+        }
+        match decided {
+            // It was still queued when the others were answered.
+            Err(error) => {
+                assert_eq!(error.code(), Code::QueueFull, "{error}");
+                assert!(error.is_not_sent());
+                assert_eq!(spent(&store, third).await, 1, "nothing was charged");
             }
-        }
-        relay.lists.store(1, Ordering::SeqCst);
-        let mut first = pin!(limiter.check_batch(&first));
-        let mut second = pin!(limiter.check_batch(&charges));
-        poll_fn(|context| {
-            assert!(first.as_mut().poll(context).is_pending());
-            assert!(second.as_mut().poll(context).is_pending());
-            Poll::Ready(())
-        })
-        .await;
-        assert!(first.await.into_iter().all(|decision| decision.unwrap().degraded.is_none()));
-        clock.advance(Duration::from_secs(60));
-        for answer in second.await {
-            assert_eq!(answer.unwrap_err().code(), Code::QueueFull);
+            // Its round was sent behind theirs: decided, or unknown.
+            Ok(decision) => assert!(decision.degraded.is_none_or(|mode| mode == OutageMode::Open)),
         }
     });
+}
+
+async fn store_admit(store: &Redis, charge: Charge<'_>) -> bool {
+    let charges = [charge];
+    let admission = tollgate_core::Admission::of(&charges);
+    store.admit(&admission, CallContext::store_clock()).await.is_ok()
+}
+
+#[test]
+fn a_caller_that_is_queued_behind_a_silent_server_meets_an_outage_and_is_not_charged() {
+    queued_while_others_are(false);
+}
+
+#[test]
+fn queue_full_means_that_nothing_was_charged() {
+    queued_while_others_are(true);
 }

@@ -3,7 +3,7 @@
 use std::future::{Ready, ready};
 use std::sync::LazyLock;
 
-use tollgate_redis::RedisStore;
+use tollgate_redis::Redis;
 use tollgate_redis::upstash::{NativeHttp, Upstash};
 use tollgate_test_servers::{UpstashShim, shared};
 use tollgate_testkit::conformance::Options;
@@ -17,7 +17,7 @@ fn options() -> Options {
     Options { injects_time: Some(true), ..Options::default() }
 }
 
-fn open() -> Ready<RedisStore<Upstash<NativeHttp>>> {
+fn open() -> Ready<Redis<Upstash<NativeHttp>>> {
     ready(store(upstash(&SHIM.url())))
 }
 

@@ -1,4 +1,4 @@
-//! HTTPS: the certificate is verified, and the token goes to nobody else.
+//! HTTPS: the certificate is verified, and no other server gets the token.
 
 use std::sync::Arc;
 

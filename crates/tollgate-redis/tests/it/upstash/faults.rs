@@ -24,8 +24,8 @@ async fn calls_share_a_request_and_requests_share_a_connection() {
     let shim = shim(shared::redis());
     let upstash = upstash(&shim.url());
     let calls: Vec<_> = (0..100).map(|at| count("upstash:shared", &at.to_string())).collect();
-    let replies = upstash.send_all(&calls).await;
-    let replies: Vec<Reply> = replies.into_iter().map(Result::unwrap).collect();
+    let mut replies: Vec<Reply> = Vec::new();
+    upstash.send_all(&calls, |_, reply| replies.push(reply.unwrap())).await;
     assert!(replies.into_iter().enumerate().all(|(at, reply)| reply == text(&at.to_string())));
     assert_eq!((shim.requests(), shim.connections()), (1, 1));
     for _ in 0..10 {

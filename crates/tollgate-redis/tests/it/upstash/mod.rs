@@ -8,17 +8,17 @@ mod waiting;
 
 use std::time::Duration;
 
-use tollgate_redis::RedisStore;
+use tollgate_redis::Redis;
 use tollgate_redis::transport::Transport;
 use tollgate_redis::upstash::{NativeHttp, Upstash};
-use tollgate_test_servers::{Redis, UpstashShim};
+use tollgate_test_servers::{Redis as Server, UpstashShim};
 
 const TOKEN: &str = "s3cret-t0ken";
 
 /// Long enough for anything that happens at all: several tests share a machine.
 const PATIENT: Duration = Duration::from_secs(20);
 
-fn shim(redis: &Redis) -> UpstashShim {
+fn shim(redis: &Server) -> UpstashShim {
     UpstashShim::to(redis, TOKEN).unwrap()
 }
 
@@ -30,6 +30,6 @@ fn upstash(url: &str) -> Upstash<NativeHttp> {
     Upstash::over(patient(), url, TOKEN).unwrap()
 }
 
-fn store<T: Transport>(transport: T) -> RedisStore<T> {
-    RedisStore::over(transport)
+fn store<T: Transport>(transport: T) -> Redis<T> {
+    Redis::over(transport)
 }

@@ -1,4 +1,4 @@
-//! One connection that one caller has to itself: commands go out together, replies come back.
+//! A connection that one caller has to itself: commands go out together, replies come back.
 
 use std::io;
 use std::time::Duration;
@@ -20,14 +20,14 @@ pub(super) type Words<'a> = &'a [&'a [u8]];
 
 /// A stream and what has arrived on it.
 #[derive(Debug)]
-pub(super) struct Wire {
+pub(super) struct ExclusiveConnection {
     stream: Stream,
     host: Host,
     since: Instant,
     parser: Parser,
 }
 
-impl Wire {
+impl ExclusiveConnection {
     pub(super) fn new(stream: Stream, host: Host) -> Self {
         Self { stream, host, since: Instant::now(), parser: Parser::default() }
     }
@@ -49,14 +49,10 @@ impl Wire {
     pub(super) async fn exchange(
         &mut self,
         commands: &[Words<'_>],
-        patience: Duration,
+        limit: Duration,
     ) -> Result<Vec<Reply>> {
-        let exchanged = timeout(patience, self.try_exchange(commands)).await;
-        exchanged.unwrap_or_else(|_| {
-            let patience = patience.as_millis();
-            let message = format!("Redis did not answer within {patience} ms");
-            Err(Error::new(Code::StoreUnavailable, message))
-        })
+        let exchanged = timeout(limit, self.try_exchange(commands)).await;
+        exchanged.unwrap_or_else(|_| Err(no_reply_within(limit)))
     }
 
     async fn try_exchange(&mut self, commands: &[Words<'_>]) -> Result<Vec<Reply>> {
@@ -83,20 +79,17 @@ impl Wire {
         }
     }
 
-    /// Whether the other side has neither sent anything unasked nor closed.
+    /// Whether the server has neither sent an unexpected reply nor closed the connection.
     pub(super) fn is_quiet(&mut self) -> bool {
         self.parser.is_idle() && self.stream.is_quiet()
     }
 
-    /// The stream, for somebody who drives it himself.
+    /// The stream, for a driver of its own.
     ///
     /// # Errors
-    /// When more has arrived than was asked for.
+    /// When more has arrived than the replies to what was sent.
     pub(super) fn into_stream(self) -> Result<Stream> {
-        if self.parser.is_idle() {
-            return Ok(self.stream);
-        }
-        Err(Error::new(Code::StoreUnavailable, "Redis answered what nobody asked"))
+        if self.parser.is_idle() { Ok(self.stream) } else { Err(unexpected()) }
     }
 }
 
@@ -111,9 +104,11 @@ pub(super) fn lost(error: &io::Error) -> Error {
     Error::new(Code::StoreUnavailable, format!("the connection to Redis was lost ({kind})"))
 }
 
-/// Whether a server that answers this cannot serve anybody now, so that asking for another
-/// connection, perhaps to another server, is better than asking again.
-pub(super) fn is_refusal(text: &str) -> bool {
-    let kind = text.split(' ').next().unwrap_or_default();
-    matches!(kind, "READONLY" | "CLUSTERDOWN" | "LOADING" | "MASTERDOWN")
+pub(super) fn unexpected() -> Error {
+    Error::new(Code::StoreUnavailable, "unexpected reply from Redis")
+}
+
+pub(super) fn no_reply_within(limit: Duration) -> Error {
+    let message = format!("Redis did not answer within {} ms", limit.as_millis());
+    Error::new(Code::StoreUnavailable, message)
 }

@@ -1,24 +1,19 @@
-//! A session with whichever node serves a key.
+//! A session with the node that serves a slot.
 //!
-//! `WATCH` belongs to a connection, so it cannot be sent on by itself. Where the node redirects before
-//! anything is written, the session begins anew at the other node. There it says `ASKING` before every
-//! command as long as the slot is only on its way: the word counts for one command, or for one
+//! `WATCH` belongs to a connection, so it cannot be redirected by itself. Where the node redirects before
+//! anything is written, the session begins anew at the other node. There it sends `ASKING` before every
+//! command as long as the slot has not arrived in full: `ASKING` counts for one command, or for one
 //! transaction.
 
-use core::pin::pin;
-use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
-
-use tokio::time::sleep;
-use tollgate_core::store::patience::last_words;
 use tollgate_core::{BoxFuture, Result};
 
 use super::redirect::Redirect;
-use super::{Backoff, Cluster, FIRST_PAUSE, LONGEST_PAUSE, REDIRECTS_MAX, Session};
-use crate::meaning::between_nodes;
+use super::{Cluster, REDIRECTS_MAX, unserved};
+use crate::client::session::Session;
 use crate::transport::{self, Command, Reply};
 
 /// A session that follows redirects as long as nothing is written in it.
-pub(in crate::client) struct Following {
+pub(in crate::client) struct RedirectSession {
     cluster: Cluster,
     session: Session,
     is_asking: bool,
@@ -26,63 +21,50 @@ pub(in crate::client) struct Following {
     in_transaction: bool,
 }
 
-impl Following {
-    pub(in crate::client) const fn new(cluster: Cluster, session: Session) -> Self {
-        Self { cluster, session, is_asking: false, in_transaction: false }
+impl RedirectSession {
+    /// A session with the node that serves a slot.
+    pub(in crate::client) async fn open(cluster: Cluster, slot: u16) -> Result<Self> {
+        let map = cluster.topology.map().await?;
+        let node = cluster.owner_in(&map, Some(slot)).ok_or_else(unserved)?;
+        let session = Session::open(node).await.inspect_err(|_| cluster.topology.refresh())?;
+        Ok(Self { cluster, session, is_asking: false, in_transaction: false })
     }
 
-    /// Sends commands that write nothing, to whichever node does not send them on. Whose time is up after a
-    /// node said that it is to try again has met a slot that moves, and not silence.
+    /// Sends commands that write nothing, to the node that does not redirect them.
     async fn watch(&mut self, commands: &[Command]) -> Result<Vec<Reply>> {
-        let is_held_up = AtomicBool::new(false);
-        let watched = pin!(self.look(commands, &is_held_up));
-        let held_up = || Err(between_nodes("nothing was charged").not_sent());
-        last_words(watched, || is_held_up.load(Relaxed).then(held_up)).await
-    }
-
-    async fn look(&mut self, commands: &[Command], is_held_up: &AtomicBool) -> Result<Vec<Reply>> {
-        let mut replies = self.send(commands).await?;
-        let mut backoff = Backoff::new(FIRST_PAUSE, LONGEST_PAUSE);
         for _ in 0..REDIRECTS_MAX {
+            let replies = self.send(commands).await?;
             let asked = self.session.node().target().host();
-            let Some(redirect) = replies.iter().find_map(|reply| Redirect::of(reply, asked)) else {
-                break;
-            };
-            let topology = &self.cluster.topology;
-            let node = match redirect {
-                Redirect::Moved { slot, host } => {
-                    self.is_asking = false;
-                    topology.moved(slot, &host)
-                }
-                Redirect::Ask { host } => {
-                    self.is_asking = true;
-                    topology.node(&host)
-                }
-                Redirect::TryAgain => {
-                    is_held_up.store(true, Relaxed);
-                    sleep(backoff.pause()).await;
-                    self.session.node().clone()
-                }
-                Redirect::Down | Redirect::Unrefused => break,
-            };
-            self.session = self.cluster.session_at(node).await?;
+            let redirect = replies.iter().find_map(|reply| match reply {
+                Reply::Error(text) => Redirect::of(text, asked),
+                _ => None,
+            });
+            let Some(redirect) = redirect else { return Ok(replies) };
+            let (node, is_asking) = self.cluster.follow(redirect);
+            self.session = Session::open(node).await?;
+            self.is_asking = is_asking;
             self.in_transaction = false;
-            replies = self.send(commands).await?;
         }
-        Ok(replies)
+        self.send(commands).await
     }
 
     async fn send(&mut self, commands: &[Command]) -> Result<Vec<Reply>> {
         let commands: Vec<Vec<&[u8]>> =
             commands.iter().map(|command| command.words().collect()).collect();
         let (words, is_answer) = asking(&commands, self.is_asking, &mut self.in_transaction);
-        let replies = self.session.commands(&words).await?;
-        let answers = replies.into_iter().zip(is_answer);
+        let replies = self.session.commands(&words).await;
+        let has_failed = replies
+            .as_ref()
+            .map_or(true, |replies| replies.iter().any(|reply| matches!(reply, Reply::Error(_))));
+        if has_failed {
+            self.cluster.topology.refresh();
+        }
+        let answers = replies?.into_iter().zip(is_answer);
         Ok(answers.filter_map(|(reply, is_answer)| is_answer.then_some(reply)).collect())
     }
 }
 
-impl transport::Session for Following {
+impl transport::Session for RedirectSession {
     fn run<'a>(&'a mut self, commands: &'a [Command]) -> BoxFuture<'a, Result<Vec<Reply>>> {
         Box::pin(async move {
             let first = commands.first().and_then(|command| command.words().next());
@@ -98,7 +80,7 @@ type Words<'a> = &'a [&'a [u8]];
 
 const ASKING: Words<'static> = &[b"ASKING"];
 
-/// The commands with the word that each of them needs before it, and which of them are the commands.
+/// The commands with the `ASKING` that each of them needs before it, and which of these are the commands.
 fn asking<'a>(
     commands: &'a [Vec<&'a [u8]>],
     is_asking: bool,

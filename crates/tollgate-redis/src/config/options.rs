@@ -1,4 +1,4 @@
-//! What follows the `?` of a URL.
+//! The options after the `?` of a URL.
 
 use std::time::Duration;
 
@@ -6,41 +6,27 @@ use tollgate_core::{Error, Result};
 use tollgate_net::tls::TlsFiles;
 
 use super::{Kind, decoded};
-use crate::client::secret::Secret;
-use crate::client::settings::Login;
+use crate::client::{Login, Secret};
 
 const NAMES: &str = "tls, ca, cert, key, server_name, connect_timeout_ms, reply_timeout_ms, \
-     connections, name, share, sentinel_user, sentinel_password or sentinel_tls";
+     name, sentinel_user, sentinel_password or sentinel_tls";
 
 const TIMEOUT_MAX_MS: u64 = 60_000;
-const CONNECTIONS_MAX: u64 = 64;
 
 /// The options, with their defaults.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(in crate::client) struct Options {
-    pub(in crate::client) tls: bool,
-    pub(in crate::client) tls_files: TlsFiles,
-    pub(in crate::client) connect_timeout: Duration,
-    pub(in crate::client) reply_timeout: Duration,
-    pub(in crate::client) connections: usize,
-    pub(in crate::client) name: Option<String>,
-    pub(in crate::client) share: Option<Share>,
-    pub(in crate::client) sentinel_login: Login,
-    pub(in crate::client) sentinel_tls: bool,
+pub(crate) struct Options {
+    pub(crate) tls: bool,
+    pub(crate) tls_files: TlsFiles,
+    pub(crate) connect_timeout: Duration,
+    pub(crate) reply_timeout: Duration,
+    pub(crate) name: Option<String>,
+    pub(crate) sentinel_login: Login,
+    pub(crate) sentinel_tls: bool,
     /// What `tls` was set to, if it was.
     tls_choice: Option<bool>,
     cert: Option<String>,
     key: Option<String>,
-}
-
-/// Which keys of a cluster share a call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
-pub(in crate::client) enum Share {
-    /// Those of all slots that one node serves.
-    #[default]
-    Node,
-    /// Those of one slot.
-    Slot,
 }
 
 impl Options {
@@ -54,9 +40,7 @@ impl Options {
             tls_files: TlsFiles::default(),
             connect_timeout: Duration::from_millis(200),
             reply_timeout: Duration::from_millis(1_000),
-            connections: 1,
             name: None,
-            share: None,
             sentinel_login: Login::default(),
             sentinel_tls: false,
             tls_choice: None,
@@ -86,12 +70,8 @@ impl Options {
             "server_name" => self.tls_files.server_name = Some(filled("server_name", value)?),
             "connect_timeout_ms" => self.connect_timeout = timeout("connect_timeout_ms", value)?,
             "reply_timeout_ms" => self.reply_timeout = timeout("reply_timeout_ms", value)?,
-            "connections" => {
-                let count = number("connections", value, CONNECTIONS_MAX)?;
-                self.connections = usize::try_from(count).unwrap_or(1);
-            }
             "name" => self.name = Some(client_name(value)?),
-            "share" => self.share = Some(share(value)?),
+            "share" => check_share(value)?,
             "sentinel_user" => self.sentinel_login.user = Some(filled("sentinel_user", value)?),
             "sentinel_password" => {
                 let password = Secret::new(decoded("sentinel_password", value)?);
@@ -115,9 +95,6 @@ impl Options {
 
     /// Refuses options that would have no effect.
     pub(super) fn check(&self, kind: &Kind) -> Result<()> {
-        if self.share.is_some() && *kind != Kind::Cluster {
-            return Err(Error::config("share", "needs redis-cluster:// or rediss-cluster://"));
-        }
         let is_sentinel = matches!(kind, Kind::Sentinel(_));
         if !is_sentinel && (self.sentinel_login != Login::default() || self.sentinel_tls) {
             let message = "options of sentinels need redis-sentinel://";
@@ -140,11 +117,12 @@ fn flag(field: &'static str, value: &str) -> Result<bool> {
     value.parse().map_err(|_| Error::config(field, "must be true or false"))
 }
 
-fn share(value: &str) -> Result<Share> {
+/// Keys of one slot share calls, and there is no other way: a script may touch only keys that it declares,
+/// and those have to be in one slot.
+fn check_share(value: &str) -> Result<()> {
     match value {
-        "node" => Ok(Share::Node),
-        "slot" => Ok(Share::Slot),
-        _ => Err(Error::config("share", "must be node or slot")),
+        "slot" => Ok(()),
+        _ => Err(Error::config("share", "must be slot: keys of several slots do not share a call")),
     }
 }
 

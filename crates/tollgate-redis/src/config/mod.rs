@@ -1,4 +1,4 @@
-//! Where Redis is and how to reach it, in one line.
+//! The configuration of the store, and its URL.
 //!
 //! | form | server |
 //! |---|---|
@@ -9,53 +9,83 @@
 //! | `redis-sentinel://[user:password@]host[:port],…/master[/database]` | the master that sentinels name |
 //!
 //! Options follow a `?` and are joined by `&`: `tls`, `ca`, `cert`, `key`, `server_name`,
-//! `connect_timeout_ms`, `reply_timeout_ms`, `connections`, `name`, for clusters `share`, and for sentinels
-//! `sentinel_user`, `sentinel_password`, `sentinel_tls`. User, password, master and values are
-//! percent-decoded. A wrong one is an error that names it; passwords never show.
+//! `connect_timeout_ms`, `reply_timeout_ms`, `name`, and for sentinels `sentinel_user`, `sentinel_password`,
+//! `sentinel_tls`. User, password, master and values are percent-decoded. An option that is not accepted is
+//! an error that names it; passwords never show.
 
 mod options;
 
 use core::fmt;
 use core::str::FromStr;
 
+use tollgate_core::store::Retries;
 use tollgate_core::{Error, Result};
 
-use super::host::{Host, PORT, SENTINEL_PORT};
-use super::secret::Secret;
-use super::settings::Login;
+use crate::client::{Host, Login, PORT, SENTINEL_PORT, Secret};
+use crate::layout::KeyLayout;
 use options::Options;
-pub(in crate::client) use options::Share;
 
 const SCHEMES: &str =
     "redis://, rediss://, redis-cluster://, rediss-cluster:// or redis-sentinel://";
 
-/// A URL of Redis, taken apart. `Display` and `Debug` show no password.
+/// Where Redis is, how to reach it, and how the store behaves. `Display` and `Debug` show no password.
+///
+/// It is read from a URL: `redis://`, `rediss://`, `redis-cluster://`, `rediss-cluster://` or
+/// `redis-sentinel://`, with options.
+///
+/// ```
+/// use tollgate_core::store::Retries;
+/// use tollgate_redis::Config;
+///
+/// let config: Config = "rediss-cluster://ada:s3cret@one:7000,two:7000?reply_timeout_ms=500".parse()?;
+/// let config = config.retries(Retries::default().max_retries(5));
+/// assert_eq!(config.to_string(), "rediss-cluster://ada:***@one:7000,two:7000");
+/// assert!("redis://host?colour=red".parse::<Config>().is_err());
+/// # Ok::<(), tollgate_core::Error>(())
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Url {
-    pub(super) kind: Kind,
-    pub(super) hosts: Vec<Host>,
-    pub(super) login: Login,
-    pub(super) database: u32,
-    pub(super) options: Options,
+pub struct Config {
+    pub(crate) kind: Kind,
+    pub(crate) hosts: Vec<Host>,
+    pub(crate) login: Login,
+    pub(crate) database: u32,
+    pub(crate) options: Options,
+    pub(crate) layout: KeyLayout,
+    pub(crate) retries: Retries,
 }
 
 /// What the hosts are.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     Standalone,
     Cluster,
-    /// Sentinels that know a master by this name.
+    /// Sentinels that watch a master of this name.
     Sentinel(String),
 }
 
-impl Url {
+impl Config {
+    /// What decides the slot of a key in a cluster.
+    #[must_use]
+    pub const fn layout(mut self, layout: KeyLayout) -> Self {
+        self.layout = layout;
+        self
+    }
+
+    /// How often a charge is run again that lost a race or met a slot that is being moved, and how long it
+    /// waits before.
+    #[must_use]
+    pub const fn retries(mut self, retries: Retries) -> Self {
+        self.retries = retries;
+        self
+    }
+
     /// The only host, where there is one.
-    pub(super) fn first_host(&self) -> Result<Host> {
+    pub(crate) fn first_host(&self) -> Result<Host> {
         self.hosts.first().cloned().ok_or_else(|| Error::config("host", "a host is needed"))
     }
 }
 
-impl FromStr for Url {
+impl FromStr for Config {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
@@ -88,11 +118,13 @@ impl FromStr for Url {
             let accepted = "one host; several need redis-cluster:// or redis-sentinel://";
             return Err(Error::config("host", accepted));
         }
-        Ok(Self { kind, hosts, login, database: database_of(database)?, options })
+        let database = database_of(database)?;
+        let (layout, retries) = Default::default();
+        Ok(Self { kind, hosts, login, database, options, layout, retries })
     }
 }
 
-impl fmt::Display for Url {
+impl fmt::Display for Config {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match (&self.kind, self.options.tls) {
             (Kind::Standalone, false) => "redis://",

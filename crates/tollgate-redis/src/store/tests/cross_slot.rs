@@ -1,4 +1,4 @@
-//! Callers that go away while several slots are charged one after another.
+//! Callers that are cancelled while several slots are charged one after another.
 
 use core::future::Future as _;
 use core::task::{Context, Poll, Waker};
@@ -6,7 +6,7 @@ use core::time::Duration;
 use std::cell::RefCell;
 use std::sync::Arc;
 
-use tollgate_core::store::{CallContext, Store};
+use tollgate_core::store::{CallContext, Retries, Store};
 use tollgate_core::{
     Admission, BoxFuture, Charge, Limit, Limiter, ManualClock, OutageMode, Quota, RequestId,
     algorithm as a,
@@ -20,7 +20,7 @@ use super::Plain;
 use super::drops::{Caller, Slow};
 use crate::slot::slot_of;
 use crate::transport::{Sharing, Transport};
-use crate::{KeyLayout, RedisStore};
+use crate::{KeyLayout, Redis};
 
 thread_local! {
     /// What was spawned and has not ended.
@@ -56,14 +56,14 @@ pub(super) fn limit(prefix: &str, policy: &str, units: u64) -> Limit {
     Limit::new(policy, gcra).unwrap().with_prefix(prefix).unwrap()
 }
 
-pub(super) fn spent<T: Transport>(store: &RedisStore<T>, charge: Charge<'_>) -> u64 {
+pub(super) fn spent<T: Transport>(store: &Redis<T>, charge: Charge<'_>) -> u64 {
     let loaded = block_on(store.load(&[charge], CallContext::store_clock())).unwrap();
     let words = loaded.states[0].as_ref().map_or_else(Vec::new, |state| state.words.to_vec());
     let looked = charge.rule().peek(&words, loaded.now, charge.cost);
     looked.limit - looked.remaining
 }
 
-/// Polls a caller so often and lets it go: whether it had its answer by then.
+/// Polls a caller this often and cancels it: whether it had its answer by then.
 fn leaves_after(mut caller: Caller<'_>, polls: usize) -> bool {
     let mut context = Context::from_waker(Waker::noop());
     (0..polls).any(|_| caller.as_mut().poll(&mut context).is_ready())
@@ -71,8 +71,8 @@ fn leaves_after(mut caller: Caller<'_>, polls: usize) -> bool {
 
 /// Where nothing can be spawned the work ends with its caller, wherever that leaves.
 #[test]
-fn without_a_runtime_whoever_leaves_spends_its_own_units_at_most() {
-    let store = RedisStore::over(slow(None));
+fn without_a_runtime_a_cancelled_caller_spends_its_own_units_at_most() {
+    let store = Redis::over(slow(None));
     let (mut points, mut left_spent) = (0, 0);
     loop {
         let prefix = format!("leaves-{points}");
@@ -99,7 +99,7 @@ fn without_a_runtime_whoever_leaves_spends_its_own_units_at_most() {
         assert_eq!(admitted.count() as u64, 99 - stays, "point {points}");
         left_spent += stays;
         if is_over {
-            assert_eq!(stays, 0, "nobody left, and units stay spent");
+            assert_eq!(stays, 0, "no caller was cancelled, and units stay spent");
             break;
         }
         points += 1;
@@ -113,14 +113,14 @@ fn without_a_runtime_whoever_leaves_spends_its_own_units_at_most() {
 
 /// Where work can be spawned, a caller that leaves changes nothing: all or nothing.
 #[test]
-fn with_a_runtime_whoever_leaves_is_charged_everywhere_or_nowhere() {
+fn with_a_runtime_a_cancelled_caller_is_charged_everywhere_or_nowhere() {
     const CALLERS: u64 = 24;
-    let store = RedisStore::over(slow(Some(spawn)));
+    let store = Redis::over(slow(Some(spawn)));
     let mut context = Context::from_waker(Waker::noop());
     let [mut all_admitted, mut all_gone, mut all_spent] = [0; 3];
     for seed in 0..50 {
         let mut rng = Rng::new(seed);
-        let prefix = format!("outlives-{seed}");
+        let prefix = format!("detached-{seed}");
         let (wide, narrow) = (limit(&prefix, "wide", 100), limit(&prefix, "narrow", 10));
         let charges = [wide.charge("b"), narrow.charge("a"), wide.charge("c")];
         let ids: Vec<String> = (0..CALLERS).map(|id| id.to_string()).collect();
@@ -139,7 +139,7 @@ fn with_a_runtime_whoever_leaves_is_charged_everywhere_or_nowhere() {
         let mut turns = 0;
         while callers.iter().any(Option::is_some) {
             turns += 1;
-            assert!(turns < 100_000, "seed {seed}: somebody waits for ever");
+            assert!(turns < 100_000, "seed {seed}: a caller waits for ever");
             if rng.one_in(2) {
                 work(&mut rng);
             }
@@ -165,11 +165,10 @@ fn with_a_runtime_whoever_leaves_is_charged_everywhere_or_nowhere() {
     assert!(all_gone > 100 && all_admitted > 100 && all_spent > all_admitted);
 }
 
-/// Others charge the first slot all the time. A caller whose time is up before they got in its way has met
-/// a silent server; from then on it has met others. What it took comes back without it, however long they go
-/// on.
+/// Other callers charge the first slot all the time. A caller whose deadline expires before it lost a race
+/// has met a silent server; from then on it has met contention. What it took is given back without it.
 #[test]
-fn whoever_is_outrun_says_so_at_every_point() {
+fn a_caller_that_lost_a_race_reports_contention_at_every_point() {
     const OTHERS_GO_ON: u64 = 300;
     let mut context = Context::from_waker(Waker::noop());
     let (mut answers, mut most_losses) = (Vec::new(), 0);
@@ -177,9 +176,9 @@ fn whoever_is_outrun_says_so_at_every_point() {
         let prefix = format!("outrun-{polls}");
         let (wide, narrow) = (limit(&prefix, "wide", 1_000), limit(&prefix, "narrow", 1));
         let losses = Losses::default();
-        let options = (KeyLayout::default(), losses.clone());
-        let store = RedisStore::with_options(slow(Some(spawn)), options.0, options.1);
-        let others = RedisStore::over(Plain::connect());
+        let (layout, retries) = (KeyLayout::default(), Retries::default());
+        let store = Redis::with_options(slow(Some(spawn)), layout, retries, losses.clone());
+        let others = Redis::over(Plain::connect());
         let charges = [wide.charge("b"), narrow.charge("a")];
         let take = |charge| {
             let outcome =
@@ -192,7 +191,10 @@ fn whoever_is_outrun_says_so_at_every_point() {
         let admission = Admission::of(&charges);
         let mut call = Box::pin(limiter.check(&admission));
         for _ in 0..polls {
-            assert!(call.as_mut().poll(&mut context).is_pending(), "nobody was in the way");
+            assert!(
+                call.as_mut().poll(&mut context).is_pending(),
+                "no other caller was in the way"
+            );
             take(charges[0]);
         }
         clock.advance(Duration::from_secs(60));
@@ -218,7 +220,7 @@ fn whoever_is_outrun_says_so_at_every_point() {
     }
     assert!(most_losses > 20, "{most_losses} losses are fewer than it gives up after");
     let silent = answers.iter().take_while(|answer| **answer == "open").count();
-    eprintln!("at {silent} of {} points nobody was in the way yet", answers.len());
+    eprintln!("at {silent} of {} points no race was lost yet", answers.len());
     assert!((1..10).contains(&silent), "{answers:?}");
     assert!(answers[silent..].iter().all(|answer| *answer == "conflict_exhausted"), "{answers:?}");
 }

@@ -2,38 +2,41 @@
 //!
 //! The slots are charged one after another, in the order of their numbers, at the instant that the
 //! first of them reads; a later denial undoes the earlier charges exactly. This never admits more
-//! than a single server would. It may briefly admit less: between a charge and its undoing others
-//! find the units gone. Where the transport can spawn, charging and undoing go on when the caller goes
-//! away; elsewhere a caller that goes away in that moment leaves its units spent. Where that matters,
+//! than a single server would. It may briefly admit less: between a charge and its undoing other callers
+//! find the units spent. Where the transport can spawn, charging and undoing are detached from the caller;
+//! elsewhere a caller that is cancelled in that moment leaves its units spent. Where that matters,
 //! keep the keys in one slot ([`KeyLayout`](crate::KeyLayout)).
 //!
-//! Others may get in the way: they charge a key before it is put back, or keep changing it while units are
-//! given back. Whose time is up then is told so, and not that the server is silent.
+//! Other callers may charge a key before it is put back, or keep changing it while units are given back. A
+//! caller whose deadline expires then has met contention, not an outage.
 //!
-//! The record of a request id lives in the slot of the first key. That slot is charged last, so that
-//! the record is written exactly when all charges are made. When the reply of that slot is lost, nobody
-//! knows whether there is a record, which would admit the next attempt: then nothing is undone.
+//! The record of a request id is in the slot of the first key. That slot is charged last, so that
+//! the record is written exactly when all charges are made. When the reply of that slot is lost, it is
+//! unknown whether there is a record, which would admit the next attempt: then nothing is undone.
 //!
-//! What was decided stands. A node that is silent while a denial is undone or told keeps units, or hides
-//! how its keys stand; it does not turn the denial into an outage, which a policy may let pass.
+//! A decision stands. A node that does not answer while a denial is undone keeps units; it does not turn the
+//! denial into an outage, which a policy may admit.
+
+use std::sync::Arc;
 
 use tollgate_core::store::cas::{Swap, Version, Versioned as _};
-use tollgate_core::store::patience::note_held_up;
-use tollgate_core::store::{Evidence, Plan, Store as _, TimeSource, plan, record, slots_of};
+use tollgate_core::store::{
+    CallContext, Evidence, Plan, Store as _, TimeSource, plan, record, slots_of,
+};
 use tollgate_core::{
     Admission, Charge, Code, Cost, Error, Now, Operation, OwnedAdmission, Receipt, Result, State,
 };
 
 use super::admit::{Answered, Part, one_quota_per_key, read};
-use super::outlive::outlive;
-use super::{Inner, RedisStore};
+use super::detach::{self, Detached};
+use super::{Inner, Redis};
 use crate::transport::Transport;
 
-/// How often a slot is asked anew after a state of another quota was carried over.
-const CARRIES_MAX: usize = 3;
-
-/// How often units are given back anew after too many lost races: some minutes of them.
-const GIVE_BACK_MAX: usize = 300;
+/// How often giving units back is begun anew after it has lost as many races as [`Retries`] allow: some
+/// minutes of them. The caller may be refused meanwhile, but must not stay charged.
+///
+/// [`Retries`]: tollgate_core::store::Retries
+const GIVE_BACK_ROUNDS: usize = 300;
 
 /// The charges of one slot: their places in the admission.
 struct Leg {
@@ -42,19 +45,19 @@ struct Leg {
     is_home: bool,
 }
 
-/// What became of the charges of a slot.
+/// The result of the charges of a slot.
 enum Charging {
     Answered(Answered),
-    /// Nobody knows whether they were made and a record was written.
+    /// It is unknown whether they were made and a record was written.
     Lost(Error),
 }
 
-/// What became of an attempt to leave a leg as if it had not been charged.
+/// The result of an attempt to leave a leg as if it had not been charged.
 enum PutBack {
     Done,
-    /// Others have charged it meanwhile.
-    Outrun,
-    /// It is not known as it is kept.
+    /// Another caller has charged it meanwhile.
+    LostRace,
+    /// Its stored form is not known.
     Impossible,
 }
 
@@ -65,52 +68,62 @@ struct Charged {
     plan: Plan,
 }
 
-impl<T: Transport> RedisStore<T> {
-    pub(super) async fn across(
+impl<T: Transport> Redis<T> {
+    pub(super) async fn admit_over_slots(
         &self,
         admission: &Admission<'_>,
-        at: TimeSource,
+        cx: CallContext<'_>,
     ) -> Result<Evidence> {
-        let (inner, owned) = (self.0.clone(), OwnedAdmission::from(admission));
-        let work = async move {
-            let charges = owned.charges();
-            inner.admit_across(&owned.of(&charges), at).await
+        let (inner, owned, at) = (self.0.clone(), OwnedAdmission::from(admission), cx.time());
+        let shared = Arc::new(Detached::default());
+        let work = {
+            let shared = Arc::clone(&shared);
+            async move {
+                let charges = owned.charges();
+                inner.charge_slots(&owned.of(&charges), at, &shared).await
+            }
         };
-        outlive(|| self.0.wire.transport.spawner(), work).await
+        let spawner = || self.0.runner.transport.spawner();
+        detach::run((shared, cx), spawner, Box::pin(work)).await
     }
 }
 
 impl<T: Transport> Inner<T> {
-    async fn admit_across(&self, admission: &Admission<'_>, at: TimeSource) -> Result<Evidence> {
+    async fn charge_slots(
+        &self,
+        admission: &Admission<'_>,
+        at: TimeSource,
+        shared: &Detached,
+    ) -> Result<Evidence> {
         if admission.charges().iter().any(|charge| charge.operation != Operation::Take) {
-            return self.refund_across(admission, at).await;
+            return self.refund_slots(admission, at).await;
         }
         let mut at = at;
         let mut done: Vec<Charged> = Vec::new();
         let legs = self.legs(admission);
         refuse_what_no_script_records(admission, &legs)?;
         for leg in &legs {
-            match self.charge_leg(leg, &done, admission, at).await {
+            match self.charge_leg(leg, &done, admission, (at, shared)).await {
                 Ok(Charging::Answered(Answered::Decided(outcome))) => {
                     at = TimeSource::Given(outcome.now.reading());
                     let charged = Charged::of(leg, admission, outcome)?;
                     let admitted = charged.plan.admitted;
                     done.push(charged);
                     if !admitted {
-                        return Ok(self.deny(admission, done, at).await);
+                        return Ok(self.deny(admission, done, (at, shared)).await);
                     }
                 }
                 Ok(Charging::Answered(Answered::Replayed(outcome))) => {
-                    self.undo(admission, &done, at).await;
+                    self.undo(admission, &done, (at, shared)).await;
                     return Ok(outcome);
                 }
-                Ok(Charging::Answered(Answered::LookCloser)) => {
-                    self.undo(admission, &done, at).await;
+                Ok(Charging::Answered(Answered::NotScripted)) => {
+                    self.undo(admission, &done, (at, shared)).await;
                     return Err(quota_keeps_changing());
                 }
                 Ok(Charging::Lost(error)) => return Err(error),
                 Err(error) => {
-                    let is_undone = self.undo(admission, &done, at).await;
+                    let is_undone = self.undo(admission, &done, (at, shared)).await;
                     return Err(if is_undone { error } else { error.sent() });
                 }
             }
@@ -120,7 +133,7 @@ impl<T: Transport> Inner<T> {
 
     /// The slots of an admission in the order in which they are charged.
     fn legs(&self, admission: &Admission<'_>) -> Vec<Leg> {
-        let slot = |charge: &Charge<'_>| self.wire.slot(&self.wire.layout.name(&charge.key()));
+        let slot = |charge: &Charge<'_>| self.runner.slot(&self.runner.layout.name(&charge.key()));
         let home = admission.request_id.and(admission.charges().first()).map(slot);
         let mut legs: Vec<(Option<u16>, Leg)> = Vec::new();
         for (place, charge) in admission.charges().iter().enumerate() {
@@ -142,8 +155,9 @@ impl<T: Transport> Inner<T> {
         leg: &Leg,
         done: &[Charged],
         admission: &Admission<'_>,
-        at: TimeSource,
+        (at, shared): (TimeSource, &Detached),
     ) -> Result<Charging> {
+        let cx = CallContext::new(at).with_facts(&shared.facts);
         let charges = pick(admission.charges(), &leg.places);
         if !one_quota_per_key(&charges) {
             let outcome = self.swapping.admit(&Admission::of(&charges), at.into()).await?;
@@ -155,24 +169,23 @@ impl<T: Transport> Inner<T> {
         } else {
             (&bare, charges.iter().map(Part::Charge).collect())
         };
-        for carries in 0..CARRIES_MAX {
-            let reply = match self.wire.run(&self.admit_call(&parts, scope, at)).await {
+        for carries in 0.. {
+            let call = self.admit_call(&parts, scope, at);
+            let reply = match self.runner.run(&call, cx, || !shared.is_cancelled()).await {
                 Err(error) if leg.is_home && !error.is_not_sent() => {
                     return Ok(Charging::Lost(error));
                 }
                 reply => reply,
             };
             match read(reply, &charges, admission)? {
-                Answered::LookCloser => {
-                    if carries > 0 {
-                        note_held_up();
-                    }
+                Answered::NotScripted if self.runner.retries.is_exhausted(carries) => break,
+                Answered::NotScripted => {
                     self.carry(&charges, at).await?;
                 }
                 answered => return Ok(Charging::Answered(answered)),
             }
         }
-        Ok(Charging::Answered(Answered::LookCloser))
+        Ok(Charging::Answered(Answered::NotScripted))
     }
 
     /// Carries states of another quota over, by giving back nothing.
@@ -184,21 +197,21 @@ impl<T: Transport> Inner<T> {
         Ok(())
     }
 
-    /// Undoes what was charged, and tells how all keys stand.
+    /// Undoes what was charged, and reports the states of all keys.
     async fn deny(
         &self,
         admission: &Admission<'_>,
         mut done: Vec<Charged>,
-        at: TimeSource,
+        (at, shared): (TimeSource, &Detached),
     ) -> Evidence {
         let denied = done.pop();
-        self.undo(admission, &done, at).await;
+        self.undo(admission, &done, (at, shared)).await;
         done.extend(denied);
         let mut before = in_order(admission.charges().len(), &done);
         let known: Vec<usize> = done.iter().flat_map(|leg| leg.places.iter().copied()).collect();
         let rest: Vec<usize> =
             (0..admission.charges().len()).filter(|place| !known.contains(place)).collect();
-        let loaded = self.wire.load(&pick(admission.charges(), &rest), at).await;
+        let loaded = self.runner.load(&pick(admission.charges(), &rest), at).await;
         let states = loaded.map(|loaded| loaded.states).unwrap_or_default();
         for (place, state) in rest.into_iter().zip(states) {
             if let Some(known) = before.get_mut(place) {
@@ -210,7 +223,12 @@ impl<T: Transport> Inner<T> {
 
     /// Puts every leg back; whether that was possible everywhere. A node that does not answer keeps its
     /// units, and only its own.
-    async fn undo(&self, admission: &Admission<'_>, done: &[Charged], at: TimeSource) -> bool {
+    async fn undo(
+        &self,
+        admission: &Admission<'_>,
+        done: &[Charged],
+        at: (TimeSource, &Detached),
+    ) -> bool {
         let mut is_undone = true;
         for leg in done {
             is_undone &= self.undo_leg(admission, leg, at).await.is_ok();
@@ -218,17 +236,18 @@ impl<T: Transport> Inner<T> {
         is_undone
     }
 
-    /// As it was if nobody charged it meanwhile, else by giving back what this admission took.
+    /// As it was if no other caller charged it meanwhile, else by giving back what this admission took.
     async fn undo_leg(
         &self,
         admission: &Admission<'_>,
         leg: &Charged,
-        at: TimeSource,
+        (at, shared): (TimeSource, &Detached),
     ) -> Result<()> {
         let charges = pick(admission.charges(), &leg.places);
         match self.put_back(&charges, leg).await? {
             PutBack::Done => return Ok(()),
-            PutBack::Outrun => note_held_up(),
+            // The charge is undone whether the caller waits or not.
+            PutBack::LostRace => CallContext::new(at).with_facts(&shared.facts).lost_race(),
             PutBack::Impossible => {}
         }
         let refunds: Vec<Charge<'_>> =
@@ -236,10 +255,9 @@ impl<T: Transport> Inner<T> {
         self.give_back(&Admission::of(&refunds), at).await
     }
 
-    /// Gives units back. Whoever loses too many races has changed nothing, and begins anew: its caller may
-    /// be refused, but must not be charged for that.
+    /// Gives units back. An attempt that lost too many races has changed nothing, and is begun anew.
     async fn give_back(&self, refunds: &Admission<'_>, at: TimeSource) -> Result<()> {
-        let mut rounds = 1..GIVE_BACK_MAX;
+        let mut rounds = 1..GIVE_BACK_ROUNDS;
         loop {
             match self.swapping.admit(refunds, at.into()).await {
                 Err(error)
@@ -256,7 +274,7 @@ impl<T: Transport> Inner<T> {
         let mut texts = Vec::with_capacity(names.len());
         for write in &leg.plan.writes {
             let after = crate::text::to_hold(&write.state.to_text());
-            // A list is not known as it is kept: its units are given back instead.
+            // The stored form of a list is not known: its units are given back instead.
             if after.starts_with('l') {
                 return Ok(PutBack::Impossible);
             }
@@ -272,11 +290,11 @@ impl<T: Transport> Inner<T> {
             })
             .collect();
         let is_done = self.swapping.backend().swap(&swaps).await?;
-        Ok(if is_done { PutBack::Done } else { PutBack::Outrun })
+        Ok(if is_done { PutBack::Done } else { PutBack::LostRace })
     }
 
     /// Refunds are never denied: every slot is given back for itself.
-    async fn refund_across(&self, admission: &Admission<'_>, at: TimeSource) -> Result<Evidence> {
+    async fn refund_slots(&self, admission: &Admission<'_>, at: TimeSource) -> Result<Evidence> {
         let is_refund = |charge: &Charge<'_>| charge.operation != Operation::Take;
         if admission.request_id.is_some() || !admission.charges().iter().all(is_refund) {
             let message = "over several hash slots, refunds come without charges and request ids";

@@ -1,0 +1,98 @@
+//! Single charges: sent at once, or combined with those of other callers.
+//!
+//! A caller that meets no other in its queue sends its charge alone. Callers that arrive while two calls are
+//! under way wait, and share the next round. A cluster has a queue for each slot, because only keys of one
+//! slot share a call; a single server has one queue.
+
+use std::sync::Arc;
+
+use tollgate_core::Charge;
+use tollgate_core::algorithm::ScriptedStep;
+use tollgate_core::combine::{Combiner, Led, Limits, Permit, Round};
+use tollgate_core::store::CallContext;
+
+use super::Inner;
+use super::batch_encode::{Answer, Item, answer_of_one, call_of_key, call_of_one, calls_of};
+use crate::slot::SLOTS;
+use crate::transport::{Call, Transport};
+
+/// While one round is computed, another one travels.
+const LIMITS: Limits = Limits { waiting: 100_000, round: 1_000, concurrent: 2 };
+
+/// The queues of a cluster, or of a single server.
+pub(super) fn combiner(has_slots: bool) -> Arc<Combiner<Item, Answer>> {
+    Combiner::new(if has_slots { usize::from(SLOTS) } else { 1 }, LIMITS)
+}
+
+impl<T: Transport> Inner<T> {
+    /// Takes one charge.
+    pub(super) async fn charge(
+        self: &Arc<Self>,
+        charge: &Charge<'_>,
+        step: ScriptedStep,
+        cx: CallContext<'_>,
+    ) -> Answer {
+        let name = self.runner.layout.name(&charge.key());
+        let queue = self.runner.slot(&name).map_or(0, usize::from);
+        if let Some(permit) = self.combiner.try_enter(queue) {
+            let call = call_of_one(charge, (name, step), cx.time(), &self.runner.scripts);
+            cx.sent();
+            let reply = self.runner.send(&call).await;
+            if reply.is_ok() {
+                permit.count_answered();
+            }
+            self.release(permit);
+            return answer_of_one(charge, reply);
+        }
+        let item = Item::new(charge, (name, step), cx.time());
+        let pending = match self.combiner.submit(queue, item, cx) {
+            Ok(pending) => pending,
+            Err(error) => return Answer::Failed(error),
+        };
+        let spawner = self.runner.transport.spawner();
+        let answer = pending.answer_or_lead(|lead| {
+            let inner = Arc::clone(self);
+            match spawner {
+                Some(spawn) if lead.len() > 1 => {
+                    spawn(Box::pin(lead.run_all(move |round| Arc::clone(&inner).run(round))));
+                    Led::elsewhere()
+                }
+                _ => lead.run_here(move |round| inner.run(round)),
+            }
+        });
+        answer.await
+    }
+
+    /// Ends a call. Callers that wait share the next round, in a task if there can be one.
+    fn release(self: &Arc<Self>, permit: Permit<'_, Item, Answer>) {
+        let Some(spawn) = self.runner.transport.spawner() else { return drop(permit) };
+        if let Some(lead) = permit.release() {
+            let inner = Arc::clone(self);
+            spawn(Box::pin(lead.run_all(move |round| Arc::clone(&inner).run(round))));
+        }
+    }
+
+    /// Runs a round. Keys that the server refused because of others in their call are sent alone.
+    async fn run(self: Arc<Self>, mut round: Round<Item, Answer>) {
+        round.mark_sent();
+        let items: Vec<&Item> = round.jobs().collect();
+        let scripts = &self.runner.scripts;
+        let mut to_send = calls_of(&items, scripts, self.runner.has_slots());
+        let mut is_answered = false;
+        while !to_send.is_empty() {
+            let (calls, decoders): (Vec<Call>, Vec<_>) = to_send.drain(..).unzip();
+            let mut decoders: Vec<_> = decoders.into_iter().map(Some).collect();
+            let replied = |index: usize, reply: tollgate_core::Result<_>| {
+                is_answered |= reply.is_ok();
+                let Some(decoder) = decoders.get_mut(index).and_then(Option::take) else { return };
+                let keys = decoder.read(&items, reply, |index, answer| round.answer(index, answer));
+                let calls = keys.into_iter().filter_map(|key| call_of_key(key, &items, scripts));
+                to_send.extend(calls);
+            };
+            self.runner.send_all(&calls, replied).await;
+        }
+        if is_answered {
+            round.count_answered();
+        }
+    }
+}

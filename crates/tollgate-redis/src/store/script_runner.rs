@@ -1,0 +1,134 @@
+//! Runs scripts on the server: loads those that it does not know, and repeats those that it could not run.
+//!
+//! This is the only place where a call is repeated. `NOSCRIPT` and `TRYAGAIN` are answers of a server that
+//! did not run the call. After `TRYAGAIN` (a slot is being moved and the keys of the call are on two nodes)
+//! the call is repeated as often as [`Retries`] say, except for single charges that share a call: their keys
+//! are sent alone instead ([`batch_decode`](super::batch_decode)).
+
+use core::sync::atomic::{AtomicU64, Ordering};
+use std::hash::{BuildHasher, RandomState};
+
+use tollgate_core::store::{CallContext, Retries};
+use tollgate_core::{Clock, MaybeSend, Result, sleep_until};
+
+use crate::error_reply::is_try_again;
+use crate::layout::KeyLayout;
+use crate::script::Scripts;
+use crate::slot::slot_of;
+use crate::transport::{Call, Reply, Sharing, Transport};
+
+/// The transport, and what all calls share.
+pub(super) struct ScriptRunner<T> {
+    pub(super) transport: T,
+    pub(super) scripts: Scripts,
+    pub(super) layout: KeyLayout,
+    pub(super) retries: Retries,
+    clock: Box<dyn Clock>,
+    trips: AtomicU64,
+}
+
+impl<T: Transport> ScriptRunner<T> {
+    pub(super) fn new(
+        transport: T,
+        (layout, retries): (KeyLayout, Retries),
+        clock: Box<dyn Clock>,
+    ) -> Self {
+        let (scripts, trips) = Default::default();
+        Self { transport, scripts, layout, retries, clock, trips }
+    }
+
+    /// Round trips to the server so far.
+    pub(super) fn trips(&self) -> u64 {
+        self.trips.load(Ordering::Relaxed)
+    }
+
+    /// The slot of a name, where slots matter.
+    pub(super) fn slot(&self, name: &str) -> Option<u16> {
+        self.has_slots().then(|| slot_of(name.as_bytes()))
+    }
+
+    /// Whether only keys of one slot may share a call.
+    pub(super) fn has_slots(&self) -> bool {
+        self.transport.sharing() == Sharing::SameSlot
+    }
+
+    /// Runs a call whose keys belong together, and which may charge them. It is repeated while `may_repeat`.
+    pub(super) async fn run(
+        &self,
+        call: &Call,
+        cx: CallContext<'_>,
+        may_repeat: impl Fn() -> bool,
+    ) -> Result<Reply> {
+        cx.sent();
+        let mut reply = self.send(call).await;
+        let mut attempt = 1;
+        while is_try_again(&reply) {
+            // Nothing was charged, and the server answered.
+            cx.lost_race();
+            if self.retries.is_exhausted(attempt) {
+                break;
+            }
+            self.pause(attempt).await;
+            if !may_repeat() {
+                break;
+            }
+            cx.sent();
+            reply = self.send(call).await;
+            attempt += 1;
+        }
+        reply
+    }
+
+    /// Waits before a call is repeated for the `attempt`th time.
+    async fn pause(&self, attempt: u32) {
+        // The keys of a hasher are the only randomness that the standard library has.
+        let wait = self.retries.wait(attempt, RandomState::new().hash_one(attempt));
+        sleep_until(&*self.clock, self.clock.now().saturating_add(wait)).await;
+    }
+
+    /// Sends a call; with the text of its script if the server does not know it.
+    pub(super) async fn send(&self, call: &Call) -> Result<Reply> {
+        self.trips.fetch_add(1, Ordering::Relaxed);
+        let reply = self.transport.send(call).await;
+        if !is_unknown(&reply) {
+            return reply;
+        }
+        self.trips.fetch_add(1, Ordering::Relaxed);
+        // Boxed, as all that is rare: a future that waits for a reply would hold it all the time.
+        Box::pin(async move { self.transport.send(&call.with_text()).await }).await
+    }
+
+    /// Sends several calls in one round trip, and hands over each reply as soon as it is there.
+    pub(super) async fn send_all(
+        &self,
+        calls: &[Call],
+        mut replied: impl FnMut(usize, Result<Reply>) + MaybeSend,
+    ) {
+        let mut unknown = Vec::new();
+        self.trips.fetch_add(1, Ordering::Relaxed);
+        let first = |index, reply| match is_unknown(&reply) {
+            true => unknown.push(index),
+            false => replied(index, reply),
+        };
+        self.transport.send_all(calls, first).await;
+        if unknown.is_empty() {
+            return;
+        }
+        let (indices, again): (Vec<usize>, Vec<Call>) = unknown
+            .into_iter()
+            .filter_map(|index| Some((index, calls.get(index)?.with_text())))
+            .unzip();
+        self.trips.fetch_add(1, Ordering::Relaxed);
+        let second = |place: usize, reply: Result<Reply>| {
+            if let Some(index) = indices.get(place) {
+                replied(*index, reply);
+            }
+        };
+        self.transport.send_all(&again, second).await;
+    }
+}
+
+/// Whether the server does not know the script: after a restart, a failover or SCRIPT FLUSH.
+fn is_unknown(reply: &Result<Reply>) -> bool {
+    matches!(reply, Ok(Reply::Error(text)) if text.starts_with("NOSCRIPT"))
+}
