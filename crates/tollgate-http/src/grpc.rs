@@ -20,14 +20,13 @@ impl Problem<'_> {
     /// A gRPC response of headers only; its body is empty.
     #[must_use]
     pub fn to_grpc(&self) -> Response<String> {
-        let detail = self.detail.to_string();
         let mut headers = HeaderMap::with_capacity(10);
         headers.insert(header::CONTENT_TYPE, GRPC);
         headers.insert(STATUS, HeaderValue::from(u16::from(self.grpc.number())));
-        if let Ok(message) = HeaderValue::from_str(&percent_encoded(&detail)) {
+        if let Ok(message) = HeaderValue::from_str(&percent_encoded(&self.detail)) {
             headers.insert(MESSAGE, message);
         }
-        if let Ok(details) = HeaderValue::from_str(&base64(&self.grpc_status(&detail))) {
+        if let Ok(details) = HeaderValue::from_str(&base64(&self.grpc_status(&self.detail))) {
             headers.insert(DETAILS, details);
         }
         match self.retry_after_ms {
@@ -41,7 +40,6 @@ impl Problem<'_> {
     /// `google.protobuf.Any`.
     #[must_use]
     pub fn grpc_status(&self, text: &str) -> Vec<u8> {
-        let detail = &self.detail.to_string();
         let mut message = Vec::with_capacity(192);
         push_number(&mut message, 1, u64::from(self.grpc.number()));
         push_bytes(&mut message, 2, text.as_bytes());
@@ -49,10 +47,10 @@ impl Problem<'_> {
             push_detail(&mut message, "RetryInfo", &retry_info(wait_ms));
         }
         if !self.violated.is_empty() {
-            push_detail(&mut message, "QuotaFailure", &violations(self.violated, detail));
+            push_detail(&mut message, "QuotaFailure", &violations(self.violated, &self.detail));
         }
         if let Some(field) = self.field {
-            push_detail(&mut message, "BadRequest", &violations(&[field], detail));
+            push_detail(&mut message, "BadRequest", &violations(&[field], &self.detail));
         }
         message
     }

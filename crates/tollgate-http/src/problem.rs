@@ -1,7 +1,7 @@
 //! Denials and errors as clients read them: problem documents (RFC 9457) over HTTP, statuses with
 //! details over gRPC.
 
-use core::fmt::{self, Write};
+use core::fmt::Write;
 use std::borrow::Cow;
 
 use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
@@ -43,28 +43,12 @@ pub struct Problem<'a> {
     pub(crate) grpc: GrpcCode,
     /// The problem type and its title; without one, the title is that of the status.
     kind: Option<(&'static str, &'static str)>,
-    pub(crate) detail: Detail<'a>,
+    /// A sentence for people.
+    pub(crate) detail: Cow<'a, str>,
     code: Option<Code>,
     pub(crate) field: Option<&'a str>,
     pub(crate) violated: &'a [&'a str],
     pub(crate) retry_after_ms: Option<u64>,
-}
-
-/// A sentence for people.
-#[derive(Clone, Debug)]
-pub(crate) enum Detail<'a> {
-    Text(Cow<'a, str>),
-    /// The wait of a denial. Written without allocating: denials are frequent under attack.
-    TryAgain(u64),
-}
-
-impl fmt::Display for Detail<'_> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Text(text) => f.write_str(text),
-            Self::TryAgain(wait_ms) => write!(f, "try again in {wait_ms} ms"),
-        }
-    }
 }
 
 impl<'a> Problem<'a> {
@@ -73,7 +57,6 @@ impl<'a> Problem<'a> {
     /// A request that was denied because the store could not answer is 503: the caller is not at
     /// fault.
     pub fn denied(decision: &Decision, violated: &'a [&'a str]) -> Self {
-        let text = |text| Detail::Text(Cow::Borrowed(text));
         let quota = (StatusCode::TOO_MANY_REQUESTS, GrpcCode::ResourceExhausted, QUOTA_EXCEEDED);
         let outage = (StatusCode::SERVICE_UNAVAILABLE, GrpcCode::Unavailable, REDUCED_CAPACITY);
         let is_closed = decision.degraded == Some(OutageMode::Closed);
@@ -82,13 +65,15 @@ impl<'a> Problem<'a> {
                 (Verdict::Never, _) => {
                     let detail =
                         "the request costs more than the quota ever grants; waiting is useless";
-                    (quota, text(detail), None)
+                    (quota, detail.into(), None)
                 }
                 (_, wait) if is_closed => {
-                    (outage, text("the limit cannot be checked at the moment"), wait)
+                    (outage, "the limit cannot be checked at the moment".into(), wait)
                 }
-                (_, Some(wait_ms)) => (quota, Detail::TryAgain(wait_ms), Some(wait_ms)),
-                (_, None) => (quota, text("the quota is used up"), None),
+                (_, Some(wait_ms)) => {
+                    (quota, format!("try again in {wait_ms} ms").into(), Some(wait_ms))
+                }
+                (_, None) => (quota, "the quota is used up".into(), None),
             };
         let kind = Some(kind);
         Self { http, grpc, kind, detail, code: None, field: None, violated, retry_after_ms }
@@ -97,7 +82,7 @@ impl<'a> Problem<'a> {
     /// An error by its code, with a sentence for people.
     pub fn new(code: Code, detail: impl Into<Cow<'a, str>>) -> Self {
         let Status { http, grpc, retry_after_ms, .. } = Status::of(code);
-        let (kind, code, detail) = (None, Some(code), Detail::Text(detail.into()));
+        let (kind, code, detail) = (None, Some(code), detail.into());
         Self { http, grpc, kind, detail, code, field: None, violated: &[], retry_after_ms }
     }
 
@@ -155,15 +140,7 @@ impl<'a> Problem<'a> {
         }
         json.push_str(self.http.as_str());
         json.push_str(",\"detail\":");
-        match &self.detail {
-            Detail::Text(text) => push_text(&mut json, text),
-            Detail::TryAgain(wait_ms) => {
-                let number = &mut itoa::Buffer::new();
-                for piece in ["\"try again in ", number.format(*wait_ms), " ms\""] {
-                    json.push_str(piece);
-                }
-            }
-        }
+        push_text(&mut json, &self.detail);
         if !self.violated.is_empty() {
             json.push_str(",\"violated-policies\":[");
             for (index, name) in self.violated.iter().enumerate() {

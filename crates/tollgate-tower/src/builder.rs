@@ -50,7 +50,7 @@ impl<D: Decide> RateLimitBuilder<D> {
             decider,
             rules: Vec::new(),
             skip: Vec::new(),
-            fields: RateLimitFields::none(),
+            fields: RateLimitFields::default(),
             listener: None,
             customize: None,
             max_delay: MAX_DELAY,

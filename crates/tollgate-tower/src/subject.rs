@@ -37,12 +37,6 @@ impl Subject {
         let short = &self.short;
         self.long.get_or_insert_with(|| short.as_str().to_owned()).push_str(text);
     }
-
-    /// Removes the text.
-    pub fn clear(&mut self) {
-        self.short.clear();
-        self.long = None;
-    }
 }
 
 impl fmt::Write for Subject {
@@ -73,8 +67,6 @@ mod tests {
                 expected.push_str(piece);
                 assert_eq!(subject.as_str(), expected);
             }
-            subject.clear();
-            assert_eq!(subject.as_str(), "");
         }
     }
 

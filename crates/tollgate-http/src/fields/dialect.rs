@@ -49,13 +49,9 @@ pub enum Reset {
 impl Dialect {
     /// Whether one response cannot have both.
     pub(super) fn shares_a_field_with(self, other: Self) -> bool {
-        let fields = |dialect| match dialect {
-            Self::Draft11 | Self::Draft07 => (true, true, false, false),
-            Self::Draft06 => (false, true, true, false),
-            Self::XRateLimit(_) | Self::Polli03 => (false, false, false, true),
-        };
-        let ((a, b, c, d), (w, x, y, z)) = (fields(self), fields(other));
-        a && w || b && x || c && y || d && z
+        // `RateLimit-Policy` is in all drafts, so they exclude each other.
+        let is_draft = |one| matches!(one, Self::Draft11 | Self::Draft07 | Self::Draft06);
+        is_draft(self) == is_draft(other)
     }
 
     /// `RateLimit-Policy`, in the dialects that have it: `"per-ip";q=100;w=60, "daily";q=1000`, and

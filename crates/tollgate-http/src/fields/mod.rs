@@ -102,19 +102,15 @@ impl<'a> LimitFields<'a> {
 /// assert_eq!(headers["ratelimit"], "\"per-ip\";r=50;t=30");
 /// # Ok::<(), tollgate_core::Error>(())
 /// ```
-#[derive(Clone, Debug)]
+///
+/// The default writes no field.
+#[derive(Clone, Debug, Default)]
 pub struct RateLimitFields {
     dialects: Vec<Dialect>,
     policy: Option<HeaderValue>,
 }
 
 impl RateLimitFields {
-    /// Writes no field.
-    #[must_use]
-    pub const fn none() -> Self {
-        Self { dialects: Vec::new(), policy: None }
-    }
-
     /// The fields of the current draft.
     #[must_use]
     pub fn draft_11(policies: &[QuotaPolicy<'_>]) -> Self {

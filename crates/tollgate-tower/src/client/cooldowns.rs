@@ -1,7 +1,8 @@
 //! The cooldowns of servers, and the jitter of waits.
 
 use std::collections::HashMap;
-use std::hash::{BuildHasher, RandomState};
+use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, RandomState};
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tollgate::Micros;
@@ -45,32 +46,25 @@ impl Cooldowns {
 #[derive(Debug)]
 pub(super) struct Jitter {
     percent: u64,
-    state: Mutex<u64>,
+    seed: u64,
+    count: AtomicU64,
 }
 
 impl Jitter {
     /// Extends waits by up to this many percent.
     pub(super) fn new(percent: u8, seed: Option<u64>) -> Self {
         let seed = seed.unwrap_or_else(|| RandomState::new().hash_one(0_u8));
-        Self { percent: u64::from(percent), state: Mutex::new(seed) }
+        Self { percent: u64::from(percent), seed, count: AtomicU64::new(0) }
     }
 
     /// A wait with a random share added.
     pub(super) fn add_to(&self, wait: Micros) -> Micros {
         let most = u128::from(wait) * u128::from(self.percent) / u128::from(PERCENT);
+        let draw = (self.seed, self.count.fetch_add(1, Relaxed));
+        let random = BuildHasherDefault::<DefaultHasher>::default().hash_one(draw);
         // The high half of the product is uniform from 0 to `most`.
-        let share = (u128::from(self.next()) * (most + 1)) >> 64;
+        let share = (u128::from(random) * (most + 1)) >> 64;
         wait.saturating_add(u64::try_from(share).unwrap_or(u64::MAX))
-    }
-
-    /// SplitMix64: no secret depends on these numbers.
-    fn next(&self) -> u64 {
-        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
-        *state = state.wrapping_add(0x9E37_79B9_7F4A_7C15);
-        let mut z = *state;
-        z = (z ^ (z >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
-        z = (z ^ (z >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
-        z ^ (z >> 31)
     }
 }
 

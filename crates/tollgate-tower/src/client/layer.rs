@@ -8,8 +8,7 @@ use tollgate_http::Reset;
 use tower_layer::Layer;
 
 use super::cooldowns::{Cooldowns, Jitter};
-use super::service::{ClientState, RespectLimits};
-use super::shared::LimiterQuota;
+use super::service::{ClientState, LimiterQuota, RespectLimits};
 use crate::decide::Decide;
 
 const WAIT_AT_MOST: Duration = Duration::from_secs(30);

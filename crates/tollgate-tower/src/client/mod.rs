@@ -6,7 +6,6 @@
 mod cooldowns;
 mod layer;
 mod service;
-mod shared;
 
 pub use layer::RespectLimitsLayer;
 pub use service::{NotSent, RespectLimits, RespectLimitsFuture};

@@ -11,13 +11,13 @@ use std::sync::Arc;
 
 use http::{Request, Response, Uri};
 use tollgate::clock::sleep_until;
-use tollgate::{Clock, Micros};
+use tollgate::{BoxFuture, Clock, Decision, Limit, Micros};
 use tollgate_http::Reset;
 use tollgate_http::rate_limit_hints::not_before;
 use tower_service::Service;
 
 use super::cooldowns::{Cooldowns, Jitter};
-use super::shared::SharedQuota;
+use crate::decide::Decide;
 
 /// An error of the inner service, or [`NotSent`].
 type BoxError = Box<dyn StdError + Send + Sync>;
@@ -46,6 +46,30 @@ impl fmt::Display for NotSent {
 }
 
 impl StdError for NotSent {}
+
+/// Charges requests to a shared quota.
+pub(super) trait SharedQuota: Send + Sync {
+    /// Charges one request to a server.
+    fn charge<'a>(&'a self, server: &'a str) -> BoxFuture<'a, tollgate::Result<Decision>>;
+}
+
+/// A limiter, and the limit with the numbers of the quota.
+pub(super) struct LimiterQuota<D> {
+    pub(super) decider: D,
+    pub(super) limit: Limit,
+}
+
+impl<D: Decide> SharedQuota for LimiterQuota<D> {
+    fn charge<'a>(&'a self, server: &'a str) -> BoxFuture<'a, tollgate::Result<Decision>> {
+        Box::pin(async move { self.decider.decide(&[self.limit.charge(server)]).await })
+    }
+}
+
+impl fmt::Debug for dyn SharedQuota {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("SharedQuota")
+    }
+}
 
 /// The settings of a layer, and the cooldowns that its clients share.
 #[derive(Clone, Debug)]

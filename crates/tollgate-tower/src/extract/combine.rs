@@ -1,6 +1,8 @@
-//! Combined extractors: fallbacks, pairs, tags.
+//! Extractors over extractors: fallbacks, pairs, tags, hashes.
 
 use core::fmt::Write;
+
+use tollgate_http::HashKey;
 
 use super::{Extract, ExtractErrorKind, ExtractResult};
 use crate::request_parts::RequestParts;
@@ -52,5 +54,19 @@ impl<E: Extract> Extract for Tagged<E> {
         subject.push(self.0);
         subject.push("=");
         self.1.extract(request, subject)
+    }
+}
+
+/// The keyed hash of a subject. Made by [`Extract::hashed`].
+#[derive(Clone, Debug)]
+pub struct Hashed<E>(pub(super) E, pub(super) HashKey);
+
+impl<E: Extract> Extract for Hashed<E> {
+    fn extract(&self, request: &RequestParts<'_>, subject: &mut Subject) -> ExtractResult {
+        let mut clear = Subject::default();
+        self.0.extract(request, &mut clear)?;
+        subject.push("hash=");
+        self.1.write_hash(clear.as_str(), subject);
+        Ok(())
     }
 }

@@ -10,7 +10,6 @@ mod combine;
 mod error;
 mod extension;
 mod from_fn;
-mod hash;
 mod header;
 mod path;
 
@@ -21,11 +20,10 @@ use crate::subject::Subject;
 
 pub use api_key::ApiKey;
 pub use client_ip::ClientIp;
-pub use combine::{And, Or, Tagged};
+pub use combine::{And, Hashed, Or, Tagged};
 pub use error::{ExtractError, ExtractErrorKind, ExtractResult};
 pub use extension::User;
 pub use from_fn::FromFn;
-pub use hash::Hashed;
 pub use header::Header;
 pub use path::{Global, Path};
 pub use tollgate_http::HashKey;

@@ -9,7 +9,6 @@
 
 mod chain;
 mod network;
-mod peer;
 
 use core::fmt::{self, Write};
 use core::net::{IpAddr, SocketAddr};
@@ -27,7 +26,19 @@ use network::{masked, unmapped};
 
 pub use chain::Chain;
 pub use network::Network;
-pub use peer::Peer;
+
+/// A request extension that holds the address of the peer.
+pub trait Peer: Send + Sync + 'static {
+    /// The address of the peer; a Unix socket has none.
+    fn address(&self) -> Option<SocketAddr>;
+}
+
+/// For servers that insert the plain address.
+impl Peer for SocketAddr {
+    fn address(&self) -> Option<SocketAddr> {
+        Some(*self)
+    }
+}
 
 /// Access providers assign at least a /64 to one customer.
 const V6_PREFIX: u8 = 64;
