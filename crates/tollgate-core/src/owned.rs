@@ -51,6 +51,11 @@ impl OwnedAdmission {
         self.charges.iter().map(OwnedCharge::as_charge).collect()
     }
 
+    /// The charges that were copied, one by one.
+    pub(crate) fn each_charge(&self) -> impl Iterator<Item = Charge<'_>> {
+        self.charges.iter().map(OwnedCharge::as_charge)
+    }
+
     /// The admission that was copied, of these [`charges`](Self::charges).
     #[must_use]
     pub fn of<'a>(&'a self, charges: &'a [Charge<'a>]) -> Admission<'a> {

@@ -1,15 +1,13 @@
-//! When to repeat what failed, and when to give up: one deadline, and waits that grow and vary.
+//! When to repeat an operation that failed, and when to give up: one deadline, and waits that grow and vary.
 //!
-//! The limiter's deadline is usually shorter: whoever has been throttled until then says so, because
-//! anybody who asks enough of a table can cause that.
+//! A table that is throttled is an answer, and any caller that sends enough can cause it. So an operation gives
+//! up after a few throttled attempts, well before the deadline of a check: it answers `queue_full` instead of
+//! letting the limiter take the store to be down.
 
-use core::hash::{BuildHasher, Hasher};
-use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use core::time::Duration;
-use std::hash::RandomState;
 
 use tokio::time::{Instant, sleep_until, timeout_at};
-use tollgate_core::store::patience::last_words;
+use tollgate_core::store::Backoff;
 use tollgate_core::{BoxFuture, Code, Error, Result};
 
 use crate::fault::Fault;
@@ -18,42 +16,35 @@ use crate::fault::Fault;
 const BASE: Duration = Duration::from_millis(5);
 /// The longest wait before any.
 const LONGEST: Duration = Duration::from_millis(200);
+/// Attempts that DynamoDB may throttle in a row. The waits between them take 75 ms at most, 38 ms on average.
+const THROTTLED_MAX: u32 = 5;
 
 /// For limits that no clock can count to.
 const FOR_EVER: Duration = Duration::from_secs(365 * 86_400);
 
 /// The time that is left for one operation, and how often it was repeated.
 #[derive(Debug)]
-pub(crate) struct Again<'a> {
+pub(crate) struct Again {
     end: Instant,
-    waits: u32,
-    throttled: &'a Throttled,
+    backoff: Backoff,
+    /// Throttled attempts in a row.
+    throttled: u32,
 }
 
-/// Whether the last answer was that too much is asked of the table.
-#[derive(Debug, Default)]
-pub(crate) struct Throttled(AtomicBool);
-
-impl Throttled {
-    /// Runs attempts; when the time is up while they are throttled, that is the answer.
-    pub(crate) fn or_throttled<T, F>(&self, attempts: F) -> impl Future<Output = Result<T>>
-    where
-        F: Future<Output = Result<T>> + Unpin,
-    {
-        last_words(attempts, || self.0.load(Relaxed).then(|| Err(Fault::throttled_until_the_end())))
-    }
-}
-
-impl<'a> Again<'a> {
-    pub(crate) fn within(limit: Duration, throttled: &'a Throttled) -> Self {
+impl Again {
+    pub(crate) fn within(limit: Duration) -> Self {
         let now = Instant::now();
         let end = now.checked_add(limit).unwrap_or_else(|| now + FOR_EVER);
-        Self { end, waits: 0, throttled }
+        Self { end, backoff: Backoff::endless(BASE, LONGEST), throttled: 0 }
     }
 
-    /// What the last answer was.
-    pub(crate) fn note(&self, is_throttled: bool) {
-        self.throttled.0.store(is_throttled, Relaxed);
+    /// Whether the last answer was that too much is asked of the table.
+    pub(crate) const fn note(&mut self, is_throttled: bool) {
+        self.throttled = if is_throttled { self.throttled.saturating_add(1) } else { 0 };
+    }
+
+    const fn is_throttled_for_long(&self) -> bool {
+        self.throttled >= THROTTLED_MAX
     }
 
     /// Runs one attempt, as long as there is time. Boxed, because the futures of Amazon's client are
@@ -69,25 +60,16 @@ impl<'a> Again<'a> {
         timeout_at(self.end, attempt).await.unwrap_or_else(late)
     }
 
-    /// Waits before the next attempt; `false` when there is no time for one.
+    /// Waits before the next attempt; `false` when there is none.
     pub(crate) async fn wait(&mut self) -> bool {
-        let longest = BASE.saturating_mul(1 << self.waits.min(16)).min(LONGEST);
-        self.waits = self.waits.saturating_add(1);
-        let next = Instant::now() + part_of(longest);
-        if next >= self.end {
+        let Some(wait) = self.backoff.next_wait() else { return false };
+        let next = Instant::now() + wait;
+        if next >= self.end || self.is_throttled_for_long() {
             return false;
         }
         sleep_until(next).await;
         true
     }
-}
-
-/// A random part of a time, so that those who failed together do not come back together.
-fn part_of(longest: Duration) -> Duration {
-    // The keys of a `RandomState` are the only randomness the standard library hands out.
-    let random = RandomState::new().build_hasher().finish() >> 32;
-    let nanos = u128::from(random).saturating_mul(longest.as_nanos()) >> 32;
-    Duration::from_nanos(u64::try_from(nanos).unwrap_or_default())
 }
 
 #[cfg(test)]
@@ -96,16 +78,20 @@ mod tests {
 
     #[test]
     fn no_limit_is_too_long() {
-        let throttled = Throttled::default();
-        let again = Again::within(Duration::MAX, &throttled);
+        let again = Again::within(Duration::MAX);
         assert!(again.end > Instant::now() + FOR_EVER / 2);
     }
 
     #[test]
-    fn waits_vary_and_never_exceed_their_bound() {
-        let waits: Vec<Duration> = (0..1_000).map(|_| part_of(LONGEST)).collect();
-        let (shortest, longest) = (waits.iter().min().unwrap(), waits.iter().max().unwrap());
-        assert!(*longest <= LONGEST);
-        assert!(*longest > LONGEST / 2 && *shortest < LONGEST / 2, "{shortest:?} to {longest:?}");
+    fn throttling_is_waited_for_a_few_times_in_a_row() {
+        let mut again = Again::within(Duration::from_secs(60));
+        for _ in 1..THROTTLED_MAX {
+            again.note(true);
+            assert!(!again.is_throttled_for_long());
+        }
+        again.note(true);
+        assert!(again.is_throttled_for_long(), "then it is the answer");
+        again.note(false);
+        assert!(!again.is_throttled_for_long());
     }
 }

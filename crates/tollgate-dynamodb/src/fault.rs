@@ -82,13 +82,6 @@ impl Fault {
         Self::Throttled(throttling("UnprocessedKeys"))
     }
 
-    /// The time was up, and until then too much was asked of the table.
-    pub(crate) fn throttled_until_the_end() -> Error {
-        let message =
-            "DynamoDB throttled this table until the time was up; the charge may be spent";
-        Error::new(Code::QueueFull, message)
-    }
-
     /// Others are in the way of something that cannot lose a race.
     pub(crate) fn contended() -> Error {
         Error::new(Code::ConflictExhausted, "others keep the table busy; nothing was charged")

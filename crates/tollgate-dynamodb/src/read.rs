@@ -1,13 +1,12 @@
 //! The first half of a round: what the table holds now, strongly consistent.
 
-use core::pin::pin;
 use std::collections::HashMap;
 
 use aws_sdk_dynamodb::types::{AttributeValue, KeysAndAttributes};
 use tollgate_core::store::cas::Entry;
 use tollgate_core::{Error, Result};
 
-use crate::again::{Again, Throttled};
+use crate::again::Again;
 use crate::fault::Fault;
 use crate::item::{self, Item};
 use crate::table::Table;
@@ -19,12 +18,10 @@ impl Table {
     /// The value of each key, in the order of the keys. Repeats whatever fails in passing: a read
     /// changes nothing.
     pub(crate) async fn find(&self, keys: &[&str]) -> Result<Vec<Option<Entry>>> {
-        let throttled = Throttled::default();
-        let again = Again::within(self.timeout, &throttled);
-        throttled.or_throttled(pin!(self.find_all(again, keys))).await
+        self.find_all(Again::within(self.timeout), keys).await
     }
 
-    async fn find_all(&self, mut again: Again<'_>, keys: &[&str]) -> Result<Vec<Option<Entry>>> {
+    async fn find_all(&self, mut again: Again, keys: &[&str]) -> Result<Vec<Option<Entry>>> {
         if let [key] = keys {
             let item = self.find_one(&mut again, key).await?;
             return Ok(vec![item.map(item::entry_of).transpose()?]);
@@ -38,7 +35,7 @@ impl Table {
     }
 
     /// The item of one key.
-    pub(crate) async fn find_one(&self, again: &mut Again<'_>, key: &str) -> Result<Option<Item>> {
+    pub(crate) async fn find_one(&self, again: &mut Again, key: &str) -> Result<Option<Item>> {
         let key = item::key(key)?;
         loop {
             let ask = self.client.get_item().table_name(&self.name).consistent_read(true);
@@ -55,7 +52,7 @@ impl Table {
     /// The items of several keys; those that do not exist are left out.
     async fn find_part(
         &self,
-        again: &mut Again<'_>,
+        again: &mut Again,
         keys: &[&str],
         found: &mut HashMap<String, Item>,
     ) -> Result<()> {
@@ -99,7 +96,7 @@ fn left_over(
 }
 
 /// Whether a read is worth repeating: then this returns after a wait.
-async fn give_up_or_wait(fault: Fault, again: &mut Again<'_>) -> Result<()> {
+async fn give_up_or_wait(fault: Fault, again: &mut Again) -> Result<()> {
     again.note(matches!(fault, Fault::Throttled(_) | Fault::Lost(_) | Fault::Conflict));
     let error = match fault {
         Fault::Throttled(error) | Fault::Unknown(error) => error,

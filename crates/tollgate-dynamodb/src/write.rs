@@ -5,8 +5,6 @@
 //! was applied, the condition of the second fails and the item that is found carries the token.
 //! What can be neither confirmed nor ruled out stays unknown, and is an error.
 
-use core::pin::pin;
-
 use aws_sdk_dynamodb::operation::put_item::builders::PutItemFluentBuilder;
 use aws_sdk_dynamodb::types::{
     AttributeValue, Put, ReturnValuesOnConditionCheckFailure, TransactWriteItem,
@@ -14,7 +12,7 @@ use aws_sdk_dynamodb::types::{
 use tollgate_core::store::cas::{Swap, Version};
 use tollgate_core::{Error, Result};
 
-use crate::again::{Again, Throttled};
+use crate::again::Again;
 use crate::fault::Fault;
 use crate::item::{self, Item};
 use crate::table::Table;
@@ -39,14 +37,12 @@ impl Table {
     /// `queue_full` when the table is throttled; an outage when it is unknown whether anything was
     /// written.
     pub(crate) async fn write(&self, writes: &[Swap<'_>], token: &str) -> Result<Written> {
-        let throttled = Throttled::default();
-        let again = Again::within(self.timeout, &throttled);
-        throttled.or_throttled(pin!(self.write_all(again, writes, token))).await
+        self.write_all(Again::within(self.timeout), writes, token).await
     }
 
     async fn write_all(
         &self,
-        mut again: Again<'_>,
+        mut again: Again,
         writes: &[Swap<'_>],
         token: &str,
     ) -> Result<Written> {
@@ -76,7 +72,7 @@ impl Table {
                 (Fault::Refused(error) | Fault::Late(error), None) => return Err(error),
                 (_, Some(error)) => return Err(error),
             };
-            // Of what may have been written nobody says that others were in the way.
+            // What may have been written is an unknown outcome, whatever DynamoDB says later.
             again.note(unknown.is_none());
             if !again.wait().await {
                 return Err(error);
@@ -136,7 +132,7 @@ impl Table {
     /// Whether what a repeated write found is its own first copy.
     async fn is_applied(
         &self,
-        again: &mut Again<'_>,
+        again: &mut Again,
         writes: &[Swap<'_>],
         found: &[(usize, Option<Item>)],
         token: &str,

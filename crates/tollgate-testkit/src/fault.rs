@@ -9,7 +9,6 @@ use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 
 use tollgate_core::clock::sleep_until;
-use tollgate_core::store::patience::last_words;
 use tollgate_core::store::{
     BatchResults, CallContext, Capability, Evidence, Loaded, Store, admit_many,
 };
@@ -120,6 +119,7 @@ impl<S> Faulty<S> {
     /// Runs a call under its fault; `garbage` makes an answer that fits nothing.
     async fn call<T>(
         &self,
+        cx: CallContext<'_>,
         call: impl Future<Output = Result<T>>,
         garbage: impl FnOnce() -> Result<T>,
     ) -> Result<T> {
@@ -136,7 +136,10 @@ impl<S> Faulty<S> {
                 call.await
             }
             Fault::Hang => std::future::pending().await,
-            Fault::Lose => last_words(std::future::pending(), || Some(Err(beaten()))).await,
+            Fault::Lose => {
+                cx.lost_race();
+                std::future::pending().await
+            }
             Fault::Refuse => {
                 Err(Error::new(Code::Unsupported, "a planned fault refused this").not_sent())
             }
@@ -147,10 +150,6 @@ impl<S> Faulty<S> {
 
 fn lost(how: &str) -> Error {
     Error::new(Code::StoreUnavailable, format!("a planned fault {how}"))
-}
-
-fn beaten() -> Error {
-    Error::new(Code::ConflictExhausted, "a planned fault lost to others until the time was up")
 }
 
 /// A state that no algorithm accepts, under a shape that no algorithm has.
@@ -169,7 +168,7 @@ impl<S: Store> Store for Faulty<S> {
 
     async fn admit(&self, admission: &Admission<'_>, cx: CallContext<'_>) -> Result<Evidence> {
         let garbage = || Ok(Evidence::decided(Now::at(0), nonsense(admission.charges().len())));
-        self.call(self.inner.admit(admission, cx), garbage).await
+        self.call(cx, self.inner.admit(admission, cx), garbage).await
     }
 
     /// One round trip, so one fault for the whole batch.
@@ -180,7 +179,7 @@ impl<S: Store> Store for Faulty<S> {
         cx: CallContext<'_>,
     ) {
         let call = async { Ok(admit_many(&self.inner, batch, cx).await) };
-        let answers = match self.call(call, || Ok(Vec::new())).await {
+        let answers = match self.call(cx, call, || Ok(Vec::new())).await {
             Ok(answers) => answers,
             Err(error) => batch.iter().map(|_| Err(error.clone())).collect(),
         };
@@ -189,11 +188,11 @@ impl<S: Store> Store for Faulty<S> {
 
     async fn load(&self, charges: &[Charge<'_>], cx: CallContext<'_>) -> Result<Loaded> {
         let garbage = || Ok(Loaded::new(Now::at(0), nonsense(charges.len())));
-        self.call(self.inner.load(charges, cx), garbage).await
+        self.call(cx, self.inner.load(charges, cx), garbage).await
     }
 
     async fn reset(&self, key: Key<'_>, cx: CallContext<'_>) -> Result<()> {
-        self.call(self.inner.reset(key, cx), || Ok(())).await
+        self.call(cx, self.inner.reset(key, cx), || Ok(())).await
     }
 
     async fn close(&self) {

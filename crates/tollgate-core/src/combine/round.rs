@@ -90,7 +90,8 @@ impl<J, R: Reply, Q: Queues<J, R>> Round<J, R, Q> {
     /// it is sent.
     pub fn take_late_arrivals(&mut self) {
         let room = self.queues.round_max().saturating_sub(self.members.len());
-        if self.is_sent || room == 0 {
+        let is_shared = self.members.first().is_none_or(|first| first.shares());
+        if self.is_sent || room == 0 || !is_shared {
             return;
         }
         let late = self.queues.take(&self.queue, room);
@@ -105,6 +106,12 @@ impl<J, R: Reply, Q: Queues<J, R>> Round<J, R, Q> {
     pub fn mark_sent(&mut self) {
         self.members.retain(|member| member.mark_sent());
         self.is_sent = true;
+    }
+
+    /// Nothing was sent after all.
+    pub fn mark_not_sent(&mut self) {
+        self.members.iter().for_each(|member| member.mark_not_sent());
+        self.is_sent = false;
     }
 
     /// The backend has answered something about this round that decides none of its waiters, such as a

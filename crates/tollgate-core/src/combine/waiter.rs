@@ -134,6 +134,10 @@ impl<J, R> Waiter<J, R> {
         state.is_sent
     }
 
+    pub(super) fn mark_not_sent(&self) {
+        self.lock().is_sent = false;
+    }
+
     /// The round was answered, and has charged nothing: how many races it has lost. `None` if the caller was
     /// cancelled.
     pub(super) fn lose(&self) -> Option<u32> {

@@ -234,7 +234,7 @@ impl<S: Store> Limiter<S> {
                     results.completed()
                 }
             },
-            || results.expired(),
+            || results.expired(&facts),
         );
         let answers = match answer.await {
             Ok(answers) => answers,

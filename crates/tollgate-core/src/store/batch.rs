@@ -89,12 +89,14 @@ impl BatchResults {
     }
 
     /// All results of a batch whose deadline has expired. Leaves the slots empty. A missing one is an error by
-    /// the facts of its admission.
+    /// the facts of its admission, or by those of the `whole` batch if the store took no contexts.
     #[must_use]
-    pub fn expired(&self) -> Vec<Result<Evidence>> {
+    pub fn expired(&self, whole: &CallFacts) -> Vec<Result<Evidence>> {
         let has_contexts = self.has_contexts.load(Relaxed);
-        self.take(|facts, has_answer| {
-            if has_contexts && !facts.has_begun() { not_begun(has_answer) } else { facts.expired() }
+        self.take(|facts, has_answer| match (has_contexts, facts.has_begun()) {
+            (false, _) => whole.expired(),
+            (true, true) => facts.expired(),
+            (true, false) => not_begun(has_answer),
         })
     }
 

@@ -5,6 +5,7 @@
 //! instant and the states before), not decisions: the limiter derives those with the same pure
 //! steps, so all rounding happens in one language and a scripted store replies with little.
 
+mod backoff;
 mod batch;
 pub mod cas;
 mod context;
@@ -25,6 +26,7 @@ use crate::maybe_send::{MaybeSend, MaybeSync};
 use crate::state::{QuotaId, State};
 use crate::time::{Micros, Now};
 
+pub use backoff::{Backoff, Jitter};
 pub use batch::{BatchResults, admit_many, one_by_one};
 pub use cas::Cas;
 pub use context::{CallContext, CallFacts};

@@ -1,7 +1,7 @@
 //! Connections that are kept: one request at a time on each, and as many as there are requests.
 
 use core::fmt;
-use core::pin::pin;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -14,7 +14,6 @@ use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
 use tokio::sync::{Semaphore, oneshot};
 use tokio::time::{Instant, timeout};
-use tollgate_core::store::patience::Progress;
 use tollgate_core::{Code, Error, Result};
 
 use super::endpoint::{Endpoint, Message, Post};
@@ -36,8 +35,8 @@ pub struct Pool {
     tls: Option<Tls>,
     idle: Arc<Mutex<Vec<Idle>>>,
     permits: Semaphore,
-    /// Responses, for those who wait for one of the connections.
-    progress: Progress,
+    /// Responses so far.
+    answered: AtomicU64,
     connect_timeout: Duration,
     reply_timeout: Duration,
 }
@@ -78,7 +77,7 @@ impl Pool {
             tls,
             idle: Arc::default(),
             permits: Semaphore::new(CONNECTIONS_MAX),
-            progress: Progress::new(),
+            answered: AtomicU64::new(0),
             connect_timeout: CONNECT_TIMEOUT,
             reply_timeout: REPLY_TIMEOUT,
         }
@@ -107,16 +106,13 @@ impl Pool {
         if let Ok(_permit) = self.permits.try_acquire() {
             return self.exchange(endpoint, message).await;
         }
-        // Whoever comes late because others are answered was held up by them, and has not met silence.
-        let waiting = self.progress.wait();
-        let late = pin!(async {
-            let permit = timeout(self.reply_timeout, self.permits.acquire()).await;
-            let Ok(Ok(_permit)) = permit else {
-                return Err(waiting.held_up().unwrap_or_else(none_ended).not_sent());
-            };
-            self.exchange(endpoint, message).await
-        });
-        waiting.answer(late).await
+        let before = self.answered.load(Relaxed);
+        let permit = timeout(self.reply_timeout, self.permits.acquire()).await;
+        let Ok(Ok(_permit)) = permit else {
+            let others_served = self.answered.load(Relaxed) != before;
+            return Err(no_connection(others_served).not_sent());
+        };
+        self.exchange(endpoint, message).await
     }
 
     async fn exchange(&self, endpoint: &Endpoint, mut message: Box<Message>) -> Result<Response> {
@@ -200,7 +196,7 @@ impl Pool {
             return Err(Failure::Lost(Error::new(Code::Timeout, message)));
         };
         let response = response?;
-        self.progress.round_ended();
+        self.answered.fetch_add(1, Relaxed);
         keep(&self.idle, endpoint.clone(), sender);
         Ok(response)
     }
@@ -252,9 +248,15 @@ async fn read(response: hyper::Response<Incoming>) -> Option<Response> {
     Some(Response { status, location, body: body.to_bytes().into() })
 }
 
-fn none_ended() -> Error {
-    let message = format!("{CONNECTIONS_MAX} requests are under way and none has ended");
-    Error::new(Code::Timeout, message)
+/// All connections were in use until the reply timeout.
+fn no_connection(others_served: bool) -> Error {
+    if others_served {
+        let message = format!("more than {CONNECTIONS_MAX} requests are under way");
+        Error::new(Code::QueueFull, message)
+    } else {
+        let message = format!("{CONNECTIONS_MAX} requests are under way and none has ended");
+        Error::new(Code::Timeout, message)
+    }
 }
 
 fn closed(endpoint: &Endpoint) -> Error {

@@ -1,11 +1,8 @@
 //! Losers who say so, and those who do not: they must be caught.
 
-use std::pin::pin;
 use std::sync::Arc;
-use std::task::Poll;
 
 use tollgate_core::algorithm::{Anchor, FixedWindow};
-use tollgate_core::store::patience::is_over;
 use tollgate_core::store::{BoxStore, CallContext, Capability, Cas, Evidence, Loaded, Store};
 use tollgate_core::{Admission, Charge, Key, Limit, ManualClock, Micros, Quota, Result};
 use tollgate_testkit::contention::{Losses, losers_are_never_let_in};
@@ -15,7 +12,7 @@ use crate::versioned_table::VersionedTable;
 
 const NOW: Micros = 1_700_000_000_000_000;
 
-/// A store that has nothing to say when its time is up.
+/// A store that records no facts.
 #[derive(Debug)]
 struct Mute<S>(S);
 
@@ -25,13 +22,7 @@ impl<S: Store> Store for Mute<S> {
     }
 
     async fn admit(&self, admission: &Admission<'_>, cx: CallContext<'_>) -> Result<Evidence> {
-        let mut call = pin!(self.0.admit(admission, cx));
-        std::future::poll_fn(
-            |context| {
-                if is_over() { Poll::Pending } else { call.as_mut().poll(context) }
-            },
-        )
-        .await
+        self.0.admit(admission, CallContext::new(cx.time())).await
     }
 
     async fn load(&self, charges: &[Charge<'_>], cx: CallContext<'_>) -> Result<Loaded> {

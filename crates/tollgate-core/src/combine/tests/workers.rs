@@ -277,7 +277,7 @@ fn answers_of_a_batch_that_are_there_at_the_deadline_are_not_lost() {
         core::mem::forget((first, second));
     }
     let codes: Vec<_> = results
-        .expired()
+        .expired(&CallFacts::new())
         .into_iter()
         .map(|one| one.map_err(|error| (error.code(), error.is_not_sent())).err())
         .collect();

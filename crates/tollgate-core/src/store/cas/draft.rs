@@ -28,7 +28,7 @@ struct Slot {
 }
 
 /// The outcome of all items, and the swap that makes it true.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct Draft {
     pub(super) outcomes: Vec<Result<Evidence>>,
     /// When the request ids that are added expire.
@@ -79,15 +79,15 @@ impl Draft {
         (self.outcomes, self.writes.into_iter().map(write).collect())
     }
 
-    /// Whether the swap writes every key that was read, and so proves all that was read to be true.
-    pub(super) fn proves(&self, layout: &Layout) -> bool {
-        self.writes.len() == layout.names().len()
+    /// Whether the swap writes every one of the keys that were read, and so proves all that was read to be true.
+    pub(super) fn proves(&self, keys: usize) -> bool {
+        self.writes.len() == keys
     }
 
-    /// What is to be swapped; nothing when nobody was charged.
-    pub(super) fn swaps<'a>(&'a self, layout: &'a Layout) -> Vec<Swap<'a>> {
+    /// What is to be swapped under the names of the layout; nothing when no admission was charged.
+    pub(super) fn swaps<'a>(&'a self, names: &[&'a str]) -> Vec<Swap<'a>> {
         let swap = |write: &'a Pending| {
-            let key = layout.name(write.cell)?;
+            let key = names.get(write.cell)?;
             Some(Swap {
                 key,
                 expect: write.expect.as_ref(),

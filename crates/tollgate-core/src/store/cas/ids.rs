@@ -14,7 +14,6 @@ const GRAIN: Micros = 1_000_000;
 /// The request ids that this process has written.
 #[derive(Debug)]
 pub(super) struct Ids {
-    pub(super) max: usize,
     live: Mutex<Live>,
 }
 
@@ -26,21 +25,22 @@ struct Live {
 }
 
 impl Ids {
-    pub(super) fn new(max: usize) -> Self {
-        Self { max, live: Mutex::default() }
+    pub(super) fn new() -> Self {
+        Self { live: Mutex::default() }
     }
 
-    /// How many more may be added at this instant.
-    pub(super) fn room(&self, now: Micros) -> usize {
+    /// How many more may be added at this instant, up to `max`.
+    pub(super) fn room(&self, now: Micros, max: usize) -> usize {
         let mut live = self.lock();
         live.prune(now);
-        self.max.saturating_sub(live.total)
+        max.saturating_sub(live.total)
     }
 
-    /// Adds ids that expire at these instants; all or none, and `false` if there is no room.
-    pub(super) fn add(&self, ends: &[Micros]) -> bool {
+    /// Adds ids that expire at these instants; all or none, and `false` if there is no room
+    /// within `max`.
+    pub(super) fn add(&self, ends: &[Micros], max: usize) -> bool {
         let mut live = self.lock();
-        if ends.len() > self.max.saturating_sub(live.total) {
+        if ends.len() > max.saturating_sub(live.total) {
             return false;
         }
         for end in ends {
@@ -91,25 +91,25 @@ mod tests {
 
     #[test]
     fn there_is_room_until_the_bound_and_again_after_the_end() {
-        let ids = Ids::new(3);
-        assert!(ids.add(&[END, END - 1]));
-        assert_eq!(ids.room(0), 1);
-        assert!(!ids.add(&[END, END]), "all or none");
-        assert_eq!(ids.room(0), 1);
-        assert!(ids.add(&[END + GRAIN]));
-        assert_eq!(ids.room(END - 1), 0);
-        assert_eq!(ids.room(END), 2);
-        assert_eq!(ids.room(END + GRAIN), 3);
+        let ids = Ids::new();
+        assert!(ids.add(&[END, END - 1], 3));
+        assert_eq!(ids.room(0, 3), 1);
+        assert!(!ids.add(&[END, END], 3), "all or none");
+        assert_eq!(ids.room(0, 3), 1);
+        assert!(ids.add(&[END + GRAIN], 3));
+        assert_eq!(ids.room(END - 1, 3), 0);
+        assert_eq!(ids.room(END, 3), 2);
+        assert_eq!(ids.room(END + GRAIN, 3), 3);
     }
 
     #[test]
     fn what_was_not_written_takes_no_room() {
-        let ids = Ids::new(2);
-        assert!(ids.add(&[END, END]));
+        let ids = Ids::new();
+        assert!(ids.add(&[END, END], 2));
         ids.remove(&[END]);
-        assert_eq!(ids.room(0), 1);
-        assert_eq!(ids.room(END), 2);
+        assert_eq!(ids.room(0, 2), 1);
+        assert_eq!(ids.room(END, 2), 2);
         ids.remove(&[END]);
-        assert_eq!(ids.room(END), 2, "it has expired already");
+        assert_eq!(ids.room(END, 2), 2, "it has expired already");
     }
 }

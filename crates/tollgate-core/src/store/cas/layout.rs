@@ -74,16 +74,11 @@ impl Layout {
         self.names.iter().map(String::as_str).collect()
     }
 
-    /// The names of the keys that are charged. A record needs no lane: that of its key guards it.
-    pub(super) fn lanes(&self) -> Vec<&str> {
+    /// The names of the keys that are charged. A record needs no queue: that of its key guards it.
+    pub(super) fn keys(&self) -> Vec<&str> {
         let named = self.names.iter().zip(&self.is_record);
         let keys = named.filter(|(_, is_record)| !**is_record);
         keys.map(|(name, _)| name.as_str()).collect()
-    }
-
-    /// The name of a cell.
-    pub(super) fn name(&self, cell: usize) -> Option<&str> {
-        self.names.get(cell).map(String::as_str)
     }
 
     /// The place of an item. Those past the end are followers, which share that of their leader.

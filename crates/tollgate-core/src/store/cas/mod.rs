@@ -7,16 +7,14 @@
 //! tried again, so nothing is charged twice.
 //!
 //! # A hot key
-//! Callers of one process never race each other: per key they take turns (`lanes`), and waiting
-//! charges are decided together, one read and one swap for up to 1,000 of them (`combine`). A backend
+//! Callers of one process never race each other: per key they take turns, and waiting charges are decided
+//! together, one read and one swap for up to 1,000 of them (`attempt`, [`combine`](crate::combine)). A backend
 //! that remembers what it swapped last saves the read: the swap proves it true ([`Versioned::recall`]).
 //!
-//! A caller whose time is up while others keep the key busy, of this process or of another one, gets
-//! `conflict_exhausted` or `queue_full`; one that meets a silent backend stays pending, and its limiter
-//! calls that a `timeout` ([`patience`](super::patience)).
-//!
-//! A leader works inside its caller's future: one that is kept without being polled holds its lane.
-//! Poll an admission to its end or drop it; deadlines (the limiter's) do.
+//! The adapter records in the [`CallContext`] of each call whether it was sent, whether it lost a race, and
+//! whether others of its keys were served while it waited. A round works inside of the future of one of its
+//! callers: a caller that keeps this future without polling it holds up its keys. Poll an admission to its end
+//! or drop it; deadlines (the limiter's) do.
 //!
 //! # Request ids
 //! The record of a charged id is part of the same swap. Where a swap writes several keys it lives
@@ -35,49 +33,44 @@
 //! backend reclaim space, and lies a slack (60 s) after that instant, because node clocks differ. A
 //! `reset` swaps in an empty value instead of deleting, so that versions never start over.
 
+mod attempt;
 mod batch;
 mod bounds;
 mod cell;
-mod combine;
 mod counted;
 mod draft;
 mod ids;
-mod lanes;
 mod layout;
 pub(super) mod record;
-mod retry;
 pub(super) mod round;
 #[cfg(test)]
 mod tests;
 mod versioned;
 
 use core::fmt;
-use core::pin::pin;
 use core::time::Duration;
 use std::sync::Arc;
 
-use super::patience::last_words;
 use super::{
-    BatchResults, CallContext, Capability, Evidence, Loaded, MultiKey, Retries, SlotWrite, Store,
-    TimeSource, plan, slots_of,
+    BatchResults, CallContext, Capability, Evidence, Jitter, Loaded, MultiKey, Retries, SlotWrite,
+    Store, TimeSource, plan, slots_of,
 };
 use crate::algorithm::tag;
 use crate::charge::{Admission, Charge};
 use crate::clock::Clock;
 #[cfg(not(target_arch = "wasm32"))]
 use crate::clock::SystemClock;
+use crate::combine::KeyQueues;
 use crate::error::{Code, Error, Result};
 use crate::key::Key;
 use crate::time::Micros;
 
-use bounds::Bounds;
+use attempt::{Adapter, Answer, Job, Queues, ROUND_MAX, Settings, shares};
 use cell::Cell;
 use counted::Counted;
 use draft::{instant, no_clock};
 use ids::Ids;
-use lanes::{Lanes, Turn};
-use layout::Item;
-use retry::{Retry, exhausted, held_up};
+use layout::{Item, Layout};
 
 pub use versioned::{Entry, Snapshot, Swap, Version, Versioned, VersionedCapability};
 
@@ -90,16 +83,12 @@ const SLIDING_LOG_MAX: u64 = 1_000;
 
 /// A store over any backend that can compare and swap.
 pub struct Cas<V> {
-    backend: Counted<V>,
-    clock: Arc<dyn Clock>,
-    lanes: Lanes,
-    retry: Retry,
-    slack: Micros,
-    max_records: usize,
-    ids: Ids,
+    adapter: Arc<Adapter<V>>,
+    settings: Settings,
+    queues: Arc<Queues>,
 }
 
-impl<V: Versioned> Cas<V> {
+impl<V: Versioned + 'static> Cas<V> {
     /// A store over `backend` that waits on the clock of this process.
     #[cfg(not(target_arch = "wasm32"))]
     pub fn new(backend: V) -> Self {
@@ -108,14 +97,21 @@ impl<V: Versioned> Cas<V> {
 
     /// A store over `backend` that waits on `clock` between attempts. The clock never decides.
     pub fn with_clock(backend: V, clock: impl Clock + 'static) -> Self {
-        Self {
-            backend: Counted::new(backend),
-            clock: Arc::new(clock),
-            lanes: Lanes::default(),
-            retry: Retry::new(),
+        Self::with_jitter(backend, clock, Jitter::new())
+    }
+
+    fn with_jitter(backend: V, clock: impl Clock + 'static, jitter: Jitter) -> Self {
+        let (backend, clock) = (Counted::new(backend), Arc::new(clock));
+        let settings = Settings {
+            retries: Retries::default(),
             slack: SLACK,
             max_records: MAX_RECORDS,
-            ids: Ids::new(usize::MAX),
+            max_ids: usize::MAX,
+        };
+        Self {
+            adapter: Arc::new(Adapter { backend, clock, ids: Ids::new(), jitter }),
+            settings,
+            queues: KeyQueues::new(ROUND_MAX),
         }
     }
 
@@ -123,21 +119,21 @@ impl<V: Versioned> Cas<V> {
     /// that decide, and the longest time a swap may be under way.
     #[must_use]
     pub fn slack(mut self, slack: Duration) -> Self {
-        self.slack = micros(slack);
+        self.settings.slack = micros(slack);
         self
     }
 
     /// What an admission that lost a race does.
     #[must_use]
     pub const fn retries(mut self, retries: Retries) -> Self {
-        self.retry.retries = retries;
+        self.settings.retries = retries;
         self
     }
 
     /// How many request ids one key remembers on a backend that swaps a single key. 64 by default.
     #[must_use]
     pub fn max_records(mut self, records: usize) -> Self {
-        self.max_records = records.max(1);
+        self.settings.max_records = records.max(1);
         self
     }
 
@@ -145,34 +141,50 @@ impl<V: Versioned> Cas<V> {
     /// several keys, where each is a value of its own; more get `queue_full`. No bound by default.
     #[must_use]
     pub const fn max_request_ids(mut self, ids: usize) -> Self {
-        self.ids.max = ids;
+        self.settings.max_ids = ids;
         self
     }
 
     /// How many swaps lost a race to another process so far, for operators.
+    #[must_use]
     pub fn lost_races(&self) -> u64 {
-        self.backend.lost()
+        self.adapter.backend.lost()
     }
 
     /// The backend.
+    #[must_use]
     pub fn backend(&self) -> &V {
-        &self.backend
+        &self.adapter.backend
     }
 
-    fn bounds(&self) -> Bounds {
-        let capability = self.backend.capability();
-        Bounds {
-            embeds_records: !capability.is_multi_key(),
-            max_records: self.max_records,
-            max_bytes: usize::try_from(capability.max_state_bytes).unwrap_or(usize::MAX),
-            slack: self.slack,
-            room: usize::MAX,
-        }
+    fn embeds_records(&self) -> bool {
+        !self.backend().capability().is_multi_key()
+    }
+
+    /// Decides items that share one swap, in order.
+    ///
+    /// # Errors
+    /// What concerns all of them: the backend failed, or others kept winning the race.
+    async fn decide(&self, items: &[Item<'_>], cx: CallContext<'_>) -> Answer {
+        let layout = Layout::of(items, self.embeds_records());
+        let keys: Vec<String> = layout.keys().into_iter().map(str::to_owned).collect();
+        let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
+        self.answer(&keys, (Job::admit(items, cx.time(), layout), shares(items)), cx).await
+    }
+
+    /// Waits for the answer to a job, or leads a round that decides it.
+    async fn answer(&self, keys: &[&str], job: (Job, bool), cx: CallContext<'_>) -> Answer {
+        let call = self.queues.submit(keys, job, cx);
+        call.answer_or_lead(|lead| {
+            let (adapter, settings) = (Arc::clone(&self.adapter), self.settings);
+            lead.run_here(|round| adapter.run(settings, round))
+        })
+        .await
     }
 
     /// Refuses what this backend cannot do, before it is touched.
     fn check(&self, admission: &Admission<'_>, at: TimeSource) -> Result<()> {
-        let capability = self.backend.capability();
+        let capability = self.backend().capability();
         if at == TimeSource::StoreClock && !capability.own_clock {
             return Err(no_clock());
         }
@@ -195,51 +207,11 @@ impl<V: Versioned> Cas<V> {
         }
         Ok(())
     }
-
-    /// Swaps in a value without a state; the request ids inside stay.
-    async fn forget(&self, name: &str) -> Result<()> {
-        let turn = self.lanes.join(&[name], || None);
-        let forgotten = pin!(self.forget_in_turn(name, &turn));
-        last_words(forgotten, || held_up(turn.ticket()).map(Err)).await
-    }
-
-    async fn forget_in_turn(&self, name: &str, turn: &Turn<'_>) -> Result<()> {
-        turn.called().await;
-        loop {
-            let snapshot = self.backend.read(&[name]).await.map_err(Error::not_sent)?;
-            let now = snapshot.clock.unwrap_or_else(|| self.clock.now());
-            let Some(entry) = snapshot.entries.into_iter().next().flatten() else {
-                turn.ticket().round_ended();
-                return Ok(());
-            };
-            // What cannot be read is what a reset is for.
-            let mut cell = Cell::from_text(&entry.text).unwrap_or_default();
-            cell.state = None;
-            cell.prune(now);
-            let value = cell.to_text();
-            let swap = Swap {
-                key: name,
-                expect: Some(&entry.version),
-                value: &value,
-                keep_until: cell.idle_from(now).saturating_add(self.slack),
-            };
-            let is_done = value == entry.text || self.backend.swap(&[swap]).await?;
-            turn.ticket().round_ended();
-            if is_done {
-                return Ok(());
-            }
-            let losses = turn.ticket().lose();
-            if self.retry.retries.is_exhausted(losses) {
-                return Err(exhausted());
-            }
-            self.retry.wait(losses, false, &*self.clock).await;
-        }
-    }
 }
 
-impl<V: Versioned> Store for Cas<V> {
+impl<V: Versioned + 'static> Store for Cas<V> {
     fn capability(&self) -> Capability {
-        let backend = self.backend.capability();
+        let backend = self.backend().capability();
         Capability {
             exact: true,
             durable: backend.durable,
@@ -259,7 +231,7 @@ impl<V: Versioned> Store for Cas<V> {
         let at = cx.time();
         self.check(admission, at)?;
         let item = Item { admission: *admission, at };
-        let outcomes = self.decide(&[item]).await?;
+        let outcomes = self.decide(&[item], cx).await?;
         outcomes.into_iter().next().unwrap_or_else(|| Err(no_charge()))
     }
 
@@ -269,13 +241,12 @@ impl<V: Versioned> Store for Cas<V> {
         results: &BatchResults,
         cx: CallContext<'_>,
     ) {
-        let decided = self.decide_many(batch, cx.time()).await;
-        decided.into_iter().enumerate().for_each(|(index, result)| results.set(index, result));
+        self.decide_many(batch, results, cx).await;
     }
 
     async fn load(&self, charges: &[Charge<'_>], cx: CallContext<'_>) -> Result<Loaded> {
         let at = cx.time();
-        if at == TimeSource::StoreClock && !self.backend.capability().own_clock {
+        if at == TimeSource::StoreClock && !self.backend().capability().own_clock {
             return Err(no_clock());
         }
         let mut names: Vec<String> = Vec::with_capacity(charges.len());
@@ -289,7 +260,7 @@ impl<V: Versioned> Store for Cas<V> {
             }
         }
         let distinct: Vec<&str> = names.iter().map(String::as_str).collect();
-        let snapshot = self.backend.read(&distinct).await.map_err(Error::not_sent)?;
+        let snapshot = self.adapter.backend.read(&distinct).await.map_err(Error::not_sent)?;
         let now = instant(at, snapshot.clock)?;
         let states = index.into_iter().map(|index| {
             let entry = snapshot.entries.get(index).ok_or_else(draft::corrupt)?;
@@ -301,24 +272,26 @@ impl<V: Versioned> Store for Cas<V> {
         Ok(Loaded::new(now, states.collect::<Result<_>>()?))
     }
 
-    async fn reset(&self, key: Key<'_>, _: CallContext<'_>) -> Result<()> {
-        self.forget(&key.to_text()).await
+    async fn reset(&self, key: Key<'_>, cx: CallContext<'_>) -> Result<()> {
+        let name = key.to_text();
+        let job = Job::Forget(name.clone());
+        self.answer(&[&name], (job, false), cx).await.map(drop)
     }
 
     async fn close(&self) {
-        self.backend.close().await;
+        self.backend().close().await;
     }
 
     fn round_trips(&self) -> Option<u64> {
-        Some(self.backend.trips())
+        Some(self.adapter.backend.trips())
     }
 }
 
-impl<V: Versioned> fmt::Debug for Cas<V> {
+impl<V: Versioned + 'static> fmt::Debug for Cas<V> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Cas")
-            .field("backend", &self.backend.capability())
-            .field("retry", &self.retry)
+            .field("backend", &self.backend().capability())
+            .field("settings", &self.settings)
             .finish_non_exhaustive()
     }
 }

@@ -26,7 +26,7 @@ fn a_batch_keeps_the_order_on_each_key() {
         let outcomes = block_on(admit_many(&store, &batch, NOW));
         let expected = [true, true, false, true, false];
         assert_eq!(passed(&charges, &outcomes), expected);
-        let expected_swaps = if store.bounds().embeds_records { 2 } else { 1 };
+        let expected_swaps = if store.embeds_records() { 2 } else { 1 };
         assert_eq!(Table::count(&store.backend().swaps_sent), expected_swaps);
         assert_eq!(Table::count(&store.backend().reads), expected_swaps);
         assert_eq!(stored(&store, &limit.charge("a")), 5);

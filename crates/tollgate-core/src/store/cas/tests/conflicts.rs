@@ -23,7 +23,7 @@ fn a_race_that_is_lost_too_often_is_given_up_and_charges_nothing() {
     let table = store.backend();
     assert_eq!(Table::count(&table.swaps_sent), 4, "one try and three more");
     assert_eq!(stored(&store, &limit.charge("one")), 0);
-    assert_eq!(store.lanes.busy(), 0);
+    assert_eq!(store.queues.busy(), 0);
 }
 
 #[test]

@@ -18,12 +18,7 @@ fn count(outputs: Vec<Option<Result<bool>>>) -> Count {
         match output {
             Some(Ok(true)) => count.acknowledged += 1,
             Some(Ok(false)) => {}
-            Some(Err(error)) => {
-                // Whoever goes away must not let others in.
-                assert_eq!(error.code(), Code::ConflictExhausted, "{error}");
-                assert!(!error.is_not_sent(), "the charge may be spent");
-                count.unknown += 1;
-            }
+            Some(Err(error)) => panic!("a cancelled caller concerns no other: {error}"),
             None => count.unknown += 1,
         }
     }
@@ -62,15 +57,9 @@ fn drop_one(case: Case) -> bool {
     }
     let is_running = !sim.alive().is_empty();
     let was_alive = sim.is_alive(case.victim);
-    let table = store.backend();
-    let in_flight = Table::count(&table.swaps_sent) > Table::count(&table.swaps_answered);
     sim.drop_task(case.victim);
     let outputs = sim.run();
-    assert_eq!(store.lanes.busy(), 0, "{case:?}: a lane is left behind");
-    let errors = outputs.iter().flatten().filter(|o| o.is_err()).count();
-    if !(was_alive && in_flight) {
-        assert_eq!(errors, 0, "{case:?}: nothing was unknown");
-    }
+    assert_eq!(store.queues.busy(), 0, "{case:?}: a key is left busy");
     let done = outputs.iter().flatten().count();
     let others = outputs.len() - usize::from(was_alive);
     assert_eq!(done, others, "{case:?}: somebody got no answer");
@@ -136,7 +125,7 @@ fn a_leader_that_goes_away_before_the_swap_hands_its_followers_over() {
 }
 
 #[test]
-fn a_leader_that_goes_away_after_the_swap_was_sent_leaves_unknown_charges() {
+fn a_round_whose_leader_is_cancelled_after_the_swap_was_sent_is_driven_on() {
     for applied in [false, true] {
         let clock = ManualClock::at(START);
         let store = cas(Table::multi_key(), &clock);
@@ -164,11 +153,12 @@ fn a_leader_that_goes_away_after_the_swap_was_sent_leaves_unknown_charges() {
         sim.drop_task(1);
         let late = sim.spawn(check(&store, limit.charge("one")));
         let outputs = sim.run();
-        let lost = outputs.iter().flatten().filter(|o| o.is_err()).count();
-        assert_eq!(lost, 8, "applied: {applied}");
+        let allowed = outputs.iter().flatten().filter(|o| matches!(o, Ok(true))).count();
+        assert_eq!(allowed, 10, "applied: {applied}");
         assert!(matches!(outputs[late], Some(Ok(true))));
-        let spent = stored(&store, &limit.charge("one"));
-        assert_eq!(spent, if applied { 11 } else { 2 });
+        // The swap was sent with the charge of the cancelled one.
+        assert_eq!(stored(&store, &limit.charge("one")), 11);
+        assert_eq!(Table::count(&store.backend().swaps_sent), 3);
     }
 }
 
@@ -256,7 +246,7 @@ fn random_drops_with_several_keys_and_rivals_keep_the_books() {
         assert!(spent <= 30, "seed {seed}: over-admitted");
         assert!(acknowledged <= spent && spent <= acknowledged + unknown, "seed {seed}");
         assert!(pairs <= paired && paired <= pairs + lost_pairs, "seed {seed}");
-        assert!(stores.iter().all(|store| store.lanes.busy() == 0), "seed {seed}");
+        assert!(stores.iter().all(|store| store.queues.busy() == 0), "seed {seed}");
     }
 }
 
@@ -296,6 +286,6 @@ fn ids_sent_again_after_drops_are_charged_at_most_once() {
         let (answered, spent) = (answered.count(), stored(&stores[0], &limit.charge("one")));
         assert_eq!(spent, recorded as u64, "seed {seed}: one charge per id");
         assert!(answered <= recorded && recorded <= 12, "seed {seed}");
-        assert!(stores.iter().all(|store| store.lanes.busy() == 0), "seed {seed}");
+        assert!(stores.iter().all(|store| store.queues.busy() == 0), "seed {seed}");
     }
 }

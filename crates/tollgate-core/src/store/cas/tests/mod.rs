@@ -6,16 +6,18 @@ mod backend;
 mod batch;
 mod combining;
 mod conflicts;
+mod deadlines;
 mod drops;
 mod once;
-mod patience;
 mod recall;
 mod round;
 mod sim;
 
 use core::time::Duration;
 
-use super::super::{CallContext, Evidence, Retries, Store, admit_many, plan, slots_of};
+use super::super::{
+    CallContext, CallFacts, Evidence, Jitter, Retries, Store, admit_many, plan, slots_of,
+};
 use super::{Cas, Versioned};
 use crate::algorithm::{Anchor, FixedWindow};
 use crate::charge::{Admission, Charge, Limit};
@@ -40,10 +42,8 @@ fn per_hour(policy: &str, limit: u64) -> Limit {
 }
 
 /// An adapter whose clock stands still and whose jitter is the same in every run.
-fn cas<V: Versioned>(backend: V, clock: &ManualClock) -> Cas<V> {
-    let mut cas = Cas::with_clock(backend, clock.clone());
-    cas.retry = super::retry::Retry::seeded(1);
-    cas
+fn cas<V: Versioned + 'static>(backend: V, clock: &ManualClock) -> Cas<V> {
+    Cas::with_jitter(backend, clock.clone(), Jitter::seeded(1))
 }
 
 /// The decision that an outcome is the evidence of.
@@ -60,13 +60,13 @@ fn decisions(charges: &[Charge<'_>], outcome: &Evidence) -> Vec<Decision> {
 }
 
 /// One check: whether it passed.
-async fn check<V: Versioned>(cas: &Cas<V>, charge: Charge<'_>) -> Result<bool> {
+async fn check<V: Versioned + 'static>(cas: &Cas<V>, charge: Charge<'_>) -> Result<bool> {
     let outcome = cas.admit(&Admission::of(&[charge]), NOW).await?;
     Ok(decision(&charge, &outcome).is_allowed())
 }
 
 /// Units counted on the key of a charge.
-fn stored<V: Versioned>(cas: &Cas<V>, charge: &Charge<'_>) -> u64 {
+fn stored<V: Versioned + 'static>(cas: &Cas<V>, charge: &Charge<'_>) -> u64 {
     let loaded = block_on(cas.load(&[*charge], NOW)).unwrap();
     loaded.states[0].as_ref().map_or(0, |state| state.words[1])
 }

@@ -10,7 +10,6 @@ use std::sync::Arc;
 use std::task::Wake;
 
 use crate::clock::ManualClock;
-use crate::store::patience::{Left, with};
 
 /// Polls per future that no honest schedule needs.
 const POLLS_MAX: usize = 5_000;
@@ -89,6 +88,10 @@ impl<'a, T> Sim<'a, T> {
         self.tasks.len() - 1
     }
 
+    pub(crate) fn len(&self) -> usize {
+        self.tasks.len()
+    }
+
     /// Polls one woken future: which.
     pub(crate) fn step(&mut self) -> Option<usize> {
         let ready: Vec<usize> =
@@ -113,19 +116,6 @@ impl<'a, T> Sim<'a, T> {
             task.output = Some(output);
             task.future = None;
         }
-    }
-
-    /// The time of a future is up, as the limiter says it.
-    pub(crate) fn give_up(&mut self, index: usize) {
-        with(Left::Nothing, || {
-            self.poll(index);
-            self.drop_task(index);
-        });
-    }
-
-    /// Polls a future that has little time left.
-    pub(crate) fn poll_late(&mut self, index: usize) {
-        with(Left::Scarce, || self.poll(index));
     }
 
     pub(crate) fn drop_task(&mut self, index: usize) {

@@ -1,0 +1,291 @@
+//! Read, decide, swap: one round of the callers of a key, or of one caller of several keys.
+//!
+//! A round reads once, runs the steps of all its callers in order, swaps once and gives each its own evidence.
+//! The first caller of a key goes alone and at once; those that arrive meanwhile form the next round. No task is
+//! spawned: a member drives the round, and another one drives it on if that member is cancelled (`combine`).
+//!
+//! A caller that is cancelled before the round is marked as sent is not charged. After a lost race nothing was
+//! charged: the round waits a little and tries again, together with callers that have arrived. An outcome that
+//! is unknown is never tried again, so nothing is charged twice.
+
+use std::sync::Arc;
+
+use super::bounds::{Bounds, store_full};
+use super::cell::Cell;
+use super::draft::{Draft, instant};
+use super::ids::Ids;
+use super::layout::{Item, Layout};
+use super::versioned::{Snapshot, Swap, Versioned};
+use super::{Counted, Evidence, Jitter, Retries, TimeSource};
+use crate::charge::{Charge, Operation};
+use crate::clock::{Clock, sleep_until};
+use crate::combine::{KeyQueues, Round};
+use crate::error::{Error, Result};
+use crate::owned::OwnedAdmission;
+use crate::time::{Micros, Now};
+
+/// Callers in one round: bounds the time that a round takes.
+pub(super) const ROUND_MAX: usize = 1_000;
+
+/// What callers wait for, and in which queues.
+pub(super) type Queues = KeyQueues<Job, Answer>;
+/// What concerns all admissions of a job, else what became of each.
+pub(super) type Answer = Result<Vec<Result<Evidence>>>;
+type KeyRound = Round<Job, Answer, Queues>;
+
+/// What a caller wants, owned: its future may be cancelled while another caller drives its round.
+#[derive(Debug)]
+pub(super) enum Job {
+    /// Decide admissions that share one swap, in order.
+    Admit { admissions: Vec<OwnedAdmission>, at: TimeSource, layout: Layout },
+    /// Swap in a value without a state.
+    Forget(String),
+}
+
+impl Job {
+    pub(super) fn admit(items: &[Item<'_>], at: TimeSource, layout: Layout) -> Self {
+        let admissions = items.iter().map(|item| OwnedAdmission::from(&item.admission)).collect();
+        Self::Admit { admissions, at, layout }
+    }
+
+    fn admissions(&self) -> (&[OwnedAdmission], TimeSource) {
+        match self {
+            Self::Admit { admissions, at, .. } => (admissions, *at),
+            Self::Forget(_) => (&[], TimeSource::StoreClock),
+        }
+    }
+}
+
+/// Whether these items may be decided in a round with other callers: one charge that takes, without a request
+/// id.
+pub(super) fn shares(items: &[Item<'_>]) -> bool {
+    match items {
+        [item] if item.admission.request_id.is_none() => {
+            matches!(item.admission.charges(), [charge] if charge.operation == Operation::Take)
+        }
+        _ => false,
+    }
+}
+
+/// A backend with all that its rounds need.
+pub(super) struct Adapter<V> {
+    pub(super) backend: Counted<V>,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) ids: Ids,
+    pub(super) jitter: Jitter,
+}
+
+/// What may be set.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Settings {
+    pub(super) retries: Retries,
+    pub(super) slack: Micros,
+    pub(super) max_records: usize,
+    pub(super) max_ids: usize,
+}
+
+/// How an attempt ended.
+enum Attempt {
+    /// All callers are answered.
+    Done,
+    LostRace,
+}
+
+impl<V: Versioned> Adapter<V> {
+    /// Runs a round until all its callers are answered.
+    pub(super) async fn run(self: Arc<Self>, settings: Settings, mut round: KeyRound) {
+        loop {
+            let attempt = match self.attempt(settings, &mut round).await {
+                Ok(attempt) => attempt,
+                Err(error) => return round.fail(&error),
+            };
+            let losses = match attempt {
+                Attempt::Done => return,
+                Attempt::LostRace => round.lost_race(&settings.retries),
+            };
+            // For work that outlives its caller and does not record facts yet.
+            crate::store::patience::note_held_up();
+            if losses == 0 {
+                return;
+            }
+            self.wait(settings.retries, (losses, self.is_told(&round))).await;
+            round.take_late_arrivals();
+        }
+    }
+
+    async fn attempt(&self, settings: Settings, round: &mut KeyRound) -> Result<Attempt> {
+        round.drop_cancelled();
+        let first = round.jobs().next();
+        if let Some(Job::Forget(name)) = first {
+            let name = name.clone();
+            return self.forget(settings.slack, round, &name).await;
+        }
+        let Some(names) = names_of(round) else { return Ok(Attempt::Done) };
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        if let Some(remembered) = self.backend.recall(&names) {
+            round.mark_sent();
+            let drafted = self.draft(settings, round, remembered);
+            if let Ok((draft, counts)) = drafted
+                && draft.proves(names.len())
+            {
+                return self.settle(settings, round, (draft, &names, &counts)).await;
+            }
+            round.mark_not_sent();
+        }
+        // A read charges nothing: trying again is safe.
+        let snapshot = self.backend.read(&names).await.map_err(Error::not_sent)?;
+        // A caller that was cancelled during the read is not charged.
+        round.mark_sent();
+        let (draft, counts) = self.draft(settings, round, snapshot)?;
+        self.settle(settings, round, (draft, &names, &counts)).await
+    }
+
+    /// Runs the admissions of all callers over a snapshot, in order, and counts those of each.
+    fn draft(
+        &self,
+        settings: Settings,
+        round: &KeyRound,
+        snapshot: Snapshot,
+    ) -> Result<(Draft, Vec<usize>)> {
+        let Some(Job::Admit { layout, .. }) = round.jobs().next() else {
+            return Ok((Draft::default(), Vec::new()));
+        };
+        let mut charges: Vec<Charge<'_>> = Vec::with_capacity(round.len());
+        let mut owned = Vec::with_capacity(round.len());
+        let mut counts = Vec::with_capacity(round.len());
+        for job in round.jobs() {
+            let (admissions, at) = job.admissions();
+            counts.push(admissions.len());
+            for admission in admissions {
+                let from = charges.len();
+                charges.extend(admission.each_charge());
+                owned.push((admission, from..charges.len(), at));
+            }
+        }
+        let items = owned.into_iter().filter_map(|(admission, range, at)| {
+            Some(Item { admission: admission.of(charges.get(range)?), at })
+        });
+        let items: Vec<Item<'_>> = items.collect();
+        let mut bounds = self.bounds(settings);
+        if !bounds.embeds_records && items.iter().any(|item| item.admission.request_id.is_some()) {
+            let now = items.iter().filter_map(|item| instant(item.at, snapshot.clock).ok());
+            let now = now.map(Now::reading).max().unwrap_or_default();
+            bounds.room = self.ids.room(now, settings.max_ids);
+        }
+        Ok((Draft::make(&items, layout, snapshot, bounds)?, counts))
+    }
+
+    /// Swaps what a draft writes, and gives each caller its evidence.
+    async fn settle(
+        &self,
+        settings: Settings,
+        round: &mut KeyRound,
+        (mut draft, names, counts): (Draft, &[&str], &[usize]),
+    ) -> Result<Attempt> {
+        let swaps = draft.swaps(names);
+        if !swaps.is_empty() {
+            let embeds_records = self.bounds(settings).embeds_records;
+            let ids: &[Micros] = if embeds_records { &[] } else { &draft.added };
+            // Others may have taken the last places since the draft was made.
+            if !self.ids.add(ids, settings.max_ids) {
+                return Err(store_full());
+            }
+            match self.backend.swap(&swaps).await {
+                Ok(true) => {}
+                Ok(false) => {
+                    self.ids.remove(ids);
+                    return Ok(Attempt::LostRace);
+                }
+                Err(error) => {
+                    if error.is_not_sent() {
+                        self.ids.remove(ids);
+                    }
+                    return Err(error);
+                }
+            }
+        }
+        let mut outcomes = core::mem::take(&mut draft.outcomes).into_iter();
+        let each = counts.iter().map(|count| Ok(outcomes.by_ref().take(*count).collect()));
+        round.finish(each);
+        Ok(Attempt::Done)
+    }
+
+    /// Swaps in a value without a state; the request ids inside stay.
+    async fn forget(&self, slack: Micros, round: &mut KeyRound, name: &str) -> Result<Attempt> {
+        let snapshot = self.backend.read(&[name]).await.map_err(Error::not_sent)?;
+        round.mark_sent();
+        let now = snapshot.clock.unwrap_or_else(|| self.clock.now());
+        if let Some(entry) = snapshot.entries.into_iter().next().flatten() {
+            // What cannot be read is what a reset is for.
+            let mut cell = Cell::from_text(&entry.text).unwrap_or_default();
+            cell.state = None;
+            cell.prune(now);
+            let value = cell.to_text();
+            let swap = Swap {
+                key: name,
+                expect: Some(&entry.version),
+                value: &value,
+                keep_until: cell.idle_from(now).saturating_add(slack),
+            };
+            if value != entry.text && !self.backend.swap(&[swap]).await? {
+                return Ok(Attempt::LostRace);
+            }
+        }
+        round.finish([Ok(Vec::new())]);
+        Ok(Attempt::Done)
+    }
+
+    pub(super) fn bounds(&self, settings: Settings) -> Bounds {
+        let capability = self.backend.capability();
+        Bounds {
+            embeds_records: !capability.is_multi_key(),
+            max_records: settings.max_records,
+            max_bytes: usize::try_from(capability.max_state_bytes).unwrap_or(usize::MAX),
+            slack: settings.slack,
+            room: usize::MAX,
+        }
+    }
+
+    /// Whether what is there now came back with the lost race.
+    fn is_told(&self, round: &KeyRound) -> bool {
+        let names = names_of(round).unwrap_or_default();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
+        !names.is_empty() && self.backend.recall(&names).is_some()
+    }
+
+    /// Waits before the next attempt. A backend that was told what is there now waits less, and no longer each
+    /// time: what it was told ages, and would only lose again.
+    async fn wait(&self, retries: Retries, (losses, is_told): (u32, bool)) {
+        let wait = pause(retries, (losses, is_told), self.jitter.next());
+        if wait > 0 {
+            sleep_until(&*self.clock, self.clock.now().saturating_add(wait)).await;
+        }
+    }
+}
+
+fn pause(retries: Retries, (losses, is_told): (u32, bool), random: u64) -> Micros {
+    if is_told { retries.wait(1, random) / 4 } else { retries.wait(losses, random) }
+}
+
+/// The names of all values that the round reads.
+fn names_of(round: &KeyRound) -> Option<Vec<String>> {
+    match round.jobs().next()? {
+        Job::Admit { layout, .. } => Some(layout.names().into_iter().map(str::to_owned).collect()),
+        Job::Forget(_) => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_backend_that_was_told_waits_a_little_however_often_it_lost() {
+        let jitter = Jitter::seeded(7);
+        for losses in 1..80_u32 {
+            let waits = (0..200).map(|_| pause(Retries::default(), (losses, true), jitter.next()));
+            let longest = waits.max().unwrap();
+            assert!((250..=500).contains(&longest), "{losses} losses waited {longest}");
+        }
+    }
+}
