@@ -2,12 +2,15 @@
 
 use core::time::Duration;
 
-use crate::algorithm::Algorithm;
+use crate::algorithm::{
+    Algorithm, Anchor, FixedWindow, Gcra, LeakyBucket, SlidingLog, SlidingWindow, TokenBucket,
+};
 use crate::cost::Cost;
 use crate::decision::OutageMode;
 use crate::error::{Code, Error, Result};
 use crate::key::{Key, Name};
 use crate::outage::{Chooser, Outage};
+use crate::quota::Quota;
 use crate::rule::Rule;
 use crate::state::State;
 use crate::store::memory::{Scope, Secrets};
@@ -19,6 +22,15 @@ const DEFAULT_PREFIX: &str = "tollgate";
 const REQUEST_ID_MAX_BYTES: usize = 64;
 
 /// A named limit: a policy, the algorithm that decides, and what happens without the store.
+///
+/// ```
+/// use tollgate_core::{Limit, Limiter, Quota};
+///
+/// let limiter = Limiter::in_memory();
+/// let api = Limit::gcra("api", Quota::per_minute(100))?;
+/// assert!(limiter.sync().check(api.charge("ada"))?.is_allowed());
+/// # Ok::<(), tollgate_core::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Limit {
     prefix: Name,
@@ -36,6 +48,57 @@ impl Limit {
     /// `config_invalid` when the name has characters other than `A-Z a-z 0-9 _ . -`.
     pub fn new(policy: &str, algorithm: impl Algorithm + 'static) -> Result<Self> {
         Self::with_rule(policy, Rule::new(algorithm))
+    }
+
+    /// `quota.limit` units per period, evenly spaced in the long run, all of them at once if the key is
+    /// fresh: the generic cell rate algorithm. [`Gcra::with_burst`] sets another burst.
+    ///
+    /// # Errors
+    /// `config_invalid` naming the field of the quota or the name, with the nearest accepted value.
+    pub fn gcra(policy: &str, quota: Quota) -> Result<Self> {
+        Self::new(policy, Gcra::new(quota)?)
+    }
+
+    /// A bucket of `capacity` tokens, refilled with `refill.limit` per period.
+    ///
+    /// # Errors
+    /// As [`Limit::gcra`].
+    pub fn token_bucket(policy: &str, capacity: u64, refill: Quota) -> Result<Self> {
+        Self::new(policy, TokenBucket::new(capacity, refill)?)
+    }
+
+    /// A shaper: `rate.limit` units per period pass, `queue` more may wait, and decisions carry the
+    /// delay.
+    ///
+    /// # Errors
+    /// As [`Limit::gcra`].
+    pub fn leaky_bucket(policy: &str, rate: Quota, queue: u64) -> Result<Self> {
+        Self::new(policy, LeakyBucket::new(rate, queue)?)
+    }
+
+    /// `quota.limit` units per window, the windows of all keys at multiples of it since the epoch.
+    /// [`FixedWindow::new`] takes another anchor.
+    ///
+    /// # Errors
+    /// As [`Limit::gcra`].
+    pub fn fixed_window(policy: &str, quota: Quota) -> Result<Self> {
+        Self::new(policy, FixedWindow::new(quota, Anchor::Epoch)?)
+    }
+
+    /// An estimate of the last window from two counters. [`SlidingWindow::with_buckets`] takes more.
+    ///
+    /// # Errors
+    /// As [`Limit::gcra`].
+    pub fn sliding_window(policy: &str, quota: Quota) -> Result<Self> {
+        Self::new(policy, SlidingWindow::new(quota)?)
+    }
+
+    /// `quota.limit` units in any window, exactly.
+    ///
+    /// # Errors
+    /// As [`Limit::gcra`].
+    pub fn sliding_log(policy: &str, quota: Quota) -> Result<Self> {
+        Self::new(policy, SlidingLog::new(quota)?)
     }
 
     /// A limit over an algorithm that is shared already.
@@ -168,10 +231,9 @@ pub enum Receipt {
 /// Units asked for on one key under one limit. Made by [`Limit::charge`].
 ///
 /// ```
-/// use tollgate_core::algorithm::Gcra;
 /// use tollgate_core::{Cost, Limit, Limiter, Quota};
 ///
-/// let api = Limit::new("api", Gcra::new(Quota::per_minute(100))?)?;
+/// let api = Limit::gcra("api", Quota::per_minute(100))?;
 /// let decision = Limiter::in_memory().sync().check(api.charge("ada").cost(Cost::new(40)?))?;
 /// assert_eq!(decision.remaining, 60);
 /// # Ok::<(), tollgate_core::Error>(())
@@ -284,12 +346,11 @@ impl<'a> RequestId<'a> {
 /// array or vector of charges, or an admission with a request id.
 ///
 /// ```
-/// use tollgate_core::algorithm::Gcra;
 /// use tollgate_core::{Admission, Limit, Limiter, Quota, RequestId};
 ///
 /// let limiter = Limiter::in_memory();
-/// let per_user = Limit::new("user", Gcra::new(Quota::per_minute(10))?)?;
-/// let per_address = Limit::new("address", Gcra::new(Quota::per_minute(50))?)?;
+/// let per_user = Limit::gcra("user", Quota::per_minute(10))?;
+/// let per_address = Limit::sliding_log("address", Quota::per_minute(50))?;
 /// let charges = [per_user.charge("ada"), per_address.charge("192.0.2.7")];
 ///
 /// assert!(limiter.sync().check(&charges)?.is_allowed());

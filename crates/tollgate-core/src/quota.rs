@@ -1,8 +1,17 @@
-//! The numbers of a limit: so many units per period.
+//! The numbers of a limit: units per period.
 
 use core::time::Duration;
 
-/// So many units per period, as people speak of it. Algorithms check it when they are built.
+/// Units per period. Algorithms check it when they are built.
+///
+/// ```
+/// use std::time::Duration;
+/// use tollgate_core::{Limit, Quota};
+///
+/// assert_eq!(Quota::per_minute(90), Quota::new(90, Duration::from_secs(60)));
+/// let error = Limit::gcra("api", Quota::per_second(0)).unwrap_err();
+/// assert_eq!(error.field(), Some("limit"));
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Quota {
     /// Units per period.

@@ -7,7 +7,7 @@
 use core::fmt::Debug;
 
 use super::script::EXACT_MAX;
-use super::{Algorithm, Debt, Refund, ScriptedStep, Step, Write, built_in};
+use super::{Algorithm, Debt, Description, Refund, Renewal, ScriptedStep, Step, Write, built_in};
 use crate::charge::Receipt;
 use crate::cost::Cost;
 use crate::decision::{Decision, Forecast};
@@ -43,6 +43,13 @@ pub trait Custom: Debug + Send + Sync + 'static {
 
     /// The longest time a key can stay different from a fresh one after one decision.
     fn horizon(&self) -> Micros;
+
+    /// The quota in numbers, for programs that show it: unless stated otherwise, the ceiling per
+    /// horizon.
+    fn describe(&self) -> Description {
+        let ceiling = self.ceiling();
+        Description::new(ceiling, ceiling, self.horizon(), Renewal::Unstated)
+    }
 
     /// The state as integers.
     fn encode(&self, state: &Self::State) -> Vec<u64>;
@@ -128,6 +135,10 @@ impl<C: Custom> Algorithm for CustomAlgorithm<C> {
 
     fn horizon(&self) -> Micros {
         self.0.horizon()
+    }
+
+    fn describe(&self) -> Description {
+        self.0.describe()
     }
 
     fn accepts(&self, words: &[u64]) -> bool {

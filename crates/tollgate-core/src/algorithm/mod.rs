@@ -2,13 +2,15 @@
 //!
 //! An algorithm never knows its store and never reads a clock. Each lives in a folder of its own,
 //! whose documentation states the mathematics, the layout of the words, and every rounding with its
-//! direction. To add one: write the folder and name it in the [`built_in`] list.
+//! direction. To add one: write the folder and register it in `kind.rs`; the compiler names the rest.
 
 mod custom;
 mod debt;
+mod description;
 mod divisor;
 pub mod fixed_window;
 pub mod gcra;
+mod kind;
 pub mod leaky_bucket;
 mod limits;
 mod packed_schedule;
@@ -30,8 +32,10 @@ use crate::time::{Micros, Now};
 
 pub use custom::{Custom, CustomAlgorithm, CustomStep};
 pub use debt::{Debt, migrate_state};
+pub use description::{Description, Renewal};
 pub use fixed_window::{Anchor, FixedWindow};
 pub use gcra::Gcra;
+pub use kind::{Kind, built_in};
 pub use leaky_bucket::LeakyBucket;
 pub use packed_schedule::PackedSchedule;
 pub use script::ScriptedStep;
@@ -61,6 +65,9 @@ pub trait Algorithm: Debug + Send + Sync {
     fn window(&self) -> Micros {
         self.horizon()
     }
+
+    /// The quota in numbers.
+    fn describe(&self) -> Description;
 
     /// Whether these words can be a state of this quota. Stores refuse others as corrupt.
     fn accepts(&self, words: &[u64]) -> bool;
@@ -162,42 +169,17 @@ impl Refund {
     pub const NOTHING: Self = Self { units: 0, write: None };
 }
 
-/// Tags that identify the built-in algorithms in stored states. They never change.
-pub(crate) mod tag {
-    pub(crate) const GCRA: u64 = 1;
-    pub(crate) const TOKEN_BUCKET: u64 = 2;
-    pub(crate) const LEAKY_BUCKET: u64 = 3;
-    pub(crate) const FIXED_WINDOW: u64 = 4;
-    pub(crate) const SLIDING_WINDOW: u64 = 5;
-    pub(crate) const SLIDING_LOG: u64 = 6;
-}
-
 impl QuotaId {
-    /// The part of the shape that decides what the words mean.
+    /// The part of the quota that decides what the words mean.
     ///
     /// Windows count units, whatever their limit (the last number) is: the counts stay true under
     /// another limit. Schedules keep an instant that only the whole quota explains.
     #[must_use]
     pub const fn family(self) -> Self {
-        match self.0 {
-            [tag @ (tag::FIXED_WINDOW | tag::SLIDING_WINDOW | tag::SLIDING_LOG), a, b, _limit] => {
-                Self([tag, a, b, 0])
-            }
+        let [tag, a, b, _limit] = self.0;
+        match Kind::of_tag(tag) {
+            Some(kind) if !kind.limit_in_family() => Self([tag, a, b, 0]),
             _ => self,
         }
-    }
-}
-
-/// Rebuilds a built-in algorithm from the shape stored with a state: the registration list.
-#[must_use]
-pub fn built_in(quota_id: QuotaId) -> Option<Rule> {
-    match quota_id.tag() {
-        tag::GCRA => Gcra::from_quota_id(quota_id).map(Rule::new),
-        tag::TOKEN_BUCKET => TokenBucket::from_quota_id(quota_id).map(Rule::new),
-        tag::LEAKY_BUCKET => LeakyBucket::from_quota_id(quota_id).map(Rule::new),
-        tag::FIXED_WINDOW => FixedWindow::from_quota_id(quota_id).map(Rule::new),
-        tag::SLIDING_WINDOW => SlidingWindow::from_quota_id(quota_id).map(Rule::new),
-        tag::SLIDING_LOG => SlidingLog::from_quota_id(quota_id).map(Rule::new),
-        _ => None,
     }
 }

@@ -36,11 +36,10 @@ use failure::FailurePolicy;
 /// verbs without futures.
 ///
 /// ```
-/// use tollgate_core::algorithm::Gcra;
 /// use tollgate_core::{Limit, Limiter, Quota};
 ///
 /// let limiter = Limiter::in_memory();
-/// let api = Limit::new("api", Gcra::new(Quota::per_minute(100))?)?;
+/// let api = Limit::gcra("api", Quota::per_minute(100))?;
 /// let decision = limiter.sync().check(api.charge("ada"))?;
 /// assert!(decision.is_allowed());
 /// assert_eq!(decision.remaining, 99);

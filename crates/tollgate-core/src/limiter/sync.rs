@@ -11,11 +11,10 @@ use crate::time::Micros;
 /// A [`Limiter`] over a store that never waits: the same verbs, without futures.
 ///
 /// ```
-/// use tollgate_core::algorithm::Gcra;
 /// use tollgate_core::{Limit, Limiter, Quota};
 ///
 /// let limiter = Limiter::in_memory();
-/// let api = Limit::new("api", Gcra::new(Quota::per_minute(2))?)?;
+/// let api = Limit::gcra("api", Quota::per_minute(2))?;
 /// let decided = limiter.sync().check_batch([api.charge("ada"); 3]);
 /// assert!(decided[1].as_ref().is_ok_and(|decision| decision.is_allowed()));
 /// assert!(decided[2].as_ref().is_ok_and(|decision| !decision.is_allowed()));

@@ -1,6 +1,8 @@
 //! Every setting there is: its name, its value when nobody sets it, what it may be, and what it is
 //! for. Reading, showing and the schema for editors all start here.
 
+use tollgate::algorithm::Kind as Algorithm;
+
 /// A setting.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Setting {
@@ -94,16 +96,17 @@ pub(super) struct Fields {
     pub(super) besides: Option<&'static str>,
 }
 
-const fn of(algorithm: &'static str, rate: &'static str, besides: Option<&'static str>) -> Fields {
-    Fields { algorithm, rate, besides }
-}
-
 /// Every algorithm; the first when none is named.
-pub(super) const ALGORITHMS: [Fields; 6] = [
-    of("gcra", "limit", Some("burst")),
-    of("token_bucket", "refill", Some("capacity")),
-    of("leaky_bucket", "rate", Some("queue")),
-    of("fixed_window", "limit", Some("anchor")),
-    of("sliding_window", "limit", Some("buckets")),
-    of("sliding_log", "limit", None),
-];
+pub(super) fn algorithms() -> [Fields; Algorithm::ALL.len()] {
+    Algorithm::ALL.map(|algorithm| {
+        let (rate, besides) = match algorithm {
+            Algorithm::Gcra => ("limit", Some("burst")),
+            Algorithm::TokenBucket => ("refill", Some("capacity")),
+            Algorithm::LeakyBucket => ("rate", Some("queue")),
+            Algorithm::FixedWindow => ("limit", Some("anchor")),
+            Algorithm::SlidingWindow => ("limit", Some("buckets")),
+            Algorithm::SlidingLog => ("limit", None),
+        };
+        Fields { algorithm: algorithm.name(), rate, besides }
+    })
+}

@@ -4,11 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use tollgate::algorithm::{
-    Anchor, FixedWindow, Gcra, LeakyBucket, SlidingLog, SlidingWindow, TokenBucket,
+    Anchor, FixedWindow, Gcra, Kind, LeakyBucket, SlidingLog, SlidingWindow, TokenBucket,
 };
 use tollgate::{Limit, Name, OutageMode, Quota, Rule};
 
-use super::catalog::ALGORITHMS;
 use super::complaint::Complaint;
 use super::section::Section;
 use super::values::{outage, rate, shown, truth, whole};
@@ -173,42 +172,42 @@ fn bound(
     wrong: &mut Vec<Complaint>,
 ) -> Option<Bound> {
     let algorithm = section.text("algorithm", wrong).unwrap_or("gcra");
-    let (rule, window) = match algorithm {
-        "gcra" => {
+    let (rule, window) = match Kind::of_name(algorithm) {
+        Some(Kind::Gcra) => {
             let (burst, quota) = (number(section, "burst", wrong), quota(section, "limit", wrong)?);
             let burst = burst.unwrap_or(quota.limit);
             made(section, Gcra::with_burst(quota, burst), time_to_refill(burst, quota), wrong)?
         }
-        "token_bucket" => {
+        Some(Kind::TokenBucket) => {
             let capacity = number(section, "capacity", wrong);
             let refill = quota(section, "refill", wrong)?;
             let capacity = capacity.unwrap_or(refill.limit);
             let window = time_to_refill(capacity, refill);
             made(section, TokenBucket::new(capacity, refill), window, wrong)?
         }
-        "leaky_bucket" => {
+        Some(Kind::LeakyBucket) => {
             let (queue, quota) = (number(section, "queue", wrong), quota(section, "rate", wrong)?);
             let queue = queue.unwrap_or(0);
             let window = time_to_refill(queue.saturating_add(1), quota);
             made(section, LeakyBucket::new(quota, queue), window, wrong)?
         }
-        "fixed_window" => {
+        Some(Kind::FixedWindow) => {
             let anchor = section.parsed("anchor", anchor, wrong).unwrap_or(Anchor::Epoch);
             let quota = quota(section, "limit", wrong)?;
             made(section, FixedWindow::new(quota, anchor), quota.period, wrong)?
         }
-        "sliding_window" => {
+        Some(Kind::SlidingWindow) => {
             let buckets = number(section, "buckets", wrong).unwrap_or(1);
             let quota = quota(section, "limit", wrong)?;
             made(section, SlidingWindow::with_buckets(quota, buckets), quota.period, wrong)?
         }
-        "sliding_log" => {
+        Some(Kind::SlidingLog) => {
             let quota = quota(section, "limit", wrong)?;
             made(section, SlidingLog::new(quota), quota.period, wrong)?
         }
-        other => {
-            let accepted: Vec<&str> = ALGORITHMS.iter().map(|fields| fields.algorithm).collect();
-            let message = format!("{:?} is none; accepted: {}", shown(other), accepted.join(", "));
+        None => {
+            let accepted = Kind::ALL.map(Kind::name).join(", ");
+            let message = format!("{:?} is none; accepted: {accepted}", shown(algorithm));
             let line = section.line_of("algorithm");
             wrong.push(Complaint::at(line, section.path_of("algorithm"), message));
             return None;

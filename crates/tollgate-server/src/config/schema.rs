@@ -3,7 +3,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::catalog::{ALGORITHMS, Fields, Kind, OUTAGES, SETTINGS};
+use super::catalog::{Fields, Kind, OUTAGES, SETTINGS, algorithms};
 use super::policies::LIMITS_MAX;
 use super::values;
 use crate::policy::AD_HOC_POLICY;
@@ -77,14 +77,14 @@ fn policy() -> Value {
 fn limit(own: &[(&str, Value)], needs: &[&str], or_several: bool) -> Value {
     let mut fields: Map<String, Value> =
         own.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
-    let algorithms: Vec<&str> = ALGORITHMS.iter().map(|fields| fields.algorithm).collect();
+    let names = algorithms().map(|fields| fields.algorithm);
     let meaning = "how the limit counts; gcra when absent";
-    fields.insert("algorithm".to_owned(), json!({"enum": algorithms, "description": meaning}));
-    for Fields { rate, besides, .. } in ALGORITHMS {
+    fields.insert("algorithm".to_owned(), json!({"enum": names, "description": meaning}));
+    for Fields { rate, besides, .. } in algorithms() {
         fields.insert(rate.to_owned(), quota());
         fields.extend(besides.map(|name| (name.to_owned(), detail(name))));
     }
-    let one = json!({"allOf": ALGORITHMS.iter().map(of_algorithm).collect::<Vec<_>>()});
+    let one = json!({"allOf": algorithms().iter().map(of_algorithm).collect::<Vec<_>>()});
     let mut section = json!({"type": "object", "required": needs, "additionalProperties": false});
     if or_several {
         fields.insert("limits".to_owned(), json!({"$ref": "#/definitions/limits"}));
@@ -101,7 +101,7 @@ fn limit(own: &[(&str, Value)], needs: &[&str], or_several: bool) -> Value {
 /// Which fields an algorithm has, and which it has not.
 fn of_algorithm(fields: &Fields) -> Value {
     let mut chosen = json!({"properties": {"algorithm": {"const": fields.algorithm}}});
-    if ALGORITHMS.first().is_some_and(|first| first.algorithm != fields.algorithm) {
+    if algorithms().first().is_some_and(|first| first.algorithm != fields.algorithm) {
         insert(&mut chosen, "required", json!(["algorithm"]));
     }
     let has: Vec<&str> = ["algorithm", fields.rate].into_iter().chain(fields.besides).collect();
@@ -110,7 +110,7 @@ fn of_algorithm(fields: &Fields) -> Value {
 
 /// Refuses every field of a limit that is not among these.
 fn without(has: &[&str]) -> Value {
-    let all = ALGORITHMS.iter().flat_map(|fields| [Some(fields.rate), fields.besides]);
+    let all = algorithms().into_iter().flat_map(|fields| [Some(fields.rate), fields.besides]);
     let all = all.flatten().chain(["algorithm"]).filter(|name| !has.contains(name));
     Value::Object(all.map(|name| (name.to_owned(), Value::Bool(false))).collect())
 }

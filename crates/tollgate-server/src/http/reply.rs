@@ -110,6 +110,7 @@ struct LimitJson<'a> {
     limit: u64,
     units: u64,
     period_us: u64,
+    renewal: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     buckets: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -118,10 +119,16 @@ struct LimitJson<'a> {
 
 impl<'a> From<&'a Described> for LimitJson<'a> {
     fn from(limit: &'a Described) -> Self {
-        let Described { name, algorithm, limit, units, period_us, buckets, anchor } = limit;
-        let (limit, units, period_us) = (*limit, *units, *period_us);
-        let (buckets, anchor) = (*buckets, *anchor);
-        Self { name: name.as_str(), algorithm, limit, units, period_us, buckets, anchor }
+        Self {
+            name: limit.name.as_str(),
+            algorithm: &limit.algorithm,
+            limit: limit.limit,
+            units: limit.units,
+            period_us: limit.period_us,
+            renewal: limit.renewal,
+            buckets: limit.buckets,
+            anchor: limit.anchor,
+        }
     }
 }
 

@@ -1,5 +1,6 @@
 //! Limits as numbers, for programs that check what was admitted.
 
+use tollgate::algorithm::{Anchor, Renewal};
 use tollgate::{Limit, Name};
 
 /// A limit of a policy in numbers.
@@ -15,6 +16,8 @@ pub struct Described {
     pub units: u64,
     /// The period, or the window.
     pub period_us: u64,
+    /// How spent units come back: `steady`, `window`, `buckets`, `rolling` or `unstated`.
+    pub renewal: &'static str,
     /// Parts of the window, if it is a sliding one.
     pub buckets: Option<u64>,
     /// Where windows begin, if they are fixed.
@@ -25,17 +28,23 @@ impl Described {
     /// A limit under the name that clients know.
     pub(super) fn of(name: &Name, limit: &Limit) -> Self {
         let rule = limit.rule();
-        let [_, period_us, second, third] = rule.quota_id().0;
-        let algorithm = rule.name().to_owned();
-        let (units, buckets, anchor) = match algorithm.as_str() {
-            "fixed_window" => (third, None, Some(if second == 0 { "epoch" } else { "first_hit" })),
-            "sliding_window" => (third, Some(second), None),
-            "sliding_log" => (third, None, None),
-            // A schedule: so many units per period, and how many at once.
-            _ => (second, None, None),
+        let described = rule.describe();
+        let (buckets, anchor) = match described.renewal {
+            Renewal::Window(Anchor::Epoch) => (None, Some("epoch")),
+            Renewal::Window(Anchor::FirstHit) => (None, Some("first_hit")),
+            Renewal::Buckets(buckets) => (Some(buckets), None),
+            Renewal::Steady | Renewal::Rolling | Renewal::Unstated => (None, None),
         };
-        let (name, limit) = (name.clone(), rule.ceiling());
-        Self { name, algorithm, limit, units, period_us, buckets, anchor }
+        Self {
+            name: name.clone(),
+            algorithm: rule.name().to_owned(),
+            limit: described.ceiling,
+            units: described.units,
+            period_us: described.period,
+            renewal: described.renewal.as_str(),
+            buckets,
+            anchor,
+        }
     }
 }
 

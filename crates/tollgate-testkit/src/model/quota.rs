@@ -7,47 +7,7 @@ use tollgate_core::algorithm::{
 };
 use tollgate_core::{Micros, Quota, Result, Rule};
 
-/// The six built-in algorithms.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub enum Kind {
-    /// The generic cell rate algorithm.
-    Gcra,
-    /// A bucket of tokens.
-    TokenBucket,
-    /// A shaper.
-    LeakyBucket,
-    /// A counter per window.
-    FixedWindow,
-    /// An estimate over buckets.
-    SlidingWindow,
-    /// The exact log.
-    SlidingLog,
-}
-
-impl Kind {
-    /// All of them.
-    pub const ALL: [Self; 6] = [
-        Self::Gcra,
-        Self::TokenBucket,
-        Self::LeakyBucket,
-        Self::FixedWindow,
-        Self::SlidingWindow,
-        Self::SlidingLog,
-    ];
-
-    /// The name of the algorithm in configurations and golden vectors.
-    #[must_use]
-    pub const fn name(self) -> &'static str {
-        match self {
-            Self::Gcra => "gcra",
-            Self::TokenBucket => "token_bucket",
-            Self::LeakyBucket => "leaky_bucket",
-            Self::FixedWindow => "fixed_window",
-            Self::SlidingWindow => "sliding_window",
-            Self::SlidingLog => "sliding_log",
-        }
-    }
-}
+pub use tollgate_core::algorithm::Kind;
 
 /// The numbers of a limit, as people write them. Lengths of time are in microseconds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

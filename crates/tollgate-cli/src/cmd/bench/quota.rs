@@ -5,6 +5,7 @@
 //! tells the time there, rounded up to a millisecond.
 
 use serde_json::{Value, json};
+use tollgate::algorithm::{Anchor, Renewal};
 
 use crate::args::Server;
 use crate::cmd::Failed;
@@ -18,12 +19,10 @@ const TRIES: u32 = 8;
 /// A limit in numbers, as the server tells it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Limit {
-    pub(super) algorithm: String,
+    pub(super) renewal: Renewal,
     pub(super) limit: u64,
     pub(super) units: u64,
     pub(super) period_us: u64,
-    pub(super) buckets: u64,
-    pub(super) first_hit: bool,
 }
 
 /// The limits of a policy.
@@ -59,17 +58,19 @@ impl Limit {
         // Whole windows or buckets of a length, as the epoch cuts them, that the run has touched.
         let touched =
             |length: u64| u128::from((to_us / length.max(1)) - (from_us / length.max(1)) + 1);
-        let most = match self.algorithm.as_str() {
-            "fixed_window" if self.first_hit => limit * (u128::from(time) / period + 1),
-            "fixed_window" => limit * touched(self.period_us),
-            // As many buckets in a row as a window has never hold more than the limit.
-            "sliding_window" => {
-                let buckets = u128::from(self.buckets.max(1));
-                limit * touched(self.period_us / self.buckets.max(1)).div_ceil(buckets)
+        let most = match self.renewal {
+            Renewal::Window(Anchor::Epoch) => limit * touched(self.period_us),
+            Renewal::Window(Anchor::FirstHit) | Renewal::Rolling => {
+                limit * (u128::from(time) / period + 1)
             }
-            "sliding_log" => limit * (u128::from(time) / period + 1),
-            // A schedule: what a full key grants at once, and what came back meanwhile.
-            _ => limit + u128::from(time) * u128::from(self.units) / period,
+            // As many buckets in a row as a window has never hold more than the limit.
+            Renewal::Buckets(buckets) => {
+                let buckets = buckets.max(1);
+                limit * touched(self.period_us / buckets).div_ceil(u128::from(buckets))
+            }
+            // What a full key grants at once, and what came back meanwhile.
+            Renewal::Steady => limit + u128::from(time) * u128::from(self.units) / period,
+            Renewal::Unstated => u128::MAX,
         };
         u64::try_from(most).unwrap_or(u64::MAX)
     }
@@ -77,15 +78,32 @@ impl Limit {
 
 fn limit(value: &Value) -> Option<Limit> {
     let whole = |name: &str| value.get(name).and_then(Value::as_u64);
-    let text = |name: &str| value.get(name).and_then(Value::as_str);
     Some(Limit {
-        algorithm: text("algorithm")?.to_owned(),
+        renewal: renewal(value)?,
         limit: whole("limit")?,
         units: whole("units")?,
         period_us: whole("period_us")?,
-        buckets: whole("buckets").unwrap_or(1),
-        first_hit: text("anchor") == Some("first_hit"),
     })
+}
+
+/// `None` for a text that is not known here: a wrong bound would be worse than none.
+fn renewal(value: &Value) -> Option<Renewal> {
+    let text = |name: &str| value.get(name).and_then(Value::as_str);
+    let buckets = || value.get("buckets").and_then(Value::as_u64);
+    let anchor = || match text("anchor")? {
+        "epoch" => Some(Anchor::Epoch),
+        "first_hit" => Some(Anchor::FirstHit),
+        _ => None,
+    };
+    let all = [
+        Some(Renewal::Steady),
+        anchor().map(Renewal::Window),
+        buckets().map(Renewal::Buckets),
+        Some(Renewal::Rolling),
+        Some(Renewal::Unstated),
+    ];
+    let stated = text("renewal")?;
+    all.into_iter().flatten().find(|renewal| renewal.as_str() == stated)
 }
 
 /// The time by the clock that decides, within the millisecond that ends then, in microseconds.
@@ -124,33 +142,49 @@ impl Within {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::{Value, json};
+    use tollgate::algorithm::{Anchor, Renewal};
+
     use super::{Limit, Limits};
 
-    fn limit(algorithm: &str, limit: u64, units: u64, period_us: u64) -> Limit {
-        let algorithm = algorithm.to_owned();
-        Limit { algorithm, limit, units, period_us, buckets: 1, first_hit: false }
+    fn limit(renewal: Renewal, limit: u64, units: u64, period_us: u64) -> Limit {
+        Limit { renewal, limit, units, period_us }
     }
 
     const SECOND: u64 = 1_000_000;
 
     #[test]
     fn each_algorithm_has_its_bound() {
-        let bucket = limit("token_bucket", 10, 1, SECOND);
+        let bucket = limit(Renewal::Steady, 10, 1, SECOND);
         assert_eq!(bucket.most(0, 0), 10);
         assert_eq!(bucket.most(7, 7 + 3 * SECOND - 1), 12);
         assert_eq!(bucket.most(7, 7 + 3 * SECOND), 13);
-        let fixed = limit("fixed_window", 10, 10, SECOND);
+        let fixed = limit(Renewal::Window(Anchor::Epoch), 10, 10, SECOND);
         assert_eq!(fixed.most(SECOND - 1, SECOND - 1), 10);
         assert_eq!(fixed.most(SECOND - 1, SECOND), 20);
-        let first = Limit { first_hit: true, ..fixed.clone() };
+        let first = Limit { renewal: Renewal::Window(Anchor::FirstHit), ..fixed };
         assert_eq!(first.most(SECOND - 1, SECOND), 10);
         assert_eq!(first.most(5, 5 + SECOND), 20);
-        let log = limit("sliding_log", 10, 10, SECOND);
+        let log = limit(Renewal::Rolling, 10, 10, SECOND);
         assert_eq!((log.most(5, 4 + SECOND), log.most(5, 5 + SECOND)), (10, 20));
-        let sliding = Limit { buckets: 4, ..limit("sliding_window", 10, 10, 4 * SECOND) };
+        let sliding = limit(Renewal::Buckets(4), 10, 10, 4 * SECOND);
         assert_eq!(sliding.most(0, 4 * SECOND - 1), 10);
         assert_eq!(sliding.most(0, 4 * SECOND), 20);
+        assert_eq!(limit(Renewal::Unstated, 1, 1, 1).most(0, 9), u64::MAX);
         let both = Limits { all: vec![bucket, fixed], shadow: false };
         assert_eq!((both.most(0, SECOND), both.most(0, 30 * SECOND)), (11, 40));
+    }
+
+    #[test]
+    fn a_renewal_is_read_with_its_numbers_and_an_unknown_one_is_refused() {
+        let read = |value: Value| super::renewal(&value);
+        assert_eq!(read(json!({"renewal": "steady"})), Some(Renewal::Steady));
+        let buckets = json!({"renewal": "buckets", "buckets": 4});
+        assert_eq!(read(buckets), Some(Renewal::Buckets(4)));
+        let window = json!({"renewal": "window", "anchor": "first_hit"});
+        assert_eq!(read(window), Some(Renewal::Window(Anchor::FirstHit)));
+        for value in [json!({}), json!({"renewal": "new"}), json!({"renewal": "buckets"})] {
+            assert_eq!(read(value.clone()), None, "{value}");
+        }
     }
 }

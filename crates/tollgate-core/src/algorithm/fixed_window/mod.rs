@@ -18,7 +18,7 @@
 //! A state has seen its start: an earlier reading is decided in the window that was seen.
 
 use super::limits::{self, PERIOD_MAX};
-use super::{Algorithm, Debt, Refund, ScriptedStep, Step, Write, tag};
+use super::{Algorithm, Debt, Description, Kind, Refund, Renewal, ScriptedStep, Step, Write};
 use crate::charge::Receipt;
 use crate::cost::Cost;
 use crate::decision::{Decision, Forecast};
@@ -119,7 +119,7 @@ impl Look {
 
 impl Algorithm for FixedWindow {
     fn name(&self) -> &str {
-        "fixed_window"
+        Kind::FixedWindow.name()
     }
 
     fn quota_id(&self) -> QuotaId {
@@ -127,7 +127,7 @@ impl Algorithm for FixedWindow {
             Anchor::Epoch => 0,
             Anchor::FirstHit => 1,
         };
-        QuotaId([tag::FIXED_WINDOW, self.window, anchor, self.limit])
+        QuotaId([Kind::FixedWindow.tag(), self.window, anchor, self.limit])
     }
 
     fn ceiling(&self) -> u64 {
@@ -136,6 +136,10 @@ impl Algorithm for FixedWindow {
 
     fn horizon(&self) -> Micros {
         self.window
+    }
+
+    fn describe(&self) -> Description {
+        Description::new(self.limit, self.limit, self.window, Renewal::Window(self.anchor))
     }
 
     fn accepts(&self, words: &[u64]) -> bool {

@@ -4,7 +4,6 @@
 //! B = burst, which is L unless another burst is set.
 
 use super::schedule::{Fields, Pace, Schedule, schedule_algorithm};
-use super::tag;
 use crate::error::Result;
 use crate::quota::Quota;
 
@@ -32,4 +31,4 @@ impl Gcra {
     }
 }
 
-schedule_algorithm!(Gcra, "gcra", tag::GCRA, Pace::AtOnce);
+schedule_algorithm!(Gcra, Pace::AtOnce);

@@ -5,7 +5,6 @@
 //! before proceeding: `delay` = a − n, rounded up to a millisecond so that nobody is early.
 
 use super::schedule::{Fields, Pace, Schedule, schedule_algorithm};
-use super::tag;
 use crate::error::Result;
 use crate::quota::Quota;
 
@@ -25,4 +24,4 @@ impl LeakyBucket {
     }
 }
 
-schedule_algorithm!(LeakyBucket, "leaky_bucket", tag::LEAKY_BUCKET, Pace::Shaped);
+schedule_algorithm!(LeakyBucket, Pace::Shaped);

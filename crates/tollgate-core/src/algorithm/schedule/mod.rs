@@ -25,7 +25,7 @@ mod wide;
 
 use super::limits::{self, PERIOD_MAX};
 use super::packed_schedule::PackedSchedule;
-use super::{Debt, Refund, Step, Write};
+use super::{Debt, Description, Kind, Refund, Renewal, Step, Write};
 use crate::charge::Receipt;
 use crate::cost::Cost;
 use crate::decision::{Decision, Forecast};
@@ -98,8 +98,8 @@ impl Schedule {
         fits.then(|| Self::from_parts(p, l, burst, pace))
     }
 
-    pub(super) fn quota_id(&self, tag: u64) -> QuotaId {
-        QuotaId([tag, self.wide.p, self.wide.l, self.wide.burst])
+    pub(super) fn quota_id(&self, kind: Kind) -> QuotaId {
+        QuotaId([kind.tag(), self.wide.p, self.wide.l, self.wide.burst])
     }
 
     pub(super) fn burst(&self) -> u64 {
@@ -133,6 +133,11 @@ impl Schedule {
 
     pub(super) fn horizon(&self) -> Micros {
         self.wide.horizon()
+    }
+
+    pub(super) fn describe(&self) -> Description {
+        let Wide { p, l, burst, pace } = self.wide;
+        Description::new(burst, l, p, Renewal::Steady).shaped(pace == Pace::Shaped)
     }
 
     pub(super) fn accepts(&self, words: &[u64]) -> bool {
@@ -180,9 +185,9 @@ impl Schedule {
     }
 }
 
-/// The whole [`Algorithm`](super::Algorithm) of a type that is a schedule under a name and a tag.
+/// The whole [`Algorithm`](super::Algorithm) of a type that is a schedule, registered under its name.
 macro_rules! schedule_algorithm {
-    ($type:ident, $name:literal, $tag:expr, $pace:expr) => {
+    ($type:ident, $pace:expr) => {
         impl $type {
             /// Rebuilds the algorithm from the shape stored with a state.
             pub(super) fn from_quota_id(quota_id: $crate::state::QuotaId) -> Option<Self> {
@@ -192,11 +197,11 @@ macro_rules! schedule_algorithm {
 
         impl $crate::algorithm::Algorithm for $type {
             fn name(&self) -> &str {
-                $name
+                $crate::algorithm::Kind::$type.name()
             }
 
             fn quota_id(&self) -> $crate::state::QuotaId {
-                self.0.quota_id($tag)
+                self.0.quota_id($crate::algorithm::Kind::$type)
             }
 
             fn ceiling(&self) -> u64 {
@@ -205,6 +210,10 @@ macro_rules! schedule_algorithm {
 
             fn horizon(&self) -> $crate::time::Micros {
                 self.0.horizon()
+            }
+
+            fn describe(&self) -> $crate::algorithm::Description {
+                self.0.describe()
             }
 
             fn accepts(&self, words: &[u64]) -> bool {

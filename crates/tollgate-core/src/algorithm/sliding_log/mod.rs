@@ -18,7 +18,7 @@
 //! A state has seen its newest entry: an earlier reading is decided at that instant.
 
 use super::limits;
-use super::{Algorithm, Debt, Refund, ScriptedStep, Step, Write, tag};
+use super::{Algorithm, Debt, Description, Kind, Refund, Renewal, ScriptedStep, Step, Write};
 use crate::charge::Receipt;
 use crate::cost::Cost;
 use crate::decision::{Decision, Forecast};
@@ -149,11 +149,11 @@ impl Look<'_> {
 
 impl Algorithm for SlidingLog {
     fn name(&self) -> &str {
-        "sliding_log"
+        Kind::SlidingLog.name()
     }
 
     fn quota_id(&self) -> QuotaId {
-        QuotaId([tag::SLIDING_LOG, self.window, 0, self.limit])
+        QuotaId([Kind::SlidingLog.tag(), self.window, 0, self.limit])
     }
 
     fn ceiling(&self) -> u64 {
@@ -162,6 +162,10 @@ impl Algorithm for SlidingLog {
 
     fn horizon(&self) -> Micros {
         self.window
+    }
+
+    fn describe(&self) -> Description {
+        Description::new(self.limit, self.limit, self.window, Renewal::Rolling)
     }
 
     fn accepts(&self, words: &[u64]) -> bool {

@@ -22,7 +22,7 @@
 mod look;
 
 use super::limits;
-use super::{Algorithm, Debt, Refund, ScriptedStep, Step, Write, tag};
+use super::{Algorithm, Debt, Description, Kind, Refund, Renewal, ScriptedStep, Step, Write};
 use crate::charge::Receipt;
 use crate::cost::Cost;
 use crate::decision::{Decision, Forecast};
@@ -102,11 +102,11 @@ impl SlidingWindow {
 
 impl Algorithm for SlidingWindow {
     fn name(&self) -> &str {
-        "sliding_window"
+        Kind::SlidingWindow.name()
     }
 
     fn quota_id(&self) -> QuotaId {
-        QuotaId([tag::SLIDING_WINDOW, self.bucket * self.buckets, self.buckets, self.limit])
+        QuotaId([Kind::SlidingWindow.tag(), self.bucket * self.buckets, self.buckets, self.limit])
     }
 
     fn ceiling(&self) -> u64 {
@@ -119,6 +119,11 @@ impl Algorithm for SlidingWindow {
 
     fn window(&self) -> Micros {
         self.bucket * self.buckets
+    }
+
+    fn describe(&self) -> Description {
+        let renewal = Renewal::Buckets(self.buckets);
+        Description::new(self.limit, self.limit, self.window(), renewal)
     }
 
     fn accepts(&self, words: &[u64]) -> bool {

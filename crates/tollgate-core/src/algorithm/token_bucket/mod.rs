@@ -5,7 +5,6 @@
 //! that has trickled in is never lost and never counted twice.
 
 use super::schedule::{Fields, Pace, Schedule, schedule_algorithm};
-use super::tag;
 use crate::error::Result;
 use crate::quota::Quota;
 
@@ -26,4 +25,4 @@ impl TokenBucket {
     }
 }
 
-schedule_algorithm!(TokenBucket, "token_bucket", tag::TOKEN_BUCKET, Pace::AtOnce);
+schedule_algorithm!(TokenBucket, Pace::AtOnce);

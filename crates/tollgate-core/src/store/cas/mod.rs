@@ -55,7 +55,7 @@ use super::{
     BatchResults, CallContext, Capability, Evidence, Jitter, Loaded, MultiKey, Retries, SlotWrite,
     Store, TimeSource, plan, slots_of,
 };
-use crate::algorithm::tag;
+use crate::algorithm::Kind;
 use crate::charge::{Admission, Charge};
 use crate::clock::Clock;
 #[cfg(not(target_arch = "wasm32"))]
@@ -302,7 +302,7 @@ fn micros(duration: Duration) -> Micros {
 
 fn check_size(charge: &Charge<'_>) -> Result<()> {
     let rule = charge.rule();
-    if rule.quota_id().tag() != tag::SLIDING_LOG || rule.ceiling() <= SLIDING_LOG_MAX {
+    if rule.quota_id().tag() != Kind::SlidingLog.tag() || rule.ceiling() <= SLIDING_LOG_MAX {
         return Ok(());
     }
     let message = format!(
