@@ -213,6 +213,11 @@ impl CallFacts {
         self.has(BEGUN)
     }
 
+    #[cfg(test)]
+    pub(crate) fn is_recorded(&self) -> bool {
+        self.0.load(Relaxed) & PHASE != UNRECORDED
+    }
+
     /// The error of a call that did not answer until its deadline. Marked as not sent where it is known that
     /// nothing was charged.
     #[must_use]

@@ -44,7 +44,7 @@ mod layout;
 pub(super) mod record;
 pub(super) mod round;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod versioned;
 
 use core::fmt;

@@ -273,6 +273,30 @@ mod tests {
     }
 
     #[test]
+    fn a_replay_is_bound_to_the_payload_of_the_first_time() {
+        let window = crate::algorithm::FixedWindow::new(
+            crate::quota::Quota::per_hour(5),
+            crate::algorithm::Anchor::Epoch,
+        );
+        let limit = crate::charge::Limit::new("p", window.unwrap()).unwrap();
+        let two = crate::cost::Cost::new(2).unwrap();
+        let (once, dear) = ([limit.charge("a")], [limit.charge("a").cost(two)]);
+        let id = crate::charge::RequestId::new("id").unwrap();
+        let first = Admission::of(&once).request_id(id);
+        let mark = mark_of(&first).unwrap();
+        let record = Record::of(mark, Now::at(7), &once, &[Some(state())]);
+        let text = format!("[]\n{}", record.to_line());
+        assert_eq!(replay(&text, &first).unwrap().now, Now::at(7));
+        let code = |admission: &Admission<'_>, text: &str| {
+            replay(text, admission).map_err(|error| error.code()).unwrap_err()
+        };
+        let other = Admission::of(&dear).request_id(id);
+        assert_eq!(code(&other, &text), Code::IdempotencyConflict);
+        assert_eq!(code(&Admission::of(&once), &text), Code::IdempotencyConflict, "no id");
+        assert_eq!(code(&first, &record.to_line()), Code::CorruptState);
+    }
+
+    #[test]
     fn encodings_of_different_texts_differ() {
         let texts = ["a", "%61", "a%", "a%25", ":", "%3A", "\"", "\\", "\n", "é"];
         for (i, one) in texts.iter().enumerate() {

@@ -18,6 +18,8 @@ pub(crate) enum Fault {
     Lost,
     /// It is applied, and its answer is lost.
     AnswerLost,
+    /// It never left this process, and that is known.
+    NotSent,
 }
 
 /// What is not answered.
@@ -195,6 +197,9 @@ impl Versioned for Table {
         let answer = match fault {
             None => Ok(self.apply(writes)),
             Some(Fault::Lost) => Err("the swap was lost"),
+            Some(Fault::NotSent) => {
+                return Err(Error::new(Code::Timeout, "there is no connection").not_sent());
+            }
             Some(Fault::AnswerLost) => {
                 self.apply(writes);
                 Err("the answer was lost")

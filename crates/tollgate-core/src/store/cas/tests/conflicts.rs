@@ -145,6 +145,27 @@ fn a_swap_without_an_answer_is_never_sent_again() {
             assert_eq!(error.code(), Code::Timeout);
             assert!(!error.is_not_sent(), "the charge may be spent");
         }
+        assert_eq!(Table::count(&store.backend().swaps_sent), 2, "{fault:?}: no swap is repeated");
         assert_eq!(stored(&store, &limit.charge("one")), spent, "{fault:?}");
+    }
+}
+
+#[test]
+fn a_request_id_of_unknown_fate_counts_until_it_expires() {
+    for (fault, swaps) in [(Fault::Lost, 1), (Fault::AnswerLost, 1), (Fault::NotSent, 2)] {
+        let clock = ManualClock::at(START);
+        let store = cas(Table::multi_key(), &clock).max_request_ids(1);
+        let limit = per_hour("ids", 10);
+        let charges = [limit.charge("one")];
+        let admit = |id| {
+            let id = crate::charge::RequestId::new(id).unwrap();
+            block_on(store.admit(&Admission::of(&charges).request_id(id), NOW))
+        };
+        *store.backend().fault.lock().unwrap() = Some(fault);
+        assert_eq!(code(admit("a")), Some(Code::Timeout), "{fault:?}");
+        let second = code(admit("b"));
+        let is_refused = second == Some(Code::QueueFull);
+        assert_eq!(is_refused, fault != Fault::NotSent, "{fault:?}: {second:?}");
+        assert_eq!(Table::count(&store.backend().swaps_sent), swaps, "{fault:?}");
     }
 }

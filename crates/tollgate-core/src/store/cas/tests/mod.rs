@@ -28,7 +28,7 @@ use crate::quota::Quota;
 use crate::time::Micros;
 
 pub(super) use backend::Table;
-pub(super) use sim::{Random, Sim, block_on};
+pub(crate) use sim::{Random, Sim, block_on};
 
 /// Well inside the range of instants, and a whole number of windows.
 const START: Micros = 1_800_000_000_000_000;
