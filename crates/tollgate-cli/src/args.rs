@@ -19,11 +19,11 @@ pub(crate) struct Args {
 pub(crate) enum Command {
     /// Runs the server.
     Serve(Settings),
-    /// Charges a key on a server; fails if it is not allowed.
-    Acquire(Ask),
-    /// What a server would answer, without charging anything.
-    Peek(Ask),
-    /// Makes a server forget what a key has spent.
+    /// Charges a key on a server; the exit code is 1 if it is not allowed.
+    Acquire(Check),
+    /// The decision of a server, without charging anything.
+    Peek(Check),
+    /// Forgets what a key has spent on a server.
     Reset {
         #[command(flatten)]
         server: Server,
@@ -33,73 +33,73 @@ pub(crate) enum Command {
         /// The key.
         key: String,
     },
-    /// Examines a store: whether it answers, how fast, how exactly, and what to change.
+    /// Examines a store: whether it answers, its latency, whether it is exact, and what to change.
     Doctor {
-        /// The address of the store [default: the one that `serve` would use].
+        /// The URL of the store [default: the one that `serve` would use].
         #[arg(long, value_name = "URL")]
         store: Option<String>,
-        /// The configuration file: it is held against the checklist before going live.
+        /// The configuration file; it is compared with the checklist for production.
         #[arg(long, value_name = "FILE", env = "TOLLGATE_CONFIG")]
         config: Option<PathBuf>,
     },
-    /// Sends load at a fixed rate, and checks that the limit is kept under it.
+    /// Sends requests at a fixed rate, and verifies that no more than the limit is admitted.
     Bench(Bench),
-    /// Makes or changes the tables of a store, for users who may not make them when it is first asked.
+    /// Creates or migrates the tables of a store, for database users without that right at run time.
     Migrate {
-        /// The address of the store.
+        /// The URL of the store.
         #[arg(long, value_name = "URL", env = "TOLLGATE_STORE", hide_env_values = true)]
         store: String,
     },
     /// Prints completions for a shell.
     Completions {
-        /// Which shell.
+        /// The shell.
         shell: clap_complete::Shell,
     },
     /// Prints the manual page.
     Man,
-    /// Checks a configuration file, and says all that is wrong with it.
+    /// Validates a configuration file, and prints all its errors.
     Lint {
         /// The file.
         file: PathBuf,
     },
-    /// Looks at the configuration.
+    /// Prints the configuration, or its schema.
     #[command(subcommand)]
     Config(Config),
 }
 
-/// Which server, and how to be let in.
+/// The server and the token of a client.
 #[derive(clap::Args)]
 pub(crate) struct Server {
-    /// Where the server speaks HTTP.
+    /// The HTTP address of the server.
     #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8080")]
     pub(crate) server: String,
-    /// The token of a caller, or of an administrator.
+    /// The token of a caller or an administrator.
     #[arg(long, env = "TOLLGATE_TOKEN", hide_env_values = true)]
     pub(crate) token: Option<String>,
 }
 
-/// A token is never printed.
+/// Omits the token.
 impl fmt::Debug for Server {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Server").field("server", &self.server).finish_non_exhaustive()
     }
 }
 
-/// What is asked of a server.
+/// A request for a decision.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Ask {
+pub(crate) struct Check {
     #[command(flatten)]
     pub(crate) server: Server,
     /// The policy.
     #[arg(long, default_value = "default")]
     pub(crate) policy: String,
-    /// Units asked for.
+    /// Units requested.
     #[arg(long, default_value_t = 1)]
     pub(crate) cost: u64,
-    /// Charged at most once under this id.
+    /// Requests with the same id are charged once.
     #[arg(long)]
     pub(crate) request_id: Option<String>,
-    /// Prints the answer as it came.
+    /// Prints the JSON of the response.
     #[arg(long)]
     pub(crate) json: bool,
     /// The key.
@@ -108,47 +108,47 @@ pub(crate) struct Ask {
 
 #[derive(Debug, Subcommand)]
 pub(crate) enum Config {
-    /// Prints every setting, secrets hidden, and where it came from.
+    /// Prints every setting with its source; secrets are hidden.
     Show(Settings),
     /// Prints a JSON Schema of the configuration file, for editors.
     Schema,
 }
 
-/// Flags win over the environment (TOLLGATE_HTTP and so on), which wins over the file.
+/// Flags override the environment (TOLLGATE_HTTP and so on), which overrides the file.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Settings {
-    /// The configuration file; its policies are read again when it changes, and on SIGHUP.
+    /// The configuration file; its policies are reloaded when it changes, and on SIGHUP.
     #[arg(long, value_name = "FILE", env = "TOLLGATE_CONFIG")]
     pub(crate) config: Option<PathBuf>,
-    /// Where to keep counts: `memory:`, `redis://host`, `rediss://`, `redis-cluster://`,
+    /// The URL of the store: `memory:`, `redis://host`, `rediss://`, `redis-cluster://`,
     /// `rediss-cluster://`, `redis-sentinel://`, `postgres://`, `dynamodb://table`, `denokv+http(s)://` or `sqlite:path`.
     #[arg(long, value_name = "URL")]
     store: Option<String>,
-    /// Where HTTP listens; `off` for nowhere [default: 127.0.0.1:8080].
+    /// Address of the HTTP listener, or `off` [default: 127.0.0.1:8080].
     #[arg(long, value_name = "ADDR")]
     http: Option<String>,
-    /// Where gRPC listens; `off` for nowhere [default: 127.0.0.1:50051].
+    /// Address of the gRPC listener, or `off` [default: 127.0.0.1:50051].
     #[arg(long, value_name = "ADDR")]
     grpc: Option<String>,
-    /// Where RESP listens; `off` for nowhere [default: 127.0.0.1:6380].
+    /// Address of the RESP listener, or `off` [default: 127.0.0.1:6380].
     #[arg(long, value_name = "ADDR")]
     resp: Option<String>,
-    /// Listens on addresses that others can reach, though anybody may ask.
+    /// Allows listeners on public addresses without tokens or client certificates.
     #[arg(long)]
     insecure_public: bool,
-    /// How much is logged: `off`, `error`, `warn`, `info`, `debug` or `trace` [default: info].
+    /// The log level: `off`, `error`, `warn`, `info`, `debug` or `trace` [default: info].
     #[arg(long, value_name = "LEVEL")]
     log_level: Option<String>,
-    /// How it is logged: `text` or `json` [default: text].
+    /// The log format: `text` or `json` [default: text].
     #[arg(long, value_name = "FORMAT")]
     log_format: Option<String>,
-    /// How keys appear in logs and traces: `hashed` or `plain` [default: hashed].
-    #[arg(long, value_name = "HOW")]
+    /// Keys in logs: `hashed` or `plain`; traces always have hashes [default: hashed].
+    #[arg(long, value_name = "FORM")]
     log_keys: Option<String>,
 }
 
 impl Settings {
-    /// The settings that were given, by name.
+    /// The settings of the flags, by name.
     pub(crate) fn flags(&self) -> Vec<(&'static str, String)> {
         let insecure = self.insecure_public.then(|| "true".to_owned());
         let given = [

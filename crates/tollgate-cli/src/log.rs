@@ -1,4 +1,4 @@
-//! The log: lines for people or objects for programs, on standard error.
+//! The log on standard error: lines of text, or JSON objects.
 
 use std::io;
 
@@ -10,19 +10,19 @@ use tracing_subscriber::filter::Targets;
 use tracing_subscriber::fmt::layer;
 use tracing_subscriber::registry::LookupSpan;
 
-/// What of this project may be written down at its level; of libraries, only what goes wrong: their
-/// finer levels show bytes of connections, and with them keys and tokens.
-fn chosen(level: LevelFilter) -> Targets {
+/// The configured level for this project; only warnings and errors of libraries, whose finer levels
+/// show bytes of connections, and with them keys and tokens.
+fn filter(level: LevelFilter) -> Targets {
     Targets::new().with_target("tollgate", level).with_default(level.min(LevelFilter::WARN))
 }
 
-/// Writes what happens to standard error.
+/// The layer that writes to standard error.
 pub(crate) fn to_stderr<S>(log: &Log) -> Box<dyn Layer<S> + Send + Sync>
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
 {
-    let filter = chosen(log.level);
-    // Whether colours are compiled in depends on who else uses the library.
+    let filter = filter(log.level);
+    // Another crate may have enabled colours.
     let lines = layer().with_writer(io::stderr).with_ansi(false);
     match log.format {
         LogFormat::Text => lines.with_filter(filter).boxed(),

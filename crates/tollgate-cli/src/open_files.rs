@@ -1,33 +1,33 @@
-//! The limit of open files: raised to what the connections of a server need, as far as it may be.
+//! The limit of open files (RLIMIT_NOFILE), raised to what the connections of a server need.
 //!
-//! Operating systems give a process few by default (often 1,024), for the sake of programs from another
-//! time, and let it ask for more, up to a hard limit. Who accepts more connections than there are files
-//! leaves clients waiting in a queue, so that a limit which does not suffice is told at start.
+//! The soft limit is often 1,024; a process may raise it up to its hard limit. A server with more
+//! connections than files leaves clients waiting in the accept queue, so it logs a warning at start
+//! when the hard limit is too low.
 
 use core::fmt;
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tollgate_server::Config;
 
-/// For everything that is no connection of a client: connections to a store, files, the runtime.
+/// Files that are not connections of clients: connections to a store, files, the runtime.
 const OTHERS: u64 = 256;
 
-/// There are not enough.
+/// The hard limit is too low.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Shortage {
     allowed: u64,
     needed: u64,
 }
 
-/// Allows this process as many open files as the settings need.
+/// Raises the limit of this process to what the settings need.
 ///
 /// # Errors
-/// When that is more than it may have; then it has as many as it may.
-pub(crate) fn allow(config: &Config) -> Result<(), Shortage> {
+/// When the hard limit is lower; then the limit is the hard limit.
+pub(crate) fn raise(config: &Config) -> Result<(), Shortage> {
     let needed = needed(config);
     let before = getrlimit(Resource::Nofile);
     if let Some(wanted) = raised(before, needed) {
-        // What is not granted is found missing below.
+        // A refusal is found below.
         let _refused = setrlimit(Resource::Nofile, Rlimit { current: Some(wanted), ..before });
     }
     match getrlimit(Resource::Nofile).current {
@@ -42,7 +42,7 @@ fn needed(config: &Config) -> u64 {
     listeners.fold(OTHERS, |sum, _| sum.saturating_add(each))
 }
 
-/// What the soft limit is to be, if it is to change. It is never lowered.
+/// The new soft limit, if it has to change. It is never lowered.
 fn raised(before: Rlimit, needed: u64) -> Option<u64> {
     let current = before.current?;
     let wanted = before.maximum.map_or(needed, |maximum| needed.min(maximum));
@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_limit_is_raised_as_far_as_needed_and_allowed_and_never_lowered() {
+    fn the_limit_is_raised_as_needed_up_to_the_hard_limit_and_never_lowered() {
         let of = |current, maximum| raised(Rlimit { current, maximum }, 5_000);
         assert_eq!(of(Some(1_024), Some(1 << 20)), Some(5_000));
         assert_eq!(of(Some(1_024), None), Some(5_000));

@@ -10,29 +10,28 @@
 //! # }
 //! ```
 //!
+//! Policies, the engine and the HTTP API are those of `tollgate-service`; this crate adds sockets.
+//!
 //! # Layout
-//! - [`engine`]: a request in, a decision out; the same for all protocols.
-//! - [`policy`]: which limits apply to a request.
+//! - [`config`]: settings from flags, environment and file.
 //! - [`store`]: a store from its address.
-//! - [`metrics`], [`trace`]: what is told to whoever watches.
-//! - `http`, `grpc`, `resp`: the wire. Handlers decode, ask the engine, encode.
-//! - `listen`: sockets, bounds on connections, and how they end.
-//! - `fuzzing`: what is fuzzed, behind a feature of that name.
+//! - `http`, `grpc`, `resp`: the protocols. Handlers decode, call the engine, encode.
+//! - `listen`: sockets, TLS, bounds on connections, and shutdown.
+//! - [`telemetry`]: metrics, traces and logs.
+//! - `fuzzing`: the fuzz targets, behind a feature of that name.
 
-pub mod auth;
+mod app;
 pub mod config;
-pub mod engine;
 #[cfg(feature = "fuzzing")]
 pub mod fuzzing;
 mod grpc;
 mod http;
 mod listen;
-pub mod metrics;
-pub mod policy;
 mod resp;
 mod server;
 pub mod store;
-pub mod trace;
+pub mod telemetry;
 
 pub use config::Config;
 pub use server::{Addresses, Server};
+pub use tollgate_service::{engine, policy};

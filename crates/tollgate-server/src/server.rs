@@ -1,4 +1,4 @@
-//! The server: binds what it is told, runs until it is told to end, and ends well.
+//! The server: listens, serves until shutdown, and then completes what has begun.
 
 use std::future::Future;
 use std::net::SocketAddr;
@@ -7,23 +7,20 @@ use std::time::Duration;
 
 use axum::Router;
 use tollgate::limiter::{Degradation, Observer};
-use tollgate::store::{BoxStore, Store};
 use tollgate::{Limiter, Result};
+use tollgate_service::Engine;
 
-use crate::auth::Auth;
+use crate::app::App;
 use crate::config::Config;
-use crate::engine::Engine;
 use crate::grpc::Health;
 use crate::listen::{Drain, Listener, web};
-use crate::metrics::{Metrics, Timed};
-use crate::trace::Traces;
-use crate::{grpc, http, resp, store};
+use crate::telemetry::Telemetry;
+use crate::{grpc, resp, store};
 
 /// A server that listens, and does not answer yet.
 #[derive(Debug)]
 pub struct Server {
-    engine: Arc<Engine>,
-    auth: Arc<Auth>,
+    app: Arc<App>,
     http: Option<Listener>,
     grpc: Option<(Listener, Router, Health)>,
     resp: Option<Listener>,
@@ -47,10 +44,9 @@ impl Server {
     /// # Errors
     /// When the store cannot be opened or an address cannot be listened on.
     pub async fn bind(config: Config) -> Result<Self> {
-        let metrics = Metrics::new();
-        let traces = config.traces.as_ref().map(Traces::to_collector).transpose()?.map(Arc::new);
-        let store = store::open(&config.store, config.retries).await?;
-        let store = watched(store, &config, &metrics, traces.clone());
+        let telemetry = Telemetry::new(&config)?;
+        let recorder = Some(Arc::clone(&telemetry));
+        let store = store::open_with(&config.store, config.retries, recorder).await?;
         let failure = config.failure;
         let limiter = Limiter::builder(store)
             .deadline(failure.deadline)
@@ -59,24 +55,25 @@ impl Server {
             .local_share(failure.local_share)
             .observer(Log)
             .build();
-        let engine = Engine::new(limiter, config.policies.clone())
-            .with_metrics(metrics)
-            .with_key_names(config.log.keys.clone())
-            .with_traces(traces);
-        Self::bind_engine(config, engine).await
+        let engine = Engine::new(limiter, config.policies.clone());
+        Self::listen(config, engine, telemetry).await
     }
 
-    /// Listens for an engine that was made elsewhere: with a store or a clock of one's own. The store
-    /// and the policies of the configuration are not looked at.
+    /// Listens for an engine with a store or a clock of its own. The store and the policies of the
+    /// configuration are ignored.
     ///
     /// # Errors
     /// When an address cannot be listened on.
     pub async fn bind_engine(config: Config, engine: Engine) -> Result<Self> {
-        let engine = Arc::new(engine);
+        let telemetry = Telemetry::new(&config)?;
+        Self::listen(config, engine, telemetry).await
+    }
+
+    async fn listen(config: Config, engine: Engine, telemetry: Arc<Telemetry>) -> Result<Self> {
+        let app = App::new(engine, config.auth.clone(), telemetry);
         let grpc = match listen(&config, "grpc", config.grpc).await? {
             Some(listener) => {
-                let made = grpc::router(Arc::clone(&engine), config.auth.clone()).await?;
-                let (router, health) = made;
+                let (router, health) = grpc::router(Arc::clone(&app)).await?;
                 Some((listener, router, health))
             }
             None => None,
@@ -85,8 +82,7 @@ impl Server {
             http: listen(&config, "http", config.http).await?,
             grpc,
             resp: listen(&config, "resp", config.resp).await?,
-            engine,
-            auth: Arc::new(config.auth),
+            app,
             drain: config.drain,
         })
     }
@@ -107,56 +103,43 @@ impl Server {
     /// The engine behind all protocols.
     #[must_use]
     pub fn engine(&self) -> Arc<Engine> {
-        Arc::clone(&self.engine)
+        Arc::clone(self.app.api.engine())
     }
 
-    /// Answers until `shutdown` is ready; then answers what has begun, within the time for it.
+    /// Serves until `shutdown` is ready; then completes what has begun, for at most `drain`.
     pub async fn run(self, shutdown: impl Future<Output = ()>) {
         let drain = Drain::new();
         if let Some(listener) = self.http {
-            let router = http::router(Arc::clone(&self.engine), &self.auth);
+            let app = Arc::clone(&self.app);
             let serve =
-                move |connection, draining| web::serve_http(connection, router.clone(), draining);
+                move |connection, draining| web::serve_http(connection, Arc::clone(&app), draining);
             tokio::spawn(listener.run(drain.draining(), serve));
         }
-        let mut watched = None;
+        let mut grpc_health = None;
         if let Some((listener, router, health)) = self.grpc {
             let serve =
                 move |connection, draining| web::serve_grpc(connection, router.clone(), draining);
             tokio::spawn(listener.run(drain.draining(), serve));
-            watched = Some(health);
+            grpc_health = Some(health);
         }
         if let Some(listener) = self.resp {
-            let both = (Arc::clone(&self.engine), Arc::clone(&self.auth));
-            let serve = move |connection, draining| resp::serve(connection, both.clone(), draining);
+            let app = Arc::clone(&self.app);
+            let serve =
+                move |connection, draining| resp::serve(connection, Arc::clone(&app), draining);
             tokio::spawn(listener.run(drain.draining(), serve));
         }
         shutdown.await;
-        if let Some(health) = watched {
+        if let Some(health) = grpc_health {
             health.end().await;
         }
         if tokio::time::timeout(self.drain, drain.finish()).await.is_err() {
-            tracing::warn!("some requests did not end in time");
+            tracing::warn!("some requests did not end within the drain time");
         }
-        self.engine.close().await;
+        self.app.close().await;
     }
 }
 
-/// Counts and times the calls to a store, unless it is in this process.
-fn watched(
-    store: BoxStore,
-    config: &Config,
-    metrics: &Arc<Metrics>,
-    traces: Option<Arc<Traces>>,
-) -> BoxStore {
-    if store.capability().in_process {
-        return store;
-    }
-    let name = store::scheme_of(&config.store).unwrap_or_default().to_owned();
-    BoxStore::new(Timed { inner: store, name, metrics: Arc::clone(metrics), traces })
-}
-
-/// Writes down what the limiter tells, which is at most once per second and kind.
+/// Logs reports of the limiter, of which there is at most one per second and kind.
 #[derive(Debug)]
 struct Log;
 
@@ -173,7 +156,7 @@ impl Observer for Log {
     }
 }
 
-/// Listens where a protocol shall be, and says in TLS which it is.
+/// Listens on the address of a protocol, if it has one; TLS negotiates that protocol.
 async fn listen(
     config: &Config,
     field: &'static str,

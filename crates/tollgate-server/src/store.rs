@@ -1,55 +1,101 @@
 //! A store from its address. One line per store: the scheme, and what opens it.
 
 use std::future::ready;
+use std::sync::Arc;
 
 use tollgate::denokv::{self, DenoKv};
 use tollgate::dynamodb::{self, DynamoDb};
 use tollgate::postgres::{self, Postgres};
 use tollgate::redis::{self, Redis};
 use tollgate::sqlite::{self, Sqlite};
-use tollgate::store::{BoxStore, Memory, Retries};
+use tollgate::store::{BoxStore, Memory, Retries, Store};
 use tollgate::{BoxFuture, Error, Result};
 
-/// Opens a store; the address is whole, its scheme included.
-pub(crate) type Open = fn(&str, Option<Retries>) -> BoxFuture<'_, Result<BoxStore>>;
+use crate::telemetry::{Instrumented, Telemetry};
+
+/// Opens the store of an address, which includes the scheme.
+type Open = fn(&str, Options) -> BoxFuture<'_, Result<BoxStore>>;
+
+/// What a store is opened with, besides its address.
+struct Options {
+    scheme: &'static str,
+    /// The retries of the configuration; without them, each store has its own default.
+    retries: Option<Retries>,
+    telemetry: Option<Arc<Telemetry>>,
+}
+
+impl Options {
+    /// The settings of a store, with the retries of the configuration.
+    fn retries<C>(&self, config: C, set: fn(C, Retries) -> C) -> C {
+        match self.retries {
+            Some(retries) => set(config, retries),
+            None => config,
+        }
+    }
+
+    /// Erases a store, and instruments it unless it is in this process. One box either way: each
+    /// box costs an allocation per call.
+    fn erase(self, store: impl Store + 'static) -> BoxStore {
+        let Self { scheme, telemetry, .. } = self;
+        match telemetry.filter(|_| !store.capability().in_process) {
+            Some(telemetry) => {
+                BoxStore::new(Instrumented { inner: store, name: scheme, telemetry })
+            }
+            None => BoxStore::new(store),
+        }
+    }
+}
 
 /// Every store that can be opened, by scheme.
 const STORES: &[(&str, Open)] = &[
-    ("memory", |address, _| Box::pin(ready(memory(address)))),
-    ("dynamodb", |address, retries| Box::pin(dynamodb(address, retries))),
-    ("redis", |address, retries| Box::pin(ready(redis(address, retries)))),
-    ("rediss", |address, retries| Box::pin(ready(redis(address, retries)))),
-    ("redis-cluster", |address, retries| Box::pin(ready(redis(address, retries)))),
-    ("rediss-cluster", |address, retries| Box::pin(ready(redis(address, retries)))),
-    ("postgres", |address, retries| Box::pin(ready(postgres(address, retries)))),
-    ("postgresql", |address, retries| Box::pin(ready(postgres(address, retries)))),
-    ("redis-sentinel", |address, retries| Box::pin(ready(redis(address, retries)))),
-    ("denokv+http", |address, retries| Box::pin(ready(denokv(address, retries)))),
-    ("denokv+https", |address, retries| Box::pin(ready(denokv(address, retries)))),
-    ("sqlite", |address, _| Box::pin(ready(sqlite(address)))),
+    ("memory", |address, options| Box::pin(ready(memory(address, options)))),
+    ("dynamodb", |address, options| Box::pin(dynamodb(address, options))),
+    ("redis", |address, options| Box::pin(ready(redis(address, options)))),
+    ("rediss", |address, options| Box::pin(ready(redis(address, options)))),
+    ("redis-cluster", |address, options| Box::pin(ready(redis(address, options)))),
+    ("rediss-cluster", |address, options| Box::pin(ready(redis(address, options)))),
+    ("postgres", |address, options| Box::pin(ready(postgres(address, options)))),
+    ("postgresql", |address, options| Box::pin(ready(postgres(address, options)))),
+    ("redis-sentinel", |address, options| Box::pin(ready(redis(address, options)))),
+    ("denokv+http", |address, options| Box::pin(ready(denokv(address, options)))),
+    ("denokv+https", |address, options| Box::pin(ready(denokv(address, options)))),
+    ("sqlite", |address, options| Box::pin(ready(sqlite(address, options)))),
 ];
 
 /// Opens the store of an address such as `memory:`.
 ///
 /// # Errors
-/// `config_invalid` naming `store` when no store has that scheme; what the store says when it cannot
-/// be opened. No error holds the address: it may hold a password.
+/// `config_invalid` naming `store` when no store has that scheme; the error of the store when it
+/// cannot be opened. No error contains the address: it may contain a password.
 pub async fn open(address: &str, retries: Option<Retries>) -> Result<BoxStore> {
-    find(address)?(address, retries).await
+    open_with(address, retries, None).await
 }
 
-/// What opens the store of an address.
+/// Opens the store of an address, and records its calls.
+pub(crate) async fn open_with(
+    address: &str,
+    retries: Option<Retries>,
+    telemetry: Option<Arc<Telemetry>>,
+) -> Result<BoxStore> {
+    let (scheme, open) = find(address)?;
+    open(address, Options { scheme, retries, telemetry }).await
+}
+
+/// Whether a store has the scheme of an address.
 ///
 /// # Errors
 /// `config_invalid` naming `store` when no store has that scheme.
-pub(crate) fn find(address: &str) -> Result<Open> {
+pub(crate) fn validate(address: &str) -> Result<()> {
+    find(address).map(drop)
+}
+
+fn find(address: &str) -> Result<(&'static str, Open)> {
     let known = STORES.iter().find(|(scheme, _)| scheme_of(address) == Some(*scheme));
-    let unknown = || {
+    known.copied().ok_or_else(|| {
         let schemes: Vec<&str> = schemes().collect();
         let accepted = format!("accepted: {}:", schemes.join(":, "));
         Error::config("store", format!("has no scheme that is known; {accepted}"))
-    };
-    known.map(|(_, open)| *open).ok_or_else(unknown)
+    })
 }
 
 /// Every scheme that names a store.
@@ -79,47 +125,38 @@ pub async fn migrate(address: &str) -> Result<bool> {
     Ok(true)
 }
 
-/// The settings of a store, with the retries of the configuration if it names any.
-fn with<C>(config: C, retries: Option<Retries>, set: fn(C, Retries) -> C) -> C {
-    match retries {
-        Some(retries) => set(config, retries),
-        None => config,
-    }
-}
-
 /// DynamoDB; it connects when it is first asked, and its table is made by [`migrate`] alone: programs
 /// that decide seldom have the right to make tables.
-async fn dynamodb(address: &str, retries: Option<Retries>) -> Result<BoxStore> {
+async fn dynamodb(address: &str, options: Options) -> Result<BoxStore> {
     let config = dynamodb::Config::new(address)?;
-    let config = with(config, retries, dynamodb::Config::retries);
-    Ok(BoxStore::new(DynamoDb::open(config).await?))
+    let config = options.retries(config, dynamodb::Config::retries);
+    Ok(options.erase(DynamoDb::open(config).await?))
 }
 
 /// PostgreSQL; it connects when it is first asked, and makes its tables then.
-fn postgres(address: &str, retries: Option<Retries>) -> Result<BoxStore> {
+fn postgres(address: &str, options: Options) -> Result<BoxStore> {
     let config = postgres::Config::new(address)?;
-    let config = with(config, retries, postgres::Config::retries);
-    Ok(BoxStore::new(Postgres::open(config)?))
+    let config = options.retries(config, postgres::Config::retries);
+    Ok(options.erase(Postgres::open(config)?))
 }
 
 /// Deno KV; it connects when it is first asked. The token stands in the address or in the environment.
-fn denokv(address: &str, retries: Option<Retries>) -> Result<BoxStore> {
+fn denokv(address: &str, options: Options) -> Result<BoxStore> {
     let config = denokv::Config::new(address)?.token_from_env()?;
-    let config = with(config, retries, denokv::Config::retries);
-    Ok(BoxStore::new(DenoKv::open(&config)?))
+    let config = options.retries(config, denokv::Config::retries);
+    Ok(options.erase(DenoKv::open(&config)?))
 }
 
 /// A file of this machine, opened at once: a path that cannot be used must not look like an outage.
-fn sqlite(address: &str) -> Result<BoxStore> {
-    Ok(BoxStore::new(Sqlite::open(sqlite::Config::from_url(address)?)?))
+fn sqlite(address: &str, options: Options) -> Result<BoxStore> {
+    Ok(options.erase(Sqlite::open(sqlite::Config::from_url(address)?)?))
 }
 
 /// Redis alone, with TLS, as a cluster or behind sentinels; it connects when it is first asked.
-fn redis(address: &str, retries: Option<Retries>) -> Result<BoxStore> {
-    let config = with(address.parse()?, retries, redis::Config::retries);
-    let store = Redis::open(config)?;
+fn redis(address: &str, options: Options) -> Result<BoxStore> {
+    let store = Redis::open(options.retries(address.parse()?, redis::Config::retries))?;
     tokio::spawn(warn_about(store.clone()));
-    Ok(BoxStore::new(store))
+    Ok(options.erase(store))
 }
 
 /// Says what the settings of the servers may do to counters, or why they cannot be asked. One that is
@@ -135,9 +172,9 @@ async fn warn_about(store: Redis) {
 }
 
 /// `memory:`, with nothing behind the colon.
-fn memory(address: &str) -> Result<BoxStore> {
+fn memory(address: &str, options: Options) -> Result<BoxStore> {
     match address.strip_prefix("memory:") {
-        Some("") => Ok(BoxStore::new(Memory::builder().build()?)),
+        Some("") => Ok(options.erase(Memory::builder().build()?)),
         _ => Err(Error::config("store", "takes nothing after `memory:`")),
     }
 }

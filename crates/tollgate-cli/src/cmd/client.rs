@@ -1,5 +1,5 @@
-//! `tollgate acquire`, `peek` and `reset`: asks a server over HTTP.
-#![expect(clippy::print_stdout, reason = "it tells the answer")]
+//! `tollgate acquire`, `peek` and `reset`: a client of the HTTP API.
+#![expect(clippy::print_stdout, reason = "it prints the response")]
 
 use http_body_util::{BodyExt, Full};
 use hyper::Request;
@@ -10,22 +10,22 @@ use serde_json::{Map, Value};
 use tokio::net::TcpStream;
 
 use super::Failed;
-use crate::args::{Ask, Server};
+use crate::args::{Check, Server};
 
-/// Charges a key, or looks at it. Whether it was allowed is the exit code.
-pub(crate) fn ask(path: &str, ask: &Ask) -> Result<(), Failed> {
+/// Charges a key, or peeks at it. Fails if it is not allowed.
+pub(crate) fn check(path: &str, check: &Check) -> Result<(), Failed> {
     let mut fields = Map::new();
-    fields.insert("key".to_owned(), ask.key.clone().into());
-    fields.insert("policy".to_owned(), ask.policy.clone().into());
-    fields.insert("cost".to_owned(), ask.cost.into());
-    if let Some(id) = &ask.request_id {
+    fields.insert("key".to_owned(), check.key.clone().into());
+    fields.insert("policy".to_owned(), check.policy.clone().into());
+    fields.insert("cost".to_owned(), check.cost.into());
+    if let Some(id) = &check.request_id {
         fields.insert("request_id".to_owned(), id.clone().into());
     }
-    let reply = post(&ask.server, path, &Value::Object(fields))?;
-    if ask.json {
+    let reply = post(&check.server, path, &Value::Object(fields))?;
+    if check.json {
         println!("{reply}");
     } else {
-        println!("{}", spoken(&reply));
+        println!("{}", describe(&reply));
     }
     match reply.get("allowed").and_then(Value::as_bool) {
         Some(true) => Ok(()),
@@ -36,12 +36,12 @@ pub(crate) fn ask(path: &str, ask: &Ask) -> Result<(), Failed> {
 /// Forgets what a key has spent.
 pub(crate) fn reset(server: &Server, policy: &str, key: &str) -> Result<(), Failed> {
     post(server, "/v1/reset", &serde_json::json!({"policy": policy, "key": key}))?;
-    println!("forgotten");
+    println!("reset");
     Ok(())
 }
 
 /// A decision in a sentence.
-fn spoken(reply: &Value) -> String {
+fn describe(reply: &Value) -> String {
     let number = |name: &str| reply.get(name).and_then(Value::as_u64).unwrap_or(0);
     let (left, limit) = (number("remaining"), number("limit"));
     match reply.get("verdict").and_then(Value::as_str) {

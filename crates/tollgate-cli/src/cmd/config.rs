@@ -1,5 +1,5 @@
 //! `tollgate lint`, `tollgate config show` and `schema`: the configuration as the server reads it.
-#![expect(clippy::print_stdout, reason = "it shows what was asked for")]
+#![expect(clippy::print_stdout, reason = "it prints the configuration")]
 
 use std::path::Path;
 
@@ -8,17 +8,17 @@ use tollgate_server::config::{Config, Sources};
 use super::Failed;
 use crate::args::Settings;
 
-/// Reads a file as the server would, without the environment.
+/// Validates a file as the server would read it, without the environment.
 pub(crate) fn lint(file: &Path) -> Result<(), Failed> {
     let name = file.display().to_string();
     let text = std::fs::read_to_string(file).map_err(|error| format!("{name}: {error}"))?;
     let secret = |name: &str| (name == "TOLLGATE_HASH_SECRET").then(|| "lint".to_owned());
     let config = Config::of_text(&[], secret, Some((&name, &text)))?;
-    println!("{name}: fine, {} policies", config.policies.iter().count());
+    println!("{name}: valid, {} policies", config.policies.iter().count());
     Ok(())
 }
 
-/// Every setting and every policy, and where they came from.
+/// Prints every setting with its source, and every policy.
 pub(crate) fn show(settings: &Settings) -> Result<(), Failed> {
     let flags = settings.flags();
     let config = Config::read(&Sources { flags: &flags, file: settings.config.as_deref() })?;
@@ -36,7 +36,7 @@ pub(crate) fn show(settings: &Settings) -> Result<(), Failed> {
     Ok(())
 }
 
-/// Prints a schema of the file, for editors.
+/// Prints the JSON Schema of the file.
 pub(crate) fn schema() -> Result<(), Failed> {
     println!("{}", serde_json::to_string_pretty(&tollgate_server::config::schema())?);
     Ok(())

@@ -1,5 +1,5 @@
-//! `tollgate migrate`: what a store needs before it is used.
-#![expect(clippy::print_stdout, reason = "it tells what it did")]
+//! `tollgate migrate`: creates or migrates the tables of a store.
+#![expect(clippy::print_stdout, reason = "it prints its result")]
 
 use tollgate_server::store;
 
@@ -8,7 +8,7 @@ use super::Failed;
 pub(crate) fn run(address: &str) -> Result<(), Failed> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     if runtime.block_on(store::migrate(address))? {
-        println!("The tables are as this version needs them.");
+        println!("The tables are up to date.");
     } else {
         println!("This store needs no tables.");
     }

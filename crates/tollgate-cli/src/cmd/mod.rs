@@ -1,13 +1,13 @@
 //! One file per command.
 
-mod announce;
+mod banner;
 pub(crate) mod bench;
 pub(crate) mod client;
 pub(crate) mod config;
+pub(crate) mod docs;
 pub(crate) mod doctor;
-pub(crate) mod manual;
 pub(crate) mod migrate;
 pub(crate) mod serve;
 
-/// What a command fails with.
+/// The error of a command.
 pub(crate) type Failed = Box<dyn std::error::Error>;

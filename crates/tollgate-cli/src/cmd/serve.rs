@@ -1,4 +1,4 @@
-//! `tollgate serve`: the server, until it is told to end.
+//! `tollgate serve`: runs the server until a signal ends it.
 
 use std::io::Write;
 use std::path::{Path, PathBuf};
@@ -12,18 +12,18 @@ use tollgate_server::engine::Engine;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
-use super::{Failed, announce};
+use super::{Failed, banner};
 use crate::args::Settings;
 use crate::{log, open_files};
 
-/// How often the file is looked at.
-const LOOK_EVERY: Duration = Duration::from_secs(1);
+/// How often the file is read for changes.
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 pub(crate) fn run(settings: &Settings) -> Result<(), Failed> {
     let flags = settings.flags();
     let config = Config::read(&Sources { flags: &flags, file: settings.config.as_deref() })?;
     tracing_subscriber::registry().with(log::to_stderr(&config.log)).init();
-    if let Err(shortage) = open_files::allow(&config) {
+    if let Err(shortage) = open_files::raise(&config) {
         tracing::warn!("{shortage}");
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
@@ -34,13 +34,13 @@ async fn serve(config: Config, settings: &Settings) -> Result<(), Failed> {
     let store = hide_password(&config.store);
     let server = Server::bind(config).await?;
     let engine = server.engine();
-    // Before it says that it is there: from then on, signals are meant for it.
+    // Before the banner: a program that has read it may send signals.
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     let hangup = signal(SignalKind::hangup())?;
-    let elsewhere = (!engine.capability().in_process).then_some(&*store);
-    for line in announce::lines(server.addresses()?, elsewhere, &engine.policies()) {
-        // Whoever started it need not read all of it, and is no reason to end.
+    let remote = (!engine.in_process()).then_some(&*store);
+    for line in banner::lines(server.addresses()?, remote, &engine.policies()) {
+        // A closed pipe is no reason to end.
         let _unread = writeln!(std::io::stdout(), "{line}");
     }
     let reloading = match settings.config.clone() {
@@ -59,8 +59,8 @@ async fn serve(config: Config, settings: &Settings) -> Result<(), Failed> {
     Ok(())
 }
 
-/// Reads the policies again when the file changes, and on SIGHUP. A file that is wrong is complained
-/// about, and changes nothing.
+/// Reloads the policies when the file changes, and on SIGHUP. An invalid file is logged, and changes
+/// nothing.
 async fn reload(
     engine: Arc<Engine>,
     file: PathBuf,
@@ -68,22 +68,22 @@ async fn reload(
     mut hangup: Signal,
 ) {
     let mut applied = contents(&file).await;
-    let mut last_look = applied.clone();
-    let mut look = tokio::time::interval(LOOK_EVERY);
+    let mut previous = applied.clone();
+    let mut poll = tokio::time::interval(POLL_INTERVAL);
     loop {
-        let told = tokio::select! {
+        let signalled = tokio::select! {
             _ = hangup.recv() => true,
-            _ = look.tick() => false,
+            _ = poll.tick() => false,
         };
         let now = contents(&file).await;
-        // Many programs empty a file before they write it. Half a file can be a valid one, with
-        // half of the policies: what is looked at must hold still. Whoever sends a signal is done.
-        let is_settled = now.is_some() && now == last_look;
-        if told || (is_settled && now != applied) {
-            read_again(&engine, &file, now.clone(), &flags);
+        // Many programs truncate a file before they write it. Half a file can be valid, with half
+        // of the policies: two reads must agree. A signal means that the file is complete.
+        let is_settled = now.is_some() && now == previous;
+        if signalled || (is_settled && now != applied) {
+            apply(&engine, &file, now.clone(), &flags);
             applied.clone_from(&now);
         }
-        last_look = now;
+        previous = now;
     }
 }
 
@@ -92,8 +92,8 @@ async fn contents(file: &Path) -> Option<Vec<u8>> {
     tokio::task::spawn_blocking(move || std::fs::read(file).ok()).await.ok().flatten()
 }
 
-/// Applies what was read of the file. It is not read once more: it may have changed since.
-fn read_again(
+/// Applies the contents of the file. It is not read again: it may have changed since.
+fn apply(
     engine: &Engine,
     file: &Path,
     contents: Option<Vec<u8>>,
@@ -101,17 +101,17 @@ fn read_again(
 ) {
     let config = match contents {
         Some(bytes) => Config::of_bytes(flags, file, bytes),
-        // Only who tries can say why it cannot be read.
+        // Reading it again gives the error.
         None => Config::read(&Sources { flags, file: Some(file) }),
     };
     match config {
         Ok(config) => {
             engine.replace_policies(config.policies);
-            tracing::info!("policies were read again");
+            tracing::info!("policies were reloaded");
         }
-        Err(complaints) => {
+        Err(errors) => {
             engine.refuse_policies();
-            tracing::error!(%complaints, "the file is wrong; the policies stay as they were");
+            tracing::error!(%errors, "the file is invalid; the policies stay as they were");
         }
     }
 }

@@ -1,11 +1,11 @@
-//! The load generator against real servers. Nothing here depends on how fast they are.
+//! The load generator against real servers. No assertion depends on their speed.
 
 use serde_json::Value;
 
 use crate::support::Serving;
 use crate::{file, run};
 
-/// Runs a load of 100 requests and reads what it says.
+/// Runs a load of 100 requests and parses its report.
 fn bench(server: &Serving, url: &str, more: &[&str]) -> (bool, Value, String) {
     let http = server.http();
     let load = ["bench", "--json", "--server", &http, "--url", url, "--rate", "1000"];
@@ -22,7 +22,7 @@ fn serving(name: &str, policies: &str) -> Serving {
 }
 
 #[test]
-fn what_is_admitted_is_checked_over_every_protocol() {
+fn admitted_units_are_verified_over_every_protocol() {
     let server = serving(
         "every",
         "policies:
@@ -37,20 +37,24 @@ fn what_is_admitted_is_checked_over_every_protocol() {
     for (scheme, name) in protocols {
         let url = format!("{scheme}://{}", server.at(name));
         for policy in ["gcra", "log", "sliding", "first", "both"] {
-            let (fine, said, error) = bench(&server, &url, &["--policy", policy]);
-            let number = |pointer: &str| said.pointer(pointer).and_then(Value::as_u64).unwrap();
-            assert!(fine && said["quota"]["holds"] == true, "{said}{error}");
-            assert_eq!((said["protocol"].as_str(), number("/due")), (Some(scheme), 100));
-            assert_eq!(said["errors"], serde_json::json!({}), "{said}");
+            let (fine, report, error) = bench(&server, &url, &["--policy", policy]);
+            let number = |pointer: &str| report.pointer(pointer).and_then(Value::as_u64).unwrap();
+            assert!(fine && report["quota"]["holds"] == true, "{report}{error}");
+            assert_eq!((report["protocol"].as_str(), number("/due")), (Some(scheme), 100));
+            assert_eq!(report["errors"], serde_json::json!({}), "{report}");
             // On a machine that is very slow some are not sent.
             let decided = number("/decided");
-            assert_eq!((decided, number("/allowed")), (number("/sent"), decided.min(20)), "{said}");
-            assert_eq!(number("/quota/admitted"), number("/allowed"), "{said}");
+            assert_eq!(
+                (decided, number("/allowed")),
+                (number("/sent"), decided.min(20)),
+                "{report}"
+            );
+            assert_eq!(number("/quota/admitted"), number("/allowed"), "{report}");
             // A window may end while it runs, at midnight.
             let may = number("/quota/may_admit_per_key");
-            assert!(may == 20 || (policy == "sliding" && may == 40), "{said}");
+            assert!(may == 20 || (policy == "sliding" && may == 40), "{report}");
             let (middle, worst) = (number("/latency_us/p50"), number("/latency_us/max"));
-            assert!(0 < middle && middle <= worst, "{said}");
+            assert!(0 < middle && middle <= worst, "{report}");
         }
     }
 }
@@ -58,36 +62,40 @@ fn what_is_admitted_is_checked_over_every_protocol() {
 #[test]
 fn many_keys_have_a_quota_each() {
     let server = serving("keys", "policies: {p: {limit: 3 per 1d}}\n");
-    let (fine, said, error) =
+    let (fine, report, error) =
         bench(&server, &server.http(), &["--policy", "p", "--keys", "10", "--cost", "2"]);
-    assert!(fine && said["quota"]["keys"] == 10, "{said}{error}");
-    assert_eq!(said["quota"]["most_admitted_of_a_key"], 2, "{said}");
-    assert_eq!((&said["quota"]["admitted"], &said["allowed"]), (&20.into(), &10.into()), "{said}");
+    assert!(fine && report["quota"]["keys"] == 10, "{report}{error}");
+    assert_eq!(report["quota"]["most_admitted_of_a_key"], 2, "{report}");
+    assert_eq!(
+        (&report["quota"]["admitted"], &report["allowed"]),
+        (&20.into(), &10.into()),
+        "{report}"
+    );
 }
 
 #[test]
-fn a_quota_that_is_not_kept_is_noticed() {
+fn a_quota_that_is_exceeded_is_reported() {
     let (strict, lax) = (
         serving("strict", "policies: {p: {limit: 1 per 1d}}\n"),
         serving("lax", "policies: {p: {limit: 50 per 1d}}\n"),
     );
     // The limit of one server, and the decisions of another.
-    let (fine, said, error) = bench(&strict, &lax.http(), &["--policy", "p"]);
-    assert!(!fine && error.contains("more was admitted than the quota grants"), "{said}{error}");
+    let (fine, report, error) = bench(&strict, &lax.http(), &["--policy", "p"]);
+    assert!(!fine && error.contains("more was admitted than the quota grants"), "{report}{error}");
     assert_eq!(
-        (&said["quota"]["holds"], &said["quota"]["may_admit_per_key"]),
+        (&report["quota"]["holds"], &report["quota"]["may_admit_per_key"]),
         (&false.into(), &1.into())
     );
 }
 
 #[test]
-fn what_cannot_be_checked_or_reached_is_said() {
+fn what_cannot_be_verified_or_reached_is_reported() {
     let server = serving("shadow", "policies: {p: {limit: 1 per 1d, shadow: true}}\n");
-    let (fine, said, _) = bench(&server, &server.http(), &["--policy", "p"]);
-    assert!(fine && said["quota"]["checked"] == false && said["denied"] == 0, "{said}");
-    let (fine, said, error) = bench(&server, &server.http(), &["--policy", "nobody"]);
-    assert!(!fine && error.contains("nothing was decided"), "{said}");
-    assert_eq!(said["errors"]["unknown_policy"], said["sent"], "{said}");
+    let (fine, report, _) = bench(&server, &server.http(), &["--policy", "p"]);
+    assert!(fine && report["quota"]["checked"] == false && report["denied"] == 0, "{report}");
+    let (fine, report, error) = bench(&server, &server.http(), &["--policy", "nobody"]);
+    assert!(!fine && error.contains("nothing was decided"), "{report}");
+    assert_eq!(report["errors"]["unknown_policy"], report["sent"], "{report}");
     let http = server.http();
     for (arguments, named) in [
         (&["--protocol", "grpc"][..], "--protocol"),
@@ -102,7 +110,7 @@ fn what_cannot_be_checked_or_reached_is_said() {
 }
 
 #[test]
-fn people_are_told_in_sentences() {
+fn the_report_is_text_by_default() {
     let server = serving("people", "policies: {p: {limit: 7 per 1d}}\n");
     let (http, token) = (server.http(), "token-of-a-caller");
     let load = ["bench", "--server", &http, "--policy", "p", "--rate", "1000", "--token", token];

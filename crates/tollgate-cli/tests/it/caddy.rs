@@ -1,4 +1,4 @@
-//! Caddy in front of a service, asking before it forwards, with the file that is deployed.
+//! Caddy in front of a service, with the deployed file: it forwards a request if the gate allows it.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -10,7 +10,7 @@ use crate::support::Serving;
 
 const SITE: &str = include_str!("../../../../deploy/caddy/Caddyfile");
 
-/// Asks for a page; the whole answer.
+/// Requests a page; returns the whole response.
 fn get(address: SocketAddr) -> Result<String> {
     let mut stream = TcpStream::connect_timeout(&address, Duration::from_secs(10))?;
     stream.set_read_timeout(Some(Duration::from_secs(60)))?;
@@ -65,7 +65,7 @@ impl Recipe for Caddy {
 }
 
 #[test]
-fn caddy_forwards_what_may_pass_and_hands_denials_on() {
+fn caddy_forwards_allowed_requests_and_passes_denials_on() {
     let few = [("DEFAULT_CAPACITY", "3"), ("DEFAULT_REFILL_RATE", "0.00001")];
     let server = Serving::start(&[], &few);
     let caddy = Server::start(Caddy { gate: server.at("HTTP").to_owned() }).unwrap();

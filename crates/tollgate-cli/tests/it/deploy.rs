@@ -1,5 +1,5 @@
-//! The files below `deploy/`, judged by those who would read them. Each judge is also shown a file that
-//! it must refuse.
+//! The files below `deploy/`, validated by the programs that read them. Each program must also refuse
+//! a file with an error.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -21,18 +21,19 @@ fn text(path: &str) -> String {
 
 fn judged(command: &mut Command) -> (bool, String) {
     let Output { status, stdout, stderr } = command.output().unwrap();
-    let said = [stdout, stderr].map(|said| String::from_utf8_lossy(&said).into_owned()).concat();
-    (status.success(), said)
+    let output =
+        [stdout, stderr].map(|output| String::from_utf8_lossy(&output).into_owned()).concat();
+    (status.success(), output)
 }
 
-/// Asks a linter about a file, and about the same file with something wrong in it.
+/// Lints a file, and the same file with an error in it.
 fn refuses_only_what_is_wrong(
     judge: impl Fn(&Path) -> (bool, String),
     path: &str,
     (right, wrong): (&str, &str),
 ) {
-    let (fine, said) = judge(&deploy(path));
-    assert!(fine, "{path}: {said}");
+    let (fine, output) = judge(&deploy(path));
+    assert!(fine, "{path}: {output}");
     let broken = text(path).replacen(right, wrong, 1);
     assert_ne!(broken, text(path));
     // The name says what it is, to some.
@@ -42,7 +43,7 @@ fn refuses_only_what_is_wrong(
 }
 
 #[test]
-fn containers_and_clusters_would_accept_their_files() {
+fn docker_and_kubernetes_accept_their_files() {
     let python = Python::with("deploy", include_str!("../deploy/requirements.txt")).unwrap();
     let lint = |kind: &'static str| {
         let python = &python;
@@ -71,10 +72,10 @@ fn systemd_accepts_the_unit() {
         judged(Command::new(&analyze).args(["verify", "--man=no"]).arg(unit))
     };
     let unit = text("systemd/tollgate.service");
-    let (fine, said) = verify(&unit);
-    assert!(fine && !said.contains("tollgate.service:"), "{said}");
-    let (fine, said) = verify(&unit.replace("ProtectHome", "ProtectHouse"));
-    assert!(!fine || said.contains("ProtectHouse"), "{said}");
+    let (fine, output) = verify(&unit);
+    assert!(fine && !output.contains("tollgate.service:"), "{output}");
+    let (fine, output) = verify(&unit.replace("ProtectHome", "ProtectHouse"));
+    assert!(!fine || output.contains("ProtectHouse"), "{output}");
 }
 
 #[test]
@@ -112,18 +113,18 @@ fn prometheus_accepts_the_alerts_and_they_fire_when_they_should() {
         judged(Command::new(&promtool).args(["test", "rules"]).arg(tests))
     };
     let rules = text("prometheus/alerts.yaml");
-    let (fine, said) = test(&rules);
-    assert!(fine, "{said}");
+    let (fine, output) = test(&rules);
+    assert!(fine, "{output}");
     for (right, wrong) in
         [("degraded!=\"no\"", "degraded=\"no\""), ("> 0.01", "> 0.1"), ("> 0.05", "> 5")]
     {
-        let (fine, said) = test(&rules.replace(right, wrong));
-        assert!(!fine, "{wrong}: {said}");
+        let (fine, output) = test(&rules.replace(right, wrong));
+        assert!(!fine, "{wrong}: {output}");
     }
 }
 
 #[test]
-fn the_server_understands_what_the_files_tell_it() {
+fn the_server_reads_the_settings_of_the_files() {
     let config = deploy("config/tollgate.yaml");
     let (fine, _, error) = run(&["lint", config.to_str().unwrap()]);
     assert!(fine, "{error}");
@@ -144,7 +145,7 @@ fn the_server_understands_what_the_files_tell_it() {
             let value = value.trim_matches('"').replace("${BACKEND:-redis}", backend);
             show.env(name, value);
         }
-        let (fine, said) = judged(&mut show);
-        assert!(fine && said.contains(scheme) && said.contains("0.0.0.0:8080"), "{said}");
+        let (fine, output) = judged(&mut show);
+        assert!(fine && output.contains(scheme) && output.contains("0.0.0.0:8080"), "{output}");
     }
 }

@@ -1,4 +1,4 @@
-//! The binary over DynamoDB: the table is made and examined, and two servers share it.
+//! The binary over DynamoDB: the table is migrated and examined, and two servers share it.
 
 use std::io::{BufRead, BufReader, Lines, Read, Write};
 use std::net::{SocketAddr, TcpListener};
@@ -23,7 +23,7 @@ fn run(arguments: &[&str]) -> (bool, String, String) {
 }
 
 #[test]
-fn a_table_is_made_and_examined() {
+fn a_table_is_migrated_and_examined() {
     let url = dynamodb().url("examined");
     let (fine, _, error) = run(&["doctor", "--store", &url]);
     assert!(!fine && error.contains("tollgate migrate"), "{error}");
@@ -33,12 +33,12 @@ fn a_table_is_made_and_examined() {
     }
     let (_, text, error) = run(&["doctor", "--store", &url]);
     assert!(text.contains("30 of 100 callers at once passed a limit of 30"), "{text}{error}");
-    assert!(text.contains("Clock: the one of this machine decides."), "{text}");
+    assert!(text.contains("Clock: of this machine."), "{text}");
     assert!(!format!("{text}{error}").contains("s3cret"), "{text}{error}");
 }
 
 #[test]
-fn what_is_missing_is_named() {
+fn a_bad_table_and_missing_credentials_are_named() {
     let (fine, _, error) = run(&["migrate", "--store", "dynamodb://x"]);
     assert!(!fine && error.contains("table"), "{error}");
     let without = Command::new(TOLLGATE)
@@ -74,7 +74,7 @@ fn credentials_are_found_in_a_profile() {
     }
 }
 
-/// Answers requests by their first line, one connection at a time, as long as the test runs.
+/// Answers requests by their first line, one connection at a time, until the test ends.
 fn answering(answers: fn(&str) -> Option<String>) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let addr = listener.local_addr().unwrap();
@@ -106,7 +106,7 @@ fn answering(answers: fn(&str) -> Option<String>) -> SocketAddr {
     addr
 }
 
-/// What the service on a machine of Amazon's answers.
+/// Responses of the instance metadata service.
 fn metadata(request: &str) -> Option<String> {
     let role = "/latest/meta-data/iam/security-credentials/";
     if request.starts_with("PUT /latest/api/token ") {
@@ -123,7 +123,7 @@ fn metadata(request: &str) -> Option<String> {
     }
 }
 
-/// What the service that hands out roles answers.
+/// Responses of the token service (STS).
 fn tokens(_: &str) -> Option<String> {
     let keys = "<AccessKeyId>test</AccessKeyId><SecretAccessKey>s3cret-key</SecretAccessKey>\
                 <SessionToken>t</SessionToken><Expiration>2099-01-01T00:00:00Z</Expiration>";
@@ -136,7 +136,7 @@ fn tokens(_: &str) -> Option<String> {
 }
 
 #[test]
-fn the_role_of_a_machine_or_a_web_identity_will_do() {
+fn the_role_of_an_instance_or_a_web_identity_is_used() {
     let url = dynamodb().url("by-role");
     let migrate = |set: &[(&str, &str)]| {
         let mut command = Command::new(TOLLGATE);

@@ -1,4 +1,4 @@
-//! What a server writes down: how much, for whom, and never a key or a token that nobody asked for.
+//! The log of a server: levels, formats, and no key or token unless it was configured.
 
 use std::process::Command;
 
@@ -7,7 +7,7 @@ use serde_json::Value;
 use crate::support::Serving;
 use crate::{file, run};
 
-/// Everything that a server logs while it answers one request with a secret key, until its end.
+/// The log of a server that answers one request with a secret key.
 fn logged(arguments: &[&str]) -> String {
     let server = Serving::start(arguments, &[("TOLLGATE_TOKENS", "token-of-a-caller")]);
     let asked = ["acquire", "ada@example.com", "--token", "token-of-a-caller", "--server"];
@@ -17,7 +17,7 @@ fn logged(arguments: &[&str]) -> String {
 }
 
 #[test]
-fn decisions_are_logged_when_asked_for_and_keys_are_hashed_unless_told_otherwise() {
+fn decisions_are_logged_at_debug_and_keys_are_hashed_by_default() {
     assert!(!logged(&[]).contains("decided"));
     let text = logged(&["--log-level", "debug"]);
     assert!(text.contains("decided") && text.contains("verdict=\"allowed\""), "{text}");
@@ -26,7 +26,7 @@ fn decisions_are_logged_when_asked_for_and_keys_are_hashed_unless_told_otherwise
     assert!(text.contains("key=\"ada@example.com\"") && !text.contains("token-of"), "{text}");
 }
 
-/// Nobody listens at a port that only the system may use.
+/// Port 1 refuses connections.
 #[test]
 fn an_outage_is_logged_with_its_reason_and_without_the_password() {
     for (store, reason) in [
@@ -36,8 +36,8 @@ fn an_outage_is_logged_with_its_reason_and_without_the_password() {
         ),
         ("postgres://limiter:s3cret@127.0.0.1:1/limits", "no connection to PostgreSQL"),
     ] {
-        let patience = file("patience.yaml", "deadline: 30s\n").display().to_string();
-        let text = logged(&["--store", store, "--config", &patience]);
+        let config = file("deadline.yaml", "deadline: 30s\n").display().to_string();
+        let text = logged(&["--store", store, "--config", &config]);
         let line = text.lines().find(|line| line.contains("decided without the store"));
         let line = line.unwrap_or_else(|| panic!("nothing about the outage: {text}"));
         assert!(line.contains("mode=\"open\" code=\"store_unavailable\""), "{line}");
@@ -59,7 +59,7 @@ fn json_is_one_object_per_line() {
 }
 
 #[test]
-fn flags_win_over_the_environment_which_wins_over_the_file() {
+fn flags_override_the_environment_which_overrides_the_file() {
     let settings = file("logs.yaml", "log_level: warn\nlog_format: json\nlog_keys: plain\n");
     let output = Command::new(crate::TOLLGATE)
         .args(["config", "show", "--log-level", "error", "--config"])

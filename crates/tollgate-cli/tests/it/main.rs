@@ -1,4 +1,4 @@
-//! The binary as people start it.
+//! The binary `tollgate`.
 #![expect(clippy::unwrap_used, reason = "in a test, a panic is the message")]
 
 mod bench;
@@ -31,7 +31,7 @@ impl Drop for Ended {
 }
 
 #[test]
-fn serve_says_where_it_listens_and_what_to_try_and_ends_when_told_to() {
+fn serve_prints_its_listeners_and_a_command_to_try_and_ends_on_a_signal() {
     let any = "127.0.0.1:0";
     let child = Command::new(TOLLGATE)
         .args(["serve", "--http", any, "--grpc", "off", "--resp", any])
@@ -46,7 +46,7 @@ fn serve_says_where_it_listens_and_what_to_try_and_ends_when_told_to() {
     assert_eq!(lines[1], "gRPC off");
     assert!(lines[2].starts_with("RESP on 127.0.0.1:"), "{lines:?}");
     assert!(lines[3].contains("limits are per process"), "{lines:?}");
-    assert_eq!(lines[4], "In an outage, open admits: default");
+    assert_eq!(lines[4], "In an outage, `open` admits: default");
     assert!(lines[5].starts_with("Try: curl http://127.0.0.1:"), "{lines:?}");
     let pid = child.0.id().to_string();
     assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
@@ -67,7 +67,7 @@ fn run(arguments: &[&str]) -> (bool, String, String) {
 }
 
 #[test]
-fn what_is_wrong_is_named() {
+fn errors_name_the_setting() {
     let cases: [(&[&str], &str); 4] = [
         (&["--http", "nowhere"], "--http"),
         (&["--http", "0.0.0.0:0"], "--http: others can reach this address"),
@@ -81,7 +81,7 @@ fn what_is_wrong_is_named() {
 }
 
 #[test]
-fn lint_says_all_that_is_wrong() {
+fn lint_prints_all_errors() {
     let wrong = file("wrong.yaml", "htpp: off\npolicies: {a: {limit: lots}}\n");
     let name = wrong.to_str().unwrap();
     let (fine, _, error) = run(&["lint", name]);
@@ -89,11 +89,11 @@ fn lint_says_all_that_is_wrong() {
     assert!(error.contains(&format!("{name}:2: policies.a.limit")), "{error}");
     let right = file("right.yaml", "policies: {a: {limit: 5 per 1s, hash_keys: 64}}\n");
     let (fine, text, _) = run(&["lint", right.to_str().unwrap()]);
-    assert!(fine && text.ends_with("fine, 2 policies\n"), "{text}");
+    assert!(fine && text.ends_with("valid, 2 policies\n"), "{text}");
 }
 
 #[test]
-fn config_show_tells_where_values_come_from() {
+fn config_show_prints_sources() {
     let right = file("shown.yaml", "resp: off\ntokens: a-secret-that-is-long\n");
     let (fine, text, _) =
         run(&["config", "show", "--config", right.to_str().unwrap(), "--http", "off"]);
@@ -132,7 +132,7 @@ fn the_command_line_is_a_client() {
     assert!(json.contains("\"remaining\":3"), "{json}");
     let (fine, _, error) = ask(&["reset", "k"], caller);
     assert!(!fine && error.contains("unauthorized") && !error.contains(caller), "{error}");
-    assert_eq!(ask(&["reset", "k"], admin).1, "forgotten\n");
+    assert_eq!(ask(&["reset", "k"], admin).1, "reset\n");
     assert_eq!(ask(&["acquire", "k"], caller).1, "allowed, 9 of 10 left\n");
 }
 
@@ -140,7 +140,7 @@ fn the_command_line_is_a_client() {
 fn the_doctor_examines_a_store() {
     let (fine, text, error) = run(&["doctor", "--store", "memory:"]);
     assert!(
-        fine && text.contains("30 of 100 callers at once passed a limit of 30"),
+        fine && text.contains("30 of 100 concurrent callers passed a limit of 30"),
         "{text}{error}"
     );
     assert!(text.contains("limits in memory are per process"), "{text}");
@@ -148,10 +148,10 @@ fn the_doctor_examines_a_store() {
     let redis = Redis::start().unwrap();
     let patient = format!("{}?connect_timeout_ms=30000&reply_timeout_ms=30000", redis.url());
     let (fine, text, error) = run(&["doctor", "--store", &patient]);
-    // A busy machine is slow, and is told so; nothing else may be wrong.
+    // A busy machine is slow, and the doctor warns about that; no other warning is accepted.
     let slow = error.lines().skip(1).all(|line| line.starts_with("- a round trip takes "));
     assert!(
-        (fine || slow) && text.contains("30 of 100 callers at once passed a limit of 30"),
+        (fine || slow) && text.contains("30 of 100 concurrent callers passed a limit of 30"),
         "{text}{error}"
     );
     assert!(text.contains("Server: redis "), "{text}");
@@ -163,14 +163,14 @@ fn the_doctor_examines_a_store() {
 }
 
 #[test]
-fn a_file_is_made_examined_and_refused_by_name() {
+fn a_sqlite_file_is_migrated_examined_and_refused_by_name() {
     let folder = Folder::new("cli").unwrap();
     let path = folder.path().join("limits.db");
     let address = format!("sqlite:{}", path.display());
     let (fine, text, error) = run(&["migrate", "--store", &address]);
-    assert!(fine && text.contains("as this version needs them"), "{text}{error}");
+    assert!(fine && text.contains("up to date"), "{text}{error}");
     assert!(path.is_file());
-    // An address with a password is better told where others do not see it.
+    // A URL with a password belongs into the environment, which other users cannot read.
     let elsewhere = folder.path().join("other.db");
     let mut migrate = Command::new(TOLLGATE);
     migrate.arg("migrate").env_clear();
@@ -180,7 +180,7 @@ fn a_file_is_made_examined_and_refused_by_name() {
     let help = String::from_utf8(help).unwrap();
     assert!(help.contains("TOLLGATE_STORE") && !help.contains("other.db"), "{help}");
     let (fine, text, error) = run(&["doctor", "--store", &address]);
-    assert!(text.contains("30 of 100 callers at once passed a limit of 30"), "{text}{error}");
+    assert!(text.contains("30 of 100 concurrent callers passed a limit of 30"), "{text}{error}");
     assert!(fine && text.contains("Survives a restart of this process: yes"), "{text}{error}");
     let missing = format!("sqlite:{}", folder.path().join("none").join("limits.db").display());
     let (fine, _, error) = run(&["serve", "--store", &missing]);
@@ -196,7 +196,7 @@ fn completions_and_the_manual_are_printed() {
 }
 
 #[test]
-fn a_file_is_read_again_on_hangup_and_a_broken_one_changes_nothing() {
+fn policies_are_reloaded_on_sighup_and_an_invalid_file_changes_nothing() {
     let policies = file("reload.yaml", "policies: {p: {limit: 1 per 1d}}\n");
     let child = Command::new(TOLLGATE)
         .args(["serve", "--http", "off", "--grpc", "off", "--resp", "127.0.0.1:0", "--config"])
@@ -223,13 +223,13 @@ fn a_file_is_read_again_on_hangup_and_a_broken_one_changes_nothing() {
     assert_eq!(acquire("a"), ":1");
     let mut log = BufReader::new(child.0.stderr.take().unwrap()).lines().map(Result::unwrap);
     let pid = child.0.id().to_string();
-    for (text, said, limit) in [
+    for (text, logged, limit) in [
         ("policies: {p: {limit: nonsense}}\n", "policies.p.limit", ":1"),
-        ("policies: {p: {limit: 7 per 1d}}\n", "policies were read again", ":7"),
+        ("policies: {p: {limit: 7 per 1d}}\n", "policies were reloaded", ":7"),
     ] {
         std::fs::write(&policies, text).unwrap();
         assert!(Command::new("kill").args(["-HUP", &pid]).status().unwrap().success());
-        assert!(log.any(|line| line.contains(said)), "{said}");
+        assert!(log.any(|line| line.contains(logged)), "{logged}");
         assert_eq!(acquire(limit), limit);
     }
 }

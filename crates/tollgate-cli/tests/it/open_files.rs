@@ -1,4 +1,4 @@
-//! The limit of open files, as a server finds it and as it leaves it.
+//! The limit of open files before and after a server starts.
 
 use std::fs;
 
@@ -21,7 +21,7 @@ fn the_soft_limit_is_raised_to_what_three_listeners_need() {
 }
 
 #[test]
-fn a_hard_limit_that_does_not_suffice_is_told_with_its_cure() {
+fn a_hard_limit_that_is_too_low_is_logged_with_a_remedy() {
     let (current, logged) = limit_of(300, 500, "200");
     assert_eq!(current, 500);
     for told in ["500 open files", "need 856", "RLIMIT_NOFILE", "LimitNOFILE=", "`connections`"] {
@@ -30,7 +30,7 @@ fn a_hard_limit_that_does_not_suffice_is_told_with_its_cure() {
 }
 
 #[test]
-fn a_limit_that_suffices_stays_as_it_is() {
+fn a_limit_that_suffices_is_kept() {
     let (current, logged) = limit_of(900, 1_000, "200");
     assert_eq!(current, 900);
     assert!(!logged.contains("open files"), "{logged}");

@@ -1,4 +1,4 @@
-//! The policies of a running server are replaced while clients of every protocol hammer it.
+//! The policies of a running server are replaced under load from every protocol.
 
 use std::io::{BufRead, BufReader};
 use std::net::SocketAddr;
@@ -25,8 +25,8 @@ const LIMIT: u64 = 300;
 const LIMITS: [u64; 6] = [100, 90, 110, 110, 50, 120];
 /// A limit that is raised grants what it is raised by; one that is lowered takes back what is left.
 const GRANTED: u64 = 100 + 20 + 70;
-/// Long enough for any machine: only a server that never does it is waited for in vain.
-const PATIENCE: Duration = Duration::from_secs(120);
+/// Long enough for any machine.
+const TEST_TIMEOUT: Duration = Duration::from_secs(120);
 
 /// A server, its file, and what it logs.
 struct Served {
@@ -107,13 +107,13 @@ impl Served {
     }
 }
 
-/// Waits for what the server does in its own time.
+/// Waits until a condition holds.
 async fn until(what: &str, mut done: impl AsyncFnMut() -> bool) {
     let wait = async { while !done().await {} };
-    assert!(tokio::time::timeout(PATIENCE, wait).await.is_ok(), "in vain: {what}");
+    assert!(tokio::time::timeout(TEST_TIMEOUT, wait).await.is_ok(), "in vain: {what}");
 }
 
-/// A unit takes months to come back, whatever the period is.
+/// A unit takes months to come back, with either period.
 fn text(round: usize) -> String {
     let days = 50_000 - 10_000 * (round % 3);
     let limit = LIMITS.get(round).or(LIMITS.last()).unwrap();
@@ -122,7 +122,7 @@ fn text(round: usize) -> String {
     )
 }
 
-/// One who asks, by one of the protocols.
+/// A caller of one of the protocols.
 enum Caller {
     Http(reqwest::Client, String),
     Grpc(RateLimiterClient<Channel>),
@@ -170,7 +170,7 @@ impl Caller {
     }
 }
 
-/// What all callers together were granted.
+/// Units granted to all callers.
 #[derive(Default)]
 struct Tally {
     p: AtomicU64,
@@ -191,7 +191,7 @@ async fn hammer(mut caller: Caller, tally: Arc<Tally>) {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_reload_under_load_fails_nobody_and_refills_nothing() {
+async fn a_reload_under_load_fails_no_request_and_refills_nothing() {
     let served = Served::start("reload-under-load.yaml", &text(0));
     let (tally, mut callers) = (Arc::new(Tally::default()), JoinSet::new());
     for nth in 0..6 {

@@ -1,4 +1,4 @@
-//! A server as people start it, on ports that the operating system chose.
+//! `tollgate serve` on ports that the operating system chose.
 
 use std::io::{BufRead, BufReader, Read};
 use std::process::{ChildStdout, Command, Stdio};
@@ -13,7 +13,7 @@ pub(crate) struct Serving {
 }
 
 impl Serving {
-    /// Starts it with arguments and an environment of nothing else than this.
+    /// Starts it with these arguments and this environment only.
     pub(crate) fn start(arguments: &[&str], environment: &[(&str, &str)]) -> Self {
         let mut command = Command::new(TOLLGATE);
         command.env_clear().envs(environment.iter().copied());
@@ -41,11 +41,11 @@ impl Serving {
         let mut child = Ended(child);
         let mut stdout = BufReader::new(child.0.stdout.take().unwrap());
         let mut addresses = Vec::new();
-        // It says where each protocol is, one line each, before anything else.
+        // The first lines of the banner are the listeners.
         while addresses.len() < 3 {
             let mut line = String::new();
             let read = stdout.read_line(&mut line).unwrap();
-            assert!(read > 0, "it ended: {}", said(&mut child));
+            assert!(read > 0, "it ended: {}", log(&mut child));
             let protocol = ["HTTP", "gRPC", "RESP"].into_iter().find(|name| line.contains(name));
             let address = line.split_whitespace().find(|word| word.starts_with("127.0.0.1:"));
             if let (Some(protocol), Some(address)) = (protocol, address) {
@@ -59,7 +59,7 @@ impl Serving {
         self.child.0.id()
     }
 
-    /// Where a protocol is served: `HTTP`, `gRPC` or `RESP`.
+    /// The address of a protocol: `HTTP`, `gRPC` or `RESP`.
     pub(crate) fn at(&self, protocol: &str) -> &str {
         &self.addresses.iter().find(|(name, _)| name == protocol).unwrap().1
     }
@@ -69,17 +69,17 @@ impl Serving {
         format!("http://{}", self.at("HTTP"))
     }
 
-    /// Tells it to end, and waits until it has; everything that it logged.
+    /// Ends it, and returns its log.
     pub(crate) fn end(mut self) -> String {
         let pid = self.pid().to_string();
         assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
-        let text = said(&mut self.child);
+        let text = log(&mut self.child);
         assert!(self.child.0.wait().unwrap().success(), "{text}");
         text
     }
 }
 
-fn said(child: &mut Ended) -> String {
+fn log(child: &mut Ended) -> String {
     let mut text = String::new();
     child.0.stderr.take().unwrap().read_to_string(&mut text).unwrap();
     text

@@ -1,8 +1,6 @@
 //! Every setting there is: its name, its value when nobody sets it, what it may be, and what it is
 //! for. Reading, showing and the schema for editors all start here.
 
-use tollgate::algorithm::Kind as Algorithm;
-
 /// A setting.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Setting {
@@ -85,28 +83,3 @@ pub(super) const SETTINGS: [Setting; 29] = [
     set("tokens", "", Kind::Secret, "tokens of callers, of 16 bytes and more, separated by commas"),
     set("trace_sample", "1", Kind::Fraction, "the share of requests that are traced"),
 ];
-
-/// The fields of an algorithm.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Fields {
-    pub(super) algorithm: &'static str,
-    /// The rate that it needs.
-    pub(super) rate: &'static str,
-    /// What it may have besides, if anything.
-    pub(super) besides: Option<&'static str>,
-}
-
-/// Every algorithm; the first when none is named.
-pub(super) fn algorithms() -> [Fields; Algorithm::ALL.len()] {
-    Algorithm::ALL.map(|algorithm| {
-        let (rate, besides) = match algorithm {
-            Algorithm::Gcra => ("limit", Some("burst")),
-            Algorithm::TokenBucket => ("refill", Some("capacity")),
-            Algorithm::LeakyBucket => ("rate", Some("queue")),
-            Algorithm::FixedWindow => ("limit", Some("anchor")),
-            Algorithm::SlidingWindow => ("limit", Some("buckets")),
-            Algorithm::SlidingLog => ("limit", None),
-        };
-        Fields { algorithm: algorithm.name(), rate, besides }
-    })
-}

@@ -1,15 +1,11 @@
-//! What a server is told: where to listen, which store, which policies, and what happens in an
-//! outage. Flags over environment over file; all that is wrong is said at once.
+//! Server configuration: listeners, store, policies, behaviour in an outage. Flags override the
+//! environment, which overrides the file; all errors are reported at once.
 
 mod catalog;
-mod complaint;
-mod observe;
-mod policies;
 mod schema;
-mod section;
 mod settings;
+mod telemetry;
 mod values;
-mod yaml;
 
 use std::fmt;
 use std::net::SocketAddr;
@@ -19,18 +15,19 @@ use std::time::Duration;
 use tollgate::Error;
 use tollgate::limiter::{BreakerConfig, Share};
 use tollgate::store::Retries;
+use tollgate_service::config::values::{boolean, outage_mode, per_second, whole};
+use tollgate_service::config::{PolicyDefaults, Section, yaml};
+use tollgate_service::{Auth, Policies};
 
-use self::section::Section;
 use self::settings::Settings;
-use crate::auth::Auth;
-use crate::policy::Policies;
+use self::values::{address, count, share};
 use crate::store;
 
-pub use complaint::{Complaint, Complaints};
-pub use observe::{Log, LogFormat, Traces};
 pub use schema::schema;
 pub use settings::{Source, hide_password};
-pub use values::duration;
+pub use telemetry::{Log, LogFormat, Traces};
+pub use tollgate_service::config::values::duration;
+pub use tollgate_service::config::{ConfigError, ConfigErrors};
 
 /// The longest file that is read, in bytes.
 const FILE_MAX_BYTES: usize = 4 * 1024 * 1024;
@@ -106,15 +103,15 @@ impl Config {
     ///
     /// # Errors
     /// Never, as what is built in is valid.
-    pub fn built_in() -> Result<Self, Complaints> {
+    pub fn built_in() -> Result<Self, ConfigErrors> {
         Self::of_text(&[], |_| None, None)
     }
 
     /// Reads a configuration from flags, the environment and a file.
     ///
     /// # Errors
-    /// Everything that is wrong with it.
-    pub fn read(sources: &Sources<'_>) -> Result<Self, Complaints> {
+    /// Everything that is errors with it.
+    pub fn read(sources: &Sources<'_>) -> Result<Self, ConfigErrors> {
         let Some(path) = sources.file else {
             return Self::of_text(sources.flags, of_process, None);
         };
@@ -126,12 +123,12 @@ impl Config {
     /// Reads a configuration from flags, the environment, and what somebody has read of a file.
     ///
     /// # Errors
-    /// Everything that is wrong with it.
+    /// Everything that is errors with it.
     pub fn of_bytes(
         flags: &[(&'static str, String)],
         file: &Path,
         bytes: Vec<u8>,
-    ) -> Result<Self, Complaints> {
+    ) -> Result<Self, ConfigErrors> {
         let text = text_of(bytes).map_err(|message| unread(file, message))?;
         Self::of_text(flags, of_process, Some((&file.display().to_string(), &text)))
     }
@@ -139,17 +136,17 @@ impl Config {
     /// Reads a configuration from flags, any environment, and the name and the text of a file.
     ///
     /// # Errors
-    /// Everything that is wrong with it.
+    /// Everything that is errors with it.
     pub fn of_text(
         flags: &[(&'static str, String)],
         variable: impl Fn(&str) -> Option<String>,
         file: Option<(&str, &str)>,
-    ) -> Result<Self, Complaints> {
-        let mut wrong = Vec::new();
-        let config = build(flags, &variable, file.map(|(_, text)| text), &mut wrong);
+    ) -> Result<Self, ConfigErrors> {
+        let mut errors = Vec::new();
+        let config = build(flags, &variable, file.map(|(_, text)| text), &mut errors);
         match config {
-            Some(config) if wrong.is_empty() => Ok(config),
-            _ => Err(Complaints { file: file.map(|(name, _)| name.to_owned()), list: wrong }),
+            Some(config) if errors.is_empty() => Ok(config),
+            _ => Err(ConfigErrors { file: file.map(|(name, _)| name.to_owned()), list: errors }),
         }
     }
 
@@ -175,8 +172,8 @@ fn of_process(name: &str) -> Option<String> {
 }
 
 /// The complaint about a file of which nothing can be said but this.
-fn unread(file: &Path, message: String) -> Complaints {
-    Complaints { file: None, list: vec![Complaint::new(file.display().to_string(), message)] }
+fn unread(file: &Path, message: String) -> ConfigErrors {
+    ConfigErrors { file: None, list: vec![ConfigError::new(file.display().to_string(), message)] }
 }
 
 fn text_of(bytes: Vec<u8>) -> Result<String, String> {
@@ -190,74 +187,64 @@ fn build(
     flags: &[(&'static str, String)],
     variable: &impl Fn(&str) -> Option<String>,
     file: Option<&str>,
-    wrong: &mut Vec<Complaint>,
+    errors: &mut Vec<ConfigError>,
 ) -> Option<Config> {
     let mut settings = Settings::of_flags(flags);
-    settings.add_environment(variable, wrong);
-    let root = match yaml::read(file.unwrap_or_default()) {
+    settings.add_environment(variable, errors);
+    let root = match yaml::parse(file.unwrap_or_default()) {
         Ok(root) => root,
-        Err(complaint) => {
-            wrong.push(complaint);
+        Err(error) => {
+            errors.push(error);
             return None;
         }
     };
-    let mut section = Section::of(&root, "", wrong)?;
-    settings.add_file(&mut section, wrong);
+    let mut section = Section::of(&root, "", errors)?;
+    settings.add_file(&mut section, errors);
     settings.add_built_in();
-    let policies = policies_of(&settings, &mut section, wrong);
-    section.finish(wrong);
-    assemble(settings, policies?, wrong)
+    let policies = policies_of(&settings, &mut section, errors);
+    section.finish(errors);
+    assemble(settings, policies?, errors)
 }
 
 /// The policies of the file, and `default` from the settings if the file has none of that name.
 fn policies_of(
     settings: &Settings,
     section: &mut Section<'_>,
-    wrong: &mut Vec<Complaint>,
+    errors: &mut Vec<ConfigError>,
 ) -> Option<Policies> {
-    let on_outage = settings.parsed("on_outage", values::outage, wrong)?;
-    let defaults = policies::Defaults { on_outage, hash_secret: settings.text("hash_secret") };
-    let written = match section.node("policies") {
-        Some(node) => policies::read(node, defaults, wrong),
-        None => Vec::new(),
-    };
-    let capacity = settings.parsed("default_capacity", values::whole, wrong)?;
-    let refill = settings.parsed("default_refill_rate", values::per_second, wrong)?;
-    match Policies::new(capacity, refill, on_outage, written) {
-        Ok(policies) => Some(policies),
-        Err(error) => {
-            let name = match error.field() {
-                Some("capacity") => "default_capacity",
-                _ => "default_refill_rate",
-            };
-            wrong.push(settings.complaint(name, error.message()));
-            None
-        }
-    }
+    let on_outage = settings.parsed("on_outage", outage_mode, errors);
+    let capacity = settings.parsed("default_capacity", whole, errors);
+    let refill = settings.parsed("default_refill_rate", per_second, errors);
+    let hash_secret = settings.text("hash_secret");
+    let defaults =
+        PolicyDefaults { capacity: capacity?, refill: refill?, on_outage: on_outage?, hash_secret };
+    let written = defaults.read(section, errors);
+    let report = |error: ConfigError| errors.push(settings.error(&error.field, error.message));
+    defaults.build(written).map_err(report).ok()
 }
 
-fn assemble(settings: Settings, policies: Policies, wrong: &mut Vec<Complaint>) -> Option<Config> {
-    let count = |text: &str| {
-        values::whole(text).and_then(|number| usize::try_from(number).map_err(|e| e.to_string()))
-    };
-    let http = settings.parsed("http", values::address, wrong);
-    let grpc = settings.parsed("grpc", values::address, wrong);
-    let resp = settings.parsed("resp", values::address, wrong);
-    let deadline = settings.parsed("deadline", duration, wrong);
-    let failures = settings.parsed("breaker_failures", values::whole, wrong);
-    let open_for = settings.parsed("breaker_open_for", duration, wrong);
-    let max_in_flight = settings.parsed("max_in_flight", count, wrong);
-    let local_share = settings.parsed("local_share", values::share, wrong);
-    let retries = retries_of(&settings, wrong);
-    let connections = settings.parsed("connections", count, wrong);
-    let drain = settings.parsed("drain", duration, wrong);
-    let (log, traces) = (observe::log(&settings, wrong), observe::traces(&settings, wrong));
-    if let Err(error) = store::find(settings.text("store")) {
-        wrong.push(settings.complaint("store", error.message()));
+fn assemble(
+    settings: Settings,
+    policies: Policies,
+    errors: &mut Vec<ConfigError>,
+) -> Option<Config> {
+    let http = settings.parsed("http", address, errors);
+    let grpc = settings.parsed("grpc", address, errors);
+    let resp = settings.parsed("resp", address, errors);
+    let deadline = settings.parsed("deadline", duration, errors);
+    let failures = settings.parsed("breaker_failures", whole, errors);
+    let open_for = settings.parsed("breaker_open_for", duration, errors);
+    let max_in_flight = settings.parsed("max_in_flight", count, errors);
+    let local_share = settings.parsed("local_share", share, errors);
+    let retries = retries_of(&settings, errors);
+    let connections = settings.parsed("connections", count, errors);
+    let drain = settings.parsed("drain", duration, errors);
+    let (log, traces) = (telemetry::log(&settings, errors), telemetry::traces(&settings, errors));
+    if let Err(error) = store::validate(settings.text("store")) {
+        errors.push(settings.error("store", error.message()));
     }
-    let (auth, tls) = (auth_of(&settings, wrong), tls_of(&settings, wrong));
-    let auth = auth?;
-    guard_public(&settings, &auth, [http?, grpc?, resp?], wrong)?;
+    let (auth, tls) = (auth_of(&settings, errors)?, tls_of(&settings, errors));
+    guard_public(&settings, &auth, [http?, grpc?, resp?], errors)?;
     let breaker = BreakerConfig {
         failures: u32::try_from(failures?).unwrap_or(u32::MAX),
         open_for: open_for?,
@@ -282,23 +269,23 @@ fn assemble(settings: Settings, policies: Policies, wrong: &mut Vec<Complaint>) 
 }
 
 /// Nothing, unless one of the three is set; then the others are what the earlier service had.
-fn retries_of(settings: &Settings, wrong: &mut Vec<Complaint>) -> Option<Retries> {
+fn retries_of(settings: &Settings, errors: &mut Vec<ConfigError>) -> Option<Retries> {
     let names = ["max_retries", "base_backoff", "max_backoff"];
     if names.iter().all(|name| settings.text(name).is_empty()) {
         return None;
     }
     let or =
         |text: &str, otherwise: &str| if text.is_empty() { otherwise } else { text }.to_owned();
-    let max = settings.parsed("max_retries", |text| values::whole(&or(text, "3")), wrong);
-    let base = settings.parsed("base_backoff", |text| duration(&or(text, "50ms")), wrong);
-    let longest = settings.parsed("max_backoff", |text| duration(&or(text, "500ms")), wrong);
+    let max = settings.parsed("max_retries", |text| whole(&or(text, "3")), errors);
+    let base = settings.parsed("base_backoff", |text| duration(&or(text, "50ms")), errors);
+    let longest = settings.parsed("max_backoff", |text| duration(&or(text, "500ms")), errors);
     let retries = Retries::default()
         .max_retries(u32::try_from(max?).unwrap_or(u32::MAX))
         .base_backoff(base?)
         .max_backoff(longest?);
     let refused = |error: &Error| {
         let name = error.field().unwrap_or("max_retries").to_owned();
-        wrong.push(settings.complaint(&name, error.message()));
+        errors.push(settings.error(&name, error.message()));
     };
     retries.validated().inspect_err(refused).ok()
 }
@@ -306,36 +293,35 @@ fn retries_of(settings: &Settings, wrong: &mut Vec<Complaint>) -> Option<Retries
 /// The shortest token accepted, in bytes: shorter ones can be guessed.
 const TOKEN_MIN_BYTES: usize = 16;
 
-fn auth_of(settings: &Settings, wrong: &mut Vec<Complaint>) -> Option<Auth> {
+fn auth_of(settings: &Settings, errors: &mut Vec<ConfigError>) -> Option<Auth> {
     for name in ["tokens", "admin_tokens"] {
         let short = |token: &str| token.len() < TOKEN_MIN_BYTES;
         if tokens(settings.text(name)).any(short) {
             let accepted = format!(
                 "holds a token that can be guessed; accepted: {TOKEN_MIN_BYTES} bytes and more, separated by commas"
             );
-            wrong.push(settings.complaint(name, accepted));
+            errors.push(settings.error(name, accepted));
             return None;
         }
     }
-    let auth = Auth::new(tokens(settings.text("tokens")), tokens(settings.text("admin_tokens")));
-    auth.map_err(|error| wrong.push(settings.complaint("tokens", error.message()))).ok()
+    Some(Auth::new(tokens(settings.text("tokens")), tokens(settings.text("admin_tokens"))))
 }
 
 fn tokens(text: &str) -> impl Iterator<Item = &str> {
     text.split(',').map(str::trim).filter(|token| !token.is_empty())
 }
 
-fn tls_of(settings: &Settings, wrong: &mut Vec<Complaint>) -> Option<Tls> {
+fn tls_of(settings: &Settings, errors: &mut Vec<ConfigError>) -> Option<Tls> {
     let file = |name| Some(settings.text(name)).filter(|text| !text.is_empty()).map(PathBuf::from);
     match (file("tls_cert"), file("tls_key"), file("tls_client_ca")) {
         (Some(cert), Some(key), client_ca) => Some(Tls { cert, key, client_ca }),
         (None, None, None) => None,
         (None, _, _) => {
-            wrong.push(Complaint::new("tls_cert", "is missing; TLS needs tls_cert and tls_key"));
+            errors.push(ConfigError::new("tls_cert", "is missing; TLS needs tls_cert and tls_key"));
             None
         }
         (_, None, _) => {
-            wrong.push(Complaint::new("tls_key", "is missing; TLS needs tls_cert and tls_key"));
+            errors.push(ConfigError::new("tls_key", "is missing; TLS needs tls_cert and tls_key"));
             None
         }
     }
@@ -346,14 +332,14 @@ fn guard_public(
     settings: &Settings,
     auth: &Auth,
     addresses: [Option<SocketAddr>; 3],
-    wrong: &mut Vec<Complaint>,
+    errors: &mut Vec<ConfigError>,
 ) -> Option<()> {
-    let anyway = settings.parsed("insecure_public", values::truth, wrong)?;
+    let anyway = settings.parsed("insecure_public", boolean, errors)?;
     let guarded = auth.guards_callers() || !settings.text("tls_client_ca").is_empty();
     for (name, address) in ["http", "grpc", "resp"].into_iter().zip(addresses) {
         if !anyway && !guarded && address.is_some_and(|address| !address.ip().is_loopback()) {
             let message = "others can reach this address; set tokens, or say --insecure-public";
-            wrong.push(settings.complaint(name, message));
+            errors.push(settings.error(name, message));
         }
     }
     Some(())

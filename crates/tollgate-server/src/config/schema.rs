@@ -3,10 +3,12 @@
 
 use serde_json::{Map, Value, json};
 
-use super::catalog::{Fields, Kind, OUTAGES, SETTINGS, algorithms};
-use super::policies::LIMITS_MAX;
-use super::values;
-use crate::policy::AD_HOC_POLICY;
+use tollgate_service::config::{
+    AlgorithmSpec, LIMITS_MAX, OptionKind, OptionSpec, algorithms, values,
+};
+use tollgate_service::policy::AD_HOC_POLICY;
+
+use super::catalog::{Kind, OUTAGES, SETTINGS};
 
 /// The schema, as of draft 7, which editors know best.
 #[must_use]
@@ -77,12 +79,12 @@ fn policy() -> Value {
 fn limit(own: &[(&str, Value)], needs: &[&str], or_several: bool) -> Value {
     let mut fields: Map<String, Value> =
         own.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
-    let names = algorithms().map(|fields| fields.algorithm);
+    let names = algorithms().map(|spec| spec.name);
     let meaning = "how the limit counts; gcra when absent";
     fields.insert("algorithm".to_owned(), json!({"enum": names, "description": meaning}));
-    for Fields { rate, besides, .. } in algorithms() {
+    for AlgorithmSpec { rate, option, .. } in algorithms() {
         fields.insert(rate.to_owned(), quota());
-        fields.extend(besides.map(|name| (name.to_owned(), detail(name))));
+        fields.extend(option.map(|option| (option.name.to_owned(), detail(&option))));
     }
     let one = json!({"allOf": algorithms().iter().map(of_algorithm).collect::<Vec<_>>()});
     let mut section = json!({"type": "object", "required": needs, "additionalProperties": false});
@@ -99,34 +101,35 @@ fn limit(own: &[(&str, Value)], needs: &[&str], or_several: bool) -> Value {
 }
 
 /// Which fields an algorithm has, and which it has not.
-fn of_algorithm(fields: &Fields) -> Value {
-    let mut chosen = json!({"properties": {"algorithm": {"const": fields.algorithm}}});
-    if algorithms().first().is_some_and(|first| first.algorithm != fields.algorithm) {
+fn of_algorithm(spec: &AlgorithmSpec) -> Value {
+    let mut chosen = json!({"properties": {"algorithm": {"const": spec.name}}});
+    if algorithms().first().is_some_and(|first| first.name != spec.name) {
         insert(&mut chosen, "required", json!(["algorithm"]));
     }
-    let has: Vec<&str> = ["algorithm", fields.rate].into_iter().chain(fields.besides).collect();
-    json!({"if": chosen, "then": {"required": [fields.rate], "properties": without(&has)}})
+    let option = spec.option.map(|option| option.name);
+    let has: Vec<&str> = ["algorithm", spec.rate].into_iter().chain(option).collect();
+    json!({"if": chosen, "then": {"required": [spec.rate], "properties": without(&has)}})
 }
 
 /// Refuses every field of a limit that is not among these.
 fn without(has: &[&str]) -> Value {
-    let all = algorithms().into_iter().flat_map(|fields| [Some(fields.rate), fields.besides]);
+    let all =
+        algorithms().into_iter().flat_map(|spec| [Some(spec.rate), spec.option.map(|it| it.name)]);
     let all = all.flatten().chain(["algorithm"]).filter(|name| !has.contains(name));
     Value::Object(all.map(|name| (name.to_owned(), Value::Bool(false))).collect())
 }
 
-/// What an algorithm may have besides its rate.
-fn detail(name: &str) -> Value {
-    let whole = |least: u64, digit: &str, meaning: &str| {
-        let written = digits(&format!("[0-9_]*{digit}[0-9_]*"));
-        json!({"description": meaning, "anyOf": [{"type": "integer", "minimum": least}, written]})
-    };
-    match name {
-        "burst" => whole(1, "[1-9]", "units at once; as many as the limit when absent"),
-        "capacity" => whole(1, "[1-9]", "units at most; as many as the refill when absent"),
-        "buckets" => whole(1, "[1-9]", "parts of the window; 1 when absent"),
-        "queue" => whole(0, "[0-9]", "how many may wait; 0 when absent"),
-        _ => json!({"enum": ["epoch", "first_hit"], "description": "where windows begin"}),
+/// The optional field of an algorithm.
+fn detail(option: &OptionSpec) -> Value {
+    let meaning = option.meaning;
+    match option.kind {
+        OptionKind::Whole(least) => {
+            let digit = if least > 0 { "[1-9]" } else { "[0-9]" };
+            let written = digits(&format!("[0-9_]*{digit}[0-9_]*"));
+            let whole = json!({"type": "integer", "minimum": least});
+            json!({"description": meaning, "anyOf": [whole, written]})
+        }
+        OptionKind::Word(words) => json!({"enum": words, "description": meaning}),
     }
 }
 

@@ -4,9 +4,9 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
+use tollgate_service::config::{ConfigError, Section};
+
 use super::catalog::{Kind, SETTINGS, Setting};
-use super::complaint::Complaint;
-use super::section::Section;
 
 /// Variables of an earlier service and of OpenTelemetry, and the settings they are. Backoffs of the
 /// former are milliseconds.
@@ -66,7 +66,7 @@ impl Settings {
     pub(super) fn add_environment(
         &mut self,
         variable: &impl Fn(&str) -> Option<String>,
-        wrong: &mut Vec<Complaint>,
+        errors: &mut Vec<ConfigError>,
     ) {
         for Setting { name, .. } in SETTINGS {
             let own = format!("TOLLGATE_{}", name.to_uppercase());
@@ -80,7 +80,7 @@ impl Settings {
             }
         }
         if !self.0.contains_key("store") {
-            self.add_backend(variable, wrong);
+            self.add_backend(variable, errors);
         }
     }
 
@@ -88,7 +88,7 @@ impl Settings {
     fn add_backend(
         &mut self,
         variable: &impl Fn(&str) -> Option<String>,
-        wrong: &mut Vec<Complaint>,
+        errors: &mut Vec<ConfigError>,
     ) {
         let (backend, postgres, redis) =
             (variable("BACKEND"), variable("DATABASE_URL"), variable("REDIS_URL"));
@@ -106,14 +106,14 @@ impl Settings {
         };
         match chosen {
             Ok((url, name)) => self.set("store", url, Source::Environment(name.to_owned())),
-            Err(message) => wrong.push(Complaint::new("BACKEND", message)),
+            Err(message) => errors.push(ConfigError::new("BACKEND", message)),
         }
     }
 
     /// Adds what the file sets and nobody else does.
-    pub(super) fn add_file(&mut self, section: &mut Section<'_>, wrong: &mut Vec<Complaint>) {
+    pub(super) fn add_file(&mut self, section: &mut Section<'_>, errors: &mut Vec<ConfigError>) {
         for Setting { name, .. } in SETTINGS {
-            if let Some(value) = section.text(name, wrong) {
+            if let Some(value) = section.text(name, errors) {
                 self.set(name, value.to_owned(), Source::File(section.line_of(name)));
             }
         }
@@ -130,28 +130,30 @@ impl Settings {
         self.0.get(name).map_or("", |(value, _)| value)
     }
 
-    /// A value that is read by `parse`; a complaint names whoever set it.
+    /// A value that is read by `parse`; an error names where it was set.
     pub(super) fn parsed<T>(
         &self,
         name: &'static str,
         parse: impl FnOnce(&str) -> Result<T, String>,
-        wrong: &mut Vec<Complaint>,
+        errors: &mut Vec<ConfigError>,
     ) -> Option<T> {
         match parse(self.text(name)) {
             Ok(value) => Some(value),
             Err(message) => {
-                wrong.push(self.complaint(name, message));
+                errors.push(self.error(name, message));
                 None
             }
         }
     }
 
-    /// A complaint about a setting, at the place that set it.
-    pub(super) fn complaint(&self, name: &str, message: impl Into<String>) -> Complaint {
+    /// An error of a setting, located where it was set.
+    pub(super) fn error(&self, name: &str, message: impl Into<String>) -> ConfigError {
         match self.0.get(name).map(|(_, source)| source) {
-            Some(Source::File(line)) => Complaint::at(*line, name, message),
-            Some(Source::Flag(by) | Source::Environment(by)) => Complaint::new(by.clone(), message),
-            Some(Source::BuiltIn) | None => Complaint::new(name, message),
+            Some(Source::File(line)) => ConfigError::at(*line, name, message),
+            Some(Source::Flag(by) | Source::Environment(by)) => {
+                ConfigError::new(by.clone(), message)
+            }
+            Some(Source::BuiltIn) | None => ConfigError::new(name, message),
         }
     }
 

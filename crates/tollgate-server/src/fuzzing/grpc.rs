@@ -1,6 +1,7 @@
 //! Messages of the gRPC interface, through its whole router.
 
 use std::cell::LazyCell;
+use std::sync::Arc;
 
 use axum::Router;
 use axum::body::{Body, Bytes, to_bytes};
@@ -10,7 +11,6 @@ use tonic::{Code, Status};
 use tower_service::Service;
 
 use super::{Lab, choose};
-use crate::auth::Auth;
 use crate::grpc::{Health, router};
 
 const METHODS: [&str; 9] = [
@@ -38,8 +38,7 @@ struct Grpc {
 thread_local! {
     static GRPC: LazyCell<Grpc> = LazyCell::new(|| {
         let lab = Lab::new();
-        let auth = Auth::new([].into_iter(), [].into_iter());
-        let made = lab.runtime.block_on(async { router(lab.engine.clone(), auth?).await });
+        let made = lab.runtime.block_on(router(Arc::clone(&lab.app)));
         #[expect(clippy::expect_used, reason = "nothing can be fuzzed without it")]
         let (router, health) = made.expect("the descriptors are valid");
         Grpc { lab, router, _health: health }

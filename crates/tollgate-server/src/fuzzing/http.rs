@@ -2,15 +2,14 @@
 
 use std::cell::LazyCell;
 
-use axum::Router;
-use axum::body::{Body, to_bytes};
-use axum::http::{Request, Uri};
+use http_body_util::{BodyExt, Full};
+use hyper::body::Bytes;
+use hyper::{Request, Uri};
 use serde_json::Value;
-use tower_service::Service;
+use tollgate_service::api::OPENAPI;
 
 use super::{Lab, choose};
-use crate::auth::Auth;
-use crate::http::{OPENAPI, router};
+use crate::http::answer;
 
 const PATHS: [&str; 7] = [
     "/v1/acquire",
@@ -24,17 +23,12 @@ const PATHS: [&str; 7] = [
 
 struct Http {
     lab: Lab,
-    router: Router,
     documented: Value,
 }
 
 thread_local! {
     static HTTP: LazyCell<Http> = LazyCell::new(|| {
-        let lab = Lab::new();
-        let router = Auth::new([].into_iter(), [].into_iter())
-            .map(|auth| router(lab.engine.clone(), &auth))
-            .unwrap_or_default();
-        Http { lab, router, documented: serde_json::from_str(OPENAPI).unwrap_or_default() }
+        Http { lab: Lab::new(), documented: serde_json::from_str(OPENAPI).unwrap_or_default() }
     });
 }
 
@@ -45,19 +39,19 @@ thread_local! {
 pub fn http(bytes: &[u8]) {
     let Some((path, rest)) = choose(bytes, &PATHS) else { return };
     let (uri, body) = match path {
-        "/v1/gate" => (format!("{path}?{}", String::from_utf8_lossy(rest)), Body::empty()),
-        _ => (path.to_owned(), Body::from(rest.to_vec())),
+        "/v1/gate" => (format!("{path}?{}", String::from_utf8_lossy(rest)), Bytes::new()),
+        _ => (path.to_owned(), Bytes::copy_from_slice(rest)),
     };
     // Not every text is an address: no client could send the others.
     let Ok(uri) = Uri::try_from(uri) else { return };
     HTTP.with(|http| {
-        let mut request = Request::post(uri).body(body).unwrap_or_default();
+        let mut request = Request::post(uri).body(Full::new(body)).unwrap_or_default();
         request.headers_mut().clear();
         let (status, body) = http.lab.run(async {
-            let answered = http.router.clone().call(request).await;
-            let response = answered.unwrap_or_else(|never| match never {});
+            let response = answer(&http.lab.app, request).await;
             let status = response.status().as_u16();
-            (status, to_bytes(response.into_body(), usize::MAX).await.unwrap_or_default())
+            let body = response.into_body().collect().await;
+            (status, body.map(|body| body.to_bytes()).unwrap_or_default())
         });
         let told = String::from_utf8_lossy(&body);
         assert_ne!(status, 500, "{path}: {told}");

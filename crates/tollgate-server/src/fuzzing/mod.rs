@@ -15,9 +15,11 @@ use std::time::Duration;
 use tokio::runtime::{Builder, Runtime};
 use tollgate::store::{BoxStore, Memory};
 use tollgate::{Limiter, ManualClock, Result};
+use tollgate_service::Engine;
 
+use crate::app::App;
 use crate::config::Config;
-use crate::engine::Engine;
+use crate::telemetry::Telemetry;
 
 pub use grpc::grpc;
 pub use http::http;
@@ -51,7 +53,7 @@ policies:
 
 /// An engine that outlives the calls of a target.
 struct Lab {
-    engine: Arc<Engine>,
+    app: Arc<App>,
     clock: ManualClock,
     runtime: Runtime,
 }
@@ -68,10 +70,11 @@ impl Lab {
         // Small, so that a run meets its bounds.
         let memory = Memory::builder().max_keys(4_096).max_request_ids(4_096).build()?;
         let limiter = Limiter::with_clock(BoxStore::new(memory), clock.clone()).build();
-        let policies = Config::of_text(&[], |_| None, Some(("lab.yaml", POLICIES)))?.policies;
-        let engine = Arc::new(Engine::new(limiter, policies).with_clock(clock.clone()));
+        let config = Config::of_text(&[], |_| None, Some(("lab.yaml", POLICIES)))?;
+        let telemetry = Telemetry::new(&config)?;
+        let app = App::new(Engine::new(limiter, config.policies), config.auth, telemetry);
         let runtime = Builder::new_current_thread().enable_time().build()?;
-        Ok(Self { engine, clock, runtime })
+        Ok(Self { app, clock, runtime })
     }
 
     /// Runs to its end what is asked of the engine, a moment later than what was asked before.

@@ -3,10 +3,10 @@
 use std::cell::LazyCell;
 
 use tollgate::Code;
+use tollgate_service::engine::CheckRequest;
 
 use super::Lab;
 use crate::config::Config;
-use crate::engine::Ask;
 
 /// How many policies of a file are asked.
 const ASKED: usize = 8;
@@ -24,19 +24,19 @@ pub fn policies(bytes: &[u8]) {
     let secret = |name: &str| (name == "TOLLGATE_HASH_SECRET").then(|| "s".to_owned());
     let config = match Config::of_text(&[], secret, Some(("fuzzed.yaml", &text))) {
         Ok(config) => config,
-        Err(complaints) => {
-            assert!(!complaints.list.is_empty(), "refused without a reason");
-            assert!(complaints.list.iter().all(|complaint| !complaint.message.is_empty()));
+        Err(errors) => {
+            assert!(!errors.list.is_empty(), "refused without a reason");
+            assert!(errors.list.iter().all(|error| !error.message.is_empty()));
             return;
         }
     };
     LAB.with(|lab| {
-        lab.engine.replace_policies(config.policies);
-        let policies = lab.engine.policies();
+        lab.app.engine().replace_policies(config.policies);
+        let policies = lab.app.engine().policies();
         for policy in policies.iter().take(ASKED) {
-            let ask = Ask::new(policy.name().as_str(), "k");
-            let answered = lab.run(lab.engine.acquire(ask)).map(drop);
-            let foreseen = lab.run(lab.engine.forecast(ask)).map(drop);
+            let request = CheckRequest::new(policy.name().as_str(), "k");
+            let answered = lab.run(lab.app.engine().acquire(request)).map(drop);
+            let foreseen = lab.run(lab.app.engine().forecast(request)).map(drop);
             for failure in [answered, foreseen].into_iter().filter_map(Result::err) {
                 // Refused because the store is in memory, or full; nothing may be broken.
                 let code = failure.error.code();

@@ -6,20 +6,11 @@ use std::sync::Arc;
 use bytes::BytesMut;
 
 use super::Lab;
-use crate::auth::Auth;
 use crate::resp::parse::{Broken, Command, next};
 use crate::resp::session::Session;
 
-struct Resp {
-    lab: Lab,
-    auth: Option<Arc<Auth>>,
-}
-
 thread_local! {
-    static RESP: LazyCell<Resp> = LazyCell::new(|| {
-        let auth = Auth::new([].into_iter(), [].into_iter());
-        Resp { lab: Lab::new(), auth: auth.ok().map(Arc::new) }
-    });
+    static LAB: LazyCell<Lab> = LazyCell::new(Lab::new);
 }
 
 /// The first byte says in which pieces the rest arrives.
@@ -31,11 +22,10 @@ pub fn resp(bytes: &[u8]) {
     let (commands, broken) = cut(rest, rest.len().max(1));
     let in_pieces = cut(rest, usize::from(*first).max(1));
     assert_eq!((&commands, broken.is_some()), (&in_pieces.0, in_pieces.1.is_some()));
-    RESP.with(|resp| {
-        let Some(auth) = resp.auth.clone() else { return };
-        let mut session = Session::new(Arc::clone(&resp.lab.engine), auth);
+    LAB.with(|lab| {
+        let mut session = Session::new(Arc::clone(&lab.app));
         let mut output = Vec::new();
-        let goes_on = resp.lab.run(session.run(&commands, &mut output));
+        let goes_on = lab.run(session.run(&commands, &mut output));
         let mut replies = 0;
         let mut rest = output.as_slice();
         while !rest.is_empty() {

@@ -15,17 +15,15 @@ use axum::extract::Request;
 use axum::middleware::{self, Next};
 use axum::response::Response;
 use tokio::sync::watch;
-use tokio::time::Instant;
 use tollgate_proto::DESCRIPTORS;
 use tollgate_proto::ratelimit_v1::rate_limiter_server as ratelimit_v1;
 use tollgate_proto::tollgate_v1::rate_limiter_server as tollgate_v1;
+use tollgate_service::api::{BODY_MAX_BYTES, BODY_TIMEOUT};
+use tollgate_service::auth::{Role, bearer};
 use tonic::service::Routes;
 
 pub(crate) use self::health::Health;
-use crate::auth::{Auth, Role, bearer};
-use crate::engine::Engine;
-use crate::http::{BODY_MAX_BYTES, BODY_WITHIN};
-use crate::trace::traced;
+use crate::app::App;
 
 /// The one method for administrators, and the service for everybody.
 const RESET: &str = "/tollgate.v1.RateLimiter/Reset";
@@ -37,8 +35,7 @@ const REFLECTION: &str = "/grpc.reflection.";
 const SMALL_MAX_BYTES: usize = 4 * 1024;
 
 /// The services, as one router, and what it says of their health: streams last as long as that.
-pub(crate) async fn router(engine: Arc<Engine>, auth: Auth) -> Result<(Router, Health)> {
-    let watched = Arc::clone(&engine);
+pub(crate) async fn router(app: Arc<App>) -> Result<(Router, Health)> {
     let (reporter, health_service) = tonic_health::server::health_reporter();
     let health_service = health_service.max_decoding_message_size(SMALL_MAX_BYTES);
     let reflection = || {
@@ -52,9 +49,9 @@ pub(crate) async fn router(engine: Arc<Engine>, auth: Auth) -> Result<(Router, H
     // What many clients still ask for, Python's among them.
     let earlier = reflection().build_v1alpha().map_err(wrong)?;
     let earlier = earlier.max_decoding_message_size(SMALL_MAX_BYTES);
-    let native = tollgate_v1::RateLimiterServer::new(tollgate::Native(Arc::clone(&engine)))
+    let native = tollgate_v1::RateLimiterServer::new(tollgate::Native(Arc::clone(&app)))
         .max_decoding_message_size(BODY_MAX_BYTES);
-    let compatible = ratelimit_v1::RateLimiterServer::new(ratelimit::Compatible(engine))
+    let compatible = ratelimit_v1::RateLimiterServer::new(ratelimit::Compatible(Arc::clone(&app)))
         .max_decoding_message_size(BODY_MAX_BYTES);
     let routes = Routes::new(health_service)
         .add_service(current)
@@ -62,12 +59,12 @@ pub(crate) async fn router(engine: Arc<Engine>, auth: Auth) -> Result<(Router, H
         .add_service(native)
         .add_service(compatible);
     let (end, ends) = watch::channel(());
-    let time = middleware::from_fn(move |request, next| {
-        timed(Arc::clone(&watched), bounded(request, &ends), next)
+    let recorder = Arc::clone(&app);
+    let record = middleware::from_fn(move |request, next| {
+        recorded(Arc::clone(&recorder), bounded(request, &ends), next)
     });
-    let auth = Arc::new(auth);
-    let guard = middleware::from_fn(move |request, next| guarded(Arc::clone(&auth), request, next));
-    let router = routes.into_axum_router().layer(time).layer(guard);
+    let guard = middleware::from_fn(move |request, next| guarded(Arc::clone(&app), request, next));
+    let router = routes.into_axum_router().layer(record).layer(guard);
     Ok((router, Health::serving(reporter, end).await))
 }
 
@@ -79,27 +76,27 @@ fn bounded(request: Request, ends: &watch::Receiver<()>) -> Request {
         Body::new(body::Stream::new(body, ends.clone()))
     } else {
         let max = if path.starts_with(HEALTH) { SMALL_MAX_BYTES } else { BODY_MAX_BYTES };
-        Body::new(body::Message::new(body, max, BODY_WITHIN))
+        Body::new(body::Message::new(body, max, BODY_TIMEOUT))
     };
     Request::from_parts(parts, body)
 }
 
-/// How long requests take.
-async fn timed(engine: Arc<Engine>, request: Request, next: Next) -> Response {
-    let start = Instant::now();
-    let response = traced(engine.traces(), "grpc", request, next).await;
-    engine.metrics().request("grpc", start.elapsed());
-    response
+/// Answers a request within its span, and records how long it took.
+async fn recorded(app: Arc<App>, request: Request, next: Next) -> Response {
+    let span = app.telemetry.traces.as_ref().map(|traces| {
+        traces.begin_request("grpc", request.method(), request.uri().path(), request.headers())
+    });
+    app.telemetry.request("grpc", span, next.run(request)).await
 }
 
-/// Lets through whoever may do what is asked for. Health is for everybody.
-async fn guarded(auth: Arc<Auth>, request: Request, next: Next) -> Response {
+/// Accepts clients with the right to call the method. Health needs no right.
+async fn guarded(app: Arc<App>, request: Request, next: Next) -> Response {
     let path = request.uri().path();
     let needed = if path == RESET { Role::Admin } else { Role::Caller };
     if path.starts_with(HEALTH) {
         return next.run(request).await;
     }
-    match auth.permit(bearer(request.headers()), needed) {
+    match app.auth().permit(bearer(request.headers()), needed) {
         Ok(()) => next.run(request).await,
         Err(error) => status::of(&error.into()).into_http(),
     }

@@ -6,18 +6,19 @@ use std::sync::Arc;
 use tollgate::{Cost, Error, Verdict};
 use tollgate_proto::ratelimit_v1 as pb;
 use tollgate_proto::ratelimit_v1::rate_limiter_server::RateLimiter;
+use tollgate_service::engine::{CheckRequest, CheckResponse, Failure};
+use tollgate_service::policy::DEFAULT_POLICY;
 use tonic::{Request, Response, Status};
 
 use super::status;
-use crate::engine::{Answer, Ask, Engine, Failure};
-use crate::policy::DEFAULT_POLICY;
+use crate::app::App;
 
 /// The longest key that the earlier service accepted, in bytes.
 const KEY_MAX_BYTES: usize = 256;
 
 /// The interface over the engine.
 #[derive(Debug)]
-pub(super) struct Compatible(pub(super) Arc<Engine>);
+pub(super) struct Compatible(pub(super) Arc<App>);
 
 #[tonic::async_trait]
 impl RateLimiter for Compatible {
@@ -26,15 +27,15 @@ impl RateLimiter for Compatible {
         request: Request<pb::AcquireRequest>,
     ) -> Result<Response<pb::AcquireResponse>, Status> {
         let request = request.into_inner();
-        let answer = match ask(&request) {
-            Ok(ask) => self.0.acquire(ask).await.and_then(|answer| response(&answer)),
+        let response = match check(&request) {
+            Ok(check) => self.0.engine().acquire(check).await.and_then(|it| response(&it)),
             Err(error) => Err(error.into()),
         };
-        answer.map(Response::new).map_err(|failure| status::of(&failure))
+        response.map(Response::new).map_err(|failure| status::of(&failure))
     }
 }
 
-fn ask(request: &pb::AcquireRequest) -> Result<Ask<'_>, Error> {
+fn check(request: &pb::AcquireRequest) -> Result<CheckRequest<'_>, Error> {
     let key = request.logical_key.as_str();
     if key.is_empty() || key.len() > KEY_MAX_BYTES {
         let accepted = format!("has {} bytes; accepted: 1 to {KEY_MAX_BYTES}", key.len());
@@ -44,11 +45,11 @@ fn ask(request: &pb::AcquireRequest) -> Result<Ask<'_>, Error> {
         return Err(Error::invalid("request_id", "is no UUID; accepted: 8-4-4-4-12 hex digits"));
     }
     let cost = Cost::new(request.cost.into())?;
-    Ok(Ask::new(DEFAULT_POLICY, key).cost(cost).request_id(Some(&request.request_id)))
+    Ok(CheckRequest::new(DEFAULT_POLICY, key).cost(cost).request_id(Some(&request.request_id)))
 }
 
-fn response(answer: &Answer) -> Result<pb::AcquireResponse, Failure> {
-    let decision = &answer.decision;
+fn response(response: &CheckResponse) -> Result<pb::AcquireResponse, Failure> {
+    let decision = &response.decision;
     let verdict = match decision.verdict {
         Verdict::Allowed => pb::Verdict::Allowed,
         Verdict::Denied => pb::Verdict::Denied,

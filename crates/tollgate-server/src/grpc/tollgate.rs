@@ -5,27 +5,28 @@ use std::sync::Arc;
 use tollgate::{Cost, OutageMode, Verdict};
 use tollgate_proto::tollgate_v1 as pb;
 use tollgate_proto::tollgate_v1::rate_limiter_server::RateLimiter;
+use tollgate_service::engine::{CheckRequest, CheckResponse, Failure};
+use tollgate_service::policy::DEFAULT_POLICY;
 use tonic::{Request, Response, Status};
 
 use super::status;
-use crate::engine::{Answer, Ask, Engine, Failure, accept_batch, unanswered};
-use crate::policy::DEFAULT_POLICY;
+use crate::app::App;
 
 type Reply<T> = Result<Response<T>, Status>;
 
 /// The interface over the engine.
 #[derive(Debug)]
-pub(super) struct Native(pub(super) Arc<Engine>);
+pub(super) struct Native(pub(super) Arc<App>);
 
 #[tonic::async_trait]
 impl RateLimiter for Native {
     async fn acquire(&self, request: Request<pb::AcquireRequest>) -> Reply<pb::Decision> {
         let request = request.into_inner();
-        let answer = match ask(&request) {
-            Ok(ask) => self.0.acquire(ask).await,
+        let response = match check(&request) {
+            Ok(check) => self.0.engine().acquire(check).await,
             Err(failure) => Err(failure),
         };
-        reply(answer.map(|answer| decision(&answer)))
+        reply(response.map(|response| decision(&response)))
     }
 
     async fn acquire_many(
@@ -33,31 +34,29 @@ impl RateLimiter for Native {
         request: Request<pb::AcquireManyRequest>,
     ) -> Reply<pb::AcquireManyResponse> {
         let requests = request.into_inner().requests;
-        accept_batch(requests.len()).map_err(|failure| status::of(&failure))?;
-        let asks: Vec<Result<Ask<'_>, Failure>> = requests.iter().map(ask).collect();
-        let able: Vec<Ask<'_>> = asks.iter().flatten().copied().collect();
-        let mut answers = self.0.acquire_many(&able).await.into_iter();
-        let merge = |(index, ask): (usize, Result<Ask<'_>, Failure>)| {
-            let answered = |_| answers.next().unwrap_or_else(|| Err(unanswered().into()));
-            let answer = ask.and_then(answered);
-            outcome(answer.map_err(|failure| failure.within(&format!("requests[{index}]"))))
-        };
-        let decisions = asks.into_iter().enumerate().map(merge).collect();
-        Ok(Response::new(pb::AcquireManyResponse { decisions }))
+        let checks = requests.iter().map(check).collect();
+        let results = self.0.engine().acquire_batch(checks).await;
+        reply(results.map(|results| pb::AcquireManyResponse {
+            decisions: results.into_iter().map(outcome).collect(),
+        }))
     }
 
     async fn peek(&self, request: Request<pb::AcquireRequest>) -> Reply<pb::Decision> {
         let request = request.into_inner();
-        let answer = match ask(&request) {
-            Ok(ask) => self.0.peek(ask).await,
+        let response = match check(&request) {
+            Ok(check) => self.0.engine().peek(check).await,
             Err(failure) => Err(failure),
         };
-        reply(answer.map(|answer| decision(&answer)))
+        reply(response.map(|response| decision(&response)))
     }
 
     async fn forecast(&self, request: Request<pb::ForecastRequest>) -> Reply<pb::ForecastResponse> {
         let request = request.into_inner();
-        let forecast = self.0.forecast(Ask::new(policy(&request.policy), &request.key)).await;
+        let forecast = self
+            .0
+            .engine()
+            .forecast(CheckRequest::new(policy(&request.policy), &request.key))
+            .await;
         reply(forecast.map(|forecast| pb::ForecastResponse {
             spendable_now: forecast.spendable_now,
             next_unit_at_ms: forecast.next_unit_at_ms,
@@ -69,10 +68,10 @@ impl RateLimiter for Native {
     async fn refund(&self, request: Request<pb::RefundRequest>) -> Reply<pb::RefundResponse> {
         let request = request.into_inner();
         let cost = cost(request.cost).map_err(|failure| status::of(&failure))?;
-        let ask = Ask::new(policy(&request.policy), &request.key)
+        let check = CheckRequest::new(policy(&request.policy), &request.key)
             .cost(cost)
             .request_id(request.request_id.as_deref());
-        let refund = self.0.refund(ask, request.reset_at_ms).await;
+        let refund = self.0.engine().refund(check, request.reset_at_ms).await;
         reply(refund.map(|refund| pb::RefundResponse {
             refunded: refund.units,
             limit: refund.standing.limit,
@@ -84,13 +83,14 @@ impl RateLimiter for Native {
 
     async fn reset(&self, request: Request<pb::ResetRequest>) -> Reply<pb::ResetResponse> {
         let request = request.into_inner();
-        let done = self.0.reset(Ask::new(policy(&request.policy), &request.key)).await;
+        let done =
+            self.0.engine().reset(CheckRequest::new(policy(&request.policy), &request.key)).await;
         reply(done.map(|()| pb::ResetResponse {}))
     }
 }
 
-fn reply<T>(answer: Result<T, Failure>) -> Reply<T> {
-    answer.map(Response::new).map_err(|failure| status::of(&failure))
+fn reply<T>(result: Result<T, Failure>) -> Reply<T> {
+    result.map(Response::new).map_err(|failure| status::of(&failure))
 }
 
 fn policy(name: &str) -> &str {
@@ -101,14 +101,14 @@ fn cost(units: Option<u64>) -> Result<Cost, Failure> {
     Ok(units.map_or(Ok(Cost::ONE), Cost::new)?)
 }
 
-fn ask(request: &pb::AcquireRequest) -> Result<Ask<'_>, Failure> {
-    Ok(Ask::new(policy(&request.policy), &request.key)
+fn check(request: &pb::AcquireRequest) -> Result<CheckRequest<'_>, Failure> {
+    Ok(CheckRequest::new(policy(&request.policy), &request.key)
         .cost(cost(request.cost)?)
         .request_id(request.request_id.as_deref()))
 }
 
-fn decision(answer: &Answer) -> pb::Decision {
-    let decision = &answer.decision;
+fn decision(response: &CheckResponse) -> pb::Decision {
+    let decision = &response.decision;
     let degraded = match decision.degraded {
         Some(OutageMode::Open) => pb::Degraded::Open,
         Some(OutageMode::Closed) => pb::Degraded::Closed,
@@ -123,10 +123,10 @@ fn decision(answer: &Answer) -> pb::Decision {
         reset_at_ms: decision.reset_at_ms,
         retry_after_ms: decision.retry_after_ms,
         delay_ms: decision.delay_ms,
-        policy: answer.policy.to_string(),
+        policy: response.policy.to_string(),
         binding: decision.binding.as_ref().map(ToString::to_string),
         degraded: degraded.into(),
-        shadow: verdict(answer.shadow).into(),
+        shadow: verdict(response.shadow).into(),
     }
 }
 
@@ -139,9 +139,9 @@ const fn verdict(verdict: Option<Verdict>) -> pb::Verdict {
     }
 }
 
-fn outcome(answer: Result<Answer, Failure>) -> pb::Outcome {
-    let outcome = match answer {
-        Ok(answer) => pb::outcome::Outcome::Decision(decision(&answer)),
+fn outcome(result: Result<CheckResponse, Failure>) -> pb::Outcome {
+    let outcome = match result {
+        Ok(response) => pb::outcome::Outcome::Decision(decision(&response)),
         Err(Failure { error, .. }) => pb::outcome::Outcome::Error(pb::Error {
             code: error.code().to_string(),
             message: error.message().to_owned(),

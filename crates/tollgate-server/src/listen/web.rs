@@ -3,16 +3,21 @@
 //! Both are a router behind hyper, with the same bounds on headers and the same patience with slow
 //! clients, and both end the same way.
 
+use std::convert::Infallible;
 use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
 use hyper::server::conn::{http1, http2};
+use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulConnection;
 use hyper_util::service::TowerToHyperService;
 
 use super::{Connection, Draining, Stream, preface};
+use crate::app::App;
+use crate::http;
 
 /// How long a client may take to send its headers, or be idle between requests.
 const HEADERS_WITHIN: Duration = Duration::from_secs(60);
@@ -28,14 +33,17 @@ const BUFFER_BYTES: usize = 64 * 1024;
 const STREAMS: u32 = 200;
 
 /// Serves HTTP/1.1.
-pub(crate) async fn serve_http(connection: Connection, router: Router, mut draining: Draining) {
+pub(crate) async fn serve_http(connection: Connection, app: Arc<App>, mut draining: Draining) {
     if speaks(&connection, &mut draining).await {
         let mut builder = http1::Builder::new();
         let builder = builder
             .timer(TokioTimer::new())
             .header_read_timeout(HEADERS_WITHIN)
             .max_buf_size(BUFFER_BYTES);
-        let service = TowerToHyperService::new(router);
+        let service = service_fn(move |request| {
+            let app = Arc::clone(&app);
+            async move { Ok::<_, Infallible>(http::answer(&app, request).await) }
+        });
         let Connection { stream, place } = connection;
         serve(builder.serve_connection(TokioIo::new(stream), service), draining).await;
         drop(place);

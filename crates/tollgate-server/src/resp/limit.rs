@@ -7,10 +7,11 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use tollgate::algorithm::Gcra;
-use tollgate::{Code, Cost, Error, Limit, Quota, Result, Rule, Verdict};
+use tollgate::{Cost, Error, Limit, Quota, Result, Rule, Verdict};
+use tollgate_http::Status;
+use tollgate_service::engine::{CheckRequest, CheckResponse, Failure, Target};
 
 use super::reply::Reply;
-use crate::engine::{Answer, Ask, Failure, Target};
 
 /// A request for units, from either command.
 #[derive(Debug)]
@@ -74,9 +75,9 @@ impl Charge {
         })
     }
 
-    /// What the engine is asked.
-    pub(super) fn ask(&self) -> Ask<'_> {
-        Ask {
+    /// The request of the engine.
+    pub(super) fn check(&self) -> CheckRequest<'_> {
+        CheckRequest {
             target: match &self.target {
                 Owned::Policy(name) => Target::Policy(name),
                 Owned::Limit(limit) => Target::Limit(limit),
@@ -87,19 +88,19 @@ impl Charge {
         }
     }
 
-    /// The reply of the command that asked.
-    pub(super) fn reply(&self, answer: Result<Answer, Failure>, now_ms: u64) -> Reply {
-        match (answer, &self.target) {
+    /// The reply to the command.
+    pub(super) fn reply(&self, result: Result<CheckResponse, Failure>, now_ms: u64) -> Reply {
+        match (result, &self.target) {
             (Err(failure), _) => failed(&failure),
-            (Ok(answer), Owned::Policy(_)) => acquired(&answer),
-            (Ok(answer), Owned::Limit(_)) => throttled(&answer, self.peek, now_ms),
+            (Ok(response), Owned::Policy(_)) => acquired(&response),
+            (Ok(response), Owned::Limit(_)) => throttled(&response, self.peek, now_ms),
         }
     }
 }
 
 /// Limited or not, limit, remaining, seconds to wait, seconds until the key is fresh again.
-fn throttled(answer: &Answer, peek: bool, now_ms: u64) -> Reply {
-    let decision = &answer.decision;
+fn throttled(response: &CheckResponse, peek: bool, now_ms: u64) -> Reply {
+    let decision = &response.decision;
     // Nothing was asked for: nothing can be too much.
     let limited = !peek && !decision.is_allowed();
     let wait = match decision.verdict {
@@ -112,8 +113,8 @@ fn throttled(answer: &Answer, peek: bool, now_ms: u64) -> Reply {
 }
 
 /// Allowed or not, limit, remaining, milliseconds to wait, the instant of the reset.
-fn acquired(answer: &Answer) -> Reply {
-    let decision = &answer.decision;
+fn acquired(response: &CheckResponse) -> Reply {
+    let decision = &response.decision;
     integers([
         i64::from(decision.is_allowed()),
         int(decision.limit),
@@ -123,17 +124,9 @@ fn acquired(answer: &Answer) -> Reply {
     ])
 }
 
-/// The one table from codes to errors of this protocol.
-pub(super) fn failed(failure: &Failure) -> Reply {
-    let error = &failure.error;
-    let code = match error.code() {
-        Code::StoreUnavailable | Code::Timeout => "UNAVAILABLE",
-        Code::ConflictExhausted | Code::QueueFull => "BUSY",
-        Code::IdempotencyConflict => "CONFLICT",
-        Code::Unauthorized => "NOAUTH",
-        _ => "ERR",
-    };
-    Reply::error(code, &error.to_string())
+/// The error of a failure.
+pub(super) fn failed(Failure { error, .. }: &Failure) -> Reply {
+    Reply::error(Status::of(error.code()).resp, &error.to_string())
 }
 
 fn integers(numbers: [i64; 5]) -> Reply {

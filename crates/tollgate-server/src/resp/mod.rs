@@ -5,9 +5,9 @@
 
 mod limit;
 pub(crate) mod parse;
-mod patience;
 mod reply;
 pub(crate) mod session;
+mod timeouts;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -15,12 +15,12 @@ use std::time::Duration;
 use bytes::BytesMut;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::Instant;
+use tollgate_service::engine::BATCH_MAX;
 
-use self::patience::Patience;
 use self::reply::{Reply, Version};
 use self::session::Session;
-use crate::auth::Auth;
-use crate::engine::{BATCH_MAX, Engine};
+use self::timeouts::Patience;
+use crate::app::App;
 use crate::listen::{Connection, Draining};
 
 /// How long a client may take to read its replies.
@@ -34,13 +34,9 @@ const LAST_WORDS: Duration = Duration::from_secs(1);
 const LAST_PAUSE: Duration = Duration::from_millis(100);
 
 /// Serves one connection.
-pub(crate) async fn serve(
-    connection: Connection,
-    (engine, auth): (Arc<Engine>, Arc<Auth>),
-    draining: Draining,
-) {
+pub(crate) async fn serve(connection: Connection, app: Arc<App>, draining: Draining) {
     let Connection { stream, place } = connection;
-    if let Err(error) = converse(stream, Session::new(engine, auth), draining).await {
+    if let Err(error) = converse(stream, Session::new(app), draining).await {
         tracing::debug!(%error, "a connection ended early");
     }
     drop(place);
@@ -56,9 +52,7 @@ async fn converse<S: AsyncRead + AsyncWrite + Unpin>(
     loop {
         let (commands, broken) = take(&mut input);
         if !commands.is_empty() || broken.is_some() {
-            let start = Instant::now();
             let goes_on = session.answer(&commands, &mut output).await;
-            session.metrics().request("resp", start.elapsed());
             if let Some(why) = broken {
                 Reply::error("ERR", &format!("Protocol error: {why}"))
                     .write_to(&mut output, Version::Two);
@@ -135,12 +129,14 @@ fn take(input: &mut BytesMut) -> (Vec<parse::Command>, Option<parse::Broken>) {
 #[cfg(test)]
 mod tests {
     use tokio::io::BufStream;
+    use tollgate::Limiter;
     use tollgate::store::{BoxStore, Memory};
-    use tollgate::{Limiter, Quota};
+    use tollgate_service::Engine;
 
     use super::*;
+    use crate::config::Config;
     use crate::listen::Drain;
-    use crate::policy::Policies;
+    use crate::telemetry::Telemetry;
 
     #[tokio::test]
     async fn who_never_stops_talking_has_no_more_time_than_others() {
@@ -154,11 +150,11 @@ mod tests {
 
     #[tokio::test]
     async fn replies_leave_a_stream_that_keeps_what_it_accepts() {
-        let policies = Policies::of_default(10, Quota::per_second(1)).unwrap();
-        let engine = Engine::new(Limiter::new(BoxStore::new(Memory::new())), policies);
-        let nobody = || std::iter::empty::<&str>();
-        let auth = Auth::new(nobody(), nobody()).unwrap();
-        let session = Session::new(Arc::new(engine), Arc::new(auth));
+        let config = Config::built_in().unwrap();
+        let limiter = Limiter::new(BoxStore::new(Memory::new()));
+        let engine = Engine::new(limiter, config.policies.clone());
+        let telemetry = Telemetry::new(&config).unwrap();
+        let session = Session::new(App::new(engine, config.auth, telemetry));
         let (mut client, server) = tokio::io::duplex(1_024);
         let drain = Drain::new();
         tokio::spawn(converse(BufStream::new(server), session, drain.draining()));

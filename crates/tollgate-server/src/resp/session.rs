@@ -4,21 +4,19 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use opentelemetry::context::FutureExt;
+use tokio::time::Instant;
 
 use super::limit::{Charge, failed};
 use super::parse::Command;
 use super::reply::{Reply, Version};
-use crate::auth::Auth;
-use crate::engine::Engine;
-use crate::metrics::Metrics;
-use crate::trace;
+use crate::app::App;
+use crate::telemetry;
 
 /// One connection.
 #[derive(Debug)]
 pub(crate) struct Session {
-    engine: Arc<Engine>,
+    app: Arc<App>,
     version: Version,
-    auth: Arc<Auth>,
     /// Whether the client may ask.
     permitted: bool,
 }
@@ -31,9 +29,9 @@ enum Act {
 }
 
 impl Session {
-    pub(crate) fn new(engine: Arc<Engine>, auth: Arc<Auth>) -> Self {
-        let permitted = auth.role_of(None).is_some();
-        Self { engine, version: Version::default(), auth, permitted }
+    pub(crate) fn new(app: Arc<App>) -> Self {
+        let permitted = app.auth().role_of(None).is_some();
+        Self { app, version: Version::default(), permitted }
     }
 
     /// Whether the client may ask: nobody needs a token, or it has shown one.
@@ -41,16 +39,20 @@ impl Session {
         self.permitted
     }
 
-    pub(super) fn metrics(&self) -> &Metrics {
-        self.engine.metrics()
-    }
-
     /// Answers commands in order, within a span if spans are wanted; whether the connection goes on.
     pub(super) async fn answer(&mut self, commands: &[Command], output: &mut Vec<u8>) -> bool {
-        let span = self.engine.traces().map(|traces| traces.begin_commands(commands.len()));
-        let Some(span) = span else { return self.run(commands, output).await };
-        let goes_on = self.run(commands, output).with_context(span.clone()).await;
-        trace::end(&span, None);
+        let start = Instant::now();
+        let telemetry = Arc::clone(&self.app.telemetry);
+        let traces = telemetry.traces.as_ref();
+        let goes_on = match traces.map(|traces| traces.begin_commands(commands.len())) {
+            None => self.run(commands, output).await,
+            Some(span) => {
+                let goes_on = self.run(commands, output).with_context(span.clone()).await;
+                telemetry::end(&span, None);
+                goes_on
+            }
+        };
+        telemetry.metrics.request("resp", start.elapsed());
         goes_on
     }
 
@@ -62,8 +64,8 @@ impl Session {
                 Act::Charge(charge) if !charge.peek => batch.push(charge),
                 Act::Charge(charge) => {
                     self.decide(&mut batch, output).await;
-                    let answer = self.engine.peek(charge.ask()).await;
-                    self.say(&charge.reply(answer, self.engine.now_ms_up()), output);
+                    let response = self.app.engine().peek(charge.check()).await;
+                    self.say(&charge.reply(response, self.app.engine().now_ms_up()), output);
                 }
                 Act::Say(reply) => {
                     self.decide(&mut batch, output).await;
@@ -82,15 +84,16 @@ impl Session {
 
     /// Decides everything that waits, in order.
     async fn decide(&self, batch: &mut Vec<Charge>, output: &mut Vec<u8>) {
-        let asks: Vec<_> = batch.iter().map(Charge::ask).collect();
-        let answers = match &*asks {
+        let engine = self.app.engine();
+        let checks: Vec<_> = batch.iter().map(Charge::check).collect();
+        let results = match &*checks {
             [] => return,
-            [one] => vec![self.engine.acquire(*one).await],
-            many => self.engine.acquire_many(many).await,
+            [one] => vec![engine.acquire(*one).await],
+            many => engine.acquire_many(many).await,
         };
-        let now_ms = self.engine.now_ms_up();
-        for (charge, answer) in batch.iter().zip(answers) {
-            self.say(&charge.reply(answer, now_ms), output);
+        let now_ms = engine.now_ms_up();
+        for (charge, result) in batch.iter().zip(results) {
+            self.say(&charge.reply(result, now_ms), output);
         }
         batch.clear();
     }
@@ -107,7 +110,7 @@ impl Session {
         }
         let charge = match upper.as_slice() {
             // The policies of now, whenever the client connected: they say what an outage means.
-            b"CL.THROTTLE" => Charge::throttle(arguments, self.engine.policies().ad_hoc()),
+            b"CL.THROTTLE" => Charge::throttle(arguments, self.app.engine().policies().ad_hoc()),
             b"TG.ACQUIRE" => Charge::acquire(arguments),
             b"QUIT" => return Act::Quit,
             b"PING" => return Act::Say(ping(arguments)),
@@ -129,11 +132,11 @@ impl Session {
         let ([token] | [_, token]) = arguments else {
             return Reply::error("ERR", "arguments: accepted: AUTH [user] token");
         };
-        if !self.auth.guards_callers() {
+        if !self.app.auth().guards_callers() {
             return Reply::error("ERR", "AUTH is not needed: no token is set");
         }
         let token = std::str::from_utf8(token).ok();
-        self.permitted = token.is_some() && self.auth.role_of(token).is_some();
+        self.permitted = token.is_some() && self.app.auth().role_of(token).is_some();
         if self.permitted {
             return Reply::Simple("OK");
         }

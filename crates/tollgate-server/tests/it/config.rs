@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use tollgate::store::Retries;
-use tollgate_server::config::{Complaints, Config, Source};
+use tollgate_server::config::{Config, ConfigErrors, Source};
 
-fn of_file(text: &str) -> Result<Config, Complaints> {
+fn of_file(text: &str) -> Result<Config, ConfigErrors> {
     Config::of_text(&[], |_| None, Some(("t.yaml", text)))
 }
 
-fn of_environment(variables: &[(&str, &str)]) -> Result<Config, Complaints> {
+fn of_environment(variables: &[(&str, &str)]) -> Result<Config, ConfigErrors> {
     let find = |name: &str| {
         variables.iter().find(|(variable, _)| *variable == name).map(|(_, value)| value.to_string())
     };
@@ -23,10 +23,12 @@ fn every_algorithm_can_be_written() {
         config.policies.iter().map(|policy| policy.name().to_string()).collect();
     assert_eq!(names, ["a", "b", "c", "d", "default", "e", "f", "g"]);
     let g = config.policies.find("g").unwrap();
-    let keys: Vec<String> = g.limits().iter().map(|limit| limit.key("k").to_text()).collect();
+    let keys: Vec<String> = g.limits().map(|limit| limit.key("k").to_text()).collect();
     assert_eq!(keys, ["tollgate:g.second:{k}", "tollgate:g.day:{k}"]);
-    assert_eq!(g.shown("vip").iter().map(|limit| limit.units).collect::<Vec<_>>(), [50, 500]);
-    assert_eq!(g.shown("k").iter().map(|limit| limit.window_s).collect::<Vec<_>>(), [1, 86_400]);
+    let units = g.limits_of("vip").iter().map(|named| named.limit.rule().ceiling());
+    assert_eq!(units.collect::<Vec<_>>(), [50, 500]);
+    let windows = g.limits_of("k").iter().map(|named| named.limit.rule().window());
+    assert_eq!(windows.collect::<Vec<_>>(), [1_000_000, 86_400_000_000]);
 }
 
 #[test]
@@ -167,8 +169,8 @@ fn the_variables_of_the_earlier_service_are_understood() {
         ("BIND_ADDR", "127.0.0.1:77"),
     ])
     .unwrap();
-    let shown = &config.policies.find("default").unwrap().shown("k")[0];
-    assert_eq!((shown.units, shown.window_s), (7, 7_000));
+    let default = config.policies.find("default").unwrap().limits().next().unwrap();
+    assert_eq!((default.rule().ceiling(), default.rule().window()), (7, 7_000_000_000));
     let waits = (Duration::from_millis(3), Duration::from_millis(4));
     let retries = Retries::default().max_retries(9).base_backoff(waits.0).max_backoff(waits.1);
     assert_eq!(config.retries, Some(retries));

@@ -8,7 +8,7 @@ use tokio::task::JoinSet;
 use tollgate::store::{BoxStore, Memory};
 use tollgate::{Limiter, ManualClock};
 use tollgate_server::Config;
-use tollgate_server::engine::{Ask, Engine};
+use tollgate_server::engine::{CheckRequest, Engine};
 use tollgate_server::policy::Policies;
 
 use crate::support::{NOW, Running};
@@ -93,12 +93,13 @@ policies:
     let mut allowed = 0;
     for index in 0..200 {
         let key = format!("user:{index}");
-        allowed +=
-            u64::from(engine.acquire(Ask::new("h", &key)).await.unwrap().decision.is_allowed());
+        allowed += u64::from(
+            engine.acquire(CheckRequest::new("h", &key)).await.unwrap().decision.is_allowed(),
+        );
     }
     // One bit makes two keys: two budgets for everybody together.
     assert_eq!(allowed, 4);
-    let vip = engine.peek(Ask::new("h", "vip")).await.unwrap().decision;
+    let vip = engine.peek(CheckRequest::new("h", "vip")).await.unwrap().decision;
     assert_eq!((vip.limit, vip.remaining), (100, 98));
 }
 
@@ -114,7 +115,7 @@ async fn a_reload_under_load_fails_nobody_and_refills_nothing() {
             (Arc::clone(&engine), Arc::clone(&allowed), Arc::clone(&ends));
         callers.spawn(async move {
             while !ends.load(Relaxed) {
-                let answer = engine.acquire(Ask::new("p", "k")).await.unwrap();
+                let answer = engine.acquire(CheckRequest::new("p", "k")).await.unwrap();
                 allowed.fetch_add(u64::from(answer.decision.is_allowed()), Relaxed);
                 tokio::task::yield_now().await;
             }
@@ -124,7 +125,7 @@ async fn a_reload_under_load_fails_nobody_and_refills_nothing() {
         engine.replace_policies(quota(1 + round % 2));
         tokio::task::yield_now().await;
     }
-    while engine.acquire(Ask::new("p", "k")).await.unwrap().decision.is_allowed() {
+    while engine.acquire(CheckRequest::new("p", "k")).await.unwrap().decision.is_allowed() {
         allowed.fetch_add(1, Relaxed);
     }
     ends.store(true, Relaxed);

@@ -50,7 +50,7 @@ impl Running {
     /// With a clock that the test moves.
     pub(crate) async fn with_clock(policies: Policies, clock: &ManualClock) -> Self {
         let limiter = Limiter::with_clock(BoxStore::new(Memory::new()), clock.clone()).build();
-        let engine = Engine::new(limiter, policies).with_clock(clock.clone());
+        let engine = Engine::new(limiter, policies);
         Self::of(Server::bind_engine(config(), engine).await.unwrap())
     }
 

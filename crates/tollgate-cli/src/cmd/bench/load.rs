@@ -1,4 +1,4 @@
-//! The load: connections that send what is due, and note when it was answered.
+//! The load: connections that send requests when they are due, and count the results.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -7,25 +7,25 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tollgate_proto::tollgate_v1::Verdict;
 
-use super::pace::Pace;
-use super::tally::Tally;
-use super::wire::{Asking, Problem, Wire};
+use super::connection::{Connection, Problem, Template};
+use super::schedule::Schedule;
+use super::totals::Totals;
 use crate::cmd::Failed;
 
-/// How long an answer may take.
-const ANSWER_WITHIN: Duration = Duration::from_secs(5);
-/// How long requests that were due are still sent after the end.
+/// How long a response may take.
+const RESPONSE_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long requests that were due are still sent after the duration.
 const GRACE: Duration = Duration::from_secs(1);
 
-/// A load that runs.
+/// A running load.
 pub(super) struct Load {
-    pub(super) pace: Arc<Pace>,
+    pub(super) schedule: Arc<Schedule>,
     pub(super) keys: Arc<Keys>,
-    tallies: Vec<Arc<Mutex<Tally>>>,
+    totals: Vec<Arc<Mutex<Totals>>>,
     workers: JoinSet<()>,
 }
 
-/// The keys that are asked for in turn, and what each was granted by the store.
+/// The keys, used in turn, and the number of admissions of each by the store.
 #[derive(Debug)]
 pub(super) struct Keys {
     names: Vec<String>,
@@ -41,15 +41,15 @@ impl Keys {
     /// The key of a request.
     fn of(&self, index: u64) -> (&str, Option<&AtomicU64>) {
         let count = u64::try_from(self.names.len()).unwrap_or(u64::MAX).max(1);
-        let place = usize::try_from(index % count).unwrap_or_default();
-        (self.names.get(place).map_or("", String::as_str), self.granted.get(place))
+        let index = usize::try_from(index % count).unwrap_or_default();
+        (self.names.get(index).map_or("", String::as_str), self.granted.get(index))
     }
 
     pub(super) const fn count(&self) -> usize {
         self.names.len()
     }
 
-    /// Admissions of the key that got most, and of all.
+    /// Admissions of the key with the most, and of all keys.
     pub(super) fn granted(&self) -> (u64, u64) {
         let each = || self.granted.iter().map(|granted| granted.load(Ordering::Relaxed));
         (each().max().unwrap_or_default(), each().sum())
@@ -57,83 +57,83 @@ impl Keys {
 }
 
 impl Load {
-    /// Connects, then starts to send.
+    /// Opens the connections, then starts to send.
     pub(super) async fn start(
-        asking: &Arc<Asking>,
+        template: &Arc<Template>,
         keys: Keys,
         connections: u64,
         (rate, duration): (u64, Duration),
     ) -> Result<Self, Failed> {
-        let mut wires = Vec::new();
+        let mut open = Vec::new();
         for _ in 0..connections {
-            let wire = Wire::connect(asking).await;
-            wires.push(wire.map_err(|problem| -> Failed { problem })?);
+            let connection = Connection::connect(template).await;
+            open.push(connection.map_err(|problem| -> Failed { problem })?);
         }
-        let (keys, pace) = (Arc::new(keys), Pace::start(rate, duration, wires.len()));
-        let (mut tallies, mut workers) = (Vec::new(), JoinSet::new());
-        for wire in wires {
-            let tally = Arc::new(Mutex::new(Tally::new()?));
-            tallies.push(Arc::clone(&tally));
-            let shared = (Arc::clone(asking), Arc::clone(&keys), Arc::clone(&pace));
-            workers.spawn(work(wire, shared, tally));
+        let (keys, schedule) = (Arc::new(keys), Schedule::start(rate, duration, open.len()));
+        let (mut totals, mut workers) = (Vec::new(), JoinSet::new());
+        for connection in open {
+            let own = Arc::new(Mutex::new(Totals::new()?));
+            totals.push(Arc::clone(&own));
+            let shared = (Arc::clone(template), Arc::clone(&keys), Arc::clone(&schedule));
+            workers.spawn(work(connection, shared, own));
         }
-        Ok(Self { pace, keys, tallies, workers })
+        Ok(Self { schedule, keys, totals, workers })
     }
 
-    /// Waits until everything is answered, or what is left is given up. May be dropped and called
-    /// again.
+    /// Waits until every request has its result, or the grace period is over. May be dropped and
+    /// called again.
     pub(super) async fn finish(&mut self, duration: Duration) {
-        let left = (duration + GRACE).saturating_sub(self.pace.elapsed());
+        let left = (duration + GRACE).saturating_sub(self.schedule.elapsed());
         let all = async { while self.workers.join_next().await.is_some() {} };
         if tokio::time::timeout(left, all).await.is_err() {
-            self.pace.stop();
+            self.schedule.stop();
             while self.workers.join_next().await.is_some() {}
         }
     }
 
-    /// What became of all requests so far.
-    pub(super) fn so_far(&self) -> Result<Tally, Failed> {
-        let mut sum = Tally::new()?;
-        for tally in &self.tallies {
-            sum.add(&locked(tally))?;
+    /// The results of all connections so far.
+    pub(super) fn totals(&self) -> Result<Totals, Failed> {
+        let mut sum = Totals::new()?;
+        for totals in &self.totals {
+            sum.add(&locked(totals))?;
         }
         Ok(sum)
     }
 }
 
-fn locked(tally: &Mutex<Tally>) -> MutexGuard<'_, Tally> {
-    tally.lock().unwrap_or_else(PoisonError::into_inner)
+fn locked(totals: &Mutex<Totals>) -> MutexGuard<'_, Totals> {
+    totals.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Sends what is due until nothing is. After a failure it connects anew: nobody knows what a
-/// connection that failed would say next.
+/// Sends requests until the end. After a failure it reconnects: the next reply of the connection may
+/// belong to the failed request.
 async fn work(
-    wire: Wire,
-    (asking, keys, pace): (Arc<Asking>, Arc<Keys>, Arc<Pace>),
-    tally: Arc<Mutex<Tally>>,
+    connection: Connection,
+    (template, keys, schedule): (Arc<Template>, Arc<Keys>, Arc<Schedule>),
+    totals: Arc<Mutex<Totals>>,
 ) {
-    let mut wire = Some(wire);
-    while let Some((index, due)) = pace.next().await {
+    let mut connection = Some(connection);
+    while let Some((index, due)) = schedule.next().await {
         let (key, granted) = keys.of(index);
-        let asked = async {
-            let mut open = match wire.take() {
-                Some(wire) => wire,
-                None => Wire::connect(&asking).await?,
+        let acquiring = async {
+            let mut open = match connection.take() {
+                Some(open) => open,
+                None => Connection::connect(&template).await?,
             };
-            let answer = open.ask(&asking, key).await?;
-            Ok::<_, Problem>((open, answer))
+            let outcome = open.acquire(&template, key).await?;
+            Ok::<_, Problem>((open, outcome))
         };
-        match tokio::time::timeout(ANSWER_WITHIN, asked).await {
-            Ok(Ok((open, answer))) => {
-                wire = Some(open);
-                let allowed = answer.verdict == Verdict::Allowed;
-                if let (Some(granted), true, false) = (granted, allowed, answer.degraded) {
+        match tokio::time::timeout(RESPONSE_TIMEOUT, acquiring).await {
+            Ok(Ok((open, outcome))) => {
+                connection = Some(open);
+                let allowed = outcome.verdict == Verdict::Allowed;
+                if let (Some(granted), true, false) = (granted, allowed, outcome.degraded) {
                     granted.fetch_add(1, Ordering::Relaxed);
                 }
-                locked(&tally).answered(answer, due.elapsed());
+                locked(&totals).decided_after(outcome, due.elapsed());
             }
-            Ok(Err(error)) => locked(&tally).failed(error.to_string()),
-            Err(_) => locked(&tally).failed("no answer in time".to_owned()),
+            Ok(Err(error)) => locked(&totals).failed(error.to_string()),
+            Err(_) => locked(&totals).failed("timeout".to_owned()),
         }
     }
 }

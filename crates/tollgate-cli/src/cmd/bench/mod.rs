@@ -1,16 +1,17 @@
-//! `tollgate bench`: load at a fixed rate, and whether the limit was kept under it.
+//! `tollgate bench`: sends requests at a fixed rate, and verifies that no more than the limit was
+//! admitted.
 //!
-//! Open loop: a request is due at its time, whatever became of those before it, and its latency counts
-//! from then. A server that stalls cannot make the load wait for it and so look fast.
-#![expect(clippy::print_stdout, clippy::print_stderr, reason = "it tells how far it is")]
+//! The load is an open loop: each request is due at its instant, independent of earlier responses, and
+//! its latency counts from there. A stalled server cannot slow the load down and so look fast.
+#![expect(clippy::print_stdout, clippy::print_stderr, reason = "it prints progress and the result")]
 
 mod args;
+mod connection;
 mod load;
-mod pace;
 mod quota;
 mod report;
-mod tally;
-mod wire;
+mod schedule;
+mod totals;
 
 use std::io::{IsTerminal, Write, stderr};
 use std::sync::Arc;
@@ -19,14 +20,14 @@ use std::time::Duration;
 use tollgate::{Clock, SystemClock};
 
 pub(crate) use self::args::Bench;
+use self::connection::{Secret, Template};
 use self::load::{Keys, Load};
 use self::quota::Limits;
-use self::report::{Kept, Report, spoken};
-use self::wire::{Asking, Secret};
+use self::report::{Report, Verification, describe};
 use super::Failed;
 
-/// How often it tells how far it is.
-const TELL_EVERY: Duration = Duration::from_millis(500);
+/// How often progress is printed.
+const PROGRESS_INTERVAL: Duration = Duration::from_millis(500);
 
 pub(crate) fn run(bench: &Bench) -> Result<(), Failed> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
@@ -36,10 +37,10 @@ pub(crate) fn run(bench: &Bench) -> Result<(), Failed> {
     } else {
         println!("{}", report.text());
     }
-    if report.kept.broken() {
+    if report.verification.failed() {
         return Err("more was admitted than the quota grants".into());
     }
-    match report.tally.decided() {
+    match report.totals.decided() {
         0 => Err("nothing was decided".into()),
         _ => Ok(()),
     }
@@ -50,81 +51,88 @@ async fn measure(bench: &Bench) -> Result<Report<'_>, Failed> {
     let protocol = target.protocol;
     let token = bench.server.token.clone().map(Secret);
     let (policy, cost) = (bench.policy.clone(), bench.cost);
-    let asking = Arc::new(Asking { target, policy, cost, token });
-    // Keys of this run, which nobody has charged before.
-    let fresh = format!("bench-{}-{}", std::process::id(), SystemClock::new().now());
+    let template = Arc::new(Template { target, policy, cost, token });
+    // Keys that were never charged.
+    let unique = format!("bench-{}-{}", std::process::id(), SystemClock::new().now());
     let names = match &bench.key {
         Some(key) => vec![key.clone()],
-        None => (0..bench.keys).map(|number| format!("{fresh}-{number}")).collect(),
+        None => (0..bench.keys).map(|number| format!("{unique}-{number}")).collect(),
     };
     let first = names.first().cloned().unwrap_or_default();
-    let before = before(bench, &first, &fresh).await;
-    let pace = (bench.rate, bench.duration);
-    let mut load = Load::start(&asking, Keys::new(names), bench.connections, pace).await?;
-    watch(&mut load, bench).await?;
-    let took = load.pace.elapsed();
-    let kept = match before {
-        Ok((limits, from)) => kept(bench, &load.keys, &limits, (from, &fresh)).await,
-        Err(why) => Kept::Unknown(why),
+    let before = before(bench, &first, &unique).await;
+    let rate = (bench.rate, bench.duration);
+    let mut load = Load::start(&template, Keys::new(names), bench.connections, rate).await?;
+    run_to_end(&mut load, bench).await?;
+    let took = load.schedule.elapsed();
+    let verification = match before {
+        Ok((limits, from)) => verify(bench, &load.keys, &limits, (from, &unique)).await,
+        Err(reason) => Verification::Skipped(reason),
     };
-    let (tally, due, sent) = (load.so_far()?, load.pace.total, load.pace.taken());
-    Ok(Report { bench, protocol, tally, due, sent, took, kept })
+    let (totals, due, sent) = (load.totals()?, load.schedule.total, load.schedule.taken());
+    Ok(Report { bench, protocol, totals, due, sent, took, verification })
 }
 
-/// The limits, and the time before anything is sent; or why they are not known.
-async fn before(bench: &Bench, key: &str, fresh: &str) -> Result<(Limits, u64), String> {
-    let asked = async {
-        let limits = Limits::ask(&bench.server, &bench.policy, key).await?;
-        let now = quota::time(&bench.server, &bench.policy, fresh).await?;
+/// The limits, and the server's time before the load; or why they are not known.
+async fn before(bench: &Bench, key: &str, unique: &str) -> Result<(Limits, u64), String> {
+    let known = async {
+        let limits = Limits::fetch(&bench.server, &bench.policy, key).await?;
+        let now = quota::time(&bench.server, &bench.policy, unique).await?;
         Ok::<_, Failed>((limits, now.earliest()))
     };
-    match asked.await {
-        Ok((limits, _)) if limits.shadow => Err("the policy is a shadow and never denies".into()),
+    match known.await {
+        Ok((limits, _)) if limits.shadow => {
+            Err("the policy is in shadow mode and never denies".into())
+        }
         Ok(known) => Ok(known),
-        Err(error) => Err(format!("{error} (--server says where to ask for the limits)")),
+        Err(error) => Err(format!("{error} (--server sets where the limits are requested)")),
     }
 }
 
-/// Compares what was admitted with what may have been until now.
-async fn kept(bench: &Bench, keys: &Keys, limits: &Limits, (from, fresh): (u64, &str)) -> Kept {
-    let fresh = format!("{fresh}-after");
-    let until = match quota::time(&bench.server, &bench.policy, &fresh).await {
+/// Compares the admitted units with the bound since the start of the load.
+async fn verify(
+    bench: &Bench,
+    keys: &Keys,
+    limits: &Limits,
+    (from, unique): (u64, &str),
+) -> Verification {
+    let unique = format!("{unique}-after");
+    let until = match quota::time(&bench.server, &bench.policy, &unique).await {
         Ok(until) => until.latest(),
-        Err(error) => return Kept::Unknown(error.to_string()),
+        Err(error) => return Verification::Skipped(error.to_string()),
     };
     let (most, all) = keys.granted();
-    Kept::Checked {
+    Verification::Done {
         keys: u64::try_from(keys.count()).unwrap_or(u64::MAX),
-        may_admit: limits.most(from, until),
+        bound: limits.bound(from, until),
         most: most.saturating_mul(bench.cost),
         units: all.saturating_mul(bench.cost),
     }
 }
 
-/// Waits for the end, and tells how far it is if somebody looks.
-async fn watch(load: &mut Load, bench: &Bench) -> Result<(), Failed> {
+/// Waits for the end of the load, and prints progress on a terminal.
+async fn run_to_end(load: &mut Load, bench: &Bench) -> Result<(), Failed> {
     if !stderr().is_terminal() {
         load.finish(bench.duration).await;
         return Ok(());
     }
-    let mut tell = tokio::time::interval(TELL_EVERY);
+    let mut progress = tokio::time::interval(PROGRESS_INTERVAL);
     loop {
         tokio::select! {
             () = load.finish(bench.duration) => break,
-            _ = tell.tick() => {}
+            _ = progress.tick() => {}
         }
-        let tally = load.so_far()?;
-        let worst = spoken(tally.latency.value_at_percentile(99.0));
+        let totals = load.totals()?;
+        let worst = describe(totals.latency.value_at_percentile(99.0));
         let line = format!(
             "{:>4} s  {} of {}  allowed {}  denied {}  not decided {}  p99 {worst}",
-            load.pace.elapsed().as_secs(),
-            tally.decided() + tally.undecided(),
-            load.pace.total,
-            tally.allowed,
-            tally.denied + tally.never,
-            tally.undecided(),
+            load.schedule.elapsed().as_secs(),
+            totals.decided() + totals.undecided(),
+            load.schedule.total,
+            totals.allowed,
+            totals.denied + totals.never,
+            totals.undecided(),
         );
-        // Back to the start of the line, and nothing left of a longer one.
+        // Overwrites the line.
         eprint!("\r{line}\x1b[K");
         stderr().flush()?;
     }

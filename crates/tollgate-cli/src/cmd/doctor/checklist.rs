@@ -1,5 +1,5 @@
-//! What of the checklist before going live can be seen in a configuration. `docs/operating.md` has the
-//! list; what is wrong is a warning, what somebody should have thought about is advice.
+//! The part of the checklist for production (`docs/operating.md`) that a configuration shows: warnings
+//! for what is wrong, advice for what to reconsider.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -8,21 +8,21 @@ use tollgate::OutageMode;
 use tollgate_server::Config;
 use tollgate_server::policy::{DEFAULT_POLICY, Policy};
 
-/// The longest that a request may wait for the store before somebody notices.
+/// The longest deadline without advice.
 const DEADLINE_MAX: Duration = Duration::from_millis(100);
-/// The namespace of keys when nobody chooses another.
-const NO_PREFIX: &str = "tollgate";
+/// The prefix of keys when none is set.
+const DEFAULT_PREFIX: &str = "tollgate";
 
-/// What was found.
+/// The result.
 #[derive(Debug, Default)]
 pub(super) struct Findings {
-    /// To be fixed first.
+    /// Errors to fix before production.
     pub(super) warnings: Vec<String>,
-    /// To be thought about.
+    /// Choices to reconsider.
     pub(super) advice: Vec<String>,
 }
 
-/// Looks at a configuration whose store answers in `round_trip`.
+/// Examines a configuration whose store answers in `round_trip`.
 pub(super) fn examine(config: &Config, round_trip: Duration, in_process: bool) -> Findings {
     let mut found = Findings::default();
     let deadline = config.failure.deadline;
@@ -32,29 +32,28 @@ pub(super) fn examine(config: &Config, round_trip: Duration, in_process: bool) -
         ));
     } else if deadline > DEADLINE_MAX {
         found.advice.push(format!(
-            "deadline: {deadline:?} is how long every request waits when the store hangs; 100ms is usual"
+            "deadline: {deadline:?} is the wait of every request when the store hangs; 100ms is usual"
         ));
     }
     if config.http.is_none() {
         found
             .advice
-            .push("http is off, and with it /metrics: nobody hears of an outage".to_owned());
+            .push("http is off, and with it /metrics: an outage raises no alert".to_owned());
     }
-    // A bucket that nobody wrote is there for trying out.
+    // The built-in bucket alone is for trials.
     let written: Vec<&Policy> = config.policies.iter().collect();
     let only_default = matches!(written[..], [policy] if *policy.name() == DEFAULT_POLICY);
     if in_process {
         found.advice.push(
-            "store: limits in memory are per process: each further server grants them anew"
-                .to_owned(),
+            "store: limits in memory are per process: each server grants them in full".to_owned(),
         );
     } else if !only_default {
-        look_at(&written, &mut found.advice);
+        advise(&written, &mut found.advice);
     }
     found
 }
 
-fn look_at(policies: &[&Policy], advice: &mut Vec<String>) {
+fn advise(policies: &[&Policy], advice: &mut Vec<String>) {
     let limits = || policies.iter().flat_map(|policy| policy.limits());
     let named = |chosen: &dyn Fn(&Policy) -> bool| {
         let chosen = policies.iter().filter(|policy| chosen(policy));
@@ -64,18 +63,18 @@ fn look_at(policies: &[&Policy], advice: &mut Vec<String>) {
     if limits().all(|limit| limit.outage_mode() == OutageMode::Open) {
         advice.push("on_outage: every policy admits everything without the store; choose closed for what protects logins and money".to_owned());
     }
-    let shared = named(&|policy| policy.limits().iter().any(|limit| *limit.prefix() == NO_PREFIX));
+    let shared = named(&|policy| policy.limits().any(|limit| *limit.prefix() == DEFAULT_PREFIX));
     if !shared.is_empty() {
         advice.push(format!(
             "prefix: {shared} would share keys with another environment on this store"
         ));
     }
-    if policies.iter().all(|policy| policy.limits().len() == 1) {
+    if policies.iter().all(|policy| policy.limits().count() == 1) {
         advice.push("limits: no policy has several; a short and a long window, or an address and a user, stop more".to_owned());
     }
     let unbounded = named(&|policy| !policy.hashes_keys());
     if !unbounded.is_empty() {
-        advice.push(format!("hash_keys: keys of {unbounded} are as many as callers send, and reach the store as they are"));
+        advice.push(format!("hash_keys: the number of keys of {unbounded} is not bounded, and the store holds them in plain text"));
     }
     let shadows = named(&Policy::is_shadow);
     if !shadows.is_empty() {

@@ -1,5 +1,5 @@
-//! `tollgate doctor`: whether a store can be trusted with limits, said in plain words.
-#![expect(clippy::print_stdout, reason = "it tells what it found")]
+//! `tollgate doctor`: whether a store is fit for limits.
+#![expect(clippy::print_stdout, reason = "it prints its findings")]
 
 mod checklist;
 
@@ -19,19 +19,19 @@ use tollgate_server::store;
 
 use super::Failed;
 
-/// Calls that are timed, callers at once, and how many of them may pass.
+/// Calls that are timed; concurrent callers, and how many of them may pass.
 const CALLS: usize = 50;
 const CALLERS: u64 = 100;
 const MAY_PASS: u64 = 30;
-/// A clock that is further off makes times in replies wrong.
+/// A larger difference of clocks makes times in responses wrong.
 const SKEW_MAX_MS: u64 = 1_000;
-/// Slower round trips leave little of the deadline.
+/// A longer round trip uses much of the deadline.
 const ROUND_TRIP_MAX: Duration = Duration::from_millis(25);
 
-/// Examines the store that a server with this file, and this address instead of its own, would use.
+/// Examines the store of a configuration file, or the one at this address.
 pub(crate) fn run(store: Option<&str>, file: Option<&Path>) -> Result<(), Failed> {
     let flags: Vec<_> = store.map(|address| ("store", address.to_owned())).into_iter().collect();
-    // Without a file only the store matters, whatever else the environment says.
+    // Without a file, only the store matters: the environment is ignored.
     let config = match (store, file) {
         (Some(address), None) => Config::of_text(&[("store", address.to_owned())], |_| None, None)?,
         _ => Config::read(&Sources { flags: &flags, file })?,
@@ -50,7 +50,7 @@ async fn examine(config: &Config) -> Result<Vec<String>, Failed> {
     println!("Store: {}", hide_password(address));
     let store = store::open(address, config.retries).await?;
     let capability = store.capability();
-    tell(&capability);
+    print_capability(&capability);
     let limiter = Arc::new(Limiter::builder(store).deadline(Duration::from_secs(5)).build());
     let mut warnings = Vec::new();
     if store::scheme_of(address) == Some("dynamodb") {
@@ -75,7 +75,7 @@ async fn examine(config: &Config) -> Result<Vec<String>, Failed> {
     Ok(warnings)
 }
 
-fn tell(capability: &Capability) {
+fn print_capability(capability: &Capability) {
     let yes = |is: bool| if is { "yes" } else { "no" };
     println!(
         "Exact: {}. Survives a restart of this process: {}. Remembers request ids: {}.",
@@ -89,7 +89,7 @@ fn probe(limit: u64) -> Result<Limit, Failed> {
     Ok(Limit::new("doctor", Gcra::new(Quota::per_day(limit))?)?)
 }
 
-/// The median and the slowest of some looks, one after another.
+/// The median and the longest of several reads in sequence.
 async fn time_calls(
     limiter: &Limiter<BoxStore>,
     warnings: &mut Vec<String>,
@@ -106,20 +106,20 @@ async fn time_calls(
     took.sort_unstable();
     let (median, slowest) = (took.get(CALLS / 2).copied(), took.last().copied());
     let (median, slowest) = (median.unwrap_or_default(), slowest.unwrap_or_default());
-    println!("Round trip: {median:?} in the middle, {slowest:?} at most.");
+    println!("Round trip: median {median:?}, maximum {slowest:?}.");
     if median > ROUND_TRIP_MAX {
-        warnings.push(format!("a round trip takes {median:?}: bring the store nearer"));
+        warnings.push(format!("a round trip takes {median:?}: move the store closer"));
     }
     Ok(median)
 }
 
-/// How far the clock of the store is from the one of this machine.
+/// The difference between the clocks of the store and of this machine.
 async fn compare_clocks(
     limiter: &Limiter<BoxStore>,
     warnings: &mut Vec<String>,
 ) -> Result<(), Failed> {
     if !limiter.store().capability().own_clock {
-        println!("Clock: the one of this machine decides.");
+        println!("Clock: of this machine.");
         return Ok(());
     }
     let (limit, clock) = (probe(1)?, SystemClock::new());
@@ -128,16 +128,14 @@ async fn compare_clocks(
         limiter.store().load(&[limit.charge("doctor")], CallContext::store_clock()).await?;
     let middle = before.midpoint(clock.now());
     let skew_ms = loaded.now.reading().abs_diff(middle) / 1_000;
-    println!(
-        "Clock: the one of the store decides; it differs from this machine's by {skew_ms} ms."
-    );
+    println!("Clock: of the store; it differs from this machine by {skew_ms} ms.");
     if skew_ms > SKEW_MAX_MS {
-        warnings.push(format!("clocks differ by {skew_ms} ms: limits stay exact, but times in replies are off; run NTP"));
+        warnings.push(format!("clocks differ by {skew_ms} ms: limits stay exact, but times in responses are wrong; run NTP"));
     }
     Ok(())
 }
 
-/// Many callers at once on one key: exactly the limit must pass.
+/// Concurrent callers on one key: exactly the limit must pass.
 async fn probe_atomicity(
     limiter: &Arc<Limiter<BoxStore>>,
     warnings: &mut Vec<String>,
@@ -161,12 +159,12 @@ async fn probe_atomicity(
     }
     limiter.reset(limit.charge(&subject)).await?;
     println!(
-        "Atomicity: {passed} of {CALLERS} callers at once passed a limit of {MAY_PASS}; {failed} failed."
+        "Atomicity: {passed} of {CALLERS} concurrent callers passed a limit of {MAY_PASS}; {failed} failed."
     );
     if passed > MAY_PASS || (failed == 0 && passed != MAY_PASS) {
         warnings.push("the store is not exact under concurrency: do not use it".to_owned());
     } else if failed > 0 {
-        warnings.push(format!("{failed} of {CALLERS} calls at once were not answered"));
+        warnings.push(format!("{failed} of {CALLERS} concurrent calls were not answered"));
     }
     Ok(())
 }

@@ -1,0 +1,103 @@
+//! Settings of logs and traces.
+
+use tollgate_service::config::ConfigError;
+use tollgate_service::config::values::{one_of, shorten, whole};
+use tracing::level_filters::LevelFilter;
+
+use super::settings::Settings;
+use crate::telemetry::KeyRedaction;
+
+/// What is written down, and how.
+#[derive(Clone, Debug)]
+#[non_exhaustive]
+pub struct Log {
+    /// How much.
+    pub level: LevelFilter,
+    /// For people or for programs.
+    pub format: LogFormat,
+    /// What stands for a key, in traces too.
+    pub keys: KeyRedaction,
+}
+
+/// Where traces go.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Traces {
+    /// A collector that speaks OTLP over gRPC.
+    pub endpoint: String,
+    /// The share of requests that are kept, unless their caller has decided: so many of so many.
+    pub sample: (u64, u64),
+}
+
+/// What a line of the log looks like.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogFormat {
+    /// A line for people.
+    Text,
+    /// An object per line, for programs.
+    Json,
+}
+
+/// The settings of the log.
+pub(super) fn log(settings: &Settings, errors: &mut Vec<ConfigError>) -> Option<Log> {
+    let level = settings.parsed("log_level", level, errors);
+    let format = settings.parsed("log_format", format, errors);
+    let keys = settings.parsed("log_keys", |text| redaction(text, settings), errors);
+    Some(Log { level: level?, format: format?, keys: keys? })
+}
+
+fn level(text: &str) -> Result<LevelFilter, String> {
+    one_of(
+        text,
+        &[
+            ("off", LevelFilter::OFF),
+            ("error", LevelFilter::ERROR),
+            ("warn", LevelFilter::WARN),
+            ("info", LevelFilter::INFO),
+            ("debug", LevelFilter::DEBUG),
+            ("trace", LevelFilter::TRACE),
+        ],
+    )
+}
+
+fn format(text: &str) -> Result<LogFormat, String> {
+    one_of(text, &[("text", LogFormat::Text), ("json", LogFormat::Json)])
+}
+
+fn redaction(text: &str, settings: &Settings) -> Result<KeyRedaction, String> {
+    let plain = one_of(text, &[("hashed", false), ("plain", true)])?;
+    let hashed = KeyRedaction::hashed(settings.text("hash_secret"));
+    let hashed = hashed.map_err(|error| error.message().to_owned())?;
+    Ok(if plain { hashed.plain_in_logs() } else { hashed })
+}
+
+/// The settings of traces, if there are to be any.
+pub(super) fn traces(settings: &Settings, errors: &mut Vec<ConfigError>) -> Option<Traces> {
+    let sample = settings.parsed("trace_sample", fraction, errors);
+    if settings.text("otlp_endpoint").is_empty() {
+        return None;
+    }
+    let endpoint = settings.parsed("otlp_endpoint", endpoint, errors);
+    Some(Traces { endpoint: endpoint?, sample: sample? })
+}
+
+fn endpoint(text: &str) -> Result<String, String> {
+    let place = text.strip_prefix("http://").or_else(|| text.strip_prefix("https://"));
+    match place {
+        Some(place) if !place.is_empty() && !place.contains('@') => Ok(text.to_owned()),
+        // It may hold a password: it is not repeated.
+        _ => Err("is not accepted; accepted: http://host:4317 or https://host, without a user"
+            .to_owned()),
+    }
+}
+
+/// A share of requests such as `1`, `0` or `1/100`.
+fn fraction(text: &str) -> Result<(u64, u64), String> {
+    let (part, of) = text.split_once('/').unwrap_or((text, "1"));
+    match (whole(part), whole(of)) {
+        (Ok(part), Ok(of)) if part <= of && of > 0 => Ok((part, of)),
+        _ => {
+            let accepted = "accepted: 0, 1, or a fraction such as 1/100";
+            Err(format!("{:?} is not accepted; {accepted}", shorten(text)))
+        }
+    }
+}

@@ -1,0 +1,94 @@
+//! HTTP requests: the API of the service, and the endpoints of this process: health, readiness and
+//! metrics.
+
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::{Body, Bytes};
+use hyper::header::{CONTENT_TYPE, HeaderValue};
+use hyper::http::request::Parts;
+use hyper::{Method, Request, Response};
+use tollgate_service::api::{BODY_MAX_BYTES, BODY_TIMEOUT, Endpoint, Rejection, failure};
+use tollgate_service::auth::{Role, bearer};
+
+use crate::app::App;
+
+const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
+const OPENMETRICS: HeaderValue =
+    HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
+
+/// Answers a request.
+pub(crate) async fn answer<B>(app: &App, request: Request<B>) -> Response<Full<Bytes>>
+where
+    B: Body<Data = Bytes, Error: Into<Box<dyn std::error::Error + Send + Sync>>>,
+{
+    let (parts, body) = request.into_parts();
+    let response = match parts.uri.path() {
+        path @ ("/healthz" | "/readyz" | "/metrics") => of_process(app, path, &parts).await,
+        path => match app.api.route(&parts.method, path, &parts.headers) {
+            Ok(endpoint) => of_api(app, endpoint, &parts, body).await,
+            Err(rejection) => rejection.response(),
+        },
+    };
+    response.map(Full::new)
+}
+
+/// Answers a request of the API; those that decide are timed and traced.
+async fn of_api<B>(app: &App, endpoint: Endpoint, parts: &Parts, body: B) -> Response<Bytes>
+where
+    B: Body<Data = Bytes, Error: Into<Box<dyn std::error::Error + Send + Sync>>>,
+{
+    let respond = async {
+        let body = match endpoint.reads_body().then(|| read(body)) {
+            None => Bytes::new(),
+            Some(read) => match read.await {
+                Ok(body) => body,
+                Err(rejection) => return rejection.response(),
+            },
+        };
+        app.api.answer(endpoint, parts.uri.query(), &body).await
+    };
+    if matches!(endpoint, Endpoint::Limits | Endpoint::Reset | Endpoint::OpenApi) {
+        return respond.await;
+    }
+    let span = app.telemetry.traces.as_ref().map(|traces| {
+        traces.begin_request("http", &parts.method, parts.uri.path(), &parts.headers)
+    });
+    app.telemetry.request("http", span, respond).await
+}
+
+/// Reads a body within its bounds.
+async fn read<B>(body: B) -> Result<Bytes, Rejection>
+where
+    B: Body<Data = Bytes, Error: Into<Box<dyn std::error::Error + Send + Sync>>>,
+{
+    let whole = Limited::new(body, BODY_MAX_BYTES).collect();
+    match tokio::time::timeout(BODY_TIMEOUT, whole).await {
+        Ok(Ok(body)) => Ok(body.to_bytes()),
+        Ok(Err(_)) => Err(Rejection::BodyTooLarge),
+        Err(_) => Err(Rejection::BodyTimedOut),
+    }
+}
+
+/// Answers a request about this process.
+async fn of_process(app: &App, path: &str, parts: &Parts) -> Response<Bytes> {
+    if !matches!(parts.method, Method::GET | Method::HEAD) {
+        return Rejection::MethodNotAllowed("GET,HEAD").response();
+    }
+    match path {
+        "/healthz" => text(TEXT, "ok\n"),
+        "/readyz" => match app.ready().await {
+            Ok(()) if app.engine().in_process() => text(TEXT, "ready: limits are per process\n"),
+            Ok(()) => text(TEXT, "ready\n"),
+            Err(error) => failure(&error),
+        },
+        _ => match app.auth().permit(bearer(&parts.headers), Role::Caller) {
+            Ok(()) => text(OPENMETRICS, app.metrics_text()),
+            Err(error) => Rejection::Unauthorized(error).response(),
+        },
+    }
+}
+
+fn text(kind: HeaderValue, body: impl Into<Bytes>) -> Response<Bytes> {
+    let mut response = Response::new(body.into());
+    response.headers_mut().insert(CONTENT_TYPE, kind);
+    response
+}

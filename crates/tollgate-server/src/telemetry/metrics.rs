@@ -1,0 +1,193 @@
+//! Counters and histograms: decisions, errors, latencies, and the state of the store. Labels are names
+//! of the configuration and fixed words, never keys, so the number of series is bounded.
+
+use std::fmt;
+use std::time::Duration;
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::histogram::Histogram;
+use prometheus_client::registry::Registry;
+use tollgate::Code;
+use tollgate::limiter::Stats;
+use tollgate_service::engine::{self, CheckResponse};
+
+/// Seconds, from a check in memory to the timeout of a client.
+const BUCKETS: [f64; 14] = [
+    0.000_01, 0.000_05, 0.000_1, 0.000_25, 0.000_5, 0.001, 0.002_5, 0.005, 0.01, 0.025, 0.05, 0.1,
+    0.25, 1.0,
+];
+
+/// All metrics of a server.
+pub(crate) struct Metrics {
+    registry: Registry,
+    decisions: Family<DecisionLabels, Counter>,
+    errors: Family<CodeLabel, Counter>,
+    requests: Family<ProtocolLabel, Histogram>,
+    store_calls: Family<CallLabels, Counter>,
+    store_admissions: Counter,
+    store_seconds: Family<StoreLabel, Histogram>,
+    reloads: Family<ResultLabel, Counter>,
+    store_round_trips: Counter,
+    limiter: LimiterCounters,
+}
+
+/// Counters of the limiter, copied when the metrics are read.
+#[derive(Debug, Default)]
+struct LimiterCounters {
+    store_failures: Counter,
+    breaker_rejections: Counter,
+    clock_behind: Counter,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct DecisionLabels {
+    policy: String,
+    verdict: &'static str,
+    degraded: &'static str,
+    shadow: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct CodeLabel {
+    code: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct ProtocolLabel {
+    protocol: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct StoreLabel {
+    store: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct CallLabels {
+    store: &'static str,
+    result: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct ResultLabel {
+    result: &'static str,
+}
+
+impl Metrics {
+    /// Counters that start at zero.
+    pub(crate) fn new() -> Self {
+        let seconds = || Histogram::new(BUCKETS);
+        let mut metrics = Self {
+            registry: Registry::default(),
+            decisions: Family::default(),
+            errors: Family::default(),
+            requests: Family::new_with_constructor(seconds),
+            store_calls: Family::default(),
+            store_admissions: Counter::default(),
+            store_seconds: Family::new_with_constructor(seconds),
+            reloads: Family::default(),
+            store_round_trips: Counter::default(),
+            limiter: LimiterCounters::default(),
+        };
+        metrics.register();
+        metrics
+    }
+
+    fn register(&mut self) {
+        let Self { registry, limiter, .. } = self;
+        let decisions = "Decisions, by what was decided and how";
+        registry.register("tollgate_decisions", decisions, self.decisions.clone());
+        let errors = "Requests that got no decision, by code";
+        registry.register("tollgate_errors", errors, self.errors.clone());
+        let requests = "How long requests took, from decoding to encoding";
+        registry.register("tollgate_request_duration_seconds", requests, self.requests.clone());
+        let calls = "Calls to the store, by what became of them";
+        registry.register("tollgate_store_calls", calls, self.store_calls.clone());
+        let admissions = "Admissions that the store was asked for";
+        registry.register("tollgate_store_admissions", admissions, self.store_admissions.clone());
+        let trips =
+            "Round trips of the store to its server: admissions over them is how many share one";
+        registry.register("tollgate_store_round_trips", trips, self.store_round_trips.clone());
+        let seconds = "How long the store took to answer";
+        registry.register("tollgate_store_duration_seconds", seconds, self.store_seconds.clone());
+        let reloads = "How often the configuration was read again, by result";
+        registry.register("tollgate_reloads", reloads, self.reloads.clone());
+        let failures = "Calls that the store did not answer";
+        registry.register("tollgate_store_failures", failures, limiter.store_failures.clone());
+        let rejections = "Calls that were not made, because the store did not answer lately";
+        let counter = limiter.breaker_rejections.clone();
+        registry.register("tollgate_breaker_rejections", rejections, counter);
+        let behind = "Decisions on keys that a clock ahead of this one had charged";
+        registry.register("tollgate_clock_behind", behind, limiter.clock_behind.clone());
+    }
+
+    /// Counts a decision or a failure.
+    pub(crate) fn decided(&self, result: &engine::Result<CheckResponse>) {
+        match result {
+            Ok(response) => {
+                let decision = &response.decision;
+                let labels = DecisionLabels {
+                    policy: response.policy.to_string(),
+                    verdict: response.shadow.unwrap_or(decision.verdict).as_str(),
+                    degraded: decision.degraded.map_or("no", |mode| mode.as_str()),
+                    shadow: if response.shadow.is_some() { "yes" } else { "no" },
+                };
+                self.decisions.get_or_create(&labels).inc();
+            }
+            Err(failure) => self.failed(failure.error.code()),
+        }
+    }
+
+    /// Counts a request that could not be decided.
+    pub(crate) fn failed(&self, code: Code) {
+        self.errors.get_or_create(&CodeLabel { code: code.as_str() }).inc();
+    }
+
+    /// Records the duration of a request of a protocol.
+    pub(crate) fn request(&self, protocol: &'static str, took: Duration) {
+        self.requests.get_or_create(&ProtocolLabel { protocol }).observe(took.as_secs_f64());
+    }
+
+    /// Records a call to the store.
+    pub(super) fn call(
+        &self,
+        store: &'static str,
+        result: &'static str,
+        admissions: u64,
+        took: Duration,
+    ) {
+        let seconds = took.as_secs_f64();
+        self.store_seconds.get_or_create(&StoreLabel { store }).observe(seconds);
+        self.store_calls.get_or_create(&CallLabels { store, result }).inc();
+        self.store_admissions.inc_by(admissions);
+    }
+
+    /// Counts a reload of the configuration.
+    pub(crate) fn reloaded(&self, result: &'static str) {
+        self.reloads.get_or_create(&ResultLabel { result }).inc();
+    }
+
+    /// All metrics in the OpenMetrics text format.
+    pub(crate) fn text(&self, stats: Stats, round_trips: Option<u64>) -> String {
+        let set = |counter: &Counter, total| {
+            counter.inner().store(total, std::sync::atomic::Ordering::Relaxed);
+        };
+        set(&self.limiter.store_failures, stats.store_failures);
+        set(&self.limiter.breaker_rejections, stats.breaker_rejections);
+        set(&self.limiter.clock_behind, stats.clock_behind);
+        set(&self.store_round_trips, round_trips.unwrap_or_default());
+        let mut text = String::new();
+        // Writing to memory does not fail.
+        let _never = encode(&mut text, &self.registry);
+        text
+    }
+}
+
+impl fmt::Debug for Metrics {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Metrics").finish_non_exhaustive()
+    }
+}

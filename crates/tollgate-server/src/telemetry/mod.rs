@@ -1,0 +1,123 @@
+//! What operators see of a server: metrics, traces, and a log of decisions.
+
+mod instrumented;
+mod metrics;
+mod redaction;
+mod traces;
+
+use std::sync::Arc;
+
+use opentelemetry::Context;
+use opentelemetry::context::FutureExt;
+use tokio::time::Instant;
+use tollgate::{Code, Name, Result};
+use tollgate_service::engine::{self, CheckRequest, CheckResponse, EngineObserver, Failure};
+
+use crate::config::Config;
+
+pub(crate) use instrumented::Instrumented;
+pub(crate) use metrics::Metrics;
+pub use redaction::KeyRedaction;
+pub(crate) use traces::{Traces, end};
+
+/// Metrics, traces and the log of one server.
+#[derive(Debug)]
+pub(crate) struct Telemetry {
+    pub(crate) metrics: Metrics,
+    pub(crate) traces: Option<Traces>,
+    redaction: KeyRedaction,
+}
+
+impl Telemetry {
+    /// The telemetry of a configuration. Call this within a runtime.
+    ///
+    /// # Errors
+    /// `config_invalid` naming `otlp_endpoint`.
+    pub(crate) fn new(config: &Config) -> Result<Arc<Self>> {
+        let traces = config.traces.as_ref().map(Traces::to_collector).transpose()?;
+        let redaction = config.log.keys.clone();
+        Ok(Arc::new(Self { metrics: Metrics::new(), traces, redaction }))
+    }
+
+    /// Answers a request of a protocol within its span, and records how long it took.
+    pub(crate) async fn request<B>(
+        &self,
+        protocol: &'static str,
+        span: Option<Context>,
+        respond: impl Future<Output = hyper::Response<B>>,
+    ) -> hyper::Response<B> {
+        let start = Instant::now();
+        let response = match span {
+            None => respond.await,
+            Some(span) => {
+                let response = respond.with_context(span.clone()).await;
+                traces::end_request(&span, response.status());
+                response
+            }
+        };
+        self.metrics.request(protocol, start.elapsed());
+        response
+    }
+
+    /// Counts a result, and writes it to the log.
+    fn record(&self, request: &CheckRequest<'_>, result: &engine::Result<CheckResponse>) {
+        self.metrics.decided(result);
+        match result {
+            Ok(CheckResponse { policy, decision, shadow }) => tracing::debug!(
+                %policy,
+                key = self.redaction.in_logs(request.key),
+                cost = request.cost.get(),
+                verdict = shadow.unwrap_or(decision.verdict).as_str(),
+                remaining = decision.remaining,
+                retry_after_ms = decision.retry_after_ms,
+                degraded = decision.degraded.map(|mode| mode.as_str()),
+                shadow = shadow.is_some(),
+                "decided"
+            ),
+            Err(Failure { error, .. }) => tracing::debug!(
+                key = self.redaction.in_logs(request.key),
+                code = error.code().as_str(),
+                field = error.field(),
+                "not decided"
+            ),
+        }
+    }
+}
+
+impl EngineObserver for Telemetry {
+    fn decided(&self, request: &CheckRequest<'_>, result: &engine::Result<CheckResponse>) {
+        self.record(request, result);
+        if self.traces.is_some() {
+            traces::note(request, result, &self.redaction);
+        }
+    }
+
+    fn batch_decided(
+        &self,
+        requests: &[CheckRequest<'_>],
+        results: &[engine::Result<CheckResponse>],
+    ) {
+        for (request, result) in requests.iter().zip(results) {
+            self.record(request, result);
+        }
+        if self.traces.is_some() {
+            traces::note_batch(results);
+        }
+    }
+
+    fn shadow_failed(&self, code: Code) {
+        self.metrics.failed(code);
+    }
+
+    fn reset(&self, policy: &Name, key: &str) {
+        tracing::info!(%policy, key = self.redaction.in_logs(key), "a key was reset");
+    }
+
+    fn policies_replaced(&self) {
+        self.metrics.reloaded("applied");
+    }
+
+    fn policies_refused(&self) {
+        self.metrics.reloaded("refused");
+    }
+}

@@ -1,0 +1,262 @@
+//! From JSON and query strings to requests of the engine. Strict: every field is known, appears once
+//! and has its type; an error names the field and what is accepted.
+//!
+//! Texts without escapes are borrowed from the body.
+
+use std::borrow::Cow;
+use std::fmt;
+
+use serde::Deserialize;
+use serde::de::{Deserializer, MapAccess, SeqAccess, Visitor};
+use tollgate_core::{Code, Cost, Error, Result};
+
+use crate::engine::{BATCH_MAX, CheckRequest};
+use crate::policy::{DEFAULT_POLICY, nearest};
+
+/// A value, as far as the API accepts values.
+#[derive(Debug)]
+enum Value<'a> {
+    Object(Vec<(Cow<'a, str>, Self)>),
+    Array(Vec<Self>),
+    Text(Cow<'a, str>),
+    Whole(u64),
+    /// Any other value, described for messages.
+    Other(&'static str),
+}
+
+impl Value<'_> {
+    const fn kind(&self) -> &'static str {
+        match self {
+            Self::Object(_) => "an object",
+            Self::Array(_) => "an array",
+            Self::Text(_) => "a string",
+            Self::Whole(_) => "a number",
+            Self::Other(kind) => kind,
+        }
+    }
+}
+
+/// The fields of a body or a query; each is taken once.
+#[derive(Debug)]
+pub(super) struct Fields<'a>(Vec<(Cow<'a, str>, Value<'a>)>);
+
+impl<'a> Fields<'a> {
+    /// Reads a body that holds no other fields than `known`.
+    pub(super) fn of_json(body: &'a [u8], known: &[&str]) -> Result<Self> {
+        let value = serde_json::from_slice(body).map_err(|error| {
+            let place = format!("line {} column {}", error.line(), error.column());
+            Error::invalid("body", format!("is not valid JSON at {place}; accepted: an object"))
+        })?;
+        match value {
+            Value::Object(fields) => Self(fields).check(known),
+            other => {
+                let wrong = format!("is {}; accepted: an object", other.kind());
+                Err(Error::invalid("body", wrong))
+            }
+        }
+    }
+
+    /// Reads a query that holds no other fields than `known`.
+    pub(super) fn of_query(query: Option<&'a str>, known: &[&str]) -> Result<Self> {
+        let pairs = form_urlencoded::parse(query.unwrap_or_default().as_bytes());
+        let fields = pairs.map(|(name, text)| (name, Value::Text(text)));
+        Self(fields.collect()).check(known)
+    }
+
+    /// Refuses fields that are not known or appear twice.
+    fn check(self, known: &[&str]) -> Result<Self> {
+        for (index, (name, _)) in self.0.iter().enumerate() {
+            if !known.contains(&&**name) {
+                let hint = match nearest(name, known.iter().copied()) {
+                    Some(near) => format!("did you mean {near:?}?"),
+                    None => format!("accepted: {}", known.join(", ")),
+                };
+                return Err(Error::invalid(shorten(name), format!("is not a field; {hint}")));
+            }
+            if self.0.iter().take(index).any(|(earlier, _)| earlier == name) {
+                return Err(Error::invalid(shorten(name), "appears twice; accepted: once"));
+            }
+        }
+        Ok(self)
+    }
+
+    fn take(&mut self, name: &str) -> Option<Value<'a>> {
+        let index = self.0.iter().position(|(field, _)| field == name)?;
+        Some(self.0.swap_remove(index).1)
+    }
+
+    /// A field of text, if it is there.
+    pub(super) fn text(&mut self, name: &'static str) -> Result<Option<Cow<'a, str>>> {
+        match self.take(name) {
+            None => Ok(None),
+            Some(Value::Text(text)) => Ok(Some(text)),
+            Some(other) => {
+                Err(Error::invalid(name, format!("is {}; accepted: a string", other.kind())))
+            }
+        }
+    }
+
+    /// A whole number of a body, if it is there.
+    pub(super) fn whole(&mut self, name: &'static str) -> Result<Option<u64>> {
+        match self.take(name) {
+            None => Ok(None),
+            Some(Value::Whole(number)) => Ok(Some(number)),
+            Some(other) => {
+                let accepted = "accepted: a whole number that is not negative";
+                Err(Error::invalid(name, format!("is {}; {accepted}", other.kind())))
+            }
+        }
+    }
+
+    /// A whole number of a query, if it is there.
+    pub(super) fn whole_text(&mut self, name: &'static str) -> Result<Option<u64>> {
+        let Some(text) = self.text(name)? else { return Ok(None) };
+        let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+        let number = if digits { text.parse().ok() } else { None };
+        let accepted = "is no number that fits; accepted: a whole number that is not negative";
+        number.map(Some).ok_or_else(|| Error::invalid(name, accepted))
+    }
+}
+
+/// A name from outside, short enough for an error message.
+fn shorten(name: &str) -> String {
+    name.chars().filter(|c| !c.is_control()).take(64).collect()
+}
+
+/// The fields that most endpoints have in common.
+#[derive(Debug)]
+pub(super) struct Request<'a> {
+    policy: Cow<'a, str>,
+    key: Cow<'a, str>,
+    cost: Cost,
+    request_id: Option<Cow<'a, str>>,
+}
+
+impl<'a> Request<'a> {
+    /// The fields of acquire and peek.
+    pub(super) const FIELDS: [&'static str; 4] = ["policy", "key", "cost", "request_id"];
+    /// The fields that name a key.
+    pub(super) const KEY_FIELDS: [&'static str; 2] = ["policy", "key"];
+
+    /// Takes the fields of a body.
+    pub(super) fn of(fields: &mut Fields<'a>) -> Result<Self> {
+        let cost = fields.whole("cost")?;
+        Self::with_cost(fields, cost)
+    }
+
+    /// Takes the fields of a query.
+    pub(super) fn of_query(fields: &mut Fields<'a>) -> Result<Self> {
+        let cost = fields.whole_text("cost")?;
+        Self::with_cost(fields, cost)
+    }
+
+    fn with_cost(fields: &mut Fields<'a>, cost: Option<u64>) -> Result<Self> {
+        Ok(Self {
+            policy: fields.text("policy")?.unwrap_or(Cow::Borrowed(DEFAULT_POLICY)),
+            key: fields.text("key")?.ok_or_else(|| Error::invalid("key", "is missing"))?,
+            cost: cost.map_or(Ok(Cost::ONE), Cost::new)?,
+            request_id: fields.text("request_id")?,
+        })
+    }
+
+    /// Reads a body that holds no other fields than `known`.
+    pub(super) fn of_body(body: &'a [u8], known: &[&str]) -> Result<Self> {
+        Self::of(&mut Fields::of_json(body, known)?)
+    }
+
+    /// The request of the engine.
+    pub(super) fn check(&self) -> CheckRequest<'_> {
+        CheckRequest::new(&self.policy, &self.key)
+            .cost(self.cost)
+            .request_id(self.request_id.as_deref())
+    }
+}
+
+/// The requests of a batch; each may be invalid on its own.
+pub(super) fn batch(body: &[u8]) -> Result<Vec<Result<Request<'_>>>> {
+    let mut fields = Fields::of_json(body, &["requests"])?;
+    let requests = match fields.take("requests") {
+        Some(Value::Array(requests)) => requests,
+        Some(other) => {
+            let wrong = format!("is {}; accepted: an array", other.kind());
+            return Err(Error::invalid("requests", wrong));
+        }
+        None => {
+            let accepted = format!("is missing; accepted: an array of up to {BATCH_MAX} requests");
+            return Err(Error::invalid("requests", accepted));
+        }
+    };
+    let read = |value| match value {
+        Value::Object(fields) => Request::of(&mut Fields(fields).check(&Request::FIELDS)?),
+        // The element itself is wrong, and none of its fields.
+        other => {
+            let wrong = format!("is {}; accepted: an object", other.kind());
+            Err(Error::new(Code::InvalidRequest, wrong))
+        }
+    };
+    Ok(requests.into_iter().map(read).collect())
+}
+
+impl<'de> Deserialize<'de> for Value<'de> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_any(AnyValue)
+    }
+}
+
+struct AnyValue;
+
+impl<'de> Visitor<'de> for AnyValue {
+    type Value = Value<'de>;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("JSON")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let mut fields = Vec::new();
+        while let Some((name, value)) = map.next_entry::<Value<'de>, _>()? {
+            // Names of fields are texts in JSON.
+            let Value::Text(name) = name else { continue };
+            fields.push((name, value));
+        }
+        Ok(Value::Object(fields))
+    }
+
+    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
+        let mut elements = Vec::new();
+        while let Some(element) = seq.next_element()? {
+            elements.push(element);
+        }
+        Ok(Value::Array(elements))
+    }
+
+    fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Self::Value, E> {
+        Ok(Value::Text(Cow::Borrowed(text)))
+    }
+
+    fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
+        Ok(Value::Text(Cow::Owned(text.to_owned())))
+    }
+
+    fn visit_u64<E>(self, number: u64) -> Result<Self::Value, E> {
+        Ok(Value::Whole(number))
+    }
+
+    fn visit_i64<E>(self, _: i64) -> Result<Self::Value, E> {
+        Ok(Value::Other("a negative number"))
+    }
+
+    /// Some languages write every number with a point: `2.0` is a whole number.
+    fn visit_f64<E>(self, number: f64) -> Result<Self::Value, E> {
+        let whole = format!("{number}").parse().map(Value::Whole);
+        Ok(whole.unwrap_or(Value::Other("not a whole number, or too large")))
+    }
+
+    fn visit_bool<E>(self, _: bool) -> Result<Self::Value, E> {
+        Ok(Value::Other("a truth value"))
+    }
+
+    fn visit_unit<E>(self) -> Result<Self::Value, E> {
+        Ok(Value::Other("null"))
+    }
+}

@@ -1,0 +1,195 @@
+//! From responses of the engine to JSON.
+
+use bytes::Bytes;
+use http::HeaderValue;
+use http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use serde::Serialize;
+use tollgate_core::Forecast;
+use tollgate_http::Problem;
+
+use super::Response;
+use crate::engine::{CheckResponse, Failure, LimitsResponse, RefundResponse};
+use crate::policy::LimitInfo;
+
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+/// A decision is out of date at once.
+const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
+
+#[derive(Serialize)]
+struct DecisionJson<'a> {
+    allowed: bool,
+    verdict: &'static str,
+    limit: u64,
+    remaining: u64,
+    reset_at_ms: u64,
+    retry_after_ms: Option<u64>,
+    delay_ms: u64,
+    policy: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    binding: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    degraded: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    shadow: Option<&'static str>,
+}
+
+impl<'a> From<&'a CheckResponse> for DecisionJson<'a> {
+    fn from(response: &'a CheckResponse) -> Self {
+        let decision = &response.decision;
+        Self {
+            allowed: decision.is_allowed(),
+            verdict: decision.verdict.as_str(),
+            limit: decision.limit,
+            remaining: decision.remaining,
+            reset_at_ms: decision.reset_at_ms,
+            retry_after_ms: decision.retry_after_ms,
+            delay_ms: decision.delay_ms,
+            policy: response.policy.as_str(),
+            binding: decision.binding.as_ref().map(|name| name.as_str()),
+            degraded: decision.degraded.map(|mode| mode.as_str()),
+            shadow: response.shadow.map(|verdict| verdict.as_str()),
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct ErrorJson<'a> {
+    code: &'static str,
+    detail: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    field: Option<&'a str>,
+}
+
+impl<'a> From<&'a Failure> for ErrorJson<'a> {
+    fn from(failure: &'a Failure) -> Self {
+        let error = &failure.error;
+        Self { code: error.code().as_str(), detail: error.message(), field: error.field() }
+    }
+}
+
+#[derive(Serialize)]
+#[serde(untagged)]
+enum Element<'a> {
+    Decision(DecisionJson<'a>),
+    Error { error: ErrorJson<'a> },
+}
+
+#[derive(Serialize)]
+struct Decisions<'a> {
+    decisions: Vec<Element<'a>>,
+}
+
+#[derive(Serialize)]
+struct ForecastJson {
+    spendable_now: u64,
+    next_unit_at_ms: Option<u64>,
+    full_at_ms: u64,
+    limit: u64,
+}
+
+#[derive(Serialize)]
+struct LimitsJson<'a> {
+    policy: &'a str,
+    shadow: bool,
+    limits: Vec<LimitJson<'a>>,
+}
+
+#[derive(Serialize)]
+struct LimitJson<'a> {
+    name: &'a str,
+    algorithm: &'a str,
+    limit: u64,
+    units: u64,
+    period_us: u64,
+    renewal: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    buckets: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    anchor: Option<&'static str>,
+}
+
+impl<'a> From<&'a LimitInfo> for LimitJson<'a> {
+    fn from(limit: &'a LimitInfo) -> Self {
+        Self {
+            name: limit.name.as_str(),
+            algorithm: &limit.algorithm,
+            limit: limit.limit,
+            units: limit.units,
+            period_us: limit.period_us,
+            renewal: limit.renewal,
+            buckets: limit.buckets,
+            anchor: limit.anchor,
+        }
+    }
+}
+
+#[derive(Serialize)]
+struct RefundJson<'a> {
+    refunded: u64,
+    limit: u64,
+    remaining: u64,
+    reset_at_ms: u64,
+    policy: &'a str,
+}
+
+#[derive(Serialize)]
+struct ResetJson {
+    reset: bool,
+}
+
+pub(super) fn decision(response: &CheckResponse) -> Response {
+    json(&DecisionJson::from(response))
+}
+
+pub(super) fn decisions(results: &[Result<CheckResponse, Failure>]) -> Response {
+    // A closure cannot express that its result borrows from its argument.
+    fn element(result: &Result<CheckResponse, Failure>) -> Element<'_> {
+        match result {
+            Ok(response) => Element::Decision(response.into()),
+            Err(failure) => Element::Error { error: failure.into() },
+        }
+    }
+    json(&Decisions { decisions: results.iter().map(element).collect() })
+}
+
+pub(super) fn forecast(forecast: &Forecast) -> Response {
+    let Forecast { spendable_now, next_unit_at_ms, full_at_ms, limit, .. } = *forecast;
+    json(&ForecastJson { spendable_now, next_unit_at_ms, full_at_ms, limit })
+}
+
+pub(super) fn limits(limits: &LimitsResponse) -> Response {
+    let LimitsResponse { policy, limits, shadow } = limits;
+    let limits = limits.iter().map(LimitJson::from).collect();
+    json(&LimitsJson { policy: policy.as_str(), shadow: *shadow, limits })
+}
+
+pub(super) fn refund(refund: &RefundResponse) -> Response {
+    let standing = &refund.standing;
+    let reply = RefundJson {
+        refunded: refund.units,
+        limit: standing.limit,
+        remaining: standing.remaining,
+        reset_at_ms: standing.reset_at_ms,
+        policy: refund.policy.as_str(),
+    };
+    json(&reply)
+}
+
+pub(super) fn reset() -> Response {
+    json(&ResetJson { reset: true })
+}
+
+/// A problem document.
+#[must_use]
+pub fn failure(Failure { error, retry_after_ms }: &Failure) -> Response {
+    Problem::from(error).retry_after_ms(*retry_after_ms).to_http().map(Bytes::from)
+}
+
+fn json(body: &impl Serialize) -> Response {
+    // Encoding structures of numbers and text does not fail.
+    let body = serde_json::to_vec(body).unwrap_or_default();
+    let mut response = Response::new(Bytes::from(body));
+    response.headers_mut().insert(CONTENT_TYPE, JSON);
+    response.headers_mut().insert(CACHE_CONTROL, NO_STORE);
+    response
+}

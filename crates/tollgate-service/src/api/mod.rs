@@ -1,0 +1,160 @@
+//! The HTTP API: routes, decoding, encoding. JSON in and out, and a gate for proxies.
+//!
+//! A host that has the whole request calls [`Api::handle`]. A host that reads bodies from a socket
+//! calls [`Api::route`] first, so that a client without the right to ask cannot make it read one, and
+//! then [`Api::answer`].
+
+mod decode;
+mod encode;
+mod endpoint;
+mod gate;
+mod rejection;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::CONTENT_TYPE;
+use http::{HeaderMap, HeaderValue, Method};
+
+use self::decode::{Fields, Request, batch};
+use crate::auth::{Auth, bearer};
+use crate::engine::{CheckRequest, Engine, Result};
+
+pub use encode::failure;
+pub use endpoint::Endpoint;
+pub use rejection::Rejection;
+
+/// A response with its whole body.
+pub type Response = http::Response<Bytes>;
+
+/// The longest body accepted, in bytes: a full batch of the longest keys fits.
+pub const BODY_MAX_BYTES: usize = 1024 * 1024;
+/// How long a client may take to send its body.
+pub const BODY_TIMEOUT: Duration = Duration::from_secs(10);
+
+/// The OpenAPI document of this API.
+pub const OPENAPI: &str = include_str!("openapi.json");
+
+/// The API over an engine, for clients with tokens.
+#[derive(Clone, Debug)]
+pub struct Api {
+    engine: Arc<Engine>,
+    auth: Arc<Auth>,
+}
+
+impl Api {
+    /// The API of an engine.
+    #[must_use]
+    pub fn new(engine: impl Into<Arc<Engine>>, auth: impl Into<Arc<Auth>>) -> Self {
+        Self { engine: engine.into(), auth: auth.into() }
+    }
+
+    /// The engine.
+    #[must_use]
+    pub const fn engine(&self) -> &Arc<Engine> {
+        &self.engine
+    }
+
+    /// The tokens.
+    #[must_use]
+    pub const fn auth(&self) -> &Arc<Auth> {
+        &self.auth
+    }
+
+    /// Answers a request whose body is complete.
+    pub async fn handle<B: AsRef<[u8]>>(&self, request: &http::Request<B>) -> Response {
+        match self.route(request.method(), request.uri().path(), request.headers()) {
+            Ok(_) if request.body().as_ref().len() > BODY_MAX_BYTES => {
+                Rejection::BodyTooLarge.response()
+            }
+            Ok(endpoint) => {
+                self.answer(endpoint, request.uri().query(), request.body().as_ref()).await
+            }
+            Err(rejection) => rejection.response(),
+        }
+    }
+
+    /// Finds the endpoint of a request, and whether the client may use it.
+    ///
+    /// # Errors
+    /// When there is no such endpoint, or the client may not use it.
+    pub fn route(
+        &self,
+        method: &Method,
+        path: &str,
+        headers: &HeaderMap,
+    ) -> Result<Endpoint, Rejection> {
+        let endpoint = Endpoint::at(path).ok_or(Rejection::UnknownPath)?;
+        if !endpoint.accepts(method) {
+            return Err(Rejection::MethodNotAllowed(endpoint.methods()));
+        }
+        match endpoint.role().map(|role| self.auth.permit(bearer(headers), role)) {
+            None | Some(Ok(())) => Ok(endpoint),
+            Some(Err(error)) => Err(Rejection::Unauthorized(error)),
+        }
+    }
+
+    /// Answers a request that [`Api::route`] has accepted. Every failure becomes a problem document.
+    pub async fn answer(&self, endpoint: Endpoint, query: Option<&str>, body: &[u8]) -> Response {
+        let answered = self.decide(endpoint, query, body).await;
+        answered.unwrap_or_else(|error| failure(&error))
+    }
+
+    async fn decide(
+        &self,
+        endpoint: Endpoint,
+        query: Option<&str>,
+        body: &[u8],
+    ) -> Result<Response> {
+        let engine = &*self.engine;
+        Ok(match endpoint {
+            Endpoint::Acquire => {
+                let request = Request::of_body(body, &Request::FIELDS)?;
+                encode::decision(&engine.acquire(request.check()).await?)
+            }
+            Endpoint::AcquireMany => {
+                let requests = batch(body)?;
+                let checks = requests.iter().map(|request| match request {
+                    Ok(request) => Ok(request.check()),
+                    Err(error) => Err(error.clone().into()),
+                });
+                let checks: Vec<Result<CheckRequest<'_>>> = checks.collect();
+                encode::decisions(&engine.acquire_batch(checks).await?)
+            }
+            Endpoint::Peek => {
+                let request = Request::of_body(body, &Request::FIELDS)?;
+                encode::decision(&engine.peek(request.check()).await?)
+            }
+            Endpoint::Forecast => {
+                let request = Request::of_body(body, &Request::KEY_FIELDS)?;
+                encode::forecast(&engine.forecast(request.check()).await?)
+            }
+            Endpoint::Limits => {
+                let request = Request::of_body(body, &Request::KEY_FIELDS)?;
+                encode::limits(&engine.limits(request.check())?)
+            }
+            Endpoint::Refund => {
+                const FIELDS: [&str; 5] = ["policy", "key", "cost", "request_id", "reset_at_ms"];
+                let mut fields = Fields::of_json(body, &FIELDS)?;
+                let receipt = fields.whole("reset_at_ms")?;
+                let request = Request::of(&mut fields)?;
+                encode::refund(&engine.refund(request.check(), receipt).await?)
+            }
+            Endpoint::Reset => {
+                let request = Request::of_body(body, &Request::KEY_FIELDS)?;
+                engine.reset(request.check()).await?;
+                encode::reset()
+            }
+            Endpoint::Gate => gate::gate(engine, query).await?,
+            Endpoint::OpenApi => openapi(),
+        })
+    }
+}
+
+fn openapi() -> Response {
+    let mut response = Response::new(Bytes::from_static(OPENAPI.as_bytes()));
+    let json = HeaderValue::from_static("application/json");
+    response.headers_mut().insert(CONTENT_TYPE, json);
+    response
+}

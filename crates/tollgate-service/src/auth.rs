@@ -1,0 +1,121 @@
+//! Tokens of callers and administrators.
+//!
+//! Only SHA-256 hashes of tokens are kept, and each of them is compared in constant time: the time of
+//! a comparison reveals nothing about a token. No `Debug` shows one.
+
+use std::fmt;
+
+use hmac::digest::{CtOutput, Digest};
+use http::HeaderMap;
+use http::header::AUTHORIZATION;
+use sha2::Sha256;
+use tollgate_core::{Code, Error, Result};
+
+/// What a token allows. Administrators may do what callers may.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Role {
+    /// May request decisions.
+    Caller,
+    /// May also reset keys.
+    Admin,
+}
+
+/// The tokens of a service.
+///
+/// Without any token, every client has every right: for services that only this machine reaches.
+/// With tokens of callers, a decision needs one, and a reset needs one of an administrator.
+#[derive(Clone, Default)]
+pub struct Auth(Vec<(TokenHash, Role)>);
+
+/// The hash of a token; `==` takes constant time.
+type TokenHash = CtOutput<Sha256>;
+
+impl Auth {
+    /// Tokens of callers and of administrators.
+    #[must_use]
+    pub fn new<'a>(
+        callers: impl IntoIterator<Item = &'a str>,
+        admins: impl IntoIterator<Item = &'a str>,
+    ) -> Self {
+        let with = |role| move |token: &'a str| (hash(token), role);
+        let callers = callers.into_iter().map(with(Role::Caller));
+        Self(callers.chain(admins.into_iter().map(with(Role::Admin))).collect())
+    }
+
+    /// Whether callers need a token.
+    #[must_use]
+    pub fn guards_callers(&self) -> bool {
+        self.0.iter().any(|(_, role)| *role == Role::Caller)
+    }
+
+    /// What a client with this token, or with none, may do.
+    #[must_use]
+    pub fn role_of(&self, token: Option<&str>) -> Option<Role> {
+        let without_token = match (self.0.is_empty(), self.guards_callers()) {
+            (true, _) => Some(Role::Admin),
+            (false, false) => Some(Role::Caller),
+            (false, true) => None,
+        };
+        let Some(token) = token.filter(|_| !self.0.is_empty()) else { return without_token };
+        let token = hash(token);
+        // Every hash is compared, so that the time does not depend on which one matches.
+        let matching = |(hash, role): &(TokenHash, Role)| (*hash == token).then_some(*role);
+        self.0.iter().map(matching).fold(without_token, Option::max)
+    }
+
+    /// Accepts clients that have the rights of `needed`.
+    ///
+    /// # Errors
+    /// `unauthorized`.
+    pub fn permit(&self, token: Option<&str>, needed: Role) -> Result<()> {
+        if self.role_of(token) >= Some(needed) {
+            return Ok(());
+        }
+        let message = match needed {
+            Role::Caller => "needs a token: Authorization: Bearer …",
+            Role::Admin => "needs the token of an administrator",
+        };
+        Err(Error::new(Code::Unauthorized, message))
+    }
+}
+
+fn hash(token: &str) -> TokenHash {
+    CtOutput::new(Sha256::digest(token))
+}
+
+impl fmt::Debug for Auth {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Auth").field("tokens", &self.0.len()).finish_non_exhaustive()
+    }
+}
+
+/// The token of an `Authorization: Bearer` header.
+#[must_use]
+pub fn bearer(headers: &HeaderMap) -> Option<&str> {
+    let value = headers.get(AUTHORIZATION)?.to_str().ok()?;
+    let (scheme, token) = value.split_once(' ')?;
+    scheme.eq_ignore_ascii_case("bearer").then(|| token.trim())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::{Auth, Role};
+
+    #[test]
+    fn a_token_grants_the_rights_of_its_role_and_no_others() {
+        let auth = |callers: &[&'static str], admins: &[&'static str]| {
+            Auth::new(callers.iter().copied(), admins.iter().copied())
+        };
+        assert_eq!(auth(&[], &[]).role_of(None), Some(Role::Admin));
+        assert_eq!(auth(&[], &["a"]).role_of(None), Some(Role::Caller));
+        assert_eq!(auth(&[], &["a"]).role_of(Some("a")), Some(Role::Admin));
+        let both = auth(&["c", "d"], &["a"]);
+        let roles = [None, Some(""), Some("c"), Some("d"), Some("a"), Some("cc")];
+        let (caller, admin) = (Some(Role::Caller), Some(Role::Admin));
+        assert_eq!(
+            roles.map(|token| both.role_of(token)),
+            [None, None, caller, caller, admin, None]
+        );
+        assert!(auth(&["c"], &[]).permit(Some("c"), Role::Admin).is_err());
+    }
+}

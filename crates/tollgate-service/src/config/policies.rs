@@ -1,0 +1,238 @@
+//! The policies of a file: from text to limits.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use tollgate_core::{Limit, Name, OutageMode, Quota, Rule};
+use tollgate_http::HashKey;
+
+use super::algorithms::algorithms;
+use super::values::{boolean, outage_mode, rate, shorten, whole};
+use super::yaml::{Content, Node};
+use super::{ConfigError, Section};
+use crate::policy::{AD_HOC_POLICY, NamedLimit, Policies, Policy, ad_hoc_limit};
+
+/// The most limits of one policy.
+pub const LIMITS_MAX: usize = 16;
+
+type Errors = Vec<ConfigError>;
+
+/// Settings outside of `policies:` that policies depend on.
+#[derive(Clone, Copy, Debug)]
+pub struct PolicyDefaults<'a> {
+    /// The capacity of the policy `default`, unless the file has one of that name.
+    pub capacity: u64,
+    /// The refill of that bucket.
+    pub refill: Quota,
+    /// The outage mode of policies that set none.
+    pub on_outage: OutageMode,
+    /// The secret of key hashes; empty for none.
+    pub hash_secret: &'a str,
+}
+
+impl PolicyDefaults<'_> {
+    /// Reads `policies:` of the top section of a file, if it is there.
+    pub fn read(&self, top: &mut Section<'_>, errors: &mut Errors) -> Vec<Policy> {
+        top.node("policies").map_or_else(Vec::new, |node| self.policies(node, errors))
+    }
+
+    /// The policies that were read, and `default` if it is not one of them.
+    ///
+    /// # Errors
+    /// When the bucket of `default` is out of range; the error names the setting.
+    pub fn build(&self, policies: Vec<Policy>) -> Result<Policies, ConfigError> {
+        let built = Policies::new(self.capacity, self.refill, self.on_outage, policies);
+        built.map_err(|error| {
+            let setting = match error.field() {
+                Some("capacity") => "default_capacity",
+                _ => "default_refill_rate",
+            };
+            ConfigError::new(setting, error.message())
+        })
+    }
+
+    fn policies(&self, node: &Node, errors: &mut Errors) -> Vec<Policy> {
+        let Some(section) = Section::of(node, "policies", errors) else { return Vec::new() };
+        let mut policies = Vec::new();
+        let namespace = |limit: &Limit| format!("{}:{}", limit.prefix(), limit.policy());
+        let ad_hoc = |limit| (namespace(limit), "CL.THROTTLE".to_owned());
+        let mut owners: BTreeMap<String, String> = ad_hoc_limit().iter().map(ad_hoc).collect();
+        for entry in section.entries() {
+            let path = format!("policies.{}", shorten(&entry.name));
+            let Some(policy) = self.policy(&entry.name, &entry.value, &path, errors) else {
+                continue;
+            };
+            // `a.b` may be a policy, or the limit `b` of the policy `a`: their keys must differ.
+            // Overrides share the keys of the policy they belong to.
+            let namespaces: BTreeSet<String> = policy.every_limit().map(namespace).collect();
+            for namespace in namespaces {
+                let owner = format!("the policy in line {}", entry.line);
+                if let Some(earlier) = owners.insert(namespace, owner) {
+                    let message = format!("shares its keys with {earlier}; rename it");
+                    errors.push(ConfigError::at(entry.line, path.clone(), message));
+                }
+            }
+            policies.push(policy);
+        }
+        policies
+    }
+
+    fn policy(&self, name: &str, node: &Node, path: &str, errors: &mut Errors) -> Option<Policy> {
+        let mut section = Section::of(node, path, errors)?;
+        let policy = match Name::new("policy", name) {
+            Ok(policy) if name != AD_HOC_POLICY => policy,
+            Ok(_) => {
+                let message = "is reserved for CL.THROTTLE; rename it";
+                errors.push(ConfigError::at(section.line, path, message));
+                return None;
+            }
+            Err(error) => {
+                errors.push(ConfigError::at(section.line, path, error.message()));
+                return None;
+            }
+        };
+        let on_outage = section.parsed("on_outage", outage_mode, errors);
+        let shadow = section.parsed("shadow", boolean, errors).unwrap_or(false);
+        let prefix = section.text("prefix", errors);
+        let hash = self.key_hash(&mut section, errors);
+        let overrides = section.node("overrides");
+        let on_outage = on_outage.unwrap_or(self.on_outage);
+        let scope = Scope { policy: &policy, prefix, on_outage };
+        let limits = scope.limits(&mut section, errors);
+        section.finish(errors);
+        let mut built = Policy::new(policy.clone(), limits?).shadow(shadow).hash_keys(hash);
+        if let Some(node) = overrides {
+            // Keys may be secret: an error names the line and not the key.
+            let path = format!("{path}.overrides");
+            let section = Section::of(node, &path, errors)?;
+            for entry in section.entries() {
+                let mut section = Section::of(&entry.value, &path, errors)?;
+                let limits = scope.limits(&mut section, errors);
+                section.finish(errors);
+                built = built.override_key(&entry.name, limits?);
+            }
+        }
+        Some(built)
+    }
+
+    fn key_hash(&self, section: &mut Section<'_>, errors: &mut Errors) -> Option<HashKey> {
+        const FIELD: &str = "hash_keys";
+        let bits = section.parsed(FIELD, whole, errors)?;
+        if self.hash_secret.is_empty() {
+            let message = "needs a secret: set hash_secret, or TOLLGATE_HASH_SECRET";
+            section.error(FIELD, message, errors);
+            return None;
+        }
+        let hash = HashKey::from_any_secret(self.hash_secret.as_bytes());
+        let hash = hash.and_then(|hash| hash.bits(bits));
+        hash.inspect_err(|error| section.error(FIELD, error.message(), errors)).ok()
+    }
+}
+
+/// What the limits of a policy have in common.
+struct Scope<'a> {
+    policy: &'a Name,
+    prefix: Option<&'a str>,
+    on_outage: OutageMode,
+}
+
+impl Scope<'_> {
+    /// The one limit of a section, or its list of `limits`.
+    fn limits(&self, section: &mut Section<'_>, errors: &mut Errors) -> Option<Vec<NamedLimit>> {
+        let Some(node) = section.node("limits") else {
+            return self.limit(section, None, errors).map(|limit| vec![limit]);
+        };
+        let path = section.path_of("limits");
+        let items = match &node.content {
+            Content::List(items) if (1..=LIMITS_MAX).contains(&items.len()) => items,
+            _ => {
+                let message =
+                    format!("is {}; accepted: a list of 1 to {LIMITS_MAX} limits", node.kind());
+                errors.push(ConfigError::at(node.line, path, message));
+                return None;
+            }
+        };
+        let mut limits: Vec<NamedLimit> = Vec::new();
+        for (index, item) in items.iter().enumerate() {
+            let mut section = Section::of(item, &format!("{path}[{index}]"), errors)?;
+            let Some(name) = section.text("name", errors) else {
+                errors.push(ConfigError::at(section.line, section.path_of("name"), "is missing"));
+                continue;
+            };
+            let limit = self.limit(&mut section, Some(name), errors);
+            if limits.iter().any(|earlier| earlier.name == name) {
+                let error = ConfigError::at(section.line, section.path_of("name"), "appears twice");
+                errors.push(error);
+            }
+            section.finish(errors);
+            limits.extend(limit);
+        }
+        (limits.len() == items.len()).then_some(limits)
+    }
+
+    /// One limit: its algorithm, and the fields that this algorithm has.
+    fn limit(
+        &self,
+        section: &mut Section<'_>,
+        name: Option<&str>,
+        errors: &mut Errors,
+    ) -> Option<NamedLimit> {
+        let algorithm = section.text("algorithm", errors).unwrap_or("gcra");
+        let Some(spec) = algorithms().into_iter().find(|spec| spec.name == algorithm) else {
+            let accepted = algorithms().map(|spec| spec.name).join(", ");
+            let message = format!("{:?} is none; accepted: {accepted}", shorten(algorithm));
+            section.error("algorithm", message, errors);
+            return None;
+        };
+        let option = spec
+            .option
+            .and_then(|option| section.parsed(option.name, |text| option.parse(text), errors));
+        let quota = required_rate(section, spec.rate, errors)?;
+        let rule = match spec.build(quota, option) {
+            Ok(rule) => rule,
+            Err(error) => {
+                let field = error.field().unwrap_or("limit");
+                section.error(field, error.message(), errors);
+                return None;
+            }
+        };
+        let named = self.named(name, rule);
+        let report = |error: &tollgate_core::Error| {
+            let field = error.field().filter(|field| *field != "policy").unwrap_or("name");
+            let path = section.path_of(field);
+            errors.push(ConfigError::at(section.line, path, error.message()));
+        };
+        named.inspect_err(report).ok()
+    }
+
+    fn named(&self, name: Option<&str>, rule: Rule) -> tollgate_core::Result<NamedLimit> {
+        let full = match name {
+            Some(name) => format!("{}.{name}", self.policy),
+            None => self.policy.to_string(),
+        };
+        let limit = Limit::with_rule(&full, rule)?.on_outage(self.on_outage);
+        let limit = match self.prefix {
+            Some(prefix) => limit.with_prefix(prefix)?,
+            None => limit,
+        };
+        let name = match name {
+            Some(name) => Name::new("name", name)?,
+            None => self.policy.clone(),
+        };
+        Ok(NamedLimit { name, limit })
+    }
+}
+
+/// A rate; its absence is an error.
+fn required_rate(
+    section: &mut Section<'_>,
+    name: &'static str,
+    errors: &mut Errors,
+) -> Option<Quota> {
+    let before = errors.len();
+    let quota = section.parsed(name, rate, errors);
+    if quota.is_none() && errors.len() == before {
+        let message = "is missing; accepted: a rate such as 100 per 1m";
+        errors.push(ConfigError::at(section.line, section.path_of(name), message));
+    }
+    quota
+}

@@ -1,0 +1,309 @@
+//! The engine behind every protocol: a request in, a decision out.
+//!
+//! It finds the policy, makes the charges, calls the limiter, and translates the decision into the
+//! names of the policy. It knows no wire format; what happens in an outage is decided by the limiter.
+
+mod observer;
+mod request;
+mod response;
+
+use std::sync::Arc;
+
+use arc_swap::ArcSwap;
+use tollgate_core::store::{BoxStore, Store};
+use tollgate_core::{
+    Admission, Charge, Code, Decision, Error, Forecast, Limiter, Receipt, RequestId,
+};
+
+use crate::policy::{Policies, ResolvedPolicy};
+
+pub use observer::EngineObserver;
+pub use request::{BATCH_MAX, CheckRequest, KEY_MAX_BYTES, Target};
+pub use response::{CheckResponse, Failure, LimitsResponse, RefundResponse};
+
+/// `Result` with the engine's [`Failure`].
+pub type Result<T, E = Failure> = core::result::Result<T, E>;
+
+/// Decides requests of every protocol, under policies that can be replaced at any time.
+#[derive(Debug)]
+pub struct Engine {
+    limiter: Limiter<BoxStore>,
+    policies: ArcSwap<Policies>,
+    observer: Arc<dyn EngineObserver>,
+}
+
+impl Engine {
+    /// An engine over a limiter, without an observer.
+    #[must_use]
+    pub fn new(limiter: Limiter<BoxStore>, policies: Policies) -> Self {
+        Self { limiter, policies: ArcSwap::from_pointee(policies), observer: Arc::new(()) }
+    }
+
+    /// Sets the observer.
+    #[must_use]
+    pub fn with_observer(mut self, observer: Arc<dyn EngineObserver>) -> Self {
+        self.observer = observer;
+        self
+    }
+
+    /// Charges a key, if its policy allows it.
+    ///
+    /// # Errors
+    /// When the request is invalid, or no decision could be made.
+    pub async fn acquire(&self, request: CheckRequest<'_>) -> Result<CheckResponse> {
+        let result = self.decide(request).await;
+        self.observer.decided(&request, &result);
+        result
+    }
+
+    async fn decide(&self, request: CheckRequest<'_>) -> Result<CheckResponse> {
+        let policies = self.policies.load_full();
+        let resolved = resolve(&policies, &request)?;
+        let decided = match (resolved.single_charge(request.cost), request.request_id) {
+            (Some(charge), None) => self.limiter.check(charge).await,
+            (_, id) => {
+                let charges = resolved.charges(request.cost);
+                self.limiter.check(admission(&charges, id)?).await
+            }
+        };
+        self.respond(&resolved, decided)
+    }
+
+    /// The response to a charge. A policy in shadow mode also allows what could not be decided.
+    fn respond(
+        &self,
+        resolved: &ResolvedPolicy<'_>,
+        decided: tollgate_core::Result<Decision>,
+    ) -> Result<CheckResponse> {
+        match decided {
+            Err(error) if resolved.is_shadow() && response::is_service_failure(error.code()) => {
+                self.observer.shadow_failed(error.code());
+                let undecided = Decision::denied(resolved.ceiling(), 0, self.now_ms_up(), 0);
+                Ok(resolved.respond(undecided))
+            }
+            decided => respond(resolved, decided),
+        }
+    }
+
+    /// Charges several keys independently and in order, sharing round trips to the store.
+    ///
+    /// # Errors
+    /// Each element fails on its own.
+    pub async fn acquire_many(&self, requests: &[CheckRequest<'_>]) -> Vec<Result<CheckResponse>> {
+        let policies = self.policies.load_full();
+        let resolved: Vec<Result<ResolvedPolicy<'_>>> =
+            requests.iter().map(|request| resolve(&policies, request)).collect();
+        let charges: Vec<Vec<Charge<'_>>> = resolved
+            .iter()
+            .zip(requests)
+            .map(|(resolved, request)| match resolved {
+                Ok(resolved) => resolved.charges(request.cost),
+                Err(_) => Vec::new(),
+            })
+            .collect();
+        let admissions: Vec<Result<Admission<'_>>> = charges
+            .iter()
+            .zip(requests)
+            .map(|(charges, request)| admission(charges, request.request_id))
+            .collect();
+        let both = resolved.iter().zip(&admissions);
+        let batch: Vec<Admission<'_>> = both
+            .clone()
+            .filter_map(|(resolved, admission)| resolved.as_ref().ok().and(admission.as_ref().ok()))
+            .copied()
+            .collect();
+        let mut decided = self.limiter.check_batch(&batch).await.into_iter();
+        let mut next = |resolved: &ResolvedPolicy<'_>| {
+            self.respond(resolved, decided.next().unwrap_or_else(|| Err(missing_decision())))
+        };
+        let results = both.map(|(resolved, admission)| match (resolved, admission) {
+            (Ok(resolved), Ok(_)) => next(resolved),
+            (Err(failure), _) | (_, Err(failure)) => Err(failure.clone()),
+        });
+        let results: Vec<Result<CheckResponse>> = results.collect();
+        self.observer.batch_decided(requests, &results);
+        results
+    }
+
+    /// [`Engine::acquire_many`] for requests of a batch that may be invalid already. Failures name
+    /// the element: `requests[2].cost`.
+    ///
+    /// # Errors
+    /// When the batch is too long.
+    pub async fn acquire_batch(
+        &self,
+        requests: Vec<Result<CheckRequest<'_>>>,
+    ) -> Result<Vec<Result<CheckResponse>>> {
+        if requests.len() > BATCH_MAX {
+            let accepted = format!("has {} elements; accepted: up to {BATCH_MAX}", requests.len());
+            return Err(Error::invalid("requests", accepted).into());
+        }
+        let valid: Vec<CheckRequest<'_>> = requests.iter().flatten().copied().collect();
+        let mut decided = self.acquire_many(&valid).await.into_iter();
+        let mut next = |_| decided.next().unwrap_or_else(|| Err(missing_decision().into()));
+        let results = requests.into_iter().enumerate().map(|(index, request)| {
+            let result = request.and_then(&mut next);
+            result.map_err(|failure| failure.within(&format!("requests[{index}]")))
+        });
+        Ok(results.collect())
+    }
+
+    /// The response of [`Engine::acquire`], without charging anything.
+    ///
+    /// # Errors
+    /// When the request is invalid, or the store cannot answer.
+    pub async fn peek(&self, request: CheckRequest<'_>) -> Result<CheckResponse> {
+        let policies = self.policies.load_full();
+        let resolved = resolve(&policies, &request)?;
+        respond(&resolved, self.limiter.peek(&resolved.charges(request.cost)).await)
+    }
+
+    /// What a key can spend now, and when more.
+    ///
+    /// # Errors
+    /// When the request is invalid, or the store cannot answer.
+    pub async fn forecast(&self, request: CheckRequest<'_>) -> Result<Forecast> {
+        let policies = self.policies.load_full();
+        let resolved = resolve(&policies, &request)?;
+        Ok(self.limiter.forecast(&resolved.charges(request.cost)).await?)
+    }
+
+    /// The limits of a key, in numbers. The store is not called.
+    ///
+    /// # Errors
+    /// When the request is invalid.
+    pub fn limits(&self, request: CheckRequest<'_>) -> Result<LimitsResponse> {
+        let policies = self.policies.load_full();
+        let resolved = resolve(&policies, &request)?;
+        let (policy, limits) = (resolved.name().clone(), resolved.infos());
+        Ok(LimitsResponse { policy, limits, shadow: resolved.is_shadow() })
+    }
+
+    /// Gives back at most what was charged and is still counted: of the charge whose decision had
+    /// this `reset_at_ms`, or else of the newest units.
+    ///
+    /// # Errors
+    /// When the request is invalid, or the store cannot answer.
+    pub async fn refund(
+        &self,
+        request: CheckRequest<'_>,
+        reset_at_ms: Option<u64>,
+    ) -> Result<RefundResponse> {
+        let policies = self.policies.load_full();
+        let resolved = resolve(&policies, &request)?;
+        let charges = resolved.charges(request.cost);
+        let receipt = match (reset_at_ms, &*charges) {
+            (None, _) => Receipt::Newest,
+            (Some(at), [_]) => Receipt::Until(at.saturating_mul(1_000)),
+            (Some(_), _) => {
+                let accepted = "names no charge of a policy with several limits; leave it out";
+                return Err(Error::invalid("reset_at_ms", accepted).into());
+            }
+        };
+        let charges: Vec<Charge<'_>> =
+            charges.iter().map(|charge| charge.refund(receipt)).collect();
+        let refunded = self.limiter.refund(admission(&charges, request.request_id)?).await?;
+        let (units, standing) = (refunded.units, refunded.standing);
+        Ok(RefundResponse { policy: resolved.name().clone(), units, standing })
+    }
+
+    /// Forgets what a key has spent.
+    ///
+    /// # Errors
+    /// When the request is invalid, or the store cannot answer.
+    pub async fn reset(&self, request: CheckRequest<'_>) -> Result<()> {
+        let policies = self.policies.load_full();
+        let resolved = resolve(&policies, &request)?;
+        self.limiter.reset(&resolved.charges(request.cost)).await?;
+        self.observer.reset(resolved.name(), request.key);
+        Ok(())
+    }
+
+    /// Epoch milliseconds by the clock of the limiter, rounded up as instants in decisions are.
+    #[must_use]
+    pub fn now_ms_up(&self) -> u64 {
+        self.limiter.clock().now().div_ceil(1_000)
+    }
+
+    /// Decides under other policies from now on. What keys have spent stays spent; requests under
+    /// way end under the policies they began with.
+    pub fn replace_policies(&self, policies: Policies) {
+        self.observer.policies_replaced();
+        self.policies.store(Arc::new(policies));
+    }
+
+    /// Reports that new policies were refused, so that operators see it.
+    pub fn refuse_policies(&self) {
+        self.observer.policies_refused();
+    }
+
+    /// The policies in force.
+    #[must_use]
+    pub fn policies(&self) -> Arc<Policies> {
+        self.policies.load_full()
+    }
+
+    /// The limiter: its store, its clock and its statistics.
+    #[must_use]
+    pub const fn limiter(&self) -> &Limiter<BoxStore> {
+        &self.limiter
+    }
+
+    /// Whether the store is in this process, so that limits are per process.
+    #[must_use]
+    pub fn in_process(&self) -> bool {
+        self.limiter.store().capability().in_process
+    }
+
+    /// Calls the store once, without charging anything.
+    ///
+    /// # Errors
+    /// When the store cannot answer.
+    pub async fn probe(&self) -> Result<()> {
+        let policies = self.policies.load_full();
+        self.limiter.forecast(policies.ad_hoc().charge("readyz")).await?;
+        Ok(())
+    }
+
+    /// Closes the store.
+    pub async fn close(&self) {
+        self.limiter.store().close().await;
+    }
+}
+
+/// Finds the limits of a request.
+fn resolve<'a>(policies: &'a Policies, request: &CheckRequest<'a>) -> Result<ResolvedPolicy<'a>> {
+    request::validate_key(request.key)?;
+    if let Some(id) = request.request_id {
+        RequestId::new(id)?;
+    }
+    match request.target {
+        Target::Policy(name) => Ok(policies.find(name)?.resolve(request.key)),
+        Target::Limit(limit) => Ok(ResolvedPolicy::of_limit(limit, request.key)),
+    }
+}
+
+fn admission<'a>(charges: &'a [Charge<'a>], id: Option<&'a str>) -> Result<Admission<'a>> {
+    let admission = Admission::of(charges);
+    Ok(match id {
+        Some(id) => admission.request_id(RequestId::new(id)?),
+        None => admission,
+    })
+}
+
+/// The decision in the names of the policy.
+fn respond(
+    resolved: &ResolvedPolicy<'_>,
+    decided: tollgate_core::Result<Decision>,
+) -> Result<CheckResponse> {
+    let decision = decided?;
+    match Failure::of_closed(&decision) {
+        Some(refused) if !resolved.is_shadow() => Err(refused),
+        _ => Ok(resolved.respond(decision)),
+    }
+}
+
+/// The limiter returned fewer decisions than admissions.
+fn missing_decision() -> Error {
+    Error::new(Code::CorruptState, "a decision of the batch is missing")
+}

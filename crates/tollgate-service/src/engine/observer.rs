@@ -1,0 +1,39 @@
+//! Reports of the engine, for logs, metrics and traces of a host.
+
+use std::fmt::Debug;
+
+use tollgate_core::{Code, MaybeSend, MaybeSync, Name};
+
+use super::{CheckRequest, CheckResponse, Result};
+
+/// Receives what the engine did. Called in the path of a request: it must not wait.
+pub trait EngineObserver: Debug + MaybeSend + MaybeSync {
+    /// A request was decided, or failed.
+    fn decided(&self, request: &CheckRequest<'_>, result: &Result<CheckResponse>) {
+        let _ = (request, result);
+    }
+
+    /// A batch was decided; the results are in the order of the requests.
+    fn batch_decided(&self, requests: &[CheckRequest<'_>], results: &[Result<CheckResponse>]) {
+        let _ = (requests, results);
+    }
+
+    /// A policy in shadow mode allowed a request that could not be decided.
+    fn shadow_failed(&self, code: Code) {
+        let _ = code;
+    }
+
+    /// A key was reset.
+    fn reset(&self, policy: &Name, key: &str) {
+        let _ = (policy, key);
+    }
+
+    /// The policies were replaced.
+    fn policies_replaced(&self) {}
+
+    /// New policies were refused, and the old ones stay.
+    fn policies_refused(&self) {}
+}
+
+/// Ignores every report.
+impl EngineObserver for () {}

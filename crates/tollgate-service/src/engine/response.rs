@@ -1,0 +1,98 @@
+//! Responses of the engine: a decision with the name of its policy, or the reason that there is none.
+
+use std::fmt;
+
+use tollgate_core::{Code, Decision, Error, Name, OutageMode, Verdict};
+use tollgate_http::Status;
+
+use crate::policy::LimitInfo;
+
+/// A decision under a policy.
+#[derive(Clone, Debug)]
+pub struct CheckResponse {
+    /// The policy of the request.
+    pub policy: Name,
+    /// The decision; its `binding` is the name of the limit within the policy.
+    pub decision: Decision,
+    /// What the policy would have decided without shadow mode, if that differs.
+    pub shadow: Option<Verdict>,
+}
+
+/// What a refund gave back.
+#[derive(Clone, Debug)]
+pub struct RefundResponse {
+    /// The policy of the request.
+    pub policy: Name,
+    /// Units given back, over all limits of the policy.
+    pub units: u64,
+    /// The key after the refund.
+    pub standing: Decision,
+}
+
+/// The limits of a key.
+#[derive(Clone, Debug)]
+pub struct LimitsResponse {
+    /// The policy of the request.
+    pub policy: Name,
+    /// Its limits, in the order in which they are charged.
+    pub limits: Vec<LimitInfo>,
+    /// Whether the policy decides and counts but never denies.
+    pub shadow: bool,
+}
+
+/// Why no decision was made, and when to try again.
+#[derive(Clone, Debug)]
+pub struct Failure {
+    /// The error.
+    pub error: Error,
+    /// Milliseconds to wait, if trying again can help.
+    pub retry_after_ms: Option<u64>,
+}
+
+impl Failure {
+    /// A denial because of an outage is a failure of the service: 503 and not 429.
+    pub(super) fn of_closed(decision: &Decision) -> Option<Self> {
+        let closed = decision.degraded == Some(OutageMode::Closed);
+        (closed && decision.verdict == Verdict::Denied).then(|| Self {
+            error: Error::new(
+                Code::StoreUnavailable,
+                "the store cannot answer, and the policy refuses without it",
+            ),
+            retry_after_ms: decision.retry_after_ms,
+        })
+    }
+
+    /// The failure of an element of a batch: the field becomes a path below `element`.
+    #[must_use]
+    pub fn within(mut self, element: &str) -> Self {
+        let field = match self.error.field() {
+            Some(field) => format!("{element}.{field}"),
+            None => element.to_owned(),
+        };
+        self.error = self.error.with_field(field);
+        self
+    }
+}
+
+/// Whether the service failed, rather than the request being wrong.
+pub(super) const fn is_service_failure(code: Code) -> bool {
+    Status::of(code).retry_after_ms.is_some() || matches!(code, Code::CorruptState)
+}
+
+impl From<Error> for Failure {
+    fn from(error: Error) -> Self {
+        Self { retry_after_ms: Status::of(error.code()).retry_after_ms, error }
+    }
+}
+
+impl fmt::Display for Failure {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.error.fmt(f)
+    }
+}
+
+impl std::error::Error for Failure {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        std::error::Error::source(&self.error)
+    }
+}

@@ -1,0 +1,217 @@
+//! Named policies: the limits of a request.
+//!
+//! A set of policies never changes: a reload makes a new set and swaps it in. Strings of the
+//! configuration end here; the engine and the limiter see limits and charges only.
+
+mod info;
+mod resolved;
+
+use std::collections::BTreeMap;
+
+use tollgate_core::algorithm::{Gcra, TokenBucket};
+use tollgate_core::{Code, Error, Limit, Name, OutageMode, Quota, Result};
+use tollgate_http::{HashKey, QuotaPolicy, RateLimitFields};
+
+pub use info::LimitInfo;
+pub use resolved::ResolvedPolicy;
+
+/// The policy of requests that name none.
+pub const DEFAULT_POLICY: &str = "default";
+/// The namespace of limits that are part of a request; no policy may have this name.
+pub const AD_HOC_POLICY: &str = "cl.throttle";
+
+/// A limit and its name within its policy.
+#[derive(Clone, Debug)]
+pub struct NamedLimit {
+    /// The name within the policy, as clients see it.
+    pub name: Name,
+    /// The limit; its own name holds the policy's too.
+    pub limit: Limit,
+}
+
+/// A named policy: one or several limits, all or nothing.
+#[derive(Clone, Debug)]
+pub struct Policy {
+    name: Name,
+    limits: LimitSet,
+    shadow: bool,
+    hash: Option<HashKey>,
+    overrides: BTreeMap<Box<str>, LimitSet>,
+}
+
+/// The limits of a key, and their header fields.
+#[derive(Clone, Debug)]
+pub(crate) struct LimitSet {
+    pub(crate) limits: Vec<NamedLimit>,
+    pub(crate) fields: RateLimitFields,
+}
+
+impl From<Vec<NamedLimit>> for LimitSet {
+    fn from(limits: Vec<NamedLimit>) -> Self {
+        let quotas: Vec<QuotaPolicy<'_>> = limits.iter().map(NamedLimit::quota).collect();
+        Self { fields: RateLimitFields::draft_11(&quotas), limits }
+    }
+}
+
+impl NamedLimit {
+    /// The limit as header fields state it.
+    pub(crate) fn quota(&self) -> QuotaPolicy<'_> {
+        QuotaPolicy::new(self.name.as_str(), &self.limit)
+    }
+}
+
+impl Policy {
+    /// A policy of these limits, of which there is at least one.
+    #[must_use]
+    pub fn new(name: Name, limits: Vec<NamedLimit>) -> Self {
+        Self { name, limits: limits.into(), shadow: false, hash: None, overrides: BTreeMap::new() }
+    }
+
+    /// Sets shadow mode: the policy decides and counts but never denies.
+    #[must_use]
+    pub const fn shadow(mut self, shadow: bool) -> Self {
+        self.shadow = shadow;
+        self
+    }
+
+    /// Sets the hash that replaces keys before they reach the store.
+    #[must_use]
+    pub fn hash_keys(mut self, hash: Option<HashKey>) -> Self {
+        self.hash = hash;
+        self
+    }
+
+    /// Sets other limits for one key. What the key has spent stays spent.
+    #[must_use]
+    pub fn override_key(mut self, key: &str, limits: Vec<NamedLimit>) -> Self {
+        self.overrides.insert(key.into(), limits.into());
+        self
+    }
+
+    /// The name.
+    #[must_use]
+    pub const fn name(&self) -> &Name {
+        &self.name
+    }
+
+    /// The limits, in the order in which they are charged.
+    pub fn limits(&self) -> impl Iterator<Item = &Limit> {
+        self.limits.limits.iter().map(|named| &named.limit)
+    }
+
+    /// The limits of all keys, overrides included.
+    pub(crate) fn every_limit(&self) -> impl Iterator<Item = &Limit> {
+        let all = std::iter::once(&self.limits).chain(self.overrides.values());
+        all.flat_map(|set| &set.limits).map(|named| &named.limit)
+    }
+
+    /// Whether it decides and counts but never denies.
+    #[must_use]
+    pub const fn is_shadow(&self) -> bool {
+        self.shadow
+    }
+
+    /// Whether its keys are hashed, which bounds their number.
+    #[must_use]
+    pub const fn hashes_keys(&self) -> bool {
+        self.hash.is_some()
+    }
+
+    /// The limits of one key.
+    #[must_use]
+    pub fn limits_of(&self, key: &str) -> &[NamedLimit] {
+        &self.set_of(key).limits
+    }
+
+    /// The limits of one key, with their header fields.
+    pub(crate) fn set_of(&self, key: &str) -> &LimitSet {
+        self.overrides.get(key).unwrap_or(&self.limits)
+    }
+
+    /// The limits and the subject of a request for a key.
+    pub(crate) fn resolve<'a>(&'a self, key: &'a str) -> ResolvedPolicy<'a> {
+        ResolvedPolicy::of_policy(self, key)
+    }
+}
+
+/// The policies of a service, by name.
+#[derive(Clone, Debug)]
+pub struct Policies {
+    by_name: BTreeMap<Box<str>, Policy>,
+    ad_hoc: Limit,
+}
+
+impl Policies {
+    /// These policies; without a `default` among them, a bucket of `capacity` that refills steadily.
+    /// `on_outage` is the outage mode of that bucket, and of limits that are part of a request.
+    ///
+    /// # Errors
+    /// `config_invalid` when the bucket is out of range.
+    pub fn new(
+        capacity: u64,
+        refill: Quota,
+        on_outage: OutageMode,
+        policies: impl IntoIterator<Item = Policy>,
+    ) -> Result<Self> {
+        let limit = Limit::new(DEFAULT_POLICY, TokenBucket::new(capacity, refill)?)?;
+        let limit = limit.on_outage(on_outage);
+        let name = limit.policy().clone();
+        let bucket = Policy::new(name.clone(), vec![NamedLimit { name, limit }]);
+        // A `default` among the policies replaces the bucket.
+        let all = std::iter::once(bucket).chain(policies);
+        let by_name = all.map(|policy| (policy.name.as_str().into(), policy)).collect();
+        Ok(Self { by_name, ad_hoc: ad_hoc_limit()?.on_outage(on_outage) })
+    }
+
+    /// The limit of requests that have their own quota.
+    #[must_use]
+    pub const fn ad_hoc(&self) -> &Limit {
+        &self.ad_hoc
+    }
+
+    /// Finds a policy.
+    ///
+    /// # Errors
+    /// `unknown_policy`, with the nearest name if one is near.
+    pub fn find(&self, name: &str) -> Result<&Policy> {
+        self.by_name.get(name).ok_or_else(|| self.unknown(name))
+    }
+
+    /// The policies in the order of their names.
+    pub fn iter(&self) -> impl Iterator<Item = &Policy> {
+        self.by_name.values()
+    }
+
+    fn unknown(&self, name: &str) -> Error {
+        let names = self.by_name.keys().map(|name| &**name);
+        let message = match nearest(name, names) {
+            Some(near) => format!("no policy has that name; did you mean {near:?}?"),
+            None => "no policy has that name".to_owned(),
+        };
+        Error::new(Code::UnknownPolicy, message).with_field("policy")
+    }
+
+    /// The policies of a service without a configuration: a bucket of `capacity` that refills
+    /// steadily.
+    ///
+    /// # Errors
+    /// `config_invalid` when the quota is out of range.
+    pub fn of_default(capacity: u64, refill: Quota) -> Result<Self> {
+        Self::new(capacity, refill, OutageMode::Open, [])
+    }
+}
+
+/// The limit of requests that have their own quota. Each replaces the rule: this one never decides.
+pub(crate) fn ad_hoc_limit() -> Result<Limit> {
+    Limit::new(AD_HOC_POLICY, Gcra::new(Quota::per_second(1))?)
+}
+
+/// The name that was probably meant, if one is near.
+pub(crate) fn nearest<'a>(wrong: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+    // A long text is not a misspelt name, and the cost of a distance grows with its length.
+    if wrong.len() > 64 {
+        return None;
+    }
+    let near = |name: &&str| strsim::damerau_levenshtein(wrong, name) <= 1 + wrong.len() / 4;
+    names.filter(near).min_by_key(|name| strsim::damerau_levenshtein(wrong, name))
+}
