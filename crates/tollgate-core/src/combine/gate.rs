@@ -14,9 +14,26 @@ const LARGE: u8 = 1 << 6;
 /// More rounds than any store runs at once.
 pub(super) const RUNNING_MAX: u8 = LARGE - 1;
 
+/// A byte that is changed atomically: of the processor, or of a model checker.
+pub(super) trait AtomicByte {
+    fn load(&self) -> u8;
+    /// Changes it unless `to` says not to; whether it was changed.
+    fn update(&self, to: impl FnMut(u8) -> Option<u8>) -> bool;
+}
+
+impl AtomicByte for AtomicU8 {
+    fn load(&self) -> u8 {
+        self.load(Ordering::Acquire)
+    }
+
+    fn update(&self, to: impl FnMut(u8) -> Option<u8>) -> bool {
+        self.fetch_update(Ordering::AcqRel, Ordering::Acquire, to).is_ok()
+    }
+}
+
 /// The number of running rounds, and two flags.
 #[derive(Debug, Default)]
-pub(super) struct Gate(AtomicU8);
+pub(super) struct Gate<A = AtomicU8>(pub(super) A);
 
 /// The gate of the first queue has a cache line of its own: where there is only one queue, all callers of the
 /// process use it.
@@ -24,10 +41,10 @@ pub(super) struct Gate(AtomicU8);
 #[repr(align(64))]
 pub(super) struct FirstGate(pub(super) Gate);
 
-impl Gate {
+impl<A: AtomicByte> Gate<A> {
     /// Begins one more round if no caller waits and fewer than `concurrent` are running.
     pub(super) fn try_enter(&self, concurrent: u8) -> bool {
-        self.change(|gate| match gate {
+        self.0.update(|gate| match gate {
             // The large round has ended.
             LARGE => Some(1),
             _ => (gate < concurrent).then_some(gate + 1),
@@ -36,23 +53,23 @@ impl Gate {
 
     /// Ends a round if no caller waits.
     pub(super) fn try_leave(&self) -> bool {
-        self.change(|gate| (gate < AWAITED).then_some(gate.saturating_sub(1)))
+        self.0.update(|gate| (gate < AWAITED).then_some(gate.saturating_sub(1)))
     }
 
     pub(super) fn running(&self) -> u8 {
-        self.0.load(Ordering::Acquire) & RUNNING_MAX
+        self.0.load() & RUNNING_MAX
     }
 
     pub(super) fn is_awaited(&self) -> bool {
-        self.0.load(Ordering::Acquire) >= AWAITED
+        self.0.load() >= AWAITED
     }
 
     pub(super) fn enter(&self) {
-        self.0.fetch_add(1, Ordering::AcqRel);
+        self.0.update(|gate| Some(gate + 1));
     }
 
     pub(super) fn leave(&self) {
-        self.0.fetch_sub(1, Ordering::AcqRel);
+        self.0.update(|gate| Some(gate - 1));
     }
 
     pub(super) fn set_awaited(&self, is_awaited: bool) {
@@ -64,15 +81,7 @@ impl Gate {
     }
 
     fn mark(&self, bit: u8, is_set: bool) {
-        if is_set {
-            self.0.fetch_or(bit, Ordering::AcqRel);
-        } else {
-            self.0.fetch_and(!bit, Ordering::AcqRel);
-        }
-    }
-
-    fn change(&self, to: impl FnMut(u8) -> Option<u8>) -> bool {
-        self.0.fetch_update(Ordering::AcqRel, Ordering::Acquire, to).is_ok()
+        self.0.update(|gate| Some(if is_set { gate | bit } else { gate & !bit }));
     }
 }
 
@@ -82,7 +91,7 @@ mod tests {
 
     #[test]
     fn no_more_rounds_run_than_are_allowed() {
-        let gate = Gate::default();
+        let gate: Gate = Gate::default();
         assert!(gate.try_enter(2) && gate.running() == 1);
         assert!(gate.try_enter(2) && gate.running() == 2);
         assert!(!gate.try_enter(2));
@@ -91,7 +100,7 @@ mod tests {
 
     #[test]
     fn no_single_call_runs_beside_a_large_round() {
-        let gate = Gate::default();
+        let gate: Gate = Gate::default();
         gate.enter();
         gate.set_large(true);
         assert!(!gate.try_enter(2));
@@ -102,7 +111,7 @@ mod tests {
 
     #[test]
     fn no_call_overtakes_waiters() {
-        let gate = Gate::default();
+        let gate: Gate = Gate::default();
         assert!(gate.try_enter(2));
         gate.set_awaited(true);
         assert!(gate.is_awaited() && gate.running() == 1);

@@ -46,6 +46,8 @@
 
 mod gate;
 mod key_queues;
+#[cfg(test)]
+mod model;
 mod pending;
 mod round;
 #[cfg(test)]
