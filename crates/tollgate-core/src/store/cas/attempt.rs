@@ -11,10 +11,10 @@
 use std::sync::Arc;
 
 use super::bounds::{Bounds, store_full};
-use super::cell::Cell;
 use super::draft::{Draft, instant};
 use super::ids::Ids;
 use super::layout::{Item, Layout};
+use super::stored_value::StoredValue;
 use super::versioned::{Snapshot, Swap, Versioned};
 use super::{Counted, Evidence, Jitter, Retries, TimeSource};
 use crate::charge::{Charge, Operation};
@@ -217,7 +217,7 @@ impl<V: Versioned> Adapter<V> {
         let now = snapshot.clock.unwrap_or_else(|| self.clock.now());
         if let Some(entry) = snapshot.entries.into_iter().next().flatten() {
             // What cannot be read is what a reset is for.
-            let mut cell = Cell::from_text(&entry.text).unwrap_or_default();
+            let mut cell = StoredValue::from_text(&entry.text).unwrap_or_default();
             cell.state = None;
             cell.prune(now);
             let value = cell.to_text();

@@ -3,8 +3,8 @@
 //! Checked before a cell is changed, so that an admission which does not fit is refused alone and
 //! the others of its round go on.
 
-use super::cell::Cell;
 use super::record::Record;
+use super::stored_value::StoredValue;
 use crate::error::{Code, Error, Result};
 use crate::state::State;
 use crate::time::{Micros, Now};
@@ -42,7 +42,7 @@ impl Bounds {
     /// when one more record is too much.
     pub(super) fn check<'n>(
         &self,
-        cell: &Cell,
+        cell: &StoredValue,
         change: &Change,
         now: Now,
         algorithm: impl FnOnce() -> &'n str,

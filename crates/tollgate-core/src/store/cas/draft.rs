@@ -5,10 +5,10 @@
 //! and does not concern the others. Nothing here waits: `combine` reads before and swaps after.
 
 use super::bounds::{Bounds, Change};
-use super::cell::Cell;
 use super::layout::{Item, Layout, Place};
 use super::record::{Record, conflict};
 use super::round::ValueWrite;
+use super::stored_value::StoredValue;
 use super::versioned::{Snapshot, Swap, Version};
 use super::{Evidence, SlotWrite, TimeSource, plan};
 use crate::charge::Charge;
@@ -21,7 +21,7 @@ use crate::time::{MICROS_PER_MS, Micros, Now};
 struct Slot {
     version: Option<Version>,
     /// `None` when the value cannot be read.
-    cell: Option<Cell>,
+    cell: Option<StoredValue>,
     /// When the state is fresh again; known once it was written.
     fresh_at: Option<Micros>,
     is_changed: bool,
@@ -59,14 +59,14 @@ impl Draft {
             let message = "a backend returned another number of values than keys";
             return Err(Error::new(Code::CorruptState, message));
         }
-        let mut desk = Desk::open(snapshot, bounds);
+        let mut workspace = Workspace::open(snapshot, bounds);
         let decide = |(index, item)| {
             let place = layout.place(index).ok_or_else(corrupt)?;
-            desk.decide(item, place)
+            workspace.decide(item, place)
         };
         let outcomes = items.iter().enumerate().map(decide).collect();
-        let added = core::mem::take(&mut desk.added);
-        Ok(Self { outcomes, added, writes: desk.writes() })
+        let added = core::mem::take(&mut workspace.added);
+        Ok(Self { outcomes, added, writes: workspace.writes() })
     }
 
     /// What everybody gets to know, and what is to be written, for whoever needs no versions.
@@ -100,21 +100,23 @@ impl Draft {
 }
 
 /// The cells of a draft.
-struct Desk {
+struct Workspace {
     slots: Vec<Slot>,
     clock: Option<Micros>,
     bounds: Bounds,
     added: Vec<Micros>,
 }
 
-impl Desk {
+impl Workspace {
     fn open(snapshot: Snapshot, bounds: Bounds) -> Self {
         let slots = snapshot.entries.into_iter().map(|entry| {
             let (text, version) = entry.map(|entry| (entry.text, entry.version)).unzip();
             Slot {
                 version,
-                cell: text
-                    .map_or_else(|| Some(Cell::default()), |text| Cell::from_text(&text).ok()),
+                cell: text.map_or_else(
+                    || Some(StoredValue::default()),
+                    |text| StoredValue::from_text(&text).ok(),
+                ),
                 fresh_at: None,
                 is_changed: false,
             }
@@ -153,7 +155,7 @@ impl Desk {
         Ok(Evidence::decided(now, before))
     }
 
-    fn cell(&self, index: usize) -> Result<&Cell> {
+    fn cell(&self, index: usize) -> Result<&StoredValue> {
         let slot = self.slots.get(index);
         slot.and_then(|slot| slot.cell.as_ref()).ok_or_else(corrupt)
     }
@@ -244,7 +246,7 @@ fn before_each(slots: &[usize], states: Vec<Option<State>>) -> Vec<Option<State>
 }
 
 /// When an unchanged state is fresh again, as its own rule reports it.
-fn fresh_at(charges: &[Charge<'_>], cell: &Cell, now: Now) -> Option<Micros> {
+fn fresh_at(charges: &[Charge<'_>], cell: &StoredValue, now: Now) -> Option<Micros> {
     let (charge, state) = (charges.first()?, cell.state.as_ref()?);
     let look = charge.rule().peek(&state.words, now, charge.cost);
     Some(look.reset_at_ms.saturating_mul(MICROS_PER_MS))

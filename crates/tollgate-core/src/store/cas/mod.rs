@@ -20,7 +20,7 @@
 //! The record of a charged id is part of the same swap. Where a swap writes several keys it lives
 //! under `<key text>:once:<id>`, next to the first key of its admission; there is one such value per
 //! charged id until it expires, and [`Cas::max_request_ids`] bounds how many. Where a swap writes a single key it lives inside that key's value,
-//! which costs little code, because both places hold the same text (`cell`), and gives every backend
+//! which costs little code, because both places hold the same text (`stored_value`), and gives every backend
 //! exact idempotency. The number of ids per key is bounded there ([`Cas::max_records`]): more are
 //! refused with `queue_full`, since a value is rewritten whole with every charge.
 //!
@@ -36,13 +36,13 @@
 mod attempt;
 mod batch;
 mod bounds;
-mod cell;
 mod counted;
 mod draft;
 mod ids;
 mod layout;
 pub(super) mod record;
 pub(super) mod round;
+mod stored_value;
 #[cfg(test)]
 pub(crate) mod tests;
 mod versioned;
@@ -66,11 +66,11 @@ use crate::key::Key;
 use crate::time::Micros;
 
 use attempt::{Adapter, Answer, Job, Queues, ROUND_MAX, Settings, shares};
-use cell::Cell;
 use counted::Counted;
 use draft::{instant, no_clock};
 use ids::Ids;
 use layout::{Item, Layout};
+use stored_value::StoredValue;
 
 pub use versioned::{Entry, Snapshot, Swap, Version, Versioned, VersionedCapability};
 
@@ -265,7 +265,7 @@ impl<V: Versioned + 'static> Store for Cas<V> {
         let states = index.into_iter().map(|index| {
             let entry = snapshot.entries.get(index).ok_or_else(draft::corrupt)?;
             match entry {
-                Some(entry) => Ok(Cell::from_text(&entry.text)?.state),
+                Some(entry) => Ok(StoredValue::from_text(&entry.text)?.state),
                 None => Ok(None),
             }
         });

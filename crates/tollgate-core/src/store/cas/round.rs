@@ -6,9 +6,9 @@
 //! under the text of the key, and a value of its own for each request id.
 
 use super::bounds::Bounds;
-use super::cell::Cell;
 use super::draft::Draft;
 use super::layout::{Item, Layout};
+use super::stored_value::StoredValue;
 use super::versioned::{Entry, Snapshot, Version};
 use super::{Evidence, TimeSource};
 use crate::charge::Admission;
@@ -112,5 +112,5 @@ impl<'a> Round<'a> {
 /// # Errors
 /// `corrupt_state` when it cannot be read.
 pub fn state_in(text: &str) -> Result<Option<State>> {
-    Ok(Cell::from_text(text)?.state)
+    Ok(StoredValue::from_text(text)?.state)
 }

@@ -13,16 +13,16 @@ const NO_STATE: &str = "[]";
 
 /// The value of a key.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
-pub(super) struct Cell {
+pub(super) struct StoredValue {
     pub(super) state: Option<State>,
     pub(super) records: Vec<Record>,
 }
 
-impl Cell {
+impl StoredValue {
     /// Reads a value.
     ///
     /// # Errors
-    /// `corrupt_state` for anything that [`Cell::to_text`] does not write.
+    /// `corrupt_state` for anything that [`StoredValue::to_text`] does not write.
     pub(super) fn from_text(text: &str) -> Result<Self> {
         let mut lines = text.split('\n');
         let state = match lines.next() {
@@ -75,17 +75,17 @@ mod tests {
     #[test]
     fn a_value_without_records_is_the_text_of_its_state() {
         let state = State { quota_id: QuotaId([1, 2, 3, 4]), words: Words::new(&[5, 6]) };
-        let cell = Cell { state: Some(state.clone()), records: vec![] };
+        let cell = StoredValue { state: Some(state.clone()), records: vec![] };
         assert_eq!(cell.to_text(), state.to_text());
-        assert_eq!(Cell::from_text(&cell.to_text()).unwrap(), cell);
-        assert_eq!(Cell::default().to_text(), "[]");
-        assert_eq!(Cell::from_text("[]").unwrap(), Cell::default());
+        assert_eq!(StoredValue::from_text(&cell.to_text()).unwrap(), cell);
+        assert_eq!(StoredValue::default().to_text(), "[]");
+        assert_eq!(StoredValue::from_text("[]").unwrap(), StoredValue::default());
     }
 
     #[test]
     fn other_texts_are_corrupt() {
         for text in ["", "x", "[1]", "[]\n", "[1,2,3,4]\n\n", "[]\r\n", "[] ", "[]\n[]"] {
-            let code = Cell::from_text(text).map_err(|error| error.code());
+            let code = StoredValue::from_text(text).map_err(|error| error.code());
             assert_eq!(code, Err(Code::CorruptState), "{text:?}");
         }
     }
