@@ -114,7 +114,7 @@ struct Alarm {
 /// Whom an alarm wakes.
 enum Task {
     Waits(Waker),
-    Nobody,
+    None,
     /// It has rung, and will not again.
     Woken,
 }
@@ -140,15 +140,15 @@ impl Alarm {
         true
     }
 
-    /// Lets it wake nobody. Whether it is still to ring.
+    /// Lets it wake no task. Whether it is still to ring.
     fn clear(&self) -> bool {
         let mut waits = lock(&self.task);
         if matches!(*waits, Task::Woken) {
             return false;
         }
-        let before = core::mem::replace(&mut *waits, Task::Nobody);
+        let before = core::mem::replace(&mut *waits, Task::None);
         drop(waits);
-        // Dropping somebody's waker is not for a lock.
+        // Foreign code must not run under the lock.
         drop(before);
         true
     }
@@ -215,13 +215,13 @@ mod tests {
         assert_eq!(lock(&clock.0).len(), 1, "each wait ended before the next began");
         let second = wait(&clock, &alarms, 200, &woken);
         ring(&clock);
-        assert_eq!(woken.0.load(Relaxed), 1, "it rings for whoever has it");
+        assert_eq!(woken.0.load(Relaxed), 1, "it rings for the wait that has it");
         drop(second);
         let third = wait(&clock, &alarms, 300, &woken);
         assert_eq!(lock(&clock.0).len(), 1, "one that has rung is not lent");
         drop(third);
         ring(&clock);
-        assert_eq!(woken.0.load(Relaxed), 1, "nobody waited");
+        assert_eq!(woken.0.load(Relaxed), 1, "no task waited");
     }
 
     #[test]

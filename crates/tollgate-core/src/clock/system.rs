@@ -13,7 +13,7 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use super::Clock;
 use crate::time::Micros;
 
-/// So many ticks are scaled to learn how long one is.
+/// This many ticks are scaled to learn how long one is.
 const SAMPLE_TICKS: u64 = 1 << 50;
 const NANOS_PER_MICRO: u128 = 1_000;
 

@@ -81,7 +81,7 @@ fn run() {
         };
         drop(queue);
         for waker in wakers {
-            // A waker that panics must not take everybody's deadlines with it.
+            // A waker that panics must not end all other deadlines.
             let _ = catch_unwind(AssertUnwindSafe(|| waker.wake()));
         }
         queue = lock();

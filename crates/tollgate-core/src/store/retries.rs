@@ -12,7 +12,7 @@ const WAIT_MAX: Duration = Duration::from_secs(3_600);
 /// How often an admission that lost a race is run again, and how long it waits before.
 ///
 /// By default 10 times; the first wait is random and up to 2 ms, the bound doubles with each loss and ends
-/// at 100 ms. Those who lost together must not come back together, hence the randomness ("full jitter").
+/// at 100 ms. Callers that lost together must not come back together, hence the randomness ("full jitter").
 ///
 /// ```
 /// use std::time::Duration;
@@ -80,13 +80,13 @@ impl Retries {
         Ok(self)
     }
 
-    /// Whether whoever has lost this often must give up.
+    /// Whether a caller that has lost this often must give up.
     #[must_use]
     pub const fn is_exhausted(&self, losses: u32) -> bool {
         losses > self.max_retries
     }
 
-    /// How long to wait after so many losses: a part of base × 2^(losses − 1), and of the longest wait,
+    /// How long to wait after this many losses: a part of base × 2^(losses − 1), and of the longest wait,
     /// chosen by a number that is random in all its bits.
     #[must_use]
     pub fn wait(&self, losses: u32, random: u64) -> Micros {

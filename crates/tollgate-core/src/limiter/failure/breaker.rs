@@ -15,7 +15,7 @@ use crate::time::Micros;
 /// When the breaker opens, and for how long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct BreakerConfig {
-    /// Opens after so many outages in a row; 0 turns the breaker off.
+    /// Opens after this many outages in a row; 0 turns the breaker off.
     pub failures: u32,
     /// Stays open so long; then one call at a time tries whether the store is back.
     pub open_for: Duration,

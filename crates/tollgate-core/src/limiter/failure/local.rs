@@ -1,7 +1,7 @@
 //! Deciding alone: a shadow of what the store knows, with this process's share of the quota.
 //!
 //! While the store answers, every decision on a `local` limit is noted: the shadow owes at least
-//! what this process charged, and at least its share of what everybody charged. So the switch to
+//! what this process charged, and at least its share of what all processes charged. So the switch to
 //! deciding alone hands out no fresh budget, and N nodes together admit at most N × share × limit.
 
 use std::collections::HashMap;
@@ -104,8 +104,8 @@ impl Local {
             // More passed here than this process may grant alone: then nothing is left.
             let here = if is_taken && !exact { charge.cost.get() } else { 0 };
             let spent_by_all = decision.limit.saturating_sub(decision.remaining);
-            let everybody = (self.share.of(spent_by_all), decision.reset_at_ms * MICROS_PER_MS);
-            self.shadow().owe_at_least(charge, here, everybody, now);
+            let by_all = (self.share.of(spent_by_all), decision.reset_at_ms * MICROS_PER_MS);
+            self.shadow().owe_at_least(charge, here, by_all, now);
         }
     }
 

@@ -1,4 +1,4 @@
-//! Admissions over one snapshot, purely: what each gets to know, and what is to be swapped.
+//! Admissions over one snapshot, purely: the evidence of each, and what is to be swapped.
 //!
 //! The admissions of a draft (one, a batch, or a combined round) run one after another over the
 //! same cells, so each sees what those before it charged. One that fails leaves the cells untouched
@@ -69,7 +69,7 @@ impl Draft {
         Ok(Self { outcomes, added, writes: workspace.writes() })
     }
 
-    /// What everybody gets to know, and what is to be written, for whoever needs no versions.
+    /// The evidence of each admission and what is to be written, for stores that need no versions.
     pub(super) fn into_parts(self) -> (Vec<Result<Evidence>>, Vec<ValueWrite>) {
         let write = |Pending { cell: place, value: text, keep_until, .. }| ValueWrite {
             place,

@@ -1,7 +1,7 @@
 //! Compare-and-swap: turns "read with versions" and "write if unchanged" into a full [`Store`].
 //!
 //! A backend implements [`Versioned`], which is transport only; [`Cas`] adds everything else. It
-//! reads the keys of an admission, runs the pure steps, and swaps the next states in if nobody wrote
+//! reads the keys of an admission, runs the pure steps, and swaps the next states in if no other writer wrote
 //! meanwhile; a lost race is run again after a jittered back-off, a bounded number of times
 //! (`conflict_exhausted` after that). A denial writes nothing. An outcome that is unknown is never
 //! tried again, so nothing is charged twice.
@@ -26,7 +26,7 @@
 //!
 //! # Several keys
 //! Atomic where a swap writes several keys, `unsupported` elsewhere: undoing charges over separate
-//! swaps could not be made exact for a caller that goes away in between.
+//! swaps could not be made exact for a caller that is cancelled in between.
 //!
 //! # Expiry
 //! Lazy: a state that has expired means the same as none to its step. `keep_until` only lets the

@@ -1,4 +1,4 @@
-//! Many admissions over values that nobody else changes until they are written.
+//! Many admissions over values that no other writer changes until they are written.
 //!
 //! For stores that hold what they read, by a lock or a transaction, and so need no versions: they read
 //! the values under [`Round::names`], let [`Round::decide`] run the steps in Rust, and write what it
@@ -36,9 +36,9 @@ pub struct RoundBounds {
 #[derive(Debug)]
 #[non_exhaustive]
 pub struct Decided {
-    /// What each admission gets to know, in their order.
+    /// The evidence of each admission, or why there is none, in their order.
     pub outcomes: Vec<Result<Evidence>>,
-    /// What is to be written before anybody gets to know it. Each name at most once.
+    /// What is to be written before an admission is answered. Each name at most once.
     pub writes: Vec<ValueWrite>,
 }
 
@@ -90,7 +90,7 @@ impl<'a> Round<'a> {
         clock: Option<Micros>,
         bounds: RoundBounds,
     ) -> Result<Decided> {
-        // Nobody compares them: what was read stays as it is.
+        // No version is compared: what was read stays as it is.
         let entry = |text| Entry { text, version: Version::Number(0) };
         let entries = values.into_iter().map(|value| value.map(entry)).collect();
         let bounds = Bounds {
