@@ -10,8 +10,8 @@ use super::install::{program, run};
 const DAYS: &str = "30";
 const KEY: [&str; 5] = ["-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes"];
 
-/// An authority, and what it has signed: a certificate for servers at `localhost` and 127.0.0.1, and
-/// one for a client.
+/// An authority, and what it has signed: a certificate for servers at `localhost` and 127.0.0.1,
+/// and one for a client.
 #[derive(Clone, Debug)]
 pub struct Certificates {
     folder: PathBuf,

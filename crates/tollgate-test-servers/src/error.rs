@@ -1,24 +1,24 @@
-//! What went wrong with a server, in words: whoever reads it is a person in front of a failed test.
+//! The error of this crate: a message for the reader of a failed test.
 
 use std::fmt;
 use std::io;
 
-/// Why a server could not be installed, started or asked.
+/// A server could not be installed, started or called.
 #[derive(Debug)]
 pub struct Error {
     message: String,
 }
 
-/// A result of this module.
+/// A result of this crate.
 pub type Result<T, E = Error> = std::result::Result<T, E>;
 
 impl Error {
-    /// An error that says this.
+    /// An error with a message.
     pub fn new(message: impl Into<String>) -> Self {
         Self { message: message.into() }
     }
 
-    /// The same error, after what was being done.
+    /// The same error, prefixed with the action that failed.
     #[must_use]
     pub fn during(self, what: impl fmt::Display) -> Self {
         Self::new(format!("{what}: {self}"))

@@ -28,8 +28,7 @@ impl Folder {
     pub fn new(name: &str) -> Result<Self> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         static SWEPT: Once = Once::new();
-        // While somebody holds this lock, a folder without an owner is an abandoned one and not one
-        // that is just being made.
+        // Under this lock, a folder whose owner lock is free is abandoned, and not being made.
         let _making = lock("folders.lock")?;
         let folders = root()?.join("folders");
         fs::create_dir_all(&folders)
@@ -37,7 +36,7 @@ impl Folder {
         SWEPT.call_once(|| sweep(&folders));
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let path = folders.join(format!("{name}-{}-{number}", std::process::id()));
-        // The process id may have been somebody's before, whose folder could not be removed.
+        // An earlier process may have had the same id, and left a folder that could not be removed.
         if path.exists() {
             fs::remove_dir_all(&path).map_err(|error| Error::from(error).during(path.display()))?;
         }

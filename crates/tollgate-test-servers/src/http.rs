@@ -1,4 +1,4 @@
-//! As much of HTTP/1.1 as clients of a REST interface use: requests with a known length, one after
+//! The part of HTTP/1.1 that clients of a REST interface use: requests of known length, one after
 //! another on a connection.
 
 use std::io::{self, BufRead, Read, Write};
@@ -7,7 +7,7 @@ use std::io::{self, BufRead, Read, Write};
 const BODY_MAX: usize = 64 << 20;
 const LINE_MAX: u64 = 64 << 10;
 
-/// What a client asks.
+/// A request of a client.
 #[derive(Debug)]
 pub(crate) struct Request {
     pub(crate) method: String,
@@ -18,7 +18,7 @@ pub(crate) struct Request {
     pub(crate) body: Vec<u8>,
 }
 
-/// What it is told: always JSON.
+/// The answer, always JSON.
 #[derive(Debug)]
 pub(crate) struct Response {
     pub(crate) status: u16,
@@ -33,7 +33,7 @@ impl Request {
     }
 }
 
-/// Reads a request; `None` when the client is gone.
+/// Reads a request; `None` at the end of the connection.
 pub(crate) fn read(stream: &mut impl BufRead) -> io::Result<Option<Request>> {
     let Some(first) = line(stream)? else {
         return Ok(None);

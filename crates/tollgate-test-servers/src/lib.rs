@@ -1,5 +1,5 @@
-//! Real servers for tests: installed if they are missing, started on ports and in folders of their
-//! own, and gone when the test is, however it ends.
+//! Real servers for tests: installed if they are missing, started with their own ports and folders,
+//! and stopped when the test process ends, however it ends.
 //!
 //! ```no_run
 //! use tollgate_test_servers::{FaultProxy, Mode, Redis, Result};
@@ -17,38 +17,42 @@
 //! # }
 //! ```
 //!
-//! - [`Redis`] (also Redis 8 and Valkey), [`RedisCluster`], [`RedisSentinel`], [`Postgres`], [`DenoKv`]: servers. [`shared`]: one of
-//!   a kind for all tests of a process. [`Certificates`]: for TLS.
-//! - [`DynamoDb`]: an emulator of DynamoDB, or Amazon's own; [`DynamoDbGateway`] counts what it is asked,
-//!   and refuses in the ways that emulators do not.
-//! - [`UpstashShim`]: the REST interface of Upstash over a Redis server. [`Nginx`]: a proxy in front of others.
-//! - [`Python`] and [`NodeJs`]: clients that nobody here wrote.
-//! - [`FaultProxy`]: what networks do to connections, on command.
-//! - [`resp`]: a small client, to look at a server past the store under test.
-//! - [`Server`] and [`Recipe`]: the core. Another kind of server is one file with one recipe;
+//! - [`Redis`] (also Redis 8 and Valkey), [`RedisCluster`], [`RedisSentinel`], [`Postgres`],
+//!   [`DenoKv`]: servers. [`shared`]: one of a kind for all tests of a process. [`Certificates`]:
+//!   for TLS.
+//! - [`DynamoDb`]: an emulator of DynamoDB, or Amazon's own; [`DynamoDbGateway`] counts requests,
+//!   and refuses them in ways that emulators do not.
+//! - [`UpstashShim`]: the REST interface of Upstash over a Redis server. [`Nginx`]: a proxy in
+//!   front of others.
+//! - [`Python`] and [`NodeJs`]: third-party clients.
+//! - [`FaultProxy`]: faults of a network, on command.
+//! - [`resp`]: a small client, to inspect a server without the store under test.
+//! - [`Server`] and [`ServerSpec`]: the core. Another kind of server is one file with one spec;
 //!   [`program`] finds or installs what it runs.
-//! - [`Nodes`]: the test program as several processes that share a store.
-//! - [`wait`]: for what other processes do in their own time.
+//! - [`TestProcesses`]: the test program as several processes that share a store.
+//! - [`wait`]: waits for other processes.
 //!
-//! No test has to clean up. A server that is dropped ends, and so does one whose test process is
-//! killed: the kernel sees to it. Folders that a killed process leaves behind are removed by
-//! the next one that starts a server. For Linux only.
+//! No test has to clean up. A server ends when it is dropped; if the test process is killed, the
+//! kernel kills its servers. The next process that starts a server removes the folders that a
+//! killed process left. For Linux only.
 #![cfg(target_os = "linux")]
 
 mod certificates;
 mod denokv;
 mod dynamodb;
 mod error;
-mod family;
+
 mod folder;
 mod http;
+mod http_server;
 pub mod install;
 mod nginx;
-mod nodes;
+
 mod percent;
 mod port;
 mod postgres;
 mod process;
+mod process_tree;
 mod proxy;
 mod redis;
 pub mod resp;
@@ -57,6 +61,7 @@ mod scripts;
 mod server;
 pub mod shared;
 mod spawner;
+mod test_processes;
 mod upstash;
 pub mod wait;
 
@@ -67,7 +72,6 @@ pub use error::{Error, Result};
 pub use folder::Folder;
 pub use install::program;
 pub use nginx::Nginx;
-pub use nodes::{Node, Nodes};
 pub use port::Port;
 pub use postgres::{PgVersion, Postgres, PostgresBuilder};
 pub use process::{Launch, Signal, User};
@@ -77,11 +81,12 @@ pub use redis::{
     SlotMove,
 };
 pub use scripts::{NodeJs, Python};
-pub use server::{Place, Recipe, Server};
+pub use server::{Resources, Server, ServerSpec};
+pub use test_processes::{TestProcess, TestProcesses};
 pub use upstash::UpstashShim;
 
-/// Builds the servers that are built from source, which takes minutes the first time: a test that
-/// needs one would otherwise seem to hang.
+/// Builds the servers that are published as source only, which takes minutes the first time. A test
+/// that needs one would seem to hang.
 ///
 /// # Errors
 /// When one cannot be downloaded or does not build.

@@ -1,9 +1,9 @@
-//! Ports that nobody else is given while their server is down.
+//! Ports that stay reserved while their server is down.
 //!
-//! The kernel hands out ports for outgoing connections and for port 0 from one range. A server's
-//! port from there could be taken by any connection while the server restarts, and a client that
-//! knocks at it meanwhile may even connect to itself. So ports come from below that range, and a lock
-//! keeps other processes that use this module away. Programs that do not are seen by binding.
+//! The kernel assigns ports for outgoing connections and for port 0 from one range. Any connection
+//! could take a server's port from that range while the server restarts, and a client that connects
+//! to the port meanwhile may even connect to itself. So ports come from below that range, and a
+//! lock excludes other processes that use this module. Other programs are detected by binding.
 
 use std::fs::{self, File};
 use std::hash::{BuildHasher, RandomState};
@@ -17,7 +17,7 @@ use super::root::{root, try_lock};
 use super::wait::until_ok;
 
 const LOWEST: u16 = 15_000;
-/// The port is reserved, so only a connection of long ago, or the copy of a socket, can be in the way.
+/// The port is reserved: only an old connection, or the copy of a socket, can prevent listening.
 pub(super) const LISTEN: Duration = Duration::from_secs(5);
 /// Where the kernel's range starts unless it was changed.
 const USUAL_END: u16 = 32_768;
@@ -39,7 +39,7 @@ impl Port {
         fs::create_dir_all(&folder).map_err(|error| Error::from(error).during(folder.display()))?;
         let end = end();
         let count = end.saturating_sub(LOWEST).max(1);
-        // Processes that start together begin at different places.
+        // Processes that start together search from different numbers.
         let start = RandomState::new().hash_one("port") % u64::from(count);
         let start = u16::try_from(start).unwrap_or_default();
         let numbers = (LOWEST.saturating_add(start)..end).chain(LOWEST..end);
@@ -48,8 +48,9 @@ impl Port {
                 continue;
             };
             if let Ok(listener) = TcpListener::bind(at(number)) {
-                // Closing is not enough: a process that is just being started by another thread has a
-                // copy of every socket until it becomes its program, and would keep this one listening.
+                // Closing is not enough: a process that is just being started by another thread has
+                // a copy of every socket until it becomes its program, and would keep this one
+                // listening.
                 let _ = SockRef::from(&listener).shutdown(Shutdown::Both);
                 return Ok(Self { number, _reserved: reserved });
             }
@@ -66,7 +67,7 @@ impl Port {
     /// Listens there.
     ///
     /// # Errors
-    /// When somebody who does not use this module has taken the port.
+    /// When a program that does not use this module has taken the port.
     pub fn listen(&self) -> Result<TcpListener> {
         listen(self.addr())
     }
@@ -87,11 +88,11 @@ fn at(port: u16) -> SocketAddr {
     SocketAddr::from((Ipv4Addr::LOCALHOST, port))
 }
 
-/// The first port that the kernel hands out by itself.
+/// The first port that the kernel assigns.
 fn end() -> u16 {
     let range = fs::read_to_string("/proc/sys/net/ipv4/ip_local_port_range").unwrap_or_default();
     let first = range.split_whitespace().next().and_then(|first| first.parse().ok());
-    // Where the range is so wide that little lies below it, there is no better place.
+    // A range that leaves few ports below it cannot be avoided.
     first.filter(|first| *first >= LOWEST + 1_000).unwrap_or(USUAL_END)
 }
 

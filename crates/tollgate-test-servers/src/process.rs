@@ -1,8 +1,7 @@
-//! One process of a server: how it is started so that it cannot outlive us, and how it is told to
-//! stop.
+//! One process of a server: it never outlives the test process.
 //!
-//! `setpriv` asks the kernel to kill the server when we end, even by SIGKILL, and then becomes the
-//! server: the process id is the server's.
+//! `setpriv` makes the kernel kill the server when the test process ends, even by SIGKILL, and then
+//! executes the server: the process id is the server's.
 
 use std::ffi::OsString;
 use std::fs::OpenOptions;
@@ -12,15 +11,15 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::time::Duration;
 
 use super::error::{Error, Result};
-use super::family::{descendants, is_gone, state};
 use super::install;
+use super::process_tree::{descendants, is_gone, state};
 use super::spawner::spawn;
 use super::wait::until_ok;
 
-/// How long a process may take to obey a signal.
-const OBEY: Duration = Duration::from_secs(10);
+/// How long a process may take to react to a signal.
+const SIGNAL_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What to run.
+/// A program to run.
 #[derive(Clone, Debug)]
 pub struct Launch {
     program: PathBuf,
@@ -29,7 +28,7 @@ pub struct Launch {
     user: Option<User>,
 }
 
-/// Who runs a program.
+/// The user that runs a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct User {
     /// The id of the user.
@@ -38,19 +37,19 @@ pub struct User {
     pub gid: u32,
 }
 
-/// What a process can be told.
+/// A signal to a process.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Signal {
-    /// End now, without a chance to object.
+    /// End at once.
     Kill,
     /// End in an orderly way.
     Terminate,
     /// Interrupt.
     Interrupt,
-    /// Stand still.
+    /// Freeze.
     Stop,
-    /// Go on after standing still.
+    /// Continue after a freeze.
     Continue,
 }
 
@@ -104,12 +103,12 @@ impl Launch {
     fn command(&self, folder: &Path, log: &Path) -> Result<Command> {
         let mut command = Command::new(install::program("setpriv", "util-linux")?);
         command.args(["--pdeathsig", "KILL", "--"]).arg(&self.program).args(&self.arguments);
-        // Messages are searched for words, so they must be in English.
+        // Messages are searched for text, so they must be in English.
         command.env("LC_ALL", "C").envs(self.environment.iter().map(|(name, value)| (name, value)));
         let output = OpenOptions::new().create(true).append(true).open(log);
         let output = output.map_err(|error| Error::from(error).during(log.display()))?;
         command.stdin(Stdio::null()).stderr(output.try_clone()?).stdout(output);
-        // A group of its own: Ctrl-C is for the tests, which take their servers with them.
+        // A group of its own: Ctrl-C ends the tests, whose end ends the servers.
         command.current_dir(folder).process_group(0);
         if let Some(User { uid, gid }) = self.user {
             command.uid(uid).gid(gid);
@@ -125,7 +124,7 @@ pub(super) struct Process {
 }
 
 impl Process {
-    /// Starts it in a folder; what it prints is appended to `log`.
+    /// Starts it in a folder; its output is appended to `log`.
     pub(super) fn start(launch: &Launch, folder: &Path, log: &Path) -> Result<Self> {
         let child = spawn(launch.command(folder, log)?);
         let child = child.map_err(|error| Error::from(error).during(launch.program.display()))?;
@@ -136,73 +135,75 @@ impl Process {
         self.child.id()
     }
 
-    /// How it ended, if it has.
+    /// Its exit status, if it has ended.
     pub(super) fn ended(&mut self) -> Result<Option<ExitStatus>> {
         Ok(self.child.try_wait()?)
     }
 
-    /// Makes it end, by force if it does not obey; returns once its children are gone too.
+    /// Ends it, by SIGKILL if the signal is not enough; returns once its children have ended too.
     pub(super) fn end(&mut self, signal: Signal) -> Result<()> {
         if self.ended()?.is_some() {
             return Ok(());
         }
         if signal != Signal::Kill {
             self.signal(signal, &[self.id()])?;
-            // One that stands still hears nothing else. One that does not may have ended by now.
-            let _ = self.signal(Signal::Continue, &self.family());
-            let obeyed = until_ok(OBEY, || self.ended()?.ok_or_else(|| Error::new("still runs")));
-            if obeyed.is_ok() {
+            // A frozen process must continue to react. One that is not frozen may have ended by
+            // now.
+            let _ = self.signal(Signal::Continue, &self.tree());
+            let ended =
+                until_ok(SIGNAL_TIMEOUT, || self.ended()?.ok_or_else(|| Error::new("still runs")));
+            if ended.is_ok() {
                 return Ok(());
             }
         }
         self.kill()
     }
 
-    /// Makes it and its children stand still; returns once they do.
+    /// Freezes it and its children; returns once they are frozen.
     pub(super) fn freeze(&mut self) -> Result<()> {
-        // First the one that makes others.
+        // The parent first: it may fork.
         self.signal(Signal::Stop, &[self.id()])?;
         let children = descendants(self.id());
         if !children.is_empty() {
             self.signal(Signal::Stop, &children)?;
         }
-        let stands = |id: &u32| is_gone(*id) || state(*id) == Some('T');
-        let family = self.family();
-        until_ok(OBEY, || match family.iter().all(stands) {
+        let is_frozen = |id: &u32| is_gone(*id) || state(*id) == Some('T');
+        let tree = self.tree();
+        until_ok(SIGNAL_TIMEOUT, || match tree.iter().all(is_frozen) {
             true => Ok(()),
-            false => Err(Error::new("it does not stand still")),
+            false => Err(Error::new("it is not frozen")),
         })
     }
 
     pub(super) fn thaw(&mut self) -> Result<()> {
-        self.signal(Signal::Continue, &self.family())
+        self.signal(Signal::Continue, &self.tree())
     }
 
     /// Kills it, and its children with it: alone, they would finish what they are doing.
     fn kill(&mut self) -> Result<()> {
         let mut children = descendants(self.id());
         if !children.is_empty() {
-            // While it stands still it makes no more, and the ids of those that end stay theirs.
+            // A frozen parent does not fork, and does not release the ids of ended children.
             self.freeze()?;
             children = descendants(self.id());
             self.signal(Signal::Kill, &children)?;
         }
         self.child.kill()?;
         self.child.wait()?;
-        until_ok(OBEY, || match children.iter().all(|child| is_gone(*child)) {
+        until_ok(SIGNAL_TIMEOUT, || match children.iter().all(|child| is_gone(*child)) {
             true => Ok(()),
             false => Err(Error::new("its children still run")),
         })
     }
 
-    fn family(&self) -> Vec<u32> {
-        let mut family = descendants(self.id());
-        family.push(self.id());
-        family
+    fn tree(&self) -> Vec<u32> {
+        let mut tree = descendants(self.id());
+        tree.push(self.id());
+        tree
     }
 
-    /// Through the shell, which has `kill` built in: there is no safe call for it in std. The id is
-    /// ours as long as nobody has waited for the process.
+    /// Through the shell, which has `kill` built in: std has no safe call for it. The id stays
+    /// valid until the process is waited for.
     fn signal(&mut self, signal: Signal, to: &[u32]) -> Result<()> {
         if let Some(status) = self.ended()? {
             return Err(Error::new(format!("it has ended already: {}", describe(status))));
@@ -211,12 +212,12 @@ impl Process {
         let mut kill = Command::new("sh");
         kill.args(["-c", "kill -s \"$@\"", "sh", name]).args(to.iter().map(u32::to_string));
         let sent = kill.stdin(Stdio::null()).output()?;
-        // A child that has just ended cannot be told anything, and need not be.
+        // A child that has just ended needs no signal.
         if sent.status.success() || to != [self.id()] {
             return Ok(());
         }
-        let said = String::from_utf8_lossy(&sent.stderr);
-        Err(Error::new(format!("SIG{name} cannot be sent: {}", said.trim())))
+        let stderr = String::from_utf8_lossy(&sent.stderr);
+        Err(Error::new(format!("SIG{name} cannot be sent: {}", stderr.trim())))
     }
 }
 

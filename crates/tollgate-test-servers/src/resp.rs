@@ -1,4 +1,5 @@
-//! A small blocking client of the protocol that Redis speaks: one connection, one command at a time.
+//! A small blocking client of the protocol that Redis speaks: one connection, one command at a
+//! time.
 //!
 //! For readiness and for tests that look at a server past the store under test. It shares no code
 //! with any store, so what it sees is the server's word. Every read and write has a deadline.
@@ -12,7 +13,7 @@ use std::time::Duration;
 use super::error::{Error, Result};
 
 /// How long a read or write may take unless told otherwise.
-const PATIENCE: Duration = Duration::from_secs(5);
+const TIMEOUT: Duration = Duration::from_secs(5);
 
 /// What a server answers.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -83,9 +84,9 @@ impl Client {
     /// Connects.
     ///
     /// # Errors
-    /// When nobody listens there.
+    /// When no server listens there.
     pub fn connect(addr: SocketAddr) -> io::Result<Self> {
-        let stream = TcpStream::connect_timeout(&addr, PATIENCE)?;
+        let stream = TcpStream::connect_timeout(&addr, TIMEOUT)?;
         stream.set_nodelay(true)?;
         Self::over(Stream::Tcp(stream))
     }
@@ -93,14 +94,14 @@ impl Client {
     /// Connects to a socket in the file system.
     ///
     /// # Errors
-    /// When nobody listens there.
+    /// When no server listens there.
     pub fn connect_unix(path: &Path) -> io::Result<Self> {
         Self::over(Stream::Unix(UnixStream::connect(path)?))
     }
 
     fn over(stream: Stream) -> io::Result<Self> {
         let client = Self { stream: BufReader::new(stream) };
-        client.set_patience(PATIENCE)?;
+        client.set_timeout(TIMEOUT)?;
         Ok(client)
     }
 
@@ -108,7 +109,7 @@ impl Client {
     ///
     /// # Errors
     /// When it is zero.
-    pub fn set_patience(&self, limit: Duration) -> io::Result<()> {
+    pub fn set_timeout(&self, limit: Duration) -> io::Result<()> {
         match self.stream.get_ref() {
             Stream::Tcp(stream) => {
                 stream.set_read_timeout(Some(limit))?;
@@ -124,8 +125,8 @@ impl Client {
     /// Sends a command and reads its reply. An error from the server is a reply like any other.
     ///
     /// # Errors
-    /// `WouldBlock` or `TimedOut` when no reply comes in time, and whatever the connection says. The
-    /// connection is of no use then.
+    /// `WouldBlock` or `TimedOut` when no reply comes in time, and whatever the connection says.
+    /// The connection is of no use then.
     pub fn call(&mut self, words: &[impl AsRef<[u8]>]) -> io::Result<Reply> {
         self.send(words)?;
         self.read()

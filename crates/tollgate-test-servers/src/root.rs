@@ -1,8 +1,8 @@
-//! The folder in which this user's servers live, below the system's folder for temporary files.
+//! The folder for the servers of this user, below the system's folder for temporary files.
 //!
-//! Whoever owns something here (a folder, a port, an installation) holds a lock on a file. The
-//! kernel releases it when the owner ends, however it ends: a lock that can be taken has no owner.
-//! Neither process ids, which are used again, nor clocks are needed to tell.
+//! The owner of a folder, a port or an installation holds a lock on a file. The kernel releases it
+//! when the owner ends, however it ends: a free lock means no owner. Process ids, which are reused,
+//! and clocks are not needed.
 
 use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::MetadataExt;
@@ -14,12 +14,12 @@ use super::error::{Error, Result};
 pub(super) fn root() -> Result<PathBuf> {
     let user = user_id()?;
     let path = std::env::temp_dir().join(format!("tollgate-{user}"));
-    // Somebody else may have made it first, to read or replace what is put there.
+    // Another user may have made it first, to read or replace its files.
     match fs::create_dir(&path) {
         Ok(()) => Ok(path),
         Err(error) => match fs::symlink_metadata(&path) {
             Ok(found) if found.is_dir() && found.uid() == user => Ok(path),
-            Ok(_) => Err(Error::new(format!("{} belongs to somebody else", path.display()))),
+            Ok(_) => Err(Error::new(format!("{} belongs to another user", path.display()))),
             Err(_) => Err(Error::from(error).during(path.display())),
         },
     }
@@ -39,7 +39,7 @@ pub(super) fn lock(name: &str) -> Result<File> {
     Ok(file)
 }
 
-/// Takes a lock, unless somebody alive holds it.
+/// Takes a lock, unless a running process holds it.
 pub(super) fn try_lock(path: &Path) -> Option<File> {
     let file = open_lock(path).ok()?;
     file.try_lock().is_ok().then_some(file)

@@ -1,5 +1,5 @@
-//! Clients that nobody here wrote: packages of Python and node, pinned by lock files with hashes and
-//! installed once per user, outside of any checkout.
+//! Third-party clients: packages of Python and node, pinned by lock files with hashes and installed
+//! once per user, outside of any checkout.
 
 use std::path::PathBuf;
 use std::process::Command;
@@ -17,12 +17,12 @@ impl Python {
     /// With the packages of a file of requirements, every one of them with its hash.
     ///
     /// # Errors
-    /// When Python cannot be installed, or a package cannot be downloaded or is another.
+    /// When Python cannot be installed, or a package cannot be downloaded or has another hash.
     pub fn with(name: &str, requirements: &str) -> Result<Self> {
         Ok(Self { packages: pip::installed(name, requirements)? })
     }
 
-    /// Runs what its arguments say.
+    /// Python, for a script that imports the packages.
     ///
     /// # Errors
     /// When Python is missing and cannot be installed.
@@ -53,12 +53,12 @@ impl NodeJs {
     /// With the packages of a lock file, every one of them with its hash.
     ///
     /// # Errors
-    /// When node or npm cannot be installed, or a package cannot be downloaded or is another.
+    /// When node or npm cannot be installed, or a package cannot be downloaded or has another hash.
     pub fn with(name: &str, package: &str, lock: &str) -> Result<Self> {
         Ok(Self { packages: npm::installed(name, package, lock)? })
     }
 
-    /// Runs what its arguments say; a script finds the packages by `require`.
+    /// node, for a script that loads the packages by `require`.
     ///
     /// # Errors
     /// When node is missing and cannot be installed.

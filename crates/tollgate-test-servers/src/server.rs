@@ -1,8 +1,8 @@
-//! The core that all servers share: a recipe becomes a running server.
+//! The part that all servers share: it starts a server from its [`ServerSpec`].
 //!
-//! A kind of server is one file with one [`Recipe`]: what to run, and what to ask to see that it
-//! answers. Ports, folders, logs, starting again when a port was taken, signals and cleaning up are
-//! here, once.
+//! A kind of server is one file with one spec: the program to run, and the command that shows that
+//! it answers. Ports, folders, logs, new attempts when a port is in use, signals and removal are
+//! here.
 
 use std::fmt::Debug;
 use std::fs;
@@ -18,18 +18,18 @@ use super::port::Port;
 use super::process::{Launch, Process, Signal, describe};
 use super::wait::until_settled;
 
-/// How long a server may take until it answers. Far more than any takes on an idle machine.
+/// The time from the start of a server to its first answer. On an idle machine all need far less.
 const START: Duration = Duration::from_secs(60);
 /// Other programs can take a port between its reservation and the start of the server.
 const ATTEMPTS: usize = 5;
 const ADDRESS_TAKEN: &str = "Address already in use";
 const LOG: &str = "server.log";
-/// So many lines of the log are part of an error.
+/// The lines of the log that are part of an error.
 const TAIL_LINES: usize = 30;
 
-/// How a kind of server is started, and how one sees that it answers.
-pub trait Recipe: Debug + Send + Sync + 'static {
-    /// Names folders and errors.
+/// A kind of server: how it is started, and how it is probed.
+pub trait ServerSpec: Debug + Send + Sync + 'static {
+    /// The name in folders and errors.
     fn name(&self) -> &'static str;
 
     /// How many ports it needs.
@@ -37,52 +37,52 @@ pub trait Recipe: Debug + Send + Sync + 'static {
         1
     }
 
-    /// Writes files that it needs, once per folder and before the first start.
+    /// Writes its files, once and before the first start.
     ///
     /// # Errors
     /// When they cannot be written.
-    fn prepare(&self, _place: &Place) -> Result<()> {
+    fn prepare(&self, _resources: &Resources) -> Result<()> {
         Ok(())
     }
 
-    /// What to run. It must stay in the foreground, and log to its standard output or error.
+    /// The program to run. It must stay in the foreground, and log to its standard output or error.
     ///
     /// # Errors
     /// When its program is missing and cannot be installed.
-    fn launch(&self, place: &Place) -> Result<Launch>;
+    fn launch(&self, resources: &Resources) -> Result<Launch>;
 
-    /// Sends a real command, with a deadline of its own. That a port is open says little.
+    /// Sends a real command, with a timeout. An open port does not prove that a server is ready.
     ///
     /// # Errors
     /// When it does not answer yet.
-    fn ask(&self, place: &Place) -> Result<()>;
+    fn probe(&self, resources: &Resources) -> Result<()>;
 
-    /// How it is told to end. What runs in memory alone need not be asked nicely.
-    fn farewell(&self) -> Signal {
+    /// The signal that stops it in an orderly way. A server that keeps nothing may be killed.
+    fn stop_signal(&self) -> Signal {
         Signal::Kill
     }
 }
 
-/// Where a server lives: the same ports and folder for all its lives.
+/// The ports and the folder of a server, which a restart keeps.
 #[derive(Debug)]
-pub struct Place {
+pub struct Resources {
     ports: Vec<Port>,
     folder: Folder,
 }
 
-impl Place {
-    fn new(recipe: &dyn Recipe) -> Result<Self> {
-        let ports = (0..recipe.ports()).map(|_| Port::reserve()).collect::<Result<_>>()?;
-        Ok(Self { ports, folder: Folder::new(recipe.name())? })
+impl Resources {
+    fn new(spec: &dyn ServerSpec) -> Result<Self> {
+        let ports = (0..spec.ports()).map(|_| Port::reserve()).collect::<Result<_>>()?;
+        Ok(Self { ports, folder: Folder::new(spec.name())? })
     }
 
-    /// The first port; 0 if the recipe asked for none.
+    /// The first port; 0 if the spec asked for none.
     #[must_use]
     pub fn port(&self) -> u16 {
         self.nth_port(0)
     }
 
-    /// One of the ports; 0 if the recipe asked for fewer.
+    /// One of the ports; 0 if the spec needs fewer.
     #[must_use]
     pub fn nth_port(&self, nth: usize) -> u16 {
         self.ports.get(nth).map_or(0, Port::number)
@@ -125,10 +125,10 @@ impl Place {
 /// process, however it ends.
 #[derive(Debug)]
 pub struct Server {
-    recipe: Box<dyn Recipe>,
+    spec: Box<dyn ServerSpec>,
     process: Mutex<Process>,
     // Last, so that the folder is removed after the process has ended.
-    place: Place,
+    resources: Resources,
 }
 
 impl Server {
@@ -136,17 +136,19 @@ impl Server {
     ///
     /// # Errors
     /// When it cannot be installed or started, or does not answer in time: with the end of its log.
-    pub fn start(recipe: impl Recipe) -> Result<Self> {
+    pub fn start(spec: impl ServerSpec) -> Result<Self> {
         let mut attempt = 1;
         loop {
-            let place = Place::new(&recipe)?;
-            recipe.prepare(&place)?;
-            match run(&recipe, &place) {
+            let resources = Resources::new(&spec)?;
+            spec.prepare(&resources)?;
+            match run(&spec, &resources) {
                 Ok(process) => {
-                    let (recipe, process) = (Box::new(recipe), Mutex::new(process));
-                    return Ok(Self { recipe, process, place });
+                    let (spec, process) = (Box::new(spec), Mutex::new(process));
+                    return Ok(Self { spec, process, resources });
                 }
-                Err(_) if attempt < ATTEMPTS && place.log().contains(ADDRESS_TAKEN) => attempt += 1,
+                Err(_) if attempt < ATTEMPTS && resources.log().contains(ADDRESS_TAKEN) => {
+                    attempt += 1;
+                }
                 Err(error) => return Err(error),
             }
         }
@@ -155,19 +157,19 @@ impl Server {
     /// Where it listens.
     #[must_use]
     pub fn addr(&self) -> SocketAddr {
-        self.place.addr()
+        self.resources.addr()
     }
 
     /// The port at which it listens.
     #[must_use]
     pub fn port(&self) -> u16 {
-        self.place.port()
+        self.resources.port()
     }
 
     /// Its folder and all its ports.
     #[must_use]
-    pub const fn place(&self) -> &Place {
-        &self.place
+    pub const fn resources(&self) -> &Resources {
+        &self.resources
     }
 
     /// The id of its process.
@@ -176,13 +178,13 @@ impl Server {
         self.process().id()
     }
 
-    /// Everything that it has logged, in all its lives.
+    /// Its log since the first start.
     #[must_use]
     pub fn log(&self) -> String {
-        self.place.log()
+        self.resources.log()
     }
 
-    /// Whether its process runs; one that stands still does.
+    /// Whether its process runs; a frozen one does.
     #[must_use]
     pub fn is_running(&self) -> bool {
         matches!(self.process().ended(), Ok(None))
@@ -196,15 +198,15 @@ impl Server {
         self.end(Signal::Kill)
     }
 
-    /// Ends it in its orderly way. Its port stays reserved.
+    /// Stops it in an orderly way. Its port stays reserved.
     ///
     /// # Errors
     /// When the process cannot be ended.
     pub fn stop(&self) -> Result<()> {
-        self.end(self.recipe.farewell())
+        self.end(self.spec.stop_signal())
     }
 
-    /// Makes it stand still (SIGSTOP): connections stay open, and nothing answers.
+    /// Freezes it (SIGSTOP): connections stay open, and nothing answers.
     ///
     /// # Errors
     /// When it is not running.
@@ -212,14 +214,14 @@ impl Server {
         self.process().freeze()
     }
 
-    /// Lets it go on after [`Self::stop_answering`]; returns once it answers.
+    /// Continues it after [`Self::stop_answering`]; returns once it answers.
     ///
     /// # Errors
     /// When it is not running, or does not answer in time.
     pub fn go_on(&self) -> Result<()> {
         let mut process = self.process();
         process.thaw()?;
-        await_answer(&*self.recipe, &self.place, &mut process)
+        await_answer(&*self.spec, &self.resources, &mut process)
     }
 
     /// Starts it again in the same folder and at the same ports, ending it by SIGKILL if it still
@@ -230,7 +232,7 @@ impl Server {
     pub fn restart(&self) -> Result<()> {
         let mut process = self.process();
         process.end(Signal::Kill)?;
-        *process = run(&*self.recipe, &self.place)?;
+        *process = run(&*self.spec, &self.resources)?;
         Ok(())
     }
 
@@ -245,23 +247,23 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // Whatever goes wrong, the process is killed when it is dropped itself.
-        let _ = self.end(self.recipe.farewell());
+        // If this fails, dropping the process kills it.
+        let _ = self.end(self.spec.stop_signal());
     }
 }
 
-/// One life of a server, from its start to its first answer.
-fn run(recipe: &dyn Recipe, place: &Place) -> Result<Process> {
-    let launch = recipe.launch(place)?;
-    let mut process = Process::start(&launch, place.folder(), &place.path(LOG))?;
-    await_answer(recipe, place, &mut process)?;
+/// Starts the process, and waits for its first answer.
+fn run(spec: &dyn ServerSpec, resources: &Resources) -> Result<Process> {
+    let launch = spec.launch(resources)?;
+    let mut process = Process::start(&launch, resources.folder(), &resources.path(LOG))?;
+    await_answer(spec, resources, &mut process)?;
     Ok(process)
 }
 
-fn await_answer(recipe: &dyn Recipe, place: &Place, process: &mut Process) -> Result<()> {
+fn await_answer(spec: &dyn ServerSpec, resources: &Resources, process: &mut Process) -> Result<()> {
     let answered = until_settled(START, || {
-        // Somebody else may answer at this port; an answer counts only from one who lives.
-        let answer = recipe.ask(place);
+        // Another program may answer at this port, so the process must run as well.
+        let answer = spec.probe(resources);
         match (process.ended(), answer) {
             (Err(error), _) => ControlFlow::Break(Err(error)),
             (Ok(Some(status)), _) => {
@@ -272,10 +274,10 @@ fn await_answer(recipe: &dyn Recipe, place: &Place, process: &mut Process) -> Re
         }
     });
     answered.map_err(|error| {
-        let log = place.log();
+        let log = resources.log();
         let lines: Vec<&str> = log.lines().collect();
         let tail = lines.get(lines.len().saturating_sub(TAIL_LINES)..).unwrap_or_default();
-        let name = recipe.name();
+        let name = spec.name();
         Error::new(format!("{name} does not answer: {error}\nits log ends:\n{}", tail.join("\n")))
     })
 }

@@ -1,7 +1,7 @@
 //! One server of a kind for all tests of a process, started by the first that asks.
 //!
-//! For tests that keep to keys of their own and leave the server running. Nothing drops a static, so
-//! the kernel ends these when the process does.
+//! For tests that keep to keys of their own and leave the server running. Nothing drops a static,
+//! so the kernel ends these when the process does.
 
 use std::sync::OnceLock;
 

@@ -27,8 +27,8 @@ const TOO_LONG: Duration = Duration::from_secs(3_600);
 /// How often the loser has to lose.
 const LOSSES: u64 = 3;
 
-/// A clock that moves when told to, and counts who begins to wait on it: a store that waits on it between
-/// attempts has lost a race. It never decides.
+/// A clock that moves when told to, and counts who begins to wait on it: a store that waits on it
+/// between attempts has lost a race. It never decides.
 #[derive(Clone, Debug, Default)]
 pub struct Losses {
     clock: ManualClock,
@@ -59,12 +59,12 @@ impl Clock for Losses {
     }
 }
 
-/// Lets one store lose races to another, under a limit that admits in an outage, and gives its callers no
-/// time after that. Each of them must be refused as one that met others; what was admitted, and nothing
-/// else, must be spent in the end.
+/// Lets one store lose races to another, under a limit that admits in an outage, and gives its
+/// callers no time after that. Each of them must be refused as one that met others; what was
+/// admitted, and nothing else, must be spent in the end.
 ///
-/// `losses` tells how many races the loser has lost (see [`Losses`]). It must wait for long after each: set
-/// its back-off to minutes. `limit` must hold some hundred units that do not come back.
+/// `losses` tells how many races the loser has lost (see [`Losses`]). It must wait for long after
+/// each: set its back-off to minutes. `limit` must hold some hundred units that do not come back.
 ///
 /// # Panics
 /// When the store does not do as it must.
@@ -83,12 +83,13 @@ pub async fn losers_are_never_let_in<S: Store>(
     assert_eq!(fight.spent(hot[0]).await, fight.admitted, "more or less was spent than admitted");
 }
 
-/// The same for a store that charges keys one after another where it cannot charge them at once: the
-/// loser asks for a unit of one limit and for one of a limit that is full already, which is denied. Giving the
-/// first one back is where it loses, and that must come to its end without its caller.
+/// The same for a store that charges keys one after another where it cannot charge them at once:
+/// the loser asks for a unit of one limit and for one of a limit that is full already, which is
+/// denied. Giving the first one back is where it loses, and that must come to its end without its
+/// caller.
 ///
-/// The loser waits on `losses` between its attempts. The key `hot` of the one must be charged before the
-/// key `full` of the other.
+/// The loser waits on `losses` between its attempts. The key `hot` of the one must be charged
+/// before the key `full` of the other.
 ///
 /// # Panics
 /// When the store does not do as it must.
@@ -131,8 +132,8 @@ impl<S: Store> Fight<S> {
         Self { loser, clock, rival, admitted: 0 }
     }
 
-    /// Lets the loser ask while the rival charges the first key, until the loser is refused because its
-    /// time was up after a loss.
+    /// Lets the loser ask while the rival charges the first key, until the loser is refused because
+    /// its time was up after a loss.
     async fn until_refused(&mut self, admission: &Admission<'_>, losses: impl Fn() -> u64) {
         let hot = *admission.charges().first().expect("something is charged");
         let error = loop {
@@ -176,8 +177,8 @@ impl<S: Store> Fight<S> {
     }
 }
 
-/// Asks until a caller whose time is up at once is refused because others are in its way: then that is
-/// known to the store, and holds for everybody else who waits as well.
+/// Asks until a caller whose time is up at once is refused because others are in its way: then that
+/// is known to the store, and holds for everybody else who waits as well.
 ///
 /// Before that, callers are let in by the failure mode: the store has heard nothing yet.
 ///

@@ -40,7 +40,7 @@ fn rule_of(charge: &Charge<'_>, quota_id: QuotaId) -> Result<Rule> {
     if charge.rule().quota_id() == quota_id {
         return Ok(charge.rule().clone());
     }
-    built_in(quota_id).ok_or_else(|| misfit("a record names a quota that nobody knows here"))
+    built_in(quota_id).ok_or_else(|| misfit("a record names an unknown quota"))
 }
 
 fn derive(charges: &[Charge<'_>], outcome: &Evidence) -> Result<Plan> {

@@ -2,8 +2,8 @@
 //!
 //! [`Faulty`] wraps any store. A plan, scripted or seeded, says what happens to each call: it may
 //! fail before anything was sent, fail after it was applied (the caller cannot know), be delayed on
-//! a clock that a test moves, hang for ever, lose to others until its time is up, or answer garbage. So
-//! failure policies are tested without a network and without sleeping.
+//! a clock that a test moves, hang for ever, lose to others until its time is up, or answer
+//! garbage. So failure policies are tested without a network and without sleeping.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
@@ -29,13 +29,14 @@ pub enum Fault {
     Before,
     /// Is applied, and then fails: the outcome is unknown to the caller.
     After,
-    /// Is applied once the clock has moved so many microseconds.
+    /// Is applied once the clock has moved by this many microseconds.
     Delay(Micros),
     /// Never answers, and applies nothing.
     Hang,
-    /// Loses races for ever, and applies nothing: when its time is up it says that others were in the way.
+    /// Loses races for ever, and applies nothing: when its time is up it says that others were in
+    /// the way.
     Lose,
-    /// Is refused as something that this store cannot do, before anybody was asked.
+    /// Is refused as an operation that this store does not support, before it was sent.
     Refuse,
     /// Answers something that fits no admission, and applies nothing.
     Garbage,

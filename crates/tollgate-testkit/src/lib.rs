@@ -28,24 +28,25 @@
 //! # What is in here
 //! - [`model`]: every algorithm as its mathematics, in exact rationals. It is what is right.
 //! - [`trace`]: seeded traces that aim at the instants where implementations break.
-//! - [`check`]: properties of the algorithms: agreement with the model, tight waits, no drift, never
-//!   more admitted than one clock would admit.
+//! - [`check`]: properties of the algorithms: agreement with the model, tight waits, no drift,
+//!   never more admitted than one clock would admit.
 //! - [`vectors`]: golden vectors, JSON files that ports to other languages run.
 //! - [`conformance`]: the suite. [`mod@derive`]: decisions from a store's evidence.
-//! - [`act`]: charges, and how much was spent.
+//! - [`helpers`]: charges, and the units that were spent.
 //! - [`contention`]: callers whose time is up while others are in their way.
 //! - [`fault`]: a wrapper that makes any store fail as planned.
 //! - [`runtime`]: just enough of one; no dependency on any.
 //!
-//! Nothing here uses floating point, sleeps, reads a clock, or starts a process; every failure names
-//! its seed. What a clause demands is the product: a release that demands more is a breaking change.
+//! Nothing here uses floating point, sleeps, reads a clock, or starts a process; every failure
+//! names its seed. What a clause demands is the product: a release that demands more is a breaking
+//! change.
 
-pub mod act;
 pub mod check;
 pub mod conformance;
 pub mod contention;
 pub mod derive;
 pub mod fault;
+pub mod helpers;
 pub mod model;
 mod reference_store;
 pub mod rng;

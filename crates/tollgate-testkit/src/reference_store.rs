@@ -54,7 +54,7 @@ impl ReferenceStore {
         Self::with_records_max(RECORDS_MAX)
     }
 
-    /// An empty store that remembers at most so many request ids.
+    /// An empty store with a bound for the number of its request ids.
     #[must_use]
     pub fn with_records_max(records_max: usize) -> Self {
         Self { kept: Mutex::default(), records_max }

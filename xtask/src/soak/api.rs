@@ -7,7 +7,7 @@ use std::net::TcpStream;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use tollgate_test_servers::{Error, Launch, Place, Python, Recipe, Result, Server};
+use tollgate_test_servers::{Error, Launch, Python, Resources, Result, Server, ServerSpec};
 
 use crate::run::{TaskResult, cargo, root, run};
 
@@ -56,21 +56,21 @@ fn peak_kib(pid: u32) -> Result<u64> {
 #[derive(Debug)]
 struct Tollgate;
 
-impl Recipe for Tollgate {
+impl ServerSpec for Tollgate {
     fn name(&self) -> &'static str {
         "tollgate"
     }
 
-    fn launch(&self, place: &Place) -> Result<Launch> {
+    fn launch(&self, resources: &Resources) -> Result<Launch> {
         let target = std::env::var_os("CARGO_TARGET_DIR");
         let target = target.map_or_else(|| PathBuf::from("target"), PathBuf::from);
-        let address = place.addr().to_string();
+        let address = resources.addr().to_string();
         let launch = Launch::new(root().join(target).join("release/tollgate"));
         Ok(launch.args(["serve", "--grpc", "off", "--resp", "off", "--http", &address]))
     }
 
-    fn ask(&self, place: &Place) -> Result<()> {
-        let mut stream = TcpStream::connect(place.addr())?;
+    fn probe(&self, resources: &Resources) -> Result<()> {
+        let mut stream = TcpStream::connect(resources.addr())?;
         stream.set_read_timeout(Some(Duration::from_secs(1)))?;
         stream.write_all(b"GET /healthz HTTP/1.1\r\nhost: t\r\nconnection: close\r\n\r\n")?;
         let mut reply = String::new();

@@ -13,7 +13,7 @@ const EXEMPT: [&str; 4] =
     ["/generated/", "/tests/clients/", "xtask/src/tidy/text.rs", "tests/it/golden/"];
 
 /// The parts of the repository that still have old words or wide lines.
-const UNFINISHED: [&str; 17] = [
+const UNFINISHED: [&str; 16] = [
     "ARCHITECTURE.md",
     "Cargo.toml",
     "README.md",
@@ -28,7 +28,6 @@ const UNFINISHED: [&str; 17] = [
     "crates/tollgate-redis/",
     "crates/tollgate-server/",
     "crates/tollgate-sqlite/",
-    "crates/tollgate-test-servers/",
     "crates/tollgate-testkit/",
     "docs/",
 ];
@@ -36,7 +35,7 @@ const UNFINISHED: [&str; 17] = [
 /// Metaphors and persons in the place of a plain word.
 ///
 /// A plural counts as its singular. Several words must follow each other.
-const WORDS: [&str; 37] = [
+const WORDS: [&str; 36] = [
     // Metaphors: waiter, queue, round, node, connection are the words.
     "lane",
     "desk",
@@ -76,7 +75,6 @@ const WORDS: [&str; 37] = [
     "so many",
     "has heard",
     "lets go",
-    "let go",
 ];
 
 /// Words that are terms of the field in this company: the word before, and the word.

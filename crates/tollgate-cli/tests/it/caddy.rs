@@ -4,7 +4,7 @@ use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
 use std::time::Duration;
 
-use tollgate_test_servers::{Launch, Place, Recipe, Result, Server, program};
+use tollgate_test_servers::{Launch, Resources, Result, Server, ServerSpec, program};
 
 use crate::support::Serving;
 
@@ -26,12 +26,12 @@ struct Caddy {
 }
 
 impl Caddy {
-    fn behind(place: &Place) -> SocketAddr {
-        SocketAddr::from(([127, 0, 0, 1], place.nth_port(1)))
+    fn behind(resources: &Resources) -> SocketAddr {
+        SocketAddr::from(([127, 0, 0, 1], resources.nth_port(1)))
     }
 }
 
-impl Recipe for Caddy {
+impl ServerSpec for Caddy {
     fn name(&self) -> &'static str {
         "caddy"
     }
@@ -40,27 +40,27 @@ impl Recipe for Caddy {
         2
     }
 
-    fn prepare(&self, place: &Place) -> Result<()> {
-        let behind = Self::behind(place).to_string();
+    fn prepare(&self, resources: &Resources) -> Result<()> {
+        let behind = Self::behind(resources).to_string();
         let site = SITE
-            .replace("127.0.0.1:8081", &place.addr().to_string())
+            .replace("127.0.0.1:8081", &resources.addr().to_string())
             .replace("127.0.0.1:8080", &self.gate)
             .replace("127.0.0.1:8082", &behind);
         let text =
             format!("{{\n\tadmin off\n}}\n{site}\nhttp://{behind} {{\n\trespond hello\n}}\n");
-        place.write("Caddyfile", &text).map(drop)
+        resources.write("Caddyfile", &text).map(drop)
     }
 
-    fn launch(&self, place: &Place) -> Result<Launch> {
-        let config = place.folder().join("Caddyfile").to_string_lossy().into_owned();
+    fn launch(&self, resources: &Resources) -> Result<Launch> {
+        let config = resources.folder().join("Caddyfile").to_string_lossy().into_owned();
         // It keeps certificates and more at home.
-        let launch = Launch::new(program("caddy", "caddy")?).env("HOME", place.folder());
+        let launch = Launch::new(program("caddy", "caddy")?).env("HOME", resources.folder());
         Ok(launch.args(["run", "--adapter", "caddyfile", "--config", &config]))
     }
 
     /// Asks the service behind: whoever asks the site is counted.
-    fn ask(&self, place: &Place) -> Result<()> {
-        get(Self::behind(place)).map(drop)
+    fn probe(&self, resources: &Resources) -> Result<()> {
+        get(Self::behind(resources)).map(drop)
     }
 }
 

@@ -2,7 +2,7 @@
 
 use tollgate_core::{Limit, Result};
 use tollgate_test_servers::shared::denokv;
-use tollgate_test_servers::{FaultProxy, Node, Nodes};
+use tollgate_test_servers::{FaultProxy, TestProcess, TestProcesses};
 use tollgate_testkit::model::ModelQuota;
 
 use crate::support::{block_on, join_all, limit, name, open, spent, take};
@@ -22,12 +22,12 @@ fn fifties(prefix: &str) -> Vec<Limit> {
 
 #[test]
 fn four_processes_admit_exactly_the_quota_of_every_algorithm() {
-    if let Some(node) = Node::this() {
+    if let Some(node) = TestProcess::this() {
         return be_a_node(&node);
     }
     let brief = format!("{} {}", name(), denokv().url());
     let test = "exact::four_processes_admit_exactly_the_quota_of_every_algorithm";
-    let mut nodes = Nodes::start(4, test, &brief).unwrap();
+    let mut nodes = TestProcesses::start(4, test, &brief).unwrap();
     let reports = nodes.reports().unwrap();
     println!("admitted at once and in turn, by algorithm; a line per process: {reports:#?}");
     let mut sums = vec![0_u64; 2 * fifties("x").len()];
@@ -43,10 +43,10 @@ fn four_processes_admit_exactly_the_quota_of_every_algorithm() {
     println!("{conflicts} lost races for {decisions} decisions of four processes");
 }
 
-fn be_a_node(node: &Node) {
-    let (prefix, url) = node.brief().split_once(' ').unwrap();
+fn be_a_node(node: &TestProcess) {
+    let (prefix, url) = node.argument().split_once(' ').unwrap();
     let store = open(url);
-    node.gate().unwrap();
+    node.wait_for_release().unwrap();
     let counts = fifties(prefix).into_iter().flat_map(|fifty| {
         let at_once = block_on(join_all((0..50).map(|_| take(&store, &fifty, "at once"))));
         let in_turn = (0..50).map(|_| block_on(take(&store, &fifty, "in turn"))).collect();

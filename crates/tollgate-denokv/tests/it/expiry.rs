@@ -24,7 +24,7 @@ fn expiration_ms(path: &Path) -> i64 {
 #[test]
 fn the_server_may_delete_a_value_a_slack_after_it_means_nothing() {
     let server = Server::start().unwrap();
-    let path = server.place().path("kv.sqlite");
+    let path = server.resources().path("kv.sqlite");
     let quota = Gcra::new(Quota::per_second(1)).unwrap();
     let brief = Limit::new(&name(), quota).unwrap();
     let charges = [brief.charge("a")];

@@ -10,7 +10,7 @@ use tollgate_core::algorithm::{Anchor, FixedWindow};
 use tollgate_core::store::{CallContext, Retries};
 use tollgate_core::{Admission, Charge, Limit, Micros, Quota, Result};
 use tollgate_denokv::{Config, DenoKv};
-use tollgate_testkit::act;
+use tollgate_testkit::helpers;
 
 pub(crate) use tollgate_testkit::runtime::join_all;
 
@@ -54,12 +54,12 @@ pub(crate) fn limit(units: u64) -> Limit {
 
 /// Charges one unit; whether it was allowed.
 pub(crate) async fn take(store: &DenoKv, limit: &Limit, key: &str) -> Result<bool> {
-    act::take(store, limit.charge(key), CallContext::at(NOW)).await
+    helpers::take(store, limit.charge(key), CallContext::at(NOW)).await
 }
 
 /// Charges one unit under a request id; whether it was allowed.
 pub(crate) async fn take_once(store: &DenoKv, charge: Charge<'_>, id: &str) -> Result<bool> {
-    act::take_once(store, charge, id, CallContext::at(NOW)).await
+    helpers::take_once(store, charge, id, CallContext::at(NOW)).await
 }
 
 pub(crate) async fn admitted(
@@ -67,10 +67,10 @@ pub(crate) async fn admitted(
     admission: &Admission<'_>,
     now: Micros,
 ) -> Result<bool> {
-    act::admitted(store, admission, CallContext::at(now)).await
+    helpers::admitted(store, admission, CallContext::at(now)).await
 }
 
 /// Units that were spent on a key.
 pub(crate) async fn spent(store: &DenoKv, limit: &Limit, key: &str) -> u64 {
-    act::spent(store, limit.charge(key), CallContext::at(NOW)).await.unwrap()
+    helpers::spent(store, limit.charge(key), CallContext::at(NOW)).await.unwrap()
 }

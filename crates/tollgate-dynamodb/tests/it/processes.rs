@@ -7,7 +7,7 @@ use tollgate_core::store::{CallContext, Retries, Store};
 use tollgate_core::{Code, Limit};
 use tollgate_dynamodb::DynamoDb;
 use tollgate_test_servers::shared::dynamodb;
-use tollgate_test_servers::{DynamoDbGateway, Node, Nodes};
+use tollgate_test_servers::{DynamoDbGateway, TestProcess, TestProcesses};
 use tollgate_testkit::model::ModelQuota;
 use tollgate_testkit::runtime::join_all;
 
@@ -33,21 +33,21 @@ fn limits() -> Vec<(String, Limit)> {
 }
 
 /// What each of the processes does, part by part: reports how many of its checks passed.
-fn be_one_of_several(node: &Node) {
+fn be_one_of_several(node: &TestProcess) {
     // The usual waits, and more attempts than any machine is busy for.
     let patient = Retries::default().max_retries(200);
-    let store = block_on(DynamoDb::open(config(node.brief()).retries(patient))).unwrap();
+    let store = block_on(DynamoDb::open(config(node.argument()).retries(patient))).unwrap();
     // Connected before the first part begins.
     block_on(store.load(&[limit(1).charge("nobody")], CallContext::at(now()))).unwrap();
     for (_, limit) in limits() {
-        node.gate().unwrap();
+        node.wait_for_release().unwrap();
         let checks = (0..CHECKS).map(|_| take(&store, limit.charge("everybody")));
         let passed = block_on(join_all(checks)).into_iter().filter(|one| *one.as_ref().unwrap());
         node.report(&passed.count().to_string()).unwrap();
     }
-    node.gate().unwrap();
+    node.wait_for_release().unwrap();
     // As a server has it: the usual number of attempts.
-    let store = block_on(DynamoDb::open(config(node.brief()))).unwrap();
+    let store = block_on(DynamoDb::open(config(node.argument()))).unwrap();
     let (store, many) = (&store, &limit(1 << 30));
     let callers = (0..CALLERS).map(|_| async move {
         let mut passed = 0;
@@ -64,13 +64,13 @@ fn be_one_of_several(node: &Node) {
 }
 
 /// How many passed in each of the processes.
-fn passed(nodes: &mut Nodes) -> Vec<u64> {
+fn passed(nodes: &mut TestProcesses) -> Vec<u64> {
     nodes.reports().unwrap().into_iter().map(|count| count.parse().unwrap()).collect()
 }
 
 /// Runs the test of this name in several other processes, which are told where the table is.
 pub(crate) fn exactly_the_limit_passes(test: &str, server: impl FnOnce() -> Option<SocketAddr>) {
-    if let Some(node) = Node::this() {
+    if let Some(node) = TestProcess::this() {
         return be_one_of_several(&node);
     }
     let Some(server) = server() else { return };
@@ -78,12 +78,12 @@ pub(crate) fn exactly_the_limit_passes(test: &str, server: impl FnOnce() -> Opti
     let url = gateway.url(&table());
     block_on(DynamoDb::migrate(config(&url))).unwrap();
     drop(gateway.take_tally());
-    let mut nodes = Nodes::start(PROCESSES, test, &url).unwrap();
+    let mut nodes = TestProcesses::start(PROCESSES, test, &url).unwrap();
     for (name, _) in limits() {
         let counts = passed(&mut nodes);
         println!("{name}: {counts:?}");
         assert_eq!(counts.iter().sum::<u64>(), LIMIT, "{name}: {counts:?}");
-        nodes.open_gate().unwrap();
+        nodes.release().unwrap();
     }
     println!("{test}");
     let counts = passed(&mut nodes);

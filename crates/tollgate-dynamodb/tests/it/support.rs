@@ -12,7 +12,7 @@ use tollgate_core::algorithm::{Anchor, FixedWindow};
 use tollgate_core::store::CallContext;
 use tollgate_core::{Admission, Charge, Clock, Limit, Micros, Quota, Result, SystemClock};
 use tollgate_dynamodb::{Config, DynamoDb};
-use tollgate_testkit::act;
+use tollgate_testkit::helpers;
 
 /// Far more than anything takes on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
@@ -75,19 +75,19 @@ pub(crate) fn now() -> Micros {
 
 /// Charges one unit; whether it was allowed.
 pub(crate) async fn take(store: &DynamoDb, charge: Charge<'_>) -> Result<bool> {
-    act::take(store, charge, CallContext::at(now())).await
+    helpers::take(store, charge, CallContext::at(now())).await
 }
 
 /// Charges one unit under a request id; whether it was allowed.
 pub(crate) async fn take_once(store: &DynamoDb, charge: Charge<'_>, id: &str) -> Result<bool> {
-    act::take_once(store, charge, id, CallContext::at(now())).await
+    helpers::take_once(store, charge, id, CallContext::at(now())).await
 }
 
 pub(crate) async fn admitted(store: &DynamoDb, admission: &Admission<'_>) -> Result<bool> {
-    act::admitted(store, admission, CallContext::at(now())).await
+    helpers::admitted(store, admission, CallContext::at(now())).await
 }
 
 /// Units that were spent on a key.
 pub(crate) async fn spent(store: &DynamoDb, limit: &Limit, key: &str) -> u64 {
-    act::spent(store, limit.charge(key), CallContext::at(now())).await.unwrap()
+    helpers::spent(store, limit.charge(key), CallContext::at(now())).await.unwrap()
 }

@@ -7,7 +7,7 @@ use tollgate_core::store::Store;
 use tollgate_core::{Admission, Limit, Limiter, ManualClock, Quota};
 use tollgate_postgres::Postgres;
 use tollgate_test_servers::shared::postgres;
-use tollgate_test_servers::{Node, Nodes, PgVersion};
+use tollgate_test_servers::{PgVersion, TestProcess, TestProcesses};
 use tollgate_testkit::rng::Rng;
 use tollgate_testkit::runtime::join_all;
 
@@ -15,15 +15,15 @@ use crate::support::{admitted, block_on, config, config_in, limit, schema, spent
 
 #[test]
 fn four_processes_admit_exactly_the_quota() {
-    if let Some(node) = Node::this() {
-        let (schema, url) = node.brief().split_once(' ').unwrap();
-        node.gate().unwrap();
+    if let Some(node) = TestProcess::this() {
+        let (schema, url) = node.argument().split_once(' ').unwrap();
+        node.wait_for_release().unwrap();
         return node.report(&block_on(fifty_checks(url, schema)).to_string()).unwrap();
     }
     for version in PgVersion::ALL {
         let brief = format!("{} {}", schema(), postgres(version).url());
         let name = "exact::four_processes_admit_exactly_the_quota";
-        let reports = Nodes::start(4, name, &brief).unwrap().reports().unwrap();
+        let reports = TestProcesses::start(4, name, &brief).unwrap().reports().unwrap();
         let counts = reports.iter().map(|count| count.parse::<u64>().unwrap());
         assert_eq!(counts.sum::<u64>(), 50, "{reports:?}");
     }

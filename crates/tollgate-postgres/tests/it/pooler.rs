@@ -7,7 +7,7 @@ use tollgate_core::store::Store;
 use tollgate_postgres::Postgres;
 use tollgate_test_servers::shared::postgres;
 use tollgate_test_servers::{
-    Error, Launch, PgVersion, Place, Recipe, Result, Server, User, program,
+    Error, Launch, PgVersion, Resources, Result, Server, ServerSpec, User, program,
 };
 use tollgate_testkit::conformance::{self, Options};
 
@@ -22,40 +22,40 @@ struct PgBouncer {
 /// It refuses root, like the server.
 const NOBODY: User = User { uid: 65_534, gid: 65_534 };
 
-impl Recipe for PgBouncer {
+impl ServerSpec for PgBouncer {
     fn name(&self) -> &'static str {
         "pgbouncer"
     }
 
-    fn prepare(&self, place: &Place) -> Result<()> {
-        place.write("users", "\"postgres\" \"\"\n")?;
+    fn prepare(&self, resources: &Resources) -> Result<()> {
+        resources.write("users", "\"postgres\" \"\"\n")?;
         let settings = format!(
             "[databases]\npostgres = host=127.0.0.1 port={} dbname=postgres\n[pgbouncer]\n\
              listen_addr = 127.0.0.1\nlisten_port = {}\nunix_socket_dir =\nauth_type = trust\n\
              auth_file = users\npool_mode = transaction\ndefault_pool_size = 2\n\
              server_round_robin = 1\nmax_prepared_statements = 0\n",
             self.server,
-            place.port()
+            resources.port()
         );
         let old = settings.replace("max_prepared_statements = 0\n", "");
-        place
+        resources
             .write("pgbouncer.ini", if knows_prepared_statements()? { &settings } else { &old })?;
         Ok(())
     }
 
-    fn launch(&self, place: &Place) -> Result<Launch> {
+    fn launch(&self, resources: &Resources) -> Result<Launch> {
         let launch =
-            Launch::new(program("pgbouncer", "pgbouncer")?).arg(place.path("pgbouncer.ini"));
+            Launch::new(program("pgbouncer", "pgbouncer")?).arg(resources.path("pgbouncer.ini"));
         if fs::metadata("/proc/self").map(|me| std::os::unix::fs::MetadataExt::uid(&me))? != 0 {
             return Ok(launch);
         }
-        chown(place.folder(), Some(NOBODY.uid), Some(NOBODY.gid))?;
+        chown(resources.folder(), Some(NOBODY.uid), Some(NOBODY.gid))?;
         Ok(launch.user(NOBODY))
     }
 
-    fn ask(&self, place: &Place) -> Result<()> {
+    fn probe(&self, resources: &Resources) -> Result<()> {
         let mut psql = postgres(PgVersion::V15).psql()?;
-        let url = format!("postgres://postgres@{}/postgres", place.addr());
+        let url = format!("postgres://postgres@{}/postgres", resources.addr());
         let asked = psql.arg(url).args(["-c", "SELECT 1"]).output()?;
         let said = String::from_utf8_lossy(&asked.stderr).into_owned();
         if asked.status.success() { Ok(()) } else { Err(Error::new(said)) }

@@ -11,7 +11,7 @@ use tollgate_core::algorithm::{Anchor, FixedWindow};
 use tollgate_core::store::CallContext;
 use tollgate_core::{Admission, Charge, Limit, Quota, Result};
 use tollgate_postgres::{Config, Postgres};
-use tollgate_testkit::act;
+use tollgate_testkit::helpers;
 
 /// Far more than anything takes on a busy machine.
 pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
@@ -49,21 +49,21 @@ pub(crate) fn limit(units: u64) -> Limit {
 
 /// Charges one unit; whether it was allowed.
 pub(crate) async fn take(store: &Postgres, limit: &Limit, key: &str) -> Result<bool> {
-    act::take(store, limit.charge(key), CallContext::store_clock()).await
+    helpers::take(store, limit.charge(key), CallContext::store_clock()).await
 }
 
 /// Charges one unit under a request id; whether it was allowed.
 pub(crate) async fn take_once(store: &Postgres, charge: Charge<'_>, id: &str) -> Result<bool> {
-    act::take_once(store, charge, id, CallContext::store_clock()).await
+    helpers::take_once(store, charge, id, CallContext::store_clock()).await
 }
 
 pub(crate) async fn admitted(store: &Postgres, admission: &Admission<'_>) -> Result<bool> {
-    act::admitted(store, admission, CallContext::store_clock()).await
+    helpers::admitted(store, admission, CallContext::store_clock()).await
 }
 
 /// Units that were spent on a key.
 pub(crate) async fn spent(store: &Postgres, limit: &Limit, key: &str) -> u64 {
-    act::spent(store, limit.charge(key), CallContext::store_clock()).await.unwrap()
+    helpers::spent(store, limit.charge(key), CallContext::store_clock()).await.unwrap()
 }
 
 /// A connection past the store.

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use tollgate_test_servers::{Node, Nodes};
+use tollgate_test_servers::{TestProcess, TestProcesses};
 
 use crate::support::{block_on, file, join_all, limit, open, spent, sql, take, take_once};
 
@@ -22,7 +22,7 @@ fn long(name: &str) -> String {
 
 #[test]
 fn no_acknowledged_charge_is_lost_and_none_is_made_twice() {
-    if let Some(node) = Node::this() {
+    if let Some(node) = TestProcess::this() {
         return charge_until_killed(&node);
     }
     let (_folder, path) = file();
@@ -32,7 +32,7 @@ fn no_acknowledged_charge_is_lost_and_none_is_made_twice() {
     for life in 0..LIVES {
         let name = "crash::no_acknowledged_charge_is_lost_and_none_is_made_twice";
         let brief = format!("{life} {}", path.to_str().unwrap());
-        let mut nodes = Nodes::start(1, name, &brief).unwrap();
+        let mut nodes = TestProcesses::start(1, name, &brief).unwrap();
         let mut reports: Vec<String> =
             (0..ACKNOWLEDGED).map(|_| nodes.report_of(0).unwrap()).collect();
         nodes.kill().unwrap();
@@ -81,11 +81,11 @@ fn next_ids(life: u64, acknowledged: &BTreeSet<String>) -> Vec<String> {
 }
 
 /// Callers that charge, half of them under request ids, and report each answer after they have it.
-fn charge_until_killed(node: &Node) {
-    let (life, path) = node.brief().split_once(' ').unwrap();
+fn charge_until_killed(node: &TestProcess) {
+    let (life, path) = node.argument().split_once(' ').unwrap();
     let store = open(Path::new(path));
     let many = limit(1 << 30);
-    node.gate().unwrap();
+    node.wait_for_release().unwrap();
     let callers = (0..CALLERS).map(|caller| {
         let (store, many) = (&store, &many);
         async move {

@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use tollgate_core::{Admission, Limit, Result};
-use tollgate_test_servers::{Node, Nodes};
+use tollgate_test_servers::{TestProcess, TestProcesses};
 use tollgate_testkit::model::ModelQuota;
 use tollgate_testkit::rng::Rng;
 
@@ -25,9 +25,9 @@ fn fifties() -> Vec<Limit> {
 
 #[test]
 fn four_processes_admit_exactly_the_quota_of_every_algorithm() {
-    if let Some(node) = Node::this() {
-        let store = open(Path::new(node.brief()));
-        node.gate().unwrap();
+    if let Some(node) = TestProcess::this() {
+        let store = open(Path::new(node.argument()));
+        node.wait_for_release().unwrap();
         let counts = fifties().into_iter().flat_map(|fifty| {
             let at_once = block_on(join_all((0..50).map(|_| take(&store, &fifty, "at once"))));
             let in_turn = (0..50).map(|_| block_on(take(&store, &fifty, "in turn"))).collect();
@@ -39,7 +39,7 @@ fn four_processes_admit_exactly_the_quota_of_every_algorithm() {
     }
     let (_folder, path) = file();
     let name = "exact::four_processes_admit_exactly_the_quota_of_every_algorithm";
-    let mut nodes = Nodes::start(4, name, path.to_str().unwrap()).unwrap();
+    let mut nodes = TestProcesses::start(4, name, path.to_str().unwrap()).unwrap();
     let reports = nodes.reports().unwrap();
     println!("admitted at once and in turn, by algorithm; a line per process: {reports:#?}");
     let mut sums = vec![0_u64; 2 * fifties().len()];

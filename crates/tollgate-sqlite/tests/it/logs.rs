@@ -4,7 +4,7 @@
 use std::path::Path;
 
 use tollgate_core::Admission;
-use tollgate_test_servers::{Node, Nodes};
+use tollgate_test_servers::{TestProcess, TestProcesses};
 use tollgate_testkit::rng::Rng;
 
 use crate::support::{NOW, admitted, block_on, file, join_all, limit, open, spent, sql, take_once};
@@ -31,10 +31,10 @@ fn logged(path: &Path) -> i64 {
 }
 
 /// Charges random keys; how often each. Reports its seed too.
-fn charge(node: &Node) {
-    let store = open(Path::new(node.brief()));
+fn charge(node: &TestProcess) {
+    let store = open(Path::new(node.argument()));
     let many = limit(1 << 30);
-    node.gate().unwrap();
+    node.wait_for_release().unwrap();
     let seed = u64::from(std::process::id());
     let mut rng = Rng::new(seed);
     let mut counts = vec![0_u64; usize::try_from(KEYS).unwrap()];
@@ -56,7 +56,7 @@ fn charge(node: &Node) {
 
 #[test]
 fn what_four_processes_write_is_counted_while_it_is_folded() {
-    if let Some(node) = Node::this() {
+    if let Some(node) = TestProcess::this() {
         return charge(&node);
     }
     let (_folder, path) = file();
@@ -65,7 +65,7 @@ fn what_four_processes_write_is_counted_while_it_is_folded() {
     let late = open(&path);
     assert_eq!(block_on(spent(&late, &many, &key(0))), 0);
     let name = "logs::what_four_processes_write_is_counted_while_it_is_folded";
-    let mut nodes = Nodes::start(4, name, path.to_str().unwrap()).unwrap();
+    let mut nodes = TestProcesses::start(4, name, path.to_str().unwrap()).unwrap();
     let reports = nodes.reports().unwrap();
     println!("seed, and charges by key: {reports:#?}");
     let mut sums = vec![0_u64; usize::try_from(KEYS).unwrap()];

@@ -9,7 +9,7 @@ use std::time::Duration;
 use super::error::{Error, Result};
 use super::install::Crate;
 use super::process::Launch;
-use super::server::{Place, Recipe, Server};
+use super::server::{Resources, Server, ServerSpec};
 
 const SERVER: Crate =
     Crate { name: "denokv", version: "0.14.0", program: "denokv", features: None };
@@ -32,7 +32,7 @@ impl DenoKv {
     /// # Errors
     /// When it cannot be built or started.
     pub fn start() -> Result<Self> {
-        Server::start(DenoKvRecipe).map(Self)
+        Server::start(DenoKvSpec).map(Self)
     }
 
     /// The access token.
@@ -63,29 +63,29 @@ impl Deref for DenoKv {
 }
 
 #[derive(Debug)]
-struct DenoKvRecipe;
+struct DenoKvSpec;
 
-impl Recipe for DenoKvRecipe {
+impl ServerSpec for DenoKvSpec {
     fn name(&self) -> &'static str {
         "denokv"
     }
 
-    fn launch(&self, place: &Place) -> Result<Launch> {
-        let launch = Launch::new(program()?).arg("--sqlite-path").arg(place.path("kv.sqlite"));
-        let addr = place.addr().to_string();
+    fn launch(&self, resources: &Resources) -> Result<Launch> {
+        let launch = Launch::new(program()?).arg("--sqlite-path").arg(resources.path("kv.sqlite"));
+        let addr = resources.addr().to_string();
         Ok(launch.args(["serve", "--addr", &addr, "--access-token", TOKEN]))
     }
 
     /// The metadata exchange, which every client begins with.
-    fn ask(&self, place: &Place) -> Result<()> {
-        let mut stream = TcpStream::connect_timeout(&place.addr(), ASK)?;
+    fn probe(&self, resources: &Resources) -> Result<()> {
+        let mut stream = TcpStream::connect_timeout(&resources.addr(), ASK)?;
         stream.set_read_timeout(Some(ASK))?;
         stream.set_write_timeout(Some(ASK))?;
         let body = r#"{"supportedVersions":[2,3]}"#;
         let request = format!(
             "POST / HTTP/1.1\r\nhost: {}\r\nauthorization: Bearer {TOKEN}\r\nconnection: close\r\n\
              content-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
-            place.addr(),
+            resources.addr(),
             body.len()
         );
         stream.write_all(request.as_bytes())?;

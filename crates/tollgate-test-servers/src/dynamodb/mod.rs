@@ -1,7 +1,7 @@
 //! DynamoDB, as others serve it on one machine: dynoxide, and Amazon's own emulator.
 //!
-//! Neither refuses for want of capacity or because of somebody else's transaction: `gateway` stands in
-//! front and does. `wire` is as much of the protocol as both need.
+//! Neither refuses for want of capacity or because of a conflicting transaction: `gateway` stands
+//! in front and does. `wire` is as much of the protocol as both need.
 
 mod amazon;
 mod gateway;
@@ -17,8 +17,8 @@ use serde_json::Value;
 use super::error::{Error, Result};
 use super::install::Crate;
 use super::process::Launch;
-use super::server::{Place, Recipe, Server};
-use wire::Link;
+use super::server::{Resources, Server, ServerSpec};
+use wire::Connection;
 
 /// Only what answers requests: no console, no import.
 const DYNOXIDE: Crate = Crate {
@@ -48,8 +48,8 @@ impl DynamoDb {
         Ok(Self { server: Server::start(Dynoxide)? })
     }
 
-    /// Starts the emulator that Amazon publishes, in the version that npm carries: of 2020, so it does
-    /// not tell what a failed condition found.
+    /// Starts the emulator that Amazon publishes, in the version that npm carries: of 2020, so it
+    /// does not tell what a failed condition found.
     ///
     /// # Errors
     /// When it or Java cannot be installed, or does not start.
@@ -68,7 +68,7 @@ impl DynamoDb {
     /// # Errors
     /// When it does not answer, or refuses.
     pub fn call(&self, operation: &str, body: &Value) -> Result<Value> {
-        Link::to(self.addr())?.call(operation, body)
+        Connection::to(self.addr())?.call(operation, body)
     }
 }
 
@@ -85,25 +85,25 @@ impl Deref for DynamoDb {
 #[derive(Debug)]
 struct Dynoxide;
 
-impl Recipe for Dynoxide {
+impl ServerSpec for Dynoxide {
     fn name(&self) -> &'static str {
         "dynoxide"
     }
 
-    fn launch(&self, place: &Place) -> Result<Launch> {
+    fn launch(&self, resources: &Resources) -> Result<Launch> {
         let launch = Launch::new(dynoxide()?).args(["--host", "127.0.0.1", "--port"]);
-        Ok(launch.arg(place.port().to_string()))
+        Ok(launch.arg(resources.port().to_string()))
     }
 
-    fn ask(&self, place: &Place) -> Result<()> {
-        lists_tables(place)
+    fn probe(&self, resources: &Resources) -> Result<()> {
+        lists_tables(resources)
     }
 }
 
 /// Whether a server answers.
-fn lists_tables(place: &Place) -> Result<()> {
-    let answer =
-        Link::to(place.addr())?.call("ListTables", &Value::Object(serde_json::Map::new()))?;
+fn lists_tables(resources: &Resources) -> Result<()> {
+    let answer = Connection::to(resources.addr())?
+        .call("ListTables", &Value::Object(serde_json::Map::new()))?;
     match answer.get("TableNames") {
         Some(_) => Ok(()),
         None => Err(Error::new("it does not list its tables")),

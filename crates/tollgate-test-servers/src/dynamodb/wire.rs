@@ -9,11 +9,11 @@ use serde_json::Value;
 use crate::error::{Error, Result};
 use crate::percent::encoded;
 
-/// What stands before the name of an operation.
+/// The prefix of the name of an operation.
 pub(super) const TARGET: &str = "DynamoDB_20120810.";
 /// How long an answer may take on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(20);
-/// Emulators do not check it, and want one nevertheless.
+const TIMEOUT: Duration = Duration::from_secs(20);
+/// Emulators require a signature and do not check it.
 const SIGNATURE: &str = "AWS4-HMAC-SHA256 Credential=test/20260101/us-east-1/dynamodb/aws4_request, \
                          SignedHeaders=host, Signature=none";
 
@@ -25,19 +25,19 @@ pub(super) fn url(endpoint: SocketAddr, table: &str) -> String {
 
 /// A connection to a server.
 #[derive(Debug)]
-pub(super) struct Link {
+pub(super) struct Connection {
     stream: BufReader<TcpStream>,
 }
 
-impl Link {
+impl Connection {
     pub(super) fn to(addr: SocketAddr) -> Result<Self> {
-        let stream = TcpStream::connect_timeout(&addr, PATIENCE)?;
-        stream.set_read_timeout(Some(PATIENCE))?;
+        let stream = TcpStream::connect_timeout(&addr, TIMEOUT)?;
+        stream.set_read_timeout(Some(TIMEOUT))?;
         stream.set_nodelay(true)?;
         Ok(Self { stream: BufReader::new(stream) })
     }
 
-    /// Calls an operation; what it answers, unless it refuses.
+    /// Calls an operation, and returns its answer.
     pub(super) fn call(&mut self, operation: &str, body: &Value) -> Result<Value> {
         let target = format!("{TARGET}{operation}");
         let headers = [
@@ -48,8 +48,8 @@ impl Link {
         ];
         let (status, answer) = self.send(&headers, body.to_string().as_bytes())?;
         if status != 200 {
-            let said = String::from_utf8_lossy(&answer);
-            return Err(Error::new(format!("{operation}: {status} {said}")));
+            let body = String::from_utf8_lossy(&answer);
+            return Err(Error::new(format!("{operation}: {status} {body}")));
         }
         serde_json::from_slice(&answer).map_err(|error| Error::new(error.to_string()))
     }

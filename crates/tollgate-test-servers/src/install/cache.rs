@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 use crate::error::{Error, Result};
 use crate::root;
 
-/// The folder of this name in the cache. `make` fills it if it does not exist; one process at a time.
+/// The folder of this name in the cache. `make` fills it if it does not exist; one process at a
+/// time.
 ///
 /// # Errors
 /// When `make` fails, or the cache cannot be written.

@@ -1,7 +1,8 @@
-//! Programs of another release of Debian than this machine's, with the libraries they were built for.
+//! Programs of another release of Debian than this machine's, with the libraries they were built
+//! for.
 //!
-//! apt resolves and verifies the packages as for an empty machine, in a folder of its own: nothing is
-//! installed, and no root account is needed. The packages are unpacked into the cache, and their
+//! apt resolves and verifies the packages as for an empty machine, in a folder of its own: nothing
+//! is installed, and no root account is needed. The packages are unpacked into the cache, and their
 //! programs run through the dynamic loader of that release.
 
 use std::ffi::OsString;

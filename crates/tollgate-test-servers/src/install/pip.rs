@@ -7,8 +7,8 @@ use super::cache::{cached, named_after};
 use super::{program, run};
 use crate::error::{Error, Result};
 
-/// The folder in which the requirements are installed: wheels only, so that the installation runs no
-/// code of a package.
+/// The folder in which the requirements are installed: wheels only, so that the installation runs
+/// no code of a package.
 ///
 /// # Errors
 /// When Python or pip cannot be installed, or a package cannot be downloaded or has another hash.

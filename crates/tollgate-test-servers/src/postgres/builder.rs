@@ -1,4 +1,4 @@
-//! What a PostgreSQL server is to be like, and the recipe for it.
+//! The settings of a PostgreSQL server, and its spec.
 
 use std::process::{Command, Stdio};
 
@@ -7,7 +7,7 @@ use super::{PgVersion, Postgres, programs};
 use crate::certificates::Certificates;
 use crate::error::{Error, Result};
 use crate::process::{Launch, Signal};
-use crate::server::{Place, Recipe, Server};
+use crate::server::{Resources, Server, ServerSpec};
 
 const DATA: &str = "data";
 const ACCESS: &str = "pg_hba.conf";
@@ -64,8 +64,8 @@ impl PostgresBuilder {
         self.password.as_deref()
     }
 
-    pub(super) fn certificates(&self, place: &Place) -> Option<Certificates> {
-        self.tls.then(|| Certificates::in_folder(place.folder()))
+    pub(super) fn certificates(&self, resources: &Resources) -> Option<Certificates> {
+        self.tls.then(|| Certificates::in_folder(resources.folder()))
     }
 
     pub(super) fn psql(&self) -> Result<Command> {
@@ -74,11 +74,16 @@ impl PostgresBuilder {
         Ok(psql)
     }
 
-    /// Through the server's own client, at the socket in its folder, where everybody is trusted.
-    pub(super) fn sql(&self, place: &Place, database: &str, statements: &str) -> Result<String> {
+    /// Through psql, at the socket in its folder, where every user is trusted.
+    pub(super) fn sql(
+        &self,
+        resources: &Resources,
+        database: &str,
+        statements: &str,
+    ) -> Result<String> {
         let mut psql = self.psql()?;
         psql.args(["-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-U", "postgres"]);
-        psql.arg("-h").arg(place.folder()).args(["-p", &place.port().to_string()]);
+        psql.arg("-h").arg(resources.folder()).args(["-p", &resources.port().to_string()]);
         psql.args(["-d", database, "-c", statements]).env("PGCONNECT_TIMEOUT", "5");
         let output = psql.output()?;
         if output.status.success() {
@@ -87,7 +92,7 @@ impl PostgresBuilder {
         Err(Error::new(String::from_utf8_lossy(&output.stderr).trim()))
     }
 
-    /// Who may connect: from the folder everybody, from the network as was asked for.
+    /// The access rules: trust at the socket in the folder, the chosen method on the network.
     fn access(&self) -> String {
         let how = if self.password.is_some() { "scram-sha-256" } else { "trust" };
         let network = if self.tls { "hostssl" } else { "host" };
@@ -95,36 +100,36 @@ impl PostgresBuilder {
     }
 }
 
-impl Recipe for PostgresBuilder {
+impl ServerSpec for PostgresBuilder {
     fn name(&self) -> &'static str {
         "postgres"
     }
 
-    fn prepare(&self, place: &Place) -> Result<()> {
+    fn prepare(&self, resources: &Resources) -> Result<()> {
         let user = programs::user()?;
         // It makes its socket there.
-        give(place.folder(), user)?;
-        copy_to(&place.path(DATA), self.version)?;
-        place.write(ACCESS, &self.access())?;
+        give(resources.folder(), user)?;
+        copy_to(&resources.path(DATA), self.version)?;
+        resources.write(ACCESS, &self.access())?;
         if self.tls {
-            let certificates = Certificates::generate(place.folder())?;
+            let certificates = Certificates::generate(resources.folder())?;
             give(&certificates.server_key(), user)?;
         }
         Ok(())
     }
 
-    fn launch(&self, place: &Place) -> Result<Launch> {
+    fn launch(&self, resources: &Resources) -> Result<Launch> {
         let mut settings = vec![
             "listen_addresses=127.0.0.1".to_owned(),
-            format!("port={}", place.port()),
-            format!("unix_socket_directories={}", place.folder().display()),
-            format!("hba_file={}", place.path(ACCESS).display()),
+            format!("port={}", resources.port()),
+            format!("unix_socket_directories={}", resources.folder().display()),
+            format!("hba_file={}", resources.path(ACCESS).display()),
             "max_connections=200".to_owned(),
             // A process that crashes loses nothing by these; only the machine would.
             "fsync=off".to_owned(),
             "full_page_writes=off".to_owned(),
         ];
-        if let Some(certificates) = self.certificates(place) {
+        if let Some(certificates) = self.certificates(resources) {
             settings.push("ssl=on".to_owned());
             let certificate = certificates.server_certificate();
             settings.push(format!("ssl_cert_file={}", certificate.display()));
@@ -133,7 +138,7 @@ impl Recipe for PostgresBuilder {
         // Last, so that a test can override any of the above.
         settings.extend(self.settings.iter().cloned());
         let mut launch = Launch::new(programs::folder(self.version)?.join("postgres"));
-        launch = launch.arg("-D").arg(place.path(DATA));
+        launch = launch.arg("-D").arg(resources.path(DATA));
         for setting in settings {
             launch = launch.args(["-c", &setting]);
         }
@@ -143,12 +148,12 @@ impl Recipe for PostgresBuilder {
         })
     }
 
-    fn ask(&self, place: &Place) -> Result<()> {
-        self.sql(place, "postgres", "select 1").map(drop)
+    fn probe(&self, resources: &Resources) -> Result<()> {
+        self.sql(resources, "postgres", "select 1").map(drop)
     }
 
     /// It shuts down fast, and cleans up what a kill would leave in the kernel.
-    fn farewell(&self) -> Signal {
+    fn stop_signal(&self) -> Signal {
         Signal::Interrupt
     }
 }

@@ -1,5 +1,5 @@
-//! PostgreSQL, in two versions that are far apart. `programs` finds or downloads one, `template` makes
-//! the data of an empty server once, `builder` has the recipe.
+//! PostgreSQL, in two versions that are far apart. `programs` finds or downloads one, `template`
+//! makes the data of an empty server once, `builder` has the spec.
 
 mod builder;
 mod programs;
@@ -48,7 +48,7 @@ pub struct Postgres {
 }
 
 impl Postgres {
-    /// Starts a server that trusts everybody on this machine.
+    /// Starts a server that needs no password.
     ///
     /// # Errors
     /// When it cannot be installed or started.
@@ -80,7 +80,7 @@ impl Postgres {
     /// What a client of a server with TLS needs.
     #[must_use]
     pub fn certificates(&self) -> Option<Certificates> {
-        self.built.certificates(self.place())
+        self.built.certificates(self.resources())
     }
 
     /// Makes an empty database with a name of its own, for tests that share a server; its name.
@@ -116,7 +116,7 @@ impl Postgres {
     /// # Errors
     /// The server's error.
     pub fn sql_in(&self, database: &str, statements: &str) -> Result<String> {
-        self.built.sql(self.place(), database, statements)
+        self.built.sql(self.resources(), database, statements)
     }
 }
 

@@ -53,7 +53,7 @@ pub(super) fn folder(version: PgVersion) -> Result<PathBuf> {
     Ok(unpacked.join("bin"))
 }
 
-/// Whoever runs the tests, unless that is root: then the user of an installed PostgreSQL, or nobody.
+/// The user of the tests; for root, the user `postgres` or `nobody`.
 pub(super) fn user() -> Result<Option<User>> {
     if root::user_id()? != 0 {
         return Ok(None);
@@ -64,5 +64,5 @@ pub(super) fn user() -> Result<Option<User>> {
         let mut ids = line.split(':').skip(2).map(str::parse);
         Some(User { uid: ids.next()?.ok()?, gid: ids.next()?.ok()? })
     });
-    found.map(Some).ok_or_else(|| Error::new("PostgreSQL refuses root, and there is nobody else"))
+    found.map(Some).ok_or_else(|| Error::new("PostgreSQL refuses root, and there is no other user"))
 }

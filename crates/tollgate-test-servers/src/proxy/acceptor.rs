@@ -1,4 +1,4 @@
-//! Takes connections in, unless they are to be refused: only a port without a listener refuses.
+//! Accepts connections, and closes the listener to refuse them: only then the kernel refuses.
 
 use std::net::{Shutdown, SocketAddr, TcpListener};
 use std::sync::Arc;
@@ -11,7 +11,7 @@ use super::board::Board;
 use super::link;
 use crate::port::{LISTEN, listen};
 
-/// Returns when the proxy is closed. Until then it looks at the board whenever somebody connects.
+/// Returns when the proxy is closed. Until then it reads the state at every connection.
 pub(super) fn accept_for_ever(listener: TcpListener, server: SocketAddr, board: &Arc<Board>) {
     let Ok(addr) = listener.local_addr() else {
         return;
@@ -19,7 +19,7 @@ pub(super) fn accept_for_ever(listener: TcpListener, server: SocketAddr, board: 
     let mut listening = Some(listener);
     while let Some(listener) = listening.take() {
         let Ok((client, _)) = listener.accept() else {
-            // A client that gave up, or too many open files: the next may have more luck.
+            // The client has given up, or too many files are open.
             listening = Some(listener);
             continue;
         };
@@ -43,7 +43,7 @@ pub(super) fn accept_for_ever(listener: TcpListener, server: SocketAddr, board: 
     }
 }
 
-/// Nobody listens until the mode changes. `None` when the proxy is closed.
+/// Stops listening until the mode changes. `None` when the proxy is closed.
 fn refuse(addr: SocketAddr, board: &Board) -> Option<TcpListener> {
     board.change(|now| now.listens = false);
     while !board.wait_for_ever_or(LISTEN, |now| now.closing || now.mode != Mode::Refuse) {}

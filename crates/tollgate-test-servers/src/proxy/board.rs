@@ -1,7 +1,7 @@
-//! What the threads of a proxy share: the mode, the links, and what was counted.
+//! The state that the threads of a proxy share: the mode, the links, and the counters.
 //!
-//! Whoever delivers bytes holds the gate meanwhile, and whoever changes the mode closes it first: once
-//! the mode has changed, no byte is delivered under the old one.
+//! A thread delivers bytes under a read lock of the mode, and a change of the mode takes the write
+//! lock: once the mode has changed, no byte is delivered under the old one.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError, RwLock, Weak};
@@ -101,8 +101,8 @@ impl Board {
         for link in links {
             link.cut();
         }
-        // Those who wait for a time or a mode look whether they were cut. Under the lock, or one who
-        // has just looked would miss it.
+        // Wakes the threads that wait for a time or a mode, to check whether their link is cut.
+        // Under the lock, so that no thread misses it between its check and its wait.
         self.change(|_| last)
     }
 

@@ -1,5 +1,5 @@
-//! One connection through the proxy: two sockets, and for each direction a thread that reads and one
-//! that delivers, so that bytes can be on their way while more arrive.
+//! One connection through the proxy: two sockets, and for each direction a thread that reads and
+//! one that delivers, so that bytes can be on their way while more arrive.
 
 use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, SocketAddr, TcpStream};
@@ -55,7 +55,7 @@ impl Link {
         self.is_cut.store(true, Ordering::SeqCst);
         for socket in [&self.client, &self.server] {
             reset_when_closed(socket);
-            // Sends nothing: it only wakes whoever reads. A full shutdown would say goodbye.
+            // Sends nothing and wakes the reader. A full shutdown would send a FIN.
             let _ = socket.shutdown(Shutdown::Read);
         }
     }
@@ -75,7 +75,7 @@ impl Link {
 /// Carries a connection to its end.
 pub(super) fn carry(client: TcpStream, server: SocketAddr, board: &Board) {
     let Ok(server) = TcpStream::connect_timeout(&server, CONNECT) else {
-        // As near as one can come to refusing what was accepted.
+        // An accepted connection cannot be refused; a reset comes closest.
         reset_when_closed(&client);
         return;
     };
@@ -94,7 +94,7 @@ pub(super) fn carry(client: TcpStream, server: SocketAddr, board: &Board) {
             scope.spawn(move || deliver(link, direction, board, &due));
         }
     });
-    // The sockets are closed before anybody hears that the link is gone.
+    // The sockets are closed before the link is removed.
     drop(link);
     board.remove(id);
 }
@@ -152,14 +152,13 @@ fn deliver(link: &Link, direction: Direction, board: &Board, chunks: &Receiver<C
                     rest = &[];
                 }
                 Step::NotYet => {
-                    let go_on = || link.is_cut();
-                    board.wait_for_ever_or(LOOK_UP, |now| go_on() || now.mode != Mode::Hold);
+                    board.wait_for_ever_or(LOOK_UP, |now| link.is_cut() || now.mode != Mode::Hold);
                 }
                 Step::Broken => return hang_up(link, direction),
             }
         }
     }
-    // A goodbye waits and is lost as bytes are.
+    // A FIN is held or lost as bytes are.
     let may_leave = |mode| mode != Mode::Hold || link.is_cut();
     while !board.wait_for_ever_or(LOOK_UP, |now| may_leave(now.mode)) {}
     let passes = |mode| !has_lost && mode != Mode::Blackhole && !link.is_cut();
@@ -197,7 +196,7 @@ fn fate(link: &Link, direction: Direction, has_lost: bool, mode: Mode) -> Step {
     }
 }
 
-/// Sends bytes, which are counted first: whatever anybody has received, the traffic shows.
+/// Sends bytes, which are counted first: bytes that a peer has received are in the count.
 fn send(link: &Link, direction: Direction, bytes: &[u8], board: &Board) -> Step {
     let (_, mut to) = link.ends(direction);
     board.change(|now| *sent(&mut now.traffic, direction) += widened(bytes.len()));
@@ -212,7 +211,7 @@ fn send(link: &Link, direction: Direction, bytes: &[u8], board: &Board) -> Step 
     }
 }
 
-/// The one to whom bytes go is gone: whoever sends them should know.
+/// The receiver is gone: closes the connection of the sender.
 fn hang_up(link: &Link, direction: Direction) {
     let (from, _) = link.ends(direction);
     if !link.is_cut() {
@@ -224,7 +223,7 @@ fn is_temporary(error: &io::Error) -> bool {
     matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::Interrupted)
 }
 
-/// Makes closing send an RST instead of a goodbye.
+/// Makes closing send an RST instead of a FIN.
 fn reset_when_closed(socket: &TcpStream) {
     let _ = SockRef::from(socket).set_linger(Some(Duration::ZERO));
 }

@@ -32,8 +32,8 @@ pub enum Mode {
     Latency(Duration),
     /// Requests reach the server, and it acts; its replies are lost. The client cannot know.
     DropReplies,
-    /// As `DropReplies`, but only the replies to what is counted ([`FaultProxy::counting`]), and whatever
-    /// follows them: the write is lost, and the read before it is not.
+    /// As `DropReplies`, but only the replies to what is counted ([`FaultProxy::counting`]), and
+    /// whatever follows them: the write is lost, and the read before it is not.
     DropCounted,
     /// Bytes are lost in both directions; connections stay open, and new ones are accepted.
     Blackhole,
@@ -148,7 +148,7 @@ impl FaultProxy {
         waited.map_err(|_| Error::new(format!("waited in vain: {:?}", self.traffic())))
     }
 
-    /// The acceptor looks at the board only when somebody connects.
+    /// The acceptor reads the state only at a connection.
     fn wake(&self) {
         drop(TcpStream::connect_timeout(&self.addr(), FOLLOW));
     }

@@ -1,7 +1,7 @@
-//! What a Redis server is to be like, and the recipe for it.
+//! The settings of a Redis server, and its spec.
 //!
-//! Settings go into a configuration file in the server's folder, one line each, so that a person can
-//! read there what a test started, and a restart reads it again.
+//! Settings go into a configuration file in the server's folder, one line each, so that a person
+//! can read there what a test started, and a restart reads it again.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -12,7 +12,7 @@ use crate::error::{Error, Result};
 use crate::install;
 use crate::process::Launch;
 use crate::resp::{Client, Reply};
-use crate::server::{Place, Recipe, Server};
+use crate::server::{Resources, Server, ServerSpec};
 
 const CONFIG: &str = "redis.conf";
 /// One that does not answer within this is asked again.
@@ -33,7 +33,7 @@ pub struct RedisBuilder {
     shared: Option<Certificates>,
 }
 
-/// Who understands the configuration and the commands.
+/// The program.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum Engine {
     /// The Redis of this machine.
@@ -139,14 +139,14 @@ impl RedisBuilder {
         self.password.as_deref()
     }
 
-    pub(super) fn certificates(&self, place: &Place) -> Option<Certificates> {
-        let own = || Certificates::in_folder(place.folder());
+    pub(super) fn certificates(&self, resources: &Resources) -> Option<Certificates> {
+        let own = || Certificates::in_folder(resources.folder());
         self.tls.map(|_| self.shared.clone().unwrap_or_else(own))
     }
 
     /// A connection, logged in as the default user.
-    pub(super) fn client(&self, place: &Place) -> Result<Client> {
-        let mut client = self.stranger(place)?;
+    pub(super) fn client(&self, resources: &Resources) -> Result<Client> {
+        let mut client = self.unauthenticated(resources)?;
         if let Some(password) = &self.password {
             client.call(&["AUTH", password])?.ok()?;
         }
@@ -154,17 +154,17 @@ impl RedisBuilder {
     }
 
     /// A connection that is not logged in.
-    fn stranger(&self, place: &Place) -> Result<Client> {
+    fn unauthenticated(&self, resources: &Resources) -> Result<Client> {
         Ok(match self.tls {
-            None => Client::connect(place.addr())?,
-            Some(_) => Client::connect_unix(&place.path(SOCKET))?,
+            None => Client::connect(resources.addr())?,
+            Some(_) => Client::connect_unix(&resources.path(SOCKET))?,
         })
     }
 
-    fn config_file(&self, place: &Place) -> String {
+    fn config_file(&self, resources: &Resources) -> String {
         let mut lines = vec![
             "bind 127.0.0.1".to_owned(),
-            format!("dir {}", quoted(&place.folder().to_string_lossy())),
+            format!("dir {}", quoted(&resources.folder().to_string_lossy())),
             "daemonize no".to_owned(),
             // To the standard output.
             "logfile \"\"".to_owned(),
@@ -179,28 +179,28 @@ impl RedisBuilder {
         }
         if self.in_cluster {
             lines.push("cluster-enabled yes".to_owned());
-            lines.push(format!("cluster-port {}", place.nth_port(1)));
+            lines.push(format!("cluster-port {}", resources.nth_port(1)));
             lines.push("cluster-config-file nodes.conf".to_owned());
             // Less would be mistaken on a machine that is busy.
             lines.push("cluster-node-timeout 2000".to_owned());
         }
-        lines.extend(self.listening(place));
+        lines.extend(self.listening(resources));
         // Last, so that a test can override any of the above.
         lines.extend(self.lines.iter().cloned());
         lines.join("\n") + "\n"
     }
 
-    fn listening(&self, place: &Place) -> Vec<String> {
-        let (Some(certificates), Some(tls)) = (self.certificates(place), self.tls) else {
-            return vec![format!("port {}", place.port())];
+    fn listening(&self, resources: &Resources) -> Vec<String> {
+        let (Some(certificates), Some(tls)) = (self.certificates(resources), self.tls) else {
+            return vec![format!("port {}", resources.port())];
         };
         let path =
             |name: &str, path: PathBuf| format!("{name} {}", quoted(&path.to_string_lossy()));
         let clients = if tls == Tls::Mutual { "yes" } else { "no" };
         vec![
             "port 0".to_owned(),
-            format!("tls-port {}", place.port()),
-            path("unixsocket", place.path(SOCKET)),
+            format!("tls-port {}", resources.port()),
+            path("unixsocket", resources.path(SOCKET)),
             path("tls-ca-cert-file", certificates.authority()),
             path("tls-cert-file", certificates.server_certificate()),
             path("tls-key-file", certificates.server_key()),
@@ -210,7 +210,7 @@ impl RedisBuilder {
     }
 }
 
-impl Recipe for RedisBuilder {
+impl ServerSpec for RedisBuilder {
     fn name(&self) -> &'static str {
         match self.engine {
             Engine::Redis => "redis",
@@ -223,35 +223,35 @@ impl Recipe for RedisBuilder {
         if self.in_cluster { 2 } else { 1 }
     }
 
-    fn prepare(&self, place: &Place) -> Result<()> {
+    fn prepare(&self, resources: &Resources) -> Result<()> {
         if self.tls.is_some() && self.shared.is_none() {
-            Certificates::generate(place.folder())?;
+            Certificates::generate(resources.folder())?;
         }
-        place.write(CONFIG, &self.config_file(place)).map(drop)
+        resources.write(CONFIG, &self.config_file(resources)).map(drop)
     }
 
-    fn launch(&self, place: &Place) -> Result<Launch> {
+    fn launch(&self, resources: &Resources) -> Result<Launch> {
         let launch = match self.engine {
             Engine::Redis => Launch::new(install::program("redis-server", "redis-server")?),
             Engine::Redis8 => redis8::launch()?,
             Engine::Valkey => Launch::new(valkey::program()?),
         };
-        Ok(launch.arg(place.path(CONFIG)))
+        Ok(launch.arg(resources.path(CONFIG)))
     }
 
-    fn ask(&self, place: &Place) -> Result<()> {
-        let mut client = self.stranger(place)?;
-        client.set_patience(ANSWER)?;
+    fn probe(&self, resources: &Resources) -> Result<()> {
+        let mut client = self.unauthenticated(resources)?;
+        client.set_timeout(ANSWER)?;
         match client.call(&["PING"])? {
             Reply::Status(_) => Ok(()),
-            // Whoever checks passwords and rights is up; who loads data says so first.
-            Reply::Error(message) if refuses_strangers(&message) => Ok(()),
+            // A server that checks passwords is ready; one that loads data answers `LOADING` first.
+            Reply::Error(message) if is_access_denied(&message) => Ok(()),
             reply => Err(Error::new(format!("PING was answered by {reply:?}"))),
         }
     }
 }
 
-fn refuses_strangers(message: &str) -> bool {
+fn is_access_denied(message: &str) -> bool {
     message.starts_with("NOAUTH") || message.starts_with("NOPERM")
 }
 

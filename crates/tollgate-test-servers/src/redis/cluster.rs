@@ -79,7 +79,7 @@ impl RedisClusterBuilder {
         self
     }
 
-    /// Starts so many masters; returns once all of them find that the cluster is whole.
+    /// Starts masters; returns once all of them find that the cluster is whole.
     ///
     /// # Errors
     /// When a node cannot be installed or started, or they do not find each other.
@@ -104,7 +104,7 @@ impl RedisClusterBuilder {
 }
 
 impl RedisCluster {
-    /// Starts so many masters without a password.
+    /// Starts `masters` masters without a password.
     ///
     /// # Errors
     /// As [`RedisClusterBuilder::start`].
@@ -136,8 +136,8 @@ impl RedisCluster {
         self.certificates.as_ref()
     }
 
-    /// Waits until every node finds every slot served, and knows every other node as a master: after
-    /// a restart, for example.
+    /// Waits until every node finds every slot served, and knows every other node as a master:
+    /// after a restart, for example.
     ///
     /// # Errors
     /// When they do not in time, or a node does not answer.
@@ -157,17 +157,19 @@ impl RedisCluster {
     /// The node that serves a slot, once all nodes that run agree about it.
     ///
     /// # Errors
-    /// When nobody serves it, a node does not answer, or they do not agree in time.
+    /// When no node serves it, a node does not answer, or they do not agree in time.
     pub fn owner(&self, slot: u16) -> Result<usize> {
         until_ok(FORMING, || {
             let running = self.nodes.iter().filter(|node| node.is_running());
             let mut claims = running.map(|node| claim(node, slot)).collect::<Result<Vec<_>>>()?;
             claims.dedup();
             let [Some(agreed)] = claims.as_slice() else {
-                return Err(Error::new(format!("slot {slot} is nobody's or disputed: {claims:?}")));
+                return Err(Error::new(format!(
+                    "slot {slot} is unassigned or disputed: {claims:?}"
+                )));
             };
             let position = self.ids.iter().position(|id| *id == agreed.owner);
-            position.ok_or_else(|| Error::new(format!("slot {slot} is a stranger's")))
+            position.ok_or_else(|| Error::new(format!("slot {slot} belongs to an unknown node")))
         })
     }
 
@@ -190,8 +192,9 @@ impl RedisCluster {
         slot.ok_or_else(|| Error::new("CLUSTER KEYSLOT did not answer a slot"))
     }
 
-    /// Puts a proxy in front of every node, and has the nodes send clients there: whoever follows the
-    /// cluster's word meets the proxies. The nodes themselves talk to each other directly.
+    /// Puts a proxy in front of every node, and makes the nodes redirect clients there: a client
+    /// that follows the cluster's word meets the proxies. The nodes themselves talk to each other
+    /// directly.
     ///
     /// # Errors
     /// When a node does not answer, or they do not agree in time.
@@ -217,18 +220,18 @@ impl RedisCluster {
     /// Begins to move a slot to another node, so that a test can look at each stage: the source
     /// answers `ASK` for keys that it has given away.
     ///
-    /// A slot that has moved before waits until the nodes have heard everything about that. Redis 7.0
-    /// may otherwise give it back to an earlier owner, whose word was still on its way, and delete its
-    /// keys: that would be the server's loss, and a test would take it for the store's.
+    /// A slot that has moved before waits until the nodes have heard everything about that. Redis
+    /// 7.0 may otherwise give it back to an earlier owner, whose word was still on its way, and
+    /// delete its keys: that would be the server's loss, and a test would take it for the store's.
     ///
     /// # Errors
-    /// When nobody serves the slot, or a node does not answer.
+    /// When no node serves the slot, or a node does not answer.
     pub fn begin_move(&self, slot: u16, to: usize) -> Result<SlotMove<'_>> {
         SlotMove::begin(self, slot, to)
     }
 
-    /// Moves slots with their keys to another node, one after the other, while clients work. Moving a
-    /// slot again takes seconds longer: see [`Self::begin_move`].
+    /// Moves slots with their keys to another node, one after the other, while clients work. Moving
+    /// a slot again takes seconds longer: see [`Self::begin_move`].
     ///
     /// # Errors
     /// As [`Self::begin_move`].
@@ -306,12 +309,12 @@ fn give_slots(clients: &mut [Client]) -> Result<()> {
     Ok(())
 }
 
-/// Everybody meets the first; gossip does the rest.
+/// Every node meets the first; gossip does the rest.
 fn introduce(nodes: &[Redis], clients: &mut [Client]) -> Result<()> {
     let Some(first) = nodes.first() else {
         return Ok(());
     };
-    let (port, bus) = (first.port().to_string(), first.place().nth_port(1).to_string());
+    let (port, bus) = (first.port().to_string(), first.resources().nth_port(1).to_string());
     for client in clients.iter_mut().skip(1) {
         client.call(&["CLUSTER", "MEET", "127.0.0.1", &port, &bus])?.ok()?;
     }

@@ -1,5 +1,5 @@
-//! What the nodes of a cluster tell each other: who owns a slot in the eyes of each, and whether
-//! everything that was said has been heard.
+//! The gossip of the nodes of a cluster: the owner of a slot as each node knows it, and whether all
+//! messages have arrived.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -8,15 +8,14 @@ use super::Redis;
 use crate::error::{Error, Result};
 use crate::wait::until_ok;
 
-/// Nodes greet each other about once a second.
+/// Nodes ping each other about once a second.
 const ROUND: Duration = Duration::from_secs(30);
-/// An answer proves that what was sent before its question has been heard. The first may answer a
-/// question of before, and one more may be no answer at all but an announcement.
+/// A pong proves that the messages before its ping have arrived. The first may answer an earlier
+/// ping, and one more may be an announcement without a ping.
 const ROUNDS: usize = 3;
 
-/// Who owns a slot in the eyes of a node, and since which epoch. Nodes that agree about the owner alone
-/// may still change their minds: to one that has missed the owner's epoch, a late word of the owner
-/// before counts for more.
+/// The owner of a slot as a node knows it, and its epoch. Nodes that agree about the owner alone may
+/// still change it: a node that has missed the new epoch accepts a late message of the old owner.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Claim {
     pub(super) owner: String,
@@ -29,7 +28,8 @@ pub(super) fn claim(node: &Redis, slot: u16) -> Result<Option<Claim>> {
         // <id> <address> <flags> <master> <ping> <pong> <epoch> <link> <slots>...
         let fields: Vec<&str> = line.split(' ').collect();
         let holds = |range: &&str| {
-            // Alone, or from first to last; slots on their way stand in brackets, and are no number.
+            // Alone, or from first to last; slots on their way stand in brackets, and are no
+            // number.
             let (first, last) = range.split_once('-').unwrap_or((range, range));
             let bounds = first.parse::<u16>().ok().zip(last.parse::<u16>().ok());
             bounds.is_some_and(|(first, last)| (first..=last).contains(&slot))
@@ -40,11 +40,12 @@ pub(super) fn claim(node: &Redis, slot: u16) -> Result<Option<Claim>> {
     }))
 }
 
-/// Waits until nothing that nodes have said so far is still on its way.
+/// Waits until all messages that nodes have sent so far have arrived.
 ///
-/// Redis 7.0 marks a slot whose owner has stopped claiming it, and does not remove the mark when the slot
-/// is given to another by command. Whoever claims a marked slot gets it, whatever the epochs say; and
-/// the one who loses it so deletes its keys. Hearing the new owner removes the mark.
+/// Redis 7.0 marks a slot whose owner has stopped claiming it, and does not remove the mark when
+/// the slot is given to another by command. A node that claims a marked slot gets it, whatever the
+/// epochs are, and the node that loses it deletes its keys. A claim of the new owner removes the
+/// mark.
 pub(super) fn settle(nodes: &[Redis]) -> Result<()> {
     for _ in 0..ROUNDS {
         let before = heard(nodes)?;
@@ -53,13 +54,14 @@ pub(super) fn settle(nodes: &[Redis]) -> Result<()> {
             let is_new =
                 |(pair, at): (&(u16, String), &u64)| now.get(pair).is_some_and(|now| now > at);
             let all = before.iter().all(is_new);
-            all.then_some(()).ok_or_else(|| Error::new("nodes have not heard from each other"))
+            all.then_some(())
+                .ok_or_else(|| Error::new("nodes have received no message from each other"))
         })?;
     }
     Ok(())
 }
 
-/// When each node that runs has last heard from each other one, by its own clock.
+/// When each running node has last received a message from each other one, by its own clock.
 fn heard(nodes: &[Redis]) -> Result<BTreeMap<(u16, String), u64>> {
     let mut heard = BTreeMap::new();
     for node in nodes.iter().filter(|node| node.is_running()) {
@@ -69,7 +71,7 @@ fn heard(nodes: &[Redis]) -> Result<BTreeMap<(u16, String), u64>> {
             let [id, _, flags, _, _, pong, ..] = fields.as_slice() else {
                 continue;
             };
-            // One that is down says nothing, and oneself has nothing to hear.
+            // A node that is down sends nothing, and a node sends itself nothing.
             if !flags.contains("myself") && !flags.contains("fail") {
                 heard.insert((node.port(), (*id).to_owned()), pong.parse().unwrap_or_default());
             }

@@ -54,7 +54,7 @@ impl Redis {
     /// What a client of a server with TLS needs.
     #[must_use]
     pub fn certificates(&self) -> Option<Certificates> {
-        self.built.certificates(self.place())
+        self.built.certificates(self.resources())
     }
 
     /// The password of the default user.
@@ -63,13 +63,13 @@ impl Redis {
         self.built.password_in_use()
     }
 
-    /// A connection of its own, logged in as the default user. To a server with TLS it goes past TLS,
-    /// through a socket in the server's folder.
+    /// A connection of its own, logged in as the default user. To a server with TLS it goes past
+    /// TLS, through a socket in the server's folder.
     ///
     /// # Errors
     /// When the server does not answer or refuses the password.
     pub fn client(&self) -> Result<Client> {
-        self.built.client(self.place())
+        self.built.client(self.resources())
     }
 }
 

@@ -8,16 +8,16 @@ use crate::error::{Error, Result};
 use crate::install;
 use crate::process::Launch;
 use crate::resp::{Client, Reply};
-use crate::server::{Place, Recipe, Server};
+use crate::server::{Resources, Server, ServerSpec};
 use crate::wait::until_ok;
 
 const NAME: &str = "tollgate";
 const SENTINELS: usize = 3;
 const QUORUM: usize = 2;
 const CONFIG: &str = "sentinel.conf";
-/// A master is taken for gone after this. Sentinels connect and ask about once a second: with little
-/// more than that, they take a new master for gone before its first answer, and make an old one that
-/// came back empty the master again.
+/// A master is taken for gone after this. Sentinels connect and ask about once a second: with
+/// little more than that, they take a new master for gone before its first answer, and make an old
+/// one that came back empty the master again.
 const DOWN_AFTER_MS: u64 = 3_000;
 /// Sentinels look at each other once a second, so everything here takes a few.
 const AGREE: Duration = Duration::from_secs(60);
@@ -60,9 +60,9 @@ impl RedisSentinelBuilder {
         let master = node.clone().start()?;
         let replica = node.config(&format!("replicaof 127.0.0.1 {}", master.port())).start()?;
         until_ok(AGREE, || says(&replica, &["INFO", "replication"], "master_link_status:up"))?;
-        let recipe =
+        let spec =
             Sentinel { master_port: master.port(), password: master.password().map(str::to_owned) };
-        let sentinels = (0..SENTINELS).map(|_| Server::start(recipe.clone()));
+        let sentinels = (0..SENTINELS).map(|_| Server::start(spec.clone()));
         let sentinels = sentinels.collect::<Result<Vec<_>>>()?;
         let started = RedisSentinel { nodes: vec![master, replica], sentinels };
         started.wait_until_watched()?;
@@ -126,7 +126,7 @@ impl RedisSentinel {
             return Err(Error::new(format!("the sentinels name several masters: {named:?}")));
         };
         let master = self.nodes.iter().find(|node| node.port() == *port);
-        let master = master.ok_or_else(|| Error::new("the sentinels name a stranger"))?;
+        let master = master.ok_or_else(|| Error::new("the sentinels name an unknown server"))?;
         let role = master.client()?.call(&["ROLE"])?.ok()?;
         match role.elements().first().and_then(Reply::text) {
             Some("master") => Ok(master),
@@ -197,35 +197,35 @@ struct Sentinel {
     password: Option<String>,
 }
 
-impl Recipe for Sentinel {
+impl ServerSpec for Sentinel {
     fn name(&self) -> &'static str {
         "redis-sentinel"
     }
 
     /// The sentinel writes into this file what it learns, so that a restart remembers it.
-    fn prepare(&self, place: &Place) -> Result<()> {
-        let folder = super::builder::quoted(&place.folder().to_string_lossy());
+    fn prepare(&self, resources: &Resources) -> Result<()> {
+        let folder = super::builder::quoted(&resources.folder().to_string_lossy());
         let mut text = format!(
             "bind 127.0.0.1\nport {}\ndir {folder}\nlogfile \"\"\n\
              sentinel monitor {NAME} 127.0.0.1 {} {QUORUM}\n\
              sentinel down-after-milliseconds {NAME} {DOWN_AFTER_MS}\n\
              sentinel failover-timeout {NAME} 10000\n\
              sentinel parallel-syncs {NAME} 1\n",
-            place.port(),
+            resources.port(),
             self.master_port,
         );
         if let Some(password) = self.password.as_deref().map(super::builder::quoted) {
             text += &format!("sentinel auth-pass {NAME} {password}\n");
         }
-        place.write(CONFIG, &text).map(drop)
+        resources.write(CONFIG, &text).map(drop)
     }
 
-    fn launch(&self, place: &Place) -> Result<Launch> {
+    fn launch(&self, resources: &Resources) -> Result<Launch> {
         let program = install::program("redis-server", "redis-server")?;
-        Ok(Launch::new(program).arg(place.path(CONFIG)).arg("--sentinel"))
+        Ok(Launch::new(program).arg(resources.path(CONFIG)).arg("--sentinel"))
     }
 
-    fn ask(&self, place: &Place) -> Result<()> {
-        Client::connect(place.addr())?.call(&["PING"])?.ok().map(drop)
+    fn probe(&self, resources: &Resources) -> Result<()> {
+        Client::connect(resources.addr())?.call(&["PING"])?.ok().map(drop)
     }
 }

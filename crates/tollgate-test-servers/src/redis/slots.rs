@@ -7,10 +7,10 @@ use crate::resp::{Client, Reply};
 
 /// How many slots a cluster has.
 pub(super) const SLOTS: u16 = 16_384;
-const PATIENCE_MS: &str = "5000";
+const TIMEOUT_MS: &str = "5000";
 
-/// A slot on its way. Until it is finished, the source serves the keys that it still has and answers
-/// `ASK` for the others; the target serves them to whoever says `ASKING`.
+/// A slot on its way. Until it is finished, the source serves the keys that it still has and
+/// answers `ASK` for the others; the target serves them after `ASKING`.
 #[derive(Debug)]
 pub struct SlotMove<'c> {
     cluster: &'c RedisCluster,
@@ -37,7 +37,7 @@ impl<'c> SlotMove<'c> {
         Ok(Self { cluster, slot, from, to, source })
     }
 
-    /// Moves up to so many keys; how many were moved. None means that the source has none left.
+    /// Moves up to `count` keys, and returns their number; 0 once the source has none.
     ///
     /// # Errors
     /// When a node does not answer or refuses.
@@ -51,7 +51,7 @@ impl<'c> SlotMove<'c> {
         }
         let (target, _) = self.cluster.node(self.to)?;
         let port = target.port().to_string();
-        let mut command = vec!["MIGRATE", "127.0.0.1", &port, "", "0", PATIENCE_MS];
+        let mut command = vec!["MIGRATE", "127.0.0.1", &port, "", "0", TIMEOUT_MS];
         if let Some(password) = target.password() {
             command.extend(["AUTH", password]);
         }
@@ -61,14 +61,14 @@ impl<'c> SlotMove<'c> {
         Ok(keys.len())
     }
 
-    /// Makes the target the owner, and tells everybody who runs; returns once they agree.
+    /// Makes the target the owner, and tells every running node; returns once they agree.
     ///
     /// # Errors
     /// When a node does not answer, the source still has keys, or they do not agree in time.
     pub fn finish(self) -> Result<()> {
         let (_, new_owner) = self.cluster.node(self.to)?;
         let slot = self.slot.to_string();
-        // The target first: if both said no, the slot would be nobody's.
+        // The target first: else the slot would be unassigned for a moment.
         let others =
             (0..self.cluster.nodes().len()).filter(|at| ![self.from, self.to].contains(at));
         for index in [self.to, self.from].into_iter().chain(others) {

@@ -1,8 +1,8 @@
 //! Requests become commands, replies become JSON.
 //!
 //! `POST /` runs one command, `POST /pipeline` several, `POST /multi-exec` several as one
-//! transaction; any other path is a command itself. Every one of them needs the token. An error is a
-//! 400, but one inside of several replies stands in its place among them.
+//! transaction; any other path is a command itself. Every one of them needs the token. An error is
+//! a 400, but one inside of several replies keeps its place among them.
 
 use std::io;
 use std::net::SocketAddr;
@@ -16,7 +16,7 @@ use crate::resp::{Client, Reply};
 /// Commands that are sent before their replies are read: few enough for the buffers of a socket.
 const WINDOW: usize = 64;
 
-/// Which server, and for whom.
+/// The server, and the token of clients.
 #[derive(Clone, Debug)]
 pub(super) struct Rest {
     pub(super) redis: SocketAddr,
@@ -25,7 +25,7 @@ pub(super) struct Rest {
 
 /// Answers the requests of one connection over one connection to the server.
 #[derive(Debug)]
-pub(super) struct Teller {
+pub(super) struct Session {
     rest: Rest,
     client: Option<Client>,
 }
@@ -34,12 +34,12 @@ pub(super) struct Teller {
 type Words = Vec<Vec<u8>>;
 
 impl Rest {
-    pub(super) const fn teller(self) -> Teller {
-        Teller { rest: self, client: None }
+    pub(super) const fn session(self) -> Session {
+        Session { rest: self, client: None }
     }
 }
 
-impl Teller {
+impl Session {
     pub(super) fn answer(&mut self, request: &Request) -> Response {
         let (path, query) = request.target.split_once('?').unwrap_or((&request.target, ""));
         let parameters: Vec<(&str, &str)> = query
@@ -47,7 +47,7 @@ impl Teller {
             .filter(|pair| !pair.is_empty())
             .map(|pair| pair.split_once('=').unwrap_or((pair, "")))
             .collect();
-        if !self.lets_in(request, &parameters) {
+        if !self.is_authorized(request, &parameters) {
             return error(401, "WRONGPASS invalid or missing auth token");
         }
         if !["GET", "HEAD", "POST", "PUT"].contains(&request.method.as_str()) {
@@ -67,7 +67,7 @@ impl Teller {
         })
     }
 
-    fn lets_in(&self, request: &Request, parameters: &[(&str, &str)]) -> bool {
+    fn is_authorized(&self, request: &Request, parameters: &[(&str, &str)]) -> bool {
         let bearer = request.header("authorization").and_then(|text| text.strip_prefix("Bearer "));
         let given = parameters.iter().find(|(name, _)| *name == "_token").map(|(_, value)| *value);
         bearer.or(given) == Some(self.rest.token.as_str())

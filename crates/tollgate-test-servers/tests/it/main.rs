@@ -12,11 +12,11 @@ mod engines;
 mod orphans;
 mod postgres;
 mod proxy;
-mod recipe;
 mod redis;
 mod redis_cluster;
 mod redis_sentinel;
 mod redis_tls;
+mod server_spec;
 
 use std::path::Path;
 use std::time::Duration;
@@ -58,7 +58,7 @@ fn wait_until_gone(pid: u32) {
 
 /// Runs a check of a server, drops it, and sees that nothing of it is left.
 fn leaves_nothing<S: std::ops::Deref<Target = Server>>(server: S, check: impl FnOnce(&S)) {
-    let (pid, folder) = (server.pid(), server.place().folder().to_owned());
+    let (pid, folder) = (server.pid(), server.resources().folder().to_owned());
     assert!(runs(pid) && folder.is_dir());
     check(&server);
     drop(server);

@@ -25,7 +25,7 @@ fn a_killed_process_leaves_no_server_and_its_folder_is_swept() {
         wait_until_gone(*pid);
     }
     for (_, folder) in &servers {
-        assert!(folder.is_dir(), "whoever is killed cannot remove {}", folder.display());
+        assert!(folder.is_dir(), "a killed process cannot remove {}", folder.display());
     }
     // The next process sweeps: this one may have done so before the other was killed.
     let next = Command::new(std::env::current_exe().unwrap())
@@ -83,7 +83,7 @@ fn be_killed() {
     let processes = processes.lines().map(|pid| (pid.parse().unwrap(), &postgres as &Server));
     let servers = [(redis.pid(), &redis as &Server), (postgres.pid(), &postgres)];
     for (pid, server) in servers.into_iter().chain(processes) {
-        println!("{MARK}{pid} {}", server.place().folder().display());
+        println!("{MARK}{pid} {}", server.resources().folder().display());
     }
     println!("{END}");
     loop {

@@ -28,10 +28,10 @@ fn stored(key: &str) -> Option<i64> {
 }
 
 fn gets_no_answer(client: &mut Client, command: &str) {
-    client.set_patience(BRIEFLY).unwrap();
+    client.set_timeout(BRIEFLY).unwrap();
     let words: Vec<&str> = command.split(' ').collect();
     assert_eq!(client.call(&words).unwrap_err().kind(), ErrorKind::WouldBlock);
-    client.set_patience(SOON).unwrap();
+    client.set_timeout(SOON).unwrap();
 }
 
 #[test]

@@ -61,13 +61,13 @@ fn a_shared_server_outlives_the_thread_that_started_it() {
 fn a_password_and_users_are_demanded() {
     let rules = "ada on >wonder ~tollgate:* +get +set";
     let redis = Redis::builder().password("p@ss \"word\"").user(rules).start().unwrap();
-    let mut stranger = Client::connect(redis.addr()).unwrap();
-    assert!(call(&mut stranger, "GET x").text().unwrap().starts_with("NOAUTH"));
+    let mut client = Client::connect(redis.addr()).unwrap();
+    assert!(call(&mut client, "GET x").text().unwrap().starts_with("NOAUTH"));
     assert_eq!(call(&mut redis.client().unwrap(), "SET x 1"), status("OK"));
-    assert_eq!(call(&mut stranger, "AUTH ada wonder"), status("OK"));
-    assert_eq!(call(&mut stranger, "SET tollgate:x 1"), status("OK"));
-    assert!(call(&mut stranger, "GET x").text().unwrap().starts_with("NOPERM"));
-    assert!(call(&mut stranger, "DEL tollgate:x").text().unwrap().starts_with("NOPERM"));
+    assert_eq!(call(&mut client, "AUTH ada wonder"), status("OK"));
+    assert_eq!(call(&mut client, "SET tollgate:x 1"), status("OK"));
+    assert!(call(&mut client, "GET x").text().unwrap().starts_with("NOPERM"));
+    assert!(call(&mut client, "DEL tollgate:x").text().unwrap().starts_with("NOPERM"));
     assert!(redis.url().contains(":p%40ss%20%22word%22@"), "{}", redis.url());
 }
 
@@ -89,13 +89,13 @@ fn memory_is_bounded_and_configuration_is_taken() {
 fn a_frozen_server_keeps_connections_and_answers_later() {
     let redis = Redis::start().unwrap();
     let mut client = redis.client().unwrap();
-    client.set_patience(Duration::from_millis(100)).unwrap();
+    client.set_timeout(Duration::from_millis(100)).unwrap();
     redis.stop_answering().unwrap();
     assert!(redis.is_running());
     client.send(&["INCR", "late"]).unwrap();
     assert_eq!(client.read().unwrap_err().kind(), ErrorKind::WouldBlock);
     redis.go_on().unwrap();
-    client.set_patience(Duration::from_secs(10)).unwrap();
+    client.set_timeout(Duration::from_secs(10)).unwrap();
     assert_eq!(client.read().unwrap(), Reply::Integer(1));
     // One that stands still is killed all the same.
     redis.stop_answering().unwrap();

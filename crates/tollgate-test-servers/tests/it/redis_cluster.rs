@@ -63,7 +63,7 @@ fn a_slot_moves_step_by_step() {
     }
     let mut moving = cluster.begin_move(slot, to).unwrap();
     assert_eq!(moving.move_keys(1).unwrap(), 1);
-    // One key is here and one is there: the source sends on whoever asks for the one that left.
+    // One key is here and one is there: the source redirects requests for the moved one.
     let asked = ["a", "b"].map(|name| call(&mut source, &format!("GET {{moving}}{name}")));
     let sent_on = |reply: &&Reply| reply.text().is_some_and(|text| text.starts_with("ASK "));
     assert_eq!(asked.iter().filter(sent_on).count(), 1, "{asked:?}");
@@ -79,7 +79,7 @@ fn a_slot_moves_step_by_step() {
     assert!(cluster.begin_move(slot, to).is_err(), "it is there already");
 }
 
-/// Asks whoever owns the key, wherever replies point; slow, and as simple as can be.
+/// Sends a command to the owner of the key, following redirects.
 fn increment(cluster: &RedisCluster, key: &str) {
     let mut port = cluster.nodes()[0].port();
     let mut asking = false;
@@ -121,7 +121,7 @@ fn slots_move_under_load_and_nothing_is_lost() {
                 count.fetch_add(1, Ordering::SeqCst);
             }
         });
-        // Also when a move fails: or the load would go on for ever, and nobody would see why.
+        // Also when a move fails: else the load would never end, and the reason would stay hidden.
         let _end_of_load = OnDrop(|| done.store(true, Ordering::SeqCst));
         let slots = || slot.saturating_sub(2)..=slot.saturating_add(2);
         for to in [0, 1, 2, 0] {

@@ -10,7 +10,7 @@ use super::{bulk, call, status};
 
 const SOON: Duration = Duration::from_secs(60);
 
-/// What the sentinels did, for whoever reads a failure.
+/// The actions of the sentinels, for the reader of a failure.
 fn logs(watched: &RedisSentinel) -> String {
     watched.sentinels().iter().map(|sentinel| sentinel.log()).collect::<Vec<_>>().join("\n---\n")
 }
@@ -30,7 +30,8 @@ fn the_replica_takes_over_from_a_killed_master() {
     assert_eq!(call(&mut client, "SET key other"), status("OK"));
     old.restart().unwrap();
     let follows = until_ok(SOON, || {
-        // Whoever is made a replica loses its connections, once for every sentinel that says so.
+        // A server that becomes a replica closes its connections, once for every sentinel's
+        // command.
         let mut client = old.client()?;
         let (copied, refused) =
             (client.call(&["GET", "key"])?, client.call(&["SET", "key", "mine"])?);

@@ -31,8 +31,8 @@ fn a_certificate_is_shown_and_plain_text_is_not_understood() {
     assert!(Client::connect(redis.addr()).unwrap().call(&["PING"]).is_err());
     // Another authority has not signed it.
     let elsewhere = Folder::new("certificates").unwrap();
-    let stranger = Certificates::generate(elsewhere.path()).unwrap().authority();
-    let refused = cli(&redis, &["--cacert".as_ref(), stranger.as_os_str()]);
+    let other_authority = Certificates::generate(elsewhere.path()).unwrap().authority();
+    let refused = cli(&redis, &["--cacert".as_ref(), other_authority.as_os_str()]);
     assert!(refused.contains("certificate verify failed"), "{refused}");
     redis.restart().unwrap();
     assert_eq!(cli(&redis, &trusting), "\n");

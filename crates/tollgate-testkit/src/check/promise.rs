@@ -1,4 +1,5 @@
-//! Keeps the promises of a decision: whoever waits as told gets in, and not a millisecond earlier.
+//! Checks the promises of a decision: a caller that waits as long as it says is allowed, and not
+//! one millisecond earlier.
 
 use core::fmt::Display;
 
@@ -8,9 +9,9 @@ use tollgate_core::{Cost, Decision, MICROS_MAX, Now, Rule, Verdict};
 use crate::model::Kind;
 use crate::trace::{Event, Mix, Trace};
 
-/// Follows a seeded trace and keeps every promise of every decision: who waits `retry_after` gets in,
-/// and not a millisecond earlier; the key is fresh at `reset_at`, and not a millisecond earlier.
-/// Returns the denials that were waited for.
+/// Follows a seeded trace and keeps every promise of every decision: who waits `retry_after` gets
+/// in, and not a millisecond earlier; the key is fresh at `reset_at`, and not a millisecond
+/// earlier. Returns the denials that were waited for.
 ///
 /// # Panics
 /// When the property does not hold, naming the seed.
@@ -60,7 +61,8 @@ pub(super) fn is_kept(
     }
 }
 
-/// If nobody spends, the request passes after `retry_after_ms`, and not one millisecond earlier.
+/// If no other request spends, the request passes after `retry_after_ms`, and not one millisecond
+/// earlier.
 fn retry_after_is_tight(
     rule: &Rule,
     words: &[u64],

@@ -1,5 +1,5 @@
-//! A refund never mints: the key owes at least what it would if the charge had never been made, and what is
-//! said to have come back is what it owes less.
+//! A refund never mints: the key owes at least what it would if the charge had never been made, and
+//! what is said to have come back is what it owes less.
 
 use tollgate_core::algorithm::Anchor;
 use tollgate_core::{Cost, Micros, Now, Receipt, Rule};
@@ -9,8 +9,8 @@ use crate::rng::Rng;
 use crate::trace::random_quota;
 
 /// Makes a few charges on each of `keys` keys, refunds one of them, and compares with the same key
-/// without that charge: at no later instant may more be spendable. Nor may more be given back than was still
-/// counted. Returns the units given back.
+/// without that charge: at no later instant may more be spendable. Nor may more be given back than
+/// was still counted. Returns the units given back.
 ///
 /// # Panics
 /// When the property does not hold, naming the seed.
@@ -32,7 +32,7 @@ pub fn refund_never_mints(kind: Kind, seed: u64, keys: u64) -> u128 {
     refunded
 }
 
-/// A charge on a key that nobody else uses comes back in full when it is refunded at once.
+/// A charge on a key without other charges is refunded in full at once.
 ///
 /// # Panics
 /// When the property does not hold, naming the seed.
@@ -41,7 +41,7 @@ pub fn refund_at_once_is_complete(kind: Kind, seed: u64, keys: u64) {
     for key in 0..keys {
         let quota = random_quota(kind, &mut rng);
         let Ok(rule) = quota.rule() else { continue };
-        // Receipts are in milliseconds: what comes back faster cannot be told apart by them.
+        // Receipts are in milliseconds: what comes back faster is not distinguished by them.
         if rule.horizon() / rule.ceiling().max(64) < 1_000 {
             continue;
         }

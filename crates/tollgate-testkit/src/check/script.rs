@@ -7,9 +7,9 @@ use tollgate_core::{Admission, Cost, Limit, Micros, Now, Rule, State};
 use crate::derive::decisions_of;
 use crate::rng::Rng;
 
-/// Charges one key after another at seeded instants and costs, and compares every decision and every
-/// state on the store with what the step in Rust says. For people who bring an algorithm with a
-/// script of its own: run it on a Redis.
+/// Charges one key after another at seeded instants and costs, and compares every decision and
+/// every state on the store with what the step in Rust says. For authors of an algorithm with a
+/// script: run it on a Redis.
 ///
 /// # Panics
 /// When they differ, with the seed and the step; or when the algorithm has no script.

@@ -1,4 +1,4 @@
-//! Clauses about algorithms that users write, and about states that nobody knows.
+//! Clauses about algorithms that users write, and about states of unknown algorithms.
 
 use tollgate_core::algorithm::{Custom, CustomAlgorithm, CustomStep};
 use tollgate_core::store::Store;
@@ -8,7 +8,7 @@ use super::suite::{Suite, cost};
 use super::{MONTH, every_quota, skipped};
 use crate::runtime::join_all;
 
-/// A user's algorithm: so many units, and never again for as long as the key is remembered.
+/// A user's algorithm: a number of units, once for as long as the key is stored.
 #[derive(Debug)]
 struct Allowance {
     units: u64,
@@ -77,10 +77,10 @@ pub async fn user_algorithms_run<S: Store>(suite: &Suite<'_, S>) {
         assert_eq!(passed, 26, "of 100 concurrent checks with 26 units left");
     }
     assert_eq!(suite.remaining(&limit, "someone", suite.at(0)).await, 0);
-    assert_eq!(suite.remaining(&limit, "someone else", suite.at(0)).await, 30);
+    assert_eq!(suite.remaining(&limit, "another key", suite.at(0)).await, 30);
 }
 
-/// A state of an algorithm that nobody knows here is refused, never read as a fresh key and never
+/// A state of an unknown algorithm is refused, never read as a fresh key and never
 /// overwritten; `reset` is the cure.
 pub async fn unknown_states_are_refused<S: Store>(suite: &Suite<'_, S>) {
     for (index, quota) in every_quota(10, MONTH).iter().enumerate() {

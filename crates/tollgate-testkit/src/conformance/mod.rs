@@ -1,9 +1,9 @@
 //! The conformance suite: what every store must do, one clause per function.
 //!
-//! [`store_conformance!`](crate::store_conformance) turns the clauses into tests of your crate; they
-//! select themselves by the store's capability, and say so when they do not apply. Each clause opens
-//! names of its own, so suites can share one server, and panics with what it saw when the store
-//! breaks it.
+//! [`store_conformance!`](crate::store_conformance) turns the clauses into tests of your crate;
+//! they select themselves by the store's capability, and say so when they do not apply. Each clause
+//! opens names of its own, so suites can share one server, and panics with what it saw when the
+//! store breaks it.
 #![expect(
     clippy::expect_used,
     clippy::missing_panics_doc,
@@ -131,9 +131,9 @@ macro_rules! each_clause {
 
 /// Expands to one `#[test]` per clause of the [conformance suite](crate::conformance).
 ///
-/// `open` is an async function, or a closure that returns a future, whose output is the store; every
-/// clause opens its own. A store that needs a runtime brings its own runner, any function that runs
-/// a future to its end; it must use one runtime for all calls.
+/// `open` is an async function, or a closure that returns a future, whose output is the store;
+/// every clause opens its own. A store that needs a runtime brings its own runner, any function
+/// that runs a future to its end; it must use one runtime for all calls.
 ///
 /// ```text
 /// store_conformance!(my_open);

@@ -85,7 +85,7 @@ pub async fn request_ids_are_scoped_to_their_key<S: Store>(suite: &Suite<'_, S>)
             assert_eq!(left, 10 - units, "on {subject:?}");
         }
     }
-    // Ids are bytes, told apart exactly.
+    // Ids are compared byte by byte.
     let charge = limits[0].charge("ids");
     let long = "i".repeat(64);
     for (id, left) in [("i", 9), ("I", 8), ("i ", 7), ("%", 6), ("ä:{}", 5), (&*long, 4)] {
@@ -116,7 +116,7 @@ pub async fn request_ids_cover_all_charges<S: Store>(suite: &Suite<'_, S>) {
     assert_eq!(suite.remaining(two, "a", suite.at(0)).await, 7, "charged twice");
 }
 
-/// An id that was denied is decided anew: whoever waits and retries with it gets in.
+/// An id that was denied is decided anew: a caller that waits and retries with it is allowed.
 pub async fn denied_request_ids_are_decided_anew<S: Store>(suite: &Suite<'_, S>) {
     if !applies(suite, "denied_request_ids_are_decided_anew") {
         return;

@@ -25,8 +25,8 @@ pub async fn changed_quotas_keep_what_was_spent<S: Store>(suite: &Suite<'_, S>) 
     }
 }
 
-/// The change is carried over, and kept, at the first contact, even a denied one: so the wait that a
-/// denial names counts from there, and is tight.
+/// The change is carried over, and kept, at the first contact, even a denied one: so the wait that
+/// a denial names counts from there, and is tight.
 pub async fn changed_quotas_are_carried_at_first_contact<S: Store>(suite: &Suite<'_, S>) {
     if !suite.injects_time() {
         return skipped("changed_quotas_are_carried_at_first_contact", "time cannot be injected");

@@ -17,11 +17,11 @@ pub(super) const START: Micros = 1_700_000_000_000_000;
 /// What the suite cannot find out by itself.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Options {
-    /// Whether the store accepts [`TimeSource::Given`]. By default every store does that has no clock of
-    /// its own; clauses that move time are skipped where none can be given.
+    /// Whether the store accepts [`TimeSource::Given`]. By default every store does that has no
+    /// clock of its own; clauses that move time are skipped where none can be given.
     pub injects_time: Option<bool>,
-    /// How many request ids the store was opened to remember, if it lets that be configured; at most
-    /// a few hundred, because the clause fills it.
+    /// How many request ids the store was opened to remember, if it lets that be configured; at
+    /// most a few hundred, because the clause fills it.
     pub records_max: Option<usize>,
 }
 

@@ -1,8 +1,9 @@
 //! A changed quota keeps what was spent.
 //!
 //! Let m be the later of now and what the old state has seen. The units that the old quota still
-//! counts at m, rounded up to a whole unit and at most the new ceiling, are owed under the new quota
-//! as if they had been spent at m: no free refill, and no wait longer than the new quota needs.
+//! counts at m, rounded up to a whole unit and at most the new ceiling, are owed under the new
+//! quota as if they had been spent at m: no free refill, and no wait longer than the new quota
+//! needs.
 
 use tollgate_core::Now;
 

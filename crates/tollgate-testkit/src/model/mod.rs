@@ -120,7 +120,7 @@ trait Mathematics {
     fn seen(&self) -> Micros;
     /// Units still counted at an instant that is not before `seen`, rounded up.
     fn owed(&self, at: Micros) -> u64;
-    /// Makes a fresh key one that spent so many units at an instant.
+    /// Makes a fresh key one that spent `units` at an instant.
     fn owe(&mut self, at: Micros, units: u64);
     fn is_untouched(&self) -> bool;
     /// Puts another limit in force, where what is remembered does not depend on it.

@@ -98,7 +98,8 @@ impl ModelQuota {
         })
     }
 
-    /// Whether both mean the same: 2 per 2 s is 1 per second, but another algorithm is another quota.
+    /// Whether both mean the same: 2 per 2 s is 1 per second, but another algorithm is another
+    /// quota.
     #[must_use]
     pub fn means_the_same(&self, other: &Self) -> bool {
         match (self.rate(), other.rate()) {

@@ -1,9 +1,9 @@
 //! Exact rational numbers for the reference model.
 //!
 //! A number is a big rational. Because a soak runs tens of millions of steps, a number that fits is
-//! kept as a fraction of two `i128` and every operation on it is checked: whatever could overflow is
-//! done in [`BigRational`] instead. Fractions are not reduced on the way (the model only ever meets
-//! a few denominators), so equality is by value, never by representation.
+//! kept as a fraction of two `i128` and every operation on it is checked: whatever could overflow
+//! is done in [`BigRational`] instead. Fractions are not reduced on the way (the model only ever
+//! meets a few denominators), so equality is by value, never by representation.
 
 use core::cmp::Ordering;
 
@@ -139,7 +139,8 @@ impl Real {
     }
 
     fn big(big: BigRational) -> Self {
-        // Back to the small form as soon as it fits: one huge intermediate must not slow a run down.
+        // Back to the small form as soon as it fits: one huge intermediate must not slow a run
+        // down.
         match (big.numer().to_i128(), big.denom().to_i128()) {
             (Some(a), Some(over)) => Self(Repr::Small(a, over)),
             _ => Self(Repr::Big(Box::new(big))),

@@ -80,8 +80,8 @@ impl Mathematics for SlidingLog {
         Forecast::new(self.limit, left, next, self.reset_at_ms(now))
     }
 
-    /// The units leave the newest events; for a receipt, the oldest of those that leave the window in
-    /// its millisecond, and none once that has begun, for the one that is meant may have left.
+    /// The units leave the newest events; for a receipt, the oldest of those that leave the window
+    /// in its millisecond, and none once that has begun, for the one that is meant may have left.
     fn refund(&mut self, now: Now, cost: Cost, receipt: Receipt) -> u64 {
         let at = self.decided_at(now);
         let live: Vec<(Micros, u64)> = self.live(at).collect();

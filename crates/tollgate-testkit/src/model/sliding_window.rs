@@ -123,8 +123,8 @@ impl Mathematics for SlidingWindow {
         Forecast::new(self.limit, left, next, self.reset_at_ms(now))
     }
 
-    /// Units come back in the bucket they were taken in: as many as the estimate falls by. A bucket that is
-    /// leaving counts only in part.
+    /// Units come back in the bucket they were taken in: as many as the estimate falls by. A bucket
+    /// that is leaving counts only in part.
     fn refund(&mut self, now: Now, cost: Cost, receipt: Receipt) -> u64 {
         let at = self.decided_at(now);
         let current = at / self.width;

@@ -42,7 +42,7 @@ fn file(kind: Kind) -> VectorFile {
     VectorFile { algorithm: kind, groups }
 }
 
-/// The quotas of a kind for so many units per period.
+/// The quotas of a kind for a number of units per period.
 fn variants(kind: Kind, limit: u64, period_us: Micros) -> Vec<(&'static str, ModelQuota)> {
     let window_us = period_us;
     let gcra = |burst| ModelQuota::Gcra { limit, period_us, burst };

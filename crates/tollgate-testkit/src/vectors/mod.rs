@@ -1,8 +1,8 @@
 //! Golden vectors: decisions that every implementation, in any language, must reproduce.
 //!
 //! The files in `vectors/` are made by the reference model ([`generate`]) and committed, so that a
-//! port needs no Rust to check itself; `vectors/README.md` explains the format. Here they are parsed
-//! ([`golden_vectors`]) and replayed against a store ([`replay_vectors`]).
+//! port needs no Rust to check itself; `vectors/README.md` explains the format. Here they are
+//! parsed ([`golden_vectors`]) and replayed against a store ([`replay_vectors`]).
 
 mod generate;
 mod json;

@@ -7,7 +7,7 @@
 )]
 #![expect(
     clippy::print_stdout,
-    reason = "seeds and what a run covered are printed for whoever reads a failure"
+    reason = "seeds and what a run covered are printed for the reader of a failure"
 )]
 
 mod algorithms;

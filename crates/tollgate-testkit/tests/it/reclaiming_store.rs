@@ -1,7 +1,7 @@
 //! A correct store that forgets: the suite must not mistake a floor for a flaw.
 //!
-//! It drops every expired state at every call and never decides earlier than the time up to which it
-//! has dropped any, as a bounded in-memory store does.
+//! It drops every expired state at every call and never decides earlier than the time up to which
+//! it has dropped any, as a bounded in-memory store does.
 
 use std::collections::HashMap;
 use std::sync::Mutex;

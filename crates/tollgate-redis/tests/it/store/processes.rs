@@ -2,7 +2,7 @@
 
 use tollgate_core::store::{CallContext, Store};
 use tollgate_core::{Admission, Limit};
-use tollgate_test_servers::{Node, Nodes, shared};
+use tollgate_test_servers::{TestProcess, TestProcesses, shared};
 use tollgate_testkit::derive::decisions_of;
 use tollgate_testkit::model::ModelQuota;
 use tollgate_testkit::runtime::join_all;
@@ -28,13 +28,13 @@ fn limits(prefix: &str) -> Vec<(String, Limit)> {
 }
 
 /// What each of the processes does: says how many of its checks were admitted.
-fn be_one_of_several(node: &Node) {
-    let (prefix, url) = node.brief().split_once(' ').unwrap();
+fn be_one_of_several(node: &TestProcess) {
+    let (prefix, url) = node.argument().split_once(' ').unwrap();
     let store = store(url);
     for (_, limit) in limits(prefix) {
         let charges = [limit.charge("everybody")];
         let admission = Admission::of(&charges);
-        node.gate().unwrap();
+        node.wait_for_release().unwrap();
         let checks = (0..CHECKS).map(|_| store.admit(&admission, CallContext::store_clock()));
         let admitted = run(join_all(checks))
             .into_iter()
@@ -46,13 +46,13 @@ fn be_one_of_several(node: &Node) {
 
 /// Runs the test of this name in several other processes, which are told where the server is.
 fn admit_exactly(test: &str, url: impl FnOnce() -> String, prefix: &str) {
-    if let Some(node) = Node::this() {
+    if let Some(node) = TestProcess::this() {
         return be_one_of_several(&node);
     }
-    let mut nodes = Nodes::start(PROCESSES, test, &format!("{prefix} {}", url())).unwrap();
+    let mut nodes = TestProcesses::start(PROCESSES, test, &format!("{prefix} {}", url())).unwrap();
     for (place, (name, _)) in limits(prefix).into_iter().enumerate() {
         if place > 0 {
-            nodes.open_gate().unwrap();
+            nodes.release().unwrap();
         }
         let counts: Vec<u64> =
             nodes.reports().unwrap().into_iter().map(|count| count.parse().unwrap()).collect();

@@ -1,42 +1,42 @@
-//! The core under a recipe of one's own: what a new kind of server has to bring, and what happens when
-//! it does not start.
+//! The core under a recipe of one's own: what a new kind of server has to bring, and what happens
+//! when it does not start.
 
 use std::net::TcpListener;
 use std::sync::Mutex;
 
 use tollgate_test_servers::resp::Client;
-use tollgate_test_servers::{Launch, Place, Recipe, Result, Server, program};
+use tollgate_test_servers::{Launch, Resources, Result, Server, ServerSpec, program};
 
 use super::{call, leaves_nothing, status};
 
-/// A Redis without any configuration, whose first port somebody takes just before it starts.
+/// A Redis without any configuration, whose first port another program takes just before it starts.
 #[derive(Debug, Default)]
 struct Unlucky {
     taken: Mutex<Vec<TcpListener>>,
 }
 
-impl Recipe for Unlucky {
+impl ServerSpec for Unlucky {
     fn name(&self) -> &'static str {
         "unlucky"
     }
 
-    fn prepare(&self, place: &Place) -> Result<()> {
+    fn prepare(&self, resources: &Resources) -> Result<()> {
         let mut taken = self.taken.lock().unwrap();
         if taken.is_empty() {
-            taken.push(TcpListener::bind(place.addr())?);
+            taken.push(TcpListener::bind(resources.addr())?);
         }
         Ok(())
     }
 
-    fn launch(&self, place: &Place) -> Result<Launch> {
-        let port = place.port().to_string();
+    fn launch(&self, resources: &Resources) -> Result<Launch> {
+        let port = resources.port().to_string();
         let program = program("redis-server", "redis-server")?;
         Ok(Launch::new(program).args(["--bind", "127.0.0.1", "--port", &port, "--save", ""]))
     }
 
-    fn ask(&self, place: &Place) -> Result<()> {
-        let mut client = Client::connect(place.addr())?;
-        client.set_patience(std::time::Duration::from_millis(100))?;
+    fn probe(&self, resources: &Resources) -> Result<()> {
+        let mut client = Client::connect(resources.addr())?;
+        client.set_timeout(std::time::Duration::from_millis(100))?;
         client.call(&["PING"])?.ok().map(drop)
     }
 }
@@ -53,17 +53,17 @@ fn a_port_that_was_taken_is_exchanged() {
 #[derive(Debug)]
 struct Hopeless;
 
-impl Recipe for Hopeless {
+impl ServerSpec for Hopeless {
     fn name(&self) -> &'static str {
         "hopeless"
     }
 
-    fn launch(&self, _place: &Place) -> Result<Launch> {
+    fn launch(&self, _resources: &Resources) -> Result<Launch> {
         Ok(Launch::new("/bin/sh").args(["-c", "echo there is no hope >&2; exit 3"]))
     }
 
-    fn ask(&self, place: &Place) -> Result<()> {
-        Client::connect(place.addr())?.call(&["PING"])?.ok().map(drop)
+    fn probe(&self, resources: &Resources) -> Result<()> {
+        Client::connect(resources.addr())?.call(&["PING"])?.ok().map(drop)
     }
 }
 

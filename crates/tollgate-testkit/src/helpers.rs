@@ -1,4 +1,4 @@
-//! What tests of a store do again and again: charge a unit, and look how many were spent.
+//! Helpers for tests of a store: charge a unit, and count the units that were spent.
 
 use tollgate_core::store::{CallContext, Store};
 use tollgate_core::{Admission, Charge, Cost, RequestId, Result};
