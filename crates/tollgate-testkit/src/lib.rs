@@ -1,9 +1,10 @@
-//! Proves a Tollgate store, algorithm or port correct.
+//! Tests for authors of a Tollgate store, an algorithm or a port to another language.
 //!
-//! # Prove your own store
-//! Implement [`Store`](tollgate_core::store::Store), then let the suite loose on it: one line makes
-//! one test per clause of the contract. Clauses select themselves by your store's capability, open
-//! keys of their own (so they can share a server), and name what they saw when they fail.
+//! # Test your own store
+//! Implement [`Store`](tollgate_core::store::Store), then run the conformance suite on it: one line
+//! makes one test per clause of the contract. The store's capability selects the clauses that
+//! apply. Each clause uses its own keys, so suites can share a server, and a failure shows what it
+//! found.
 //!
 //! ```
 //! use tollgate_testkit::{ReferenceStore, conformance, runtime::block_on, store_conformance};
@@ -21,25 +22,24 @@
 //! block_on(conformance::concurrent_checks_admit_exactly(&suite));
 //! ```
 //!
-//! A store that needs a runtime passes its own runner, and says what the suite cannot find out:
-//! `store_conformance!(runner = my_block_on, open = open, options = my_options())`.
+//! A store that needs a runtime passes its own runner, and options for what the suite cannot find
+//! out: `store_conformance!(runner = my_block_on, open = open, options = my_options())`.
 //! [`ReferenceStore`] is the smallest correct store: read it before you write yours.
 //!
-//! # What is in here
-//! - [`model`]: every algorithm as its mathematics, in exact rationals. It is what is right.
-//! - [`trace`]: seeded traces that aim at the instants where implementations break.
+//! # Modules
+//! - [`model`]: every algorithm as its mathematics, in exact rationals: the definition of correct.
+//! - [`trace`]: seeded traces that aim at the instants where implementations fail.
 //! - [`check`]: properties of the algorithms: agreement with the model, tight waits, no drift,
 //!   never more admitted than one clock would admit.
 //! - [`vectors`]: golden vectors, JSON files that ports to other languages run.
 //! - [`conformance`]: the suite. [`mod@derive`]: decisions from a store's evidence.
 //! - [`helpers`]: charges, and the units that were spent.
-//! - [`contention`]: callers whose time is up while others are in their way.
+//! - [`contention`]: callers whose deadline expires while other callers delay them.
 //! - [`fault`]: a wrapper that makes any store fail as planned.
-//! - [`runtime`]: just enough of one; no dependency on any.
+//! - [`runtime`]: a minimal one, without a dependency.
 //!
-//! Nothing here uses floating point, sleeps, reads a clock, or starts a process; every failure
-//! names its seed. What a clause demands is the product: a release that demands more is a breaking
-//! change.
+//! Nothing here uses floating point, sleeps, reads a clock or starts a process; every failure names
+//! its seed. The clauses are the product: a release with a stricter clause is a breaking change.
 
 pub mod check;
 pub mod conformance;

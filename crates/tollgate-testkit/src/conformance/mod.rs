@@ -1,9 +1,9 @@
-//! The conformance suite: what every store must do, one clause per function.
+//! The conformance suite: the contract of every store, one clause per function.
 //!
-//! [`store_conformance!`](crate::store_conformance) turns the clauses into tests of your crate;
-//! they select themselves by the store's capability, and say so when they do not apply. Each clause
-//! opens names of its own, so suites can share one server, and panics with what it saw when the
-//! store breaks it.
+//! [`store_conformance!`](crate::store_conformance) turns the clauses into tests of your crate. The
+//! store's capability selects the clauses; one that does not apply prints that. Each clause uses
+//! its own names, so suites can share one server, and panics with what it found when the store
+//! breaks it.
 #![expect(
     clippy::expect_used,
     clippy::missing_panics_doc,
@@ -50,7 +50,7 @@ pub use quotas::{changed_quotas_are_carried_at_first_contact, changed_quotas_kee
 pub use suite::{Options, Suite};
 pub use writes::{denials_write_nothing, peek_never_writes};
 
-/// Long enough that nothing comes back while a clause runs on a real clock: thirty days.
+/// Thirty days: no unit is refilled while a clause runs on a real clock.
 const MONTH: Micros = 30 * 86_400_000_000;
 const SECOND: Micros = 1_000_000;
 
@@ -59,15 +59,24 @@ fn every_quota(limit: u64, period_us: Micros) -> [ModelQuota; 8] {
     ModelQuota::every_kind(limit, period_us)
 }
 
-/// Says that a clause does not apply to this store, and why.
+/// Prints that a clause does not apply to this store, and why.
 #[expect(clippy::print_stderr, reason = "a skipped clause must be visible in the test's output")]
 fn skipped(clause: &str, because: &str) {
     eprintln!("skipped: {clause}: {because}");
 }
 
-/// Runs every clause on one store, for programs that are not tests; the names of the clauses.
+/// Runs every clause on one store, and returns the names of the clauses: for programs that are not
+/// tests.
 ///
 /// Only [`threads_admit_exactly`] is left out: it needs a runner for each of its threads.
+///
+/// ```
+/// use tollgate_testkit::conformance::{self, Options};
+/// use tollgate_testkit::{ReferenceStore, runtime::block_on};
+///
+/// let clauses = block_on(conformance::run(&ReferenceStore::new(), Options::default()));
+/// assert!(clauses.contains(&"all_or_nothing"));
+/// ```
 pub async fn run<S: Store>(store: &S, options: Options) -> Vec<&'static str> {
     let mut clauses = Vec::new();
     macro_rules! each {

@@ -1,11 +1,23 @@
 //! The reference model: every algorithm as its mathematics, in exact rational numbers.
 //!
 //! It is written from the definitions (real numbers, max, floor, ceiling), not from the integer
-//! kernels, and is slow and obvious where those are fast and clever. Whatever the kernels, a store
-//! or a port in another language decide, this says what is right.
+//! code of the algorithms: slow and obvious instead of fast. Where code, a store or a port in
+//! another language decides differently, the model is right.
 //!
-//! A [`Model`] is one key. Decisions are made at m = max(now, the time the key has seen); reported
-//! waits are counted from what the clock really said.
+//! A [`Model`] is one key. Decisions are made at m = max(now, the latest time of the key); waits
+//! are reported relative to the reading of the clock.
+//!
+//! ```
+//! use tollgate_core::{Cost, Now};
+//! use tollgate_testkit::model::{Model, ModelQuota};
+//!
+//! // Two units per second, both at once.
+//! let mut key = Model::new(ModelQuota::Gcra { limit: 2, period_us: 1_000_000, burst: 2 });
+//! let now = Now::at(1_700_000_000_000_000);
+//! assert_eq!(key.check(now, Cost::ONE).remaining, 1);
+//! assert_eq!(key.check(now, Cost::ONE).remaining, 0);
+//! assert_eq!(key.check(now, Cost::ONE).retry_after_ms, Some(500));
+//! ```
 
 mod carry;
 mod fixed_window;

@@ -1,8 +1,18 @@
 //! Golden vectors: decisions that every implementation, in any language, must reproduce.
 //!
-//! The files in `vectors/` are made by the reference model ([`generate`]) and committed, so that a
-//! port needs no Rust to check itself; `vectors/README.md` explains the format. Here they are
-//! parsed ([`golden_vectors`]) and replayed against a store ([`replay_vectors`]).
+//! The reference model makes the files in `vectors/` ([`generate`]). They are committed, so that a
+//! port needs no Rust to check itself; `vectors/README.md` explains the format. This module parses
+//! them ([`golden_vectors`]) and replays them against a store ([`replay_vectors`]).
+//!
+//! ```
+//! use tollgate_testkit::conformance::{Options, Suite};
+//! use tollgate_testkit::vectors::replay_vectors;
+//! use tollgate_testkit::{ReferenceStore, runtime::block_on};
+//!
+//! let store = ReferenceStore::new(); // your store here
+//! let suite = Suite::new(&store, Options::default());
+//! assert!(block_on(replay_vectors(&suite)) > 100);
+//! ```
 
 mod generate;
 mod json;
@@ -24,10 +34,10 @@ pub struct VectorFile {
     pub groups: Vec<Group>,
 }
 
-/// What happens to one fresh key.
+/// The requests on one fresh key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Group {
-    /// Says what the group is about.
+    /// The purpose of the group.
     pub name: String,
     /// The quota at first.
     pub quota: ModelQuota,
@@ -35,27 +45,27 @@ pub struct Group {
     pub decisions: Vec<Vector>,
 }
 
-/// One question and its answer.
+/// One request and its decision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Vector {
     /// The quota from here on, if it changes.
     pub change: Option<ModelQuota>,
-    /// What is asked.
+    /// The request.
     pub op: Op,
     /// The clock's reading.
     pub now_us: Micros,
-    /// Units asked for.
+    /// The units of the request.
     pub cost: Cost,
-    /// The answer.
+    /// The decision.
     pub decision: Decision,
 }
 
-/// What is asked.
+/// A kind of request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Op {
     /// Charge if allowed.
     Check,
-    /// Only tell.
+    /// Decide without a charge.
     Peek,
 }
 
@@ -75,7 +85,7 @@ impl VectorFile {
     /// Reads the text of a file.
     ///
     /// # Errors
-    /// Says which part is missing or wrong.
+    /// When a part is missing or wrong; the message names it.
     pub fn from_json(text: &str) -> Result<Self, String> {
         json::read(text)
     }

@@ -9,11 +9,11 @@ use crate::conformance::Suite;
 use crate::derive::decisions_of;
 use crate::model::Model;
 
-/// Asks the store every question of the golden vectors and compares every field of the answers;
-/// returns how many were asked.
+/// Sends every request of the golden vectors to the store and compares every field of the
+/// decisions; returns the number of requests.
 ///
-/// A store may decide later than its clock says (at the time up to which it has forgotten states);
-/// from such a decision on, the rest of its group is compared with the model at that instant.
+/// A store may decide at a later time than the given one (the time up to which it has dropped
+/// states); from such a decision on, the rest of its group is compared with the model at that time.
 pub async fn replay_vectors<S: Store>(suite: &Suite<'_, S>) -> u64 {
     let mut replayed = 0;
     for file in golden_vectors() {
@@ -35,7 +35,7 @@ async fn replay_group<S: Store>(suite: &Suite<'_, S>, group: &Group, policy: &st
             limit = suite.limit(policy, quota);
             model.change(*quota);
         }
-        let charge = limit.charge("someone").cost(vector.cost);
+        let charge = limit.charge("key").cost(vector.cost);
         let at = CallContext::at(vector.now_us);
         let answer = match vector.op {
             Op::Check => check(suite, &Admission::of(&[charge]), at).await,
