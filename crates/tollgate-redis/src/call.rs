@@ -61,22 +61,10 @@ impl Call {
         head.into_iter().chain(keys).chain(self.args.iter())
     }
 
-    /// How many words the command has.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        3 + self.keys.len() + self.args.len()
-    }
-
-    /// Never: a command has at least three words.
-    #[must_use]
-    pub const fn is_empty(&self) -> bool {
-        false
-    }
-
     /// Appends the command as it travels, for transports over a socket of their own. Most of it is
     /// encoded already: this is faster than to encode the words.
     pub fn encode(&self, out: &mut Vec<u8>) {
-        encode::head(out, b'*', self.len());
+        encode::head(out, b'*', 3 + self.keys.len() + self.args.len());
         if self.has_text {
             encode::word(out, b"EVAL");
             encode::word(out, self.script.text().as_bytes());

@@ -104,18 +104,6 @@ impl Command {
     pub fn words(&self) -> impl Iterator<Item = &[u8]> {
         self.0.iter()
     }
-
-    /// How many there are.
-    #[must_use]
-    pub fn len(&self) -> usize {
-        self.0.len()
-    }
-
-    /// Whether there is none.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
-    }
 }
 
 /// The arguments of a call, one after another in one buffer, as they travel to a server: a head and

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tollgate_core::store::Retries;
 
-/// The wait after so many failures in a row: a random part of `first`, doubled with each, up to `longest`.
+/// The wait after this many failures in a row: a random part of `first`, doubled with each, up to `longest`.
 pub(super) fn wait(failures: u32, first: Duration, longest: Duration) -> Duration {
     let waits = Retries::default().base_backoff(first).max_backoff(longest);
     Duration::from_micros(waits.wait(failures, random()))

@@ -28,11 +28,7 @@ impl<T: Transport> Versioned for Swapping<T> {
     }
 
     async fn read(&self, keys: &[&str]) -> Result<Snapshot> {
-        let names: Vec<String> =
-            keys.iter().map(|key| self.0.layout.rename((*key).to_owned())).collect();
-        let (now, values) = self.0.read(&names, TimeSource::StoreClock).await?;
-        let entries = values.iter().map(entry_of).collect();
-        Ok(Snapshot { entries, clock: Some(now.reading()) })
+        self.0.snapshot(keys).await
     }
 
     async fn swap(&self, writes: &[Swap<'_>]) -> Result<bool> {
@@ -57,8 +53,19 @@ impl<T: Transport> Versioned for Swapping<T> {
     }
 }
 
+impl<T: Transport> ScriptRunner<T> {
+    /// The values of keys, and the server's time.
+    pub(super) async fn snapshot(&self, keys: &[&str]) -> Result<Snapshot> {
+        let names: Vec<String> =
+            keys.iter().map(|key| self.layout.rename((*key).to_owned())).collect();
+        let (now, values) = self.read(&names, TimeSource::StoreClock).await?;
+        let entries = values.iter().map(entry_of).collect();
+        Ok(Snapshot { entries, clock: Some(now.reading()) })
+    }
+}
+
 /// A value with what it holds as its version: two equal states are one to every step.
-pub(super) fn entry_of(value: &Reply) -> Option<Entry> {
+fn entry_of(value: &Reply) -> Option<Entry> {
     if *value == Reply::Nil {
         return None;
     }

@@ -10,10 +10,10 @@
 use std::sync::Arc;
 
 use tollgate_core::store::cas::{Snapshot, Swap, Version, Versioned, VersionedCapability};
-use tollgate_core::store::{CallContext, Evidence, Store as _, TimeSource};
+use tollgate_core::store::{CallContext, Evidence, Store as _};
 use tollgate_core::{Admission, Code, Error, Result};
 
-use super::swap::{KEYS_MAX, entry_of};
+use super::swap::KEYS_MAX;
 use super::{Inner, ScriptRunner};
 use crate::error_reply::{error_of, is_redirect};
 use crate::text::held;
@@ -51,11 +51,7 @@ impl<T: Transport> Versioned for Watching<T> {
     }
 
     async fn read(&self, keys: &[&str]) -> Result<Snapshot> {
-        let names: Vec<String> =
-            keys.iter().map(|key| self.0.layout.rename((*key).to_owned())).collect();
-        let (now, values) = self.0.read(&names, TimeSource::StoreClock).await?;
-        let entries = values.iter().map(entry_of).collect();
-        Ok(Snapshot { entries, clock: Some(now.reading()) })
+        self.0.snapshot(keys).await
     }
 
     async fn swap(&self, writes: &[Swap<'_>]) -> Result<bool> {

@@ -97,7 +97,7 @@ fn no_caller_waits_for_ever_and_none_is_charged_twice() {
         let gcra = a::Gcra::new(Quota::new(1_000, std::time::Duration::from_secs(86_400))).unwrap();
         let limit =
             Limit::new("drops", gcra).unwrap().with_prefix(&format!("drops-{seed}")).unwrap();
-        let charges = [limit.charge("everybody")];
+        let charges = [limit.charge("shared")];
         let admission = Admission::of(&charges);
         let callers: Vec<Option<Caller<'_>>> = (0..CALLERS)
             .map(|_| {

@@ -2,9 +2,9 @@
 
 mod conformance;
 mod cross_slot;
-mod crowd;
 mod differential;
 mod drops;
+mod large_rounds;
 mod lost;
 mod silence;
 
@@ -72,7 +72,7 @@ fn reply_of(reply: resp::Reply) -> Reply {
 fn the_future_of_an_admission_stays_small() {
     let store = Redis::over(Plain::connect());
     let limit = Limit::new("size", Gcra::new(Quota::per_second(1)).unwrap()).unwrap();
-    let charges = [limit.charge("someone")];
+    let charges = [limit.charge("subject")];
     let admission = Admission::of(&charges);
     let size = size_of_val(&store.admit(&admission, CallContext::store_clock()));
     assert!(size <= 1_024, "{size} bytes");

@@ -28,7 +28,7 @@ fn counted(cluster: &RedisCluster, key: &str) -> i64 {
         let replies = cluster.nodes().iter().map(|node| node.client()?.call(&["GET", key])?.ok());
         let replies: Vec<_> = replies.collect();
         let number = replies.iter().flatten().find_map(|reply| reply.text()?.parse().ok());
-        number.ok_or_else(|| Error::new(format!("nobody knows {key}: {replies:?}")))
+        number.ok_or_else(|| Error::new(format!("no node has {key}: {replies:?}")))
     };
     until_ok(SOON, asked).unwrap()
 }

@@ -107,7 +107,7 @@ async fn several_calls_share_a_round_trip_and_keep_their_order() {
 }
 
 #[tokio::test]
-async fn an_error_reply_is_a_reply_and_hurts_nobody_else() {
+async fn an_error_reply_is_a_reply_and_affects_no_other() {
     let redis = Redis::start().unwrap();
     let client = open(&redis.url());
     redis.client().unwrap().call(&["SET", "word", "text"]).unwrap();

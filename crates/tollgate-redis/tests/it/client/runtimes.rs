@@ -64,7 +64,7 @@ fn client_of(cluster: &RedisCluster) -> Client {
     open(&format!("redis-cluster://{addr}?connect_timeout_ms=10000&reply_timeout_ms=10000"))
 }
 
-/// Nobody has learnt where its nodes are when the runtime ends on which somebody tried again and again.
+/// The map is not known yet when the runtime ends on which a task tried to learn it.
 #[test]
 fn a_cluster_that_never_was_is_found_by_another_runtime() {
     let cluster = RedisCluster::start(1).unwrap();
@@ -84,7 +84,7 @@ fn a_cluster_that_never_was_is_found_by_another_runtime() {
     });
 }
 
-/// It asks for the nodes of a cluster, and others wait for what it learns.
+/// It learns the map of a cluster, and callers of another runtime wait for it.
 #[test]
 fn a_runtime_that_ends_while_it_learns_leaves_it_to_those_who_wait() {
     let cluster = RedisCluster::start(1).unwrap();

@@ -100,7 +100,7 @@ async fn a_sentinel_that_is_away_is_passed_over() {
     let client = client_of(&servers, "");
     assert_eq!(soon(&client, &count("passed", "x")).await.unwrap(), text("x"));
     let unknown = servers.sentinels()[1].addr();
-    let client = open(&format!("redis-sentinel://{unknown}/nobody"));
+    let client = open(&format!("redis-sentinel://{unknown}/none"));
     let error = soon(&client, &count("passed", "x")).await.unwrap_err();
     assert!(error.is_not_sent() && error.to_string().contains("names no such master"), "{error}");
 }

@@ -36,10 +36,10 @@ async fn a_server_is_verified_by_the_given_authority() {
 async fn a_server_that_cannot_be_verified_gets_no_command() {
     let redis = Redis::builder().tls().start().unwrap();
     let other = Redis::builder().tls().start().unwrap();
-    let stranger = other.certificates().unwrap().authority();
+    let foreign = other.certificates().unwrap().authority();
     let own = redis.certificates().unwrap().authority();
     let wrong_name = format!("{}&server_name=example.org", url(&redis, &[("ca", &own)]));
-    for url in [url(&redis, &[("ca", &stranger)]), url(&redis, &[]), wrong_name] {
+    for url in [url(&redis, &[("ca", &foreign)]), url(&redis, &[]), wrong_name] {
         let client = open(&url);
         let error = soon(&client, &count("tls", "x")).await.unwrap_err();
         assert!(error.is_not_sent() && error.to_string().contains("TLS"), "{error}");

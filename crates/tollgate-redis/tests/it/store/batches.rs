@@ -24,7 +24,7 @@ fn a_script_that_is_new_to_the_server_does_not_fall_behind() {
     run(async {
         let before = limiter(&redis);
         for _ in 0..2 {
-            before.check(limit.charge("somebody else")).await.unwrap();
+            before.check(limit.charge("another")).await.unwrap();
         }
         let all = limit.charge("ada").cost(Cost::new(10).unwrap());
         let one = limit.charge("ada").request_id(RequestId::new("first").unwrap());

@@ -15,7 +15,7 @@ use super::{USER, run, store};
 
 const HOUR: Micros = 3_600_000_000;
 
-/// So many units, all of which come back an hour after the last charge.
+/// This many units, all of which come back an hour after the last charge.
 #[derive(Debug)]
 struct Cooldown {
     units: u64,
@@ -116,7 +116,7 @@ fn users_algorithms_are_exact() {
     for (name, script) in [("scripted", Some(RIGHT)), ("watched", None)] {
         let limit =
             Limit::with_rule(name, cooldown(50, script)).unwrap().with_prefix("custom").unwrap();
-        let charges = [limit.charge("everybody")];
+        let charges = [limit.charge("shared")];
         let admission = Admission::of(&charges);
         let stores: Vec<_> = (0..4).map(|_| store(&shared::redis().url())).collect();
         let checks = stores.iter().flat_map(|store| {
@@ -143,7 +143,7 @@ fn users_algorithms_are_exact() {
     }
 }
 
-/// Whoever lacks a right that a transaction needs is told so, and nothing is written, guarded or not.
+/// A user without a right that a transaction needs gets an error, and nothing is written, guarded or not.
 #[test]
 fn without_the_rights_of_a_transaction_nothing_is_written() {
     let limit = Limit::with_rule("rights", cooldown(5, None)).unwrap();
@@ -161,7 +161,7 @@ fn without_the_rights_of_a_transaction_nothing_is_written() {
     }
 }
 
-/// Whoever loses until the limiter's time is up is not let in by a failure mode.
+/// A caller that loses races until the deadline is not admitted by an outage mode.
 #[test]
 fn losers_are_never_let_in() {
     let many = Rule::new(CustomAlgorithm::new(Cooldown { units: 1 << 30, script: None }));

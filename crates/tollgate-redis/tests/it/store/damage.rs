@@ -21,14 +21,14 @@ fn log(policy: &str) -> Limit {
 }
 
 fn check(store: &Redis, limit: &Limit, units: u64) -> Result<Decision> {
-    let charges = [limit.charge("someone").cost(Cost::new(units).unwrap())];
+    let charges = [limit.charge("subject").cost(Cost::new(units).unwrap())];
     let admission = Admission::of(&charges);
     let outcome = run(store.admit(&admission, CallContext::store_clock()))?;
     Ok(decisions_of(&admission, &outcome)?.decisions.remove(0))
 }
 
 fn name(limit: &Limit) -> String {
-    limit.key("someone").to_text()
+    limit.key("subject").to_text()
 }
 
 fn raw(redis: &Server, words: &[&str]) -> resp::Reply {
@@ -45,9 +45,9 @@ fn a_key_of_another_type_is_corrupt_until_it_is_reset() {
             raw(redis, &words);
             let error = check(&store, &limit, 1).unwrap_err();
             assert_eq!(error.code(), Code::CorruptState, "{error}");
-            assert!(!error.to_string().contains("someone"), "{error}");
+            assert!(!error.to_string().contains("subject"), "{error}");
         }
-        run(store.reset(limit.key("someone"), CallContext::store_clock())).unwrap();
+        run(store.reset(limit.key("subject"), CallContext::store_clock())).unwrap();
         assert!(check(&store, &limit, 1).unwrap().is_allowed());
     }
 }
@@ -73,7 +73,7 @@ fn texts_and_lists_of_others_are_corrupt_until_the_key_is_reset() {
                 Err(error) => assert_eq!(error.code(), Code::CorruptState, "{words:?}: {error}"),
                 Ok(decision) => panic!("{words:?}: {decision:?}"),
             }
-            run(store.reset(limit.key("someone"), CallContext::store_clock())).unwrap();
+            run(store.reset(limit.key("subject"), CallContext::store_clock())).unwrap();
             assert!(check(&store, &limit, 1).unwrap().is_allowed(), "{words:?}");
             raw(redis, &["DEL", &key]);
         }

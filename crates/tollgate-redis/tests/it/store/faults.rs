@@ -47,7 +47,7 @@ fn a_durable_server_that_is_killed_and_restarted_over_admits_nothing() {
     tell("killed and restarted, durable", &tally, healthy);
     let admitted = tally.admitted.load(Ordering::SeqCst);
     assert!(admitted <= UNITS, "over-admitted");
-    // Only what nobody was told about can be missing.
+    // Only what was not acknowledged can be missing.
     assert!(UNITS - admitted <= tally.unknown.load(Ordering::SeqCst));
 }
 
@@ -110,7 +110,7 @@ fn a_slot_that_moves_under_load_changes_nothing() {
     let limit = month("moved", UNITS);
     let store = store(&cluster_url(&cluster));
     let load = Load::start(&store, &limit, CALLERS);
-    let slot = cluster.slot_of_key(&limit.key("everybody").to_text()).unwrap();
+    let slot = cluster.slot_of_key(&limit.key("shared").to_text()).unwrap();
     let to = (cluster.owner(slot).unwrap() + 1) % 3;
     load.wait_beyond(EARLY);
     let from = Instant::now();
@@ -132,18 +132,18 @@ fn a_hung_server_is_answered_for_within_the_deadline() {
     let store = Redis::open(redis.url().parse().unwrap()).unwrap();
     let deadline = Duration::from_millis(100);
     let limiter = Limiter::builder(store).deadline(deadline).build();
-    assert!(run(limiter.check(limit.charge("everybody"))).unwrap().is_allowed());
+    assert!(run(limiter.check(limit.charge("shared"))).unwrap().is_allowed());
     redis.stop_answering().unwrap();
     let mut longest = Duration::ZERO;
     for _ in 0..5 {
         let from = Instant::now();
-        let decision = run(limiter.check(limit.charge("everybody"))).unwrap();
+        let decision = run(limiter.check(limit.charge("shared"))).unwrap();
         longest = longest.max(from.elapsed());
         assert_eq!(decision.degraded, Some(OutageMode::Closed));
     }
     redis.go_on().unwrap();
     let from = Instant::now();
-    while run(limiter.check(limit.charge("everybody"))).unwrap().degraded.is_some() {
+    while run(limiter.check(limit.charge("shared"))).unwrap().degraded.is_some() {
         assert!(from.elapsed() < super::load::SOON, "it does not recover");
     }
     println!(
@@ -161,7 +161,7 @@ fn a_lost_reply_charges_once_under_a_request_id() {
     let proxy = FaultProxy::to(redis.addr()).unwrap();
     let store = store(&format!("redis://{}?reply_timeout_ms=200", proxy.addr()));
     let limit = month("lost", 100);
-    let charges = [limit.charge("everybody")];
+    let charges = [limit.charge("shared")];
     let ids: Vec<String> = (0..20).map(|number| format!("request {number}")).collect();
     let admit = async |id: &str| {
         let admission = Admission::of(&charges).request_id(RequestId::new(id).unwrap());
@@ -195,7 +195,7 @@ fn a_lost_reply_charges_once_under_a_request_id() {
     let outcome = run(store.admit(&admission, CallContext::store_clock())).unwrap();
     let left = decisions_of(&admission, &outcome).unwrap().decisions.remove(0).remaining;
     let replays = was_sent.iter().filter(|was_sent| **was_sent).count();
-    println!("lost replies: 20 charges answered by nobody, {replays} replays, {left} of 100 left");
+    println!("lost replies: 20 charges without an answer, {replays} replays, {left} of 100 left");
     assert_eq!(left, 100 - 1 - 20 - 1);
 }
 

@@ -131,7 +131,7 @@ fn several_charges_are_refused() {
 }
 
 /// Callers who wait at the same moment share calls, over several keys of their slot. Each of those keys is
-/// at one of the nodes, so nobody has to wait until the slot has moved.
+/// at one of the nodes, so no caller waits until the slot has moved.
 #[test]
 fn single_charges_that_share_a_call_are_decided() {
     let halfway = Halfway::new(gcra);
@@ -143,11 +143,11 @@ fn single_charges_that_share_a_call_are_decided() {
     };
     let before = halfway.refusals();
     decided(run(join_all((0..60).map(|at| limiter.check(halfway.limits[at % 3].charge("a"))))));
-    let crowd = halfway.refusals();
-    assert!(crowd > before, "nobody shared a call");
+    let after = halfway.refusals();
+    assert!(after > before, "no callers shared a call");
     let batch: Vec<_> = (0..30).map(|at| halfway.limits[at % 3].charge("a")).collect();
     decided(run(limiter.check_batch(&batch)));
-    assert!(halfway.refusals() > crowd, "nobody shared a call");
+    assert!(halfway.refusals() > after, "the batch did not share a call");
     // One unit before the slot moved, 20 and 10 after that.
     for limit in &halfway.limits {
         let forecast = run(limiter.peek(limit.charge("a"))).unwrap();

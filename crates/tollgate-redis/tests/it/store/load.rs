@@ -32,7 +32,7 @@ pub(super) struct Load {
     tasks: Vec<JoinHandle<()>>,
 }
 
-/// So many units that do not come back while a test runs.
+/// This many units that do not come back while a test runs.
 pub(super) fn month(prefix: &str, units: u64) -> Limit {
     let gcra = a::Gcra::new(Quota::new(units, Duration::from_secs(30 * 86_400))).unwrap();
     Limit::new("load", gcra).unwrap().with_prefix(prefix).unwrap()
@@ -62,7 +62,7 @@ impl Load {
         from.elapsed()
     }
 
-    /// Waits until everybody was denied.
+    /// Waits until every caller was denied.
     pub(super) fn finish(self) -> Arc<Tally> {
         let all = async {
             for task in self.tasks {
@@ -71,14 +71,14 @@ impl Load {
         };
         if super::run(async { tokio::time::timeout(SOON, all).await }).is_err() {
             self.tally.stop.store(true, Ordering::SeqCst);
-            panic!("not everybody was denied in time: {:?}", self.tally);
+            panic!("not every caller was denied in time: {:?}", self.tally);
         }
         self.tally
     }
 }
 
 async fn one(store: Redis, limit: Limit, tally: Arc<Tally>) {
-    let charges = [limit.charge("everybody")];
+    let charges = [limit.charge("shared")];
     let admission = Admission::of(&charges);
     while !tally.stop.load(Ordering::SeqCst) {
         match store.admit(&admission, CallContext::store_clock()).await {

@@ -79,12 +79,12 @@ fn watched_keys_that_move_are_followed_on_redis_8() {
 }
 
 #[test]
-fn an_encrypted_cluster_of_strangers_gets_no_command() {
+fn an_encrypted_cluster_that_cannot_be_verified_gets_no_command() {
     let [cluster, other] = [encrypted_cluster(1), encrypted_cluster(1)];
     let own = cluster.certificates().unwrap().authority().display().to_string();
-    let stranger = other.certificates().unwrap().authority().display().to_string();
-    let wrong = encrypted_cluster_url(&cluster).replace(&own, &stranger);
-    let limit = watched("strangers", "policy", 5);
+    let foreign = other.certificates().unwrap().authority().display().to_string();
+    let wrong = encrypted_cluster_url(&cluster).replace(&own, &foreign);
+    let limit = watched("unverified", "policy", 5);
     let error = admit(&store(&wrong), &[limit.charge("a")]).unwrap_err();
     assert!(error.is_outage() && error.is_not_sent(), "{error}");
     assert!(error.to_string().contains("TLS"), "{error}");
@@ -110,7 +110,7 @@ fn a_watched_key_that_moves_under_load_is_charged_exactly() {
             std::thread::yield_now();
         }
     };
-    let slot = cluster.slot_of_key(&limit.key("everybody").to_text()).unwrap();
+    let slot = cluster.slot_of_key(&limit.key("shared").to_text()).unwrap();
     let to = (cluster.owner(slot).unwrap() + 1) % 3;
     more();
     let mut moving = cluster.begin_move(slot, to).unwrap();
@@ -125,7 +125,7 @@ fn a_watched_key_that_moves_under_load_is_charged_exactly() {
     };
     let admitted = sum(|tally| &tally.admitted);
     let (failed, unknown) = (sum(|tally| &tally.failed), sum(|tally| &tally.unknown));
-    println!("{admitted} of {UNITS} admitted, {failed} calls failed, of {unknown} nobody knows");
+    println!("{admitted} of {UNITS} admitted, {failed} calls failed, {unknown} are unknown");
     assert!(admitted <= UNITS, "over-admitted");
     assert!(UNITS - admitted <= unknown);
     assert_eq!(cluster.owner(slot).unwrap(), to);

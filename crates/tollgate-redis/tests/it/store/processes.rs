@@ -32,7 +32,7 @@ fn be_one_of_several(node: &TestProcess) {
     let (prefix, url) = node.argument().split_once(' ').unwrap();
     let store = store(url);
     for (_, limit) in limits(prefix) {
-        let charges = [limit.charge("everybody")];
+        let charges = [limit.charge("shared")];
         let admission = Admission::of(&charges);
         node.wait_for_release().unwrap();
         let checks = (0..CHECKS).map(|_| store.admit(&admission, CallContext::store_clock()));

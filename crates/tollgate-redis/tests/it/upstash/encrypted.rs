@@ -61,7 +61,7 @@ async fn a_certificate_is_verified() {
     assert_eq!(ask(trusting(), &url).await.unwrap(), text("x"));
     assert_eq!(shim.requests(), 1);
 
-    // Nobody whom the machine trusts has signed it.
+    // No authority that the machine trusts has signed it.
     let error = ask(patient(), &url).await.unwrap_err();
     assert_eq!((error.code(), error.is_not_sent()), (Code::StoreUnavailable, true), "{error}");
     // It is not for this name.

@@ -64,11 +64,11 @@ async fn a_wrong_token_is_an_outage_that_shows_no_secret() {
 }
 
 #[tokio::test]
-async fn nobody_there_means_unsent() {
+async fn no_server_means_not_sent() {
     let shim = shim(shared::redis());
     let url = shim.url();
     drop(shim);
-    let error = upstash(&url).send(&count("upstash:nobody", "x")).await.unwrap_err();
+    let error = upstash(&url).send(&count("upstash:none", "x")).await.unwrap_err();
     assert_eq!((error.code(), error.is_not_sent()), (Code::StoreUnavailable, true), "{error}");
 }
 
@@ -82,7 +82,7 @@ async fn a_lost_answer_leaves_the_outcome_unknown() {
     proxy.set(Mode::DropReplies).unwrap();
     let error = upstash.send(&count("lost", "x")).await.unwrap_err();
     assert_eq!((error.code(), error.is_not_sent()), (Code::Timeout, false), "{error}");
-    // It ran, or still does: nobody waits for it any more.
+    // It ran, or still does: no caller waits for it any more.
     let ran = || match stored(&redis, "lost") {
         0 => Err(Error::new("has not run yet")),
         _ => Ok(()),

@@ -1,5 +1,5 @@
-//! More requests than there are connections: whoever waits for one while others are answered has not met
-//! silence, and is not let in.
+//! More requests than there are connections: a request that waits for one while others are answered has met
+//! contention, not an outage.
 
 use std::future::poll_fn;
 use std::io::{Read as _, Write as _};
@@ -18,7 +18,7 @@ use super::{shim, store, upstash};
 /// Requests that are under way at once.
 const CONNECTIONS: usize = 64;
 
-/// Stands in front of a server: the first connection gets one response, and nobody anything else.
+/// A proxy of a server: the first connection gets one response, and no other gets any.
 fn answering_once(server: SocketAddr) -> SocketAddr {
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let addr = listener.local_addr().unwrap();
@@ -66,7 +66,7 @@ async fn one_more(calls: &mut [(BoxFuture<'_, Answer>, Option<Answer>)]) {
 }
 
 #[tokio::test]
-async fn whoever_waits_for_a_connection_while_others_are_answered_is_not_let_in() {
+async fn a_request_that_waits_for_a_connection_while_others_are_answered_is_not_admitted() {
     let redis = shared::redis();
     let shim = shim(redis);
     let limits = ["one", "two"].map(limit);

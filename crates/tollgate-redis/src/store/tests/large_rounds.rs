@@ -22,13 +22,13 @@ async fn callers_that_were_just_answered_are_in_time_for_the_next_round() {
     let spawner = Some((|work| drop(tokio::spawn(work))) as crate::transport::Spawner);
     let store = Redis::over(Slow { plain, sent: sent.clone(), sharing, spawner });
     let quota = Quota::new(CALLERS * TIMES, std::time::Duration::from_secs(86_400));
-    let limit = Arc::new(Limit::new("crowd", a::Gcra::new(quota).unwrap()).unwrap());
+    let limit = Arc::new(Limit::new("large-rounds", a::Gcra::new(quota).unwrap()).unwrap());
     let callers: Vec<_> = (0..CALLERS)
         .map(|_| {
             let (store, limit) = (store.clone(), limit.clone());
             tokio::spawn(async move {
                 for _ in 0..TIMES {
-                    let charges = [limit.charge("everybody")];
+                    let charges = [limit.charge("shared")];
                     store
                         .admit(&Admission::of(&charges), CallContext::store_clock())
                         .await
