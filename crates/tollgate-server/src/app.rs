@@ -10,8 +10,7 @@ use tollgate_service::{Api, Auth};
 
 use crate::telemetry::Telemetry;
 
-/// How long the result of a probe is served, in microseconds: clients may ask as often as they like,
-/// and must not load the store with it.
+/// How long the result of a probe is served, in microseconds: probes of clients must not load the store.
 const READINESS_MAX_AGE: Micros = 1_000_000;
 
 /// The state that every connection shares.

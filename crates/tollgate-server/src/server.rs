@@ -13,7 +13,7 @@ use tollgate_service::Engine;
 use crate::app::App;
 use crate::config::Config;
 use crate::grpc::Health;
-use crate::listen::{Drain, Listener, web};
+use crate::listen::{Listener, Shutdown, web};
 use crate::telemetry::Telemetry;
 use crate::{grpc, resp, store};
 
@@ -90,7 +90,7 @@ impl Server {
     /// Where it listens; with port 0 the operating system chose.
     ///
     /// # Errors
-    /// When the operating system does not say.
+    /// When the operating system does not return an address.
     pub fn addresses(&self) -> Result<Addresses> {
         let of = |listener: Option<&Listener>| listener.map(Listener::address).transpose();
         Ok(Addresses {
@@ -108,31 +108,30 @@ impl Server {
 
     /// Serves until `shutdown` is ready; then completes what has begun, for at most `drain`.
     pub async fn run(self, shutdown: impl Future<Output = ()>) {
-        let drain = Drain::new();
+        let shutdown_of = Shutdown::new();
         if let Some(listener) = self.http {
             let app = Arc::clone(&self.app);
             let serve =
                 move |connection, draining| web::serve_http(connection, Arc::clone(&app), draining);
-            tokio::spawn(listener.run(drain.draining(), serve));
+            tokio::spawn(listener.run(shutdown_of.signal(), serve));
         }
         let mut grpc_health = None;
         if let Some((listener, router, health)) = self.grpc {
             let serve =
-                move |connection, draining| web::serve_grpc(connection, router.clone(), draining);
-            tokio::spawn(listener.run(drain.draining(), serve));
+                move |connection, signal| web::serve_grpc(connection, router.clone(), signal);
+            tokio::spawn(listener.run(shutdown_of.signal(), serve));
             grpc_health = Some(health);
         }
         if let Some(listener) = self.resp {
             let app = Arc::clone(&self.app);
-            let serve =
-                move |connection, draining| resp::serve(connection, Arc::clone(&app), draining);
-            tokio::spawn(listener.run(drain.draining(), serve));
+            let serve = move |connection, signal| resp::serve(connection, Arc::clone(&app), signal);
+            tokio::spawn(listener.run(shutdown_of.signal(), serve));
         }
         shutdown.await;
         if let Some(health) = grpc_health {
-            health.end().await;
+            health.shut_down().await;
         }
-        if tokio::time::timeout(self.drain, drain.finish()).await.is_err() {
+        if tokio::time::timeout(self.drain, shutdown_of.finish()).await.is_err() {
             tracing::warn!("some requests did not end within the drain time");
         }
         self.app.close().await;
@@ -151,8 +150,8 @@ impl Observer for Log {
     }
 
     fn clock_behind(&self, policy: &str, behind_ms: u64) {
-        let cure = "reset the key, or wait";
-        tracing::warn!(policy, behind_ms, cure, "a clock is behind one that charged a key");
+        let remedy = "reset the key, or wait";
+        tracing::warn!(policy, behind_ms, remedy, "a clock is behind one that charged a key");
     }
 }
 

@@ -1,4 +1,4 @@
-//! A store from its address. One line per store: the scheme, and what opens it.
+//! A store from its URL. One line per scheme.
 
 use std::future::ready;
 use std::sync::Arc;
@@ -109,7 +109,7 @@ pub fn scheme_of(address: &str) -> Option<&str> {
     address.split_once(':').map(|(scheme, _)| scheme)
 }
 
-/// Makes or changes what a store needs before it is used; whether it needed anything.
+/// Creates or migrates the tables of a store; `false` if it needs none.
 ///
 /// # Errors
 /// As [`open`]; when the store cannot be reached or refuses.
@@ -125,53 +125,52 @@ pub async fn migrate(address: &str) -> Result<bool> {
     Ok(true)
 }
 
-/// DynamoDB; it connects when it is first asked, and its table is made by [`migrate`] alone: programs
-/// that decide seldom have the right to make tables.
+/// DynamoDB. It connects at the first call. Only [`migrate`] creates its table: servers rarely have that
+/// right.
 async fn dynamodb(address: &str, options: Options) -> Result<BoxStore> {
     let config = dynamodb::Config::new(address)?;
     let config = options.retries(config, dynamodb::Config::retries);
     Ok(options.erase(DynamoDb::open(config).await?))
 }
 
-/// PostgreSQL; it connects when it is first asked, and makes its tables then.
+/// PostgreSQL. It connects at the first call, and creates its tables then.
 fn postgres(address: &str, options: Options) -> Result<BoxStore> {
     let config = postgres::Config::new(address)?;
     let config = options.retries(config, postgres::Config::retries);
     Ok(options.erase(Postgres::open(config)?))
 }
 
-/// Deno KV; it connects when it is first asked. The token stands in the address or in the environment.
+/// Deno KV. It connects at the first call. The token is in the URL or in the environment.
 fn denokv(address: &str, options: Options) -> Result<BoxStore> {
     let config = denokv::Config::new(address)?.token_from_env()?;
     let config = options.retries(config, denokv::Config::retries);
     Ok(options.erase(DenoKv::open(&config)?))
 }
 
-/// A file of this machine, opened at once: a path that cannot be used must not look like an outage.
+/// SQLite. The file is opened at once: an unusable path must not look like an outage.
 fn sqlite(address: &str, options: Options) -> Result<BoxStore> {
     Ok(options.erase(Sqlite::open(sqlite::Config::from_url(address)?)?))
 }
 
-/// Redis alone, with TLS, as a cluster or behind sentinels; it connects when it is first asked.
+/// Redis: one server, a cluster, or behind sentinels. It connects at the first call.
 fn redis(address: &str, options: Options) -> Result<BoxStore> {
     let store = Redis::open(options.retries(address.parse()?, redis::Config::retries))?;
-    tokio::spawn(warn_about(store.clone()));
+    tokio::spawn(log_warnings(store.clone()));
     Ok(options.erase(store))
 }
 
-/// Says what the settings of the servers may do to counters, or why they cannot be asked. One that is
-/// away is not asked again: the readiness of the store tells about that, and `doctor` asks the same
-/// questions.
-async fn warn_about(store: Redis) {
+/// Logs settings of the servers that endanger counters. It does not retry: readiness reports a server
+/// that is down, and `doctor` runs the same checks.
+async fn log_warnings(store: Redis) {
     match store.inspect().await {
         Ok(inspection) => {
             inspection.warnings().iter().for_each(|warning| tracing::warn!("{warning}"));
         }
-        Err(error) => tracing::warn!("Redis cannot be asked: {error}"),
+        Err(error) => tracing::warn!("the settings of Redis cannot be read: {error}"),
     }
 }
 
-/// `memory:`, with nothing behind the colon.
+/// The memory store; its URL has no options.
 fn memory(address: &str, options: Options) -> Result<BoxStore> {
     match address.strip_prefix("memory:") {
         Some("") => Ok(options.erase(Memory::builder().build()?)),

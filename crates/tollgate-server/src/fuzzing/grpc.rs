@@ -1,4 +1,4 @@
-//! Messages of the gRPC interface, through its whole router.
+//! Messages of the gRPC API, through the whole router.
 
 use std::cell::LazyCell;
 use std::sync::Arc;
@@ -10,7 +10,7 @@ use axum::http::header::CONTENT_TYPE;
 use tonic::{Code, Status};
 use tower_service::Service;
 
-use super::{Lab, choose};
+use super::{Fixture, choose};
 use crate::grpc::{Health, router};
 
 const METHODS: [&str; 9] = [
@@ -29,7 +29,7 @@ const METHODS: [&str; 9] = [
 const FRAMED: [bool; 4] = [true, true, true, false];
 
 struct Grpc {
-    lab: Lab,
+    fixture: Fixture,
     router: Router,
     /// Streams end with it.
     _health: Health,
@@ -37,18 +37,18 @@ struct Grpc {
 
 thread_local! {
     static GRPC: LazyCell<Grpc> = LazyCell::new(|| {
-        let lab = Lab::new();
-        let made = lab.runtime.block_on(router(Arc::clone(&lab.app)));
-        #[expect(clippy::expect_used, reason = "nothing can be fuzzed without it")]
-        let (router, health) = made.expect("the descriptors are valid");
-        Grpc { lab, router, _health: health }
+        let fixture = Fixture::new();
+        let router = fixture.runtime.block_on(router(Arc::clone(&fixture.app)));
+        #[expect(clippy::expect_used, reason = "a target needs its server")]
+        let (router, health) = router.expect("the descriptors are valid");
+        Grpc { fixture, router, _health: health }
     });
 }
 
 /// The first byte chooses a method, the second whether the rest is a message or the bytes of a stream.
 ///
 /// # Panics
-/// When the status says that the server failed.
+/// When the status is a failure of the server.
 pub fn grpc(bytes: &[u8]) {
     let Some((method, rest)) = choose(bytes, &METHODS) else { return };
     let Some((framed, message)) = choose(rest, &FRAMED) else { return };
@@ -61,7 +61,7 @@ pub fn grpc(bytes: &[u8]) {
     GRPC.with(|grpc| {
         let request = Request::post(method).header(CONTENT_TYPE, "application/grpc");
         let request = request.body(Body::from(Bytes::from(body))).unwrap_or_default();
-        let status = grpc.lab.run(async {
+        let status = grpc.fixture.run(async {
             let answered = grpc.router.clone().call(request).await;
             let response = answered.unwrap_or_else(|never| match never {});
             let status = Status::from_header_map(response.headers());
@@ -70,7 +70,7 @@ pub fn grpc(bytes: &[u8]) {
         });
         let Some(status) = status else { return };
         let failed = match status.code() {
-            // The way of tonic to say that bytes are no message, or no frame.
+            // tonic reports bytes that are no message or no frame with this code.
             Code::Internal => ![
                 "decod",
                 "decompress",

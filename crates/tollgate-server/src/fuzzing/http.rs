@@ -1,4 +1,4 @@
-//! Bodies and queries of the HTTP interface, through its whole router.
+//! Bodies and queries of the HTTP API.
 
 use std::cell::LazyCell;
 
@@ -8,7 +8,7 @@ use hyper::{Request, Uri};
 use serde_json::Value;
 use tollgate_service::api::OPENAPI;
 
-use super::{Lab, choose};
+use super::{Fixture, choose};
 use crate::http::answer;
 
 const PATHS: [&str; 7] = [
@@ -22,42 +22,42 @@ const PATHS: [&str; 7] = [
 ];
 
 struct Http {
-    lab: Lab,
+    fixture: Fixture,
     documented: Value,
 }
 
 thread_local! {
     static HTTP: LazyCell<Http> = LazyCell::new(|| {
-        Http { lab: Lab::new(), documented: serde_json::from_str(OPENAPI).unwrap_or_default() }
+        Http { fixture: Fixture::new(), documented: serde_json::from_str(OPENAPI).unwrap_or_default() }
     });
 }
 
 /// The first byte chooses a path; the rest is the body of a request, or the query of the gate.
 ///
 /// # Panics
-/// When the answer is no JSON, is not documented, or is a failure of the server.
+/// When the response is no JSON, is not documented, or is a failure of the server.
 pub fn http(bytes: &[u8]) {
     let Some((path, rest)) = choose(bytes, &PATHS) else { return };
     let (uri, body) = match path {
         "/v1/gate" => (format!("{path}?{}", String::from_utf8_lossy(rest)), Bytes::new()),
         _ => (path.to_owned(), Bytes::copy_from_slice(rest)),
     };
-    // Not every text is an address: no client could send the others.
+    // No client can send a text that is no URI.
     let Ok(uri) = Uri::try_from(uri) else { return };
     HTTP.with(|http| {
         let mut request = Request::post(uri).body(Full::new(body)).unwrap_or_default();
         request.headers_mut().clear();
-        let (status, body) = http.lab.run(async {
-            let response = answer(&http.lab.app, request).await;
+        let (status, body) = http.fixture.run(async {
+            let response = answer(&http.fixture.app, request).await;
             let status = response.status().as_u16();
             let body = response.into_body().collect().await;
             (status, body.map(|body| body.to_bytes()).unwrap_or_default())
         });
-        let told = String::from_utf8_lossy(&body);
-        assert_ne!(status, 500, "{path}: {told}");
+        let text = String::from_utf8_lossy(&body);
+        assert_ne!(status, 500, "{path}: {text}");
         let place = format!("/paths/{}/post/responses/{status}", path.replace('/', "~1"));
         assert!(http.documented.pointer(&place).is_some(), "{path}: {status} is not documented");
-        let silent = path == "/v1/gate" && body.is_empty();
-        assert!(silent || serde_json::from_slice::<Value>(&body).is_ok(), "{path}: {told}");
+        let is_empty = path == "/v1/gate" && body.is_empty();
+        assert!(is_empty || serde_json::from_slice::<Value>(&body).is_ok(), "{path}: {text}");
     });
 }

@@ -1,8 +1,8 @@
-//! What is fuzzed: for each way in, a function that takes any bytes and panics if the server does
-//! what it must not. `fuzz/` runs them guided by coverage, the tests over seeded bytes.
+//! Fuzz targets: for each protocol, a function that takes any bytes and panics if the server
+//! misbehaves. `fuzz/` runs them guided by coverage, the tests over seeded bytes.
 //!
-//! Each has one engine for the whole run, as a server has: what bytes leave behind stays, and memory
-//! has to stay bounded all the same. Its clock is moved by every call and by nothing else.
+//! Each target has one engine for the whole run, as a server has: state accumulates, and memory must
+//! stay bounded. Its clock advances with every call.
 
 mod grpc;
 mod http;
@@ -26,16 +26,16 @@ pub use http::http;
 pub use policies::policies;
 pub use resp::resp;
 
-/// Takes any bytes, and panics if something is wrong.
+/// Takes any bytes, and panics on a defect.
 pub type Target = fn(&[u8]);
 
 /// Every target and its name.
 pub const TARGETS: [(&str, Target); 4] =
     [("grpc", grpc), ("http", http), ("policies", policies), ("resp", resp)];
 
-/// A time of no meaning.
+/// An arbitrary time.
 const EPOCH: u64 = 1_800_000_000_000_000;
-/// How far every call moves the clock: request ids are forgotten after some ten thousand calls.
+/// The time between two calls: request ids expire after some ten thousand calls.
 const STEP: Duration = Duration::from_millis(10);
 
 /// One policy of each kind.
@@ -51,36 +51,36 @@ policies:
   g: {limits: [{name: s, limit: 2 per 1s}, {name: m, limit: 9 per 1m}], overrides: {v: {limits: [{name: s, limit: 1 per 1s}, {name: m, limit: 5 per 1m}]}}}
 ";
 
-/// An engine that outlives the calls of a target.
-struct Lab {
+/// The server of a target.
+struct Fixture {
     app: Arc<App>,
     clock: ManualClock,
     runtime: Runtime,
 }
 
-impl Lab {
+impl Fixture {
     fn new() -> Self {
         let made = Self::try_new();
-        #[expect(clippy::expect_used, reason = "nothing can be fuzzed without it")]
-        made.expect("what is built in is valid")
+        #[expect(clippy::expect_used, reason = "a target needs its server")]
+        made.expect("the policies are valid")
     }
 
     fn try_new() -> Result<Self, Box<dyn std::error::Error>> {
         let clock = ManualClock::at(EPOCH);
-        // Small, so that a run meets its bounds.
+        // Small, so that a run reaches its bounds.
         let memory = Memory::builder().max_keys(4_096).max_request_ids(4_096).build()?;
         let limiter = Limiter::with_clock(BoxStore::new(memory), clock.clone()).build();
-        let config = Config::of_text(&[], |_| None, Some(("lab.yaml", POLICIES)))?;
+        let config = Config::of_text(&[], |_| None, Some(("fuzz.yaml", POLICIES)))?;
         let telemetry = Telemetry::new(&config)?;
         let app = App::new(Engine::new(limiter, config.policies), config.auth, telemetry);
         let runtime = Builder::new_current_thread().enable_time().build()?;
         Ok(Self { app, clock, runtime })
     }
 
-    /// Runs to its end what is asked of the engine, a moment later than what was asked before.
-    fn run<T>(&self, asked: impl Future<Output = T>) -> T {
+    /// Advances the clock, and runs a future to completion.
+    fn run<T>(&self, future: impl Future<Output = T>) -> T {
         self.clock.advance(STEP);
-        self.runtime.block_on(asked)
+        self.runtime.block_on(future)
     }
 }
 

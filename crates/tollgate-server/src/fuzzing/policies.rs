@@ -1,18 +1,18 @@
-//! Policy files: read, and if they are valid put to work in the place of those before.
+//! Policy files: parsed, and if they are valid, put into force.
 
 use std::cell::LazyCell;
 
 use tollgate::Code;
 use tollgate_service::engine::CheckRequest;
 
-use super::Lab;
+use super::Fixture;
 use crate::config::Config;
 
-/// How many policies of a file are asked.
-const ASKED: usize = 8;
+/// How many policies of a file are used.
+const USED: usize = 8;
 
 thread_local! {
-    static LAB: LazyCell<Lab> = LazyCell::new(Lab::new);
+    static FIXTURE: LazyCell<Fixture> = LazyCell::new(Fixture::new);
 }
 
 /// The bytes are a file.
@@ -30,15 +30,15 @@ pub fn policies(bytes: &[u8]) {
             return;
         }
     };
-    LAB.with(|lab| {
-        lab.app.engine().replace_policies(config.policies);
-        let policies = lab.app.engine().policies();
-        for policy in policies.iter().take(ASKED) {
+    FIXTURE.with(|fixture| {
+        fixture.app.engine().replace_policies(config.policies);
+        let policies = fixture.app.engine().policies();
+        for policy in policies.iter().take(USED) {
             let request = CheckRequest::new(policy.name().as_str(), "k");
-            let answered = lab.run(lab.app.engine().acquire(request)).map(drop);
-            let foreseen = lab.run(lab.app.engine().forecast(request)).map(drop);
-            for failure in [answered, foreseen].into_iter().filter_map(Result::err) {
-                // Refused because the store is in memory, or full; nothing may be broken.
+            let acquired = fixture.run(fixture.app.engine().acquire(request)).map(drop);
+            let forecast = fixture.run(fixture.app.engine().forecast(request)).map(drop);
+            for failure in [acquired, forecast].into_iter().filter_map(Result::err) {
+                // The memory store does not support it, or is full.
                 let code = failure.error.code();
                 assert!(matches!(code, Code::Unsupported | Code::QueueFull), "{failure}");
             }

@@ -1,31 +1,31 @@
-//! Bytes of a RESP connection: cut into commands however they arrive, and answered one by one.
+//! Bytes of a RESP connection: parsed at any split, and answered one by one.
 
 use std::cell::LazyCell;
 use std::sync::Arc;
 
 use bytes::BytesMut;
 
-use super::Lab;
-use crate::resp::parse::{Broken, Command, next};
+use super::Fixture;
+use crate::resp::parse::{Command, ProtocolError, next};
 use crate::resp::session::Session;
 
 thread_local! {
-    static LAB: LazyCell<Lab> = LazyCell::new(Lab::new);
+    static FIXTURE: LazyCell<Fixture> = LazyCell::new(Fixture::new);
 }
 
-/// The first byte says in which pieces the rest arrives.
+/// The first byte is the size of the pieces in which the rest arrives.
 ///
 /// # Panics
 /// When pieces make other commands than the whole, or a command is not answered by exactly one reply.
 pub fn resp(bytes: &[u8]) {
     let Some((first, rest)) = bytes.split_first() else { return };
-    let (commands, broken) = cut(rest, rest.len().max(1));
+    let (commands, error) = cut(rest, rest.len().max(1));
     let in_pieces = cut(rest, usize::from(*first).max(1));
-    assert_eq!((&commands, broken.is_some()), (&in_pieces.0, in_pieces.1.is_some()));
-    LAB.with(|lab| {
-        let mut session = Session::new(Arc::clone(&lab.app));
+    assert_eq!((&commands, error.is_some()), (&in_pieces.0, in_pieces.1.is_some()));
+    FIXTURE.with(|fixture| {
+        let mut session = Session::new(Arc::clone(&fixture.app));
         let mut output = Vec::new();
-        let goes_on = lab.run(session.run(&commands, &mut output));
+        let proceed = fixture.run(session.run(&commands, &mut output));
         let mut replies = 0;
         let mut rest = output.as_slice();
         while !rest.is_empty() {
@@ -36,14 +36,14 @@ pub fn resp(bytes: &[u8]) {
         }
         let expected = commands.len();
         assert!(
-            if goes_on { replies == expected } else { replies <= expected },
+            if proceed { replies == expected } else { replies <= expected },
             "{replies} replies"
         );
     });
 }
 
-/// All commands of bytes that arrive in pieces of so many.
-fn cut(bytes: &[u8], size: usize) -> (Vec<Command>, Option<Broken>) {
+/// All commands of bytes that arrive in pieces of this size.
+fn cut(bytes: &[u8], size: usize) -> (Vec<Command>, Option<ProtocolError>) {
     let (mut input, mut commands) = (BytesMut::new(), Vec::new());
     for piece in bytes.chunks(size) {
         input.extend_from_slice(piece);
@@ -51,14 +51,14 @@ fn cut(bytes: &[u8], size: usize) -> (Vec<Command>, Option<Broken>) {
             match next(&mut input) {
                 Ok(Some(command)) => commands.push(command),
                 Ok(None) => break,
-                Err(broken) => return (commands, Some(broken)),
+                Err(error) => return (commands, Some(error)),
             }
         }
     }
     (commands, None)
 }
 
-/// What follows the first reply, if there is one.
+/// The bytes after the first reply, if there is one.
 fn reply(bytes: &[u8]) -> Option<&[u8]> {
     let end = bytes.windows(2).position(|pair| pair == b"\r\n")?;
     let (line, after) = (bytes.get(1..end)?, bytes.get(end + 2..)?);

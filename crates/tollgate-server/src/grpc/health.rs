@@ -1,4 +1,4 @@
-//! What the standard health service says: serving, until the end, which is also the end of all streams.
+//! The standard health service: serving until shutdown, which also ends all streams.
 
 use tokio::sync::watch;
 use tollgate_proto::ratelimit_v1::rate_limiter_server as ratelimit_v1;
@@ -9,16 +9,16 @@ use tonic_health::server::HealthReporter;
 /// The server as a whole, and its services.
 const NAMES: [&str; 3] = ["", tollgate_v1::SERVICE_NAME, ratelimit_v1::SERVICE_NAME];
 
-/// Tells those who watch, and those who have a stream of requests open.
+/// Ends health watches and streams of requests at shutdown.
 #[derive(Debug)]
 pub(crate) struct Health {
     reporter: HealthReporter,
-    /// Gone at the end.
+    /// Streams end when it is dropped.
     _streams: watch::Sender<()>,
 }
 
 impl Health {
-    /// Everything serves.
+    /// Reports every service as serving.
     pub(super) async fn serving(reporter: HealthReporter, streams: watch::Sender<()>) -> Self {
         for name in NAMES {
             reporter.set_service_status(name, ServingStatus::Serving).await;
@@ -26,9 +26,9 @@ impl Health {
         Self { reporter, _streams: streams }
     }
 
-    /// Nothing serves any more, who watches has heard all there will be, and no stream has more
-    /// requests: one that never ended would be waited for.
-    pub(crate) async fn end(mut self) {
+    /// Reports every service as not serving, and ends all streams: the shutdown would wait for a
+    /// stream that never ends.
+    pub(crate) async fn shut_down(mut self) {
         for name in NAMES {
             self.reporter.set_service_status(name, ServingStatus::NotServing).await;
             self.reporter.clear_service_status(name).await;

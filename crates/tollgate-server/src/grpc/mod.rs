@@ -25,16 +25,16 @@ use tonic::service::Routes;
 pub(crate) use self::health::Health;
 use crate::app::App;
 
-/// The one method for administrators, and the service for everybody.
+/// The method for administrators, and the service that needs no token.
 const RESET: &str = "/tollgate.v1.RateLimiter/Reset";
 const HEALTH: &str = "/grpc.health.v1.Health/";
-/// What comes before the paths of services whose requests are streams.
+/// The prefix of services whose requests are streams.
 const REFLECTION: &str = "/grpc.reflection.";
 
-/// The longest message to a service that decides nothing, in bytes: it holds a name.
+/// The longest message to services that do not decide, in bytes: it holds a name.
 const SMALL_MAX_BYTES: usize = 4 * 1024;
 
-/// The services, as one router, and what it says of their health: streams last as long as that.
+/// All services as one router, and their health.
 pub(crate) async fn router(app: Arc<App>) -> Result<(Router, Health)> {
     let (reporter, health_service) = tonic_health::server::health_reporter();
     let health_service = health_service.max_decoding_message_size(SMALL_MAX_BYTES);
@@ -43,11 +43,11 @@ pub(crate) async fn router(app: Arc<App>) -> Result<(Router, Health)> {
             .register_encoded_file_descriptor_set(DESCRIPTORS)
             .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
     };
-    let wrong = |error| Error::new(Code::ConfigInvalid, format!("reflection: {error}"));
-    let current = reflection().build_v1().map_err(wrong)?;
+    let invalid = |error| Error::new(Code::ConfigInvalid, format!("reflection: {error}"));
+    let current = reflection().build_v1().map_err(invalid)?;
     let current = current.max_decoding_message_size(SMALL_MAX_BYTES);
-    // What many clients still ask for, Python's among them.
-    let earlier = reflection().build_v1alpha().map_err(wrong)?;
+    // Many clients still use this version, such as the one for Python.
+    let earlier = reflection().build_v1alpha().map_err(invalid)?;
     let earlier = earlier.max_decoding_message_size(SMALL_MAX_BYTES);
     let native = tollgate_v1::RateLimiterServer::new(tollgate::Native(Arc::clone(&app)))
         .max_decoding_message_size(BODY_MAX_BYTES);
@@ -68,7 +68,7 @@ pub(crate) async fn router(app: Arc<App>) -> Result<(Router, Health)> {
     Ok((router, Health::serving(reporter, end).await))
 }
 
-/// The request with a body that is read whole and in time, or is a stream and ends in time.
+/// Bounds the body of a request: one message in size and time, a stream by the shutdown.
 fn bounded(request: Request, ends: &watch::Receiver<()>) -> Request {
     let (parts, body) = request.into_parts();
     let path = parts.uri.path();

@@ -1,7 +1,7 @@
-//! Listening: sockets, a bound on connections, and what ends them. The same for every protocol.
+//! Listeners: sockets, TLS, a bound on connections, and shutdown; the same for every protocol.
 
-mod drain;
 mod preface;
+mod shutdown;
 mod stream;
 mod tls;
 pub(crate) mod web;
@@ -19,44 +19,44 @@ use tollgate::{Error, Result};
 
 use crate::config::Tls;
 
-pub(crate) use drain::{Drain, Draining};
+pub(crate) use shutdown::{Shutdown, ShutdownSignal};
 pub(crate) use stream::Stream;
 
-/// How long to pause when the operating system has no socket left to give.
-const ACCEPT_PAUSE: Duration = Duration::from_millis(50);
+/// How long to wait when the process has no file descriptor left.
+const ACCEPT_BACKOFF: Duration = Duration::from_millis(50);
 
-/// How long a client may take to agree on keys.
-const HANDSHAKE_WITHIN: Duration = Duration::from_secs(10);
-/// How many connections that wait to be accepted at the end still are.
+/// How long a TLS handshake may take.
+const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
+/// The most waiting connections that are still accepted at shutdown.
 const BACKLOG: usize = 1_024;
 
-/// A socket that listens, and how many connections it serves at once.
+/// A listening socket with a bound on its connections.
 #[derive(Debug)]
 pub(crate) struct Listener {
     socket: TcpListener,
-    places: Arc<Semaphore>,
-    tls: Option<Tunnel>,
+    permits: Arc<Semaphore>,
+    tls: Option<Acceptor>,
 }
 
-/// Accepts TLS. Its keys are nobody's business.
+/// Accepts TLS. `Debug` omits its keys.
 #[derive(Clone)]
-struct Tunnel(TlsAcceptor);
+struct Acceptor(TlsAcceptor);
 
-impl fmt::Debug for Tunnel {
+impl fmt::Debug for Acceptor {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Tunnel")
+        f.write_str("Acceptor")
     }
 }
 
-/// A socket and its place.
+/// A socket and its permit.
 type Accepted = (TcpStream, OwnedSemaphorePermit);
 
-/// A connection, and its place among the bounded number of them.
+/// A connection, and its permit of the bounded number.
 #[derive(Debug)]
 pub(crate) struct Connection {
     pub(crate) stream: Stream,
-    /// Given back when the connection ends.
-    pub(crate) place: OwnedSemaphorePermit,
+    /// Returned when the connection ends.
+    pub(crate) permit: OwnedSemaphorePermit,
 }
 
 impl Listener {
@@ -69,12 +69,12 @@ impl Listener {
         let socket = TcpListener::bind(address).await.map_err(|error| {
             Error::config(field, format!("cannot listen on {address}: {error}"))
         })?;
-        Ok(Self { socket, places: Arc::new(Semaphore::new(connections)), tls: None })
+        Ok(Self { socket, permits: Arc::new(Semaphore::new(connections)), tls: None })
     }
 
-    /// The same listener behind TLS, whose clients are told which protocol is spoken.
+    /// Adds TLS, which negotiates `protocol` (ALPN).
     pub(crate) fn with_tls(mut self, tls: Option<&Tls>, protocol: Option<&[u8]>) -> Result<Self> {
-        self.tls = tls.map(|tls| tls::acceptor(tls, protocol).map(Tunnel)).transpose()?;
+        self.tls = tls.map(|tls| tls::acceptor(tls, protocol).map(Acceptor)).transpose()?;
         Ok(self)
     }
 
@@ -84,68 +84,68 @@ impl Listener {
             .map_err(|error| Error::config("address", format!("the socket has none: {error}")))
     }
 
-    /// Serves every connection with `serve` until it is time to end; then those that wait to be
-    /// accepted still are, so that nobody who could connect is left without an answer.
-    pub(crate) async fn run<F, W>(self, mut draining: Draining, serve: F)
+    /// Serves every connection until shutdown. Connections that wait in the backlog are then still
+    /// accepted: a client that could connect gets its answer.
+    pub(crate) async fn run<F, W>(self, mut signal: ShutdownSignal, serve: F)
     where
-        F: Fn(Connection, Draining) -> W + Clone + Send + 'static,
+        F: Fn(Connection, ShutdownSignal) -> W + Clone + Send + 'static,
         W: Future<Output = ()> + Send + 'static,
     {
-        let more = draining.clone();
+        let shared = signal.clone();
         loop {
             tokio::select! {
                 biased;
-                () = draining.stopped() => break,
-                accepted = self.accept() => self.spawn(accepted, serve.clone(), more.clone()),
+                () = signal.received() => break,
+                accepted = self.accept() => self.spawn(accepted, serve.clone(), shared.clone()),
             }
         }
         for _ in 0..BACKLOG {
             let waiting = tokio::time::timeout(Duration::ZERO, self.accept());
             let Ok(accepted) = waiting.await else { return };
-            self.spawn(accepted, serve.clone(), more.clone());
+            self.spawn(accepted, serve.clone(), shared.clone());
         }
     }
 
-    fn spawn<F, W>(&self, (stream, place): Accepted, serve: F, draining: Draining)
+    fn spawn<F, W>(&self, (stream, permit): Accepted, serve: F, signal: ShutdownSignal)
     where
-        F: Fn(Connection, Draining) -> W + Send + 'static,
+        F: Fn(Connection, ShutdownSignal) -> W + Send + 'static,
         W: Future<Output = ()> + Send + 'static,
     {
         let tls = self.tls.clone();
         tokio::spawn(async move {
-            if let Some(stream) = shake_hands(stream, tls).await {
-                serve(Connection { stream, place }, draining).await;
+            if let Some(stream) = handshake(stream, tls).await {
+                serve(Connection { stream, permit }, signal).await;
             }
         });
     }
 
-    /// The next connection, once there is a place for it.
+    /// The next connection, once there is a permit for it.
     async fn accept(&self) -> Accepted {
-        let place = Arc::clone(&self.places).acquire_owned();
-        let Ok(place) = place.await else { return std::future::pending().await };
+        let permit = Arc::clone(&self.permits).acquire_owned();
+        let Ok(permit) = permit.await else { return std::future::pending().await };
         loop {
             match self.socket.accept().await {
                 Ok((stream, _)) => {
-                    // Replies are small and whole: waiting to fill a packet only delays them.
+                    // Responses are small and written at once: Nagle's algorithm only delays them.
                     let _ignored = stream.set_nodelay(true);
-                    return (stream, place);
+                    return (stream, permit);
                 }
                 Err(error) => {
                     tracing::warn!(%error, "a connection could not be accepted");
-                    tokio::time::sleep(ACCEPT_PAUSE).await;
+                    tokio::time::sleep(ACCEPT_BACKOFF).await;
                 }
             }
         }
     }
 }
 
-/// Agrees on keys, if the listener has any.
-async fn shake_hands(stream: TcpStream, tls: Option<Tunnel>) -> Option<Stream> {
-    let Some(Tunnel(acceptor)) = tls else { return Some(Stream::Plain(stream)) };
-    match tokio::time::timeout(HANDSHAKE_WITHIN, acceptor.accept(stream)).await {
+/// The TLS handshake, if the listener has TLS.
+async fn handshake(stream: TcpStream, tls: Option<Acceptor>) -> Option<Stream> {
+    let Some(Acceptor(acceptor)) = tls else { return Some(Stream::Plain(stream)) };
+    match tokio::time::timeout(HANDSHAKE_TIMEOUT, acceptor.accept(stream)).await {
         Ok(Ok(stream)) => Some(Stream::Tls(Box::new(stream))),
         Ok(Err(error)) => {
-            tracing::debug!(%error, "a client could not agree on keys");
+            tracing::debug!(%error, "a TLS handshake failed");
             None
         }
         Err(_) => None,

@@ -1,4 +1,4 @@
-//! The first bytes of HTTP/2, which every client must send at once.
+//! The preface of HTTP/2, which every client sends first.
 
 use std::io;
 use std::pin::Pin;
@@ -8,29 +8,29 @@ use std::time::Duration;
 use bytes::Bytes;
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, ReadBuf};
 
-/// How many bytes it has.
+/// The length of the preface.
 const BYTES: usize = 24;
 
-/// A stream whose first bytes were read, and are read once more.
+/// A stream whose first bytes were read already, and are returned first.
 #[derive(Debug)]
-pub(super) struct Begun<S> {
+pub(super) struct Prefaced<S> {
     first: Bytes,
     stream: S,
 }
 
-/// The stream, if as many bytes as the preface has come in time, whatever they are.
-pub(super) async fn begin<S: AsyncRead + Unpin>(
+/// Reads as many bytes as the preface has; `None` when they do not arrive in time. hyper checks them.
+pub(super) async fn read<S: AsyncRead + Unpin>(
     mut stream: S,
-    within: Duration,
-) -> Option<Begun<S>> {
+    timeout: Duration,
+) -> Option<Prefaced<S>> {
     let mut first = [0; BYTES];
-    match tokio::time::timeout(within, stream.read_exact(&mut first)).await {
-        Ok(Ok(_)) => Some(Begun { first: Bytes::copy_from_slice(&first), stream }),
+    match tokio::time::timeout(timeout, stream.read_exact(&mut first)).await {
+        Ok(Ok(_)) => Some(Prefaced { first: Bytes::copy_from_slice(&first), stream }),
         Ok(Err(_)) | Err(_) => None,
     }
 }
 
-impl<S: AsyncRead + Unpin> AsyncRead for Begun<S> {
+impl<S: AsyncRead + Unpin> AsyncRead for Prefaced<S> {
     fn poll_read(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -46,7 +46,7 @@ impl<S: AsyncRead + Unpin> AsyncRead for Begun<S> {
     }
 }
 
-impl<S: AsyncWrite + Unpin> AsyncWrite for Begun<S> {
+impl<S: AsyncWrite + Unpin> AsyncWrite for Prefaced<S> {
     fn poll_write(
         self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -71,17 +71,17 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn half_a_preface_is_let_go_and_a_whole_one_is_read_again() {
+    async fn a_partial_preface_times_out_and_a_whole_one_is_returned() {
         let (mut client, server) = tokio::io::duplex(64);
         client.write_all(b"P").await.unwrap();
-        assert!(begin(server, Duration::ZERO).await.is_none());
+        assert!(read(server, Duration::ZERO).await.is_none());
         let (mut client, server) = tokio::io::duplex(64);
         let sent = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\nmore";
         client.write_all(sent).await.unwrap();
         drop(client);
-        let mut begun = begin(server, Duration::from_secs(60)).await.unwrap();
+        let mut stream = read(server, Duration::from_secs(60)).await.unwrap();
         let mut read = Vec::new();
-        begun.read_to_end(&mut read).await.unwrap();
+        stream.read_to_end(&mut read).await.unwrap();
         assert_eq!(read, sent);
     }
 }

@@ -1,4 +1,4 @@
-//! A connection as bytes, encrypted or not.
+//! The bytes of a connection, with or without TLS.
 
 use std::io;
 use std::pin::Pin;

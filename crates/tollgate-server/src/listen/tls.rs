@@ -1,4 +1,4 @@
-//! TLS for every listener: a certificate, its key, and perhaps whose clients are let in.
+//! TLS for every listener: a certificate, its key, and the authority of client certificates.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -13,16 +13,16 @@ use tollgate::{Error, Result};
 
 use crate::config::Tls;
 
-/// Reads the files and makes what accepts connections; `protocol` is what they will speak.
+/// Reads the files; `protocol` is negotiated by ALPN.
 pub(super) fn acceptor(tls: &Tls, protocol: Option<&[u8]>) -> Result<TlsAcceptor> {
     let chain = certificates("tls_cert", &tls.cert)?;
     let key = PrivateKeyDer::from_pem_file(&tls.key)
         .map_err(|error| Error::config("tls_key", format!("cannot be read: {error}")))?;
     let provider = Arc::new(default_provider());
-    let wrong = |error| Error::config("tls_cert", format!("cannot be used: {error}"));
+    let invalid = |error| Error::config("tls_cert", format!("cannot be used: {error}"));
     let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
         .with_safe_default_protocol_versions()
-        .map_err(wrong)?;
+        .map_err(invalid)?;
     let builder = match &tls.client_ca {
         None => builder.with_no_client_auth(),
         Some(path) => {
@@ -37,7 +37,7 @@ pub(super) fn acceptor(tls: &Tls, protocol: Option<&[u8]>) -> Result<TlsAcceptor
             builder.with_client_cert_verifier(verifier)
         }
     };
-    let mut config = builder.with_single_cert(chain, key).map_err(wrong)?;
+    let mut config = builder.with_single_cert(chain, key).map_err(invalid)?;
     config.alpn_protocols = protocol.map(<[u8]>::to_vec).into_iter().collect();
     Ok(TlsAcceptor::from(Arc::new(config)))
 }

@@ -1,9 +1,9 @@
-//! The RESP interface: any Redis client is a client. Versions 2 and 3, pipelined.
+//! The RESP protocol, versions 2 and 3, for Redis clients.
 //!
-//! Commands of one connection are answered in order. Those that decide and arrive together are
-//! decided as one batch, so that a pipeline costs a remote store few round trips.
+//! Commands of one connection are answered in order. Commands of a pipeline are decided as one batch,
+//! so that they share round trips to a remote store.
 
-mod limit;
+mod check;
 pub(crate) mod parse;
 mod reply;
 pub(crate) mod session;
@@ -19,108 +19,108 @@ use tollgate_service::engine::BATCH_MAX;
 
 use self::reply::{Reply, Version};
 use self::session::Session;
-use self::timeouts::Patience;
+use self::timeouts::Timeouts;
 use crate::app::App;
-use crate::listen::{Connection, Draining};
+use crate::listen::{Connection, ShutdownSignal};
 
 /// How long a client may take to read its replies.
-const REPLIES_WITHIN: Duration = Duration::from_secs(10);
+const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How much is read at once: a pipeline is decided in as many batches as it takes reads.
+/// The size of a read: each read of a pipeline is decided as one batch.
 const READ_BYTES: usize = 4 * 1024;
 
-/// How long commands are still read at the end of the server, and how long a pause ends it.
-const LAST_WORDS: Duration = Duration::from_secs(1);
-const LAST_PAUSE: Duration = Duration::from_millis(100);
+/// How long commands are still read after the shutdown, in total and for the next bytes.
+const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
+const DRAIN_READ_TIMEOUT: Duration = Duration::from_millis(100);
 
 /// Serves one connection.
-pub(crate) async fn serve(connection: Connection, app: Arc<App>, draining: Draining) {
-    let Connection { stream, place } = connection;
-    if let Err(error) = converse(stream, Session::new(app), draining).await {
+pub(crate) async fn serve(connection: Connection, app: Arc<App>, signal: ShutdownSignal) {
+    let Connection { stream, permit } = connection;
+    if let Err(error) = serve_stream(stream, Session::new(app), signal).await {
         tracing::debug!(%error, "a connection ended early");
     }
-    drop(place);
+    drop(permit);
 }
 
-async fn converse<S: AsyncRead + AsyncWrite + Unpin>(
+async fn serve_stream<S: AsyncRead + AsyncWrite + Unpin>(
     mut stream: S,
     mut session: Session,
-    mut draining: Draining,
+    mut signal: ShutdownSignal,
 ) -> std::io::Result<()> {
-    let (mut input, mut output, mut ends_at) = (BytesMut::new(), Vec::new(), None);
-    let mut patience = Patience::new(Instant::now(), session.is_permitted());
+    let (mut input, mut output, mut drain_until) = (BytesMut::new(), Vec::new(), None);
+    let mut timeouts = Timeouts::new(Instant::now(), session.is_permitted());
     loop {
-        let (commands, broken) = take(&mut input);
-        if !commands.is_empty() || broken.is_some() {
-            let goes_on = session.answer(&commands, &mut output).await;
-            if let Some(why) = broken {
-                Reply::error("ERR", &format!("Protocol error: {why}"))
+        let (commands, error) = take(&mut input);
+        if !commands.is_empty() || error.is_some() {
+            let proceed = session.answer(&commands, &mut output).await;
+            if let Some(error) = error {
+                Reply::error("ERR", &format!("Protocol error: {error}"))
                     .write_to(&mut output, Version::Two);
             }
-            in_time(async {
+            within_timeout(async {
                 stream.write_all(&output).await?;
-                // TLS may keep what it has accepted, until somebody asks.
+                // TLS may buffer what it has accepted.
                 stream.flush().await
             })
             .await?;
             output.clear();
-            if !goes_on || broken.is_some() {
-                return in_time(stream.shutdown()).await;
+            if !proceed || error.is_some() {
+                return within_timeout(stream.shutdown()).await;
             }
-            patience.answered(Instant::now(), !input.is_empty(), session.is_permitted());
+            timeouts.answered(Instant::now(), !input.is_empty(), session.is_permitted());
             continue;
         }
-        let until = patience.until();
-        if !hear(&mut stream, &mut input, until, &mut draining, &mut ends_at).await? {
-            return in_time(stream.shutdown()).await;
+        let deadline = timeouts.deadline();
+        if !read(&mut stream, &mut input, deadline, &mut signal, &mut drain_until).await? {
+            return within_timeout(stream.shutdown()).await;
         }
-        patience.heard(Instant::now());
+        timeouts.received(Instant::now());
     }
 }
 
-/// Sends, as long as the client takes no longer than it may to read.
-async fn in_time(send: impl Future<Output = std::io::Result<()>>) -> std::io::Result<()> {
-    tokio::time::timeout(REPLIES_WITHIN, send).await.map_err(std::io::Error::other)?
+/// Writes within [`WRITE_TIMEOUT`].
+async fn within_timeout(write: impl Future<Output = std::io::Result<()>>) -> std::io::Result<()> {
+    tokio::time::timeout(WRITE_TIMEOUT, write).await.map_err(std::io::Error::other)?
 }
 
-/// Reads more; whether anything came. At the end of the server, what is on its way still counts,
-/// as long as it comes without a pause and for a short time.
-async fn hear<S: AsyncRead + Unpin>(
+/// Reads more; `false` at the end of the stream. After the shutdown, bytes on their way are still
+/// read for a short time.
+async fn read<S: AsyncRead + Unpin>(
     stream: &mut S,
     input: &mut BytesMut,
-    until: Instant,
-    draining: &mut Draining,
-    ends_at: &mut Option<Instant>,
+    deadline: Instant,
+    signal: &mut ShutdownSignal,
+    drain_until: &mut Option<Instant>,
 ) -> std::io::Result<bool> {
     input.reserve(READ_BYTES);
-    if ends_at.is_none() {
-        // Somebody of whom there is always more to read would be given all the time in the world.
-        if Instant::now() >= until {
+    if drain_until.is_none() {
+        // A read that is always ready would never time out.
+        if Instant::now() >= deadline {
             return Err(std::io::ErrorKind::TimedOut.into());
         }
         tokio::select! {
-            read = tokio::time::timeout_at(until, stream.read_buf(input)) => {
+            read = tokio::time::timeout_at(deadline, stream.read_buf(input)) => {
                 return Ok(read.map_err(std::io::Error::other)?? > 0);
             }
-            () = draining.stopped() => *ends_at = Some(Instant::now() + LAST_WORDS),
+            () = signal.received() => *drain_until = Some(Instant::now() + DRAIN_TIMEOUT),
         }
     }
-    let pause = Instant::now() + LAST_PAUSE;
-    let until = ends_at.map_or(pause, |end| end.min(pause));
-    match tokio::time::timeout_at(until, stream.read_buf(input)).await {
+    let next = Instant::now() + DRAIN_READ_TIMEOUT;
+    let deadline = drain_until.map_or(next, |end| end.min(next));
+    match tokio::time::timeout_at(deadline, stream.read_buf(input)).await {
         Ok(read) => Ok(read? > 0),
         Err(_) => Ok(false),
     }
 }
 
-/// The whole commands of the input, at most a batch of them, and why there can be no more.
-fn take(input: &mut BytesMut) -> (Vec<parse::Command>, Option<parse::Broken>) {
+/// The complete commands of the input, at most a batch of them, and the error that ends the protocol.
+fn take(input: &mut BytesMut) -> (Vec<parse::Command>, Option<parse::ProtocolError>) {
     let mut commands = Vec::new();
     while commands.len() < BATCH_MAX {
         match parse::next(input) {
             Ok(Some(command)) => commands.push(command),
             Ok(None) => return (commands, None),
-            Err(broken) => return (commands, Some(broken)),
+            Err(error) => return (commands, Some(error)),
         }
     }
     (commands, None)
@@ -135,29 +135,29 @@ mod tests {
 
     use super::*;
     use crate::config::Config;
-    use crate::listen::Drain;
+    use crate::listen::Shutdown;
     use crate::telemetry::Telemetry;
 
     #[tokio::test]
-    async fn who_never_stops_talking_has_no_more_time_than_others() {
+    async fn a_client_that_sends_without_end_times_out_too() {
         let (mut stream, mut input) = (tokio::io::repeat(b'x'), BytesMut::new());
-        let mut draining = Drain::new().draining();
-        let over = Instant::now();
-        let heard = hear(&mut stream, &mut input, over, &mut draining, &mut None).await;
-        assert_eq!(heard.unwrap_err().kind(), std::io::ErrorKind::TimedOut);
+        let mut signal = Shutdown::new().signal();
+        let past = Instant::now();
+        let result = read(&mut stream, &mut input, past, &mut signal, &mut None).await;
+        assert_eq!(result.unwrap_err().kind(), std::io::ErrorKind::TimedOut);
         assert!(input.is_empty());
     }
 
     #[tokio::test]
-    async fn replies_leave_a_stream_that_keeps_what_it_accepts() {
+    async fn replies_are_flushed_through_a_buffered_stream() {
         let config = Config::built_in().unwrap();
         let limiter = Limiter::new(BoxStore::new(Memory::new()));
         let engine = Engine::new(limiter, config.policies.clone());
         let telemetry = Telemetry::new(&config).unwrap();
         let session = Session::new(App::new(engine, config.auth, telemetry));
         let (mut client, server) = tokio::io::duplex(1_024);
-        let drain = Drain::new();
-        tokio::spawn(converse(BufStream::new(server), session, drain.draining()));
+        let shutdown = Shutdown::new();
+        tokio::spawn(serve_stream(BufStream::new(server), session, shutdown.signal()));
         client.write_all(b"PING\r\n").await.unwrap();
         let mut reply = [0; 7];
         let read = tokio::time::timeout(Duration::from_secs(60), client.read_exact(&mut reply));

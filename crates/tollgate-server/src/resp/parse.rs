@@ -1,52 +1,52 @@
-//! From bytes to commands: arrays of bulk strings, and commands typed on one line. Bounded: whoever
-//! sends more than a command may hold is told so and disconnected.
+//! From bytes to commands: arrays of bulk strings, and inline commands. Commands are bounded: a
+//! connection that exceeds a bound gets an error and is closed.
 
 use bytes::{Buf, Bytes, BytesMut};
 
-/// Words in one command.
+/// The most words in one command.
 const WORDS_MAX: usize = 1_024;
-/// Bytes of one command.
+/// The most bytes of one command.
 const BYTES_MAX: usize = 64 * 1024;
 
 /// A command: its name and its arguments.
 pub(crate) type Command = Vec<Bytes>;
 
-/// Why a connection cannot go on: what it sends is not this protocol.
-pub(crate) type Broken = &'static str;
+/// Bytes that are not RESP; the connection is closed.
+pub(crate) type ProtocolError = &'static str;
 
-/// Takes the next whole command from the input; none if more must come first.
-pub(crate) fn next(input: &mut BytesMut) -> Result<Option<Command>, Broken> {
+/// Takes the next complete command from the input, if there is one.
+pub(crate) fn next(input: &mut BytesMut) -> Result<Option<Command>, ProtocolError> {
     loop {
         let Some(first) = input.first() else { return Ok(None) };
         let (command, length) = if *first == b'*' {
             match array(input)? {
                 Some(found) => found,
-                None => return wait(input),
+                None => return incomplete(input),
             }
         } else {
             match inline(input)? {
                 Some(found) => found,
-                None => return wait(input),
+                None => return incomplete(input),
             }
         };
         input.advance(length);
-        // Empty lines and empty arrays ask for nothing.
+        // Empty lines and empty arrays are no commands.
         if !command.is_empty() {
             return Ok(Some(command));
         }
     }
 }
 
-/// More must come, unless too much has come already.
-fn wait(input: &BytesMut) -> Result<Option<Command>, Broken> {
+/// The command is incomplete, unless it is too long already.
+fn incomplete(input: &BytesMut) -> Result<Option<Command>, ProtocolError> {
     if input.len() > BYTES_MAX {
         return Err("too big a command");
     }
     Ok(None)
 }
 
-/// The words of an array, and how many bytes it takes.
-fn array(input: &[u8]) -> Result<Option<(Command, usize)>, Broken> {
+/// The words of an array, and its length in bytes.
+fn array(input: &[u8]) -> Result<Option<(Command, usize)>, ProtocolError> {
     let Some((count, mut at)) = number(input, 1, "invalid multibulk length")? else {
         return Ok(None);
     };
@@ -85,23 +85,27 @@ fn array(input: &[u8]) -> Result<Option<(Command, usize)>, Broken> {
 }
 
 /// A number that ends with CRLF, and where the rest begins.
-fn number(input: &[u8], from: usize, wrong: Broken) -> Result<Option<(i64, usize)>, Broken> {
+fn number(
+    input: &[u8],
+    from: usize,
+    error: ProtocolError,
+) -> Result<Option<(i64, usize)>, ProtocolError> {
     let rest = input.get(from..).unwrap_or_default();
     let Some(length) = rest.iter().take(32).position(|byte| *byte == b'\r') else {
-        return if rest.len() >= 32 { Err(wrong) } else { Ok(None) };
+        return if rest.len() >= 32 { Err(error) } else { Ok(None) };
     };
     match rest.get(length + 1) {
         None => return Ok(None),
         Some(b'\n') => {}
-        Some(_) => return Err(wrong),
+        Some(_) => return Err(error),
     }
     let text = rest.get(..length).and_then(|digits| std::str::from_utf8(digits).ok());
-    let value = text.and_then(|text| text.parse().ok()).ok_or(wrong)?;
+    let value = text.and_then(|text| text.parse().ok()).ok_or(error)?;
     Ok(Some((value, from + length + 2)))
 }
 
-/// The words of a line, and how many bytes it takes.
-fn inline(input: &[u8]) -> Result<Option<(Command, usize)>, Broken> {
+/// The words of a line, and its length in bytes.
+fn inline(input: &[u8]) -> Result<Option<(Command, usize)>, ProtocolError> {
     let Some(length) = input.iter().take(BYTES_MAX).position(|byte| *byte == b'\n') else {
         return if input.len() >= BYTES_MAX { Err("too big inline request") } else { Ok(None) };
     };
@@ -118,7 +122,7 @@ fn inline(input: &[u8]) -> Result<Option<(Command, usize)>, Broken> {
 mod tests {
     use super::*;
 
-    fn all(mut bytes: &[u8], chunk: usize) -> Result<Vec<Vec<String>>, Broken> {
+    fn all(mut bytes: &[u8], chunk: usize) -> Result<Vec<Vec<String>>, ProtocolError> {
         let (mut input, mut commands) = (BytesMut::new(), Vec::new());
         while !bytes.is_empty() {
             let (now, later) = bytes.split_at(chunk.min(bytes.len()));
@@ -133,7 +137,7 @@ mod tests {
     }
 
     #[test]
-    fn commands_are_found_however_they_arrive() {
+    fn commands_are_parsed_at_every_split() {
         let bytes = b"*2\r\n$4\r\nPING\r\n$3\r\na\r\n\r\n\r\nPING  b\r\n*0\r\n*1\r\n$0\r\n\r\n";
         for chunk in 1..=bytes.len() {
             let commands = all(bytes, chunk).unwrap();
@@ -142,10 +146,10 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_this_protocol_is_refused() {
+    fn bytes_that_are_not_resp_are_refused() {
         let long = [b"*1\r\n$65537\r\n".as_slice(), &[b'a'; 65_538]].concat();
         let endless = [b'a'; BYTES_MAX + 1];
-        let wrong: [&[u8]; 7] = [
+        let invalid: [&[u8]; 7] = [
             b"*x\r\n",
             b"*99999\r\n",
             b"*1\r\n:1\r\n",
@@ -154,7 +158,7 @@ mod tests {
             &long,
             &endless,
         ];
-        for bytes in wrong {
+        for bytes in invalid {
             assert!(
                 all(bytes, 7).is_err(),
                 "{}",

@@ -1,4 +1,4 @@
-//! From replies to bytes, in both versions of the protocol.
+//! Encodes replies, in both versions of the protocol.
 
 use std::io::Write;
 
@@ -6,17 +6,17 @@ use std::io::Write;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Reply {
     Simple(&'static str),
-    /// A code in capitals, then what is wrong.
+    /// A code in capitals, and a message.
     Error(String),
     Int(i64),
     Bulk(String),
     Array(Vec<Self>),
-    /// A list of pairs to clients of the second version.
+    /// A list of pairs in version 2.
     Map(Vec<(Self, Self)>),
     Null,
 }
 
-/// Which version of the protocol a client speaks.
+/// The version of the protocol.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 pub(super) enum Version {
     #[default]
@@ -25,13 +25,13 @@ pub(super) enum Version {
 }
 
 impl Reply {
-    /// An error; what comes from outside never breaks the line.
+    /// An error; control characters are removed, so that it stays one line.
     pub(super) fn error(code: &str, message: &str) -> Self {
         let message: String = message.chars().filter(|c| !c.is_control()).take(512).collect();
         Self::Error(format!("{code} {message}"))
     }
 
-    /// Appends the reply as bytes.
+    /// Appends the encoded reply.
     pub(super) fn write_to(&self, out: &mut Vec<u8>, version: Version) {
         // Writing to memory does not fail.
         let _never = match self {

@@ -1,4 +1,4 @@
-//! What a connection is: which version it speaks, and what its commands mean.
+//! The state of a connection, and the replies to its commands.
 
 use std::sync::Arc;
 
@@ -6,7 +6,7 @@ use bytes::Bytes;
 use opentelemetry::context::FutureExt;
 use tokio::time::Instant;
 
-use super::limit::{Charge, failed};
+use super::check::{CheckCommand, failed};
 use super::parse::Command;
 use super::reply::{Reply, Version};
 use crate::app::App;
@@ -17,14 +17,14 @@ use crate::telemetry;
 pub(crate) struct Session {
     app: Arc<App>,
     version: Version,
-    /// Whether the client may ask.
+    /// Whether the client may send commands: tokens are not required, or it has sent one.
     permitted: bool,
 }
 
-/// What a command asks for.
-enum Act {
-    Charge(Charge),
-    Say(Reply),
+/// A command after parsing.
+enum Action {
+    Check(CheckCommand),
+    Reply(Reply),
     Quit,
 }
 
@@ -34,46 +34,45 @@ impl Session {
         Self { app, version: Version::default(), permitted }
     }
 
-    /// Whether the client may ask: nobody needs a token, or it has shown one.
     pub(super) const fn is_permitted(&self) -> bool {
         self.permitted
     }
 
-    /// Answers commands in order, within a span if spans are wanted; whether the connection goes on.
+    /// Answers commands in order, within a span; `false` closes the connection.
     pub(super) async fn answer(&mut self, commands: &[Command], output: &mut Vec<u8>) -> bool {
         let start = Instant::now();
         let telemetry = Arc::clone(&self.app.telemetry);
         let traces = telemetry.traces.as_ref();
-        let goes_on = match traces.map(|traces| traces.begin_commands(commands.len())) {
+        let proceed = match traces.map(|traces| traces.begin_commands(commands.len())) {
             None => self.run(commands, output).await,
             Some(span) => {
-                let goes_on = self.run(commands, output).with_context(span.clone()).await;
+                let proceed = self.run(commands, output).with_context(span.clone()).await;
                 telemetry::end(&span, None);
-                goes_on
+                proceed
             }
         };
         telemetry.metrics.request("resp", start.elapsed());
-        goes_on
+        proceed
     }
 
-    /// Answers commands in order; whether the connection goes on.
+    /// Answers commands in order; `false` closes the connection.
     pub(crate) async fn run(&mut self, commands: &[Command], output: &mut Vec<u8>) -> bool {
         let mut batch = Vec::new();
         for command in commands {
-            match self.understand(command) {
-                Act::Charge(charge) if !charge.peek => batch.push(charge),
-                Act::Charge(charge) => {
+            match self.parse(command) {
+                Action::Check(check) if !check.peek => batch.push(check),
+                Action::Check(check) => {
                     self.decide(&mut batch, output).await;
-                    let response = self.app.engine().peek(charge.check()).await;
-                    self.say(&charge.reply(response, self.app.engine().now_ms_up()), output);
+                    let response = self.app.engine().peek(check.request()).await;
+                    self.write(&check.reply(response, self.app.engine().now_ms_up()), output);
                 }
-                Act::Say(reply) => {
+                Action::Reply(reply) => {
                     self.decide(&mut batch, output).await;
-                    self.say(&reply, output);
+                    self.write(&reply, output);
                 }
-                Act::Quit => {
+                Action::Quit => {
                     self.decide(&mut batch, output).await;
-                    self.say(&Reply::Simple("OK"), output);
+                    self.write(&Reply::Simple("OK"), output);
                     return false;
                 }
             }
@@ -82,52 +81,54 @@ impl Session {
         true
     }
 
-    /// Decides everything that waits, in order.
-    async fn decide(&self, batch: &mut Vec<Charge>, output: &mut Vec<u8>) {
+    /// Decides the batch, in order.
+    async fn decide(&self, batch: &mut Vec<CheckCommand>, output: &mut Vec<u8>) {
         let engine = self.app.engine();
-        let checks: Vec<_> = batch.iter().map(Charge::check).collect();
-        let results = match &*checks {
+        let requests: Vec<_> = batch.iter().map(CheckCommand::request).collect();
+        let results = match &*requests {
             [] => return,
             [one] => vec![engine.acquire(*one).await],
             many => engine.acquire_many(many).await,
         };
         let now_ms = engine.now_ms_up();
-        for (charge, result) in batch.iter().zip(results) {
-            self.say(&charge.reply(result, now_ms), output);
+        for (check, result) in batch.iter().zip(results) {
+            self.write(&check.reply(result, now_ms), output);
         }
         batch.clear();
     }
 
-    fn say(&self, reply: &Reply, output: &mut Vec<u8>) {
+    fn write(&self, reply: &Reply, output: &mut Vec<u8>) {
         reply.write_to(output, self.version);
     }
 
-    fn understand(&mut self, command: &Command) -> Act {
-        let [name, arguments @ ..] = command.as_slice() else { return Act::Say(Reply::Null) };
+    fn parse(&mut self, command: &Command) -> Action {
+        let [name, arguments @ ..] = command.as_slice() else { return Action::Reply(Reply::Null) };
         let upper = name.to_ascii_uppercase();
         if !self.permitted && !matches!(upper.as_slice(), b"AUTH" | b"HELLO" | b"QUIT") {
-            return Act::Say(Reply::error("NOAUTH", "Authentication required."));
+            return Action::Reply(Reply::error("NOAUTH", "Authentication required."));
         }
-        let charge = match upper.as_slice() {
-            // The policies of now, whenever the client connected: they say what an outage means.
-            b"CL.THROTTLE" => Charge::throttle(arguments, self.app.engine().policies().ad_hoc()),
-            b"TG.ACQUIRE" => Charge::acquire(arguments),
-            b"QUIT" => return Act::Quit,
-            b"PING" => return Act::Say(ping(arguments)),
-            b"HELLO" => return Act::Say(self.hello(arguments)),
-            b"AUTH" => return Act::Say(self.authenticate(arguments)),
-            b"COMMAND" => return Act::Say(commands(arguments)),
-            b"CLIENT" => return Act::Say(client(arguments)),
-            b"INFO" => return Act::Say(info()),
-            _ => return Act::Say(unknown(name)),
+        let check = match upper.as_slice() {
+            // The policies in force: the outage mode may have changed since the client connected.
+            b"CL.THROTTLE" => {
+                CheckCommand::throttle(arguments, self.app.engine().policies().ad_hoc())
+            }
+            b"TG.ACQUIRE" => CheckCommand::acquire(arguments),
+            b"QUIT" => return Action::Quit,
+            b"PING" => return Action::Reply(ping(arguments)),
+            b"HELLO" => return Action::Reply(self.hello(arguments)),
+            b"AUTH" => return Action::Reply(self.authenticate(arguments)),
+            b"COMMAND" => return Action::Reply(commands(arguments)),
+            b"CLIENT" => return Action::Reply(client(arguments)),
+            b"INFO" => return Action::Reply(info()),
+            _ => return Action::Reply(unknown(name)),
         };
-        match charge {
-            Ok(charge) => Act::Charge(charge),
-            Err(error) => Act::Say(failed(&error.into())),
+        match check {
+            Ok(check) => Action::Check(check),
+            Err(error) => Action::Reply(failed(&error.into())),
         }
     }
 
-    /// `AUTH [user] token`: the token decides, whatever the user is called.
+    /// `AUTH [user] token`: the user is ignored.
     fn authenticate(&mut self, arguments: &[Bytes]) -> Reply {
         let ([token] | [_, token]) = arguments else {
             return Reply::error("ERR", "arguments: accepted: AUTH [user] token");
@@ -185,7 +186,7 @@ fn ping(arguments: &[Bytes]) -> Reply {
     }
 }
 
-/// Interactive clients ask for help texts; there is a count, and no texts.
+/// `redis-cli` requests documentation of commands; there is none.
 fn commands(arguments: &[Bytes]) -> Reply {
     match arguments.first().map(|word| word.to_ascii_uppercase()).as_deref() {
         Some(b"COUNT") => Reply::Int(9),
@@ -194,7 +195,7 @@ fn commands(arguments: &[Bytes]) -> Reply {
     }
 }
 
-/// Clients introduce themselves; nobody here needs to know.
+/// Clients set their names; the server ignores them.
 fn client(arguments: &[Bytes]) -> Reply {
     match arguments.first().map(|word| word.to_ascii_uppercase()).as_deref() {
         Some(b"ID") => Reply::Int(0),

@@ -98,29 +98,28 @@ impl Metrics {
 
     fn register(&mut self) {
         let Self { registry, limiter, .. } = self;
-        let decisions = "Decisions, by what was decided and how";
+        let decisions = "Decisions";
         registry.register("tollgate_decisions", decisions, self.decisions.clone());
-        let errors = "Requests that got no decision, by code";
+        let errors = "Requests without a decision, by code";
         registry.register("tollgate_errors", errors, self.errors.clone());
-        let requests = "How long requests took, from decoding to encoding";
+        let requests = "Duration of requests, from decoding to encoding";
         registry.register("tollgate_request_duration_seconds", requests, self.requests.clone());
-        let calls = "Calls to the store, by what became of them";
+        let calls = "Calls to the store, by result";
         registry.register("tollgate_store_calls", calls, self.store_calls.clone());
-        let admissions = "Admissions that the store was asked for";
+        let admissions = "Admissions sent to the store";
         registry.register("tollgate_store_admissions", admissions, self.store_admissions.clone());
-        let trips =
-            "Round trips of the store to its server: admissions over them is how many share one";
+        let trips = "Round trips of the store to its server; admissions per round trip is the combining factor";
         registry.register("tollgate_store_round_trips", trips, self.store_round_trips.clone());
-        let seconds = "How long the store took to answer";
+        let seconds = "Duration of calls to the store";
         registry.register("tollgate_store_duration_seconds", seconds, self.store_seconds.clone());
-        let reloads = "How often the configuration was read again, by result";
+        let reloads = "Reloads of the configuration, by result";
         registry.register("tollgate_reloads", reloads, self.reloads.clone());
         let failures = "Calls that the store did not answer";
         registry.register("tollgate_store_failures", failures, limiter.store_failures.clone());
-        let rejections = "Calls that were not made, because the store did not answer lately";
+        let rejections = "Calls that the breaker rejected while it was open";
         let counter = limiter.breaker_rejections.clone();
         registry.register("tollgate_breaker_rejections", rejections, counter);
-        let behind = "Decisions on keys that a clock ahead of this one had charged";
+        let behind = "Decisions on keys that a clock ahead of this one has charged";
         registry.register("tollgate_clock_behind", behind, limiter.clock_behind.clone());
     }
 

@@ -1,8 +1,8 @@
 //! The HTTP API: routes, decoding, encoding. JSON in and out, and a gate for proxies.
 //!
 //! A host that has the whole request calls [`Api::handle`]. A host that reads bodies from a socket
-//! calls [`Api::route`] first, so that a client without the right to ask cannot make it read one, and
-//! then [`Api::answer`].
+//! calls [`Api::route`] first, so that a client without the right cannot make it read one, and then
+//! [`Api::answer`].
 
 mod decode;
 mod encode;

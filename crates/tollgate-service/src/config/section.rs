@@ -98,9 +98,9 @@ impl<'n> Section<'n> {
                 Some(near) => format!("did you mean {near:?}?"),
                 None => format!("accepted: {}", self.known.join(", ")),
             };
-            let shown: String = entry.name.chars().take(64).collect();
+            let name: String = entry.name.chars().take(64).collect();
             let message = format!("is not a field; {hint}");
-            errors.push(ConfigError::at(entry.line, self.path_of(&shown), message));
+            errors.push(ConfigError::at(entry.line, self.path_of(&name), message));
         }
     }
 }

@@ -1,7 +1,7 @@
 //! The engine behind every protocol: a request in, a decision out.
 //!
 //! It finds the policy, makes the charges, calls the limiter, and translates the decision into the
-//! names of the policy. It knows no wire format; what happens in an outage is decided by the limiter.
+//! names of the policy. It contains no wire format; the limiter decides what happens in an outage.
 
 mod observer;
 mod request;

@@ -1,7 +1,7 @@
-//! The two commands that decide: `CL.THROTTLE` and `TG.ACQUIRE`.
+//! The commands that decide: `CL.THROTTLE` and `TG.ACQUIRE`.
 //!
-//! `CL.THROTTLE` answers as redis-cell does: five integers, whole seconds rounded up, burst + 1 as
-//! the limit, a quantity of 0 that only looks, −1 as the wait of what may pass and of what never may.
+//! `CL.THROTTLE` replies as redis-cell does: five integers, whole seconds rounded up, burst + 1 as the
+//! limit; a quantity of 0 peeks; the wait is −1 when the command is allowed, and when it never can be.
 
 use std::time::Duration;
 
@@ -13,24 +13,24 @@ use tollgate_service::engine::{CheckRequest, CheckResponse, Failure, Target};
 
 use super::reply::Reply;
 
-/// A request for units, from either command.
+/// A parsed command.
 #[derive(Debug)]
-pub(super) struct Charge {
-    target: Owned,
+pub(super) struct CheckCommand {
+    target: OwnedTarget,
     key: String,
     cost: Cost,
     request_id: Option<String>,
-    /// Whether it only looks.
+    /// Whether it does not charge.
     pub(super) peek: bool,
 }
 
 #[derive(Debug)]
-enum Owned {
+enum OwnedTarget {
     Policy(String),
     Limit(Box<Limit>),
 }
 
-impl Charge {
+impl CheckCommand {
     /// `CL.THROTTLE key max_burst count period [quantity]`, under a limit of its own.
     pub(super) fn throttle(arguments: &[Bytes], ad_hoc: &Limit) -> Result<Self> {
         let (key, burst, count, period, quantity) = match arguments {
@@ -46,7 +46,7 @@ impl Charge {
         let rule = Rule::new(Gcra::with_burst(Quota::new(whole("count", count)?, period), burst)?);
         let units = quantity.map_or(Ok(1), |units| whole("quantity", units))?;
         Ok(Self {
-            target: Owned::Limit(Box::new(ad_hoc.clone().replace_rule(rule))),
+            target: OwnedTarget::Limit(Box::new(ad_hoc.clone().replace_rule(rule))),
             key: text("key", key)?,
             cost: if units == 0 { Cost::ONE } else { Cost::new(units)? },
             request_id: None,
@@ -67,7 +67,7 @@ impl Charge {
         };
         let cost = cost.map(|units| whole("cost", units)).transpose()?;
         Ok(Self {
-            target: Owned::Policy(text("policy", policy)?),
+            target: OwnedTarget::Policy(text("policy", policy)?),
             key: text("key", key)?,
             cost: cost.map_or(Ok(Cost::ONE), Cost::new)?,
             request_id: id.map(|id| text("request_id", id)).transpose()?,
@@ -76,11 +76,11 @@ impl Charge {
     }
 
     /// The request of the engine.
-    pub(super) fn check(&self) -> CheckRequest<'_> {
+    pub(super) fn request(&self) -> CheckRequest<'_> {
         CheckRequest {
             target: match &self.target {
-                Owned::Policy(name) => Target::Policy(name),
-                Owned::Limit(limit) => Target::Limit(limit),
+                OwnedTarget::Policy(name) => Target::Policy(name),
+                OwnedTarget::Limit(limit) => Target::Limit(limit),
             },
             key: &self.key,
             cost: self.cost,
@@ -92,16 +92,16 @@ impl Charge {
     pub(super) fn reply(&self, result: Result<CheckResponse, Failure>, now_ms: u64) -> Reply {
         match (result, &self.target) {
             (Err(failure), _) => failed(&failure),
-            (Ok(response), Owned::Policy(_)) => acquired(&response),
-            (Ok(response), Owned::Limit(_)) => throttled(&response, self.peek, now_ms),
+            (Ok(response), OwnedTarget::Policy(_)) => acquired(&response),
+            (Ok(response), OwnedTarget::Limit(_)) => throttled(&response, self.peek, now_ms),
         }
     }
 }
 
-/// Limited or not, limit, remaining, seconds to wait, seconds until the key is fresh again.
+/// Limited or not, limit, remaining, seconds to wait, seconds until the key is full.
 fn throttled(response: &CheckResponse, peek: bool, now_ms: u64) -> Reply {
     let decision = &response.decision;
-    // Nothing was asked for: nothing can be too much.
+    // A quantity of 0 is always allowed.
     let limited = !peek && !decision.is_allowed();
     let wait = match decision.verdict {
         Verdict::Denied if limited => int(decision.retry_after_ms.unwrap_or(0).div_ceil(1_000)),
