@@ -23,6 +23,7 @@ use self::settings::Settings;
 use self::values::{address, count, share};
 use crate::store;
 
+pub use catalog::settings_table;
 pub use schema::schema;
 pub use settings::{Source, hide_password};
 pub use telemetry::{Log, LogFormat, Traces};
@@ -50,7 +51,7 @@ pub struct Config {
     pub policies: Policies,
     /// What happens when the store cannot answer.
     pub failure: Failure,
-    /// Who may ask.
+    /// The tokens.
     pub auth: Auth,
     /// How listeners encrypt, if they do.
     pub tls: Option<Tls>,
@@ -65,7 +66,7 @@ pub struct Config {
     settings: Settings,
 }
 
-/// How long a store may take, and when it is not asked any more.
+/// Deadline, breaker and bounds of calls to the store.
 #[derive(Clone, Copy, Debug)]
 pub struct Failure {
     /// How long the store may take to answer.
@@ -85,7 +86,7 @@ pub struct Tls {
     pub cert: PathBuf,
     /// Its private key, as PEM.
     pub key: PathBuf,
-    /// Whose clients are let in; everybody without it.
+    /// The authority of client certificates; without it, clients need none.
     pub client_ca: Option<PathBuf>,
 }
 
@@ -120,7 +121,7 @@ impl Config {
         Self::of_bytes(sources.flags, path, bytes)
     }
 
-    /// Reads a configuration from flags, the environment, and what somebody has read of a file.
+    /// Reads a configuration from flags, the environment, and the bytes of a file.
     ///
     /// # Errors
     /// Everything that is errors with it.
@@ -171,7 +172,7 @@ fn of_process(name: &str) -> Option<String> {
     std::env::var(name).ok()
 }
 
-/// The complaint about a file of which nothing can be said but this.
+/// The error of a file that cannot be read.
 fn unread(file: &Path, message: String) -> ConfigErrors {
     ConfigErrors { file: None, list: vec![ConfigError::new(file.display().to_string(), message)] }
 }
@@ -327,7 +328,7 @@ fn tls_of(settings: &Settings, errors: &mut Vec<ConfigError>) -> Option<Tls> {
     }
 }
 
-/// Refuses addresses that others can reach, unless callers must show who they are.
+/// Refuses public addresses, unless callers authenticate.
 fn guard_public(
     settings: &Settings,
     auth: &Auth,
@@ -338,7 +339,7 @@ fn guard_public(
     let guarded = auth.guards_callers() || !settings.text("tls_client_ca").is_empty();
     for (name, address) in ["http", "grpc", "resp"].into_iter().zip(addresses) {
         if !anyway && !guarded && address.is_some_and(|address| !address.ip().is_loopback()) {
-            let message = "others can reach this address; set tokens, or say --insecure-public";
+            let message = "others can reach this address; set tokens, or --insecure-public";
             errors.push(settings.error(name, message));
         }
     }

@@ -1,5 +1,5 @@
-//! A JSON Schema of the configuration file, for editors: they complete fields and underline mistakes
-//! while somebody writes. `lint` remains the judge; a schema cannot see everything.
+//! The JSON Schema of the configuration file, for editors. `lint` finds more: a schema cannot express
+//! everything.
 
 use serde_json::{Map, Value, json};
 
@@ -52,12 +52,12 @@ pub fn schema() -> Value {
 }
 
 fn policy() -> Value {
-    let mut shadow = kind(Kind::Truth);
+    let mut shadow = kind(Kind::Boolean);
     describe(&mut shadow, "decides and counts, and never denies");
     let mut on_outage = kind(Kind::OneOf(OUTAGES));
     describe(&mut on_outage, "what happens when the store cannot answer");
     let bits = json!({
-        "description": "keys are replaced by so many bits of a keyed hash",
+        "description": "keys are replaced by this many bits of a keyed hash",
         "anyOf": [{"type": "integer", "minimum": 1, "maximum": 256}, digits("[0-9_]*[1-9][0-9_]*")],
     });
     let overrides = json!({
@@ -176,10 +176,10 @@ fn kind(kind: Kind) -> Value {
             {"type": "number", "exclusiveMinimum": 0},
             {"type": "string", "pattern": "^([0-9]+(\\.[0-9]*)?|\\.[0-9]+)$"},
         ]}),
-        Kind::Secret | Kind::Text => json!({"type": ["string", "number"]}),
+        Kind::File | Kind::Secret => json!({"type": ["string", "number"]}),
         Kind::Share => json!({"anyOf": [{"const": 1}, digits("[0-9_]+(/[0-9_]+)?")]}),
         Kind::Store => json!({"type": "string", "pattern": "^[a-z][a-z0-9+.-]*:"}),
-        Kind::Truth => json!({"enum": [true, false, "true", "false"]}),
+        Kind::Boolean => json!({"enum": [true, false, "true", "false"]}),
         Kind::Whole => whole(),
     }
 }

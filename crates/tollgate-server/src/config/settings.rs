@@ -29,7 +29,7 @@ pub enum Source {
     Environment(String),
     /// A line of the file.
     File(usize),
-    /// Nobody set it.
+    /// The default.
     BuiltIn,
 }
 
@@ -110,7 +110,7 @@ impl Settings {
         }
     }
 
-    /// Adds what the file sets and nobody else does.
+    /// Adds the settings of the file that flags and environment leave open.
     pub(super) fn add_file(&mut self, section: &mut Section<'_>, errors: &mut Vec<ConfigError>) {
         for Setting { name, .. } in SETTINGS {
             if let Some(value) = section.text(name, errors) {
@@ -178,7 +178,7 @@ impl Settings {
 pub fn hide_password(address: &str) -> String {
     let Some((scheme, rest)) = address.split_once("://") else { return address.to_owned() };
     let (credentials, place) = match rest.rsplit_once('@') {
-        // A password that is not encoded, or an option with an `@`: nobody can tell where it ends.
+        // A password that is not encoded, or an option with an `@`: its end is unknown.
         Some((before, _)) if before.contains(['?', '#']) => return format!("{scheme}://***"),
         Some((_, place)) => ("***@", place),
         None => ("", rest),

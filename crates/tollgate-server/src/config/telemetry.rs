@@ -7,33 +7,33 @@ use tracing::level_filters::LevelFilter;
 use super::settings::Settings;
 use crate::telemetry::KeyRedaction;
 
-/// What is written down, and how.
+/// Settings of the log.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Log {
-    /// How much.
+    /// The level.
     pub level: LevelFilter,
-    /// For people or for programs.
+    /// Text or JSON.
     pub format: LogFormat,
-    /// What stands for a key, in traces too.
+    /// Replaces keys, in traces too.
     pub keys: KeyRedaction,
 }
 
-/// Where traces go.
+/// Settings of traces.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Traces {
     /// A collector that speaks OTLP over gRPC.
     pub endpoint: String,
-    /// The share of requests that are kept, unless their caller has decided: so many of so many.
+    /// The share of requests that are sampled, unless their caller decides: numerator, denominator.
     pub sample: (u64, u64),
 }
 
 /// What a line of the log looks like.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogFormat {
-    /// A line for people.
+    /// A line of text.
     Text,
-    /// An object per line, for programs.
+    /// A JSON object per line.
     Json,
 }
 

@@ -14,6 +14,7 @@ mod exact;
 #[cfg(feature = "fuzzing")]
 mod fuzzing;
 mod garbage;
+mod generated;
 mod grpc;
 mod http;
 mod metrics;

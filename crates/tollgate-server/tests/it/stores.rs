@@ -6,6 +6,8 @@ use std::fs;
 use tollgate::store::{Capability, MultiKey, Store};
 use tollgate_server::store;
 
+use crate::generated;
+
 /// An address of each kind, its other schemes, and when to choose it. A new store is one line here.
 const STORES: &[(&str, &[&str], &str)] = &[
     ("memory:", &[], "one process, or a limit per process is what is meant"),
@@ -32,10 +34,6 @@ const STORES: &[(&str, &[&str], &str)] = &[
         "one machine, and limits that outlive a restart; no server",
     ),
 ];
-
-const PAGE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/stores.md");
-const BEGIN: &str = "<!-- which store: generated -->\n";
-const END: &str = "<!-- end -->";
 
 fn row((address, schemes, choose): (&str, &[&str], &str), can: Capability) -> String {
     let scheme = store::scheme_of(address).unwrap();
@@ -88,15 +86,7 @@ async fn table() -> String {
 
 #[tokio::test]
 async fn the_page_about_stores_says_what_they_can_do() {
-    let page = fs::read_to_string(PAGE).unwrap();
-    let (before, rest) = page.split_once(BEGIN).expect("where the table begins");
-    let (written, after) = rest.split_once(END).expect("where the table ends");
-    let made = table().await;
-    if std::env::var_os("UPDATE_GENERATED").is_some() {
-        fs::write(PAGE, format!("{before}{BEGIN}{made}{END}{after}")).unwrap();
-        return;
-    }
-    assert_eq!(written, made, "run the tests of this crate with UPDATE_GENERATED=1");
+    generated::check("stores.md", "which store", &table().await);
 }
 
 #[test]
