@@ -5,8 +5,9 @@
 #![expect(clippy::print_stdout, reason = "an example shows what it does")]
 
 use tollgate::algorithm::{Custom, CustomAlgorithm, CustomStep};
+use tollgate::authoring::Now;
 use tollgate::store::{Cas, Memory, Store};
-use tollgate::{Cost, Decision, Limit, Limiter, ManualClock, Micros, Now, Result};
+use tollgate::{Cost, Decision, Limit, Limiter, ManualClock, Micros, Result};
 use tollgate_examples::Table;
 use tollgate_testkit::runtime::block_on;
 

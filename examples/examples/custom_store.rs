@@ -11,10 +11,11 @@ use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tollgate::algorithm::SlidingWindow;
+use tollgate::authoring::{Key, Now, State};
 use tollgate::store::{
     CallContext, Capability, Evidence, Loaded, MultiKey, Store, TimeSource, plan, slots_of,
 };
-use tollgate::{Admission, Charge, Code, Error, Key, Limit, Limiter, Now, Quota, Result, State};
+use tollgate::{Admission, Charge, Code, Error, Limit, Limiter, Quota, Result};
 use tollgate_testkit::conformance;
 use tollgate_testkit::runtime::block_on;
 

@@ -3,13 +3,14 @@
 use std::future::ready;
 use std::sync::Arc;
 
+use tollgate::authoring::BoxFuture;
 use tollgate::denokv::{self, DenoKv};
 use tollgate::dynamodb::{self, DynamoDb};
 use tollgate::postgres::{self, Postgres};
 use tollgate::redis::{self, Redis};
 use tollgate::sqlite::{self, Sqlite};
 use tollgate::store::{BoxStore, Memory, Retries, Store};
-use tollgate::{BoxFuture, Error, Result};
+use tollgate::{Error, Result};
 
 use crate::telemetry::{Instrumented, Telemetry};
 

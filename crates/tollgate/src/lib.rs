@@ -5,12 +5,11 @@
 //! and the answer is a [`Decision`]: allowed, denied or never, what is left, and when to come back.
 //!
 //! ```
-//! use tollgate::algorithm::TokenBucket;
 //! use tollgate::{Cost, Limit, Limiter, Quota};
 //!
 //! # fn main() -> tollgate::Result<()> {
 //! let limiter = Limiter::in_memory();
-//! let uploads = Limit::new("uploads", TokenBucket::new(10, Quota::per_second(1))?)?;
+//! let uploads = Limit::token_bucket("uploads", 10, Quota::per_second(1))?;
 //!
 //! let decision = limiter.sync().check(uploads.charge("ada").cost(Cost::new(4)?))?;
 //! assert!(decision.is_allowed());
@@ -26,7 +25,8 @@
 //! - What happens when the store cannot answer: [`Limit::on_outage`] and
 //!   [`LimiterBuilder`](limiter::LimiterBuilder).
 //! - Tests that never sleep: [`ManualClock`].
-//! - A store of your own: [`store`]. An algorithm of your own: [`algorithm::Custom`].
+//! - A store of your own: [`store::Store`]. An algorithm of your own: [`algorithm::Custom`]. What both
+//!   need besides: [`authoring`].
 //!
 //! # Stores
 //! [`store::Memory`] and the compare-and-swap adapter [`store::Cas`] need nothing but this crate and
@@ -36,12 +36,25 @@
 #[cfg(all(doctest, feature = "redis"))]
 mod redis_guide;
 
-pub use tollgate_core::*;
+#[cfg(not(target_arch = "wasm32"))]
+pub use tollgate_core::SystemClock;
+pub use tollgate_core::{
+    Admission, Charge, Clock, Code, Cost, Decision, Error, Forecast, Limit, Limiter, ManualClock,
+    Micros, Name, Operation, Outage, OutageMode, Quota, Receipt, RequestId, Result, Rule, Verdict,
+};
+pub use tollgate_core::{algorithm, clock, limiter, store};
+
+/// For authors of stores and algorithms: the whole core. An application needs none of it.
+///
+/// [`Store`](tollgate_core::store::Store) is the contract of a store and
+/// [`Custom`](tollgate_core::algorithm::Custom) that of an algorithm; states, keys, instants and
+/// bounds on futures are what they speak of. A crate that is only a store or an algorithm depends on
+/// `tollgate-core` instead.
+pub use tollgate_core as authoring;
 
 /// Deno KV: exact across processes, over KV Connect.
 ///
 /// ```no_run
-/// use tollgate::algorithm::Gcra;
 /// use tollgate::denokv::{Config, DenoKv};
 /// use tollgate::{Limit, Limiter, Quota};
 ///
@@ -57,14 +70,13 @@ pub use tollgate_denokv as denokv;
 /// DynamoDB: durable, exact across processes, one conditional write per round.
 ///
 /// ```no_run
-/// use tollgate::algorithm::Gcra;
 /// use tollgate::dynamodb::{Config, DynamoDb};
 /// use tollgate::{Limit, Limiter, Quota};
 ///
 /// # async fn example() -> tollgate::Result<()> {
 /// let config = Config::new("dynamodb://limits?region=eu-central-1")?;
 /// let limiter = Limiter::new(DynamoDb::open(config).await?);
-/// let logins = Limit::new("logins", Gcra::new(Quota::per_minute(5))?)?;
+/// let logins = Limit::gcra("logins", Quota::per_minute(5))?;
 /// let decision = limiter.check(logins.charge("ada")).await?;
 /// # Ok(())
 /// # }
@@ -75,14 +87,13 @@ pub use tollgate_dynamodb as dynamodb;
 /// PostgreSQL: durable, exact across processes, many decisions per transaction.
 ///
 /// ```no_run
-/// use tollgate::algorithm::Gcra;
 /// use tollgate::postgres::{Config, Postgres};
 /// use tollgate::{Limit, Limiter, Quota};
 ///
 /// # async fn example() -> tollgate::Result<()> {
 /// let config = Config::new("postgres://app@localhost/app")?;
 /// let limiter = Limiter::new(Postgres::connect(config).await?);
-/// let logins = Limit::new("logins", Gcra::new(Quota::per_minute(5))?)?;
+/// let logins = Limit::gcra("logins", Quota::per_minute(5))?;
 /// let decision = limiter.check(logins.charge("ada")).await?;
 /// # Ok(())
 /// # }
@@ -93,13 +104,12 @@ pub use tollgate_postgres as postgres;
 /// Redis: exact across processes, many decisions per call.
 ///
 /// ```no_run
-/// use tollgate::algorithm::Gcra;
 /// use tollgate::redis::Redis;
 /// use tollgate::{Limit, Limiter, Quota};
 ///
 /// # async fn example() -> tollgate::Result<()> {
 /// let limiter = Limiter::new(Redis::open("redis://localhost".parse()?)?);
-/// let logins = Limit::new("logins", Gcra::new(Quota::per_minute(5))?)?;
+/// let logins = Limit::gcra("logins", Quota::per_minute(5))?;
 /// let decision = limiter.check(logins.charge("ada")).await?;
 /// # Ok(())
 /// # }
@@ -113,13 +123,12 @@ pub use tollgate_redis as redis;
 /// A SQLite file: durable, exact across the processes of one host, many decisions per commit.
 ///
 /// ```no_run
-/// use tollgate::algorithm::Gcra;
 /// use tollgate::sqlite::{Config, Sqlite};
 /// use tollgate::{Limit, Limiter, Quota};
 ///
 /// # async fn example() -> tollgate::Result<()> {
 /// let limiter = Limiter::new(Sqlite::open(Config::new("limits.db"))?);
-/// let logins = Limit::new("logins", Gcra::new(Quota::per_minute(5))?)?;
+/// let logins = Limit::gcra("logins", Quota::per_minute(5))?;
 /// let decision = limiter.check(logins.charge("ada")).await?;
 /// # Ok(())
 /// # }

@@ -5,8 +5,9 @@ use std::future::Future;
 use std::sync::Arc;
 
 use tokio::time::Instant;
+use tollgate::authoring::Key;
 use tollgate::store::{BatchResults, CallContext, Capability, Evidence, Loaded, Store};
-use tollgate::{Admission, Charge, Key, Result};
+use tollgate::{Admission, Charge, Result};
 
 use super::{Telemetry, end};
 

@@ -10,8 +10,9 @@ use std::error::Error as StdError;
 use std::sync::Arc;
 
 use http::{Request, Response, Uri};
+use tollgate::authoring::BoxFuture;
 use tollgate::clock::sleep_until;
-use tollgate::{BoxFuture, Clock, Decision, Limit, Micros};
+use tollgate::{Clock, Decision, Limit, Micros};
 use tollgate_http::Reset;
 use tollgate_http::rate_limit_hints::not_before;
 use tower_service::Service;

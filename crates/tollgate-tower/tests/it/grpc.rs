@@ -4,9 +4,10 @@ use std::net::SocketAddr;
 use std::time::Duration;
 
 use tollgate::algorithm::Gcra;
+use tollgate::authoring::Key;
 use tollgate::store::{CallContext, Capability, Evidence, Loaded, Store};
 use tollgate::{
-    Admission, Charge, Code as Cause, Cost, Error, Key, Limit, Limiter, OutageMode, Quota, Result,
+    Admission, Charge, Code as Cause, Cost, Error, Limit, Limiter, OutageMode, Quota, Result,
 };
 use tollgate_tower::extract::{ClientIp, Extract, Path};
 use tollgate_tower::{Decide, LimitRule, RateLimitLayer};

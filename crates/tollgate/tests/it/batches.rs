@@ -3,12 +3,13 @@
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use tollgate::authoring::Key;
 use tollgate::store::{
     BatchResults, BoxStore, CallContext, Capability, Cas, Evidence, Loaded, Memory, Store,
     TimeSource,
 };
 use tollgate::{
-    Admission, Charge, Code, Decision, Key, Limiter, ManualClock, Micros, RequestId, Result,
+    Admission, Charge, Code, Decision, Limiter, ManualClock, Micros, RequestId, Result,
 };
 use tollgate_testkit::ReferenceStore;
 use tollgate_testkit::fault::Fault;
@@ -246,7 +247,7 @@ impl Store for Forgetful {
 
     async fn admit(&self, admission: &Admission<'_>, cx: CallContext<'_>) -> Result<Evidence> {
         let TimeSource::Given(now) = cx.time() else { panic!("this store has no clock") };
-        let now = tollgate::Now::at(now);
+        let now = tollgate::authoring::Now::at(now);
         // A replay that names no quota, or evidence for one charge less than asked.
         Ok(match admission.request_id {
             Some(_) => Evidence::replayed(now, vec![None; admission.charges().len()], vec![]),
@@ -255,7 +256,7 @@ impl Store for Forgetful {
     }
 
     async fn load(&self, _: &[Charge<'_>], _: CallContext<'_>) -> Result<Loaded> {
-        Ok(Loaded::new(tollgate::Now::at(NOW), vec![]))
+        Ok(Loaded::new(tollgate::authoring::Now::at(NOW), vec![]))
     }
 
     async fn reset(&self, _: Key<'_>, _: CallContext<'_>) -> Result<()> {

@@ -5,10 +5,11 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::task::{Context, Waker};
 use std::time::Duration;
 
+use tollgate::authoring::Key;
 use tollgate::clock::sleep_until;
 use tollgate::store::{CallContext, Capability, Evidence, Loaded, Store};
 use tollgate::{
-    Admission, Charge, Clock, Code, Decision, Error, Key, Limit, Limiter, ManualClock, Micros,
+    Admission, Charge, Clock, Code, Decision, Error, Limit, Limiter, ManualClock, Micros,
     OutageMode, Result,
 };
 use tollgate_testkit::ReferenceStore;

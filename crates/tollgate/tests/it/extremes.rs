@@ -7,11 +7,12 @@ use std::time::Duration;
 use tollgate::algorithm::{
     Anchor, FixedWindow, Gcra, LeakyBucket, SlidingLog, SlidingWindow, TokenBucket,
 };
+use tollgate::authoring::MICROS_MAX;
 use tollgate::limiter::{BreakerConfig, Observer};
 use tollgate::store::BoxStore;
 use tollgate::{
-    Admission, Clock, Code, Cost, Limit, Limiter, MICROS_MAX, ManualClock, Micros, OutageMode,
-    Quota, Receipt, RequestId, Result, Rule,
+    Admission, Clock, Code, Cost, Limit, Limiter, ManualClock, Micros, OutageMode, Quota, Receipt,
+    RequestId, Result, Rule,
 };
 use tollgate_testkit::ReferenceStore;
 use tollgate_testkit::fault::{Fault, Faulty};

@@ -4,9 +4,10 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 
 use tollgate::algorithm::Gcra;
+use tollgate::authoring::Key;
 use tollgate::store::{CallContext, Capability, Evidence, Loaded, Store};
 use tollgate::{
-    Admission, Charge, Code, Decision, Error, Key, Limit, Limiter, ManualClock, OutageMode, Quota,
+    Admission, Charge, Code, Decision, Error, Limit, Limiter, ManualClock, OutageMode, Quota,
     Receipt, Result, Verdict,
 };
 use tollgate_testkit::ReferenceStore;

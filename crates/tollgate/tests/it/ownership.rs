@@ -3,8 +3,9 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
+use tollgate::authoring::Key;
 use tollgate::store::{BoxStore, CallContext, Capability, Evidence, Loaded, Store, TimeSource};
-use tollgate::{Admission, Charge, Clock, Code, Error, Key, Limiter, ManualClock, Result};
+use tollgate::{Admission, Charge, Clock, Code, Error, Limiter, ManualClock, Result};
 use tollgate_testkit::ReferenceStore;
 use tollgate_testkit::runtime::block_on;
 

@@ -11,11 +11,10 @@ use tollgate::algorithm::{
     Anchor, Custom, CustomStep, FixedWindow, Gcra, LeakyBucket, SlidingLog, SlidingWindow,
     TokenBucket,
 };
+use tollgate::authoring::Now;
 use tollgate::store::cas::{Entry, Snapshot, Swap, Version, Versioned, VersionedCapability};
 use tollgate::store::{BoxStore, Cas, Memory, Retries};
-use tollgate::{
-    Charge, Clock, Cost, Decision, Limit, ManualClock, Micros, Now, Quota, Result, Rule,
-};
+use tollgate::{Charge, Clock, Cost, Decision, Limit, ManualClock, Micros, Quota, Result, Rule};
 use tollgate_testkit::ReferenceStore;
 use tollgate_testkit::fault::{Fault, Faulty};
 use tollgate_testkit::model::Kind;
