@@ -2,6 +2,7 @@
 
 mod conformance;
 mod cross_slot;
+mod deadlines;
 mod differential;
 mod drops;
 mod large_rounds;

@@ -1,13 +1,14 @@
-//! Calls whose deadline expires: by facts, `timeout` if they were sent, `queue_full` only if nothing was charged.
+//! Calls whose deadline expires on a server that does not answer: `timeout`, and nothing that was queued is
+//! charged.
 
 use std::future::{Future, poll_fn};
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::task::Poll;
 use std::time::Duration;
 
 use tollgate_core::store::{CallContext, Store};
 use tollgate_core::{
-    Charge, Code, Decision, Limit, Limiter, ManualClock, OutageMode, Quota, Result, algorithm as a,
+    Charge, Decision, Limit, Limiter, ManualClock, OutageMode, Quota, Result, algorithm as a,
 };
 use tollgate_redis::Redis;
 use tollgate_test_servers::{FaultProxy, Mode, shared};
@@ -65,64 +66,28 @@ fn a_single_caller_of_a_slow_server_meets_an_outage() {
     });
 }
 
-/// Two calls are under way, so the third waits in the queue. One of the two is answered, or none is.
-fn queued_while_others_are(answered: bool) {
+/// Two calls are under way, so the third waits in the queue, and the server does not answer.
+#[test]
+fn a_caller_that_is_queued_behind_a_silent_server_meets_an_outage_and_is_not_charged() {
     let (proxy, store, limiter, clock) = limiter();
-    let limit = limit(if answered { "answered" } else { "silent" });
+    let limit = limit("silent");
     on_one_thread(async {
         let [first, second, third] = ["first", "second", "third"].map(|one| limit.charge(one));
         for charge in [first, second, third] {
             limiter.check(charge).await.unwrap();
         }
         proxy.set(Mode::Hold).unwrap();
-        let mut calls = [first, second].map(|charge| {
-            Box::pin(store_admit(&store, charge)) as Pin<Box<dyn Future<Output = bool> + Send>>
-        });
+        let mut calls = [first, second].map(|charge| Box::pin(limiter.check(charge)) as Check<'_>);
         for call in &mut calls {
-            assert!(poll_fn(|cx| Poll::Ready(call.as_mut().poll(cx).is_pending())).await);
+            assert!(is_pending(call).await);
         }
         let mut waits: Check<'_> = Box::pin(limiter.check(third));
         assert!(is_pending(&mut waits).await);
-        let [mut one, mut two] = calls;
-        if answered {
-            proxy.set(Mode::Pass).unwrap();
-            assert!(pin!(&mut one).await && pin!(&mut two).await);
-            proxy.set(Mode::Hold).unwrap();
-        }
         clock.advance(Duration::from_secs(60));
-        let decided = waits.await;
+        for call in calls.into_iter().chain([waits]) {
+            assert_eq!(call.await.unwrap().degraded, Some(OutageMode::Open), "timeout");
+        }
         proxy.set(Mode::Pass).unwrap();
-        if !answered {
-            assert!(one.await && two.await);
-            assert_eq!(decided.unwrap().degraded, Some(OutageMode::Open), "timeout");
-            assert_eq!(spent(&store, third).await, 1, "nothing was charged");
-            return;
-        }
-        match decided {
-            // It was still queued when the others were answered.
-            Err(error) => {
-                assert_eq!(error.code(), Code::QueueFull, "{error}");
-                assert!(error.is_not_sent());
-                assert_eq!(spent(&store, third).await, 1, "nothing was charged");
-            }
-            // Its round was sent behind theirs: decided, or unknown.
-            Ok(decision) => assert!(decision.degraded.is_none_or(|mode| mode == OutageMode::Open)),
-        }
+        assert_eq!(spent(&store, third).await, 1, "nothing was charged");
     });
-}
-
-async fn store_admit(store: &Redis, charge: Charge<'_>) -> bool {
-    let charges = [charge];
-    let admission = tollgate_core::Admission::of(&charges);
-    store.admit(&admission, CallContext::store_clock()).await.is_ok()
-}
-
-#[test]
-fn a_caller_that_is_queued_behind_a_silent_server_meets_an_outage_and_is_not_charged() {
-    queued_while_others_are(false);
-}
-
-#[test]
-fn queue_full_means_that_nothing_was_charged() {
-    queued_while_others_are(true);
 }
