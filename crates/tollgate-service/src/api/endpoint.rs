@@ -51,7 +51,13 @@ impl Endpoint {
         match self {
             Self::Gate => "GET,HEAD,POST",
             Self::OpenApi => "GET,HEAD",
-            _ => "POST",
+            Self::Acquire
+            | Self::AcquireMany
+            | Self::Peek
+            | Self::Forecast
+            | Self::Limits
+            | Self::Refund
+            | Self::Reset => "POST",
         }
     }
 
@@ -67,13 +73,20 @@ impl Endpoint {
         !matches!(self, Self::Gate | Self::OpenApi)
     }
 
-    /// The role that a client needs, if any.
+    /// The role that a client needs, if any. Every endpoint is named, so that a new one cannot get a role
+    /// by omission.
     #[must_use]
     pub const fn role(self) -> Option<Role> {
         match self {
             Self::OpenApi => None,
             Self::Reset => Some(Role::Admin),
-            _ => Some(Role::Caller),
+            Self::Acquire
+            | Self::AcquireMany
+            | Self::Peek
+            | Self::Forecast
+            | Self::Limits
+            | Self::Refund
+            | Self::Gate => Some(Role::Caller),
         }
     }
 }
