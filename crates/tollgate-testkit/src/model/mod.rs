@@ -160,7 +160,11 @@ impl Family {
             ModelQuota::SlidingLog { limit, window_us } => {
                 Self::SlidingLog(SlidingLog::new(limit, window_us))
             }
-            _ => Self::Schedule(Schedule::new(quota, quota.rate().unwrap_or_else(whole))),
+            ModelQuota::Gcra { .. }
+            | ModelQuota::TokenBucket { .. }
+            | ModelQuota::LeakyBucket { .. } => {
+                Self::Schedule(Schedule::new(quota, quota.rate().unwrap_or_else(whole)))
+            }
         }
     }
 

@@ -124,7 +124,7 @@ impl ModelQuota {
                 Self::SlidingWindow { limit, window_us, buckets }
             }
             Self::SlidingLog { window_us, .. } => Self::SlidingLog { limit, window_us },
-            schedule => schedule,
+            Self::Gcra { .. } | Self::TokenBucket { .. } | Self::LeakyBucket { .. } => *self,
         }
     }
 
@@ -134,7 +134,7 @@ impl ModelQuota {
             Self::Gcra { limit, period_us, .. } => Some((limit, period_us)),
             Self::TokenBucket { refill, period_us, .. } => Some((refill, period_us)),
             Self::LeakyBucket { rate, period_us, .. } => Some((rate, period_us)),
-            _ => None,
+            Self::FixedWindow { .. } | Self::SlidingWindow { .. } | Self::SlidingLog { .. } => None,
         }
     }
 }
