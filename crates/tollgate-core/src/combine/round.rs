@@ -146,18 +146,21 @@ impl<J, R: Reply, Q: Queues<J, R>> Round<J, R, Q> {
         }
     }
 
-    /// Answers all waiters, in order. The backend has answered.
+    /// Answers all waiters, in order. The round counts as answered if a waiter got its answer: a
+    /// backend that answers after the deadlines of all waiters has served none of them.
     pub fn finish(&mut self, answers: impl IntoIterator<Item = R>) {
-        self.count_answered();
         // Those without an answer are left to the drop of the round.
-        let mut answers = answers.into_iter();
+        let (mut answers, mut is_served) = (answers.into_iter(), false);
         self.members.retain(|member| match answers.next() {
             Some(answer) => {
-                member.answer(answer);
+                is_served |= member.answer(answer);
                 false
             }
             None => true,
         });
+        if is_served {
+            self.count_answered();
+        }
     }
 
     /// Answers all waiters with an error. Unless it is an outage, the backend has answered.

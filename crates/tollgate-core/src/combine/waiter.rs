@@ -114,17 +114,18 @@ impl<J, R> Waiter<J, R> {
         matches!(self.lock().phase, Phase::Waiting)
     }
 
-    /// Gives the caller its answer. Only the first answer counts, and none after the caller was cancelled.
-    pub(super) fn answer(&self, answer: R) {
+    /// Gives the caller its answer, unless it has one or was cancelled. Returns whether it was given.
+    pub(super) fn answer(&self, answer: R) -> bool {
         let mut state = self.lock();
         if !matches!(state.phase, Phase::Waiting) {
-            return;
+            return false;
         }
         state.phase = Phase::Answered(answer);
         let waker = state.waker.take();
         drop(state);
         // Outside of the lock: an executor may poll the caller here.
         waker.into_iter().for_each(Waker::wake);
+        true
     }
 
     /// From here on a cancelled caller may be charged. `false` if it was cancelled or answered before.
