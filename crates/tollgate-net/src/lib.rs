@@ -1,14 +1,15 @@
-//! What Tollgate's stores share on a network. Applications use the stores.
+//! What Tollgate's stores share on a network. Applications use the stores, not this crate.
 //!
-//! [`tls`] encrypts connections and verifies who is at the other end; [`http`], a feature, sends requests
-//! and says of each that fails whether it may have got out: an exact limiter must know, because what may
-//! have been charged must not be charged again. [`lease`], a feature, keeps what has to be fetched first,
-//! such as a token.
+//! [`tls`] encrypts connections and verifies the server. [`http`] (a feature) sends requests and
+//! reports of each failed request whether it may have been sent: a charge that may have been made
+//! must not be made again. [`refreshing_credential`] (a feature) keeps a token or key that has to
+//! be fetched first.
 //!
-//! Needs a tokio runtime with its network and clock enabled. Not for wasm32, where the host brings its own.
+//! Needs a tokio runtime with network and time enabled. Not available on wasm32, where the host
+//! sends requests.
 
 #[cfg(feature = "http")]
 pub mod http;
-#[cfg(feature = "lease")]
-pub mod lease;
+#[cfg(feature = "refreshing-credential")]
+pub mod refreshing_credential;
 pub mod tls;

@@ -1,7 +1,6 @@
-//! Encryption with verification: by the certificates that the machine trusts, or by a given one.
+//! TLS with verification, by the certificate authorities of the operating system or by given ones.
 //!
-//! There is no way to switch verification off: a server that cannot be verified is given its own
-//! authority with `ca`.
+//! Verification cannot be switched off. For a server with a private authority, `ca` names its file.
 
 use std::sync::Arc;
 
@@ -17,12 +16,12 @@ use tollgate_core::{Code, Error, Result};
 /// An encrypted connection.
 pub type Encrypted = TlsStream<TcpStream>;
 
-/// Which files to use. All of them are read once, when a client is opened.
+/// The files to use. They are read once, when a client is opened.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct TlsFiles {
-    /// Authorities to trust instead of the machine's.
+    /// Certificate authorities that replace those of the operating system.
     pub ca: Option<String>,
-    /// The certificate that the server knows this client by, and its key.
+    /// The certificate of this client, and its key.
     pub identity: Option<(String, String)>,
     /// The name to expect in the server's certificate instead of the host's.
     pub server_name: Option<String>,
@@ -67,10 +66,10 @@ impl Tls {
         Ok(Self { connector: TlsConnector::from(Arc::new(config)), server_name })
     }
 
-    /// Encrypts a connection to `host`, once the server has proven to be that host.
+    /// Encrypts a connection to `host` and verifies the certificate of the server.
     ///
     /// # Errors
-    /// When it has not.
+    /// When the handshake or the verification fails.
     pub async fn encrypt(&self, host: &str, stream: TcpStream) -> Result<Encrypted> {
         let name = match &self.server_name {
             Some(given) => given.clone(),
@@ -88,19 +87,19 @@ fn name(field: &'static str, text: &str) -> Result<ServerName<'static>> {
 }
 
 fn certificates(field: &'static str, path: &str) -> Result<Vec<CertificateDer<'static>>> {
-    let wrong = |error| Error::config(field, format!("{path}: {error}"));
-    let read = CertificateDer::pem_file_iter(path).map_err(wrong)?;
-    let read = read.collect::<core::result::Result<Vec<_>, _>>().map_err(wrong)?;
+    let invalid = |error| Error::config(field, format!("{path}: {error}"));
+    let read = CertificateDer::pem_file_iter(path).map_err(invalid)?;
+    let read = read.collect::<core::result::Result<Vec<_>, _>>().map_err(invalid)?;
     if read.is_empty() {
-        return Err(Error::config(field, format!("{path}: holds no certificate in PEM form")));
+        return Err(Error::config(field, format!("{path}: contains no PEM certificate")));
     }
     Ok(read)
 }
 
-/// The authorities in a file in PEM form, or those that the machine trusts.
+/// The certificate authorities of a PEM file, or those of the operating system.
 ///
 /// # Errors
-/// `config_invalid` naming `field`, which names the file, when there are none.
+/// `config_invalid` naming `field`, the setting that names the file, when there are none.
 pub fn roots(field: &'static str, file: Option<&str>) -> Result<RootCertStore> {
     let mut roots = RootCertStore::empty();
     let Some(path) = file else {
@@ -108,7 +107,7 @@ pub fn roots(field: &'static str, file: Option<&str>) -> Result<RootCertStore> {
         let (added, _) = roots.add_parsable_certificates(found.certs);
         if added == 0 {
             let message =
-                format!("this machine trusts no certificate authority; name one with {field}=FILE");
+                format!("no certificate authority is installed; name one with {field}=FILE");
             return Err(Error::config(field, message));
         }
         return Ok(roots);
@@ -125,7 +124,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn files_that_hold_no_certificates_are_told_by_the_field_that_names_them() {
+    fn a_file_without_certificates_is_an_error_of_its_setting() {
         for path in ["/nowhere/ca.pem", concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml")] {
             let error = roots("sslrootcert", Some(path)).unwrap_err();
             assert_eq!(error.field(), Some("sslrootcert"), "{error}");

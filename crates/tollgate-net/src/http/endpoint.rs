@@ -1,4 +1,4 @@
-//! Where a URL leads, and the request as hyper sends it.
+//! The endpoint of a URL, and the request as hyper sends it.
 
 use core::fmt;
 
@@ -9,12 +9,12 @@ use hyper::http::uri::{PathAndQuery, Scheme};
 use hyper::{Method, Uri};
 use tollgate_core::{Error, Result};
 
-/// A request as it goes out.
+/// A request.
 pub(super) type Message = hyper::Request<Full<Bytes>>;
 
 const AGENT: &str = concat!("tollgate/", env!("CARGO_PKG_VERSION"));
 
-/// A place to send requests to. Connections to equal hosts are the same.
+/// The target of requests. Endpoints of one host share connections.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Endpoint {
     pub(super) host: String,
@@ -24,19 +24,19 @@ pub struct Endpoint {
     authority: String,
 }
 
-/// What is sent: a POST, with a bearer token.
+/// A POST request with a bearer token.
 pub struct Post<'a> {
-    /// What follows `Bearer ` in the header `Authorization`. A secret.
+    /// The text after `Bearer ` in the header `Authorization`. A secret.
     pub token: &'a str,
-    /// What the body is.
+    /// The media type of the body.
     pub content_type: &'static str,
-    /// Headers besides.
+    /// Additional headers.
     pub headers: &'a [(HeaderName, HeaderValue)],
     /// The body.
     pub body: Vec<u8>,
 }
 
-/// Without the token and the body, which holds keys.
+/// Omits the token and the body, which contains keys.
 impl fmt::Debug for Post<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Post").field("content_type", &self.content_type).finish_non_exhaustive()
@@ -44,7 +44,7 @@ impl fmt::Debug for Post<'_> {
 }
 
 impl Endpoint {
-    /// Where a URL leads, if it is one of `http` or `https`.
+    /// The endpoint of a URL, if its scheme is `http` or `https`.
     #[must_use]
     pub fn of(url: &str) -> Option<Self> {
         let uri: Uri = url.parse().ok()?;
@@ -54,13 +54,13 @@ impl Endpoint {
             _ => return None,
         };
         let authority = uri.authority()?;
-        // What is not a port would be taken for none; nobody logs in within a URL.
+        // `Authority::port` ignores an invalid port. User names and passwords are not accepted.
         let port = match authority.as_str().strip_prefix(authority.host())? {
             "" if is_encrypted => 443,
             "" => 80,
             port => port.strip_prefix(':')?.parse().ok().filter(|port| *port > 0)?,
         };
-        // An IPv6 address stands in brackets, which are no part of it.
+        // The brackets around an IPv6 address are not part of the host.
         let host = authority.host().trim_start_matches('[').trim_end_matches(']').to_owned();
         Some(Self {
             host,
@@ -71,8 +71,8 @@ impl Endpoint {
         })
     }
 
-    /// Whether connections to one lead to the other.
-    pub(super) fn is_at(&self, other: &Self) -> bool {
+    /// Whether both endpoints share connections.
+    pub(super) fn shares_connections(&self, other: &Self) -> bool {
         self.authority == other.authority && self.is_encrypted == other.is_encrypted
     }
 
@@ -85,7 +85,7 @@ impl Endpoint {
     /// The request for this endpoint.
     ///
     /// # Errors
-    /// When the token cannot be a header.
+    /// When the token is not a valid header value.
     pub(super) fn message(&self, post: Post<'_>) -> Result<Message> {
         let accepted = "is not accepted; accepted: visible ASCII characters";
         let bearer = HeaderValue::try_from(format!("Bearer {}", post.token));
@@ -99,8 +99,9 @@ impl Endpoint {
             .header(AUTHORIZATION, bearer)
             .header(CONTENT_TYPE, post.content_type)
             .body(Full::new(Bytes::from(post.body)));
-        let wrong = |_| Error::config("url", "cannot be the host of a request").not_sent();
-        let mut message = message.map_err(wrong)?;
+        let invalid =
+            |_| Error::config("url", "has a host that is not a valid header value").not_sent();
+        let mut message = message.map_err(invalid)?;
         message.headers_mut().extend(post.headers.iter().cloned());
         Ok(message)
     }
@@ -117,7 +118,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_url_leads_somewhere_or_nowhere() {
+    fn urls_are_parsed_or_refused() {
         let at = |url| Endpoint::of(url).map(|it| (it.host, it.port, it.is_encrypted));
         assert_eq!(at("http://h"), Some(("h".to_owned(), 80, false)));
         assert_eq!(at("https://h/path"), Some(("h".to_owned(), 443, true)));
@@ -139,17 +140,17 @@ mod tests {
     }
 
     #[test]
-    fn connections_are_shared_by_host_and_never_between_plain_and_encrypted() {
-        let is_at = |one: &str, other: &str| {
-            Endpoint::of(one).unwrap().is_at(&Endpoint::of(other).unwrap())
+    fn connections_are_shared_by_host_but_not_between_http_and_https() {
+        let shared = |one: &str, other: &str| {
+            Endpoint::of(one).unwrap().shares_connections(&Endpoint::of(other).unwrap())
         };
-        assert!(is_at("http://h/a", "http://h/b"));
-        assert!(!is_at("http://h:80", "https://h:80"));
-        assert!(!is_at("http://h:1", "http://h:2"));
+        assert!(shared("http://h/a", "http://h/b"));
+        assert!(!shared("http://h:80", "https://h:80"));
+        assert!(!shared("http://h:1", "http://h:2"));
     }
 
     #[test]
-    fn the_token_is_in_the_header_and_nowhere_else() {
+    fn only_the_header_contains_the_token() {
         let post =
             |token| Post { token, content_type: "text/plain", headers: &[], body: Vec::new() };
         let endpoint = Endpoint::of("http://h/path?query").unwrap();

@@ -1,8 +1,7 @@
-//! HTTP over TCP and TLS, on tokio: connections are kept and used again, everything has a deadline.
+//! HTTP/1.1 over TCP and TLS, on tokio, with a connection pool and timeouts.
 //!
-//! `endpoint` says where a URL leads, `pool` keeps connections. It is hyper's connection with a pool of a
-//! few lines around it, and not one of the clients that are built on it: those hide whether a request
-//! got out before it failed.
+//! `endpoint` parses URLs, `pool` keeps connections. The pool is built on hyper's connection and
+//! not on a client such as hyper-util's: those hide whether a request was sent before it failed.
 
 mod endpoint;
 mod pool;

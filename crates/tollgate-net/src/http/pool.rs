@@ -1,7 +1,7 @@
-//! Connections that are kept: one request at a time on each, and as many as there are requests.
+//! A connection pool: one request at a time on each connection.
 
 use core::fmt;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -19,34 +19,36 @@ use tollgate_core::{Code, Error, Result};
 use super::endpoint::{Endpoint, Message, Post};
 use crate::tls::Tls;
 
-/// More than so many requests at a time wait for each other.
+/// The largest number of requests at a time. Further ones wait.
 const CONNECTIONS_MAX: usize = 64;
-/// Load balancers close what is idle for longer, and not all of them say so.
+/// A request waits for a connection for this part of the reply timeout: 50 ms by default, less than
+/// the default deadline of a limiter (100 ms), so that contention is reported as such.
+const QUEUE_PART: u32 = 20;
+/// Many load balancers drop a connection that is idle for longer, some of them without closing it.
 const IDLE_MAX: Duration = Duration::from_secs(30);
-/// Far more than any reply that is expected.
+/// Far above any expected response.
 const RESPONSE_MAX: usize = 16 << 20;
-/// Until told otherwise.
 const CONNECT_TIMEOUT: Duration = Duration::from_millis(200);
 const REPLY_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// The connections of a client.
+/// The connections of one client.
 pub struct Pool {
-    /// Present if any URL may be encrypted.
+    /// Absent if no endpoint is encrypted.
     tls: Option<Tls>,
     idle: Arc<Mutex<Vec<Idle>>>,
     permits: Semaphore,
-    /// Responses so far.
-    answered: AtomicU64,
+    /// The number of responses, for requests that wait for a connection.
+    responses: AtomicU64,
     connect_timeout: Duration,
     reply_timeout: Duration,
 }
 
-/// What came back.
+/// A response.
 #[derive(Clone, Debug)]
 pub struct Response {
-    /// The status, such as 200.
+    /// The status code.
     pub status: u16,
-    /// Where it redirects to.
+    /// The target of a redirect.
     pub location: Option<String>,
     /// The whole body.
     pub body: Vec<u8>,
@@ -62,35 +64,35 @@ struct Idle {
 
 /// Why there is no response.
 enum Failure {
-    /// Nothing got out: the message is back.
-    Back(Box<Message>),
-    /// It may have got out.
-    Lost(Error),
+    /// Nothing was sent. The request is returned.
+    NotSent(Box<Message>),
+    /// The request may have been sent.
+    OutcomeUnknown(Error),
 }
 
 impl Pool {
-    /// Without connections yet. Without `tls` there are none to encrypted endpoints. Connecting may
-    /// take 200 ms, a response 1 s.
+    /// A pool without connections. Encrypted endpoints need `tls`. By default connecting may take
+    /// 200 ms and a response 1 s.
     #[must_use]
     pub fn new(tls: Option<Tls>) -> Self {
         Self {
             tls,
             idle: Arc::default(),
             permits: Semaphore::new(CONNECTIONS_MAX),
-            answered: AtomicU64::new(0),
+            responses: AtomicU64::new(0),
             connect_timeout: CONNECT_TIMEOUT,
             reply_timeout: REPLY_TIMEOUT,
         }
     }
 
-    /// How long it may take to connect, TLS included.
+    /// How long connecting may take, with the TLS handshake.
     #[must_use]
     pub const fn connect_timeout(mut self, limit: Duration) -> Self {
         self.connect_timeout = limit;
         self
     }
 
-    /// How long a response may take. One that takes longer costs its connection.
+    /// How long a response may take. A connection without one is closed.
     #[must_use]
     pub const fn reply_timeout(mut self, limit: Duration) -> Self {
         self.reply_timeout = limit;
@@ -100,17 +102,16 @@ impl Pool {
     /// Sends a request and waits for the response.
     ///
     /// # Errors
-    /// Marked as unsent if the request certainly did not get out.
+    /// Marked as not sent if the request was certainly not sent.
     pub async fn post(&self, endpoint: &Endpoint, post: Post<'_>) -> Result<Response> {
         let message = Box::new(endpoint.message(post)?);
         if let Ok(_permit) = self.permits.try_acquire() {
             return self.exchange(endpoint, message).await;
         }
-        let before = self.answered.load(Relaxed);
-        let permit = timeout(self.reply_timeout, self.permits.acquire()).await;
+        let before = self.responses.load(Relaxed);
+        let permit = timeout(self.reply_timeout / QUEUE_PART, self.permits.acquire()).await;
         let Ok(Ok(_permit)) = permit else {
-            let others_served = self.answered.load(Relaxed) != before;
-            return Err(no_connection(others_served).not_sent());
+            return Err(no_connection_free(self.responses.load(Relaxed) != before));
         };
         self.exchange(endpoint, message).await
     }
@@ -119,24 +120,24 @@ impl Pool {
         while let Some(sender) = self.take(endpoint).await {
             match self.send(endpoint, sender, message).await {
                 Ok(response) => return Ok(response),
-                // The other side closed it at this very moment: the next may stand.
-                Err(Failure::Back(back)) => message = back,
-                Err(Failure::Lost(error)) => return Err(error),
+                // The server had closed this connection: another one may still be open.
+                Err(Failure::NotSent(returned)) => message = returned,
+                Err(Failure::OutcomeUnknown(error)) => return Err(error),
             }
         }
         let sender = self.dial(endpoint).await.map_err(Error::not_sent)?;
         match self.send(endpoint, sender, message).await {
             Ok(response) => Ok(response),
-            Err(Failure::Back(_)) => Err(closed(endpoint).not_sent()),
-            Err(Failure::Lost(error)) => Err(error),
+            Err(Failure::NotSent(_)) => Err(closed(endpoint).not_sent()),
+            Err(Failure::OutcomeUnknown(error)) => Err(error),
         }
     }
 
-    /// A connection that is kept and stands.
+    /// An idle connection that is still open.
     async fn take(&self, endpoint: &Endpoint) -> Option<Sender> {
         loop {
             let mut sender = self.pop(endpoint)?;
-            // The other side may have closed it meanwhile.
+            // The server may have closed it since.
             if sender.ready().await.is_ok() {
                 return Some(sender);
             }
@@ -147,34 +148,35 @@ impl Pool {
         let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();
         idle.retain(|idle| now.duration_since(idle.since) < IDLE_MAX && !idle.sender.is_closed());
-        // The last one: what is needed rarely grows old and is closed.
-        let at = idle.iter().rposition(|idle| idle.endpoint.is_at(endpoint))?;
-        Some(idle.remove(at).sender)
+        // The one used last, so that surplus connections become idle and are closed.
+        let index = idle.iter().rposition(|idle| idle.endpoint.shares_connections(endpoint))?;
+        Some(idle.remove(index).sender)
     }
 
-    /// Closes all connections that nobody uses now.
+    /// Closes all idle connections.
     pub fn close(&self) {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).clear();
     }
 
-    /// Connects; everything together takes at most the connect timeout. It goes on when the caller goes
-    /// away, for the next one: whoever has less time than a connection takes would never get one.
+    /// Connects within the connect timeout. A separate task finishes the connection for the next
+    /// request if this caller is cancelled: callers whose deadline is shorter than a connection
+    /// takes would otherwise never get one.
     async fn dial(&self, endpoint: &Endpoint) -> Result<Sender> {
-        let (hand, handed) = oneshot::channel();
+        let (sender, dialled) = oneshot::channel();
         let (tls, idle) = (self.tls.clone(), Arc::clone(&self.idle));
         let (endpoint, limit) = (endpoint.clone(), self.connect_timeout);
         drop(tokio::spawn(async move {
-            let dialed = timeout(limit, connect(tls, &endpoint)).await.unwrap_or_else(|_| {
+            let connected = timeout(limit, connect(tls, &endpoint)).await.unwrap_or_else(|_| {
                 let limit = limit.as_millis();
                 let message = format!("no connection to {endpoint} within {limit} ms");
                 Err(Error::new(Code::StoreUnavailable, message))
             });
-            if let Err(Ok(sender)) = hand.send(dialed) {
-                keep(&idle, endpoint, sender);
+            if let Err(Ok(connection)) = sender.send(connected) {
+                keep(&idle, endpoint, connection);
             }
         }));
-        let ended = |_| Error::new(Code::StoreUnavailable, "the runtime of the connection ended");
-        handed.await.map_err(ended)?
+        let ended = |_| Error::new(Code::StoreUnavailable, "the runtime was shut down");
+        dialled.await.map_err(ended)?
     }
 
     async fn send(
@@ -185,24 +187,25 @@ impl Pool {
     ) -> core::result::Result<Response, Failure> {
         let exchange = async {
             let response = sender.try_send_request(*message).await.map_err(|mut error| {
-                let back = error.take_message().map(|message| Failure::Back(Box::new(message)));
-                back.unwrap_or_else(|| Failure::Lost(closed(endpoint)))
+                let returned =
+                    error.take_message().map(|message| Failure::NotSent(Box::new(message)));
+                returned.unwrap_or_else(|| Failure::OutcomeUnknown(closed(endpoint)))
             })?;
-            read(response).await.ok_or_else(|| Failure::Lost(closed(endpoint)))
+            read(response).await.ok_or_else(|| Failure::OutcomeUnknown(closed(endpoint)))
         };
         let Ok(response) = timeout(self.reply_timeout, exchange).await else {
             let limit = self.reply_timeout.as_millis();
             let message = format!("{endpoint} did not answer within {limit} ms");
-            return Err(Failure::Lost(Error::new(Code::Timeout, message)));
+            return Err(Failure::OutcomeUnknown(Error::new(Code::Timeout, message)));
         };
         let response = response?;
-        self.answered.fetch_add(1, Relaxed);
+        self.responses.fetch_add(1, Relaxed);
         keep(&self.idle, endpoint.clone(), sender);
         Ok(response)
     }
 }
 
-/// Keeps a connection for the next request.
+/// Returns a connection to the pool.
 fn keep(idle: &Mutex<Vec<Idle>>, endpoint: Endpoint, sender: Sender) {
     let mut idle = idle.lock().unwrap_or_else(PoisonError::into_inner);
     if idle.len() < CONNECTIONS_MAX {
@@ -219,27 +222,26 @@ async fn connect(tls: Option<Tls>, endpoint: &Endpoint) -> Result<Sender> {
     let stream = stream.map_err(|error| cannot(&error))?;
     stream.set_nodelay(true).map_err(|error| cannot(&error))?;
     if !endpoint.is_encrypted {
-        return greet(stream, endpoint).await;
+        return start_http(stream, endpoint).await;
     }
-    let tls = tls.ok_or_else(|| {
-        Error::config("ca", "is needed: this machine trusts no certificate authority")
-    })?;
-    greet(tls.encrypt(&endpoint.host, stream).await?, endpoint).await
+    let tls =
+        tls.ok_or_else(|| Error::config("ca", "is needed: no certificate authority is installed"))?;
+    start_http(tls.encrypt(&endpoint.host, stream).await?, endpoint).await
 }
 
-/// Begins to speak HTTP.
-async fn greet<S>(stream: S, endpoint: &Endpoint) -> Result<Sender>
+/// The HTTP handshake, which sends nothing.
+async fn start_http<S>(stream: S, endpoint: &Endpoint) -> Result<Sender>
 where
     S: AsyncRead + AsyncWrite + Unpin + Send + 'static,
 {
     let (sender, connection) =
         handshake(TokioIo::new(stream)).await.map_err(|_| closed(endpoint))?;
-    // Ends with the sender, or when the other side closes.
+    // Ends when the sender is dropped or the server closes the connection.
     drop(tokio::spawn(connection));
     Ok(sender)
 }
 
-/// The whole response, unless it ends early or never.
+/// Reads the whole response. `None` if it is truncated or too long.
 async fn read(response: hyper::Response<Incoming>) -> Option<Response> {
     let status = response.status().as_u16();
     let location = response.headers().get(LOCATION).and_then(|value| value.to_str().ok());
@@ -248,19 +250,20 @@ async fn read(response: hyper::Response<Incoming>) -> Option<Response> {
     Some(Response { status, location, body: body.to_bytes().into() })
 }
 
-/// All connections were in use until the reply timeout.
-fn no_connection(others_served: bool) -> Error {
-    if others_served {
-        let message = format!("more than {CONNECTIONS_MAX} requests are under way");
-        Error::new(Code::QueueFull, message)
+/// All connections are in use. If other requests were answered meanwhile, that is contention; else
+/// the server does not answer.
+fn no_connection_free(are_others_answered: bool) -> Error {
+    let (code, outcome) = if are_others_answered {
+        (Code::QueueFull, "others are answered")
     } else {
-        let message = format!("{CONNECTIONS_MAX} requests are under way and none has ended");
-        Error::new(Code::Timeout, message)
-    }
+        (Code::Timeout, "none was answered")
+    };
+    let message = format!("{CONNECTIONS_MAX} requests are under way, and {outcome}");
+    Error::new(code, message).not_sent()
 }
 
 fn closed(endpoint: &Endpoint) -> Error {
-    let message = format!("the connection to {endpoint} was closed before an answer came");
+    let message = format!("the connection to {endpoint} was closed before the response");
     Error::new(Code::StoreUnavailable, message)
 }
 
@@ -281,7 +284,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_connection_is_made_although_whoever_wanted_it_has_gone() {
+    fn a_connection_is_made_after_its_caller_is_cancelled() {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
@@ -289,17 +292,17 @@ mod tests {
         runtime.block_on(async {
             let post =
                 Post { token: "t", content_type: "text/plain", headers: &[], body: "x".into() };
-            let mut leaving = Box::pin(pool.post(&endpoint, post));
-            let polled = poll_fn(|context| Poll::Ready(leaving.as_mut().poll(context))).await;
+            let mut caller = Box::pin(pool.post(&endpoint, post));
+            let polled = poll_fn(|context| Poll::Ready(caller.as_mut().poll(context))).await;
             assert!(polled.is_pending());
-            drop(leaving);
+            drop(caller);
             let idle = || pool.idle.lock().unwrap().len();
             let kept = async {
                 while idle() == 0 {
                     tokio::task::yield_now().await;
                 }
             };
-            timeout(Duration::from_secs(60), kept).await.expect("nobody connects any more");
+            timeout(Duration::from_secs(60), kept).await.expect("no connection is made");
             assert_eq!(idle(), 1);
         });
     }
