@@ -1,7 +1,7 @@
-//! Reads with versionstamps and atomic writes that check them: what the adapter of the core needs.
+//! Reads with versionstamps and atomic writes that check them, for the adapter of the core.
 //!
-//! A write is sent once. What was refused before it was done, because of a token that has ended, may be
-//! sent again; what may have got out never is.
+//! A write that the server refused because its token has expired is sent once more. A write whose
+//! outcome is unknown is never repeated.
 
 use core::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
@@ -12,17 +12,17 @@ use tollgate_core::{Code, Error, Micros, Result};
 use tollgate_net::http::Post;
 
 use crate::key::{after, encode};
-use crate::session::{Session, Sessions, refusal};
+use crate::session::{Session, Sessions, status_error};
 use crate::wire::{
     AtomicWrite, AtomicWriteOutput, Check, ENCODING_BYTES, KvEntry, KvValue, MUTATION_SET,
     Mutation, READ_SUCCESS, ReadRange, SnapshotRead, SnapshotReadOutput, WRITE_CHECK_FAILURE,
     WRITE_DISABLED, WRITE_SUCCESS,
 };
 
-/// Ranges that one read may have, and checks that one write may have.
+/// The largest number of ranges in a read and of checks in a write.
 const KEYS_MAX: usize = 10;
 const KEYS_PER_SWAP: u32 = 10;
-/// The longest value.
+/// The longest value that the server stores.
 const VALUE_MAX_BYTES: u32 = 65_536;
 const MICROS_PER_MS: Micros = 1_000;
 
@@ -36,22 +36,23 @@ pub(crate) struct Backend {
     pub(crate) conflicts: AtomicU64,
 }
 
-/// Which request.
+/// The kind of a request.
 #[derive(Clone, Copy)]
-enum Call {
+enum RequestKind {
     Read,
     Write,
 }
 
 impl Backend {
-    /// Sends a request, once more if the token has ended; the session it went under, and the reply.
-    async fn ask(&self, call: Call, body: Vec<u8>) -> Result<(Arc<Session>, Vec<u8>)> {
+    /// Sends a request, and once more if the token was refused. Returns the session that was used,
+    /// and the body of the response.
+    async fn send(&self, kind: RequestKind, body: Vec<u8>) -> Result<(Arc<Session>, Vec<u8>)> {
         let mut may_renew = true;
         loop {
             let session = self.sessions.current().await?;
-            let (endpoint, counter) = match call {
-                Call::Read => (&session.read, &self.reads),
-                Call::Write => (&session.write, &self.writes),
+            let (endpoint, counter) = match kind {
+                RequestKind::Read => (&session.read, &self.reads),
+                RequestKind::Write => (&session.write, &self.writes),
             };
             let post = Post {
                 token: &session.token,
@@ -63,12 +64,12 @@ impl Backend {
             let response = self.sessions.pool.post(endpoint, post).await?;
             match response.status {
                 200 => {
-                    session.worked();
+                    session.accepted();
                     return Ok((session, response.body));
                 }
-                // It was refused, and nothing was done.
-                401 if core::mem::take(&mut may_renew) => self.sessions.forget(&session),
-                _ => return Err(refusal(&response)),
+                // The server refused the request and did nothing.
+                401 if core::mem::take(&mut may_renew) => self.sessions.discard(&session),
+                _ => return Err(status_error(&response)),
             }
         }
     }
@@ -77,20 +78,20 @@ impl Backend {
         let ranges =
             keys.iter().map(|key| ReadRange { start: key.clone(), end: after(key), limit: 1 });
         let request = SnapshotRead { ranges: ranges.collect() };
-        let (session, reply) = self.ask(Call::Read, request.encode_to_vec()).await?;
-        let output = SnapshotReadOutput::decode(&reply[..]).map_err(|_| odd("a read"))?;
+        let (session, reply) = self.send(RequestKind::Read, request.encode_to_vec()).await?;
+        let output = SnapshotReadOutput::decode(&reply[..]).map_err(|_| malformed("a read"))?;
         let is_done = match session.version {
             2 => !output.read_disabled,
             _ => output.status == READ_SUCCESS,
         };
         if !is_done || !output.read_is_strongly_consistent {
-            // Another endpoint may be better, and the server knows which.
-            self.sessions.look_elsewhere(&session);
-            let message = "the Deno KV server cannot read consistently now";
+            // The metadata may name another endpoint now.
+            self.sessions.discard_endpoint(&session);
+            let message = "the Deno KV server offers no consistent reads at the moment";
             return Err(Error::new(Code::StoreUnavailable, message));
         }
         if output.ranges.len() != keys.len() {
-            return Err(odd("a read"));
+            return Err(malformed("a read"));
         }
         let found = output.ranges.into_iter().map(|range| range.values.into_iter().next());
         Ok(found.map(|found| found.as_ref().map(entry_of)).collect())
@@ -126,12 +127,12 @@ impl Versioned for Backend {
         let mut request = AtomicWrite::default();
         for write in writes {
             let key = encode(write.key)?;
-            let versionstamp = stamp_of(write.expect)?;
+            let versionstamp = versionstamp_of(write.expect)?;
             request.checks.push(Check { key: key.clone(), versionstamp });
             request.mutations.push(self.mutation(key, write));
         }
-        let (session, reply) = self.ask(Call::Write, request.encode_to_vec()).await?;
-        let output = AtomicWriteOutput::decode(&reply[..]).map_err(|_| odd("a write"))?;
+        let (session, reply) = self.send(RequestKind::Write, request.encode_to_vec()).await?;
+        let output = AtomicWriteOutput::decode(&reply[..]).map_err(|_| malformed("a write"))?;
         match output.status {
             WRITE_SUCCESS => Ok(true),
             WRITE_CHECK_FAILURE => {
@@ -139,11 +140,11 @@ impl Versioned for Backend {
                 Ok(false)
             }
             WRITE_DISABLED => {
-                self.sessions.look_elsewhere(&session);
-                let message = "the Deno KV server takes no writes now";
+                self.sessions.discard_endpoint(&session);
+                let message = "the Deno KV server accepts no writes at the moment";
                 Err(Error::new(Code::StoreUnavailable, message).not_sent())
             }
-            _ => Err(odd("a write")),
+            _ => Err(malformed("a write")),
         }
     }
 
@@ -152,7 +153,7 @@ impl Versioned for Backend {
     }
 }
 
-/// What is no text is not read as one: the adapter refuses it.
+/// A value of another encoding becomes an empty text, which the adapter reports as `corrupt_state`.
 fn entry_of(found: &KvEntry) -> Entry {
     let text = match found.encoding {
         ENCODING_BYTES => String::from_utf8_lossy(&found.value).into_owned(),
@@ -165,24 +166,24 @@ fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// The versionstamp as bytes, empty for none.
-fn stamp_of(version: Option<&Version>) -> Result<Vec<u8>> {
-    let unknown = || Error::new(Code::CorruptState, "a versionstamp is none of Deno KV").not_sent();
+/// The bytes of a versionstamp; empty for a key that does not exist.
+fn versionstamp_of(version: Option<&Version>) -> Result<Vec<u8>> {
+    let invalid = || Error::new(Code::CorruptState, "not a versionstamp of Deno KV").not_sent();
     let text = match version {
         None => return Ok(Vec::new()),
         Some(Version::Text(text)) => text,
-        Some(Version::Number(_)) => return Err(unknown()),
+        Some(Version::Number(_)) => return Err(invalid()),
     };
     let digits = text.as_bytes().chunks(2).map(|pair| {
         let pair = core::str::from_utf8(pair).ok()?;
         u8::from_str_radix(pair, 16).ok()
     });
-    digits.collect::<Option<_>>().ok_or_else(unknown)
+    digits.collect::<Option<_>>().ok_or_else(invalid)
 }
 
-/// The reply cannot be understood, so nobody knows what was done.
-fn odd(call: &str) -> Error {
-    let message = format!("the Deno KV server answered {call} with something else");
+/// The response cannot be decoded: the outcome is unknown.
+fn malformed(request: &str) -> Error {
+    let message = format!("unexpected response of the Deno KV server to {request}");
     Error::new(Code::StoreUnavailable, message)
 }
 
@@ -191,14 +192,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_versionstamp_comes_back_as_it_was() {
-        let stamp = vec![0, 1, 2, 0x0a, 0xff, 5, 6, 7, 8, 9];
-        let found = KvEntry { versionstamp: stamp.clone(), ..KvEntry::default() };
+    fn a_versionstamp_survives_the_conversion() {
+        let bytes = vec![0, 1, 2, 0x0a, 0xff, 5, 6, 7, 8, 9];
+        let found = KvEntry { versionstamp: bytes.clone(), ..KvEntry::default() };
         let entry = entry_of(&found);
-        assert_eq!(stamp_of(Some(&entry.version)).unwrap(), stamp);
+        assert_eq!(versionstamp_of(Some(&entry.version)).unwrap(), bytes);
         assert_eq!(entry.text, "", "a value of another encoding is no text");
-        assert!(stamp_of(None).unwrap().is_empty());
-        assert!(stamp_of(Some(&Version::Text("0g".into()))).is_err());
-        assert!(stamp_of(Some(&Version::Number(1))).is_err());
+        assert!(versionstamp_of(None).unwrap().is_empty());
+        assert!(versionstamp_of(Some(&Version::Text("0g".into()))).is_err());
+        assert!(versionstamp_of(Some(&Version::Number(1))).is_err());
     }
 }

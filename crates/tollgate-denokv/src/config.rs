@@ -1,6 +1,7 @@
-//! How the store is set up: where the database is, the token that opens it, how long anything may take.
+//! The settings of the store.
 
 use core::fmt;
+use core::str::FromStr;
 use core::time::Duration;
 use std::sync::Arc;
 
@@ -9,14 +10,33 @@ use tollgate_core::{Clock, Error, Result, SystemClock};
 
 use crate::url::{Address, parse};
 
-/// The variable that Deno's own tools read.
+/// The environment variable of Deno's tools.
 const TOKEN: &str = "DENO_KV_ACCESS_TOKEN";
 const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_millis(200);
 const DEFAULT_OPERATION_TIMEOUT: Duration = Duration::from_secs(1);
 const DEFAULT_SLACK: Duration = Duration::from_secs(60);
 const DEFAULT_MAX_REQUEST_IDS: usize = 1_000_000;
 
-/// The settings of a [`DenoKv`](crate::DenoKv) store.
+/// The settings of a [`DenoKv`](crate::DenoKv) store, parsed from a URL and refined by methods.
+///
+/// The URL is `denokv+https://host/path` or `denokv+http://host:port`. The access token may precede
+/// the host (`denokv+https://token@host`), percent-encoded. `?ca=FILE` names a file of certificate
+/// authorities that replace those of the operating system.
+///
+/// Parsing fails with `config_invalid` naming `url`. No message contains the URL. Settings that
+/// methods change are validated by [`DenoKv::open`](crate::DenoKv::open).
+///
+/// ```
+/// use std::time::Duration;
+/// use tollgate_denokv::Config;
+///
+/// # fn main() -> tollgate_core::Result<()> {
+/// let config: Config = "denokv+https://kv.example.com".parse()?;
+/// let config = config.token("secret").operation_timeout(Duration::from_millis(500));
+/// assert!("https://kv.example.com".parse::<Config>().is_err());
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct Config {
     pub(crate) address: Address,
@@ -29,16 +49,12 @@ pub struct Config {
     pub(crate) clock: Arc<dyn Clock>,
 }
 
-impl Config {
-    /// The settings for a database: `denokv+https://host/path` or `denokv+http://host:port`. The access
-    /// token may stand before the host (`denokv+https://token@host`), percent-encoded; `?ca=FILE` names
-    /// certificates to trust instead of those of the operating system.
-    ///
-    /// # Errors
-    /// `config_invalid` naming `url`. The message never repeats the address.
-    pub fn new(address: &str) -> Result<Self> {
+impl FromStr for Config {
+    type Err = Error;
+
+    fn from_str(url: &str) -> Result<Self> {
         Ok(Self {
-            address: parse(address)?,
+            address: parse(url)?,
             connect_timeout: DEFAULT_CONNECT_TIMEOUT,
             operation_timeout: DEFAULT_OPERATION_TIMEOUT,
             slack: DEFAULT_SLACK,
@@ -48,7 +64,9 @@ impl Config {
             clock: Arc::new(SystemClock::new()),
         })
     }
+}
 
+impl Config {
     /// The access token of the database.
     #[must_use]
     pub fn token(mut self, token: &str) -> Self {
@@ -56,70 +74,63 @@ impl Config {
         self
     }
 
-    /// Takes the token from the variable `DENO_KV_ACCESS_TOKEN`, unless there is one already.
-    ///
-    /// # Errors
-    /// `config_invalid` naming `token` when there is none anywhere.
-    pub fn token_from_env(mut self) -> Result<Self> {
-        if self.address.token.is_none() {
-            let found = std::env::var(TOKEN).ok().filter(|token| !token.is_empty());
-            let missing = || {
-                let message = format!("is missing; accepted: in the address, or in {TOKEN}");
-                Error::config("token", message)
-            };
-            self.address.token = Some(found.ok_or_else(missing)?);
-        }
-        Ok(self)
+    /// Takes the token from the environment variable `DENO_KV_ACCESS_TOKEN`, unless there is one
+    /// already.
+    #[must_use]
+    pub fn token_from_env(mut self) -> Self {
+        let variable = || std::env::var(TOKEN).ok().filter(|token| !token.is_empty());
+        self.address.token = self.address.token.or_else(variable);
+        self
     }
 
-    /// How long connecting may take, TLS included; 200 ms by default.
+    /// How long connecting may take, with the TLS handshake; 200 ms by default.
     #[must_use]
     pub const fn connect_timeout(mut self, timeout: Duration) -> Self {
         self.connect_timeout = timeout;
         self
     }
 
-    /// How long one request may take before its connection is given up, 1 s by default.
+    /// How long one request may take before its connection is closed, 1 s by default.
     #[must_use]
     pub const fn operation_timeout(mut self, timeout: Duration) -> Self {
         self.operation_timeout = timeout;
         self
     }
 
-    /// How long a value outlives its meaning, 60 s by default: the largest skew between the clocks of the
-    /// nodes and the server, and the largest step back, that is covered. It must exceed the time that a
-    /// write may be under way.
+    /// How long a value is kept after it means the same as none, 60 s by default: the largest skew
+    /// between the clocks of all processes and the server, and the largest step back, that is
+    /// covered. It must exceed the time that a write may be under way.
     #[must_use]
     pub const fn slack(mut self, slack: Duration) -> Self {
         self.slack = slack;
         self
     }
 
-    /// What an admission that lost a race does; the usual by default.
+    /// How often an admission that lost a race is retried, and after which wait.
     #[must_use]
     pub const fn retries(mut self, retries: Retries) -> Self {
         self.retries = retries;
         self
     }
 
-    /// How many request ids this process may have written that have not expired, 1,000,000 by default; more
-    /// get `queue_full`. The database cannot be asked how many there are, so that several processes may
-    /// remember as many each.
+    /// How many request ids of this process may be stored that have not expired, 1,000,000 by
+    /// default; more get `queue_full`. The database cannot count them, so the bound holds for each
+    /// process.
     #[must_use]
     pub const fn max_request_ids(mut self, ids: usize) -> Self {
         self.max_request_ids = ids;
         self
     }
 
-    /// The clock that tells when a token ends; the system's by default. It decides nothing else.
+    /// The clock for the expiry of tokens; the system clock by default. No decision depends on it.
     #[must_use]
     pub fn clock(mut self, clock: impl Clock + 'static) -> Self {
         self.clock = Arc::new(clock);
         self
     }
 
-    /// Never lets the server delete anything. For readings of other times than the server's own, as
-    /// tests use them: the server would take such values to have expired long ago.
+    /// Stores values without an expiry. For tests with readings of another time: the server would
+    /// delete such values as expired.
     #[must_use]
     pub const fn keeps_for_ever(mut self) -> Self {
         self.reclaims = false;
@@ -127,7 +138,7 @@ impl Config {
     }
 }
 
-/// Without the address, which holds a token.
+/// Omits the URL, which contains a token.
 impl fmt::Debug for Config {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Config")

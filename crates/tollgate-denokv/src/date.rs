@@ -1,6 +1,6 @@
-//! Dates as servers write them (RFC 3339), for the end of a token's life.
+//! Parses RFC 3339 dates, for the expiry of a token.
 
-/// Seconds since the Unix epoch; `None` for what is no date.
+/// Seconds since the Unix epoch; `None` for an invalid date.
 pub(crate) fn seconds_of(text: &str) -> Option<i64> {
     let (date, time) = text.split_at_checked(10)?;
     let time = time.strip_prefix(['T', 't', ' '])?;
@@ -15,8 +15,8 @@ pub(crate) fn seconds_of(text: &str) -> Option<i64> {
     Some(seconds - offset(without_fraction(zone)?)?)
 }
 
-/// Days since the epoch in the Gregorian calendar, with years that begin in March: the leap day is
-/// then the last of a year, and a rule gives the days before each month.
+/// Days since the epoch in the Gregorian calendar. Years begin in March here, so that the leap day
+/// is the last day of a year.
 fn days(year: i64, month: i64, day: i64) -> i64 {
     let year = if month <= 2 { year - 1 } else { year };
     let days_before_month = (153 * ((month + 9) % 12) + 2) / 5;
@@ -29,7 +29,7 @@ fn without_fraction(zone: &str) -> Option<&str> {
     (rest.len() < fraction.len()).then_some(rest)
 }
 
-/// Seconds that the zone is ahead.
+/// The offset of the time zone in seconds.
 fn offset(zone: &str) -> Option<i64> {
     if matches!(zone, "Z" | "z") {
         return Some(0);
@@ -44,9 +44,9 @@ fn offset(zone: &str) -> Option<i64> {
     }
 }
 
-/// Numbers of so many digits each, with a mark in between.
-fn numbers<const N: usize>(text: &str, between: char, digits: [usize; N]) -> Option<[i64; N]> {
-    let mut parts = text.split(between);
+/// Numbers with the given counts of digits, with a separator in between.
+fn numbers<const N: usize>(text: &str, separator: char, digits: [usize; N]) -> Option<[i64; N]> {
+    let mut parts = text.split(separator);
     let mut numbers = [0; N];
     for (number, digits) in numbers.iter_mut().zip(digits) {
         let part = parts.next()?;
@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn dates_are_seconds() {
+    fn dates_become_seconds() {
         for (text, seconds) in [
             ("1970-01-01T00:00:00Z", 0),
             ("1969-12-31T23:59:59z", -1),
@@ -75,8 +75,8 @@ mod tests {
     }
 
     #[test]
-    fn nothing_else_is_a_date() {
-        let odd = [
+    fn invalid_dates_are_refused() {
+        let invalid = [
             "",
             "2026",
             "2026-11-15",
@@ -90,7 +90,7 @@ mod tests {
             "2026-11-15T17:00:00Z ",
             "٢٠٢٦-11-15T",
         ];
-        for text in odd {
+        for text in invalid {
             assert_eq!(seconds_of(text), None, "{text}");
         }
     }

@@ -1,14 +1,14 @@
-//! Keys as Deno KV orders them: one part, a text. `kv.get(["tollgate:policy:{subject}"])` finds it.
+//! Keys of Deno KV: one part, a string. `kv.get(["tollgate:policy:{subject}"])` reads such a key.
 
 use tollgate_core::{Error, Result};
 
-/// The longest key that can be written, in bytes, encoded.
+/// The longest encoded key that can be written.
 const KEY_MAX_BYTES: usize = 2_048;
 const STRING: u8 = 0x02;
 const END: u8 = 0x00;
 const ESCAPE: u8 = 0xff;
 
-/// The bytes of a key with a text as its only part.
+/// The bytes of a key whose only part is a string.
 ///
 /// # Errors
 /// `invalid_request` when it is too long.
@@ -24,7 +24,7 @@ pub(crate) fn encode(text: &str) -> Result<Vec<u8>> {
     key.push(END);
     if key.len() > KEY_MAX_BYTES {
         let message = format!(
-            "has {} bytes with its names and its request id; accepted: up to {KEY_MAX_BYTES}",
+            "has {} bytes with prefix, policy and request id; accepted: up to {KEY_MAX_BYTES}",
             key.len()
         );
         return Err(Error::invalid("key", message).not_sent());
@@ -32,7 +32,7 @@ pub(crate) fn encode(text: &str) -> Result<Vec<u8>> {
     Ok(key)
 }
 
-/// The first key after this one, so that a range holds this one alone.
+/// The next key in order: a range that ends before it contains `key` alone.
 pub(crate) fn after(key: &[u8]) -> Vec<u8> {
     [key, &[0]].concat()
 }
@@ -42,7 +42,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn texts_become_parts_that_never_meet() {
+    fn strings_are_encoded() {
         assert_eq!(encode("ab").unwrap(), [2, b'a', b'b', 0]);
         assert_eq!(encode("a\0b").unwrap(), [2, b'a', 0, 0xff, b'b', 0]);
         assert_eq!(after(&[2, 0]), [2, 0, 0]);

@@ -1,4 +1,4 @@
-//! What the metadata exchange tells: where the data path is, and which token opens it, until when.
+//! The response of the metadata exchange: the endpoint of the data path, its token and the expiry.
 
 use serde_json::Value;
 use tollgate_core::{Code, Error, Micros, Result};
@@ -6,33 +6,33 @@ use tollgate_core::{Code, Error, Micros, Result};
 use crate::date::seconds_of;
 use crate::url::resolve;
 
-/// What the client says it understands.
+/// The request: the versions of the protocol that this client supports.
 pub(crate) const REQUEST: &str = r#"{"supportedVersions":[2,3]}"#;
 const SECOND: i64 = 1_000_000;
 
-/// The reply, checked.
+/// The response, checked.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Metadata {
-    /// The version of the protocol that both understand.
+    /// The version of the protocol to use.
     pub(crate) version: u64,
     pub(crate) database: String,
-    /// The URL of the data path that is strongly consistent.
+    /// The URL of the strongly consistent data path.
     pub(crate) endpoint: String,
     pub(crate) token: String,
-    /// The token opens nothing from this instant on.
+    /// The token is invalid from this instant on.
     pub(crate) expires: Micros,
 }
 
 impl Metadata {
-    /// Reads the reply of the server at `base`.
+    /// Parses the response of the server at `base`.
     ///
     /// # Errors
-    /// `store_unavailable` when it is none, or offers nothing that is strongly consistent.
-    pub(crate) fn read(base: &str, body: &[u8]) -> Result<Self> {
-        let reply: Value = serde_json::from_slice(body).map_err(|_| odd("is not JSON"))?;
+    /// `store_unavailable` when it is malformed or has no strongly consistent endpoint.
+    pub(crate) fn parse(base: &str, body: &[u8]) -> Result<Self> {
+        let reply: Value = serde_json::from_slice(body).map_err(|_| malformed("is not JSON"))?;
         let text = |name: &'static str| {
             let text = reply.get(name).and_then(Value::as_str);
-            text.ok_or_else(|| odd(format!("lacks the text `{name}`")))
+            text.ok_or_else(|| malformed(format!("lacks the text `{name}`")))
         };
         let version = reply.get("version").and_then(Value::as_u64);
         let version = version.filter(|version| matches!(version, 2 | 3));
@@ -42,11 +42,11 @@ impl Metadata {
             .flatten()
             .find(|endpoint| endpoint.get("consistency").and_then(Value::as_str) == Some("strong"));
         let url = strong.and_then(|endpoint| endpoint.get("url")).and_then(Value::as_str);
-        let url = url.ok_or_else(|| odd("offers no endpoint that is strongly consistent"))?;
+        let url = url.ok_or_else(|| malformed("has no strongly consistent endpoint"))?;
         let expires =
-            seconds_of(text("expiresAt")?).ok_or_else(|| odd("has no date `expiresAt`"))?;
+            seconds_of(text("expiresAt")?).ok_or_else(|| malformed("has no date `expiresAt`"))?;
         Ok(Self {
-            version: version.ok_or_else(|| odd("is of another version than 2 and 3"))?,
+            version: version.ok_or_else(|| malformed("has a version other than 2 and 3"))?,
             database: text("databaseId")?.to_owned(),
             endpoint: resolve(base, url).trim_end_matches('/').to_owned(),
             token: text("token")?.to_owned(),
@@ -55,7 +55,7 @@ impl Metadata {
     }
 }
 
-fn odd(what: impl Into<String>) -> Error {
+fn malformed(what: impl Into<String>) -> Error {
     let message = format!("the metadata of the Deno KV server {}", what.into());
     Error::new(Code::StoreUnavailable, message).not_sent()
 }
@@ -70,7 +70,7 @@ mod tests {
 
     #[test]
     fn the_strong_endpoint_is_chosen() {
-        let metadata = Metadata::read("http://h:1/db", REPLY.as_bytes()).unwrap();
+        let metadata = Metadata::parse("http://h:1/db", REPLY.as_bytes()).unwrap();
         let expected = Metadata {
             version: 3,
             database: "d".into(),
@@ -82,7 +82,7 @@ mod tests {
     }
 
     #[test]
-    fn other_replies_are_refused() {
+    fn malformed_metadata_is_refused() {
         for (whole, broken) in [
             (r#""version":3"#, r#""version":1"#),
             (r#""version":3"#, r#""version":"3""#),
@@ -93,7 +93,7 @@ mod tests {
             ("{", ""),
         ] {
             let reply = REPLY.replacen(whole, broken, 1);
-            let error = Metadata::read("http://h", reply.as_bytes()).map(|_| ()).unwrap_err();
+            let error = Metadata::parse("http://h", reply.as_bytes()).map(|_| ()).unwrap_err();
             assert_eq!(error.code(), Code::StoreUnavailable, "{reply}");
         }
     }

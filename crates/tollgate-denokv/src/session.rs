@@ -1,7 +1,6 @@
-//! Where requests go, and the token they carry: exchanged once, and again before it ends or when it is
-//! refused.
-//!
-//! It is a lease: exchanged in the background and shared by all callers, however little time they have.
+//! The session with a database: its endpoints and the token of the data path, from the metadata
+//! exchange. The exchange is repeated before the token expires and when it is refused, in the
+//! background and once for all callers.
 
 use core::fmt;
 use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -9,7 +8,7 @@ use std::sync::Arc;
 
 use tollgate_core::{Code, Error, Micros, Result};
 use tollgate_net::http::{Endpoint, HeaderName, HeaderValue, Pool, Post, Response};
-use tollgate_net::lease::Lease;
+use tollgate_net::refreshing_credential::RefreshingCredential;
 use tollgate_net::tls::{Tls, TlsFiles};
 
 use crate::config::Config;
@@ -20,81 +19,84 @@ const REDIRECTS_MAX: usize = 5;
 const VERSION: HeaderName = HeaderName::from_static("x-denokv-version");
 const DATABASE: HeaderName = HeaderName::from_static("x-denokv-database-id");
 
-/// What one exchange came to.
+/// The result of one exchange.
 pub(crate) struct Session {
     pub(crate) read: Endpoint,
     pub(crate) write: Endpoint,
     pub(crate) headers: Vec<(HeaderName, HeaderValue)>,
     pub(crate) token: String,
     pub(crate) version: u64,
-    /// Whether a request was accepted with it.
-    has_worked: AtomicBool,
+    /// Whether the server has accepted a request with this token.
+    was_accepted: AtomicBool,
 }
 
 impl Session {
-    /// A request was accepted.
-    pub(crate) fn worked(&self) {
-        // Hardly ever written: everybody reads it.
-        if !self.has_worked.load(Relaxed) {
-            self.has_worked.store(true, Relaxed);
+    /// The server has accepted a request with this token.
+    pub(crate) fn accepted(&self) {
+        // Stored once: all callers share the cache line.
+        if !self.was_accepted.load(Relaxed) {
+            self.was_accepted.store(true, Relaxed);
         }
     }
 }
 
-/// The exchange, and what it came to last.
+/// The exchange, and its last result.
 pub(crate) struct Sessions {
     pub(crate) pool: Pool,
     url: String,
     token: String,
-    lease: Arc<Lease<Session>>,
+    session: Arc<RefreshingCredential<Session>>,
 }
 
 impl Sessions {
     /// # Errors
     /// `config_invalid` naming `token`, `url` or `ca`.
-    pub(crate) fn new(config: &Config) -> Result<Arc<Self>> {
-        let address = &config.address;
-        let token = address.token.clone().ok_or_else(|| {
-            Error::config("token", "is missing; accepted: in the address, or given beside it")
+    pub(crate) fn new(config: Config) -> Result<Arc<Self>> {
+        let address = config.address;
+        let token = address.token.ok_or_else(|| {
+            Error::config(
+                "token",
+                "is missing; accepted: in the URL, `Config::token`, or DENO_KV_ACCESS_TOKEN",
+            )
         })?;
         let tls = Tls::new(&TlsFiles { ca: address.ca.clone(), ..TlsFiles::default() });
         let tls = match (endpoint(&address.url)?.is_encrypted(), &address.ca) {
-            // It may yet lead to one that is.
+            // A redirect may lead to an encrypted endpoint.
             (false, None) => tls.ok(),
             _ => Some(tls?),
         };
         let pool = Pool::new(tls).connect_timeout(config.connect_timeout);
         Ok(Arc::new(Self {
             pool: pool.reply_timeout(config.operation_timeout),
-            url: address.url.clone(),
+            url: address.url,
             token,
-            lease: Lease::new(Arc::clone(&config.clock)),
+            session: RefreshingCredential::new(config.clock),
         }))
     }
 
-    /// The session to use now.
+    /// The current session.
     ///
     /// # Errors
-    /// Marked as unsent: nothing was charged.
+    /// Marked as not sent: nothing was charged.
     pub(crate) async fn current(self: &Arc<Self>) -> Result<Arc<Session>> {
         let exchange = || {
             let sessions = Arc::clone(self);
             async move { sessions.exchange().await }
         };
-        self.lease.current(exchange).await
+        self.session.current(exchange).await
     }
 
-    /// Forgets a session that the server did not accept, unless there is a newer one already.
-    pub(crate) fn forget(&self, refused: &Arc<Session>) {
-        self.lease.forget(refused, refused.has_worked.load(Relaxed));
+    /// Discards a session whose token was refused, unless there is a newer one.
+    pub(crate) fn discard(&self, refused: &Arc<Session>) {
+        self.session.discard(refused, refused.was_accepted.load(Relaxed));
     }
 
-    /// Looks for another endpoint, now and then: this one cannot do what it was asked.
-    pub(crate) fn look_elsewhere(&self, session: &Arc<Session>) {
-        self.lease.forget(session, false);
+    /// Discards a session whose endpoint cannot serve a request; not too often.
+    pub(crate) fn discard_endpoint(&self, session: &Arc<Session>) {
+        self.session.discard(session, false);
     }
 
-    /// The metadata exchange, wherever it is redirected to, and when what it came to ends.
+    /// The metadata exchange, which follows redirects. Returns the session and its expiry.
     async fn exchange(&self) -> Result<(Session, Micros)> {
         let mut url = self.url.clone();
         for _ in 0..=REDIRECTS_MAX {
@@ -107,34 +109,35 @@ impl Sessions {
             };
             let response = self.pool.post(&endpoint, post).await?;
             match (response.status, &response.location) {
-                (200, _) => return self.session(&Metadata::read(&url, &response.body)?),
+                (200, _) => return self.session_of(&Metadata::parse(&url, &response.body)?),
                 (300..=399, Some(location)) => url = resolve(&url, location),
-                _ => return Err(refusal(&response)),
+                _ => return Err(status_error(&response)),
             }
         }
-        Err(Error::config("url", "is redirected again and again"))
+        Err(Error::config("url", "is redirected too often"))
     }
 
-    fn session(&self, metadata: &Metadata) -> Result<(Session, Micros)> {
+    fn session_of(&self, metadata: &Metadata) -> Result<(Session, Micros)> {
         let of = |call: &str| self.checked(&format!("{}/{call}", metadata.endpoint));
-        let wrong = |_| Error::new(Code::StoreUnavailable, "the id of the database is no header");
-        let database = HeaderValue::try_from(metadata.database.as_str()).map_err(wrong)?;
+        let invalid =
+            |_| Error::new(Code::StoreUnavailable, "the database id is not a valid header value");
+        let database = HeaderValue::try_from(metadata.database.as_str()).map_err(invalid)?;
         let session = Session {
             read: of("snapshot_read")?,
             write: of("atomic_write")?,
             headers: vec![(VERSION, HeaderValue::from(metadata.version)), (DATABASE, database)],
             token: metadata.token.clone(),
             version: metadata.version,
-            has_worked: AtomicBool::new(false),
+            was_accepted: AtomicBool::new(false),
         };
         Ok((session, metadata.expires))
     }
 
-    /// Where a URL leads; never from an encrypted place to one that is not, which would show the token.
+    /// The endpoint of a URL. A redirect from https to http is refused: it would expose the token.
     fn checked(&self, url: &str) -> Result<Endpoint> {
         let endpoint = endpoint(url)?;
         if self.url.starts_with("https://") && !endpoint.is_encrypted() {
-            let message = "leads from https to http, which would show the token";
+            let message = "redirects from https to http, which would expose the token";
             return Err(Error::config("url", message));
         }
         Ok(endpoint)
@@ -142,12 +145,12 @@ impl Sessions {
 }
 
 fn endpoint(url: &str) -> Result<Endpoint> {
-    let wrong = || Error::config("url", "is not a URL; accepted: denokv+https://host").not_sent();
-    Endpoint::of(url).ok_or_else(wrong)
+    let invalid = || Error::config("url", "is not a URL; accepted: denokv+https://host").not_sent();
+    Endpoint::of(url).ok_or_else(invalid)
 }
 
-/// What a status other than success means. Below 500 the server has refused and done nothing.
-pub(crate) fn refusal(response: &Response) -> Error {
+/// The error of a status other than 200. Below 500 the server has done nothing.
+pub(crate) fn status_error(response: &Response) -> Error {
     let status = response.status;
     match status {
         401 | 403 => {
@@ -155,8 +158,8 @@ pub(crate) fn refusal(response: &Response) -> Error {
             Error::config("token", message).not_sent()
         }
         429 => {
-            // Not an outage: whoever sends enough requests can cause it.
-            let message = "the Deno KV server takes no more requests now (status 429)";
+            // Not an outage: an attacker can cause it by sending many requests.
+            let message = "the Deno KV server limits requests (status 429)";
             Error::new(Code::QueueFull, message).not_sent()
         }
         500.. => {
@@ -170,7 +173,7 @@ pub(crate) fn refusal(response: &Response) -> Error {
     }
 }
 
-/// Without tokens.
+/// Omits tokens.
 impl fmt::Debug for Sessions {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Sessions").field("pool", &self.pool).finish_non_exhaustive()
@@ -184,7 +187,7 @@ mod tests {
     #[test]
     fn only_a_server_that_cannot_answer_is_an_outage() {
         let of = |status| {
-            let error = refusal(&Response { status, location: None, body: Vec::new() });
+            let error = status_error(&Response { status, location: None, body: Vec::new() });
             (error.is_outage(), error.is_not_sent())
         };
         for status in [500, 502, 503, 504] {

@@ -1,4 +1,4 @@
-//! The store as callers see it: the adapter of the core over the database.
+//! The store: the compare-and-swap adapter of the core over the database.
 
 use core::fmt;
 use core::sync::atomic::Ordering;
@@ -10,52 +10,64 @@ use crate::backend::Backend;
 use crate::config::Config;
 use crate::session::Sessions;
 
-/// Limits in Deno KV.
+/// A store in a Deno KV database.
+///
+/// ```no_run
+/// use tollgate_core::algorithm::TokenBucket;
+/// use tollgate_core::{Limit, Limiter, Quota};
+/// use tollgate_denokv::{Config, DenoKv};
+///
+/// # async fn run() -> tollgate_core::Result<()> {
+/// let config: Config = "denokv+https://kv.example.com".parse()?;
+/// let limiter = Limiter::new(DenoKv::connect(config.token_from_env()).await?);
+/// let uploads = Limit::new("uploads", TokenBucket::new(10, Quota::per_second(1))?)?;
+/// let decision = limiter.check(uploads.charge("ada")).await?;
+/// # Ok(())
+/// # }
+/// ```
 pub struct DenoKv(Cas<Backend>);
 
-/// How often the database was asked by this store.
+/// The requests of a store to its database.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Traffic {
     /// Reads, each of up to ten keys.
     pub reads: u64,
-    /// Atomic writes, those that lost a race included.
+    /// Atomic writes, including those that lost a race.
     pub writes: u64,
     /// Writes that lost a race to another process: nothing was written.
     pub conflicts: u64,
 }
 
 impl DenoKv {
-    /// A store that connects when it is first asked.
+    /// Opens a store without waiting. It connects at the first call.
     ///
     /// # Errors
-    /// `config_invalid` naming `token`, `url`, `ca` or one of the retries.
-    pub fn open(config: &Config) -> Result<Self> {
+    /// `config_invalid` naming `token`, `url`, `ca` or a setting of the retries.
+    pub fn open(config: Config) -> Result<Self> {
+        let Config { slack, retries, max_request_ids, reclaims, .. } = config;
         let backend = Backend {
             sessions: Sessions::new(config)?,
-            reclaims: config.reclaims,
+            reclaims,
             reads: 0.into(),
             writes: 0.into(),
             conflicts: 0.into(),
         };
-        let store = Cas::new(backend)
-            .slack(config.slack)
-            .retries(config.retries.validated()?)
-            .max_request_ids(config.max_request_ids);
-        Ok(Self(store))
+        let store = Cas::new(backend).slack(slack).retries(retries.validated()?);
+        Ok(Self(store.max_request_ids(max_request_ids)))
     }
 
-    /// [`DenoKv::open`], but connects at once, and checks the token.
+    /// Opens a store, connects, and exchanges the token.
     ///
     /// # Errors
-    /// As [`DenoKv::open`]; when the server cannot be reached or refuses.
-    pub async fn connect(config: &Config) -> Result<Self> {
+    /// As [`DenoKv::open`]; when the server cannot be reached or refuses the token.
+    pub async fn connect(config: Config) -> Result<Self> {
         let store = Self::open(config)?;
         store.0.backend().sessions.current().await?;
         Ok(store)
     }
 
-    /// How often the database was asked so far.
+    /// The requests so far.
     #[must_use]
     pub fn traffic(&self) -> Traffic {
         let backend = self.0.backend();

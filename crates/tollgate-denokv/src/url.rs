@@ -1,24 +1,24 @@
-//! Where the database is: an address as people write it, and URLs as the protocol passes them on.
+//! Parses the URL of a database, and resolves the URLs that the protocol returns.
 
 use tollgate_core::text::percent_decoded;
 use tollgate_core::{Error, Result};
 
 const SCHEMES: [(&str, &str); 2] = [("denokv+http://", "http://"), ("denokv+https://", "https://")];
 
-/// An address, taken apart.
+/// A parsed URL.
 #[derive(Clone, PartialEq, Eq)]
 pub(crate) struct Address {
-    /// The URL of the database, without the token.
+    /// The http or https URL of the database, without the token.
     pub(crate) url: String,
     pub(crate) token: Option<String>,
-    /// A file with certificates to trust.
+    /// A file of certificate authorities.
     pub(crate) ca: Option<String>,
 }
 
-/// Reads `denokv+https://token@host/path?ca=FILE`.
+/// Parses `denokv+https://token@host/path?ca=FILE`.
 ///
 /// # Errors
-/// `config_invalid` naming `url`. The message never repeats it.
+/// `config_invalid` naming `url`. The message never contains the URL.
 pub(crate) fn parse(address: &str) -> Result<Address> {
     let known =
         SCHEMES.iter().find_map(|(scheme, http)| Some((address.strip_prefix(scheme)?, http)));
@@ -48,7 +48,7 @@ pub(crate) fn parse(address: &str) -> Result<Address> {
     Ok(Address { url: format!("{http}{host}{path}"), token, ca })
 }
 
-/// A URL as another one refers to it: whole, from the root of the host, or from its folder.
+/// Resolves a reference against a base: an absolute URL, an absolute path or a relative path.
 pub(crate) fn resolve(base: &str, reference: &str) -> String {
     if reference.contains("://") {
         return reference.to_owned();
@@ -74,7 +74,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_are_taken_apart() {
+    fn urls_are_parsed() {
         for (address, url, token) in [
             ("denokv+http://h", "http://h/", None),
             ("denokv+https://h:4512/db?ca=/a%20b", "https://h:4512/db", None),
@@ -90,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn other_addresses_are_refused_and_never_repeated() {
+    fn invalid_urls_are_refused_without_being_shown() {
         for address in [
             "http://secret@h",
             "denokv+http://",

@@ -1,16 +1,16 @@
-//! The messages of the data path, as far as they are used here: protocol buffers of the package
-//! `com.deno.kv.datapath`, version 3 of KV Connect. Fields that are not named here are skipped.
+//! The messages of the data path that are used here: protocol buffers of the package
+//! `com.deno.kv.datapath`, version 3 of KV Connect. Other fields are skipped.
 
 use prost::Message;
 
-/// Asks for the values in some ranges of keys.
+/// Reads the values in ranges of keys.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct SnapshotRead {
     #[prost(message, repeated, tag = "1")]
     pub(crate) ranges: Vec<ReadRange>,
 }
 
-/// From one key up to, but not including, another.
+/// A range of keys, without its end.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct ReadRange {
     #[prost(bytes = "vec", tag = "1")]
@@ -21,7 +21,7 @@ pub(crate) struct ReadRange {
     pub(crate) limit: i32,
 }
 
-/// What was found.
+/// The response to a read.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct SnapshotReadOutput {
     #[prost(message, repeated, tag = "1")]
@@ -30,7 +30,7 @@ pub(crate) struct SnapshotReadOutput {
     pub(crate) read_disabled: bool,
     #[prost(bool, tag = "4")]
     pub(crate) read_is_strongly_consistent: bool,
-    /// Only in version 3.
+    /// Set in version 3 only.
     #[prost(int32, tag = "8")]
     pub(crate) status: i32,
 }
@@ -45,7 +45,7 @@ pub(crate) struct ReadRangeOutput {
     pub(crate) values: Vec<KvEntry>,
 }
 
-/// A value that was found.
+/// A stored value.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct KvEntry {
     #[prost(bytes = "vec", tag = "1")]
@@ -76,7 +76,7 @@ pub(crate) struct Check {
     pub(crate) versionstamp: Vec<u8>,
 }
 
-/// A value that is to be written.
+/// A value to write.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct Mutation {
     #[prost(bytes = "vec", tag = "1")]
@@ -85,7 +85,7 @@ pub(crate) struct Mutation {
     pub(crate) value: Option<KvValue>,
     #[prost(int32, tag = "3")]
     pub(crate) mutation_type: i32,
-    /// 0 for never.
+    /// 0 for no expiry.
     #[prost(int64, tag = "4")]
     pub(crate) expire_at_ms: i64,
 }
@@ -93,7 +93,7 @@ pub(crate) struct Mutation {
 /// The mutation sets a value.
 pub(crate) const MUTATION_SET: i32 = 1;
 
-/// A value on its way.
+/// A value in a request.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct KvValue {
     #[prost(bytes = "vec", tag = "1")]
@@ -102,10 +102,10 @@ pub(crate) struct KvValue {
     pub(crate) encoding: i32,
 }
 
-/// The value is bytes and nothing else.
+/// The value is plain bytes.
 pub(crate) const ENCODING_BYTES: i32 = 3;
 
-/// What became of a write.
+/// The response to a write.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct AtomicWriteOutput {
     #[prost(int32, tag = "1")]
@@ -116,16 +116,16 @@ pub(crate) struct AtomicWriteOutput {
 pub(crate) const WRITE_SUCCESS: i32 = 1;
 /// A versionstamp differed, and nothing was written.
 pub(crate) const WRITE_CHECK_FAILURE: i32 = 2;
-/// This place takes no writes now, and nothing was written.
+/// The server accepts no writes, and nothing was written.
 pub(crate) const WRITE_DISABLED: i32 = 5;
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// The bytes as the schema demands them: tag and type, length, content.
+    /// The bytes of the schema: tag and type, length, content.
     #[test]
-    fn messages_are_what_the_schema_says() {
+    fn messages_match_the_schema() {
         let range = ReadRange { start: vec![1], end: vec![1, 0], limit: 1 };
         let read = SnapshotRead { ranges: vec![range] };
         assert_eq!(read.encode_to_vec(), [0x0a, 9, 0x0a, 1, 1, 0x12, 2, 1, 0, 0x18, 1]);
@@ -141,7 +141,7 @@ mod tests {
         let check = [0x0a, 3, 0x0a, 1, 7];
         let mutation = [0x12, 14, 0x0a, 1, 7, 0x12, 5, 0x0a, 1, 9, 0x10, 3, 0x18, 1, 0x20, 5];
         assert_eq!(write.encode_to_vec(), [&check[..], &mutation[..]].concat());
-        // Fields 2 and 4 are those of newer and other servers: they are skipped.
+        // Fields 2 and 4, which other servers send, are skipped.
         let output = [0x08, 2, 0x12, 1, 0, 0x22, 1, 0];
         assert_eq!(AtomicWriteOutput::decode(&output[..]).unwrap().status, WRITE_CHECK_FAILURE);
     }

@@ -11,7 +11,7 @@ use crate::support::{block_on, config};
 const RECORDS_MAX: usize = 60;
 
 fn opened() -> Ready<DenoKv> {
-    ready(DenoKv::open(&config(&denokv().url()).max_request_ids(RECORDS_MAX)).unwrap())
+    ready(DenoKv::open(config(&denokv().url()).max_request_ids(RECORDS_MAX)).unwrap())
 }
 
 fn options() -> Options {

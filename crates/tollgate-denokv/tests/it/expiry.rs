@@ -9,18 +9,18 @@ use tollgate_denokv::{Config, DenoKv};
 use tollgate_test_servers::DenoKv as Server;
 use tollgate_test_servers::shared::denokv;
 
-use crate::support::{NOW, PATIENCE, SECOND, admitted, block_on, config, name, open};
+use crate::support::{NOW, SECOND, TEST_TIMEOUT, admitted, block_on, config, name, open};
 
 /// When the server may delete its only value, in milliseconds; -1 for never.
 fn expiration_ms(path: &Path) -> i64 {
     let flags = OpenFlags::SQLITE_OPEN_READ_ONLY;
     let file = Connection::open_with_flags(path, flags).unwrap();
-    file.busy_timeout(PATIENCE).unwrap();
+    file.busy_timeout(TEST_TIMEOUT).unwrap();
     file.query_row("SELECT expiration_ms FROM kv", [], |row| row.get(0)).unwrap()
 }
 
-/// A value outlives its meaning by the slack, rounded up: nobody's clock has to agree with the server's
-/// any better than that.
+/// A value outlives its meaning by the slack, rounded up: nobody's clock has to agree with the
+/// server's any better than that.
 #[test]
 fn the_server_may_delete_a_value_a_slack_after_it_means_nothing() {
     let server = Server::start().unwrap();
@@ -28,25 +28,25 @@ fn the_server_may_delete_a_value_a_slack_after_it_means_nothing() {
     let quota = Gcra::new(Quota::per_second(1)).unwrap();
     let brief = Limit::new(&name(), quota).unwrap();
     let charges = [brief.charge("a")];
-    let settings = Config::new(&server.url()).unwrap();
-    let settings = settings.connect_timeout(PATIENCE).operation_timeout(PATIENCE);
+    let settings: Config = server.url().parse().unwrap();
+    let settings = settings.connect_timeout(TEST_TIMEOUT).operation_timeout(TEST_TIMEOUT);
     // A year ahead, so that the server deletes nothing while the test looks.
     let now = SystemClock::new().now() + 365 * 86_400 * SECOND + 1;
     block_on(async {
-        let store = DenoKv::open(&settings).unwrap();
+        let store = DenoKv::open(settings).unwrap();
         assert!(admitted(&store, &Admission::of(&charges), now).await.unwrap());
         let fresh_at = now + SECOND;
         let kept_until = i64::try_from((fresh_at + 60 * SECOND).div_ceil(1_000)).unwrap();
         assert_eq!(expiration_ms(&path), kept_until);
-        let forever = DenoKv::open(&config(&server.url())).unwrap();
+        let forever = DenoKv::open(config(&server.url())).unwrap();
         let later = now + 5 * SECOND;
         assert!(admitted(&forever, &Admission::of(&charges), later).await.unwrap());
         assert_eq!(expiration_ms(&path), -1);
     });
 }
 
-/// Two nodes whose clocks differ by almost the slack: no more is admitted than the clock that is ahead
-/// would admit alone, although the other one is windows behind.
+/// Two nodes whose clocks differ by almost the slack: no more is admitted than the clock that is
+/// ahead would admit alone, although the other one is windows behind.
 #[test]
 fn clocks_that_differ_admit_no_more_than_the_one_that_is_ahead() {
     const SKEW: u64 = 59 * SECOND;

@@ -13,7 +13,7 @@ use tollgate_test_servers::{DenoKv as Server, FaultProxy, Mode};
 use tollgate_testkit::contention;
 
 use crate::support::{
-    NOW, PATIENCE, block_on, config, join_all, limit, open, spent, take, take_once,
+    NOW, TEST_TIMEOUT, block_on, config, join_all, limit, open, spent, take, take_once,
 };
 
 const WRITE: &str = "POST /v2/atomic_write ";
@@ -74,7 +74,7 @@ fn resets_lose_nothing_and_charge_nothing_twice() {
 fn a_write_whose_reply_is_lost_is_not_sent_again_and_its_id_charges_once() {
     let proxy = FaultProxy::counting(denokv().addr(), WRITE).unwrap();
     let url = denokv().url_at(proxy.addr());
-    let hasty = DenoKv::open(&config(&url).operation_timeout(Duration::from_secs(5))).unwrap();
+    let hasty = DenoKv::open(config(&url).operation_timeout(Duration::from_secs(5))).unwrap();
     let many = limit(1_000);
     block_on(async {
         assert!(take(&hasty, &many, "a").await.unwrap());
@@ -100,13 +100,13 @@ fn a_blackhole_is_answered_within_the_deadline() {
         let limiter = Limiter::builder(open(&url)).deadline(Duration::from_millis(200)).build();
         assert!(limiter.store().load(&[many.charge("a")], CallContext::at(1)).await.is_ok());
         proxy.set(Mode::Blackhole).unwrap();
-        let patience = Deadline::after(PATIENCE / 2);
+        let patience = Deadline::after(TEST_TIMEOUT / 2);
         let decision = limiter.check(many.charge("a")).await.unwrap();
         assert_eq!(decision.degraded, Some(OutageMode::Closed));
         assert!(!patience.has_passed(), "the deadline was not kept");
         // The deadline of the store, for connections that it has and for those that it makes.
         let hasty = config(&url).operation_timeout(Duration::from_millis(100));
-        let hasty = DenoKv::open(&hasty.connect_timeout(Duration::from_millis(100))).unwrap();
+        let hasty = DenoKv::open(hasty.connect_timeout(Duration::from_millis(100))).unwrap();
         let error = take(&hasty, &many, "a").await.unwrap_err();
         assert!(error.is_outage() && error.is_not_sent(), "{error}");
         assert!(!patience.has_passed(), "the deadline was not kept");
@@ -134,7 +134,7 @@ fn a_server_that_is_gone_is_an_outage_and_comes_back_with_what_was_spent() {
 fn races_that_are_always_lost_are_a_conflict() {
     let url = denokv().url();
     let hasty = config(&url).retries(Retries::default().max_retries(0));
-    let nodes: Vec<DenoKv> = (0..4).map(|_| DenoKv::open(&hasty).unwrap()).collect();
+    let nodes: Vec<DenoKv> = (0..4).map(|_| DenoKv::open(hasty.clone()).unwrap()).collect();
     let many = limit(1 << 30);
     block_on(async {
         let mut acknowledged = 0;
@@ -161,7 +161,7 @@ fn losers_are_never_let_in() {
     let url = denokv().url();
     let minutes = Duration::from_secs(600);
     let slow = Retries::default().base_backoff(minutes).max_backoff(minutes);
-    let slow = DenoKv::open(&config(&url).retries(slow)).unwrap();
+    let slow = DenoKv::open(config(&url).retries(slow)).unwrap();
     let loser = Arc::new(slow);
     let losses = || loser.traffic().conflicts;
     let stores = (Arc::clone(&loser), Arc::new(open(&url)));

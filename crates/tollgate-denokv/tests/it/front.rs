@@ -1,7 +1,8 @@
 //! A front before the real server, with tokens of its own: what a hosted database does with them.
 //!
-//! It hands out a new token in every metadata exchange, passes requests on that carry one which is not
-//! revoked, and refuses the others. Exchanges can be held up. The real server's token never changes.
+//! It hands out a new token in every metadata exchange, passes requests on that carry one which is
+//! not revoked, and refuses the others. Exchanges can be held up. The real server's token never
+//! changes.
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpListener, TcpStream};
@@ -13,7 +14,7 @@ use tollgate_core::Micros;
 use tollgate_test_servers::wait::until_ok;
 use tollgate_test_servers::{DenoKv as Server, Error};
 
-use crate::support::PATIENCE;
+use crate::support::TEST_TIMEOUT;
 
 /// When all tokens of a front end.
 pub(crate) const TOKENS_END: Micros = 4_102_444_800 * 1_000_000;
@@ -98,7 +99,7 @@ impl Front {
             begun if begun >= number => Ok(()),
             begun => Err(Error::new(format!("{begun} exchanges were begun"))),
         };
-        until_ok(PATIENCE, begun).unwrap();
+        until_ok(TEST_TIMEOUT, begun).unwrap();
     }
 }
 

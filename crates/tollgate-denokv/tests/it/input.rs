@@ -79,7 +79,8 @@ fn ten_keys_are_written_at_once_and_eleven_are_refused() {
     });
 }
 
-/// A log of a thousand entries fits into a value of 64 KiB; longer ones are refused when they are used.
+/// A log of a thousand entries fits into a value of 64 KiB; longer ones are refused when they are
+/// used.
 #[test]
 fn the_longest_log_that_is_accepted_fits() {
     let store = open(&denokv().url());

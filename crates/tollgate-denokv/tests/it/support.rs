@@ -15,7 +15,7 @@ use tollgate_testkit::helpers;
 pub(crate) use tollgate_testkit::runtime::join_all;
 
 /// Far more than anything takes on a busy machine.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 /// Nothing comes back while a test runs, so that one instant will do for all of it.
 pub(crate) const NOW: Micros = 1_800_000_000_000_000;
 pub(crate) const SECOND: Micros = 1_000_000;
@@ -30,12 +30,13 @@ pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
 /// Settings that are patient enough for a busy machine. The server deletes nothing: the readings of
 /// tests are not its own.
 pub(crate) fn config(url: &str) -> Config {
-    let config = Config::new(url).unwrap().connect_timeout(PATIENCE).operation_timeout(PATIENCE);
+    let config: Config = url.parse().unwrap();
+    let config = config.connect_timeout(TEST_TIMEOUT).operation_timeout(TEST_TIMEOUT);
     config.retries(Retries::default().max_retries(1_000)).keeps_for_ever()
 }
 
 pub(crate) fn open(url: &str) -> DenoKv {
-    DenoKv::open(&config(url)).unwrap()
+    DenoKv::open(config(url)).unwrap()
 }
 
 /// A name that no other test uses.

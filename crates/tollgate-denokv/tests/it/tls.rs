@@ -57,10 +57,10 @@ fn a_server_is_trusted_if_its_authority_is() {
     block_on(async {
         let addr = decrypting(&own, denokv().addr()).await;
         let single = limit(1);
-        let store = DenoKv::connect(&config(&address(addr, &own.authority()))).await.unwrap();
+        let store = DenoKv::connect(config(&address(addr, &own.authority()))).await.unwrap();
         assert!(take(&store, &single, "a").await.unwrap());
         assert!(!take(&store, &single, "a").await.unwrap());
-        let error = DenoKv::connect(&config(&address(addr, &other.authority()))).await.unwrap_err();
+        let error = DenoKv::connect(config(&address(addr, &other.authority()))).await.unwrap_err();
         assert_eq!(error.code(), Code::StoreUnavailable, "{error}");
         assert!(error.message().contains("TLS"), "{error}");
     });
@@ -72,7 +72,7 @@ fn authorities_that_cannot_be_read_are_refused_by_name() {
     let empty = folder.path().join("empty.pem");
     std::fs::write(&empty, "").unwrap();
     for file in [&empty, &folder.path().join("missing.pem")] {
-        let error = DenoKv::open(&config(&address(denokv().addr(), file))).unwrap_err();
+        let error = DenoKv::open(config(&address(denokv().addr(), file))).unwrap_err();
         assert_eq!((error.code(), error.field()), (Code::ConfigInvalid, Some("ca")), "{error}");
     }
 }

@@ -11,7 +11,7 @@ use tollgate_test_servers::shared::denokv;
 use tollgate_test_servers::wait::Deadline;
 
 use crate::front::{Front, TOKENS_END};
-use crate::support::{NOW, PATIENCE, SECOND, block_on, config, limit, open, spent, take};
+use crate::support::{NOW, SECOND, TEST_TIMEOUT, block_on, config, limit, open, spent, take};
 
 #[test]
 fn a_token_that_is_refused_is_exchanged_and_the_request_is_made_once() {
@@ -35,13 +35,13 @@ fn a_token_that_is_refused_is_exchanged_and_the_request_is_made_once() {
 fn a_token_is_renewed_a_minute_before_its_end() {
     let front = Front::before(denokv());
     let clock = ManualClock::at(TOKENS_END - 3_600 * SECOND);
-    let store = DenoKv::open(&config(&front.url("")).clock(clock.clone())).unwrap();
+    let store = DenoKv::open(config(&front.url("")).clock(clock.clone())).unwrap();
     let many = limit(1_000);
     block_on(async {
         // The next one ends at the same time, and is kept for a while all the same.
         for (before_end, exchanges) in [(3_600, 1), (61, 1), (60, 2), (56, 2), (55, 3), (54, 3)] {
             clock.set(TOKENS_END - before_end * SECOND);
-            let patience = Deadline::after(PATIENCE);
+            let patience = Deadline::after(TEST_TIMEOUT);
             assert!(take(&store, &many, "a").await.unwrap());
             while front.used() < exchanges && !patience.has_passed() {
                 assert!(take(&store, &many, "a").await.unwrap());
@@ -57,14 +57,14 @@ fn a_token_is_renewed_a_minute_before_its_end() {
 fn nobody_waits_for_a_token_while_the_old_one_works() {
     let front = Front::before(denokv());
     let clock = ManualClock::at(TOKENS_END - 3_600 * SECOND);
-    let store = DenoKv::open(&config(&front.url("")).clock(clock.clone())).unwrap();
+    let store = DenoKv::open(config(&front.url("")).clock(clock.clone())).unwrap();
     let many = limit(1_000);
     block_on(async {
         assert!(take(&store, &many, "a").await.unwrap());
         front.hold();
         clock.set(TOKENS_END - SECOND);
         // Long before the exchange is given up.
-        let hasty = || timeout(PATIENCE / 2, take(&store, &many, "a"));
+        let hasty = || timeout(TEST_TIMEOUT / 2, take(&store, &many, "a"));
         assert!(hasty().await.expect("it waits for the exchange").unwrap());
         front.wait_for_exchange(2);
         assert!(hasty().await.expect("it waits for the exchange").unwrap());
@@ -100,7 +100,7 @@ fn a_refusal_is_known_to_callers_who_have_no_time_to_wait_for_the_next() {
     let front = Front::before(denokv());
     let clock = ManualClock::at(NOW);
     let url = front.url_with("wrong", "");
-    let store = DenoKv::open(&config(&url).clock(clock.clone())).unwrap();
+    let store = DenoKv::open(config(&url).clock(clock.clone())).unwrap();
     let many = limit(1_000);
     block_on(async {
         for turn in 1..=3 {
@@ -142,7 +142,7 @@ fn a_wrong_token_is_no_outage_and_is_never_shown() {
         let store = open(&wrong);
         let error = take(&store, &limit(1), "a").await.unwrap_err();
         assert_eq!((error.code(), error.field()), (Code::ConfigInvalid, Some("token")), "{error}");
-        let error = DenoKv::connect(&config(&wrong)).await.unwrap_err();
+        let error = DenoKv::connect(config(&wrong)).await.unwrap_err();
         assert_eq!((error.code(), error.field()), (Code::ConfigInvalid, Some("token")), "{error}");
         let shown = format!("{error} {error:?} {store:?} {:?}", config(&wrong));
         assert!(!shown.contains("secret"), "{shown}");
@@ -151,13 +151,12 @@ fn a_wrong_token_is_no_outage_and_is_never_shown() {
 
 #[test]
 fn a_token_is_needed() {
-    let config = Config::new(&format!("denokv+http://{}", denokv().addr())).unwrap();
-    let error = DenoKv::open(&config).unwrap_err();
+    let config: Config = format!("denokv+http://{}", denokv().addr()).parse().unwrap();
+    let error = DenoKv::open(config.clone()).unwrap_err();
     assert_eq!((error.code(), error.field()), (Code::ConfigInvalid, Some("token")), "{error}");
-    let store = DenoKv::open(&config.token(denokv().token())).unwrap();
+    let store = DenoKv::open(config.clone().token(denokv().token())).unwrap();
     assert!(block_on(take(&store, &limit(1), "a")).unwrap());
-    let unusable = Config::new(&format!("denokv+http://{}", denokv().addr())).unwrap();
-    let store = DenoKv::open(&unusable.token("line\nbreak")).unwrap();
+    let store = DenoKv::open(config.token("line\nbreak")).unwrap();
     let error = block_on(take(&store, &limit(1), "a")).unwrap_err();
     assert_eq!((error.code(), error.field()), (Code::ConfigInvalid, Some("token")), "{error}");
 }
