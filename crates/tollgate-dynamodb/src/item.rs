@@ -1,8 +1,8 @@
-//! What an item looks like: the key, the text of its value, its version, and when it may go.
+//! The attributes of an item.
 //!
-//! `key` is the partition key and the only part of the primary key. `state` is the text that the
-//! adapter writes, the same bytes as on other stores. `version` changes with every write.
-//! `expires` is a whole second of the epoch, for DynamoDB's own clean-up: nothing is decided by it.
+//! `key` is the partition key and the whole primary key. `state` is the text that the adapter
+//! writes, the same bytes as on other stores. `version` changes with every write. `expires` is in
+//! whole seconds of the epoch, for DynamoDB's time to live: no decision depends on it.
 
 use std::collections::HashMap;
 
@@ -24,7 +24,7 @@ pub(crate) type Item = HashMap<String, AttributeValue>;
 /// The primary key of a name.
 ///
 /// # Errors
-/// `invalid_request` when DynamoDB could not hold it.
+/// `invalid_request` when it is too long.
 pub(crate) fn key(name: &str) -> Result<AttributeValue> {
     if name.len() > KEY_MAX {
         let message = format!(
@@ -51,20 +51,21 @@ pub(crate) fn item_of(write: &Swap<'_>, version: &str) -> Result<Item> {
     ]))
 }
 
-/// The name that an item belongs to.
+/// The name of an item.
 pub(crate) fn name_of(item: &Item) -> Option<&str> {
     item.get(KEY)?.as_s().ok().map(String::as_str)
 }
 
-/// The value of an item, as the adapter reads it.
+/// The value of an item.
 ///
 /// # Errors
-/// `corrupt_state` when somebody else wrote it: nothing may be taken for fresh.
+/// `corrupt_state` when another program wrote it. It must not be taken for a fresh key.
 pub(crate) fn entry_of(mut item: Item) -> Result<Entry> {
     let mut text = |name: &str| match item.remove(name) {
         Some(AttributeValue::S(text)) => Ok(text),
         _ => {
-            let message = format!("an item has no text in `{name}`; something else wrote it");
+            let message =
+                format!("an item has no string attribute `{name}`; another program wrote it");
             Err(Error::new(Code::CorruptState, message))
         }
     };
@@ -72,7 +73,7 @@ pub(crate) fn entry_of(mut item: Item) -> Result<Entry> {
     Ok(Entry { text, version: Version::Text(version.into()) })
 }
 
-/// The text of a version of this store.
+/// The text of a version.
 pub(crate) fn version_text(version: &Version) -> String {
     match version {
         Version::Text(text) => text.to_string(),
@@ -89,7 +90,7 @@ mod tests {
     }
 
     #[test]
-    fn an_item_expires_in_the_second_after_it_is_no_longer_needed() {
+    fn the_expiry_is_rounded_up_to_seconds() {
         let expires = |keep_until| {
             let item = item_of(&swap("k", keep_until), "v").unwrap();
             item.get(EXPIRES).unwrap().as_n().unwrap().clone()
@@ -100,7 +101,7 @@ mod tests {
     }
 
     #[test]
-    fn an_item_is_read_as_it_was_written() {
+    fn an_item_survives_the_conversion() {
         let item = item_of(&swap("k", 0), "v1").unwrap();
         assert_eq!(name_of(&item), Some("k"));
         let entry = entry_of(item).unwrap();

@@ -1,4 +1,4 @@
-//! The first half of a round: what the table holds now, strongly consistent.
+//! Strongly consistent reads.
 
 use std::collections::HashMap;
 
@@ -6,102 +6,108 @@ use aws_sdk_dynamodb::types::{AttributeValue, KeysAndAttributes};
 use tollgate_core::store::cas::Entry;
 use tollgate_core::{Error, Result};
 
-use crate::again::Again;
-use crate::fault::Fault;
+use crate::error::RequestError;
 use crate::item::{self, Item};
+use crate::retry::Attempts;
 use crate::table::Table;
 
-/// What one BatchGetItem may ask for.
+/// The largest number of keys in one BatchGetItem.
 const BATCH_MAX: usize = 100;
 
 impl Table {
-    /// The value of each key, in the order of the keys. Repeats whatever fails in passing: a read
-    /// changes nothing.
-    pub(crate) async fn find(&self, keys: &[&str]) -> Result<Vec<Option<Entry>>> {
-        self.find_all(Again::within(self.timeout), keys).await
+    /// The value of each key, in the order of the keys. A read changes nothing, so every transient
+    /// error is retried.
+    pub(crate) async fn get(&self, keys: &[&str]) -> Result<Vec<Option<Entry>>> {
+        self.get_all(Attempts::within(self.timeout), keys).await
     }
 
-    async fn find_all(&self, mut again: Again, keys: &[&str]) -> Result<Vec<Option<Entry>>> {
+    async fn get_all(
+        &self,
+        mut attempts: Attempts,
+        keys: &[&str],
+    ) -> Result<Vec<Option<Entry>>> {
         if let [key] = keys {
-            let item = self.find_one(&mut again, key).await?;
+            let item = self.get_one(&mut attempts, key).await?;
             return Ok(vec![item.map(item::entry_of).transpose()?]);
         }
         let mut found: HashMap<String, Item> = HashMap::with_capacity(keys.len());
-        for part in keys.chunks(BATCH_MAX) {
-            self.find_part(&mut again, part, &mut found).await?;
+        for batch in keys.chunks(BATCH_MAX) {
+            self.get_batch(&mut attempts, batch, &mut found).await?;
         }
         let entries = keys.iter().map(|key| found.remove(*key).map(item::entry_of).transpose());
         entries.collect()
     }
 
     /// The item of one key.
-    pub(crate) async fn find_one(&self, again: &mut Again, key: &str) -> Result<Option<Item>> {
+    pub(crate) async fn get_one(
+        &self,
+        attempts: &mut Attempts,
+        key: &str,
+    ) -> Result<Option<Item>> {
         let key = item::key(key)?;
+        let client = self.client().await?;
         loop {
-            let ask = self.client.get_item().table_name(&self.name).consistent_read(true);
-            let ask = ask.key(item::KEY, key.clone());
-            let answer = async { ask.send().await.map_err(|error| Fault::of(&error)) };
-            let answer = again.attempt(Box::pin(answer)).await;
-            match answer {
+            let get = client.get_item().table_name(&self.name).consistent_read(true);
+            let get = get.key(item::KEY, key.clone());
+            let got = async { get.send().await.map_err(|error| RequestError::of(&error)) };
+            match attempts.run(Box::pin(got)).await {
                 Ok(output) => return Ok(output.item),
-                Err(fault) => give_up_or_wait(fault, again).await?,
+                Err(error) => wait_or_fail(error, attempts).await?,
             }
         }
     }
 
-    /// The items of several keys; those that do not exist are left out.
-    async fn find_part(
+    /// The items of several keys. Keys without an item are left out.
+    async fn get_batch(
         &self,
-        again: &mut Again,
+        attempts: &mut Attempts,
         keys: &[&str],
         found: &mut HashMap<String, Item>,
     ) -> Result<()> {
+        let client = self.client().await?;
         let mut missing = Vec::with_capacity(keys.len());
         for key in keys {
             missing.push(Item::from([(item::KEY.to_owned(), item::key(key)?)]));
         }
         while !missing.is_empty() {
-            let asked = KeysAndAttributes::builder().set_keys(Some(missing.clone()));
-            let asked = asked.consistent_read(true).build();
-            let asked = asked.map_err(|_| Error::config("store", "the request cannot be made"))?;
-            let ask = self.client.batch_get_item().request_items(&self.name, asked);
-            let answer = async { ask.send().await.map_err(|error| Fault::of(&error)) };
-            let answer = again.attempt(Box::pin(answer)).await;
-            match answer {
+            let keys = KeysAndAttributes::builder().set_keys(Some(missing.clone()));
+            let keys = keys.consistent_read(true).build();
+            let keys = keys.map_err(|_| Error::config("store", "cannot be used for a request"))?;
+            let get = client.batch_get_item().request_items(&self.name, keys);
+            let got = async { get.send().await.map_err(|error| RequestError::of(&error)) };
+            match attempts.run(Box::pin(got)).await {
                 Ok(mut output) => {
                     let items = output.responses.as_mut().and_then(|all| all.remove(&self.name));
                     for item in items.unwrap_or_default() {
                         let name = item::name_of(&item).map(str::to_owned);
                         found.extend(name.map(|name| (name, item)));
                     }
-                    missing = left_over(output.unprocessed_keys, &self.name);
+                    missing = unprocessed(output.unprocessed_keys, &self.name);
                     if !missing.is_empty() {
-                        give_up_or_wait(Fault::of_unprocessed(), again).await?;
+                        wait_or_fail(RequestError::of_unprocessed(), attempts).await?;
                     }
                 }
-                Err(fault) => give_up_or_wait(fault, again).await?,
+                Err(error) => wait_or_fail(error, attempts).await?,
             }
         }
         Ok(())
     }
 }
 
-/// What DynamoDB had no capacity for.
-fn left_over(
-    unprocessed: Option<HashMap<String, KeysAndAttributes>>,
+/// The keys of this table that DynamoDB had no capacity for.
+fn unprocessed(
+    keys: Option<HashMap<String, KeysAndAttributes>>,
     table: &str,
 ) -> Vec<HashMap<String, AttributeValue>> {
-    let own = unprocessed.and_then(|mut all| all.remove(table));
-    own.map(|keys| keys.keys).unwrap_or_default()
+    let keys = keys.and_then(|mut all| all.remove(table));
+    keys.map(|keys| keys.keys).unwrap_or_default()
 }
 
-/// Whether a read is worth repeating: then this returns after a wait.
-async fn give_up_or_wait(fault: Fault, again: &mut Again) -> Result<()> {
-    again.note(matches!(fault, Fault::Throttled(_) | Fault::Lost(_) | Fault::Conflict));
-    let error = match fault {
-        Fault::Throttled(error) | Fault::Unknown(error) => error,
-        Fault::Refused(error) | Fault::Late(error) => return Err(error),
-        Fault::Lost(_) | Fault::Conflict => Fault::contended(),
-    };
-    if again.wait().await { Ok(()) } else { Err(error) }
+/// Waits before a retry if the error is transient.
+async fn wait_or_fail(error: RequestError, attempts: &mut Attempts) -> Result<()> {
+    use RequestError::{ConditionFailed, Conflict, OutcomeUnknown, Throttled};
+    attempts.record_throttled(matches!(error, Throttled(_) | ConditionFailed(_) | Conflict));
+    let is_transient =
+        matches!(error, Throttled(_) | ConditionFailed(_) | Conflict | OutcomeUnknown(_));
+    if is_transient && attempts.wait().await { Ok(()) } else { Err(error.into_error()) }
 }

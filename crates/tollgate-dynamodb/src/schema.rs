@@ -1,4 +1,4 @@
-//! The table: how it is made, and whether one that exists will do.
+//! Creates the table, and checks an existing one.
 
 use core::time::Duration;
 use std::error::Error as StdError;
@@ -12,14 +12,14 @@ use aws_sdk_dynamodb::types::{
 use tokio::time::{Instant, sleep};
 use tollgate_core::{Code, Error, Result};
 
-use crate::fault::Fault;
+use crate::error::RequestError;
 use crate::item::{EXPIRES, KEY};
 
-/// How long a new table may take; usually it is seconds.
-const PATIENCE: Duration = Duration::from_secs(120);
-const PAUSE: Duration = Duration::from_millis(500);
+/// Bounds the wait for a new table, which usually takes seconds.
+const ACTIVE_TIMEOUT: Duration = Duration::from_secs(120);
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
-/// Makes the table if it is missing, and switches the removal of expired items on.
+/// Creates the table if it is missing, and enables its time to live.
 pub(crate) async fn migrate(client: &Client, table: &str) -> Result<()> {
     if describe(client, table).await?.is_none() {
         create(client, table).await?;
@@ -29,10 +29,10 @@ pub(crate) async fn migrate(client: &Client, table: &str) -> Result<()> {
     if !removes_expired(client, table).await? {
         let specification =
             TimeToLiveSpecification::builder().enabled(true).attribute_name(EXPIRES);
-        let specification = specification.build().map_err(|_| unmade())?;
+        let specification = specification.build().map_err(|_| invalid_request())?;
         let update = client.update_time_to_live().table_name(table);
         let updated = update.time_to_live_specification(specification).send().await;
-        // Somebody else may have done it at this moment.
+        // Another process may have enabled it.
         if let Err(error) = updated
             && !removes_expired(client, table).await?
         {
@@ -42,15 +42,15 @@ pub(crate) async fn migrate(client: &Client, table: &str) -> Result<()> {
     Ok(())
 }
 
-/// What is unwise about a table that will do.
+/// Warnings about a table that can be used.
 pub(crate) async fn inspect(client: &Client, table: &str) -> Result<Vec<String>> {
-    let missing = || Error::config("table", "does not exist; `tollgate migrate` makes it");
+    let missing = || Error::config("table", "does not exist; `tollgate migrate` creates it");
     let description = describe(client, table).await?.ok_or_else(missing)?;
     check(&description)?;
     let mut warnings = Vec::new();
     if !removes_expired(client, table).await? {
         warnings.push(format!(
-            "the table keeps what has expired for ever: switch its time to live on for `{EXPIRES}` \
+            "the table never deletes expired items: enable its time to live on `{EXPIRES}` \
              (`tollgate migrate` does)"
         ));
     }
@@ -59,21 +59,21 @@ pub(crate) async fn inspect(client: &Client, table: &str) -> Result<Vec<String>>
 
 async fn create(client: &Client, table: &str) -> Result<()> {
     let key = AttributeDefinition::builder().attribute_name(KEY);
-    let key = key.attribute_type(ScalarAttributeType::S).build().map_err(|_| unmade())?;
+    let key = key.attribute_type(ScalarAttributeType::S).build().map_err(|_| invalid_request())?;
     let schema = KeySchemaElement::builder().attribute_name(KEY).key_type(KeyType::Hash);
     let create = client.create_table().table_name(table).attribute_definitions(key);
-    let create = create.key_schema(schema.build().map_err(|_| unmade())?);
+    let create = create.key_schema(schema.build().map_err(|_| invalid_request())?);
     let created = create.billing_mode(BillingMode::PayPerRequest).send().await;
     match created {
         Ok(_) => Ok(()),
-        // Somebody else made it at this moment.
+        // Another process has created it.
         Err(error) if error.code() == Some("ResourceInUseException") => Ok(()),
         Err(error) => Err(error_of(&error)),
     }
 }
 
 async fn until_active(client: &Client, table: &str) -> Result<TableDescription> {
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + ACTIVE_TIMEOUT;
     loop {
         if let Some(description) = describe(client, table).await?
             && matches!(
@@ -84,10 +84,10 @@ async fn until_active(client: &Client, table: &str) -> Result<TableDescription> 
             return Ok(description);
         }
         if Instant::now() >= end {
-            let message = format!("the table is not there after {} s", PATIENCE.as_secs());
+            let message = format!("the table is not active after {} s", ACTIVE_TIMEOUT.as_secs());
             return Err(Error::new(Code::Timeout, message));
         }
-        sleep(PAUSE).await;
+        sleep(POLL_INTERVAL).await;
     }
 }
 
@@ -99,7 +99,7 @@ async fn describe(client: &Client, table: &str) -> Result<Option<TableDescriptio
     }
 }
 
-/// Whether the primary key is the one that items here have.
+/// Checks the primary key of the table.
 fn check(description: &TableDescription) -> Result<()> {
     let is_key = matches!(
         description.key_schema(),
@@ -111,16 +111,16 @@ fn check(description: &TableDescription) -> Result<()> {
     if is_key && is_text {
         return Ok(());
     }
-    let message = format!(
-        "exists and is another kind of table; accepted: one whose primary key is the text `{KEY}` alone"
-    );
+    let message =
+        format!("has another key schema; accepted: the string `{KEY}` as the whole primary key");
     Err(Error::config("table", message))
 }
 
-/// Whether expired items are removed.
+/// Whether the time to live is enabled.
 ///
 /// # Errors
-/// `config_invalid` when they are removed by another attribute: that may remove what still counts.
+/// `config_invalid` when it is enabled on another attribute: that may delete items that still
+/// count.
 async fn removes_expired(client: &Client, table: &str) -> Result<bool> {
     let output = client.describe_time_to_live().table_name(table).send().await;
     let output = output.map_err(|error| error_of(&error))?;
@@ -132,7 +132,7 @@ async fn removes_expired(client: &Client, table: &str) -> Result<bool> {
         Some(TimeToLiveStatus::Enabled | TimeToLiveStatus::Enabling)
     );
     if is_on && description.attribute_name() != Some(EXPIRES) {
-        let message = format!("removes items by another attribute than `{EXPIRES}`");
+        let message = format!("has its time to live on another attribute than `{EXPIRES}`");
         return Err(Error::config("table", message));
     }
     Ok(is_on)
@@ -142,15 +142,9 @@ fn error_of<E>(error: &SdkError<E>) -> Error
 where
     E: ProvideErrorMetadata + StdError + 'static,
 {
-    match Fault::of(error) {
-        Fault::Throttled(error)
-        | Fault::Unknown(error)
-        | Fault::Late(error)
-        | Fault::Refused(error) => error,
-        Fault::Lost(_) | Fault::Conflict => Fault::contended(),
-    }
+    RequestError::of(error).into_error()
 }
 
-fn unmade() -> Error {
-    Error::config("store", "the request cannot be made")
+fn invalid_request() -> Error {
+    Error::config("store", "cannot be used for a request")
 }

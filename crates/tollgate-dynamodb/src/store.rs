@@ -1,71 +1,91 @@
-//! The store as callers see it: the core's compare-and-swap adapter over a table.
+//! The store: the compare-and-swap adapter of the core over a table.
 
-use aws_sdk_dynamodb::Client;
 use tollgate_core::store::{BatchResults, CallContext, Capability, Cas, Evidence, Loaded, Store};
 use tollgate_core::{Admission, BoxFuture, Charge, Key, Result};
 
-use crate::client::client;
+use crate::client::connect;
 use crate::config::Config;
 use crate::schema;
-use crate::table::{Table, in_a_runtime};
+use crate::table::{Table, check_runtime};
 
-/// Limits in DynamoDB.
+/// A store in a DynamoDB table.
+///
+/// ```no_run
+/// use tollgate_core::algorithm::TokenBucket;
+/// use tollgate_core::{Limit, Limiter, Quota};
+/// use tollgate_dynamodb::{Config, DynamoDb};
+///
+/// # async fn run() -> tollgate_core::Result<()> {
+/// let config: Config = "dynamodb://limits?region=eu-central-1".parse()?;
+/// DynamoDb::migrate(config.clone()).await?;
+/// let limiter = Limiter::new(DynamoDb::connect(config).await?);
+/// let uploads = Limit::new("uploads", TokenBucket::new(10, Quota::per_second(1))?)?;
+/// let decision = limiter.check(uploads.charge("ada")).await?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct DynamoDb {
     cas: Cas<Table>,
 }
 
 impl DynamoDb {
-    /// A store over a table that exists. It connects when it is first asked; region and credentials
-    /// that the settings do not name are looked for now.
+    /// Opens a store over an existing table without waiting. It connects at the first call. Region
+    /// and credentials that the settings do not contain are looked up then, in the background.
     ///
     /// # Errors
-    /// `config_invalid` naming `region` when there is none, or `runtime` outside of one.
-    pub async fn open(config: Config) -> Result<Self> {
-        in_a_runtime()?;
-        let client = connected(&config).await?;
-        let Config { address, operation_timeout, remembered_keys, .. } = config;
-        let table = Table::new(client, address.table, operation_timeout, remembered_keys);
-        let cas = Cas::new(table).slack(config.slack).retries(config.retries.validated()?);
-        Ok(Self { cas })
+    /// `config_invalid` naming the setting that is not accepted, or `runtime` outside of a tokio
+    /// runtime.
+    pub fn open(config: Config) -> Result<Self> {
+        check_runtime()?;
+        config.validate()?;
+        let (slack, retries) = (config.slack, config.retries);
+        Ok(Self { cas: Cas::new(Table::new(config)).slack(slack).retries(retries) })
     }
 
-    /// Makes the table, billed by request, and lets DynamoDB remove what has expired; or checks that
-    /// a table which exists is one for this store.
+    /// Opens a store and reads from the table: region, credentials, table and permissions are
+    /// verified.
     ///
     /// # Errors
-    /// `config_invalid` when the table is another kind of table, or something may not be done;
+    /// As [`DynamoDb::open`]; `config_invalid` naming `region`, `credentials`, `table` or `store`;
     /// an outage when DynamoDB cannot be reached.
+    pub async fn connect(config: Config) -> Result<Self> {
+        let store = Self::open(config)?;
+        store.cas.backend().verify().await?;
+        Ok(store)
+    }
+
+    /// Creates the table, billed by request, with expiry of items; or checks that an existing table
+    /// is one of this store.
+    ///
+    /// # Errors
+    /// `config_invalid` when the table has another key schema, or a permission is missing; an
+    /// outage when DynamoDB cannot be reached.
     pub async fn migrate(config: Config) -> Result<()> {
-        in_a_runtime()?;
-        let client = connected(&config).await?;
+        check_runtime()?;
+        config.validate()?;
+        let client = connect(&config).await?;
         let work: BoxFuture<'_, _> = Box::pin(schema::migrate(&client, &config.address.table));
         work.await
     }
 
-    /// What is wrong or unwise about the table, in plain words; nothing when all is well.
+    /// Checks the table. Returns warnings for operators; none if the table is as it should be.
     ///
     /// # Errors
-    /// As [`DynamoDb::migrate`], also when there is no table.
+    /// As [`DynamoDb::migrate`]; `config_invalid` naming `table` if it does not exist.
     pub async fn inspect(config: Config) -> Result<Vec<String>> {
-        in_a_runtime()?;
-        let client = connected(&config).await?;
+        check_runtime()?;
+        config.validate()?;
+        let client = connect(&config).await?;
         let work: BoxFuture<'_, _> = Box::pin(schema::inspect(&client, &config.address.table));
         work.await
     }
-}
 
-impl DynamoDb {
     /// How many writes lost a race to another process so far.
     #[must_use]
     pub fn lost_races(&self) -> u64 {
         self.cas.lost_races()
     }
-}
-
-/// Boxed, for the futures of Amazon's client are deep.
-fn connected(config: &Config) -> BoxFuture<'_, Result<Client>> {
-    Box::pin(client(config))
 }
 
 impl Store for DynamoDb {

@@ -1,14 +1,14 @@
-//! The address of a table: `dynamodb://table?region=…&endpoint=…&profile=…`.
+//! Parses the URL of a table: `dynamodb://table?region=…&endpoint=…&profile=…`.
 
 use tollgate_core::text::percent_decoded;
 use tollgate_core::{Error, Result};
 
 const SCHEME: &str = "dynamodb://";
 const ACCEPTED: &str = "accepted: dynamodb://table?region=…&endpoint=…&profile=…";
-/// What DynamoDB accepts.
+/// The lengths of table names that DynamoDB accepts.
 const TABLE_LENGTHS: core::ops::RangeInclusive<usize> = 3..=255;
 
-/// Where the table is.
+/// A parsed URL.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Address {
     pub(crate) table: String,
@@ -17,14 +17,14 @@ pub(crate) struct Address {
     pub(crate) profile: Option<String>,
 }
 
-/// Reads an address.
+/// Parses a URL.
 ///
 /// # Errors
-/// `config_invalid` naming `url` or the part at fault.
+/// `config_invalid` naming `url` or the part.
 pub(crate) fn parse(url: &str) -> Result<Address> {
     let rest = url.strip_prefix(SCHEME).ok_or_else(|| Error::config("url", ACCEPTED))?;
     let (table, query) = rest.split_once('?').unwrap_or((rest, ""));
-    // Some programs put a slash behind every host.
+    // Some programs append a slash to every host.
     let table = table.strip_suffix('/').unwrap_or(table);
     let mut address = Address { table: checked_table(table)?, ..Address::default() };
     for pair in query.split('&').filter(|pair| !pair.is_empty()) {
@@ -34,15 +34,12 @@ pub(crate) fn parse(url: &str) -> Result<Address> {
             "endpoint" => ("endpoint", &mut address.endpoint),
             "profile" => ("profile", &mut address.profile),
             _ => {
-                return Err(Error::config(
-                    "url",
-                    format!("has a part that is unknown; {ACCEPTED}"),
-                ));
+                return Err(Error::config("url", format!("has an unknown parameter; {ACCEPTED}")));
             }
         };
         let value = decoded(field, value)?;
         if value.is_empty() || slot.is_some() {
-            return Err(Error::config(field, "is empty or there twice"));
+            return Err(Error::config(field, "is empty or given twice"));
         }
         *slot = Some(value);
     }
@@ -94,7 +91,7 @@ mod tests {
     }
 
     #[test]
-    fn an_address_has_a_table_and_perhaps_more() {
+    fn urls_are_parsed() {
         let plain = parse("dynamodb://limits").unwrap();
         assert_eq!(plain, Address { table: "limits".to_owned(), ..Address::default() });
         let full = "dynamodb://a.b-c_1/?region=eu-central-1&endpoint=http%3A%2F%2Flocalhost:8000\
@@ -109,7 +106,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_wrong_is_named_and_not_repeated() {
+    fn errors_name_the_part_and_never_contain_it() {
         for (url, named) in [
             ("dynamo://limits", "url"),
             ("limits", "url"),

@@ -1,10 +1,11 @@
-//! The second half of a round: all writes or none, if nothing has changed since.
+//! Conditional writes: all or nothing, if no version has changed.
 //!
-//! One key is a conditional put, several are a transaction. The version that is written is a token
-//! that nobody else ever writes, so a write whose answer was lost can be sent once more: if it
-//! was applied, the condition of the second fails and the item that is found carries the token.
-//! What can be neither confirmed nor ruled out stays unknown, and is an error.
+//! One key is a conditional put, several keys are a transaction. The version that is written is
+//! unique. A write without a response can therefore be repeated: if the first one was applied, the
+//! condition of the second one fails, and the stored item has that version. If it can be neither
+//! confirmed nor ruled out, the outcome stays unknown.
 
+use aws_sdk_dynamodb::Client;
 use aws_sdk_dynamodb::operation::put_item::builders::PutItemFluentBuilder;
 use aws_sdk_dynamodb::types::{
     AttributeValue, Put, ReturnValuesOnConditionCheckFailure, TransactWriteItem,
@@ -12,146 +13,154 @@ use aws_sdk_dynamodb::types::{
 use tollgate_core::store::cas::{Swap, Version};
 use tollgate_core::{Error, Result};
 
-use crate::again::Again;
-use crate::fault::Fault;
+use crate::error::RequestError;
 use crate::item::{self, Item};
+use crate::retry::Attempts;
 use crate::table::Table;
 
 const IS_NEW: &str = "attribute_not_exists(#version)";
 const IS_UNCHANGED: &str = "#version = :version";
 
-/// What became of a swap.
+/// The result of a swap.
 #[derive(Debug)]
 pub(crate) enum Written {
-    /// All of it is in the table.
+    /// All items were written.
     All,
-    /// Nothing is: these writes found another version, each with the item that it found if the server
-    /// told. None of them when it was a transaction of somebody else that was in the way.
+    /// Nothing was written. The conditions of these writes failed, each with the stored item if the
+    /// server returned it. Empty if another transaction was writing one of the keys.
     Nothing(Vec<(usize, Option<Item>)>),
 }
 
 impl Table {
-    /// Writes all or nothing, with `token` as the new version.
+    /// Writes all or nothing, with `version` as the new version.
     ///
     /// # Errors
     /// `queue_full` when the table is throttled; an outage when it is unknown whether anything was
     /// written.
-    pub(crate) async fn write(&self, writes: &[Swap<'_>], token: &str) -> Result<Written> {
-        self.write_all(Again::within(self.timeout), writes, token).await
+    pub(crate) async fn write(&self, writes: &[Swap<'_>], version: &str) -> Result<Written> {
+        self.write_all(Attempts::within(self.timeout), writes, version).await
     }
 
     async fn write_all(
         &self,
-        mut again: Again,
+        mut attempts: Attempts,
         writes: &[Swap<'_>],
-        token: &str,
+        version: &str,
     ) -> Result<Written> {
-        // The first attempt of which nobody knows what became.
+        // The error of the first attempt whose outcome is unknown.
         let mut unknown: Option<Error> = None;
         loop {
-            let Err(fault) = again.attempt(Box::pin(self.send(writes, token))).await else {
+            let Err(failure) = attempts.run(Box::pin(self.send(writes, version))).await else {
                 return Ok(Written::All);
             };
-            let error = match (fault, unknown.take()) {
-                (Fault::Lost(found), None) => return Ok(Written::Nothing(found)),
-                (Fault::Conflict, None) => return Ok(Written::Nothing(Vec::new())),
-                (Fault::Lost(found), Some(error)) => {
-                    let is_own = self.is_applied(&mut again, writes, &found, token).await;
-                    return if is_own { Ok(Written::All) } else { Err(error) };
+            let error = match (failure, unknown.take()) {
+                (RequestError::ConditionFailed(found), None) => return Ok(Written::Nothing(found)),
+                (RequestError::Conflict, None) => return Ok(Written::Nothing(Vec::new())),
+                (RequestError::ConditionFailed(found), Some(error)) => {
+                    let is_applied = self.is_applied(&mut attempts, writes, &found, version).await;
+                    return if is_applied { Ok(Written::All) } else { Err(error) };
                 }
-                (Fault::Unknown(error), None) => {
+                (RequestError::OutcomeUnknown(error), None) => {
                     unknown = Some(error.clone());
                     error
                 }
-                (Fault::Throttled(error), None) => error,
-                // It may be its own first copy that is in the way.
-                (Fault::Throttled(_) | Fault::Conflict, Some(error)) => {
+                (RequestError::Throttled(error), None) => error,
+                // The first attempt itself may still be under way.
+                (RequestError::Throttled(_) | RequestError::Conflict, Some(error)) => {
                     unknown = Some(error.clone());
                     error
                 }
-                (Fault::Refused(error) | Fault::Late(error), None) => return Err(error),
+                (RequestError::Rejected(error) | RequestError::TimedOut(error), None) => {
+                    return Err(error);
+                }
                 (_, Some(error)) => return Err(error),
             };
-            // What may have been written is an unknown outcome, whatever DynamoDB says later.
-            again.note(unknown.is_none());
-            if !again.wait().await {
+            // A write whose outcome is unknown is not reported as throttled.
+            attempts.record_throttled(unknown.is_none());
+            if !attempts.wait().await {
                 return Err(error);
             }
         }
     }
 
-    async fn send(&self, writes: &[Swap<'_>], token: &str) -> core::result::Result<(), Fault> {
+    async fn send(&self, writes: &[Swap<'_>], version: &str) -> Result<(), RequestError> {
+        let client = self.client().await.map_err(RequestError::Rejected)?;
         match writes {
             [write] => {
-                let put = self.put(write, token).map_err(Fault::Refused)?;
-                put.send().await.map(drop).map_err(Fault::of_put)
+                let put = self.put(&client, write, version).map_err(RequestError::Rejected)?;
+                put.send().await.map(drop).map_err(RequestError::of_put)
             }
             _ => {
-                let mut transaction =
-                    self.client.transact_write_items().client_request_token(token);
+                let mut transaction = client.transact_write_items().client_request_token(version);
                 for write in writes {
-                    let put = self.transact_put(write, token).map_err(Fault::Refused)?;
+                    let put = self.transact_put(write, version).map_err(RequestError::Rejected)?;
                     transaction = transaction.transact_items(put);
                 }
                 let sent = transaction.send().await;
-                sent.map(drop).map_err(|error| Fault::of_transaction(&error))
+                sent.map(drop).map_err(|error| RequestError::of_transaction(&error))
             }
         }
     }
 
-    fn put(&self, write: &Swap<'_>, token: &str) -> Result<PutItemFluentBuilder> {
-        let put = self.client.put_item().table_name(&self.name);
-        let put = put.set_item(Some(item::item_of(write, token)?));
+    fn put(
+        &self,
+        client: &Client,
+        write: &Swap<'_>,
+        version: &str,
+    ) -> Result<PutItemFluentBuilder> {
+        let put = client.put_item().table_name(&self.name);
+        let put = put.set_item(Some(item::item_of(write, version)?));
         let put = put
             .expression_attribute_names("#version", item::VERSION)
             .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
         Ok(match write.expect {
             None => put.condition_expression(IS_NEW),
-            Some(version) => put
+            Some(expected) => put
                 .condition_expression(IS_UNCHANGED)
-                .expression_attribute_values(":version", value_of(version)),
+                .expression_attribute_values(":version", value_of(expected)),
         })
     }
 
-    fn transact_put(&self, write: &Swap<'_>, token: &str) -> Result<TransactWriteItem> {
+    fn transact_put(&self, write: &Swap<'_>, version: &str) -> Result<TransactWriteItem> {
         let put = Put::builder().table_name(&self.name);
-        let put = put.set_item(Some(item::item_of(write, token)?));
+        let put = put.set_item(Some(item::item_of(write, version)?));
         let put = put
             .expression_attribute_names("#version", item::VERSION)
             .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
         let put = match write.expect {
             None => put.condition_expression(IS_NEW),
-            Some(version) => put
+            Some(expected) => put
                 .condition_expression(IS_UNCHANGED)
-                .expression_attribute_values(":version", value_of(version)),
+                .expression_attribute_values(":version", value_of(expected)),
         };
-        let put = put.build().map_err(|_| Error::config("store", "the request cannot be made"))?;
+        let put =
+            put.build().map_err(|_| Error::config("store", "cannot be used for a request"))?;
         Ok(TransactWriteItem::builder().put(put).build())
     }
 
-    /// Whether what a repeated write found is its own first copy.
+    /// Whether the item that made a repeated write fail was written by its first attempt.
     async fn is_applied(
         &self,
-        again: &mut Again,
+        attempts: &mut Attempts,
         writes: &[Swap<'_>],
         found: &[(usize, Option<Item>)],
-        token: &str,
+        version: &str,
     ) -> bool {
         let is_own = |item: &Item| {
-            let version = item.get(item::VERSION).and_then(|version| version.as_s().ok());
-            version.is_some_and(|version| version == token)
+            let stored = item.get(item::VERSION).and_then(|stored| stored.as_s().ok());
+            stored.is_some_and(|stored| stored == version)
         };
-        let Some((at, found)) = found.first() else {
+        let Some((index, found)) = found.first() else {
             return false;
         };
         if let Some(item) = found {
             return is_own(item);
         }
-        // Some servers do not say what they found.
-        let Some(write) = writes.get(*at) else {
+        // Some servers do not return the stored item.
+        let Some(write) = writes.get(*index) else {
             return false;
         };
-        let item = self.find_one(again, write.key).await;
+        let item = self.get_one(attempts, write.key).await;
         item.ok().flatten().as_ref().is_some_and(is_own)
     }
 }

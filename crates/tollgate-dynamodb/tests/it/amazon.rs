@@ -14,7 +14,7 @@ use tollgate_testkit::conformance::{self, Options};
 
 use crate::costs;
 use crate::processes::exactly_the_limit_passes;
-use crate::support::{PATIENCE, block_on, create, fresh, limit, now, open, spent, table, take};
+use crate::support::{TEST_TIMEOUT, block_on, create, fresh, limit, now, open, spent, table, take};
 
 /// Set to leave these tests out.
 const OPT_OUT: &str = "TOLLGATE_WITHOUT_DYNAMODB_LOCAL";
@@ -40,7 +40,7 @@ fn the_conformance_suite_and_the_golden_vectors_hold() {
     let table = table();
     create(server, &table, "key", "S");
     let clauses = block_on(async {
-        let store = open(&server.url(&table)).await;
+        let store = open(&server.url(&table));
         conformance::run(&store, Options::default()).await
     });
     assert!(clauses.contains(&"replays_golden_vectors"));
@@ -60,7 +60,7 @@ fn a_race_is_lost_without_being_told_to_whom() {
     let Some(server) = amazon() else { return };
     block_on(async {
         let url = server.url(&table());
-        let (one, other) = (fresh(&url).await, open(&url).await);
+        let (one, other) = (fresh(&url).await, open(&url));
         let many = limit(1_000);
         for _ in 0..5 {
             // The first remembers what the second has overwritten.
@@ -92,7 +92,7 @@ fn what_has_expired_is_removed_and_means_the_same() {
                 _ => Err(tollgate_test_servers::Error::new("the item is still there")),
             }
         };
-        wait::until_ok(PATIENCE, count).unwrap();
+        wait::until_ok(TEST_TIMEOUT, count).unwrap();
         let loaded = store.load(&charges, CallContext::at(now())).await.unwrap();
         assert_eq!(loaded.states, [None]);
         // This process still remembers the item, and finds out.

@@ -1,4 +1,4 @@
-//! The conformance suite and the golden vectors, as the store comes and without its memory.
+//! The conformance suite and the golden vectors, with and without the write cache.
 
 use tollgate_dynamodb::DynamoDb;
 use tollgate_test_servers::shared::dynamodb;
@@ -12,20 +12,15 @@ fn fresh_url() -> String {
     dynamodb().url(&table)
 }
 
-async fn remembering() -> DynamoDb {
-    open(&fresh_url()).await
-}
-
-async fn forgetful() -> DynamoDb {
-    DynamoDb::open(config(&fresh_url()).remembered_keys(0)).await.unwrap()
-}
-
-mod with_memory {
+mod with_cache {
     use super::*;
-    tollgate_testkit::store_conformance!(runner = block_on, open = remembering);
+    tollgate_testkit::store_conformance!(runner = block_on, open = || async { open(&fresh_url()) });
 }
 
-mod without_memory {
+mod without_cache {
     use super::*;
-    tollgate_testkit::store_conformance!(runner = block_on, open = forgetful);
+    tollgate_testkit::store_conformance!(
+        runner = block_on,
+        open = || async { DynamoDb::open(config(&fresh_url()).remembered_keys(0)).unwrap() }
+    );
 }

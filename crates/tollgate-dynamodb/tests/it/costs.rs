@@ -153,7 +153,7 @@ pub(crate) fn assert_costs(name: &str, server: SocketAddr) {
     let url = gateway.url(&table());
     let mut meter = Meter { gateway, rows: Vec::new() };
     block_on(async {
-        let (store, other) = (fresh(&url).await, open(&url).await);
+        let (store, other) = (fresh(&url).await, open(&url));
         single_charges(&mut meter, &store, &other).await;
         ids_and_pairs(&mut meter, &store).await;
         long_states(&mut meter, &store).await;

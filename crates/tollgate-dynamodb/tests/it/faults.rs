@@ -11,7 +11,7 @@ use tollgate_test_servers::{FaultProxy, Mode, Port};
 use tollgate_testkit::runtime::join_all;
 
 use crate::support::{
-    PATIENCE, block_on, config, fresh, limit, open, spent, table, take, take_once,
+    TEST_TIMEOUT, block_on, config, fresh, limit, open, spent, table, take, take_once,
 };
 
 /// A proxy in front of the server, and the address of a table behind it.
@@ -26,7 +26,8 @@ fn proxied(table: &str) -> (Arc<FaultProxy>, String) {
 async fn until_a_reply_is_lost(proxy: &Arc<FaultProxy>) {
     let proxy = Arc::clone(proxy);
     let before = proxy.traffic().lost_to_client_bytes;
-    let lost = move || proxy.wait_until(PATIENCE, |traffic| traffic.lost_to_client_bytes > before);
+    let lost =
+        move || proxy.wait_until(TEST_TIMEOUT, |traffic| traffic.lost_to_client_bytes > before);
     tokio::task::spawn_blocking(lost).await.unwrap().unwrap();
 }
 
@@ -93,7 +94,7 @@ fn a_lost_reply_is_not_charged_again_under_its_id() {
     let table = table();
     let (proxy, url) = proxied(&table);
     block_on(async {
-        let (store, direct) = (fresh(&url).await, open(&dynamodb().url(&table)).await);
+        let (store, direct) = (fresh(&url).await, open(&dynamodb().url(&table)));
         let many = limit(1_000);
         for round in 1..=3 {
             // Twice, so that the key is remembered and the next thing that is sent is the write.
@@ -120,7 +121,7 @@ fn a_write_whose_reply_was_lost_is_recognised() {
     let table = table();
     let (proxy, url) = proxied(&table);
     block_on(async {
-        let (store, direct) = (fresh(&url).await, open(&dynamodb().url(&table)).await);
+        let (store, direct) = (fresh(&url).await, open(&dynamodb().url(&table)));
         let many = limit(1_000);
         assert!(take(&store, many.charge("a")).await.unwrap());
         proxy.set(Mode::DropReplies).unwrap();
@@ -143,7 +144,7 @@ fn a_black_hole_is_answered_for_within_the_deadline() {
     block_on(async {
         drop(fresh(&url).await);
         let quick = config(&url).operation_timeout(Duration::from_secs(1));
-        let limiter = Limiter::new(DynamoDb::open(quick).await.unwrap());
+        let limiter = Limiter::new(DynamoDb::open(quick).unwrap());
         let closed = limit(1_000).on_outage(OutageMode::Closed);
         proxy.set(Mode::Blackhole).unwrap();
         let start = Instant::now();
@@ -160,7 +161,7 @@ fn a_black_hole_is_answered_for_within_the_deadline() {
                 tokio::task::yield_now().await;
             }
         };
-        tokio::time::timeout(PATIENCE, recovered).await.expect("it recovers");
+        tokio::time::timeout(TEST_TIMEOUT, recovered).await.expect("it recovers");
     });
 }
 
@@ -171,7 +172,7 @@ fn the_store_has_a_deadline_of_its_own() {
     block_on(async {
         drop(fresh(&url).await);
         let quick = config(&url).operation_timeout(Duration::from_millis(300));
-        let store = DynamoDb::open(quick).await.unwrap();
+        let store = DynamoDb::open(quick).unwrap();
         proxy.set(Mode::Blackhole).unwrap();
         let error = take(&store, limit(1).charge("a")).await.unwrap_err();
         assert_eq!(error.code(), Code::Timeout, "{error}");
@@ -183,7 +184,7 @@ fn a_server_that_is_not_there_is_an_outage_and_nothing_was_sent() {
     block_on(async {
         let nobody = Port::reserve().unwrap();
         let url = format!("dynamodb://limits?region=us-east-1&endpoint=http://{}", nobody.addr());
-        let store = open(&url).await;
+        let store = open(&url);
         let error = take(&store, limit(1).charge("a")).await.unwrap_err();
         assert_eq!(error.code(), Code::StoreUnavailable, "{error}");
         assert!(error.is_not_sent(), "{error}");

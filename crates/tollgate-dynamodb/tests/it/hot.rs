@@ -1,4 +1,5 @@
-//! A hot key: within one process, counted in front of the server; and with somebody who always loses.
+//! A hot key: within one process, counted in front of the server; and with somebody who always
+//! loses.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -57,7 +58,7 @@ fn losers_are_never_let_in() {
         let rival = Arc::new(fresh(&url).await);
         let minutes = Duration::from_secs(600);
         let slow = Retries::default().base_backoff(minutes).max_backoff(minutes);
-        let loser = Arc::new(DynamoDb::open(config(&url).retries(slow)).await.unwrap());
+        let loser = Arc::new(DynamoDb::open(config(&url).retries(slow)).unwrap());
         let (losses, stores) = (|| loser.lost_races(), (Arc::clone(&loser), rival));
         contention::losers_are_never_let_in(stores, losses, &limit(1 << 30), now()).await;
     });

@@ -68,7 +68,7 @@ fn what_somebody_else_wrote_is_corrupt_and_a_reset_cures_what_it_can() {
 #[test]
 fn outside_of_a_runtime_it_says_so() {
     let url = dynamodb().url(&table());
-    let opened = tollgate_testkit::runtime::block_on(DynamoDb::open(config(&url)));
+    let opened = tollgate_testkit::runtime::block_on(async { DynamoDb::open(config(&url)) });
     assert_eq!(opened.unwrap_err().field(), Some("runtime"));
     let store = block_on(fresh(&url));
     let asked = tollgate_testkit::runtime::block_on(take(&store, limit(1).charge("a")));

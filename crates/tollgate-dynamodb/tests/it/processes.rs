@@ -1,5 +1,5 @@
-//! Several processes on one key, all at the same moment: exactly the limit, for every algorithm; and
-//! how often they race.
+//! Several processes on one key, all at the same moment: exactly the limit, for every algorithm;
+//! and how often they race.
 
 use std::net::SocketAddr;
 
@@ -36,7 +36,7 @@ fn limits() -> Vec<(String, Limit)> {
 fn be_one_of_several(node: &TestProcess) {
     // The usual waits, and more attempts than any machine is busy for.
     let patient = Retries::default().max_retries(200);
-    let store = block_on(DynamoDb::open(config(node.argument()).retries(patient))).unwrap();
+    let store = block_on(async { DynamoDb::open(config(node.argument()).retries(patient)) }).unwrap();
     // Connected before the first part begins.
     block_on(store.load(&[limit(1).charge("nobody")], CallContext::at(now()))).unwrap();
     for (_, limit) in limits() {
@@ -47,7 +47,7 @@ fn be_one_of_several(node: &TestProcess) {
     }
     node.wait_for_release().unwrap();
     // As a server has it: the usual number of attempts.
-    let store = block_on(DynamoDb::open(config(node.argument()))).unwrap();
+    let store = block_on(async { DynamoDb::open(config(node.argument())) }).unwrap();
     let (store, many) = (&store, &limit(1 << 30));
     let callers = (0..CALLERS).map(|_| async move {
         let mut passed = 0;
@@ -91,7 +91,7 @@ pub(crate) fn exactly_the_limit_passes(test: &str, server: impl FnOnce() -> Opti
     print_races(&gateway, decisions);
     let answered: u64 = counts.iter().sum();
     println!("{} under load were not decided", (PROCESSES * CALLERS * TURNS) as u64 - answered);
-    let store = block_on(DynamoDb::open(config(&url))).unwrap();
+    let store = block_on(async { DynamoDb::open(config(&url)) }).unwrap();
     let spent = block_on(crate::support::spent(&store, &limit(1 << 30), "everybody"));
     assert_eq!(spent, answered);
 }

@@ -42,7 +42,7 @@ fn denials_and_peeks_are_always_read() {
     let gateway = DynamoDbGateway::to(dynamodb().addr()).unwrap();
     block_on(async {
         let url = gateway.url(&table());
-        let (store, other) = (fresh(&url).await, open(&url).await);
+        let (store, other) = (fresh(&url).await, open(&url));
         let single = limit(1);
         assert!(take(&store, single.charge("a")).await.unwrap());
         drop(gateway.take_tally());
@@ -62,7 +62,7 @@ fn a_key_that_others_write_too_is_read_and_rarely_raced() {
     let gateway = DynamoDbGateway::to(dynamodb().addr()).unwrap();
     block_on(async {
         let url = gateway.url(&table());
-        let (one, other) = (fresh(&url).await, open(&url).await);
+        let (one, other) = (fresh(&url).await, open(&url));
         let many = limit(1_000);
         assert!(take(&one, many.charge("a")).await.unwrap());
         drop(gateway.take_tally());

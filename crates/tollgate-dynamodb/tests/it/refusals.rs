@@ -66,7 +66,7 @@ fn throttling_that_stays_is_no_outage_and_charges_nothing() {
         let url = gateway.url(&table());
         let patient = fresh(&url).await;
         let brief = config(&url).operation_timeout(Duration::from_millis(200));
-        let limiter = Limiter::new(DynamoDb::open(brief).await.unwrap());
+        let limiter = Limiter::new(DynamoDb::open(brief).unwrap());
         let open = limit(1_000).on_outage(OutageMode::Open);
         for _ in 0..1_000 {
             gateway.refuse("PutItem", Refusal::new(400, "ThrottlingException"));
@@ -166,7 +166,7 @@ fn what_is_set_up_otherwise_never_fails_open() {
             assert_eq!(error.code(), Code::ConfigInvalid, "{error}");
             assert!(error.message().contains(code), "{error}");
         }
-        let missing = DynamoDb::open(config(&gateway.url(&table()))).await.unwrap();
+        let missing = DynamoDb::open(config(&gateway.url(&table()))).unwrap();
         let error = take(&missing, open.charge("a")).await.unwrap_err();
         assert_eq!((error.code(), error.field()), (Code::ConfigInvalid, Some("table")), "{error}");
     });

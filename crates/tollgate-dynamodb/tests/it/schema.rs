@@ -17,7 +17,7 @@ fn a_table_is_made_once_billed_by_request_and_cleaned_up_by_itself() {
     let config = config(&dynamodb().url(&table));
     block_on(async {
         DynamoDb::migrate(config.clone()).await.unwrap();
-        let store = open(&dynamodb().url(&table)).await;
+        let store = open(&dynamodb().url(&table));
         assert!(take(&store, limit(1).charge("a")).await.unwrap());
         DynamoDb::migrate(config.clone()).await.unwrap();
         assert!(!take(&store, limit(1).charge("a")).await.unwrap(), "the table was made again");
@@ -81,5 +81,17 @@ fn a_table_that_is_missing_is_named() {
         let config = config(&dynamodb().url(&table()));
         let error = DynamoDb::inspect(config).await.unwrap_err();
         assert_eq!((error.code(), error.field()), (Code::ConfigInvalid, Some("table")), "{error}");
+    });
+}
+
+#[test]
+fn connecting_verifies_the_table() {
+    block_on(async {
+        let missing = dynamodb().url(&table());
+        assert!(DynamoDb::open(config(&missing)).is_ok(), "opening does not wait");
+        let error = DynamoDb::connect(config(&missing)).await.unwrap_err();
+        assert_eq!((error.code(), error.field()), (Code::ConfigInvalid, Some("table")), "{error}");
+        DynamoDb::migrate(config(&missing)).await.unwrap();
+        assert!(DynamoDb::connect(config(&missing)).await.is_ok());
     });
 }

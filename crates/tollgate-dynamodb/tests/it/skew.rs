@@ -1,5 +1,5 @@
-//! Clocks that differ: no more passes than the most advanced one would admit, and nothing is removed
-//! that a clock within the slack could still need.
+//! Clocks that differ: no more passes than the most advanced one would admit, and nothing is
+//! removed that a clock within the slack could still need.
 
 use serde_json::json;
 use tollgate_core::algorithm::Gcra;
@@ -18,7 +18,7 @@ const SLACK: Micros = 60 * SECOND;
 fn two_clocks_admit_no_more_than_the_later_one() {
     let url = dynamodb().url(&table());
     block_on(async {
-        let stores = [fresh(&url).await, open(&url).await];
+        let stores = [fresh(&url).await, open(&url)];
         let start = now();
         for skew in [SECOND / 20, 10 * SECOND, SLACK - SECOND] {
             let quota = Quota::per_second(10);

@@ -15,7 +15,7 @@ use tollgate_dynamodb::{Config, DynamoDb};
 use tollgate_testkit::helpers;
 
 /// Far more than anything takes on a busy machine.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 
 static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| {
     tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap()
@@ -36,8 +36,9 @@ pub(crate) fn table() -> String {
 
 /// Settings that are patient enough for a busy machine.
 pub(crate) fn config(url: &str) -> Config {
-    let config = Config::new(url).unwrap().credentials("test", "test").unwrap();
-    config.connect_timeout(PATIENCE).operation_timeout(PATIENCE)
+    let config: Config = url.parse().unwrap();
+    let config = config.credentials("test", "test");
+    config.connect_timeout(TEST_TIMEOUT).operation_timeout(TEST_TIMEOUT)
 }
 
 /// Makes a table past the store, with this key and without anything that removes items.
@@ -52,14 +53,14 @@ pub(crate) fn create(server: &tollgate_test_servers::DynamoDb, table: &str, key:
 }
 
 /// A store over a table that is there.
-pub(crate) async fn open(url: &str) -> DynamoDb {
-    DynamoDb::open(config(url)).await.unwrap()
+pub(crate) fn open(url: &str) -> DynamoDb {
+    DynamoDb::open(config(url)).unwrap()
 }
 
 /// A store over a table that is made now.
 pub(crate) async fn fresh(url: &str) -> DynamoDb {
     DynamoDb::migrate(config(url)).await.unwrap();
-    open(url).await
+    open(url)
 }
 
 /// So many units a month: nothing comes back while a test runs.
