@@ -1,6 +1,7 @@
-//! How the store is set up: which file, what may be lost, how long to wait for others.
+//! The settings of the store.
 
 use core::fmt::Write as _;
+use core::str::FromStr;
 use core::time::Duration;
 use std::path::{Path, PathBuf};
 
@@ -11,22 +12,38 @@ const SCHEME: &str = "sqlite:";
 const DEFAULT_SLACK: Duration = Duration::from_secs(60);
 const DEFAULT_SWEEP_EVERY: Duration = Duration::from_secs(60);
 const DEFAULT_MAX_REQUEST_IDS: u64 = 1_000_000;
-/// Below the deadline of a limiter (100 ms), so that those who give up do so together.
+/// Below the default deadline of a limiter (100 ms), so that contention is reported as such.
 const DEFAULT_LOCK_TIMEOUT: Duration = Duration::from_millis(80);
 
 /// What a crash may lose of what was acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Durability {
-    /// Nothing: the answer comes after the commit is on disk, as far as the disk tells the truth.
+    /// Nothing: the answer is sent after the commit is on disk, as far as the disk reports that
+    /// correctly.
     #[default]
     Full,
-    /// A crash of the machine, or a loss of power, may lose what was committed since the last
-    /// checkpoint; never a part of an admission, and nothing when only processes crash.
+    /// A crash of the machine or a loss of power may lose the commits since the last checkpoint;
+    /// never a part of an admission. A crash of a process loses nothing.
     Relaxed,
 }
 
-/// The settings of a [`Sqlite`](crate::Sqlite) store.
+/// The settings of a [`Sqlite`](crate::Sqlite) store, from a path or parsed from a URL.
+///
+/// The URL is `sqlite:limits.db`, `sqlite:/var/lib/app/limits.db` or
+/// `sqlite:///var/lib/app/limits.db`, with the parameters `durability` (`full` or `relaxed`) and
+/// `lock_timeout_ms`. A `?` or `%` in the path is percent-encoded. Parsing fails with
+/// `config_invalid` naming `url`, `path` or the parameter.
+///
+/// ```
+/// use tollgate_sqlite::{Config, Durability};
+///
+/// # fn main() -> tollgate_core::Result<()> {
+/// let config: Config = "sqlite:limits.db?durability=relaxed".parse()?;
+/// assert_eq!(config, Config::new("limits.db").durability(Durability::Relaxed));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Config {
     pub(crate) path: PathBuf,
@@ -38,28 +55,10 @@ pub struct Config {
     pub(crate) lock_timeout: Duration,
 }
 
-impl Config {
-    /// The settings for a file, which is made if it is not there. Its folder must be, and must be on a
-    /// disk of this machine: files beside it belong to it (`-wal`, `-shm`, `-turn`).
-    pub fn new(path: impl Into<PathBuf>) -> Self {
-        Self {
-            path: path.into(),
-            durability: Durability::Full,
-            migrates: true,
-            slack: micros(DEFAULT_SLACK),
-            sweep_every: Some(DEFAULT_SWEEP_EVERY),
-            max_request_ids: DEFAULT_MAX_REQUEST_IDS,
-            lock_timeout: DEFAULT_LOCK_TIMEOUT,
-        }
-    }
+impl FromStr for Config {
+    type Err = Error;
 
-    /// The settings in an address: `sqlite:limits.db`, `sqlite:/var/lib/app/limits.db` or
-    /// `sqlite:///var/lib/app/limits.db`, perhaps followed by `?durability=relaxed` or
-    /// `?lock_timeout_ms=500` (joined by `&`). A `?` or `%` in the path is percent-encoded.
-    ///
-    /// # Errors
-    /// `config_invalid` naming `url`, or the parameter at fault, and what is accepted.
-    pub fn from_url(url: &str) -> Result<Self> {
+    fn from_str(url: &str) -> Result<Self> {
         let rest = url.strip_prefix(SCHEME).ok_or_else(|| {
             Error::config("url", "has another scheme; accepted: `sqlite:` and a path")
         })?;
@@ -79,8 +78,24 @@ impl Config {
         }
         Ok(config)
     }
+}
 
-    /// One parameter of an address.
+impl Config {
+    /// The settings of a file, which is created if it is missing. Its folder must exist, on a local
+    /// disk: more files are created beside it (`-wal`, `-shm`, `-turn`).
+    pub fn new(path: impl Into<PathBuf>) -> Self {
+        Self {
+            path: path.into(),
+            durability: Durability::Full,
+            migrates: true,
+            slack: micros(DEFAULT_SLACK),
+            sweep_every: Some(DEFAULT_SWEEP_EVERY),
+            max_request_ids: DEFAULT_MAX_REQUEST_IDS,
+            lock_timeout: DEFAULT_LOCK_TIMEOUT,
+        }
+    }
+
+    /// Sets one parameter of a URL.
     fn set(&mut self, pair: &str) -> Result<()> {
         let whole_ms = |text: &str| text.parse().ok().filter(|ms| (1..=600_000).contains(ms));
         match pair.split_once('=') {
@@ -102,7 +117,7 @@ impl Config {
         Ok(())
     }
 
-    /// Refuses names that mean something else than a file to SQLite.
+    /// Refuses names that are not files to SQLite.
     pub(crate) fn check_path(&self) -> Result<()> {
         let text = self.path.to_string_lossy();
         if text.is_empty() {
@@ -113,7 +128,7 @@ impl Config {
             return Err(Error::config("path", message));
         }
         if text.contains('\0') {
-            return Err(Error::config("path", "holds a NUL; accepted: the path of a file"));
+            return Err(Error::config("path", "contains a NUL; accepted: the path of a file"));
         }
         Ok(())
     }
@@ -125,15 +140,15 @@ impl Config {
         self
     }
 
-    /// Whether the store makes and changes its tables by itself, as it does by default. Without,
-    /// somebody must run [`Sqlite::migrate`](crate::Sqlite::migrate).
+    /// Whether the store creates and migrates its tables, as it does by default. Otherwise
+    /// [`Sqlite::migrate`](crate::Sqlite::migrate) has to be called.
     #[must_use]
     pub const fn migrates(mut self, migrates: bool) -> Self {
         self.migrates = migrates;
         self
     }
 
-    /// How long a value is kept after it means nothing any more, 60 s by default: the largest skew
+    /// How long a value is kept after it means the same as none, 60 s by default: the largest skew
     /// between the clocks of processes, and the largest step back, that is covered.
     #[must_use]
     pub fn slack(mut self, slack: Duration) -> Self {
@@ -141,14 +156,14 @@ impl Config {
         self
     }
 
-    /// How long to rest between two sweeps for expired values, 60 s by default; `None` never sweeps.
+    /// The pause between two sweeps for expired values, 60 s by default. `None` disables the sweep.
     #[must_use]
-    pub const fn sweep_every(mut self, every: Option<Duration>) -> Self {
-        self.sweep_every = every;
+    pub const fn sweep_every(mut self, interval: Option<Duration>) -> Self {
+        self.sweep_every = interval;
         self
     }
 
-    /// How many request ids are remembered, by all processes together; 1,000,000 by default. More get
+    /// How many request ids are stored, by all processes together; 1,000,000 by default. More get
     /// `queue_full`.
     #[must_use]
     pub const fn max_request_ids(mut self, ids: u64) -> Self {
@@ -156,22 +171,21 @@ impl Config {
         self
     }
 
-    /// How long admissions wait for other processes that write, 80 ms by default; then they get
-    /// `conflict_exhausted`. A limiter with a shorter deadline gets `queue_full` by then: a file that others
-    /// write to is no outage.
+    /// How long an admission waits for other processes that write, 80 ms by default; then it gets
+    /// `conflict_exhausted`. Set it below the deadline of the limiter.
     #[must_use]
     pub const fn lock_timeout(mut self, timeout: Duration) -> Self {
         self.lock_timeout = timeout;
         self
     }
 
-    /// The file that processes take turns by.
-    pub(crate) fn turn_path(&self) -> PathBuf {
+    /// The path of the fairness lock.
+    pub(crate) fn fairness_lock_path(&self) -> PathBuf {
         beside(&self.path, "-turn")
     }
 }
 
-/// A file beside the database, as SQLite names its own.
+/// A file beside the database, named like those of SQLite.
 fn beside(path: &Path, suffix: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     // Writing to a string cannot fail.
@@ -192,7 +206,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn addresses_name_files() {
+    fn urls_are_parsed() {
         for (url, path) in [
             ("sqlite:limits.db", "limits.db"),
             ("sqlite:./limits.db", "./limits.db"),
@@ -200,16 +214,16 @@ mod tests {
             ("sqlite:///var/lib/limits.db", "/var/lib/limits.db"),
             ("sqlite:a%3Fb%25.db?durability=full", "a?b%.db"),
         ] {
-            assert_eq!(Config::from_url(url).unwrap(), Config::new(path), "{url}");
+            assert_eq!(url.parse::<Config>().unwrap(), Config::new(path), "{url}");
         }
         let relaxed = Config::new("a").durability(Durability::Relaxed);
-        let patient = relaxed.lock_timeout(Duration::from_millis(500));
+        let both = relaxed.lock_timeout(Duration::from_millis(500));
         let url = "sqlite:a?durability=relaxed&lock_timeout_ms=500";
-        assert_eq!(Config::from_url(url).unwrap(), patient);
+        assert_eq!(url.parse::<Config>().unwrap(), both);
     }
 
     #[test]
-    fn other_addresses_are_refused_by_name() {
+    fn invalid_urls_are_refused_by_name() {
         for (url, field) in [
             ("postgres:a", "url"),
             ("sqlite:", "path"),
@@ -226,7 +240,7 @@ mod tests {
             ("sqlite:a?lock_timeout_ms=0", "lock_timeout_ms"),
             ("sqlite:a?lock_timeout_ms=1s", "lock_timeout_ms"),
         ] {
-            let error = Config::from_url(url).unwrap_err();
+            let error = url.parse::<Config>().unwrap_err();
             assert_eq!(error.field(), Some(field), "{url}: {error}");
             assert_eq!(error.code(), tollgate_core::Code::ConfigInvalid, "{url}");
         }

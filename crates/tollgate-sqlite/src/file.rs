@@ -1,68 +1,92 @@
-//! Opens the database as the store needs it.
+//! Opens the database file.
 
 use core::time::Duration;
+use std::sync::{Mutex, PoisonError};
 
 use rusqlite::{Connection, ErrorCode, OpenFlags};
 use tollgate_core::{Error, SystemClock};
 
+use crate::backoff::retry_while_busy;
 use crate::config::{Config, Durability};
-use crate::fault::Fault;
-use crate::pause::patiently;
+use crate::error::QueryError;
 use crate::schema;
 
-/// Making tables may have to wait for others who do the same.
-pub(crate) const OPEN_TIMEOUT: Duration = Duration::from_secs(10);
+/// Bounds the creation of the tables, which may have to wait for other processes.
+const OPEN_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The cache of the writer at most; a negative number counts KiB.
+/// The page cache of the writer; a negative number is in KiB.
 const CACHE_KIB: i64 = -32 * 1_024;
 
-/// Opens the file for the first time, and makes or checks the tables.
-pub(crate) fn first(config: &Config, clock: &SystemClock) -> Result<Connection, Fault> {
+/// The database file of one store.
+#[derive(Debug)]
+pub(crate) struct DatabaseFile {
+    config: Config,
+    clock: SystemClock,
+    /// Whether the tables were created or checked.
+    is_checked: Mutex<bool>,
+}
+
+impl DatabaseFile {
+    pub(crate) fn new(config: Config, clock: SystemClock) -> Self {
+        Self { config, clock, is_checked: Mutex::new(false) }
+    }
+
+    /// Opens the file for writing. The first time also creates or checks the tables.
+    pub(crate) fn open_to_write(&self) -> Result<Connection, QueryError> {
+        let mut is_checked = self.is_checked.lock().unwrap_or_else(PoisonError::into_inner);
+        if *is_checked {
+            let connection = connect(&self.config)?;
+            configure_writer(&self.config, &connection)?;
+            return Ok(connection);
+        }
+        let connection = open_and_check(&self.config, &self.clock)?;
+        *is_checked = true;
+        Ok(connection)
+    }
+
+    /// Opens the file for reading.
+    pub(crate) fn open_to_read(&self) -> Result<Connection, QueryError> {
+        if !*self.is_checked.lock().unwrap_or_else(PoisonError::into_inner) {
+            self.open_to_write()?;
+        }
+        let connection = connect(&self.config)?;
+        connection.pragma_update(None, "query_only", true)?;
+        Ok(connection)
+    }
+}
+
+/// Opens the file, and creates or migrates the tables.
+pub(crate) fn migrate(config: &Config, clock: &SystemClock) -> Result<(), QueryError> {
     config.check_path()?;
-    patiently(clock, OPEN_TIMEOUT, || {
+    open_and_check(&config.clone().migrates(true), clock).map(drop)
+}
+
+fn open_and_check(config: &Config, clock: &SystemClock) -> Result<Connection, QueryError> {
+    retry_while_busy(clock, OPEN_TIMEOUT, || {
         let mut connection = connect(config).map_err(unusable)?;
-        prepare(config, &connection)?;
+        configure_writer(config, &connection)?;
         schema::ensure(&mut connection, config.migrates)?;
         Ok(connection)
     })
 }
 
-/// Opens the file, and makes or changes the tables.
-pub(crate) fn migrate(config: &Config, clock: &SystemClock) -> Result<(), Fault> {
-    first(&config.clone().migrates(true), clock).map(drop)
-}
-
-/// Opens the file again after it has failed.
-pub(crate) fn again(config: &Config) -> Result<Connection, Fault> {
-    let connection = connect(config)?;
-    prepare(config, &connection)?;
-    Ok(connection)
-}
-
-/// Opens the file to look at it.
-pub(crate) fn to_read(config: &Config) -> Result<Connection, Fault> {
-    let connection = connect(config)?;
-    connection.pragma_update(None, "query_only", true)?;
-    Ok(connection)
-}
-
 fn connect(config: &Config) -> Result<Connection, rusqlite::Error> {
-    // No `SQLITE_OPEN_URI`: a path is a path. Each connection belongs to one thread.
+    // Without `SQLITE_OPEN_URI`, a path that looks like a URI is a path. Each connection is used by
+    // one thread.
     let flags = OpenFlags::SQLITE_OPEN_READ_WRITE
         | OpenFlags::SQLITE_OPEN_CREATE
         | OpenFlags::SQLITE_OPEN_NO_MUTEX;
     let connection = Connection::open_with_flags(&config.path, flags)?;
-    // Waiting is done here: with jitter, and no longer than callers do.
+    // The store itself waits for locks: with jitter, and within the lock timeout.
     connection.busy_timeout(Duration::ZERO)?;
     Ok(connection)
 }
 
-/// What a connection that writes needs.
-fn prepare(config: &Config, connection: &Connection) -> Result<(), Fault> {
+fn configure_writer(config: &Config, connection: &Connection) -> Result<(), QueryError> {
     let mode: String =
         connection.pragma_update_and_check(None, "journal_mode", "wal", |row| row.get(0))?;
     if mode != "wal" {
-        let message = "is where SQLite has no write-ahead log; accepted: a file on a local disk";
+        let message = "does not support a write-ahead log; accepted: a file on a local disk";
         return Err(Error::config("path", message).into());
     }
     let synchronous = match config.durability {
@@ -73,12 +97,12 @@ fn prepare(config: &Config, connection: &Connection) -> Result<(), Fault> {
     Ok(connection.pragma_update(None, "cache_size", CACHE_KIB)?)
 }
 
-/// A file that cannot be opened when the store starts is a mistake of the set-up.
-fn unusable(error: rusqlite::Error) -> Fault {
+/// A file that cannot be opened the first time is a mistake of the configuration.
+fn unusable(error: rusqlite::Error) -> QueryError {
     if error.sqlite_error_code() != Some(ErrorCode::CannotOpen) {
         return error.into();
     }
-    let message = "cannot be opened; accepted: a file in a folder that exists, with permission to \
-                   write to both";
+    let message = "cannot be opened; accepted: a file in an existing folder, with permission to write \
+                   to both";
     Error::config("path", message).into()
 }

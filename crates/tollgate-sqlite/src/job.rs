@@ -1,74 +1,62 @@
-//! What a caller asks for, owned: its future may go away while the writer decides.
+//! Work for the writer thread, owned: the caller may be cancelled while the writer decides.
 
-use tokio::sync::oneshot;
-use tollgate_core::store::{Evidence, TimeSource};
-use tollgate_core::{Admission, Error, Micros, OwnedAdmission, Result};
+use tollgate_core::store::Evidence;
+use tollgate_core::{Admission, Code, Error, Micros, OwnedAdmission, Result, combine};
 
-use crate::sweep::{Page, Place};
+use crate::sweep::{SweepPosition, SweptPage};
 
-/// What the writer does.
-#[derive(Debug)]
-pub(crate) enum Task {
-    /// Decide.
-    Admit(Job),
-    /// Forget this key.
-    Reset(String, oneshot::Sender<Result<()>>),
-    /// Reclaim what has expired at an instant, one page from here.
-    Sweep(Place, Micros, oneshot::Sender<Result<Page>>),
-}
+/// The callers of a round.
+pub(crate) type Callers = combine::Round<Job, Result<Done>>;
 
-/// One admission that waits for its answer.
+/// One call that waits for the writer.
 #[derive(Debug)]
 pub(crate) struct Job {
-    pub(crate) admission: OwnedAdmission,
-    pub(crate) at: TimeSource,
-    reply: oneshot::Sender<Result<Evidence>>,
+    pub(crate) task: Task,
+    /// When the call was made, by the clock of the store.
+    pub(crate) since: Micros,
 }
 
-impl Job {
-    /// Copies an admission; the receiver gets its answer.
-    ///
-    /// # Errors
-    /// `invalid_request` when there is no charge.
-    pub(crate) fn new(
-        admission: &Admission<'_>,
-        at: TimeSource,
-    ) -> Result<(Self, oneshot::Receiver<Result<Evidence>>)> {
-        if admission.charges().is_empty() {
-            return Err(Error::invalid("charges", "are none; accepted: one or more").not_sent());
-        }
-        let (reply, answer) = oneshot::channel();
-        Ok((Self { admission: admission.into(), at, reply }, answer))
-    }
+/// What a call does.
+#[derive(Debug)]
+pub(crate) enum Task {
+    /// Decides an admission at a reading of the caller's clock.
+    Admit(OwnedAdmission, Micros),
+    /// Resets a key.
+    Reset(String),
+    /// Deletes one page of values that are expired at an instant.
+    Sweep(SweepPosition, Micros),
+}
 
-    /// Whether the caller is still there. One that is gone is not charged.
-    pub(crate) fn is_waiting(&self) -> bool {
-        !self.reply.is_closed()
-    }
-
-    pub(crate) fn answer(self, answer: Result<Evidence>) {
-        // Nobody is there to hear it if the caller has gone.
-        let _ = self.reply.send(answer);
-    }
+/// The answer to a call.
+#[derive(Debug)]
+pub(crate) enum Done {
+    Decided(Evidence),
+    Reset,
+    Swept(SweptPage),
 }
 
 impl Task {
-    /// Says that it could not be done.
-    pub(crate) fn refuse(self, error: &Error) {
-        match self {
-            Self::Admit(job) => job.answer(Err(error.clone())),
-            // Nobody is there to hear it if the caller has gone.
-            Self::Reset(_, reply) => drop(reply.send(Err(error.clone()))),
-            Self::Sweep(_, _, reply) => drop(reply.send(Err(error.clone()))),
+    /// Copies an admission.
+    ///
+    /// # Errors
+    /// `invalid_request` when there is no charge.
+    pub(crate) fn admit(admission: &Admission<'_>, reading: Micros) -> Result<Self> {
+        if admission.charges().is_empty() {
+            let message = "is empty; accepted: at least one charge";
+            return Err(Error::invalid("charges", message).not_sent());
         }
+        Ok(Self::Admit(admission.into(), reading))
     }
+}
 
-    /// Whether somebody still waits for it.
-    pub(crate) fn is_waiting(&self) -> bool {
+impl Done {
+    /// The evidence of an admission.
+    pub(crate) fn into_evidence(self) -> Result<Evidence> {
         match self {
-            Self::Admit(job) => job.is_waiting(),
-            Self::Reset(_, reply) => !reply.is_closed(),
-            Self::Sweep(_, _, reply) => !reply.is_closed(),
+            Self::Decided(evidence) => Ok(evidence),
+            Self::Reset | Self::Swept(_) => {
+                Err(Error::new(Code::CorruptState, "the answer to another kind of call"))
+            }
         }
     }
 }

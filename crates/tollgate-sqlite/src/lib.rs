@@ -1,54 +1,36 @@
-//! Limits in one file: durable and exact, without a server.
+//! Limits in one SQLite file: durable and exact across the processes of a host, without a server.
 //!
-//! [`Sqlite`] is a [`Store`](tollgate_core::store::Store). One thread of the process writes: it takes
-//! all admissions that wait, on one key and on many, and decides them in one transaction, which reads
-//! the values, runs the pure steps of the core, appends every value once to a log and waits for the disk
-//! once. A hot key therefore costs one commit per round, not one per request. What is in the log is folded
-//! into a table later, sorted, a part of it with every round. Other processes on the host may use the same
-//! file: whoever writes holds it alone.
-//!
-//! ```
-//! use tollgate_core::algorithm::TokenBucket;
-//! use tollgate_core::{Limit, Limiter, Quota};
-//! use tollgate_sqlite::{Config, Sqlite};
-//!
-//! # fn main() -> tollgate_core::Result<()> {
-//! # let folder = tollgate_test_servers::Folder::new("doc").unwrap();
-//! # let path = folder.path().join("limits.db");
-//! let limiter = Limiter::new(Sqlite::open(Config::new(path))?);
-//! let uploads = Limit::new("uploads", TokenBucket::new(10, Quota::per_second(1))?)?;
-//! # tollgate_testkit::runtime::block_on(async {
-//! let decision = limiter.check(uploads.charge("ada")).await?;
-//! assert_eq!(decision.remaining, 9);
-//! # Ok(())
-//! # })
-//! # }
-//! ```
+//! [`Sqlite`] is a [`Store`](tollgate_core::store::Store). One thread of the process writes. It
+//! decides all waiting admissions, on any keys, in one transaction: it reads the values, runs the
+//! pure steps of the core, appends every value once to a log, and commits. A hot key costs one
+//! commit per round, not per request. The log is compacted into a table later, in key order, a part
+//! with every round. Other processes of the host may use the same file: one holds the write lock at
+//! a time.
 //!
 //! # Map
-//! `store` is the front: it copies what callers ask for into `job`s. `writer` is the thread that takes
-//! many of them at once, `round` makes one transaction of them, `turn` lets processes take turns.
-//! `recent` knows what is in the logs, `fold` moves it into the tables. `reader` is the thread that looks
-//! without writing. `file` opens the database, `schema` makes its tables, `sql` has every statement,
-//! `sweep` reclaims, `fault` says what an error means.
+//! `store` copies admissions into `job`s and queues them. `writer` is the thread that decides many
+//! at once, `round` is one transaction, `write_fairness_lock` orders the processes that write.
+//! `log_index` indexes the logs, `compaction` moves them into the tables. `reader` is the thread
+//! that reads. `file` opens the database, `schema` creates its tables, `sql` contains the
+//! statements, `sweep` deletes expired values, `backoff` waits for locks, `error` classifies
+//! errors, `config` holds settings.
 //!
-//! Needs no runtime.
+//! Needs no async runtime.
 
+mod backoff;
+mod compaction;
 mod config;
-mod fault;
+mod error;
 mod file;
-mod fold;
 mod job;
-mod pause;
-mod queue;
+mod log_index;
 mod reader;
-mod recent;
 mod round;
 mod schema;
 mod sql;
 mod store;
 mod sweep;
-mod turn;
+mod write_fairness_lock;
 mod writer;
 
 pub use config::{Config, Durability};

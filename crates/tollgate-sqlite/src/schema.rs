@@ -1,17 +1,17 @@
-//! The tables, and how they come to be: made and changed by the store itself.
+//! Creates and migrates the tables.
 //!
-//! Steps are numbered and never change once released; the number of the last one that was done is kept
-//! beside the tables. Whoever starts at the same time waits for the file. There is no index on the expiry
-//! of limits, because then every fold would write it; request ids are written once, about in the order
-//! in which they expire, so that one on theirs costs little. Their rows are large and lie in the order in
-//! which they came, so that many that are new share a page; the logs are written in order as well.
+//! The version of the schema is stored in `tollgate_meta`. Processes that start at the same time
+//! wait for each other at the write lock. Limits have no index on their expiry, because every
+//! compaction would have to update it. Request ids are written once and about in the order of their
+//! expiry, so their index is cheap. Their rows are large and stored in the order of insertion, so
+//! that new ones share a page. The logs are appended in order as well.
 
 use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior};
 use tollgate_core::{Code, Error};
 
-use crate::fault::Fault;
+use crate::error::QueryError;
 
-/// The step that makes what this version of the code needs.
+/// The version that this code needs.
 const VERSION: i64 = 1;
 
 const FIRST: &str = "
@@ -32,8 +32,8 @@ const FIRST: &str = "
     INSERT INTO tollgate_stage VALUES (1, 0, NULL);
 ";
 
-/// Makes the tables if they are not as needed and that is allowed, else checks them.
-pub(crate) fn ensure(connection: &mut Connection, migrates: bool) -> Result<(), Fault> {
+/// Checks the tables. Creates or migrates them if needed and allowed.
+pub(crate) fn ensure(connection: &mut Connection, migrates: bool) -> Result<(), QueryError> {
     match version(connection)? {
         VERSION => Ok(()),
         newer if newer > VERSION => Err(too_new(newer).into()),
@@ -42,10 +42,10 @@ pub(crate) fn ensure(connection: &mut Connection, migrates: bool) -> Result<(), 
     }
 }
 
-/// Makes and changes the tables.
-pub(crate) fn migrate(connection: &mut Connection) -> Result<(), Fault> {
+/// Creates or migrates the tables.
+pub(crate) fn migrate(connection: &mut Connection) -> Result<(), QueryError> {
     let transaction = Transaction::new(connection, TransactionBehavior::Immediate)?;
-    // Somebody else may have done it meanwhile.
+    // Another process may have migrated them before this one got the lock.
     let found = version(&transaction)?;
     if found > VERSION {
         return Err(too_new(found).into());
@@ -56,8 +56,8 @@ pub(crate) fn migrate(connection: &mut Connection) -> Result<(), Fault> {
     Ok(transaction.commit()?)
 }
 
-/// The last step that was done; 0 for none.
-fn version(connection: &Connection) -> Result<i64, Fault> {
+/// The version of the schema; 0 without tables.
+fn version(connection: &Connection) -> Result<i64, QueryError> {
     let exists = "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = 'tollgate_meta'";
     if connection.query_row(exists, [], |_| Ok(())).optional()?.is_none() {
         return Ok(0);
@@ -67,11 +67,13 @@ fn version(connection: &Connection) -> Result<i64, Fault> {
 }
 
 fn too_new(found: i64) -> Error {
-    let message = format!("the tables have version {found}, this program knows up to {VERSION}");
+    let message =
+        format!("the tables have version {found}; this program supports up to version {VERSION}");
     Error::new(Code::ConfigInvalid, message).with_field("path")
 }
 
 fn too_old(found: i64) -> Error {
-    let message = format!("the tables have version {found}, this program needs {VERSION}: migrate");
+    let message =
+        format!("the tables have version {found}; this program needs version {VERSION}: migrate");
     Error::new(Code::ConfigInvalid, message).with_field("path")
 }

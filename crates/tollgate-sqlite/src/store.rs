@@ -1,14 +1,12 @@
-//! The store as callers see it: what they ask is copied, queued for a thread, and awaited.
+//! The store: an admission is copied, queued for a thread, and its answer is awaited.
 //!
-//! A caller that goes away before its round has begun is not charged, and nobody waits for it.
+//! A caller that is cancelled before its round begins is not charged, and affects no other caller.
 
-use core::pin::pin;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 
-use rusqlite::Connection;
 use tokio::sync::oneshot;
-use tollgate_core::store::patience::Waiting;
+use tollgate_core::combine::{Combiner, Limits, Pending, collect};
 use tollgate_core::store::round::state_in;
 use tollgate_core::store::{
     BatchResults, CallContext, Capability, Evidence, Loaded, MultiKey, Store, TimeSource,
@@ -18,108 +16,137 @@ use tollgate_core::{
 };
 
 use crate::config::Config;
-use crate::fault::{Fault, lost};
-use crate::file;
-use crate::job::{Job, Task};
-use crate::pause::patiently;
-use crate::queue::{Queue, Taker};
-use crate::reader::{Look, Reader};
-use crate::recent::Shared;
-use crate::sql::LogSql;
-use crate::sweep::{Place, Schedule};
-use crate::turn::Turn;
-use crate::writer::{FIRST_OWED, Writer};
+use crate::error::QueryError;
+use crate::file::{self, DatabaseFile};
+use crate::job::{Done, Job, Task};
+use crate::log_index::SharedLogIndex;
+use crate::reader::{ReadJob, ReadReply, Reader};
+use crate::sweep::SweepPosition;
+use crate::writer::Writer;
 
-/// Limits in a file.
+/// The bound of waiting calls is above that of the limiter. The bound of a round limits how long the
+/// write lock is held.
+const LIMITS: Limits = Limits { waiting: 20_000, round: 1_000, concurrent: 1 };
+
+/// A store in a SQLite file.
+///
+/// ```
+/// use tollgate_core::algorithm::TokenBucket;
+/// use tollgate_core::{Limit, Limiter, Quota};
+/// use tollgate_sqlite::{Config, Sqlite};
+///
+/// # fn main() -> tollgate_core::Result<()> {
+/// # let folder = tollgate_test_servers::Folder::new("doc").unwrap();
+/// # let path = folder.path().join("limits.db");
+/// # tollgate_testkit::runtime::block_on(async {
+/// let limiter = Limiter::new(Sqlite::connect(Config::new(path)).await?);
+/// let uploads = Limit::new("uploads", TokenBucket::new(10, Quota::per_second(1))?)?;
+/// let decision = limiter.check(uploads.charge("ada")).await?;
+/// assert_eq!(decision.remaining, 9);
+/// # Ok(())
+/// # })
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct Sqlite {
-    writer: Arc<Queue<Task>>,
-    reader: Arc<Queue<Look>>,
-    /// Fire when the threads have ended.
-    ended: Mutex<Vec<oneshot::Receiver<()>>>,
+    clock: SystemClock,
+    writes: Arc<Combiner<Job, Result<Done>>>,
+    reads: Arc<Combiner<ReadJob, ReadReply>>,
+    /// Complete when the threads have ended.
+    threads: Mutex<Vec<oneshot::Receiver<()>>>,
 }
 
 impl Sqlite {
-    /// Opens the file, makes or checks the tables, and starts the two threads of the store. This waits
-    /// for the disk, and up to ten seconds for other processes that do the same.
+    /// Opens a store without waiting, and starts its two threads. The file is opened at the first
+    /// call, and its tables are created then if they are missing.
     ///
     /// # Errors
-    /// `config_invalid` naming `path` when the file cannot be opened or made, or its tables are of a newer
-    /// version; `corrupt_state` when it is no database; `store_unavailable` when the disk or the operating
-    /// system fails.
+    /// `config_invalid` naming `path` if it cannot be the path of a file; `store_unavailable` when
+    /// the operating system cannot start a thread.
     pub fn open(config: Config) -> Result<Self> {
+        config.check_path()?;
         let clock = SystemClock::new();
-        let connection = file::first(&config, &clock).map_err(Fault::into_error)?;
-        let looking = file::to_read(&config).map_err(Fault::into_error)?;
-        let turn = Turn::open(&config.turn_path()).map_err(Fault::into_error)?;
-        let recent = Shared::default();
-        let read = patiently(&clock, file::OPEN_TIMEOUT, || read_logs(&looking, &recent));
-        read.map_err(Fault::into_error)?;
-        let (writer, reader) = (Queue::new(), Queue::new());
-        let reads = Reader {
+        let file = Arc::new(DatabaseFile::new(config.clone(), clock.clone()));
+        let index = SharedLogIndex::default();
+        let (writes, reads) = (Combiner::new(1, LIMITS), Combiner::new(1, LIMITS));
+        let reader = Reader {
             config: config.clone(),
             clock: clock.clone(),
-            queue: Taker(Arc::clone(&reader)),
-            recent: recent.clone(),
+            file: Arc::clone(&file),
+            worker: reads.worker(0),
+            index: index.clone(),
         };
-        let writes = Writer {
-            schedule: Schedule::new(&config, clock.now()),
-            config,
-            clock,
-            queue: Taker(Arc::clone(&writer)),
-            turn,
-            latest: 0,
-            recent,
-            regulars: 0,
-            owed: FIRST_OWED,
-        };
-        let ended = vec![
-            spawn("tollgate-writer", move || writes.work(connection))?,
-            spawn("tollgate-reader", move || reads.work(looking))?,
+        let writer = Writer::new(config, clock.clone(), file, writes.worker(0), index);
+        let threads = vec![
+            spawn("tollgate-writer", move || writer.run())?,
+            spawn("tollgate-reader", move || reader.run())?,
         ];
-        Ok(Self { writer, reader, ended: Mutex::new(ended) })
+        Ok(Self { clock, writes, reads, threads: Mutex::new(threads) })
     }
 
-    /// Makes the tables, or changes them to what this version needs.
+    /// Opens a store and its file, creates or checks the tables, and reads the logs. This waits for
+    /// the disk, and up to ten seconds for other processes that create the tables.
     ///
     /// # Errors
-    /// As [`Sqlite::open`].
+    /// `config_invalid` naming `path` when the file cannot be opened or created, or its tables have
+    /// a newer version; `corrupt_state` when it is not a database; `store_unavailable` when the
+    /// disk or the operating system fails.
+    pub async fn connect(config: Config) -> Result<Self> {
+        let store = Self::open(config)?;
+        store.reads.submit(0, Vec::new(), CallContext::at(0))?.answer().await?;
+        Ok(store)
+    }
+
+    /// Creates the tables, or migrates them to the version that this code needs.
+    ///
+    /// # Errors
+    /// As [`Sqlite::connect`].
     pub fn migrate(config: &Config) -> Result<()> {
-        file::migrate(config, &SystemClock::new()).map_err(Fault::into_error)
+        file::migrate(config, &SystemClock::new()).map_err(QueryError::into_error)
     }
 
-    /// Removes what has expired at this instant, page by page between the rounds of others; how many
-    /// values went. Sweeps in the background do the same.
+    /// Deletes values that are expired at `now`, page by page between the rounds of callers.
+    /// Returns how many were deleted. The background sweep does the same.
     ///
     /// # Errors
-    /// `conflict_exhausted` when other processes write, or when the file fails. What was removed until
-    /// then is gone.
+    /// `conflict_exhausted` when other processes write; any error of the file. Values deleted until
+    /// then stay deleted.
     pub async fn sweep(&self, now: Micros) -> Result<u64> {
-        let mut gone = 0_u64;
-        let mut next = Some(Place::Log(None));
-        while let Some(place) = next {
-            let (reply, answer) = oneshot::channel();
-            let waiting = self.writer.push(Task::Sweep(place, now, reply))?;
-            let page = waiting.answer(pin!(heard(answer))).await?;
-            gone = gone.saturating_add(page.gone);
-            next = page.next;
+        let mut sum = 0_u64;
+        let mut next = Some(SweepPosition::START);
+        while let Some(position) = next {
+            let call = self.submit(Task::Sweep(position, now), CallContext::at(now))?;
+            next = match call.answer().await? {
+                Done::Swept(page) => {
+                    sum = sum.saturating_add(page.deleted);
+                    page.next
+                }
+                Done::Decided(_) | Done::Reset => None,
+            };
         }
-        Ok(gone)
+        Ok(sum)
     }
 
-    fn submit(
-        &self,
+    fn submit<'c>(
+        &'c self,
+        task: Task,
+        cx: CallContext<'c>,
+    ) -> Result<Pending<'c, Job, Result<Done>>> {
+        self.writes.submit(0, Job { task, since: self.clock.now() }, cx)
+    }
+
+    fn submit_admission<'c>(
+        &'c self,
         admission: &Admission<'_>,
-        at: TimeSource,
-    ) -> Result<(oneshot::Receiver<Result<Evidence>>, Waiting<'_>)> {
-        reading_of(at)?;
-        let (job, answer) = Job::new(admission, at)?;
-        Ok((answer, self.writer.push(Task::Admit(job))?))
+        cx: CallContext<'c>,
+    ) -> Result<Pending<'c, Job, Result<Done>>> {
+        self.submit(Task::admit(admission, reading_of(cx.time())?)?, cx)
     }
 
+    /// Refuses further calls. Queued ones are still served, then the threads end.
     fn end(&self) {
-        self.writer.close();
-        self.reader.close();
+        self.writes.close();
+        self.reads.close();
     }
 }
 
@@ -134,8 +161,7 @@ impl Store for Sqlite {
     }
 
     async fn admit(&self, admission: &Admission<'_>, cx: CallContext<'_>) -> Result<Evidence> {
-        let (answer, waiting) = self.submit(admission, cx.time())?;
-        waiting.answer(pin!(heard(answer))).await
+        self.submit_admission(admission, cx)?.answer().await?.into_evidence()
     }
 
     async fn admit_many(
@@ -144,68 +170,47 @@ impl Store for Sqlite {
         results: &BatchResults,
         cx: CallContext<'_>,
     ) {
-        // All of them wait in one queue, in order.
-        let answers: Vec<_> =
-            batch.iter().map(|admission| self.submit(admission, cx.time())).collect();
-        for (index, answer) in answers.into_iter().enumerate() {
-            let answer = match answer {
-                Ok((answer, waiting)) => waiting.answer_in_batch(pin!(heard(answer))).await,
-                Err(error) => Err(error),
-            };
-            results.set(index, answer);
-        }
+        // All of them are in one queue, in order.
+        let calls = batch.iter().enumerate();
+        let calls = calls
+            .map(|(index, admission)| self.submit_admission(admission, results.context(index, cx)));
+        collect(calls, results, |answer| answer.and_then(Done::into_evidence)).await;
     }
 
     async fn load(&self, charges: &[Charge<'_>], cx: CallContext<'_>) -> Result<Loaded> {
         let now = Now::at(reading_of(cx.time())?);
         let keys = charges.iter().map(|charge| charge.key().to_text()).collect();
-        let (reply, answer) = oneshot::channel();
-        let waiting = self.reader.push(Look { keys, reply })?;
-        let values = waiting.answer(pin!(heard(answer))).await?;
+        let values = self.reads.submit(0, keys, cx)?.answer().await?;
         let state = |value: Option<String>| -> Result<Option<State>> {
             value.map_or(Ok(None), |text| state_in(&text))
         };
         Ok(Loaded::new(now, values.into_iter().map(state).collect::<Result<_>>()?))
     }
 
-    async fn reset(&self, key: Key<'_>, _: CallContext<'_>) -> Result<()> {
-        let (reply, answer) = oneshot::channel();
-        let waiting = self.writer.push(Task::Reset(key.to_text(), reply))?;
-        waiting.answer(pin!(heard(answer))).await
+    async fn reset(&self, key: Key<'_>, cx: CallContext<'_>) -> Result<()> {
+        self.submit(Task::Reset(key.to_text()), cx)?.answer().await.map(drop)
     }
 
     async fn close(&self) {
         self.end();
-        let ended =
-            core::mem::take(&mut *self.ended.lock().unwrap_or_else(PoisonError::into_inner));
-        for thread in ended {
-            // An error means that it has ended already.
+        let threads =
+            core::mem::take(&mut *self.threads.lock().unwrap_or_else(PoisonError::into_inner));
+        for thread in threads {
+            // An error means that it has panicked: it has ended, too.
             let _ = thread.await;
         }
     }
 }
 
-/// What is queued is still decided; the threads end after that.
 impl Drop for Sqlite {
     fn drop(&mut self) {
         self.end();
     }
 }
 
-async fn heard<T>(answer: oneshot::Receiver<Result<T>>) -> Result<T> {
-    answer.await.unwrap_or_else(|_| Err(lost()))
-}
-
-/// Reads what is in the logs, so that nobody waits for that later.
-fn read_logs(connection: &Connection, recent: &Shared) -> Result<(), Fault> {
-    let mut recent = recent.lock();
-    let transaction = connection.unchecked_transaction()?;
-    recent.refresh(&mut LogSql::prepare(&transaction)?).map(drop)
-}
-
-/// The caller's reading: a file has no clock.
-fn reading_of(at: TimeSource) -> Result<Micros> {
-    match at {
+/// The reading of the caller's clock: a file has no clock.
+fn reading_of(time: TimeSource) -> Result<Micros> {
+    match time {
         TimeSource::Given(reading) => Ok(reading),
         TimeSource::StoreClock => {
             let message = "this store has no clock of its own; pass a reading";
@@ -214,18 +219,18 @@ fn reading_of(at: TimeSource) -> Result<Micros> {
     }
 }
 
-/// Starts a thread; the receiver is told when it has ended.
-fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<oneshot::Receiver<()>> {
-    let (ends, ended) = oneshot::channel();
+/// Starts a thread. The receiver completes when it has ended.
+fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> Result<oneshot::Receiver<()>> {
+    let (sender, ended) = oneshot::channel();
     let thread = thread::Builder::new().name(name.to_owned()).spawn(move || {
-        work();
-        // Nobody is there to hear it if the store was dropped.
-        let _ = ends.send(());
+        run();
+        // An error means that the store was dropped.
+        let _ = sender.send(());
     });
     match thread {
         Ok(_) => Ok(ended),
         Err(error) => {
-            let message = format!("the operating system starts no thread: {}", error.kind());
+            let message = format!("the operating system cannot start a thread: {}", error.kind());
             Err(Error::new(Code::StoreUnavailable, message))
         }
     }

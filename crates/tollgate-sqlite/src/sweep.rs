@@ -1,166 +1,186 @@
-//! Reclaims what means nothing any more: request ids first, then limits, page by page. Before that, what
-//! is in the logs is folded into the tables, so that it is looked at as well.
+//! Deletes expired values page by page: request ids first, then limits. Before that, the logs are
+//! compacted, so that all values are in the tables.
 //!
-//! A page is looked through without a lock, in the order of keys, because limits have no index on their
-//! expiry; only if something in it has expired is it deleted, in a transaction of its own, which looks
-//! again. Between two pages everybody else is served, and the writer rests. There is no clock here: what
-//! has expired is judged by the newest reading that callers have decided by.
+//! A page of limits is scanned without a lock, in key order: limits have no index on their expiry.
+//! Only if it contains expired values, a transaction checks and deletes them. Callers are served
+//! between two pages, and the background sweep pauses. The store has no clock: a value is expired
+//! by the newest reading of a caller.
 
 use core::time::Duration;
 
 use rusqlite::{Connection, params};
 use tollgate_core::Micros;
 
+use crate::compaction;
 use crate::config::{Config, micros};
-use crate::fault::Fault;
-use crate::fold;
-use crate::recent::Recent;
-use crate::sql::{Sql, stored};
+use crate::error::QueryError;
+use crate::log_index::LogIndex;
+use crate::sql::{Sql, integer};
 
 /// Values in one page: about a millisecond.
-const PAGE: u64 = 1_000;
-/// What one page folds.
-const FOLD_BYTES: usize = 256 << 10;
-/// The writer rests so long between two pages of a sweep.
-const REST: Micros = 10_000;
+const PAGE_VALUES: u64 = 1_000;
+/// How much one page compacts.
+const COMPACTION_BYTES: usize = 256 << 10;
+/// The pause of the background sweep between two pages.
+const PAUSE: Micros = 10_000;
 
-const LOOK: &str =
+const SCAN: &str =
     "SELECT key, expires <= ?2 FROM tollgate_limits WHERE key > ?1 ORDER BY key LIMIT ?3";
 const DELETE: &str = "DELETE FROM tollgate_limits WHERE key = ?1 AND expires <= ?2";
 
-/// Where a sweep is.
+/// Where a sweep continues.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum Place {
-    /// At the logs, until everything is folded that was there when this epoch began.
-    Log(Option<i64>),
-    /// At the request ids.
-    Once,
-    /// At the limits after this key.
-    After(Vec<u8>),
+pub(crate) enum SweepPosition {
+    /// Compacts the logs, until all values from before this epoch are in the tables.
+    Logs(Option<i64>),
+    /// Deletes request ids.
+    RequestIds,
+    /// Deletes limits after this key.
+    LimitsAfter(Vec<u8>),
 }
 
-/// What one page came to.
+impl SweepPosition {
+    pub(crate) const START: Self = Self::Logs(None);
+}
+
+/// The result of one page.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct Page {
-    pub(crate) gone: u64,
-    /// Where the next one begins; `None` at the end.
-    pub(crate) next: Option<Place>,
-    /// Whether there is anything to commit.
+pub(crate) struct SweptPage {
+    pub(crate) deleted: u64,
+    /// The next page; `None` at the end.
+    pub(crate) next: Option<SweepPosition>,
+    /// Whether the transaction has to be committed.
     pub(crate) has_changed: bool,
 }
 
-impl Page {
-    fn new(gone: u64, next: Option<Place>) -> Self {
-        Self { gone, next, has_changed: gone > 0 }
+impl SweptPage {
+    fn new(deleted: u64, next: Option<SweepPosition>) -> Self {
+        Self { deleted, next, has_changed: deleted > 0 }
     }
 }
 
-/// What a page would delete.
+/// What a page found without a lock.
 #[derive(Debug)]
-pub(crate) struct Found {
-    keys: Vec<Vec<u8>>,
-    next: Option<Place>,
+pub(crate) struct ScannedPage {
+    expired: Vec<Vec<u8>>,
+    next: Option<SweepPosition>,
 }
 
-impl Found {
-    /// Looks through one page, writing nothing.
-    pub(crate) fn look(connection: &Connection, place: Place, now: Micros) -> Result<Self, Fault> {
-        let Place::After(after) = place else {
-            return Ok(Self { keys: Vec::new(), next: Some(place) });
+impl ScannedPage {
+    /// Scans one page without writing.
+    pub(crate) fn scan(
+        connection: &Connection,
+        position: SweepPosition,
+        now: Micros,
+    ) -> Result<Self, QueryError> {
+        let SweepPosition::LimitsAfter(after) = position else {
+            return Ok(Self { expired: Vec::new(), next: Some(position) });
         };
-        let mut statement = connection.prepare(LOOK)?;
-        let mut rows = statement.query(params![after, stored(now), stored(PAGE)])?;
-        let (mut keys, mut seen, mut last) = (Vec::new(), 0, after);
+        let mut statement = connection.prepare(SCAN)?;
+        let mut rows = statement.query(params![after, integer(now), integer(PAGE_VALUES)])?;
+        let (mut expired, mut scanned, mut last) = (Vec::new(), 0, after);
         while let Some(row) = rows.next()? {
             last = row.get(0)?;
-            seen += 1;
+            scanned += 1;
             if row.get(1)? {
-                keys.push(last.clone());
+                expired.push(last.clone());
             }
         }
-        Ok(Self { keys, next: (seen == PAGE).then_some(Place::After(last)) })
+        let next = (scanned == PAGE_VALUES).then_some(SweepPosition::LimitsAfter(last));
+        Ok(Self { expired, next })
     }
 
     /// Whether a transaction is needed.
-    pub(crate) fn is_idle(&self) -> bool {
-        self.keys.is_empty() && !matches!(self.next, Some(Place::Log(_) | Place::Once))
+    pub(crate) fn needs_transaction(&self) -> bool {
+        let is_limits =
+            !matches!(self.next, Some(SweepPosition::Logs(_) | SweepPosition::RequestIds));
+        !self.expired.is_empty() || !is_limits
     }
 
-    /// Ends without deleting anything.
-    pub(crate) fn skip(self) -> Page {
-        Page::new(0, self.next)
+    /// The result without a transaction.
+    pub(crate) fn skip(self) -> SweptPage {
+        SweptPage::new(0, self.next)
     }
 
-    /// Deletes, inside of a transaction.
+    /// Compacts or deletes, inside of a transaction.
     pub(crate) fn delete(
         self,
         connection: &Connection,
-        (sql, recent): (&mut Sql<'_>, &mut Recent),
+        (sql, index): (&mut Sql<'_>, &mut LogIndex),
         now: Micros,
-    ) -> Result<Page, Fault> {
-        if let Some(Place::Log(until)) = self.next {
-            return fold(sql, recent, until);
+    ) -> Result<SweptPage, QueryError> {
+        if let Some(SweepPosition::Logs(until)) = self.next {
+            return compact(sql, index, until);
         }
-        if self.next == Some(Place::Once) {
-            let gone = sql.reclaim_once(now, PAGE)?;
-            let left = sql.ids()?.saturating_sub(gone);
-            sql.set_ids(left)?;
-            let next = if gone == PAGE { Place::Once } else { Place::After(Vec::new()) };
-            return Ok(Page::new(gone, Some(next)));
+        if self.next == Some(SweepPosition::RequestIds) {
+            let deleted = sql.reclaim_records(now, PAGE_VALUES)?;
+            let left = sql.request_ids()?.saturating_sub(deleted);
+            sql.set_request_ids(left)?;
+            let next = if deleted == PAGE_VALUES {
+                SweepPosition::RequestIds
+            } else {
+                SweepPosition::LimitsAfter(Vec::new())
+            };
+            return Ok(SweptPage::new(deleted, Some(next)));
         }
         let mut statement = connection.prepare(DELETE)?;
-        let mut gone = 0_u64;
-        for key in self.keys {
-            let deleted = statement.execute(params![key, stored(now)])?;
-            gone = gone.saturating_add(u64::try_from(deleted).unwrap_or_default());
+        let mut sum = 0_u64;
+        for key in self.expired {
+            let deleted = statement.execute(params![key, integer(now)])?;
+            sum = sum.saturating_add(u64::try_from(deleted).unwrap_or_default());
         }
-        Ok(Page::new(gone, self.next))
+        Ok(SweptPage::new(sum, self.next))
     }
 }
 
-/// Folds a part of the logs.
-fn fold(sql: &mut Sql<'_>, recent: &mut Recent, until: Option<i64>) -> Result<Page, Fault> {
-    let mut stage = recent.refresh(&mut sql.log)?;
-    let until = until.unwrap_or(stage.epoch.wrapping_add(1));
-    let is_done = stage.epoch >= until && stage.after.is_none();
-    if is_done || recent.values().next().is_none() {
-        return Ok(Page::new(0, Some(Place::Once)));
+/// Compacts a part of the logs.
+fn compact(
+    sql: &mut Sql<'_>,
+    index: &mut LogIndex,
+    until: Option<i64>,
+) -> Result<SweptPage, QueryError> {
+    let mut progress = index.refresh(&mut sql.log)?;
+    let until = until.unwrap_or(progress.epoch.wrapping_add(1));
+    let is_done = progress.epoch >= until && progress.compacted.is_none();
+    if is_done || index.values().next().is_none() {
+        return Ok(SweptPage::new(0, Some(SweepPosition::RequestIds)));
     }
-    if stage.after.is_none() {
-        fold::begin_epoch(sql, &mut stage)?;
+    if progress.compacted.is_none() {
+        compaction::begin_epoch(sql, &mut progress)?;
     }
-    fold::some(sql, recent, &mut stage, FOLD_BYTES)?;
-    Ok(Page { gone: 0, next: Some(Place::Log(Some(until))), has_changed: true })
+    compaction::compact_part(sql, index, &mut progress, COMPACTION_BYTES)?;
+    Ok(SweptPage { deleted: 0, next: Some(SweepPosition::Logs(Some(until))), has_changed: true })
 }
 
-/// The sweeps in the background.
+/// The schedule of the background sweep.
 #[derive(Debug)]
-pub(crate) struct Schedule {
-    every: Option<Micros>,
-    place: Place,
+pub(crate) struct SweepSchedule {
+    interval: Option<Micros>,
+    position: SweepPosition,
     due: Micros,
 }
 
-impl Schedule {
+impl SweepSchedule {
     pub(crate) fn new(config: &Config, now: Micros) -> Self {
-        let every = config.sweep_every.map(micros);
-        Self { every, place: Place::Log(None), due: now.saturating_add(every.unwrap_or_default()) }
+        let interval = config.sweep_every.map(micros);
+        let due = now.saturating_add(interval.unwrap_or_default());
+        Self { interval, position: SweepPosition::START, due }
     }
 
-    /// How long until the next page; `None` if there is none.
-    pub(crate) fn rest(&self, now: Micros) -> Option<Duration> {
-        self.every.map(|_| Duration::from_micros(self.due.saturating_sub(now)))
+    /// The time until the next page; `None` without a background sweep.
+    pub(crate) fn wait(&self, now: Micros) -> Option<Duration> {
+        self.interval.map(|_| Duration::from_micros(self.due.saturating_sub(now)))
     }
 
-    /// The page that is due, if one is.
-    pub(crate) fn due(&self, now: Micros) -> Option<Place> {
-        self.every.filter(|_| self.due <= now).map(|_| self.place.clone())
+    /// The page that is due.
+    pub(crate) fn due(&self, now: Micros) -> Option<SweepPosition> {
+        self.interval.filter(|_| self.due <= now).map(|_| self.position.clone())
     }
 
-    /// Goes on from where a page ended, or tries again later.
-    pub(crate) fn done(&mut self, next: Option<Place>, now: Micros) {
-        let rest = if next.is_some() { REST } else { self.every.unwrap_or(Micros::MAX) };
-        self.due = now.saturating_add(rest);
-        self.place = next.unwrap_or(Place::Log(None));
+    /// Continues at `next` after a pause; `None` ends the sweep.
+    pub(crate) fn advance(&mut self, next: Option<SweepPosition>, now: Micros) {
+        let pause = if next.is_some() { PAUSE } else { self.interval.unwrap_or(Micros::MAX) };
+        self.due = now.saturating_add(pause);
+        self.position = next.unwrap_or(SweepPosition::START);
     }
 }

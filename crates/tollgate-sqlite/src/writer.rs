@@ -1,295 +1,277 @@
-//! The one thread of a process that writes: takes what waits, as much as there is, and decides it in
-//! one round.
+//! The thread that writes: decides all admissions that wait in one round.
 //!
-//! A round takes whatever came while the one before it was written, and those who come back while it folds
-//! what that one owes. While other processes hold the file, those who come later join the round, and those
-//! who have waited too long leave it. A connection that has failed is replaced when somebody asks next.
+//! A round takes the admissions that arrived during the previous one. While it refreshes the index
+//! and compacts, callers that were just answered send their next admissions, and those join the
+//! round. While another process holds the write lock, new admissions join the round, and admissions
+//! that have waited for the lock timeout leave it. A connection that has failed is replaced at the
+//! next call.
 
 use core::time::Duration;
+use std::sync::Arc;
 
 use rusqlite::Connection;
-use tokio::sync::oneshot;
-use tollgate_core::store::TimeSource;
-use tollgate_core::{Clock, Error, Micros, Result, SystemClock};
+use tollgate_core::combine::{Wakeup, Worker};
+use tollgate_core::store::Retries;
+use tollgate_core::{Clock, Micros, Result, SystemClock};
 
+use crate::backoff::Backoff;
 use crate::config::{Config, micros};
-use crate::fault::{Fault, exhausted};
-use crate::file;
-use crate::job::{Job, Task};
-use crate::pause::Pause;
-use crate::queue::{Taker, Woken};
-use crate::recent::Shared;
-use crate::round::{self, Opened, Unwritten, begin, commit, undo};
+use crate::error::{QueryError, conflict_exhausted};
+use crate::file::DatabaseFile;
+use crate::job::{Callers, Done, Job, Task};
+use crate::log_index::SharedLogIndex;
+use crate::round::{self, OpenRound, RoundError, Work, begin, commit, roll_back};
 use crate::sql::Sql;
-use crate::sweep::{Found, Page, Place, Schedule};
-use crate::turn::Turn;
+use crate::sweep::{ScannedPage, SweepPosition, SweepSchedule, SweptPage};
+use crate::write_fairness_lock::WriteFairnessLock;
 
-/// Admissions in one round: bounds how long the file is held.
-const ROUND_MAX: usize = 1_000;
-/// How long a round waits for callers who have just been answered: less than a commit takes. Most come
-/// back within it if they come back at all; without, half of them would always miss the round that the
-/// other half begins.
-const GATHER: Micros = 100;
-/// What a process folds with its first round, so that many that live briefly do it as well.
-pub(crate) const FIRST_OWED: usize = 16 << 10;
+/// How long a round waits for callers that were just answered; less than a commit takes. Most of
+/// them send their next admission within it, if at all. Without the wait, half of them would always
+/// miss the round that the other half begins.
+const REJOIN_WAIT: Micros = 100;
+/// What the first round compacts as if it had been appended: many processes that live briefly also
+/// compact.
+const FIRST_COMPACTION: usize = 16 << 10;
 
 /// The thread.
 #[derive(Debug)]
 pub(crate) struct Writer {
-    pub(crate) config: Config,
-    pub(crate) clock: SystemClock,
-    pub(crate) queue: Taker<Task>,
-    pub(crate) turn: Turn,
-    pub(crate) schedule: Schedule,
-    /// The newest reading that decided something here.
-    pub(crate) latest: Micros,
-    pub(crate) recent: Shared,
-    /// Callers who were there when the last round ended.
-    pub(crate) regulars: usize,
-    /// What the last round has added to the logs.
-    pub(crate) owed: usize,
+    config: Config,
+    clock: SystemClock,
+    file: Arc<DatabaseFile>,
+    worker: Worker<Job, Result<Done>>,
+    schedule: SweepSchedule,
+    /// The newest reading of a caller.
+    latest: Micros,
+    index: SharedLogIndex,
+    /// The number of callers when the last round ended.
+    last_callers: usize,
+    /// How much the last round appended to the log.
+    appended: usize,
 }
 
-/// Whether the connection may be used on.
+/// A connection and what belongs to it.
+struct Session<'c> {
+    connection: &'c Connection,
+    sql: Sql<'c>,
+    fairness_lock: WriteFairnessLock,
+}
+
+/// Whether a connection can still be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Link {
-    Good,
+enum ConnectionState {
+    Usable,
     Broken,
 }
 
-/// A task, and when it was taken from the queue.
-struct Taken {
-    task: Task,
-    since: Micros,
-}
-
-/// What a round does.
-#[derive(Default)]
-struct Batch {
-    jobs: Vec<Job>,
-    resets: Vec<(String, oneshot::Sender<Result<()>>)>,
-    sweeps: Vec<(Place, Micros, oneshot::Sender<Result<Page>>)>,
-}
-
 impl Writer {
-    /// Works until the store is closed or dropped.
-    pub(crate) fn work(mut self, first: Connection) {
-        let mut connection = Some(first);
-        loop {
-            // Nobody needs a new connection before somebody asks.
-            if connection.is_none() && self.queue.wait(None) == Woken::End {
-                return;
-            }
-            let opened = connection.take().map_or_else(|| file::again(&self.config), Ok);
-            let served = opened.and_then(|connection| self.serve(&connection));
-            match served {
-                Ok(()) => {}
-                Err(Fault::Busy) => self.refuse_waiting(&exhausted()),
-                Err(Fault::Failed(error)) => self.refuse_waiting(&error.not_sent()),
-            }
-            if self.queue.wait(Some(Duration::ZERO)) == Woken::End {
-                return;
+    pub(crate) fn new(
+        config: Config,
+        clock: SystemClock,
+        file: Arc<DatabaseFile>,
+        worker: Worker<Job, Result<Done>>,
+        index: SharedLogIndex,
+    ) -> Self {
+        Self {
+            schedule: SweepSchedule::new(&config, clock.now()),
+            config,
+            clock,
+            file,
+            worker,
+            latest: 0,
+            index,
+            last_callers: 0,
+            appended: FIRST_COMPACTION,
+        }
+    }
+
+    /// Runs until the store is closed or dropped.
+    pub(crate) fn run(mut self) {
+        // A connection is opened only when there is work or a sweep is due.
+        while let Some(mut first) = self.next() {
+            let file = Arc::clone(&self.file);
+            let served = file.open_to_write().and_then(|connection| {
+                let fairness_lock = WriteFairnessLock::open(&self.config.fairness_lock_path())?;
+                let sql = Sql::prepare(&connection)?;
+                let session = Session { connection: &connection, sql, fairness_lock };
+                self.serve(session, first.take());
+                Ok(())
+            });
+            if let Err(error) = served {
+                self.schedule.advance(None, self.clock.now());
+                let error = error.into_error().not_sent();
+                first.into_iter().for_each(|mut callers| callers.fail(&error));
             }
         }
     }
 
-    fn refuse_waiting(&self, error: &Error) {
-        let mut waiting = Vec::new();
-        self.queue.take(&mut waiting, usize::MAX);
-        waiting.into_iter().for_each(|task| task.refuse(error));
-    }
-
-    /// Serves with one connection until that fails or everything has ended.
-    fn serve(&mut self, connection: &Connection) -> Result<(), Fault> {
-        let mut sql = Sql::prepare(connection)?;
-        loop {
-            let rest = self.schedule.rest(self.clock.now());
-            let link = match self.queue.wait(rest) {
-                Woken::End => return Ok(()),
-                Woken::Time => Link::Good,
-                Woken::Work => self.round(connection, &mut sql),
-            };
-            if link == Link::Broken || self.sweep_if_due(connection, &mut sql) == Link::Broken {
-                return Ok(());
-            }
+    /// Waits for a round, or for the next sweep. `None` when the store is closed.
+    fn next(&self) -> Option<Option<Callers>> {
+        match self.worker.next_round_blocking(self.schedule.wait(self.clock.now())) {
+            Wakeup::Round(callers) => Some(Some(callers)),
+            Wakeup::Timeout => Some(None),
+            Wakeup::Closed => None,
         }
     }
 
-    /// One round, from the queue to the answers.
-    fn round(&mut self, connection: &Connection, sql: &mut Sql<'_>) -> Link {
-        let mut taken = Vec::new();
-        let held = self.hold(connection, &mut taken);
-        self.queue.progress().set_blocked(false);
-        match held {
+    /// Serves over one connection until it breaks or the store is closed.
+    fn serve(&mut self, mut session: Session<'_>, first: Option<Callers>) {
+        let mut next = Some(first);
+        while let Some(callers) = next {
+            let state = callers.map(|callers| self.round(&mut session, callers));
+            if state == Some(ConnectionState::Broken)
+                || self.sweep_if_due(&mut session) == ConnectionState::Broken
+            {
+                return;
+            }
+            next = self.next();
+        }
+    }
+
+    /// One round, from the write lock to the answers.
+    fn round(&mut self, session: &mut Session<'_>, mut callers: Callers) -> ConnectionState {
+        match self.lock(session, &mut callers) {
             Ok(true) => {}
-            Ok(false) => return Link::Good,
-            Err(fault) => {
-                let error = fault.into_error().not_sent();
-                taken.into_iter().for_each(|one: Taken| one.task.refuse(&error));
-                return broken_unless(undo(connection));
+            Ok(false) => return ConnectionState::Usable,
+            Err(error) => {
+                callers.fail(&error.into_error().not_sent());
+                let is_usable = roll_back(session.connection);
+                return if is_usable { ConnectionState::Usable } else { ConnectionState::Broken };
             }
         }
-        // While this works, those whom the last round has answered come back.
+        // Meanwhile the callers of the last round send their next admissions.
         let began = self.clock.now();
-        let opened = round::open(sql, &self.recent, self.owed);
-        let left = began.saturating_add(GATHER).saturating_sub(self.clock.now());
-        let missing = self.regulars.saturating_sub(taken.len());
-        self.queue.wait_for(missing, Some(Duration::from_micros(left)));
-        self.join(&mut taken, began);
-        // Whoever went away while the file was busy is not charged.
-        let batch = Batch::of(taken);
-        self.latest = batch.latest().unwrap_or(self.latest);
-        let link = self.decide(connection, (sql, opened), batch.jobs, batch.resets);
-        for (place, now, reply) in batch.sweeps {
-            // Nobody is there to hear it if the caller has gone.
-            let _ = reply.send(self.page(connection, sql, place, now).map_err(Fault::into_error));
-        }
-        link
+        let opened = round::open(&mut session.sql, &self.index, self.appended);
+        let left = began.saturating_add(REJOIN_WAIT).saturating_sub(self.clock.now());
+        let missing = self.last_callers.saturating_sub(callers.len());
+        self.worker.wait_for(missing, Duration::from_micros(left));
+        callers.take_late_arrivals();
+        // Callers that were cancelled while another process held the write lock are not charged.
+        callers.mark_sent();
+        self.decide(session, opened, callers)
     }
 
     fn decide(
         &mut self,
-        connection: &Connection,
-        (sql, opened): (&mut Sql<'_>, Result<Opened, Fault>),
-        jobs: Vec<Job>,
-        resets: Vec<(String, oneshot::Sender<Result<()>>)>,
-    ) -> Link {
-        let keys: Vec<&str> = resets.iter().map(|(key, _)| key.as_str()).collect();
-        let written = opened.map_err(Unwritten::from).and_then(|opened| {
-            round::run(&self.config, connection, (sql, &self.recent, opened), (&jobs, &keys))
+        session: &mut Session<'_>,
+        opened: Result<OpenRound, QueryError>,
+        mut callers: Callers,
+    ) -> ConnectionState {
+        let (connection, sql) = (session.connection, &mut session.sql);
+        let work = Work::of(callers.jobs());
+        self.latest = work.latest().unwrap_or(self.latest);
+        let written = opened.map_err(RoundError::from).and_then(|opened| {
+            round::run(&self.config, connection, (sql, &self.index, opened), &work)
         });
-        let error = match written {
-            Ok(written) => {
-                self.owed = written.bytes;
-                self.regulars = self.queue.len().saturating_add(jobs.len()).min(ROUND_MAX);
-                for (job, outcome) in jobs.into_iter().zip(written.outcomes) {
-                    job.answer(outcome);
-                }
-                resets.into_iter().for_each(|(_, reply)| drop(reply.send(Ok(()))));
-                self.queue.progress().round_ended();
-                return Link::Good;
+        let written = match written {
+            Ok(written) => written,
+            Err(error) => {
+                callers.fail(&match error {
+                    RoundError::NotCommitted(error) => error.into_error().not_sent(),
+                    RoundError::OutcomeUnknown(error) => error,
+                });
+                roll_back(connection);
+                // A connection that failed within a transaction is replaced.
+                return ConnectionState::Broken;
             }
-            Err(Unwritten::Undone(fault)) => fault.into_error().not_sent(),
-            Err(Unwritten::Unknown(error)) => error,
         };
-        jobs.into_iter().for_each(|job| job.answer(Err(error.clone())));
-        resets.into_iter().for_each(|(_, reply)| drop(reply.send(Err(error.clone()))));
-        undo(connection);
-        // What failed in the middle of a transaction may be anything: start afresh.
-        Link::Broken
+        self.appended = written.bytes;
+        self.last_callers = self.worker.waiting().saturating_add(callers.len());
+        let mut outcomes = written.outcomes.into_iter();
+        for (index, job) in callers.jobs().enumerate() {
+            match &job.task {
+                Task::Admit(..) => {
+                    if let Some(outcome) = outcomes.next() {
+                        callers.answer(index, outcome.map(Done::Decided));
+                    }
+                }
+                Task::Reset(_) => callers.answer(index, Ok(Done::Reset)),
+                Task::Sweep(..) => {}
+            }
+        }
+        callers.count_answered();
+        for (index, job) in callers.jobs().enumerate() {
+            if let Task::Sweep(position, now) = &job.task {
+                let page = self.sweep_page(session, position.clone(), *now);
+                callers.answer(index, page.map(Done::Swept).map_err(QueryError::into_error));
+            }
+        }
+        ConnectionState::Usable
     }
 
-    /// Takes what waits, and the file for it; whether somebody is left to decide for.
-    fn hold(&self, connection: &Connection, taken: &mut Vec<Taken>) -> Result<bool, Fault> {
-        let patience = micros(self.config.lock_timeout);
-        let (mut turn, mut pause) = (None, Pause::new());
+    /// Takes the write lock. Returns false if no caller waits any more.
+    fn lock(&self, session: &Session<'_>, callers: &mut Callers) -> Result<bool, QueryError> {
+        let timeout = micros(self.config.lock_timeout);
+        let (mut fairness_guard, mut backoff) = (None, Backoff::new());
         loop {
-            let now = self.clock.now();
-            self.join(taken, now);
-            taken.retain(|one| one.task.is_waiting());
-            let is_over = |one: &mut Taken| one.since.saturating_add(patience) < now;
-            for late in taken.extract_if(.., is_over) {
-                late.task.refuse(&exhausted());
-            }
-            if taken.is_empty() {
-                return Ok(false);
-            }
-            let begun = match &turn {
-                Some(_) => begin(connection),
-                None => self.turn.take().and_then(|own| {
-                    turn = Some(own);
-                    begin(connection)
+            let begun = match &fairness_guard {
+                Some(_) => begin(session.connection),
+                None => session.fairness_lock.try_lock().and_then(|guard| {
+                    fairness_guard = Some(guard);
+                    begin(session.connection)
                 }),
             };
             match begun {
                 Ok(()) => return Ok(true),
-                Err(Fault::Busy) => {
-                    // Whoever runs out of time now waits for other processes, not for the disk.
-                    self.queue.progress().set_blocked(true);
-                    pause.wait();
-                }
-                Err(failed) => return Err(failed),
+                Err(QueryError::Busy) => {}
+                Err(error) => return Err(error),
             }
+            callers.take_late_arrivals();
+            // A caller whose deadline expires now waits for another process, not for the disk.
+            callers.lost_race(&Retries::default().max_retries(u32::MAX));
+            let now = self.clock.now();
+            let has_timed_out = |job: &Job| job.since.saturating_add(timeout) < now;
+            callers.fail_where(has_timed_out, &conflict_exhausted());
+            if callers.is_empty() {
+                return Ok(false);
+            }
+            backoff.wait();
         }
     }
 
-    /// Adds what waits to a round that has not begun.
-    fn join(&self, taken: &mut Vec<Taken>, since: Micros) {
-        let mut more = Vec::new();
-        self.queue.take(&mut more, ROUND_MAX.saturating_sub(taken.len()));
-        taken.extend(more.into_iter().map(|task| Taken { task, since }));
+    fn sweep_if_due(&mut self, session: &mut Session<'_>) -> ConnectionState {
+        let Some(position) = self.schedule.due(self.clock.now()) else {
+            return ConnectionState::Usable;
+        };
+        let page = self.sweep_page(session, position.clone(), self.latest);
+        let (next, state) = match page {
+            Ok(page) => (page.next, ConnectionState::Usable),
+            // The same page is swept after the pause.
+            Err(QueryError::Busy) => (Some(position), ConnectionState::Usable),
+            Err(QueryError::Failed(_)) => (None, ConnectionState::Broken),
+        };
+        self.schedule.advance(next, self.clock.now());
+        state
     }
 
-    fn sweep_if_due(&mut self, connection: &Connection, sql: &mut Sql<'_>) -> Link {
-        let Some(place) = self.schedule.due(self.clock.now()) else {
-            return Link::Good;
-        };
-        let page = self.page(connection, sql, place.clone(), self.latest);
-        let (next, link) = match page {
-            Ok(page) => (page.next, Link::Good),
-            // What could not be done now is done later.
-            Err(Fault::Busy) => (Some(place), Link::Good),
-            Err(Fault::Failed(_)) => (None, Link::Broken),
-        };
-        self.schedule.done(next, self.clock.now());
-        link
-    }
-
-    /// One page of a sweep. Busy when others write: a sweep waits for nobody.
-    fn page(
+    /// One page of a sweep. Fails with `Busy` while another process writes: a sweep does not wait.
+    fn sweep_page(
         &self,
-        connection: &Connection,
-        sql: &mut Sql<'_>,
-        place: Place,
+        session: &mut Session<'_>,
+        position: SweepPosition,
         now: Micros,
-    ) -> Result<Page, Fault> {
-        let found = Found::look(connection, place, now)?;
-        if found.is_idle() {
-            return Ok(found.skip());
+    ) -> Result<SweptPage, QueryError> {
+        let connection = session.connection;
+        let scanned = ScannedPage::scan(connection, position, now)?;
+        if !scanned.needs_transaction() {
+            return Ok(scanned.skip());
         }
-        let turn = self.turn.take()?;
+        let fairness_guard = session.fairness_lock.try_lock()?;
         begin(connection)?;
-        drop(turn);
-        let deleted = found.delete(connection, (sql, &mut self.recent.lock()), now);
+        drop(fairness_guard);
+        let index = &mut self.index.lock();
+        let deleted = scanned.delete(connection, (&mut session.sql, index), now);
         let page = deleted.and_then(|page| {
             if !page.has_changed {
                 return Ok(page);
             }
             match commit(connection) {
                 Ok(()) => Ok(page),
-                Err(Unwritten::Undone(fault)) => Err(fault),
-                Err(Unwritten::Unknown(error)) => Err(Fault::Failed(error)),
+                Err(RoundError::NotCommitted(error)) => Err(error),
+                Err(RoundError::OutcomeUnknown(error)) => Err(QueryError::Failed(error)),
             }
         });
-        undo(connection);
+        roll_back(connection);
         page
     }
-}
-
-impl Batch {
-    /// Sorts what was taken, without those who have gone away.
-    fn of(taken: Vec<Taken>) -> Self {
-        let mut batch = Self::default();
-        for one in taken.into_iter().filter(|one| one.task.is_waiting()) {
-            match one.task {
-                Task::Admit(job) => batch.jobs.push(job),
-                Task::Reset(key, reply) => batch.resets.push((key, reply)),
-                Task::Sweep(place, now, reply) => batch.sweeps.push((place, now, reply)),
-            }
-        }
-        batch
-    }
-
-    /// The newest reading of the jobs.
-    fn latest(&self) -> Option<Micros> {
-        let reading = |job: &Job| match job.at {
-            TimeSource::Given(reading) => Some(reading),
-            TimeSource::StoreClock => None,
-        };
-        self.jobs.iter().filter_map(reading).max()
-    }
-}
-
-fn broken_unless(is_good: bool) -> Link {
-    if is_good { Link::Good } else { Link::Broken }
 }

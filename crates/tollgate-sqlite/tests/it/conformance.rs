@@ -1,5 +1,5 @@
-//! The conformance suite and the golden vectors, on a store that rests and on one that sweeps all the
-//! time, which must not be noticed.
+//! The conformance suite and the golden vectors, on a store that rests and on one that sweeps all
+//! the time, which must not be noticed.
 
 use std::future::{Ready, ready};
 use std::time::Duration;
@@ -10,7 +10,7 @@ use tollgate_sqlite::{Config, Sqlite};
 use tollgate_test_servers::Folder;
 use tollgate_testkit::conformance::Options;
 
-use crate::support::{block_on, config, file};
+use crate::support::{block_on, config, connect, file};
 
 const RECORDS_MAX: u64 = 60;
 
@@ -53,7 +53,7 @@ impl Store for Filed {
 
 fn filed(change: fn(Config) -> Config) -> Ready<Filed> {
     let (folder, path) = file();
-    let store = Sqlite::open(change(config(&path)).max_request_ids(RECORDS_MAX)).unwrap();
+    let store = connect(change(config(&path)).max_request_ids(RECORDS_MAX));
     ready(Filed { store, _folder: folder })
 }
 

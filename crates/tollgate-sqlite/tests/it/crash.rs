@@ -1,5 +1,5 @@
-//! A process that is killed while it charges: nothing that it acknowledged is lost, and what was asked
-//! under a request id is charged once.
+//! A process that is killed while it charges: nothing that it acknowledged is lost, and what was
+//! asked under a request id is charged once.
 
 use std::collections::BTreeSet;
 use std::path::Path;

@@ -1,43 +1,42 @@
-//! Callers that go away: nobody hangs, nothing is lost, and whoever left in time is not charged.
+//! Cancelled callers: no other caller hangs, nothing is lost, and one that is cancelled in time is
+//! not charged.
 
 use std::pin::pin;
 
 use tollgate_core::Code;
 use tollgate_core::store::{CallContext, Store};
 
-use tollgate_sqlite::Sqlite;
-
 use crate::support::{
-    NOW, block_on, config, file, join_all, limit, open, spent, sql, start, take, take_once,
+    NOW, block_on, config, connect, file, join_all, limit, open, spent, sql, start, take, take_once,
 };
 
 #[test]
-fn a_caller_that_leaves_before_the_round_begins_is_not_charged_and_others_are_served() {
+fn a_caller_that_is_cancelled_before_its_round_begins_is_not_charged() {
     let (_folder, path) = file();
     let store = open(&path);
     let many = limit(1_000);
-    // Somebody else holds the file, so that no round can begin.
+    // Another connection holds the write lock, so that no round can begin.
     let holder = sql(&path);
     block_on(async {
         assert!(take(&store, &many, "a").await.unwrap());
         holder.execute_batch("BEGIN IMMEDIATE").unwrap();
         let mut first = Box::pin(take(&store, &many, "a"));
         start(first.as_mut()).await;
-        let mut stayer = pin!(take(&store, &many, "a"));
-        start(stayer.as_mut()).await;
-        let mut leaver = Box::pin(take(&store, &many, "a"));
-        start(leaver.as_mut()).await;
+        let mut waiting = pin!(take(&store, &many, "a"));
+        start(waiting.as_mut()).await;
+        let mut cancelled = Box::pin(take(&store, &many, "a"));
+        start(cancelled.as_mut()).await;
         drop(first);
-        drop(leaver);
-        assert_eq!(spent(&store, &many, "a").await, 1, "a look waits for nobody");
+        drop(cancelled);
+        assert_eq!(spent(&store, &many, "a").await, 1, "a read does not wait");
         holder.execute_batch("ROLLBACK").unwrap();
-        assert!(stayer.await.unwrap());
-        assert_eq!(spent(&store, &many, "a").await, 2, "somebody who had left was charged");
+        assert!(waiting.await.unwrap());
+        assert_eq!(spent(&store, &many, "a").await, 2, "a cancelled caller was charged");
     });
 }
 
 #[test]
-fn closing_decides_what_is_queued_and_refuses_what_follows() {
+fn closing_serves_queued_calls_and_refuses_later_ones() {
     let (_folder, path) = file();
     let store = open(&path);
     let many = limit(1_000);
@@ -56,7 +55,7 @@ fn closing_decides_what_is_queued_and_refuses_what_follows() {
 }
 
 #[test]
-fn a_store_that_is_dropped_writes_what_it_was_asked() {
+fn a_store_that_is_dropped_loses_nothing() {
     let (_folder, path) = file();
     let many = limit(1_000);
     let again = block_on(async {
@@ -68,19 +67,19 @@ fn a_store_that_is_dropped_writes_what_it_was_asked() {
     assert_eq!(block_on(spent(&again, &many, "a")), 1);
 }
 
-/// A round may hold a reset and a request id for which there is no room, so that everything is folded
-/// into the tables to make some.
+/// A round may contain a reset and a request id for which there is no room: then the logs are
+/// compacted before the reset is written.
 #[test]
 fn a_reset_is_not_lost_when_room_is_made_for_request_ids() {
     let (_folder, path) = file();
-    let store = Sqlite::open(config(&path).max_request_ids(1)).unwrap();
+    let store = connect(config(&path).max_request_ids(1));
     let many = limit(1_000);
     let holder = sql(&path);
     block_on(async {
         assert!(take_once(&store, many.charge("id"), "the only one").await.unwrap());
         for round in 0..20 {
             assert!(take(&store, &many, "a").await.unwrap());
-            // Somebody else holds the file, so that they meet in one round.
+            // Another connection holds the write lock, so that they are in one round.
             holder.execute_batch("BEGIN IMMEDIATE").unwrap();
             let mut first = Box::pin(take(&store, &many, "b"));
             start(first.as_mut()).await;

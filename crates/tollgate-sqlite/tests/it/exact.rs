@@ -98,7 +98,8 @@ fn what_was_acknowledged_is_stored_whatever_the_keys() {
     });
 }
 
-/// Sixty-four callers wait while somebody else holds the file, again and again: counted at the file.
+/// Sixty-four callers wait while somebody else holds the file, again and again: counted at the
+/// file.
 #[test]
 fn a_hot_key_costs_at_most_a_tenth_of_a_commit_per_decision() {
     const CALLERS: u64 = 64;
@@ -128,9 +129,9 @@ fn a_hot_key_costs_at_most_a_tenth_of_a_commit_per_decision() {
     });
 }
 
-/// The frames of the write-ahead log that end a transaction: a header of 32 bytes, then frames of 24
-/// bytes and a page, where the second number is not 0 at the end of a transaction. There are too few
-/// of them for the log to start over.
+/// The frames of the write-ahead log that end a transaction: a header of 32 bytes, then frames of
+/// 24 bytes and a page, where the second number is not 0 at the end of a transaction. There are too
+/// few of them for the log to start over.
 fn commits(path: &Path) -> u64 {
     let log = fs::read(format!("{}-wal", path.display())).unwrap();
     let (header, frames) = log.split_at(32);

@@ -1,4 +1,4 @@
-//! Files that are busy, damaged, missing or not allowed: what callers get to know, and what it is called.
+//! Files that are busy, damaged, missing or not permitted.
 
 use std::fs::{self, File, TryLockError};
 use std::sync::Arc;
@@ -11,15 +11,15 @@ use tollgate_test_servers::{Error, wait};
 use tollgate_testkit::contention;
 
 use crate::support::{
-    NOW, PATIENCE, block_on, config, file, join_all, limit, open, spent, sql, start, take,
-    take_once,
+    NOW, TEST_TIMEOUT, block_on, config, connect, file, join_all, limit, open, spent, sql, start,
+    take, take_once,
 };
 
 /// Contention must never look like an outage: an attacker can cause it.
 #[test]
 fn a_file_that_stays_busy_is_a_conflict_and_charges_nothing() {
     let (_folder, path) = file();
-    let store = Sqlite::open(Config::new(&path).lock_timeout(Duration::from_millis(20))).unwrap();
+    let store = connect(Config::new(&path).lock_timeout(Duration::from_millis(20)));
     let many = limit(1_000);
     let holder = sql(&path);
     holder.execute_batch("BEGIN IMMEDIATE").unwrap();
@@ -38,10 +38,10 @@ fn a_file_that_stays_busy_is_a_conflict_and_charges_nothing() {
     });
 }
 
-/// The limiter's time may be up long before that: whoever waits for the file is not let in by a failure
-/// mode.
+/// The deadline of the limiter may expire before that. A caller that waits for the file is never
+/// admitted by an outage mode, and is not charged.
 #[test]
-fn whoever_waits_for_a_busy_file_is_never_let_in() {
+fn contention_for_the_file_is_never_an_outage() {
     let (_folder, path) = file();
     let store = Arc::new(open(&path));
     let many = limit(1_000).on_outage(OutageMode::Open);
@@ -54,20 +54,26 @@ fn whoever_waits_for_a_busy_file_is_never_let_in() {
         start(one.as_mut()).await;
         contention::until_held_up(&store, many.charge("a"), NOW).await;
         clock.advance(Duration::from_secs(1));
-        assert_eq!(one.await.unwrap_err().code(), Code::QueueFull);
+        assert_eq!(one.await.unwrap_err().code(), Code::ConflictExhausted);
         assert_eq!((limiter.stats().degraded_open, limiter.stats().store_failures), (0, 0));
         holder.execute_batch("ROLLBACK").unwrap();
         assert!(take(&store, &many, "a").await.unwrap());
-        assert_eq!(spent(&store, &many, "a").await, 1, "nobody who gave up was charged");
+        assert_eq!(
+            spent(&store, &many, "a").await,
+            1,
+            "a caller whose deadline expired was charged"
+        );
     });
 }
 
-/// Whoever waits for the file has the turn, so that a busy process cannot come back before it.
+/// A process that waits for the write lock holds the fairness lock, so that no other process
+/// overtakes it.
 #[test]
-fn processes_take_turns() {
+fn the_fairness_lock_orders_processes() {
     let (_folder, path) = file();
     let store = open(&path);
     let many = limit(1_000);
+    assert!(block_on(take(&store, &many, "a")).unwrap());
     let turn = File::options().write(true).open(format!("{}-turn", path.display())).unwrap();
     let holder = sql(&path);
     holder.execute_batch("BEGIN IMMEDIATE").unwrap();
@@ -78,13 +84,13 @@ fn processes_take_turns() {
             Err(TryLockError::WouldBlock) => Ok(()),
             other => Err(Error::new(format!("{other:?}, then {:?}", turn.unlock()))),
         };
-        wait::until_ok(PATIENCE, is_taken).unwrap();
+        wait::until_ok(TEST_TIMEOUT, is_taken).unwrap();
         holder.execute_batch("ROLLBACK").unwrap();
         assert!(waiting.await.unwrap());
-        // It was given back, and without it nobody writes.
+        // It was released, and no process writes without it.
         turn.lock().unwrap();
         let hasty = Config::new(&path).lock_timeout(Duration::from_millis(20));
-        let error = take(&Sqlite::open(hasty).unwrap(), &many, "a").await.unwrap_err();
+        let error = take(&connect(hasty), &many, "a").await.unwrap_err();
         assert_eq!(error.code(), Code::ConflictExhausted, "{error}");
         turn.unlock().unwrap();
         assert!(take(&store, &many, "a").await.unwrap());
@@ -95,17 +101,41 @@ fn processes_take_turns() {
 fn paths_that_cannot_be_used_are_refused_by_name() {
     let (folder, path) = file();
     let missing = folder.path().join("missing").join("limits.db");
+    for bad in ["".as_ref(), ":memory:".as_ref()] {
+        assert_eq!(Sqlite::open(config(bad)).unwrap_err().field(), Some("path"));
+    }
     for bad in [missing.as_path(), folder.path(), "".as_ref(), ":memory:".as_ref()] {
-        let error = Sqlite::open(config(bad)).unwrap_err();
+        let error = block_on(Sqlite::connect(config(bad))).unwrap_err();
         assert_eq!((error.code(), error.field()), (Code::ConfigInvalid, Some("path")), "{error}");
     }
     fs::write(&path, "this is no database, but it is long enough to look like one".repeat(20))
         .unwrap();
-    let error = Sqlite::open(config(&path)).unwrap_err();
+    let error = block_on(Sqlite::connect(config(&path))).unwrap_err();
     assert_eq!(error.code(), Code::CorruptState, "{error}");
 }
 
-/// A value that somebody has damaged concerns its own key alone, and is never read as fresh.
+/// Opening does not wait. The file is opened at the first call, and again after it has failed.
+#[test]
+fn a_file_that_can_be_opened_later_is_used_then() {
+    let (folder, _) = file();
+    let missing = folder.path().join("missing");
+    let path = missing.join("limits.db");
+    let store = Sqlite::open(config(&path)).unwrap();
+    let single = limit(1);
+    block_on(async {
+        for _ in 0..2 {
+            let error = take(&store, &single, "a").await.unwrap_err();
+            assert_eq!((error.code(), error.field()), (Code::ConfigInvalid, Some("path")));
+            let error = store.load(&[single.charge("a")], CallContext::at(NOW)).await.unwrap_err();
+            assert_eq!((error.code(), error.field()), (Code::ConfigInvalid, Some("path")));
+        }
+        fs::create_dir(&missing).unwrap();
+        assert!(take(&store, &single, "a").await.unwrap());
+        assert_eq!(spent(&store, &single, "a").await, 1);
+    });
+}
+
+/// A damaged value affects its own key alone, and is never read as fresh.
 #[test]
 fn a_damaged_value_is_refused_until_its_key_is_reset() {
     let (_folder, path) = file();
@@ -132,7 +162,7 @@ fn a_damaged_value_is_refused_until_its_key_is_reset() {
     });
 }
 
-/// The same in the log, for whoever reads it next.
+/// The same in the log, for the next process that reads it.
 #[test]
 fn a_damaged_row_of_the_log_is_refused_until_its_key_is_reset() {
     let (_folder, path) = file();
@@ -150,7 +180,7 @@ fn a_damaged_row_of_the_log_is_refused_until_its_key_is_reset() {
     });
 }
 
-/// Tables that are gone are no outage: then nothing would be limited.
+/// Missing tables are no outage: every request would be admitted.
 #[test]
 fn missing_tables_are_no_outage() {
     let (_folder, path) = file();
@@ -162,7 +192,7 @@ fn missing_tables_are_no_outage() {
         assert_eq!(error.code(), Code::ConfigInvalid, "{error}");
         let error = store.load(&[single.charge("a")], CallContext::at(NOW)).await.unwrap_err();
         assert_eq!(error.code(), Code::ConfigInvalid, "{error}");
-        // Whoever repairs it need not restart anything.
+        // A repair needs no restart.
         let make = "CREATE TABLE tollgate_limits (key BLOB PRIMARY KEY, value TEXT NOT NULL, \
                     expires INTEGER NOT NULL) STRICT, WITHOUT ROWID";
         sql(&path).execute_batch(make).unwrap();
@@ -197,7 +227,7 @@ fn any_text_is_a_key_and_an_id() {
 #[test]
 fn a_file_has_no_clock_and_no_charge_is_no_admission() {
     let (_folder, path) = file();
-    let store = Sqlite::open(config(&path).durability(Durability::Relaxed)).unwrap();
+    let store = connect(config(&path).durability(Durability::Relaxed));
     assert!(store.capability().durable);
     let single = limit(1);
     let charges = [single.charge("a")];

@@ -1,5 +1,5 @@
-//! What is written goes to a log first and from there into the tables, while several processes write:
-//! nothing is lost or counted twice on the way, and the logs stay short.
+//! What is written goes to a log first and from there into the tables, while several processes
+//! write: nothing is lost or counted twice on the way, and the logs stay short.
 
 use std::path::Path;
 
@@ -12,7 +12,8 @@ use crate::support::{NOW, admitted, block_on, file, join_all, limit, open, spent
 const KEYS: u64 = 20;
 const ROUNDS: u64 = 60;
 const CALLERS: u64 = 10;
-/// What an epoch writes at most, and what is left of the one before it; and rounds that are under way.
+/// What an epoch writes at most, and what is left of the one before it; and rounds that are under
+/// way.
 const LOGS_MAX: i64 = 3 * (2 << 20);
 
 /// Long, so that a few hundred charges are several epochs.
@@ -92,7 +93,8 @@ fn what_four_processes_write_is_counted_while_it_is_folded() {
     });
 }
 
-/// Stores that take turns on one key, so that each has to know what the other has just written, or moved.
+/// Stores that take turns on one key, so that each has to know what the other has just written, or
+/// moved.
 #[test]
 fn stores_that_take_turns_agree_across_epochs() {
     let (_folder, path) = file();

@@ -3,7 +3,7 @@
 use tollgate_core::Code;
 use tollgate_sqlite::{Durability, Sqlite};
 
-use crate::support::{block_on, config, file, limit, open, spent, sql, take};
+use crate::support::{block_on, config, connect, file, limit, open, spent, sql, take};
 
 #[test]
 fn processes_that_start_together_make_the_tables_once() {
@@ -24,7 +24,8 @@ fn tables_of_a_newer_version_are_refused() {
     sql(&path)
         .execute_batch("UPDATE tollgate_meta SET number = 99 WHERE name = 'version'")
         .unwrap();
-    for refused in [Sqlite::open(config(&path)).map(drop), Sqlite::migrate(&config(&path))] {
+    let connected = block_on(Sqlite::connect(config(&path))).map(drop);
+    for refused in [connected, Sqlite::migrate(&config(&path))] {
         let error = refused.unwrap_err();
         assert_eq!((error.code(), error.field()), (Code::ConfigInvalid, Some("path")), "{error}");
         assert!(error.message().contains("99"), "{error}");
@@ -34,10 +35,10 @@ fn tables_of_a_newer_version_are_refused() {
 #[test]
 fn tables_are_only_made_where_that_is_allowed() {
     let (_folder, path) = file();
-    let error = Sqlite::open(config(&path).migrates(false)).unwrap_err();
+    let error = block_on(Sqlite::connect(config(&path).migrates(false))).unwrap_err();
     assert_eq!((error.code(), error.field()), (Code::ConfigInvalid, Some("path")), "{error}");
     Sqlite::migrate(&config(&path)).unwrap();
-    let store = Sqlite::open(config(&path).migrates(false)).unwrap();
+    let store = connect(config(&path).migrates(false));
     assert!(block_on(take(&store, &limit(1), "a")).unwrap());
     // Once more changes nothing.
     Sqlite::migrate(&config(&path)).unwrap();
@@ -60,7 +61,7 @@ fn what_was_spent_outlives_the_store_whatever_the_durability() {
         let (_folder, path) = file();
         let many = limit(1_000);
         for spent_before in 0..3 {
-            let store = Sqlite::open(config(&path).durability(durability)).unwrap();
+            let store = connect(config(&path).durability(durability));
             assert_eq!(block_on(spent(&store, &many, "a")), spent_before);
             assert!(block_on(take(&store, &many, "a")).unwrap());
         }

@@ -16,7 +16,7 @@ use tollgate_testkit::helpers;
 pub(crate) use tollgate_testkit::runtime::{block_on, join_all};
 
 /// Far more than anything takes on a busy machine.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(60);
+pub(crate) const TEST_TIMEOUT: Duration = Duration::from_secs(60);
 /// Nothing comes back while a test runs, so that one instant will do for all of it.
 pub(crate) const NOW: Micros = 1_800_000_000_000_000;
 pub(crate) const SECOND: Micros = 1_000_000;
@@ -30,17 +30,22 @@ pub(crate) fn file() -> (Folder, PathBuf) {
 
 /// Settings for a file, patient enough for a busy machine.
 pub(crate) fn config(path: &Path) -> Config {
-    Config::new(path).lock_timeout(PATIENCE)
+    Config::new(path).lock_timeout(TEST_TIMEOUT)
+}
+
+/// A store whose file is open, with these settings.
+pub(crate) fn connect(config: Config) -> Sqlite {
+    block_on(Sqlite::connect(config)).unwrap()
 }
 
 pub(crate) fn open(path: &Path) -> Sqlite {
-    Sqlite::open(config(path)).unwrap()
+    connect(config(path))
 }
 
 /// A connection past the store.
 pub(crate) fn sql(path: &Path) -> Connection {
     let connection = Connection::open(path).unwrap();
-    connection.busy_timeout(PATIENCE).unwrap();
+    connection.busy_timeout(TEST_TIMEOUT).unwrap();
     connection
 }
 

@@ -5,12 +5,11 @@ use std::time::Duration;
 
 use tollgate_core::algorithm::Gcra;
 use tollgate_core::{Admission, Limit, Quota};
-use tollgate_sqlite::Sqlite;
 use tollgate_test_servers::{Error, wait};
 
 use crate::support::{
-    NOW, PATIENCE, SECOND, admitted, block_on, config, file, limit, open, spent, sql, take,
-    take_once,
+    NOW, SECOND, TEST_TIMEOUT, admitted, block_on, config, connect, file, limit, open, spent, sql,
+    take, take_once,
 };
 
 /// Thousands of values that expired in 1970, over several pages.
@@ -37,7 +36,7 @@ fn kept_ids(path: &Path) -> u64 {
 #[test]
 fn what_expired_goes_and_what_counts_stays() {
     let (_folder, path) = file();
-    let store = Sqlite::open(config(&path).sweep_every(None)).unwrap();
+    let store = connect(config(&path).sweep_every(None));
     let many = limit(1_000);
     block_on(async {
         assert!(take_once(&store, many.charge("live"), "id").await.unwrap());
@@ -55,7 +54,7 @@ fn what_expired_goes_and_what_counts_stays() {
 #[test]
 fn what_expired_within_the_slack_stays() {
     let (_folder, path) = file();
-    let store = Sqlite::open(config(&path).sweep_every(None)).unwrap();
+    let store = connect(config(&path).sweep_every(None));
     let brief = Limit::new("brief", Gcra::new(Quota::per_second(1)).unwrap()).unwrap();
     block_on(async {
         let charges = [brief.charge("a")];
@@ -70,7 +69,7 @@ fn what_expired_within_the_slack_stays() {
 fn the_sweep_in_the_background_reclaims_by_itself() {
     let (_folder, path) = file();
     let every = Some(Duration::from_millis(1));
-    let store = Sqlite::open(config(&path).sweep_every(every)).unwrap();
+    let store = connect(config(&path).sweep_every(every));
     let many = limit(1_000);
     sql(&path).execute_batch(OLD).unwrap();
     // What has expired is judged by the readings that decide.
@@ -79,7 +78,7 @@ fn the_sweep_in_the_background_reclaims_by_itself() {
         1 => Ok(()),
         left => Err(Error::new(format!("{left} are left"))),
     };
-    wait::until_ok(PATIENCE, gone).unwrap();
+    wait::until_ok(TEST_TIMEOUT, gone).unwrap();
     assert_eq!(block_on(spent(&store, &many, "a")), 1);
 }
 
@@ -88,7 +87,7 @@ fn the_sweep_in_the_background_reclaims_by_itself() {
 fn expired_ids_make_room_and_the_number_is_exact() {
     let (_folder, path) = file();
     let settings = || config(&path).sweep_every(None).max_request_ids(10);
-    let stores = [Sqlite::open(settings()).unwrap(), Sqlite::open(settings()).unwrap()];
+    let stores = [connect(settings()), connect(settings())];
     let many = limit(1_000);
     let charges = [many.charge("a")];
     block_on(async {

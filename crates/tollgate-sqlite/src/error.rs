@@ -1,35 +1,37 @@
-//! What an error of SQLite means: others are writing, an outage, or a mistake of the set-up.
+//! Classifies errors of SQLite: contention with other processes, an outage, or a mistake in the
+//! configuration.
 //!
-//! Only an outage may reach a failure mode that admits. Contention is never one, because an attacker
-//! can cause it; neither are missing tables or permissions, because then nothing would ever be limited.
-//! Messages carry the code of SQLite and its standard text, never a value.
+//! Only an outage may reach an outage mode that admits. Contention is not an outage, because an
+//! attacker can cause it. Missing tables or permissions are not outages either: every request would
+//! then be admitted. Messages carry the result code of SQLite and its standard text, never a value.
 
 use rusqlite::ErrorCode;
 use rusqlite::ffi::code_to_str;
 use tollgate_core::{Code, Error};
 
-/// Why something did not come to its end.
+/// Why a statement or a transaction failed.
 #[derive(Debug)]
-pub(crate) enum Fault {
-    /// Another process or connection holds what is needed.
+pub(crate) enum QueryError {
+    /// Another process or connection holds the lock.
     Busy,
-    /// It failed.
+    /// Anything else.
     Failed(Error),
 }
 
-impl Fault {
+impl QueryError {
+    /// The error for callers, when nothing is retried.
     pub(crate) fn into_error(self) -> Error {
         match self {
-            Self::Busy => exhausted(),
+            Self::Busy => conflict_exhausted(),
             Self::Failed(error) => error,
         }
     }
 }
 
-impl From<rusqlite::Error> for Fault {
+impl From<rusqlite::Error> for QueryError {
     fn from(error: rusqlite::Error) -> Self {
         let Some(failure) = error.sqlite_error() else {
-            // A column of another type than this store writes, or the like.
+            // A column has another type than this store writes.
             return Self::Failed(corrupt());
         };
         if matches!(failure.code, ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) {
@@ -41,7 +43,7 @@ impl From<rusqlite::Error> for Fault {
     }
 }
 
-impl From<Error> for Fault {
+impl From<Error> for QueryError {
     fn from(error: Error) -> Self {
         Self::Failed(error)
     }
@@ -49,7 +51,7 @@ impl From<Error> for Fault {
 
 fn code_of(code: ErrorCode) -> Code {
     match code {
-        // The disk, its space, memory, an interruption: the file cannot answer.
+        // The disk, its free space, memory, an interruption.
         ErrorCode::SystemIoFailure
         | ErrorCode::DiskFull
         | ErrorCode::OutOfMemory
@@ -57,33 +59,21 @@ fn code_of(code: ErrorCode) -> Code {
         | ErrorCode::FileLockingProtocolFailed
         | ErrorCode::OperationInterrupted
         | ErrorCode::OperationAborted => Code::StoreUnavailable,
-        // The file is damaged, or no database.
+        // The file is damaged or not a database.
         ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase => Code::CorruptState,
-        // No permission, no such table, and whatever else was set up otherwise than the store needs it.
+        // No permission, no such table, and any other mistake of the configuration.
         _ => Code::ConfigInvalid,
     }
 }
 
-/// Others kept writing: nothing was charged.
-pub(crate) fn exhausted() -> Error {
-    let message = "other processes kept the file busy; nothing was charged";
+/// Other processes held the write lock for too long. Nothing was charged.
+pub(crate) fn conflict_exhausted() -> Error {
+    let message = "other processes held the write lock for too long; nothing was charged";
     Error::new(Code::ConflictExhausted, message).not_sent()
 }
 
-pub(crate) fn closed() -> Error {
-    Error::new(Code::StoreUnavailable, "the store was closed").not_sent()
-}
-
-/// The thread that decides ended in the middle of a round.
-pub(crate) fn lost() -> Error {
-    Error::new(Code::StoreUnavailable, "the writer went away; the charge may be spent")
-}
-
-pub(crate) fn corrupt() -> Error {
-    Error::new(
-        Code::CorruptState,
-        "a stored value cannot be read; reset the key to start it afresh",
-    )
+fn corrupt() -> Error {
+    Error::new(Code::CorruptState, "a stored value cannot be read; reset the key to clear it")
 }
 
 #[cfg(test)]
@@ -93,12 +83,12 @@ mod tests {
     #[test]
     fn only_a_file_that_cannot_answer_is_an_outage() {
         use rusqlite::ffi;
-        let code = |number| match Fault::from(rusqlite::Error::SqliteFailure(
+        let code = |number| match QueryError::from(rusqlite::Error::SqliteFailure(
             ffi::Error::new(number),
             None,
         )) {
-            Fault::Busy => None,
-            Fault::Failed(error) => Some(error.code()),
+            QueryError::Busy => None,
+            QueryError::Failed(error) => Some(error.code()),
         };
         for number in [ffi::SQLITE_IOERR_FSYNC, ffi::SQLITE_FULL, ffi::SQLITE_CANTOPEN] {
             assert_eq!(code(number), Some(Code::StoreUnavailable), "{number}");
