@@ -1,42 +1,43 @@
-//! Every decision in a table, for people who bill: one row per charge, in the transaction that
-//! makes it, partitioned by day so that old ones go away as whole tables.
+//! The audit table: one row per charge, written in the transaction that decides, for billing. It is
+//! partitioned by day, so that old rows are removed by dropping a table.
 //!
-//! A replay is no new decision and adds no row. A refund has the verdict `refund` and the negative
-//! number of units that were given back, so that the sum over what was allowed and refunded is what
-//! was used.
+//! A replay is not a new decision and adds no row. A refund has the verdict `refund` and a negative
+//! cost, the number of units given back. The sum of the costs that were allowed or refunded is
+//! therefore the usage.
 
 use core::time::Duration;
 
 use tokio_postgres::Client;
 use tokio_postgres::types::{ToSql, Type};
-use tollgate_core::store::Plan;
-use tollgate_core::{Charge, Now, Operation, Verdict};
+use tollgate_core::store::{Evidence, Plan, plan, slots_of};
+use tollgate_core::{Admission, Operation, Result, State, Verdict};
 
-use crate::config::Config;
-use crate::draft::stored;
-use crate::fault::Fault;
-use crate::job::Job;
+use crate::connection::Shared;
+use crate::error::QueryError;
+use crate::rows::without_nul;
+use crate::sql::int8;
 
-/// A thousand years: more would leave the calendar of PostgreSQL.
+/// A thousand years. A longer retention leaves the range of PostgreSQL's timestamps.
 const MAX_SECONDS: i64 = 31_556_952_000;
-/// Partitions are made so early that a store which was off for days finds its own.
+/// How many days ahead partitions are created: a store that was off for days still has its
+/// partition.
 const DAYS_AHEAD: u32 = 7;
-/// Changing partitions needs a lock on the whole table: better later than in the way.
+/// Partition changes lock the whole table. One that cannot get the lock is done by the next sweep.
 const DDL_LOCK_MS: u32 = 50;
 
-/// How long decisions are kept. They go away by whole days (UTC).
+/// How long decisions are kept. They are removed by whole days (UTC).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Retention {
-    /// At least so long, and at most a day longer.
+    /// At least this long, and at most a day longer.
     For(Duration),
-    /// Until somebody else removes them.
+    /// The store never removes them.
     ForEver,
 }
 
-/// Rows that are to be written, as columns.
+/// Rows to insert, as columns.
 #[derive(Debug, Default)]
-pub(crate) struct Entries {
+pub(crate) struct AuditRows {
     at: Vec<i64>,
     ids: Vec<Option<String>>,
     policies: Vec<String>,
@@ -47,40 +48,46 @@ pub(crate) struct Entries {
     waits: Vec<Option<i64>>,
 }
 
-impl Entries {
+impl AuditRows {
     pub(crate) fn is_empty(&self) -> bool {
         self.at.is_empty()
     }
 
-    /// One row per charge of an admission. A charge that was granted alone is denied all the same
-    /// when another one was: then nothing was charged.
-    pub(crate) fn add(&mut self, job: &Job, charges: &[Charge<'_>], plan: &Plan, now: Now) {
+    /// Adds one row per charge of an admission that was decided.
+    pub(crate) fn add(&mut self, admission: &Admission<'_>, evidence: &Evidence) -> Result<()> {
+        if evidence.replayed.is_some() {
+            return Ok(());
+        }
+        let plan = plan_of(admission, evidence)?;
         let is_never = plan.decisions.iter().any(|one| one.verdict == Verdict::Never);
+        // A charge that is allowed by itself counts as denied if another charge was denied.
         let verdict = match (plan.admitted, is_never) {
             (true, _) => Verdict::Allowed,
             (false, true) => Verdict::Never,
             (false, false) => Verdict::Denied,
         };
         let longest = plan.decisions.iter().filter_map(|one| one.retry_after_ms).max();
-        let parts = charges.iter().zip(&job.slots).zip(&plan.decisions).zip(&plan.refunded);
-        for (((charge, slot), decision), units) in parts {
+        let id = admission.request_id.map(|request| request.id.replace('%', "%25"));
+        let charges = admission.charges().iter().zip(&plan.decisions).zip(&plan.refunded);
+        for ((charge, decision), refunded) in charges {
             let (verdict, cost) = match charge.operation {
-                Operation::Refund(_) if plan.admitted => ("refund", -stored(*units)),
+                Operation::Refund(_) if plan.admitted => ("refund", -int8(*refunded)),
                 Operation::Refund(_) => (verdict.as_str(), 0),
-                Operation::Take => (verdict.as_str(), stored(charge.cost.get())),
+                Operation::Take => (verdict.as_str(), int8(charge.cost.get())),
             };
-            self.at.push(stored(now.reading()));
-            self.ids.push(job.mark.as_ref().map(|mark| mark.id.clone()));
+            self.at.push(int8(evidence.now.reading()));
+            self.ids.push(id.as_deref().map(|id| without_nul(id).into_owned()));
             self.policies.push(charge.limit.policy().to_string());
-            self.keys.push(job.keys.get(*slot).cloned().unwrap_or_default());
+            self.keys.push(without_nul(&charge.key().to_text()).into_owned());
             self.costs.push(cost);
             self.verdicts.push(verdict);
-            self.remaining.push(stored(decision.remaining));
-            self.waits.push(if is_never { None } else { longest.map(stored) });
+            self.remaining.push(int8(decision.remaining));
+            self.waits.push(if is_never { None } else { longest.map(int8) });
         }
+        Ok(())
     }
 
-    pub(crate) async fn write(&self, client: &Client, statement: &str) -> Result<(), Fault> {
+    pub(crate) async fn insert(&self, client: &Client, statement: &str) -> Result<(), QueryError> {
         if self.is_empty() {
             return Ok(());
         }
@@ -99,9 +106,22 @@ impl Entries {
     }
 }
 
-/// Makes the table, with a place for rows of days that have no partition.
-pub(crate) async fn make(config: &Config, client: &Client) -> Result<(), Fault> {
-    let (audit, rest) = (&config.names.audit, config.names.partition("rest"));
+/// The decisions of an admission, from the states before it. The steps are pure: they decide as the
+/// round did.
+fn plan_of(admission: &Admission<'_>, evidence: &Evidence) -> Result<Plan> {
+    let (slots, keys) = slots_of(admission.charges());
+    let mut states: Vec<Option<State>> = vec![None; keys.len()];
+    for (slot, before) in slots.iter().zip(evidence.before.iter()) {
+        if let Some(state) = states.get_mut(*slot) {
+            state.clone_from(before);
+        }
+    }
+    plan(admission.charges(), &slots, &states, evidence.now)
+}
+
+/// Creates the table, with a default partition for days that have none.
+pub(crate) async fn create(shared: &Shared, client: &Client) -> Result<(), QueryError> {
+    let (audit, rest) = (&shared.names.audit, shared.names.partition("rest"));
     let statement = format!(
         "SET LOCAL client_min_messages = warning;
          CREATE TABLE IF NOT EXISTS {audit} (at timestamptz NOT NULL, id text, \
@@ -110,28 +130,30 @@ pub(crate) async fn make(config: &Config, client: &Client) -> Result<(), Fault> 
          CREATE TABLE IF NOT EXISTS {rest} PARTITION OF {audit} DEFAULT"
     );
     client.batch_execute(&statement).await?;
-    for partition in ahead(config, client).await? {
+    for partition in missing_partitions(shared, client).await? {
         client.batch_execute(&partition).await?;
     }
     Ok(())
 }
 
-/// Makes partitions ahead of time, and removes those that are old enough. Each on its own: what
-/// cannot be done now, because somebody uses the table or its rows are elsewhere, stops nothing else.
-pub(crate) async fn turn_pages(config: &Config, client: &Client) -> Result<(), Fault> {
-    let mut statements = ahead(config, client).await?;
-    statements.extend(behind(config, client).await?);
+/// Creates partitions ahead of time and drops those past the retention. Each is a transaction of
+/// its own: one that fails, because the table is in use or its rows are in another partition, does
+/// not prevent the others.
+pub(crate) async fn rotate_partitions(shared: &Shared, client: &Client) -> Result<(), QueryError> {
+    let mut statements = missing_partitions(shared, client).await?;
+    statements.extend(expired_partitions(shared, client).await?);
     for statement in statements {
-        let act = format!("BEGIN; SET LOCAL lock_timeout = {DDL_LOCK_MS}; {statement}; COMMIT");
-        if client.batch_execute(&act).await.is_err() {
+        let transaction =
+            format!("BEGIN; SET LOCAL lock_timeout = {DDL_LOCK_MS}; {statement}; COMMIT");
+        if client.batch_execute(&transaction).await.is_err() {
             client.batch_execute("ROLLBACK").await?;
         }
     }
     Ok(())
 }
 
-/// The statements that make the partitions of today and the days to come, where they are missing.
-async fn ahead(config: &Config, client: &Client) -> Result<Vec<String>, Fault> {
+/// The statements that create the missing partitions of today and the next days.
+async fn missing_partitions(shared: &Shared, client: &Client) -> Result<Vec<String>, QueryError> {
     let days = format!(
         "SELECT to_char(d, 'YYYYMMDD'), d::date::text, (d::date + 1)::text FROM \
          generate_series(date_trunc('day', now() AT TIME ZONE 'UTC'), \
@@ -139,38 +161,41 @@ async fn ahead(config: &Config, client: &Client) -> Result<Vec<String>, Fault> {
          WHERE NOT EXISTS (SELECT FROM pg_class AS c JOIN pg_namespace AS n \
          ON n.oid = c.relnamespace WHERE n.nspname = $1 AND c.relname = $2 || to_char(d, 'YYYYMMDD'))"
     );
-    let (schema, prefix) = (config.names.raw_schema(), config.names.partition_name(""));
-    let named: [(&(dyn ToSql + Sync), Type); 2] = [(&schema, Type::TEXT), (&prefix, Type::TEXT)];
-    let rows = client.query_typed(&days, &named).await?;
-    let make = rows.iter().map(|row| {
+    let names = &shared.names;
+    let (schema, prefix) = (names.raw_schema(), names.partition_name(""));
+    let parameters: [(&(dyn ToSql + Sync), Type); 2] =
+        [(&schema, Type::TEXT), (&prefix, Type::TEXT)];
+    let rows = client.query_typed(&days, &parameters).await?;
+    let create = rows.iter().map(|row| {
         let (from, to): (&str, &str) = (row.try_get(1)?, row.try_get(2)?);
-        let (audit, partition) = (&config.names.audit, config.names.partition(row.try_get(0)?));
+        let (audit, partition) = (&names.audit, names.partition(row.try_get(0)?));
         Ok(format!(
             "CREATE TABLE IF NOT EXISTS {partition} PARTITION OF {audit} \
              FOR VALUES FROM ('{from} 00:00+00') TO ('{to} 00:00+00')"
         ))
     });
-    make.collect()
+    create.collect()
 }
 
-/// The statements that remove the partitions of days that ended before the retention began.
-async fn behind(config: &Config, client: &Client) -> Result<Vec<String>, Fault> {
-    let Some(Retention::For(keep)) = config.audit else {
+/// The statements that drop the partitions of days that ended before the retention began.
+async fn expired_partitions(shared: &Shared, client: &Client) -> Result<Vec<String>, QueryError> {
+    let Some(Retention::For(keep)) = shared.config.audit else {
         return Ok(Vec::new());
     };
     let seconds = i64::try_from(keep.as_secs()).unwrap_or(i64::MAX).min(MAX_SECONDS);
-    let old = "SELECT right(c.relname, 8) FROM pg_class AS c \
-               JOIN pg_namespace AS n ON n.oid = c.relnamespace WHERE n.nspname = $1 \
-               AND c.relname = $2 || right(c.relname, 8) AND right(c.relname, 8) ~ '^[0-9]{8}$' \
-               AND right(c.relname, 8) < to_char(now() AT TIME ZONE 'UTC' \
-               - $3 * interval '1 second', 'YYYYMMDD')";
-    let (schema, prefix) = (config.names.raw_schema(), config.names.partition_name(""));
-    let named: [(&(dyn ToSql + Sync), Type); 3] =
+    let expired = "SELECT right(c.relname, 8) FROM pg_class AS c \
+                   JOIN pg_namespace AS n ON n.oid = c.relnamespace WHERE n.nspname = $1 \
+                   AND c.relname = $2 || right(c.relname, 8) \
+                   AND right(c.relname, 8) ~ '^[0-9]{8}$' \
+                   AND right(c.relname, 8) < to_char(now() AT TIME ZONE 'UTC' \
+                   - $3 * interval '1 second', 'YYYYMMDD')";
+    let (schema, prefix) = (shared.names.raw_schema(), shared.names.partition_name(""));
+    let parameters: [(&(dyn ToSql + Sync), Type); 3] =
         [(&schema, Type::TEXT), (&prefix, Type::TEXT), (&seconds, Type::INT8)];
-    let rows = client.query_typed(old, &named).await?;
-    let remove = rows.iter().map(|row| {
-        let partition = config.names.partition(row.try_get(0)?);
+    let rows = client.query_typed(expired, &parameters).await?;
+    let drop = rows.iter().map(|row| {
+        let partition = shared.names.partition(row.try_get(0)?);
         Ok(format!("DROP TABLE IF EXISTS {partition}"))
     });
-    remove.collect()
+    drop.collect()
 }

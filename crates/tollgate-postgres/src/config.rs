@@ -1,13 +1,13 @@
-//! How the store is set up: where the server is, what its tables are called, what may be lost.
+//! The settings of the store.
 
 use core::fmt;
+use core::str::FromStr;
 use core::time::Duration;
 
 use tollgate_core::store::Retries;
 use tollgate_core::{Error, Micros, Result};
 
 use crate::audit::Retention;
-use crate::names::Names;
 use crate::url::{Address, parse};
 
 const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_millis(200);
@@ -15,7 +15,7 @@ const DEFAULT_OPERATION_TIMEOUT: Duration = Duration::from_secs(1);
 const DEFAULT_SLACK: Duration = Duration::from_secs(60);
 const DEFAULT_SWEEP_EVERY: Duration = Duration::from_secs(60);
 const DEFAULT_MAX_REQUEST_IDS: u64 = 1_000_000;
-/// Two rounds in flight: one runs in the database while the other is on its way.
+/// Two rounds at once: one runs in the database while the other is on the network.
 const DEFAULT_CONNECTIONS: usize = 2;
 const CONNECTIONS_MAX: usize = 64;
 
@@ -23,23 +23,47 @@ const CONNECTIONS_MAX: usize = 64;
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
 #[non_exhaustive]
 pub enum Durability {
-    /// Nothing: the answer comes after the commit is on disk, as far as the server is set up to
-    /// put it there (`fsync`, and its own `synchronous_commit`, which is left as it is).
+    /// Nothing: the answer is sent after the commit is on disk, as far as the server is configured
+    /// to write it there (`fsync`, and `synchronous_commit`, which the store leaves unchanged).
     #[default]
     Full,
-    /// A crash of the server loses at most the last moments (three times `wal_writer_delay`, 0.6 s
-    /// by default). Never a part of an admission, and nothing when only this process crashes.
+    /// A crash of the server may lose the commits of the last three `wal_writer_delay` (0.6 s by
+    /// default); never a part of an admission. A crash of this process loses nothing.
     Relaxed,
-    /// A crash of the server empties the tables; standbys have none of it. Nothing is lost when the
-    /// server is stopped in an orderly way. Decided when the tables are made.
+    /// A crash of the server empties the tables, and standbys do not have them. An orderly shutdown
+    /// loses nothing. Takes effect when the tables are created.
     Unlogged,
 }
 
-/// The settings of a [`Postgres`](crate::Postgres) store.
+/// The settings of a [`Postgres`](crate::Postgres) store, parsed from a URL and refined by methods.
+///
+/// The URL is `postgres://user:password@host:port/database`, with these parameters:
+/// - `sslmode`: `disable`; `prefer` (the default: encrypted if the server supports it, not
+///   verified); `require`, `verify-ca` and `verify-full`, which all verify the certificate and the
+///   host name.
+/// - `sslrootcert`: a file of certificate authorities that replace those of the operating system.
+/// - `connect_timeout` in whole seconds, as libpq defines it.
+/// - `operation_timeout_ms`: how long one round trip may take.
+///
+/// Parsing fails with `config_invalid` naming `url` or the parameter. No message contains the URL.
+/// Settings that methods change are validated by [`Postgres::open`](crate::Postgres::open).
+///
+/// ```
+/// use std::time::Duration;
+/// use tollgate_postgres::{Config, Durability};
+///
+/// # fn main() -> tollgate_core::Result<()> {
+/// let config: Config = "postgres://app:secret@db.example.com/app?sslmode=verify-full".parse()?;
+/// let config = config.durability(Durability::Relaxed).connect_timeout(Duration::from_secs(1));
+/// assert!("mysql://db.example.com/app".parse::<Config>().is_err());
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct Config {
     pub(crate) address: Address,
-    pub(crate) names: Names,
+    pub(crate) schema: String,
+    pub(crate) table: String,
     pub(crate) connections: usize,
     pub(crate) connect_timeout: Duration,
     pub(crate) operation_timeout: Duration,
@@ -53,24 +77,17 @@ pub struct Config {
     pub(crate) retries: Retries,
 }
 
-impl Config {
-    /// The settings for a server: `postgres://user:password@host:port/database`.
-    ///
-    /// `sslmode` is one of `disable`, `prefer` (the default: encrypted if the server can, without
-    /// checking who it is), `require`, `verify-ca` and `verify-full`. The last three are the same
-    /// here, and check the certificate and the name; `sslrootcert` names a file of certificates to
-    /// trust instead of those of the operating system. `connect_timeout` is in whole seconds, as libpq
-    /// has it; `operation_timeout_ms` is how long one round trip may take.
-    ///
-    /// # Errors
-    /// `config_invalid` naming `url` or the parameter at fault. The message never repeats the url.
-    pub fn new(url: &str) -> Result<Self> {
+impl FromStr for Config {
+    type Err = Error;
+
+    fn from_str(url: &str) -> Result<Self> {
         let address = parse(url)?;
         let connect_timeout = address.driver.get_connect_timeout().copied();
         let operation_timeout = address.operation_timeout;
         Ok(Self {
             address,
-            names: Names::new("tollgate", "limits")?,
+            schema: "tollgate".to_owned(),
+            table: "limits".to_owned(),
             connections: DEFAULT_CONNECTIONS,
             connect_timeout: connect_timeout.unwrap_or(DEFAULT_CONNECT_TIMEOUT),
             operation_timeout: operation_timeout.unwrap_or(DEFAULT_OPERATION_TIMEOUT),
@@ -84,28 +101,25 @@ impl Config {
             retries: Retries::default(),
         })
     }
+}
 
-    /// The schema and the first part of the tables' names, `tollgate` and `limits` by default. They
-    /// are quoted, so any name will do; what starts with `table` in that schema belongs to the store.
-    ///
-    /// # Errors
-    /// `config_invalid` naming `schema` or `table` when one is empty, too long or holds a NUL.
-    pub fn tables(mut self, schema: &str, table: &str) -> Result<Self> {
-        self.names = Names::new(schema, table)?;
-        Ok(self)
+impl Config {
+    /// The schema, and the table of states, whose name begins the names of the other tables:
+    /// `tollgate` and `limits` by default. Names are quoted, so any will do: the schema may have up
+    /// to 63 bytes and the table up to 43. The store owns every table of the schema that starts
+    /// with this name.
+    #[must_use]
+    pub fn tables(mut self, schema: &str, table: &str) -> Self {
+        (self.schema, self.table) = (schema.to_owned(), table.to_owned());
+        self
     }
 
-    /// How many connections decide, 2 by default; peeks and the sweep use one more each.
-    ///
-    /// # Errors
-    /// `config_invalid` naming `connections` unless it is 1 to 64.
-    pub fn connections(mut self, connections: usize) -> Result<Self> {
-        if !(1..=CONNECTIONS_MAX).contains(&connections) {
-            let accepted = format!("is {connections}; accepted: 1 to {CONNECTIONS_MAX}");
-            return Err(Error::config("connections", accepted));
-        }
+    /// How many connections decide, 1 to 64, 2 by default. Reads use one more, and so does the
+    /// sweep.
+    #[must_use]
+    pub const fn connections(mut self, connections: usize) -> Self {
         self.connections = connections;
-        Ok(self)
+        self
     }
 
     /// How long connecting may take, 200 ms by default.
@@ -115,8 +129,8 @@ impl Config {
         self
     }
 
-    /// How long one round trip may take before its connection is given up, 1 s by default. The
-    /// server is told to hold no lock longer for a client that has gone silent.
+    /// How long one round trip may take before its connection is closed, 1 s by default. The server
+    /// ends transactions of a process that hangs after the same time.
     #[must_use]
     pub const fn operation_timeout(mut self, timeout: Duration) -> Self {
         self.operation_timeout = timeout;
@@ -130,32 +144,33 @@ impl Config {
         self
     }
 
-    /// Whether the store makes and changes its tables by itself, as it does by default. Without,
-    /// somebody must run [`Postgres::migrate`](crate::Postgres::migrate).
+    /// Whether the store creates and migrates its tables, as it does by default. Otherwise
+    /// [`Postgres::migrate`](crate::Postgres::migrate) has to be called.
     #[must_use]
     pub const fn migrates(mut self, migrates: bool) -> Self {
         self.migrates = migrates;
         self
     }
 
-    /// How long a state is kept after it means nothing any more, 60 s by default: the largest step
-    /// back of the database's clock that is covered, a failover to another server included.
+    /// How long a state is kept after it means the same as none, 60 s by default: the largest step
+    /// back of the database's clock that is covered, also by a failover to another server.
     #[must_use]
     pub fn slack(mut self, slack: Duration) -> Self {
         self.slack = micros(slack);
         self
     }
 
-    /// How long to rest between two sweeps for expired rows, 60 s by default; `None` never sweeps.
+    /// The pause between two sweeps for expired rows, 60 s by default. `None` disables the sweep.
     #[must_use]
-    pub const fn sweep_every(mut self, every: Option<Duration>) -> Self {
-        self.sweep_every = every;
+    pub const fn sweep_every(mut self, interval: Option<Duration>) -> Self {
+        self.sweep_every = interval;
         self
     }
 
-    /// Also decides by readings of callers ([`TimeSource::Given`](tollgate_core::store::TimeSource::Given)), which are
-    /// `unsupported` otherwise. For tests: a limiter asks for the database's clock. Such a store never
-    /// sweeps, because rows of another time would seem expired.
+    /// Also accepts readings of the caller's clock
+    /// ([`TimeSource::Given`](tollgate_core::store::TimeSource::Given)), which are `unsupported`
+    /// otherwise. For tests: a limiter uses the database's clock. Disables the sweep, which would
+    /// take rows of another time for expired.
     #[must_use]
     pub const fn accepts_readings(mut self) -> Self {
         self.accepts_readings = true;
@@ -163,35 +178,48 @@ impl Config {
         self
     }
 
-    /// How many request ids are remembered, 1,000,000 by default; more get `queue_full`. A
-    /// process learns of the ids of others when it sweeps, and when the bound seems to be reached: until
-    /// then several of them together may exceed it.
+    /// How many request ids are stored, 1,000,000 by default; more get `queue_full`. A process
+    /// counts the ids of other processes when it sweeps and when the bound seems to be reached.
+    /// Until then several processes together may exceed it.
     #[must_use]
     pub const fn max_request_ids(mut self, ids: u64) -> Self {
         self.max_request_ids = ids;
         self
     }
 
-    /// Writes every decision into a table, in the transaction that makes it; off by default.
+    /// Writes every decision to a table, in the transaction that decides; off by default.
     #[must_use]
     pub const fn audit(mut self, retention: Retention) -> Self {
         self.audit = Some(retention);
         self
     }
 
-    /// What a round that met a conflict does; the usual by default.
+    /// How often a round that met a conflict is retried, and after which wait.
     #[must_use]
     pub const fn retries(mut self, retries: Retries) -> Self {
         self.retries = retries;
         self
     }
+
+    /// Checks the settings that do not come from the URL, except the names of the tables.
+    ///
+    /// # Errors
+    /// `config_invalid` naming the setting and what is accepted.
+    pub(crate) fn validate(&self) -> Result<()> {
+        if !(1..=CONNECTIONS_MAX).contains(&self.connections) {
+            let accepted = format!("is {}; accepted: 1 to {CONNECTIONS_MAX}", self.connections);
+            return Err(Error::config("connections", accepted));
+        }
+        self.retries.validated().map(drop)
+    }
 }
 
-/// Without the address, which holds a password.
+/// Omits the URL, which contains a password.
 impl fmt::Debug for Config {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Config")
-            .field("names", &self.names)
+            .field("schema", &self.schema)
+            .field("table", &self.table)
             .field("connections", &self.connections)
             .field("durability", &self.durability)
             .field("audit", &self.audit)
@@ -208,9 +236,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_address_says_how_long_anything_may_take() {
-        let of = |url| {
-            let config = Config::new(url).unwrap();
+    fn timeouts_come_from_the_url() {
+        let of = |url: &str| {
+            let config: Config = url.parse().unwrap();
             (config.connect_timeout, config.operation_timeout)
         };
         let both = "postgres://db/app?connect_timeout=7&operation_timeout_ms=250";

@@ -1,44 +1,32 @@
-//! Limits in PostgreSQL: durable and exact, and a hot key does not collapse.
+//! Limits in PostgreSQL: durable and exact across processes, with one commit per round on a hot
+//! key.
 //!
-//! [`Postgres`] is a [`Store`](tollgate_core::store::Store). Waiting admissions of this process
-//! share transactions: one locks all their keys in one order, reads them, runs the pure steps of the
-//! core, writes every key once, and commits once. The database's clock decides, read after the locks
-//! are held. A hot key therefore costs one row version and one commit per round, not one per request.
-//!
-//! ```no_run
-//! use tollgate_core::algorithm::TokenBucket;
-//! use tollgate_core::{Limit, Limiter, Quota};
-//! use tollgate_postgres::{Config, Postgres};
-//!
-//! # async fn run() -> tollgate_core::Result<()> {
-//! let config = Config::new("postgres://app:secret@db.example.com/app?sslmode=verify-full")?;
-//! let limiter = Limiter::new(Postgres::connect(config).await?);
-//! let uploads = Limit::new("uploads", TokenBucket::new(10, Quota::per_second(1))?)?;
-//! let decision = limiter.check(uploads.charge("ada")).await?;
-//! # Ok(())
-//! # }
-//! ```
+//! [`Postgres`] is a [`Store`](tollgate_core::store::Store). Waiting admissions of one process
+//! share transactions. A transaction locks the rows of all keys in one order, reads them, runs the
+//! pure steps of the core, writes every key once, and commits. The database's clock decides; it is
+//! read after the locks are held. A hot key costs one row version and one commit per round, not per
+//! request.
 //!
 //! # Map
-//! `store` is the front: it copies what callers ask for into `job`s. `worker` takes many of them at
-//! once; `round` makes one transaction of them, and `draft` is its pure part. `look` reads and
-//! resets. `link` connects (`tls`), `schema` migrates, `sweep` reclaims, `audit` keeps history.
-//! `sql` has every statement, `names` quotes, `fault` says what an error means.
+//! `store` copies admissions into `job`s and queues them. `worker` takes many at once, `round`
+//! decides them in one transaction, and `rows` translates values to rows. `reads` reads and resets.
+//! `connection` connects (`tls`), `schema` migrates, `sweep` deletes expired rows, `request_ids`
+//! bounds them, `audit` writes history. `sql` contains every statement, `names` quotes, `error`
+//! classifies errors, `config` and `url` are settings.
 //!
-//! Needs a tokio runtime with its clock and network enabled, and PostgreSQL 14 or newer.
+//! Needs a tokio runtime with time and network enabled, and PostgreSQL 14 or newer.
 
 mod audit;
 mod config;
-mod draft;
-mod fault;
-mod ids;
+mod connection;
+mod error;
 mod job;
-mod link;
-mod look;
 mod names;
-mod record;
+mod reads;
+mod request_ids;
 mod retry;
 mod round;
+mod rows;
 mod schema;
 mod sql;
 mod store;

@@ -1,29 +1,31 @@
-//! What the tables are called, quoted once so that any name is safe in a statement.
+//! The names of the tables, quoted once so that any name is safe in a statement.
 
 use tollgate_core::{Error, Result};
 
-/// PostgreSQL cuts longer names off.
+/// PostgreSQL truncates longer names.
 const NAME_MAX_BYTES: usize = 63;
-/// The longest thing that is put behind the name of a table: `_audit_20261231`, with room to grow.
+/// The longest suffix of a table name is `_audit_20261231`; the rest is a reserve.
 const SUFFIX_BYTES: usize = 20;
 
 /// The quoted names of the tables.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Names {
     pub(crate) schema: String,
-    /// Key, state, and until when it is kept.
+    /// The table of states: key, state, expiry.
     pub(crate) states: String,
-    /// Request ids that were charged.
-    pub(crate) once: String,
-    /// Every decision, if that is asked for.
+    /// The table of request ids that were charged: name, record, expiry.
+    pub(crate) records: String,
+    /// The table of decisions, if there is an audit.
     pub(crate) audit: String,
-    /// The version of all of these.
+    /// The table that holds the version of the schema.
     pub(crate) version: String,
     raw_schema: String,
     raw_table: String,
 }
 
 impl Names {
+    /// # Errors
+    /// `config_invalid` naming `schema` or `table`.
     pub(crate) fn new(schema: &str, table: &str) -> Result<Self> {
         check("schema", schema, NAME_MAX_BYTES)?;
         check("table", table, NAME_MAX_BYTES - SUFFIX_BYTES)?;
@@ -31,7 +33,7 @@ impl Names {
         Ok(Self {
             schema: quoted(schema),
             states: in_schema(table),
-            once: in_schema(&format!("{table}_once")),
+            records: in_schema(&format!("{table}_once")),
             audit: in_schema(&format!("{table}_audit")),
             version: in_schema(&format!("{table}_version")),
             raw_schema: schema.to_owned(),
@@ -39,17 +41,17 @@ impl Names {
         })
     }
 
-    /// The quoted name of a table that belongs to the audit.
+    /// The quoted name of a partition of the audit table.
     pub(crate) fn partition(&self, suffix: &str) -> String {
         format!("{}.{}", self.schema, quoted(&self.partition_name(suffix)))
     }
 
-    /// The same, as the catalogue has it.
+    /// The name of a partition as the catalogue stores it.
     pub(crate) fn partition_name(&self, suffix: &str) -> String {
         format!("{}_audit_{suffix}", self.raw_table)
     }
 
-    /// The tables of version and audit, as the catalogue has them.
+    /// The names of the version table and the audit table as the catalogue stores them.
     pub(crate) fn raw_tables(&self) -> [String; 2] {
         ["version", "audit"].map(|suffix| format!("{}_{suffix}", self.raw_table))
     }
@@ -58,9 +60,9 @@ impl Names {
         &self.raw_schema
     }
 
-    /// A number for the advisory lock of one job on these tables (FNV-1a).
-    pub(crate) fn lock_number(&self, job: &str) -> i64 {
-        let texts = [job, "\0", &self.raw_schema, "\0", &self.raw_table];
+    /// The number of the advisory lock for one kind of work on these tables (FNV-1a of the names).
+    pub(crate) fn lock_number(&self, work: &str) -> i64 {
+        let texts = [work, "\0", &self.raw_schema, "\0", &self.raw_table];
         let bytes = texts.iter().flat_map(|text| text.bytes());
         let hash = bytes.fold(0xCBF2_9CE4_8422_2325_u64, |hash, byte| {
             (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01B3)
@@ -75,7 +77,7 @@ fn check(field: &'static str, name: &str, max: usize) -> Result<()> {
         return Err(Error::config(field, accepted));
     }
     if name.contains('\0') {
-        return Err(Error::config(field, "holds a NUL; accepted: any other character"));
+        return Err(Error::config(field, "contains a NUL; accepted: any other character"));
     }
     Ok(())
 }
@@ -111,7 +113,7 @@ mod tests {
     }
 
     #[test]
-    fn jobs_and_tables_have_locks_of_their_own() {
+    fn every_work_and_every_table_has_its_own_lock() {
         let one = Names::new("s", "t").unwrap();
         let other = Names::new("s", "u").unwrap();
         assert_ne!(one.lock_number("sweep"), one.lock_number("migrate"));

@@ -1,38 +1,42 @@
 //! One round: many admissions, one transaction, two round trips.
 //!
-//! First ([`open`]): begin, lock and read the rows, read the clock, read the request ids; then the
-//! pure part (`draft`). Second ([`close`]): create, change, remember, audit, commit. The parts of each
-//! are sent together, without waiting for one another: whatever fails makes the rest fail, and the
-//! commit undoes it all. A worker sends the first trip of its next round right behind the second one
-//! of this.
+//! The first round trip ([`open`]) begins the transaction, locks and reads the rows, and reads the
+//! clock. Then the core decides (`store::round`), and the second round trip ([`close`]) inserts,
+//! updates, writes the audit and commits. The statements of a round trip are sent together: if one
+//! fails the following ones fail too, and the commit rolls everything back. A worker sends the first
+//! round trip of its next round right behind the second one of this round.
 //!
-//! Until the second trip is sent nothing is charged, and callers that have gone away are left out.
-//! What was sent and not answered is never sent again.
+//! Nothing is charged before the second round trip is sent, and callers that were cancelled by then
+//! are left out. A second round trip without an answer is never repeated.
 
-use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use core::time::Duration;
-use std::collections::HashMap;
+use std::collections::HashSet;
 
-use tokio::time::timeout;
+use tokio::time::Instant;
+use tokio_postgres::Client;
 use tokio_postgres::types::{ToSql, Type};
-use tokio_postgres::{Client, Row};
-use tollgate_core::store::patience::Progress;
+use tollgate_core::store::round::{Round, RoundBounds, ValueName};
 use tollgate_core::store::{Evidence, TimeSource};
-use tollgate_core::{Error, Micros, Result};
+use tollgate_core::{Charge, Error, Micros, Result, combine};
 
-use crate::draft::{Bounds, Draft, Read, Rows, keys_of, stored};
-use crate::fault::Fault;
+use crate::audit::AuditRows;
+use crate::connection::{Connection, Shared, bounded};
+use crate::error::QueryError;
 use crate::job::Job;
-use crate::link::{Link, Shared};
-use crate::record::Record;
+use crate::rows::{ReadRows, RowWrites, without_nul};
+use crate::sql::{TableSql, int8};
+
+/// The admissions of a round.
+pub(crate) type Callers = combine::Round<Job, Result<Evidence>>;
+
+/// The shortest time that a transaction waits for the lock of another one.
+const LOCK_TIMEOUT_MIN: Duration = Duration::from_millis(5);
 
 /// What a round trip needs.
 #[derive(Clone, Copy)]
 pub(crate) struct Trip<'a> {
     pub(crate) shared: &'a Shared,
-    /// For those who wait behind it.
-    pub(crate) progress: &'a Progress,
-    pub(crate) link: &'a Link,
+    pub(crate) connection: &'a Connection,
 }
 
 impl Trip<'_> {
@@ -41,292 +45,220 @@ impl Trip<'_> {
     }
 
     fn client(&self) -> &Client {
-        &self.link.client
-    }
-
-    /// Whoever waits has heard from the server, unless it is lost.
-    fn heard(&self, fault: Option<&Fault>) {
-        if !matches!(fault, Some(Fault::Lost(_))) {
-            self.progress.round_ended();
-        }
+        &self.connection.client
     }
 }
 
-/// A round that holds its locks and knows what to write.
-pub(crate) struct Round {
-    /// Those who are answered once it is written.
-    jobs: Vec<Job>,
-    outcomes: Vec<Result<Evidence>>,
-    draft: Draft,
+/// A round that holds its locks.
+pub(crate) struct OpenRound {
+    callers: Callers,
+    read: ReadRows,
+    /// How many request ids may be added.
+    room: usize,
 }
 
-impl Round {
-    /// Gives up before anything was written: those who wait.
-    pub(crate) fn into_jobs(self) -> Vec<Job> {
-        self.jobs
+impl OpenRound {
+    /// The callers of a round that is not written.
+    pub(crate) fn into_callers(self) -> Callers {
+        self.callers
     }
 }
 
-/// How the first trip ended.
+/// The result of the first round trip.
 pub(crate) enum Opened {
     /// The transaction is open.
-    Ready(Box<Round>),
-    /// Others were in the way; the transaction is to be undone.
-    Conflict(Vec<Job>),
+    Ready(OpenRound),
+    /// Another transaction was in the way. This one has to be rolled back.
+    Conflict(Callers),
     /// The connection failed. Nothing was charged.
-    Unserved(Vec<Job>, Error),
-    /// The server refused, and everybody was told.
-    Refused,
+    Failed(Callers, Error),
+    /// The server rejected a statement, and every caller has its answer.
+    Rejected,
 }
 
-/// How the second trip ended.
+/// The result of the second round trip.
 pub(crate) enum Closed {
-    /// Everybody was answered.
+    /// Every caller has its answer.
     Answered,
-    /// Others were in the way; everything is undone.
-    Conflict(Vec<Job>),
-    /// Everybody was told, and the connection is not to be used any more.
+    /// Another transaction was in the way. This one was rolled back.
+    Conflict(Callers),
+    /// Every caller has its answer. The connection cannot be used any more.
     Broken,
 }
 
-/// The first trip.
-pub(crate) async fn open(trip: Trip<'_>, jobs: Vec<Job>) -> Opened {
-    let shared = trip.shared;
-    let read = match bounded(trip.limit(), read(trip, &jobs)).await {
-        Ok(read) => read,
-        Err(fault) => return unopened(trip, jobs, fault),
-    };
-    // Whoever went away during the reading is not charged.
-    let jobs: Vec<Job> = jobs.into_iter().filter(Job::is_waiting).collect();
-    let room = match bounded(trip.limit(), room(trip, &jobs, read.clock)).await {
-        Ok(room) => room,
-        Err(fault) => return unopened(trip, jobs, fault),
-    };
-    let audits = shared.config.audit.is_some();
-    let bounds = Bounds { slack: shared.config.slack, room, audits };
-    let mut draft = Draft::make(&jobs, read, bounds);
-    let outcomes = core::mem::take(&mut draft.outcomes);
-    if !draft.is_idle() {
-        return Opened::Ready(Box::new(Round { jobs, outcomes, draft }));
-    }
-    // Nothing will be written, so nobody has to wait for it.
-    trip.progress.round_ended();
-    answer(jobs, outcomes);
-    Opened::Ready(Box::new(Round { jobs: Vec::new(), outcomes: Vec::new(), draft }))
-}
-
-/// The first trip failed, so nothing was charged.
-fn unopened(trip: Trip<'_>, jobs: Vec<Job>, fault: Fault) -> Opened {
-    trip.heard(Some(&fault));
-    match fault {
-        Fault::Conflict => Opened::Conflict(jobs),
-        Fault::Lost(error) => Opened::Unserved(jobs, error.not_sent()),
-        Fault::Refused(error) => {
-            refuse(jobs, &error.not_sent());
-            Opened::Refused
+/// The first round trip.
+pub(crate) async fn open(trip: Trip<'_>, mut callers: Callers) -> Opened {
+    let opened = bounded(trip.limit(), async {
+        let read = read(trip, &callers).await?;
+        let room = room(trip, &callers, read.clock).await?;
+        Ok((read, room))
+    });
+    match opened.await {
+        Ok((read, room)) => Opened::Ready(OpenRound { callers, read, room }),
+        Err(QueryError::Conflict) => Opened::Conflict(callers),
+        Err(QueryError::ConnectionLost(error)) => Opened::Failed(callers, error.not_sent()),
+        Err(QueryError::Rejected(error)) => {
+            callers.fail(&error.not_sent());
+            Opened::Rejected
         }
     }
 }
 
-/// The second trip.
-pub(crate) async fn close(trip: Trip<'_>, round: Round) -> Closed {
-    let Round { jobs, outcomes, draft } = round;
-    let written = if draft.is_idle() {
-        bounded(trip.limit(), undo(trip.client())).await
-    } else {
-        bounded(trip.limit(), write(trip, &draft)).await
+/// The second round trip.
+pub(crate) async fn close(trip: Trip<'_>, round: OpenRound) -> Closed {
+    let OpenRound { mut callers, read, room } = round;
+    // Callers that were cancelled while the round waited for its locks are not charged.
+    callers.mark_sent();
+    let draft = match Draft::of(trip.shared, &callers, read, room) {
+        Ok(draft) => draft,
+        Err(error) => {
+            callers.fail(&error.not_sent());
+            return Closed::Broken;
+        }
     };
-    trip.heard(written.as_ref().err());
-    match written {
+    if draft.is_empty() {
+        // Nothing has to be written before the callers are answered.
+        callers.finish(draft.outcomes);
+        return match bounded(trip.limit(), roll_back(trip.client())).await {
+            Ok(()) => Closed::Answered,
+            Err(_) => Closed::Broken,
+        };
+    }
+    match bounded(trip.limit(), draft.write(trip)).await {
         Ok(()) => {
-            trip.shared.ids.added(count(draft.records.len()));
-            answer(jobs, outcomes);
+            trip.shared.request_ids.add(draft.writes.request_ids());
+            callers.finish(draft.outcomes);
             Closed::Answered
         }
-        Err(Fault::Conflict) => Closed::Conflict(jobs),
-        Err(Fault::Refused(error)) => {
-            refuse(jobs, &error.not_sent());
+        Err(QueryError::Conflict) => Closed::Conflict(callers),
+        Err(QueryError::Rejected(error)) => {
+            callers.fail(&error.not_sent());
             Closed::Broken
         }
-        Err(Fault::Lost(error)) => {
-            refuse(jobs, &error);
+        Err(QueryError::ConnectionLost(error)) => {
+            callers.fail(&error);
             Closed::Broken
         }
     }
 }
 
-/// Ends a transaction that is open; whether the connection may be used on.
-pub(crate) async fn abandon(shared: &Shared, link: &Link) -> bool {
-    bounded(shared.config.operation_timeout, undo(&link.client)).await.is_ok()
+/// Rolls an open transaction back. Returns whether the connection can still be used.
+pub(crate) async fn abandon(trip: Trip<'_>) -> bool {
+    bounded(trip.limit(), roll_back(trip.client())).await.is_ok()
 }
 
-/// Hands everybody the same error.
-pub(crate) fn refuse(jobs: Vec<Job>, error: &Error) {
-    for job in jobs {
-        job.answer(Err(error.clone()));
-    }
-}
-
-fn answer(jobs: Vec<Job>, outcomes: Vec<Result<Evidence>>) {
-    for (job, outcome) in jobs.into_iter().zip(outcomes) {
-        job.answer(outcome);
-    }
-}
-
-async fn bounded<T>(
-    limit: Duration,
-    act: impl Future<Output = Result<T, Fault>>,
-) -> Result<T, Fault> {
-    timeout(limit, act).await.unwrap_or_else(|_| Err(Fault::timeout()))
-}
-
-async fn undo(client: &Client) -> Result<(), Fault> {
+async fn roll_back(client: &Client) -> Result<(), QueryError> {
     Ok(client.batch_execute("ROLLBACK").await?)
 }
 
-/// Locks and reads all that the jobs touch.
-///
-/// A server that has begun and does not go on is waiting for somebody else's locks.
-async fn read(trip: Trip<'_>, jobs: &[Job]) -> Result<Read, Fault> {
+/// What a round decided, and the rows that it writes.
+struct Draft {
+    outcomes: Vec<Result<Evidence>>,
+    writes: RowWrites,
+    audit: AuditRows,
+}
+
+impl Draft {
+    fn of(shared: &Shared, callers: &Callers, mut read: ReadRows, room: usize) -> Result<Self> {
+        let charges: Vec<Vec<Charge<'_>>> =
+            callers.jobs().map(|job| job.admission.charges()).collect();
+        let admissions = || callers.jobs().zip(&charges);
+        let round = Round::of(admissions().map(|(job, own)| (job.admission.of(own), job.time)));
+        let names: Vec<ValueName<'_>> = round.names().collect();
+        let values = names.iter().map(|name| read.values.remove(&*without_nul(name.text)));
+        let values: Vec<Option<String>> = values.collect();
+        let exists: Vec<bool> = values.iter().map(Option::is_some).collect();
+        let bounds = RoundBounds { slack: shared.config.slack, room };
+        let decided = round.decide(values, Some(read.clock), bounds)?;
+        let mut writes = RowWrites::default();
+        for write in decided.writes {
+            if let (Some(name), Some(exists)) = (names.get(write.place), exists.get(write.place)) {
+                writes.add(*name, *exists, write);
+            }
+        }
+        let mut audit = AuditRows::default();
+        if shared.config.audit.is_some() {
+            for ((job, charges), outcome) in admissions().zip(&decided.outcomes) {
+                if let Ok(evidence) = outcome {
+                    audit.add(&job.admission.of(charges), evidence)?;
+                }
+            }
+        }
+        Ok(Self { outcomes: decided.outcomes, writes, audit })
+    }
+
+    fn is_empty(&self) -> bool {
+        self.writes.is_empty() && self.audit.is_empty()
+    }
+
+    /// Writes all rows and commits.
+    async fn write(&self, trip: Trip<'_>) -> Result<(), QueryError> {
+        let (sql, client) = (&trip.shared.sql, trip.client());
+        let (written, audited, committed) = tokio::join!(
+            biased;
+            self.writes.write(client, sql),
+            self.audit.insert(client, &sql.audit),
+            client.batch_execute("COMMIT"),
+        );
+        written?;
+        audited?;
+        Ok(committed?)
+    }
+}
+
+/// Locks and reads all rows of a round.
+async fn read(trip: Trip<'_>, callers: &Callers) -> Result<ReadRows, QueryError> {
     let (sql, client) = (&trip.shared.sql, trip.client());
-    let keys = keys_of(jobs);
-    let locking: [(&(dyn ToSql + Sync), Type); 1] = [(&keys, Type::TEXT_ARRAY)];
-    let (unblocked, is_locked) = (Unblocked(trip.progress), AtomicBool::new(false));
-    let begin = async {
-        client.batch_execute(&sql.begin).await.map_err(Fault::at_begin)?;
-        // Both answers may have come before this looked.
-        trip.progress.set_blocked(!is_locked.load(Relaxed));
-        Ok::<(), Fault>(())
+    let states: HashSet<&str> =
+        callers.jobs().flat_map(|job| &job.keys).map(String::as_str).collect();
+    let states: Vec<&str> = states.into_iter().collect();
+    let records: Vec<&str> = callers.jobs().filter_map(|job| job.record.as_deref()).collect();
+    let begin = sql.begin(lock_timeout(trip, callers));
+    let begin = async { client.batch_execute(&begin).await.map_err(QueryError::at_begin) };
+    let lock_records = async {
+        if records.is_empty() {
+            return Ok(ReadRows::default());
+        }
+        lock(client, &sql.records, &records).await
     };
-    let lock = async {
-        let locked = client.query_typed_one(&sql.lock, &locking).await;
-        is_locked.store(true, Relaxed);
-        drop(unblocked);
-        locked
-    };
-    let (begun, locked, records) =
-        tokio::join!(biased; begin, lock, recall(trip.shared, client, jobs));
+    let (begun, states, records) =
+        tokio::join!(biased; begin, lock(client, &sql.states, &states), lock_records);
     begun?;
-    let (clock, rows) = states_of(&locked?)?;
-    Ok(Read { clock, rows, records: records? })
+    let mut read = states?;
+    read.values.extend(records?.values);
+    Ok(read)
 }
 
-/// Nobody waits for locks any more when this ends, however it ends.
-struct Unblocked<'a>(&'a Progress);
-
-impl Drop for Unblocked<'_> {
-    fn drop(&mut self) {
-        self.0.set_blocked(false);
-    }
+/// How long the server waits for a lock before it reports a conflict: half of the time that the most
+/// urgent caller has left, so that the conflict is reported before its deadline expires.
+fn lock_timeout(trip: Trip<'_>, callers: &Callers) -> Duration {
+    let longest = trip.limit() / 2;
+    let Some(first) = callers.jobs().filter_map(|job| job.deadline).min() else { return longest };
+    let left = first.saturating_duration_since(Instant::now());
+    (left / 2).max(LOCK_TIMEOUT_MIN).min(longest)
 }
 
-/// The clock and the states by key, from a row of two lists.
-pub(crate) fn states_of(row: &Row) -> Result<(Micros, HashMap<String, String>), Fault> {
-    let keys: Option<Vec<String>> = row.try_get(0)?;
-    let states: Option<Vec<String>> = row.try_get(1)?;
-    let clock: i64 = row.try_get(2)?;
-    let rows = keys.unwrap_or_default().into_iter().zip(states.unwrap_or_default()).collect();
-    Ok((u64::try_from(clock).unwrap_or_default(), rows))
+async fn lock(client: &Client, sql: &TableSql, keys: &[&str]) -> Result<ReadRows, QueryError> {
+    let parameters: [(&(dyn ToSql + Sync), Type); 1] = [(&keys, Type::TEXT_ARRAY)];
+    ReadRows::of(&client.query_typed_one(&sql.lock, &parameters).await?)
 }
 
-type Records = HashMap<(String, String), Option<Record>>;
-
-async fn recall(shared: &Shared, client: &Client, jobs: &[Job]) -> Result<Records, Fault> {
-    let marked = jobs.iter().filter_map(|job| Some((job.home(), job.mark.as_ref()?.id.as_str())));
-    let (homes, ids): (Vec<&str>, Vec<&str>) = marked.unzip();
-    if ids.is_empty() {
-        return Ok(Records::new());
-    }
-    let named: [(&(dyn ToSql + Sync), Type); 2] =
-        [(&homes, Type::TEXT_ARRAY), (&ids, Type::TEXT_ARRAY)];
-    client.query_typed(&shared.sql.recall, &named).await?.iter().map(record_of).collect()
-}
-
-fn record_of(row: &Row) -> Result<((String, String), Option<Record>), Fault> {
-    let time = |column: usize| -> Result<Micros, Fault> {
-        Ok(u64::try_from(row.try_get::<_, i64>(column)?).unwrap_or_default())
-    };
-    let evidence: &str = row.try_get(5)?;
-    let record = Record::read(row.try_get(2)?, (time(3)?, time(4)?), evidence);
-    Ok(((row.try_get(0)?, row.try_get(1)?), record))
-}
-
-/// How many request ids may be added; asks the database when the bound seems to be reached.
-async fn room(trip: Trip<'_>, jobs: &[Job], clock: Micros) -> Result<u64, Fault> {
-    let shared = trip.shared;
-    let marked = jobs.iter().filter(|job| job.mark.is_some());
-    let wanted = count(marked.clone().count());
-    let given = marked.filter_map(|job| match job.at {
+/// How many request ids may be added. Counts them if the bound seems to be reached.
+async fn room(trip: Trip<'_>, callers: &Callers, clock: Micros) -> Result<usize, QueryError> {
+    let ids = &trip.shared.request_ids;
+    let with_id = callers.jobs().filter(|job| job.record.is_some());
+    let wanted = with_id.clone().count();
+    let given = with_id.filter_map(|job| match job.time {
         TimeSource::Given(reading) => Some(reading),
         TimeSource::StoreClock => None,
     });
     let now = given.max().unwrap_or(clock);
-    if wanted > 0 && shared.ids.needs_count(wanted, now) {
-        let (at, max) = (stored(now), stored(shared.ids.max()));
-        let counting: [(&(dyn ToSql + Sync), Type); 2] = [(&at, Type::INT8), (&max, Type::INT8)];
-        let row = trip.client().query_typed_one(&shared.sql.count, &counting).await?;
-        let live: i64 = row.try_get(0)?;
-        shared.ids.counted(u64::try_from(live).unwrap_or_default(), now);
+    if wanted > 0 && ids.needs_count(wanted, now) {
+        let (at, max) = (int8(now), int8(ids.max()));
+        let parameters: [(&(dyn ToSql + Sync), Type); 2] = [(&at, Type::INT8), (&max, Type::INT8)];
+        let count = &trip.shared.sql.count_records;
+        let count: i64 = trip.client().query_typed_one(count, &parameters).await?.try_get(0)?;
+        ids.set(u64::try_from(count).unwrap_or_default(), now);
     }
-    Ok(shared.ids.room())
-}
-
-/// Writes all that was drafted, and commits.
-async fn write(trip: Trip<'_>, draft: &Draft) -> Result<(), Fault> {
-    let (sql, client) = (&trip.shared.sql, trip.client());
-    let (created, changed, remembered, audited, committed) = tokio::join!(
-        biased;
-        put(client, &sql.create, &draft.creates),
-        put(client, &sql.change, &draft.changes),
-        remember(client, &sql.remember, draft),
-        draft.entries.write(client, &sql.audit),
-        client.batch_execute("COMMIT"),
-    );
-    created?;
-    changed?;
-    remembered?;
-    audited?;
-    Ok(committed?)
-}
-
-async fn put(client: &Client, statement: &str, rows: &Rows) -> Result<(), Fault> {
-    if rows.keys.is_empty() {
-        return Ok(());
-    }
-    let columns: [(&(dyn ToSql + Sync), Type); 3] = [
-        (&rows.keys, Type::TEXT_ARRAY),
-        (&rows.states, Type::TEXT_ARRAY),
-        (&rows.expires, Type::INT8_ARRAY),
-    ];
-    client.execute_typed(statement, &columns).await?;
-    Ok(())
-}
-
-async fn remember(client: &Client, statement: &str, draft: &Draft) -> Result<(), Fault> {
-    if draft.records.is_empty() {
-        return Ok(());
-    }
-    let of = |text: fn(&((String, String), Record)) -> String| -> Vec<String> {
-        draft.records.iter().map(text).collect()
-    };
-    let keys = of(|((key, _), _)| key.clone());
-    let ids = of(|((_, id), _)| id.clone());
-    let payloads = of(|(_, record)| record.payload.clone());
-    let evidence = of(|(_, record)| record.evidence());
-    let expires: Vec<i64> = draft.records.iter().map(|(_, one)| stored(one.expires)).collect();
-    let decided: Vec<i64> = draft.records.iter().map(|(_, one)| stored(one.decided)).collect();
-    let columns: [(&(dyn ToSql + Sync), Type); 6] = [
-        (&keys, Type::TEXT_ARRAY),
-        (&ids, Type::TEXT_ARRAY),
-        (&payloads, Type::TEXT_ARRAY),
-        (&expires, Type::INT8_ARRAY),
-        (&decided, Type::INT8_ARRAY),
-        (&evidence, Type::TEXT_ARRAY),
-    ];
-    client.execute_typed(statement, &columns).await?;
-    Ok(())
-}
-
-fn count(number: usize) -> u64 {
-    u64::try_from(number).unwrap_or(u64::MAX)
+    Ok(ids.room())
 }

@@ -1,79 +1,73 @@
-//! Every statement of the decision path, made once from the names of the tables.
+//! Every statement that decides or reads, formatted once from the names of the tables.
 //!
 //! # Why there are no deadlocks
-//! A round locks the rows that exist in the order of their keys, in one statement, and only then
-//! inserts those that do not, in the same order. Whoever waits for a row holds only rows of lower
-//! keys and has inserted nothing; whoever waits for an insertion waits for somebody who has all his
-//! rows and can only wait for insertions of higher keys. The sweep skips what is locked.
+//! A transaction first locks all existing rows that it needs: states in the order of their keys,
+//! then request ids in the order of their names. Only then it inserts missing rows, states before
+//! request ids, each in the same order. A transaction that waits for a row lock holds only rows
+//! that come earlier in this order and has inserted nothing. A transaction that waits for the
+//! insertion of another one waits for a transaction that already holds all its row locks and can
+//! only wait for insertions that come later. The sweep skips locked rows.
+
+use core::time::Duration;
 
 use crate::config::{Config, Durability};
+use crate::names::Names;
 
-/// The database's clock in whole microseconds. `extract` is a `numeric`, so nothing is rounded.
+/// The clock of the database in whole microseconds. `extract` returns `numeric`: nothing is
+/// rounded.
 pub(crate) const CLOCK: &str = "(extract(epoch FROM clock_timestamp()) * 1000000)::int8";
+
+/// Overrides the defaults of the database: every statement has to see what was committed before it,
+/// above all by the transaction whose lock it waited for.
+pub(crate) const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE";
 
 /// The statements.
 #[derive(Debug)]
 pub(crate) struct Sql {
-    /// Starts a transaction with all it needs; nothing outlives it.
-    pub(crate) begin: String,
-    /// Locks the rows of `$1` in order and reads them; the clock is read after the last lock.
-    pub(crate) lock: String,
-    /// Reads the request ids `($1, $2)`; a statement of its own, so that it sees what was committed
-    /// while `lock` waited.
-    pub(crate) recall: String,
-    /// Counts request ids that live at `$1`, up to `$2`.
-    pub(crate) count: String,
-    /// Counts all request ids, up to `$1`, and reads the clock.
-    pub(crate) tally: String,
-    /// Creates rows. Fails if one exists by now: then the round is undone as a whole.
-    pub(crate) create: String,
-    /// Changes rows that are locked.
-    pub(crate) change: String,
-    /// Remembers request ids, in the place of expired ones.
-    pub(crate) remember: String,
-    /// Writes decisions down.
+    /// Begins a transaction with settings that end with it, up to the value of `lock_timeout`.
+    begin: String,
+    pub(crate) states: TableSql,
+    /// A statement of its own after the locks on states: it sees what was committed while those
+    /// were waited for.
+    pub(crate) records: TableSql,
+    /// Counts request ids that expire after `$1`, up to `$2`.
+    pub(crate) count_records: String,
+    /// Counts request ids that have not expired, up to `$1`, and reads the clock.
+    pub(crate) count_records_now: String,
+    /// Inserts decisions into the audit table.
     pub(crate) audit: String,
-    /// Reads the rows of `$1`, locking nothing.
-    pub(crate) look: String,
-    /// Forgets the rows of `$1`.
+    /// Reads the states of the keys `$1` without locks, and the clock.
+    pub(crate) read: String,
+    /// Deletes the states of the keys `$1`.
     pub(crate) reset: String,
 }
 
+/// The statements of a round for one table of values.
+#[derive(Debug)]
+pub(crate) struct TableSql {
+    /// Locks the rows `$1` in order and reads them. The clock is read after the last lock.
+    pub(crate) lock: String,
+    /// Inserts rows. Fails if another transaction has inserted one of them since.
+    pub(crate) insert: String,
+    /// Updates rows that are locked.
+    pub(crate) update: String,
+}
+
 impl Sql {
-    pub(crate) fn new(config: &Config) -> Self {
-        let names = &config.names;
-        let (states, once, audit) = (&names.states, &names.once, &names.audit);
-        let read = format!("SELECT array_agg(key), array_agg(state), {CLOCK} FROM");
+    pub(crate) fn new(config: &Config, names: &Names) -> Self {
+        let Names { states, records, audit, .. } = names;
+        let slack = config.slack;
         Self {
             begin: begin(config),
-            lock: format!(
-                "WITH held AS MATERIALIZED (SELECT key, state FROM {states} WHERE key = ANY($1) \
-                 ORDER BY key FOR UPDATE) {read} held"
+            states: TableSql::new(states, "state"),
+            records: TableSql::new(records, "value"),
+            count_records: format!(
+                "SELECT count(*) FROM (SELECT 1 FROM {records} WHERE expires > $1 + {slack} \
+                 LIMIT $2) AS live"
             ),
-            recall: format!(
-                "SELECT o.key, o.id, o.payload, o.expires, o.decided, o.evidence FROM {once} AS o \
-                 JOIN unnest($1, $2) AS w(key, id) ON o.key = w.key AND o.id = w.id"
-            ),
-            count: format!(
-                "SELECT count(*) FROM (SELECT 1 FROM {once} WHERE expires > $1 LIMIT $2) AS live"
-            ),
-            tally: format!(
-                "SELECT count(*), {CLOCK} FROM (SELECT 1 FROM {once} WHERE expires > {CLOCK} LIMIT $1) \
-                 AS live"
-            ),
-            create: format!(
-                "INSERT INTO {states} (key, state, expires) SELECT * FROM unnest($1, $2, $3) \
-                 AS n(key, state, expires) ORDER BY n.key COLLATE \"C\""
-            ),
-            change: format!(
-                "UPDATE {states} AS t SET state = n.state, expires = n.expires \
-                 FROM unnest($1, $2, $3) AS n(key, state, expires) WHERE t.key = n.key"
-            ),
-            remember: format!(
-                "INSERT INTO {once} (key, id, payload, expires, decided, evidence) \
-                 SELECT * FROM unnest($1, $2, $3, $4, $5, $6) ON CONFLICT (key, id) DO UPDATE SET \
-                 payload = excluded.payload, expires = excluded.expires, \
-                 decided = excluded.decided, evidence = excluded.evidence"
+            count_records_now: format!(
+                "SELECT count(*), {CLOCK} FROM (SELECT 1 FROM {records} \
+                 WHERE expires > {CLOCK} + {slack} LIMIT $1) AS live"
             ),
             audit: format!(
                 "INSERT INTO {audit} (at, id, policy, key, cost, verdict, remaining, wait_ms) \
@@ -81,28 +75,61 @@ impl Sql {
                  n.cost, n.verdict, n.remaining, n.wait_ms FROM unnest($1, $2, $3, $4, $5, $6, $7, \
                  $8) AS n(at, id, policy, key, cost, verdict, remaining, wait_ms)"
             ),
-            look: format!("{read} {states} WHERE key = ANY($1)"),
+            read: format!(
+                "SELECT array_agg(key), array_agg(state), {CLOCK} FROM {states} \
+                 WHERE key = ANY($1)"
+            ),
             reset: format!("DELETE FROM {states} WHERE key = ANY($1)"),
+        }
+    }
+
+    /// Begins a transaction that waits for the lock of another one for at most `lock_timeout`.
+    pub(crate) fn begin(&self, lock_timeout: Duration) -> String {
+        format!("{}{}", self.begin, milliseconds(lock_timeout))
+    }
+}
+
+impl TableSql {
+    /// `value` is the name of the column that holds the text of a value.
+    fn new(table: &str, value: &str) -> Self {
+        Self {
+            lock: format!(
+                "WITH held AS MATERIALIZED (SELECT key, {value} FROM {table} WHERE key = ANY($1) \
+                 ORDER BY key FOR UPDATE) SELECT array_agg(key), array_agg({value}), {CLOCK} \
+                 FROM held"
+            ),
+            insert: format!(
+                "INSERT INTO {table} (key, {value}, expires) SELECT * FROM unnest($1, $2, $3) \
+                 AS n(key, value, expires) ORDER BY n.key COLLATE \"C\""
+            ),
+            update: format!(
+                "UPDATE {table} AS t SET {value} = n.value, expires = n.expires \
+                 FROM unnest($1, $2, $3) AS n(key, value, expires) WHERE t.key = n.key"
+            ),
         }
     }
 }
 
-/// Whatever a database has by default: each statement sees what others have committed before it, and
-/// what a lock was waited for above all.
-pub(crate) const BEGIN: &str = "BEGIN ISOLATION LEVEL READ COMMITTED READ WRITE";
-
-/// A client that has gone silent must not hold locks, nor wait for them, for longer than it would
-/// have waited itself. Waiting for a lock ends earlier, so that the client hears why.
+/// A process that hangs must not hold locks, nor wait for them, for longer than it waits for an
+/// answer.
 fn begin(config: &Config) -> String {
-    let ms = config.operation_timeout.as_millis().clamp(1, i32::MAX.unsigned_abs().into());
-    let lock = ms.div_ceil(2);
+    let ms = milliseconds(config.operation_timeout);
     let relaxed = match config.durability {
         Durability::Full | Durability::Unlogged => "",
-        Durability::Relaxed => "; SET LOCAL synchronous_commit = off",
+        Durability::Relaxed => "SET LOCAL synchronous_commit = off; ",
     };
     format!(
-        "{BEGIN}; SET LOCAL lock_timeout = {lock}; \
-         SET LOCAL statement_timeout = {ms}; \
-         SET LOCAL idle_in_transaction_session_timeout = {ms}{relaxed}"
+        "{BEGIN}; {relaxed}SET LOCAL statement_timeout = {ms}; \
+         SET LOCAL idle_in_transaction_session_timeout = {ms}; SET LOCAL lock_timeout = "
     )
+}
+
+/// At least 1: a timeout of 0 is none.
+fn milliseconds(timeout: Duration) -> u128 {
+    timeout.as_millis().clamp(1, i32::MAX.unsigned_abs().into())
+}
+
+/// A number as the database stores it. Every instant that decides is far below the maximum.
+pub(crate) fn int8(number: u64) -> i64 {
+    i64::try_from(number).unwrap_or(i64::MAX)
 }

@@ -1,155 +1,150 @@
-//! The store as callers see it: what they ask is copied, queued for a worker, and awaited.
+//! The store: an admission is copied, queued for a worker task, and its answer is awaited.
 //!
-//! A caller that goes away before its round is written is not charged, and nobody waits for it:
-//! workers are tasks of their own.
+//! A caller that is cancelled before its round is written is not charged. Cancelling it affects no
+//! other caller, because workers are separate tasks.
 
 use core::hash::{BuildHasher, BuildHasherDefault};
-use core::pin::pin;
 use core::sync::atomic::Ordering;
 use std::collections::hash_map::DefaultHasher;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tokio::sync::{mpsc, oneshot, watch};
+use tokio::sync::watch;
 use tokio::task::JoinHandle;
-use tollgate_core::store::patience::{Progress, Waiting};
+use tollgate_core::combine::{Combiner, Limits, Pending, collect};
+use tollgate_core::store::round::state_in;
 use tollgate_core::store::{
     BatchResults, CallContext, Capability, Evidence, Loaded, MultiKey, Store, TimeSource,
 };
-use tollgate_core::{Admission, Charge, Code, Error, Key, Now, Result, State};
+use tollgate_core::{Admission, Charge, Code, Error, Key, Now, Result};
 
 use crate::config::{Config, Durability};
-use crate::fault::{closed, corrupt};
+use crate::connection::Shared;
 use crate::job::{Job, text_of};
-use crate::link::Shared;
-use crate::look::{self, Ask};
+use crate::reads::{self, ReadJob, ReadReply};
 use crate::sweep;
 use crate::worker;
 
-/// Calls that may wait for one worker. The limiter has a bound of its own, which is lower.
-const QUEUE_MAX: usize = 20_000;
+/// The bound of waiting calls is above that of the limiter. The bound of a round limits how long its
+/// locks are held.
+const LIMITS: Limits = Limits { waiting: 20_000, round: 1_000, concurrent: 1 };
 
-/// Limits in PostgreSQL.
+/// A store in a PostgreSQL database.
+///
+/// ```no_run
+/// use tollgate_core::algorithm::TokenBucket;
+/// use tollgate_core::{Limit, Limiter, Quota};
+/// use tollgate_postgres::{Config, Postgres};
+///
+/// # async fn run() -> tollgate_core::Result<()> {
+/// let config: Config = "postgres://app:secret@db.example.com/app?sslmode=verify-full".parse()?;
+/// let limiter = Limiter::new(Postgres::connect(config).await?);
+/// let uploads = Limit::new("uploads", TokenBucket::new(10, Quota::per_second(1))?)?;
+/// let decision = limiter.check(uploads.charge("ada")).await?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Debug)]
 pub struct Postgres {
     shared: Arc<Shared>,
-    workers: Vec<Line<Job>>,
-    looker: Line<Ask>,
+    /// One queue per worker.
+    admissions: Arc<Combiner<Job, Result<Evidence>>>,
+    reads: Arc<Combiner<ReadJob, ReadReply>>,
+    /// Ends the sweep when it is set or dropped.
     closing: watch::Sender<bool>,
     tasks: Mutex<Vec<JoinHandle<()>>>,
 }
 
-/// The way to a task: what waits for it, and how its work goes on.
-#[derive(Debug)]
-struct Line<T> {
-    queue: mpsc::Sender<T>,
-    progress: Arc<Progress>,
-}
-
-impl<T> Line<T> {
-    /// A line, and its other end.
-    fn new() -> (Self, mpsc::Receiver<T>, Arc<Progress>) {
-        let (queue, taken) = mpsc::channel(QUEUE_MAX);
-        let progress = Arc::new(Progress::new());
-        (Self { queue, progress: Arc::clone(&progress) }, taken, progress)
-    }
-
-    /// Joins the line.
-    fn send(&self, item: T) -> Result<Waiting<'_>> {
-        let waiting = self.progress.wait();
-        self.queue.try_send(item).map_err(|refused| unqueued(&refused))?;
-        Ok(waiting)
-    }
-}
-
-/// An answer that is waited for.
-type Answer<'s> = (oneshot::Receiver<Result<Evidence>>, Waiting<'s>);
-
 impl Postgres {
-    /// A store that connects when it is first asked, on the tokio runtime this is called in. Its
-    /// tables are made then, if they are not there.
+    /// Opens a store on the current tokio runtime without waiting. It connects at the first call, and
+    /// creates its tables then if they are missing.
     ///
     /// # Errors
-    /// `config_invalid` when the certificates to trust cannot be read, the retries make no sense, or
-    /// outside of a runtime.
+    /// `config_invalid` naming the setting that is not accepted, or `runtime` outside of a runtime.
     pub fn open(config: Config) -> Result<Self> {
+        let shared = Shared::new(config)?;
         let runtime = tokio::runtime::Handle::try_current().map_err(|_| {
             Error::config("runtime", "is missing; open the store inside of a tokio runtime")
         })?;
-        config.retries.validated()?;
-        let shared = Shared::new(config)?;
+        let admissions = Combiner::new(shared.config.connections, LIMITS);
+        let reads = Combiner::new(1, LIMITS);
+        let mut tasks = vec![runtime.spawn(reads::run(Arc::clone(&shared), reads.worker(0)))];
+        for queue in 0..shared.config.connections {
+            let worker = worker::run(Arc::clone(&shared), admissions.worker(queue));
+            tasks.push(runtime.spawn(worker));
+        }
         let (closing, closing_seen) = watch::channel(false);
-        let mut tasks = Vec::new();
-        let mut workers = Vec::new();
-        for _ in 0..shared.config.connections {
-            let (line, queue, progress) = Line::new();
-            let work = worker::work(Arc::clone(&shared), (queue, progress), closing_seen.clone());
-            tasks.push(runtime.spawn(work));
-            workers.push(line);
+        if let Some(interval) = shared.config.sweep_every {
+            tasks.push(runtime.spawn(sweep::run(Arc::clone(&shared), interval, closing_seen)));
         }
-        let (looker, queue, progress) = Line::new();
-        let looks = look::work(Arc::clone(&shared), (queue, progress), closing_seen.clone());
-        tasks.push(runtime.spawn(looks));
-        if let Some(every) = shared.config.sweep_every {
-            tasks.push(runtime.spawn(sweep::work(Arc::clone(&shared), every, closing_seen)));
-        }
-        Ok(Self { shared, workers, looker, closing, tasks: Mutex::new(tasks) })
+        Ok(Self { shared, admissions, reads, closing, tasks: Mutex::new(tasks) })
     }
 
-    /// [`Postgres::open`], but connects at once, and makes or checks the tables.
+    /// Opens a store, connects, and creates or checks the tables.
     ///
     /// # Errors
-    /// As [`Postgres::open`]; when the server cannot be reached or refuses; when the tables were made
-    /// by a newer version.
+    /// As [`Postgres::open`]; when the server cannot be reached or rejects the connection; when the
+    /// tables have a newer version.
     pub async fn connect(config: Config) -> Result<Self> {
         let store = Self::open(config)?;
         drop(store.shared.connect().await?);
         Ok(store)
     }
 
-    /// Makes the tables, or changes them to what this version needs.
+    /// Creates the tables, or migrates them to the version that this code needs.
     ///
     /// # Errors
-    /// When the server cannot be reached or refuses; when the tables were made by a newer version.
+    /// When the server cannot be reached or rejects a statement; when the tables have a newer
+    /// version.
     pub async fn migrate(config: Config) -> Result<()> {
         Shared::new(config)?.migrate().await
     }
 
-    /// Removes expired rows now, at the pace of the sweeps in the background; how many went.
+    /// Deletes expired rows now, at the pace of the background sweep. Returns how many were
+    /// deleted.
     ///
     /// # Errors
-    /// When the server cannot be reached or refuses. What was removed until then is gone.
+    /// When the server cannot be reached or rejects a statement. Rows deleted until then stay
+    /// deleted.
     pub async fn sweep(&self) -> Result<u64> {
         sweep::sweep(&self.shared).await
     }
 
-    fn submit(
-        &self,
+    /// Queues an admission for the worker of its first key, or for a given one.
+    fn submit<'c>(
+        &'c self,
         admission: &Admission<'_>,
-        at: TimeSource,
-        worker: Option<usize>,
-    ) -> Result<Answer<'_>> {
-        self.check(at)?;
-        let (job, answer) = Job::new(admission, at)?;
-        let worker = worker.unwrap_or_else(|| self.worker_of(job.home()));
-        let line = self.workers.get(worker).ok_or_else(closed)?;
-        Ok((answer, line.send(job)?))
+        queue: Option<usize>,
+        cx: CallContext<'c>,
+    ) -> Result<Pending<'c, Job, Result<Evidence>>> {
+        self.check(cx.time())?;
+        let job = Job::new(admission, cx)?;
+        let queue = queue.unwrap_or_else(|| self.queue_of(job.first_key()));
+        self.admissions.submit(queue, job, cx)
     }
 
-    /// Two clocks must not decide about one table.
-    fn check(&self, at: TimeSource) -> Result<()> {
-        if matches!(at, TimeSource::Given(_)) && !self.shared.config.accepts_readings {
-            let message = "the database's clock decides; a reading cannot be given";
+    /// Refuses a second clock for the same tables.
+    fn check(&self, time: TimeSource) -> Result<()> {
+        if matches!(time, TimeSource::Given(_)) && !self.shared.config.accepts_readings {
+            let message = "this store decides by the database's clock; a reading is not accepted";
             return Err(Error::new(Code::Unsupported, message).not_sent());
         }
         Ok(())
     }
 
-    /// The worker that the key belongs to.
-    fn worker_of(&self, key: &str) -> usize {
-        // Any hash will do: an attacker who fills one worker only makes its rounds fuller.
+    /// The queue of the worker that the key belongs to.
+    fn queue_of(&self, key: &str) -> usize {
+        // The hash needs no secret: an attacker who sends all requests to one worker only makes the
+        // rounds of that worker larger.
         let hash = BuildHasherDefault::<DefaultHasher>::default().hash_one(key);
-        let workers = u64::try_from(self.workers.len()).unwrap_or(1).max(1);
-        usize::try_from(hash % workers).unwrap_or_default()
+        let queues = u64::try_from(self.shared.config.connections).unwrap_or(1).max(1);
+        usize::try_from(hash % queues).unwrap_or_default()
+    }
+
+    /// Refuses further calls. Queued ones are still served.
+    fn end(&self) {
+        self.admissions.close();
+        self.reads.close();
+        self.closing.send_replace(true);
     }
 }
 
@@ -165,8 +160,7 @@ impl Store for Postgres {
     }
 
     async fn admit(&self, admission: &Admission<'_>, cx: CallContext<'_>) -> Result<Evidence> {
-        let (answer, waiting) = self.submit(admission, cx.time(), None)?;
-        waiting.answer(pin!(heard(answer))).await
+        self.submit(admission, None, cx)?.answer().await
     }
 
     async fn admit_many(
@@ -175,76 +169,54 @@ impl Store for Postgres {
         results: &BatchResults,
         cx: CallContext<'_>,
     ) {
-        // Admissions of one key must meet in the same queue, in order. Single charges do by
-        // themselves; where one has several keys, all go to the same worker.
-        let is_plain = |admission: &Admission<'_>| admission.charges().len() <= 1;
-        let worker = if batch.iter().all(is_plain) { None } else { Some(0) };
-        let answers: Vec<_> =
-            batch.iter().map(|admission| self.submit(admission, cx.time(), worker)).collect();
-        for (index, answer) in answers.into_iter().enumerate() {
-            let answer = match answer {
-                Ok((answer, waiting)) => waiting.answer_in_batch(pin!(heard(answer))).await,
-                Err(error) => Err(error),
-            };
-            results.set(index, answer);
-        }
+        // Admissions that share a key have to be in one queue, in order. Single charges are queued by
+        // their key. If an admission has several keys, the whole batch goes to one worker.
+        let is_single = |admission: &Admission<'_>| admission.charges().len() <= 1;
+        let queue = if batch.iter().all(is_single) { None } else { Some(0) };
+        let calls = batch
+            .iter()
+            .enumerate()
+            .map(|(index, admission)| self.submit(admission, queue, results.context(index, cx)));
+        collect(calls, results, |answer| answer).await;
     }
 
     async fn load(&self, charges: &[Charge<'_>], cx: CallContext<'_>) -> Result<Loaded> {
-        let at = cx.time();
-        self.check(at)?;
-        let texts = charges.iter().map(|charge| text_of(charge.key()));
-        let texts: Vec<String> = texts.collect::<Result<_>>()?;
-        let (reply, answer) = oneshot::channel();
-        let waiting = self.looker.send(Ask::See(texts.clone(), reply))?;
-        let seen = waiting.answer(pin!(heard(answer))).await?;
-        let (clock, rows) = &*seen;
-        let now = match at {
-            TimeSource::StoreClock => Now::at(*clock),
+        self.check(cx.time())?;
+        let keys = charges.iter().map(|charge| text_of(charge.key()));
+        let keys: Vec<String> = keys.collect::<Result<_>>()?;
+        let read = self.reads.submit(0, ReadJob::Read(keys.clone()), cx)?.answer().await?;
+        let now = match cx.time() {
+            TimeSource::StoreClock => Now::at(read.clock),
             TimeSource::Given(reading) => Now::at(reading),
         };
-        let states = texts.iter().map(|text| match rows.get(text).map(String::as_str) {
-            None | Some("") => Ok(None),
-            Some(text) => State::from_text(text).map(Some).map_err(|_| corrupt()),
+        let states = keys.iter().map(|key| match read.values.get(key) {
+            None => Ok(None),
+            Some(text) => state_in(text),
         });
         Ok(Loaded::new(now, states.collect::<Result<_>>()?))
     }
 
-    async fn reset(&self, key: Key<'_>, _: CallContext<'_>) -> Result<()> {
-        let (reply, answer) = oneshot::channel();
-        let waiting = self.looker.send(Ask::Reset(text_of(key)?, reply))?;
-        waiting.answer(pin!(heard(answer))).await
+    async fn reset(&self, key: Key<'_>, cx: CallContext<'_>) -> Result<()> {
+        self.reads.submit(0, ReadJob::Reset(text_of(key)?), cx)?.answer().await.map(drop)
     }
 
     async fn close(&self) {
-        self.closing.send_replace(true);
+        self.end();
         let tasks =
             core::mem::take(&mut *self.tasks.lock().unwrap_or_else(PoisonError::into_inner));
         for task in tasks {
-            // A task that panicked has ended as well.
+            // An error means that the task panicked: it has ended, too.
             let _ = task.await;
         }
     }
 
     fn round_trips(&self) -> Option<u64> {
-        Some(self.shared.trips.load(Ordering::Relaxed))
+        Some(self.shared.round_trips.load(Ordering::Relaxed))
     }
 }
 
-async fn heard<T>(answer: oneshot::Receiver<Result<T>>) -> Result<T> {
-    answer.await.unwrap_or_else(|_| Err(lost()))
-}
-
-fn unqueued<T>(refused: &mpsc::error::TrySendError<T>) -> Error {
-    match refused {
-        mpsc::error::TrySendError::Full(_) => {
-            Error::new(Code::QueueFull, "too many calls wait for PostgreSQL").not_sent()
-        }
-        mpsc::error::TrySendError::Closed(_) => closed(),
+impl Drop for Postgres {
+    fn drop(&mut self) {
+        self.end();
     }
-}
-
-/// The runtime was shut down, or a worker ended in the middle of a round.
-fn lost() -> Error {
-    Error::new(Code::StoreUnavailable, "the worker went away; the charge may be spent")
 }

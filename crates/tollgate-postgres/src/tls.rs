@@ -1,8 +1,8 @@
 //! TLS for the driver, over rustls.
 //!
-//! With `require` and above the certificate and the name are always checked. `prefer` is what a
-//! client does that was told nothing: it encrypts if the server can, and checks nothing, because
-//! whoever could forge a certificate could as well claim that the server has no TLS.
+//! `require`, `verify-ca` and `verify-full` verify the certificate and the host name. `prefer`, the
+//! default, encrypts if the server supports it and verifies nothing: an attacker who could present
+//! a forged certificate could also claim that the server has no TLS.
 
 use core::future::Future;
 use core::pin::Pin;
@@ -29,13 +29,13 @@ use tollgate_net::tls::roots;
 
 use crate::url::Address;
 
-/// Makes TLS connections as the address asks for.
+/// Makes TLS connections with the settings of the URL.
 #[derive(Clone, Debug)]
 pub(crate) struct Tls(Arc<ClientConfig>);
 
 impl Tls {
     /// # Errors
-    /// `config_invalid` when the certificates to trust cannot be read.
+    /// `config_invalid` naming `sslrootcert` when its file cannot be read.
     pub(crate) fn new(address: &Address) -> Result<Self> {
         let provider = Arc::new(ring::default_provider());
         let config = ClientConfig::builder_with_provider(Arc::clone(&provider));
@@ -44,8 +44,8 @@ impl Tls {
         let config = match (address.driver.get_ssl_mode(), &address.root_file) {
             (SslMode::Disable, _) => config.with_root_certificates(RootCertStore::empty()),
             (SslMode::Prefer, None) => {
-                let anyone = Arc::new(Anyone(provider));
-                config.dangerous().with_custom_certificate_verifier(anyone)
+                let verifier = Arc::new(AcceptAnyCertificate(provider));
+                config.dangerous().with_custom_certificate_verifier(verifier)
             }
             (_, file) => config.with_root_certificates(roots("sslrootcert", file.as_deref())?),
         };
@@ -67,7 +67,7 @@ where
     }
 }
 
-/// One handshake about to happen.
+/// A handshake that has not begun.
 pub(crate) struct Handshake {
     config: Arc<ClientConfig>,
     name: ServerName<'static>,
@@ -89,11 +89,11 @@ where
     }
 }
 
-/// A stream within TLS.
+/// An encrypted stream.
 pub(crate) struct Stream<S>(tokio_rustls::client::TlsStream<S>);
 
 impl<S: AsyncRead + AsyncWrite + Unpin> TlsStream for Stream<S> {
-    /// None: passwords are checked without binding them to the channel.
+    /// None: SCRAM runs without channel binding.
     fn channel_binding(&self) -> ChannelBinding {
         ChannelBinding::none()
     }
@@ -127,11 +127,11 @@ impl<S: AsyncRead + AsyncWrite + Unpin> AsyncWrite for Stream<S> {
     }
 }
 
-/// Accepts whoever answers; signatures are checked all the same.
+/// Accepts any certificate. The signatures of the handshake are still verified.
 #[derive(Debug)]
-struct Anyone(Arc<CryptoProvider>);
+struct AcceptAnyCertificate(Arc<CryptoProvider>);
 
-impl ServerCertVerifier for Anyone {
+impl ServerCertVerifier for AcceptAnyCertificate {
     fn verify_server_cert(
         &self,
         _: &CertificateDer<'_>,

@@ -1,4 +1,4 @@
-//! The address of a server. What libpq accepts and the driver does not is translated here.
+//! Parses the URL of a server. Parameters of libpq that the driver lacks are translated here.
 
 use core::time::Duration;
 
@@ -11,56 +11,56 @@ const SCHEMES: [&str; 2] = ["postgres://", "postgresql://"];
 const TIMEOUT_MAX_MS: u64 = 600_000;
 const SSL_MODES: &str = "disable, prefer, require, verify-ca, verify-full";
 
-/// Where the server is and how to talk to it.
+/// A parsed URL.
 #[derive(Clone)]
 pub(crate) struct Address {
     pub(crate) driver: tokio_postgres::Config,
-    /// A file of certificates to trust instead of those of the operating system.
+    /// A file of certificate authorities that replace those of the operating system.
     pub(crate) root_file: Option<String>,
     /// How long one round trip may take.
     pub(crate) operation_timeout: Option<Duration>,
 }
 
-/// Reads an address. Errors name the parameter and never repeat a value, which may be a secret.
+/// Parses a URL. Errors name the parameter and never contain a value, which may be a secret.
 pub(crate) fn parse(url: &str) -> Result<Address> {
     if !SCHEMES.iter().any(|scheme| url.starts_with(scheme)) {
         return Err(Error::config("url", "accepted: postgres://user:password@host:port/database"));
     }
     let (base, query) = url.split_once('?').unwrap_or((url, ""));
-    let mut plain = base.to_owned();
+    let mut driver_url = base.to_owned();
     let mut root_file = None;
     let mut operation_timeout = None;
     let mut mode = None;
-    let mut mark = '?';
+    let mut separator = '?';
     for pair in query.split('&').filter(|pair| !pair.is_empty()) {
         match pair.split_once('=') {
             Some(("sslmode", value)) => mode = Some(ssl_mode(value)?),
             Some(("sslrootcert", file)) => {
-                let odd = || Error::config("sslrootcert", "is not percent-encoded UTF-8");
-                root_file = Some(percent_decoded(file).ok_or_else(odd)?);
+                let invalid = || Error::config("sslrootcert", "is not percent-encoded UTF-8");
+                root_file = Some(percent_decoded(file).ok_or_else(invalid)?);
             }
             Some(("operation_timeout_ms", text)) => {
                 operation_timeout = Some(Duration::from_millis(whole_ms(text)?));
             }
             _ => {
-                plain.push(mark);
-                plain.push_str(pair);
-                mark = '&';
+                driver_url.push(separator);
+                driver_url.push_str(pair);
+                separator = '&';
             }
         }
     }
-    let mut driver: tokio_postgres::Config = plain.parse().map_err(|error| {
-        // The driver names the parameter at fault in its source, without the value.
+    let mut driver: tokio_postgres::Config = driver_url.parse().map_err(|error| {
+        // The source of the driver's error names the parameter, without its value.
         let reason = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
         Error::config(
             "url",
             format!(
-                "cannot be read ({reason}); accepted: postgres://user:password@host:port/database"
+                "is not a PostgreSQL URL ({reason}); accepted: postgres://user:password@host:port/database"
             ),
         )
     })?;
     if driver.get_hosts().is_empty() {
-        return Err(Error::config("url", "names no host"));
+        return Err(Error::config("url", "has no host"));
     }
     if let Some(mode) = mode {
         driver.ssl_mode(mode);
@@ -92,7 +92,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_libpq_accepts_is_accepted() {
+    fn parameters_of_libpq_are_accepted() {
         let address = parse(
             "postgres://me:s3cret@db:7/app?sslmode=verify-full&connect_timeout=1&sslrootcert=%2Fca.pem\
              &operation_timeout_ms=250",
@@ -108,8 +108,8 @@ mod tests {
     }
 
     #[test]
-    fn other_addresses_are_refused_by_name_and_never_repeated() {
-        let odd = [
+    fn errors_name_the_parameter_and_never_contain_its_value() {
+        let invalid = [
             ("s3cret", "url"),
             ("mysql://me:s3cret@db", "url"),
             ("postgres://me:s3cret@db:port/app", "url"),
@@ -122,7 +122,7 @@ mod tests {
             ("postgres://me:s3cret@db/app?operation_timeout_ms=600001", "operation_timeout_ms"),
             ("postgres://me:s3cret@db/app?operation_timeout_ms=s3cret", "operation_timeout_ms"),
         ];
-        for (url, field) in odd {
+        for (url, field) in invalid {
             let error = parse(url).map(|_| ()).unwrap_err();
             assert_eq!(error.field(), Some(field), "{url}: {error}");
             assert!(!format!("{error} {error:?}").contains("s3cret"), "{error:?}");

@@ -1,175 +1,167 @@
-//! A worker: takes what waits for it, as much as there is, and decides it in one round.
+//! A worker task: decides all admissions that wait for it in one round.
 //!
-//! Each key belongs to one worker, so callers of one process never wait for each other's row locks,
-//! and a hot key is one round at a time. There is no timer: a round takes whatever came while the
-//! one before it was under way. While one round is written the next one is read already, behind it on
-//! the same connection: the server never waits for the way back.
+//! Each key belongs to one worker. Callers of one process therefore never wait for each other's row
+//! locks, and a hot key has one round at a time. There is no timer: a round takes the admissions
+//! that arrived during the previous one. While a round is written, the next one is read behind it on
+//! the same connection, so that the server does not idle for a network round trip.
 
 use core::sync::atomic::Ordering;
+use core::time::Duration;
 use std::sync::Arc;
 
-use tokio::sync::{mpsc, watch};
-use tollgate_core::Code;
-use tollgate_core::store::patience::Progress;
+use tokio::time::sleep;
+use tollgate_core::combine;
+use tollgate_core::store::Evidence;
+use tollgate_core::{Code, Result};
 
-use crate::fault::exhausted;
+use crate::connection::{Connection, Shared};
 use crate::job::Job;
-use crate::link::{Link, Shared};
-use crate::retry::Retry;
-use crate::round::{Closed, Opened, Round, Trip, abandon, close, open, refuse};
+use crate::retry::random;
+use crate::round::{Callers, Closed, OpenRound, Opened, Trip, abandon, close, open};
 
-/// Admissions in one round: bounds how long locks are held.
-pub(crate) const ROUND_MAX: usize = 1_000;
+pub(crate) type Worker = combine::Worker<Job, Result<Evidence>>;
 
 /// Decides until the store is closed or dropped.
-pub(crate) async fn work(
-    shared: Arc<Shared>,
-    (mut jobs, progress): (mpsc::Receiver<Job>, Arc<Progress>),
-    mut closing: watch::Receiver<bool>,
-) {
-    let mut link = None;
-    let mut waiting = Vec::with_capacity(ROUND_MAX);
-    loop {
-        let taken = tokio::select! {
-            biased;
-            _ = closing.changed(), if !jobs.is_closed() => {
-                // What is queued is still decided; nothing more comes in.
-                jobs.close();
-                continue;
-            }
-            taken = jobs.recv_many(&mut waiting, ROUND_MAX) => taken,
-        };
-        if taken == 0 {
-            return;
-        }
-        let first = core::mem::take(&mut waiting);
-        link = Shift::new((&shared, &progress), link).run(first, &mut jobs).await;
+pub(crate) async fn run(shared: Arc<Shared>, worker: Worker) {
+    let mut connection = None;
+    while let Some(round) = worker.next_round().await {
+        connection = Rounds::new(&shared, &worker, connection).run(round).await;
     }
 }
 
-/// Rounds one after another, as long as somebody waits.
-struct Shift<'a> {
+/// Runs rounds until the queue is empty.
+struct Rounds<'a> {
     shared: &'a Shared,
-    /// For those who wait.
-    progress: &'a Progress,
-    /// The connection, unless it has to be made.
-    link: Option<Link>,
-    /// Whether it was there before, so that it may have died unseen.
-    was_kept: bool,
-    retry: Retry,
+    worker: &'a Worker,
+    /// The connection, if there is one.
+    connection: Option<Connection>,
+    /// Whether the connection was idle before, so that the server may have closed it.
+    was_idle: bool,
 }
 
-/// What is to be done next.
+/// The next step of a worker.
 #[derive(Default)]
 struct Next {
-    /// A round that is to be written.
-    round: Option<Round>,
-    /// Those of the round that is to be read.
-    jobs: Vec<Job>,
+    /// The round to write.
+    open: Option<OpenRound>,
+    /// The round to read.
+    waiting: Option<Callers>,
 }
 
-impl<'a> Shift<'a> {
-    fn new((shared, progress): (&'a Shared, &'a Progress), link: Option<Link>) -> Self {
-        let link = link.filter(Link::is_alive);
-        let retry = Retry::new(&shared.config);
-        Self { shared, progress, was_kept: link.is_some(), link, retry }
+impl<'a> Rounds<'a> {
+    fn new(shared: &'a Shared, worker: &'a Worker, connection: Option<Connection>) -> Self {
+        let connection = connection.filter(Connection::is_open);
+        Self { shared, worker, was_idle: connection.is_some(), connection }
     }
 
-    /// Works until nobody waits; the connection to go on with.
-    async fn run(mut self, first: Vec<Job>, queue: &mut mpsc::Receiver<Job>) -> Option<Link> {
-        let mut next = Next { round: None, jobs: first };
+    /// Returns the connection for the next call.
+    async fn run(mut self, first: Callers) -> Option<Connection> {
+        let mut next = Next { open: None, waiting: Some(first) };
         loop {
-            next.jobs.retain(Job::is_waiting);
-            while next.jobs.len() < ROUND_MAX
-                && let Ok(job) = queue.try_recv()
-            {
-                next.jobs.push(job);
+            if let Some(waiting) = &mut next.waiting {
+                waiting.drop_cancelled();
+                waiting.take_late_arrivals();
             }
-            if next.round.is_none() && next.jobs.is_empty() {
-                return self.link;
+            next.waiting = next.waiting.filter(|waiting| !waiting.is_empty());
+            next.waiting = next.waiting.or_else(|| self.worker.try_next_round());
+            if next.open.is_none() && next.waiting.is_none() {
+                return self.connection;
             }
-            let link = match self.link.take() {
-                Some(link) => link,
+            let connection = match self.connection.take() {
+                Some(connection) => connection,
                 None => match self.shared.connect().await {
-                    Ok(link) => link,
+                    Ok(connection) => connection,
                     Err(error) => {
-                        refuse(next.jobs, &error);
+                        next.waiting.into_iter().for_each(|mut waiting| waiting.fail(&error));
                         return None;
                     }
                 },
             };
-            next = self.step(link, next).await;
+            next = self.step(connection, next).await;
         }
     }
 
-    /// Writes one round and reads the next; keeps the connection if it is still good.
-    async fn step(&mut self, link: Link, next: Next) -> Next {
-        let Next { round, jobs } = next;
-        let trips = u64::from(round.is_some()) + u64::from(!jobs.is_empty());
-        self.shared.trips.fetch_add(trips, Ordering::Relaxed);
-        let trip = Trip { shared: self.shared, progress: self.progress, link: &link };
+    /// Writes one round and reads the next. Keeps the connection if it can still be used.
+    async fn step(&mut self, connection: Connection, next: Next) -> Next {
+        let trips = u64::from(next.open.is_some()) + u64::from(next.waiting.is_some());
+        self.shared.round_trips.fetch_add(trips, Ordering::Relaxed);
+        let trip = Trip { shared: self.shared, connection: &connection };
         let closing = async {
-            match round {
+            match next.open {
                 Some(round) => close(trip, round).await,
                 None => Closed::Answered,
             }
         };
-        let opening = async { if jobs.is_empty() { None } else { Some(open(trip, jobs).await) } };
+        let opening = async {
+            match next.waiting {
+                Some(callers) => Some(open(trip, callers).await),
+                None => None,
+            }
+        };
         let (closed, opened) = tokio::join!(biased; closing, opening);
         match (closed, opened) {
-            (Closed::Answered, None) => self.go_on(link, None),
-            (Closed::Answered, Some(Opened::Ready(round))) => self.go_on(link, Some(*round)),
-            (Closed::Answered, Some(Opened::Conflict(jobs))) => {
-                self.after_conflict(link, true, jobs).await
+            (Closed::Answered, None) => self.keep(connection, None),
+            (Closed::Answered, Some(Opened::Ready(round))) => self.keep(connection, Some(round)),
+            (Closed::Answered, Some(Opened::Conflict(mut callers))) => {
+                let losses = callers.lost_race(&self.shared.config.retries);
+                self.after_conflict(connection, true, callers, losses).await
             }
-            (Closed::Conflict(jobs), opened) => {
-                // Nobody overtakes: whoever came later waits for those who have to try again.
-                // What failed in it leaves a transaction open, too.
+            (Closed::Conflict(mut callers), opened) => {
+                let losses = callers.lost_race(&self.shared.config.retries);
+                // A first round trip that failed also leaves a transaction open.
                 let is_open = opened.is_some();
-                let jobs = jobs.into_iter().chain(self.salvage(opened)).collect();
-                self.after_conflict(link, is_open, jobs).await
+                // Later callers keep their place behind those that are retried.
+                if let Some(later) = self.retried(opened) {
+                    callers.append(later);
+                }
+                self.after_conflict(connection, is_open, callers, losses).await
             }
             (Closed::Broken, opened) | (Closed::Answered, opened) => {
-                // The connection goes; whatever was open on it is undone.
-                drop(link);
-                Next { round: None, jobs: self.salvage(opened) }
+                // The server rolls the open transaction back when the connection is closed.
+                drop(connection);
+                Next { open: None, waiting: self.retried(opened) }
             }
         }
     }
 
-    fn go_on(&mut self, link: Link, round: Option<Round>) -> Next {
-        self.link = Some(link);
-        self.was_kept = true;
-        self.retry = Retry::new(&self.shared.config);
-        Next { round, jobs: Vec::new() }
+    fn keep(&mut self, connection: Connection, open: Option<OpenRound>) -> Next {
+        self.connection = Some(connection);
+        self.was_idle = true;
+        Next { open, waiting: None }
     }
 
-    /// Waits a little before the same jobs are tried again.
-    async fn after_conflict(&mut self, link: Link, is_open: bool, jobs: Vec<Job>) -> Next {
-        if !is_open || abandon(self.shared, &link).await {
-            self.link = Some(link);
+    /// Waits before callers are retried that have lost this many races.
+    async fn after_conflict(
+        &mut self,
+        connection: Connection,
+        is_open: bool,
+        callers: Callers,
+        losses: u32,
+    ) -> Next {
+        let trip = Trip { shared: self.shared, connection: &connection };
+        if !is_open || abandon(trip).await {
+            self.connection = Some(connection);
         }
-        if self.retry.again().await {
-            return Next { round: None, jobs };
+        if losses > 0 {
+            let wait = self.shared.config.retries.wait(losses, random());
+            sleep(Duration::from_micros(wait)).await;
         }
-        self.retry = Retry::new(&self.shared.config);
-        refuse(jobs, &exhausted());
-        Next::default()
+        Next { open: None, waiting: Some(callers) }
     }
 
-    /// Those of a round that was not written who may be tried again.
-    fn salvage(&mut self, opened: Option<Opened>) -> Vec<Job> {
+    /// The callers of a round that was not written, if they may be retried.
+    fn retried(&mut self, opened: Option<Opened>) -> Option<Callers> {
         match opened {
-            None | Some(Opened::Refused) => Vec::new(),
-            Some(Opened::Ready(round)) => round.into_jobs(),
-            Some(Opened::Conflict(jobs)) => jobs,
-            Some(Opened::Unserved(jobs, error)) => {
-                // A connection that was kept may have died unseen: one more try with a new one.
-                if core::mem::take(&mut self.was_kept) && error.code() != Code::Timeout {
-                    return jobs;
+            None | Some(Opened::Rejected) => None,
+            Some(Opened::Ready(round)) => Some(round.into_callers()),
+            Some(Opened::Conflict(callers)) => Some(callers),
+            Some(Opened::Failed(mut callers, error)) => {
+                // The server may have closed an idle connection: retry once over a new one.
+                if core::mem::take(&mut self.was_idle) && error.code() != Code::Timeout {
+                    return Some(callers);
                 }
-                refuse(jobs, &error);
-                Vec::new()
+                callers.fail(&error);
+                None
             }
         }
     }

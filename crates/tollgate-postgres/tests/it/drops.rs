@@ -1,4 +1,5 @@
-//! Callers that go away: nobody hangs, nothing is lost, and whoever left in time is not charged.
+//! Cancelled callers: no other caller hangs, nothing is lost, and one that is cancelled in time is
+//! not charged.
 
 use std::pin::pin;
 use std::task::Poll;
@@ -11,7 +12,7 @@ use tollgate_test_servers::shared::postgres;
 use tollgate_testkit::runtime::join_all;
 
 use crate::support::{
-    block_on, client, config_in, limit, schema, spent, take, until_somebody_waits,
+    block_on, client, config_in, limit, schema, spent, take, until_a_session_waits,
 };
 
 /// Polls once, so that what is asked is queued.
@@ -27,13 +28,13 @@ async fn start<F: Future>(future: std::pin::Pin<&mut F>) {
 }
 
 #[test]
-fn a_caller_that_leaves_before_the_write_is_not_charged_and_others_are_served() {
+fn a_caller_that_is_cancelled_before_the_write_is_not_charged() {
     block_on(async {
         let (url, schema) = (postgres(PgVersion::V15).url(), schema());
         let store = Postgres::connect(config_in(&url, &schema)).await.unwrap();
         let many = limit(1_000);
         assert!(take(&store, &many, "a").await.unwrap());
-        // Somebody else holds the row, so that the round waits in its first trip.
+        // Another session holds the row, so that the round waits in its first round trip.
         let holder = client(&url).await;
         holder
             .batch_execute(&format!("BEGIN; SELECT FROM {schema}.limits FOR UPDATE"))
@@ -42,21 +43,21 @@ fn a_caller_that_leaves_before_the_write_is_not_charged_and_others_are_served() 
         let leader = Box::pin(take(&store, &many, "a"));
         let mut leader = leader;
         start(leader.as_mut()).await;
-        until_somebody_waits(&client(&url).await, &schema).await;
-        let mut stayer = pin!(take(&store, &many, "a"));
-        start(stayer.as_mut()).await;
-        let mut leaver = Box::pin(take(&store, &many, "a"));
-        start(leaver.as_mut()).await;
+        until_a_session_waits(&client(&url).await, &schema).await;
+        let mut waiting = pin!(take(&store, &many, "a"));
+        start(waiting.as_mut()).await;
+        let mut cancelled = Box::pin(take(&store, &many, "a"));
+        start(cancelled.as_mut()).await;
         drop(leader);
-        drop(leaver);
+        drop(cancelled);
         holder.batch_execute("ROLLBACK").await.unwrap();
-        assert!(stayer.await.unwrap());
-        assert_eq!(spent(&store, &many, "a").await, 2, "somebody who had left was charged");
+        assert!(waiting.await.unwrap());
+        assert_eq!(spent(&store, &many, "a").await, 2, "a cancelled caller was charged");
     });
 }
 
 #[test]
-fn closing_decides_what_is_queued_and_refuses_what_follows() {
+fn closing_serves_queued_calls_and_refuses_later_ones() {
     block_on(async {
         let (url, schema) = (postgres(PgVersion::V15).url(), schema());
         let store = Postgres::connect(config_in(&url, &schema)).await.unwrap();

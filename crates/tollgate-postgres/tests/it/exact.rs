@@ -1,4 +1,4 @@
-//! Exactly the quota, whoever asks from wherever and whatever their clocks say.
+//! Exactly the quota, from any process and with any clock.
 
 use std::time::Duration;
 
@@ -123,8 +123,8 @@ fn a_hot_key_is_written_once_per_round() {
         assert!(charged.into_iter().all(Result::unwrap));
         assert_eq!(spent(&store, &many, "hot").await, 500);
         let line = format!("select ctid from {schema}.limits");
-        // The row was inserted by the first round and updated by the few that followed: on its first
-        // page still, and at one of its first places.
+        // The row was inserted by the first round and updated by the few that followed: on its
+        // first page still, and at one of its first places.
         let place = server.sql(&line).unwrap();
         let number: u32 =
             place.trim_matches(['(', ')']).split(',').nth(1).unwrap().parse().unwrap();

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::time::Instant;
+use tollgate_core::limiter::BreakerConfig;
 use tollgate_core::store::{Retries, Store};
 use tollgate_core::{Code, Decision, Limiter, ManualClock, OutageMode, Result};
 use tollgate_postgres::Postgres;
@@ -15,8 +16,8 @@ use tollgate_testkit::contention;
 use tollgate_testkit::runtime::join_all;
 
 use crate::support::{
-    PATIENCE, block_on, client, config, config_in, limit, schema, spent, take, take_once,
-    until_somebody_waits,
+    TEST_TIMEOUT, block_on, client, config, config_in, limit, schema, spent, take, take_once,
+    until_a_session_waits,
 };
 
 /// Callers with request ids go on while the server is killed; each keeps its id until it is
@@ -55,7 +56,7 @@ fn a_killed_server_loses_nothing_acknowledged_and_applies_nothing_twice() {
                 let killed = tokio::task::spawn_blocking(move || {
                     server.kill().unwrap();
                     // Its children may still be about to notice.
-                    wait::until_ok(PATIENCE, || server.restart()).unwrap();
+                    wait::until_ok(TEST_TIMEOUT, || server.restart()).unwrap();
                 });
                 killed.await.unwrap();
                 let stored: u64 = total(store, many).await;
@@ -63,7 +64,7 @@ fn a_killed_server_loses_nothing_acknowledged_and_applies_nothing_twice() {
             }
         };
         let (failures, ()) = tokio::join!(join_all(callers), killer);
-        assert!(failures.iter().sum::<usize>() > 0, "nobody noticed that the server was killed");
+        assert!(failures.iter().sum::<usize>() > 0, "no call failed when the server was killed");
         assert_eq!(total(store, many).await, u64::try_from(CALLERS * IDS).unwrap());
     });
 }
@@ -76,8 +77,7 @@ async fn total(store: &Postgres, many: &tollgate_core::Limit) -> u64 {
     sum
 }
 
-/// Replies are lost while charges are under way: whoever asks again with the same id is not charged
-/// again.
+/// Replies are lost while charges are under way. A retry with the same id is not charged again.
 #[test]
 fn lost_replies_are_never_charged_twice() {
     let server = postgres(PgVersion::V18);
@@ -101,7 +101,7 @@ fn lost_replies_are_never_charged_twice() {
     });
 }
 
-/// A client that is killed while it holds a row: the row is free as soon as it is gone.
+/// The rows of a client that is killed are unlocked at once.
 #[test]
 fn a_killed_client_gives_its_locks_back() {
     block_on(async {
@@ -123,7 +123,7 @@ fn a_killed_client_gives_its_locks_back() {
         }
         let asked = async { take(&store, &many, "a").await.unwrap() };
         let killed = async {
-            until_somebody_waits(&watcher, &schema).await;
+            until_a_session_waits(&watcher, &schema).await;
             holder.kill().unwrap();
             holder.wait().unwrap();
         };
@@ -133,9 +133,9 @@ fn a_killed_client_gives_its_locks_back() {
     });
 }
 
-/// A node that goes silent while it holds rows (frozen, or cut off) is thrown out by the server.
+/// The server ends the session of a process that hangs while it holds rows.
 #[test]
-fn a_silent_node_does_not_hold_its_locks_for_long() {
+fn a_process_that_hangs_does_not_hold_its_locks_for_long() {
     let server = postgres(PgVersion::V15);
     let proxy = FaultProxy::to(server.addr()).unwrap();
     let url = format!("postgres://postgres@{}/postgres", proxy.addr());
@@ -161,11 +161,11 @@ fn a_silent_node_does_not_hold_its_locks_for_long() {
         });
         assert!(lost.unwrap_err().is_outage());
         assert!(served.unwrap());
-        assert_eq!(spent(&other, &many, "a").await, 2, "the silent one was charged");
+        assert_eq!(spent(&other, &many, "a").await, 2, "the process that hangs was charged");
     });
 }
 
-/// The network swallows everything: the limiter answers within its deadline, and recovers.
+/// The network drops everything: the limiter answers within its deadline, and recovers.
 #[test]
 fn a_hung_server_is_answered_for_within_the_deadline() {
     let server = postgres(PgVersion::V18);
@@ -184,7 +184,7 @@ fn a_hung_server_is_answered_for_within_the_deadline() {
         let decision = limiter.check(closed.charge("a")).await.unwrap();
         let took = start.elapsed();
         assert_eq!(decision.degraded, Some(OutageMode::Closed));
-        assert!(took >= Duration::from_millis(100), "answered after {took:?}: nobody hung");
+        assert!(took >= Duration::from_millis(100), "answered after {took:?}: it did not hang");
         assert!(took < Duration::from_secs(5), "answered after {took:?}");
         proxy.set(Mode::Pass).unwrap();
         // What was cut off may hold its row for a while: then others are in the way.
@@ -194,7 +194,7 @@ fn a_hung_server_is_answered_for_within_the_deadline() {
                 tokio::task::yield_now().await;
             }
         };
-        tokio::time::timeout(PATIENCE, recovered).await.expect("it recovers");
+        tokio::time::timeout(TEST_TIMEOUT, recovered).await.expect("it recovers");
     });
 }
 
@@ -207,7 +207,7 @@ fn a_full_server_is_an_outage_until_there_is_room() {
         .start()
         .unwrap();
     block_on(async {
-        let store = Postgres::connect(config(&full.url()).connections(1).unwrap()).await.unwrap();
+        let store = Postgres::connect(config(&full.url()).connections(1)).await.unwrap();
         let many = limit(1_000);
         let mut others = Vec::new();
         while let Ok((client, connection)) =
@@ -224,7 +224,7 @@ fn a_full_server_is_an_outage_until_there_is_room() {
             let _ = task.await;
         }
         let served = async { while take(&store, &many, "a").await.is_err() {} };
-        tokio::time::timeout(PATIENCE, served).await.expect("there is room again");
+        tokio::time::timeout(TEST_TIMEOUT, served).await.expect("there is room again");
         assert_eq!(spent(&store, &many, "a").await, 1);
     });
 }
@@ -232,8 +232,8 @@ fn a_full_server_is_an_outage_until_there_is_room() {
 #[test]
 fn a_server_that_is_not_there_is_an_outage_and_nothing_was_sent() {
     block_on(async {
-        let nobody = tollgate_test_servers::Port::reserve().unwrap();
-        let url = format!("postgres://postgres:s3cret@{}/postgres", nobody.addr());
+        let unused = tollgate_test_servers::Port::reserve().unwrap();
+        let url = format!("postgres://postgres:s3cret@{}/postgres", unused.addr());
         let store = Postgres::open(config(&url)).unwrap();
         let error = take(&store, &limit(1), "a").await.unwrap_err();
         assert_eq!(error.code(), Code::StoreUnavailable);
@@ -243,8 +243,8 @@ fn a_server_that_is_not_there_is_an_outage_and_nothing_was_sent() {
     });
 }
 
-/// A row that somebody keeps for too long is contention, which an attacker could cause: it never
-/// counts as an outage.
+/// A row that another transaction locks for too long is contention, which an attacker could cause:
+/// it is never an outage.
 #[test]
 fn a_row_that_stays_locked_is_no_outage() {
     block_on(async {
@@ -265,13 +265,14 @@ fn a_row_that_stays_locked_is_no_outage() {
     });
 }
 
-/// The limiter's time may be up long before that: whoever waits for the row, and whoever waits behind it
-/// in this process, is not let in by a failure mode.
+/// The deadline of the limiter may expire before that. A caller that waits for the row, or behind
+/// such a caller in this process, is never admitted by an outage mode, and is not charged.
 #[test]
-fn whoever_waits_for_a_row_is_never_let_in() {
+fn contention_for_a_row_is_never_an_outage() {
     block_on(async {
         let (url, schema) = (postgres(PgVersion::V18).url(), schema());
-        let one = config_in(&url, &schema).connections(1).unwrap();
+        let endless = Retries::default().max_retries(1_000_000);
+        let one = config_in(&url, &schema).connections(1).retries(endless);
         let store = Arc::new(Postgres::connect(one).await.unwrap());
         let many = limit(1_000).on_outage(OutageMode::Open);
         assert!(take(&store, &many, "a").await.unwrap());
@@ -292,18 +293,47 @@ fn whoever_waits_for_a_row_is_never_let_in() {
         };
         let (answers, ()) = tokio::join!(calls, held);
         for answer in answers {
-            assert_eq!(answer.unwrap_err().code(), Code::QueueFull);
+            let error = answer.unwrap_err();
+            assert!(matches!(error.code(), Code::ConflictExhausted | Code::QueueFull), "{error}");
+            assert!(error.is_not_sent(), "{error}");
         }
         let stats = limiter.stats();
         assert_eq!((stats.degraded_open, stats.store_failures), (0, 0));
         holder.batch_execute("ROLLBACK").await.unwrap();
         assert!(take(&store, &many, "a").await.unwrap());
-        assert_eq!(spent(&store, &many, "a").await, 2, "nobody who gave up was charged");
+        assert_eq!(
+            spent(&store, &many, "a").await,
+            2,
+            "a caller whose deadline expired was charged"
+        );
     });
 }
 
-/// After a failover an address may lead to a server that only follows another one. It answers, and it
-/// cannot write: the failure mode decides, and the log says why.
+/// A server that answers later than the deadline is an outage, also for a single caller: the answer
+/// to its previous call arrives while the next one waits, and must not look like contention.
+#[test]
+fn a_slow_server_is_a_timeout_and_never_contention() {
+    let server = postgres(PgVersion::V15);
+    let proxy = FaultProxy::to(server.addr()).unwrap();
+    let url = format!("postgres://postgres@{}/postgres", proxy.addr());
+    block_on(async {
+        let store = Postgres::connect(config(&url)).await.unwrap();
+        let never = BreakerConfig { failures: 0, ..BreakerConfig::default() };
+        let limiter = Limiter::builder(store).breaker(never).build();
+        let closed = limit(1_000).on_outage(OutageMode::Closed);
+        for latency in [60, 90, 120, 190, 310] {
+            proxy.set(Mode::Latency(Duration::from_millis(latency))).unwrap();
+            for call in 0..6 {
+                let decision = limiter.check(closed.charge("a")).await;
+                let decision = decision.unwrap_or_else(|error| panic!("{latency} ms: {error}"));
+                assert_eq!(decision.degraded, Some(OutageMode::Closed), "{latency} ms, {call}");
+            }
+        }
+    });
+}
+
+/// After a failover the URL may lead to a standby. It answers and cannot write: the outage mode
+/// decides, and the error names the reason.
 #[test]
 fn a_standby_is_an_outage() {
     let server = tollgate_test_servers::Postgres::start(PgVersion::V15).unwrap();
@@ -315,7 +345,7 @@ fn a_standby_is_an_outage() {
         let data = server.sql("SHOW data_directory").unwrap();
         server.kill().unwrap();
         std::fs::write(std::path::Path::new(data.trim()).join("standby.signal"), "").unwrap();
-        wait::until_ok(PATIENCE, || server.restart()).unwrap();
+        wait::until_ok(TEST_TIMEOUT, || server.restart()).unwrap();
         // The connection to the old one is lost first.
         let error = loop {
             match take(&store, &limit, "a").await {

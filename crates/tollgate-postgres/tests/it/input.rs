@@ -1,7 +1,7 @@
 //! Keys and ids of any text; bad input is refused by name.
 
 use tollgate_core::Code;
-use tollgate_core::store::{CallContext, Store};
+use tollgate_core::store::{CallContext, Retries, Store};
 use tollgate_postgres::{Config, Postgres};
 use tollgate_test_servers::PgVersion;
 use tollgate_test_servers::shared::postgres;
@@ -49,14 +49,15 @@ fn a_key_that_is_too_long_is_refused_by_name() {
 
 #[test]
 fn settings_out_of_range_are_refused_by_name() {
-    let config = || Config::new("postgres://db/app").unwrap();
+    let config = || "postgres://db/app".parse::<Config>().unwrap();
     for (refused, field) in [
-        (config().connections(0).map(drop), "connections"),
-        (config().connections(65).map(drop), "connections"),
-        (config().tables("", "t").map(drop), "schema"),
-        (config().tables("s", "").map(drop), "table"),
+        (config().connections(0), "connections"),
+        (config().connections(65), "connections"),
+        (config().tables("", "t"), "schema"),
+        (config().tables("s", ""), "table"),
+        (config().retries(Retries::default().max_retries(u32::MAX)), "max_retries"),
     ] {
-        let error = refused.unwrap_err();
+        let error = Postgres::open(refused).unwrap_err();
         assert_eq!((error.code(), error.field()), (Code::ConfigInvalid, Some(field)), "{error}");
     }
     let error = Postgres::open(config()).map(drop).unwrap_err();

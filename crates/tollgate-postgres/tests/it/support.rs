@@ -14,7 +14,7 @@ use tollgate_postgres::{Config, Postgres};
 use tollgate_testkit::helpers;
 
 /// Far more than anything takes on a busy machine.
-pub(crate) const PATIENCE: Duration = Duration::from_secs(20);
+pub(crate) const TEST_TIMEOUT: Duration = Duration::from_secs(20);
 
 static RUNTIME: LazyLock<Runtime> = LazyLock::new(|| Runtime::new().unwrap());
 
@@ -37,8 +37,9 @@ pub(crate) fn config(url: &str) -> Config {
 }
 
 pub(crate) fn config_in(url: &str, schema: &str) -> Config {
-    let config = Config::new(url).unwrap().tables(schema, "limits").unwrap();
-    config.connect_timeout(PATIENCE).operation_timeout(PATIENCE)
+    let config: Config = url.parse().unwrap();
+    let config = config.tables(schema, "limits");
+    config.connect_timeout(TEST_TIMEOUT).operation_timeout(TEST_TIMEOUT)
 }
 
 /// So many units a month: nothing comes back while a test runs.
@@ -80,8 +81,8 @@ pub(crate) async fn waiting(client: &Client, schema: &str) -> i64 {
     client.query_one(query, &[&schema]).await.unwrap().get(0)
 }
 
-/// Asks until somebody waits for a lock in this schema.
-pub(crate) async fn until_somebody_waits(client: &Client, schema: &str) {
+/// Polls until a session waits for a lock in this schema.
+pub(crate) async fn until_a_session_waits(client: &Client, schema: &str) {
     while waiting(client, schema).await == 0 {
         tokio::task::yield_now().await;
     }

@@ -1,0 +1,137 @@
+//! Connections to the server, and what the tasks of one store share.
+//!
+//! The store uses no named statement and no session setting. Any transaction may therefore run on
+//! any connection, as it does behind a pooler in transaction mode.
+
+use core::sync::atomic::AtomicU64;
+use core::time::Duration;
+use std::sync::Arc;
+
+use tokio::sync::OnceCell;
+use tokio::task::JoinHandle;
+use tokio::time::timeout;
+use tokio_postgres::Client;
+use tollgate_core::{Code, Error, Result};
+
+use crate::config::Config;
+use crate::error::QueryError;
+use crate::names::Names;
+use crate::request_ids::RequestIdCount;
+use crate::schema;
+use crate::sql::Sql;
+use crate::tls::Tls;
+
+/// Bounds a migration, which may have to wait for another process that migrates.
+const MIGRATION_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// What the tasks of one store share.
+#[derive(Debug)]
+pub(crate) struct Shared {
+    pub(crate) config: Config,
+    pub(crate) names: Names,
+    pub(crate) sql: Sql,
+    pub(crate) request_ids: RequestIdCount,
+    tls: Tls,
+    /// Set once the tables were found to have the version that this code needs.
+    schema_checked: OnceCell<()>,
+    /// Round trips that decided or read.
+    pub(crate) round_trips: AtomicU64,
+}
+
+impl Shared {
+    /// # Errors
+    /// `config_invalid` naming the setting that is not accepted.
+    pub(crate) fn new(config: Config) -> Result<Arc<Self>> {
+        config.validate()?;
+        let names = Names::new(&config.schema, &config.table)?;
+        Ok(Arc::new(Self {
+            tls: Tls::new(&config.address)?,
+            sql: Sql::new(&config, &names),
+            request_ids: RequestIdCount::new(config.max_request_ids),
+            schema_checked: OnceCell::new(),
+            round_trips: AtomicU64::new(0),
+            names,
+            config,
+        }))
+    }
+
+    /// Connects, and creates or checks the tables the first time.
+    ///
+    /// # Errors
+    /// Marked as not sent: nothing was charged.
+    pub(crate) async fn connect(&self) -> Result<Connection> {
+        let connection = self.dial().await?;
+        self.schema_checked
+            .get_or_try_init(|| schema::ensure(self, &connection))
+            .await
+            .map_err(Error::not_sent)?;
+        Ok(connection)
+    }
+
+    /// Connects without looking at the tables.
+    async fn dial(&self) -> Result<Connection> {
+        let dialled = timeout(
+            self.config.connect_timeout,
+            self.config.address.driver.connect(self.tls.clone()),
+        );
+        let (client, driver) = match dialled.await {
+            Ok(Ok(connected)) => connected,
+            Ok(Err(error)) => return Err(QueryError::from(error).into_error().not_sent()),
+            Err(_) => {
+                let message = "connecting to PostgreSQL took too long";
+                return Err(Error::new(Code::StoreUnavailable, message).not_sent());
+            }
+        };
+        // The error with which it ends is also the error of every pending query.
+        let task = tokio::spawn(async move { drop(driver.await) });
+        Ok(Connection { client, task })
+    }
+
+    /// Creates or migrates the tables now.
+    pub(crate) async fn migrate(&self) -> Result<()> {
+        let connection = self.dial().await?;
+        self.migrate_over(&connection).await?;
+        // Fails only if it is set already.
+        let _ = self.schema_checked.set(());
+        Ok(())
+    }
+
+    pub(crate) async fn migrate_over(&self, connection: &Connection) -> Result<()> {
+        within(MIGRATION_TIMEOUT, schema::migrate(self, connection)).await
+    }
+}
+
+/// Bounds an operation that charges nothing.
+pub(crate) async fn within<T>(
+    limit: Duration,
+    operation: impl Future<Output = Result<T, QueryError>>,
+) -> Result<T> {
+    bounded(limit, operation).await.map_err(QueryError::into_error)
+}
+
+/// Bounds an operation. One that takes longer counts as a lost connection.
+pub(crate) async fn bounded<T>(
+    limit: Duration,
+    operation: impl Future<Output = Result<T, QueryError>>,
+) -> Result<T, QueryError> {
+    timeout(limit, operation).await.unwrap_or_else(|_| Err(QueryError::timeout()))
+}
+
+/// A connection. Dropping it closes the socket at once, even while a query is pending.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    pub(crate) client: Client,
+    task: JoinHandle<()>,
+}
+
+impl Connection {
+    pub(crate) fn is_open(&self) -> bool {
+        !self.client.is_closed()
+    }
+}
+
+impl Drop for Connection {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
