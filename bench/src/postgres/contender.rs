@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tollgate::algorithm::TokenBucket;
 use tollgate::postgres::{Config, Durability, Postgres, Retention};
-use tollgate::{Admission, Limit, Limiter, Quota, RequestId};
+use tollgate::{Admission, Error, Limit, Limiter, Quota, RequestId};
 
 use super::options::Options;
 use super::psql;
@@ -62,13 +62,10 @@ impl Contender {
             options.url(),
             "DROP SCHEMA IF EXISTS bench CASCADE; CREATE SCHEMA bench; CHECKPOINT",
         )?;
-        let config = |options: &Options| -> tollgate::Result<Config> {
-            let config = Config::new(options.url())?.tables("bench", "limits")?;
-            let patience = Duration::from_secs(10);
-            let config = config.connect_timeout(patience).operation_timeout(patience);
-            Ok(config.max_request_ids(1 << 40))
-        };
-        let config = config(options).map_err(|error| error.to_string())?;
+        let config: Config = options.url().parse().map_err(|error: Error| error.to_string())?;
+        let timeout = Duration::from_secs(10);
+        let config = config.connect_timeout(timeout).operation_timeout(timeout);
+        let config = config.tables("bench", "limits").max_request_ids(1 << 40);
         let (config, ids) = match kind {
             Kind::Tollgate => (config, false),
             Kind::TollgateOnce => (config, true),

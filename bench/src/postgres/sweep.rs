@@ -6,7 +6,7 @@ use std::time::Duration;
 use tollgate::algorithm::TokenBucket;
 use tollgate::postgres::{Config, Postgres};
 use tollgate::store::Store;
-use tollgate::{Limit, Limiter, Quota};
+use tollgate::{Error, Limit, Limiter, Quota};
 
 use super::contender::Contender;
 use super::load::{Spread, run};
@@ -63,8 +63,8 @@ async fn span(options: &Options, markdown: &Markdown, name: &str) -> Result<()> 
 }
 
 fn config(options: &Options, sweep: Option<Duration>) -> Result<Config> {
-    let config = Config::new(options.url()).and_then(|config| config.tables("bench", "limits"));
-    let config = config.map_err(|error| error.to_string())?.sweep_every(sweep);
+    let config: Config = options.url().parse().map_err(|error: Error| error.to_string())?;
+    let config = config.tables("bench", "limits").sweep_every(sweep);
     Ok(config.connect_timeout(Duration::from_secs(10)).operation_timeout(Duration::from_secs(10)))
 }
 

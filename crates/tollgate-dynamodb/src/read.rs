@@ -21,11 +21,7 @@ impl Table {
         self.get_all(Attempts::within(self.timeout), keys).await
     }
 
-    async fn get_all(
-        &self,
-        mut attempts: Attempts,
-        keys: &[&str],
-    ) -> Result<Vec<Option<Entry>>> {
+    async fn get_all(&self, mut attempts: Attempts, keys: &[&str]) -> Result<Vec<Option<Entry>>> {
         if let [key] = keys {
             let item = self.get_one(&mut attempts, key).await?;
             return Ok(vec![item.map(item::entry_of).transpose()?]);
@@ -39,11 +35,7 @@ impl Table {
     }
 
     /// The item of one key.
-    pub(crate) async fn get_one(
-        &self,
-        attempts: &mut Attempts,
-        key: &str,
-    ) -> Result<Option<Item>> {
+    pub(crate) async fn get_one(&self, attempts: &mut Attempts, key: &str) -> Result<Option<Item>> {
         let key = item::key(key)?;
         let client = self.client().await?;
         loop {

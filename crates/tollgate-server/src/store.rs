@@ -8,7 +8,7 @@ use tollgate::denokv::{self, DenoKv};
 use tollgate::dynamodb::{self, DynamoDb};
 use tollgate::postgres::{self, Postgres};
 use tollgate::redis::{self, Redis};
-use tollgate::sqlite::{self, Sqlite};
+use tollgate::sqlite::Sqlite;
 use tollgate::store::{BoxStore, Memory, Retries, Store};
 use tollgate::{Error, Result};
 
@@ -50,7 +50,7 @@ impl Options {
 /// Every store that can be opened, by scheme.
 const STORES: &[(&str, Open)] = &[
     ("memory", |address, options| Box::pin(ready(memory(address, options)))),
-    ("dynamodb", |address, options| Box::pin(dynamodb(address, options))),
+    ("dynamodb", |address, options| Box::pin(ready(dynamodb(address, options)))),
     ("redis", |address, options| Box::pin(ready(redis(address, options)))),
     ("rediss", |address, options| Box::pin(ready(redis(address, options)))),
     ("redis-cluster", |address, options| Box::pin(ready(redis(address, options)))),
@@ -60,7 +60,7 @@ const STORES: &[(&str, Open)] = &[
     ("redis-sentinel", |address, options| Box::pin(ready(redis(address, options)))),
     ("denokv+http", |address, options| Box::pin(ready(denokv(address, options)))),
     ("denokv+https", |address, options| Box::pin(ready(denokv(address, options)))),
-    ("sqlite", |address, options| Box::pin(ready(sqlite(address, options)))),
+    ("sqlite", |address, options| Box::pin(sqlite(address, options))),
 ];
 
 /// Opens the store of an address such as `memory:`.
@@ -117,10 +117,10 @@ pub fn scheme_of(address: &str) -> Option<&str> {
 pub async fn migrate(address: &str) -> Result<bool> {
     match scheme_of(address) {
         Some("postgres" | "postgresql") => {
-            Postgres::migrate(postgres::Config::new(address)?).await?;
+            Postgres::migrate(address.parse()?).await?;
         }
-        Some("sqlite") => Sqlite::migrate(&sqlite::Config::from_url(address)?)?,
-        Some("dynamodb") => DynamoDb::migrate(dynamodb::Config::new(address)?).await?,
+        Some("sqlite") => Sqlite::migrate(&address.parse()?)?,
+        Some("dynamodb") => DynamoDb::migrate(address.parse()?).await?,
         _ => return open(address, None).await.map(|_| false),
     }
     Ok(true)
@@ -128,29 +128,26 @@ pub async fn migrate(address: &str) -> Result<bool> {
 
 /// DynamoDB. It connects at the first call. Only [`migrate`] creates its table: servers rarely have that
 /// right.
-async fn dynamodb(address: &str, options: Options) -> Result<BoxStore> {
-    let config = dynamodb::Config::new(address)?;
-    let config = options.retries(config, dynamodb::Config::retries);
-    Ok(options.erase(DynamoDb::open(config).await?))
+fn dynamodb(address: &str, options: Options) -> Result<BoxStore> {
+    let config = options.retries(address.parse()?, dynamodb::Config::retries);
+    Ok(options.erase(DynamoDb::open(config)?))
 }
 
 /// PostgreSQL. It connects at the first call, and creates its tables then.
 fn postgres(address: &str, options: Options) -> Result<BoxStore> {
-    let config = postgres::Config::new(address)?;
-    let config = options.retries(config, postgres::Config::retries);
+    let config = options.retries(address.parse()?, postgres::Config::retries);
     Ok(options.erase(Postgres::open(config)?))
 }
 
 /// Deno KV. It connects at the first call. The token is in the URL or in the environment.
 fn denokv(address: &str, options: Options) -> Result<BoxStore> {
-    let config = denokv::Config::new(address)?.token_from_env()?;
-    let config = options.retries(config, denokv::Config::retries);
-    Ok(options.erase(DenoKv::open(&config)?))
+    let config = options.retries(address.parse()?, denokv::Config::retries);
+    Ok(options.erase(DenoKv::open(config.token_from_env())?))
 }
 
 /// SQLite. The file is opened at once: an unusable path must not look like an outage.
-fn sqlite(address: &str, options: Options) -> Result<BoxStore> {
-    Ok(options.erase(Sqlite::open(sqlite::Config::from_url(address)?)?))
+async fn sqlite(address: &str, options: Options) -> Result<BoxStore> {
+    Ok(options.erase(Sqlite::connect(address.parse()?).await?))
 }
 
 /// Redis: one server, a cluster, or behind sentinels. It connects at the first call.

@@ -59,8 +59,8 @@ pub use tollgate_core as authoring;
 /// use tollgate::{Limit, Limiter, Quota};
 ///
 /// # fn example() -> tollgate::Result<()> {
-/// let config = Config::new("denokv+https://kv.example.com")?.token_from_env()?;
-/// let limiter = Limiter::new(DenoKv::open(&config)?);
+/// let config: Config = "denokv+https://kv.example.com".parse()?;
+/// let limiter = Limiter::new(DenoKv::open(config.token_from_env())?);
 /// # Ok(())
 /// # }
 /// ```
@@ -74,8 +74,8 @@ pub use tollgate_denokv as denokv;
 /// use tollgate::{Limit, Limiter, Quota};
 ///
 /// # async fn example() -> tollgate::Result<()> {
-/// let config = Config::new("dynamodb://limits?region=eu-central-1")?;
-/// let limiter = Limiter::new(DynamoDb::open(config).await?);
+/// let config: Config = "dynamodb://limits?region=eu-central-1".parse()?;
+/// let limiter = Limiter::new(DynamoDb::connect(config).await?);
 /// let logins = Limit::gcra("logins", Quota::per_minute(5))?;
 /// let decision = limiter.check(logins.charge("ada")).await?;
 /// # Ok(())
@@ -91,7 +91,7 @@ pub use tollgate_dynamodb as dynamodb;
 /// use tollgate::{Limit, Limiter, Quota};
 ///
 /// # async fn example() -> tollgate::Result<()> {
-/// let config = Config::new("postgres://app@localhost/app")?;
+/// let config: Config = "postgres://app@localhost/app".parse()?;
 /// let limiter = Limiter::new(Postgres::connect(config).await?);
 /// let logins = Limit::gcra("logins", Quota::per_minute(5))?;
 /// let decision = limiter.check(logins.charge("ada")).await?;

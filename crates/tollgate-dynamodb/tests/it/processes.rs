@@ -36,7 +36,8 @@ fn limits() -> Vec<(String, Limit)> {
 fn be_one_of_several(node: &TestProcess) {
     // The usual waits, and more attempts than any machine is busy for.
     let patient = Retries::default().max_retries(200);
-    let store = block_on(async { DynamoDb::open(config(node.argument()).retries(patient)) }).unwrap();
+    let store =
+        block_on(async { DynamoDb::open(config(node.argument()).retries(patient)) }).unwrap();
     // Connected before the first part begins.
     block_on(store.load(&[limit(1).charge("nobody")], CallContext::at(now()))).unwrap();
     for (_, limit) in limits() {

@@ -10,7 +10,7 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 use tollgate::algorithm::Gcra;
-use tollgate::dynamodb::{self, DynamoDb};
+use tollgate::dynamodb::DynamoDb;
 use tollgate::redis::Redis;
 use tollgate::store::{BoxStore, CallContext, Capability, Store};
 use tollgate::{Clock, Limit, Limiter, Quota, SystemClock};
@@ -54,7 +54,7 @@ async fn examine(config: &Config) -> Result<Vec<String>, Failed> {
     let limiter = Arc::new(Limiter::builder(store).deadline(Duration::from_secs(5)).build());
     let mut warnings = Vec::new();
     if store::scheme_of(address) == Some("dynamodb") {
-        warnings.extend(DynamoDb::inspect(dynamodb::Config::new(address)?).await?);
+        warnings.extend(DynamoDb::inspect(address.parse()?).await?);
     }
     let round_trip = time_calls(&limiter, &mut warnings).await?;
     compare_clocks(&limiter, &mut warnings).await?;
