@@ -11,7 +11,6 @@ pub mod cas;
 mod context;
 mod erased;
 pub mod memory;
-pub mod patience;
 mod plan;
 mod prior_states;
 mod retries;

@@ -103,8 +103,6 @@ impl<V: Versioned> Adapter<V> {
                 Attempt::Done => return,
                 Attempt::LostRace => round.lost_race(&settings.retries),
             };
-            // For work that outlives its caller and does not record facts yet.
-            crate::store::patience::note_held_up();
             if losses == 0 {
                 return;
             }
