@@ -16,6 +16,7 @@ mod cost;
 mod decision;
 mod error;
 mod key;
+mod limit;
 pub mod limiter;
 mod maybe_send;
 mod outage;
@@ -27,7 +28,7 @@ pub mod store;
 pub mod text;
 mod time;
 
-pub use charge::{Admission, Charge, Limit, Operation, Receipt, RequestId};
+pub use charge::{Admission, Charge, Operation, Receipt, RequestId};
 #[cfg(not(target_arch = "wasm32"))]
 pub use clock::SystemClock;
 pub use clock::{Clock, ManualClock, sleep_until};
@@ -35,6 +36,7 @@ pub use cost::Cost;
 pub use decision::{Decision, Forecast, OutageMode, Verdict};
 pub use error::{Code, Error, Result};
 pub use key::{Key, Name};
+pub use limit::Limit;
 pub use limiter::Limiter;
 pub use maybe_send::{BoxFuture, MaybeSend, MaybeSync};
 pub use outage::Outage;

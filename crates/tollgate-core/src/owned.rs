@@ -3,8 +3,9 @@
 //! A caller's future may go away while a worker, a thread or a neighbour decides for it, so that what
 //! it asks for is copied first. Copying a [`Limit`] counts references; only texts are allocated.
 
-use crate::charge::{Admission, Charge, Limit, Operation, RequestId};
+use crate::charge::{Admission, Charge, Operation, RequestId};
 use crate::cost::Cost;
+use crate::limit::Limit;
 use crate::time::Micros;
 
 /// A charge without a lifetime.

@@ -27,14 +27,6 @@ pub(crate) fn is_redirect(text: &str) -> bool {
     matches!(text.split(' ').next(), Some("MOVED" | "ASK" | "TRYAGAIN"))
 }
 
-/// Whether the server cannot serve any call now: another connection, perhaps to another server, is better
-/// than another call.
-#[cfg(feature = "client")]
-pub(crate) fn cannot_serve(text: &str) -> bool {
-    let kind = text.split(' ').next();
-    matches!(kind, Some("READONLY" | "CLUSTERDOWN" | "LOADING" | "MASTERDOWN"))
-}
-
 /// The error that an error reply stands for. Only its first word is read and shown: the rest may hold a key.
 ///
 /// A server that is out of memory is full, not away: failing open would admit every caller as long as

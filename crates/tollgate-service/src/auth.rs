@@ -1,7 +1,7 @@
 //! Tokens of callers and administrators.
 //!
-//! Only SHA-256 hashes of tokens are kept, and each of them is compared in constant time: the time of
-//! a comparison reveals nothing about a token. No `Debug` shows one.
+//! Only SHA-256 hashes of tokens are kept, and each of them is compared in constant time: the time
+//! of a comparison reveals nothing about a token. No `Debug` shows one.
 
 use std::fmt;
 

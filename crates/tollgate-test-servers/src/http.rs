@@ -72,7 +72,8 @@ pub(crate) fn write(
     };
     let (status, length) = (response.status, response.body.len());
     let mut text = format!(
-        "HTTP/1.1 {status} {reason}\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n"
+        "HTTP/1.1 {status} {reason}\r\ncontent-type: application/json\r\n\
+         content-length: {length}\r\n\r\n"
     );
     if request.method != "HEAD" {
         text.push_str(&response.body);

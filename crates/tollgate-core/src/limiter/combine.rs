@@ -3,9 +3,10 @@
 use core::cmp::Reverse;
 
 use crate::algorithm::migrate_state;
-use crate::charge::{Admission, Charge, Limit, Operation};
+use crate::charge::{Admission, Charge, Operation};
 use crate::decision::{Decision, Verdict};
 use crate::error::{Code, Error, Result};
+use crate::limit::Limit;
 use crate::state::{QuotaId, State};
 use crate::store::{Evidence, Plan, plan, slots_of};
 use crate::time::{Micros, Now};

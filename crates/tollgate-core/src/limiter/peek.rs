@@ -5,9 +5,10 @@
 
 use super::{Limiter, combine, not_empty};
 use crate::algorithm::migrate_state;
-use crate::charge::{Admission, Charge, Limit};
+use crate::charge::{Admission, Charge};
 use crate::decision::{Decision, Forecast};
 use crate::error::Result;
+use crate::limit::Limit;
 use crate::state::{State, Words};
 use crate::store::{CallFacts, Loaded, Store};
 use crate::time::Now;

@@ -26,7 +26,7 @@ use super::resp::Parser;
 use super::shared::{Phase, Queue, Started, Waiter, closed};
 use super::stream::Stream;
 use super::target::Target;
-use crate::error_reply::{cannot_serve, error_of};
+use crate::error_reply::error_of;
 use crate::transport::Reply;
 
 /// Read at once.
@@ -308,4 +308,11 @@ impl Drop for Driver {
             self.end(&Error::new(Code::StoreUnavailable, "the runtime of the connection ended"));
         }
     }
+}
+
+/// Whether the server cannot serve any call now: another connection, perhaps to another server, is
+/// better than another call.
+pub(super) fn cannot_serve(text: &str) -> bool {
+    let kind = text.split(' ').next();
+    matches!(kind, Some("READONLY" | "CLUSTERDOWN" | "LOADING" | "MASTERDOWN"))
 }

@@ -17,6 +17,10 @@ mod batch_encode;
 mod charge;
 mod cross_slot;
 mod detach;
+#[cfg(feature = "client")]
+mod handle;
+#[cfg(not(feature = "client"))]
+mod handle_without_client;
 mod load;
 #[cfg(feature = "client")]
 mod open;
@@ -38,42 +42,18 @@ use tollgate_core::store::{
 };
 use tollgate_core::{Admission, Charge, Clock, Code, Error, Key, Operation, Result};
 
-#[cfg(feature = "client")]
-use crate::client::Client;
 use crate::layout::KeyLayout;
 use crate::transport::{Args, Call, Sharing, Transport};
+
+#[cfg(feature = "client")]
+pub use handle::Redis;
+#[cfg(not(feature = "client"))]
+pub use handle_without_client::Redis;
 
 use batch_encode::{Answer, Item};
 use script_runner::ScriptRunner;
 use swap::Swapping;
 use watch::Watching;
-
-/// Tollgate on Redis.
-///
-/// Decides by the server's clock, exactly, however many processes share it. Cheap to clone.
-///
-/// ```no_run
-/// use tollgate_core::algorithm::Gcra;
-/// use tollgate_core::{Limit, Limiter, Quota};
-/// use tollgate_redis::Redis;
-///
-/// # async fn example() -> tollgate_core::Result<()> {
-/// let redis = Redis::connect("redis://localhost".parse()?).await?;
-/// let limiter = Limiter::new(redis);
-/// let limit = Limit::new("api", Gcra::new(Quota::per_minute(100))?)?;
-/// let decision = limiter.check(limit.charge("user-1")).await?;
-/// # let _ = decision;
-/// # Ok(())
-/// # }
-/// ```
-#[cfg(feature = "client")]
-pub struct Redis<T: Transport = Client>(Arc<Inner<T>>);
-
-/// Tollgate on Redis.
-///
-/// Decides by the server's clock, exactly, however many processes share it. Cheap to clone.
-#[cfg(not(feature = "client"))]
-pub struct Redis<T: Transport>(Arc<Inner<T>>);
 
 struct Inner<T> {
     runner: Arc<ScriptRunner<T>>,

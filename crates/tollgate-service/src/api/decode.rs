@@ -1,5 +1,5 @@
-//! From JSON and query strings to requests of the engine. Strict: every field is known, appears once
-//! and has its type; an error names the field and what is accepted.
+//! From JSON and query strings to requests of the engine. Strict: every field is known, appears
+//! once and has its type; an error names the field and what is accepted.
 //!
 //! Texts without escapes are borrowed from the body.
 

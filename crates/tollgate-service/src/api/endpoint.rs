@@ -73,8 +73,8 @@ impl Endpoint {
         !matches!(self, Self::Gate | Self::OpenApi)
     }
 
-    /// The role that a client needs, if any. Every endpoint is named, so that a new one cannot get a role
-    /// by omission.
+    /// The role that a client needs, if any. Every endpoint is named, so that a new one cannot get
+    /// a role by omission.
     #[must_use]
     pub const fn role(self) -> Option<Role> {
         match self {

@@ -95,7 +95,7 @@ impl Api {
         }
     }
 
-    /// Answers a request that [`Api::route`] has accepted. Every failure becomes a problem document.
+    /// Answers a request that [`Api::route`] has accepted. A failure becomes a problem document.
     pub async fn answer(&self, endpoint: Endpoint, query: Option<&str>, body: &[u8]) -> Response {
         let answered = self.decide(endpoint, query, body).await;
         answered.unwrap_or_else(|error| failure(&error))

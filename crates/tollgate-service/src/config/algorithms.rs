@@ -1,6 +1,6 @@
 //! The algorithms of a configuration: their names, their fields, and how a rule is built from them.
-//! The parser, the JSON Schema and the documentation use this one list. It matches on [`Kind`], so that
-//! a new algorithm does not compile without its line here.
+//! The parser, the JSON Schema and the documentation use this one list. It matches on [`Kind`], so
+//! that a new algorithm does not compile without its line here.
 
 use tollgate_core::algorithm::{
     Anchor, FixedWindow, Gcra, Kind, LeakyBucket, SlidingLog, SlidingWindow, TokenBucket,

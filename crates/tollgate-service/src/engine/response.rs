@@ -1,4 +1,4 @@
-//! Responses of the engine: a decision with the name of its policy, or the reason that there is none.
+//! Responses of the engine: a decision with the name of its policy, or the reason for having none.
 
 use std::fmt;
 

@@ -142,8 +142,8 @@ pub struct Policies {
 }
 
 impl Policies {
-    /// These policies; without a `default` among them, a bucket of `capacity` that refills steadily.
-    /// `on_outage` is the outage mode of that bucket, and of limits that are part of a request.
+    /// These policies; without a `default` among them, a bucket of `capacity` that refills
+    /// steadily. `on_outage` is the outage mode of that bucket, and of limits in a request.
     ///
     /// # Errors
     /// `config_invalid` when the bucket is out of range.

@@ -14,7 +14,8 @@ pub(super) const TARGET: &str = "DynamoDB_20120810.";
 /// How long an answer may take on a busy machine.
 const TIMEOUT: Duration = Duration::from_secs(20);
 /// Emulators require a signature and do not check it.
-const SIGNATURE: &str = "AWS4-HMAC-SHA256 Credential=test/20260101/us-east-1/dynamodb/aws4_request, \
+const SIGNATURE: &str = "AWS4-HMAC-SHA256 \
+                         Credential=test/20260101/us-east-1/dynamodb/aws4_request, \
                          SignedHeaders=host, Signature=none";
 
 /// The address of a table at an endpoint.

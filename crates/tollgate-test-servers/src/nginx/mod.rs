@@ -66,8 +66,10 @@ impl ServerSpec for Site {
         let site = (self.0)(front, behind);
         let hello = HELLO.trim_end();
         let text = format!(
-            "daemon off;\nworker_processes 1;\npid nginx.pid;\nerror_log stderr;\nevents {{}}\nhttp {{\naccess_log off;\n{temporary}\
-             server {{ listen {behind}; location / {{ return 200 \"{hello}\\n\"; }} }}\n{site}\n}}\n"
+            "daemon off;\nworker_processes 1;\npid nginx.pid;\nerror_log stderr;\n\
+             events {{}}\nhttp {{\naccess_log off;\n{temporary}\
+             server {{ listen {behind}; location / {{ return 200 \"{hello}\\n\"; }} }}\n\
+             {site}\n}}\n"
         );
         resources.write("nginx.conf", &text).map(drop)
     }

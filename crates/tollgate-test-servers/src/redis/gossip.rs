@@ -14,8 +14,8 @@ const ROUND: Duration = Duration::from_secs(30);
 /// ping, and one more may be an announcement without a ping.
 const ROUNDS: usize = 3;
 
-/// The owner of a slot as a node knows it, and its epoch. Nodes that agree about the owner alone may
-/// still change it: a node that has missed the new epoch accepts a late message of the old owner.
+/// The owner of a slot as a node knows it, and its epoch. Nodes that agree about the owner alone
+/// may still change it: a node that missed the new epoch accepts a late message of the old owner.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Claim {
     pub(super) owner: String,

@@ -45,5 +45,8 @@ macro_rules! on {
     };
 }
 
-on! { redis_8, Redis::builder().redis_8().tls(), "redis_version:8.", RedisCluster::builder().redis_8() }
+on! {
+    redis_8, Redis::builder().redis_8().tls(), "redis_version:8.",
+    RedisCluster::builder().redis_8()
+}
 on! { valkey, Redis::builder().valkey(), "server_name:valkey", RedisCluster::builder().valkey() }

@@ -5,6 +5,8 @@
 use core::cell::RefCell;
 use std::rc::Rc;
 
+use std::sync::Mutex;
+
 use super::*;
 use crate::store::cas::tests::{Random, Sim};
 

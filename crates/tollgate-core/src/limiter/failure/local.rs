@@ -7,10 +7,11 @@
 use std::collections::HashMap;
 use std::sync::{OnceLock, PoisonError, RwLock};
 
-use crate::charge::{Admission, Charge, Limit, Operation};
+use crate::charge::{Admission, Charge, Operation};
 use crate::decision::Decision;
 use crate::error::{Error, Result};
 use crate::key::{Key, Name};
+use crate::limit::Limit;
 use crate::limiter::combine;
 use crate::state::QuotaId;
 use crate::store::{Evidence, Memory, SyncStore};

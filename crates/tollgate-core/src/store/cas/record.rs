@@ -278,7 +278,7 @@ mod tests {
             crate::quota::Quota::per_hour(5),
             crate::algorithm::Anchor::Epoch,
         );
-        let limit = crate::charge::Limit::new("p", window.unwrap()).unwrap();
+        let limit = crate::limit::Limit::new("p", window.unwrap()).unwrap();
         let two = crate::cost::Cost::new(2).unwrap();
         let (once, dear) = ([limit.charge("a")], [limit.charge("a").cost(two)]);
         let id = crate::charge::RequestId::new("id").unwrap();

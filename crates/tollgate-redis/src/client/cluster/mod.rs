@@ -16,10 +16,10 @@ use std::sync::Arc;
 
 use tollgate_core::{Code, Error, Result};
 
+use super::driver::cannot_serve;
 use super::host::Host;
 use super::node::{Node, Step};
 use super::settings::Settings;
-use crate::error_reply::cannot_serve;
 use crate::transport::{Call, Reply};
 use map::Map;
 use redirect::Redirect;

@@ -20,10 +20,11 @@ use super::super::{
 };
 use super::{Cas, Versioned};
 use crate::algorithm::{Anchor, FixedWindow};
-use crate::charge::{Admission, Charge, Limit};
+use crate::charge::{Admission, Charge};
 use crate::clock::ManualClock;
 use crate::decision::Decision;
 use crate::error::{Code, Result};
+use crate::limit::Limit;
 use crate::quota::Quota;
 use crate::time::Micros;
 

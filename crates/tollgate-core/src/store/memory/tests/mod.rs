@@ -17,9 +17,10 @@ use super::Memory;
 use crate::algorithm::{
     Anchor, FixedWindow, Gcra, LeakyBucket, SlidingLog, SlidingWindow, TokenBucket,
 };
-use crate::charge::{Charge, Limit};
+use crate::charge::Charge;
 use crate::cost::Cost;
 use crate::decision::Decision;
+use crate::limit::Limit;
 use crate::quota::Quota;
 use crate::rule::Rule;
 use crate::store::SyncStore;

@@ -1,0 +1,120 @@
+//! One queue: callers in order, and the worker that waits for them.
+
+use core::sync::atomic::AtomicU64;
+use core::task::Waker;
+use std::collections::VecDeque;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+
+use super::waiter::{Place, Waiter};
+
+/// A round of this many waiters is large.
+pub(super) const LARGE_ROUND: usize = 8;
+/// This many waiters are worth a round beside a large one, however large that one is.
+const SECOND_ROUND: usize = 32;
+
+pub(super) struct Queue<J, R> {
+    pub(super) state: Mutex<QueueState<J, R>>,
+    /// Rounds that the backend answered.
+    pub(super) answered: AtomicU64,
+    /// A thread waits for callers.
+    pub(super) arrived: Condvar,
+}
+
+pub(super) struct QueueState<J, R> {
+    pub(super) waiters: VecDeque<Arc<Waiter<J, R>>>,
+    /// Waiters in the queue that were cancelled.
+    pub(super) cancelled: usize,
+    /// The size of the large round that is running, if there is one.
+    pub(super) large: usize,
+    pub(super) is_closed: bool,
+    /// Whether it had a worker that has ended.
+    pub(super) is_abandoned: bool,
+    /// How many must wait before the worker is woken; 0 while it does not wait.
+    pub(super) wanted: usize,
+    pub(super) worker: Option<Waker>,
+}
+
+impl<J, R> Queue<J, R> {
+    pub(super) fn new() -> Self {
+        let state = QueueState {
+            waiters: VecDeque::new(),
+            cancelled: 0,
+            large: 0,
+            is_closed: false,
+            is_abandoned: false,
+            wanted: 0,
+            worker: None,
+        };
+        Self { state: Mutex::new(state), answered: AtomicU64::new(0), arrived: Condvar::new() }
+    }
+
+    pub(super) fn lock(&self) -> MutexGuard<'_, QueueState<J, R>> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Wakes the worker if it has what it waits for.
+    pub(super) fn wake_worker(&self, mut state: MutexGuard<'_, QueueState<J, R>>) {
+        let waker = state.worker.take();
+        let is_wanted = state.wanted > 0 && (state.is_closed || state.len() >= state.wanted);
+        drop(state);
+        waker.into_iter().for_each(Waker::wake);
+        // Waking a thread is a system call.
+        if is_wanted {
+            self.arrived.notify_one();
+        }
+    }
+}
+
+impl<J, R> QueueState<J, R> {
+    /// Callers that wait.
+    pub(super) fn len(&self) -> usize {
+        self.waiters.len() - self.cancelled
+    }
+
+    pub(super) fn pop_front(&mut self) -> Option<(Arc<Waiter<J, R>>, Place)> {
+        let waiter = self.waiters.pop_front()?;
+        let place = waiter.place();
+        waiter.set_place(Place::Out);
+        self.cancelled -= usize::from(place == Place::Cancelled);
+        Some((waiter, place))
+    }
+
+    /// Takes up to `max` of those that wait, in order.
+    pub(super) fn take(&mut self, max: usize) -> Vec<Arc<Waiter<J, R>>> {
+        let mut taken = Vec::with_capacity(self.len().min(max));
+        while taken.len() < max {
+            match self.pop_front() {
+                Some((waiter, Place::Queued)) => taken.push(waiter),
+                Some(_) => {}
+                None => break,
+            }
+        }
+        taken
+    }
+
+    /// Drops cancelled waiters from the front, so that the first is one that can be woken.
+    pub(super) fn drop_cancelled_front(&mut self) {
+        while self.waiters.front().is_some_and(|first| !first.is_waiting()) {
+            self.pop_front();
+        }
+    }
+
+    /// A waiter in the queue was cancelled. Drops all cancelled ones before they outnumber the others.
+    pub(super) fn note_cancelled(&mut self, waiter: &Waiter<J, R>) {
+        if waiter.place() != Place::Queued {
+            return;
+        }
+        waiter.set_place(Place::Cancelled);
+        self.cancelled += 1;
+        if self.cancelled > LARGE_ROUND && 2 * self.cancelled > self.waiters.len() {
+            self.waiters.retain(|waiter| waiter.place() == Place::Queued);
+            self.cancelled = 0;
+        }
+    }
+
+    /// Whether those that wait should run beside `running` other rounds. Beside a large round, a small one would
+    /// cost a round trip of its own and take its waiters away from the next large one.
+    pub(super) fn is_worth_a_round(&self, running: u8) -> bool {
+        running == 0 || self.len() >= (self.large / 2).min(SECOND_ROUND)
+    }
+}
