@@ -133,7 +133,7 @@ impl Error {
         self
     }
 
-    /// Takes [`not_sent`](Self::unsent) back: something else has reached the store before, and trying all of it
+    /// Takes [`not_sent`](Self::not_sent) back: something else has reached the store before, and trying all of it
     /// again would do that twice.
     #[must_use]
     pub fn sent(mut self) -> Self {

@@ -12,7 +12,7 @@ pub trait Http: MaybeSend + MaybeSync + 'static {
     /// Sends a POST and waits for the response, whatever its status.
     ///
     /// An `Err` means that there is none: it must be marked as
-    /// [`not_sent`](tollgate_core::Error::unsent) if the request certainly did not reach the server. A
+    /// [`not_sent`](tollgate_core::Error::not_sent) if the request certainly did not reach the server. A
     /// request is never sent twice, unless the first certainly did not get there; that includes
     /// redirections.
     fn post(&self, request: Request<'_>) -> impl Future<Output = Result<Response>> + MaybeSend;

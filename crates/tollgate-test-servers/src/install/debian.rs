@@ -45,7 +45,7 @@ impl Packaged {
     /// The folder with the unpacked packages.
     ///
     /// # Errors
-    /// As [`Self::launch`].
+    /// As `launch`.
     pub fn unpacked(&self) -> Result<PathBuf> {
         cached(&format!("{}-{}", self.packages.join("-"), self.release), |folder| {
             self.fetch(folder)

@@ -193,7 +193,7 @@ pub trait Versioned: MaybeSend + MaybeSync {
     /// Writes all or nothing. `false` when some version differed: then nothing was written.
     ///
     /// An error means that the outcome is unknown, unless it is marked as
-    /// [`not_sent`](crate::Error::unsent). The transport must not repeat a swap on its own: if the
+    /// [`not_sent`](crate::Error::not_sent). The transport must not repeat a swap on its own: if the
     /// first one arrived, the second finds its version and answers `false`, and the adapter would
     /// charge again. Switch such retries of a client library off.
     fn swap(&self, writes: &[Swap<'_>]) -> impl Future<Output = Result<bool>> + MaybeSend;
