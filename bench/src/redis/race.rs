@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use tollgate::algorithm::{Custom, CustomAlgorithm, CustomStep};
-use tollgate::store::{CallContext, Store as _};
 use tollgate::authoring::Now;
+use tollgate::store::{CallContext, Store as _};
 use tollgate::{Admission, Code, Cost, Decision, Limit, Micros, Rule};
 use tollgate_redis::Redis;
 
