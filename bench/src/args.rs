@@ -69,12 +69,12 @@ impl Args {
         Ok(())
     }
 
-    /// Whether the cell of this name was asked for.
+    /// Whether the cell of this name is selected.
     pub(crate) fn wants_cell(&self, name: &str) -> bool {
         self.cells.is_empty() || self.cells.iter().any(|part| name.contains(part))
     }
 
-    /// The contenders that were asked for, in the order of the table.
+    /// The selected contenders, in the order of the table.
     pub(crate) fn contenders(&self) -> Vec<&'static Entry> {
         contender::ALL
             .iter()

@@ -10,7 +10,7 @@ use crate::args::Args;
 use crate::measure;
 use crate::report::Markdown;
 
-/// Reads a clock so many times.
+/// Reads a clock this many times.
 type Readings = Box<dyn Fn(usize)>;
 
 /// Prints the table.

@@ -1,4 +1,4 @@
-//! The system's allocator, with a count that is off unless somebody counts.
+//! The system's allocator, with counters that are off unless a measurement enables them.
 //!
 //! The only unsafe code of the benchmark. While timing, the count is off, and a contender that
 //! allocates pays one predictable branch for it.
@@ -25,7 +25,7 @@ pub(crate) struct Heap {
     pub(crate) live_bytes: i64,
 }
 
-/// Runs `work` and says what it did to the heap. One caller at a time.
+/// Runs `work` and counts its heap operations. One caller at a time.
 pub(crate) fn count<T>(work: impl FnOnce() -> T) -> (T, Heap) {
     CALLS.store(0, Relaxed);
     LIVE_BYTES.store(0, Relaxed);

@@ -1,7 +1,7 @@
 //! `instructions`: instructions per check, counted by callgrind; the figure that noise cannot move.
 //!
 //! This program runs itself under `valgrind --tool=callgrind`, which counts only inside
-//! `timed_checks`. Valgrind has no vDSO and may hide the time stamp counter, so a clock that asks
+//! `timed_checks`. Valgrind has no vDSO and may hide the time stamp counter, so a clock that calls
 //! the kernel costs one system call there, whose instructions are not counted.
 
 use std::env;
@@ -34,7 +34,7 @@ pub(crate) fn print(args: &Args) -> Result<()> {
             }
             let mut row = vec![spread.title().to_owned(), path.id().to_owned()];
             for entry in &contenders {
-                let count = ask_child(entry, spread, path, args.wide)?;
+                let count = run_child(entry, spread, path, args.wide)?;
                 row.push(format!("{:.0}", count as f64 / CHECKS as f64));
             }
             table.print_row(&row);
@@ -45,7 +45,7 @@ pub(crate) fn print(args: &Args) -> Result<()> {
 }
 
 /// The instructions of all checks together.
-fn ask_child(entry: &Entry, spread: Spread, path: Path, wide: bool) -> Result<u64> {
+fn run_child(entry: &Entry, spread: Spread, path: Path, wide: bool) -> Result<u64> {
     let wide = wide.to_string();
     counted("timed_checks", &[CHILD, entry.id, spread.id(), path.id(), &wide])
 }
@@ -60,11 +60,11 @@ pub(crate) fn counted(function: &str, words: &[&str]) -> Result<u64> {
         .args(words)
         .output()
         .map_err(|error| format!("valgrind: {error}"))?;
-    let complaint = String::from_utf8_lossy(&output.stderr);
+    let errors = String::from_utf8_lossy(&output.stderr);
     if !output.status.success() {
-        return Err(format!("{}: {}", words.join(" "), complaint.trim()));
+        return Err(format!("{}: {}", words.join(" "), errors.trim()));
     }
-    collected(&complaint).ok_or_else(|| format!("valgrind counted nothing: {}", complaint.trim()))
+    collected(&errors).ok_or_else(|| format!("valgrind counted nothing: {}", errors.trim()))
 }
 
 /// The number in callgrind's line `==123== Collected : 456`.
@@ -74,7 +74,7 @@ fn collected(text: &str) -> Option<u64> {
     (count > 0).then_some(count)
 }
 
-/// The other side of [`ask_child`].
+/// The other side of [`run_child`].
 pub(crate) fn child(words: &[String]) -> Result<()> {
     let [id, spread, path, wide] = words else {
         return Err(format!("{CHILD} is for this program only"));

@@ -1,9 +1,9 @@
-//! Compares Tollgate's stores with their rivals: time, memory and instructions per check in memory, and
-//! what a real Redis can do.
+//! Compares Tollgate's stores with their rivals: time, memory and instructions per check in memory,
+//! and what a real Redis can do.
 //!
-//! Every subcommand prints Markdown. `README.md` says what each number means and what is not fair.
-//! Subcommands whose names start with `child-` are this program calling itself: a contender's
-//! memory and instructions can only be told apart in a process of its own.
+//! Every subcommand prints Markdown. `README.md` states what each number means and what is not
+//! fair. Subcommands whose names start with `child-` are this program calling itself: a contender's
+//! memory and instructions can only be measured in a process of its own.
 
 mod args;
 mod clocks;

@@ -1,4 +1,4 @@
-//! The stopwatch: one run of one contender, and the figure for several.
+//! Timing: one run of one contender, and the figure for several.
 
 use std::sync::Barrier;
 use std::thread;
@@ -51,8 +51,8 @@ pub(crate) fn run(
     Ok(wall.unwrap_or_default().as_secs_f64() * 1e9 / checks as f64)
 }
 
-/// A core for each of several threads: otherwise short runs often share one and never meet. A
-/// single thread goes where the scheduler finds room.
+/// A core for each of several threads: otherwise short runs often share one and do not
+/// overlap. A single thread runs where the scheduler puts it.
 fn cores(threads: usize) -> Vec<Option<CoreId>> {
     let known = core_affinity::get_core_ids().unwrap_or_default();
     let is_pinned = threads > 1 && known.len() >= threads;
@@ -70,7 +70,8 @@ pub(crate) fn verify(allowed: u64, checks: u64, path: Path) -> Result<()> {
     Err(format!("{allowed} of {checks} checks were allowed on the {path} path"))
 }
 
-/// The order in which `count` contenders run in this round: rotated, so that nobody is always first.
+/// The order in which `count` contenders run in this round: rotated, so that no contender is always
+/// first.
 pub(crate) fn rotation(count: usize, round: usize) -> impl Iterator<Item = usize> {
     (0..count).map(move |place| (place + round) % count)
 }

@@ -1,6 +1,6 @@
 //! `memory-use`: bytes per key and allocations per check, each contender in a process of its own.
 //!
-//! Resident memory counts what the kernel handed out, heap bytes what was asked for: they differ
+//! Resident memory counts what the kernel provided, heap bytes what was requested: they differ
 //! where a table is committed lazily, and by what the allocator adds.
 
 use std::env;
@@ -39,8 +39,8 @@ pub(crate) fn print(args: &Args) -> Result<()> {
     table.column("deny");
     table.print_head();
     for entry in args.contenders() {
-        let ask = |path| ask_child(entry, path, args.wide);
-        let answers = Path::ALL.map(ask).into_iter().collect::<Result<Vec<_>>>()?;
+        let measure = |path| run_child(entry, path, args.wide);
+        let answers = Path::ALL.map(measure).into_iter().collect::<Result<Vec<_>>>()?;
         let [resident, heap, _] = answers.first().copied().unwrap_or_default();
         let bytes = [resident, heap].map(|bytes| format!("{bytes:.0}"));
         let allocations = answers.iter().map(|[_, _, calls]| format!("{calls:.2}"));
@@ -53,7 +53,7 @@ pub(crate) fn print(args: &Args) -> Result<()> {
 }
 
 /// Resident bytes per key, heap bytes per key, allocations per check.
-fn ask_child(entry: &Entry, path: Path, wide: bool) -> Result<[f64; 3]> {
+fn run_child(entry: &Entry, path: Path, wide: bool) -> Result<[f64; 3]> {
     let program = env::current_exe().map_err(|error| format!("current_exe: {error}"))?;
     let output = Command::new(program)
         .args([CHILD, entry.id, path.id(), &wide.to_string()])
@@ -62,12 +62,12 @@ fn ask_child(entry: &Entry, path: Path, wide: bool) -> Result<[f64; 3]> {
     let text = String::from_utf8_lossy(&output.stdout);
     let numbers: Vec<f64> = text.split_whitespace().flat_map(str::parse).collect();
     numbers.try_into().map_err(|_| {
-        let complaint = String::from_utf8_lossy(&output.stderr);
-        format!("{CHILD} {}: {}", entry.id, complaint.trim())
+        let errors = String::from_utf8_lossy(&output.stderr);
+        format!("{CHILD} {}: {}", entry.id, errors.trim())
     })
 }
 
-/// The other side of [`ask_child`].
+/// The other side of [`run_child`].
 pub(crate) fn child(words: &[String]) -> Result<()> {
     let [id, path, wide] = words else {
         return Err(format!("{CHILD} is for this program only"));

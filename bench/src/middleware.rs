@@ -30,7 +30,7 @@ use crate::instructions;
 use crate::measure;
 use crate::report::Markdown;
 
-/// A request costs so many checks: a round has so many requests fewer.
+/// A request takes as long as this many checks: a round has fewer requests by this factor.
 const CHECKS_PER_REQUEST: usize = 20;
 
 /// A service behind a limit, or not; made for a path and a number of clients.
@@ -56,12 +56,12 @@ fn served((_, _, make): &Contender, path: Path, clients: u32) -> Router {
     make(path, clients).with_state(())
 }
 
-/// The bound of a table that nobody has set.
+/// The default bound of a table.
 const DEFAULT_KEYS: u32 = 1_000_000;
 /// The bound where there are fewer clients.
 const FEWEST_KEYS: u32 = 1_000;
 
-/// What becomes of the requests.
+/// Whether the requests pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Path {
     Allow,
@@ -113,7 +113,7 @@ fn runtime() -> Result<Runtime> {
     runtime.map_err(|error| error.to_string())
 }
 
-/// Sends requests, and says how many passed. Callgrind counts in here only.
+/// Sends requests, and returns how many passed. Callgrind counts in here only.
 #[inline(never)]
 fn timed_requests(
     runtime: &Runtime,
@@ -129,7 +129,8 @@ pub(crate) fn print(args: &Args) -> Result<()> {
     let requests = (args.ops / CHECKS_PER_REQUEST).max(1_000);
     println!("### What a limit adds to a request\n");
     println!(
-        "{} of {} interleaved rounds of {requests} requests, in ns, instructions (callgrind) and calls of the allocator per request.\n",
+        "{} of {} interleaved rounds of {requests} requests, in ns, instructions (callgrind) and \
+         calls of the allocator per request.\n",
         args.pick.title(),
         args.rounds
     );
@@ -167,7 +168,8 @@ fn measured(
     let mut services: Vec<Router> =
         CONTENDERS.iter().map(|contender| served(contender, path, clients)).collect();
     for service in &mut services {
-        // Every client is known before the clock starts; on the path of denials it has spent its unit.
+        // Every client is known before the clock starts; on the path of denials it has spent its
+        // unit.
         runtime.block_on(run(service, clients, clients as usize));
     }
     let mut samples = vec![Vec::new(); services.len()];
@@ -190,7 +192,7 @@ fn measured(
     Ok(times.zip(calls).collect())
 }
 
-/// Sends requests of all clients in turn, and says how many passed.
+/// Sends requests of all clients in turn, and returns how many passed.
 async fn run(service: &mut Router, clients: u32, requests: usize) -> usize {
     let mut passed = 0;
     let mut client = 0;
@@ -209,8 +211,8 @@ fn app() -> Router {
     Router::new().route("/", get(|| async { "hello" }))
 }
 
-/// `keys` is what the table has room for: as many as there are clients, as an application sets it
-/// that knows them, or the default, whose lines are spread over 96 MB of addresses.
+/// `keys` is the bound of the table: the number of clients, as an application would set it, or the
+/// default, whose lines are spread over 96 MB of addresses.
 fn tollgate(path: Path, keys: u32, dialects: &[Dialect]) -> Router {
     let quota = Quota::per_hour(1);
     let gcra = match path {

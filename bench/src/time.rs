@@ -33,8 +33,9 @@ type Ready = (&'static Entry, Box<dyn Table>);
 pub(crate) fn print(args: &Args) -> Result<()> {
     let contenders = args.contenders();
     println!(
-        "### Time per check{}\n\n{} of {} interleaved rounds of {} checks per thread, in ns of wall \
-         time per check (2 threads: over the checks of both).\nIn brackets: times Tollgate's.\n",
+        "### Time per check{}\n\n{} of {} interleaved rounds of {} checks per thread, in ns of \
+         wall time per check (2 threads: over the checks of both).\n\
+         In brackets: times Tollgate's.\n",
         if args.wide { ", wide quotas" } else { "" },
         args.pick.title(),
         args.rounds,
@@ -57,7 +58,7 @@ pub(crate) fn print(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// The cells asked for, those with the same number of keys and the same path together.
+/// The selected cells, those with the same number of keys and the same path together.
 fn groups(args: &Args) -> Vec<Vec<Cell>> {
     let mut sizes: Vec<usize> = Spread::ALL.map(Spread::keys).to_vec();
     sizes.dedup();

@@ -1,4 +1,4 @@
-//! Which keys are checked, in which order: fixed seeds, so that every contender sees the same.
+//! Which keys are checked, in which order: fixed seeds, the same for every contender.
 
 /// How the checks spread over the keys.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -13,8 +13,8 @@ use tollgate_testkit::runtime::block_on;
 
 const SECOND: Micros = 1_000_000;
 
-/// Log-in attempts: one at a time, and the pause after each is twice the one before. A key that is
-/// left alone for as long as `forget` starts afresh.
+/// Log-in attempts: one at a time, and the pause after each is twice the one before. A key
+/// without attempts for as long as `forget` starts afresh.
 #[derive(Debug)]
 struct Doubling {
     first_pause: Micros,
@@ -47,7 +47,7 @@ impl Custom for Doubling {
     }
 
     fn step(&self, state: Option<&[u64; 2]>, now: Now, cost: Cost) -> CustomStep<[u64; 2]> {
-        // Decide at the later of the clock and what the key has seen: time never goes back for it.
+        // Decide at the later of the clock and the last attempt: time never goes back for a key.
         let at = now.effective().max(state.map_or(0, |[last, _]| *last));
         let known = state.filter(|[last, _]| at < last + self.forget);
         let (count, free_at) = known.map_or((0, at), |&[last, count]| {
@@ -76,7 +76,7 @@ fn pauses(store: impl Store, clock: &ManualClock) -> Result<Vec<u64>> {
     let wait = |_| {
         let wait_ms = block_on(limiter.check(limit.charge("ada")))?.retry_after_ms.unwrap_or(0);
         clock.advance(std::time::Duration::from_millis(wait_ms));
-        // The wait is a promise: now it passes.
+        // `retry_after` is exact: the request passes now.
         assert!(wait_ms == 0 || block_on(limiter.check(limit.charge("ada")))?.is_allowed());
         Ok(wait_ms / 1_000)
     };

@@ -19,7 +19,7 @@ use tollgate::{Admission, Charge, Code, Error, Limit, Limiter, Quota, Result};
 use tollgate_testkit::conformance;
 use tollgate_testkit::runtime::block_on;
 
-/// States in a sorted map behind one lock. It never forgets, so it needs no care when it does.
+/// States in a sorted map behind one lock. It never deletes a state, so time never goes back.
 #[derive(Debug, Default)]
 struct Ledger(Mutex<BTreeMap<String, State>>);
 
@@ -30,7 +30,7 @@ impl Ledger {
 }
 
 impl Store for Ledger {
-    /// What it says it cannot do, it must refuse: here request ids and a clock of its own.
+    /// A store refuses what its capability excludes: here request ids and a clock of its own.
     fn capability(&self) -> Capability {
         let mut capability = Capability::default();
         capability.exact = true;
@@ -38,10 +38,10 @@ impl Store for Ledger {
         capability
     }
 
-    /// One atomic act: read, let the pure steps decide, write all next states or none.
+    /// One atomic operation: read, decide by the pure steps, write all next states or none.
     async fn admit(&self, admission: &Admission<'_>, cx: CallContext<'_>) -> Result<Evidence> {
         if admission.request_id.is_some() {
-            return Err(unsupported("this store remembers no request ids"));
+            return Err(unsupported("this store has no request ids"));
         }
         let now = given(cx)?;
         let (slots, keys) = slots_of(admission.charges());

@@ -18,7 +18,7 @@ fn main() -> Result<()> {
     let per_user = Limit::new("per-user", Gcra::with_burst(Quota::per_minute(100), 20)?)?;
     let per_address = Limit::new("per-address", SlidingLog::new(Quota::per_minute(30))?)?;
 
-    // One limit: the whole answer in one call.
+    // One limit: the whole decision in one call.
     let first = limiter.sync().check(per_user.charge("ada"))?;
     show("one unit for ada", &first);
     assert_eq!((first.is_allowed(), first.remaining), (true, 19));
@@ -37,7 +37,7 @@ fn main() -> Result<()> {
     assert_eq!(denied.verdict, Verdict::Denied);
     assert_eq!(denied.binding.as_ref().map(|name| name.as_str()), Some("per-user"));
 
-    // The wait is a promise: after it the same request passes, one millisecond earlier it does not.
+    // The wait is exact: after it the same request passes, one millisecond earlier it does not.
     let wait = denied.retry_after_ms.unwrap_or_default();
     clock.advance(std::time::Duration::from_millis(wait - 1));
     assert!(!both("ada")?.is_allowed());
@@ -52,7 +52,7 @@ fn main() -> Result<()> {
     assert_eq!(denied.binding.as_ref().map(|name| name.as_str()), Some("per-address"));
     assert_eq!(block_on(limiter.forecast(per_user.charge("cyd")))?.spendable_now, 20);
 
-    // More than the limit could ever grant is not told to retry.
+    // A cost that the limit can never grant has no `retry_after`.
     let never = limiter.sync().check(per_user.charge("ada").cost(Cost::new(21)?))?;
     show("21 units for ada", &never);
     assert_eq!((never.verdict, never.retry_after_ms), (Verdict::Never, None));
@@ -80,7 +80,7 @@ fn show(what: &str, decision: &Decision) {
 #[cfg(test)]
 mod tests {
     #[test]
-    fn shows_what_it_says() {
+    fn prints_what_is_documented() {
         super::main().unwrap();
     }
 }

@@ -15,7 +15,7 @@ struct Invitations<S> {
     per_sender: Limit,
 }
 
-/// What became of an invitation.
+/// The result of an invitation.
 #[derive(Debug, PartialEq, Eq)]
 enum Sent {
     Yes,
@@ -43,7 +43,7 @@ impl<S: Store> Invitations<S> {
 }
 
 fn main() -> Result<()> {
-    // The real thing: the clock of the system.
+    // The application uses the clock of the system.
     let invitations = Invitations::new(Memory::new(), SystemClock::new())?;
     for _ in 0..4 {
         println!("{:?}", block_on(invitations.send("ada"))?);

@@ -14,7 +14,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 use tollgate::Result;
 use tollgate::store::cas::{Entry, Snapshot, Swap, Version, Versioned, VersionedCapability};
 
-/// Stands for any database that can compare and swap: key to (version, value).
+/// A database with compare-and-swap: key to (version, value).
 #[derive(Debug, Default)]
 pub struct Table(Mutex<BTreeMap<String, (u64, String)>>);
 

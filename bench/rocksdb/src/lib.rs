@@ -22,7 +22,7 @@ pub struct MultiThreaded;
 #[derive(Debug)]
 pub struct Error;
 
-/// Kinds of errors that limitador tells apart.
+/// Kinds of errors that limitador distinguishes.
 #[derive(Debug, PartialEq, Eq)]
 pub enum ErrorKind {
     /// There is no database.
@@ -110,7 +110,8 @@ impl Options {
     /// Ignored.
     pub fn set_merge_operator_associative<F>(&mut self, _: &str, _: F)
     where
-        F: Fn(&[u8], Option<&[u8]>, &MergeOperands) -> Option<Vec<u8>> + Clone + Send + Sync + 'static,
+        F: Fn(&[u8], Option<&[u8]>, &MergeOperands) -> Option<Vec<u8>>,
+        F: Clone + Send + Sync + 'static,
     {
     }
 }

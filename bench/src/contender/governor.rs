@@ -1,8 +1,8 @@
 //! governor: keyed, on its default store (`DashMap`), hasher (SipHash) and clock (quanta).
 //!
-//! Twice: as it comes, where an allowance says nothing but yes; and with
+//! Twice: as it comes, where an allowance carries no data; and with
 //! `StateInformationMiddleware`, where it carries a snapshot from which the remaining units can be
-//! computed. Neither computes them here: governor does so only when asked.
+//! computed. Neither computes them here: governor does so only on request.
 
 use std::num::NonZeroU32;
 

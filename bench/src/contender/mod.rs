@@ -1,8 +1,8 @@
 //! What is compared: each contender is one file that answers "may this key pass now?".
 //!
-//! [`Contender`] is what such a file implements; [`Table`] is how the measurements see it. The loop
-//! over the checks is compiled once per contender, so one dynamic call is made per run and none
-//! per check.
+//! [`Contender`] is what such a file implements; [`Table`] is the interface of the measurements.
+//! The loop over the checks is compiled once per contender, so one dynamic call is made per run and
+//! none per check.
 
 mod dashmap;
 mod governor;
@@ -51,7 +51,7 @@ impl Path {
     }
 }
 
-/// What a contender is built for: the same quota for everybody.
+/// The workload of a contender: the same quota for all of them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Setup {
     /// What the timed checks find.

@@ -1,7 +1,7 @@
 //! quota: a sharded map behind a direct-mapped cache of pointers, and quanta's clock.
 //!
-//! `consume` answers with a snapshot that knows the available units (a floating-point number,
-//! computed when asked), not when to retry. `check` answers with a bool.
+//! `consume` returns a snapshot with the available units (a floating-point number, computed
+//! on request), not when to retry. `check` answers with a bool.
 
 use ::quota::{QuotaPolicy, QuotaPool, QuotaResult, RefillRate};
 

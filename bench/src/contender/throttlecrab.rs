@@ -1,8 +1,8 @@
-//! throttlecrab: the library needs `&mut`, so it sits in a `Mutex`, as its documentation says.
+//! throttlecrab: the library needs `&mut`, so it is in a `Mutex`, as its documentation states.
 //!
-//! `PeriodicStore` is the kindest of its stores: it sweeps once a minute, while `AdaptiveStore`
-//! walks all keys at least every 100,000 operations. The caller reads the clock (`SystemTime`),
-//! before taking the lock.
+//! `PeriodicStore` is the fastest of its stores here: it sweeps once a minute, while
+//! `AdaptiveStore` walks all keys at least every 100,000 operations. The caller reads the clock
+//! (`SystemTime`), before taking the lock.
 
 use std::sync::{Mutex, PoisonError};
 use std::time::SystemTime;

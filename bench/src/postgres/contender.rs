@@ -41,7 +41,7 @@ impl Kind {
     }
 }
 
-/// Those that were asked for.
+/// The selected ones.
 pub(crate) fn chosen(names: &[String]) -> Result<Vec<Kind>> {
     if let Some(odd) = names.iter().find(|name| !ALL.iter().any(|(known, ..)| known == name)) {
         return Err(format!("unknown contender `{odd}`"));

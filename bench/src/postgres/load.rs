@@ -1,4 +1,4 @@
-//! Many callers at once, each asking again as soon as it has its answer.
+//! Many concurrent callers, each of which calls again after its reply.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -10,7 +10,7 @@ use crate::Result;
 /// A warm-up that is not counted: connections are made, plans and caches are filled.
 const WARM_UP: Duration = Duration::from_millis(500);
 
-/// Which keys are asked for.
+/// The keys of the calls.
 #[derive(Clone, Copy, Debug)]
 pub(crate) enum Spread {
     Distinct(u64),
@@ -33,7 +33,7 @@ impl Spread {
     }
 }
 
-/// What one run showed.
+/// The result of one run.
 #[derive(Clone, Debug)]
 pub(crate) struct Sample {
     pub(crate) per_second: f64,
@@ -44,7 +44,7 @@ pub(crate) struct Sample {
     pub(crate) failed: u64,
 }
 
-/// Lets the callers loose.
+/// Runs the callers.
 pub(crate) async fn run(contender: Contender, spread: Spread, options: &Options) -> Result<Sample> {
     let contender = Arc::new(contender);
     let start = Instant::now() + WARM_UP;
@@ -58,14 +58,14 @@ pub(crate) async fn run(contender: Contender, spread: Spread, options: &Options)
             loop {
                 let key = spread.key(random.next());
                 let id = (u128::from(random.next()) << 64) | u128::from(random.next());
-                let asked = Instant::now();
-                if asked >= end {
+                let called = Instant::now();
+                if called >= end {
                     return seen;
                 }
                 let answer = contender.decide(&key, id).await;
                 let answered = Instant::now();
-                if asked >= start && answered <= end {
-                    seen.add(answer, answered - asked);
+                if called >= start && answered <= end {
+                    seen.add(answer, answered - called);
                 }
             }
         }));
@@ -126,7 +126,7 @@ pub(crate) fn median(samples: &[Sample]) -> Option<Sample> {
     sorted.get(sorted.len() / 2).map(|sample| (*sample).clone())
 }
 
-/// SplitMix64, seeded with the number of the caller: the same keys for everybody.
+/// SplitMix64, seeded with the number of the caller: the same keys for every contender.
 pub(crate) struct Random(pub(crate) u64);
 
 impl Random {

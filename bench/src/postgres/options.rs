@@ -9,18 +9,19 @@ use crate::Result;
 /// How the subcommand is called.
 const USAGE: &str = "\
 usage: tollgate-bench postgres [options]
-  --url URL           a server that runs already; its schema `bench` is dropped (default: one is started)
+  --url URL           a running server; its schema `bench` is dropped (default: one is started)
   --version 15|18     which one is started (default 15)
   --rounds N          interleaved rounds (default 3); the median of each cell is shown
   --seconds N         length of each run (default 5)
   --callers N         concurrent callers (default 256)
   --keys N            distinct keys (default 100000)
   --connections N     connections of the rivals (default 32)
-  --contenders A,B    only these: tollgate, once, audit, relaxed, serializable, advisory, upsert, commit
-  --sweep             instead: a table with expired rows is reclaimed while decisions go on
+  --contenders A,B    only these: tollgate, once, audit, relaxed, serializable, advisory,
+                      upsert, commit
+  --sweep             instead: a table with expired rows is reclaimed during decisions
   --rows N            expired rows for --sweep (default 10000000)";
 
-/// What was asked for.
+/// The options.
 #[derive(Clone, Debug)]
 pub(crate) struct Options {
     pub(crate) url: Option<String>,

@@ -47,8 +47,8 @@ impl Rival {
         Ok(Self { kind, idle: Mutex::new(idle), places })
     }
 
-    /// One decision: how often it had to be tried again. Whoever waits before trying again leaves the
-    /// connection to others.
+    /// One decision: how often it had to be tried again. The connection is released during a
+    /// wait.
     pub(crate) async fn decide(&self, key: &str, id: u128) -> Option<u32> {
         let mut random = Random(u64::try_from(id >> 64).unwrap_or_default());
         for retry in 0..=RETRIES {
@@ -62,7 +62,7 @@ impl Rival {
         None
     }
 
-    /// Whether it was decided; not if others were in the way, and `None` if it failed.
+    /// Whether it was decided: false after a conflict, `None` if it failed.
     async fn attempt(&self, key: &str, id: u128) -> Option<bool> {
         let _place = self.places.acquire().await.ok()?;
         let connection = self.idle().pop()?;
@@ -119,30 +119,38 @@ fn is_conflict(error: &Error) -> bool {
 fn texts(kind: Kind) -> (&'static str, &'static [&'static str]) {
     match kind {
         Kind::Serializable => (
-            "CREATE TABLE bench.buckets (key text PRIMARY KEY, tokens float8 NOT NULL, refilled timestamptz NOT NULL);
-             CREATE TABLE bench.ids (id uuid PRIMARY KEY, key text, verdict text, tokens float8, wait_ms int8, at timestamptz DEFAULT now())",
+            "CREATE TABLE bench.buckets (key text PRIMARY KEY, tokens float8 NOT NULL,
+                                          refilled timestamptz NOT NULL);
+             CREATE TABLE bench.ids (id uuid PRIMARY KEY, key text, verdict text, tokens float8,
+                                     wait_ms int8, at timestamptz DEFAULT now())",
             &[
                 "SELECT verdict, tokens FROM bench.ids WHERE id = $1::text::uuid",
-                "SELECT tokens, extract(epoch FROM now() - refilled)::float8 FROM bench.buckets WHERE key = $1 FOR UPDATE",
+                "SELECT tokens, extract(epoch FROM now() - refilled)::float8
+                 FROM bench.buckets WHERE key = $1 FOR UPDATE",
                 "INSERT INTO bench.buckets VALUES ($1, $2, now())",
                 "UPDATE bench.buckets SET tokens = $2, refilled = now() WHERE key = $1",
                 "INSERT INTO bench.ids VALUES ($1::text::uuid, $2, 'ALLOWED', $3, 0)",
             ],
         ),
         Kind::Advisory => (
-            "CREATE TABLE bench.states (key text PRIMARY KEY, state text NOT NULL, expires_at int8)",
+            "CREATE TABLE bench.states
+                (key text PRIMARY KEY, state text NOT NULL, expires_at int8)",
             &[
                 "SELECT pg_advisory_xact_lock(hashtextextended($1, 0))",
                 "SELECT state FROM bench.states WHERE key = $1",
-                "INSERT INTO bench.states VALUES ($1, $2, $3) ON CONFLICT (key) DO UPDATE SET state = excluded.state, expires_at = excluded.expires_at",
+                "INSERT INTO bench.states VALUES ($1, $2, $3) ON CONFLICT (key)
+                 DO UPDATE SET state = excluded.state, expires_at = excluded.expires_at",
             ],
         ),
         Kind::Upsert => (
-            "CREATE TABLE bench.counters (key text PRIMARY KEY, n int8 NOT NULL) WITH (fillfactor = 70)",
-            &["INSERT INTO bench.counters AS c VALUES ($1, 1) ON CONFLICT (key) DO UPDATE SET n = c.n + 1 RETURNING n"],
+            "CREATE TABLE bench.counters (key text PRIMARY KEY, n int8 NOT NULL)
+             WITH (fillfactor = 70)",
+            &["INSERT INTO bench.counters AS c VALUES ($1, 1)
+               ON CONFLICT (key) DO UPDATE SET n = c.n + 1 RETURNING n"],
         ),
         _ => (
-            "CREATE TABLE bench.rows (number int8 PRIMARY KEY, n int8 NOT NULL) WITH (fillfactor = 10);
+            "CREATE TABLE bench.rows (number int8 PRIMARY KEY, n int8 NOT NULL)
+             WITH (fillfactor = 10);
              INSERT INTO bench.rows SELECT i, 0 FROM generate_series(0, 9999) AS i",
             &["UPDATE bench.rows SET n = n + 1 WHERE number = $1"],
         ),
@@ -186,6 +194,7 @@ async fn advisory(connection: &Connection, key: &str) -> std::result::Result<(),
 }
 
 /// The server and the settings that decide what a commit costs.
-pub(crate) const SETTINGS: &str = "SELECT 'Server: PostgreSQL ' || current_setting('server_version') \
-    || ', ' || string_agg(name || ' = ' || setting, ', ') || '.' FROM pg_settings WHERE name IN \
+pub(crate) const SETTINGS: &str = "SELECT 'Server: PostgreSQL ' \
+    || current_setting('server_version') || ', ' || string_agg(name || ' = ' || setting, ', ') \
+    || '.' FROM pg_settings WHERE name IN \
     ('fsync', 'synchronous_commit', 'full_page_writes', 'shared_buffers', 'wal_sync_method')";

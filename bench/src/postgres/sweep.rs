@@ -1,5 +1,5 @@
-//! A table of expired rows is reclaimed while decisions go on: how long callers wait before, while
-//! and after.
+//! A table of expired rows is reclaimed during decisions: how long callers wait before, during
+//! and after it.
 
 use std::time::Duration;
 

@@ -1,4 +1,4 @@
-//! Many callers at once, each of which waits for its answer before it asks again.
+//! Many concurrent callers, each of which waits for its reply before its next call.
 
 use std::future::Future;
 use std::time::{Duration, Instant};
@@ -9,21 +9,21 @@ use super::latency;
 use super::sample::Run;
 use crate::Result;
 
-/// What a call came to.
+/// The result of a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Said {
     Decided,
-    /// Gave up after too many lost races, or was decided without the store.
+    /// Failed after too many lost races, or was decided without the store.
     Undecided,
 }
 
 /// One caller.
 pub(super) trait Caller: Send + 'static {
-    /// Asks once.
+    /// Makes one call.
     fn call(&mut self) -> impl Future<Output = Result<Said>> + Send;
 }
 
-/// Lets all callers ask for so long.
+/// Runs all callers for this long.
 ///
 /// # Errors
 /// When a call failed: then the figures would mean nothing.

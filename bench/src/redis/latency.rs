@@ -1,7 +1,7 @@
 //! How long calls take, noted where they end.
 //!
-//! Each thread has a list of its own, which all callers on it share: hundreds of lists, one for each
-//! caller, would be fetched from far away by every call.
+//! Each thread has a list of its own, which all callers on it share: hundreds of lists, one for
+//! each caller, would miss the cache on every call.
 
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;

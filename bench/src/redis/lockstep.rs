@@ -22,7 +22,7 @@ pub(super) struct Lockstep {
     buffer: Vec<u8>,
 }
 
-/// So many connections; their commands never meet.
+/// Connections whose commands have distinct keys.
 pub(super) fn connect(
     runtime: &Runtime,
     addr: SocketAddr,

@@ -1,8 +1,8 @@
 //! `redis`: Tollgate on a real Redis beside the ceiling, the usual way, and a rival.
 //!
-//! All cases run against the same servers in one run, in interleaved rounds, so that whatever else
-//! the machine does meets all of them. A figure is the median over the rounds; a ratio is the median
-//! of the ratios of each round. Cases of a single caller take turns within a round.
+//! All cases run against the same servers in one run, in interleaved rounds, so that other load
+//! of the machine affects all of them. A figure is the median over the rounds; a ratio is the
+//! median of the ratios of each round. Cases of a single caller take turns within a round.
 
 mod callers;
 mod case;
@@ -44,8 +44,8 @@ const KEYS: usize = 20_480;
 const CLUSTER_THREADS: usize = 1;
 /// Part of a round that each case runs beforehand: keys are created, connections opened.
 const WARM_UP: u32 = 3;
-/// A lone caller's time in a round is given in so many turns: what is compared are a few microseconds,
-/// and the machine changes by more than that from one second to the next.
+/// The number of turns into which the time of a lone caller is split in each round: differences of
+/// a few microseconds are compared, and the machine varies by more from one second to the next.
 const TURNS: u32 = 50;
 
 /// Names of cases with one caller begin so.
@@ -86,12 +86,12 @@ pub(crate) fn print(words: &[String]) -> Result<()> {
         let wanted = wanted.filter(|id| options.wants(id));
         wanted.map(|id| Ok(Entry { case: field.case(id)?, samples: Vec::new() })).collect()
     };
-    let (mut crowds, mut lone) = (entries(false)?, entries(true)?);
-    for entry in crowds.iter_mut().chain(&mut lone) {
+    let (mut concurrent, mut lone) = (entries(false)?, entries(true)?);
+    for entry in concurrent.iter_mut().chain(&mut lone) {
         entry.case.run_for(options.time / WARM_UP)?;
     }
     for round in 0..options.rounds {
-        contest.run(&mut crowds, round, options.time)?;
+        contest.run(&mut concurrent, round, options.time)?;
         if !lone.is_empty() {
             let _apart = Apart::new(&redis)?;
             for turn in 0..TURNS as usize {
@@ -100,7 +100,7 @@ pub(crate) fn print(words: &[String]) -> Result<()> {
         }
     }
     let version = version(&redis)?;
-    let entries = crowds.into_iter().chain(lone);
+    let entries = concurrent.into_iter().chain(lone);
     let results =
         Results::new(entries.map(|Entry { case, samples }| (case.id, case.title, samples)));
     results.print(&options, &version);
@@ -120,7 +120,7 @@ struct Contest<'a> {
 }
 
 impl Contest<'_> {
-    /// Runs every case for so long, in an order that changes with the round.
+    /// Runs every case for this long, in an order that changes with the round.
     fn run(&mut self, entries: &mut [Entry<'_>], round: usize, time: Duration) -> Result<()> {
         for place in rotation(entries.len(), round) {
             let Entry { case, samples } = &mut entries[place];

@@ -13,7 +13,7 @@ usage: tollgate-bench redis [options]
                   on the cluster one, as its ceiling has)
   --cases A,B     only cases whose name contains one of these, e.g. a-,b-";
 
-/// What was asked for.
+/// The options.
 #[derive(Debug)]
 pub(super) struct Options {
     /// Interleaved rounds.
@@ -47,7 +47,7 @@ impl Options {
         Ok(options)
     }
 
-    /// Whether the case of this name was asked for.
+    /// Whether the case of this name is selected.
     pub(super) fn wants(&self, case: &str) -> bool {
         self.cases.is_empty() || self.cases.iter().any(|part| case.contains(part))
     }

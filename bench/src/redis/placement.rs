@@ -1,8 +1,8 @@
 //! A core for the server and another one for the client.
 //!
-//! Where the scheduler puts the two decides how long it takes to wake one from the other, by up to three
-//! times, and it moves them between rounds. Calls of a single caller are little else: all of them, and
-//! the PING that they are compared with, are measured on the same two cores.
+//! Where the scheduler puts the two decides how long it takes to wake one from the other, by up to
+//! three times, and it moves them between rounds. Calls of a single caller are little else: all of
+//! them, and the PING that they are compared with, are measured on the same two cores.
 
 use std::process::Command;
 use std::thread::available_parallelism;
@@ -11,7 +11,7 @@ use tollgate_test_servers::Redis;
 
 use crate::Result;
 
-/// As long as it lives, this process runs on the first core and the server on the second.
+/// Until it is dropped, this process runs on the first core and the server on the second.
 #[derive(Debug)]
 pub(super) struct Apart {
     server: u32,

@@ -12,7 +12,7 @@ use super::callers::{Caller, Said};
 use super::{PERIOD_SECONDS, UNITS};
 use crate::Result;
 
-/// So many units for as long as the key is remembered.
+/// The units of the key, which never come back while it exists.
 #[derive(Debug)]
 struct Allowance;
 
@@ -67,7 +67,8 @@ pub(super) struct Contender {
     limit: Arc<Limit>,
 }
 
-/// Contenders on one key: all of one store, or each of a store of its own, as if each were a process.
+/// Contenders on one key: all of one store, or each of a store of its own, as if each were a
+/// process.
 pub(super) fn contenders(
     url: &str,
     policy: &str,

@@ -9,7 +9,7 @@ use crate::measure::Pick;
 pub(super) struct Run {
     /// Calls that were decided.
     pub(super) decisions: u64,
-    /// Calls that gave up after too many lost races, or were decided without the store.
+    /// Calls that failed after too many lost races, or were decided without the store.
     pub(super) undecided: u64,
     /// From the first call to the last answer.
     pub(super) wall: Duration,
@@ -25,7 +25,7 @@ pub(super) struct Sample {
     pub(super) percentiles: Option<[f64; 3]>,
     /// Microseconds of server CPU per decision.
     pub(super) cpu: f64,
-    /// Microseconds of CPU per decision in this process: the client, and whoever calls it.
+    /// Microseconds of CPU per decision in this process: the client and its callers.
     pub(super) own_cpu: f64,
     /// Script calls per decision.
     pub(super) calls: f64,

@@ -1,4 +1,4 @@
-//! The servers under load, and what they say about it.
+//! The servers under load, and their statistics.
 
 use std::fs;
 
@@ -51,7 +51,7 @@ impl<'a> Servers<'a> {
     }
 }
 
-/// The time that the threads of this process have run. All of them live as long as it does.
+/// The time that the threads of this process have run. All of them run as long as it does.
 fn own_cpu_ns() -> Result<u64> {
     let threads = fs::read_dir("/proc/self/task").map_err(|error| error.to_string())?;
     threads

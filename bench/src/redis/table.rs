@@ -5,7 +5,7 @@ use super::sample::{Sample, median};
 use super::{KEYS, TURNS, UNITS};
 use crate::report::Markdown;
 
-/// A ceiling is one only if its server had nothing left to give, in percent of the time.
+/// The share of the time, in percent, that the server of a ceiling must be busy.
 const SATURATED: f64 = 90.0;
 
 /// What each case did in each round.
@@ -41,11 +41,11 @@ impl Results {
 
     pub(super) fn print(&self, options: &Options, version: &str) {
         println!(
-            "### Redis\n\nRedis {version}, clients on the same machine. Median of {} interleaved rounds \
-             of {} s per case (lone callers: in {TURNS} turns each); ratios are medians of the ratios of \
-             each round.\n{KEYS} distinct keys, \
-             gcra with {UNITS} units per day, every call allowed. Server CPU is that of the servers' main \
-             threads; client CPU is that of the benchmark itself, latencies and all.\n",
+            "### Redis\n\nRedis {version}, clients on the same machine. Median of {} interleaved \
+             rounds of {} s per case (lone callers: in {TURNS} turns each); ratios are medians of \
+             the ratios of each round.\n{KEYS} distinct keys, gcra with {UNITS} units per day, \
+             every call allowed. Server CPU is that of the servers' main threads; client CPU is \
+             that of the benchmark itself, latencies and all.\n",
             options.rounds,
             options.time.as_secs_f64(),
         );
@@ -110,8 +110,8 @@ impl Results {
             let busy = row.median(|sample| sample.busy) * 100.0;
             if busy < SATURATED {
                 println!(
-                    "\n**{}: the server was busy for only {busy:.0} % of the time. Something else took \
-                     the processors, so this is no ceiling, and ratios to it flatter.**",
+                    "\n**{}: the server was busy for only {busy:.0} % of the time. Other load took \
+                     the processors, so this is no ceiling, and ratios to it are too good.**",
                     row.id
                 );
             }
@@ -200,7 +200,7 @@ impl Results {
         ]
     }
 
-    /// The median call over the median PING and the script's own time, which is the server's word.
+    /// The median call over the median PING and the script's own time, as the server reports it.
     fn lone(&self, call: &str, ping: &str) -> Option<f64> {
         let p50 = |sample: &Sample| Some(sample.percentiles?[0]);
         self.compare(call, ping, |call, ping| Some(p50(call)? / (p50(ping)? + call.script)))

@@ -1,8 +1,8 @@
 //! Which keys callers charge.
 //!
-//! A caller writes its next key itself, as one who has just read it from a request: it is at hand. The
-//! keys of all callers in one list would be fetched from far away, one by one, by every call, and by the
-//! ceiling, which has its commands ready, by none.
+//! A caller writes its next key itself, so the key is in the cache, as after parsing a request. A
+//! list of the keys of all callers would miss the cache on every call, and the ceiling, whose
+//! commands are encoded beforehand, would not pay for that.
 
 use super::KEYS;
 
@@ -11,7 +11,7 @@ const LENGTH: usize = 10;
 /// Where a key's number stands, and what each digit counts.
 const PLACES: [(usize, usize); 5] = [(5, 10_000), (6, 1_000), (7, 100), (8, 10), (9, 1)];
 
-/// The keys of one caller: every so many from its own on.
+/// The keys of one caller: every n-th, from its own number on.
 #[derive(Clone, Debug)]
 pub(super) struct Walk {
     key: [u8; LENGTH],
@@ -20,7 +20,7 @@ pub(super) struct Walk {
 }
 
 impl Walk {
-    /// One for each of `count` callers; they never meet on a key.
+    /// One for each of `count` callers; no two share a key.
     pub(super) fn apart(count: usize) -> Vec<Self> {
         (0..count).map(|first| Self::from(first, count)).collect()
     }
@@ -61,7 +61,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn callers_apart_charge_all_keys_and_never_meet() {
+    fn callers_charge_all_keys_and_share_none() {
         let every: HashSet<String> = all().collect();
         assert_eq!(every.len(), KEYS);
         assert!(every.contains("user-00000") && every.contains("user-20479"));

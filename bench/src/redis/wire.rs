@@ -77,7 +77,7 @@ pub(super) fn calls(
     std::mem::take(&mut *calls)
 }
 
-/// Lets servers know the script of these calls.
+/// Loads the script of these calls into the servers.
 pub(super) fn teach<'a>(calls: &[Call], nodes: impl IntoIterator<Item = &'a Server>) -> Result<()> {
     let text = calls.first().ok_or("no call was captured")?.script().text();
     for node in nodes {
@@ -87,8 +87,8 @@ pub(super) fn teach<'a>(calls: &[Call], nodes: impl IntoIterator<Item = &'a Serv
     Ok(())
 }
 
-/// Counts replies in bytes that arrive in pieces: integers, status lines and flat lists of integers,
-/// which is all that the benchmarked commands answer.
+/// Counts replies in bytes that arrive in pieces: integers, status lines and flat lists of
+/// integers, which is all that the benchmarked commands answer.
 #[derive(Debug, Default)]
 pub(super) struct Counter {
     /// Lines of the current list that are still missing.

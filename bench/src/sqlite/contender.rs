@@ -1,4 +1,4 @@
-//! Who is compared: the store with its callers, and the loop.
+//! What is compared: the store with its callers, and the loop.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -19,11 +19,12 @@ use crate::Result;
 pub(crate) enum Kind {
     /// A count per key, one row and one commit per turn, by one thread.
     Loop(Durability),
-    /// The store: so many callers at once, on one key or on many, perhaps with request ids.
+    /// The store, with a number of concurrent callers, on one key or many, with or without request
+    /// ids.
     Store { callers: u64, is_hot: bool, has_ids: bool, durability: Durability },
 }
 
-/// What one run showed.
+/// The result of one run.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Sample {
     pub(crate) per_second: f64,
@@ -82,7 +83,7 @@ impl Kind {
     }
 }
 
-/// The loop: what one writes without thinking about it, with a statement that is prepared.
+/// The loop: the simplest implementation, with a prepared statement.
 fn one_by_one(path: &Path, is_relaxed: bool, options: Options) -> Result<Sample> {
     let run = || -> rusqlite::Result<Vec<Duration>> {
         let connection = Connection::open(path)?;
@@ -99,19 +100,19 @@ fn one_by_one(path: &Path, is_relaxed: bool, options: Options) -> Result<Sample>
         let (mut waits, mut random) = (Vec::new(), Random(1));
         let end = Instant::now() + options.length;
         loop {
-            let asked = Instant::now();
-            if asked >= end {
+            let called = Instant::now();
+            if called >= end {
                 return Ok(waits);
             }
             count.execute([key(random.next() % options.keys)])?;
-            waits.push(asked.elapsed());
+            waits.push(called.elapsed());
         }
     };
     let waits = run().map_err(|error| error.to_string())?;
     Ok(sample(waits, options.length))
 }
 
-/// Callers that ask again as soon as they have their answer.
+/// Callers, each of which calls again after its reply.
 async fn together(
     store: Arc<Sqlite>,
     callers: u64,
@@ -127,8 +128,8 @@ async fn together(
             let (clock, mut random, mut waits) = (SystemClock::new(), Random(caller), Vec::new());
             loop {
                 let (subject, id) = (key(random.next() % keys), format!("{:016x}", random.next()));
-                let asked = Instant::now();
-                if asked >= end {
+                let called = Instant::now();
+                if called >= end {
                     return Ok(waits);
                 }
                 let charges = [limit.charge(&subject)];
@@ -137,7 +138,7 @@ async fn together(
                     admission = admission.request_id(RequestId::new(&id)?);
                 }
                 store.admit(&admission, CallContext::at(clock.now())).await?;
-                waits.push(asked.elapsed());
+                waits.push(called.elapsed());
             }
         })
     });

@@ -23,7 +23,7 @@ usage: tollgate-bench sqlite [options]
   --seconds N    length of each run (default 3)
   --keys N       distinct keys (default 100000)";
 
-/// What was asked for.
+/// The options.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Options {
     pub(crate) rounds: u64,

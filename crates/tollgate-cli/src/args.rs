@@ -44,7 +44,8 @@ pub(crate) enum Command {
     },
     /// Sends requests at a fixed rate, and verifies that no more than the limit is admitted.
     Bench(Bench),
-    /// Creates or migrates the tables of a store, for database users without that right at run time.
+    /// Creates or migrates the tables of a store, for database users without that right at run
+    /// time.
     Migrate {
         /// The URL of the store.
         #[arg(long, value_name = "URL", env = "TOLLGATE_STORE", hide_env_values = true)]

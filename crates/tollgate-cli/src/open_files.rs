@@ -55,9 +55,9 @@ impl fmt::Display for Shortage {
         write!(
             f,
             "this process may have {allowed} open files, and all the connections that are allowed \
-             (the setting `connections`, per listener) need {needed}: clients beyond that wait to be \
-             accepted. Raise the hard limit RLIMIT_NOFILE (LimitNOFILE= of systemd, --ulimit nofile= \
-             of docker run, ulimit -Hn of a shell), or lower `connections`"
+             (the setting `connections`, per listener) need {needed}: clients beyond that wait to \
+             be accepted. Raise the hard limit RLIMIT_NOFILE (LimitNOFILE= of systemd, \
+             --ulimit nofile= of docker run, ulimit -Hn of a shell), or lower `connections`"
         )
     }
 }

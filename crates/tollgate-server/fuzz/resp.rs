@@ -1,4 +1,4 @@
-//! Runs `tollgate_server::fuzzing::resp`, which says what must hold.
+//! Runs `tollgate_server::fuzzing::resp`, which states what must hold.
 #![no_main]
 
 libfuzzer_sys::fuzz_target!(|bytes: &[u8]| tollgate_server::fuzzing::resp(bytes));

@@ -10,7 +10,8 @@ use tollgate_service::{Api, Auth};
 
 use crate::telemetry::Telemetry;
 
-/// How long the result of a probe is served, in microseconds: probes of clients must not load the store.
+/// How long the result of a probe is served, in microseconds: probes of clients must not load the
+/// store.
 const READINESS_MAX_AGE: Micros = 1_000_000;
 
 /// The state that every connection shares.

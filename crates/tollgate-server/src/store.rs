@@ -126,8 +126,8 @@ pub async fn migrate(address: &str) -> Result<bool> {
     Ok(true)
 }
 
-/// DynamoDB. It connects at the first call. Only [`migrate`] creates its table: servers rarely have that
-/// right.
+/// DynamoDB. It connects at the first call. Only [`migrate`] creates its table: servers rarely have
+/// that right.
 fn dynamodb(address: &str, options: Options) -> Result<BoxStore> {
     let config = options.retries(address.parse()?, dynamodb::Config::retries);
     Ok(options.erase(DynamoDb::open(config)?))
@@ -157,8 +157,8 @@ fn redis(address: &str, options: Options) -> Result<BoxStore> {
     Ok(options.erase(store))
 }
 
-/// Logs settings of the servers that endanger counters. It does not retry: readiness reports a server
-/// that is down, and `doctor` runs the same checks.
+/// Logs settings of the servers that endanger counters. It does not retry: readiness reports a
+/// server that is down, and `doctor` runs the same checks.
 async fn log_warnings(store: Redis) {
     match store.inspect().await {
         Ok(inspection) => {

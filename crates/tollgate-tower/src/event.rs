@@ -4,7 +4,7 @@ use tollgate::{Decision, Error};
 
 use crate::extract::ExtractError;
 
-/// What happened to a request. A decision without the store says so in `degraded`.
+/// What happened to a request. A decision without the store has the field `degraded`.
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub enum Event<'a> {

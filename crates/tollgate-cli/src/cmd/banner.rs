@@ -65,7 +65,11 @@ mod tests {
 
     #[test]
     fn every_mode_is_listed_with_its_policies() {
-        let text = "policies: {a: {limit: 1 per 1s}, b: {limit: 1 per 1s, on_outage: closed}, c: {limit: 1 per 1s, on_outage: local}}";
+        let text = "policies:
+  a: {limit: 1 per 1s}
+  b: {limit: 1 per 1s, on_outage: closed}
+  c: {limit: 1 per 1s, on_outage: local}
+";
         let lines = banner(text, Some("redis://there"));
         assert_eq!(lines[3], "Store: redis://there");
         assert_eq!(
@@ -85,7 +89,8 @@ mod tests {
             .map(|n| format!("  p{n:03}: {{limit: 1 per 1s, on_outage: closed}}\n"))
             .collect();
         let lines = banner(&format!("policies:\n{policies}"), None);
-        let closed = "In an outage, `closed` refuses: p000, p001, p002, p003, p004, p005 and 494 more (tollgate config show)";
+        let closed = "In an outage, `closed` refuses: p000, p001, p002, p003, p004, p005 \
+                      and 494 more (tollgate config show)";
         assert_eq!(lines[5], closed);
         assert_eq!(lines.len(), 7);
     }

@@ -59,8 +59,8 @@ async fn serve(config: Config, settings: &Settings) -> Result<(), Failed> {
     Ok(())
 }
 
-/// Reloads the policies when the file changes, and on SIGHUP. An invalid file is logged, and changes
-/// nothing.
+/// Reloads the policies when the file changes, and on SIGHUP. An invalid file is logged, and
+/// changes nothing.
 async fn reload(
     engine: Arc<Engine>,
     file: PathBuf,

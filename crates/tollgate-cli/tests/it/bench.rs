@@ -93,7 +93,7 @@ fn what_cannot_be_verified_or_reached_is_reported() {
     let server = serving("shadow", "policies: {p: {limit: 1 per 1d, shadow: true}}\n");
     let (fine, report, _) = bench(&server, &server.http(), &["--policy", "p"]);
     assert!(fine && report["quota"]["checked"] == false && report["denied"] == 0, "{report}");
-    let (fine, report, error) = bench(&server, &server.http(), &["--policy", "nobody"]);
+    let (fine, report, error) = bench(&server, &server.http(), &["--policy", "unknown"]);
     assert!(!fine && error.contains("nothing was decided"), "{report}");
     assert_eq!(report["errors"]["unknown_policy"], report["sent"], "{report}");
     let http = server.http();
@@ -111,7 +111,7 @@ fn what_cannot_be_verified_or_reached_is_reported() {
 
 #[test]
 fn the_report_is_text_by_default() {
-    let server = serving("people", "policies: {p: {limit: 7 per 1d}}\n");
+    let server = serving("text", "policies: {p: {limit: 7 per 1d}}\n");
     let (http, token) = (server.http(), "token-of-a-caller");
     let load = ["bench", "--server", &http, "--policy", "p", "--rate", "1000", "--token", token];
     let (fine, text, error) = run(&[&load[..], &["--duration", "50ms"]].concat());

@@ -1,4 +1,5 @@
-//! Caddy in front of a service, with the deployed file: it forwards a request if the gate allows it.
+//! Caddy in front of a service, with the deployed file: it forwards a request if the gate allows
+//! it.
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -15,9 +16,9 @@ fn get(address: SocketAddr) -> Result<String> {
     let mut stream = TcpStream::connect_timeout(&address, Duration::from_secs(10))?;
     stream.set_read_timeout(Some(Duration::from_secs(60)))?;
     write!(stream, "GET / HTTP/1.1\r\nHost: {address}\r\nConnection: close\r\n\r\n")?;
-    let mut answer = String::new();
-    stream.read_to_string(&mut answer)?;
-    Ok(answer)
+    let mut response = String::new();
+    stream.read_to_string(&mut response)?;
+    Ok(response)
 }
 
 #[derive(Debug)]
@@ -53,12 +54,12 @@ impl ServerSpec for Caddy {
 
     fn launch(&self, resources: &Resources) -> Result<Launch> {
         let config = resources.folder().join("Caddyfile").to_string_lossy().into_owned();
-        // It keeps certificates and more at home.
+        // It stores certificates and other files in its home folder.
         let launch = Launch::new(program("caddy", "caddy")?).env("HOME", resources.folder());
         Ok(launch.args(["run", "--adapter", "caddyfile", "--config", &config]))
     }
 
-    /// Asks the service behind: whoever asks the site is counted.
+    /// Requests the service behind: a request to the site would be counted.
     fn probe(&self, resources: &Resources) -> Result<()> {
         get(Self::behind(resources)).map(drop)
     }

@@ -1,5 +1,5 @@
-//! The files below `deploy/`, validated by the programs that read them. Each program must also refuse
-//! a file with an error.
+//! The files below `deploy/`, validated by the programs that read them. Each program must also
+//! refuse a file with an error.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,7 +19,7 @@ fn text(path: &str) -> String {
     fs::read_to_string(deploy(path)).unwrap()
 }
 
-fn judged(command: &mut Command) -> (bool, String) {
+fn checked(command: &mut Command) -> (bool, String) {
     let Output { status, stdout, stderr } = command.output().unwrap();
     let output =
         [stdout, stderr].map(|output| String::from_utf8_lossy(&output).into_owned()).concat();
@@ -28,17 +28,17 @@ fn judged(command: &mut Command) -> (bool, String) {
 
 /// Lints a file, and the same file with an error in it.
 fn refuses_only_what_is_wrong(
-    judge: impl Fn(&Path) -> (bool, String),
+    check: impl Fn(&Path) -> (bool, String),
     path: &str,
     (right, wrong): (&str, &str),
 ) {
-    let (fine, output) = judge(&deploy(path));
+    let (fine, output) = check(&deploy(path));
     assert!(fine, "{path}: {output}");
     let broken = text(path).replacen(right, wrong, 1);
     assert_ne!(broken, text(path));
-    // The name says what it is, to some.
+    // Some programs choose the format by the name of the file.
     let broken = file(Path::new(path).file_name().unwrap().to_str().unwrap(), &broken);
-    let (fine, _) = judge(&broken);
+    let (fine, _) = check(&broken);
     assert!(!fine, "{path} with {wrong:?} is accepted");
 }
 
@@ -47,7 +47,7 @@ fn docker_and_kubernetes_accept_their_files() {
     let python = Python::with("deploy", include_str!("../deploy/requirements.txt")).unwrap();
     let lint = |kind: &'static str| {
         let python = &python;
-        move |path: &Path| judged(python.command().unwrap().args([LINT, kind]).arg(path))
+        move |path: &Path| checked(python.command().unwrap().args([LINT, kind]).arg(path))
     };
     let dockerfile = ("ENTRYPOINT [", "MAINTAINER me\nENTRYPOINT [");
     refuses_only_what_is_wrong(lint("dockerfile"), "docker/Dockerfile", dockerfile);
@@ -66,10 +66,10 @@ fn systemd_accepts_the_unit() {
     let analyze = program("systemd-analyze", "systemd").unwrap();
     let folder = Folder::new("deploy").unwrap();
     let verify = |text: &str| {
-        // It looks whether the program is there, and what is installed here is in another place.
+        // It checks that the program exists, which is at another path here.
         let unit = folder.path().join("tollgate.service");
         fs::write(&unit, text.replace("/usr/local/bin/tollgate", TOLLGATE)).unwrap();
-        judged(Command::new(&analyze).args(["verify", "--man=no"]).arg(unit))
+        checked(Command::new(&analyze).args(["verify", "--man=no"]).arg(unit))
     };
     let unit = text("systemd/tollgate.service");
     let (fine, output) = verify(&unit);
@@ -88,12 +88,13 @@ fn nginx_accepts_the_site() {
             .collect();
         let site = site.display();
         let whole = format!(
-            "pid nginx.pid;\nerror_log stderr;\nevents {{}}\nhttp {{\naccess_log off;\n{paths}include {site};\n}}\n"
+            "pid nginx.pid;\nerror_log stderr;\nevents {{}}\n\
+             http {{\naccess_log off;\n{paths}include {site};\n}}\n"
         );
         fs::write(folder.path().join("nginx.conf"), whole).unwrap();
         let mut command = Command::new(&nginx);
         command.arg("-t").arg("-p").arg(folder.path());
-        judged(command.args(["-e", "stderr", "-c", "nginx.conf"]))
+        checked(command.args(["-e", "stderr", "-c", "nginx.conf"]))
     };
     let wrong = ("auth_request /", "auth_requests /");
     refuses_only_what_is_wrong(check, "nginx/tollgate.conf", wrong);
@@ -102,7 +103,7 @@ fn nginx_accepts_the_site() {
 #[test]
 fn prometheus_accepts_the_alerts_and_they_fire_when_they_should() {
     let promtool = program("promtool", "prometheus").unwrap();
-    let check = |path: &Path| judged(Command::new(&promtool).args(["check", "rules"]).arg(path));
+    let check = |path: &Path| checked(Command::new(&promtool).args(["check", "rules"]).arg(path));
     let wrong = ("sum by", "sum buy");
     refuses_only_what_is_wrong(check, "prometheus/alerts.yaml", wrong);
     let folder = Folder::new("deploy").unwrap();
@@ -110,7 +111,7 @@ fn prometheus_accepts_the_alerts_and_they_fire_when_they_should() {
         fs::write(folder.path().join("alerts.yaml"), rules).unwrap();
         let tests = folder.path().join("alerts_test.yaml");
         fs::copy(deploy("prometheus/alerts_test.yaml"), &tests).unwrap();
-        judged(Command::new(&promtool).args(["test", "rules"]).arg(tests))
+        checked(Command::new(&promtool).args(["test", "rules"]).arg(tests))
     };
     let rules = text("prometheus/alerts.yaml");
     let (fine, output) = test(&rules);
@@ -145,7 +146,7 @@ fn the_server_reads_the_settings_of_the_files() {
             let value = value.trim_matches('"').replace("${BACKEND:-redis}", backend);
             show.env(name, value);
         }
-        let (fine, output) = judged(&mut show);
+        let (fine, output) = checked(&mut show);
         assert!(fine && output.contains(scheme) && output.contains("0.0.0.0:8080"), "{output}");
     }
 }

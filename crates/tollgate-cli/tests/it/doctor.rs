@@ -8,9 +8,14 @@ use crate::{file, run};
 fn a_configuration_is_compared_with_the_checklist() {
     let redis = Redis::start().unwrap();
     let store = format!("store: {}\n", redis.url());
-    let careless = "http: off\ndeadline: 5s\npolicies:\n  a: {limit: 1 per 1s}\n  b: {limit: 1 per 1s, shadow: true}\n";
-    let careless = file("careless.yaml", &format!("{store}{careless}"));
-    let (_, text, error) = run(&["doctor", "--config", careless.to_str().unwrap()]);
+    let unsafe_choices = "http: off
+deadline: 5s
+policies:
+  a: {limit: 1 per 1s}
+  b: {limit: 1 per 1s, shadow: true}
+";
+    let unsafe_choices = file("unsafe.yaml", &format!("{store}{unsafe_choices}"));
+    let (_, text, error) = run(&["doctor", "--config", unsafe_choices.to_str().unwrap()]);
     for advice in [
         "deadline: 5s is the wait",
         "http is off",
@@ -20,14 +25,22 @@ fn a_configuration_is_compared_with_the_checklist() {
         "hash_keys: the number of keys of a, b, default",
         "shadow: b never denies",
     ] {
-        assert!(text.contains(&format!("Think about: {advice}")), "{advice}: {text}{error}");
+        assert!(text.contains(&format!("Consider: {advice}")), "{advice}: {text}{error}");
     }
-    let careful = "deadline: 100ms\nhash_secret: s\npolicies:\n  default: {prefix: prod, hash_keys: 64, on_outage: closed, limits: [{name: a, limit: 1 per 1s}, {name: b, limit: 9 per 1m}]}\n";
-    let careful = file("careful.yaml", &format!("{store}{careful}"));
-    let (_, text, error) = run(&["doctor", "--config", careful.to_str().unwrap()]);
-    assert!(!text.contains("Think about"), "{text}{error}");
+    let safe = "deadline: 100ms
+hash_secret: s
+policies:
+  default:
+    prefix: prod
+    hash_keys: 64
+    on_outage: closed
+    limits: [{name: a, limit: 1 per 1s}, {name: b, limit: 9 per 1m}]
+";
+    let safe = file("safe.yaml", &format!("{store}{safe}"));
+    let (_, text, error) = run(&["doctor", "--config", safe.to_str().unwrap()]);
+    assert!(!text.contains("Consider:"), "{text}{error}");
     // An invalid file is not examined.
-    let wrong = file("ill.yaml", "deadlin: 1s\n");
+    let wrong = file("invalid.yaml", "deadlin: 1s\n");
     let (fine, _, error) = run(&["doctor", "--config", wrong.to_str().unwrap()]);
     assert!(!fine && error.contains("deadlin"), "{error}");
 }

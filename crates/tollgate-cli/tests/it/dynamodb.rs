@@ -42,7 +42,7 @@ fn a_bad_table_and_missing_credentials_are_named() {
     let (fine, _, error) = run(&["migrate", "--store", "dynamodb://x"]);
     assert!(!fine && error.contains("table"), "{error}");
     let without = Command::new(TOLLGATE)
-        .args(["migrate", "--store", &dynamodb().url("nobody")])
+        .args(["migrate", "--store", &dynamodb().url("unused")])
         .env_clear()
         .env("AWS_EC2_METADATA_DISABLED", "true")
         .output()
@@ -55,9 +55,9 @@ fn a_bad_table_and_missing_credentials_are_named() {
 fn credentials_are_found_in_a_profile() {
     let keys = "aws_access_key_id = test\naws_secret_access_key = s3cret-key\n";
     let profiles = file("credentials", &format!("[staging]\n{keys}"));
-    let said = r#"{"Version": 1, "AccessKeyId": "test", "SecretAccessKey": "s3cret-key"}"#;
-    let said = file("said.json", said);
-    let process = format!("credential_process = /bin/cat {}\n", said.display());
+    let output = r#"{"Version": 1, "AccessKeyId": "test", "SecretAccessKey": "s3cret-key"}"#;
+    let output = file("credentials.json", output);
+    let process = format!("credential_process = /bin/cat {}\n", output.display());
     let configured = file("config", &format!("[profile by-process]\n{process}"));
     for profile in ["staging", "by-process"] {
         let url = format!("{}&profile={profile}", dynamodb().url("by-profile"));
@@ -165,7 +165,7 @@ fn two_servers_share_a_limit() {
         "dynamodb.yaml",
         "deadline: 20s\npolicies: {p: {limit: 5 per 1d, on_outage: closed}}\n",
     );
-    // What they print has to be read by somebody as long as they run.
+    // Their standard output must stay open as long as they run.
     let servers: Vec<(Ended, Lines<BufReader<ChildStdout>>, String)> = (0..2)
         .map(|_| {
             let path = policies.to_str().unwrap();

@@ -10,8 +10,8 @@ use crate::{file, run};
 /// The log of a server that answers one request with a secret key.
 fn logged(arguments: &[&str]) -> String {
     let server = Serving::start(arguments, &[("TOLLGATE_TOKENS", "token-of-a-caller")]);
-    let asked = ["acquire", "ada@example.com", "--token", "token-of-a-caller", "--server"];
-    let (fine, _, error) = run(&[&asked[..], &[&server.http()]].concat());
+    let acquire = ["acquire", "ada@example.com", "--token", "token-of-a-caller", "--server"];
+    let (fine, _, error) = run(&[&acquire[..], &[&server.http()]].concat());
     assert!(fine, "{error}");
     server.end()
 }

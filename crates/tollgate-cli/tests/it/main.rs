@@ -121,19 +121,19 @@ fn the_command_line_is_a_client() {
     let mut lines = BufReader::new(child.0.stdout.take().unwrap()).lines().map(Result::unwrap);
     let listens = lines.find(|line| line.starts_with("HTTP on ")).unwrap();
     let server = format!("http://{}", &listens["HTTP on ".len()..]);
-    let ask = |words: &[&str], token: &str| {
+    let request = |words: &[&str], token: &str| {
         run(&[&words[..1], &["--server", &server, "--token", token], &words[1..]].concat())
     };
     let (caller, admin) = ("token-of-a-caller", "token-of-an-admin");
-    assert_eq!(ask(&["acquire", "k", "--cost", "7"], caller).1, "allowed, 3 of 10 left\n");
-    let (fine, text, _) = ask(&["peek", "k", "--cost", "4"], caller);
+    assert_eq!(request(&["acquire", "k", "--cost", "7"], caller).1, "allowed, 3 of 10 left\n");
+    let (fine, text, _) = request(&["peek", "k", "--cost", "4"], caller);
     assert!(!fine && text.starts_with("denied, 3 of 10 left; retry after "), "{text}");
-    let (_, json, _) = ask(&["peek", "k", "--json"], caller);
+    let (_, json, _) = request(&["peek", "k", "--json"], caller);
     assert!(json.contains("\"remaining\":3"), "{json}");
-    let (fine, _, error) = ask(&["reset", "k"], caller);
+    let (fine, _, error) = request(&["reset", "k"], caller);
     assert!(!fine && error.contains("unauthorized") && !error.contains(caller), "{error}");
-    assert_eq!(ask(&["reset", "k"], admin).1, "reset\n");
-    assert_eq!(ask(&["acquire", "k"], caller).1, "allowed, 9 of 10 left\n");
+    assert_eq!(request(&["reset", "k"], admin).1, "reset\n");
+    assert_eq!(request(&["acquire", "k"], caller).1, "allowed, 9 of 10 left\n");
 }
 
 #[test]
@@ -146,8 +146,8 @@ fn the_doctor_examines_a_store() {
     assert!(text.contains("limits in memory are per process"), "{text}");
     assert!(text.ends_with("Verdict: fit for limits.\n"), "{text}");
     let redis = Redis::start().unwrap();
-    let patient = format!("{}?connect_timeout_ms=30000&reply_timeout_ms=30000", redis.url());
-    let (fine, text, error) = run(&["doctor", "--store", &patient]);
+    let slow = format!("{}?connect_timeout_ms=30000&reply_timeout_ms=30000", redis.url());
+    let (fine, text, error) = run(&["doctor", "--store", &slow]);
     // A busy machine is slow, and the doctor warns about that; no other warning is accepted.
     let slow = error.lines().skip(1).all(|line| line.starts_with("- a round trip takes "));
     assert!(

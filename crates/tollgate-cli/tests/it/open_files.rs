@@ -24,8 +24,8 @@ fn the_soft_limit_is_raised_to_what_three_listeners_need() {
 fn a_hard_limit_that_is_too_low_is_logged_with_a_remedy() {
     let (current, logged) = limit_of(300, 500, "200");
     assert_eq!(current, 500);
-    for told in ["500 open files", "need 856", "RLIMIT_NOFILE", "LimitNOFILE=", "`connections`"] {
-        assert!(logged.contains(told), "{told}: {logged}");
+    for part in ["500 open files", "need 856", "RLIMIT_NOFILE", "LimitNOFILE=", "`connections`"] {
+        assert!(logged.contains(part), "{part}: {logged}");
     }
 }
 

@@ -70,11 +70,11 @@ impl Served {
     }
 
     /// Replaces the file as editors and deployments do: whole or not at all.
-    fn replace(&self, text: &str, hang_up: bool) {
+    fn replace(&self, text: &str, signal: bool) {
         let next = self.file.with_extension("next");
         std::fs::write(&next, text).unwrap();
         std::fs::rename(&next, &self.file).unwrap();
-        if hang_up {
+        if signal {
             let pid = self.child.0.id().to_string();
             assert!(Command::new("kill").args(["-HUP", &pid]).status().unwrap().success());
         }
@@ -91,8 +91,8 @@ impl Served {
         (response.status().as_u16(), response.text().await.unwrap())
     }
 
-    /// Whether a policy is there.
-    async fn knows(&self, policy: &str) -> bool {
+    /// Whether a policy is in force.
+    async fn has(&self, policy: &str) -> bool {
         let body = format!(r#"{{"policy":"{policy}","key":"probe"}}"#);
         self.post("/v1/peek", body).await.0 == 200
     }
@@ -110,7 +110,7 @@ impl Served {
 /// Waits until a condition holds.
 async fn until(what: &str, mut done: impl AsyncFnMut() -> bool) {
     let wait = async { while !done().await {} };
-    assert!(tokio::time::timeout(TEST_TIMEOUT, wait).await.is_ok(), "in vain: {what}");
+    assert!(tokio::time::timeout(TEST_TIMEOUT, wait).await.is_ok(), "timeout: {what}");
 }
 
 /// A unit takes months to come back, with either period.
@@ -118,7 +118,8 @@ fn text(round: usize) -> String {
     let days = 50_000 - 10_000 * (round % 3);
     let limit = LIMITS.get(round).or(LIMITS.last()).unwrap();
     format!(
-        "policies:\n  p: {{limit: {LIMIT} per {days}d}}\n  q: {{limit: {limit} per 50000d}}\n  round-{round}: {{limit: 1 per 1s}}\n"
+        "policies:\n  p: {{limit: {LIMIT} per {days}d}}\n  q: {{limit: {limit} per 50000d}}\n  \
+         round-{round}: {{limit: 1 per 1s}}\n"
     )
 }
 
@@ -141,7 +142,7 @@ impl Caller {
         }
     }
 
-    /// Whether it is let through. Every failure is one of the test.
+    /// Whether it is allowed. The test fails on every error.
     async fn acquire(&mut self, policy: &str) -> bool {
         match self {
             Self::Http(client, url) => {
@@ -153,8 +154,8 @@ impl Caller {
             }
             Self::Grpc(client) => {
                 let (policy, key) = (policy.to_owned(), "hot".to_owned());
-                let ask = AcquireRequest { policy, key, ..AcquireRequest::default() };
-                client.acquire(ask).await.unwrap().into_inner().allowed
+                let request = AcquireRequest { policy, key, ..AcquireRequest::default() };
+                client.acquire(request).await.unwrap().into_inner().allowed
             }
             Self::Resp(stream) => {
                 let command = format!("TG.ACQUIRE {policy} hot\r\n");
@@ -175,18 +176,18 @@ impl Caller {
 struct Tally {
     p: AtomicU64,
     q: AtomicU64,
-    asked: AtomicU64,
+    rounds: AtomicU64,
     ends: AtomicBool,
-    /// Held while `q` is asked: its limit changes while nobody is on the way.
-    asking: RwLock<()>,
+    /// Held during a request to `q`: its limit changes while none is under way.
+    requesting: RwLock<()>,
 }
 
-async fn hammer(mut caller: Caller, tally: Arc<Tally>) {
+async fn call_until_end(mut caller: Caller, tally: Arc<Tally>) {
     while !tally.ends.load(Relaxed) {
         tally.p.fetch_add(u64::from(caller.acquire("p").await), Relaxed);
-        let _asking = tally.asking.read().await;
+        let _requesting = tally.requesting.read().await;
         tally.q.fetch_add(u64::from(caller.acquire("q").await), Relaxed);
-        tally.asked.fetch_add(1, Relaxed);
+        tally.rounds.fetch_add(1, Relaxed);
     }
 }
 
@@ -195,27 +196,27 @@ async fn a_reload_under_load_fails_no_request_and_refills_nothing() {
     let served = Served::start("reload-under-load.yaml", &text(0));
     let (tally, mut callers) = (Arc::new(Tally::default()), JoinSet::new());
     for nth in 0..6 {
-        callers.spawn(hammer(Caller::new(nth, &served).await, Arc::clone(&tally)));
+        callers.spawn(call_until_end(Caller::new(nth, &served).await, Arc::clone(&tally)));
     }
     for round in 1..24 {
-        // Until everybody has asked, and nothing is left of `q`.
-        let asked = tally.asked.load(Relaxed);
-        until("clients ask", async || tally.asked.load(Relaxed) > asked + 24).await;
+        // Until every caller has sent requests, and nothing is left of `q`.
+        let rounds = tally.rounds.load(Relaxed);
+        until("requests", async || tally.rounds.load(Relaxed) > rounds + 24).await;
         let mut caller = Caller::new(round, &served).await;
         while caller.acquire("q").await {
             tally.q.fetch_add(1, Relaxed);
         }
-        let nobody_asks = tally.asking.write().await;
-        // Some changes are noticed without a signal, by looking at the file every second.
+        let no_requests = tally.requesting.write().await;
+        // Some changes are found without a signal: the file is read every second.
         served.replace(&text(round), round % 8 != 0);
         let name = format!("round-{round}");
-        until(&name, async || served.knows(&name).await).await;
-        drop(nobody_asks);
+        until(&name, async || served.has(&name).await).await;
+        drop(no_requests);
         if round % 6 == 0 {
             let before = served.refused().await;
             served.replace(&format!("{}  oops: {{limit: lots}}\n", text(round + 1)), true);
             until("a refusal", async || served.refused().await > before).await;
-            assert!(served.knows(&name).await && !served.knows("oops").await);
+            assert!(served.has(&name).await && !served.has("oops").await);
             let why = format!("{}:5: policies.oops.limit", served.file.display());
             until("a reason", async || served.log().contains(&why)).await;
         }
@@ -224,7 +225,7 @@ async fn a_reload_under_load_fails_no_request_and_refills_nothing() {
     while let Some(ended) = callers.join_next().await {
         ended.unwrap();
     }
-    let (p, q, asked) = (tally.p.load(Relaxed), tally.q.load(Relaxed), tally.asked.load(Relaxed));
-    println!("{asked} rounds of 6 callers: {p} units of p, {q} units of q");
+    let (p, q, rounds) = (tally.p.load(Relaxed), tally.q.load(Relaxed), tally.rounds.load(Relaxed));
+    println!("{rounds} rounds of 6 callers: {p} units of p, {q} units of q");
     assert_eq!((p, q), (LIMIT, GRANTED), "{}", served.log());
 }

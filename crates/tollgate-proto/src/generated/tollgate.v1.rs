@@ -5,10 +5,10 @@ pub struct AcquireRequest {
     /// The policy; `default` when empty.
     #[prost(string, tag = "1")]
     pub policy: ::prost::alloc::string::String,
-    /// Who or what is limited: 1 to 512 bytes.
+    /// What is limited: 1 to 512 bytes.
     #[prost(string, tag = "2")]
     pub key: ::prost::alloc::string::String,
-    /// Units asked for, from 1 to 4,294,967,295; 1 when absent.
+    /// Units requested, from 1 to 4,294,967,295; 1 when absent.
     #[prost(uint64, optional, tag = "3")]
     pub cost: ::core::option::Option<u64>,
     /// Charged at most once under this id: 1 to 64 bytes, a UUID by custom.
@@ -27,7 +27,7 @@ pub struct Decision {
     /// Whole units spendable now, after this decision.
     #[prost(uint64, tag = "4")]
     pub remaining: u64,
-    /// When the key is as a fresh one if no request spends until then; epoch milliseconds.
+    /// When the key is full again if nothing more is spent; epoch milliseconds.
     #[prost(uint64, tag = "5")]
     pub reset_at_ms: u64,
     /// Milliseconds to wait: 0 when allowed, absent when waiting is useless.
@@ -36,7 +36,7 @@ pub struct Decision {
     /// Milliseconds to wait before proceeding; 0 except for a shaper.
     #[prost(uint64, tag = "7")]
     pub delay_ms: u64,
-    /// The policy that was asked.
+    /// The policy of the request.
     #[prost(string, tag = "8")]
     pub policy: ::prost::alloc::string::String,
     /// The limit that decided, if the policy has several.
@@ -45,7 +45,7 @@ pub struct Decision {
     /// How it was decided without the store, if it was.
     #[prost(enumeration = "Degraded", tag = "10")]
     pub degraded: i32,
-    /// What would have been decided, were the policy not in shadow mode.
+    /// The verdict that shadow mode replaced.
     #[prost(enumeration = "Verdict", tag = "11")]
     pub shadow: i32,
 }
@@ -352,7 +352,7 @@ pub mod rate_limiter_client {
                 .insert(GrpcMethod::new("tollgate.v1.RateLimiter", "AcquireMany"));
             self.inner.unary(req, path, codec).await
         }
-        /// What Acquire would answer, without charging anything.
+        /// The decision that Acquire would make, without charging anything.
         pub async fn peek(
             &mut self,
             request: impl tonic::IntoRequest<super::AcquireRequest>,
@@ -374,7 +374,7 @@ pub mod rate_limiter_client {
                 .insert(GrpcMethod::new("tollgate.v1.RateLimiter", "Peek"));
             self.inner.unary(req, path, codec).await
         }
-        /// What a key could spend, and when more.
+        /// Units that a key can spend now, and when more become spendable.
         pub async fn forecast(
             &mut self,
             request: impl tonic::IntoRequest<super::ForecastRequest>,
@@ -471,12 +471,12 @@ pub mod rate_limiter_server {
             tonic::Response<super::AcquireManyResponse>,
             tonic::Status,
         >;
-        /// What Acquire would answer, without charging anything.
+        /// The decision that Acquire would make, without charging anything.
         async fn peek(
             &self,
             request: tonic::Request<super::AcquireRequest>,
         ) -> std::result::Result<tonic::Response<super::Decision>, tonic::Status>;
-        /// What a key could spend, and when more.
+        /// Units that a key can spend now, and when more become spendable.
         async fn forecast(
             &self,
             request: tonic::Request<super::ForecastRequest>,

@@ -1,4 +1,4 @@
-//! What is committed is what the protocol buffers say.
+//! The committed code is generated from the protocol buffers.
 #![expect(clippy::unwrap_used, reason = "in a test, a panic is the message")]
 
 use std::fs;

@@ -1,5 +1,5 @@
-//! Every setting: its name, its default, the accepted values, and its meaning. Reading, showing, the
-//! JSON Schema and the table in the documentation start here.
+//! Every setting: its name, its default, the accepted values, and its meaning. Reading, showing,
+//! the JSON Schema and the table in the documentation start here.
 
 /// A setting.
 #[derive(Clone, Copy, Debug)]

@@ -45,7 +45,7 @@ pub struct Config {
     pub resp: Option<SocketAddr>,
     /// The address of the store, which may hold a password.
     pub store: String,
-    /// What stores that retry do; they know best themselves.
+    /// Retries of the stores; without a value each store has its own default.
     pub retries: Option<Retries>,
     /// The policies.
     pub policies: Policies,
@@ -57,11 +57,11 @@ pub struct Config {
     pub tls: Option<Tls>,
     /// How many connections each listener serves at once.
     pub connections: usize,
-    /// How long requests that have begun may take to end when the server does.
+    /// How long requests under way may take at shutdown.
     pub drain: Duration,
-    /// What is written down.
+    /// The log.
     pub log: Log,
-    /// Where traces go, if they are wanted.
+    /// The collector of traces, if there is one.
     pub traces: Option<Traces>,
     settings: Settings,
 }
@@ -71,7 +71,7 @@ pub struct Config {
 pub struct Failure {
     /// How long the store may take to answer.
     pub deadline: Duration,
-    /// When to stop asking a store that does not answer.
+    /// When calls to a store that does not answer are rejected.
     pub breaker: BreakerConfig,
     /// How many calls may wait for the store at once.
     pub max_in_flight: usize,
@@ -82,7 +82,7 @@ pub struct Failure {
 /// The files of TLS, for every listener.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tls {
-    /// The certificate and what leads to its root, as PEM.
+    /// The certificate with its chain, as PEM.
     pub cert: PathBuf,
     /// Its private key, as PEM.
     pub key: PathBuf,
@@ -100,10 +100,10 @@ pub struct Sources<'a> {
 }
 
 impl Config {
-    /// What runs without any configuration: memory, one policy, this machine only.
+    /// The configuration without flags, environment and file: memory, one policy, loopback only.
     ///
     /// # Errors
-    /// Never, as what is built in is valid.
+    /// Never: the built-in configuration is valid.
     pub fn built_in() -> Result<Self, ConfigErrors> {
         Self::of_text(&[], |_| None, None)
     }
@@ -111,7 +111,7 @@ impl Config {
     /// Reads a configuration from flags, the environment and a file.
     ///
     /// # Errors
-    /// Everything that is errors with it.
+    /// All errors of the configuration.
     pub fn read(sources: &Sources<'_>) -> Result<Self, ConfigErrors> {
         let Some(path) = sources.file else {
             return Self::of_text(sources.flags, of_process, None);
@@ -124,7 +124,7 @@ impl Config {
     /// Reads a configuration from flags, the environment, and the bytes of a file.
     ///
     /// # Errors
-    /// Everything that is errors with it.
+    /// All errors of the configuration.
     pub fn of_bytes(
         flags: &[(&'static str, String)],
         file: &Path,
@@ -137,7 +137,7 @@ impl Config {
     /// Reads a configuration from flags, any environment, and the name and the text of a file.
     ///
     /// # Errors
-    /// Everything that is errors with it.
+    /// All errors of the configuration.
     pub fn of_text(
         flags: &[(&'static str, String)],
         variable: impl Fn(&str) -> Option<String>,
@@ -299,7 +299,8 @@ fn auth_of(settings: &Settings, errors: &mut Vec<ConfigError>) -> Option<Auth> {
         let short = |token: &str| token.len() < TOKEN_MIN_BYTES;
         if tokens(settings.text(name)).any(short) {
             let accepted = format!(
-                "holds a token that can be guessed; accepted: {TOKEN_MIN_BYTES} bytes and more, separated by commas"
+                "holds a token that can be guessed; accepted: {TOKEN_MIN_BYTES} bytes and more, \
+                 separated by commas"
             );
             errors.push(settings.error(name, accepted));
             return None;

@@ -1,5 +1,5 @@
-//! The JSON Schema of the configuration file, for editors. `lint` finds more: a schema cannot express
-//! everything.
+//! The JSON Schema of the configuration file, for editors. `lint` finds more: a schema cannot
+//! express everything.
 
 use serde_json::{Map, Value, json};
 
@@ -10,7 +10,7 @@ use tollgate_service::policy::AD_HOC_POLICY;
 
 use super::catalog::{Kind, OUTAGES, SETTINGS};
 
-/// The schema, as of draft 7, which editors know best.
+/// The schema, in draft 7, which most editors support.
 #[must_use]
 pub fn schema() -> Value {
     let mut fields: Map<String, Value> = SETTINGS
@@ -158,7 +158,7 @@ fn digits(pattern: &str) -> Value {
     json!({"type": "string", "pattern": format!("^{pattern}$")})
 }
 
-/// What a value of a kind looks like. Numbers may be written as YAML numbers, or as texts with
+/// The schema of a kind of value. Numbers may be written as YAML numbers, or as texts with
 /// underscores.
 fn kind(kind: Kind) -> Value {
     let whole =

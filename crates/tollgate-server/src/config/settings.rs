@@ -99,9 +99,8 @@ impl Settings {
             (Some("redis"), _, Some(url)) | (None, None, Some(url)) => Ok((url, "REDIS_URL")),
             (Some("postgres"), None, _) => Err("is postgres and needs DATABASE_URL"),
             (Some("redis"), _, None) => Err("is redis and needs REDIS_URL"),
-            (None, Some(_), Some(_)) => Err(
-                "is missing, and both DATABASE_URL and REDIS_URL are set; accepted: postgres, redis",
-            ),
+            (None, Some(_), Some(_)) => Err("is missing, and both DATABASE_URL and REDIS_URL are \
+                                             set; accepted: postgres, redis"),
             (Some(_), _, _) => Err("is none that is known; accepted: memory, postgres, redis"),
         };
         match chosen {

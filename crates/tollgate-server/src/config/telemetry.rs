@@ -22,13 +22,13 @@ pub struct Log {
 /// Settings of traces.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Traces {
-    /// A collector that speaks OTLP over gRPC.
+    /// A collector of OTLP over gRPC.
     pub endpoint: String,
     /// The share of requests that are sampled, unless their caller decides: numerator, denominator.
     pub sample: (u64, u64),
 }
 
-/// What a line of the log looks like.
+/// The format of a line of the log.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LogFormat {
     /// A line of text.

@@ -1,4 +1,4 @@
-//! Values of settings that only a server has. Each error says what is accepted.
+//! Values of settings that only a server has. Each error names what is accepted.
 
 use std::net::SocketAddr;
 

@@ -45,7 +45,8 @@ thread_local! {
     });
 }
 
-/// The first byte chooses a method, the second whether the rest is a message or the bytes of a stream.
+/// The first byte chooses a method, the second whether the rest is a message or the bytes of a
+/// stream.
 ///
 /// # Panics
 /// When the status is a failure of the server.

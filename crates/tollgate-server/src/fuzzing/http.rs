@@ -27,8 +27,9 @@ struct Http {
 }
 
 thread_local! {
-    static HTTP: LazyCell<Http> = LazyCell::new(|| {
-        Http { fixture: Fixture::new(), documented: serde_json::from_str(OPENAPI).unwrap_or_default() }
+    static HTTP: LazyCell<Http> = LazyCell::new(|| Http {
+        fixture: Fixture::new(),
+        documented: serde_json::from_str(OPENAPI).unwrap_or_default(),
     });
 }
 

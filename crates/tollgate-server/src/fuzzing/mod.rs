@@ -1,8 +1,8 @@
 //! Fuzz targets: for each protocol, a function that takes any bytes and panics if the server
 //! misbehaves. `fuzz/` runs them guided by coverage, the tests over seeded bytes.
 //!
-//! Each target has one engine for the whole run, as a server has: state accumulates, and memory must
-//! stay bounded. Its clock advances with every call.
+//! Each target has one engine for the whole run, as a server has: state accumulates, and memory
+//! must stay bounded. Its clock advances with every call.
 
 mod grpc;
 mod http;
@@ -48,7 +48,9 @@ policies:
   d: {algorithm: fixed_window, limit: 4 per 1m, anchor: first_hit}
   e: {algorithm: sliding_window, limit: 6 per 1m, buckets: 3}
   f: {algorithm: sliding_log, limit: 5 per 10s, shadow: true}
-  g: {limits: [{name: s, limit: 2 per 1s}, {name: m, limit: 9 per 1m}], overrides: {v: {limits: [{name: s, limit: 1 per 1s}, {name: m, limit: 5 per 1m}]}}}
+  g:
+    limits: [{name: s, limit: 2 per 1s}, {name: m, limit: 9 per 1m}]
+    overrides: {v: {limits: [{name: s, limit: 1 per 1s}, {name: m, limit: 5 per 1m}]}}
 ";
 
 /// The server of a target.

@@ -16,7 +16,8 @@ thread_local! {
 /// The first byte is the size of the pieces in which the rest arrives.
 ///
 /// # Panics
-/// When pieces make other commands than the whole, or a command is not answered by exactly one reply.
+/// When pieces make other commands than the whole, or a command is not answered by exactly one
+/// reply.
 pub fn resp(bytes: &[u8]) {
     let Some((first, rest)) = bytes.split_first() else { return };
     let (commands, error) = cut(rest, rest.len().max(1));

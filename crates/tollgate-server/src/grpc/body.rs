@@ -1,7 +1,7 @@
 //! Bodies of requests, bounded in size and time while they are read; a stream ends at shutdown.
 //!
-//! Nothing is buffered: a frame that has arrived costs a comparison, and a timer starts only when the
-//! reader has to wait.
+//! Nothing is buffered: a frame that has arrived costs a comparison, and a timer starts only when
+//! the reader has to wait.
 
 use std::pin::Pin;
 use std::task::{Context, Poll, ready};

@@ -1,5 +1,5 @@
-//! `ratelimit.v1.RateLimiter`: for callers of an earlier service. The policy is `default`, a request
-//! id is required, and a cost above the limit is an invalid argument.
+//! `ratelimit.v1.RateLimiter`: for callers of an earlier service. The policy is `default`, a
+//! request id is required, and a cost above the limit is an invalid argument.
 
 use std::sync::Arc;
 

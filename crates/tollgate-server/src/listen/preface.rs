@@ -18,7 +18,8 @@ pub(super) struct Prefaced<S> {
     stream: S,
 }
 
-/// Reads as many bytes as the preface has; `None` when they do not arrive in time. hyper checks them.
+/// Reads as many bytes as the preface has; `None` when they do not arrive in time. hyper checks
+/// them.
 pub(super) async fn read<S: AsyncRead + Unpin>(
     mut stream: S,
     timeout: Duration,

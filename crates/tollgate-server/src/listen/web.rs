@@ -1,5 +1,5 @@
-//! HTTP connections: version 1 for the HTTP API, version 2 for gRPC, with the same bounds on headers
-//! and the same timeouts.
+//! HTTP connections: version 1 for the HTTP API, version 2 for gRPC, with the same bounds on
+//! headers and the same timeouts.
 
 use std::convert::Infallible;
 use std::pin::pin;
@@ -89,7 +89,8 @@ async fn serve(
     }
 }
 
-/// Whether a client sends a byte in time. One that never does must not occupy a connection for long.
+/// Whether a client sends a byte in time. One that never does must not occupy a connection for
+/// long.
 async fn has_sent(connection: &Connection, signal: &mut ShutdownSignal) -> bool {
     // The TLS handshake was sent.
     let Stream::Plain(stream) = &connection.stream else { return true };

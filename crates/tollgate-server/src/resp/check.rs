@@ -1,7 +1,8 @@
 //! The commands that decide: `CL.THROTTLE` and `TG.ACQUIRE`.
 //!
-//! `CL.THROTTLE` replies as redis-cell does: five integers, whole seconds rounded up, burst + 1 as the
-//! limit; a quantity of 0 peeks; the wait is −1 when the command is allowed, and when it never can be.
+//! `CL.THROTTLE` replies as redis-cell does: five integers, whole seconds rounded up, burst + 1 as
+//! the limit; a quantity of 0 peeks; the wait is −1 when the command is allowed, and when it never
+//! can be.
 
 use std::time::Duration;
 

@@ -1,7 +1,7 @@
 //! The RESP protocol, versions 2 and 3, for Redis clients.
 //!
-//! Commands of one connection are answered in order. Commands of a pipeline are decided as one batch,
-//! so that they share round trips to a remote store.
+//! Commands of one connection are answered in order. Commands of a pipeline are decided as one
+//! batch, so that they share round trips to a remote store.
 
 mod check;
 pub(crate) mod parse;
@@ -83,8 +83,8 @@ async fn within_timeout(write: impl Future<Output = std::io::Result<()>>) -> std
     tokio::time::timeout(WRITE_TIMEOUT, write).await.map_err(std::io::Error::other)?
 }
 
-/// Reads more; `false` at the end of the stream. After the shutdown, bytes on their way are still
-/// read for a short time.
+/// Reads more; `false` at the end of the stream. After the shutdown, bytes are still read
+/// for a short time.
 async fn read<S: AsyncRead + Unpin>(
     stream: &mut S,
     input: &mut BytesMut,
@@ -113,7 +113,8 @@ async fn read<S: AsyncRead + Unpin>(
     }
 }
 
-/// The complete commands of the input, at most a batch of them, and the error that ends the protocol.
+/// The complete commands of the input, at most a batch of them, and the error that ends the
+/// protocol.
 fn take(input: &mut BytesMut) -> (Vec<parse::Command>, Option<parse::ProtocolError>) {
     let mut commands = Vec::new();
     while commands.len() < BATCH_MAX {

@@ -1,5 +1,5 @@
-//! A store whose calls are counted, timed and traced. For stores behind a network; in memory there is
-//! no call to time.
+//! A store whose calls are counted, timed and traced. For stores behind a network; in memory there
+//! is no call to time.
 
 use std::future::Future;
 use std::sync::Arc;

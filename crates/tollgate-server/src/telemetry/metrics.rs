@@ -1,5 +1,5 @@
-//! Counters and histograms: decisions, errors, latencies, and the state of the store. Labels are names
-//! of the configuration and fixed words, never keys, so the number of series is bounded.
+//! Counters and histograms: decisions, errors, latencies, and the state of the store. Labels are
+//! names of the configuration and fixed words, never keys, so the number of series is bounded.
 
 use std::fmt;
 use std::time::Duration;
@@ -108,7 +108,8 @@ impl Metrics {
         registry.register("tollgate_store_calls", calls, self.store_calls.clone());
         let admissions = "Admissions sent to the store";
         registry.register("tollgate_store_admissions", admissions, self.store_admissions.clone());
-        let trips = "Round trips of the store to its server; admissions per round trip is the combining factor";
+        let trips = "Round trips of the store to its server; admissions per round trip is the \
+                     combining factor";
         registry.register("tollgate_store_round_trips", trips, self.store_round_trips.clone());
         let seconds = "Duration of calls to the store";
         registry.register("tollgate_store_duration_seconds", seconds, self.store_seconds.clone());

@@ -24,8 +24,8 @@ impl KeyRedaction {
         self
     }
 
-    /// A keyed hash of 64 bits. Servers with the same secret write the same hashes; without a secret
-    /// they are random per process.
+    /// A keyed hash of 64 bits. Servers with the same secret write the same hashes; without a
+    /// secret they are random per process.
     ///
     /// # Errors
     /// When there is no secret and the operating system has no randomness.

@@ -1,7 +1,7 @@
 //! Traces: a span per request and per call to a store, sent to a collector by OTLP.
 //!
-//! The `traceparent` of a caller sets the parent of a span and whether it is sampled. Spans wait in a
-//! bounded queue for a thread of their own; when the collector is slow or unreachable they are
+//! The `traceparent` of a caller sets the parent of a span and whether it is sampled. Spans wait in
+//! a bounded queue for a thread of their own; when the collector is slow or unreachable they are
 //! dropped, and no decision waits. Keys appear as hashes only.
 
 use std::fmt;
@@ -68,7 +68,8 @@ impl Traces {
         Ok(Self { provider, tracer, propagator: TraceContextPropagator::new() })
     }
 
-    /// Begins the span of a request over HTTP or gRPC; its parent is the `traceparent` of the caller.
+    /// Begins the span of a request over HTTP or gRPC; its parent is the `traceparent` of the
+    /// caller.
     pub(crate) fn begin_request(
         &self,
         protocol: &'static str,
@@ -105,7 +106,8 @@ impl Traces {
         self.begin("RESP".to_owned(), &NoParent, about)
     }
 
-    /// Begins the span of a call to the store, as a child of the current request, if that is sampled.
+    /// Begins the span of a call to the store, as a child of the current request, if that is
+    /// sampled.
     pub(crate) fn begin_call(
         &self,
         operation: &'static str,

@@ -1,5 +1,5 @@
-// What ioredis and grpc-js say about a server: any surprise ends this with an error.
-// Arguments: the ports of RESP and gRPC, the limit of the policy `p`, whose units come back tomorrow, and
+// Tests a server with ioredis and grpc-js; ends with an error if one fails.
+// Arguments: the ports of RESP and gRPC, the limit of the policy `p`, whose units come back within a day, and
 // the file with the protocol buffers.
 const assert = require("node:assert/strict");
 const grpc = require("@grpc/grpc-js");
@@ -24,7 +24,7 @@ async function overResp() {
   await exactly("ioredis", acquire, (reply) => reply[0] === 1);
   const [allowed, ceiling, remaining, wait] = await acquire();
   assert.ok(allowed === 0 && ceiling === limit && remaining === 0 && wait > 0);
-  await assert.rejects(clients[0].call("TG.ACQUIRE", "nobody", "k"), /unknown_policy/);
+  await assert.rejects(clients[0].call("TG.ACQUIRE", "unknown", "k"), /unknown_policy/);
   clients.forEach((client) => client.disconnect());
 }
 
@@ -35,21 +35,21 @@ async function overGrpc() {
     `127.0.0.1:${port}`,
     grpc.credentials.createInsecure(),
   );
-  const ask = (request) =>
+  const acquire = (request) =>
     new Promise((resolve, reject) =>
       client.Acquire(request, (error, reply) => (error ? reject(error) : resolve(reply))),
     );
   const request = { policy: "p", key: "grpc-js" };
-  await exactly("grpc-js", () => ask(request), (reply) => reply.allowed);
-  const denied = await ask(request);
+  await exactly("grpc-js", () => acquire(request), (reply) => reply.allowed);
+  const denied = await acquire(request);
   assert.equal(denied.verdict, "VERDICT_DENIED");
   assert.ok(denied.remaining === 0 && denied.limit === limit && denied.retry_after_ms > 0);
   const once = { policy: "p", key: "js-once", cost: 3, request_id: "a" };
-  assert.equal((await ask(once)).remaining, limit - 3);
-  assert.equal((await ask(once)).remaining, limit - 3);
+  assert.equal((await acquire(once)).remaining, limit - 3);
+  assert.equal((await acquire(once)).remaining, limit - 3);
   const { ALREADY_EXISTS, NOT_FOUND } = grpc.status;
-  await assert.rejects(ask({ ...once, cost: 4 }), { code: ALREADY_EXISTS });
-  await assert.rejects(ask({ policy: "nobody", key: "k" }), { code: NOT_FOUND });
+  await assert.rejects(acquire({ ...once, cost: 4 }), { code: ALREADY_EXISTS });
+  await assert.rejects(acquire({ policy: "unknown", key: "k" }), { code: NOT_FOUND });
   client.close();
 }
 

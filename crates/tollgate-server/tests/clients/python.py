@@ -1,6 +1,6 @@
-"""What redis-py and grpcio say about a server: any surprise ends this with an error.
+"""Tests a server with redis-py and grpcio; ends with an error if one fails.
 
-Arguments: the ports of RESP and gRPC, and the limit of the policy `p`, whose units come back tomorrow.
+Arguments: the ports of RESP and gRPC, and the limit of the policy `p`, whose units come back within a day.
 """
 
 import sys
@@ -41,15 +41,15 @@ def over_resp(version):
         pipeline.execute_command("TG.ACQUIRE", "p", f"pipeline-{version}")
     exactly("a pipeline", pipeline.execute(), lambda reply: reply[0] == 1)
     try:
-        client.execute_command("TG.ACQUIRE", "nobody", "k")
-        raise AssertionError("no error for a policy that is not there")
+        client.execute_command("TG.ACQUIRE", "unknown", "k")
+        raise AssertionError("no error for an unknown policy")
     except redis.ResponseError as error:
         assert "unknown_policy" in str(error), error
 
 
 def over_grpc():
     channel = grpc.insecure_channel(f"127.0.0.1:{GRPC}")
-    # No file and no generated code: the server tells what it speaks.
+    # No file and no generated code: reflection describes the service.
     service = DescriptorPool(ProtoReflectionDescriptorDatabase(channel)).FindServiceByName(
         "tollgate.v1.RateLimiter"
     )
@@ -60,17 +60,17 @@ def over_grpc():
         request_serializer=request.SerializeToString,
         response_deserializer=GetMessageClass(method.output_type).FromString,
     )
-    ask = request(policy="p", key="grpcio")
+    message = request(policy="p", key="grpcio")
     with ThreadPoolExecutor(16) as pool:
-        replies = list(pool.map(acquire, [ask] * CALLS))
+        replies = list(pool.map(acquire, [message] * CALLS))
     exactly("grpcio", replies, lambda reply: reply.allowed)
-    denied = acquire(ask)
+    denied = acquire(message)
     assert (denied.limit, denied.remaining) == (LIMIT, 0) and denied.retry_after_ms > 0
     once = request(policy="p", key="once", cost=3, request_id="a")
     assert [acquire(once).remaining for _ in range(2)] == [LIMIT - 3] * 2
     for wrong, code in [
         (request(policy="p", key="once", cost=4, request_id="a"), grpc.StatusCode.ALREADY_EXISTS),
-        (request(policy="nobody", key="k"), grpc.StatusCode.NOT_FOUND),
+        (request(policy="unknown", key="k"), grpc.StatusCode.NOT_FOUND),
         (request(key=""), grpc.StatusCode.INVALID_ARGUMENT),
     ]:
         try:

@@ -1,5 +1,5 @@
-//! Several servers over one Redis, PostgreSQL or file: exactly the limit together, and what happens when
-//! the store is gone.
+//! Several servers over one Redis, PostgreSQL or file: together they admit exactly the limit, and
+//! decide by the outage modes when the store is down.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -19,7 +19,7 @@ fn backends() -> (Redis, Postgres) {
     (Redis::start().unwrap(), Postgres::start(PgVersion::V15).unwrap())
 }
 
-/// The address of a server that may take long, as one does on a busy machine: that is no outage.
+/// The address of a server with long timeouts: a slow reply on a busy machine is no outage.
 fn slow_redis(redis: &Redis) -> String {
     format!("{}?connect_timeout_ms=30000&reply_timeout_ms=30000", redis.url())
 }
@@ -45,7 +45,7 @@ async fn three_servers_and_two_hundred_clients_get_exactly_the_limit() {
     get_exactly_the_limit(&file).await;
 }
 
-/// A file of its own, with the patience of a busy machine.
+/// A file of its own, with a lock timeout for a busy machine.
 fn file() -> (Folder, String) {
     let folder = Folder::new("sqlite").unwrap();
     let path = folder.path().join("limits.db");
@@ -80,8 +80,8 @@ async fn get_exactly_the_limit(store: &str) {
                     }
                     1 => {
                         let (policy, key) = ("p".to_owned(), "hot".to_owned());
-                        let ask = AcquireRequest { policy, key, ..AcquireRequest::default() };
-                        grpc.acquire(ask).await.unwrap().into_inner().allowed
+                        let request = AcquireRequest { policy, key, ..AcquireRequest::default() };
+                        grpc.acquire(request).await.unwrap().into_inner().allowed
                     }
                     _ => resp.five(&["TG.ACQUIRE", "p", "hot"]).await[0] == 1,
                 };
@@ -111,14 +111,14 @@ async fn charge_once(store: &str) {
     assert_eq!((&first["allowed"], &first["remaining"]), (&json!(true), &json!(7)));
     assert_eq!(other.post("/v1/acquire", body).await.1, first);
     assert_eq!(other.resp().await.five(&["TG.ACQUIRE", "p", "k", "3", "i"]).await[..3], [1, 10, 7]);
-    let conflict = other.resp().await.ask(&["TG.ACQUIRE", "p", "k", "4", "i"]).await;
+    let conflict = other.resp().await.call(&["TG.ACQUIRE", "p", "k", "4", "i"]).await;
     assert!(conflict.starts_with("-CONFLICT"), "{conflict}");
     one.end().await;
     other.end().await;
 }
 
 #[tokio::test]
-async fn a_store_that_is_killed_is_answered_for_by_the_modes_and_comes_back() {
+async fn outage_modes_decide_while_the_store_is_down() {
     let (redis, postgres) = backends();
     kill_and_restart(&redis, &slow_redis(&redis), "redis").await;
     kill_and_restart(&postgres, &slow_postgres(&postgres), "postgres").await;
@@ -133,22 +133,22 @@ async fn kill_and_restart(backend: &Backend, store: &str, name: &str) {
     for _ in 0..3 {
         servers.push(server(store, policies).await);
     }
-    let ask = async |server: &Running, policy: &str| {
+    let acquire = async |server: &Running, policy: &str| {
         server.post("/v1/acquire", &format!(r#"{{"policy":"{policy}","key":"k"}}"#)).await
     };
-    assert_eq!(ask(&servers[0], "closed").await.1["allowed"], json!(true));
+    assert_eq!(acquire(&servers[0], "closed").await.1["allowed"], json!(true));
     assert_eq!(reqwest::get(servers[0].url("/readyz")).await.unwrap().status().as_u16(), 200);
     backend.kill().unwrap();
-    let mut granted_alone = 0;
+    let mut granted_locally = 0;
     for server in &servers {
-        let (status, reply) = ask(server, "open").await;
+        let (status, reply) = acquire(server, "open").await;
         assert_eq!((status, &reply["degraded"]), (200, &json!("open")), "{reply}");
-        let (status, reply) = ask(server, "closed").await;
+        let (status, reply) = acquire(server, "closed").await;
         assert_eq!((status, &reply["code"]), (503, &json!("store_unavailable")), "{reply}");
         for _ in 0..6 {
-            let reply = ask(server, "local").await.1;
+            let reply = acquire(server, "local").await.1;
             assert_eq!(reply["degraded"], "local", "{reply}");
-            granted_alone += u64::from(reply["allowed"] == json!(true));
+            granted_locally += u64::from(reply["allowed"] == json!(true));
         }
         become_ready(server, 503).await;
         assert_eq!(reqwest::get(server.url("/healthz")).await.unwrap().status().as_u16(), 200);
@@ -158,18 +158,18 @@ async fn kill_and_restart(backend: &Backend, store: &str, name: &str) {
         assert!(text.contains(&outage), "{text}");
     }
     // Three servers with a third each: the limit together, and no more.
-    assert_eq!(granted_alone, 6);
+    assert_eq!(granted_locally, 6);
     backend.restart().unwrap();
     for server in &servers {
-        // The breaker lets a call through once a second: ask until the store has answered.
-        while ask(server, "closed").await.0 != 200 {
+        // An open breaker probes once a second: repeat until the store answers.
+        while acquire(server, "closed").await.0 != 200 {
             tokio::task::yield_now().await;
         }
         become_ready(server, 200).await;
     }
 }
 
-/// Waits for what is said of readiness: an answer may be a second old.
+/// Waits for a status of `/readyz`, which is cached for a second.
 async fn become_ready(server: &Running, status: u16) {
     while reqwest::get(server.url("/readyz")).await.unwrap().status().as_u16() != status {
         tokio::task::yield_now().await;

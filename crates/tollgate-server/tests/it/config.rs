@@ -1,4 +1,4 @@
-//! The configuration: what is accepted, what is refused, and who wins.
+//! The configuration: what is accepted, what is refused, and the order of sources.
 
 use std::time::Duration;
 
@@ -17,7 +17,7 @@ fn of_environment(variables: &[(&str, &str)]) -> Result<Config, ConfigErrors> {
 }
 
 #[test]
-fn every_algorithm_can_be_written() {
+fn every_algorithm_is_accepted() {
     let config = of_file(include_str!("config/every_algorithm.yaml")).unwrap();
     let names: Vec<String> =
         config.policies.iter().map(|policy| policy.name().to_string()).collect();
@@ -32,7 +32,7 @@ fn every_algorithm_can_be_written() {
 }
 
 #[test]
-fn all_that_is_wrong_is_said_at_once_with_line_field_and_nearest_name() {
+fn all_errors_are_reported_at_once_with_line_field_and_nearest_name() {
     let wrong = of_file(
         "htpp: 1.2.3.4:5
 deadline: fast
@@ -70,30 +70,32 @@ policies:
         "t.yaml:15: policies.cl.throttle: is reserved",
         "t.yaml:16: policies.k.capacity: is not a field",
     ];
-    for complaint in expected {
-        assert!(wrong.contains(complaint), "{complaint}\nis not in\n{wrong}");
+    for error in expected {
+        assert!(wrong.contains(error), "{error}\nis not in\n{wrong}");
     }
     assert_eq!(wrong.lines().count(), expected.len(), "{wrong}");
 }
 
 #[test]
-fn keys_of_policies_never_meet() {
+fn policies_never_share_keys() {
     let cases = [
         ("cl: {limits: [{name: throttle, limit: 1 per 1s}]}", Some("CL.THROTTLE")),
         ("cl: {prefix: mine, limits: [{name: throttle, limit: 1 per 1s}]}", None),
         (
-            "a: {limit: 1 per 1s, overrides: {k: {limits: [{name: b, limit: 2 per 1s}]}}}\n  a.b: {limit: 1 per 1s}",
+            "a: {limit: 1 per 1s, overrides: {k: {limits: [{name: b, limit: 2 per 1s}]}}}
+  a.b: {limit: 1 per 1s}",
             Some("the policy in line 2"),
         ),
         (
-            "a.b: {limit: 1 per 1s}\n  a: {limit: 1 per 1s, overrides: {k: {limits: [{name: b, limit: 2 per 1s}]}}}",
+            "a.b: {limit: 1 per 1s}
+  a: {limit: 1 per 1s, overrides: {k: {limits: [{name: b, limit: 2 per 1s}]}}}",
             Some("the policy in line 2"),
         ),
         ("a: {limit: 1 per 1s, overrides: {j: {limit: 2 per 1s}, k: {limit: 3 per 1s}}}", None),
     ];
-    for (policies, met) in cases {
+    for (policies, conflict) in cases {
         let wrong = of_file(&format!("policies:\n  {policies}\n")).err().map(|it| it.to_string());
-        let expected = met.map(|owner| format!("shares its keys with {owner}; rename it"));
+        let expected = conflict.map(|other| format!("shares its keys with {other}; rename it"));
         match (wrong, expected) {
             (Some(wrong), Some(expected)) => assert!(wrong.contains(&expected), "{wrong}"),
             (wrong, expected) => assert_eq!(wrong, expected, "{policies}"),
@@ -130,7 +132,7 @@ fn odd_files_are_refused_and_never_panic() {
 }
 
 #[test]
-fn flags_win_over_the_environment_which_wins_over_the_file() {
+fn flags_override_the_environment_which_overrides_the_file() {
     let file = Some(("t.yaml", "http: 127.0.0.1:1\ngrpc: 127.0.0.1:2\nresp: 127.0.0.1:3\n"));
     let find = |name: &str| match name {
         "TOLLGATE_HTTP" => Some("127.0.0.1:4".to_owned()),
@@ -148,7 +150,7 @@ fn flags_win_over_the_environment_which_wins_over_the_file() {
 }
 
 #[test]
-fn the_variables_of_the_earlier_service_are_understood() {
+fn the_variables_of_the_earlier_service_are_accepted() {
     let store = |variables: &[(&str, &str)]| of_environment(variables).map(|config| config.store);
     let (pg, redis) = (("DATABASE_URL", "postgres://h/d"), ("REDIS_URL", "redis://h"));
     assert_eq!(store(&[]), Ok("memory:".to_owned()));
@@ -200,7 +202,7 @@ fn secrets_are_never_shown() {
 }
 
 #[test]
-fn a_public_address_needs_tokens_or_a_promise() {
+fn a_public_address_needs_tokens_or_insecure_public() {
     let public = ("TOLLGATE_HTTP", "0.0.0.0:0");
     let wrong = of_environment(&[public]).unwrap_err();
     assert_eq!(wrong.list[0].field, "TOLLGATE_HTTP");

@@ -1,4 +1,4 @@
-//! Exactly the limit, over every protocol, however many ask at once.
+//! Exactly the limit, over every protocol, with many concurrent clients.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};

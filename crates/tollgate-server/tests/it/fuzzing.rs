@@ -1,5 +1,5 @@
-//! The targets of the fuzzer, over their seeds and over seeds that were spoilt. Guided by coverage and
-//! for long: `cargo run --release -p xtask -- soak fuzz`.
+//! The fuzz targets, over their seeds and over mutated seeds. Long runs, guided by coverage: `cargo
+//! run --release -p xtask -- soak fuzz`.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -7,12 +7,12 @@ use std::path::Path;
 use tollgate_server::fuzzing::TARGETS;
 use tollgate_testkit::rng::Rng;
 
-use crate::garbage::spoilt;
+use crate::garbage::mutated;
 
 const SEED: u64 = 5_112_026;
 const TURNS: usize = 20_000;
 
-/// The inputs that a target starts from: of each kind one, and those that were wrong once.
+/// The first inputs of a target: one of each kind, and those that once found a defect.
 fn seeds(target: &str) -> Vec<Vec<u8>> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("fuzz/seeds").join(target);
     let mut files: Vec<_> = folder.read_dir().unwrap().map(|file| file.unwrap().path()).collect();
@@ -21,7 +21,7 @@ fn seeds(target: &str) -> Vec<Vec<u8>> {
 }
 
 #[test]
-fn no_target_panics_on_its_seeds_or_on_spoilt_ones() {
+fn no_target_panics_on_its_seeds_or_on_mutated_ones() {
     println!("seed {SEED}");
     for (name, target) in TARGETS {
         let (seeds, mut rng) = (seeds(name), Rng::new(SEED));
@@ -30,9 +30,9 @@ fn no_target_panics_on_its_seeds_or_on_spoilt_ones() {
             target(seed);
         }
         for turn in 0..TURNS {
-            let bytes = spoilt(&mut rng, &seeds[turn % seeds.len()]);
-            let thrown = std::panic::catch_unwind(|| target(&bytes));
-            assert!(thrown.is_ok(), "{name}: {:?}", bytes.escape_ascii().to_string());
+            let bytes = mutated(&mut rng, &seeds[turn % seeds.len()]);
+            let result = std::panic::catch_unwind(|| target(&bytes));
+            assert!(result.is_ok(), "{name}: {:?}", bytes.escape_ascii().to_string());
         }
     }
 }

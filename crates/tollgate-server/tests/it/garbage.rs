@@ -1,4 +1,4 @@
-//! Whatever is sent: no panic, no 500, and the server goes on.
+//! Malformed input: no panic, no 500, and the server still answers.
 
 use tokio::io::AsyncWriteExt;
 use tollgate_server::Config;
@@ -8,8 +8,8 @@ use crate::support::{Resp, Running, slow};
 
 const SEED: u64 = 20_261_115;
 
-/// A text with some bytes changed, lost, doubled or moved.
-pub(crate) fn spoilt(rng: &mut Rng, text: &[u8]) -> Vec<u8> {
+/// A text with some bytes changed, removed, inserted, cut off or repeated.
+pub(crate) fn mutated(rng: &mut Rng, text: &[u8]) -> Vec<u8> {
     let mut bytes = text.to_vec();
     for _ in 0..=rng.below(6) {
         let index = |rng: &mut Rng, bytes: &[u8]| {
@@ -34,15 +34,22 @@ pub(crate) fn spoilt(rng: &mut Rng, text: &[u8]) -> Vec<u8> {
 }
 
 #[test]
-fn spoilt_files_never_panic() {
+fn mutated_files_never_panic() {
     println!("seed {SEED}");
     let mut rng = Rng::new(SEED);
-    let text = b"store: 'memory:'\ndeadline: 100ms\npolicies:\n  a: {limit: 100 per 1m, burst: 20}\n  g:\n    \
-        limits:\n      - {name: s, limit: 5 per 1s}\n      - {name: d, algorithm: sliding_window, limit: 60 per 1m, buckets: 6}\n    \
-        overrides: {vip: {limits: [{name: s, limit: 1 per 1s}]}}\n";
+    let text = b"store: 'memory:'
+deadline: 100ms
+policies:
+  a: {limit: 100 per 1m, burst: 20}
+  g:
+    limits:
+      - {name: s, limit: 5 per 1s}
+      - {name: d, algorithm: sliding_window, limit: 60 per 1m, buckets: 6}
+    overrides: {vip: {limits: [{name: s, limit: 1 per 1s}]}}
+";
     let mut refused = 0;
     for _ in 0..3_000 {
-        let bytes = spoilt(&mut rng, text);
+        let bytes = mutated(&mut rng, text);
         let file = String::from_utf8_lossy(&bytes);
         refused += u64::from(Config::of_text(&[], |_| None, Some(("t.yaml", &file))).is_err());
     }
@@ -50,7 +57,7 @@ fn spoilt_files_never_panic() {
 }
 
 #[tokio::test]
-async fn spoilt_bodies_are_refused_and_never_a_failure_of_the_server() {
+async fn mutated_bodies_are_never_a_failure_of_the_server() {
     println!("seed {SEED}");
     let (mut rng, client) = (Rng::new(SEED), reqwest::Client::new());
     let server = Running::with(slow()).await;
@@ -62,14 +69,14 @@ async fn spoilt_bodies_are_refused_and_never_a_failure_of_the_server() {
     for turn in 0..600 {
         let (path, body) = bodies[turn % 3];
         let reply =
-            client.post(server.url(path)).body(spoilt(&mut rng, body)).send().await.unwrap();
+            client.post(server.url(path)).body(mutated(&mut rng, body)).send().await.unwrap();
         assert!(reply.status().as_u16() < 500, "{path} {}", reply.text().await.unwrap());
     }
     server.end().await;
 }
 
 #[tokio::test]
-async fn spoilt_commands_end_a_connection_at_most() {
+async fn mutated_commands_at_most_end_a_connection() {
     println!("seed {SEED}");
     let mut rng = Rng::new(SEED);
     let server = Running::with(slow()).await;
@@ -81,11 +88,11 @@ async fn spoilt_commands_end_a_connection_at_most() {
     .concat();
     for _ in 0..300 {
         let mut client = server.resp().await;
-        client.send(&spoilt(&mut rng, text.as_bytes())).await;
-        // A server that has given up already has closed its side.
+        client.send(&mutated(&mut rng, text.as_bytes())).await;
+        // The server may have closed the connection already.
         let _closed = client.0.shutdown().await;
         client.rest_bytes().await;
     }
-    assert_eq!(server.resp().await.ask(&["PING"]).await, "+PONG");
+    assert_eq!(server.resp().await.call(&["PING"]).await, "+PONG");
     server.end().await;
 }

@@ -7,8 +7,8 @@ use tollgate_server::config::settings_table;
 /// The end of a generated part.
 const END: &str = "<!-- end -->";
 
-/// Compares the part of a page after `<!-- NAME: generated -->` with the generated text, or writes it
-/// if `UPDATE_GENERATED` is set.
+/// Compares the part of a page after `<!-- NAME: generated -->` with the generated text, or writes
+/// it if `UPDATE_GENERATED` is set.
 pub(crate) fn check(page: &str, name: &str, generated: &str) {
     let path = format!("{}/../../docs/{page}", env!("CARGO_MANIFEST_DIR"));
     let text = fs::read_to_string(&path).unwrap();

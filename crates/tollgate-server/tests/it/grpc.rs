@@ -50,7 +50,7 @@ async fn a_decision_has_every_field() {
 }
 
 #[tokio::test]
-async fn looking_refunding_and_resetting() {
+async fn peek_forecast_refund_and_reset() {
     let server = Running::with(slow()).await;
     let mut client = server.grpc().await;
     let charge = client.acquire(of("k", 6, None)).await.unwrap().into_inner();
@@ -99,7 +99,10 @@ async fn what_is_wrong_is_named_alone_and_in_a_batch() {
     }
     let requests = vec![of("k", 1, None); 12];
     let many = client.acquire_many(pb::AcquireManyRequest { requests }).await.unwrap().into_inner();
-    let allowed = |outcome: &pb::Outcome| matches!(&outcome.outcome, Some(pb::outcome::Outcome::Decision(one)) if one.allowed);
+    let allowed = |outcome: &pb::Outcome| match &outcome.outcome {
+        Some(pb::outcome::Outcome::Decision(decision)) => decision.allowed,
+        _ => false,
+    };
     let allowed: Vec<bool> = many.decisions.iter().map(allowed).collect();
     assert_eq!(allowed, [[true; 10].as_slice(), &[false; 2]].concat());
     let requests = vec![of("k", 1, None); 1_001];
@@ -163,12 +166,12 @@ async fn health_and_reflection_answer() {
     let long = HealthCheckRequest { service: "s".repeat(5_000) };
     assert_eq!(health.check(long.clone()).await.unwrap_err().code(), Code::OutOfRange);
     assert_eq!(health.watch(long).await.unwrap_err().code(), Code::OutOfRange);
-    let ask = ServerReflectionRequest {
+    let request = ServerReflectionRequest {
         host: String::new(),
         message_request: Some(MessageRequest::ListServices(String::new())),
     };
     let mut reflection = ServerReflectionClient::new(server.channel().await);
-    let stream = tokio_stream::once(ask.clone());
+    let stream = tokio_stream::once(request.clone());
     let mut replies = reflection.server_reflection_info(stream).await.unwrap().into_inner();
     let reply = replies.message().await.unwrap().unwrap().message_response;
     let Some(MessageResponse::ListServicesResponse(list)) = reply else { panic!("no list") };
@@ -176,8 +179,8 @@ async fn health_and_reflection_answer() {
     for name in ["tollgate.v1.RateLimiter", "ratelimit.v1.RateLimiter", "grpc.health.v1.Health"] {
         assert!(names.contains(&name), "{names:?}");
     }
-    // Reflection ends a stream when it cannot read it, without a word.
-    let long = ServerReflectionRequest { host: "h".repeat(5_000), ..ask };
+    // Reflection ends a stream that it cannot read, without a status.
+    let long = ServerReflectionRequest { host: "h".repeat(5_000), ..request };
     let stream = tokio_stream::once(long);
     let mut replies = reflection.server_reflection_info(stream).await.unwrap().into_inner();
     assert_eq!(replies.message().await.unwrap(), None);

@@ -56,7 +56,7 @@ async fn a_denied_request_passes_after_its_wait_and_not_earlier() {
 }
 
 #[tokio::test]
-async fn looking_refunding_and_resetting() {
+async fn peek_forecast_refund_and_reset() {
     let server = Running::with(slow()).await;
     let charge = server.post("/v1/acquire", r#"{"key":"k","cost":6}"#).await.1;
     let peek = server.post("/v1/peek", r#"{"key":"k","cost":4}"#).await.1;
@@ -99,7 +99,7 @@ async fn a_batch_is_decided_in_order_and_each_element_fails_alone() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_is_named() {
+async fn errors_name_their_field() {
     let server = Running::with(slow()).await;
     let long = format!(r#"{{"key":"{}"}}"#, "k".repeat(513));
     let huge = format!(r#"{{"key":"{}"}}"#, "k".repeat(1024 * 1024));
@@ -124,7 +124,7 @@ async fn what_is_wrong_is_named() {
         (r#"{"key":"k","Cost":1}"#, 400, "Cost"),
         (r#"{"key":"k","request_id":""}"#, 400, "request_id"),
         (&id, 400, "request_id"),
-        (r#"{"key":"k","policy":"nobody"}"#, 404, "policy"),
+        (r#"{"key":"k","policy":"unknown"}"#, 404, "policy"),
     ];
     for (body, status, field) in cases {
         let short: String = body.chars().take(40).collect();
@@ -142,28 +142,28 @@ async fn what_is_wrong_is_named() {
 }
 
 #[tokio::test]
-async fn the_gate_speaks_in_statuses_and_headers() {
+async fn the_gate_answers_by_status_and_headers() {
     let clock = ManualClock::at(NOW);
     let policies = Policies::of_default(10, Quota::per_second(1)).unwrap();
     let server = Running::with_clock(policies, &clock).await;
-    let ask = async |query: &str| {
+    let gate = async |query: &str| {
         let response = reqwest::get(server.url(&format!("/v1/gate?{query}"))).await.unwrap();
         let header = |name: &str| {
             response.headers().get(name).map(|value| value.to_str().unwrap().to_owned())
         };
-        let told = ["ratelimit-policy", "ratelimit", "retry-after"].map(header);
-        (response.status().as_u16(), told.map(Option::unwrap_or_default))
+        let headers = ["ratelimit-policy", "ratelimit", "retry-after"].map(header);
+        (response.status().as_u16(), headers.map(Option::unwrap_or_default))
     };
     let policy = r#""default";q=10;w=10"#;
-    let told = |state: &str, wait: &str| [policy, state, wait].map(str::to_owned);
-    assert_eq!(ask("key=a%26b&cost=8").await, (204, told(r#""default";r=2;t=8"#, "")));
-    assert_eq!(ask("key=a%26b&cost=3").await, (429, told(r#""default";r=2;t=1"#, "1")));
-    assert_eq!(ask("key=a%26b&cost=3&deny_status=403").await.0, 403);
-    assert_eq!(ask("key=a%26b&cost=3&deny_status=401").await.0, 401);
+    let headers = |state: &str, wait: &str| [policy, state, wait].map(str::to_owned);
+    assert_eq!(gate("key=a%26b&cost=8").await, (204, headers(r#""default";r=2;t=8"#, "")));
+    assert_eq!(gate("key=a%26b&cost=3").await, (429, headers(r#""default";r=2;t=1"#, "1")));
+    assert_eq!(gate("key=a%26b&cost=3&deny_status=403").await.0, 403);
+    assert_eq!(gate("key=a%26b&cost=3&deny_status=401").await.0, 401);
     // Waiting is useless: no `Retry-After`.
-    assert_eq!(ask("key=a%26b&cost=11").await, (429, told(r#""default";r=2;t=8"#, "")));
+    assert_eq!(gate("key=a%26b&cost=11").await, (429, headers(r#""default";r=2;t=8"#, "")));
     for wrong in ["", "key=", "key=k&cost=x", "key=k&cost=%2B1", "key=k&deny_status=200", "kye=k"] {
-        assert_eq!(ask(wrong).await.0, 400, "{wrong}");
+        assert_eq!(gate(wrong).await.0, 400, "{wrong}");
     }
     server.end().await;
 }

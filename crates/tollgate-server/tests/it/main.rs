@@ -1,4 +1,4 @@
-//! The server over real sockets, asked by clients that nobody here wrote.
+//! The server over real sockets, tested with third-party clients.
 #![expect(
     clippy::expect_used,
     clippy::indexing_slicing,

@@ -1,4 +1,4 @@
-//! What is counted, and that what operators are given asks only for what is there.
+//! Metrics, and that alerts, dashboard and documentation name only metrics that exist.
 
 use std::time::Duration;
 
@@ -7,7 +7,7 @@ use tollgate_test_servers::{PgVersion, Postgres, Redis};
 
 use crate::support::{Resp, Running, config, slow};
 
-/// The names that a text asks Prometheus for.
+/// The names of metrics in a text.
 fn names(text: &str) -> Vec<&str> {
     let letter = |c: char| c.is_ascii_alphanumeric() || c == '_';
     let words = text.split(|c: char| !letter(c)).filter(|word| word.starts_with("tollgate_"));
@@ -18,12 +18,12 @@ fn names(text: &str) -> Vec<&str> {
 async fn decisions_errors_and_latencies_are_counted_without_keys() {
     let server = Running::with(slow()).await;
     for body in
-        [r#"{"key":"who"}"#, r#"{"key":"who","cost":10}"#, r#"{"key":"who","cost":11}"#, "{}"]
+        [r#"{"key":"ada"}"#, r#"{"key":"ada","cost":10}"#, r#"{"key":"ada","cost":11}"#, "{}"]
     {
         server.post("/v1/acquire", body).await;
     }
-    server.post("/v1/acquire", r#"{"key":"who","policy":"made-up"}"#).await;
-    server.resp().await.five(&["CL.THROTTLE", "who", "1", "1", "1"]).await;
+    server.post("/v1/acquire", r#"{"key":"ada","policy":"made-up"}"#).await;
+    server.resp().await.five(&["CL.THROTTLE", "ada", "1", "1", "1"]).await;
     let text = reqwest::get(server.url("/metrics")).await.unwrap().text().await.unwrap();
     let decision = |policy: &str, verdict: &str| {
         let labels = format!(r#"policy="{policy}",verdict="{verdict}",degraded="no",shadow="no""#);
@@ -42,13 +42,13 @@ async fn decisions_errors_and_latencies_are_counted_without_keys() {
         text.contains(r#"tollgate_request_duration_seconds_count{protocol="resp"} 1"#),
         "{text}"
     );
-    assert!(!text.contains("who") && !text.contains("made-up"), "{text}");
+    assert!(!text.contains("ada") && !text.contains("made-up"), "{text}");
     assert!(text.ends_with("# EOF\n"));
     server.end().await;
 }
 
-/// Names in what operators are given: metrics, and the labels that they are asked by.
-fn asked() -> (Vec<&'static str>, Vec<&'static str>) {
+/// The metrics and labels that alerts, dashboard and documentation use.
+fn documented() -> (Vec<&'static str>, Vec<&'static str>) {
     let files = [
         include_str!("../../../../deploy/prometheus/alerts.yaml"),
         include_str!("../../../../deploy/grafana/dashboard.json"),
@@ -63,17 +63,17 @@ fn asked() -> (Vec<&'static str>, Vec<&'static str>) {
 }
 
 #[tokio::test]
-async fn alerts_dashboard_and_documentation_name_what_a_server_on_a_real_store_says() {
+async fn alerts_dashboard_and_documentation_use_metrics_that_a_server_exports() {
     let redis = Redis::start().unwrap();
-    let server = Server::bind(patient(redis.url())).await.unwrap();
+    let server = Server::bind(with_long_deadline(redis.url())).await.unwrap();
     let engine = server.engine();
     let server = Running::of(server);
-    for body in [r#"{"key":"k"}"#, r#"{"key":"k","policy":"nobody"}"#] {
+    for body in [r#"{"key":"k"}"#, r#"{"key":"k","policy":"unknown"}"#] {
         server.post("/v1/acquire", body).await;
     }
     engine.refuse_policies();
     let text = reqwest::get(server.url("/metrics")).await.unwrap().text().await.unwrap();
-    let (metrics, labels) = asked();
+    let (metrics, labels) = documented();
     assert!(metrics.len() > 20 && labels.len() > 10, "{metrics:?} {labels:?}");
     for name in metrics {
         let family = ["_total", "_bucket", "_count", "_sum"]
@@ -91,8 +91,8 @@ async fn alerts_dashboard_and_documentation_name_what_a_server_on_a_real_store_s
     server.end().await;
 }
 
-/// A server on a store that may take as long as a busy machine needs.
-fn patient(store: String) -> Config {
+/// A server with a long deadline, for a busy machine.
+fn with_long_deadline(store: String) -> Config {
     let mut config = config();
     config.store = store;
     config.failure.deadline = Duration::from_secs(60);
@@ -106,10 +106,10 @@ fn counter(text: &str, name: &str) -> u64 {
 }
 
 #[tokio::test]
-async fn callers_that_share_round_trips_are_visible() {
+async fn shared_round_trips_are_counted() {
     let (redis, postgres) = (Redis::start().unwrap(), Postgres::start(PgVersion::V15).unwrap());
     for store in [redis.url(), postgres.url()] {
-        let server = Running::of(Server::bind(patient(store)).await.unwrap());
+        let server = Running::of(Server::bind(with_long_deadline(store)).await.unwrap());
         let calls: Vec<String> =
             (0..200).map(|_| Resp::command(&["TG.ACQUIRE", "default", "k"])).collect();
         let mut client = server.resp().await;
@@ -120,7 +120,7 @@ async fn callers_that_share_round_trips_are_visible() {
         let text = reqwest::get(server.url("/metrics")).await.unwrap().text().await.unwrap();
         let trips = counter(&text, "tollgate_store_round_trips_total");
         assert_eq!(counter(&text, "tollgate_store_admissions_total"), 200);
-        // What comes in one packet, and it may come in a few, goes out together.
+        // Commands that are read together share round trips; they may arrive in several packets.
         assert!((1..100).contains(&trips), "{trips}");
         server.end().await;
     }

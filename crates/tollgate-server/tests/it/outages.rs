@@ -1,4 +1,4 @@
-//! The store cannot answer: what each mode says on each protocol.
+//! The store does not answer: the reply of each outage mode on each protocol.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -42,7 +42,7 @@ async fn broken_server() -> Server {
 }
 
 #[tokio::test]
-async fn open_admits_and_says_so() {
+async fn open_admits_and_marks_the_decision() {
     let server = broken().await;
     for _ in 0..5 {
         let (status, reply) = server.post("/v1/acquire", r#"{"policy":"open","key":"k"}"#).await;
@@ -81,7 +81,7 @@ async fn closed_is_a_failure_of_the_service_and_not_of_the_caller() {
     let status = server.grpc().await.acquire(request).await.unwrap_err();
     assert_eq!(status.code(), Grpc::Unavailable);
     assert!(status.get_details_retry_info().unwrap().retry_delay.is_some());
-    let reply = server.resp().await.ask(&["TG.ACQUIRE", "closed", "k"]).await;
+    let reply = server.resp().await.call(&["TG.ACQUIRE", "closed", "k"]).await;
     assert!(reply.starts_with("-UNAVAILABLE store_unavailable"), "{reply}");
     // What could never pass needs no store to be refused.
     let (status, reply) =
@@ -91,7 +91,7 @@ async fn closed_is_a_failure_of_the_service_and_not_of_the_caller() {
 }
 
 #[tokio::test]
-async fn local_grants_its_share_and_looks_and_refunds_are_never_guessed() {
+async fn local_grants_its_share_and_peeks_and_refunds_need_the_store() {
     let server = broken().await;
     let mut allowed = 0;
     for _ in 0..5 {
@@ -107,8 +107,8 @@ async fn local_grants_its_share_and_looks_and_refunds_are_never_guessed() {
     server.end().await;
 }
 
-/// What a shadow says on every protocol when nothing can be decided; `degraded` if that is an outage.
-async fn a_shadow_lets_pass(server: &Running, degraded: Option<&str>) {
+/// A shadow policy admits on every protocol when nothing can be decided; `degraded` in an outage.
+async fn shadow_admits(server: &Running, degraded: Option<&str>) {
     let body = r#"{"policy":"shadow","key":"k"}"#;
     let (status, reply) = server.post("/v1/acquire", body).await;
     assert_eq!((status, &reply["verdict"]), (200, &json!("allowed")), "{reply}");
@@ -127,10 +127,10 @@ async fn a_shadow_lets_pass(server: &Running, degraded: Option<&str>) {
 }
 
 #[tokio::test]
-async fn a_shadow_never_denies_when_the_store_is_away() {
+async fn a_shadow_never_denies_when_the_store_is_down() {
     let server = broken().await;
-    a_shadow_lets_pass(&server, Some("closed")).await;
-    // Looking is not charging: it is never guessed.
+    shadow_admits(&server, Some("closed")).await;
+    // A peek is never decided without the store.
     let (status, _) = server.post("/v1/peek", r#"{"policy":"shadow","key":"k"}"#).await;
     assert_eq!(status, 503);
     server.end().await;
@@ -143,10 +143,10 @@ async fn a_shadow_never_denies_when_the_store_is_busy() {
     let limiter = Limiter::with_clock(store, clock).max_in_flight(0).build();
     let engine = Engine::new(limiter, policies());
     let server = Running::of(Server::bind_engine(config(), engine).await.unwrap());
-    a_shadow_lets_pass(&server, None).await;
+    shadow_admits(&server, None).await;
     let text = reqwest::get(server.url("/metrics")).await.unwrap().text().await.unwrap();
     assert!(text.contains(r#"tollgate_errors_total{code="queue_full"} 4"#), "{text}");
-    // Others are told, and so is whoever asks a shadow for nonsense.
+    // Other policies fail, and so do invalid requests to a shadow policy.
     let (status, problem) = server.post("/v1/acquire", r#"{"policy":"open","key":"k"}"#).await;
     assert_eq!((status, &problem["code"]), (503, &json!("queue_full")));
     let (status, _) = server.post("/v1/acquire", r#"{"policy":"shadow","key":""}"#).await;
@@ -164,13 +164,13 @@ async fn a_reload_reaches_connections_that_are_open() {
     assert_eq!(client.five(&words).await[0], 0);
     let closed = Policies::new(10, Quota::per_day(1), OutageMode::Closed, []).unwrap();
     engine.replace_policies(closed);
-    let reply = client.ask(&words).await;
+    let reply = client.call(&words).await;
     assert!(reply.starts_with("-UNAVAILABLE store_unavailable"), "{reply}");
     server.end().await;
 }
 
 #[tokio::test]
-async fn the_store_is_asked_once_a_second_whether_it_is_ready() {
+async fn readiness_probes_the_store_at_most_once_a_second() {
     let clock = ManualClock::at(NOW);
     let store = Faulty::scripted(Memory::new(), clock.clone(), [Fault::Before; 2]);
     let store = Arc::new(store);
@@ -181,7 +181,7 @@ async fn the_store_is_asked_once_a_second_whether_it_is_ready() {
         let status = reqwest::get(server.url("/readyz")).await.unwrap().status().as_u16();
         (status, store.calls())
     };
-    // What was not sent is tried once more.
+    // A call that was not sent is tried once more.
     assert_eq!(ready().await, (503, 2));
     assert_eq!(ready().await, (503, 2));
     clock.advance(Duration::from_millis(999));
@@ -189,7 +189,7 @@ async fn the_store_is_asked_once_a_second_whether_it_is_ready() {
     clock.advance(Duration::from_millis(1));
     assert_eq!(ready().await, (200, 3));
     assert_eq!(ready().await, (200, 3));
-    // A clock that was set back is no reason to serve an old answer for long.
+    // After the clock was set back, the cached result is not served.
     clock.set(NOW);
     assert_eq!(ready().await, (200, 4));
     server.end().await;

@@ -1,4 +1,4 @@
-//! Policies of a file, at work: several limits, shadows, hashes, overrides, and reload.
+//! Policies of a file: several limits, shadow mode, hashed keys, overrides, and reload.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
@@ -40,7 +40,7 @@ policies:
     let denied = acquire(3).await;
     assert_eq!((&denied["verdict"], &denied["binding"]), (&json!("denied"), &json!("day")));
     assert_eq!((&denied["limit"], &denied["policy"]), (&json!(3), &json!("api")));
-    // The second's bucket was not charged by the denial.
+    // The denial did not charge the limit `second`.
     clock.advance(std::time::Duration::from_secs(1));
     let peek = server.post("/v1/forecast", r#"{"policy":"api","key":"k"}"#).await.1;
     assert_eq!((&peek["spendable_now"], &peek["limit"]), (&json!(2), &json!(3)));
@@ -66,10 +66,11 @@ async fn a_shadow_decides_and_never_denies() {
 }
 
 #[tokio::test]
-async fn a_shadow_delays_nobody() {
+async fn a_shadow_delays_no_request() {
     let text = |shadow| {
         format!(
-            "policies: {{s: {{algorithm: leaky_bucket, rate: 1 per 1d, queue: 5, shadow: {shadow}}}}}"
+            "policies: {{s: {{algorithm: leaky_bucket, rate: 1 per 1d, queue: 5, \
+             shadow: {shadow}}}}}"
         )
     };
     for (shadow, delay_ms) in [(false, 86_400_000), (true, 0)] {
@@ -97,14 +98,14 @@ policies:
             engine.acquire(CheckRequest::new("h", &key)).await.unwrap().decision.is_allowed(),
         );
     }
-    // One bit makes two keys: two budgets for everybody together.
+    // One bit makes two keys: all subjects share two budgets.
     assert_eq!(allowed, 4);
     let vip = engine.peek(CheckRequest::new("h", "vip")).await.unwrap().decision;
     assert_eq!((vip.limit, vip.remaining), (100, 98));
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_reload_under_load_fails_nobody_and_refills_nothing() {
+async fn a_reload_under_load_fails_no_request_and_refills_nothing() {
     let quota = |days: u64| policies(&format!("policies: {{p: {{limit: 1_000 per {days}d}}}}"));
     let limiter = Limiter::new(BoxStore::new(Memory::new()));
     let engine = Arc::new(Engine::new(limiter, quota(1)));
@@ -130,6 +131,7 @@ async fn a_reload_under_load_fails_nobody_and_refills_nothing() {
     }
     ends.store(true, Relaxed);
     callers.join_all().await;
-    // A unit takes over a minute to come back: whatever was reloaded when, the limit passed.
+    // A unit takes over a minute to come back: exactly the limit passes, whenever policies were
+    // reloaded.
     assert_eq!(allowed.load(Relaxed), 1_000);
 }

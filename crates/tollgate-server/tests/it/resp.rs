@@ -13,7 +13,7 @@ async fn cl_throttle_answers_as_redis_cell_does() {
     let server = Running::with_clock(slow(), &clock).await;
     let mut client = server.resp().await;
     let throttle = |quantity: &'static str| ["CL.THROTTLE", "user123", "15", "30", "60", quantity];
-    // The example of its documentation, and on until the burst is spent.
+    // The example of its documentation, then further calls until the burst is spent.
     assert_eq!(client.five(&throttle("1")[..5]).await, [0, 16, 15, -1, 2]);
     assert_eq!(client.five(&throttle("0")).await, [0, 16, 15, -1, 2]);
     assert_eq!(client.five(&throttle("15")).await, [0, 16, 0, -1, 32]);
@@ -43,7 +43,7 @@ async fn tg_acquire_charges_once_under_an_id() {
     assert_eq!(client.five(&words).await, [1, 10, 3, 0, reset]);
     assert_eq!(client.five(&["tg.acquire", "default", "k", "4"]).await, [0, 10, 3, 1_000, reset]);
     assert_eq!(client.five(&["TG.ACQUIRE", "default", "k", "11"]).await, [0, 10, 3, -1, reset]);
-    let conflict = client.ask(&["TG.ACQUIRE", "default", "k", "6", "id"]).await;
+    let conflict = client.call(&["TG.ACQUIRE", "default", "k", "6", "id"]).await;
     assert!(conflict.starts_with("-CONFLICT idempotency_conflict"), "{conflict}");
     server.end().await;
 }
@@ -53,10 +53,10 @@ async fn a_pipeline_is_answered_in_order() {
     let server = Running::with(slow()).await;
     let mut client = server.resp().await;
     let take = Resp::command(&["CL.THROTTLE", "k", "1", "1", "86400"]);
-    let look = Resp::command(&["CL.THROTTLE", "k", "1", "1", "86400", "0"]);
+    let peek = Resp::command(&["CL.THROTTLE", "k", "1", "1", "86400", "0"]);
     let ping = Resp::command(&["PING"]);
     client
-        .send([take.as_str(), &look, &ping, &take, &take, "PING a\r\n"].concat().as_bytes())
+        .send([take.as_str(), &peek, &ping, &take, &take, "PING a\r\n"].concat().as_bytes())
         .await;
     client.expect("*5\r\n:0\r\n:2\r\n:1\r\n:-1\r\n:86400\r\n").await;
     client.expect("*5\r\n:0\r\n:2\r\n:1\r\n:-1\r\n:86400\r\n").await;
@@ -74,7 +74,7 @@ async fn a_pipeline_is_answered_in_order() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_is_named() {
+async fn errors_name_their_field() {
     let server = Running::with(slow()).await;
     let mut client = server.resp().await;
     let cases: [(&[&str], &str); 9] = [
@@ -84,22 +84,22 @@ async fn what_is_wrong_is_named() {
         (&["CL.THROTTLE", "k", "1", "1", "0"], "period"),
         (&["CL.THROTTLE", "k", "1", "1", "1", "x"], "quantity"),
         (&["CL.THROTTLE", "", "1", "1", "1"], "key"),
-        (&["TG.ACQUIRE", "nobody", "k"], "policy"),
+        (&["TG.ACQUIRE", "unknown", "k"], "policy"),
         (&["TG.ACQUIRE", "default", "k", "0"], "cost"),
         (&["GET", "k"], "unknown command 'GET'"),
     ];
     for (words, field) in cases {
-        let reply = client.ask(words).await;
+        let reply = client.call(words).await;
         assert!(reply.starts_with("-ERR ") && reply.contains(field), "{words:?}: {reply}");
     }
-    // The connection goes on after errors, and ends when it is not this protocol.
+    // Errors leave the connection open; bytes that are not RESP end it.
     client.send(b"PING\r\n*1\r\n!\r\n").await;
     assert_eq!(client.rest().await, "+PONG\r\n-ERR Protocol error: expected '$'\r\n");
     server.end().await;
 }
 
 #[tokio::test]
-async fn both_versions_are_spoken() {
+async fn both_protocol_versions_are_supported() {
     let server = Running::with(slow()).await;
     let mut client = server.resp().await;
     client.send(b"CLIENT SETINFO LIB-NAME x\r\nCLIENT GETNAME\r\nHELLO 4\r\n").await;

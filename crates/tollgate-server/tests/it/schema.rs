@@ -1,4 +1,5 @@
-//! The schema for editors against reality: what `lint` accepts it accepts, and it refuses what it can.
+//! The schema for editors, compared with `lint`: it accepts what `lint` accepts, and refuses what a
+//! schema can refuse.
 
 use jsonschema::Validator;
 use saphyr_parser::{Event, Parser, ScalarStyle, StrInput};
@@ -17,17 +18,17 @@ fn lints(text: &str) -> bool {
     Config::of_text(&[], secret, Some(("t.yaml", text))).is_ok()
 }
 
-/// A file as an editor sees it: with the numbers and truths of YAML 1.2.
-struct Seen<'a>(Parser<'a, StrInput<'a>>);
+/// A file as an editor parses it: with the numbers and booleans of YAML 1.2.
+struct Parsed<'a>(Parser<'a, StrInput<'a>>);
 
-impl<'a> Seen<'a> {
+impl<'a> Parsed<'a> {
     fn file(text: &'a str) -> Value {
-        let mut seen = Self(Parser::new_from_str(text));
-        assert!(matches!(seen.next(), Event::StreamStart));
-        match seen.next() {
+        let mut parsed = Self(Parser::new_from_str(text));
+        assert!(matches!(parsed.next(), Event::StreamStart));
+        match parsed.next() {
             Event::DocumentStart(_) => {
-                let event = seen.next();
-                seen.value(event)
+                let event = parsed.next();
+                parsed.value(event)
             }
             _ => Value::Null,
         }
@@ -109,7 +110,7 @@ fn every_example_is_accepted_by_both() {
     for file in files {
         assert!(lints(&file), "{file}");
         let wrong: Vec<String> =
-            validator.iter_errors(&Seen::file(&file)).map(|error| error.to_string()).collect();
+            validator.iter_errors(&Parsed::file(&file)).map(|error| error.to_string()).collect();
         assert!(wrong.is_empty(), "{wrong:?}\n{file}");
     }
 }
@@ -147,9 +148,9 @@ fn lint_and_schema_agree_about_every_field_of_every_algorithm() {
                 format!("policies: {{p: {{limits: [{{name: n, {policy}}}]}}}}"),
                 format!("policies: {{p: {{limit: 1 per 1s, overrides: {{k: {{{policy}}}}}}}}}"),
             ] {
-                let seen = validator.is_valid(&Seen::file(&file));
-                assert_eq!(lints(&file), seen, "{file}");
-                accepted += usize::from(seen);
+                let is_valid = validator.is_valid(&Parsed::file(&file));
+                assert_eq!(lints(&file), is_valid, "{file}");
+                accepted += usize::from(is_valid);
             }
         }
     }
@@ -158,7 +159,7 @@ fn lint_and_schema_agree_about_every_field_of_every_algorithm() {
 }
 
 #[test]
-fn what_a_schema_can_see_it_refuses() {
+fn the_schema_refuses_what_it_can_express() {
     let validator = validator();
     let with = |policy: &str| format!("policies: {{p: {{{policy}}}}}");
     let broken = [
@@ -205,6 +206,6 @@ fn what_a_schema_can_see_it_refuses() {
     ];
     for file in broken {
         assert!(!lints(&file), "lint accepts {file}");
-        assert!(!validator.is_valid(&Seen::file(&file)), "the schema accepts {file}");
+        assert!(!validator.is_valid(&Parsed::file(&file)), "the schema accepts {file}");
     }
 }

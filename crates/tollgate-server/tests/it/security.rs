@@ -84,9 +84,9 @@ async fn grpc_needs_a_token_of_the_right_kind() {
         assert_eq!(status.code(), Code::Unauthenticated);
     }
     assert!(client.reset(with(Some(ADMIN))).await.is_ok());
-    let ask = pb::AcquireRequest { key: "k".to_owned(), ..Default::default() };
-    assert_eq!(client.acquire(ask.clone()).await.unwrap_err().code(), Code::Unauthenticated);
-    assert!(client.acquire(with(Some(CALLER)).map(|_| ask)).await.is_ok());
+    let request = pb::AcquireRequest { key: "k".to_owned(), ..Default::default() };
+    assert_eq!(client.acquire(request.clone()).await.unwrap_err().code(), Code::Unauthenticated);
+    assert!(client.acquire(with(Some(CALLER)).map(|_| request)).await.is_ok());
     server.end().await;
 }
 
@@ -94,31 +94,31 @@ async fn grpc_needs_a_token_of_the_right_kind() {
 async fn resp_needs_a_token() {
     let server = guarded().await;
     let mut client = server.resp().await;
-    assert!(client.ask(&["TG.ACQUIRE", "default", "k"]).await.starts_with("-NOAUTH"));
-    assert!(client.ask(&["PING"]).await.starts_with("-NOAUTH"));
-    assert!(client.ask(&["HELLO", "3"]).await.starts_with("-NOAUTH"));
-    assert!(client.ask(&["AUTH", "nonsense"]).await.starts_with("-WRONGPASS"));
-    assert!(client.ask(&["HELLO", "3", "AUTH", "me", "nonsense"]).await.starts_with("-WRONGPASS"));
-    assert_eq!(client.ask(&["AUTH", CALLER]).await, "+OK");
+    assert!(client.call(&["TG.ACQUIRE", "default", "k"]).await.starts_with("-NOAUTH"));
+    assert!(client.call(&["PING"]).await.starts_with("-NOAUTH"));
+    assert!(client.call(&["HELLO", "3"]).await.starts_with("-NOAUTH"));
+    assert!(client.call(&["AUTH", "nonsense"]).await.starts_with("-WRONGPASS"));
+    assert!(client.call(&["HELLO", "3", "AUTH", "me", "nonsense"]).await.starts_with("-WRONGPASS"));
+    assert_eq!(client.call(&["AUTH", CALLER]).await, "+OK");
     assert_eq!(client.five(&["TG.ACQUIRE", "default", "k"]).await[0], 1);
-    // A wrong token takes back what a right one gave.
-    assert!(client.ask(&["AUTH", "me", "nonsense"]).await.starts_with("-WRONGPASS"));
-    assert!(client.ask(&["PING"]).await.starts_with("-NOAUTH"));
+    // A wrong token revokes the right to send commands.
+    assert!(client.call(&["AUTH", "me", "nonsense"]).await.starts_with("-WRONGPASS"));
+    assert!(client.call(&["PING"]).await.starts_with("-NOAUTH"));
     let mut client = server.resp().await;
-    assert_eq!(client.ask(&["HELLO", "3", "AUTH", "me", ADMIN]).await, "%7");
+    assert_eq!(client.call(&["HELLO", "3", "AUTH", "me", ADMIN]).await, "%7");
     server.end().await;
 }
 
-/// Whoever shows no token must not hold a place for long, whatever it says.
+/// A client that sends no token must not occupy a connection for long, whatever it sends.
 #[tokio::test]
-async fn resp_lets_go_of_who_shows_no_token() {
+async fn resp_disconnects_clients_without_a_token() {
     let server = guarded().await;
-    let mut stranger = server.resp().await;
-    assert!(stranger.ask(&["PING"]).await.starts_with("-NOAUTH"));
+    let mut anonymous = server.resp().await;
+    assert!(anonymous.call(&["PING"]).await.starts_with("-NOAUTH"));
     let mut client = server.resp().await;
-    assert_eq!(client.ask(&["AUTH", CALLER]).await, "+OK");
-    assert_eq!(stranger.rest_bytes().await, b"", "it is closed, and says nothing more");
-    assert_eq!(client.ask(&["PING"]).await, "+PONG");
+    assert_eq!(client.call(&["AUTH", CALLER]).await, "+OK");
+    assert_eq!(anonymous.rest_bytes().await, b"", "it is closed without a reply");
+    assert_eq!(client.call(&["PING"]).await, "+PONG");
     server.end().await;
 }
 
@@ -153,15 +153,15 @@ impl Certificates {
         vec![("tls_cert", self.path("server.pem")), ("tls_key", self.path("server.key"))]
     }
 
-    /// A client that trusts the root, and shows a certificate of its own or not.
-    fn connector(&self, shows: bool) -> TlsConnector {
+    /// A client that trusts the root, with or without a certificate of its own.
+    fn connector(&self, has_certificate: bool) -> TlsConnector {
         let mut roots = RootCertStore::empty();
         roots.add(CertificateDer::from_pem_file(self.path("root.pem")).unwrap()).unwrap();
         let builder = ClientConfig::builder_with_provider(Arc::new(default_provider()))
             .with_safe_default_protocol_versions()
             .unwrap()
             .with_root_certificates(roots);
-        let config = if shows {
+        let config = if has_certificate {
             let chain = vec![CertificateDer::from_pem_file(self.path("client.pem")).unwrap()];
             let key = PrivateKeyDer::from_pem_file(self.path("client.key")).unwrap();
             builder.with_client_auth_cert(chain, key).unwrap()
@@ -173,7 +173,7 @@ impl Certificates {
 }
 
 /// Sends bytes over TLS and reads until the server closes.
-async fn talk(
+async fn exchange(
     connector: &TlsConnector,
     address: std::net::SocketAddr,
     bytes: &[u8],
@@ -186,16 +186,17 @@ async fn talk(
     Ok(text)
 }
 
-const HTTP: &[u8] = b"POST /v1/acquire HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: 11\r\n\r\n{\"key\":\"k\"}";
+const HTTP: &[u8] = b"POST /v1/acquire HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\
+    Content-Length: 11\r\n\r\n{\"key\":\"k\"}";
 
 #[tokio::test]
-async fn every_listener_speaks_tls() {
+async fn every_listener_supports_tls() {
     let certificates = Certificates::make("tls");
     let server = server(&certificates.settings()).await;
     let connector = certificates.connector(false);
-    let http = talk(&connector, server.at.http.unwrap(), HTTP).await.unwrap();
+    let http = exchange(&connector, server.at.http.unwrap(), HTTP).await.unwrap();
     assert!(http.contains("\"allowed\":true"), "{http}");
-    let resp = talk(&connector, server.at.resp.unwrap(), b"PING\r\nQUIT\r\n").await.unwrap();
+    let resp = exchange(&connector, server.at.resp.unwrap(), b"PING\r\nQUIT\r\n").await.unwrap();
     assert_eq!(resp, "+PONG\r\n+OK\r\n");
     // The preface of HTTP/2 and empty settings; the server answers with its settings.
     let stream = TcpStream::connect(server.at.grpc.unwrap()).await.unwrap();
@@ -220,19 +221,19 @@ async fn clients_without_a_certificate_are_refused_if_one_is_needed() {
     settings.push(("tls_client_ca", certificates.path("root.pem")));
     let server = server(&settings).await;
     let address = server.at.http.unwrap();
-    let shown = talk(&certificates.connector(true), address, HTTP).await.unwrap();
-    assert!(shown.contains("\"allowed\":true"), "{shown}");
-    let hidden = talk(&certificates.connector(false), address, HTTP).await;
-    assert!(hidden.is_err(), "{hidden:?}");
-    let stranger = Certificates::make("stranger");
-    // Another root has signed it; the client itself trusts the right one.
-    fs::copy(certificates.path("root.pem"), stranger.path("root.pem")).unwrap();
-    assert!(talk(&stranger.connector(true), address, HTTP).await.is_err());
+    let with = exchange(&certificates.connector(true), address, HTTP).await.unwrap();
+    assert!(with.contains("\"allowed\":true"), "{with}");
+    let without = exchange(&certificates.connector(false), address, HTTP).await;
+    assert!(without.is_err(), "{without:?}");
+    let foreign = Certificates::make("foreign");
+    // Signed by another root; the client trusts the root of the server.
+    fs::copy(certificates.path("root.pem"), foreign.path("root.pem")).unwrap();
+    assert!(exchange(&foreign.connector(true), address, HTTP).await.is_err());
     server.end().await;
 }
 
 #[tokio::test]
-async fn files_that_are_wrong_are_named() {
+async fn errors_name_the_file_setting() {
     let certificates = Certificates::make("wrong");
     let path = |name: &str| certificates.path(name);
     let cases = [

@@ -1,5 +1,4 @@
-//! Which store to choose: a table in the documentation that is made from what the stores say of
-//! themselves, so that it cannot drift.
+//! The table of stores in the documentation, generated from their capabilities.
 
 use std::fs;
 
@@ -58,26 +57,29 @@ fn row((address, schemes, choose): (&str, &[&str], &str), can: Capability) -> St
     let (exact, durable, ids) = (yes(can.exact), yes(can.durable), yes(can.idempotent));
     let named = named.join(", ");
     format!(
-        "| {named} | {choose} | {shared} | {exact} | {several} | {ids} | {durable} | {clock} | {size} |\n"
+        "| {named} | {choose} | {shared} | {exact} | {several} | {ids} | {durable} | {clock} \
+         | {size} |\n"
     )
 }
 
-/// What another version of the store has left where this one opens its file.
-fn forget_file() {
+/// Removes the file that another version of the store may have left.
+fn remove_file() {
     let path = concat!(env!("CARGO_TARGET_TMPDIR"), "/which-store.db");
     for suffix in ["", "-wal", "-shm", "-turn"] {
-        // Mostly there is nothing.
+        // Usually it does not exist.
         let _ = fs::remove_file(format!("{path}{suffix}"));
     }
 }
 
 async fn table() -> String {
     let mut table = String::from(
-        "| `--store` | choose it for | shared by processes | exact | several limits at once | request ids | outlives a process | whose clock decides | largest state |\n|---|---|---|---|---|---|---|---|---|\n",
+        "| `--store` | choose it for | shared by processes | exact | several limits at once \
+         | request ids | outlives a process | whose clock decides | largest state |\n\
+         |---|---|---|---|---|---|---|---|---|\n",
     );
-    forget_file();
+    remove_file();
     for (address, schemes, choose) in STORES {
-        // None of them connects before it is asked.
+        // None of them connects before the first call.
         let store = store::open(address, None).await.unwrap();
         table.push_str(&row((address, schemes, choose), store.capability()));
     }
@@ -85,7 +87,7 @@ async fn table() -> String {
 }
 
 #[tokio::test]
-async fn the_page_about_stores_says_what_they_can_do() {
+async fn the_table_of_stores_is_current() {
     generated::check("stores.md", "which store", &table().await);
 }
 

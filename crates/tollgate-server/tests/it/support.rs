@@ -16,7 +16,7 @@ use tollgate_server::policy::Policies;
 use tollgate_server::{Addresses, Config, Server};
 use tonic::transport::Channel;
 
-/// A time of no meaning.
+/// An arbitrary time.
 pub(crate) const NOW: u64 = 1_800_000_000_000_000;
 
 /// A server that runs.
@@ -69,8 +69,8 @@ impl Running {
         self.task.await.unwrap();
     }
 
-    /// Tells the server to end; it may take its time.
-    pub(crate) fn tell_to_end(self) -> JoinHandle<()> {
+    /// Starts the shutdown, and does not wait for its end.
+    pub(crate) fn shut_down(self) -> JoinHandle<()> {
         let _gone = self.stop.send(());
         self.task
     }
@@ -101,7 +101,7 @@ impl Running {
     }
 }
 
-/// The plainest client of the RESP interface: sends words, reads bytes.
+/// A minimal client of the RESP interface: sends words, reads bytes.
 pub(crate) struct Resp(pub(crate) TcpStream);
 
 impl Resp {
@@ -151,7 +151,7 @@ impl Resp {
     }
 
     /// A command that is answered by one line.
-    pub(crate) async fn ask(&mut self, words: &[&str]) -> String {
+    pub(crate) async fn call(&mut self, words: &[&str]) -> String {
         self.send(Self::command(words).as_bytes()).await;
         self.line().await
     }

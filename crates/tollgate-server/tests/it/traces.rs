@@ -1,4 +1,4 @@
-//! Traces, as a collector receives them: a real OTLP receiver that decodes what was sent.
+//! Traces, as a collector receives them: an OTLP receiver decodes the requests.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -20,7 +20,7 @@ use tonic::{Request, Response, Status};
 
 use crate::support::{Resp, Running};
 
-/// A trace of somebody who calls: version, trace, span, and whether it is kept.
+/// The ids of the trace and of the span of a caller.
 const TRACE: &str = "4bf92f3577b34da6a3ce929d0e0e4736";
 const PARENT: &str = "00f067aa0ba902b7";
 
@@ -46,7 +46,7 @@ impl TraceService for Collector {
 }
 
 impl Collector {
-    /// Listens, and says where.
+    /// Listens; the collector and its address.
     async fn start() -> (Self, String) {
         let collector = Self::default();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
@@ -93,7 +93,7 @@ async fn tracing(endpoint: &str, sample: &str, store: &str) -> Running {
     Running::of(Server::bind(config).await.unwrap())
 }
 
-async fn ask_as(server: &Running, traceparent: &str) {
+async fn acquire_as(server: &Running, traceparent: &str) {
     let request = reqwest::Client::new().post(server.url("/v1/acquire"));
     let request = request.header("traceparent", traceparent).body(r#"{"key":"ada@example.com"}"#);
     assert_eq!(request.send().await.unwrap().status().as_u16(), 200);
@@ -104,7 +104,7 @@ async fn requests_of_every_protocol_are_traced_with_hashed_keys() {
     let (collector, endpoint) = Collector::start().await;
     let redis = Redis::start().unwrap();
     let server = tracing(&endpoint, "1", &redis.url()).await;
-    ask_as(&server, &format!("00-{TRACE}-{PARENT}-01")).await;
+    acquire_as(&server, &format!("00-{TRACE}-{PARENT}-01")).await;
     let key = "ada@example.com".to_owned();
     let mut request = Request::new(AcquireRequest { key, ..AcquireRequest::default() });
     let parent = format!("00-{TRACE}-{PARENT}-01").parse().unwrap();
@@ -114,7 +114,7 @@ async fn requests_of_every_protocol_are_traced_with_hashed_keys() {
     let one = Resp::command(&["TG.ACQUIRE", "default", "ada@example.com"]);
     resp.send([one.as_str(), &one, &Resp::command(&["QUIT"])].concat().as_bytes()).await;
     resp.rest().await;
-    // What waits is sent before the end.
+    // Queued spans are sent before the end.
     server.end().await;
 
     let spans = collector.spans();
@@ -138,13 +138,13 @@ async fn requests_of_every_protocol_are_traced_with_hashed_keys() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_caller_decides_what_is_kept_and_otherwise_the_share_does() {
+async fn the_caller_decides_what_is_sampled_and_otherwise_the_share_does() {
     let (collector, endpoint) = Collector::start().await;
     let server = tracing(&endpoint, "0", "memory:").await;
-    ask_as(&server, &format!("00-{TRACE}-{PARENT}-00")).await;
-    ask_as(&server, "nonsense").await;
+    acquire_as(&server, &format!("00-{TRACE}-{PARENT}-00")).await;
+    acquire_as(&server, "nonsense").await;
     server.post("/v1/acquire", r#"{"key":"k"}"#).await;
-    ask_as(&server, &format!("00-{TRACE}-{PARENT}-01")).await;
+    acquire_as(&server, &format!("00-{TRACE}-{PARENT}-01")).await;
     server.end().await;
     let spans = collector.spans();
     assert_eq!(spans.len(), 1, "{spans:?}");
@@ -152,28 +152,28 @@ async fn the_caller_decides_what_is_kept_and_otherwise_the_share_does() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_collector_that_is_away_or_silent_holds_up_no_decision() {
-    // One that refuses, and one that accepts connections and never says anything.
+async fn a_collector_that_is_down_or_silent_delays_no_decision() {
+    // One that refuses connections, and one that accepts them and never answers.
     let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let silent = format!("http://{}", silent.local_addr().unwrap());
     for endpoint in ["http://127.0.0.1:1", &silent] {
         let server = tracing(endpoint, "1", "memory:").await;
         let client = reqwest::Client::new();
-        // Nobody takes the spans, and nobody waits for that.
+        // No collector takes the spans, and no request waits for one.
         let body = format!(r#"{{"requests":[{}]}}"#, [r#"{"key":"k"}"#; 100].join(","));
-        let asking = async {
+        let requests = async {
             for _ in 0..200 {
                 let request = client.post(server.url("/v1/acquire_many")).body(body.clone());
                 assert_eq!(request.send().await.unwrap().status().as_u16(), 200);
             }
         };
-        tokio::time::timeout(Duration::from_secs(60), asking).await.expect("answers");
+        tokio::time::timeout(Duration::from_secs(60), requests).await.expect("responses");
         tokio::time::timeout(Duration::from_secs(60), server.end()).await.expect("an end");
     }
 }
 
 #[test]
-fn addresses_and_shares_that_make_no_sense_are_refused() {
+fn invalid_endpoints_and_shares_are_refused() {
     let with = |name, value: &str| Config::of_text(&[(name, value.to_owned())], |_| None, None);
     for endpoint in ["collector:4317", "http://", "http://user:pass-word@host", "ftp://host"] {
         let wrong = with("otlp_endpoint", endpoint).unwrap_err().to_string();

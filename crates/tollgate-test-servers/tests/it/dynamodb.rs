@@ -20,7 +20,7 @@ fn with_table(name: &str) -> DynamoDb {
 }
 
 /// One request over a connection of its own; status and body.
-fn ask(gateway: &DynamoDbGateway, operation: &str, body: &Value) -> (u16, String) {
+fn call(gateway: &DynamoDbGateway, operation: &str, body: &Value) -> (u16, String) {
     let mut stream = TcpStream::connect(gateway.addr()).unwrap();
     let body = body.to_string();
     let head = format!(
@@ -48,19 +48,19 @@ fn put(key: &str) -> Value {
 }
 
 fn is_there(server: &DynamoDb, key: &str) -> bool {
-    let asked = json!({"TableName": "limits", "Key": {"key": {"S": key}}, "ConsistentRead": true});
-    server.call("GetItem", &asked).unwrap().get("Item").is_some()
+    let get = json!({"TableName": "limits", "Key": {"key": {"S": key}}, "ConsistentRead": true});
+    server.call("GetItem", &get).unwrap().get("Item").is_some()
 }
 
 #[test]
-fn the_gateway_counts_what_is_asked_and_what_it_costs() {
+fn the_gateway_counts_requests_and_their_cost() {
     let server = with_table("limits");
     let gateway = DynamoDbGateway::to(server.addr()).unwrap();
-    assert_eq!(ask(&gateway, "PutItem", &put("a")).0, 200);
-    let (status, said) = ask(&gateway, "PutItem", &put("a"));
-    assert!(status == 400 && said.contains("ConditionalCheckFailed"), "{said}");
-    let asked = json!({"TableName": "limits", "Key": {"key": {"S": "a"}}, "ConsistentRead": true});
-    assert_eq!(ask(&gateway, "GetItem", &asked).0, 200);
+    assert_eq!(call(&gateway, "PutItem", &put("a")).0, 200);
+    let (status, body) = call(&gateway, "PutItem", &put("a"));
+    assert!(status == 400 && body.contains("ConditionalCheckFailed"), "{body}");
+    let get = json!({"TableName": "limits", "Key": {"key": {"S": "a"}}, "ConsistentRead": true});
+    assert_eq!(call(&gateway, "GetItem", &get).0, 200);
     let tally = gateway.take_tally();
     assert_eq!((tally.reads(), tally.writes(), tally.lost_races), (1, 2, 1), "{tally:?}");
     assert!((tally.read_units - 1.0).abs() < 0.01, "{tally:?}");
@@ -69,18 +69,18 @@ fn the_gateway_counts_what_is_asked_and_what_it_costs() {
 }
 
 #[test]
-fn the_gateway_refuses_before_and_after_the_fact() {
+fn the_gateway_refuses_before_and_after_execution() {
     let server = with_table("limits");
     let gateway = DynamoDbGateway::to(server.addr()).unwrap();
     gateway.refuse("PutItem", Refusal::new(400, "ThrottlingException"));
     gateway.refuse("PutItem", Refusal::new(500, "InternalServerError").after_the_fact());
-    let (status, said) = ask(&gateway, "PutItem", &put("a"));
-    assert!(status == 400 && said.contains("#ThrottlingException"), "{said}");
+    let (status, body) = call(&gateway, "PutItem", &put("a"));
+    assert!(status == 400 && body.contains("#ThrottlingException"), "{body}");
     assert!(!is_there(&server, "a"));
-    let (status, said) = ask(&gateway, "PutItem", &put("a"));
-    assert!(status == 500 && said.contains("#InternalServerError"), "{said}");
+    let (status, body) = call(&gateway, "PutItem", &put("a"));
+    assert!(status == 500 && body.contains("#InternalServerError"), "{body}");
     assert!(is_there(&server, "a"));
-    assert_eq!(ask(&gateway, "PutItem", &put("b")).0, 200);
+    assert_eq!(call(&gateway, "PutItem", &put("b")).0, 200);
 }
 
 #[test]

@@ -4,14 +4,14 @@ use tollgate_test_servers::{RedisBuilder, RedisClusterBuilder};
 
 use super::{bulk, call, leaves_nothing, status};
 
-/// `about` is what it says of itself.
+/// `about` is a part of its `INFO server`.
 fn starts_answers_and_leaves_nothing_behind(server: RedisBuilder, about: &str) {
     leaves_nothing(server.password("s3cret").start().unwrap(), |server| {
         let mut client = server.client().unwrap();
         assert_eq!(call(&mut client, "SET key value"), status("OK"));
         assert_eq!(call(&mut client, "GET key"), bulk("value"));
-        let said = call(&mut client, "INFO server");
-        assert!(said.text().unwrap().contains(about), "{said:?}");
+        let info = call(&mut client, "INFO server");
+        assert!(info.text().unwrap().contains(about), "{info:?}");
         server.restart().unwrap();
         assert_ne!(call(&mut server.client().unwrap(), "GET key"), bulk("value"));
     });

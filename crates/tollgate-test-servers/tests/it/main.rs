@@ -1,4 +1,4 @@
-//! Real servers: each kind starts, answers and is gone afterwards; what the proxy does to them.
+//! Real servers: each kind starts, answers and ends; the faults of the proxy.
 #![cfg(target_os = "linux")]
 #![expect(
     clippy::indexing_slicing,
@@ -56,7 +56,7 @@ fn wait_until_gone(pid: u32) {
     .unwrap();
 }
 
-/// Runs a check of a server, drops it, and sees that nothing of it is left.
+/// Runs a check of a server, drops it, and checks that process and folder are removed.
 fn leaves_nothing<S: std::ops::Deref<Target = Server>>(server: S, check: impl FnOnce(&S)) {
     let (pid, folder) = (server.pid(), server.resources().folder().to_owned());
     assert!(runs(pid) && folder.is_dir());

@@ -17,7 +17,7 @@ const END: &str = "that is all";
 #[test]
 fn a_killed_process_leaves_no_server_and_its_folder_is_swept() {
     if std::env::var_os(VICTIM).is_some() {
-        return be_killed();
+        return run_until_killed();
     }
     let servers = servers_of_a_killed_process();
     assert!(servers.len() > 2, "a Redis, a PostgreSQL and its processes: {servers:?}");
@@ -59,9 +59,10 @@ fn servers_of_a_killed_process() -> Vec<(u32, PathBuf)> {
         .spawn()
         .unwrap();
     let lines = BufReader::new(victim.stdout.take().unwrap()).lines().map(Result::unwrap);
-    let said = lines.skip_while(|line| !line.contains(MARK)).take_while(|line| line != END);
-    let said = said.filter_map(|line| line.split_once(MARK).map(|(_, rest)| rest.to_owned()));
-    let servers = said.map(|line| {
+    let reported = lines.skip_while(|line| !line.contains(MARK)).take_while(|line| line != END);
+    let reported =
+        reported.filter_map(|line| line.split_once(MARK).map(|(_, rest)| rest.to_owned()));
+    let servers = reported.map(|line| {
         let (pid, folder) = line.split_once(' ').unwrap();
         (pid.parse().unwrap(), PathBuf::from(folder))
     });
@@ -74,7 +75,7 @@ fn servers_of_a_killed_process() -> Vec<(u32, PathBuf)> {
 }
 
 /// The part of the process that is killed: starts servers, names them, and waits for its end.
-fn be_killed() {
+fn run_until_killed() {
     let redis = Redis::start().unwrap();
     let postgres = Postgres::start(PgVersion::V15).unwrap();
     // The process that answers this has ended when its client has.

@@ -1,4 +1,4 @@
-//! PostgreSQL in both versions: starts, answers, stands still, crashes, and loses nothing.
+//! PostgreSQL in both versions: starts, answers, freezes, crashes, and loses nothing.
 
 use std::process::Output;
 use std::thread;
@@ -9,7 +9,7 @@ use tollgate_test_servers::{Error, FaultProxy, Mode, PgVersion, Postgres, shared
 
 use super::leaves_nothing;
 
-/// What a client at the network says about `select 1`, errors included.
+/// The output of a client on the network for `select 1`, errors included.
 fn over_network(postgres: &Postgres, url: &str, options: &[(&str, &str)]) -> String {
     let mut psql = postgres.psql().unwrap();
     psql.args(["-X", "-A", "-t", "-d", url, "-c", "select 1"]).env("PGCONNECT_TIMEOUT", "2");
@@ -77,7 +77,7 @@ fn wait_for_sleeper(postgres: &Postgres) {
 }
 
 #[test]
-fn a_frozen_server_answers_no_connection_and_goes_on() {
+fn a_frozen_server_answers_no_connection_until_it_continues() {
     let postgres = Postgres::start(PgVersion::V15).unwrap();
     thread::scope(|scope| {
         let sleeper = scope.spawn(|| postgres.sql("select pg_sleep(3600)"));
@@ -85,7 +85,7 @@ fn a_frozen_server_answers_no_connection_and_goes_on() {
         let connected = postgres.sql("select pid from pg_stat_activity where query ~ '3600.$'");
         let connected = connected.unwrap();
         postgres.stop_answering().unwrap();
-        // The process that serves the connection stands still as well.
+        // The process that serves the connection is frozen as well.
         let stat = std::fs::read_to_string(format!("/proc/{connected}/stat")).unwrap();
         assert!(stat.contains(") T "), "{stat}");
         assert!(over_network(&postgres, &postgres.url(), &[]).contains("timeout expired"));
@@ -98,7 +98,7 @@ fn a_frozen_server_answers_no_connection_and_goes_on() {
 }
 
 #[test]
-fn a_password_is_demanded() {
+fn a_password_is_required() {
     let password = "it's p@ss";
     let postgres = Postgres::builder(PgVersion::V18).password(password).start().unwrap();
     assert_eq!(over_network(&postgres, &postgres.url(), &[]), "1");
@@ -109,7 +109,7 @@ fn a_password_is_demanded() {
 }
 
 #[test]
-fn a_certificate_is_shown_and_plain_text_is_refused() {
+fn tls_works_and_plain_text_is_refused() {
     for version in PgVersion::ALL {
         let postgres = Postgres::builder(version).tls().config("max_connections=20").start();
         let postgres = postgres.unwrap();

@@ -1,4 +1,4 @@
-//! What the proxy does to connections with a real Redis behind it.
+//! The modes of the proxy, in front of a real Redis.
 
 use std::io::ErrorKind;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use tollgate_test_servers::{FaultProxy, Mode, Redis, shared};
 use super::{call, status};
 
 const SOON: Duration = Duration::from_secs(20);
-/// Long enough for an answer on this machine to be an answer, short enough to wait for none.
+/// Longer than a reply takes on this machine, and short where no reply is expected.
 const BRIEFLY: Duration = Duration::from_millis(200);
 
 /// A proxy in front of the shared server, and a connection through it that has been used.
@@ -21,7 +21,7 @@ fn proxied() -> (FaultProxy, Client) {
     (proxy, client)
 }
 
-/// What the server itself says about a number.
+/// The number that the server stores.
 fn stored(key: &str) -> Option<i64> {
     let reply = call(&mut shared::redis().client().unwrap(), &format!("GET {key}"));
     reply.text().map(|text| text.parse().unwrap())
@@ -56,7 +56,7 @@ fn adds_latency_to_a_round_trip_and_not_to_each_of_many() {
     let deadline = Deadline::after(latency);
     assert_eq!(call(&mut client, "PING"), status("PONG"));
     assert!(deadline.has_passed(), "the answer came too soon");
-    // Twenty commands in a row share the wire: together they take one latency and not twenty.
+    // Twenty commands in a row overlap: together they take one latency and not twenty.
     let deadline = Deadline::after(latency * 20);
     for _ in 0..20 {
         client.send(&["PING"]).unwrap();
@@ -68,13 +68,13 @@ fn adds_latency_to_a_round_trip_and_not_to_each_of_many() {
 }
 
 #[test]
-fn drops_replies_of_what_the_server_did() {
+fn drops_replies_of_executed_commands() {
     let (proxy, mut client) = proxied();
     proxy.set(Mode::DropReplies).unwrap();
     gets_no_answer(&mut client, "INCR proxy:ambiguous");
     proxy.wait_until(SOON, |traffic| traffic.lost_to_client_bytes == 4).unwrap();
     assert_eq!(stored("proxy:ambiguous"), Some(1));
-    // What comes after a gap would be misread: this connection stays silent, a new one works.
+    // Bytes after a gap would be misread: this connection delivers no more, a new one works.
     proxy.set(Mode::Pass).unwrap();
     gets_no_answer(&mut client, "INCR proxy:ambiguous");
     let mut client = Client::connect(proxy.addr()).unwrap();
@@ -96,7 +96,7 @@ fn drops_the_replies_to_what_it_counts_and_to_nothing_before() {
 }
 
 #[test]
-fn a_black_hole_keeps_the_server_from_acting() {
+fn a_blackhole_delivers_nothing_to_the_server() {
     let (proxy, mut client) = proxied();
     proxy.set(Mode::Blackhole).unwrap();
     gets_no_answer(&mut client, "INCR proxy:lost");
@@ -107,7 +107,7 @@ fn a_black_hole_keeps_the_server_from_acting() {
 }
 
 #[test]
-fn what_is_held_arrives_when_the_partition_heals() {
+fn held_bytes_arrive_when_the_mode_changes() {
     let (proxy, mut client) = proxied();
     proxy.set(Mode::Hold).unwrap();
     gets_no_answer(&mut client, "INCR proxy:held");
@@ -117,7 +117,7 @@ fn what_is_held_arrives_when_the_partition_heals() {
 }
 
 #[test]
-fn resets_what_is_open_and_accepts_anew() {
+fn resets_open_connections_and_accepts_new_ones() {
     let (proxy, mut client) = proxied();
     let mut waiting = Client::connect(proxy.addr()).unwrap();
     waiting.send(&["BLPOP", "proxy:nothing", "0"]).unwrap();
@@ -165,14 +165,14 @@ fn refuses_new_connections_and_keeps_the_old() {
 }
 
 #[test]
-fn a_dead_server_behind_the_proxy_is_a_reset() {
+fn a_server_that_is_down_behind_the_proxy_is_a_reset() {
     let redis = Redis::start().unwrap();
     let proxy = FaultProxy::to(redis.addr()).unwrap();
     let mut client = Client::connect(proxy.addr()).unwrap();
     assert_eq!(call(&mut client, "PING"), status("PONG"));
     redis.kill().unwrap();
     assert!(client.call(&["PING"]).is_err(), "the end of the server was not passed on");
-    // The reset may come while the client still takes itself to be connecting.
+    // The reset may arrive while the client is still connecting.
     let another = Client::connect(proxy.addr()).and_then(|mut another| another.call(&["PING"]));
     assert!(another.is_err(), "{another:?}");
     redis.restart().unwrap();

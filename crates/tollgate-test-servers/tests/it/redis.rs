@@ -1,4 +1,4 @@
-//! Redis on its own: starts, answers, stands still, crashes, comes back, and leaves nothing behind.
+//! One Redis server: starts, answers, freezes, crashes, restarts, and leaves nothing behind.
 
 use std::io::ErrorKind;
 use std::sync::Arc;
@@ -58,7 +58,7 @@ fn a_shared_server_outlives_the_thread_that_started_it() {
 }
 
 #[test]
-fn a_password_and_users_are_demanded() {
+fn a_password_and_users_are_required() {
     let rules = "ada on >wonder ~tollgate:* +get +set";
     let redis = Redis::builder().password("p@ss \"word\"").user(rules).start().unwrap();
     let mut client = Client::connect(redis.addr()).unwrap();
@@ -72,7 +72,7 @@ fn a_password_and_users_are_demanded() {
 }
 
 #[test]
-fn memory_is_bounded_and_configuration_is_taken() {
+fn memory_is_bounded_and_configuration_is_applied() {
     let builder = Redis::builder().max_memory(4_000_000, "noeviction").config("databases 3");
     let redis = builder.start().unwrap();
     let mut client = redis.client().unwrap();
@@ -97,27 +97,27 @@ fn a_frozen_server_keeps_connections_and_answers_later() {
     redis.go_on().unwrap();
     client.set_timeout(Duration::from_secs(10)).unwrap();
     assert_eq!(client.read().unwrap(), Reply::Integer(1));
-    // One that stands still is killed all the same.
+    // A frozen server can be killed.
     redis.stop_answering().unwrap();
     redis.kill().unwrap();
     assert!(!redis.is_running());
 }
 
 #[test]
-fn a_killed_server_refuses_and_comes_back_empty_at_the_same_port() {
+fn a_killed_server_refuses_and_restarts_empty_at_the_same_port() {
     let redis = Redis::start().unwrap();
     assert_eq!(call(&mut redis.client().unwrap(), "SET key value"), status("OK"));
     let (addr, pid) = (redis.addr(), redis.pid());
     redis.kill().unwrap();
     assert_eq!(Client::connect(addr).unwrap_err().kind(), ErrorKind::ConnectionRefused);
-    assert!(redis.stop_answering().is_err(), "what has ended cannot stand still");
+    assert!(redis.stop_answering().is_err(), "an ended process cannot be frozen");
     redis.restart().unwrap();
     assert_eq!((redis.addr(), redis.pid() == pid), (addr, false));
     assert_eq!(call(&mut redis.client().unwrap(), "GET key"), Reply::Nil);
 }
 
 #[test]
-fn a_durable_server_remembers_after_a_crash() {
+fn a_durable_server_keeps_its_data_after_a_crash() {
     let redis = Redis::builder().durable().start().unwrap();
     assert_eq!(call(&mut redis.client().unwrap(), "SET key value"), status("OK"));
     redis.restart().unwrap();
@@ -125,7 +125,7 @@ fn a_durable_server_remembers_after_a_crash() {
 }
 
 #[test]
-fn a_server_that_cannot_start_says_why() {
+fn a_server_that_cannot_start_reports_why() {
     let error = Redis::builder().config("no-such-setting 1").start().unwrap_err().to_string();
     assert!(error.contains("no-such-setting"), "the log is not quoted: {error}");
 }

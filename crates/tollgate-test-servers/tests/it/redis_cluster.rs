@@ -1,4 +1,4 @@
-//! A Redis cluster: formed, resharded under load, broken and healed.
+//! A Redis cluster: formed, resharded under load, broken and repaired.
 
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::thread;
@@ -31,7 +31,7 @@ fn three_masters_share_all_slots() {
 }
 
 #[test]
-fn a_cluster_behind_proxies_sends_clients_to_them() {
+fn a_cluster_behind_proxies_redirects_clients_to_them() {
     let cluster = RedisCluster::start(3).unwrap();
     let proxies = cluster.behind_proxies().unwrap();
     let owner = cluster.owner_of_key("key").unwrap();
@@ -41,7 +41,7 @@ fn a_cluster_behind_proxies_sends_clients_to_them() {
     assert!(moved.ends_with(&format!("127.0.0.1:{}", proxies[owner].port())), "{moved}");
     let mut client = Client::connect(proxies[owner].addr()).unwrap();
     assert_eq!(call(&mut client, "SET key value"), status("OK"));
-    // The nodes reach each other past the proxies.
+    // The nodes connect to each other without the proxies.
     for proxy in &proxies {
         proxy.set(Mode::Blackhole).unwrap();
     }
@@ -64,9 +64,9 @@ fn a_slot_moves_step_by_step() {
     let mut moving = cluster.begin_move(slot, to).unwrap();
     assert_eq!(moving.move_keys(1).unwrap(), 1);
     // One key is here and one is there: the source redirects requests for the moved one.
-    let asked = ["a", "b"].map(|name| call(&mut source, &format!("GET {{moving}}{name}")));
+    let replies = ["a", "b"].map(|name| call(&mut source, &format!("GET {{moving}}{name}")));
     let sent_on = |reply: &&Reply| reply.text().is_some_and(|text| text.starts_with("ASK "));
-    assert_eq!(asked.iter().filter(sent_on).count(), 1, "{asked:?}");
+    assert_eq!(replies.iter().filter(sent_on).count(), 1, "{replies:?}");
     assert_eq!(moving.move_keys(10).unwrap(), 1);
     assert_eq!(moving.move_keys(10).unwrap(), 0);
     assert!(call(&mut target, "GET {moving}a").text().unwrap().starts_with("MOVED"));
@@ -121,11 +121,11 @@ fn slots_move_under_load_and_nothing_is_lost() {
                 count.fetch_add(1, Ordering::SeqCst);
             }
         });
-        // Also when a move fails: else the load would never end, and the reason would stay hidden.
+        // Also when a move fails: else the load would never end, and the error would not be shown.
         let _end_of_load = OnDrop(|| done.store(true, Ordering::SeqCst));
         let slots = || slot.saturating_sub(2)..=slot.saturating_add(2);
         for to in [0, 1, 2, 0] {
-            // Without load there is nothing to lose, and the test would say nothing.
+            // Without load the test would prove nothing.
             let before = count.load(Ordering::SeqCst);
             until_ok(SOON, || match count.load(Ordering::SeqCst) {
                 now if now >= before + 10 => Ok(()),

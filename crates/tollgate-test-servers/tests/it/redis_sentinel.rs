@@ -45,7 +45,7 @@ fn the_replica_takes_over_from_a_killed_master() {
 }
 
 #[test]
-fn sentinels_agree_without_one_of_them_and_know_it_when_it_is_back() {
+fn sentinels_agree_without_one_of_them_and_find_it_after_a_restart() {
     let watched = RedisSentinel::start().unwrap();
     watched.sentinels()[0].kill().unwrap();
     let old = watched.master().unwrap();

@@ -1,4 +1,4 @@
-//! Redis with TLS: who may connect, seen through the server's own client.
+//! Redis with TLS: accepted and refused connections, by `redis-cli`.
 
 use std::process::Command;
 
@@ -17,10 +17,10 @@ fn cli(redis: &Redis, arguments: &[&std::ffi::OsStr]) -> String {
 }
 
 #[test]
-fn a_certificate_is_shown_and_plain_text_is_not_understood() {
+fn tls_works_and_plain_text_is_refused() {
     let redis = Redis::builder().tls().password("s3cret").start().unwrap();
     assert_eq!(redis.url(), format!("rediss://:s3cret@127.0.0.1:{}", redis.port()));
-    // Past TLS, through the socket in the folder.
+    // Without TLS, through the socket in the folder.
     assert_eq!(call(&mut redis.client().unwrap(), "SET key value").text(), Some("OK"));
     let certificates = redis.certificates().unwrap();
     let authority = certificates.authority();
@@ -39,7 +39,7 @@ fn a_certificate_is_shown_and_plain_text_is_not_understood() {
 }
 
 #[test]
-fn a_server_can_demand_certificates_of_clients() {
+fn a_server_can_require_client_certificates() {
     let redis = Redis::builder().mutual_tls().start().unwrap();
     assert_eq!(call(&mut redis.client().unwrap(), "SET key value").text(), Some("OK"));
     let certificates = redis.certificates().unwrap();

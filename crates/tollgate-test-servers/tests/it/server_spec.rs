@@ -1,5 +1,4 @@
-//! The core under a recipe of one's own: what a new kind of server has to bring, and what happens
-//! when it does not start.
+//! A spec of a test: a new kind of server, and one that does not start.
 
 use std::net::TcpListener;
 use std::sync::Mutex;
@@ -42,7 +41,7 @@ impl ServerSpec for Unlucky {
 }
 
 #[test]
-fn a_port_that_was_taken_is_exchanged() {
+fn a_port_in_use_is_replaced() {
     leaves_nothing(Box::new(Server::start(Unlucky::default()).unwrap()), |server| {
         assert_eq!(call(&mut Client::connect(server.addr()).unwrap(), "PING"), status("PONG"));
         assert!(!server.log().contains("Address already in use"), "a folder of its own per try");
@@ -59,7 +58,7 @@ impl ServerSpec for Hopeless {
     }
 
     fn launch(&self, _resources: &Resources) -> Result<Launch> {
-        Ok(Launch::new("/bin/sh").args(["-c", "echo there is no hope >&2; exit 3"]))
+        Ok(Launch::new("/bin/sh").args(["-c", "echo it cannot run >&2; exit 3"]))
     }
 
     fn probe(&self, resources: &Resources) -> Result<()> {
@@ -71,5 +70,5 @@ impl ServerSpec for Hopeless {
 fn a_program_that_ends_at_once_is_not_waited_for() {
     let error = Server::start(Hopeless).unwrap_err().to_string();
     assert!(error.starts_with("hopeless does not answer: it ended: exit status: 3"), "{error}");
-    assert!(error.ends_with("there is no hope"), "{error}");
+    assert!(error.ends_with("it cannot run"), "{error}");
 }

@@ -36,7 +36,7 @@ const JITTER_PERCENT: u8 = 10;
 ///
 /// let first = client.ready().await?.call(Request::new(())).await?;
 /// assert_eq!(first.status(), 429);
-/// // The server asked for a minute: the next request is not sent.
+/// // `Retry-After` is a minute: the next request is not sent.
 /// let second = client.ready().await?.call(Request::new(())).await;
 /// assert!(second.unwrap_err().is::<NotSent>());
 /// # Ok(())

@@ -118,7 +118,7 @@ impl ClientState {
         Ok(())
     }
 
-    /// Starts a cooldown if the response asks for one.
+    /// Starts a cooldown if the response states one.
     fn record<B>(&self, server: &str, response: &Response<B>) {
         let now = self.clock.now();
         if let Some(until) = not_before(response.status(), response.headers(), now, self.x_reset) {

@@ -20,12 +20,12 @@ async fn admits_exactly(store: impl Store + Clone + Send + Sync + 'static, polic
     admits_exactly_over([store.clone(), store], policy).await;
 }
 
-/// 200 requests at once through two layers, which stand for two nodes.
+/// 200 requests at once through two layers, as in two processes.
 async fn admits_exactly_over(stores: [impl Store + Send + Sync + 'static; 2], policy: &str) {
     let clock = ManualClock::at(NOW);
     let node = |store| {
         let limiter = Limiter::with_clock(store, clock.clone()).build();
-        // Nothing comes back while the test runs, on the clock of a server either.
+        // No unit comes back while the test runs, by any clock.
         let limit = Limit::new(policy, Gcra::new(Quota::per_day(LIMIT)).unwrap()).unwrap();
         let limit = limit.on_outage(OutageMode::Closed);
         hello(RateLimitLayer::new(limiter, limit, peer()).unwrap())
@@ -60,7 +60,7 @@ fn a_store_that_waits_admits_exactly_the_limit() {
 fn redis_admits_exactly_the_limit() {
     let redis = Redis::start().unwrap();
     runtime().block_on(async {
-        // A store each, as two processes would have; the server is what they share.
+        // A store each, as two processes would have; they share the server.
         let store = || Arc::new(redis::Redis::open(redis.url().parse().unwrap()).unwrap());
         admits_exactly_over([store(), store()], "exact").await;
     });

@@ -20,7 +20,7 @@ const DIALECTS: [(&str, &str, &[Dialect]); 7] = [
 ];
 
 /// Two requests that pass, one that is denied, one half a second too early, one in time.
-async fn story(dialects: &[Dialect]) -> String {
+async fn exchange(dialects: &[Dialect]) -> String {
     let (limiter, clock) = limiter();
     let gcra = Gcra::with_burst(Quota::per_minute(30), 2).unwrap();
     let hour = Quota::new(1_000, Duration::from_secs(3_600));
@@ -58,7 +58,7 @@ fn headers_are_those_of_the_golden_files() {
     runtime().block_on(async {
         let mut wrong = String::new();
         for (name, golden, dialects) in DIALECTS {
-            let story = story(dialects).await;
+            let story = exchange(dialects).await;
             if story != golden {
                 writeln!(wrong, "== {name}.txt should be\n{story}").unwrap();
             }

@@ -36,7 +36,7 @@ async fn refused(client: &mut Client) -> Status {
 }
 
 #[test]
-fn a_refusal_is_resource_exhausted_with_retry_info_that_is_true() {
+fn a_refusal_is_resource_exhausted_with_exact_retry_info() {
     runtime().block_on(async {
         let (limiter, clock) = limiter();
         let quota = Quota::new(2, Duration::from_millis(2_501));

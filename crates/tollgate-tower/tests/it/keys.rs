@@ -71,7 +71,7 @@ struct Account {
     name: String,
 }
 
-/// Stands for any authentication layer, and accepts every name.
+/// An authentication layer that accepts every name.
 async fn authenticate(mut request: Request, next: Next) -> axum::response::Response {
     if let Some(name) = request.headers().get("x-user").and_then(|name| name.to_str().ok()) {
         let account = Account { name: name.to_owned() };
@@ -145,13 +145,17 @@ fn by_closure_combination_and_all_together() {
         let agent =
             FromFn::new("agent", |request| request.headers.get("user-agent")?.to_str().ok());
         let server = hello(layer(agent.and(Header::new(TENANT)))).await;
-        let who = |agent, tenant| [("user-agent", agent), ("x-tenant", tenant)];
-        assert!(share(&server, &who("a", "b"), &who("a", "b")).await);
-        assert!(!share(&server, &who("x", "y"), &who("x", "z")).await);
+        let headers = |agent, tenant| [("user-agent", agent), ("x-tenant", tenant)];
+        assert!(share(&server, &headers("a", "b"), &headers("a", "b")).await);
+        assert!(!share(&server, &headers("x", "y"), &headers("x", "z")).await);
         // Where the first part ends is part of the subject.
         assert!(
-            !share(&server, &who("q", "r,header=x-tenant=s"), &who("q,header=x-tenant=r", "s"))
-                .await
+            !share(
+                &server,
+                &headers("q", "r,header=x-tenant=s"),
+                &headers("q,header=x-tenant=r", "s")
+            )
+            .await
         );
         let server = hello(layer(Global)).await;
         assert!(share(&server, &[("x-tenant", "a")], &[("x-tenant", "b")]).await);

@@ -66,7 +66,7 @@ fn public_routes_stay_up_and_logins_are_refused() {
         assert_eq!(server.statuses("/", 2).await, [200; 2]);
         assert_eq!(server.statuses("/login", 2).await, [200; 2]);
 
-        // The store dies.
+        // The store fails.
         assert_eq!(server.statuses("/", 4).await, [200; 4]);
         refused_for_lack_of_a_store(&server).await;
         assert_eq!(server.statuses("/login", 3).await, [503; 3]);
@@ -182,9 +182,9 @@ fn a_redis_that_is_killed_under_traffic_takes_no_public_route_down() {
         assert_eq!(server.statuses("/login", 9).await, [503; 9]);
 
         let stats = limiter.stats();
-        let asked = [counted[0].load(Relaxed), counted[1].load(Relaxed)];
-        assert_eq!([stats.degraded_open, stats.degraded_closed], asked, "all of them are counted");
-        assert!(asked[0] >= 10 && asked[1] >= 10, "{asked:?}");
+        let chosen = [counted[0].load(Relaxed), counted[1].load(Relaxed)];
+        assert_eq!([stats.degraded_open, stats.degraded_closed], chosen, "all of them are counted");
+        assert!(chosen[0] >= 10 && chosen[1] >= 10, "{chosen:?}");
         let logged: Vec<OutageMode> = log.0.lock().unwrap().iter().map(|(mode, _)| *mode).collect();
         assert!(logged.contains(&OutageMode::Open) && logged.contains(&OutageMode::Closed));
 

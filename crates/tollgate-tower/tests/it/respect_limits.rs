@@ -43,7 +43,7 @@ async fn send(
     }
 }
 
-/// A server of ours and a client that knows nothing about it but what it says.
+/// A client that follows only the headers of the server.
 #[test]
 fn a_client_that_waits_as_stated_is_admitted_at_the_first_attempt() {
     runtime().block_on(async {
@@ -58,7 +58,7 @@ fn a_client_that_waits_as_stated_is_admitted_at_the_first_attempt() {
             let (status, at) = send(&limited, &server, (&clock, &mut waiting)).await;
             seen.push((status.unwrap(), (at - NOW) / 1_000_000));
         }
-        // Two at once; then nothing is left for a minute, which the server said without refusing.
+        // Two at once; then nothing is left for a minute, by the headers of an allowed response.
         assert_eq!(seen, [(200, 0), (200, 0), (200, 60), (200, 60), (200, 120), (200, 120)]);
     });
 }
@@ -66,8 +66,8 @@ fn a_client_that_waits_as_stated_is_admitted_at_the_first_attempt() {
 #[test]
 fn waits_that_are_too_long_fail_at_once_and_nothing_is_sent() {
     runtime().block_on(async {
-        let asked = Arc::new(AtomicU64::new(0));
-        let count = Arc::clone(&asked);
+        let received = Arc::new(AtomicU64::new(0));
+        let count = Arc::clone(&received);
         let refuse = move || {
             count.fetch_add(1, Relaxed);
             async { (StatusCode::SERVICE_UNAVAILABLE, [("retry-after", "60")]).into_response() }
@@ -84,10 +84,10 @@ fn waits_that_are_too_long_fail_at_once_and_nothing_is_sent() {
             assert_eq!(not_sent.unwrap_err().retry_after, Some(Duration::from_secs(60)));
         }
         assert_eq!(send(&limited, &other, (at.0, &mut *at.1)).await.0, Ok(200), "another server");
-        assert_eq!(asked.load(Relaxed), 1);
+        assert_eq!(received.load(Relaxed), 1);
         at.0.advance(Duration::from_secs(60));
         assert_eq!(send(&limited, &server, (at.0, &mut *at.1)).await.0, Ok(503));
-        assert_eq!(asked.load(Relaxed), 2);
+        assert_eq!(received.load(Relaxed), 2);
     });
 }
 
@@ -117,8 +117,8 @@ fn jitter_extends_waits_and_never_shortens_them() {
 #[test]
 fn several_clients_share_one_quota() {
     runtime().block_on(async {
-        let asked = Arc::new(AtomicU64::new(0));
-        let count = Arc::clone(&asked);
+        let received = Arc::new(AtomicU64::new(0));
+        let count = Arc::clone(&received);
         let app = Router::new().route(
             "/",
             get(move || {
@@ -128,7 +128,7 @@ fn several_clients_share_one_quota() {
         );
         let server = serve(app).await;
         let limiter = Arc::new(limiter().0);
-        // Every node has a layer of its own; what they share is the limiter, as they would a store.
+        // Every node has its own layer; they share the limiter.
         let requests: Vec<_> = (0..40)
             .map(|_| {
                 let limited = RespectLimitsLayer::with_clock(ManualClock::at(NOW))
@@ -143,7 +143,7 @@ fn several_clients_share_one_quota() {
         for request in requests {
             sent += u64::from(request.await.unwrap());
         }
-        assert_eq!((sent, asked.load(Relaxed)), (7, 7));
+        assert_eq!((sent, received.load(Relaxed)), (7, 7));
     });
 }
 

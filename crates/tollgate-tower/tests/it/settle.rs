@@ -55,7 +55,7 @@ async fn what_is_used_counts<S: Store + Send + Sync + 'static>(limiter: Limiter<
         assert_eq!(server.get(&format!("/?used={used}")).await.status(), 200);
         assert_eq!(left(&limiter).await, expected, "after one that used {used}");
     }
-    assert_eq!(server.get("/?used=0").await.status(), 429, "three are asked for, one is left");
+    assert_eq!(server.get("/?used=0").await.status(), 429, "three are requested, one is left");
     assert_eq!(left(&limiter).await, 1);
 }
 

@@ -77,14 +77,14 @@ const SINGLE: [&str; 61] = [
 /// Lines with which a client may try to forge another address, or to break the parser.
 fn forgeries() -> Vec<Vec<u8>> {
     let mut forged: Vec<Vec<u8>> = SINGLE.iter().map(|text| text.as_bytes().to_vec()).collect();
-    // Chains that look like ours.
+    // Chains with the addresses of trusted proxies.
     for trusted in ["10.0.0.1", "10.0.0.2:443", "[::ffff:10.0.0.3]:1", "::ffff:a00:4"] {
         for text in ["6.6.6.6", "unknown", "::1", "\"", "for=\"", "127.0.0.1"] {
             forged.push(format!("{text}, {trusted}").into_bytes());
             forged.push(format!("{trusted}, {text}").into_bytes());
         }
     }
-    // Ten kilobytes, of all sorts.
+    // Ten kilobytes of several kinds.
     for piece in ["6.6.6.6, ", "10.0.0.1,", ",", "[", "\"", "a", "for=6.6.6.6,"] {
         forged.push(piece.repeat(10_240 / piece.len()).into_bytes());
     }

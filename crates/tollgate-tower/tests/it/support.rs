@@ -26,7 +26,7 @@ use tonic_health::pb::health_client::HealthClient;
 /// Mid-November 2023, at the start of a second.
 pub(crate) const NOW: Micros = 1_700_000_000_000_000;
 
-/// The connected address, as axum knows it.
+/// The connected address, as axum provides it.
 pub(crate) type Connected = ConnectInfo<SocketAddr>;
 
 pub(crate) fn runtime() -> tokio::runtime::Runtime {
@@ -47,7 +47,7 @@ pub(crate) fn peer() -> ClientIp {
     ClientIp::peer::<Connected>()
 }
 
-/// A service that says hello, behind a layer.
+/// A service that answers `hello`, behind a layer.
 pub(crate) async fn hello<D: Decide>(layer: RateLimitLayer<D>) -> Server {
     serve(Router::new().route("/", get(|| async { "hello" })).layer(layer)).await
 }
@@ -68,7 +68,7 @@ pub(crate) fn client() -> HttpClient {
     Client::builder(TokioExecutor::new()).build_http()
 }
 
-/// A server, and a client that knows where it is.
+/// A server, and a client of it.
 #[derive(Clone)]
 pub(crate) struct Server {
     address: SocketAddr,

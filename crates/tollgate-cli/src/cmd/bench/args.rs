@@ -1,8 +1,10 @@
 //! The arguments of `tollgate bench`.
 
+use std::ops::RangeInclusive;
 use std::time::Duration;
 
 use clap::ValueEnum;
+use clap::builder::RangedU64ValueParser;
 use tollgate_server::config::duration;
 
 use crate::args::Server;
@@ -28,13 +30,13 @@ pub(crate) struct Bench {
     #[arg(long)]
     pub(crate) protocol: Option<Protocol>,
     /// Requests per second, over all connections.
-    #[arg(long, default_value_t = 1_000, value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
+    #[arg(long, default_value_t = 1_000, value_parser = range(1..=10_000_000))]
     pub(crate) rate: u64,
     /// The duration, such as 10s or 2m.
     #[arg(long, default_value = "10s", value_parser = time)]
     pub(crate) duration: Duration,
     /// Connections; each has one request under way.
-    #[arg(long, default_value_t = 32, value_parser = clap::value_parser!(u64).range(1..=100_000))]
+    #[arg(long, default_value_t = 32, value_parser = range(1..=100_000))]
     pub(crate) connections: u64,
     /// The policy.
     #[arg(long, default_value = "default")]
@@ -46,11 +48,15 @@ pub(crate) struct Bench {
     #[arg(long, conflicts_with = "keys")]
     pub(crate) key: Option<String>,
     /// The number of new keys, used in turn.
-    #[arg(long, default_value_t = 1, value_parser = clap::value_parser!(u64).range(1..=10_000_000))]
+    #[arg(long, default_value_t = 1, value_parser = range(1..=10_000_000))]
     pub(crate) keys: u64,
     /// Prints the result as JSON.
     #[arg(long)]
     pub(crate) json: bool,
+}
+
+fn range(accepted: RangeInclusive<u64>) -> RangedU64ValueParser {
+    RangedU64ValueParser::new().range(accepted)
 }
 
 fn time(text: &str) -> Result<Duration, String> {

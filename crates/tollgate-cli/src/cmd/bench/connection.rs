@@ -1,4 +1,5 @@
-//! One connection of the load: sends a request, and parses the response, in each of three protocols.
+//! One connection of the load: sends a request, and parses the response, in each of three
+//! protocols.
 
 use std::sync::Arc;
 use std::time::Duration;

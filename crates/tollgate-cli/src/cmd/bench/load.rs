@@ -105,8 +105,8 @@ fn locked(totals: &Mutex<Totals>) -> MutexGuard<'_, Totals> {
     totals.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Sends requests until the end. After a failure it reconnects: the next reply of the connection may
-/// belong to the failed request.
+/// Sends requests until the end. After a failure it reconnects: the next reply of the connection
+/// may belong to the failed request.
 async fn work(
     connection: Connection,
     (template, keys, schedule): (Arc<Template>, Arc<Keys>, Arc<Schedule>),

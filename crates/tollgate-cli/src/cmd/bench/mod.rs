@@ -1,8 +1,8 @@
 //! `tollgate bench`: sends requests at a fixed rate, and verifies that no more than the limit was
 //! admitted.
 //!
-//! The load is an open loop: each request is due at its instant, independent of earlier responses, and
-//! its latency counts from there. A stalled server cannot slow the load down and so look fast.
+//! The load is an open loop: each request is due at its instant, independent of earlier responses,
+//! and its latency counts from there. A stalled server cannot slow the load down and so look fast.
 #![expect(clippy::print_stdout, clippy::print_stderr, reason = "it prints progress and the result")]
 
 mod args;

@@ -1,8 +1,8 @@
-//! The most that a policy may have admitted while the load ran: the server is asked for its limits
+//! The most that a policy may have admitted while the load ran: the server returns its limits
 //! before, and the bound is computed with integers after.
 //!
-//! Times are those of the clock that decides. A key that was never charged is full *now*, so peeking
-//! at one returns the time of that clock, rounded up to a millisecond.
+//! Times are those of the clock that decides. A key that was never charged is full *now*, so
+//! peeking at one returns the time of that clock, rounded up to a millisecond.
 
 use serde_json::{Value, json};
 use tollgate::algorithm::{Anchor, Renewal};
@@ -34,7 +34,7 @@ pub(super) struct Limits {
 }
 
 impl Limits {
-    /// Asks a server for the limits of a key.
+    /// Requests the limits of a key from a server.
     pub(super) async fn fetch(server: &Server, policy: &str, key: &str) -> Result<Self, Failed> {
         let body = json!({"policy": policy, "key": key}).to_string();
         let reply = send(server, "/v1/limits", body).await?;

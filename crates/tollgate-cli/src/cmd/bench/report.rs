@@ -112,7 +112,10 @@ impl Report<'_> {
         }
         if self.sent < self.due {
             let not_sent = self.due - self.sent;
-            lines.push(format!("{not_sent} were not sent in time: the server or this machine is too slow for the rate; the latencies above exclude them"));
+            lines.push(format!(
+                "{not_sent} were not sent in time: the server or this machine is too slow for the \
+                 rate; the latencies above exclude them"
+            ));
         }
         lines.push(self.verified());
         lines.join("\n")
@@ -127,7 +130,8 @@ impl Report<'_> {
                     format!("{units} units were admitted, at most {bound} are allowed")
                 } else {
                     format!(
-                        "{units} units were admitted on {keys} keys, {most} of them on one key, where at most {bound} are allowed"
+                        "{units} units were admitted on {keys} keys, {most} of them on one key, \
+                         where at most {bound} are allowed"
                     )
                 };
                 format!("quota: {result}: {admitted}")

@@ -1,5 +1,5 @@
-//! The part of the checklist for production (`docs/operating.md`) that a configuration shows: warnings
-//! for what is wrong, advice for what to reconsider.
+//! The part of the checklist for production (`docs/operating.md`) that a configuration shows:
+//! warnings for what is wrong, advice for what to reconsider.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -28,11 +28,13 @@ pub(super) fn examine(config: &Config, round_trip: Duration, in_process: bool) -
     let deadline = config.failure.deadline;
     if round_trip.saturating_mul(2) > deadline {
         found.warnings.push(format!(
-            "deadline: {deadline:?} is less than two round trips of {round_trip:?}: ordinary calls would count as outages"
+            "deadline: {deadline:?} is less than two round trips of {round_trip:?}: ordinary \
+             calls would count as outages"
         ));
     } else if deadline > DEADLINE_MAX {
         found.advice.push(format!(
-            "deadline: {deadline:?} is the wait of every request when the store hangs; 100ms is usual"
+            "deadline: {deadline:?} is the wait of every request when the store hangs; 100ms is \
+             usual"
         ));
     }
     if config.http.is_none() {
@@ -61,7 +63,9 @@ fn advise(policies: &[&Policy], advice: &mut Vec<String>) {
         names.into_iter().collect::<Vec<_>>().join(", ")
     };
     if limits().all(|limit| limit.outage_mode() == OutageMode::Open) {
-        advice.push("on_outage: every policy admits everything without the store; choose closed for what protects logins and money".to_owned());
+        let message = "on_outage: every policy admits everything without the store; choose closed \
+                       for what protects logins and money";
+        advice.push(message.to_owned());
     }
     let shared = named(&|policy| policy.limits().any(|limit| *limit.prefix() == DEFAULT_PREFIX));
     if !shared.is_empty() {
@@ -70,11 +74,16 @@ fn advise(policies: &[&Policy], advice: &mut Vec<String>) {
         ));
     }
     if policies.iter().all(|policy| policy.limits().count() == 1) {
-        advice.push("limits: no policy has several; a short and a long window, or an address and a user, stop more".to_owned());
+        let message = "limits: no policy has several; a short and a long window, or an address \
+                       and a user, stop more";
+        advice.push(message.to_owned());
     }
     let unbounded = named(&|policy| !policy.hashes_keys());
     if !unbounded.is_empty() {
-        advice.push(format!("hash_keys: the number of keys of {unbounded} is not bounded, and the store holds them in plain text"));
+        advice.push(format!(
+            "hash_keys: the number of keys of {unbounded} is not bounded, and the store holds \
+             them in plain text"
+        ));
     }
     let shadows = named(&Policy::is_shadow);
     if !shadows.is_empty() {

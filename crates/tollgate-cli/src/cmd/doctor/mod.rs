@@ -69,7 +69,7 @@ async fn examine(config: &Config) -> Result<Vec<String>, Failed> {
     }
     let found = checklist::examine(config, round_trip, capability.in_process);
     for advice in &found.advice {
-        println!("Think about: {advice}");
+        println!("Consider: {advice}");
     }
     warnings.extend(found.warnings);
     Ok(warnings)
@@ -78,7 +78,7 @@ async fn examine(config: &Config) -> Result<Vec<String>, Failed> {
 fn print_capability(capability: &Capability) {
     let yes = |is: bool| if is { "yes" } else { "no" };
     println!(
-        "Exact: {}. Survives a restart of this process: {}. Remembers request ids: {}.",
+        "Exact: {}. Survives a restart of this process: {}. Request ids: {}.",
         yes(capability.exact),
         yes(capability.durable),
         yes(capability.idempotent)
@@ -130,7 +130,10 @@ async fn compare_clocks(
     let skew_ms = loaded.now.reading().abs_diff(middle) / 1_000;
     println!("Clock: of the store; it differs from this machine by {skew_ms} ms.");
     if skew_ms > SKEW_MAX_MS {
-        warnings.push(format!("clocks differ by {skew_ms} ms: limits stay exact, but times in responses are wrong; run NTP"));
+        warnings.push(format!(
+            "clocks differ by {skew_ms} ms: limits stay exact, but times in responses are wrong; \
+             run NTP"
+        ));
     }
     Ok(())
 }
@@ -159,7 +162,8 @@ async fn probe_atomicity(
     }
     limiter.reset(limit.charge(&subject)).await?;
     println!(
-        "Atomicity: {passed} of {CALLERS} concurrent callers passed a limit of {MAY_PASS}; {failed} failed."
+        "Atomicity: {passed} of {CALLERS} concurrent callers passed a limit of {MAY_PASS}; \
+         {failed} failed."
     );
     if passed > MAY_PASS || (failed == 0 && passed != MAY_PASS) {
         warnings.push("the store is not exact under concurrency: do not use it".to_owned());
