@@ -11,6 +11,7 @@ use tokio::sync::OnceCell;
 use tokio::task::JoinHandle;
 use tokio::time::timeout;
 use tokio_postgres::Client;
+use tollgate_core::store::Jitter;
 use tollgate_core::{Code, Error, Result};
 
 use crate::config::Config;
@@ -31,6 +32,7 @@ pub(crate) struct Shared {
     pub(crate) names: Names,
     pub(crate) sql: Sql,
     pub(crate) request_ids: RequestIdCount,
+    pub(crate) jitter: Jitter,
     tls: Tls,
     /// Set once the tables were found to have the version that this code needs.
     schema_checked: OnceCell<()>,
@@ -48,6 +50,7 @@ impl Shared {
             tls: Tls::new(&config.address)?,
             sql: Sql::new(&config, &names),
             request_ids: RequestIdCount::new(config.max_request_ids),
+            jitter: Jitter::new(),
             schema_checked: OnceCell::new(),
             round_trips: AtomicU64::new(0),
             names,

@@ -24,7 +24,6 @@ mod job;
 mod names;
 mod reads;
 mod request_ids;
-mod retry;
 mod round;
 mod rows;
 mod schema;

@@ -2,8 +2,8 @@
 //!
 //! Each key belongs to one worker. Callers of one process therefore never wait for each other's row
 //! locks, and a hot key has one round at a time. There is no timer: a round takes the admissions
-//! that arrived during the previous one. While a round is written, the next one is read behind it on
-//! the same connection, so that the server does not idle for a network round trip.
+//! that arrived during the previous one. While a round is written, the next one is read behind it
+//! on the same connection, so that the server does not idle for a network round trip.
 
 use core::sync::atomic::Ordering;
 use core::time::Duration;
@@ -16,7 +16,6 @@ use tollgate_core::{Code, Result};
 
 use crate::connection::{Connection, Shared};
 use crate::job::Job;
-use crate::retry::random;
 use crate::round::{Callers, Closed, OpenRound, Opened, Trip, abandon, close, open};
 
 pub(crate) type Worker = combine::Worker<Job, Result<Evidence>>;
@@ -143,7 +142,7 @@ impl<'a> Rounds<'a> {
             self.connection = Some(connection);
         }
         if losses > 0 {
-            let wait = self.shared.config.retries.wait(losses, random());
+            let wait = self.shared.config.retries.wait(losses, self.shared.jitter.next());
             sleep(Duration::from_micros(wait)).await;
         }
         Next { open: None, waiting: Some(callers) }

@@ -1,44 +1,32 @@
 //! Waits between attempts to get a lock of another process.
 //!
-//! SQLite does not report when a lock becomes free, so it is polled. The waits double up to a
-//! maximum and are random, so that processes that collided do not collide again.
+//! SQLite does not report when a lock becomes free, so it is polled.
 
-use core::hash::{BuildHasher, Hasher};
 use core::time::Duration;
-use std::hash::RandomState;
 use std::thread;
 
-use tollgate_core::{Clock, Micros, SystemClock};
+use tollgate_core::store::Backoff;
+use tollgate_core::{Clock, SystemClock};
 
 use crate::config::micros;
 use crate::error::QueryError;
 
-const BASE: Micros = 100;
+const BASE: Duration = Duration::from_micros(100);
 /// About the duration of a commit on a fast disk. One attempt takes a few microseconds.
-const MAX: Micros = 2_000;
+const MAX: Duration = Duration::from_millis(2);
 
 /// The waits of one operation.
 #[derive(Debug)]
-pub(crate) struct Backoff {
-    bound: Micros,
-}
+pub(crate) struct LockBackoff(Backoff);
 
-impl Backoff {
-    pub(crate) const fn new() -> Self {
-        Self { bound: BASE }
+impl LockBackoff {
+    pub(crate) fn new() -> Self {
+        Self(Backoff::endless(BASE, MAX))
     }
 
     pub(crate) fn wait(&mut self) {
         // A spurious wakeup only makes the next attempt earlier.
-        thread::park_timeout(Duration::from_micros(self.next_wait(random())));
-    }
-
-    /// A random part of a bound that doubles; at least one microsecond.
-    fn next_wait(&mut self, random: u64) -> Micros {
-        // The high half of a 64×64-bit product: uniform below the bound, without a division.
-        let wait = (u128::from(random) * u128::from(self.bound)) >> 64;
-        self.bound = (2 * self.bound).min(MAX);
-        u64::try_from(wait).unwrap_or(MAX) + 1
+        thread::park_timeout(self.0.next_wait().unwrap_or(MAX));
     }
 }
 
@@ -49,29 +37,11 @@ pub(crate) fn retry_while_busy<T>(
     mut attempt: impl FnMut() -> Result<T, QueryError>,
 ) -> Result<T, QueryError> {
     let end = clock.now().saturating_add(micros(limit));
-    let mut backoff = Backoff::new();
+    let mut backoff = LockBackoff::new();
     loop {
         match attempt() {
             Err(QueryError::Busy) if clock.now() < end => backoff.wait(),
             result => return result,
         }
-    }
-}
-
-/// The keys of a `RandomState` are the only randomness of the standard library.
-fn random() -> u64 {
-    RandomState::new().build_hasher().finish()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn waits_double_up_to_the_maximum() {
-        let mut backoff = Backoff::new();
-        let waits: Vec<_> = (0..7).map(|_| backoff.next_wait(u64::MAX)).collect();
-        assert_eq!(waits, [100, 200, 400, 800, 1_600, 2_000, 2_000]);
-        assert_eq!(backoff.next_wait(0), 1);
     }
 }

@@ -14,7 +14,7 @@ use tollgate_core::combine::{Wakeup, Worker};
 use tollgate_core::store::Retries;
 use tollgate_core::{Clock, Micros, Result, SystemClock};
 
-use crate::backoff::Backoff;
+use crate::backoff::LockBackoff;
 use crate::config::{Config, micros};
 use crate::error::{QueryError, conflict_exhausted};
 use crate::file::DatabaseFile;
@@ -202,7 +202,7 @@ impl Writer {
     /// Takes the write lock. Returns false if no caller waits any more.
     fn lock(&self, session: &Session<'_>, callers: &mut Callers) -> Result<bool, QueryError> {
         let timeout = micros(self.config.lock_timeout);
-        let (mut fairness_guard, mut backoff) = (None, Backoff::new());
+        let (mut fairness_guard, mut backoff) = (None, LockBackoff::new());
         loop {
             let begun = match &fairness_guard {
                 Some(_) => begin(session.connection),

@@ -1,12 +1,12 @@
 //! The task behind a shared connection: it connects, writes commands and hands out replies.
 //!
-//! The driver takes all that has gathered in the queue, writes it at once, and hands replies out in the
-//! order of the commands. Before it takes, it yields once to the tasks that are ready: replies that it has
-//! just handed out wake many callers, and their next commands share a write.
+//! The driver takes all that has gathered in the queue, writes it at once, and hands replies out in
+//! the order of the commands. Before it takes, it yields once to the tasks that are ready: replies
+//! that it has just handed out wake many callers, and their next commands share a write.
 //!
-//! When a connection ends, a command of which not all bytes were written has certainly not run and fails
-//! as not sent; the outcome of any other is unknown. A server that cannot serve (`READONLY`, for example)
-//! gets no more commands, and the connection ends once those under way are answered.
+//! When a connection ends, a command of which not all bytes were written has certainly not run and
+//! fails as not sent; the outcome of any other is unknown. A server that cannot serve (`READONLY`,
+//! for example) gets no more commands, and the connection ends once those under way are answered.
 
 use std::collections::VecDeque;
 use std::future::{Future, poll_fn};
@@ -18,9 +18,9 @@ use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 use tokio::time::{Instant, Sleep, sleep, sleep_until};
+use tollgate_core::store::Backoff;
 use tollgate_core::{Code, Error, Result};
 
-use super::backoff;
 use super::exclusive::{lost, no_reply_within, unexpected};
 use super::resp::Parser;
 use super::shared::{Phase, Queue, Started, Waiter, closed};
@@ -39,24 +39,23 @@ const LONGEST_WAIT: Duration = Duration::from_secs(1);
 /// Keeps a server connected until the queue is closed.
 pub(super) async fn run(started: Started, target: Arc<Target>) {
     let queue = &started.0;
-    let mut failures = 0;
+    let mut backoff = Backoff::endless(FIRST_WAIT, LONGEST_WAIT);
     while !queue.is_closed() {
         let start = Instant::now();
         let end = connect_and_drive(queue, &target).await;
         if start.elapsed() > LONGEST_WAIT {
-            failures = 0;
+            backoff.reset();
         }
         match end {
             Err(error) => queue.enter(Phase::Down(error)),
             Ok(End::Closed) => return,
             Ok(End::Lost { was_used: true }) => {
-                failures = 0;
+                backoff.reset();
                 continue;
             }
             Ok(End::Lost { was_used: false } | End::Refused) => {}
         }
-        failures += 1;
-        sleep(backoff::wait(failures, FIRST_WAIT, LONGEST_WAIT)).await;
+        sleep(backoff.next_wait().unwrap_or(LONGEST_WAIT)).await;
     }
 }
 

@@ -1,28 +1,27 @@
 //! The Redis client of the store.
 //!
-//! The store runs over any [`Transport`]; this client is one, and the store can be read without it. It
-//! exists for four properties that exact limiting needs at once:
+//! The store runs over any [`Transport`]; this client is one, and the store can be read without it.
+//! It exists for four properties that exact limiting needs at once:
 //!
 //! - A call whose outcome is unknown is never sent again.
 //! - An error says whether the call certainly did not run
 //!   ([`is_not_sent`](tollgate_core::Error::is_not_sent)): not all of its bytes were written.
 //! - Without a connection a call fails at once.
-//! - In a cluster a call goes to the node that serves its slot and to no other, redirects are bounded, and
-//!   `TRYAGAIN` reaches the store.
+//! - In a cluster a call goes to the node that serves its slot and to no other, redirects are
+//!   bounded, and `TRYAGAIN` reaches the store.
 //!
-//! General clients have some of them. As of 2026-11, redis-rs outside of clusters and rustis do not repeat
-//! a call whose outcome is unknown, and the bare multiplexed connection of redis-rs fails at once; but none
-//! of redis-rs, fred, rustis and glide tells what was written from what was not, and their cluster modes
-//! repeat calls, hide redirects, wait during slot recovery or use another node. A transport over the
-//! `redis` crate is in `examples/examples/redis_own_client.rs`.
+//! General clients have some of them. As of 2026-11, redis-rs outside of clusters and rustis do not
+//! repeat a call whose outcome is unknown, and the bare multiplexed connection of redis-rs fails at
+//! once; but none of redis-rs, fred, rustis and glide tells what was written from what was not, and
+//! their cluster modes repeat calls, hide redirects, wait during slot recovery or use another node.
+//! A transport over the `redis` crate is in `examples/examples/redis_own_client.rs`.
 //!
-//! `dial` connects and logs in; `shared` is the connection that all callers share, and `driver` the task
-//! behind it; `exclusive` is a connection for one caller, and `session` one for `WATCH`; `resp` parses
-//! replies. A `node` is one server with its connections, `sentinel` finds a master, `cluster` the nodes of
-//! slots. `inspect` reads settings that matter for counters. The client needs a tokio runtime with I/O and
-//! time.
+//! `dial` connects and logs in; `shared` is the connection that all callers share, and `driver` the
+//! task behind it; `exclusive` is a connection for one caller, and `session` one for `WATCH`;
+//! `resp` parses replies. A `node` is one server with its connections, `sentinel` finds a master,
+//! `cluster` the nodes of slots. `inspect` reads settings that matter for counters. The client
+//! needs a tokio runtime with I/O and time.
 
-mod backoff;
 mod cluster;
 mod dial;
 mod driver;

@@ -1,9 +1,9 @@
 //! The map of a cluster, and how it is learnt.
 //!
-//! The map is always learnt in the background: a caller has little time, and a node that does not answer
-//! may take longer than all of it. The first call waits for the map; when learning has failed, calls fail at
-//! once until there is a map. It is learnt anew whenever it seems wrong: a connection is lost, or a node
-//! redirects.
+//! The map is always learnt in the background: a caller has little time, and a node that does not
+//! answer may take longer than all of it. The first call waits for the map; when learning has
+//! failed, calls fail at once until there is a map. It is learnt anew whenever it seems wrong: a
+//! connection is lost, or a node redirects.
 
 use std::sync::atomic::{AtomicU8, Ordering};
 use std::sync::{Arc, PoisonError, RwLock};
@@ -12,10 +12,10 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
 use tokio::time::sleep;
+use tollgate_core::store::{Backoff, Jitter};
 use tollgate_core::{Code, Error, Result};
 
 use super::map::{Map, Range, ranges};
-use crate::client::backoff::{random, wait};
 use crate::client::dial::dial;
 use crate::client::host::Host;
 use crate::client::node::Node;
@@ -173,7 +173,7 @@ impl Topology {
         }
         if !hosts.is_empty() {
             let count = hosts.len();
-            hosts.rotate_left(usize::try_from(random()).unwrap_or_default() % count);
+            hosts.rotate_left(usize::try_from(Jitter::new().next()).unwrap_or_default() % count);
         }
         hosts.extend(self.seeds.iter().cloned());
         let mut failure = unreachable(&self.seeds);
@@ -226,19 +226,18 @@ struct Refresh {
 impl Refresh {
     async fn run(mut self) {
         let topology = Arc::clone(&self.topology);
-        let mut failures = 0;
+        let mut backoff = Backoff::endless(FIRST_WAIT, LONGEST_WAIT);
         // The client was dropped when only this task holds the topology.
         while Arc::strong_count(&topology) > 2 && !topology.is_closed() {
             topology.refresh.store(RUNNING, Ordering::Release);
             let learnt = topology.learn().await;
             let is_learnt = learnt.is_ok();
             match learnt {
-                Ok(()) => failures = 0,
+                Ok(()) => backoff.reset(),
                 Err(error) => topology.fail(error),
             }
-            failures += 1;
             topology.attempted.notify_waiters();
-            sleep(wait(failures, FIRST_WAIT, LONGEST_WAIT)).await;
+            sleep(backoff.next_wait().unwrap_or(LONGEST_WAIT)).await;
             let (from, to) = (Ordering::AcqRel, Ordering::Acquire);
             if is_learnt && topology.refresh.compare_exchange(RUNNING, IDLE, from, to).is_ok() {
                 self.is_finished = true;
