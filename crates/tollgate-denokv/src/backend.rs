@@ -7,6 +7,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
 use prost::Message;
+use tollgate_core::store::CallLimit;
 use tollgate_core::store::cas::{Entry, Snapshot, Swap, Version, Versioned, VersionedCapability};
 use tollgate_core::{Code, Error, Micros, Result};
 use tollgate_net::http::Post;
@@ -61,7 +62,7 @@ impl Backend {
                 body: body.clone(),
             };
             counter.fetch_add(1, Ordering::Relaxed);
-            let response = self.sessions.pool.post(endpoint, post).await?;
+            let response = self.sessions.post(endpoint, post).await?;
             match response.status {
                 200 => {
                     session.accepted();
@@ -146,6 +147,10 @@ impl Versioned for Backend {
             }
             _ => Err(malformed("a write")),
         }
+    }
+
+    fn call_limit(&self) -> Option<&CallLimit> {
+        Some(self.sessions.pool.call_limit())
     }
 
     async fn close(&self) {

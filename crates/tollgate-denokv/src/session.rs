@@ -6,6 +6,7 @@ use core::fmt;
 use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::Arc;
 
+use tollgate_core::store::CallContext;
 use tollgate_core::{Code, Error, Micros, Result};
 use tollgate_net::http::{Endpoint, HeaderName, HeaderValue, Pool, Post, Response};
 use tollgate_net::refreshing_credential::RefreshingCredential;
@@ -86,6 +87,11 @@ impl Sessions {
         self.session.current(exchange).await
     }
 
+    /// Sends a request. The round that it is for has recorded its facts.
+    pub(crate) async fn post(&self, endpoint: &Endpoint, post: Post<'_>) -> Result<Response> {
+        self.pool.post(endpoint, post, CallContext::store_clock()).await
+    }
+
     /// Discards a session whose token was refused, unless there is a newer one.
     pub(crate) fn discard(&self, refused: &Arc<Session>) {
         self.session.discard(refused, refused.was_accepted.load(Relaxed));
@@ -107,7 +113,7 @@ impl Sessions {
                 headers: &[],
                 body: REQUEST.into(),
             };
-            let response = self.pool.post(&endpoint, post).await?;
+            let response = self.post(&endpoint, post).await?;
             match (response.status, &response.location) {
                 (200, _) => return self.session_of(&Metadata::parse(&url, &response.body)?),
                 (300..=399, Some(location)) => url = resolve(&url, location),

@@ -1,11 +1,12 @@
 //! How scripts reach a server: a call goes out, a reply comes back.
 //!
-//! This is all that the store needs of a client, so that users can bring their own. A transport sends the
-//! words of a [`Call`] as one command and returns what the server answered, an error reply included: the
-//! store decides what an error reply means.
+//! This is all that the store needs of a client, so that users can bring their own. A transport
+//! sends the words of a [`Call`] as one command and returns what the server answered, an error
+//! reply included: the store decides what an error reply means.
 
 use core::future::Future;
 
+use tollgate_core::store::{CallContext, CallLimit};
 use tollgate_core::{BoxFuture, MaybeSend, MaybeSync, Result};
 
 pub use crate::call::Call;
@@ -31,15 +32,33 @@ pub trait Transport: MaybeSend + MaybeSync + 'static {
 
     /// Sends one call and waits for its reply.
     ///
-    /// An error reply of the server is a reply. An `Err` means that there is none: it must be marked
-    /// as [`not_sent`](tollgate_core::Error::not_sent) if the call certainly did not reach the server. A
-    /// transport never sends a call twice, unless the server redirected it without running it (MOVED, ASK).
+    /// An error reply of the server is a reply. An `Err` means that there is none: it must be
+    /// marked as [`not_sent`](tollgate_core::Error::not_sent) if the call certainly did not reach
+    /// the server. A transport never sends a call twice, unless the server redirected it without
+    /// running it (MOVED, ASK).
     fn send(&self, call: &Call) -> impl Future<Output = Result<Reply>> + MaybeSend;
+
+    /// The bound on calls at once, if there is one. The store waits for a permit before it sends a
+    /// call, and records in the context of each caller whether others were answered meanwhile.
+    fn call_limit(&self) -> Option<&CallLimit> {
+        None
+    }
+
+    /// Sends one call like [`Transport::send`], and records in `cx` that it was sent. By default at
+    /// once; a transport that has to connect first may record it later.
+    fn send_recorded(
+        &self,
+        call: &Call,
+        cx: CallContext<'_>,
+    ) -> impl Future<Output = Result<Reply>> + MaybeSend {
+        cx.sent();
+        self.send(call)
+    }
 
     /// Sends several calls, in order for each key, and hands over the reply of each by its index.
     ///
-    /// A reply is handed over as soon as it is there: the caller may stop waiting before all of them are. A
-    /// transport that can have several calls under way should.
+    /// A reply is handed over as soon as it is there: the caller may stop waiting before all of
+    /// them are. A transport that can have several calls under way should.
     fn send_all(
         &self,
         calls: &[Call],
@@ -52,8 +71,9 @@ pub trait Transport: MaybeSend + MaybeSync + 'static {
         }
     }
 
-    /// Runs work that must not end with the caller that began it. By default such work runs inside of that
-    /// caller: when it is cancelled, other callers that share its round do not get their answers.
+    /// Runs work that must not end with the caller that began it. By default such work runs inside
+    /// of that caller: when it is cancelled, other callers that share its round do not get their
+    /// answers.
     fn spawner(&self) -> Option<Spawner> {
         None
     }
@@ -83,8 +103,9 @@ pub trait Sessions: MaybeSend + MaybeSync {
 pub trait Session: MaybeSend {
     /// Sends commands in one go and waits for all replies.
     ///
-    /// Commands that begin with `WATCH` write nothing; a `MULTI` among them ends in a later run. In a
-    /// cluster they go to another node if one of them is redirected, and later commands with them.
+    /// Commands that begin with `WATCH` write nothing; a `MULTI` among them ends in a later run. In
+    /// a cluster they go to another node if one of them is redirected, and later commands with
+    /// them.
     fn run<'a>(&'a mut self, commands: &'a [Command]) -> BoxFuture<'a, Result<Vec<Reply>>>;
 }
 

@@ -7,6 +7,7 @@
 
 mod backoff;
 mod batch;
+mod call_limit;
 pub mod cas;
 mod context;
 mod erased;
@@ -27,6 +28,7 @@ use crate::time::{Micros, Now};
 
 pub use backoff::{Backoff, Jitter};
 pub use batch::{BatchResults, admit_many, one_by_one};
+pub use call_limit::{CallLimit, CallPermit};
 pub use cas::Cas;
 pub use context::{CallContext, CallFacts};
 pub use erased::{BoxStore, StoreDyn};

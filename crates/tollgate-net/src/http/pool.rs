@@ -1,7 +1,6 @@
 //! A connection pool: one request at a time on each connection.
 
 use core::fmt;
-use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -12,18 +11,16 @@ use hyper::header::LOCATION;
 use hyper_util::rt::TokioIo;
 use tokio::io::{AsyncRead, AsyncWrite};
 use tokio::net::TcpStream;
-use tokio::sync::{Semaphore, oneshot};
+use tokio::sync::oneshot;
 use tokio::time::{Instant, timeout};
+use tollgate_core::store::{CallContext, CallLimit};
 use tollgate_core::{Code, Error, Result};
 
 use super::endpoint::{Endpoint, Message, Post};
 use crate::tls::Tls;
 
-/// The largest number of requests at a time. Further ones wait.
+/// The largest number of requests of a store at a time. Further ones wait ([`Pool::call_limit`]).
 const CONNECTIONS_MAX: usize = 64;
-/// A request waits for a connection for this part of the reply timeout: 50 ms by default, less than
-/// the default deadline of a limiter (100 ms), so that contention is reported as such.
-const QUEUE_PART: u32 = 20;
 /// Many load balancers drop a connection that is idle for longer, some of them without closing it.
 const IDLE_MAX: Duration = Duration::from_secs(30);
 /// Far above any expected response.
@@ -36,9 +33,7 @@ pub struct Pool {
     /// Absent if no endpoint is encrypted.
     tls: Option<Tls>,
     idle: Arc<Mutex<Vec<Idle>>>,
-    permits: Semaphore,
-    /// The number of responses, for requests that wait for a connection.
-    responses: AtomicU64,
+    call_limit: CallLimit,
     connect_timeout: Duration,
     reply_timeout: Duration,
 }
@@ -78,8 +73,7 @@ impl Pool {
         Self {
             tls,
             idle: Arc::default(),
-            permits: Semaphore::new(CONNECTIONS_MAX),
-            responses: AtomicU64::new(0),
+            call_limit: CallLimit::new(CONNECTIONS_MAX),
             connect_timeout: CONNECT_TIMEOUT,
             reply_timeout: REPLY_TIMEOUT,
         }
@@ -99,33 +93,36 @@ impl Pool {
         self
     }
 
-    /// Sends a request and waits for the response.
+    /// The bound on requests at a time. A store waits for a permit before it sends a request: the
+    /// pool itself makes a connection for each request that finds none.
+    pub const fn call_limit(&self) -> &CallLimit {
+        &self.call_limit
+    }
+
+    /// Sends a request and waits for the response. Records in `cx` when the request is sent, which
+    /// is after it has a connection.
     ///
     /// # Errors
     /// Marked as not sent if the request was certainly not sent.
-    pub async fn post(&self, endpoint: &Endpoint, post: Post<'_>) -> Result<Response> {
-        let message = Box::new(endpoint.message(post)?);
-        if let Ok(_permit) = self.permits.try_acquire() {
-            return self.exchange(endpoint, message).await;
-        }
-        let before = self.responses.load(Relaxed);
-        let permit = timeout(self.reply_timeout / QUEUE_PART, self.permits.acquire()).await;
-        let Ok(Ok(_permit)) = permit else {
-            return Err(no_connection_free(self.responses.load(Relaxed) != before));
-        };
-        self.exchange(endpoint, message).await
-    }
-
-    async fn exchange(&self, endpoint: &Endpoint, mut message: Box<Message>) -> Result<Response> {
+    pub async fn post(
+        &self,
+        endpoint: &Endpoint,
+        post: Post<'_>,
+        cx: CallContext<'_>,
+    ) -> Result<Response> {
+        let mut message = Box::new(endpoint.message(post)?);
         while let Some(sender) = self.take(endpoint).await {
+            cx.sent();
             match self.send(endpoint, sender, message).await {
                 Ok(response) => return Ok(response),
                 // The server had closed this connection: another one may still be open.
                 Err(Failure::NotSent(returned)) => message = returned,
                 Err(Failure::OutcomeUnknown(error)) => return Err(error),
             }
+            cx.waiting();
         }
         let sender = self.dial(endpoint).await.map_err(Error::not_sent)?;
+        cx.sent();
         match self.send(endpoint, sender, message).await {
             Ok(response) => Ok(response),
             Err(Failure::NotSent(_)) => Err(closed(endpoint).not_sent()),
@@ -199,7 +196,6 @@ impl Pool {
             return Err(Failure::OutcomeUnknown(Error::new(Code::Timeout, message)));
         };
         let response = response?;
-        self.responses.fetch_add(1, Relaxed);
         keep(&self.idle, endpoint.clone(), sender);
         Ok(response)
     }
@@ -250,18 +246,6 @@ async fn read(response: hyper::Response<Incoming>) -> Option<Response> {
     Some(Response { status, location, body: body.to_bytes().into() })
 }
 
-/// All connections are in use. If other requests were answered meanwhile, that is contention; else
-/// the server does not answer.
-fn no_connection_free(are_others_answered: bool) -> Error {
-    let (code, outcome) = if are_others_answered {
-        (Code::QueueFull, "others are answered")
-    } else {
-        (Code::Timeout, "none was answered")
-    };
-    let message = format!("{CONNECTIONS_MAX} requests are under way, and {outcome}");
-    Error::new(code, message).not_sent()
-}
-
 fn closed(endpoint: &Endpoint) -> Error {
     let message = format!("the connection to {endpoint} was closed before the response");
     Error::new(Code::StoreUnavailable, message)
@@ -292,7 +276,7 @@ mod tests {
         runtime.block_on(async {
             let post =
                 Post { token: "t", content_type: "text/plain", headers: &[], body: "x".into() };
-            let mut caller = Box::pin(pool.post(&endpoint, post));
+            let mut caller = Box::pin(pool.post(&endpoint, post, CallContext::at(0)));
             let polled = poll_fn(|context| Poll::Ready(caller.as_mut().poll(context))).await;
             assert!(polled.is_pending());
             drop(caller);

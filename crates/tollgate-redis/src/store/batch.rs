@@ -5,7 +5,7 @@
 use std::collections::HashSet;
 use std::sync::Arc;
 
-use tollgate_core::store::{BatchResults, CallContext, TimeSource, one_by_one};
+use tollgate_core::store::{BatchResults, CallContext, CallPermit, TimeSource, one_by_one};
 use tollgate_core::{Admission, Result};
 
 use super::admit::{Answered, Part, read};
@@ -41,9 +41,13 @@ impl<T: Transport> Redis<T> {
                 _ => None,
             })
             .collect();
-        (0..batch.len()).for_each(|index| results.context(index, cx).sent());
+        let contexts: Vec<_> = (0..batch.len()).map(|index| results.context(index, cx)).collect();
+        contexts.iter().for_each(CallContext::waiting);
+        let others_served = || contexts.iter().for_each(CallContext::others_served);
+        let permit = self.0.runner.permit(others_served).await;
+        contexts.iter().for_each(CallContext::sent);
         let calls = self.calls_of_batch(batch, &items, cx.time());
-        let undecided = self.send_batch(calls, batch, &items, results).await;
+        let undecided = self.send_batch((calls, permit), batch, &items, results).await;
         // What one script could not decide is decided after the others, in order.
         for index in undecided {
             let Some(admission) = batch.get(index) else { continue };
@@ -52,10 +56,11 @@ impl<T: Transport> Redis<T> {
         }
     }
 
-    /// Sends calls, and then keys that have to be sent alone; returns the admissions that no script decided.
+    /// Sends calls, and then keys that have to be sent alone; returns the admissions that no script
+    /// decided.
     async fn send_batch(
         &self,
-        mut to_send: Vec<(Call, Sent)>,
+        (mut to_send, permit): (Vec<(Call, Sent)>, Option<CallPermit<'_>>),
         batch: &[Admission<'_>],
         items: &[Option<Item>],
         results: &BatchResults,
@@ -73,22 +78,27 @@ impl<T: Transport> Redis<T> {
             if share_a_key(&calls) {
                 calls.iter_mut().for_each(|call| *call = call.with_text());
             }
-            let replied = |index: usize, reply| match sent.get_mut(index).and_then(Option::take) {
-                Some(Sent::Charges(decoder, indices)) => {
-                    let own = own(items, &indices);
-                    let keys = decoder.read(&own, reply, |place, answer| {
-                        put(indices.get(place).copied().unwrap_or(usize::MAX), answer);
-                    });
-                    to_send.extend(keys.into_iter().filter_map(|key| {
-                        let (call, decoder) = call_of_key(key, &own, &runner.scripts)?;
-                        Some((call, Sent::Charges(decoder, indices.clone())))
-                    }));
+            let replied = |index: usize, reply: Result<Reply>| {
+                if reply.is_ok() {
+                    permit.iter().for_each(CallPermit::answered);
                 }
-                Some(Sent::Admission(index)) => {
-                    let answer = batch.get(index).map(|one| answer_of_admission(reply, one));
-                    answer.into_iter().for_each(|answer| put(index, answer));
+                match sent.get_mut(index).and_then(Option::take) {
+                    Some(Sent::Charges(decoder, indices)) => {
+                        let own = own(items, &indices);
+                        let keys = decoder.read(&own, reply, |place, answer| {
+                            put(indices.get(place).copied().unwrap_or(usize::MAX), answer);
+                        });
+                        to_send.extend(keys.into_iter().filter_map(|key| {
+                            let (call, decoder) = call_of_key(key, &own, &runner.scripts)?;
+                            Some((call, Sent::Charges(decoder, indices.clone())))
+                        }));
+                    }
+                    Some(Sent::Admission(index)) => {
+                        let answer = batch.get(index).map(|one| answer_of_admission(reply, one));
+                        answer.into_iter().for_each(|answer| put(index, answer));
+                    }
+                    None => {}
                 }
-                None => {}
             };
             runner.send_all(&calls, replied).await;
         }
@@ -150,8 +160,8 @@ fn answer_of_admission(reply: Result<Reply>, admission: &Admission<'_>) -> Answe
     }
 }
 
-/// Whether some key is in several calls. Those must run in order: a call whose script the server does not
-/// know would be sent again after the others, so they bring their scripts along.
+/// Whether some key is in several calls. Those must run in order: a call whose script the server
+/// does not know would be sent again after the others, so they bring their scripts along.
 fn share_a_key(calls: &[Call]) -> bool {
     let mut seen = HashSet::new();
     calls.iter().any(|call| {

@@ -15,9 +15,9 @@ pub(super) struct Decoder {
 }
 
 impl Decoder {
-    /// Answers every item, by its index. Returns the keys when the server refused the call for the sake of
-    /// one of them: a slot is being moved and its keys are on two nodes, or a right is missing. Nothing was
-    /// run, and each key has to be sent alone.
+    /// Answers every item, by its index. Returns the keys when the server refused the call for the
+    /// sake of one of them: a slot is being moved and its keys are on two nodes, or a right is
+    /// missing. Nothing was run, and each key has to be sent alone.
     pub(super) fn read(
         self,
         items: &[&Item],

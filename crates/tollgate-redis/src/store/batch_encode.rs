@@ -1,7 +1,8 @@
 //! Single charges become calls: many keys, and many charges of one key, share a script.
 //!
-//! The charges of a key are gathered in order, equal ones as a run. Keys that are charged alike under
-//! one quota form a block, so that their arguments travel once. A call carries blocks of one step.
+//! The charges of a key are gathered in order, equal ones as a run. Keys that are charged alike
+//! under one quota form a block, so that their arguments travel once. A call carries blocks of one
+//! step.
 
 use std::collections::HashMap;
 
@@ -70,7 +71,8 @@ struct Draft {
 /// What a call has in common: the slot, where slots matter, the step and the instant.
 type Common = (Option<u16>, ScriptedStep, Option<u64>);
 
-/// Turns items into calls: those of one key stay in order. In a cluster a call has keys of one slot.
+/// Turns items into calls: those of one key stay in order. In a cluster a call has keys of one
+/// slot.
 pub(super) fn calls_of(
     items: &[&Item],
     scripts: &Scripts,

@@ -1,15 +1,15 @@
 //! Single charges: sent at once, or combined with those of other callers.
 //!
-//! A caller that meets no other in its queue sends its charge alone. Callers that arrive while two calls are
-//! under way wait, and share the next round. A cluster has a queue for each slot, because only keys of one
-//! slot share a call; a single server has one queue.
+//! A caller that meets no other in its queue sends its charge alone. Callers that arrive while two
+//! calls are under way wait, and share the next round. A cluster has a queue for each slot, because
+//! only keys of one slot share a call; a single server has one queue.
 
 use std::sync::Arc;
 
 use tollgate_core::Charge;
 use tollgate_core::algorithm::ScriptedStep;
 use tollgate_core::combine::{Combiner, Led, Limits, Permit, Round};
-use tollgate_core::store::CallContext;
+use tollgate_core::store::{CallContext, CallPermit};
 
 use super::Inner;
 use super::batch_encode::{Answer, Item, answer_of_one, call_of_key, call_of_one, calls_of};
@@ -36,8 +36,7 @@ impl<T: Transport> Inner<T> {
         let queue = self.runner.slot(&name).map_or(0, usize::from);
         if let Some(permit) = self.combiner.try_enter(queue) {
             let call = call_of_one(charge, (name, step), cx.time(), &self.runner.scripts);
-            cx.sent();
-            let reply = self.runner.send(&call).await;
+            let reply = self.runner.send(&call, cx).await;
             if reply.is_ok() {
                 permit.count_answered();
             }
@@ -74,6 +73,7 @@ impl<T: Transport> Inner<T> {
 
     /// Runs a round. Keys that the server refused because of others in their call are sent alone.
     async fn run(self: Arc<Self>, mut round: Round<Item, Answer>) {
+        let permit = self.runner.permit(|| round.count_answered()).await;
         round.mark_sent();
         let items: Vec<&Item> = round.jobs().collect();
         let scripts = &self.runner.scripts;
@@ -92,6 +92,7 @@ impl<T: Transport> Inner<T> {
             self.runner.send_all(&calls, replied).await;
         }
         if is_answered {
+            permit.iter().for_each(CallPermit::answered);
             round.count_answered();
         }
     }

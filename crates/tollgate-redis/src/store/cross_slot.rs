@@ -2,20 +2,21 @@
 //!
 //! The slots are charged one after another, in the order of their numbers, at the instant that the
 //! first of them reads; a later denial undoes the earlier charges exactly. This never admits more
-//! than a single server would. It may briefly admit less: between a charge and its undoing other callers
-//! find the units spent. Where the transport can spawn, charging and undoing are detached from the caller;
-//! elsewhere a caller that is cancelled in that moment leaves its units spent. Where that matters,
-//! keep the keys in one slot ([`KeyLayout`](crate::KeyLayout)).
+//! than a single server would. It may briefly admit less: between a charge and its undoing other
+//! callers find the units spent. Where the transport can spawn, charging and undoing are detached
+//! from the caller; elsewhere a caller that is cancelled in that moment leaves its units spent.
+//! Where that matters, keep the keys in one slot ([`KeyLayout`](crate::KeyLayout)).
 //!
-//! Other callers may charge a key before it is put back, or keep changing it while units are given back. A
-//! caller whose deadline expires then has met contention, not an outage.
+//! Other callers may charge a key before it is put back, or keep changing it while units are given
+//! back. A caller whose deadline expires then has met contention, not an outage.
 //!
 //! The record of a request id is in the slot of the first key. That slot is charged last, so that
-//! the record is written exactly when all charges are made. When the reply of that slot is lost, it is
-//! unknown whether there is a record, which would admit the next attempt: then nothing is undone.
+//! the record is written exactly when all charges are made. When the reply of that slot is lost, it
+//! is unknown whether there is a record, which would admit the next attempt: then nothing is
+//! undone.
 //!
-//! A decision stands. A node that does not answer while a denial is undone keeps units; it does not turn the
-//! denial into an outage, which a policy may admit.
+//! A decision stands. A node that does not answer while a denial is undone keeps units; it does not
+//! turn the denial into an outage, which a policy may admit.
 
 use std::sync::Arc;
 
@@ -32,8 +33,8 @@ use super::detach::{self, Detached};
 use super::{Inner, Redis};
 use crate::transport::Transport;
 
-/// How often giving units back is begun anew after it has lost as many races as [`Retries`] allow: some
-/// minutes of them. The caller may be refused meanwhile, but must not stay charged.
+/// How often giving units back is begun anew after it has lost as many races as [`Retries`] allow:
+/// some minutes of them. The caller may be refused meanwhile, but must not stay charged.
 ///
 /// [`Retries`]: tollgate_core::store::Retries
 const GIVE_BACK_ROUNDS: usize = 300;
@@ -211,7 +212,7 @@ impl<T: Transport> Inner<T> {
         let known: Vec<usize> = done.iter().flat_map(|leg| leg.places.iter().copied()).collect();
         let rest: Vec<usize> =
             (0..admission.charges().len()).filter(|place| !known.contains(place)).collect();
-        let loaded = self.runner.load(&pick(admission.charges(), &rest), at).await;
+        let loaded = self.load(&pick(admission.charges(), &rest), at.into()).await;
         let states = loaded.map(|loaded| loaded.states).unwrap_or_default();
         for (place, state) in rest.into_iter().zip(states) {
             if let Some(known) = before.get_mut(place) {
@@ -221,8 +222,8 @@ impl<T: Transport> Inner<T> {
         Evidence::decided(instant(at), before)
     }
 
-    /// Puts every leg back; whether that was possible everywhere. A node that does not answer keeps its
-    /// units, and only its own.
+    /// Puts every leg back; whether that was possible everywhere. A node that does not answer keeps
+    /// its units, and only its own.
     async fn undo(
         &self,
         admission: &Admission<'_>,
@@ -236,7 +237,8 @@ impl<T: Transport> Inner<T> {
         is_undone
     }
 
-    /// As it was if no other caller charged it meanwhile, else by giving back what this admission took.
+    /// As it was if no other caller charged it meanwhile, else by giving back what this admission
+    /// took.
     async fn undo_leg(
         &self,
         admission: &Admission<'_>,
@@ -255,7 +257,8 @@ impl<T: Transport> Inner<T> {
         self.give_back(&Admission::of(&refunds), at).await
     }
 
-    /// Gives units back. An attempt that lost too many races has changed nothing, and is begun anew.
+    /// Gives units back. An attempt that lost too many races has changed nothing, and is begun
+    /// anew.
     async fn give_back(&self, refunds: &Admission<'_>, at: TimeSource) -> Result<()> {
         let mut rounds = 1..GIVE_BACK_ROUNDS;
         loop {
@@ -330,8 +333,8 @@ impl Charged {
     }
 }
 
-/// A record is written by a script, with all charges of its slot; no script charges one key under two
-/// quotas.
+/// A record is written by a script, with all charges of its slot; no script charges one key under
+/// two quotas.
 fn refuse_what_no_script_records(admission: &Admission<'_>, legs: &[Leg]) -> Result<()> {
     let is_recorded = |leg: &&Leg| leg.is_home && admission.request_id.is_some();
     let mut recorded = legs.iter().filter(is_recorded);

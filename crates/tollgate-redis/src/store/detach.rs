@@ -1,8 +1,8 @@
 //! Work that is detached from its caller: cancelling the caller does not cancel the work.
 //!
-//! What consists of several steps that belong together must not end between two of them. A caller runs
-//! the work itself as long as it waits. When it is cancelled the rest is spawned, where the transport can;
-//! elsewhere the work ends with its caller.
+//! What consists of several steps that belong together must not end between two of them. A caller
+//! runs the work itself as long as it waits. When it is cancelled the rest is spawned, where the
+//! transport can; elsewhere the work ends with its caller.
 
 use core::future::poll_fn;
 use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
@@ -23,7 +23,8 @@ pub(super) struct Detached {
 }
 
 impl Detached {
-    /// Whether the caller was cancelled. The work repeats no attempt then: it undoes what it has done.
+    /// Whether the caller was cancelled. The work repeats no attempt then: it undoes what it has
+    /// done.
     pub(super) fn is_cancelled(&self) -> bool {
         self.is_cancelled.load(Relaxed)
     }

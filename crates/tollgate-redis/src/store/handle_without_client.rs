@@ -1,4 +1,5 @@
-//! The handle of the store where the client of this crate is not compiled in: the transport is named.
+//! The handle of the store where the client of this crate is not compiled in: the transport is
+//! named.
 
 use std::sync::Arc;
 

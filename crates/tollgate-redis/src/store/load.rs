@@ -1,19 +1,23 @@
 //! Reading states, without changing anything.
 
-use tollgate_core::store::{Loaded, TimeSource};
+use tollgate_core::store::{CallContext, CallPermit, Loaded, TimeSource};
 use tollgate_core::{Charge, Error, Now, Result, State};
 
-use super::ScriptRunner;
 use super::reply::{Numbers, unreadable};
+use super::{Inner, ScriptRunner};
 use crate::error_reply::{corrupt, is_try_again};
 use crate::text::state_text;
 use crate::transport::{Args, Call, Reply, Transport};
 
-impl<T: Transport> ScriptRunner<T> {
-    pub(super) async fn load(&self, charges: &[Charge<'_>], at: TimeSource) -> Result<Loaded> {
+impl<T: Transport> Inner<T> {
+    pub(super) async fn load(&self, charges: &[Charge<'_>], cx: CallContext<'_>) -> Result<Loaded> {
+        let runner = &self.runner;
         let names: Vec<String> =
-            charges.iter().map(|charge| self.layout.name(&charge.key())).collect();
-        let (now, values) = self.read(&names, at).await?;
+            charges.iter().map(|charge| runner.layout.name(&charge.key())).collect();
+        cx.waiting();
+        let permit = runner.permit(|| cx.others_served()).await;
+        let (now, values) = runner.read(&names, cx.time()).await?;
+        permit.iter().for_each(CallPermit::answered);
         let states = values.into_iter().map(|value| match value {
             Reply::Nil => Ok(None),
             value => match state_text(&value) {
@@ -23,7 +27,9 @@ impl<T: Transport> ScriptRunner<T> {
         });
         Ok(Loaded::new(now, states.collect::<Result<_>>()?))
     }
+}
 
+impl<T: Transport> ScriptRunner<T> {
     /// The raw values of names, and the latest instant of the servers that hold them.
     pub(super) async fn read(&self, names: &[String], at: TimeSource) -> Result<(Now, Vec<Reply>)> {
         let mut slots: Vec<Option<u16>> = Vec::new();

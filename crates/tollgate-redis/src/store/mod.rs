@@ -1,11 +1,11 @@
 //! The store: admissions become script calls, replies become evidence.
 //!
-//! - One charge without a request id is sent at once, or waits in a queue and shares a call with others
-//!   ([`charge`], [`batch_encode`], [`batch_decode`]).
-//! - Several charges, or a request id, are one script of their own ([`admit`]); over several slots of
-//!   a cluster, several of them with an exact undo ([`cross_slot`]), detached from the caller.
-//! - What no script decides is decided in Rust and swapped in if nothing changed meanwhile: states of
-//!   another quota, refunds, and values that cannot be read ([`swap`]).
+//! - One charge without a request id is sent at once, or waits in a queue and shares a call with
+//!   others ([`charge`], [`batch_encode`], [`batch_decode`]).
+//! - Several charges, or a request id, are one script of their own ([`admit`]); over several slots
+//!   of a cluster, several of them with an exact undo ([`cross_slot`]), detached from the caller.
+//! - What no script decides is decided in Rust and swapped in if nothing changed meanwhile: states
+//!   of another quota, refunds, and values that cannot be read ([`swap`]).
 //! - Algorithms without a script go through WATCH, MULTI and EXEC ([`watch`]).
 //!
 //! All calls go through the [`script_runner`], which repeats those that the server did not run.
@@ -70,7 +70,8 @@ impl<T: Transport> Redis<T> {
         Self::with_options(transport, KeyLayout::default(), Retries::default(), clock)
     }
 
-    /// A store over a transport. The clock measures the waits between repeated attempts; it never decides.
+    /// A store over a transport. The clock measures the waits between repeated attempts; it never
+    /// decides.
     pub fn with_options(
         transport: T,
         layout: KeyLayout,
@@ -179,8 +180,8 @@ impl<T: Transport> Store for Redis<T> {
         capability
     }
 
-    /// All ways but the queue are boxed: they are long, and a caller that waits for an answer would hold all of
-    /// them.
+    /// All ways but the queue are boxed: they are long, and a caller that waits for an answer would
+    /// hold all of them.
     async fn admit(&self, admission: &Admission<'_>, cx: CallContext<'_>) -> Result<Evidence> {
         let Way::Queue(charge, step) = self.0.way_of(admission) else {
             return Box::pin(self.admit_otherwise(admission, cx)).await;
@@ -202,14 +203,14 @@ impl<T: Transport> Store for Redis<T> {
     }
 
     async fn load(&self, charges: &[Charge<'_>], cx: CallContext<'_>) -> Result<Loaded> {
-        self.0.runner.load(charges, cx.time()).await
+        self.0.load(charges, cx).await
     }
 
-    async fn reset(&self, key: Key<'_>, _: CallContext<'_>) -> Result<()> {
+    async fn reset(&self, key: Key<'_>, cx: CallContext<'_>) -> Result<()> {
         let runner = &self.0.runner;
         let names = vec![runner.layout.name(&key)];
         let call = Call::new(runner.scripts.forget.clone(), names, Args::default());
-        runner.send(&call).await?.ok().map(drop)
+        runner.send(&call, cx).await?.ok().map(drop)
     }
 
     async fn close(&self) {

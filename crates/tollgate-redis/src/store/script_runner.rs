@@ -1,14 +1,15 @@
-//! Runs scripts on the server: loads those that it does not know, and repeats those that it could not run.
+//! Runs scripts on the server: loads those that it does not know, and repeats those that it could
+//! not run.
 //!
-//! This is the only place where a call is repeated. `NOSCRIPT` and `TRYAGAIN` are answers of a server that
-//! did not run the call. After `TRYAGAIN` (a slot is being moved and the keys of the call are on two nodes)
-//! the call is repeated as often as [`Retries`] say, except for single charges that share a call: their keys
-//! are sent alone instead ([`batch_decode`](super::batch_decode)).
+//! This is the only place where a call is repeated. `NOSCRIPT` and `TRYAGAIN` are answers of a
+//! server that did not run the call. After `TRYAGAIN` (a slot is being moved and the keys of the
+//! call are on two nodes) the call is repeated as often as [`Retries`] say, except for single
+//! charges that share a call: their keys are sent alone instead
+//! ([`batch_decode`](super::batch_decode)).
 
 use core::sync::atomic::{AtomicU64, Ordering};
-use std::hash::{BuildHasher, RandomState};
 
-use tollgate_core::store::{CallContext, Retries};
+use tollgate_core::store::{CallContext, CallPermit, Jitter, Retries};
 use tollgate_core::{Clock, MaybeSend, Result, sleep_until};
 
 use crate::error_reply::is_try_again;
@@ -24,6 +25,7 @@ pub(super) struct ScriptRunner<T> {
     pub(super) layout: KeyLayout,
     pub(super) retries: Retries,
     clock: Box<dyn Clock>,
+    jitter: Jitter,
     trips: AtomicU64,
 }
 
@@ -33,8 +35,8 @@ impl<T: Transport> ScriptRunner<T> {
         (layout, retries): (KeyLayout, Retries),
         clock: Box<dyn Clock>,
     ) -> Self {
-        let (scripts, trips) = Default::default();
-        Self { transport, scripts, layout, retries, clock, trips }
+        let (scripts, jitter, trips) = Default::default();
+        Self { transport, scripts, layout, retries, clock, jitter, trips }
     }
 
     /// Round trips to the server so far.
@@ -52,15 +54,15 @@ impl<T: Transport> ScriptRunner<T> {
         self.transport.sharing() == Sharing::SameSlot
     }
 
-    /// Runs a call whose keys belong together, and which may charge them. It is repeated while `may_repeat`.
+    /// Runs a call whose keys belong together, and which may charge them. It is repeated while
+    /// `may_repeat`.
     pub(super) async fn run(
         &self,
         call: &Call,
         cx: CallContext<'_>,
         may_repeat: impl Fn() -> bool,
     ) -> Result<Reply> {
-        cx.sent();
-        let mut reply = self.send(call).await;
+        let mut reply = self.send(call, cx).await;
         let mut attempt = 1;
         while is_try_again(&reply) {
             // Nothing was charged, and the server answered.
@@ -72,8 +74,7 @@ impl<T: Transport> ScriptRunner<T> {
             if !may_repeat() {
                 break;
             }
-            cx.sent();
-            reply = self.send(call).await;
+            reply = self.send(call, cx).await;
             attempt += 1;
         }
         reply
@@ -81,21 +82,40 @@ impl<T: Transport> ScriptRunner<T> {
 
     /// Waits before a call is repeated for the `attempt`th time.
     async fn pause(&self, attempt: u32) {
-        // The keys of a hasher are the only randomness that the standard library has.
-        let wait = self.retries.wait(attempt, RandomState::new().hash_one(attempt));
+        let wait = self.retries.wait(attempt, self.jitter.next());
         sleep_until(&*self.clock, self.clock.now().saturating_add(wait)).await;
     }
 
+    /// Sends a call once the transport accepts one more, and records in `cx` when it is sent.
+    pub(super) async fn send(&self, call: &Call, cx: CallContext<'_>) -> Result<Reply> {
+        let permit = match self.transport.call_limit() {
+            // Boxed, as all that is rare: a future that waits for a reply would hold it all the
+            // time.
+            Some(limit) => Some(Box::pin(limit.acquire_for(cx)).await),
+            None => None,
+        };
+        let reply = self.send_now(call, cx).await;
+        if reply.is_ok() {
+            permit.iter().for_each(CallPermit::answered);
+        }
+        reply
+    }
+
     /// Sends a call; with the text of its script if the server does not know it.
-    pub(super) async fn send(&self, call: &Call) -> Result<Reply> {
+    pub(super) async fn send_now(&self, call: &Call, cx: CallContext<'_>) -> Result<Reply> {
         self.trips.fetch_add(1, Ordering::Relaxed);
-        let reply = self.transport.send(call).await;
+        let reply = self.transport.send_recorded(call, cx).await;
         if !is_unknown(&reply) {
             return reply;
         }
         self.trips.fetch_add(1, Ordering::Relaxed);
-        // Boxed, as all that is rare: a future that waits for a reply would hold it all the time.
-        Box::pin(async move { self.transport.send(&call.with_text()).await }).await
+        Box::pin(async move { self.transport.send_recorded(&call.with_text(), cx).await }).await
+    }
+
+    /// Waits until the transport accepts one more call, for several calls in one round trip.
+    /// `others_served` runs if another call is answered meanwhile.
+    pub(super) async fn permit(&self, others_served: impl FnMut()) -> Option<CallPermit<'_>> {
+        Some(self.transport.call_limit()?.acquire(others_served).await)
     }
 
     /// Sends several calls in one round trip, and hands over each reply as soon as it is there.

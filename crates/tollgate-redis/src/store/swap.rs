@@ -1,13 +1,13 @@
 //! Decided in Rust, swapped in if nothing changed: for what no script decides.
 //!
-//! States of another quota are carried over here, and units given back. It takes two round trips and
-//! may lose a race to others, but it is rare: a changed quota is met once per key.
+//! States of another quota are carried over here, and units given back. It takes two round trips
+//! and may lose a race to others, but it is rare: a changed quota is met once per key.
 
 use std::sync::Arc;
 
 use tollgate_core::Result;
-use tollgate_core::store::TimeSource;
 use tollgate_core::store::cas::{Entry, Snapshot, Swap, Version, Versioned, VersionedCapability};
+use tollgate_core::store::{CallContext, CallLimit, TimeSource};
 
 use super::ScriptRunner;
 use crate::error_reply::is_try_again;
@@ -27,6 +27,10 @@ impl<T: Transport> Versioned for Swapping<T> {
         VersionedCapability::multi_key(KEYS_MAX).with_own_clock().with_long_logs()
     }
 
+    fn call_limit(&self) -> Option<&CallLimit> {
+        self.0.transport.call_limit()
+    }
+
     async fn read(&self, keys: &[&str]) -> Result<Snapshot> {
         self.0.snapshot(keys).await
     }
@@ -44,7 +48,8 @@ impl<T: Transport> Versioned for Swapping<T> {
             args.unsigned(write.keep_until.div_ceil(1_000));
         }
         let call = Call::new(self.0.scripts.swap.clone(), names, args);
-        let reply = self.0.send(&call).await;
+        // The round has recorded its facts.
+        let reply = self.0.send_now(&call, CallContext::store_clock()).await;
         // A slot is being moved: nothing was written, and the attempt is repeated.
         if is_try_again(&reply) {
             return Ok(false);

@@ -1,11 +1,12 @@
 //! WATCH, MULTI, EXEC: for algorithms that have no script.
 //!
-//! The step runs in Rust between a read and a transaction that fails if another client wrote meanwhile. It
-//! needs a connection of its own, because WATCH belongs to a connection; transports without one
-//! answer `unsupported`. Waiting callers of one process are combined, so only processes race.
+//! The step runs in Rust between a read and a transaction that fails if another client wrote
+//! meanwhile. It needs a connection of its own, because WATCH belongs to a connection; transports
+//! without one answer `unsupported`. Waiting callers of one process are combined, so only processes
+//! race.
 //!
-//! The transaction begins with the read, in the same round trip, and the writes follow when the server has
-//! confirmed that: for a user without the right to MULTI, a SET is only a SET.
+//! The transaction begins with the read, in the same round trip, and the writes follow when the
+//! server has confirmed that: for a user without the right to MULTI, a SET is only a SET.
 
 use std::sync::Arc;
 
@@ -81,8 +82,8 @@ impl<T: Transport> Versioned for Watching<T> {
             Some(Reply::List(_)) => Ok(true),
             Some(Reply::Nil) => Ok(false),
             Some(Reply::Error(text)) => {
-                // EXECABORT: some command was refused, so none ran; its own error says why, or that of
-                // EXEC itself.
+                // EXECABORT: some command was refused, so none ran; its own error says why, or that
+                // of EXEC itself.
                 let cause = replies.into_iter().find_map(|reply| match reply {
                     Reply::Error(text) => Some(text),
                     _ => None,
@@ -97,8 +98,8 @@ impl<T: Transport> Versioned for Watching<T> {
     }
 }
 
-/// Watches the keys and begins a transaction: the server's time in milliseconds, if the keys still hold what
-/// was read and are on one node.
+/// Watches the keys and begins a transaction: the server's time in milliseconds, if the keys still
+/// hold what was read and are on one node.
 async fn begin(
     session: &mut dyn Session,
     writes: &[Swap<'_>],

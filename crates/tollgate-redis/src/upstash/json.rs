@@ -1,8 +1,8 @@
 //! Calls become JSON, and JSON becomes replies.
 //!
 //! Texts go and come as they are: what Tollgate stores is ASCII, so asking for base64 would buy
-//! nothing. A text that is no UTF-8 was stored by another program; however it arrives, it is refused as
-//! a state.
+//! nothing. A text that is no UTF-8 was stored by another program; however it arrives, it is
+//! refused as a state.
 
 use serde_json::Value;
 use tollgate_core::{Code, Error, Result};

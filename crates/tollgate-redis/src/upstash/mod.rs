@@ -1,9 +1,9 @@
 //! Upstash: Redis over HTTPS, for programs that cannot hold a connection open.
 //!
-//! Calls go out as one `POST /pipeline`, with a bearer token; `json` writes and reads them, `status`
-//! says what a refusal means. How a request gets out is the business of an [`Http`]: `native` is one
-//! over TCP and TLS, a Worker brings its `fetch`. There are no connections of one's own, so
-//! algorithms without a script answer `unsupported`.
+//! Calls go out as one `POST /pipeline`, with a bearer token; `json` writes and reads them,
+//! `status` says what a refusal means. How a request gets out is the business of an [`Http`]:
+//! `native` is one over TCP and TLS, a Worker brings its `fetch`. There are no connections of one's
+//! own, so algorithms without a script answer `unsupported`.
 //!
 //! A call whose outcome is unknown is never sent again, as everywhere.
 
@@ -17,6 +17,7 @@ mod tests;
 
 use core::fmt;
 
+use tollgate_core::store::{CallContext, CallLimit};
 use tollgate_core::{Error, MaybeSend, Result};
 
 use crate::transport::{Call, Reply, Spawner, Transport};
@@ -53,8 +54,10 @@ impl<H: Http> Upstash<H> {
         &self.http
     }
 
-    async fn exchange(&self, body: json::Body) -> Result<Vec<Result<Reply>>> {
-        let request = Request { url: &self.url, token: &self.token, body: body.json };
+    /// Sends one request, for calls whose callers have recorded that they are sent, unless `cx`
+    /// says more.
+    async fn exchange(&self, body: json::Body, cx: CallContext<'_>) -> Result<Vec<Result<Reply>>> {
+        let request = Request { url: &self.url, token: &self.token, body: body.json, cx };
         let response = self.http.post(request).await?;
         match response.status {
             200 => json::replies_of(&response.body, body.calls),
@@ -65,9 +68,19 @@ impl<H: Http> Upstash<H> {
 
 impl<H: Http> Transport for Upstash<H> {
     async fn send(&self, call: &Call) -> Result<Reply> {
-        let mut reply = Err(skipped());
-        self.send_all(core::slice::from_ref(call), |_, received| reply = received).await;
-        reply
+        self.send_recorded(call, CallContext::store_clock()).await
+    }
+
+    async fn send_recorded(&self, call: &Call, cx: CallContext<'_>) -> Result<Reply> {
+        if self.http.call_limit().is_none() {
+            cx.sent();
+        }
+        let body = json::bodies_of(core::slice::from_ref(call)).pop().ok_or_else(skipped)?;
+        self.exchange(body, cx).await?.pop().unwrap_or_else(|| Err(skipped()))
+    }
+
+    fn call_limit(&self) -> Option<&CallLimit> {
+        self.http.call_limit()
     }
 
     async fn send_all(
@@ -78,7 +91,7 @@ impl<H: Http> Transport for Upstash<H> {
         let mut indices = 0..calls.len();
         for body in json::bodies_of(calls) {
             let count = body.calls;
-            match self.exchange(body).await {
+            match self.exchange(body, CallContext::store_clock()).await {
                 Ok(replies) => {
                     indices.by_ref().zip(replies).for_each(|(index, reply)| replied(index, reply));
                 }

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
+use tollgate_core::store::CallLimit;
 use tollgate_core::{BoxFuture, Error, Result};
 use tollgate_net::http::{Endpoint, Pool, Post};
 use tollgate_net::tls::{Tls, TlsFiles};
@@ -60,10 +61,14 @@ impl Http for NativeHttp {
     async fn post(&self, request: Request<'_>) -> Result<Response> {
         let wrong = || Error::config("url", "is not a URL; accepted: https://host").not_sent();
         let endpoint = Endpoint::of(request.url).ok_or_else(wrong)?;
-        let Request { token, body, .. } = request;
+        let Request { token, body, cx, .. } = request;
         let post = Post { token, content_type: "application/json", headers: &[], body };
-        let response = self.pool.post(&endpoint, post).await?;
+        let response = self.pool.post(&endpoint, post, cx).await?;
         Ok(Response { status: response.status, body: response.body })
+    }
+
+    fn call_limit(&self) -> Option<&CallLimit> {
+        Some(self.pool.call_limit())
     }
 
     fn spawner(&self) -> Option<Spawner> {

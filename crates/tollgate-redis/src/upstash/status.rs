@@ -1,8 +1,8 @@
 //! What a response that is no success means.
 //!
 //! A refusal of the whole request (4xx) means that nothing ran. After anything else, some calls may
-//! have run: the outcome is unknown. Of what the server answered only the first word is shown, and phrases that
-//! are known to hold no key.
+//! have run: the outcome is unknown. Of what the server answered only the first word is shown, and
+//! phrases that are known to hold no key.
 
 use tollgate_core::{Code, Error};
 

@@ -1,5 +1,5 @@
-//! What goes out, and what each kind of answer means. Whether the interface is understood rightly is
-//! seen in the integration tests, over a real server.
+//! What goes out, and what each kind of answer means. Whether the interface is understood rightly
+//! is seen in the integration tests, over a real server.
 
 use std::sync::Mutex;
 

@@ -111,7 +111,20 @@ impl<V: Versioned> Adapter<V> {
         }
     }
 
+    /// One attempt, once the backend accepts one more call.
     async fn attempt(&self, settings: Settings, round: &mut KeyRound) -> Result<Attempt> {
+        let Some(limit) = self.backend.call_limit() else {
+            return self.attempt_now(settings, round).await;
+        };
+        let permit = limit.acquire(|| round.count_answered()).await;
+        let attempt = self.attempt_now(settings, round).await;
+        if !attempt.as_ref().is_err_and(Error::is_outage) {
+            permit.answered();
+        }
+        attempt
+    }
+
+    async fn attempt_now(&self, settings: Settings, round: &mut KeyRound) -> Result<Attempt> {
         round.drop_cancelled();
         let first = round.jobs().next();
         if let Some(Job::Forget(name)) = first {

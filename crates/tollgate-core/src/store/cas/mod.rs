@@ -52,8 +52,8 @@ use core::time::Duration;
 use std::sync::Arc;
 
 use super::{
-    BatchResults, CallContext, Capability, Evidence, Jitter, Loaded, MultiKey, Retries, SlotWrite,
-    Store, TimeSource, plan, slots_of,
+    BatchResults, CallContext, CallPermit, Capability, Evidence, Jitter, Loaded, MultiKey, Retries,
+    SlotWrite, Store, TimeSource, plan, slots_of,
 };
 use crate::algorithm::Kind;
 use crate::charge::{Admission, Charge};
@@ -260,7 +260,12 @@ impl<V: Versioned + 'static> Store for Cas<V> {
             }
         }
         let distinct: Vec<&str> = names.iter().map(String::as_str).collect();
+        let permit = match self.backend().call_limit() {
+            Some(limit) => Some(limit.acquire_for(cx).await),
+            None => None,
+        };
         let snapshot = self.adapter.backend.read(&distinct).await.map_err(Error::not_sent)?;
+        permit.iter().for_each(CallPermit::answered);
         let now = instant(at, snapshot.clock)?;
         let states = index.into_iter().map(|index| {
             let entry = snapshot.entries.get(index).ok_or_else(draft::corrupt)?;

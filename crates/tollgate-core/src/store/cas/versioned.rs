@@ -8,6 +8,7 @@ use core::future::Future;
 
 use crate::error::Result;
 use crate::maybe_send::{MaybeSend, MaybeSync};
+use crate::store::CallLimit;
 use crate::time::Micros;
 
 /// What a backend can do. Read at every call: return a constant.
@@ -210,6 +211,12 @@ pub trait Versioned: MaybeSend + MaybeSync {
         None
     }
 
+    /// The bound on calls at once, if there is one. The adapter waits for a permit before a read, and
+    /// keeps it until the swap after it is answered.
+    fn call_limit(&self) -> Option<&CallLimit> {
+        None
+    }
+
     /// Releases connections.
     fn close(&self) -> impl Future<Output = ()> + MaybeSend {
         async {}
@@ -232,6 +239,10 @@ impl<V: Versioned> Versioned for std::sync::Arc<V> {
 
     fn recall(&self, keys: &[&str]) -> Option<Snapshot> {
         (**self).recall(keys)
+    }
+
+    fn call_limit(&self) -> Option<&CallLimit> {
+        (**self).call_limit()
     }
 
     async fn close(&self) {

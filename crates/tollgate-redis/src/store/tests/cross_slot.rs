@@ -165,8 +165,9 @@ fn with_a_runtime_a_cancelled_caller_is_charged_everywhere_or_nowhere() {
     assert!(all_gone > 100 && all_admitted > 100 && all_spent > all_admitted);
 }
 
-/// Other callers charge the first slot all the time. A caller whose deadline expires before it lost a race
-/// has met a silent server; from then on it has met contention. What it took is given back without it.
+/// Other callers charge the first slot all the time. A caller whose deadline expires before it lost
+/// a race has met a silent server; from then on it has met contention. What it took is given back
+/// without it.
 #[test]
 fn a_caller_that_lost_a_race_reports_contention_at_every_point() {
     const OTHERS_GO_ON: u64 = 300;

@@ -1,4 +1,5 @@
-//! A caller that is queued when its deadline expires: `queue_full` if others were answered, and never charged.
+//! A caller that is queued when its deadline expires: `queue_full` if others were answered, and
+//! never charged.
 
 use core::future::{Future as _, poll_fn};
 use core::sync::atomic::{AtomicUsize, Ordering::SeqCst};
@@ -36,8 +37,8 @@ fn is_ready(caller: &mut Caller<'_>) -> bool {
     caller.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready()
 }
 
-/// Two calls are under way, then one call and a large round. A caller that comes now waits for the next
-/// round. What it gets when its deadline expires.
+/// Two calls are under way, then one call and a large round. A caller that comes now waits for the
+/// next round. What it gets when its deadline expires.
 fn queued(policy: &str, are_others_answered: bool) -> &'static str {
     const MANY: usize = 10;
     let allowed = Arc::new(AtomicUsize::new(0));

@@ -92,7 +92,8 @@ fn teach(store: &Redis<Fateful>, admission: &Admission<'_>) {
     admit(store, admission).unwrap();
 }
 
-/// The record may have been written: an attempt that finds it passes, and must have paid everywhere.
+/// The record may have been written: an attempt that finds it passes, and must have paid
+/// everywhere.
 #[test]
 fn a_lost_reply_of_the_record_admits_nothing_for_free() {
     let store = Fateful::store(Sharing::SameSlot);

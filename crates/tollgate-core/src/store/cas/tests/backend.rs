@@ -9,6 +9,7 @@ use std::sync::{Mutex, MutexGuard};
 use super::super::{Entry, Snapshot, Swap, Version, Versioned, VersionedCapability};
 use crate::clock::{Clock, ManualClock};
 use crate::error::{Code, Error, Result};
+use crate::store::CallLimit;
 use crate::time::Micros;
 
 /// What happens to the next swap.
@@ -42,6 +43,7 @@ pub(crate) struct Table {
     rows: Mutex<BTreeMap<String, Row>>,
     versions: AtomicUsize,
     clock: Option<ManualClock>,
+    call_limit: Option<CallLimit>,
     pub(crate) fault: Mutex<Option<Fault>>,
     /// Lets the next so many reads fail.
     pub(crate) failing_reads: AtomicUsize,
@@ -62,6 +64,7 @@ impl Table {
             rows: Mutex::default(),
             versions: AtomicUsize::new(0),
             clock: None,
+            call_limit: None,
             fault: Mutex::new(None),
             failing_reads: AtomicUsize::new(0),
             silence: Mutex::new(None),
@@ -84,6 +87,11 @@ impl Table {
     pub(crate) fn with_clock(mut self, clock: &ManualClock) -> Self {
         self.capability = self.capability.with_own_clock();
         self.clock = Some(clock.clone());
+        self
+    }
+
+    pub(crate) fn with_call_limit(mut self, calls: usize) -> Self {
+        self.call_limit = Some(CallLimit::new(calls));
         self
     }
 
@@ -172,6 +180,10 @@ fn take(counter: &AtomicUsize) -> bool {
 impl Versioned for Table {
     fn capability(&self) -> VersionedCapability {
         self.capability
+    }
+
+    fn call_limit(&self) -> Option<&CallLimit> {
+        self.call_limit.as_ref()
     }
 
     async fn read(&self, keys: &[&str]) -> Result<Snapshot> {

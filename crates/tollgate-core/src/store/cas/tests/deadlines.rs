@@ -137,6 +137,40 @@ fn a_caller_behind_others_that_are_served_was_queued_and_is_not_charged() {
     assert_eq!(stored(&store, &limit.charge("one")), 1);
 }
 
+/// Keys on a backend that accepts one call at a time: all but the first wait for a permit.
+fn with_one_call_at_a_time(silence: Option<Silence>) -> [(Code, bool); 3] {
+    let clock = ManualClock::at(START);
+    let store = cas(Table::multi_key().with_call_limit(1), &clock);
+    *store.backend().silence.lock().unwrap() = silence;
+    let limit = per_hour("permits", 1_000);
+    let facts: Vec<CallFacts> = (0..3).map(|_| CallFacts::new()).collect();
+    let admit = async |key: &'static str, facts: &CallFacts| {
+        let charge = [limit.charge(key)];
+        store.admit(&Admission::of(&charge), NOW.with_facts(facts)).await.map(|_| true)
+    };
+    let mut sim = Sim::in_order(&clock);
+    for (key, facts) in ["a", "b", "c"].into_iter().zip(&facts) {
+        let index = sim.spawn(admit(key, facts));
+        sim.poll(index);
+    }
+    while sim.is_alive(0) && sim.step().is_some() {}
+    // Both are woken by the answer.
+    [1, 2].into_iter().for_each(|index| sim.poll(index));
+    [2, 1, 0].into_iter().for_each(|index| sim.drop_task(index));
+    assert_eq!(stored(&store, &limit.charge("b")) + stored(&store, &limit.charge("c")), 0);
+    assert_eq!(store.queues.busy(), 0);
+    core::array::from_fn(|index| {
+        (facts[index].expired().code(), facts[index].expired().is_not_sent())
+    })
+}
+
+#[test]
+fn a_round_that_waits_for_a_permit_while_others_are_answered_was_queued() {
+    let [_, second, third] = with_one_call_at_a_time(None);
+    assert_eq!([second, third], [QUEUED; 2]);
+    assert_eq!(with_one_call_at_a_time(Some(Silence::Swaps)), [SENT, SILENT, SILENT]);
+}
+
 #[test]
 fn a_leader_whose_deadline_expires_concerns_no_other() {
     for silence in [None, Some(Silence::Swaps)] {
