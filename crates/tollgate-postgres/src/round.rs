@@ -3,8 +3,8 @@
 //! The first round trip ([`open`]) begins the transaction, locks and reads the rows, and reads the
 //! clock. Then the core decides (`store::round`), and the second round trip ([`close`]) inserts,
 //! updates, writes the audit and commits. The statements of a round trip are sent together: if one
-//! fails the following ones fail too, and the commit rolls everything back. A worker sends the first
-//! round trip of its next round right behind the second one of this round.
+//! fails the following ones fail too, and the commit rolls everything back. A worker sends the
+//! first round trip of its next round right behind the second one of this round.
 //!
 //! Nothing is charged before the second round trip is sent, and callers that were cancelled by then
 //! are left out. A second round trip without an answer is never repeated.
@@ -229,8 +229,8 @@ async fn read(trip: Trip<'_>, callers: &Callers) -> Result<ReadRows, QueryError>
     Ok(read)
 }
 
-/// How long the server waits for a lock before it reports a conflict: half of the time that the most
-/// urgent caller has left, so that the conflict is reported before its deadline expires.
+/// How long the server waits for a lock before it reports a conflict: half of the time that the
+/// most urgent caller has left, so that the conflict is reported before its deadline expires.
 fn lock_timeout(trip: Trip<'_>, callers: &Callers) -> Duration {
     let longest = trip.limit() / 2;
     let Some(first) = callers.jobs().filter_map(|job| job.deadline).min() else { return longest };

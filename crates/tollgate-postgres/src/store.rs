@@ -24,8 +24,8 @@ use crate::reads::{self, ReadJob, ReadReply};
 use crate::sweep;
 use crate::worker;
 
-/// The bound of waiting calls is above that of the limiter. The bound of a round limits how long its
-/// locks are held.
+/// The bound of waiting calls is above that of the limiter. The bound of a round limits how long
+/// its locks are held.
 const LIMITS: Limits = Limits { waiting: 20_000, round: 1_000, concurrent: 1 };
 
 /// A store in a PostgreSQL database.
@@ -55,8 +55,8 @@ pub struct Postgres {
 }
 
 impl Postgres {
-    /// Opens a store on the current tokio runtime without waiting. It connects at the first call, and
-    /// creates its tables then if they are missing.
+    /// Opens a store on the current tokio runtime without waiting. It connects at the first call,
+    /// and creates its tables then if they are missing.
     ///
     /// # Errors
     /// `config_invalid` naming the setting that is not accepted, or `runtime` outside of a runtime.
@@ -169,8 +169,8 @@ impl Store for Postgres {
         results: &BatchResults,
         cx: CallContext<'_>,
     ) {
-        // Admissions that share a key have to be in one queue, in order. Single charges are queued by
-        // their key. If an admission has several keys, the whole batch goes to one worker.
+        // Admissions that share a key have to be in one queue, in order. Single charges are queued
+        // by their key. If an admission has several keys, the whole batch goes to one worker.
         let is_single = |admission: &Admission<'_>| admission.charges().len() <= 1;
         let queue = if batch.iter().all(is_single) { None } else { Some(0) };
         let calls = batch

@@ -27,11 +27,13 @@ pub(crate) fn is_redirect(text: &str) -> bool {
     matches!(text.split(' ').next(), Some("MOVED" | "ASK" | "TRYAGAIN"))
 }
 
-/// The error that an error reply stands for. Only its first word is read and shown: the rest may hold a key.
+/// The error that an error reply stands for. Only its first word is read and shown: the rest may
+/// hold a key.
 ///
-/// A server that is out of memory is full, not away: failing open would admit every caller as long as
-/// it lasts. A server that cannot be written or read at the moment (a replica, a cluster without
-/// quorum, one that loads its data) is away, and did not run the call. One that answers TRYAGAIN is not away.
+/// A server that is out of memory is full, not away: failing open would admit every caller as long
+/// as it lasts. A server that cannot be written or read at the moment (a replica, a cluster without
+/// quorum, one that loads its data) is away, and did not run the call. One that answers TRYAGAIN is
+/// not away.
 #[must_use]
 pub(crate) fn error_of(text: &str) -> Error {
     let kind = text.split([' ', '\r', '\n']).next().unwrap_or_default();

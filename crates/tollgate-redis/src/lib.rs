@@ -1,7 +1,8 @@
 //! Tollgate on Redis: exact across processes, one round trip per decision, many decisions per call.
 //!
-//! [`Redis`] is the store. It runs Lua scripts ([`script`]) over a [`Transport`](transport::Transport):
-//! the [`client`] of this crate, the REST interface of Upstash (feature `upstash`), or one of your own.
+//! [`Redis`] is the store. It runs Lua scripts ([`script`]) over a
+//! [`Transport`](transport::Transport): the [`client`] of this crate, the REST interface of Upstash
+//! (feature `upstash`), or one of your own.
 
 mod call;
 #[cfg(feature = "client")]

@@ -24,8 +24,8 @@ use crate::reader::{ReadJob, ReadReply, Reader};
 use crate::sweep::SweepPosition;
 use crate::writer::Writer;
 
-/// The bound of waiting calls is above that of the limiter. The bound of a round limits how long the
-/// write lock is held.
+/// The bound of waiting calls is above that of the limiter. The bound of a round limits how long
+/// the write lock is held.
 const LIMITS: Limits = Limits { waiting: 20_000, round: 1_000, concurrent: 1 };
 
 /// A store in a SQLite file.

@@ -1,4 +1,4 @@
-//! Exactly the quota, whoever asks from wherever, and few writes for it.
+//! Exactly the quota over tasks, threads and stores, with few writes.
 
 use tollgate_core::{Limit, Result};
 use tollgate_test_servers::shared::denokv;

@@ -19,7 +19,7 @@ fn expiration_ms(path: &Path) -> i64 {
     file.query_row("SELECT expiration_ms FROM kv", [], |row| row.get(0)).unwrap()
 }
 
-/// A value outlives its meaning by the slack, rounded up: nobody's clock has to agree with the
+/// A value outlives its meaning by the slack, rounded up: no clock has to agree with the
 /// server's any better than that.
 #[test]
 fn the_server_may_delete_a_value_a_slack_after_it_means_nothing() {

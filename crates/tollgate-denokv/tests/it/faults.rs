@@ -31,7 +31,7 @@ fn a_slow_network_changes_nothing_but_the_time() {
     });
 }
 
-/// Connections that are cut at any moment: whoever repeats a request under its id is charged once.
+/// Connections that are cut at any moment: a request that is repeated with its id is charged once.
 #[test]
 fn resets_lose_nothing_and_charge_nothing_twice() {
     const CHARGES: usize = 100;
@@ -69,7 +69,7 @@ fn resets_lose_nothing_and_charge_nothing_twice() {
     assert_eq!(spent, u64::try_from(CHARGES).unwrap());
 }
 
-/// The server has written, and nobody hears of it.
+/// The server has written, and its answer is lost.
 #[test]
 fn a_write_whose_reply_is_lost_is_not_sent_again_and_its_id_charges_once() {
     let proxy = FaultProxy::counting(denokv().addr(), WRITE).unwrap();
@@ -100,16 +100,16 @@ fn a_blackhole_is_answered_within_the_deadline() {
         let limiter = Limiter::builder(open(&url)).deadline(Duration::from_millis(200)).build();
         assert!(limiter.store().load(&[many.charge("a")], CallContext::at(1)).await.is_ok());
         proxy.set(Mode::Blackhole).unwrap();
-        let patience = Deadline::after(TEST_TIMEOUT / 2);
+        let deadline = Deadline::after(TEST_TIMEOUT / 2);
         let decision = limiter.check(many.charge("a")).await.unwrap();
         assert_eq!(decision.degraded, Some(OutageMode::Closed));
-        assert!(!patience.has_passed(), "the deadline was not kept");
+        assert!(!deadline.has_passed(), "the deadline was not kept");
         // The deadline of the store, for connections that it has and for those that it makes.
         let hasty = config(&url).operation_timeout(Duration::from_millis(100));
         let hasty = DenoKv::open(hasty.connect_timeout(Duration::from_millis(100))).unwrap();
         let error = take(&hasty, &many, "a").await.unwrap_err();
         assert!(error.is_outage() && error.is_not_sent(), "{error}");
-        assert!(!patience.has_passed(), "the deadline was not kept");
+        assert!(!deadline.has_passed(), "the deadline was not kept");
     });
 }
 
@@ -138,7 +138,7 @@ fn races_that_are_always_lost_are_a_conflict() {
     let many = limit(1 << 30);
     block_on(async {
         let mut acknowledged = 0;
-        // Until somebody loses: with four nodes that is the rule and not the exception.
+        // Until a race is lost: with four stores, most rounds lose one.
         for _ in 0..1_000 {
             let answers: Vec<Result<bool>> =
                 join_all(nodes.iter().map(|node| take(node, &many, "a"))).await;
@@ -151,11 +151,11 @@ fn races_that_are_always_lost_are_a_conflict() {
                 return;
             }
         }
-        panic!("nobody ever lost a race");
+        panic!("no race was lost");
     });
 }
 
-/// Whoever loses until the limiter's time is up is not let in by a failure mode.
+/// A caller that loses races until its deadline is not admitted by an outage mode.
 #[test]
 fn losers_are_never_let_in() {
     let url = denokv().url();

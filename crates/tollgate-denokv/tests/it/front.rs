@@ -24,11 +24,11 @@ const REFUSAL: &str = "HTTP/1.1 401 Unauthorized\r\ncontent-length: 0\r\n\r\n";
 /// The front. Its threads end with the test program.
 pub(crate) struct Front {
     addr: SocketAddr,
-    desk: Arc<Desk>,
+    state: Arc<State>,
 }
 
 #[derive(Default)]
-struct Desk {
+struct State {
     /// How many were begun.
     exchanges: AtomicU64,
     /// Tokens up to this number are refused.
@@ -36,7 +36,7 @@ struct Desk {
     /// The number of the token that was used last.
     used: AtomicU64,
     is_held: Mutex<bool>,
-    let_go: Condvar,
+    released: Condvar,
 }
 
 struct Request {
@@ -49,15 +49,15 @@ impl Front {
     pub(crate) fn before(server: &'static Server) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let addr = listener.local_addr().unwrap();
-        let desk = Arc::<Desk>::default();
-        let shared = Arc::clone(&desk);
+        let state = Arc::<State>::default();
+        let shared = Arc::clone(&state);
         thread::spawn(move || {
             for stream in listener.incoming() {
-                let desk = Arc::clone(&shared);
-                thread::spawn(move || drop(serve(stream.unwrap(), server, &desk)));
+                let state = Arc::clone(&shared);
+                thread::spawn(move || drop(serve(stream.unwrap(), server, &state)));
             }
         });
-        Self { addr, desk }
+        Self { addr, state }
     }
 
     pub(crate) fn url(&self, path: &str) -> String {
@@ -70,30 +70,31 @@ impl Front {
 
     /// Refuses the tokens that were handed out so far.
     pub(crate) fn revoke(&self) {
-        self.desk.revoked.store(self.exchanges(), SeqCst);
+        self.state.revoked.store(self.exchanges(), SeqCst);
     }
 
     /// From now on exchanges are begun and not ended.
     pub(crate) fn hold(&self) {
-        *self.desk.is_held.lock().unwrap() = true;
+        *self.state.is_held.lock().unwrap() = true;
     }
 
-    pub(crate) fn let_go(&self) {
-        *self.desk.is_held.lock().unwrap() = false;
-        self.desk.let_go.notify_all();
+    /// Ends the exchanges that were held.
+    pub(crate) fn release(&self) {
+        *self.state.is_held.lock().unwrap() = false;
+        self.state.released.notify_all();
     }
 
     /// How many exchanges were begun.
     pub(crate) fn exchanges(&self) -> u64 {
-        self.desk.exchanges.load(SeqCst)
+        self.state.exchanges.load(SeqCst)
     }
 
     /// The number of the token that was used last.
     pub(crate) fn used(&self) -> u64 {
-        self.desk.used.load(SeqCst)
+        self.state.used.load(SeqCst)
     }
 
-    /// Until so many exchanges were begun.
+    /// Waits until this many exchanges were begun.
     pub(crate) fn wait_for_exchange(&self, number: u64) {
         let begun = || match self.exchanges() {
             begun if begun >= number => Ok(()),
@@ -103,26 +104,26 @@ impl Front {
     }
 }
 
-fn serve(client: TcpStream, server: &Server, desk: &Desk) -> std::io::Result<()> {
+fn serve(client: TcpStream, server: &Server, state: &State) -> std::io::Result<()> {
     let mut reader = BufReader::new(client.try_clone()?);
     let mut client = client;
     while let Some(request) = read(&mut reader)? {
         let reply = if request.line.starts_with("POST /moved ") {
             "HTTP/1.1 307 Moved\r\nlocation: /\r\ncontent-length: 0\r\n\r\n".into()
         } else if request.line.starts_with("POST / ") {
-            exchange(&request, server, desk)?
+            exchange(&request, server, state)?
         } else {
-            data(&request, server, desk)?
+            data(&request, server, state)?
         };
         client.write_all(&reply)?;
     }
     Ok(())
 }
 
-fn exchange(request: &Request, server: &Server, desk: &Desk) -> std::io::Result<Vec<u8>> {
-    let number = desk.exchanges.fetch_add(1, SeqCst) + 1;
-    let held = desk.is_held.lock().unwrap();
-    drop(desk.let_go.wait_while(held, |is_held| *is_held).unwrap());
+fn exchange(request: &Request, server: &Server, state: &State) -> std::io::Result<Vec<u8>> {
+    let number = state.exchanges.fetch_add(1, SeqCst) + 1;
+    let held = state.is_held.lock().unwrap();
+    drop(state.released.wait_while(held, |is_held| *is_held).unwrap());
     if header(&request.headers, "authorization") != Some("Bearer front-token") {
         return Ok(REFUSAL.into());
     }
@@ -133,12 +134,12 @@ fn exchange(request: &Request, server: &Server, desk: &Desk) -> std::io::Result<
     Ok(format!("{head}\r\ncontent-length: {}\r\n\r\n{body}", body.len()).into())
 }
 
-fn data(request: &Request, server: &Server, desk: &Desk) -> std::io::Result<Vec<u8>> {
+fn data(request: &Request, server: &Server, state: &State) -> std::io::Result<Vec<u8>> {
     let bearer = header(&request.headers, "authorization").unwrap_or_default();
     let number = bearer.strip_prefix("Bearer token-").and_then(|number| number.parse().ok());
     match number {
-        Some(number) if number > desk.revoked.load(SeqCst) => {
-            desk.used.store(number, SeqCst);
+        Some(number) if number > state.revoked.load(SeqCst) => {
+            state.used.store(number, SeqCst);
             pass_on(request, server)
         }
         _ => Ok(REFUSAL.into()),

@@ -47,7 +47,7 @@ pub(crate) fn name() -> String {
     format!("t{random:016x}-{number}")
 }
 
-/// So many units a month, with keys of its own.
+/// This many units a month, with keys of its own.
 pub(crate) fn limit(units: u64) -> Limit {
     let month = Quota::new(units, Duration::from_secs(30 * 86_400));
     Limit::new(&name(), FixedWindow::new(month, Anchor::FirstHit).unwrap()).unwrap()

@@ -35,7 +35,7 @@ async fn decrypting(certificates: &Certificates, to: SocketAddr) -> SocketAddr {
         while let Ok((client, _)) = listener.accept().await {
             let acceptor = acceptor.clone();
             tokio::spawn(async move {
-                // A client that does not trust the certificate goes away.
+                // A client that does not trust the certificate closes the connection.
                 if let Ok(mut client) = acceptor.accept(client).await {
                     let mut server = TcpStream::connect(to).await.unwrap();
                     let _ = copy_bidirectional(&mut client, &mut server).await;

@@ -30,7 +30,7 @@ fn a_token_that_is_refused_is_exchanged_and_the_request_is_made_once() {
     });
 }
 
-/// Nobody has to be refused first.
+/// No call has to be refused first.
 #[test]
 fn a_token_is_renewed_a_minute_before_its_end() {
     let front = Front::before(denokv());
@@ -41,9 +41,9 @@ fn a_token_is_renewed_a_minute_before_its_end() {
         // The next one ends at the same time, and is kept for a while all the same.
         for (before_end, exchanges) in [(3_600, 1), (61, 1), (60, 2), (56, 2), (55, 3), (54, 3)] {
             clock.set(TOKENS_END - before_end * SECOND);
-            let patience = Deadline::after(TEST_TIMEOUT);
+            let deadline = Deadline::after(TEST_TIMEOUT);
             assert!(take(&store, &many, "a").await.unwrap());
-            while front.used() < exchanges && !patience.has_passed() {
+            while front.used() < exchanges && !deadline.has_passed() {
                 assert!(take(&store, &many, "a").await.unwrap());
             }
             assert_eq!(front.exchanges(), exchanges, "{before_end} s before the end");
@@ -54,7 +54,7 @@ fn a_token_is_renewed_a_minute_before_its_end() {
 
 /// A renewal may take as long as the old token lives.
 #[test]
-fn nobody_waits_for_a_token_while_the_old_one_works() {
+fn no_call_waits_for_a_token_while_the_old_one_works() {
     let front = Front::before(denokv());
     let clock = ManualClock::at(TOKENS_END - 3_600 * SECOND);
     let store = DenoKv::open(config(&front.url("")).clock(clock.clone())).unwrap();
@@ -69,14 +69,14 @@ fn nobody_waits_for_a_token_while_the_old_one_works() {
         front.wait_for_exchange(2);
         assert!(hasty().await.expect("it waits for the exchange").unwrap());
         assert_eq!((front.exchanges(), front.used()), (2, 1));
-        front.let_go();
+        front.release();
         assert_eq!(spent(&store, &many, "a").await, 3);
     });
 }
 
 /// Where an exchange takes longer than any caller has, it must not begin anew with each of them.
 #[test]
-fn an_exchange_goes_on_although_nobody_has_the_time_to_wait_for_it() {
+fn an_exchange_continues_when_its_callers_are_cancelled() {
     let front = Front::before(denokv());
     front.hold();
     let store = open(&front.url(""));
@@ -87,9 +87,9 @@ fn an_exchange_goes_on_although_nobody_has_the_time_to_wait_for_it() {
         for _ in 0..3 {
             leave(&store, &many).await;
         }
-        front.let_go();
+        front.release();
         assert!(take(&store, &many, "a").await.unwrap());
-        assert_eq!((front.exchanges(), front.used()), (1, 1), "somebody began anew");
+        assert_eq!((front.exchanges(), front.used()), (1, 1), "another exchange was begun");
         assert_eq!(spent(&store, &many, "a").await, 1);
     });
 }
@@ -115,11 +115,11 @@ fn a_refusal_is_known_to_callers_who_have_no_time_to_wait_for_the_next() {
             assert_eq!((error.code(), error.field()), (Code::ConfigInvalid, Some("token")));
         }
         front.wait_for_exchange(2);
-        front.let_go();
+        front.release();
     });
 }
 
-/// A caller that goes away at once.
+/// A caller that is cancelled at once.
 async fn leave(store: &DenoKv, limit: &Limit) {
     let mut call = pin!(take(store, limit, "a"));
     let polled = poll_fn(|context| Poll::Ready(call.as_mut().poll(context))).await;

@@ -1,7 +1,7 @@
 //! The same on the emulator that Amazon publishes: another implementation, and an old one.
 //!
-//! It is fetched when the tests run. Where that is impossible they fail, unless whoever runs them
-//! says that it is to be left out.
+//! It is fetched when the tests run. Where that is impossible they fail, unless the
+//! environment says that it is left out.
 #![expect(clippy::print_stderr, reason = "what is not tested must be seen")]
 
 use std::sync::OnceLock;
@@ -81,7 +81,7 @@ fn what_has_expired_is_removed_and_means_the_same() {
         let gcra = tollgate_core::algorithm::Gcra::new(Quota::per_second(10)).unwrap();
         let brief = Limit::new("brief", gcra).unwrap();
         let charges = [brief.charge("a")];
-        // Charged an hour ago, as far as anybody knows.
+        // Charged an hour ago by the reading of the caller.
         let hour_ago = now() - 3_600_000_000;
         let spent_then = Admission::of(&charges);
         store.admit(&spent_then, CallContext::at(hour_ago)).await.unwrap();

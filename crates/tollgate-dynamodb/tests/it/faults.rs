@@ -47,7 +47,8 @@ fn a_slow_network_changes_no_decision() {
     });
 }
 
-/// Connections are reset while charges are under way. Whoever got no answer asks again with its id.
+/// Connections are reset while charges are under way. A caller without an answer sends its id
+/// again.
 #[test]
 fn resets_lose_nothing_and_charge_nothing_twice() {
     const CALLERS: usize = 8;
@@ -88,7 +89,7 @@ fn resets_lose_nothing_and_charge_nothing_twice() {
     });
 }
 
-/// The write is applied and its caller goes away without an answer: the id is charged once.
+/// The write is applied and its caller is cancelled without an answer: the id is charged once.
 #[test]
 fn a_lost_reply_is_not_charged_again_under_its_id() {
     let table = table();
@@ -152,7 +153,7 @@ fn a_black_hole_is_answered_for_within_the_deadline() {
         let took = start.elapsed();
         println!("a black hole is answered for after {took:?}");
         assert_eq!(decision.degraded, Some(OutageMode::Closed));
-        assert!(took >= Duration::from_millis(100), "answered after {took:?}: nobody hung");
+        assert!(took >= Duration::from_millis(100), "answered after {took:?}: no call waited");
         assert!(took < Duration::from_secs(5), "answered after {took:?}");
         proxy.set(Mode::Pass).unwrap();
         proxy.reset().unwrap();
@@ -165,7 +166,7 @@ fn a_black_hole_is_answered_for_within_the_deadline() {
     });
 }
 
-/// The store itself gives up, too, whoever asks without a limiter.
+/// The store itself ends a call after its timeout, also without a limiter.
 #[test]
 fn the_store_has_a_deadline_of_its_own() {
     let (proxy, url) = proxied(&table());
@@ -182,8 +183,8 @@ fn the_store_has_a_deadline_of_its_own() {
 #[test]
 fn a_server_that_is_not_there_is_an_outage_and_nothing_was_sent() {
     block_on(async {
-        let nobody = Port::reserve().unwrap();
-        let url = format!("dynamodb://limits?region=us-east-1&endpoint=http://{}", nobody.addr());
+        let closed = Port::reserve().unwrap();
+        let url = format!("dynamodb://limits?region=us-east-1&endpoint=http://{}", closed.addr());
         let store = open(&url);
         let error = take(&store, limit(1).charge("a")).await.unwrap_err();
         assert_eq!(error.code(), Code::StoreUnavailable, "{error}");

@@ -1,5 +1,5 @@
-//! A hot key: within one process, counted in front of the server; and with somebody who always
-//! loses.
+//! A hot key: the requests of one process are counted by a proxy; and a writer that loses every
+//! race.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -50,7 +50,7 @@ fn sixty_four_waiters_share_their_writes() {
     });
 }
 
-/// Whoever loses until the limiter's time is up is not let in by a failure mode.
+/// A caller that loses races until its deadline is not admitted by an outage mode.
 #[test]
 fn losers_are_never_let_in() {
     let url = dynamodb().url(&table());

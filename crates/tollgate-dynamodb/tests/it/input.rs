@@ -46,7 +46,7 @@ fn a_key_that_is_too_long_is_refused_by_name() {
 }
 
 #[test]
-fn what_somebody_else_wrote_is_corrupt_and_a_reset_cures_what_it_can() {
+fn what_another_program_wrote_is_corrupt_and_a_reset_replaces_what_it_can() {
     let table = table();
     block_on(async {
         let store = fresh(&dynamodb().url(&table)).await;

@@ -1,6 +1,6 @@
 //! The store against servers that speak as DynamoDB does.
 #![expect(clippy::panic, clippy::unwrap_used, reason = "in a test, a panic is the message")]
-#![expect(clippy::print_stdout, reason = "what was measured is for whoever reads the output")]
+#![expect(clippy::print_stdout, reason = "the measured numbers are printed")]
 
 mod amazon;
 mod conformance;

@@ -39,10 +39,10 @@ fn be_one_of_several(node: &TestProcess) {
     let store =
         block_on(async { DynamoDb::open(config(node.argument()).retries(patient)) }).unwrap();
     // Connected before the first part begins.
-    block_on(store.load(&[limit(1).charge("nobody")], CallContext::at(now()))).unwrap();
+    block_on(store.load(&[limit(1).charge("unused")], CallContext::at(now()))).unwrap();
     for (_, limit) in limits() {
         node.wait_for_release().unwrap();
-        let checks = (0..CHECKS).map(|_| take(&store, limit.charge("everybody")));
+        let checks = (0..CHECKS).map(|_| take(&store, limit.charge("shared")));
         let passed = block_on(join_all(checks)).into_iter().filter(|one| *one.as_ref().unwrap());
         node.report(&passed.count().to_string()).unwrap();
     }
@@ -53,7 +53,7 @@ fn be_one_of_several(node: &TestProcess) {
     let callers = (0..CALLERS).map(|_| async move {
         let mut passed = 0;
         for _ in 0..TURNS {
-            match take(store, many.charge("everybody")).await {
+            match take(store, many.charge("shared")).await {
                 Ok(is_allowed) => passed += usize::from(is_allowed),
                 Err(error) => assert_eq!(error.code(), Code::ConflictExhausted, "{error}"),
             }
@@ -93,7 +93,7 @@ pub(crate) fn exactly_the_limit_passes(test: &str, server: impl FnOnce() -> Opti
     let answered: u64 = counts.iter().sum();
     println!("{} under load were not decided", (PROCESSES * CALLERS * TURNS) as u64 - answered);
     let store = block_on(async { DynamoDb::open(config(&url)) }).unwrap();
-    let spent = block_on(crate::support::spent(&store, &limit(1 << 30), "everybody"));
+    let spent = block_on(crate::support::spent(&store, &limit(1 << 30), "shared"));
     assert_eq!(spent, answered);
 }
 

@@ -58,7 +58,7 @@ fn keys_that_were_not_processed_are_asked_for_again() {
     });
 }
 
-/// Whoever sends enough can cause it, so it must never admit.
+/// An attacker can cause it by sending many requests, so it must never admit.
 #[test]
 fn throttling_that_stays_is_no_outage_and_charges_nothing() {
     let gateway = gateway();
@@ -133,7 +133,7 @@ fn a_failure_in_the_middle_of_a_write_is_cleared_up() {
     });
 }
 
-/// Applied, its answer lost, and overwritten by somebody else before it could be cleared up.
+/// Applied, its answer lost, and overwritten by another process before the outcome could be read.
 #[test]
 fn what_cannot_be_cleared_up_is_an_outage_and_never_charged_again() {
     let gateway = gateway();

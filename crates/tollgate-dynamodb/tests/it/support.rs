@@ -63,7 +63,7 @@ pub(crate) async fn fresh(url: &str) -> DynamoDb {
     open(url)
 }
 
-/// So many units a month: nothing comes back while a test runs.
+/// This many units a month: nothing comes back while a test runs.
 pub(crate) fn limit(units: u64) -> Limit {
     let month = Quota::new(units, Duration::from_secs(30 * 86_400));
     Limit::new("test", FixedWindow::new(month, Anchor::FirstHit).unwrap()).unwrap()

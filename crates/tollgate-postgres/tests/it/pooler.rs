@@ -13,14 +13,14 @@ use tollgate_testkit::conformance::{self, Options};
 
 use crate::support::{block_on, config};
 
-/// A pooler in front of a server: fewer connections than clients, and none is anybody's own.
+/// A pooler in front of a server: fewer connections than clients, shared by all of them.
 #[derive(Debug)]
 struct PgBouncer {
     server: u16,
 }
 
 /// It refuses root, like the server.
-const NOBODY: User = User { uid: 65_534, gid: 65_534 };
+const UNPRIVILEGED: User = User { uid: 65_534, gid: 65_534 };
 
 impl ServerSpec for PgBouncer {
     fn name(&self) -> &'static str {
@@ -49,8 +49,8 @@ impl ServerSpec for PgBouncer {
         if fs::metadata("/proc/self").map(|me| std::os::unix::fs::MetadataExt::uid(&me))? != 0 {
             return Ok(launch);
         }
-        chown(resources.folder(), Some(NOBODY.uid), Some(NOBODY.gid))?;
-        Ok(launch.user(NOBODY))
+        chown(resources.folder(), Some(UNPRIVILEGED.uid), Some(UNPRIVILEGED.gid))?;
+        Ok(launch.user(UNPRIVILEGED))
     }
 
     fn probe(&self, resources: &Resources) -> Result<()> {

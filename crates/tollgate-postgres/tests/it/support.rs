@@ -42,7 +42,7 @@ pub(crate) fn config_in(url: &str, schema: &str) -> Config {
     config.connect_timeout(TEST_TIMEOUT).operation_timeout(TEST_TIMEOUT)
 }
 
-/// So many units a month: nothing comes back while a test runs.
+/// This many units a month: nothing comes back while a test runs.
 pub(crate) fn limit(units: u64) -> Limit {
     let month = Quota::new(units, Duration::from_secs(30 * 86_400));
     Limit::new("test", FixedWindow::new(month, Anchor::FirstHit).unwrap()).unwrap()

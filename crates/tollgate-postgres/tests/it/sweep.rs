@@ -1,4 +1,4 @@
-//! Expired rows go away, and only those.
+//! The sweep deletes expired rows, and no others.
 
 use std::time::Duration;
 
@@ -103,7 +103,7 @@ fn one_process_sweeps_at_a_time() {
         let held: Vec<i64> =
             taken.query(numbers, &[]).await.unwrap().iter().map(|row| row.get(0)).collect();
         assert!(held.contains(&number), "{held:?}");
-        assert_eq!(store.sweep().await.unwrap(), 0, "swept although somebody else does");
+        assert_eq!(store.sweep().await.unwrap(), 0, "swept although another process sweeps");
         taken.batch_execute("ROLLBACK").await.unwrap();
         assert_eq!(store.sweep().await.unwrap(), 23_000);
     });

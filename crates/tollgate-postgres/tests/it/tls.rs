@@ -22,8 +22,8 @@ fn certificates_are_checked_and_passwords_never_repeated() {
         let trusted = format!("sslmode=verify-full&sslrootcert={authority}");
         let verified = store(&trusted).await.unwrap();
         assert!(take(&verified, &limit(1), "a").await.unwrap());
-        let stranger = store("sslmode=verify-full").await.unwrap_err();
-        assert!(stranger.message().contains("certificate"), "{stranger}");
+        let untrusted = store("sslmode=verify-full").await.unwrap_err();
+        assert!(untrusted.message().contains("certificate"), "{untrusted}");
         assert!(take(&store("sslmode=prefer").await.unwrap(), &limit(1), "a").await.unwrap());
         let plain = store("sslmode=disable").await.unwrap_err();
         assert_eq!(plain.code(), Code::ConfigInvalid, "{plain}");
@@ -32,7 +32,7 @@ fn certificates_are_checked_and_passwords_never_repeated() {
         let wrong = server.url().replace("s3cret", "gu3ss");
         let wrong = Postgres::connect(config(&format!("{wrong}?{trusted}"))).await.unwrap_err();
         assert_eq!(wrong.code(), Code::ConfigInvalid, "{wrong}");
-        for error in [stranger, plain, elsewhere, wrong] {
+        for error in [untrusted, plain, elsewhere, wrong] {
             let said = format!("{error} {error:?}");
             assert!(!said.contains("s3cret") && !said.contains("gu3ss"), "{said}");
         }

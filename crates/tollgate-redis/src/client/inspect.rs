@@ -1,7 +1,7 @@
 //! Settings of a server that matter for counters.
 //!
-//! They are read once, at the start of a program or by an operator. A user without the right to read them
-//! gets a warning instead of an error.
+//! They are read once, at the start of a program or by an operator. A user without the right to
+//! read them gets a warning instead of an error.
 
 use tollgate_core::{Code, Error, Result};
 

@@ -99,7 +99,8 @@ impl Parser {
         }
     }
 
-    /// Puts a reply into the list that waits for it, and that list into its own once it is complete.
+    /// Puts a reply into the list that waits for it, and that list into its own once it is
+    /// complete.
     fn place(&mut self, mut reply: Reply) -> Option<Reply> {
         while let Some(list) = self.lists.last_mut() {
             list.elements.push(reply);

@@ -1,9 +1,9 @@
 //! Finds the master that sentinels name, and notices when they name another.
 //!
-//! All sentinels are asked, and the answer with the newest configuration counts: a sentinel that was cut
-//! off may name the old master. After a failover the old master may accept writes for seconds before a
-//! sentinel makes it a replica, and those writes are lost. So the sentinels are asked when a connection is
-//! made, and every 250 ms while it is used.
+//! All sentinels are asked, and the answer with the newest configuration counts: a sentinel that
+//! was cut off may name the old master. After a failover the old master may accept writes for
+//! seconds before a sentinel makes it a replica, and those writes are lost. So the sentinels are
+//! asked when a connection is made, and every 250 ms while it is used.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -119,7 +119,8 @@ impl Sentinels {
 }
 
 impl Query {
-    /// Asks over a connection that may be open already; it is open afterwards if there is an answer.
+    /// Asks over a connection that may be open already; it is open afterwards if there is an
+    /// answer.
     async fn run(&self, sentinel: &Host, open: &mut Option<ExclusiveConnection>) -> Result<Answer> {
         let mut connection = match open.take() {
             Some(connection) => connection,

@@ -11,7 +11,8 @@ use super::{Client, Servers};
 use crate::slot::slot_of;
 use crate::transport::{self, Command, Reply, Sessions};
 
-/// A connection for one caller. It goes back to its node when it is dropped with nothing left behind.
+/// A connection for one caller. It goes back to its node when it is dropped with nothing left
+/// behind.
 pub(super) struct Session {
     /// Absent while replies are missing, and once one did not come.
     connection: Option<ExclusiveConnection>,
@@ -32,7 +33,8 @@ impl Session {
     /// Sends commands in one round trip and waits for all replies. An error reply is a reply.
     ///
     /// # Errors
-    /// When a reply did not come: then the outcome is unknown, and the session is of no use any more.
+    /// When a reply did not come: then the outcome is unknown, and the session is of no use any
+    /// more.
     pub(super) async fn commands(&mut self, commands: &[&[&[u8]]]) -> Result<Vec<Reply>> {
         // Taken out while replies are missing: a future that is dropped in between leaves none.
         let mut connection = self.connection.take().ok_or_else(ended)?;

@@ -1,9 +1,9 @@
 //! A connection to one server that all callers share.
 //!
-//! Callers append commands to a queue; a task, the [driver](super::driver), writes them and hands out
-//! the replies in the order of the commands. The first call starts the driver and waits for its
-//! connection. When that is lost the driver makes another one, at once if the old one had worked and then
-//! with growing pauses; calls in the meantime fail at once, as not sent.
+//! Callers append commands to a queue; a task, the [driver](super::driver), writes them and hands
+//! out the replies in the order of the commands. The first call starts the driver and waits for its
+//! connection. When that is lost the driver makes another one, at once if the old one had worked
+//! and then with growing pauses; calls in the meantime fail at once, as not sent.
 
 use std::future::Future;
 use std::pin::Pin;
@@ -135,8 +135,8 @@ pub(super) struct State {
 #[derive(Debug)]
 pub(super) struct Waiting {
     pub(super) waiter: Waiter,
-    /// Bytes of all its commands, and of the first. Before all of the first are written, none of the
-    /// commands has run.
+    /// Bytes of all its commands, and of the first. Before all of the first are written, none of
+    /// the commands has run.
     pub(super) bytes: usize,
     pub(super) first_bytes: usize,
 }

@@ -32,7 +32,8 @@ impl Stream {
         }
     }
 
-    /// An encrypted stream may carry what is no data, such as keys with which to resume the session.
+    /// An encrypted stream may carry what is no data, such as keys with which to resume the
+    /// session.
     fn sends_only_keys(&mut self) -> bool {
         let Self::Encrypted(stream) = self else { return false };
         let mut byte = [0; 1];

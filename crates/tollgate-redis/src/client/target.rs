@@ -11,8 +11,8 @@ use super::host::Host;
 use super::sentinel::Sentinels;
 use super::settings::Settings;
 
-/// The sentinels are not asked while an exclusive connection is idle, so one that is older than this is
-/// not used again.
+/// The sentinels are not asked while an exclusive connection is idle, so one that is older than
+/// this is not used again.
 const FRESH: Duration = Duration::from_secs(1);
 
 /// Finds and dials a server.

@@ -9,9 +9,9 @@
 //! | `redis-sentinel://[user:password@]host[:port],…/master[/database]` | the master that sentinels name |
 //!
 //! Options follow a `?` and are joined by `&`: `tls`, `ca`, `cert`, `key`, `server_name`,
-//! `connect_timeout_ms`, `reply_timeout_ms`, `name`, and for sentinels `sentinel_user`, `sentinel_password`,
-//! `sentinel_tls`. User, password, master and values are percent-decoded. An option that is not accepted is
-//! an error that names it; passwords never show.
+//! `connect_timeout_ms`, `reply_timeout_ms`, `name`, and for sentinels `sentinel_user`,
+//! `sentinel_password`, `sentinel_tls`. User, password, master and values are percent-decoded. An
+//! option that is not accepted is an error that names it; passwords never show.
 
 mod options;
 
@@ -28,7 +28,8 @@ use options::Options;
 const SCHEMES: &str =
     "redis://, rediss://, redis-cluster://, rediss-cluster:// or redis-sentinel://";
 
-/// Where Redis is, how to reach it, and how the store behaves. `Display` and `Debug` show no password.
+/// Where Redis is, how to reach it, and how the store behaves. `Display` and `Debug` show no
+/// password.
 ///
 /// It is read from a URL: `redis://`, `rediss://`, `redis-cluster://`, `rediss-cluster://` or
 /// `redis-sentinel://`, with options.
@@ -71,8 +72,8 @@ impl Config {
         self
     }
 
-    /// How often a charge is run again that lost a race or met a slot that is being moved, and how long it
-    /// waits before.
+    /// How often a charge is run again that lost a race or met a slot that is being moved, and how
+    /// long it waits before.
     #[must_use]
     pub const fn retries(mut self, retries: Retries) -> Self {
         self.retries = retries;

@@ -117,8 +117,8 @@ fn flag(field: &'static str, value: &str) -> Result<bool> {
     value.parse().map_err(|_| Error::config(field, "must be true or false"))
 }
 
-/// Keys of one slot share calls, and there is no other way: a script may touch only keys that it declares,
-/// and those have to be in one slot.
+/// Keys of one slot share calls, and there is no other way: a script may touch only keys that it
+/// declares, and those have to be in one slot.
 fn check_share(value: &str) -> Result<()> {
     match value {
         "slot" => Ok(()),

@@ -1,9 +1,9 @@
 //! Scripts: how they are put together, and the digest the server knows each by.
 //!
 //! A script is a frame with the steps of the algorithms that it needs in front (module `steps`):
-//! `charge_many` with one step, for many keys that are charged independently; `charge_one` with one step,
-//! for a single charge; `admit` with several steps, for charges that are made all or none. Each
-//! combination is put together once.
+//! `charge_many` with one step, for many keys that are charged independently; `charge_one` with one
+//! step, for a single charge; `admit` with several steps, for charges that are made all or none.
+//! Each combination is put together once.
 
 mod steps;
 

@@ -56,7 +56,7 @@ fn no_acknowledged_charge_is_lost_and_none_is_made_twice() {
             assert!(take_once(&store, many.charge(&long("ids")), id).await.unwrap());
         }
         assert_eq!(spent(&store, &many, &long("ids")).await, before, "an id was charged twice");
-        // Whoever was not told tries again, and is charged once in all.
+        // A caller without an answer sends its id again, and is charged once.
         let untold: BTreeSet<String> =
             (0..LIVES).flat_map(|life| next_ids(life, &acknowledged)).collect();
         for id in &untold {

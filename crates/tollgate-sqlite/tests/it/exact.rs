@@ -1,4 +1,4 @@
-//! Exactly the quota, whoever asks from wherever, and few commits for it.
+//! Exactly the quota over tasks, threads and processes, with few commits.
 
 use std::fs;
 use std::path::Path;
@@ -98,7 +98,7 @@ fn what_was_acknowledged_is_stored_whatever_the_keys() {
     });
 }
 
-/// Sixty-four callers wait while somebody else holds the file, again and again: counted at the
+/// Sixty-four callers wait while another connection holds the file, again and again: counted at the
 /// file.
 #[test]
 fn a_hot_key_costs_at_most_a_tenth_of_a_commit_per_decision() {

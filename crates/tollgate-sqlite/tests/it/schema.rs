@@ -45,7 +45,7 @@ fn tables_are_only_made_where_that_is_allowed() {
     assert!(!block_on(take(&store, &limit(1), "a")).unwrap());
 }
 
-/// The tables may live in a file that belongs to somebody else.
+/// The tables may live in a file that belongs to another program.
 #[test]
 fn other_tables_in_the_file_are_left_alone() {
     let (_folder, path) = file();

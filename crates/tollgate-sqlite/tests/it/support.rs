@@ -49,7 +49,7 @@ pub(crate) fn sql(path: &Path) -> Connection {
     connection
 }
 
-/// So many units a month.
+/// This many units a month.
 pub(crate) fn limit(units: u64) -> Limit {
     let month = Quota::new(units, Duration::from_secs(30 * 86_400));
     Limit::new("test", FixedWindow::new(month, Anchor::FirstHit).unwrap()).unwrap()

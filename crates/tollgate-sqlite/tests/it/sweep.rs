@@ -1,4 +1,4 @@
-//! Expired values go away, and only those.
+//! The sweep deletes expired values, and no others.
 
 use std::path::Path;
 use std::time::Duration;

@@ -1,8 +1,8 @@
 //! A cluster: each call goes to the node that serves its slot, and follows redirects.
 //!
-//! A node that redirects has not run the call, so sending it on is safe; how often is bounded. Calls
-//! that are sent together are grouped by node: one round trip for each node, all at the same time.
-//! `TRYAGAIN` is a reply like any other: the store decides whether to repeat a call.
+//! A node that redirects has not run the call, so sending it on is safe; how often is bounded.
+//! Calls that are sent together are grouped by node: one round trip for each node, all at the same
+//! time. `TRYAGAIN` is a reply like any other: the store decides whether to repeat a call.
 
 mod map;
 mod redirect;
@@ -83,8 +83,8 @@ impl Cluster {
         }
     }
 
-    /// Sends calls along their routes, and hands over the replies of each node as soon as they are there;
-    /// returns the routes of calls that were redirected, if they may be.
+    /// Sends calls along their routes, and hands over the replies of each node as soon as they are
+    /// there; returns the routes of calls that were redirected, if they may be.
     async fn send_along(
         &self,
         routes: Vec<Route>,

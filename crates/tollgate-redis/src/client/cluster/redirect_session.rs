@@ -1,9 +1,9 @@
 //! A session with the node that serves a slot.
 //!
-//! `WATCH` belongs to a connection, so it cannot be redirected by itself. Where the node redirects before
-//! anything is written, the session begins anew at the other node. There it sends `ASKING` before every
-//! command as long as the slot has not arrived in full: `ASKING` counts for one command, or for one
-//! transaction.
+//! `WATCH` belongs to a connection, so it cannot be redirected by itself. Where the node redirects
+//! before anything is written, the session begins anew at the other node. There it sends `ASKING`
+//! before every command as long as the slot has not arrived in full: `ASKING` counts for one
+//! command, or for one transaction.
 
 use tollgate_core::{BoxFuture, Result};
 
@@ -80,7 +80,8 @@ type Words<'a> = &'a [&'a [u8]];
 
 const ASKING: Words<'static> = &[b"ASKING"];
 
-/// The commands with the `ASKING` that each of them needs before it, and which of these are the commands.
+/// The commands with the `ASKING` that each of them needs before it, and which of these are the
+/// commands.
 fn asking<'a>(
     commands: &'a [Vec<&'a [u8]>],
     is_asking: bool,

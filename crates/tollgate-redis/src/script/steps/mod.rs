@@ -8,18 +8,18 @@
 //!
 //! - `RULE`, `COST`: how many numbers describe the quota and a cost
 //!   ([`ScriptedStep`] lists them).
-//! - `read(key, n, A, r)`: two values `a, b` that stand for the state of the key at the instant `n`;
-//!   nothing when the state is of another quota or cannot be read. `A[r]` and `A[r + 1]` are the texts
-//!   of the quota's family and of its id, its numbers follow.
-//! - `step(a, b, n, A, r, j)`: whether the cost whose numbers begin at `A[j]` is granted, and `a, b`
-//!   after.
-//! - `words(out, o, a, b)`: appends what `read` found to `out` after position `o`, the count of words
-//!   first; the new last position. Called after the steps.
-//! - `write(key, a, b, n, A, r, grace)`: stores the state until it means the same as none, and `grace`
-//!   ms longer; the error reply if it was refused.
+//! - `read(key, n, A, r)`: two values `a, b` that stand for the state of the key at the instant
+//!   `n`; nothing when the state is of another quota or cannot be read. `A[r]` and `A[r + 1]` are
+//!   the texts of the quota's family and of its id, its numbers follow.
+//! - `step(a, b, n, A, r, j)`: whether the cost whose numbers begin at `A[j]` is granted, and `a,
+//!   b` after.
+//! - `words(out, o, a, b)`: appends what `read` found to `out` after position `o`, the count of
+//!   words first; the new last position. Called after the steps.
+//! - `write(key, a, b, n, A, r, grace)`: stores the state until it means the same as none, and
+//!   `grace` ms longer; the error reply if it was refused.
 //!
-//! Numbers leave Lua only through `string.format` or as arguments of a command: `tostring`, `..` and
-//! `cjson.encode` keep 14 digits.
+//! Numbers leave Lua only through `string.format` or as arguments of a command: `tostring`, `..`
+//! and `cjson.encode` keep 14 digits.
 
 use tollgate_core::algorithm::ScriptedStep;
 

@@ -164,7 +164,7 @@ async fn a_black_hole_does_not_hold_up_the_opening_for_longer_than_its_timeout()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_closed_client_refuses_and_lets_go() {
+async fn a_closed_client_refuses_calls_and_closes_its_connections() {
     let redis = Redis::start().unwrap();
     let (proxy, client) = proxied(&redis, "");
     assert_eq!(soon(&client, &count("closed", "x")).await.unwrap(), text("x"));
@@ -175,7 +175,7 @@ async fn a_closed_client_refuses_and_lets_go() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_dropped_client_lets_go() {
+async fn a_dropped_client_closes_its_connections() {
     let redis = Redis::start().unwrap();
     let (proxy, client) = proxied(&redis, "");
     assert_eq!(soon(&client, &count("dropped", "x")).await.unwrap(), text("x"));

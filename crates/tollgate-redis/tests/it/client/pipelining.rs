@@ -33,7 +33,7 @@ async fn ten_thousand_callers_get_their_own_replies() {
 
 /// On one thread, so that no reply can come between a first look at a call and its end.
 #[tokio::test]
-async fn callers_that_go_away_do_not_disturb_the_order() {
+async fn cancelled_callers_do_not_disturb_the_order() {
     let seed = 0xd20_99ed;
     println!("seed {seed}");
     let mut rng = Rng::new(seed);

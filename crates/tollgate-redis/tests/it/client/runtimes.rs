@@ -86,7 +86,7 @@ fn a_cluster_that_never_was_is_found_by_another_runtime() {
 
 /// It learns the map of a cluster, and callers of another runtime wait for it.
 #[test]
-fn a_runtime_that_ends_while_it_learns_leaves_it_to_those_who_wait() {
+fn a_call_that_waits_learns_the_map_when_the_runtime_of_another_call_ends() {
     let cluster = RedisCluster::start(1).unwrap();
     let client = client_of(&cluster);
     let call = count("a", "x");

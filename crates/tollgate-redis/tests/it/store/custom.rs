@@ -24,7 +24,7 @@ struct Cooldown {
 
 /// The same in Lua.
 const RIGHT: &str = "function(words, now, cost, parameters)
-  local used, last = words[1] or 0, words[2] or 0
+  local used, newest = words[1] or 0, words[2] or 0
   local at = math.max(now, last)
   if at >= last + 3600000000 then used = 0 end
   if used + cost > parameters[1] then return nil end
@@ -33,7 +33,7 @@ end";
 
 /// One unit too generous.
 const WRONG: &str = "function(words, now, cost, parameters)
-  local used, last = words[1] or 0, words[2] or 0
+  local used, newest = words[1] or 0, words[2] or 0
   local at = math.max(now, last)
   if at >= last + 3600000000 then used = 0 end
   if used + cost > parameters[1] + 1 then return nil end
@@ -61,7 +61,7 @@ impl Custom for Cooldown {
     }
 
     fn decode(&self, words: &[u64]) -> Option<(u64, Micros)> {
-        if let [used, last] = *words { Some((used, last)) } else { None }
+        if let [used, newest] = *words { Some((used, newest)) } else { None }
     }
 
     fn step(
@@ -143,7 +143,8 @@ fn users_algorithms_are_exact() {
     }
 }
 
-/// A user without a right that a transaction needs gets an error, and nothing is written, guarded or not.
+/// A user without a right that a transaction needs gets an error, and nothing is written, guarded
+/// or not.
 #[test]
 fn without_the_rights_of_a_transaction_nothing_is_written() {
     let limit = Limit::with_rule("rights", cooldown(5, None)).unwrap();

@@ -1,5 +1,5 @@
-//! A slot that stays halfway between two nodes: calls that need keys of both get TRYAGAIN from a cluster that
-//! answers. That is contention: it admits nothing, whatever way a charge takes.
+//! A slot that stays halfway between two nodes: calls that need keys of both get TRYAGAIN from a
+//! cluster that answers. That is contention: it admits nothing, whatever way a charge takes.
 
 use std::future::{Future, poll_fn};
 use std::pin::pin;
@@ -21,8 +21,8 @@ use super::{run, store};
 const UNITS: u64 = 1_000;
 const DAY: Duration = Duration::from_secs(86_400);
 
-/// A subject with three keys in one slot that stays halfway: two are still at the source, one is at the
-/// target.
+/// A subject with three keys in one slot that stays halfway: two are still at the source, one is at
+/// the target.
 struct Halfway {
     cluster: RedisCluster,
     url: String,
@@ -130,8 +130,8 @@ fn several_charges_are_refused() {
     println!("told {told:?} times to try again");
 }
 
-/// Callers who wait at the same moment share calls, over several keys of their slot. Each of those keys is
-/// at one of the nodes, so no caller waits until the slot has moved.
+/// Callers who wait at the same moment share calls, over several keys of their slot. Each of those
+/// keys is at one of the nodes, so no caller waits until the slot has moved.
 #[test]
 fn single_charges_that_share_a_call_are_decided() {
     let halfway = Halfway::new(gcra);

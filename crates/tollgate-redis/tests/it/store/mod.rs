@@ -37,8 +37,8 @@ pub(crate) fn run<F: Future>(future: F) -> F::Output {
     RUNTIME.block_on(future)
 }
 
-/// Runs a future to its end on one thread: nothing happens between two looks at what is polled by hand. Its
-/// connections end with it.
+/// Runs a future to its end on one thread: nothing happens between two looks at what is polled by
+/// hand. Its connections end with it.
 pub(crate) fn on_one_thread<F: Future>(future: F) -> F::Output {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
     runtime.unwrap().block_on(future)

@@ -1,4 +1,5 @@
-//! Batches of which a part meets silence: the rest keeps the answers that are there when the time is up.
+//! Batches of which a part meets silence: the rest keeps the answers that are there when the time
+//! is up.
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
@@ -108,8 +109,8 @@ fn a_silent_node_does_not_cost_others_their_answers() {
     }
 }
 
-/// Three keys of a slot that is halfway between two nodes share a call until they are sent one by one. Then
-/// the node to which one of them has moved is silent.
+/// Three keys of a slot that is halfway between two nodes share a call until they are sent one by
+/// one. Then the node to which one of them has moved is silent.
 #[test]
 fn answers_are_not_lost_while_keys_are_sent_one_by_one() {
     let cluster = RedisCluster::start(2).unwrap();

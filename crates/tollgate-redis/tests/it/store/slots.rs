@@ -96,8 +96,8 @@ fn keys_share_calls_within_a_slot(cluster: &RedisCluster) {
     assert_eq!(script_calls(cluster) - before, slots.len() as u64);
 }
 
-/// Two slots move to the same node at once: the key of one has moved, that of the other has not. A call for
-/// the first key must not charge the second one there.
+/// Two slots move to the same node at once: the key of one has moved, that of the other has not. A
+/// call for the first key must not charge the second one there.
 fn keys_that_move_are_charged_where_they_are(cluster: &RedisCluster) {
     let (store, limit) = (store(cluster), limit("moving"));
     let at_first =

@@ -1,5 +1,5 @@
-//! Calls whose deadline expires on a server that does not answer: `timeout`, and nothing that was queued is
-//! charged.
+//! Calls whose deadline expires on a server that does not answer: `timeout`, and nothing that was
+//! queued is charged.
 
 use std::future::{Future, poll_fn};
 use std::pin::Pin;
