@@ -159,7 +159,8 @@ async fn missing_partitions(shared: &Shared, client: &Client) -> Result<Vec<Stri
          generate_series(date_trunc('day', now() AT TIME ZONE 'UTC'), \
          now() AT TIME ZONE 'UTC' + interval '{DAYS_AHEAD} days', interval '1 day') AS d \
          WHERE NOT EXISTS (SELECT FROM pg_class AS c JOIN pg_namespace AS n \
-         ON n.oid = c.relnamespace WHERE n.nspname = $1 AND c.relname = $2 || to_char(d, 'YYYYMMDD'))"
+         ON n.oid = c.relnamespace WHERE n.nspname = $1 \
+         AND c.relname = $2 || to_char(d, 'YYYYMMDD'))"
     );
     let names = &shared.names;
     let (schema, prefix) = (names.raw_schema(), names.partition_name(""));

@@ -66,7 +66,8 @@ struct Found {
 async fn find(shared: &Shared, client: &Client) -> Result<Found, QueryError> {
     let query = "SELECT current_setting('server_encoding'), \
                  EXISTS (SELECT FROM pg_namespace WHERE nspname = $1), \
-                 coalesce(bool_or(c.relname = $2), false), coalesce(bool_or(c.relname = $3), false) \
+                 coalesce(bool_or(c.relname = $2), false), \
+                 coalesce(bool_or(c.relname = $3), false) \
                  FROM pg_class AS c JOIN pg_namespace AS n ON n.oid = c.relnamespace \
                  WHERE n.nspname = $1 AND c.relname IN ($2, $3)";
     let (schema, [version, audit]) = (shared.names.raw_schema(), shared.names.raw_tables());

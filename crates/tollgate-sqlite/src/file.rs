@@ -102,7 +102,7 @@ fn unusable(error: rusqlite::Error) -> QueryError {
     if error.sqlite_error_code() != Some(ErrorCode::CannotOpen) {
         return error.into();
     }
-    let message = "cannot be opened; accepted: a file in an existing folder, with permission to write \
-                   to both";
+    let message = "cannot be opened; accepted: a file in an existing folder, with permission to \
+                   write to both";
     Error::config("path", message).into()
 }

@@ -72,7 +72,10 @@ fn old_days_go_and_young_ones_stay_and_a_week_is_made_ahead() {
         };
         partition("20200101", "2020-01-01 00:00+00", "2020-01-02 00:00+00");
         let young = server
-            .sql("SELECT to_char(d, 'YYYYMMDD'), d::date, d::date + 1 FROM (SELECT now() AT TIME ZONE 'UTC' - interval '6 days' AS d) AS x")
+            .sql(
+                "SELECT to_char(d, 'YYYYMMDD'), d::date, d::date + 1 \
+                 FROM (SELECT now() AT TIME ZONE 'UTC' - interval '6 days' AS d) AS x",
+            )
             .unwrap();
         let young: Vec<&str> = young.split('|').collect();
         partition(young[0], &format!("{} 00:00+00", young[1]), &format!("{} 00:00+00", young[2]));
@@ -80,8 +83,8 @@ fn old_days_go_and_young_ones_stay_and_a_week_is_made_ahead() {
         let stray = format!(
             "DO $$ BEGIN EXECUTE 'DROP TABLE {schema}.limits_audit_' || \
              to_char(now() AT TIME ZONE 'UTC' + interval '3 days', 'YYYYMMDD'); END $$; \
-             INSERT INTO {schema}.limits_audit SELECT at + interval '3 days', id, policy, key, cost, \
-             verdict, remaining, wait_ms FROM {schema}.limits_audit"
+             INSERT INTO {schema}.limits_audit SELECT at + interval '3 days', id, policy, key, \
+             cost, verdict, remaining, wait_ms FROM {schema}.limits_audit"
         );
         server.sql(&stray).unwrap();
         store.sweep().await.unwrap();

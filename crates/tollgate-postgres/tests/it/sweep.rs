@@ -14,7 +14,8 @@ use crate::support::{
 /// Thousands of rows that expired in 1970, over many pages.
 fn old_rows(schema: &str) -> String {
     format!(
-        "INSERT INTO {schema}.limits SELECT 'old ' || i, '[]', 1 FROM generate_series(1, 20000) AS i; \
+        "INSERT INTO {schema}.limits SELECT 'old ' || i, '[]', 1 \
+         FROM generate_series(1, 20000) AS i; \
          INSERT INTO {schema}.limits_once SELECT 'old ' || i, '', 1 \
          FROM generate_series(1, 3000) AS i"
     )
@@ -71,7 +72,8 @@ fn the_sweep_in_the_background_reclaims_by_itself() {
         server.sql(&old_rows(&schema)).unwrap();
         let watcher = client(&server.url()).await;
         let left = format!(
-            "SELECT (SELECT count(*) FROM {schema}.limits) + (SELECT count(*) FROM {schema}.limits_once)"
+            "SELECT (SELECT count(*) FROM {schema}.limits) \
+             + (SELECT count(*) FROM {schema}.limits_once)"
         );
         let gone = async {
             while watcher.query_one(&left, &[]).await.unwrap().get::<_, i64>(0) > 0 {

@@ -93,7 +93,8 @@ impl Inspected {
                 "maxmemory-policy is {policy}: it may evict counters and so forgive; {advice}"
             )),
             (None, _) => Some(format!(
-                "this user may not see maxmemory-policy, which may evict counters; let it ask INFO, or {advice}"
+                "this user may not see maxmemory-policy, which may evict counters; permit INFO, \
+                 or {advice}"
             )),
         }
     }
@@ -102,7 +103,8 @@ impl Inspected {
     fn eviction_warning(&self) -> Option<String> {
         let keys = self.evicted_keys.filter(|keys| *keys > 0)?;
         Some(format!(
-            "{keys} keys were evicted since it started, and counters may be among them: give it more memory, or counters a server of their own"
+            "{keys} keys were evicted since it started, and counters may be among them: give it more \
+             memory, or counters a server of their own"
         ))
     }
 

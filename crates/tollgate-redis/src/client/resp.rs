@@ -257,7 +257,8 @@ mod tests {
 
     #[test]
     fn every_kind_of_reply_is_read() {
-        let bytes = b"+OK\r\n-ERR no\r\n:-7\r\n$2\r\na\n\r\n$-1\r\n*-1\r\n*0\r\n*2\r\n*1\r\n:1\r\n$0\r\n\r\n";
+        let bytes = b"+OK\r\n-ERR no\r\n:-7\r\n$2\r\na\n\r\n$-1\r\n*-1\r\n*0\r\n*2\r\n*1\r\n\
+            :1\r\n$0\r\n\r\n";
         let expected = [
             Reply::Text(b"OK".to_vec()),
             Reply::Error("ERR no".to_owned()),

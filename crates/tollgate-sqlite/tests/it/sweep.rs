@@ -17,7 +17,8 @@ const OLD: &str = "
     WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 2500)
         INSERT INTO tollgate_limits SELECT CAST('old ' || i AS BLOB), '[]', 1 FROM n;
     WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 2500)
-        INSERT INTO tollgate_once (key, value, expires) SELECT CAST('old ' || i AS BLOB), '[]', 1 FROM n;
+        INSERT INTO tollgate_once (key, value, expires)
+        SELECT CAST('old ' || i AS BLOB), '[]', 1 FROM n;
     UPDATE tollgate_meta SET number = number + 2500 WHERE name = 'request_ids'";
 
 fn number(path: &Path, query: &str) -> u64 {
