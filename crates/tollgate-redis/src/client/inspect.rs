@@ -103,8 +103,8 @@ impl Inspected {
     fn eviction_warning(&self) -> Option<String> {
         let keys = self.evicted_keys.filter(|keys| *keys > 0)?;
         Some(format!(
-            "{keys} keys were evicted since it started, and counters may be among them: give it more \
-             memory, or counters a server of their own"
+            "{keys} keys were evicted since it started, and counters may be among them: give it \
+             more memory, or counters a server of their own"
         ))
     }
 

@@ -23,7 +23,8 @@ use tollgate_test_servers::RedisCluster;
 
 /// Only what the documentation says that a user needs.
 pub(crate) const USER: &str = "limiter on >pa55 ~* +ping +select +client|setname +eval +evalsha \
-    +time +get +set +del +mget +lrange +lindex +llen +lset +ltrim +rpush +pexpire +watch +multi +exec";
+    +time +get +set +del +mget +lrange +lindex +llen +lset +ltrim +rpush +pexpire \
+    +watch +multi +exec";
 /// What it needs besides in a cluster.
 const IN_CLUSTER: &str = "+cluster|slots +asking";
 
