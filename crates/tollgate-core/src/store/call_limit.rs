@@ -11,7 +11,8 @@ use core::task::{Context, Poll, Waker};
 use std::collections::BTreeMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use super::CallContext;
+use super::{CallContext, CallFacts};
+use crate::error::Result;
 
 /// Bounds the calls to a backend that are under way.
 ///
@@ -62,9 +63,17 @@ impl CallLimit {
     }
 
     /// Waits until one more call may be sent, and records the facts of the wait.
-    pub async fn acquire_for(&self, cx: CallContext<'_>) -> CallPermit<'_> {
-        cx.waiting();
-        self.acquire(|| cx.others_served()).await
+    ///
+    /// # Errors
+    /// `queue_full` or `timeout`, marked as not sent, if the deadline of the call has expired: its
+    /// caller waits no longer, so the call must not charge.
+    pub async fn acquire_for(&self, cx: CallContext<'_>) -> Result<CallPermit<'_>> {
+        let facts = CallFacts::new();
+        let own = CallContext::new(cx.time()).with_facts(&facts);
+        [cx, own].iter().for_each(CallContext::waiting);
+        let others_served = || [cx, own].iter().for_each(CallContext::others_served);
+        let permit = self.acquire(others_served).await;
+        if cx.time_left() == Some(0) { Err(facts.expired()) } else { Ok(permit) }
     }
 
     /// Takes a permit, or a place behind the calls that wait.
@@ -188,10 +197,10 @@ mod tests {
     use core::pin::Pin;
 
     use super::*;
+    use crate::clock::ManualClock;
     use crate::error::Code;
-    use crate::store::CallFacts;
 
-    type Waiting<'a> = Pin<Box<dyn Future<Output = CallPermit<'a>> + 'a>>;
+    type Waiting<'a> = Pin<Box<dyn Future<Output = Result<CallPermit<'a>>> + 'a>>;
 
     fn waiting<'a>(limit: &'a CallLimit, facts: &'a CallFacts) -> Waiting<'a> {
         let mut call: Waiting<'_> =
@@ -200,13 +209,13 @@ mod tests {
         call
     }
 
-    fn poll<'a>(call: &mut Waiting<'a>) -> Poll<CallPermit<'a>> {
+    fn poll<'a>(call: &mut Waiting<'a>) -> Poll<Result<CallPermit<'a>>> {
         call.as_mut().poll(&mut Context::from_waker(Waker::noop()))
     }
 
     fn free(limit: &CallLimit) -> CallPermit<'_> {
-        match poll(&mut (Box::pin(limit.acquire(|| {})) as Waiting<'_>)) {
-            Poll::Ready(permit) => permit,
+        match poll(&mut (Box::pin(limit.acquire_for(CallContext::at(0))) as Waiting<'_>)) {
+            Poll::Ready(permit) => permit.unwrap(),
             Poll::Pending => panic!("no permit is free"),
         }
     }
@@ -221,10 +230,10 @@ mod tests {
         drop(calls.remove(0));
         drop(first);
         drop(calls.remove(0));
-        let Poll::Ready(third) = poll(&mut calls[0]) else { panic!("the next call waits") };
+        let Poll::Ready(Ok(third)) = poll(&mut calls[0]) else { panic!("the next call waits") };
         assert!(poll(&mut calls[1]).is_pending(), "two calls are under way");
         drop((second, third));
-        assert!(poll(&mut calls[1]).is_ready());
+        assert!(matches!(poll(&mut calls[1]), Poll::Ready(Ok(_))));
         drop(calls);
         drop((free(&limit), free(&limit)));
         assert_eq!(limit.lock().free, 2);
@@ -250,5 +259,19 @@ mod tests {
             error.code()
         });
         assert_eq!(codes, [Code::Timeout, Code::QueueFull, Code::QueueFull]);
+    }
+    #[test]
+    fn a_call_whose_deadline_has_expired_gets_no_permit() {
+        let (limit, clock) = (CallLimit::new(1), ManualClock::at(0));
+        let cx = CallContext::at(0).with_deadline(&clock, 100);
+        let permit = free(&limit);
+        let mut call: Waiting<'_> = Box::pin(limit.acquire_for(cx));
+        assert!(poll(&mut call).is_pending());
+        permit.answered();
+        clock.set(100);
+        drop(permit);
+        let Poll::Ready(Err(error)) = poll(&mut call) else { panic!("it was given a permit") };
+        assert_eq!((error.code(), error.is_not_sent()), (Code::QueueFull, true));
+        drop(free(&limit));
     }
 }

@@ -91,7 +91,7 @@ impl<T: Transport> ScriptRunner<T> {
         let permit = match self.transport.call_limit() {
             // Boxed, as all that is rare: a future that waits for a reply would hold it all the
             // time.
-            Some(limit) => Some(Box::pin(limit.acquire_for(cx)).await),
+            Some(limit) => Some(Box::pin(limit.acquire_for(cx)).await?),
             None => None,
         };
         let reply = self.send_now(call, cx).await;

@@ -261,7 +261,7 @@ impl<V: Versioned + 'static> Store for Cas<V> {
         }
         let distinct: Vec<&str> = names.iter().map(String::as_str).collect();
         let permit = match self.backend().call_limit() {
-            Some(limit) => Some(limit.acquire_for(cx).await),
+            Some(limit) => Some(limit.acquire_for(cx).await?),
             None => None,
         };
         let snapshot = self.adapter.backend.read(&distinct).await.map_err(Error::not_sent)?;

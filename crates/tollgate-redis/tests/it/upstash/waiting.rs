@@ -50,17 +50,16 @@ fn limit(policy: &str) -> Limit {
 
 type Answer = Result<Decision, Error>;
 
-/// Polls all calls until one more of them has its answer, or all have.
+/// Polls the calls in order until one more of them has its answer.
 async fn one_more(calls: &mut [(BoxFuture<'_, Answer>, Option<Answer>)]) {
     poll_fn(|context| {
-        let mut has_ended = false;
         for (call, answer) in calls.iter_mut().filter(|(_, answer)| answer.is_none()) {
             if let Poll::Ready(said) = call.as_mut().poll(context) {
                 *answer = Some(said);
-                has_ended = true;
+                return Poll::Ready(());
             }
         }
-        if has_ended { Poll::Ready(()) } else { Poll::Pending }
+        Poll::Pending
     })
     .await;
 }
@@ -78,7 +77,7 @@ async fn a_request_that_waits_for_a_connection_while_others_are_answered_is_not_
     let clock = ManualClock::at(0);
     let url = format!("http://{}", answering_once(shim.addr()));
     let limiter = Limiter::with_clock(store(upstash(&url)), clock.clone()).build();
-    // One gets an answer, and two come late.
+    // One gets an answer. Two wait for a connection until their deadline.
     let mut calls: Vec<(BoxFuture<'_, Answer>, Option<Answer>)> = (0..CONNECTIONS + 2)
         .map(|_| (Box::pin(limiter.check(&admission)) as BoxFuture<'_, Answer>, None))
         .collect();
