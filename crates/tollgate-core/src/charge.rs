@@ -1,4 +1,4 @@
-//! What is asked of a store: charges on keys, all or nothing, perhaps only once.
+//! The input of a store: charges on keys, all or nothing, perhaps under a request id.
 
 use core::time::Duration;
 
@@ -124,7 +124,7 @@ pub struct RequestId<'a> {
 }
 
 impl<'a> RequestId<'a> {
-    /// How long records are kept unless told otherwise: five minutes.
+    /// How long records are kept by default: five minutes.
     pub const DEFAULT_KEEP: Micros = 300_000_000;
 
     /// A request id, remembered for five minutes.
@@ -149,8 +149,8 @@ impl<'a> RequestId<'a> {
 
 /// One or several charges, all or nothing: either every key is charged or none is.
 ///
-/// Every verb of the [`Limiter`](crate::Limiter) takes anything that becomes one: a charge, a slice,
-/// array or vector of charges, or an admission with a request id.
+/// Every verb of the [`Limiter`](crate::Limiter) takes anything that becomes one: a charge, a
+/// slice, array or vector of charges, or an admission with a request id.
 ///
 /// ```
 /// use tollgate_core::{Admission, Limit, Limiter, Quota, RequestId};

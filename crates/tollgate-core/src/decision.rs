@@ -1,4 +1,4 @@
-//! The answer: may this request pass now, and what does the key look like after it.
+//! The answer: may this request pass now, and the numbers of the key after it.
 
 use core::fmt;
 use core::time::Duration;
@@ -62,8 +62,8 @@ impl OutageMode {
 
 /// The answer to one request. All numbers are whole.
 ///
-/// If nobody else spends, the same request is allowed after waiting `retry_after_ms`, and not one
-/// whole millisecond earlier.
+/// If nothing else is spent, the same request is allowed after waiting `retry_after_ms`, and not
+/// one whole millisecond earlier.
 ///
 /// On several limits at once: allowed if all are, never if any is; the smallest `limit` and
 /// `remaining`, the latest reset, the longest wait and delay, each possibly of another limit.
@@ -79,13 +79,14 @@ pub struct Decision {
     pub limit: u64,
     /// Whole units spendable now, after this decision (uncharged unless allowed).
     pub remaining: u64,
-    /// When the key means the same as a fresh one if nobody spends; epoch milliseconds, rounded up.
+    /// When the key means the same as a fresh one if nothing more is spent; epoch milliseconds,
+    /// rounded up.
     pub reset_at_ms: u64,
     /// Milliseconds to wait, rounded up: 0 when allowed, at least 1 when denied, absent for never.
     pub retry_after_ms: Option<u64>,
     /// Milliseconds to wait before proceeding; 0 except for a shaper.
     pub delay_ms: u64,
-    /// The name of the limit that decided, when several were asked: the one with the longest wait,
+    /// The name of the limit that decided, of several: the one with the longest wait,
     /// or when all allow the one with the least left. In a part, the name of its own limit.
     pub binding: Option<Name>,
     /// The decision of each charge of a combination; boxed, since most decisions have none.
@@ -223,7 +224,7 @@ impl Decision {
     }
 }
 
-/// What a key could spend if nobody else did.
+/// What a key could spend if nothing else is spent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Forecast {

@@ -37,7 +37,7 @@ pub enum Code {
     Unauthorized,
     /// The configuration is wrong; the error names the field.
     ConfigInvalid,
-    /// This store cannot do what was asked.
+    /// This store cannot do that.
     Unsupported,
 }
 
@@ -83,8 +83,8 @@ struct Inner {
     field: Option<Cow<'static, str>>,
     message: String,
     not_sent: bool,
-    /// The store was not asked at all, because of what happened before.
-    spared: bool,
+    /// The breaker refused the call: the store was not called.
+    by_breaker: bool,
     source: Option<Arc<dyn StdError + Send + Sync>>,
 }
 
@@ -96,7 +96,7 @@ impl Error {
             field: None,
             message: message.into(),
             not_sent: false,
-            spared: false,
+            by_breaker: false,
             source: None,
         }))
     }
@@ -133,17 +133,17 @@ impl Error {
         self
     }
 
-    /// Takes [`not_sent`](Self::not_sent) back: something else has reached the store before, and trying all of it
-    /// again would do that twice.
+    /// Takes [`not_sent`](Self::not_sent) back: something else has reached the store before, and
+    /// trying all of it again would do that twice.
     #[must_use]
     pub fn sent(mut self) -> Self {
         self.0.not_sent = false;
         self
     }
 
-    /// Declares that the store was not asked, because it did not answer others.
-    pub(crate) fn spared(mut self) -> Self {
-        self.0.spared = true;
+    /// Declares that the breaker refused the call.
+    pub(crate) fn by_breaker(mut self) -> Self {
+        self.0.by_breaker = true;
         self
     }
 
@@ -177,10 +177,9 @@ impl Error {
         self.0.not_sent
     }
 
-    /// Whether the store was not asked, because it did not answer others: why not is known to whoever kept
-    /// the call from it.
-    pub(crate) fn is_spared(&self) -> bool {
-        self.0.spared
+    /// Whether the breaker refused the call: it has the reason of the outage.
+    pub(crate) fn is_by_breaker(&self) -> bool {
+        self.0.by_breaker
     }
 }
 

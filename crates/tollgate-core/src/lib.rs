@@ -1,9 +1,9 @@
-//! The pure heart of Tollgate.
+//! The core of Tollgate: algorithms, the store contract, the memory store, and the limiter.
 //!
 //! One idea carries everything: a decision is a pure function of (quota, state, now, cost), and a
-//! store is anything that can apply such a step atomically to a key. Algorithms never know their
-//! store, stores never contain rate-limiting arithmetic, and time, randomness and I/O enter only at
-//! the edges. No runtime, no floating point, no unsafe code; builds for `wasm32-unknown-unknown`.
+//! store is anything that can apply such a step atomically to a key. Algorithms depend on no store,
+//! stores contain no rate-limiting arithmetic, and time, randomness and I/O enter only at the
+//! edges. No runtime, no floating point, no unsafe code; builds for `wasm32-unknown-unknown`.
 //!
 //! Applications depend on the `tollgate` crate, which re-exports this one. Depend on this crate
 //! alone to write a store or an algorithm.

@@ -45,8 +45,8 @@ impl Limit {
         Self::with_rule(policy, Rule::new(algorithm))
     }
 
-    /// `quota.limit` units per period, evenly spaced in the long run, all of them at once if the key is
-    /// fresh: the generic cell rate algorithm. [`Gcra::with_burst`] sets another burst.
+    /// `quota.limit` units per period, evenly spaced in the long run, all of them at once if the
+    /// key is fresh: the generic cell rate algorithm. [`Gcra::with_burst`] sets another burst.
     ///
     /// # Errors
     /// `config_invalid` naming the field of the quota or the name, with the nearest accepted value.
@@ -80,7 +80,8 @@ impl Limit {
         Self::new(policy, FixedWindow::new(quota, Anchor::Epoch)?)
     }
 
-    /// An estimate of the last window from two counters. [`SlidingWindow::with_buckets`] takes more.
+    /// An estimate of the last window from two counters. [`SlidingWindow::with_buckets`] takes
+    /// more.
     ///
     /// # Errors
     /// As [`Limit::gcra`].

@@ -1,4 +1,4 @@
-//! Who chooses the failure mode of a limit, outage by outage. The limiter asks; see
+//! A function that chooses the outage mode of a limit for each decision; called by
 //! `limiter/failure`.
 
 use core::fmt;
@@ -12,7 +12,7 @@ use crate::key::Name;
 #[derive(Clone, Copy, Debug)]
 #[non_exhaustive]
 pub struct Outage<'a> {
-    /// The limit that was asked.
+    /// The limit of the decision.
     pub policy: &'a Name,
     /// Why the store could not answer.
     pub code: Code,

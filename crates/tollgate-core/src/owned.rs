@@ -1,7 +1,8 @@
-//! Admissions that own what they name, for stores that decide elsewhere than in the caller's future.
+//! Admissions that own what they name, for stores that decide elsewhere than in the caller's
+//! future.
 //!
-//! A caller's future may go away while a worker, a thread or a neighbour decides for it, so that what
-//! it asks for is copied first. Copying a [`Limit`] counts references; only texts are allocated.
+//! A caller's future may be dropped while a worker, a thread or another caller decides for it, so
+//! its admission is copied first. Copying a [`Limit`] counts references; only texts are allocated.
 
 use crate::charge::{Admission, Charge, Operation, RequestId};
 use crate::cost::Cost;

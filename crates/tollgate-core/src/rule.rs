@@ -1,4 +1,4 @@
-//! An algorithm ready for use: shared, with what stores ask for at every check worked out once.
+//! An algorithm ready for use: shared, with what every check needs computed once.
 
 use core::fmt;
 use core::ops::Deref;
@@ -66,8 +66,8 @@ impl fmt::Debug for Rule {
     }
 }
 
-/// Mixes a shape into 64 bits (the finaliser of SplitMix64 over each number). Two quotas that share
-/// a tag by chance would read each other's states: at 2^-64 per pair of quotas on one key.
+/// Mixes a quota id into 64 bits (the finaliser of SplitMix64 over each number). Two quotas that
+/// share a tag by chance would read each other's states: at 2^-64 per pair of quotas on one key.
 fn tag_of(quota_id: QuotaId) -> u64 {
     let mixed = quota_id.0.iter().fold(0x9E37_79B9_7F4A_7C15_u64, |hash, number| {
         let mut z = (hash ^ number).wrapping_add(0x9E37_79B9_7F4A_7C15);

@@ -1,8 +1,8 @@
-//! What a key remembers: the shape of the quota it was made under, and a few integers.
+//! What a key remembers: the id of the quota it was made under, and a few integers.
 //!
-//! The shape travels with the state, so that a changed quota is seen and carried over, never
+//! The quota id is stored with the state, so that a changed quota is seen and carried over, never
 //! misread. Every distributed store keeps the same text: one JSON array of integers, the four
-//! numbers of the shape first. The memory store keeps the words as they are.
+//! numbers of the quota id first. The memory store keeps the words as they are.
 
 use core::fmt::Write as _;
 use core::ops::Deref;

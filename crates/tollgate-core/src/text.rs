@@ -1,7 +1,7 @@
 //! Texts as they stand in the addresses of stores.
 
-/// Undoes percent-encoding: every `%` and the two hexadecimal digits behind it become a byte. `None` if
-/// such digits are missing, or if the bytes are no UTF-8.
+/// Undoes percent-encoding: every `%` and the two hexadecimal digits behind it become a byte.
+/// `None` if such digits are missing, or if the bytes are no UTF-8.
 #[must_use]
 pub fn percent_decoded(text: &str) -> Option<String> {
     let mut parts = text.split('%');

@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use tokio::time::Instant;
-use tollgate_core::store::record::{mark_of, name};
+use tollgate_core::store::record::{request_id_key, name};
 use tollgate_core::store::{CallContext, TimeSource};
 use tollgate_core::{Admission, Error, Key, OwnedAdmission, Result};
 
@@ -37,7 +37,7 @@ impl Job {
             return Err(Error::invalid("charges", message).not_sent());
         };
         let keys = admission.charges().iter().map(|charge| text_of(charge.key()));
-        let record = mark_of(admission).map(|mark| name(first.key(), &mark.id));
+        let record = request_id_key(admission).map(|id| name(first.key(), &id.id));
         let after = |left| Instant::now().checked_add(Duration::from_micros(left));
         Ok(Self {
             keys: keys.collect::<Result<_>>()?,

@@ -14,6 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::task::{Poll, Waker};
 use std::time::Duration;
 
+use tollgate_core::clock::WaitHandle;
 use tollgate_core::limiter::BreakerConfig;
 use tollgate_core::store::Store;
 use tollgate_core::{
@@ -53,9 +54,9 @@ impl Clock for Losses {
         self.clock.now()
     }
 
-    fn wake_at(&self, at: Micros, waker: &Waker) {
+    fn wake_at(&self, at: Micros, waker: &Waker) -> WaitHandle {
         self.count.fetch_add(1, Ordering::SeqCst);
-        self.clock.wake_at(at, waker);
+        self.clock.wake_at(at, waker)
     }
 }
 

@@ -1,7 +1,7 @@
 //! Decides, exactly and fast, whether a request may pass now.
 //!
 //! A [`Limiter`] is a store, a clock and a failure policy. A [`Limit`] is a name and an
-//! [`algorithm`] with its quota. A [`Charge`] asks for units on one key under one limit,
+//! [`algorithm`] with its quota. A [`Charge`] takes units on one key under one limit,
 //! and the answer is a [`Decision`]: allowed, denied or never, what is left, and when to come back.
 //!
 //! ```
@@ -25,13 +25,13 @@
 //! - What happens when the store cannot answer: [`Limit::on_outage`] and
 //!   [`LimiterBuilder`](limiter::LimiterBuilder).
 //! - Tests that never sleep: [`ManualClock`].
-//! - A store of your own: [`store::Store`]. An algorithm of your own: [`algorithm::Custom`]. What both
-//!   need besides: [`authoring`].
+//! - A store of your own: [`store::Store`]. An algorithm of your own: [`algorithm::Custom`]. What
+//!   both need besides: [`authoring`].
 //!
 //! # Stores
-//! [`store::Memory`] and the compare-and-swap adapter [`store::Cas`] need nothing but this crate and
-//! are always there. A store that talks to a server is a feature of this crate, named as its module
-//! and its address: enabling one adds a module and changes nothing else.
+//! [`store::Memory`] and the compare-and-swap adapter [`store::Cas`] need nothing but this crate
+//! and are always there. A store that talks to a server is a feature of this crate, named as its
+//! module and its address: enabling one adds a module and changes nothing else.
 
 #[cfg(all(doctest, feature = "redis"))]
 mod redis_guide;
@@ -48,8 +48,8 @@ pub use tollgate_core::{algorithm, clock, limiter, store};
 ///
 /// [`Store`](tollgate_core::store::Store) is the contract of a store and
 /// [`Custom`](tollgate_core::algorithm::Custom) that of an algorithm; states, keys, instants and
-/// bounds on futures are what they speak of. A crate that is only a store or an algorithm depends on
-/// `tollgate-core` instead.
+/// bounds on futures are what they speak of. A crate that is only a store or an algorithm depends
+/// on `tollgate-core` instead.
 pub use tollgate_core as authoring;
 
 /// Deno KV: exact across processes, over KV Connect.

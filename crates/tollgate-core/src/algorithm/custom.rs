@@ -1,7 +1,7 @@
 //! Algorithms that users write: a plain type with a pure step and a state of a few integers.
 //!
-//! [`CustomAlgorithm`] turns one into an [`Algorithm`] that runs on every store. The name and the
-//! parameters are its shape: a state made under other parameters is carried over if
+//! [`CustomAlgorithm`] turns one into an [`Algorithm`] that runs on every store. Its quota id is
+//! made of the name and the parameters: a state made under other parameters is carried over if
 //! [`Custom::from_parameters`] can read it, else refused as corrupt; never read as a fresh key.
 
 use core::fmt::Debug;
@@ -28,7 +28,7 @@ pub trait Custom: Debug + Send + Sync + 'static {
     fn parameters(&self) -> [u64; 3];
 
     /// The algorithm with these parameters, so that states made under them can be carried over to
-    /// others. The default knows none: such states are refused as corrupt.
+    /// others. By default there is none: such states are refused as corrupt.
     #[must_use]
     fn from_parameters(parameters: [u64; 3]) -> Option<Self>
     where
@@ -62,10 +62,11 @@ pub trait Custom: Debug + Send + Sync + 'static {
 
     /// The step in Lua, for stores that can run it next to their data; without one they race.
     ///
-    /// A function `function(words, now, cost, parameters) … end` over plain integers below 2^53: the
-    /// words of the state after the charge and the instant from which they mean the same as none,
-    /// or nothing when the cost is not granted. `words` is empty for a fresh key. It must agree with
-    /// [`Custom::step`] on every input: the differential check of the testkit compares them.
+    /// A function `function(words, now, cost, parameters) … end` over plain integers below 2^53:
+    /// the words of the state after the charge and the instant from which they mean the same as
+    /// none, or nothing when the cost is not granted. `words` is empty for a fresh key. It must
+    /// agree with [`Custom::step`] on every input: the differential check of the testkit compares
+    /// them.
     fn script(&self) -> Option<&'static str> {
         None
     }
@@ -215,7 +216,8 @@ impl<C: Custom> Algorithm for CustomAlgorithm<C> {
     }
 }
 
-/// A tag between 2^52 and 2^53 from a name (FNV-1a): apart from the built-in ones, exact in scripts.
+/// A tag between 2^52 and 2^53 from a name (FNV-1a): apart from the built-in ones, exact in
+/// scripts.
 fn name_tag(name: &str) -> u64 {
     let hash = name.bytes().fold(0xCBF2_9CE4_8422_2325_u64, |hash, byte| {
         (hash ^ u64::from(byte)).wrapping_mul(0x0000_0100_0000_01B3)

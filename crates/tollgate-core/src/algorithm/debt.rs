@@ -24,7 +24,7 @@ pub struct Debt {
 /// Carries a state of another quota over to `rule`. `None` when it is of this quota already.
 ///
 /// # Errors
-/// `corrupt_state` when the state is not one of its quota, or is of an algorithm nobody knows here.
+/// `corrupt_state` when the state is not one of its quota, or is of an unknown algorithm.
 pub fn migrate_state(rule: &Rule, state: &State, now: Now) -> Result<Option<Write>> {
     if state.quota_id.family() == rule.quota_id().family() {
         return if rule.accepts(&state.words) { Ok(None) } else { Err(corrupt()) };

@@ -34,15 +34,16 @@ impl Description {
     }
 }
 
-/// How spent units come back. Programs match on all variants: a new one does not compile until each of
-/// them knows it.
+/// How spent units come back. Programs match on all variants: a new one does not compile until each
+/// of them handles it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Renewal {
     /// One by one, at a steady rate.
     Steady,
     /// All at once, at the end of a window that starts at this anchor.
     Window(Anchor),
-    /// With the buckets of a sliding window, which start at multiples of their length since the epoch.
+    /// With the buckets of a sliding window, which start at multiples of their length since the
+    /// epoch.
     Buckets(u64),
     /// Each charge on its own, one window after it was made.
     Rolling,

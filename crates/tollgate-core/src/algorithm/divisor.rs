@@ -22,9 +22,9 @@ impl Divisor {
 
     /// ⌊x / by⌋ for x below 2^63.
     ///
-    /// multiplier·by = 2^(63 + shift) + e with 0 ≤ e < by ≤ 2^shift, so x·multiplier / 2^(63 + shift)
-    /// exceeds x/by by less than x / (by·2^63) < 1/by: too little to reach the next whole number
-    /// (Granlund and Montgomery, 1994).
+    /// multiplier·by = 2^(63 + shift) + e with 0 ≤ e < by ≤ 2^shift, so x·multiplier / 2^(63 +
+    /// shift) exceeds x/by by less than x / (by·2^63) < 1/by: too little to reach the next whole
+    /// number (Granlund and Montgomery, 1994).
     #[inline]
     pub(crate) const fn floor(self, x: u64) -> u64 {
         let product = (x << 1) as u128 * self.multiplier as u128;

@@ -1,8 +1,8 @@
 //! The registration of the built-in algorithms: one line each.
 //!
-//! Programs that treat algorithms differently (configuration, reference model, golden vectors) match on
-//! [`Kind`], which is exhaustive on purpose: a new algorithm does not compile until each of them knows
-//! it.
+//! Programs that treat algorithms differently (configuration, reference model, golden vectors)
+//! match on [`Kind`], which is exhaustive on purpose: a new algorithm does not compile until each
+//! of them handles it.
 
 use super::{FixedWindow, Gcra, LeakyBucket, SlidingLog, SlidingWindow, TokenBucket};
 use crate::rule::Rule;

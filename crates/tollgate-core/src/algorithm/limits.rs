@@ -34,7 +34,8 @@ pub(crate) fn period(
     Err(Error::config(
         field,
         format!(
-            "{period:?} cannot be cut into {buckets}whole microseconds; accepted: multiples of {step:?} up to {longest:?}; nearest: {nearest:?}"
+            "{period:?} cannot be cut into {buckets}whole microseconds; accepted: multiples of \
+             {step:?} up to {longest:?}; nearest: {nearest:?}"
         ),
     ))
 }

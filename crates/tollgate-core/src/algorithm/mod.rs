@@ -1,8 +1,9 @@
 //! Pure algorithms: (quota, words, now, cost) in, (decision, next words) out.
 //!
-//! An algorithm never knows its store and never reads a clock. Each lives in a folder of its own,
-//! whose documentation states the mathematics, the layout of the words, and every rounding with its
-//! direction. To add one: write the folder and register it in `kind.rs`; the compiler names the rest.
+//! An algorithm depends on no store and reads no clock. Each has a folder of its own, whose
+//! documentation states the mathematics, the layout of the words, and every rounding with its
+//! direction. To add one: write the folder and register it in `kind.rs`; the compiler names the
+//! rest.
 
 mod custom;
 mod debt;
@@ -51,7 +52,7 @@ pub trait Algorithm: Debug + Send + Sync {
     /// The name in configurations, metrics and golden vectors.
     fn name(&self) -> &str;
 
-    /// Identifies the quota. A state made under another shape is carried over, never misread.
+    /// Identifies the quota. A state of another quota is carried over, never misread.
     fn quota_id(&self) -> QuotaId;
 
     /// The effective ceiling: no single cost above it is ever granted.
@@ -60,8 +61,8 @@ pub trait Algorithm: Debug + Send + Sync {
     /// The longest time a key can stay different from a fresh one after one decision.
     fn horizon(&self) -> Micros;
 
-    /// The time in which the ceiling is granted once in the long run: the window that clients are
-    /// told.
+    /// The time in which the ceiling is granted once in the long run: the window that is reported
+    /// to clients.
     fn window(&self) -> Micros {
         self.horizon()
     }
@@ -78,7 +79,7 @@ pub trait Algorithm: Debug + Send + Sync {
     /// The decision for a cost without consuming it: the numbers are uncharged.
     fn peek(&self, words: &[u64], now: Now, cost: Cost) -> Decision;
 
-    /// What could be spent, and when more, if nobody spends.
+    /// What could be spent, and when more, if nothing more is spent.
     fn forecast(&self, words: &[u64], now: Now) -> Forecast;
 
     /// Gives back at most what the charge behind `receipt` took and is still counted.
@@ -104,7 +105,8 @@ pub trait Algorithm: Debug + Send + Sync {
         Words::new(words)
     }
 
-    /// The algorithm behind the shape of a state that another quota has made, if it is known here.
+    /// The algorithm of another quota id, if it is known here: states of that quota are carried
+    /// over.
     fn recall(&self, quota_id: QuotaId) -> Option<Rule> {
         built_in(quota_id)
     }
@@ -115,8 +117,8 @@ pub trait Algorithm: Debug + Send + Sync {
     /// `unsupported` when the algorithm cannot be scaled.
     fn scaled(&self, numerator: u64, denominator: u64) -> Result<Rule>;
 
-    /// The step as a script, if there is one. Without one, a store that runs scripts decides in Rust
-    /// and writes if nothing changed meanwhile.
+    /// The step as a script, if there is one. Without one, a store that runs scripts decides in
+    /// Rust and writes if nothing changed meanwhile.
     fn scripted_step(&self) -> Option<ScriptedStep> {
         None
     }

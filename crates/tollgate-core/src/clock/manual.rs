@@ -1,10 +1,12 @@
-//! A clock that moves only when told to.
+//! A clock that a test moves.
 
+use core::sync::atomic::{AtomicU64, Ordering::SeqCst};
 use core::task::Waker;
 use core::time::Duration;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use super::Clock;
+use super::wait::{WaitHandle, WaitQueue};
 use crate::time::{MICROS_MAX, Micros};
 
 /// A clock for tests: it stands still until it is advanced or set, and `set` may go back.
@@ -12,12 +14,9 @@ use crate::time::{MICROS_MAX, Micros};
 /// Clones share the same time. Tasks that wait on the clock are woken when it moves, so deadlines
 /// and back-off can be tested without sleeping.
 #[derive(Clone, Debug, Default)]
-pub struct ManualClock(Arc<Mutex<Inner>>);
-
-#[derive(Debug, Default)]
-struct Inner {
-    now: Micros,
-    waiting: Vec<(Micros, Waker)>,
+pub struct ManualClock {
+    now: Arc<AtomicU64>,
+    waits: Arc<WaitQueue>,
 }
 
 impl ManualClock {
@@ -32,40 +31,28 @@ impl ManualClock {
     /// Moves forward. Held at the last instant that is in range.
     pub fn advance(&self, by: Duration) {
         let by = u64::try_from(by.as_micros()).unwrap_or(u64::MAX);
-        let now = self.lock().now;
-        self.set(now.saturating_add(by));
+        self.set(self.now().saturating_add(by));
     }
 
     /// Jumps to an instant, which may lie in the past. Held at the last instant that is in range.
     pub fn set(&self, now: Micros) {
         let now = now.min(MICROS_MAX - 1);
-        let mut inner = self.lock();
-        inner.now = now;
-        let (due, waiting) = inner.waiting.drain(..).partition(|(at, _)| *at <= now);
-        inner.waiting = waiting;
-        drop(inner);
-        let due: Vec<(Micros, Waker)> = due;
-        due.into_iter().for_each(|(_, waker)| waker.wake());
-    }
-
-    fn lock(&self) -> MutexGuard<'_, Inner> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.now.store(now, SeqCst);
+        self.waits.take_due(now).for_each(Waker::wake);
     }
 }
 
 impl Clock for ManualClock {
     fn now(&self) -> Micros {
-        self.lock().now
+        self.now.load(SeqCst)
     }
 
-    fn wake_at(&self, at: Micros, waker: &Waker) {
-        let mut inner = self.lock();
-        if inner.now >= at {
-            drop(inner);
+    fn wake_at(&self, at: Micros, waker: &Waker) -> WaitHandle {
+        let handle = self.waits.add(at, waker);
+        // It may have been moved just before.
+        if self.now() >= at {
             waker.wake_by_ref();
-        } else {
-            inner.waiting.retain(|(due, waiting)| *due != at || !waiting.will_wake(waker));
-            inner.waiting.push((at, waker.clone()));
         }
+        handle
     }
 }

@@ -1,15 +1,15 @@
 //! Where time comes from.
 //!
 //! Algorithms never read a clock: a [`Limiter`](crate::Limiter) reads one and passes the instant
-//! on. [`SystemClock`] is the only code in Tollgate that asks the operating system for the time;
+//! on. [`SystemClock`] is the only code in Tollgate that reads the time of the operating system;
 //! [`ManualClock`] is for tests, public, and may go back.
 
-mod alarm;
 mod manual;
 #[cfg(not(target_arch = "wasm32"))]
 mod system;
 #[cfg(not(target_arch = "wasm32"))]
 mod timer;
+mod wait;
 
 use core::fmt::Debug;
 use core::future::{Future, poll_fn};
@@ -18,25 +18,31 @@ use core::task::Waker;
 use crate::maybe_send::{MaybeSend, MaybeSync};
 use crate::time::Micros;
 
-pub(crate) use alarm::{Alarms, Sleep};
 pub use manual::ManualClock;
 #[cfg(not(target_arch = "wasm32"))]
 pub use system::SystemClock;
+pub use wait::WaitHandle;
+
+pub(crate) use wait::Sleep;
 
 /// Where time comes from.
 pub trait Clock: Debug + MaybeSend + MaybeSync {
     /// Whole microseconds since the Unix epoch.
     fn now(&self) -> Micros;
 
-    /// Wakes a task once this clock has reached `at`. May wake it earlier: the task looks again.
+    /// Wakes a task once this clock has reached `at`, unless the handle is dropped before. May wake
+    /// it earlier: the task reads the clock again.
     ///
     /// The default suits every clock that runs at the pace of real time. On wasm32 it does nothing,
     /// because there is no thread to wait on: a host clock there brings its own.
-    fn wake_at(&self, at: Micros, waker: &Waker) {
+    fn wake_at(&self, at: Micros, waker: &Waker) -> WaitHandle {
         #[cfg(not(target_arch = "wasm32"))]
-        timer::wake_after(at.saturating_sub(self.now()), waker.clone());
+        return timer::wake_after(at.saturating_sub(self.now()), waker);
         #[cfg(target_arch = "wasm32")]
-        let _ = (at, waker);
+        {
+            let _ = (at, waker);
+            WaitHandle::none()
+        }
     }
 }
 

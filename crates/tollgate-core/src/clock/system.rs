@@ -1,10 +1,10 @@
-//! The only place that asks the operating system for the time.
+//! The only place that reads the time of the operating system.
 //!
 //! The wall clock is read once per process; from then on time is that reading plus a monotonic
 //! counter: the processor's time stamp counter where it is reliable, calibrated once, else the
-//! monotonic clock of the operating system. A reading costs less than half of what the operating
-//! system asks. Steps of the wall clock after the start are not followed, and the counter drifts from
-//! it by as much as its calibration was off: nodes that decide by their own clocks rely on the slack
+//! monotonic clock of the operating system. A reading costs less than half of one of the operating
+//! system. Steps of the wall clock after the start are not followed, and the counter drifts from it
+//! by as much as its calibration was off: nodes that decide by their own clocks rely on the slack
 //! of their store for that.
 
 use std::sync::LazyLock;

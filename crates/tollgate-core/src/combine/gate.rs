@@ -1,15 +1,15 @@
 //! How many rounds of a queue are running, and whether a caller waits for the next one: one byte.
 //!
-//! A caller without competition reads and writes nothing else, so it takes no lock. Gates lie apart from their
-//! queues: a store with thousands of queues keeps all its gates in a few cache lines.
+//! A caller without competition reads and writes nothing else, so it takes no lock. Gates lie apart
+//! from their queues: a store with thousands of queues keeps all its gates in a few cache lines.
 
 use core::sync::atomic::{AtomicU8, Ordering};
 
-/// Set while a caller waits. It is changed under the lock of the queue only, and while it is set, rounds begin
-/// and end under that lock only.
+/// Set while a caller waits. It is changed under the lock of the queue only, and while it is set,
+/// rounds begin and end under that lock only.
 const AWAITED: u8 = 1 << 7;
-/// Set while a large round is running: a caller that arrives then waits for others instead of running beside it
-/// alone.
+/// Set while a large round is running: a caller that arrives then waits for others instead of
+/// running beside it alone.
 const LARGE: u8 = 1 << 6;
 /// More rounds than any store runs at once.
 pub(super) const RUNNING_MAX: u8 = LARGE - 1;
@@ -35,8 +35,8 @@ impl AtomicByte for AtomicU8 {
 #[derive(Debug, Default)]
 pub(super) struct Gate<A = AtomicU8>(pub(super) A);
 
-/// The gate of the first queue has a cache line of its own: where there is only one queue, all callers of the
-/// process use it.
+/// The gate of the first queue has a cache line of its own: where there is only one queue, all
+/// callers of the process use it.
 #[derive(Debug, Default)]
 #[repr(align(64))]
 pub(super) struct FirstGate(pub(super) Gate);

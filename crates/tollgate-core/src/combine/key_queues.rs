@@ -1,13 +1,14 @@
 //! One queue per busy key, for stores whose rounds write one key, or a few keys at once.
 //!
-//! A caller may need several keys. It joins all their queues in one critical section, so any two callers meet in
-//! the same order everywhere: waiting can neither deadlock nor overtake. A caller leads when it is at the front
-//! of all its queues, and its round holds the keys until it ends. A caller of one key may be decided in the
-//! round of another one; a caller of several keys is alone in its round, and no caller overtakes it.
+//! A caller may need several keys. It joins all their queues in one critical section, so any two
+//! callers meet in the same order everywhere: waiting can neither deadlock nor overtake. A caller
+//! leads when it is at the front of all its queues, and its round holds the keys until it ends. A
+//! caller of one key may be decided in the round of another one; a caller of several keys is alone
+//! in its round, and no caller overtakes it.
 //!
-//! A cancelled waiter stays where it is and is skipped when its turn comes, so cancelling costs little and
-//! never blocks others. Wakers run only after the lock is released, because an executor may poll from inside of
-//! `wake`.
+//! A cancelled waiter stays where it is and is skipped when its turn comes, so cancelling costs
+//! little and never blocks others. Wakers run only after the lock is released, because an executor
+//! may poll from inside of `wake`.
 
 use core::borrow::Borrow;
 use core::fmt;
@@ -53,8 +54,8 @@ impl<J, R: Reply> KeyQueues<J, R> {
         Arc::new(Self { round_max: round_max.max(1), keys: Mutex::default() })
     }
 
-    /// Adds a caller to the queues of these keys, which are distinct. If it `shares`, it may be decided in a
-    /// round with other callers of its key: only a caller of one key can.
+    /// Adds a caller to the queues of these keys, which are distinct. If it `shares`, it may be
+    /// decided in a round with other callers of its key: only a caller of one key can.
     pub fn submit<'c>(
         self: &'c Arc<Self>,
         keys: &[&str],
@@ -98,7 +99,8 @@ impl<J, R> KeyQueues<J, R> {
         self.keys.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Changes the queues of these keys, wakes the waiters that lead then, and forgets keys that are not busy.
+    /// Changes the queues of these keys, wakes the waiters that lead then, and forgets keys that
+    /// are not busy.
     fn change(&self, keys: &[Key], mut change: impl FnMut(&mut KeyQueue<J, R>) -> Option<Waker>) {
         let mut woken = Vec::new();
         let mut busy = self.lock();
@@ -148,8 +150,8 @@ impl<J, R: Reply> Queues<J, R> for KeyQueues<J, R> {
         }
     }
 
-    /// Those that may share a round. The first that needs a round of its own ends the row: no caller overtakes
-    /// it.
+    /// Those that may share a round. The first that needs a round of its own ends the row: no
+    /// caller overtakes it.
     fn take(&self, keys: &Arc<[Key]>, max: usize) -> Vec<Arc<Waiter<J, R>>> {
         let mut taken = Vec::new();
         let [key] = &**keys else { return taken };

@@ -1,19 +1,20 @@
 //! Callers wait, a leader runs one round for all waiters, each waiter gets its answer.
 //!
-//! Every store that shares a round trip between callers uses this module and brings only "run this round". The
-//! guarantees are made here, once:
+//! Every store that shares a round trip between callers uses this module and brings only "run this
+//! round". The guarantees are made here, once:
 //!
-//! - **Each waiter is answered exactly once**, whatever ends: its round, the leader, the worker, the store.
-//! - **A waiter that is cancelled before its round was sent is not charged.** [`Round::mark_sent`] is the point:
-//!   it drops cancelled waiters and marks the others, atomically for each. Mark a round before what it sends is
-//!   made from its jobs.
-//! - **A cancelled leader affects no other waiter.** A round that a caller drives is handed over to another
-//!   member. A round that is dropped before it was sent goes back to the front of its queue; one that was sent
-//!   answers its members that the outcome is unknown.
+//! - **Each waiter is answered exactly once**, whatever ends: its round, the leader, the worker,
+//!   the store.
+//! - **A waiter that is cancelled before its round was sent is not charged.** [`Round::mark_sent`]
+//!   is the point: it drops cancelled waiters and marks the others, atomically for each. Mark a
+//!   round before what it sends is made from its jobs.
+//! - **A cancelled leader affects no other waiter.** A round that a caller drives is handed over to
+//!   another member. A round that is dropped before it was sent goes back to the front of its
+//!   queue; one that was sent answers its members that the outcome is unknown.
 //! - **A round is bounded**, and so is a queue ([`Limits`]).
-//! - **Contention and a silent backend differ by facts.** Each queue counts its answered rounds, and each waiter
-//!   records in its [`CallContext`] whether it was sent, whether it lost a race, and whether rounds were answered
-//!   since it joined.
+//! - **Contention and a silent backend differ by facts.** Each queue counts its answered rounds,
+//!   and each waiter records in its [`CallContext`] whether it was sent, whether it lost a race,
+//!   and whether rounds were answered since it joined.
 //!
 //! # Who leads
 //! | leader | how |
@@ -97,7 +98,8 @@ pub struct Limits {
     pub waiting: usize,
     /// Waiters in one round.
     pub round: usize,
-    /// Rounds of one queue that callers may run at once, at most 63. Workers decide themselves how many they run.
+    /// Rounds of one queue that callers may run at once, at most 63. Workers decide themselves how
+    /// many they run.
     pub concurrent: u8,
 }
 

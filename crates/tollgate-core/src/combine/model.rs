@@ -1,7 +1,7 @@
 //! Every interleaving of lone calls and waiters at a gate, under the loom model checker.
 //!
-//! The gate is the one that the combiner uses; its queue is reduced to a count under a lock, with the critical
-//! sections of `submit`, `lead` and `end`.
+//! The gate is the one that the combiner uses; its queue is reduced to a count under a lock, with
+//! the critical sections of `submit`, `lead` and `end`.
 
 use loom::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use loom::sync::{Arc, Mutex};

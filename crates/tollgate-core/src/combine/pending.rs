@@ -11,7 +11,8 @@ use super::{Combiner, Reply, Work};
 use crate::error::Result;
 use crate::store::{BatchResults, CallContext, Evidence};
 
-/// A caller in a queue. Dropping it cancels the call, and records in the context of the call what is known.
+/// A caller in a queue. Dropping it cancels the call, and records in the context of the call what
+/// is known.
 #[must_use = "a caller that does not wait is cancelled"]
 pub struct Pending<'c, J, R: Reply, Q: Queues<J, R> = Combiner<J, R>> {
     queues: &'c Arc<Q>,
@@ -62,8 +63,8 @@ impl<'c, J, R: Reply, Q: Queues<J, R>> Pending<'c, J, R, Q> {
         .await
     }
 
-    /// The answer, of a queue that its callers lead. `lead` runs a round when it is this caller's turn to lead
-    /// one, which need not be a round that it is in.
+    /// The answer, of a queue that its callers lead. `lead` runs a round when it is this caller's
+    /// turn to lead one, which need not be a round that it is in.
     pub async fn answer_or_lead(mut self, mut lead: impl FnMut(Lead<J, R, Q>) -> Led<J, R>) -> R {
         poll_fn(|context| self.poll(context, &mut lead)).await
     }
@@ -149,8 +150,9 @@ impl<J, R: Reply, Q: Queues<J, R>> Drop for Pending<'_, J, R, Q> {
     }
 }
 
-/// Waits for the answers of a batch, in a queue that a worker serves, and puts each into its slot. A call that
-/// was refused brings its error. Answers that are there when this is dropped are not lost.
+/// Waits for the answers of a batch, in a queue that a worker serves, and puts each into its slot.
+/// A call that was refused brings its error. Answers that are there when this is dropped are not
+/// lost.
 pub async fn collect<'c, J, R: Reply, Q: Queues<J, R> + 'c>(
     calls: impl IntoIterator<Item = Result<Pending<'c, J, R, Q>>>,
     results: &BatchResults,

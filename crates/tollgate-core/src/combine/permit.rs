@@ -24,8 +24,8 @@ impl<'q, J, R: Reply> Permit<'q, J, R> {
         }
     }
 
-    /// Ends the call. If callers wait, the next round is returned, to be run by a task: where no task can be
-    /// spawned, drop the permit instead, and the first waiter leads.
+    /// Ends the call. If callers wait, the next round is returned, to be run by a task: where no
+    /// task can be spawned, drop the permit instead, and the first waiter leads.
     #[must_use]
     pub fn release(mut self) -> Option<Lead<J, R>> {
         self.is_released = true;

@@ -99,7 +99,8 @@ impl<J, R> QueueState<J, R> {
         }
     }
 
-    /// A waiter in the queue was cancelled. Drops all cancelled ones before they outnumber the others.
+    /// A waiter in the queue was cancelled. Drops all cancelled ones before they outnumber the
+    /// others.
     pub(super) fn note_cancelled(&mut self, waiter: &Waiter<J, R>) {
         if waiter.place() != Place::Queued {
             return;
@@ -112,8 +113,9 @@ impl<J, R> QueueState<J, R> {
         }
     }
 
-    /// Whether those that wait should run beside `running` other rounds. Beside a large round, a small one would
-    /// cost a round trip of its own and take its waiters away from the next large one.
+    /// Whether those that wait should run beside `running` other rounds. Beside a large round, a
+    /// small one would cost a round trip of its own and take its waiters away from the next large
+    /// one.
     pub(super) fn is_worth_a_round(&self, running: u8) -> bool {
         running == 0 || self.len() >= (self.large / 2).min(SECOND_ROUND)
     }

@@ -48,8 +48,8 @@ pub trait Queues<J, R> {
 
 /// Waiters that are decided together, in order.
 ///
-/// A round that is dropped leaves no waiter without an answer: before it was sent, its waiters go back to the
-/// front of their queue; after that, they are answered that the outcome is unknown.
+/// A round that is dropped leaves no waiter without an answer: before it was sent, its waiters go
+/// back to the front of their queue; after that, they are answered that the outcome is unknown.
 pub struct Round<J, R: Reply, Q: Queues<J, R> = Combiner<J, R>> {
     queues: Arc<Q>,
     queue: Q::Queue,
@@ -86,8 +86,8 @@ impl<J, R: Reply, Q: Queues<J, R>> Round<J, R, Q> {
         self.members.retain(|member| member.is_waiting());
     }
 
-    /// Adds those that have joined the queue since, behind the others, up to the bound of a round. Only before
-    /// it is sent.
+    /// Adds those that have joined the queue since, behind the others, up to the bound of a round.
+    /// Only before it is sent.
     pub fn take_late_arrivals(&mut self) {
         let room = self.queues.round_max().saturating_sub(self.members.len());
         let is_shared = self.members.first().is_none_or(|first| first.shares());
@@ -101,8 +101,8 @@ impl<J, R: Reply, Q: Queues<J, R>> Round<J, R, Q> {
         self.members.extend(late);
     }
 
-    /// From here on a cancelled waiter may be charged. Waiters that were cancelled before are dropped: make what
-    /// is sent from the jobs that are left.
+    /// From here on a cancelled waiter may be charged. Waiters that were cancelled before are
+    /// dropped: make what is sent from the jobs that are left.
     pub fn mark_sent(&mut self) {
         self.members.retain(|member| member.mark_sent());
         self.is_sent = true;
@@ -114,15 +114,15 @@ impl<J, R: Reply, Q: Queues<J, R>> Round<J, R, Q> {
         self.is_sent = false;
     }
 
-    /// The backend has answered something about this round that decides none of its waiters, such as a
-    /// redirect.
+    /// The backend has answered something about this round that decides none of its waiters, such
+    /// as a redirect.
     pub fn count_answered(&self) {
         self.queues.count_answered(&self.queue);
     }
 
-    /// The backend has answered that the round lost a race, or reported a lock timeout: nothing was charged.
-    /// Waiters that may not try again are answered with `conflict_exhausted`. Returns how many races the others
-    /// have lost, for the back-off; 0 if none is left.
+    /// The backend has answered that the round lost a race, or reported a lock timeout: nothing was
+    /// charged. Waiters that may not try again are answered with `conflict_exhausted`. Returns how
+    /// many races the others have lost, for the back-off; 0 if none is left.
     pub fn lost_race(&mut self, retries: &Retries) -> u32 {
         self.is_sent = false;
         self.count_answered();
@@ -182,7 +182,8 @@ impl<J, R: Reply, Q: Queues<J, R>> Round<J, R, Q> {
         });
     }
 
-    /// Moves the waiters at these places of [`Round::jobs`] into a round of their own, as far as they still wait.
+    /// Moves the waiters at these places of [`Round::jobs`] into a round of their own, as far as
+    /// they still wait.
     #[must_use]
     pub fn split_off(&mut self, places: impl IntoIterator<Item = usize>) -> Self {
         let moved = places.into_iter().filter_map(|place| self.members.get(place));
@@ -199,7 +200,8 @@ impl<J, R: Reply, Q: Queues<J, R>> Round<J, R, Q> {
         }
     }
 
-    /// Adds the waiters of a later round of the same queue behind its own. Neither may have been sent.
+    /// Adds the waiters of a later round of the same queue behind its own. Neither may have been
+    /// sent.
     pub fn append(&mut self, mut later: Self) {
         self.members.append(&mut later.members);
     }
@@ -228,7 +230,8 @@ impl<J, R: Reply, Q: Queues<J, R>> core::fmt::Debug for Round<J, R, Q> {
     }
 }
 
-/// The members of a round, for the caller that drives it: one of them drives on if the caller is cancelled.
+/// The members of a round, for the caller that drives it: one of them drives on if the caller is
+/// cancelled.
 pub(super) struct Roster<J, R>(Mutex<Vec<Arc<Waiter<J, R>>>>);
 
 impl<J, R> Roster<J, R> {
@@ -302,9 +305,9 @@ impl<J, R: Reply, Q: Queues<J, R>> Lead<J, R, Q> {
         self.round.is_empty()
     }
 
-    /// Runs this round and those after it, as long as callers wait: for a task of its own, which no cancelled
-    /// caller ends. After a large round, the callers that it answered run first: many of them ask again at
-    /// once, and are in time for the next round.
+    /// Runs this round and those after it, as long as callers wait: for a task of its own, which no
+    /// cancelled caller ends. After a large round, the callers that it answered run first: many of
+    /// them call again at once, and are in time for the next round.
     pub async fn run_all<F>(self, mut run: impl FnMut(Round<J, R, Q>) -> F)
     where
         F: Future<Output = ()>,
@@ -332,8 +335,8 @@ where
     Arc<Q>: MaybeSend,
     Q::Queue: MaybeSend + 'static,
 {
-    /// Runs this one round in the caller that leads it. If that caller is cancelled, another member drives the
-    /// round on.
+    /// Runs this one round in the caller that leads it. If that caller is cancelled, another member
+    /// drives the round on.
     pub fn run_here<F>(self, run: impl FnOnce(Round<J, R, Q>) -> F) -> Led<J, R>
     where
         F: Future<Output = ()> + MaybeSend + 'static,

@@ -1,8 +1,8 @@
 //! One caller that waits for an answer: waiting, then answered or cancelled, each once.
 //!
-//! All transitions are made under one small lock, so a round and a cancelled caller agree on what happened
-//! first. A caller that is cancelled before its round was marked as sent is not charged; one that is cancelled
-//! later reports that it was sent.
+//! All transitions are made under one small lock, so a round and a cancelled caller agree on what
+//! happened first. A caller that is cancelled before its round was marked as sent is not charged;
+//! one that is cancelled later reports that it was sent.
 
 use core::fmt;
 use core::sync::atomic::{AtomicU8, Ordering::Relaxed};
@@ -45,7 +45,7 @@ enum Phase<R> {
     Gone,
 }
 
-/// Where a waiter is, as its queue knows.
+/// Where a waiter is, as its queue records it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Place {
     /// In a round, or nowhere.
@@ -114,7 +114,8 @@ impl<J, R> Waiter<J, R> {
         matches!(self.lock().phase, Phase::Waiting)
     }
 
-    /// Gives the caller its answer, unless it has one or was cancelled. Returns whether it was given.
+    /// Gives the caller its answer, unless it has one or was cancelled. Returns whether it was
+    /// given.
     pub(super) fn answer(&self, answer: R) -> bool {
         let mut state = self.lock();
         if !matches!(state.phase, Phase::Waiting) {
@@ -128,7 +129,8 @@ impl<J, R> Waiter<J, R> {
         true
     }
 
-    /// From here on a cancelled caller may be charged. `false` if it was cancelled or answered before.
+    /// From here on a cancelled caller may be charged. `false` if it was cancelled or answered
+    /// before.
     pub(super) fn mark_sent(&self) -> bool {
         let mut state = self.lock();
         state.is_sent = matches!(state.phase, Phase::Waiting);
@@ -139,8 +141,8 @@ impl<J, R> Waiter<J, R> {
         self.lock().is_sent = false;
     }
 
-    /// The round was answered, and has charged nothing: how many races it has lost. `None` if the caller was
-    /// cancelled.
+    /// The round was answered, and has charged nothing: how many races it has lost. `None` if the
+    /// caller was cancelled.
     pub(super) fn lose(&self) -> Option<u32> {
         let mut state = self.lock();
         state.is_sent = false;
@@ -156,8 +158,8 @@ impl<J, R> Waiter<J, R> {
         matches!(state.phase, Phase::Waiting)
     }
 
-    /// It has come to the front of one more queue. Whether it leads now, and its waker; `None` if it does not
-    /// wait any more.
+    /// It has come to the front of one more queue. Whether it leads now, and its waker; `None` if
+    /// it does not wait any more.
     pub(super) fn reach_front(&self) -> Option<(bool, Option<Waker>)> {
         let mut state = self.lock();
         if !matches!(state.phase, Phase::Waiting) {
@@ -174,7 +176,7 @@ impl<J, R> Waiter<J, R> {
         state.missing == 0 && matches!(state.phase, Phase::Waiting)
     }
 
-    /// Lets the caller look whether it may lead.
+    /// Wakes the caller, which checks whether it may lead.
     pub(super) fn wake(&self) {
         let waker = self.lock().waker.take();
         waker.into_iter().for_each(Waker::wake);

@@ -9,8 +9,8 @@ use std::sync::{Arc, MutexGuard, PoisonError};
 use super::waiter::Waiter;
 use super::{Combiner, QueueState, Reply, Round, closed, fail_all};
 
-/// The worker of one queue. However it ends, no caller waits for it any more: the queue is closed, and those
-/// that wait are answered that nothing was charged.
+/// The worker of one queue. However it ends, no caller waits for it any more: the queue is closed,
+/// and its waiters are answered that nothing was charged.
 pub struct Worker<J, R: Reply> {
     combiner: Arc<Combiner<J, R>>,
     queue: usize,
@@ -65,7 +65,8 @@ impl<J, R: Reply> Worker<J, R> {
         }
     }
 
-    /// Blocks the thread until this many callers wait, or for `limit`, or until the queue is closed.
+    /// Blocks the thread until this many callers wait, or for `limit`, or until the queue is
+    /// closed.
     pub fn wait_for(&self, callers: usize, limit: Duration) {
         drop(self.wait(callers, Some(limit)));
     }

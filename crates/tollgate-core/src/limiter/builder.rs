@@ -48,7 +48,7 @@ impl ClockSource {
     }
 }
 
-/// Sets what a [`Limiter`] does beyond asking its store.
+/// Sets what a [`Limiter`] does beyond calling its store.
 #[derive(Debug)]
 #[must_use]
 pub struct LimiterBuilder<S> {
@@ -81,21 +81,21 @@ impl<S: Store> LimiterBuilder<S> {
         self
     }
 
-    /// When to stop asking a store that does not answer.
+    /// When to stop calling a store that does not answer.
     pub fn breaker(mut self, config: BreakerConfig) -> Self {
         self.failure.set_breaker(config);
         self
     }
 
     /// The share of each quota that this process grants alone, for limits that are `local` in an
-    /// outage; all of it by default. With N nodes, `Share::one_of(N)` keeps the sum at the quota, as
-    /// long as each share is a unit or more: a smaller one counts as one.
+    /// outage; all of it by default. With N nodes, `Share::one_of(N)` keeps the sum at the quota,
+    /// as long as each share is a unit or more: a smaller one counts as one.
     pub fn local_share(mut self, share: Share) -> Self {
         self.failure.set_share(share);
         self
     }
 
-    /// Tells somebody about degraded decisions and clocks that disagree.
+    /// Reports degraded decisions and clocks that disagree.
     pub fn observer(mut self, observer: impl Observer + 'static) -> Self {
         self.failure.set_observer(Arc::new(observer));
         self

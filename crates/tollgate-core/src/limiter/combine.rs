@@ -52,7 +52,7 @@ pub(super) fn on_fresh_keys(admission: &Admission<'_>, now: Micros) -> Result<De
     derive(admission, &fresh).map(|derived| derived.decision)
 }
 
-/// A store answered less than it was asked.
+/// A store returned less evidence than there are charges.
 pub(super) fn no_evidence() -> Error {
     Error::new(Code::CorruptState, "a store answered without evidence")
 }

@@ -1,8 +1,8 @@
-//! A store, a clock and a failure policy: what applications talk to.
+//! A store, a clock and a failure policy: what applications use.
 //!
-//! The limiter reads the clock once per call, asks the store for evidence, derives the decision
-//! with the pure steps, and says what happens when the store cannot answer. It knows no algorithm
-//! and no backend.
+//! The limiter reads the clock once per call, calls the store for evidence, derives the decision
+//! with the pure steps, and decides by the outage mode when the store cannot answer. It depends on
+//! no algorithm and no backend.
 
 mod builder;
 mod combine;
@@ -32,8 +32,8 @@ use failure::FailurePolicy;
 /// Decides whether requests may pass, over any store.
 ///
 /// Each verb takes one charge, several (all or nothing), or an [`Admission`] with a request id:
-/// anything that becomes an admission. Over a store that never waits, [`Limiter::sync`] has the same
-/// verbs without futures.
+/// anything that becomes an admission. Over a store that never waits, [`Limiter::sync`] has the
+/// same verbs without futures.
 ///
 /// ```
 /// use tollgate_core::{Limit, Limiter, Quota};
@@ -115,15 +115,15 @@ impl<S: Store> Limiter<S> {
         self.admit(&admission, now).await
     }
 
-    /// Decides at once what the store can decide in this process without waiting: one charge without
-    /// a request id, over a store whose capability says `in_process`. Else `None`, and nothing was
-    /// charged. For callers that would rather not hold a future.
+    /// Decides at once what the store can decide in this process without waiting: one charge
+    /// without a request id, over a store whose capability says `in_process`. Else `None`, and
+    /// nothing was charged. For callers that would rather not hold a future.
     ///
     /// # Errors
     /// As [`Limiter::check`].
     #[inline]
     pub fn check_now<'a>(&self, charges: impl Into<Admission<'a>>) -> Option<Result<Decision>> {
-        // Another store is asked by `check` alone, and its clock is read once.
+        // Other stores are called by `check` alone, which reads the clock once.
         if !self.store.capability().in_process {
             return None;
         }
@@ -156,8 +156,8 @@ impl<S: Store> Limiter<S> {
     /// sent, add a request id.
     ///
     /// # Errors
-    /// When the store cannot answer; then nothing is known to be given back. `invalid_request` for a
-    /// charge that is no refund.
+    /// When the store cannot answer; then nothing is known to be given back. `invalid_request` for
+    /// a charge that is no refund.
     pub async fn refund<'a>(&self, refunds: impl Into<Admission<'a>>) -> Result<Refunded> {
         let admission = refunds.into();
         only_refunds(admission.charges())?;

@@ -7,7 +7,7 @@ use crate::decision::OutageMode;
 use crate::error::Code;
 use crate::time::Micros;
 
-/// Told about what an operator wants to know. Called at most once per second and kind.
+/// Receives events for operators: at most one per second and kind.
 pub trait Observer: Debug + Send + Sync {
     /// Decisions were made without the store.
     fn degraded(&self, event: &Degradation<'_>) {
@@ -29,7 +29,7 @@ pub struct Degradation<'a> {
     pub mode: OutageMode,
     /// Why the store could not answer the last time.
     pub code: Code,
-    /// The same in words, for people: which server, and what it did. No key and no secret.
+    /// The reason in words: which server, and what it did. No key and no secret.
     pub reason: &'a str,
     /// How many there were since the last event.
     pub decisions: u64,
@@ -53,35 +53,35 @@ pub struct Stats {
     pub clock_behind: u64,
 }
 
-/// An event that is counted always and told at most once per second.
+/// An event that is always counted and reported at most once per second.
 #[derive(Debug, Default)]
 pub(super) struct Counter {
     total: AtomicU64,
-    told: AtomicU64,
+    reported: AtomicU64,
     next_at: AtomicU64,
 }
 
-const TELL_EVERY: Micros = 1_000_000;
+const REPORT_EVERY: Micros = 1_000_000;
 
 impl Counter {
     pub(super) fn total(&self) -> u64 {
         self.total.load(Relaxed)
     }
 
-    /// Counts one, and says how many were not told yet if it is time to tell.
+    /// Counts one. If a report is due: how many it covers.
     pub(super) fn count(&self, now: Micros) -> Option<u64> {
         let total = self.total.fetch_add(1, Relaxed) + 1;
         let next_at = self.next_at.load(Relaxed);
         // A clock that stepped back must not silence events until it has caught up.
-        if now < next_at && next_at - now <= TELL_EVERY {
+        if now < next_at && next_at - now <= REPORT_EVERY {
             return None;
         }
-        let then = now.saturating_add(TELL_EVERY);
+        let then = now.saturating_add(REPORT_EVERY);
         if self.next_at.compare_exchange(next_at, then, Relaxed, Relaxed).is_err() {
             return None;
         }
-        // A teller that was overtaken by a later one has nothing left to tell.
-        let untold = total.saturating_sub(self.told.fetch_max(total, Relaxed));
-        (untold > 0).then_some(untold)
+        // If a later report has overtaken this one, nothing is left to report.
+        let unreported = total.saturating_sub(self.reported.fetch_max(total, Relaxed));
+        (unreported > 0).then_some(unreported)
     }
 }

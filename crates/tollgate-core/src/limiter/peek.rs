@@ -25,8 +25,8 @@ impl<S: Store> Limiter<S> {
         peeked(charges, self.load(charges).await?)
     }
 
-    /// What could be spent under the limits of these charges at once, and when more, if nothing else
-    /// is spent. The costs of the charges do not matter, nor does a request id.
+    /// What could be spent under the limits of these charges at once, and when more, if nothing
+    /// else is spent. The costs of the charges do not matter, nor does a request id.
     ///
     /// # Errors
     /// When the store cannot answer: a forecast is never degraded.

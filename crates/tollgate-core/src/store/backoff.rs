@@ -75,8 +75,8 @@ impl Backoff {
         Self { retries, attempts: 0, jitter }
     }
 
-    /// Waits between `first` and `longest` at most, and no bound on the attempts: for connections, and for
-    /// locks that are asked for until a deadline.
+    /// Waits between `first` and `longest` at most, and no bound on the attempts: for connections,
+    /// and for locks that are tried until a deadline.
     #[must_use]
     pub fn endless(first: Duration, longest: Duration) -> Self {
         Self::new(Retries::default().max_retries(u32::MAX).base_backoff(first).max_backoff(longest))

@@ -1,8 +1,8 @@
 //! The results of a batch: one slot per admission, owned by the caller.
 //!
-//! Some admissions of a batch may be answered when the deadline expires and others not. The store puts each
-//! answer into its slot as soon as it has it, so no answer is lost when the limiter drops the call. Each
-//! missing one is classified by facts of its own.
+//! Some admissions of a batch may be answered when the deadline expires and others not. The store
+//! puts each answer into its slot as soon as it has it, so no answer is lost when the limiter drops
+//! the call. Each missing one is classified by facts of its own.
 
 use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -51,9 +51,9 @@ impl BatchResults {
         self.slots.is_empty()
     }
 
-    /// The context of one admission of a batch that is called with `cx`, with facts of its own. Take it when
-    /// the admission is begun: in a batch with contexts, an admission without one was not begun and is not
-    /// charged.
+    /// The context of one admission of a batch that is called with `cx`, with facts of its own.
+    /// Take it when the admission is begun: in a batch with contexts, an admission without one was
+    /// not begun and is not charged.
     #[must_use]
     pub fn context<'a>(&'a self, index: usize, cx: CallContext<'a>) -> CallContext<'a> {
         self.has_contexts.store(true, Relaxed);
@@ -80,16 +80,17 @@ impl BatchResults {
         self.slots.iter().any(is_outage)
     }
 
-    /// All results of a batch that the store has completed. Leaves the slots empty. A slot that the store left
-    /// empty is an error: it must never pass for a decision.
+    /// All results of a batch that the store has completed. Leaves the slots empty. A slot that the
+    /// store left empty is an error: it must never pass for a decision.
     #[must_use]
     pub fn completed(&self) -> Vec<Result<Evidence>> {
         let message = "the store did not answer for every admission of a batch";
         self.take(|_, _| Error::new(Code::CorruptState, message))
     }
 
-    /// All results of a batch whose deadline has expired. Leaves the slots empty. A missing one is an error by
-    /// the facts of its admission, or by those of the `whole` batch if the store took no contexts.
+    /// All results of a batch whose deadline has expired. Leaves the slots empty. A missing one is
+    /// an error by the facts of its admission, or by those of the `whole` batch if the store took
+    /// no contexts.
     #[must_use]
     pub fn expired(&self, whole: &CallFacts) -> Vec<Result<Evidence>> {
         let has_contexts = self.has_contexts.load(Relaxed);
@@ -113,8 +114,8 @@ impl BatchResults {
     }
 }
 
-/// Decides a batch, and collects the results. For tests and tools: a limiter owns the slots itself, because a
-/// deadline may expire before all of them are filled.
+/// Decides a batch, and collects the results. For tests and tools: a limiter owns the slots itself,
+/// because a deadline may expire before all of them are filled.
 pub async fn admit_many<S: Store>(
     store: &S,
     batch: &[Admission<'_>],

@@ -1,10 +1,12 @@
-//! What a caller hands to a store with each call, and what the call reports back: time source, deadline, facts.
+//! What a caller hands to a store with each call, and what the call reports back: time source,
+//! deadline, facts.
 //!
-//! A limiter waits for a store until a deadline. When the deadline expires it drops the call, and an answer is
-//! missing for one of two reasons. Either the backend did not answer, which is an outage and is decided by the
-//! outage mode of the limit; or other callers and writers were served first, which an attacker can cause and
-//! which must never admit anything. The limiter does not guess: the store and the combiner record facts in the
-//! [`CallFacts`] of the call, and [`CallFacts::expired`] classifies by them:
+//! A limiter waits for a store until a deadline. When the deadline expires it drops the call, and
+//! an answer is missing for one of two reasons. Either the backend did not answer, which is an
+//! outage and is decided by the outage mode of the limit; or other callers and writers were served
+//! first, which an attacker can cause and which must never admit anything. The limiter does not
+//! guess: the store and the combiner record facts in the [`CallFacts`] of the call, and
+//! [`CallFacts::expired`] classifies by them:
 //!
 //! | fact | code | charged? |
 //! |---|---|---|
@@ -13,8 +15,8 @@
 //! | queued, and no round of its queue was answered since it joined | `timeout` | no |
 //! | queued, and rounds were answered | `queue_full` | no |
 //!
-//! A store whose calls neither wait for each other nor are repeated records nothing: for such a store, every
-//! call that reaches its deadline is a `timeout` with an unknown outcome.
+//! A store whose calls neither wait for each other nor are repeated records nothing: for such a
+//! store, every call that reaches its deadline is a `timeout` with an unknown outcome.
 
 use core::sync::atomic::{AtomicU8, Ordering::Relaxed};
 
@@ -95,7 +97,7 @@ impl<'a> CallContext<'a> {
         self
     }
 
-    /// Whose clock decides.
+    /// Which clock decides.
     #[must_use]
     pub const fn time(&self) -> TimeSource {
         self.time
@@ -107,19 +109,20 @@ impl<'a> CallContext<'a> {
         self.deadline.map(|deadline| deadline.at.saturating_sub(deadline.clock.now()))
     }
 
-    /// Records that nothing is under way that could charge: the call is queued, reads, or waits between two
-    /// attempts.
+    /// Records that nothing is under way that could charge: the call is queued, reads, or waits
+    /// between two attempts.
     pub fn waiting(&self) {
         self.record(CallFacts::waiting);
     }
 
-    /// Records that a request which may charge was sent. Record it before the request can leave this process.
+    /// Records that a request which may charge was sent. Record it before the request can leave
+    /// this process.
     pub fn sent(&self) {
         self.record(CallFacts::sent);
     }
 
-    /// Records that the backend answered the last attempt with a lost race or a lock timeout: the attempt has
-    /// charged nothing.
+    /// Records that the backend answered the last attempt with a lost race or a lock timeout: the
+    /// attempt has charged nothing.
     pub fn lost_race(&self) {
         self.record(CallFacts::lost_race);
     }
@@ -129,8 +132,8 @@ impl<'a> CallContext<'a> {
         self.record(CallFacts::others_served);
     }
 
-    /// Records the facts of work that was done for this call under a context of its own, such as work that
-    /// goes on when the caller is cancelled.
+    /// Records the facts of work that was done for this call under a context of its own, such as
+    /// work that goes on when the caller is cancelled.
     pub fn merge(&self, facts: &CallFacts) {
         self.record(|own| own.merge(facts));
     }
@@ -148,8 +151,8 @@ impl From<TimeSource> for CallContext<'_> {
     }
 }
 
-/// What is known about a call: written by the store, read by the limiter when the deadline has expired and the
-/// call was dropped.
+/// What is known about a call: written by the store, read by the limiter when the deadline has
+/// expired and the call was dropped.
 #[derive(Debug, Default)]
 pub struct CallFacts(AtomicU8);
 
@@ -218,8 +221,8 @@ impl CallFacts {
         self.0.load(Relaxed) & PHASE != UNRECORDED
     }
 
-    /// The error of a call that did not answer until its deadline. Marked as not sent where it is known that
-    /// nothing was charged.
+    /// The error of a call that did not answer until its deadline. Marked as not sent where it is
+    /// known that nothing was charged.
     #[must_use]
     pub fn expired(&self) -> Error {
         if self.0.load(Relaxed) & PHASE != WAITING {

@@ -44,10 +44,12 @@ pub mod round {
 
 /// How request ids are remembered in text, for stores that write records without the adapter.
 pub mod record {
-    pub use super::cas::record::{Mark, evidence_text, is_name, mark_of, name, replay};
+    pub use super::cas::record::{
+        RequestIdKey, evidence_text, is_name, name, replay, request_id_key,
+    };
 }
 
-/// Whose clock decides.
+/// Which clock decides.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TimeSource {
     /// The store's own clock. Only for stores whose capability says that they have one.
@@ -138,10 +140,11 @@ pub struct Capability {
 
 /// Applies steps atomically to keys.
 ///
-/// Each call has a [`CallContext`]: whose clock decides, until when the caller waits, and where the call
-/// records what happened to it. A caller that waits until its deadline takes the store to be down, unless the
-/// call has recorded that others were in its way. So a store whose calls wait for each other, or are repeated
-/// after lost races, records it: the combiner and the adapter [`Cas`] do.
+/// Each call has a [`CallContext`]: whose clock decides, until when the caller waits, and where the
+/// call records what happened to it. A caller that waits until its deadline takes the store to be
+/// down, unless the call has recorded that others were in its way. So a store whose calls wait for
+/// each other, or are repeated after lost races, records it: the combiner and the adapter [`Cas`]
+/// do.
 pub trait Store: MaybeSend + MaybeSync {
     /// What this store can do. Read at every call: return a constant.
     fn capability(&self) -> Capability;
@@ -156,8 +159,8 @@ pub trait Store: MaybeSend + MaybeSync {
     /// Independent admissions at one instant that may share a round trip. Those that share a key
     /// are applied in order.
     ///
-    /// Each answer is put into its slot of `results` as soon as it is there, because the caller may stop
-    /// waiting before all of them are. When the future completes, every slot is filled.
+    /// Each answer is put into its slot of `results` as soon as it is there, because the caller may
+    /// stop waiting before all of them are. When the future completes, every slot is filled.
     fn admit_many(
         &self,
         batch: &[Admission<'_>],
@@ -187,8 +190,8 @@ pub trait Store: MaybeSend + MaybeSync {
         async {}
     }
 
-    /// How often the backend was asked so far, for operators: over admissions, how many of them share
-    /// a round trip. Nothing for stores that do not count, or have no backend.
+    /// How many calls the backend has received so far, for operators: over admissions, how many of
+    /// them share a round trip. Nothing for stores that do not count, or have no backend.
     fn round_trips(&self) -> Option<u64> {
         None
     }

@@ -239,12 +239,12 @@ impl Together {
             decision.verdict = Verdict::Never;
             decision.retry_after_ms = None;
         } else if let Ok(cost) = Cost::new(self.units) {
-            let look = rule.peek(words, now, cost);
+            let peeked = rule.peek(words, now, cost);
             // A denial has other reasons too: charges of another rule between these, or a step for
             // which a sum is not what its parts are.
-            if !look.is_allowed() {
-                decision.verdict = look.verdict;
-                decision.retry_after_ms = look.retry_after_ms;
+            if !peeked.is_allowed() {
+                decision.verdict = peeked.verdict;
+                decision.retry_after_ms = peeked.retry_after_ms;
             }
         }
     }
@@ -254,8 +254,8 @@ fn words_of(state: Option<&State>) -> &[u64] {
     state.map_or(&[], |state| &state.words)
 }
 
-/// How a key stands: always allowed, with the numbers of an uncharged look.
+/// How a key stands: always allowed, with the numbers of an uncharged peeked.
 fn standing(charge: &Charge<'_>, words: &[u64], now: Now) -> Decision {
-    let look = charge.rule().peek(words, now, Cost::ONE);
-    Decision::allowed(look.limit, look.remaining, look.reset_at_ms).uncharged()
+    let peeked = charge.rule().peek(words, now, Cost::ONE);
+    Decision::allowed(peeked.limit, peeked.remaining, peeked.reset_at_ms).uncharged()
 }

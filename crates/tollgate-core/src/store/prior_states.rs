@@ -4,13 +4,13 @@ use core::ops::Deref;
 
 use crate::state::State;
 
-/// The state of each charge's key before an admission, in the order of the charges. Most admissions have
-/// one charge, and then nothing is allocated.
+/// The state of each charge's key before an admission, in the order of the charges. Most admissions
+/// have one charge, and then nothing is allocated.
 #[derive(Clone, Debug)]
-pub struct PriorStates(Kept);
+pub struct PriorStates(Repr);
 
 #[derive(Clone, Debug)]
-enum Kept {
+enum Repr {
     One([Option<State>; 1]),
     Many(Vec<Option<State>>),
 }
@@ -20,29 +20,29 @@ impl Deref for PriorStates {
 
     fn deref(&self) -> &Self::Target {
         match &self.0 {
-            Kept::One(one) => one,
-            Kept::Many(many) => many,
+            Repr::One(one) => one,
+            Repr::Many(many) => many,
         }
     }
 }
 
 impl From<Option<State>> for PriorStates {
     fn from(one: Option<State>) -> Self {
-        Self(Kept::One([one]))
+        Self(Repr::One([one]))
     }
 }
 
 impl From<Vec<Option<State>>> for PriorStates {
     fn from(many: Vec<Option<State>>) -> Self {
-        Self(Kept::Many(many))
+        Self(Repr::Many(many))
     }
 }
 
 impl From<PriorStates> for Vec<Option<State>> {
     fn from(before: PriorStates) -> Self {
         match before.0 {
-            Kept::One(one) => one.into(),
-            Kept::Many(many) => many,
+            Repr::One(one) => one.into(),
+            Repr::Many(many) => many,
         }
     }
 }

@@ -1,4 +1,5 @@
-//! How often what lost to others is run again, and how long it waits before: one value for all stores.
+//! How often an admission that lost a race is run again, and the waits between: one value for all
+//! stores.
 
 use core::time::Duration;
 
@@ -11,15 +12,16 @@ const WAIT_MAX: Duration = Duration::from_secs(3_600);
 
 /// How often an admission that lost a race is run again, and how long it waits before.
 ///
-/// By default 10 times; the first wait is random and up to 2 ms, the bound doubles with each loss and ends
-/// at 100 ms. Callers that lost together must not come back together, hence the randomness ("full jitter").
+/// By default 10 times; the first wait is random and up to 2 ms, the bound doubles with each loss
+/// and ends at 100 ms. Callers that lost together must not come back together, hence the randomness
+/// ("full jitter").
 ///
 /// ```
 /// use std::time::Duration;
 /// use tollgate_core::store::Retries;
 ///
-/// let patient = Retries::default().max_retries(50).max_backoff(Duration::from_millis(20));
-/// assert!(patient.validated().is_ok());
+/// let retries = Retries::default().max_retries(50).max_backoff(Duration::from_millis(20));
+/// assert!(retries.validated().is_ok());
 /// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Retries {
@@ -31,7 +33,8 @@ pub struct Retries {
 impl Default for Retries {
     fn default() -> Self {
         Self {
-            // Ten losses in a row, with the waits between them, are well beyond any deadline of a check.
+            // Ten losses in a row, with the waits between them, are well beyond any deadline of a
+            // check.
             max_retries: 10,
             base_backoff: Duration::from_millis(2),
             max_backoff: Duration::from_millis(100),
@@ -64,7 +67,8 @@ impl Retries {
     /// These settings, if they make sense.
     ///
     /// # Errors
-    /// `config_invalid` naming `max_retries`, `base_backoff` or `max_backoff`, and what is accepted.
+    /// `config_invalid` naming `max_retries`, `base_backoff` or `max_backoff`, and what is
+    /// accepted.
     pub fn validated(self) -> Result<Self> {
         if self.max_retries > RETRIES_MAX {
             let accepted = format!("is {}; accepted: 0 to {RETRIES_MAX}", self.max_retries);
@@ -86,8 +90,8 @@ impl Retries {
         losses > self.max_retries
     }
 
-    /// How long to wait after this many losses: a part of base × 2^(losses − 1), and of the longest wait,
-    /// chosen by a number that is random in all its bits.
+    /// How long to wait after this many losses: a part of base × 2^(losses − 1), and of the longest
+    /// wait, chosen by a number that is random in all its bits.
     #[must_use]
     pub fn wait(&self, losses: u32, random: u64) -> Micros {
         let doublings = losses.saturating_sub(1).min(63);
@@ -118,8 +122,8 @@ mod tests {
             assert_eq!(retries.wait(losses, u64::MAX / 2), bound / 2, "{losses}");
             assert_eq!(retries.wait(losses, 0), 0);
         }
-        let hasty = retries.base_backoff(Duration::from_secs(1)).max_backoff(Duration::ZERO);
-        assert_eq!(hasty.wait(1, u64::MAX), 0, "the longest wait bounds the first, too");
+        let no_wait = retries.base_backoff(Duration::from_secs(1)).max_backoff(Duration::ZERO);
+        assert_eq!(no_wait.wait(1, u64::MAX), 0, "the longest wait bounds the first, too");
         let endless = retries.base_backoff(Duration::MAX).max_backoff(Duration::MAX);
         assert!(endless.wait(u32::MAX, u64::MAX) > 1 << 62);
     }

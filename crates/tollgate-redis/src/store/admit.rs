@@ -75,12 +75,12 @@ impl<T: Transport> Inner<T> {
         let mut args = Args::default();
         write_instant(&mut args, at);
         let home = admission.charges().first().map(Charge::key);
-        match (record::mark_of(admission), home) {
-            (Some(mark), Some(key)) => {
-                args.text(&mark.id);
-                args.text(&mark.payload);
-                args.unsigned(mark.keep.min(KEEP_MAX));
-                names.push(self.record_name(key, &mark.id));
+        match (record::request_id_key(admission), home) {
+            (Some(request), Some(key)) => {
+                args.text(&request.id);
+                args.text(&request.payload);
+                args.unsigned(request.keep.min(KEEP_MAX));
+                names.push(self.record_name(key, &request.id));
             }
             _ => {
                 args.text("");

@@ -16,6 +16,7 @@ use hyper_util::rt::TokioExecutor;
 use tokio::net::TcpListener;
 use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
 use tollgate::algorithm::Gcra;
+use tollgate::clock::WaitHandle;
 use tollgate::store::Memory;
 use tollgate::{Clock, Limit, Limiter, ManualClock, Micros, Quota};
 use tollgate_tower::extract::ClientIp;
@@ -143,8 +144,9 @@ impl Clock for Watched {
         self.clock.now()
     }
 
-    fn wake_at(&self, at: Micros, waker: &Waker) {
-        self.clock.wake_at(at, waker);
+    fn wake_at(&self, at: Micros, waker: &Waker) -> WaitHandle {
+        let handle = self.clock.wake_at(at, waker);
         let _ = self.waits.send(at);
+        handle
     }
 }

@@ -30,7 +30,7 @@ struct Candidates {
     sync: Limiter<Memory>,
     sync_with_id: Limiter<Memory>,
     /// Handles to the same two stores, for what has no synchronous form.
-    twins: [Limiter<BoxStore>; 2],
+    pair: [Limiter<BoxStore>; 2],
     others: Vec<(&'static str, Way, Limiter<BoxStore>)>,
 }
 
@@ -50,7 +50,7 @@ impl Candidates {
             ("compare_and_swap", Way::Batch, of(BoxStore::new(compare_and_swap()))),
         ];
         Self {
-            twins: [of(BoxStore::new(first.clone())), of(BoxStore::new(second.clone()))],
+            pair: [of(BoxStore::new(first.clone())), of(BoxStore::new(second.clone()))],
             sync: Limiter::with_clock(first, clock.clone()).build(),
             sync_with_id: Limiter::with_clock(second, clock.clone()).build(),
             others,
@@ -64,8 +64,8 @@ impl Candidates {
         context: &str,
         ask: &impl AsyncFn(&Limiter<BoxStore>) -> Result<T>,
     ) {
-        let expected = block_on(ask(&self.twins[0])).unwrap();
-        assert_eq!(block_on(ask(&self.twins[1])).unwrap(), expected, "{context}");
+        let expected = block_on(ask(&self.pair[0])).unwrap();
+        assert_eq!(block_on(ask(&self.pair[1])).unwrap(), expected, "{context}");
         for (store, _, limiter) in &self.others {
             assert_eq!(block_on(ask(limiter)).unwrap(), expected, "{store}, {context}");
         }

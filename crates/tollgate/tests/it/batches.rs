@@ -135,7 +135,7 @@ fn a_batch_is_decided_in_its_order() {
 }
 
 #[test]
-fn an_empty_batch_answers_nothing_and_asks_nobody() {
+fn an_empty_batch_answers_nothing_and_calls_no_store() {
     let store = faulty(&ManualClock::at(NOW), []);
     let limiter = Limiter::with_clock(store.clone(), ManualClock::at(NOW)).build();
     assert!(block_on(limiter.check_batch(&[] as &[Charge<'_>])).is_empty());
@@ -236,7 +236,7 @@ fn a_store_that_decides_some_charges_at_once_charges_each_of_them_once() {
     assert_eq!(remaining, [99, 98, 99, 97, 98]);
 }
 
-/// Answers too little: fewer states than charges, and none to a look.
+/// Answers too little: fewer states than charges, and none to a peek.
 #[derive(Debug)]
 struct Forgetful;
 

@@ -37,7 +37,7 @@ impl Bench {
     }
 
     /// Checks, and says whether the store was asked.
-    fn asks(&self) -> bool {
+    fn calls_the_store(&self) -> bool {
         let before = self.store.calls();
         self.check();
         self.store.calls() > before
@@ -45,17 +45,17 @@ impl Bench {
 
     fn opened() -> Self {
         let bench = Self::new([Fault::After; 3]);
-        (0..3).for_each(|_| assert!(bench.asks()));
-        assert!(!bench.asks(), "open");
+        (0..3).for_each(|_| assert!(bench.calls_the_store()));
+        assert!(!bench.calls_the_store(), "open");
         bench
     }
 }
 
 #[test]
-fn it_opens_after_so_many_outages_in_a_row_and_fails_at_once() {
+fn it_opens_after_enough_outages_in_a_row_and_fails_at_once() {
     let bench = Bench::new([Fault::After; 3]);
     for _ in 0..3 {
-        assert!(bench.asks());
+        assert!(bench.calls_the_store());
     }
     for _ in 0..5 {
         let decision = bench.check();
@@ -86,7 +86,7 @@ fn an_answer_in_between_starts_the_count_over() {
         // The garbage is an error, but it is an answer.
         let _ = block_on(bench.limiter.check(limit.charge("k")));
     }
-    assert!(bench.asks(), "never three in a row");
+    assert!(bench.calls_the_store(), "never three in a row");
 }
 
 #[test]
@@ -97,7 +97,7 @@ fn what_is_refused_before_the_store_is_asked_is_no_sign_of_life() {
     for _ in 0..5 {
         let _ = block_on(bench.limiter.check(limit.charge("k")));
     }
-    assert!(!bench.asks(), "three outages, and nothing that was answered");
+    assert!(!bench.calls_the_store(), "three outages, and nothing that was answered");
     // One that tries whether the store is back has learnt nothing, and so does a batch.
     bench.clock.set(NOW + 1_000_000);
     bench.store.then([Fault::Refuse, Fault::Refuse, Fault::After]);
@@ -105,8 +105,8 @@ fn what_is_refused_before_the_store_is_asked_is_no_sign_of_life() {
     assert_eq!(error.code(), Code::Unsupported);
     let charges = [limit.charge("a"), limit.charge("b")];
     assert!(block_on(bench.limiter.check_batch(&charges)).iter().all(Result::is_err));
-    assert!(bench.asks(), "the next may try");
-    assert!(!bench.asks(), "and has found that it is not");
+    assert!(bench.calls_the_store(), "the next may try");
+    assert!(!bench.calls_the_store(), "and has found that it is not");
 }
 
 #[test]
@@ -128,9 +128,9 @@ fn outages_of_batches_count_as_well() {
 fn it_stays_open_for_its_time_and_closes_on_success() {
     let bench = Bench::opened();
     bench.clock.set(NOW + 999_999);
-    assert!(!bench.asks(), "a microsecond before");
+    assert!(!bench.calls_the_store(), "a microsecond before");
     bench.clock.set(NOW + 1_000_000);
-    assert!(bench.asks(), "the probe");
+    assert!(bench.calls_the_store(), "the probe");
     assert_eq!(bench.check().degraded, None, "closed again");
 }
 
@@ -140,10 +140,10 @@ fn it_opens_again_when_the_probe_fails() {
     for round in 1..=4 {
         bench.store.then([Fault::After]);
         bench.clock.set(NOW + round * 1_000_000 - 1);
-        assert!(!bench.asks(), "for the whole time");
+        assert!(!bench.calls_the_store(), "for the whole time");
         bench.clock.set(NOW + round * 1_000_000);
-        assert!(bench.asks(), "the probe");
-        assert!(!bench.asks(), "one failure is enough");
+        assert!(bench.calls_the_store(), "the probe");
+        assert!(!bench.calls_the_store(), "one failure is enough");
     }
 }
 
@@ -166,7 +166,7 @@ fn one_call_at_a_time_tries_whether_the_store_is_back() {
     assert_eq!(bench.store.calls(), calls + 1, "only the probe");
     bench.clock.advance(Duration::from_millis(50));
     assert_eq!(poll(&mut probe).unwrap().unwrap().degraded, None);
-    assert!(bench.asks(), "closed");
+    assert!(bench.calls_the_store(), "closed");
 }
 
 #[test]
@@ -178,10 +178,10 @@ fn a_probe_that_is_dropped_does_not_wedge_it() {
     for _ in 0..3 {
         let mut probe = start(&bench, &limit);
         assert!(poll(&mut probe).is_none());
-        assert!(!bench.asks(), "a probe is under way");
+        assert!(!bench.calls_the_store(), "a probe is under way");
         drop(probe);
     }
-    assert!(bench.asks(), "the next call is the probe");
+    assert!(bench.calls_the_store(), "the next call is the probe");
     assert_eq!(bench.check().degraded, None);
 }
 
@@ -195,9 +195,9 @@ fn a_probe_that_times_out_opens_it_again() {
     assert!(poll(&mut probe).is_none());
     bench.clock.advance(Duration::from_millis(100));
     assert_eq!(poll(&mut probe).unwrap().unwrap().degraded, Some(OutageMode::Open));
-    assert!(!bench.asks());
+    assert!(!bench.calls_the_store());
     bench.clock.advance(OPEN_FOR);
-    assert!(bench.asks());
+    assert!(bench.calls_the_store());
     assert_eq!(bench.check().degraded, None);
 }
 
@@ -217,7 +217,7 @@ fn zero_failures_turn_it_off() {
     let off = BreakerConfig { failures: 0, open_for: OPEN_FOR };
     let bench = Bench::with(off, [Fault::After; 20]);
     for _ in 0..20 {
-        assert!(bench.asks());
+        assert!(bench.calls_the_store());
     }
     assert_eq!(bench.limiter.stats().breaker_rejections, 0);
 }
@@ -226,7 +226,7 @@ fn zero_failures_turn_it_off() {
 fn a_clock_that_steps_back_does_not_keep_it_open() {
     let bench = Bench::opened();
     bench.clock.set(NOW - 3_600_000_000);
-    assert!(bench.asks(), "an hour back must not mean an hour open");
+    assert!(bench.calls_the_store(), "an hour back must not mean an hour open");
     assert_eq!(bench.check().degraded, None);
 }
 

@@ -1,5 +1,5 @@
-//! Others in the way are no outage: whoever is held up until its time is up is never let in, and the
-//! breaker stays closed.
+//! Contention is no outage: a call that loses until its deadline is never admitted, and the breaker
+//! stays closed.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,7 +16,7 @@ use crate::support::{Call, MS, NOW, VersionedTable, faulty, per_hour, poll};
 const DEADLINE: Micros = 100 * MS;
 
 #[test]
-fn whoever_loses_until_its_time_is_up_is_refused_under_every_mode() {
+fn a_call_that_loses_until_its_deadline_is_refused_under_every_mode() {
     for mode in [OutageMode::Open, OutageMode::Closed, OutageMode::Local] {
         let clock = ManualClock::at(NOW);
         let store = faulty(&clock, [Fault::Lose; 20]);
@@ -56,11 +56,12 @@ fn a_silent_store_is_still_an_outage_beside_a_busy_one() {
     assert_eq!(limiter.stats().store_failures, 2);
 }
 
-/// Processes that fight for one key, each call with so little time that many run out of it. The
-/// backend answers all the time. A call whose swap is under way at its deadline has an unknown outcome, and is
-/// decided by the outage mode; all others that run out of time are refused, and charge nothing.
+/// Processes that compete for one key, each call with so little time that many run out of it. The
+/// backend answers all the time. A call whose swap is under way at its deadline has an unknown
+/// outcome, and is decided by the outage mode; all others that run out of time are refused, and
+/// charge nothing.
 #[test]
-fn processes_that_fight_for_a_key_admit_at_most_the_limit_and_refuse_who_was_not_sent() {
+fn processes_that_compete_for_a_key_admit_at_most_the_limit_and_refuse_the_rest() {
     let (mut held_up, mut unknown) = (0, 0);
     for seed in 0..30 {
         println!("seed {seed}");
@@ -83,7 +84,8 @@ fn processes_that_fight_for_a_key_admit_at_most_the_limit_and_refuse_who_was_not
             calls.push((rng.below(30), Some(Box::pin(limiter.check(limit.charge("k"))))));
         }
         let (mut admitted, mut open) = (0, 0);
-        // Every tick each call looks whether it was answered: the backend takes a few ticks, not eight.
+        // Every tick each call is polled: the backend takes a few ticks, not
+        // eight.
         for tick in 0_u64.. {
             let ready = |(from, call): &&mut (u64, Option<_>)| *from <= tick && call.is_some();
             for (_, slot) in calls.iter_mut().filter(ready) {
@@ -103,7 +105,7 @@ fn processes_that_fight_for_a_key_admit_at_most_the_limit_and_refuse_who_was_not
             }
             clock.advance(Duration::from_millis(1));
         }
-        // What somebody did not get to know may be spent, and is never more than the limit.
+        // A charge with an unknown outcome may be spent, and is never more than the limit.
         assert!(admitted <= 20, "{admitted}");
         let left = block_on(processes[0].peek(limit.charge("k"))).unwrap().remaining;
         assert!(admitted + left <= 20, "{admitted} were admitted and {left} are left");
@@ -112,5 +114,5 @@ fn processes_that_fight_for_a_key_admit_at_most_the_limit_and_refuse_who_was_not
         unknown += open;
     }
     println!("{held_up} of 1,800 were refused, the outcome of {unknown} is unknown");
-    assert!(held_up > 100, "the fights were never hard enough");
+    assert!(held_up > 100, "there was never enough contention");
 }

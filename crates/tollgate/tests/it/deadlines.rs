@@ -103,13 +103,13 @@ fn the_deadline_can_be_set() {
 }
 
 #[test]
-fn an_answer_that_is_there_counts_however_late_it_is_looked_at() {
+fn an_answer_that_is_there_counts_however_late_it_is_polled() {
     let clock = ManualClock::at(NOW);
     let (limiter, _) = limiter(&clock, [Fault::Delay(DEADLINE)]);
     let limit = per_hour("p", 10);
     let mut call: Call<'_, _> = Box::pin(limiter.check(limit.charge("k")));
     assert!(poll(&mut call).is_none());
-    // Answer and deadline are due at once, and looked at an hour later.
+    // Answer and deadline are due at once, and polled an hour later.
     clock.advance(Duration::from_secs(3_600));
     let decision = poll(&mut call).unwrap().unwrap();
     assert_eq!((decision.degraded, decision.remaining), (None, 9));

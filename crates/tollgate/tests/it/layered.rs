@@ -88,13 +88,13 @@ fn a_combination_is_the_algebra_of_its_parts() {
                 .set(NOW.max(tollgate::Clock::now(&clock) + rng.below(30_000)) - rng.below(2) * MS);
             let charges: Vec<Charge<'_>> =
                 limits.iter().map(|limit| charge(limit, "k", rng.between(1, 3))).collect();
-            let looks: Vec<Decision> =
+            let peeks: Vec<Decision> =
                 charges.iter().map(|one| block_on(alone.peek(*one)).unwrap()).collect();
-            let admitted = looks.iter().all(Decision::is_allowed);
+            let admitted = peeks.iter().all(Decision::is_allowed);
             let mut parts: Vec<Decision> = if admitted {
                 charges.iter().map(|one| block_on(alone.check(*one)).unwrap()).collect()
             } else {
-                looks
+                peeks
             };
             let expected = combined(&charges, &parts);
             for (part, charge) in parts.iter_mut().zip(&charges) {

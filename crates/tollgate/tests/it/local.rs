@@ -92,7 +92,7 @@ fn a_denial_of_the_store_is_remembered_in_the_outage() {
         let [spender, other] = &Node::nodes(&clock, 2)[..] else { panic!("two nodes") };
         let limit = local(kind, 10, MINUTE);
         assert!(spender.check(&limit, 10).is_allowed());
-        // The other node has charged nothing, but has been told that nothing is left.
+        // The other node has charged nothing, but has learned from the store that nothing is left.
         assert!(!other.check(&limit, 1).is_allowed());
         assert_eq!(other.drain_alone(&limit), 0, "{}", kind.name());
         assert_eq!(spender.drain_alone(&limit), 0, "{}: it had more than its share", kind.name());
@@ -171,7 +171,7 @@ fn never_runs_ahead(kind: Kind, seed: u64) {
         let node = usize::try_from(rng.below(2)).unwrap();
         nodes[node].check(&limit, rng.between(1, 2));
     }
-    // The last word of the store is heard by the node whose line is cut then.
+    // The store answers this node once more; then its connection is cut.
     let last = nodes[0].check(&limit, 1);
     let (mut alone, mut by_store) = (0_u64, 0_u64);
     for step in 0..40 {
@@ -203,7 +203,7 @@ fn after_the_outage_the_store_decides_again() {
     let limit = local(Kind::Gcra, 10, MONTH);
     node.check(&limit, 1);
     assert_eq!(node.drain_alone(&limit), 9);
-    assert_eq!(node.check(&limit, 1).remaining, 8, "the store knows of its own charges only");
+    assert_eq!(node.check(&limit, 1).remaining, 8, "the store has its own charges only");
     assert_eq!(node.drain_alone(&limit), 0, "the shadow does not forget what it granted");
 }
 
@@ -227,7 +227,7 @@ fn a_combination_is_all_or_nothing_alone_as_well() {
 }
 
 #[test]
-fn a_cost_above_the_share_but_not_above_the_limit_is_told_to_wait() {
+fn a_cost_above_the_share_but_not_above_the_limit_is_denied() {
     let clock = ManualClock::at(NOW);
     let nodes = Node::nodes(&clock, 4);
     let limit = local(Kind::Gcra, 10, MINUTE);

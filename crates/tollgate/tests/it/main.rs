@@ -8,7 +8,7 @@
     clippy::panic,
     reason = "in a test, a panic is the message"
 )]
-#![expect(clippy::print_stdout, reason = "seeds are printed for whoever reads a failure")]
+#![expect(clippy::print_stdout, reason = "seeds are printed for the reader of a failure")]
 
 mod agreement;
 mod batches;
@@ -21,9 +21,9 @@ mod extremes;
 mod input;
 mod layered;
 mod local;
-mod looking;
 mod observing;
-mod once;
 mod outages;
 mod ownership;
+mod peeks;
+mod request_ids;
 mod support;

@@ -1,4 +1,4 @@
-//! What an operator is told: counters, events at most once per second, and clocks that disagree.
+//! What an operator sees: counters, events at most once per second, and clocks that disagree.
 
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -31,7 +31,7 @@ impl Observer for Notes {
 }
 
 #[test]
-fn degraded_decisions_are_told_at_most_once_per_second_with_their_number() {
+fn degraded_decisions_are_reported_at_most_once_per_second_with_their_number() {
     let (clock, notes) = (ManualClock::at(NOW), Notes::default());
     let store = faulty(&clock, vec![Fault::After; 5]);
     let limiter = Limiter::with_clock(store, clock.clone()).observer(notes.clone()).build();
@@ -40,23 +40,23 @@ fn degraded_decisions_are_told_at_most_once_per_second_with_their_number() {
         (0..times).for_each(|_| drop(block_on(limiter.check(limit.charge("k"))).unwrap()));
     };
     check(20);
-    let told = || std::mem::take(&mut *notes.degraded.lock().unwrap());
-    assert_eq!(told(), [(OutageMode::Open, Code::StoreUnavailable, 1)]);
+    let reported = || std::mem::take(&mut *notes.degraded.lock().unwrap());
+    assert_eq!(reported(), [(OutageMode::Open, Code::StoreUnavailable, 1)]);
     clock.advance(Duration::from_micros(999_999));
     check(1);
-    assert_eq!(told(), [], "not yet");
+    assert_eq!(reported(), [], "not yet");
     // The breaker lets a probe through at the same instant; it fails.
     limiter.store().then([Fault::After]);
     clock.advance(Duration::from_micros(1));
     check(1);
-    assert_eq!(told(), [(OutageMode::Open, Code::StoreUnavailable, 21)]);
+    assert_eq!(reported(), [(OutageMode::Open, Code::StoreUnavailable, 21)]);
     let stats = limiter.stats();
     assert_eq!(stats.degraded_open, 22);
     assert_eq!((stats.store_failures, stats.breaker_rejections), (6, 16));
 }
 
 #[test]
-fn each_mode_is_told_on_its_own() {
+fn each_mode_is_reported_on_its_own() {
     let (clock, notes) = (ManualClock::at(NOW), Notes::default());
     let store = faulty(&clock, vec![Fault::After; 3]);
     let limiter = Limiter::with_clock(store, clock).observer(notes.clone()).build();
@@ -103,7 +103,7 @@ fn a_clock_that_steps_back_does_not_silence_events() {
 }
 
 #[test]
-fn every_event_is_told_once_among_threads() {
+fn every_event_is_reported_once_among_threads() {
     let (clock, notes) = (ManualClock::at(NOW), Notes::default());
     let store = faulty(&clock, vec![Fault::After; 100_000]);
     let limiter = Limiter::with_clock(store, clock.clone()).observer(notes.clone()).build();
@@ -120,8 +120,8 @@ fn every_event_is_told_once_among_threads() {
     });
     clock.advance(Duration::from_secs(2));
     block_on(limiter.check(limit.charge("k"))).unwrap();
-    let told: u64 = notes.degraded.lock().unwrap().iter().map(|(.., number)| number).sum();
-    assert_eq!((told, limiter.stats().degraded_open), (2_001, 2_001));
+    let reported: u64 = notes.degraded.lock().unwrap().iter().map(|(.., number)| number).sum();
+    assert_eq!((reported, limiter.stats().degraded_open), (2_001, 2_001));
 }
 
 #[test]
@@ -139,9 +139,9 @@ fn a_key_that_a_clock_ahead_has_charged_is_noticed() {
             assert!(!frozen.is_allowed(), "{}", kind.name());
         }
         assert_eq!(limiter.stats().clock_behind, 5, "{}", kind.name());
-        let told = std::mem::take(&mut *notes.behind.lock().unwrap());
-        assert_eq!(told.len(), 1, "{}: at most once per second", kind.name());
-        let (policy, behind_ms) = &told[0];
+        let reported = std::mem::take(&mut *notes.behind.lock().unwrap());
+        assert_eq!(reported.len(), 1, "{}: at most once per second", kind.name());
+        let (policy, behind_ms) = &reported[0];
         assert_eq!(policy, kind.name());
         assert!((3_500_000..=3_600_000).contains(behind_ms), "{}: {behind_ms} ms", kind.name());
         // The cure.

@@ -54,7 +54,7 @@ fn a_store_that_was_handed_in_stays_open() {
     drop((handed, erased));
     assert_eq!(store.closed.load(Relaxed), 0);
     assert!(block_on(built.check(limit.charge("k"))).unwrap().is_allowed());
-    // Whoever made it closes it.
+    // What made it closes it.
     block_on(BoxStore::new(store.clone()).close());
     assert_eq!(store.closed.load(Relaxed), 1);
 }

@@ -12,6 +12,7 @@ use tollgate::algorithm::{
     TokenBucket,
 };
 use tollgate::authoring::Now;
+use tollgate::clock::WaitHandle;
 use tollgate::store::cas::{Entry, Snapshot, Swap, Version, Versioned, VersionedCapability};
 use tollgate::store::{BoxStore, Cas, Memory, Retries};
 use tollgate::{Charge, Clock, Cost, Decision, Limit, ManualClock, Micros, Quota, Result, Rule};
@@ -48,7 +49,7 @@ pub(crate) fn stores() -> Vec<(&'static str, BoxStore)> {
     ]
 }
 
-/// A reference store whose calls fail as planned, shared so that a test can look behind it.
+/// A reference store whose calls fail as planned, shared so that a test can inspect it.
 pub(crate) fn faulty(
     clock: &ManualClock,
     faults: impl IntoIterator<Item = Fault>,
@@ -73,7 +74,7 @@ pub(crate) fn limit_of(kind: Kind, limit: u64, period: Duration) -> Limit {
     Limit::with_rule(kind.name(), rule(kind, limit, period)).unwrap()
 }
 
-/// A gcra limit of so many units per hour: nothing comes back while a test looks.
+/// A gcra limit of `limit` units per hour: nothing comes back during a test.
 pub(crate) fn per_hour(policy: &str, limit: u64) -> Limit {
     Limit::new(policy, Gcra::new(Quota::per_hour(limit)).unwrap()).unwrap()
 }
@@ -83,7 +84,7 @@ pub(crate) fn charge<'a>(limit: &'a Limit, subject: &'a str, cost: u64) -> Charg
     limit.charge(subject).cost(units(cost))
 }
 
-/// A user's own algorithm: so many units for ever. No share of it can be made.
+/// A user's own algorithm: a fixed number of units, for ever. No share of it can be made.
 #[derive(Debug)]
 pub(crate) struct Allowance(pub(crate) u64);
 
@@ -196,8 +197,8 @@ impl Clock for CountingClock {
         self.manual.now()
     }
 
-    fn wake_at(&self, at: Micros, waker: &Waker) {
-        self.manual.wake_at(at, waker);
+    fn wake_at(&self, at: Micros, waker: &Waker) -> WaitHandle {
+        self.manual.wake_at(at, waker)
     }
 }
 

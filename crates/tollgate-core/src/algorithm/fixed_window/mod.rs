@@ -3,13 +3,13 @@
 //! # Mathematics
 //! A window starts at a multiple of W since the epoch (`epoch`) or at the first charge after the
 //! last window ended (`first_hit`). With c units counted in it, a cost q is allowed iff c + q ≤ L.
-//! `remaining` = L − c; `reset_at` = start + W once anything was spent; `retry_after` = start + W − n.
-//! By its nature up to 2·L units can pass around a boundary: L at the end of one window and L at
+//! `remaining` = L − c; `reset_at` = start + W once anything was spent; `retry_after` = start + W −
+//! n. By its nature up to 2·L units can pass around a boundary: L at the end of one window and L at
 //! the start of the next. Choose another algorithm where that matters.
 //!
 //! # State
-//! Words `[start, count]`; shape `[tag, W, anchor, L]` with anchor 0 for epoch and 1 for first_hit.
-//! Under another limit the count stays; it may then exceed the limit.
+//! Words `[start, count]`; quota id `[tag, W, anchor, L]` with anchor 0 for epoch and 1 for
+//! first_hit. Under another limit the count stays; it may then exceed the limit.
 //!
 //! # Rounding
 //! None but times, up to whole milliseconds.
@@ -57,7 +57,7 @@ impl FixedWindow {
         Ok(Self { limit, window, anchor })
     }
 
-    /// Rebuilds the algorithm from the shape stored with a state.
+    /// Rebuilds the algorithm from the quota id stored with a state.
     pub(super) fn from_quota_id(quota_id: QuotaId) -> Option<Self> {
         let [_, window, anchor, limit] = quota_id.0;
         let anchor = match anchor {
@@ -81,37 +81,37 @@ impl FixedWindow {
     }
 
     /// The window that counts now, and the units in it.
-    fn look(&self, words: &[u64], now: Now) -> Look {
+    fn view(&self, words: &[u64], now: Now) -> View {
         let at = now.effective();
         let (start, count) = match *words {
             [start, count] if at < start + self.window => (start, count),
             _ => (self.start_at(at), 0),
         };
-        Look { start, end: start + self.window, count, reading: now.reading() }
+        View { start, end: start + self.window, count, reading: now.reading() }
     }
 
-    fn uncharged(&self, look: &Look, cost: Cost) -> Decision {
-        let left = self.limit.saturating_sub(look.count);
-        let reset_at_ms = look.reset_at_ms(look.count);
+    fn uncharged(&self, view: &View, cost: Cost) -> Decision {
+        let left = self.limit.saturating_sub(view.count);
+        let reset_at_ms = view.reset_at_ms(view.count);
         if cost.get() > self.limit {
             Decision::never(self.limit, left, reset_at_ms)
         } else if cost.get() <= left {
             Decision::allowed(self.limit, left, reset_at_ms)
         } else {
-            Decision::denied(self.limit, left, reset_at_ms, to_ms_up(look.end - look.reading))
+            Decision::denied(self.limit, left, reset_at_ms, to_ms_up(view.end - view.reading))
         }
     }
 }
 
-/// A state as it looks now.
-struct Look {
+/// A state at the instant of a decision.
+struct View {
     start: Micros,
     end: Micros,
     count: u64,
     reading: Micros,
 }
 
-impl Look {
+impl View {
     fn reset_at_ms(&self, count: u64) -> u64 {
         to_ms_up(if count > 0 { self.end } else { self.reading })
     }
@@ -150,47 +150,47 @@ impl Algorithm for FixedWindow {
     }
 
     fn step(&self, words: &[u64], now: Now, cost: Cost) -> Step {
-        let look = self.look(words, now);
-        let decision = self.uncharged(&look, cost);
+        let view = self.view(words, now);
+        let decision = self.uncharged(&view, cost);
         if !decision.is_allowed() {
             return Step { decision, write: None };
         }
-        let count = look.count + cost.get();
-        let decision = Decision::allowed(self.limit, self.limit - count, look.reset_at_ms(count));
-        Step { decision, write: Some(self.write(look.start, count)) }
+        let count = view.count + cost.get();
+        let decision = Decision::allowed(self.limit, self.limit - count, view.reset_at_ms(count));
+        Step { decision, write: Some(self.write(view.start, count)) }
     }
 
     fn peek(&self, words: &[u64], now: Now, cost: Cost) -> Decision {
-        self.uncharged(&self.look(words, now), cost)
+        self.uncharged(&self.view(words, now), cost)
     }
 
     fn forecast(&self, words: &[u64], now: Now) -> Forecast {
-        let look = self.look(words, now);
-        let next_unit_at_ms = (look.count > 0).then(|| to_ms_up(look.end));
-        let left = self.limit.saturating_sub(look.count);
-        Forecast::new(self.limit, left, next_unit_at_ms, look.reset_at_ms(look.count))
+        let view = self.view(words, now);
+        let next_unit_at_ms = (view.count > 0).then(|| to_ms_up(view.end));
+        let left = self.limit.saturating_sub(view.count);
+        Forecast::new(self.limit, left, next_unit_at_ms, view.reset_at_ms(view.count))
     }
 
     fn refund(&self, words: &[u64], now: Now, cost: Cost, receipt: Receipt) -> Refund {
-        let look = self.look(words, now);
+        let view = self.view(words, now);
         let in_this_window = match receipt {
             // Several windows may end in one millisecond: only the first of them is surely meant.
             Receipt::Until(at) => {
                 let (after, until) = millisecond_before(at);
-                (after + 1..=until).contains(&look.end) && look.start <= after
+                (after + 1..=until).contains(&view.end) && view.start <= after
             }
             Receipt::Newest => true,
         };
-        let units = cost.get().min(look.count);
+        let units = cost.get().min(view.count);
         if units == 0 || !in_this_window {
             return Refund::NOTHING;
         }
-        Refund { units, write: Some(self.write(look.start, look.count - units)) }
+        Refund { units, write: Some(self.write(view.start, view.count - units)) }
     }
 
     fn debt(&self, words: &[u64], now: Now) -> Debt {
-        let look = self.look(words, now);
-        Debt { units: look.count, seen: now.effective().max(look.start) }
+        let view = self.view(words, now);
+        Debt { units: view.count, seen: now.effective().max(view.start) }
     }
 
     fn indebted(&self, debt: Debt) -> Write {

@@ -2,7 +2,7 @@
 //!
 //! The mathematics, the state and the rounding are those of the schedule with T = P/R and
 //! B = Q + 1: one unit passes at once, Q wait their turn. An allowed decision says how long to wait
-//! before proceeding: `delay` = a − n, rounded up to a millisecond so that nobody is early.
+//! before proceeding: `delay` = a − n, rounded up to a millisecond so that no request is early.
 
 use super::schedule::{Fields, Pace, Schedule, schedule_algorithm};
 use crate::error::Result;

@@ -1,4 +1,4 @@
-//! The schedule: one kernel for gcra, token_bucket and leaky_bucket.
+//! The schedule: one calculation for gcra, token_bucket and leaky_bucket.
 //!
 //! # Mathematics
 //! A unit takes T = P / L (period over limit) to come back, and B units fit at once, so a full debt
@@ -9,17 +9,17 @@
 //!
 //! # State
 //! With g = gcd(P, L), p = P/g and l = L/g, T is p/l microseconds. Words: `[whole, fraction]` with
-//! TAT = whole + fraction/l, 0 ≤ fraction < l. Shape: `[tag, p, l, B]`. When l ≤ 1024 and τ·l ≤ 2^61 the same state
-//! also fits one word, TAT·l.
+//! TAT = whole + fraction/l, 0 ≤ fraction < l. Quota id: `[tag, p, l, B]`. When l ≤ 1024 and τ·l ≤
+//! 2^61 the same state also fits one word, TAT·l.
 //!
 //! # Rounding
-//! The schedule itself is exact: nothing is rounded, so there is no drift after any number of steps.
-//! Only reported numbers are: units down, times up to whole milliseconds. The debt carried to
-//! another quota is rounded up to a whole unit.
+//! The schedule itself is exact: nothing is rounded, so there is no drift after any number of
+//! steps. Only reported numbers are: units down, times up to whole milliseconds. The debt carried
+//! to another quota is rounded up to a whole unit.
 //!
 //! # Time
-//! A state has seen TAT − τ: an earlier reading finds a ≥ n + τ and is denied, so a clock that steps
-//! back never refills. The scheme is the virtual scheduling of ITU-T I.371.
+//! A state has seen TAT − τ: an earlier reading finds a ≥ n + τ and is denied, so a clock that
+//! steps back never refills. The scheme is the virtual scheduling of ITU-T I.371.
 
 mod wide;
 
@@ -52,7 +52,7 @@ pub(super) enum Pace {
     Shaped,
 }
 
-/// The kernel: exact arithmetic over one instant.
+/// Exact arithmetic over one instant.
 #[derive(Clone, Debug)]
 pub(super) struct Schedule {
     wide: Wide,
@@ -60,7 +60,7 @@ pub(super) struct Schedule {
 }
 
 impl Schedule {
-    /// So many units per period, and at once what the third field of the quota says.
+    /// `quota.limit` units per period, and `at_once` units at once.
     pub(super) fn new(
         quota: crate::Quota,
         at_once: u64,
@@ -71,7 +71,7 @@ impl Schedule {
         let period = limits::period(fields.period, quota.period, 1, PERIOD_MAX)?;
         let divisor = gcd(period, limit);
         let (p, l) = (period / divisor, limit / divisor);
-        // So many that they take no longer than the longest period to come back.
+        // The largest burst that takes no longer than the longest period to come back.
         let most = u128::from(l) * u128::from(PERIOD_MAX) / u128::from(p);
         let most = u64::try_from(most).unwrap_or(u64::MAX).min(limits::UNITS_MAX);
         let beside = fields.beside_burst;
@@ -86,7 +86,7 @@ impl Schedule {
         }
     }
 
-    /// Rebuilds the kernel from a stored shape, if it is one that could have been stored.
+    /// Rebuilds the schedule from a stored quota id, if it is valid.
     pub(super) fn from_quota_id(quota_id: QuotaId, pace: Pace) -> Option<Self> {
         let [_, p, l, burst] = quota_id.0;
         let units_fit = |units: u64| (1..=limits::UNITS_MAX).contains(&units);
@@ -185,11 +185,12 @@ impl Schedule {
     }
 }
 
-/// The whole [`Algorithm`](super::Algorithm) of a type that is a schedule, registered under its name.
+/// The whole [`Algorithm`](super::Algorithm) of a type that is a schedule, registered under its
+/// name.
 macro_rules! schedule_algorithm {
     ($type:ident, $pace:expr) => {
         impl $type {
-            /// Rebuilds the algorithm from the shape stored with a state.
+            /// Rebuilds the algorithm from the quota id stored with a state.
             pub(super) fn from_quota_id(quota_id: $crate::state::QuotaId) -> Option<Self> {
                 $crate::algorithm::schedule::Schedule::from_quota_id(quota_id, $pace).map(Self)
             }

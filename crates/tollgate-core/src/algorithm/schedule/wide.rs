@@ -23,7 +23,7 @@ impl Wide {
         self.units(self.burst)
     }
 
-    /// What so many units take.
+    /// What this number of units takes.
     fn units(&self, units: u64) -> u128 {
         u128::from(self.p) * u128::from(units)
     }
@@ -66,42 +66,42 @@ impl Wide {
     }
 
     pub(super) fn step(&self, words: &[u64], now: Now, cost: Cost) -> Step {
-        let look = Look::new(self, words, now);
-        if !look.grants(cost) {
-            return Step { decision: look.uncharged(cost), write: None };
+        let view = View::new(self, words, now);
+        if !view.grants(cost) {
+            return Step { decision: view.uncharged(cost), write: None };
         }
-        let next = look.start + self.units(cost.get());
-        let decision = Decision::allowed(self.burst, look.units_left(next), self.ms_up(next))
-            .after(look.delay_ms());
+        let next = view.start + self.units(cost.get());
+        let decision = Decision::allowed(self.burst, view.units_left(next), self.ms_up(next))
+            .after(view.delay_ms());
         Step { decision, write: Some(self.write(next)) }
     }
 
     pub(super) fn peek(&self, words: &[u64], now: Now, cost: Cost) -> Decision {
-        Look::new(self, words, now).uncharged(cost)
+        View::new(self, words, now).uncharged(cost)
     }
 
     pub(super) fn forecast(&self, words: &[u64], now: Now) -> Forecast {
-        let look = Look::new(self, words, now);
-        let spendable = look.units_left(look.start);
+        let view = View::new(self, words, now);
+        let spendable = view.units_left(view.start);
         // One more unit is there once the debt has room for spendable + 1.
         let next_unit_at_ms = (spendable < self.burst)
-            .then(|| self.ms_up(look.start + self.units(spendable + 1) - self.full()));
-        Forecast::new(self.burst, spendable, next_unit_at_ms, look.reset_at_ms())
+            .then(|| self.ms_up(view.start + self.units(spendable + 1) - self.full()));
+        Forecast::new(self.burst, spendable, next_unit_at_ms, view.reset_at_ms())
     }
 
     pub(super) fn refund(&self, words: &[u64], now: Now, cost: Cost, receipt: Receipt) -> Refund {
-        let look = Look::new(self, words, now);
+        let view = View::new(self, words, now);
         // The charge holds the schedule up to its own end; what lies before now came back already.
         let end = match receipt {
-            Receipt::Until(at) => self.end_of_charge(look.start, at),
-            Receipt::Newest => look.start,
+            Receipt::Until(at) => self.end_of_charge(view.start, at),
+            Receipt::Newest => view.start,
         };
-        let counted = end.saturating_sub(look.at) / u128::from(self.p);
+        let counted = end.saturating_sub(view.at) / u128::from(self.p);
         let units = cost.get().min(narrow(counted));
         if units == 0 {
             return Refund::NOTHING;
         }
-        Refund { units, write: Some(self.write(look.start - self.units(units))) }
+        Refund { units, write: Some(self.write(view.start - self.units(units))) }
     }
 
     /// Where the charge ended whose end, rounded up to a millisecond, is `at`.
@@ -150,8 +150,8 @@ impl Wide {
     }
 }
 
-/// A state as it looks now.
-struct Look<'a> {
+/// A state at the instant of a decision.
+struct View<'a> {
     quota: &'a Wide,
     /// The instant to decide at.
     at: u128,
@@ -161,7 +161,7 @@ struct Look<'a> {
     start: u128,
 }
 
-impl<'a> Look<'a> {
+impl<'a> View<'a> {
     fn new(quota: &'a Wide, words: &[u64], now: Now) -> Self {
         let at = quota.scaled(now.effective());
         let start = quota.tat(words).max(at);
@@ -203,7 +203,7 @@ impl<'a> Look<'a> {
     }
 }
 
-/// Quotas are bounded so that every number that leaves the kernel fits 64 bits.
+/// Quotas are bounded so that every number that leaves the schedule fits 64 bits.
 fn narrow(number: u128) -> u64 {
     u64::try_from(number).unwrap_or(u64::MAX)
 }

@@ -7,9 +7,9 @@
 //!
 //! # State
 //! Words `[time, units, time, units, …]`, oldest first, times strictly increasing: charges at one
-//! instant merge, and a cost of 10,000 is one entry. Shape `[tag, W, 0, L]`. Under another limit the entries
-//! stay; they may then exceed the limit. A state has at most L
-//! entries; stores that swap whole states accept L up to 1,000.
+//! instant merge, and a cost of 10,000 is one entry. Quota id `[tag, W, 0, L]`. Under another limit
+//! the entries stay; they may then exceed the limit. A state has at most L entries; stores that
+//! swap whole states accept L up to 1,000.
 //!
 //! # Rounding
 //! None but times, up to whole milliseconds.
@@ -49,7 +49,7 @@ impl SlidingLog {
         Ok(Self { limit, window })
     }
 
-    /// Rebuilds the algorithm from the shape stored with a state.
+    /// Rebuilds the algorithm from the quota id stored with a state.
     pub(super) fn from_quota_id(quota_id: QuotaId) -> Option<Self> {
         let [_, window, zero, limit] = quota_id.0;
         let fits = zero == 0
@@ -58,7 +58,7 @@ impl SlidingLog {
         fits.then_some(Self { limit, window })
     }
 
-    fn look<'a>(&self, words: &'a [u64], now: Now) -> Look<'a> {
+    fn view<'a>(&self, words: &'a [u64], now: Now) -> View<'a> {
         let entries = words.as_chunks::<2>().0;
         let newest = entries.last().map_or(0, |[time, _]| *time);
         let at = now.effective().max(newest);
@@ -66,25 +66,25 @@ impl SlidingLog {
         let gone = entries.partition_point(|[time, _]| time + self.window <= at);
         let live = entries.get(gone..).unwrap_or_default();
         let count = live.iter().map(|[_, units]| units).sum();
-        Look { at, reading: now.reading(), live, count, window: self.window }
+        View { at, reading: now.reading(), live, count, window: self.window }
     }
 
-    fn uncharged(&self, look: &Look<'_>, cost: Cost) -> Decision {
-        let left = self.limit.saturating_sub(look.count);
-        let reset_at_ms = to_ms_up(look.fresh_at());
+    fn uncharged(&self, view: &View<'_>, cost: Cost) -> Decision {
+        let left = self.limit.saturating_sub(view.count);
+        let reset_at_ms = to_ms_up(view.fresh_at());
         if cost.get() > self.limit {
             Decision::never(self.limit, left, reset_at_ms)
         } else if cost.get() <= left {
             Decision::allowed(self.limit, left, reset_at_ms)
         } else {
-            let wait = look.free_at(look.count + cost.get() - self.limit) - look.reading;
+            let wait = view.free_at(view.count + cost.get() - self.limit) - view.reading;
             Decision::denied(self.limit, left, reset_at_ms, to_ms_up(wait))
         }
     }
 }
 
 /// The live part of a state.
-struct Look<'a> {
+struct View<'a> {
     at: Micros,
     reading: Micros,
     live: &'a [[u64; 2]],
@@ -92,7 +92,7 @@ struct Look<'a> {
     window: Micros,
 }
 
-impl Look<'_> {
+impl View<'_> {
     fn fresh_at(&self) -> Micros {
         let newest = self.live.iter().rfind(|[_, units]| *units > 0);
         newest.map_or(self.reading, |[time, _]| time + self.window)
@@ -137,7 +137,8 @@ impl Look<'_> {
         Refund { units, write: Some(Write { words, fresh_at: seen + self.window }) }
     }
 
-    /// Nothing is left: an entry of no units remains, so that the time it has seen is not forgotten.
+    /// Nothing is left: an entry of no units remains, so that the time it has seen is not
+    /// forgotten.
     fn emptied(&self, units: u64) -> Refund {
         if units == 0 {
             return Refund::NOTHING;
@@ -179,32 +180,32 @@ impl Algorithm for SlidingLog {
     }
 
     fn step(&self, words: &[u64], now: Now, cost: Cost) -> Step {
-        let look = self.look(words, now);
-        let decision = self.uncharged(&look, cost);
+        let view = self.view(words, now);
+        let decision = self.uncharged(&view, cost);
         if !decision.is_allowed() {
             return Step { decision, write: None };
         }
-        let write = look.with(cost.get());
+        let write = view.with(cost.get());
         let left = decision.remaining - cost.get();
         let decision = Decision::allowed(self.limit, left, to_ms_up(write.fresh_at));
         Step { decision, write: Some(write) }
     }
 
     fn peek(&self, words: &[u64], now: Now, cost: Cost) -> Decision {
-        self.uncharged(&self.look(words, now), cost)
+        self.uncharged(&self.view(words, now), cost)
     }
 
     fn forecast(&self, words: &[u64], now: Now) -> Forecast {
-        let look = self.look(words, now);
-        let left = self.limit.saturating_sub(look.count);
-        let next_unit = look.count.saturating_sub(self.limit) + 1;
-        let next_unit_at_ms = (left < self.limit).then(|| to_ms_up(look.free_at(next_unit)));
-        Forecast::new(self.limit, left, next_unit_at_ms, to_ms_up(look.fresh_at()))
+        let view = self.view(words, now);
+        let left = self.limit.saturating_sub(view.count);
+        let next_unit = view.count.saturating_sub(self.limit) + 1;
+        let next_unit_at_ms = (left < self.limit).then(|| to_ms_up(view.free_at(next_unit)));
+        Forecast::new(self.limit, left, next_unit_at_ms, to_ms_up(view.fresh_at()))
     }
 
     fn refund(&self, words: &[u64], now: Now, cost: Cost, receipt: Receipt) -> Refund {
-        let look = self.look(words, now);
-        let mut entries = look.live.to_vec();
+        let view = self.view(words, now);
+        let mut entries = view.live.to_vec();
         let units = match receipt {
             Receipt::Newest => take(entries.iter_mut().rev(), cost.get()),
             // The receipt names a millisecond. Of the entries that leave in it the oldest give way,
@@ -213,15 +214,15 @@ impl Algorithm for SlidingLog {
                 let (after, until) = millisecond_before(end);
                 let leaves = |time: Micros| (after + 1..=until).contains(&(time + self.window));
                 let meant = entries.iter_mut().filter(|[time, _]| leaves(*time));
-                if look.at <= after { take(meant, cost.get()) } else { 0 }
+                if view.at <= after { take(meant, cost.get()) } else { 0 }
             }
         };
-        look.after_refund(entries, units)
+        view.after_refund(entries, units)
     }
 
     fn debt(&self, words: &[u64], now: Now) -> Debt {
-        let look = self.look(words, now);
-        Debt { units: look.count, seen: look.at }
+        let view = self.view(words, now);
+        Debt { units: view.count, seen: view.at }
     }
 
     fn indebted(&self, debt: Debt) -> Write {
@@ -233,8 +234,8 @@ impl Algorithm for SlidingLog {
         if words.is_empty() {
             return Words::new(words);
         }
-        let look = self.look(words, now);
-        Words::new(&[look.at, look.count])
+        let view = self.view(words, now);
+        Words::new(&[view.at, view.count])
     }
 
     fn scripted_step(&self) -> Option<ScriptedStep> {

@@ -1,25 +1,26 @@
-//! `sliding_window`: L units per window of length W, estimated over S buckets and evaluated exactly.
+//! `sliding_window`: L units per window of length W, estimated over S buckets and evaluated
+//! exactly.
 //!
 //! # Mathematics
 //! Time is cut into buckets of w = W/S. With k = ⌊n/w⌋ and e = n − k·w, let F be the units in the S
-//! newest buckets k−S+1..k and O those in bucket k−S, which the window still covers for (w − e)/w of
-//! its length. A cost q is allowed iff F + ⌈O·(w−e)/w⌉ + q ≤ L. With S = 1 this is the classic
+//! newest buckets k−S+1..k and O those in bucket k−S, which the window still covers for (w − e)/w
+//! of its length. A cost q is allowed iff F + ⌈O·(w−e)/w⌉ + q ≤ L. With S = 1 this is the classic
 //! two-counter estimate. At most L units pass in any W − W/S, and fewer than 2·L in any W.
 //! `remaining` = L − F − ⌈O·(w−e)/w⌉; `reset_at` = when the newest units leave the estimate.
 //!
 //! # State
-//! Words `[t, c_t, c_{t−1}, …, c_{t−S}]`: the newest bucket's number and S + 1 counts. Shape
+//! Words `[t, c_t, c_{t−1}, …, c_{t−S}]`: the newest bucket's number and S + 1 counts. Quota id
 //! `[tag, W, S, L]`. Under another limit the counts stay; they may then exceed the limit.
 //!
 //! # Rounding
-//! The weighted share of the oldest bucket is rounded up: towards denying. Since the other terms are
-//! whole, that is exactly the comparison with the unrounded estimate. Times are rounded up to whole
-//! milliseconds.
+//! The weighted share of the oldest bucket is rounded up: towards denying. Since the other terms
+//! are whole, that is exactly the comparison with the unrounded estimate. Times are rounded up to
+//! whole milliseconds.
 //!
 //! # Time
 //! A state has seen the start of its newest bucket: an earlier reading is decided there.
 
-mod look;
+mod view;
 
 use super::limits;
 use super::{Algorithm, Debt, Description, Kind, Refund, Renewal, ScriptedStep, Step, Write};
@@ -32,7 +33,7 @@ use crate::rule::Rule;
 use crate::state::QuotaId;
 use crate::time::{MICROS_MAX, Micros, Now, to_ms_up};
 
-use look::Look;
+use view::View;
 
 /// The longest window.
 const WINDOW_MAX: Micros = 1 << 50;
@@ -71,7 +72,7 @@ impl SlidingWindow {
         Ok(Self { limit, bucket: window / buckets, buckets })
     }
 
-    /// Rebuilds the algorithm from the shape stored with a state.
+    /// Rebuilds the algorithm from the quota id stored with a state.
     pub(super) fn from_quota_id(quota_id: QuotaId) -> Option<Self> {
         let [_, window, buckets, limit] = quota_id.0;
         let fits = (1..=BUCKETS_MAX).contains(&buckets)
@@ -86,15 +87,15 @@ impl SlidingWindow {
         usize::try_from(self.buckets).unwrap_or(usize::MAX) + 1
     }
 
-    fn uncharged(&self, look: &Look, cost: Cost) -> Decision {
-        let left = self.limit.saturating_sub(look.estimate());
-        let reset_at_ms = to_ms_up(look.fresh_at());
+    fn uncharged(&self, view: &View, cost: Cost) -> Decision {
+        let left = self.limit.saturating_sub(view.estimate());
+        let reset_at_ms = to_ms_up(view.fresh_at());
         if cost.get() > self.limit {
             Decision::never(self.limit, left, reset_at_ms)
         } else if cost.get() <= left {
             Decision::allowed(self.limit, left, reset_at_ms)
         } else {
-            let wait = look.time_of_estimate(self.limit - cost.get()) - look.reading;
+            let wait = view.time_of_estimate(self.limit - cost.get()) - view.reading;
             Decision::denied(self.limit, left, reset_at_ms, to_ms_up(wait))
         }
     }
@@ -138,48 +139,48 @@ impl Algorithm for SlidingWindow {
     }
 
     fn step(&self, words: &[u64], now: Now, cost: Cost) -> Step {
-        let mut look = Look::new(words, now, self.bucket, self.counts());
-        let decision = self.uncharged(&look, cost);
+        let mut view = View::new(words, now, self.bucket, self.counts());
+        let decision = self.uncharged(&view, cost);
         if !decision.is_allowed() {
             return Step { decision, write: None };
         }
-        look.add(cost.get());
+        view.add(cost.get());
         let left = decision.remaining - cost.get();
-        let decision = Decision::allowed(self.limit, left, to_ms_up(look.fresh_at()));
-        Step { decision, write: Some(look.write()) }
+        let decision = Decision::allowed(self.limit, left, to_ms_up(view.fresh_at()));
+        Step { decision, write: Some(view.write()) }
     }
 
     fn peek(&self, words: &[u64], now: Now, cost: Cost) -> Decision {
-        self.uncharged(&Look::new(words, now, self.bucket, self.counts()), cost)
+        self.uncharged(&View::new(words, now, self.bucket, self.counts()), cost)
     }
 
     fn forecast(&self, words: &[u64], now: Now) -> Forecast {
-        let look = Look::new(words, now, self.bucket, self.counts());
-        let estimate = look.estimate();
+        let view = View::new(words, now, self.bucket, self.counts());
+        let estimate = view.estimate();
         let left = self.limit.saturating_sub(estimate);
         let next_unit_at_ms =
-            (estimate > 0).then(|| to_ms_up(look.time_of_estimate(estimate.min(self.limit) - 1)));
-        Forecast::new(self.limit, left, next_unit_at_ms, to_ms_up(look.fresh_at()))
+            (estimate > 0).then(|| to_ms_up(view.time_of_estimate(estimate.min(self.limit) - 1)));
+        Forecast::new(self.limit, left, next_unit_at_ms, to_ms_up(view.fresh_at()))
     }
 
     fn refund(&self, words: &[u64], now: Now, cost: Cost, receipt: Receipt) -> Refund {
-        let mut look = Look::new(words, now, self.bucket, self.counts());
-        let before = look.estimate();
-        look.remove(cost.get(), receipt);
+        let mut view = View::new(words, now, self.bucket, self.counts());
+        let before = view.estimate();
+        view.remove(cost.get(), receipt);
         // Of a bucket that is leaving, only a share still counts.
-        let units = before - look.estimate();
-        if units == 0 { Refund::NOTHING } else { Refund { units, write: Some(look.write()) } }
+        let units = before - view.estimate();
+        if units == 0 { Refund::NOTHING } else { Refund { units, write: Some(view.write()) } }
     }
 
     fn debt(&self, words: &[u64], now: Now) -> Debt {
-        let look = Look::new(words, now, self.bucket, self.counts());
-        Debt { units: look.estimate(), seen: look.at }
+        let view = View::new(words, now, self.bucket, self.counts());
+        Debt { units: view.estimate(), seen: view.at }
     }
 
     fn indebted(&self, debt: Debt) -> Write {
-        let mut look = Look::new(&[], Now::at(debt.seen), self.bucket, self.counts());
-        look.add(debt.units);
-        look.write()
+        let mut view = View::new(&[], Now::at(debt.seen), self.bucket, self.counts());
+        view.add(debt.units);
+        view.write()
     }
 
     fn scripted_step(&self) -> Option<ScriptedStep> {

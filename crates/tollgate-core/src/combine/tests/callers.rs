@@ -115,8 +115,8 @@ fn a_small_round_does_not_run_beside_a_large_one() {
     assert_eq!((combiner.gate(0).running(), combiner.gate(0).is_awaited()), (0, false));
 }
 
-/// Cancels one caller after each number of steps: all others are answered exactly once, by rounds that were
-/// sent once.
+/// Cancels one caller after each number of steps: all others are answered exactly once, by rounds
+/// that were sent once.
 fn cancel_anywhere(start: impl for<'a> Fn(&'a Backend, u64) -> Call<'a>) -> usize {
     let mut points = 0;
     for victim in 0..5 {

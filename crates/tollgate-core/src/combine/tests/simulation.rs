@@ -1,6 +1,7 @@
-//! Seeded schedules with losses, cancelled callers, dropped rounds and silence. In each of them, every caller is
-//! answered exactly once or cancelled; a caller that is cancelled before its round was sent is not charged; no
-//! round is too large; and each cancelled caller is classified by what really happened.
+//! Seeded schedules with losses, cancelled callers, dropped rounds and silence. In each of them,
+//! every caller is answered exactly once or cancelled; a caller that is cancelled before its round
+//! was sent is not charged; no round is too large; and each cancelled caller is classified by what
+//! really happened.
 
 use core::cell::RefCell;
 use std::rc::Rc;

@@ -23,7 +23,7 @@ pub(in crate::limiter) trait Answer {
     /// Why there was none, somewhere in it.
     fn outage_error(&self) -> Option<&Error>;
 
-    /// Whether all of it was refused before the store was asked: that is no sign of life.
+    /// Whether all of it was refused before the store was called: then the store has not answered.
     fn is_refused_here(&self) -> bool;
 }
 

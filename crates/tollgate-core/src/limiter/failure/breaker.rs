@@ -1,5 +1,5 @@
-//! Stops asking a store that does not answer, so that an outage costs nothing per request. It remembers
-//! why that was, for people.
+//! Stops calling a store that does not answer, so that an outage costs nothing per request. It
+//! keeps the reason of the outage for logs.
 
 use core::sync::atomic::{
     AtomicBool, AtomicU32, AtomicU64,
@@ -64,7 +64,8 @@ impl Breaker {
         if self.is_open(until, now) { until } else { now.saturating_add(self.open_for) }
     }
 
-    /// A clock that stepped back must not keep the breaker open for longer than it was told to.
+    /// A clock that stepped back must not keep the breaker open for longer than it is configured
+    /// to.
     fn is_open(&self, until: Micros, now: Micros) -> bool {
         now < until && until - now <= self.open_for
     }
@@ -80,12 +81,12 @@ impl Breaker {
         }
         self.rejections.fetch_add(1, Relaxed);
         let message = "the store did not answer lately; not asked again yet";
-        Err(Error::new(Code::StoreUnavailable, message).spared())
+        Err(Error::new(Code::StoreUnavailable, message).by_breaker())
     }
 
-    /// The reason behind an error: why the store did not answer before, if this one was not asked.
+    /// The reason of an error: the one of the outage, if the breaker refused the call.
     pub(super) fn reason<'e>(&self, error: &'e Error) -> Cow<'e, str> {
-        if !error.is_spared() {
+        if !error.is_by_breaker() {
             return Cow::Borrowed(error.message());
         }
         let why = self.why.lock().unwrap_or_else(PoisonError::into_inner);

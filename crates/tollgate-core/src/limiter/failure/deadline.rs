@@ -4,17 +4,17 @@ use core::future::{Future, poll_fn};
 use core::pin::pin;
 use core::task::{Poll, ready};
 
-use crate::clock::{Alarms, Clock, Sleep};
+use crate::clock::{Clock, Sleep};
 use crate::time::Micros;
 
-/// The answer of a call, or that of `expired` once the clock has moved by `deadline` since `from`. The call is
-/// dropped before `expired` runs, so it has recorded all its facts.
+/// The answer of a call, or that of `expired` once the clock has moved by `deadline` since `from`.
+/// The call is dropped before `expired` runs, so it has recorded all its facts.
 ///
 /// The call goes first: an answer that is there counts, however late it is looked at. A call that
 /// answers at once never touches a clock. A clock that steps back starts the wait over: it must not
 /// hold a call for as long as it takes to catch up.
 pub(super) async fn within<A>(
-    (clock, alarms): (&dyn Clock, &Alarms),
+    clock: &dyn Clock,
     (from, deadline): (Micros, Micros),
     call: impl Future<Output = A>,
     expired: impl FnOnce() -> A,
@@ -22,7 +22,7 @@ pub(super) async fn within<A>(
     let mut call = pin!(Some(call));
     let mut until = from.saturating_add(deadline);
     let mut is_first = true;
-    let mut sleep = Sleep::with(alarms);
+    let mut sleep = Sleep::default();
     let answer = poll_fn(|context| {
         if let Some(running) = call.as_mut().as_pin_mut()
             && let Poll::Ready(answer) = running.poll(context)

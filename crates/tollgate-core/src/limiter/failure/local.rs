@@ -1,8 +1,9 @@
-//! Deciding alone: a shadow of what the store knows, with this process's share of the quota.
+//! Deciding alone: a shadow of the states in the store, with this process's share of the quota.
 //!
 //! While the store answers, every decision on a `local` limit is noted: the shadow owes at least
-//! what this process charged, and at least its share of what all processes charged. So the switch to
-//! deciding alone hands out no fresh budget, and N nodes together admit at most N × share × limit.
+//! what this process charged, and at least its share of what all processes charged. So the switch
+//! to deciding alone hands out no fresh budget, and N nodes together admit at most N × share ×
+//! limit.
 
 use std::collections::HashMap;
 use std::sync::{OnceLock, PoisonError, RwLock};

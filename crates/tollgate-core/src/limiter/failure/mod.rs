@@ -1,5 +1,6 @@
 //! What happens when the store cannot answer: deadline, breaker, bounded queue, and the failure
-//! modes open, closed and local. All of it is here, once; servers and middlewares only configure it.
+//! modes open, closed and local. All of it is here, once; servers and middlewares only configure
+//! it.
 //!
 //! Only outages (`store_unavailable`, `timeout`) are decided by a mode. Contention, full queues and
 //! corrupt states never fail open: an attacker could cause them.
@@ -18,7 +19,6 @@ use super::builder::ClockSource;
 use super::combine;
 use super::observer::{Counter, Degradation, Observer, Stats};
 use crate::charge::{Admission, Charge};
-use crate::clock::Alarms;
 use crate::decision::{Decision, OutageMode, Verdict};
 use crate::error::{Code, Error, Result};
 use crate::key::Key;
@@ -34,9 +34,9 @@ use local::Local;
 pub use breaker::BreakerConfig;
 pub use local::Share;
 
-/// How long the store may take unless told otherwise.
+/// How long the store may take by default.
 const DEADLINE: Micros = 100_000;
-/// How many calls may wait at once unless told otherwise.
+/// How many calls may wait at once by default.
 const MAX_IN_FLIGHT: usize = 10_000;
 /// Clocks that differ by less are taken to agree.
 const CLOCKS_AGREE: Micros = 1_000_000;
@@ -44,8 +44,6 @@ const CLOCKS_AGREE: Micros = 1_000_000;
 #[derive(Debug)]
 pub(super) struct FailurePolicy {
     deadline: Micros,
-    /// Of the limiter's clock.
-    alarms: Alarms,
     max_in_flight: usize,
     in_flight: AtomicUsize,
     breaker: Breaker,
@@ -62,7 +60,6 @@ impl Default for FailurePolicy {
     fn default() -> Self {
         Self {
             deadline: DEADLINE,
-            alarms: Alarms::default(),
             max_in_flight: MAX_IN_FLIGHT,
             in_flight: AtomicUsize::new(0),
             breaker: Breaker::new(BreakerConfig::default()),
@@ -99,8 +96,8 @@ impl FailurePolicy {
     }
 
     /// Calls the store: within the deadline, unless the breaker is open or too many calls wait; at
-    /// most once more, and only if nothing was sent the first time. `expired` makes the answer of a call whose
-    /// deadline has expired, from the facts that the call has recorded.
+    /// most once more, and only if nothing was sent the first time. `expired` makes the answer of a
+    /// call whose deadline has expired, from the facts that the call has recorded.
     ///
     /// A call that is answered at once reads no clock: `now` is what it read last.
     pub(super) async fn call<'c, A, F>(
@@ -119,10 +116,7 @@ impl FailurePolicy {
         let pass = self.breaker.pass(now)?;
         let until = now.saturating_add(self.deadline);
         let cx = CallContext::new(time).with_deadline(clock, until).with_facts(facts);
-        let attempt = || {
-            let (clock, time) = ((clock, &self.alarms), (now, self.deadline));
-            deadline::within(clock, time, operation(cx), &expired)
-        };
+        let attempt = || deadline::within(clock, (now, self.deadline), operation(cx), &expired);
         let mut answer = attempt().await;
         if answer.outage() == Some(Outage::NotSent) && clock.now() < until {
             facts.reset();
@@ -162,7 +156,7 @@ impl FailurePolicy {
         self.local.forget(key);
     }
 
-    /// Decides by the failure mode. The strictest mode of the limits that were asked wins.
+    /// Decides by the failure mode. The strictest mode of the limits wins.
     pub(super) fn decide_without_store(
         &self,
         admission: &Admission<'_>,
@@ -194,7 +188,7 @@ impl FailurePolicy {
             }
             OutageMode::Local => self.decide_alone(admission, now)?,
         };
-        self.tell(mode, error, now);
+        self.report(mode, error, now);
         Ok(decision.degraded(mode))
     }
 
@@ -220,7 +214,7 @@ impl FailurePolicy {
         }
     }
 
-    /// A denial until the store is asked again, in the name of the first limit of this mode.
+    /// A denial until the store is called again, in the name of the first limit of this mode.
     fn refusal(&self, admission: &Admission<'_>, mode: OutageMode, now: Micros) -> Decision {
         let wait = to_ms_up(self.breaker.closed_until(now).saturating_sub(now));
         let mut denied = Decision::denied(ceiling(admission), 0, to_ms_up(now), wait);
@@ -232,7 +226,7 @@ impl FailurePolicy {
         denied
     }
 
-    fn tell(&self, mode: OutageMode, error: &Error, now: Micros) {
+    fn report(&self, mode: OutageMode, error: &Error, now: Micros) {
         let counter = match mode {
             OutageMode::Open => &self.open,
             OutageMode::Closed => &self.closed,
@@ -244,7 +238,8 @@ impl FailurePolicy {
         }
     }
 
-    /// Notices keys that a clock ahead of this one has charged: they are frozen until it catches up.
+    /// Notices keys that a clock ahead of this one has charged: they are frozen until it catches
+    /// up.
     fn watch_clock(&self, charge: &Charge<'_>, before: &State, now: Now) {
         let rule = charge.rule();
         if before.quota_id.family() != rule.quota_id().family() {

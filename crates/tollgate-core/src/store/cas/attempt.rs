@@ -1,12 +1,13 @@
 //! Read, decide, swap: one round of the callers of a key, or of one caller of several keys.
 //!
-//! A round reads once, runs the steps of all its callers in order, swaps once and gives each its own evidence.
-//! The first caller of a key goes alone and at once; those that arrive meanwhile form the next round. No task is
-//! spawned: a member drives the round, and another one drives it on if that member is cancelled (`combine`).
+//! A round reads once, runs the steps of all its callers in order, swaps once and gives each its
+//! own evidence. The first caller of a key goes alone and at once; those that arrive meanwhile form
+//! the next round. No task is spawned: a member drives the round, and another one drives it on if
+//! that member is cancelled (`combine`).
 //!
-//! A caller that is cancelled before the round is marked as sent is not charged. After a lost race nothing was
-//! charged: the round waits a little and tries again, together with callers that have arrived. An outcome that
-//! is unknown is never tried again, so nothing is charged twice.
+//! A caller that is cancelled before the round is marked as sent is not charged. After a lost race
+//! nothing was charged: the round waits a little and tries again, together with callers that have
+//! arrived. An outcome that is unknown is never tried again, so nothing is charged twice.
 
 use std::sync::Arc;
 
@@ -56,8 +57,8 @@ impl Job {
     }
 }
 
-/// Whether these items may be decided in a round with other callers: one charge that takes, without a request
-/// id.
+/// Whether these items may be decided in a round with other callers: one charge that takes, without
+/// a request id.
 pub(super) fn shares(items: &[Item<'_>]) -> bool {
     match items {
         [item] if item.admission.request_id.is_none() => {
@@ -106,7 +107,7 @@ impl<V: Versioned> Adapter<V> {
             if losses == 0 {
                 return;
             }
-            self.wait(settings.retries, (losses, self.is_told(&round))).await;
+            self.wait(settings.retries, (losses, self.is_recalled(&round))).await;
             round.take_late_arrivals();
         }
     }
@@ -257,25 +258,25 @@ impl<V: Versioned> Adapter<V> {
         }
     }
 
-    /// Whether what is there now came back with the lost race.
-    fn is_told(&self, round: &KeyRound) -> bool {
+    /// Whether the backend remembers the values of the round, as a lost race may return them.
+    fn is_recalled(&self, round: &KeyRound) -> bool {
         let names = names_of(round).unwrap_or_default();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
         !names.is_empty() && self.backend.recall(&names).is_some()
     }
 
-    /// Waits before the next attempt. A backend that was told what is there now waits less, and no longer each
-    /// time: what it was told ages, and would only lose again.
-    async fn wait(&self, retries: Retries, (losses, is_told): (u32, bool)) {
-        let wait = pause(retries, (losses, is_told), self.jitter.next());
+    /// Waits before the next attempt. If the lost race has returned the current values, the wait is
+    /// short and does not grow: those values age, and would only lose again.
+    async fn wait(&self, retries: Retries, (losses, is_recalled): (u32, bool)) {
+        let wait = pause(retries, (losses, is_recalled), self.jitter.next());
         if wait > 0 {
             sleep_until(&*self.clock, self.clock.now().saturating_add(wait)).await;
         }
     }
 }
 
-fn pause(retries: Retries, (losses, is_told): (u32, bool), random: u64) -> Micros {
-    if is_told { retries.wait(1, random) / 4 } else { retries.wait(losses, random) }
+fn pause(retries: Retries, (losses, is_recalled): (u32, bool), random: u64) -> Micros {
+    if is_recalled { retries.wait(1, random) / 4 } else { retries.wait(losses, random) }
 }
 
 /// The names of all values that the round reads.
@@ -291,7 +292,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_backend_that_was_told_waits_a_little_however_often_it_lost() {
+    fn a_backend_that_remembers_waits_a_little_however_often_it_lost() {
         let jitter = Jitter::seeded(7);
         for losses in 1..80_u32 {
             let waits = (0..200).map(|_| pause(Retries::default(), (losses, true), jitter.next()));

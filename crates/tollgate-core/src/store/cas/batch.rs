@@ -1,11 +1,11 @@
 //! Many admissions at once: as few swaps as the backend allows, side by side.
 //!
-//! Where a swap writes several keys, neighbours in the batch share one, up to the number of keys the
-//! backend takes. Where it writes one, or several at a higher price, an admission shares the swap of
-//! the last one before it on its key. The groups run side by side inside of the caller's future, a window at a
-//! time; they join the queues of their keys in the order of the batch, and that is what keeps admissions on one
-//! key in order. When the deadline expires each group records its own facts: some may have met other writers,
-//! some a silent backend.
+//! Where a swap writes several keys, adjacent admissions share one, up to the number of keys
+//! the backend takes. Where it writes one, or several at a higher price, an admission shares the
+//! swap of the last one before it on its key. The groups run side by side inside of the caller's
+//! future, a window at a time; they join the queues of their keys in the order of the batch, and
+//! that is what keeps admissions on one key in order. When the deadline expires each group records
+//! its own facts: some may have lost races, some may have had no answer.
 
 use core::future::{Future, poll_fn};
 use core::pin::Pin;
@@ -126,7 +126,8 @@ async fn run_side_by_side<F: Future<Output = ()>>(mut futures: impl Iterator<Ite
     .await;
 }
 
-/// Polls the future of a slot, and starts the next ones as long as they finish. Whether all are done.
+/// Polls the future of a slot, and starts the next ones as long as they finish. Whether all are
+/// done.
 fn advance<F: Future<Output = ()>>(
     slot: &mut Option<Pin<Box<F>>>,
     waiting: &mut impl Iterator<Item = F>,

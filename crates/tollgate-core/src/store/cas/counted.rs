@@ -6,7 +6,7 @@ use core::sync::atomic::{AtomicU64, Ordering};
 use super::versioned::{Snapshot, Swap, Versioned};
 use crate::error::Result;
 
-/// A backend, and how often it was asked.
+/// A backend, and how many calls it has received.
 pub(super) struct Counted<V> {
     backend: V,
     trips: AtomicU64,

@@ -79,7 +79,8 @@ impl Draft {
         (self.outcomes, self.writes.into_iter().map(write).collect())
     }
 
-    /// Whether the swap writes every one of the keys that were read, and so proves all that was read to be true.
+    /// Whether the swap writes every one of the keys that were read, and so proves all that was
+    /// read to be true.
     pub(super) fn proves(&self, keys: usize) -> bool {
         self.writes.len() == keys
     }
@@ -127,10 +128,10 @@ impl Workspace {
     fn decide(&mut self, item: &Item<'_>, place: &Place) -> Result<Evidence> {
         let now = instant(item.at, self.clock)?;
         let home = self.cell(place.home)?;
-        if let Some(mark) = &place.mark
-            && let Some(record) = home.record(&mark.id, now.reading())
+        if let Some(request_id) = &place.request_id
+            && let Some(record) = home.record(&request_id.id, now.reading())
         {
-            return if record.payload == mark.payload {
+            return if record.payload == request_id.payload {
                 Ok(record.replay())
             } else {
                 Err(conflict())
@@ -141,8 +142,8 @@ impl Workspace {
         let charges = item.admission.charges();
         let plan = plan(charges, &place.slots, &states, now)?;
         let before = before_each(&place.slots, states);
-        let record = place.mark.clone().filter(|_| plan.admitted);
-        let record = record.map(|mark| Record::of(mark, now, charges, &before));
+        let record = place.request_id.clone().filter(|_| plan.admitted);
+        let record = record.map(|request_id| Record::of(request_id, now, charges, &before));
         let changes = changes(place, plan.writes, record);
         for change in &changes {
             let cell = self.cell(change.cell)?;
@@ -248,8 +249,8 @@ fn before_each(slots: &[usize], states: Vec<Option<State>>) -> Vec<Option<State>
 /// When an unchanged state is fresh again, as its own rule reports it.
 fn fresh_at(charges: &[Charge<'_>], cell: &StoredValue, now: Now) -> Option<Micros> {
     let (charge, state) = (charges.first()?, cell.state.as_ref()?);
-    let look = charge.rule().peek(&state.words, now, charge.cost);
-    Some(look.reset_at_ms.saturating_mul(MICROS_PER_MS))
+    let peeked = charge.rule().peek(&state.words, now, charge.cost);
+    Some(peeked.reset_at_ms.saturating_mul(MICROS_PER_MS))
 }
 
 pub(super) fn corrupt() -> Error {

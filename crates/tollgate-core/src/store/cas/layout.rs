@@ -6,7 +6,7 @@
 
 use std::collections::HashMap;
 
-use super::record::{Mark, mark_of, name};
+use super::record::{RequestIdKey, name, request_id_key};
 use super::{TimeSource, slots_of};
 use crate::charge::Admission;
 
@@ -35,7 +35,7 @@ pub(super) struct Place {
     pub(super) cells: Vec<usize>,
     /// The cell of the record.
     pub(super) home: usize,
-    pub(super) mark: Option<Mark>,
+    pub(super) request_id: Option<RequestIdKey>,
 }
 
 impl Layout {
@@ -53,19 +53,21 @@ impl Layout {
         let places = items.iter().map(|item| {
             let (slots, keys) = slots_of(item.admission.charges());
             let cells: Vec<usize> = keys.iter().map(|key| cell_of(key.to_text(), false)).collect();
-            let mark = mark_of(&item.admission);
-            let home = match (&mark, keys.first()) {
-                (Some(mark), Some(key)) if !embeds_records => cell_of(name(*key, &mark.id), true),
+            let request_id = request_id_key(&item.admission);
+            let home = match (&request_id, keys.first()) {
+                (Some(request_id), Some(key)) if !embeds_records => {
+                    cell_of(name(*key, &request_id.id), true)
+                }
                 _ => cells.first().copied().unwrap_or_default(),
             };
-            Place { slots, cells, home, mark }
+            Place { slots, cells, home, request_id }
         });
         let places = places.collect();
         Self { names, is_record, places }
     }
 
     /// All names, each once, and whether it is that of a record.
-    pub(super) fn marked_names(&self) -> impl ExactSizeIterator<Item = (&str, bool)> {
+    pub(super) fn names_and_kinds(&self) -> impl ExactSizeIterator<Item = (&str, bool)> {
         self.names.iter().map(String::as_str).zip(self.is_record.iter().copied())
     }
 

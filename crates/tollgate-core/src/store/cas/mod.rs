@@ -1,28 +1,30 @@
 //! Compare-and-swap: turns "read with versions" and "write if unchanged" into a full [`Store`].
 //!
 //! A backend implements [`Versioned`], which is transport only; [`Cas`] adds everything else. It
-//! reads the keys of an admission, runs the pure steps, and swaps the next states in if no other writer wrote
-//! meanwhile; a lost race is run again after a jittered back-off, a bounded number of times
-//! (`conflict_exhausted` after that). A denial writes nothing. An outcome that is unknown is never
-//! tried again, so nothing is charged twice.
+//! reads the keys of an admission, runs the pure steps, and swaps the next states in if no other
+//! writer wrote meanwhile; a lost race is run again after a jittered back-off, a bounded number of
+//! times (`conflict_exhausted` after that). A denial writes nothing. An outcome that is unknown is
+//! never tried again, so nothing is charged twice.
 //!
 //! # A hot key
-//! Callers of one process never race each other: per key they take turns, and waiting charges are decided
-//! together, one read and one swap for up to 1,000 of them (`attempt`, [`combine`](crate::combine)). A backend
-//! that remembers what it swapped last saves the read: the swap proves it true ([`Versioned::recall`]).
+//! Callers of one process never race each other: per key they take turns, and waiting charges are
+//! decided together, one read and one swap for up to 1,000 of them (`attempt`,
+//! [`combine`](crate::combine)). A backend that remembers what it swapped last saves the read: the
+//! swap proves it true ([`Versioned::recall`]).
 //!
-//! The adapter records in the [`CallContext`] of each call whether it was sent, whether it lost a race, and
-//! whether others of its keys were served while it waited. A round works inside of the future of one of its
-//! callers: a caller that keeps this future without polling it holds up its keys. Poll an admission to its end
-//! or drop it; deadlines (the limiter's) do.
+//! The adapter records in the [`CallContext`] of each call whether it was sent, whether it lost a
+//! race, and whether others of its keys were served while it waited. A round works inside of the
+//! future of one of its callers: a caller that keeps this future without polling it holds up its
+//! keys. Poll an admission to its end or drop it; deadlines (the limiter's) do.
 //!
 //! # Request ids
 //! The record of a charged id is part of the same swap. Where a swap writes several keys it lives
-//! under `<key text>:once:<id>`, next to the first key of its admission; there is one such value per
-//! charged id until it expires, and [`Cas::max_request_ids`] bounds how many. Where a swap writes a single key it lives inside that key's value,
-//! which costs little code, because both places hold the same text (`stored_value`), and gives every backend
-//! exact idempotency. The number of ids per key is bounded there ([`Cas::max_records`]): more are
-//! refused with `queue_full`, since a value is rewritten whole with every charge.
+//! under `<key text>:once:<id>`, next to the first key of its admission; there is one such value
+//! per charged id until it expires, and [`Cas::max_request_ids`] bounds how many. Where a swap
+//! writes a single key it lives inside that key's value, which costs little code, because both
+//! places hold the same text (`stored_value`), and gives every backend exact idempotency. The
+//! number of ids per key is bounded there ([`Cas::max_records`]): more are refused with
+//! `queue_full`, since a value is rewritten whole with every charge.
 //!
 //! # Several keys
 //! Atomic where a swap writes several keys, `unsupported` elsewhere: undoing charges over separate
@@ -137,8 +139,9 @@ impl<V: Versioned + 'static> Cas<V> {
         self
     }
 
-    /// How many request ids this process may have written that have not expired, on a backend that swaps
-    /// several keys, where each is a value of its own; more get `queue_full`. No bound by default.
+    /// How many request ids this process may have written that have not expired, on a backend that
+    /// swaps several keys, where each is a value of its own; more get `queue_full`. No bound by
+    /// default.
     #[must_use]
     pub const fn max_request_ids(mut self, ids: usize) -> Self {
         self.settings.max_ids = ids;
@@ -311,7 +314,8 @@ fn check_size(charge: &Charge<'_>) -> Result<()> {
         return Ok(());
     }
     let message = format!(
-        "sliding_log with a limit of {} is too large to swap whole; accepted here: 1 to {SLIDING_LOG_MAX}",
+        "sliding_log with a limit of {} is too large to swap whole; \
+         accepted here: 1 to {SLIDING_LOG_MAX}",
         rule.ceiling()
     );
     Err(Error::new(Code::Unsupported, message).with_field("limit").not_sent())

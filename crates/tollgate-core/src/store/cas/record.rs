@@ -1,11 +1,11 @@
 //! The record of a charged request id: enough to derive the same decision again.
 //!
 //! Its text is one line of JSON, integers and strings only:
-//! `["id","payload",expires,now,[quota_id],[before],[quota_id],[before],…]`, with one pair per charge,
-//! where `[quota_id]` is the quota of then and `[before]` the text of the state before, `[]` for none.
-//! Strings are percent-encoded ([`encode`]), so they need no JSON escapes and are compared as they
-//! are: two texts are the same exactly when their encodings are. The parser accepts what the writer
-//! writes and nothing else.
+//! `["id","payload",expires,now,[quota_id],[before],[quota_id],[before],…]`, with one pair per
+//! charge, where `[quota_id]` is the quota of then and `[before]` the text of the state before,
+//! `[]` for none. Strings are percent-encoded ([`encode`]), so they need no JSON escapes and are
+//! compared as they are: two texts are the same exactly when their encodings are. The parser
+//! accepts what the writer writes and nothing else.
 
 use core::fmt::Write as _;
 
@@ -34,7 +34,7 @@ pub(super) struct Record {
 impl Record {
     /// The record of an admission that was charged at `now`.
     pub(super) fn of(
-        mark: Mark,
+        request: RequestIdKey,
         now: Now,
         charges: &[Charge<'_>],
         before: &[Option<State>],
@@ -45,9 +45,9 @@ impl Record {
             .zip(before)
             .map(|(charge, before)| Some(charge.evidence(before.as_ref()?, now)));
         Self {
-            id: mark.id,
-            payload: mark.payload,
-            expires: now.reading().saturating_add(mark.keep),
+            id: request.id,
+            payload: request.payload,
+            expires: now.reading().saturating_add(request.keep),
             now: now.reading(),
             evidence: quota_ids.zip(kept).collect(),
         }
@@ -110,7 +110,7 @@ pub fn evidence_text(quota_id: QuotaId, before: Option<&State>) -> String {
 /// A request id on its way to a record, with what it is bound to.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
-pub struct Mark {
+pub struct RequestIdKey {
     /// The id, encoded.
     pub id: String,
     /// What it is bound to, encoded.
@@ -121,10 +121,10 @@ pub struct Mark {
 
 /// The request id of an admission, if it has one.
 #[must_use]
-pub fn mark_of(admission: &Admission<'_>) -> Option<Mark> {
-    let once = admission.request_id?;
-    let (id, payload) = (encode(once.id), encode(&admission.payload()));
-    Some(Mark { id, payload, keep: once.keep })
+pub fn request_id_key(admission: &Admission<'_>) -> Option<RequestIdKey> {
+    let request = admission.request_id?;
+    let (id, payload) = (encode(request.id), encode(&admission.payload()));
+    Some(RequestIdKey { id, payload, keep: request.keep })
 }
 
 /// `<key text>:once:<id>`, where the record of an encoded id lives: it shares the hash tag of its
@@ -146,16 +146,16 @@ pub fn is_name(text: &str) -> bool {
 /// The evidence of the first time, from the value under [`name`].
 ///
 /// # Errors
-/// `idempotency_conflict` when the id was charged for something else, `corrupt_state` when the value
-/// cannot be read.
+/// `idempotency_conflict` when the id was charged for something else, `corrupt_state` when the
+/// value cannot be read.
 pub fn replay(text: &str, admission: &Admission<'_>) -> Result<Evidence> {
     let line = text.strip_prefix("[]\n");
     let record = line.and_then(Record::from_line).ok_or_else(|| {
         let message = "a stored request id cannot be read; it expires by itself";
         Error::new(Code::CorruptState, message)
     })?;
-    match mark_of(admission) {
-        Some(mark) if mark.payload == record.payload => Ok(record.replay()),
+    match request_id_key(admission) {
+        Some(request) if request.payload == record.payload => Ok(record.replay()),
         _ => Err(conflict()),
     }
 }
@@ -280,19 +280,19 @@ mod tests {
         );
         let limit = crate::limit::Limit::new("p", window.unwrap()).unwrap();
         let two = crate::cost::Cost::new(2).unwrap();
-        let (once, dear) = ([limit.charge("a")], [limit.charge("a").cost(two)]);
+        let (one_unit, two_units) = ([limit.charge("a")], [limit.charge("a").cost(two)]);
         let id = crate::charge::RequestId::new("id").unwrap();
-        let first = Admission::of(&once).request_id(id);
-        let mark = mark_of(&first).unwrap();
-        let record = Record::of(mark, Now::at(7), &once, &[Some(state())]);
+        let first = Admission::of(&one_unit).request_id(id);
+        let request = request_id_key(&first).unwrap();
+        let record = Record::of(request, Now::at(7), &one_unit, &[Some(state())]);
         let text = format!("[]\n{}", record.to_line());
         assert_eq!(replay(&text, &first).unwrap().now, Now::at(7));
         let code = |admission: &Admission<'_>, text: &str| {
             replay(text, admission).map_err(|error| error.code()).unwrap_err()
         };
-        let other = Admission::of(&dear).request_id(id);
+        let other = Admission::of(&two_units).request_id(id);
         assert_eq!(code(&other, &text), Code::IdempotencyConflict);
-        assert_eq!(code(&Admission::of(&once), &text), Code::IdempotencyConflict, "no id");
+        assert_eq!(code(&Admission::of(&one_unit), &text), Code::IdempotencyConflict, "no id");
         assert_eq!(code(&first, &record.to_line()), Code::CorruptState);
     }
 
@@ -307,7 +307,7 @@ mod tests {
     }
 
     #[test]
-    fn the_name_of_a_record_is_told_from_every_key() {
+    fn the_name_of_a_record_is_no_key() {
         let policy = crate::key::Name::new("policy", "p").unwrap();
         let key = |subject| Key { prefix: &policy, policy: &policy, subject };
         for subject in ["", "a", "{a}:once:b", "}:once:", "a:once:b", "%7D:once:"] {

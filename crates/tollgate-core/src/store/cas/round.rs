@@ -1,9 +1,9 @@
 //! Many admissions over values that no other writer changes until they are written.
 //!
-//! For stores that hold what they read, by a lock or a transaction, and so need no versions: they read
-//! the values under [`Round::names`], let [`Round::decide`] run the steps in Rust, and write what it
-//! returns, all or nothing. Values and names are those of [`Cas`](super::Cas): the text of the state
-//! under the text of the key, and a value of its own for each request id.
+//! For stores that hold what they read, by a lock or a transaction, and so need no versions: they
+//! read the values under [`Round::names`], let [`Round::decide`] run the steps in Rust, and write
+//! what it returns, all or nothing. Values and names are those of [`Cas`](super::Cas): the text of
+//! the state under the text of the key, and a value of its own for each request id.
 
 use super::bounds::Bounds;
 use super::draft::Draft;
@@ -76,10 +76,11 @@ impl<'a> Round<'a> {
     /// The names of all values that are needed, each once.
     #[must_use]
     pub fn names(&self) -> impl ExactSizeIterator<Item = ValueName<'_>> {
-        self.layout.marked_names().map(|(text, is_record)| ValueName { text, is_record })
+        self.layout.names_and_kinds().map(|(text, is_record)| ValueName { text, is_record })
     }
 
-    /// Runs the admissions in order over the values of [`Round::names`], `None` where there is none.
+    /// Runs the admissions in order over the values of [`Round::names`], `None` where there is
+    /// none.
     ///
     /// # Errors
     /// `corrupt_state` when there are not as many values as names. What concerns a single admission

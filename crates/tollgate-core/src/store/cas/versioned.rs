@@ -1,8 +1,8 @@
 //! What a backend brings: reads with versions, and an all-or-nothing compare-and-swap.
 //!
-//! A backend is transport only. Values are text it never looks into, versions are its own and
-//! opaque to the adapter, and all decisions are made in Rust by [`Cas`](super::Cas). So a store over
-//! DynamoDB, Deno KV, D1 or SQLite is this trait and nothing else.
+//! A backend is transport only. Values are text that it does not read, versions are its own and
+//! opaque to the adapter, and all decisions are made in Rust by [`Cas`](super::Cas). So a store
+//! over DynamoDB, Deno KV, D1 or SQLite is this trait and nothing else.
 
 use core::future::Future;
 
@@ -132,7 +132,8 @@ pub struct Swap<'a> {
     /// The new value.
     pub value: &'a str,
     /// From this instant on the backend may delete the value to reclaim space. It need not: a value
-    /// that is past it still counts as existing, for reads and for swaps alike, until it is deleted.
+    /// that is past it still counts as existing, for reads and for swaps alike, until it is
+    /// deleted.
     pub keep_until: Micros,
 }
 
@@ -194,18 +195,18 @@ pub trait Versioned: MaybeSend + MaybeSync {
     /// Writes all or nothing. `false` when some version differed: then nothing was written.
     ///
     /// An error means that the outcome is unknown, unless it is marked as
-    /// [`not_sent`](crate::Error::not_sent). The transport must not repeat a swap on its own: if the
-    /// first one arrived, the second finds its version and answers `false`, and the adapter would
-    /// charge again. Switch such retries of a client library off.
+    /// [`not_sent`](crate::Error::not_sent). The transport must not repeat a swap on its own: if
+    /// the first one arrived, the second finds its version and answers `false`, and the adapter
+    /// would charge again. Switch such retries of a client library off.
     fn swap(&self, writes: &[Swap<'_>]) -> impl Future<Output = Result<bool>> + MaybeSend;
 
-    /// What the backend remembers of these keys, perhaps stale, in place of a read; `None` to be
-    /// asked for a read, which is the default.
+    /// What the backend remembers of these keys, perhaps stale, in place of a read; `None` if a
+    /// read is needed, which is the default.
     ///
     /// It is used only if the swap that follows writes every one of the keys, for then the swap
     /// itself proves that nothing was stale: it fails otherwise. Whatever writes less (a denial, a
-    /// peek, a replayed request id) is decided by a read. So an entry that is guessed wrongly costs a
-    /// lost race and never an answer.
+    /// peek, a replayed request id) is decided by a read. So an entry that is guessed wrongly costs
+    /// a lost race and never an answer.
     fn recall(&self, keys: &[&str]) -> Option<Snapshot> {
         let _ = keys;
         None

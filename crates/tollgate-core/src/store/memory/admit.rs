@@ -22,7 +22,7 @@ use crate::store::Evidence;
 use crate::store::plan::{Plan, SlotWrite, plan, slots_of};
 use crate::time::{Micros, Now};
 
-/// How many keys one admission may touch: a window must keep lines for everybody else.
+/// How many keys one admission may touch: a window must keep lines for other keys.
 const KEYS_MAX: usize = 16;
 /// The tag of a line that never had a state; no quota has it.
 const NO_QUOTA: u64 = 0;
@@ -177,8 +177,8 @@ impl Memory {
         }
     }
 
-    /// Makes a key owe what it does and `more`, but at least `at_least` and at most its ceiling, and
-    /// for no shorter than until the instant that goes with it.
+    /// Makes a key owe what it does and `more`, but at least `at_least` and at most its ceiling,
+    /// and for no shorter than until the instant that goes with it.
     pub(crate) fn owe_at_least(
         &self,
         charge: &Charge<'_>,
@@ -201,7 +201,7 @@ impl Memory {
         let state = remembered.or_else(|| self.inherited(slot, rule, &mut shards, now));
         let carried = state.as_ref().and_then(|state| match migrate_state(rule, state, now) {
             Ok(carried) => carried,
-            // Nobody can say what it owed: the most, as wherever a state cannot be read here.
+            // What it owed is unknown: the most, as for every state that cannot be read here.
             Err(_) => Some(rule.indebted(full_debt(rule, now.effective()))),
         });
         let words = match (&carried, &state) {
@@ -242,8 +242,8 @@ impl Memory {
         )
     }
 
-    /// Takes the lines of the keys that are there. Their order does not matter: whoever holds more
-    /// than one line holds the mutexes of their shards.
+    /// Takes the lines of the keys that are there. Their order does not matter: a holder of more
+    /// than one line also holds the mutexes of their shards.
     fn hold(&self, slots: &[Slot]) -> Vec<Option<Held<'_>>> {
         let line = |slot: &Slot| self.0.table.line(slot.line?).map(Held::lock);
         slots.iter().map(line).collect()
@@ -362,11 +362,11 @@ fn content_of(
     shard: &mut Shard,
     now: Now,
 ) -> Content {
-    if let Some(kernel) = rule.packed_schedule() {
+    if let Some(packed) = rule.packed_schedule() {
         return Content::PackedSchedule {
-            word: kernel.pack(words),
-            scale: kernel.scale(),
-            throttled_above: kernel.throttled_above(),
+            word: packed.pack(words),
+            scale: packed.scale(),
+            throttled_above: packed.throttled_above(),
         };
     }
     let fill = Fill::of(rule.debt(words, now).units, rule.ceiling());

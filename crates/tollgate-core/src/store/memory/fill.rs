@@ -1,7 +1,7 @@
 //! How much of its ceiling a key owes, in a few bits: what eviction goes by.
 //!
-//! The instant at which a key is fresh again says how much a schedule owes, but nothing of a window,
-//! which ends when it ends however much was spent in it.
+//! The instant at which a key is fresh again says how much a schedule owes, but nothing of a
+//! window, which ends when it ends however much was spent in it.
 
 /// Quarters of the ceiling that are owed, rounded down; four when not one unit is left.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

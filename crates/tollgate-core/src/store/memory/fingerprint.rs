@@ -1,23 +1,23 @@
 //! A keyed 127-bit fingerprint instead of the text of a key.
 //!
-//! # Why two keys never meet
+//! # Why two keys never share a fingerprint
 //! A key is read as a vector of 64-bit words. Each of prefix, policy and subject is cut into words
-//! of eight bytes; its last word holds the zero to seven bytes that are left and, in its top byte, a
-//! marker with their number, so it is never zero. A subject of 8 to 15 bytes is read faster: as its
-//! first and its last eight bytes, with a secret of its length added. Different keys give different
-//! vectors, or different secrets of a length.
+//! of eight bytes; the word at its end holds the zero to seven bytes that are left and, in its top
+//! byte, a marker with their number, so it is never zero. A subject of 8 to 15 bytes is read
+//! faster: as its first and its last eight bytes, with a secret of its length added. Different keys
+//! give different vectors, or different secrets of a length.
 //!
 //! The fingerprint is Σ ⌊secret_i · word_i / 2^64⌋ modulo 2^128, with uniform 192-bit secrets: the
 //! upper two thirds of a multilinear hash modulo 2^192, but for the carries out of the lower third.
 //! Without them, the upper 128 bits of the two sums of different vectors differ by any given number
 //! with a chance of at most 2^-128 (Dietzfelbinger, 1996; Lemire and Kaser, "Strongly universal
 //! string hashing is fast", 2014). Of n words, the carries move each sum by less than n. So the
-//! chance that two keys meet is at most 2n · 2^-128, and twice that because one bit gives way to the
-//! mark of used lines: below 2^-119 per pair for subjects of up to 512 bytes, whatever the keys
-//! are. For 2^24 keys, all pairs together: below 2^-72.
+//! chance that two keys share one is at most 2n · 2^-128, and twice that because one bit marks used
+//! lines: below 2^-119 per pair for subjects of up to 512 bytes, whatever the keys are. For 2^24
+//! keys, all pairs together: below 2^-72.
 //!
 //! The secrets are made once per process from the operating system's random seed, expanded with
-//! SipHash, and never leave it, so nobody can search for colliding keys from outside.
+//! SipHash, and never leave it, so colliding keys cannot be searched from outside.
 //!
 //! The fingerprints of neighbouring keys are an arithmetic progression, so the position in the
 //! table is mixed once more: it needs to be even, not unique.
@@ -31,13 +31,13 @@ use crate::key::Key;
 
 /// Words of a subject whose secrets are kept; those of longer subjects are made when needed.
 const SUBJECT_WORDS: usize = 64;
-/// Words of a name: at most 64 bytes, and the last word.
+/// Words of a name: at most 64 bytes, and the word at the end.
 const NAME_WORDS: usize = 9;
 /// Set in every fingerprint, so that a used line is never all zeros.
 const USED: u64 = 1 << 63;
 
 thread_local! {
-    /// The last short key of this thread and its fingerprint: what is hot is asked again and again.
+    /// The last short key of this thread and its fingerprint: a hot key is checked again and again.
     /// The first entry matches nothing: no short key has the length 0.
     static LAST: Cell<(Short, Id)> = const { Cell::new(((0, [0; 2], 0), Id { low: 0, high: 0 })) };
 }
@@ -113,15 +113,15 @@ impl Secrets {
             // The usual lengths without a loop.
             (Some(head), Some(tail)) if bytes.len() < 16 => {
                 let (head, tail) = (u64::from_le_bytes(*head), u64::from_le_bytes(*tail));
-                let asked = (sum.0, [head, tail], bytes.len());
+                let wanted = (sum.0, [head, tail], bytes.len());
                 let (last, id) = LAST.get();
-                if last == asked {
+                if last == wanted {
                     return id;
                 }
                 let sum = sum.plus(head, first).plus(tail, second);
                 let length = self.lengths.get(bytes.len() & 7).copied();
                 let id = Sum(sum.0.wrapping_add(length.unwrap_or_default())).id();
-                LAST.set((asked, id));
+                LAST.set((wanted, id));
                 return id;
             }
             _ => self.plus_long(sum, bytes),
@@ -176,7 +176,7 @@ impl Sum {
     #[inline]
     fn plus_text(self, bytes: &[u8], secret: impl Fn(usize) -> Option<Secret>) -> Self {
         let (words, rest) = bytes.as_chunks::<8>();
-        let last = last_word(rest);
+        let last = end_word(rest);
         let words = words.iter().map(|word| u64::from_le_bytes(*word)).chain([last]);
         let with_secrets = words.zip((0..).map_while(secret));
         with_secrets.fold(self, |sum, (word, secret)| sum.plus(word, &secret))
@@ -192,8 +192,8 @@ impl Sum {
 impl Id {
     /// Where in a table the key lives: 64 evenly spread bits.
     ///
-    /// The halves of neighbouring keys are arithmetic progressions, and so would be any sum of them;
-    /// even their exclusive or shows it. Their product does not.
+    /// The halves of neighbouring keys are arithmetic progressions, and so would be any sum of
+    /// them; even their exclusive or shows it. Their product does not.
     #[inline]
     #[expect(clippy::cast_possible_truncation, reason = "both halves are used")]
     pub(super) const fn spread(self) -> u64 {
@@ -203,7 +203,7 @@ impl Id {
 }
 
 /// The bytes that fill no whole word, and how many they are.
-fn last_word(rest: &[u8]) -> u64 {
+fn end_word(rest: &[u8]) -> u64 {
     let marker = (rest.len() as u64 | 8) << 56;
     rest.iter().rev().fold(0, |word, byte| word << 8 | u64::from(*byte)) | marker
 }

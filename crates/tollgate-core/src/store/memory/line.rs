@@ -5,7 +5,7 @@
 //! |---|---|---|---|
 //! | 0, 1 | fingerprint of the key; word 1 is 0 while the line was never used | same | same |
 //! | 2 | control: lock bit, kind, fill, length, version | same | same |
-//! | 3 | tag of the quota's shape | same | same |
+//! | 3 | tag of the quota | same | same |
 //! | 4 | the state under a mask, below 2^63; bit 63 while held | fresh again at | fresh again at |
 //! | 5 | scale | word | index of the spilled words |
 //! | 6 | throttled above | word | |
@@ -13,18 +13,18 @@
 //!
 //! # How it is exact
 //! Control is a sequence lock: a reader trusts what it read only if control was unlocked and
-//! unchanged around the reading. Whoever changes a short state takes the lock bit with a
-//! compare-and-swap from the very version it read. A one-word state is changed by a single
+//! unchanged around the reading. A writer of a short state takes the lock bit with a
+//! compare-and-swap from the version that it read. A one-word state is changed by a single
 //! compare-and-swap of word 4, without the lock: the word is kept under a mask made of the
-//! fingerprint and the shape, so that a value read while the line belonged to another key or quota
-//! is not found again (except by a chance of 2^-63 in a race that is rare in itself), and the swap
-//! fails. A holder of the lock first marks word 4 as held, so no swap can pass beside it.
-//! Readers load with acquire and writers store with release, so whoever sees a new word also sees
-//! the lock taken before it was written.
+//! fingerprint and the tag, so that a value read while the line belonged to another key or quota is
+//! not found again (except by a chance of 2^-63 in a race that is rare in itself), and the swap
+//! fails. A holder of the lock first marks word 4 as held, so no swap can pass beside it. Readers
+//! load with acquire and writers store with release, so a reader that sees a new word also sees the
+//! lock taken before it was written.
 
 use std::sync::atomic::AtomicU64;
 
-use super::atom::Atom;
+use super::atomic_word::AtomicWord;
 use super::fill::Fill;
 use super::fingerprint::Id;
 use crate::algorithm::PackedSchedule;
@@ -93,19 +93,19 @@ impl Content {
 
 /// Whether the line was never used. Once used, a line stays used.
 #[inline]
-pub(super) fn is_unused<A: Atom>(line: &Line<A>) -> bool {
+pub(super) fn is_unused<A: AtomicWord>(line: &Line<A>) -> bool {
     line[1].load() == 0
 }
 
 /// Whether the line may hold the key. To be confirmed under the sequence lock.
 #[inline]
-pub(super) fn resembles<A: Atom>(line: &Line<A>, id: Id) -> bool {
+pub(super) fn resembles<A: AtomicWord>(line: &Line<A>, id: Id) -> bool {
     line[0].load() == id.low
 }
 
 /// Whether the line holds the key. Certain only under the sequence lock.
 #[inline]
-pub(super) fn matches<A: Atom>(line: &Line<A>, id: Id) -> bool {
+pub(super) fn matches<A: AtomicWord>(line: &Line<A>, id: Id) -> bool {
     line[0].load() == id.low && line[1].load() == id.high
 }
 
@@ -135,10 +135,10 @@ impl Charged {
 
 /// Charges a one-word state with one compare-and-swap; a denial writes nothing.
 #[inline(always)]
-pub(super) fn charge_word<A: Atom>(
+pub(super) fn charge_word<A: AtomicWord>(
     line: &Line<A>,
     id: Id,
-    (tag, kernel): (u64, &PackedSchedule),
+    (tag, packed): (u64, &PackedSchedule),
     now: Now,
     cost: Cost,
 ) -> Charged {
@@ -162,7 +162,7 @@ pub(super) fn charge_word<A: Atom>(
             continue;
         }
         let word = masked ^ mask;
-        let Some(next) = kernel.advance(word, now, cost) else {
+        let Some(next) = packed.advance(word, now, cost) else {
             return Charged { word, next: word };
         };
         if line[4].replace(masked, next ^ mask) {
@@ -174,7 +174,7 @@ pub(super) fn charge_word<A: Atom>(
 
 /// Decides on a short state under the sequence lock; a denial writes nothing. `None` if the line
 /// belongs to another key, or holds a state of another quota or kind.
-pub(super) fn charge_short<A: Atom>(
+pub(super) fn charge_short<A: AtomicWord>(
     line: &Line<A>,
     id: Id,
     rule: &Rule,
@@ -200,7 +200,8 @@ pub(super) fn charge_short<A: Atom>(
             continue;
         }
         if words.is_empty() {
-            // Nothing is remembered: whether that may be trusted now, only the shard knows.
+            // Nothing is remembered: whether that still holds at this instant depends on the floor
+            // of the shard.
             return None;
         }
         let step = rule.step(&words, now, cost);
@@ -219,15 +220,15 @@ pub(super) fn charge_short<A: Atom>(
     }
 }
 
-/// A line held by its lock. Dropping it lets the line go unchanged.
-pub(super) struct Held<'a, A: Atom = AtomicU64> {
+/// A line held by its lock. Dropping it releases the line unchanged.
+pub(super) struct Held<'a, A: AtomicWord = AtomicU64> {
     line: &'a Line<A>,
     control: u64,
     /// The masked word that was there when the line was taken.
     masked: Option<u64>,
 }
 
-impl<'a, A: Atom> Held<'a, A> {
+impl<'a, A: AtomicWord> Held<'a, A> {
     /// Waits for the lock of a line.
     pub(super) fn lock(line: &'a Line<A>) -> Self {
         let mut spins = 0;
@@ -239,7 +240,7 @@ impl<'a, A: Atom> Held<'a, A> {
         }
     }
 
-    /// Takes the lock of a line, unless somebody holds it.
+    /// Takes the lock of a line, unless it is held.
     pub(super) fn try_lock(line: &'a Line<A>) -> Option<Self> {
         let control = line[2].load();
         if control & LOCKED != 0 {
@@ -248,7 +249,8 @@ impl<'a, A: Atom> Held<'a, A> {
         if !line[2].replace(control, control | LOCKED) {
             return None;
         }
-        // From here on nobody can swap the word: they compare it with what they read unheld.
+        // From here on no swap of the word succeeds: each compares it with a value that is not
+        // held.
         let masked = (kind(control) == ONE_WORD).then(|| line[4].swap(HELD));
         Some(Self { line, control, masked })
     }
@@ -287,7 +289,7 @@ impl<'a, A: Atom> Held<'a, A> {
         }
     }
 
-    /// Writes a key and its content, and lets the line go.
+    /// Writes a key and its content, and releases the line.
     pub(super) fn put(mut self, id: Id, tag: u64, content: &Content) {
         let line = self.line;
         line[0].store(id.low);
@@ -316,7 +318,7 @@ impl<'a, A: Atom> Held<'a, A> {
     }
 }
 
-impl<A: Atom> Drop for Held<'_, A> {
+impl<A: AtomicWord> Drop for Held<'_, A> {
     fn drop(&mut self) {
         if let Some(masked) = self.masked {
             self.line[4].store(masked);
@@ -325,7 +327,7 @@ impl<A: Atom> Drop for Held<'_, A> {
     }
 }
 
-fn store_short<A: Atom>(line: &Line<A>, fresh_at: Micros, words: &[u64]) {
+fn store_short<A: AtomicWord>(line: &Line<A>, fresh_at: Micros, words: &[u64]) {
     line[4].store(fresh_at);
     let [.., first, second, third] = line;
     for (slot, word) in [first, second, third].into_iter().zip(words) {
@@ -333,7 +335,7 @@ fn store_short<A: Atom>(line: &Line<A>, fresh_at: Micros, words: &[u64]) {
     }
 }
 
-fn short_words<A: Atom>(line: &Line<A>, control: u64) -> Words {
+fn short_words<A: AtomicWord>(line: &Line<A>, control: u64) -> Words {
     let words = [line[5].load(), line[6].load(), line[7].load()];
     let len = (control >> LEN_SHIFT & LEN_MASK).min(SHORT as u64);
     Words::new(words.get(..usize::try_from(len).unwrap_or(0)).unwrap_or_default())

@@ -7,7 +7,7 @@
 //! Expiry costs nothing per check: lines whose state has expired are reused when room is needed.
 
 mod admit;
-mod atom;
+mod atomic_word;
 mod fill;
 mod fingerprint;
 mod line;
@@ -73,17 +73,17 @@ pub struct MemoryBuilder {
 impl MemoryBuilder {
     /// How many keys are kept, 1,000,000 by default; each takes 96 bytes once it is used.
     ///
-    /// From so many keys on, newcomers take the place of keys that have expired or owe least. The
-    /// table has half as many lines again, to keep searches short; a newcomer that would otherwise
-    /// replace a throttled key takes one of those, so [`Memory::len`] can exceed this by half and 32 per shard (of which
-    /// there are 1 to 64), but memory never grows.
+    /// Once that many keys are held, newcomers take the place of keys that have expired or owe
+    /// least. The table has half as many lines again, to keep searches short; a newcomer that would
+    /// otherwise replace a throttled key takes one of those, so [`Memory::len`] can exceed this by
+    /// half and 32 per shard (of which there are 1 to 64), but memory never grows.
     pub fn max_keys(mut self, max_keys: usize) -> Self {
         self.max_keys = max_keys;
         self
     }
 
-    /// How many request ids are remembered at once, 100,000 by default. One whose record holds more than 1 KiB counts as
-    /// several: a refund under an id keeps the whole state of its key.
+    /// How many request ids are remembered at once, 100,000 by default. One whose record holds more
+    /// than 1 KiB counts as several: a refund under an id keeps the whole state of its key.
     pub fn max_request_ids(mut self, max: usize) -> Self {
         self.max_request_ids = max;
         self
@@ -247,16 +247,16 @@ impl SyncStore for Memory {
     fn check_sync(&self, charge: &Charge<'_>, at: Micros) -> Result<Decision> {
         let (rule, now, id) = (charge.rule(), Now::at(at), self.id(charge));
         if charge.operation == Operation::Take
-            && let Some(kernel) = rule.packed_schedule()
+            && let Some(packed) = rule.packed_schedule()
             && let Some(line) = self.find_fast(id)
         {
-            let tagged = (rule.quota_tag(), kernel);
+            let tagged = (rule.quota_tag(), packed);
             let charged = line::charge_word(line, id, tagged, now, charge.cost);
             if let Some((word, next)) = charged.granted() {
-                return Ok(kernel.granted(word, next, now));
+                return Ok(packed.granted(word, next, now));
             }
             if let Some(word) = charged.refused() {
-                return Ok(kernel.refused(word, now, charge.cost));
+                return Ok(packed.refused(word, now, charge.cost));
             }
         }
         // A copy, so that the charge itself need not be in memory before it comes to this.
@@ -271,8 +271,8 @@ impl SyncStore for Memory {
         };
         let key = Records::key(self.0.secrets.id_of(first.key()), once.id);
         let clock = Now::at(at).reading();
-        let mut shelf = self.0.records.lock(&key, clock);
-        if let Some(replayed) = shelf.replay(&key, admission)? {
+        let mut partition = self.0.records.lock(&key, clock);
+        if let Some(replayed) = partition.replay(&key, admission)? {
             return Ok(replayed);
         }
         let mut kept = None;
@@ -285,7 +285,7 @@ impl SyncStore for Memory {
         };
         let (outcome, _) = self.admit_locked(admission.charges(), at, keep)?;
         if let Some((room, record)) = kept {
-            shelf.remember(room, key, record, clock.saturating_add(once.keep));
+            partition.remember(room, key, record, clock.saturating_add(once.keep));
         }
         Ok(outcome)
     }

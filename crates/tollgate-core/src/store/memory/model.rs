@@ -4,7 +4,7 @@ use loom::sync::Arc;
 use loom::sync::atomic::{AtomicU64, Ordering};
 use loom::thread;
 
-use super::atom::Atom;
+use super::atomic_word::AtomicWord;
 use super::fill::Fill;
 use super::fingerprint::Id;
 use super::line::{Content, Held, Line, charge_short, charge_word};
@@ -15,7 +15,7 @@ use crate::rule::Rule;
 use crate::state::Words;
 use crate::time::Now;
 
-impl Atom for AtomicU64 {
+impl AtomicWord for AtomicU64 {
     fn load(&self) -> u64 {
         self.load(Ordering::Acquire)
     }
@@ -48,8 +48,7 @@ const NOW: Now = Now::at(1_000_000);
 const UNIT: u64 = 500_000;
 const BURST: u64 = 2;
 
-/// All interleavings with up to so many preemptions: beyond that the number explodes, and races
-/// that need more are not known.
+/// All interleavings with up to this many preemptions: with more, there are too many to try.
 const PREEMPTIONS: usize = 3;
 
 /// The same for three threads, of which there are far more interleavings.
@@ -69,16 +68,16 @@ fn rule() -> Rule {
     Rule::new(Gcra::new(Quota::per_second(BURST)).unwrap())
 }
 
-fn kernel() -> PackedSchedule {
+fn packed() -> PackedSchedule {
     Gcra::new(Quota::per_second(BURST)).unwrap().packed_schedule().unwrap()
 }
 
 fn instant(word: u64) -> Content {
-    let kernel = kernel();
+    let packed = packed();
     Content::PackedSchedule {
         word,
-        scale: kernel.scale(),
-        throttled_above: kernel.throttled_above(),
+        scale: packed.scale(),
+        throttled_above: packed.throttled_above(),
     }
 }
 
@@ -90,7 +89,7 @@ fn line_with(id: Id, tag: u64, content: &Content) -> Arc<Line<AtomicU64>> {
 
 /// Charges one unit; whether it was granted, `None` if the line is another's.
 fn charge(line: &Line<AtomicU64>, id: Id) -> Option<bool> {
-    let charged = charge_word(line, id, (rule().quota_tag(), &kernel()), NOW, Cost::ONE);
+    let charged = charge_word(line, id, (rule().quota_tag(), &packed()), NOW, Cost::ONE);
     charged.granted().map(|_| true).or(charged.refused().map(|_| false))
 }
 
@@ -105,7 +104,7 @@ fn word_in(line: &Line<AtomicU64>) -> u64 {
 fn charge_held(line: &Line<AtomicU64>) -> bool {
     let held = Held::lock(line);
     let Some(Content::PackedSchedule { word, .. }) = held.content() else { panic!("not one word") };
-    let next = kernel().advance(word, NOW, Cost::ONE);
+    let next = packed().advance(word, NOW, Cost::ONE);
     if let Some(next) = next {
         held.put(ALICE, rule().quota_tag(), &instant(next));
     }
@@ -152,7 +151,7 @@ fn a_charge_never_lands_on_the_key_that_replaced_its_own() {
             thread::spawn(move || {
                 let held = Held::lock(&line);
                 let Some(Content::PackedSchedule { word, .. }) = held.content() else { panic!() };
-                // The newcomer has the very state that the old key had: only the mask differs.
+                // The newcomer has the same state as the old key: only the mask differs.
                 held.put(BOB, tag, &instant(NOW.reading()));
                 word
             })

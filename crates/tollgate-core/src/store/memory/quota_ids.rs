@@ -1,6 +1,6 @@
 //! Which quotas the tags in the lines stand for.
 //!
-//! Only asked when a quota has changed. Callers may bring quotas of their own, so the list is
+//! Only read when a quota has changed. Callers may bring quotas of their own, so the list is
 //! bounded; a state whose quota is not on it is carried over as the largest debt, never as none.
 
 use std::collections::HashMap;
@@ -11,7 +11,7 @@ use crate::rule::Rule;
 use crate::state::QuotaId;
 
 /// How many quotas are remembered.
-const SHAPES_MAX: usize = 4_096;
+const QUOTAS_MAX: usize = 4_096;
 
 /// How many tags are known without a lock.
 const RECENT: usize = 64;
@@ -48,12 +48,13 @@ impl QuotaIds {
     /// Whether there was room for one more.
     #[cold]
     fn learn(&self, tag: u64, rule: &Rule) -> bool {
-        // Full for good: a look that shares the lock, for callers may bring new quotas for ever.
-        if self.known.read().unwrap_or_else(PoisonError::into_inner).len() >= SHAPES_MAX {
+        // Once full it stays full, and callers may bring new quotas without end: check under the
+        // shared lock.
+        if self.known.read().unwrap_or_else(PoisonError::into_inner).len() >= QUOTAS_MAX {
             return false;
         }
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
-        let has_room = known.len() < SHAPES_MAX || known.contains_key(&tag);
+        let has_room = known.len() < QUOTAS_MAX || known.contains_key(&tag);
         if has_room {
             known.insert(tag, rule.quota_id());
         }

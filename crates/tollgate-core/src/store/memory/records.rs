@@ -1,9 +1,9 @@
 //! Request ids that were charged, for as long as they are kept.
 //!
 //! A record holds what is needed to derive the same decision again. It is written while the lock of
-//! its shelf is held around the whole admission, so that charging and remembering are one act.
-//! Records are bounded, by number and by what they hold: when that is reached new ids are refused, never
-//! old ones dropped.
+//! its partition is held around the whole admission, so that charging and remembering are one act.
+//! Records are bounded, by number and by what they hold: when that is reached new ids are refused,
+//! never old ones dropped.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -18,24 +18,24 @@ use crate::error::{Code, Error, Result};
 use crate::state::{QuotaId, State};
 use crate::time::Micros;
 
-/// Shelves with a lock of their own.
-const SHELVES: usize = 16;
-/// What holds more than this counts as several records: a refund keeps the whole state of its key, and an
-/// admission over several keys the text of all of them.
+/// Partitions with a lock of their own.
+const PARTITIONS: usize = 16;
+/// What holds more than this counts as several records: a refund keeps the whole state of its key,
+/// and an admission over several keys the text of all of them.
 const RECORD_BYTES: usize = 1_024;
 
 #[derive(Debug)]
 pub(super) struct Records {
-    shelves: [Mutex<Shelf>; SHELVES],
-    /// What the records on all shelves weigh, and those that an admission under way may add.
+    partitions: [Mutex<Partition>; PARTITIONS],
+    /// What the records on all partitions weigh, and those that an admission under way may add.
     held: AtomicUsize,
     max: usize,
-    /// Spreads ids over shelves.
+    /// Spreads ids over partitions.
     spread: RandomState,
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Shelf {
+pub(super) struct Partition {
     records: HashMap<RecordKey, Record>,
     /// Every record, the one that expires first on top: callers choose how long theirs are kept.
     by_expiry: BinaryHeap<Reverse<(Micros, RecordKey)>>,
@@ -85,7 +85,7 @@ impl Drop for Room<'_> {
 impl Records {
     pub(super) fn new(max: usize) -> Self {
         Self {
-            shelves: Default::default(),
+            partitions: Default::default(),
             held: AtomicUsize::new(0),
             max,
             spread: RandomState::new(),
@@ -96,24 +96,29 @@ impl Records {
         ((id.low, id.high), request_id.into())
     }
 
-    /// The shelf of a key, without the records that have expired.
+    /// The partition of a key, without the records that have expired.
     #[expect(clippy::cast_possible_truncation, reason = "any bits of the hash will do")]
-    pub(super) fn lock(&self, key: &RecordKey, at: Micros) -> MutexGuard<'_, Shelf> {
-        let [shelf, ..] = &self.shelves;
-        let chosen = self.shelves.get(self.spread.hash_one(key) as usize % SHELVES);
-        let mut shelf = chosen.unwrap_or(shelf).lock().unwrap_or_else(PoisonError::into_inner);
-        self.forget_expired(&mut shelf, at);
-        shelf
+    pub(super) fn lock(&self, key: &RecordKey, at: Micros) -> MutexGuard<'_, Partition> {
+        let [partition, ..] = &self.partitions;
+        let chosen = self.partitions.get(self.spread.hash_one(key) as usize % PARTITIONS);
+        let mut partition =
+            chosen.unwrap_or(partition).lock().unwrap_or_else(PoisonError::into_inner);
+        self.forget_expired(&mut partition, at);
+        partition
     }
 
-    /// Room for one more record, or `queue_full`. The last one may weigh more than there was room for.
+    /// Room for one more record, or `queue_full`. The last one may weigh more than there was room
+    /// for.
     pub(super) fn room(&self, record: &Record, at: Micros) -> Result<Room<'_>> {
         if let Some(room) = self.reserve(record.weight) {
             return Ok(room);
         }
-        // The caller holds a shelf, so it must not wait for another: whoever has one tidies it.
-        for mut shelf in self.shelves.iter().filter_map(|shelf| shelf.try_lock().ok()) {
-            self.forget_expired(&mut shelf, at);
+        // The caller holds a partition, so it must not wait for another: the holder of another one
+        // removes what has expired there.
+        for mut partition in
+            self.partitions.iter().filter_map(|partition| partition.try_lock().ok())
+        {
+            self.forget_expired(&mut partition, at);
         }
         self.reserve(record.weight).ok_or_else(|| {
             Error::new(
@@ -135,19 +140,19 @@ impl Records {
         reserved.ok().map(|_| Room { held: &self.held, weight })
     }
 
-    fn forget_expired(&self, shelf: &mut Shelf, at: Micros) {
-        while let Some(Reverse((expires_at, _))) = shelf.by_expiry.peek()
+    fn forget_expired(&self, partition: &mut Partition, at: Micros) {
+        while let Some(Reverse((expires_at, _))) = partition.by_expiry.peek()
             && *expires_at <= at
-            && let Some(Reverse((_, key))) = shelf.by_expiry.pop()
+            && let Some(Reverse((_, key))) = partition.by_expiry.pop()
         {
-            if let Some(record) = shelf.records.remove(&key) {
+            if let Some(record) = partition.records.remove(&key) {
                 self.held.fetch_sub(record.weight, Relaxed);
             }
         }
     }
 }
 
-impl Shelf {
+impl Partition {
     /// The outcome of an earlier admission under the same id, if it is still remembered.
     pub(super) fn replay(
         &self,

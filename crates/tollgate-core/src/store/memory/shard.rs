@@ -1,5 +1,5 @@
-//! What the mutex of a shard guards: who may be replaced, what is remembered of the replaced, and
-//! the words of long states.
+//! What the mutex of a shard guards: which keys may be replaced, what is remembered of the
+//! replaced, and the words of long states.
 //!
 //! # Forgetting
 //! An expired line may be reused: its state means the same as none, as long as the clock does not
@@ -8,14 +8,13 @@
 //!
 //! # Eviction
 //! When a window is full, or the table is, the key with the least debt goes: by quarters of its
-//! ceiling, then the one that is fresh again soonest. Rather than a key that owes half or more, a line
-//! beyond the bound is used, if the window has one. Where a throttled key must go, its debt
+//! ceiling, then the one that is fresh again soonest. Rather than a key that owes half or more, a
+//! line beyond the bound is used, if the window has one. Where a throttled key must go, its debt
 //! stays with the neighbourhood of its home: newcomers there, the key itself among them, start with
 //! that debt until it has decayed. So a flood of new keys can never forgive a throttled key; the
-//! price is that newcomers of a neighbourhood full of throttled keys are denied until then.
-//! A debt is kept as the instant at which it ends. A newcomer under the very quota it was made under
-//! continues it; under another quota, an instant says nothing about units, so nothing is granted
-//! until then.
+//! price is that newcomers of a neighbourhood full of throttled keys are denied until then. A debt
+//! is kept as the instant at which it ends. A newcomer under the same quota continues it; under
+//! another quota, an instant says nothing about units, so nothing is granted until then.
 
 use super::fill::Fill;
 use super::fingerprint::Id;
@@ -27,7 +26,7 @@ use crate::time::Micros;
 
 /// Homes that share a debt.
 const NEIGHBOURS: usize = 16;
-/// How many lines an insertion looks at to free long states that expired.
+/// How many lines an insertion checks to free long states that expired.
 const HAND_STEPS: usize = 2;
 
 #[derive(Debug)]
@@ -36,7 +35,7 @@ pub(super) struct Shard {
     /// The latest instant at which something forgotten was still remembered.
     floor: Micros,
     /// Per neighbourhood, what newcomers inherit. Empty until the first inheritance.
-    legacies: Vec<Legacy>,
+    inherited_debts: Vec<InheritedDebt>,
     spilled: Vec<Box<[u64]>>,
     /// Places in `spilled` that are free.
     free: Vec<u64>,
@@ -46,7 +45,7 @@ pub(super) struct Shard {
 
 /// The debt of the throttled keys that a neighbourhood had to forget.
 #[derive(Clone, Copy, Debug, Default)]
-struct Legacy {
+struct InheritedDebt {
     until: Micros,
     /// The quota of all of them; 0 if they had different ones.
     tag: u64,
@@ -95,7 +94,7 @@ impl Shard {
         Self {
             homes,
             floor: 0,
-            legacies: Vec::new(),
+            inherited_debts: Vec::new(),
             spilled: Vec::new(),
             free: Vec::new(),
             hand: 0,
@@ -108,14 +107,14 @@ impl Shard {
 
     /// Until when newcomers at this home inherit debt.
     pub(super) fn indebted_until(&self, home: usize) -> Micros {
-        self.legacies.get(home / NEIGHBOURS).map_or(0, |legacy| legacy.until)
+        self.inherited_debts.get(home / NEIGHBOURS).map_or(0, |debt| debt.until)
     }
 
     /// The state that a newcomer at this home starts with, if it inherits a debt.
     pub(super) fn inherited(&self, home: usize, rule: &Rule, at: Micros) -> Option<Write> {
-        let legacy = self.legacies.get(home / NEIGHBOURS).filter(|legacy| legacy.until > at)?;
-        Some(if legacy.tag == rule.quota_tag() {
-            rule.indebted_until(legacy.until, at)
+        let debt = self.inherited_debts.get(home / NEIGHBOURS).filter(|debt| debt.until > at)?;
+        Some(if debt.tag == rule.quota_tag() {
+            rule.indebted_until(debt.until, at)
         } else {
             rule.indebted(Debt { units: rule.ceiling(), seen: at })
         })
@@ -152,7 +151,7 @@ impl Shard {
         }
     }
 
-    /// The line that loses least, held. Lines that somebody holds are passed over.
+    /// The line that loses least, held. Lines that are held are passed over.
     fn cheapest(table: &Table, place: Place, at: Micros) -> Option<(Loss, Held<'_>)> {
         let mut best: Option<(Loss, Held<'_>)> = None;
         for (_, line) in table.lines_at(place) {
@@ -180,11 +179,11 @@ impl Shard {
         match loss {
             Loss::Expired { fresh_at } => self.floor = self.floor.max(fresh_at),
             Loss::Throttled { fresh_at } => {
-                self.legacies.resize(self.homes / NEIGHBOURS + 1, Legacy::default());
-                if let Some(legacy) = self.legacies.get_mut(home / NEIGHBOURS) {
-                    let alone = legacy.until <= at || legacy.tag == tag;
-                    legacy.tag = if alone { tag } else { 0 };
-                    legacy.until = legacy.until.max(fresh_at);
+                self.inherited_debts.resize(self.homes / NEIGHBOURS + 1, InheritedDebt::default());
+                if let Some(debt) = self.inherited_debts.get_mut(home / NEIGHBOURS) {
+                    let alone = debt.until <= at || debt.tag == tag;
+                    debt.tag = if alone { tag } else { 0 };
+                    debt.until = debt.until.max(fresh_at);
                 }
             }
             Loss::Owing { .. } | Loss::OwingMuch { .. } | Loss::Unused | Loss::Bound => {}

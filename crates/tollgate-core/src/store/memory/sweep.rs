@@ -8,7 +8,7 @@ use super::Inner;
 use crate::clock::{Clock, SystemClock};
 use crate::error::{Error, Result};
 
-/// How often the thread looks whether its store is still there.
+/// How often the thread checks whether its store is still there.
 const LIVENESS: Duration = Duration::from_secs(1);
 
 /// Sweeps a store every `interval` for as long as it lives.
@@ -36,7 +36,7 @@ pub(super) fn in_background(store: Weak<Inner>, interval: Duration) -> Result<()
     })
 }
 
-/// Waits without a clock: nobody ever signals this condition.
+/// Waits without a clock: this condition is never signalled.
 fn wait(pause: Duration) {
     let never = (Mutex::new(()), Condvar::new());
     let guard = never.0.lock().unwrap_or_else(PoisonError::into_inner);

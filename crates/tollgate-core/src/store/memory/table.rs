@@ -1,12 +1,12 @@
 //! A flat, fixed table of cache lines, one key each.
 //!
 //! A key lives in one of [`WINDOW`] neighbouring lines that its fingerprint chooses or, where those
-//! are taken, in another window that it also chooses. Reading and charging a key that is there takes
-//! no lock of the table. Inserting, replacing and reclaiming
-//! happen under the mutex of a shard, a run of lines that no window leaves. Lines are reserved as
-//! zeroed memory, which the operating system hands out page by page when it is first touched, so a
-//! large bound costs nothing until it is needed. A used line never becomes unused again: a search
-//! may stop at the first unused line.
+//! are taken, in another window that it also chooses. Reading and charging a key that is there
+//! takes no lock of the table. Inserting, replacing and reclaiming happen under the mutex of a
+//! shard, a run of lines that no window leaves. Lines are reserved as zeroed memory, which the
+//! operating system hands out page by page when it is first touched, so a large bound costs nothing
+//! until it is needed. A used line never becomes unused again: a search may stop at the first
+//! unused line.
 
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -23,7 +23,7 @@ pub(super) const WINDOW: usize = 32;
 const LINE_WORDS: usize = 8;
 const LINE_BYTES: usize = 64;
 const SHARDS_MAX: usize = 64;
-/// Below so many homes another shard is not worth its extra window.
+/// Below this many homes another shard is not worth its extra window.
 const SHARD_HOMES_MIN: usize = 1_024;
 /// The largest bound on keys.
 #[cfg(target_pointer_width = "64")]

@@ -45,11 +45,11 @@ pub(crate) struct Table {
     clock: Option<ManualClock>,
     call_limit: Option<CallLimit>,
     pub(crate) fault: Mutex<Option<Fault>>,
-    /// Lets the next so many reads fail.
+    /// Lets the next reads fail.
     pub(crate) failing_reads: AtomicUsize,
     /// From now on nothing is answered, or no swap is.
     pub(crate) silence: Mutex<Option<Silence>>,
-    /// Lets the next so many swaps lose to a writer that changes nothing but the version.
+    /// Lets the next swaps lose to a writer that changes nothing but the version.
     pub(crate) rivals: AtomicUsize,
     pub(crate) reads: AtomicUsize,
     pub(crate) swaps_sent: AtomicUsize,

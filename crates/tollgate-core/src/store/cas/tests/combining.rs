@@ -119,7 +119,7 @@ fn each_waiter_gets_evidence_of_its_own() {
 }
 
 #[test]
-fn nobody_overtakes_an_admission_that_needs_a_turn_of_its_own() {
+fn no_caller_overtakes_an_admission_that_needs_a_round_of_its_own() {
     let clock = ManualClock::at(START);
     let store = cas(Table::multi_key(), &clock);
     let limit = per_hour("line", 100);
@@ -164,7 +164,7 @@ fn other_admissions_on_a_busy_key_take_turns_without_losing_races() {
         assert_eq!(stored(&store, &limits[0].charge("r")), 120, "seed {seed}");
         let (sent, won) = (&table.swaps_sent, &table.swaps_won);
         assert_eq!(Table::count(sent), Table::count(won), "seed {seed}: a race");
-        assert_eq!(clock.now(), START, "seed {seed}: nobody backs off");
+        assert_eq!(clock.now(), START, "seed {seed}: no caller backs off");
     }
 }
 
@@ -209,7 +209,7 @@ fn parked_sum(store: &Cas<Table>, limit: &Limit, checks: usize) -> usize {
             // An old unpark may end the first wait at once, and nothing but a wake-up the others.
             let mut waits = 0;
             while !futures.is_empty() && !unpark.1.load(Ordering::SeqCst) {
-                assert!(waits < 4, "nobody woke this thread");
+                assert!(waits < 4, "this thread was not woken");
                 thread::park_timeout(Duration::from_secs(5));
                 waits += 1;
             }

@@ -1,4 +1,4 @@
-//! Lost races and failing backends: bounded retries, waits on the given clock, honest errors.
+//! Lost races and failing backends: bounded retries, waits on the given clock, exact errors.
 
 use core::sync::atomic::Ordering;
 
@@ -104,7 +104,7 @@ fn two_processes_race_with_few_retries_and_the_books_stay_right() {
 }
 
 #[test]
-fn a_failing_read_is_told_to_everybody_and_may_be_tried_again() {
+fn a_failing_read_fails_every_caller_and_may_be_tried_again() {
     let (clock, store, limit) = rivalled(3, 0);
     let mut sim = Sim::in_order(&clock);
     for _ in 0..10 {

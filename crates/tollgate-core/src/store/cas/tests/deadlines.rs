@@ -41,7 +41,8 @@ impl<'a> Callers<'a> {
         index
     }
 
-    /// Its deadline expires, as the limiter says it: the code, and whether it is known that nothing was charged.
+    /// Its deadline expires, as the limiter says it: the code, and whether it is known that nothing
+    /// was charged.
     fn expire(&mut self, index: usize) -> (Code, bool) {
         assert!(self.sim.is_alive(index), "{index} was answered");
         self.sim.drop_task(index);
@@ -49,10 +50,10 @@ impl<'a> Callers<'a> {
         (error.code(), error.is_not_sent())
     }
 
-    /// Steps until so many swaps are under way or were.
+    /// Steps until this many swaps are under way or were.
     fn until_sent(&mut self, swaps: usize) {
         while Table::count(&self.store.backend().swaps_sent) < swaps {
-            assert!(self.sim.step().is_some(), "everybody waits");
+            assert!(self.sim.step().is_some(), "all tasks wait");
         }
     }
 
@@ -212,7 +213,7 @@ fn what_a_leader_has_lost_is_no_fact_of_those_that_came_later() {
     callers.settle();
     assert_eq!(callers.expire(0), LOST);
     for index in late {
-        assert_eq!(callers.expire(index), SILENT, "{index}: silence is noticed at once");
+        assert_eq!(callers.expire(index), SILENT, "{index}: a silent backend is noticed at once");
     }
 }
 

@@ -1,11 +1,11 @@
-//! Futures that go away: at every point, and at random ones.
+//! Futures that are dropped: at every point, and at random ones.
 
 use core::sync::atomic::Ordering;
 
 use super::*;
 use crate::charge::RequestId;
 
-/// What is known after everybody has completed or was dropped.
+/// What is known after every caller has completed or was dropped.
 struct Count {
     acknowledged: u64,
     /// Charges that may or may not be spent.
@@ -25,19 +25,19 @@ fn count(outputs: Vec<Option<Result<bool>>>) -> Count {
     count
 }
 
-/// A run in which somebody goes away.
+/// A run in which a caller is dropped.
 #[derive(Clone, Copy, Debug)]
 struct Case {
     callers: usize,
     victim: usize,
-    /// Dropped after so many turns of the scheduler.
+    /// Dropped after this many turns of the scheduler.
     turns: usize,
-    /// So many swaps lose their race first, so that leaders back off.
+    /// This many swaps lose their race first, so that leaders back off.
     rivals: usize,
     seed: Option<u64>,
 }
 
-/// Whether anybody was still alive when the time of the victim came.
+/// Whether a caller was still alive when the time of the victim came.
 fn drop_one(case: Case) -> bool {
     let clock = ManualClock::at(START);
     let store = cas(Table::multi_key(), &clock);
@@ -50,7 +50,7 @@ fn drop_one(case: Case) -> bool {
     for _ in 0..case.callers {
         sim.spawn(check(&store, limit.charge("one")));
     }
-    // Everybody is in line before the first round is decided.
+    // All callers are queued before the first round is decided.
     (0..case.callers).for_each(|index| sim.poll(index));
     for _ in 0..case.turns {
         sim.turn();
@@ -62,7 +62,7 @@ fn drop_one(case: Case) -> bool {
     assert_eq!(store.queues.busy(), 0, "{case:?}: a key is left busy");
     let done = outputs.iter().flatten().count();
     let others = outputs.len() - usize::from(was_alive);
-    assert_eq!(done, others, "{case:?}: somebody got no answer");
+    assert_eq!(done, others, "{case:?}: a caller got no answer");
     let Count { acknowledged, unknown } = count(outputs);
     let spent = stored(&store, &limit.charge("one"));
     assert!(acknowledged <= spent, "{case:?}: a charge was lost");
@@ -85,7 +85,7 @@ fn drop_everywhere(callers: usize, rivals: usize, seed: Option<u64>) -> usize {
 }
 
 #[test]
-fn dropping_anybody_at_any_point_never_hangs_loses_or_double_charges() {
+fn dropping_any_caller_at_any_point_never_hangs_loses_or_double_charges() {
     let mut points = 0;
     for callers in [1, 2, 3, 6] {
         for rivals in [0, 1, 2] {
@@ -97,14 +97,14 @@ fn dropping_anybody_at_any_point_never_hangs_loses_or_double_charges() {
 }
 
 #[test]
-fn dropping_anybody_at_any_point_is_safe_in_random_schedules() {
+fn dropping_any_caller_at_any_point_is_safe_in_random_schedules() {
     let points: usize = (0..40).map(|seed| drop_everywhere(5, seed % 3, Some(seed as u64))).sum();
     println!("{points} points, seeds 0..40");
     assert!(points > 2_000);
 }
 
 #[test]
-fn a_leader_that_goes_away_before_the_swap_hands_its_followers_over() {
+fn a_leader_that_is_dropped_before_the_swap_hands_its_followers_over() {
     let clock = ManualClock::at(START);
     let store = cas(Table::multi_key(), &clock);
     let limit = per_hour("drops", 1_000);
@@ -163,7 +163,7 @@ fn a_round_whose_leader_is_cancelled_after_the_swap_was_sent_is_driven_on() {
 }
 
 #[test]
-fn a_follower_that_goes_away_before_its_round_is_not_charged() {
+fn a_follower_that_is_dropped_before_its_round_is_not_charged() {
     let clock = ManualClock::at(START);
     let store = cas(Table::single_key(), &clock);
     let limit = per_hour("drops", 1_000);
@@ -179,7 +179,7 @@ fn a_follower_that_goes_away_before_its_round_is_not_charged() {
 }
 
 #[test]
-fn a_follower_that_goes_away_while_its_leader_reads_is_not_charged() {
+fn a_follower_that_is_dropped_while_its_leader_reads_is_not_charged() {
     let clock = ManualClock::at(START);
     let store = cas(Table::single_key(), &clock);
     let limit = per_hour("drops", 1_000);

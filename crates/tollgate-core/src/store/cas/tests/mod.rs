@@ -8,8 +8,8 @@ mod combining;
 mod conflicts;
 mod deadlines;
 mod drops;
-mod once;
 mod recall;
+mod request_ids;
 mod round;
 mod sim;
 
@@ -36,7 +36,7 @@ const START: Micros = 1_800_000_000_000_000;
 const HOUR: Micros = 3_600_000_000;
 const NOW: CallContext<'static> = CallContext::at(START);
 
-/// So many units an hour, counted one by one: the stored words are `[start, count]`.
+/// `limit` units an hour, counted one by one: the stored words are `[start, count]`.
 fn per_hour(policy: &str, limit: u64) -> Limit {
     let window = FixedWindow::new(Quota::per_hour(limit), Anchor::Epoch).unwrap();
     Limit::new(policy, window).unwrap()

@@ -7,8 +7,8 @@ use super::*;
 use crate::charge::RequestId;
 use crate::store::cas::{Entry, Snapshot, Swap, VersionedCapability};
 
-/// A process with a memory of its own in front of a table that several share. It recalls whatever it
-/// read last, however stale that is, and takes every key it never read for missing.
+/// A process with a memory of its own in front of a table that several share. It recalls whatever
+/// it read last, however stale that is, and takes every key it never read for missing.
 struct Remembering {
     table: Arc<Table>,
     seen: Mutex<BTreeMap<String, Option<Entry>>>,
@@ -84,7 +84,7 @@ fn processes_that_recall_stale_values_pass_exactly_the_limit() {
 }
 
 #[test]
-fn a_key_that_nobody_else_writes_is_never_read() {
+fn a_key_without_other_writers_is_never_read() {
     let clock = ManualClock::at(START);
     let table = Arc::new(Table::multi_key());
     let store = cas(Remembering::of(&table), &clock);

@@ -11,9 +11,9 @@ use std::task::Wake;
 
 use crate::clock::ManualClock;
 
-/// Polls per future that no honest schedule needs.
+/// Polls per future that no schedule needs.
 const POLLS_MAX: usize = 5_000;
-/// How often the clock may move on while everybody waits for it.
+/// How often the clock may move on while all tasks wait for it.
 const IDLE_MAX: usize = 10_000;
 
 /// SplitMix64.
@@ -58,7 +58,7 @@ pub(crate) struct Sim<'a, T> {
     tasks: Vec<Task<'a, T>>,
     random: Option<Random>,
     clock: ManualClock,
-    /// How often the clock had to move because everybody waited for it.
+    /// How often the clock had to move because all tasks waited for it.
     pub(crate) idle: usize,
 }
 
@@ -130,14 +130,14 @@ impl<'a, T> Sim<'a, T> {
         (0..self.tasks.len()).filter(|&index| self.is_alive(index)).collect()
     }
 
-    /// Polls once if somebody is awake, else moves the clock. `false` when all have completed.
+    /// Polls once if a task is awake, else moves the clock. `false` when all have completed.
     pub(crate) fn turn(&mut self) -> bool {
         if self.alive().is_empty() {
             return false;
         }
         if self.step().is_none() {
             self.idle += 1;
-            assert!(self.idle < IDLE_MAX, "everybody waits for nobody: a hang");
+            assert!(self.idle < IDLE_MAX, "all tasks wait: a hang");
             self.clock.advance(Duration::from_millis(1));
         }
         true
@@ -168,7 +168,7 @@ pub(crate) fn block_on<T>(future: impl Future<Output = T>) -> T {
         if let Poll::Ready(output) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
             return output;
         }
-        assert!(woken.0.load(Ordering::SeqCst), "nobody will wake this");
+        assert!(woken.0.load(Ordering::SeqCst), "nothing will wake this");
     }
     panic!("a future never completes");
 }

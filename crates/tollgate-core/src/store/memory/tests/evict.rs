@@ -10,7 +10,7 @@ use super::*;
 const LIMIT: u64 = 5;
 const PERIOD: Duration = Duration::from_secs(3_600);
 
-/// Drains other keys for as long as that evicts anybody, or until the line of `subject` is gone.
+/// Drains other keys for as long as that evicts a key, or until the line of `subject` is gone.
 fn evict(memory: &Memory, limit: &Limit, subject: &str, at: Micros) {
     for pusher in 0..2_000 {
         drain(memory, limit, &format!("pusher:{pusher}"), at);
@@ -53,7 +53,7 @@ fn a_throttled_key_is_not_forgiven_when_its_quota_changes_meanwhile() {
             evict(&memory, &limit, "victim", T0);
             let passed = drain(&memory, &limit_of(&new), "victim", T0 + 1_000);
             assert_eq!(passed, 0, "{name}, then {new_name}");
-            // The old debt has decayed, and nobody saw it under the new quota.
+            // The old debt has decayed, and was not read under the new quota.
             let passed = drain(&memory, &limit_of(&new), "victim", T0 + 60 * SECOND);
             assert_eq!(passed, LIMIT, "{name}, then {new_name}");
         }
@@ -95,13 +95,13 @@ fn a_mirrored_debt_adds_to_what_was_inherited_and_to_what_was_forgotten() {
 /// One key under pressure, watched by all the threads that use it.
 struct Watched {
     subject: String,
-    /// Somebody has seen that nothing is left.
+    /// A check has found that nothing is left.
     drained: AtomicBool,
     passed: AtomicU64,
 }
 
 #[test]
-fn under_pressure_a_drained_key_stays_drained_for_everybody() {
+fn under_pressure_a_drained_key_stays_drained_for_all_threads() {
     let seed = Rng::new("under_pressure").0;
     let evictions = AtomicUsize::new(0);
     for (name, rule) in rules(LIMIT, PERIOD) {

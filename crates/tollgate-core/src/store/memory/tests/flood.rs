@@ -100,7 +100,7 @@ fn a_flood_never_forgives_the_throttled() {
         report(name, 1_000, &rule, Flood::Cheap);
         evicted += report(name, 1_000, &rule, Flood::Expensive);
     }
-    assert!(evicted > 0, "nobody was evicted: this shows nothing");
+    assert!(evicted > 0, "no key was evicted: this shows nothing");
 }
 
 #[test]

@@ -19,7 +19,7 @@ struct Trace<'a> {
     subjects: u64,
     /// How far the clock goes at a step, at most; now and then it goes back.
     stride: Micros,
-    /// One in so many steps is under another quota.
+    /// One in this many steps is under another quota.
     changes: u64,
 }
 

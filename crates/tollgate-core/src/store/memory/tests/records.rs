@@ -96,7 +96,8 @@ fn reset_keeps_the_ids() {
     assert!(once(&memory, &limit, "id", SECOND, T0 + SECOND).unwrap().replayed.is_none());
 }
 
-/// A refund keeps the whole state of its key, so that whoever has long states could fill the memory.
+/// A refund keeps the whole state of its key, so that a caller with long states could fill the
+/// memory.
 #[test]
 fn long_records_count_as_several() {
     let log = SlidingLog::new(Quota::new(1_000, Duration::from_secs(3_600))).unwrap();
@@ -117,7 +118,8 @@ fn long_records_count_as_several() {
     let left = u64::try_from(1_000 - 640 + kept).unwrap();
     assert_eq!(limit_left(&memory, &limit, at), left, "a refusal gives nothing back");
     assert!(refund("id:0").unwrap().replayed.is_some());
-    // They expire, and all of their room comes back. (A record of the old state would be long again.)
+    // They expire, and all of their room comes back. (A record of the old state would be long
+    // again.)
     memory.reset_locked(limit.key("user"));
     for id in 0..100 {
         once(&memory, &gcra(1_000), &format!("short:{id}"), SECOND, at + SECOND).unwrap();

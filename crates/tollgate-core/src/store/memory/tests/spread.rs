@@ -1,4 +1,4 @@
-//! Fingerprints tell all keys apart, and positions are even.
+//! No two keys share a fingerprint, and positions are even.
 
 use std::collections::HashSet;
 

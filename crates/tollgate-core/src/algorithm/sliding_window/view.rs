@@ -1,4 +1,4 @@
-//! The counts of a sliding window as they look now: shifted to the current bucket.
+//! The counts of a sliding window as they are now: shifted to the current bucket.
 
 use crate::algorithm::Write;
 use crate::charge::Receipt;
@@ -8,7 +8,7 @@ use crate::time::{Micros, Now, millisecond_before};
 /// The most counts a state can have: 60 buckets and the one that is leaving.
 const COUNTS_MAX: usize = 61;
 
-pub(super) struct Look {
+pub(super) struct View {
     /// The instant to decide at.
     pub(super) at: Micros,
     /// What the clock said.
@@ -21,7 +21,7 @@ pub(super) struct Look {
     len: usize,
 }
 
-impl Look {
+impl View {
     pub(super) fn new(words: &[u64], now: Now, bucket: Micros, len: usize) -> Self {
         let (seen, kept) = words.split_first().map_or((0, &[][..]), |(seen, kept)| (*seen, kept));
         let at = now.effective().max(seen * bucket);
@@ -51,8 +51,8 @@ impl Look {
         full + leaving - mul_div_floor(leaving, gone, self.bucket)
     }
 
-    /// The earliest instant at which the estimate is at most `target`, if nobody spends.
-    /// Only asked for a target below the estimate.
+    /// The earliest instant at which the estimate is at most `target`, if nothing more is spent.
+    /// Only for a target below the estimate.
     pub(super) fn time_of_estimate(&self, target: u64) -> Micros {
         let (mut full, mut leaving) = self.full_and_leaving();
         let mut current = self.newest;

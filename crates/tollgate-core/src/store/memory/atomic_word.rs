@@ -13,7 +13,7 @@ const FIRST_PAUSE: u32 = 16;
 const LONGEST_PAUSE: u32 = 64;
 
 /// An atomic word. Every load acquires and every store releases.
-pub(super) trait Atom {
+pub(super) trait AtomicWord {
     fn load(&self) -> u64;
     fn store(&self, word: u64);
     fn swap(&self, word: u64) -> u64;
@@ -25,7 +25,7 @@ pub(super) trait Atom {
     fn step_back(pause: &mut u32);
 }
 
-impl Atom for AtomicU64 {
+impl AtomicWord for AtomicU64 {
     #[inline]
     fn load(&self) -> u64 {
         self.load(Ordering::Acquire)

@@ -120,7 +120,7 @@ fn a_denied_id_is_decided_anew() {
         assert!(!once(&limiter, &[charge(&limit, "k", 3)], "id").unwrap().is_allowed(), "{name}");
         clock.set(NOW + denied.retry_after_ms.unwrap() * MS);
         let admitted = once(&limiter, &[charge(&limit, "k", 2)], "id").unwrap();
-        assert!(admitted.is_allowed(), "{name}: who waits and retries with the id gets in");
+        assert!(admitted.is_allowed(), "{name}: a retry with the id is admitted after the wait");
         assert_eq!(once(&limiter, &[charge(&limit, "k", 2)], "id").unwrap(), admitted, "{name}");
     }
 }
@@ -132,7 +132,7 @@ fn a_refund_with_the_id_of_its_charge_is_no_replay_of_the_charge() {
         let asked = charge(&limit, "k", 3);
         let first = once(&limiter, &[asked], "id").unwrap();
         let refund = [asked.refund(first.receipt().unwrap())];
-        // The id is bound to the charge; whoever says yes must have given the units back.
+        // The id is bound to the charge; a refund that is allowed must have given the units back.
         let answer = once(&limiter, &refund, "id");
         let given_back = left(&limiter, &limit, "k") == 10;
         let code = answer.map(|_| ()).map_err(|error| error.code());

@@ -31,17 +31,17 @@ fn a_look_at_several_limits_says_what_a_check_of_them_says() {
         clock.set(NOW);
         let charges = [second.charge("k"), day.charge("k")];
         for step in 0..12_u64 {
-            let look = block_on(limiter.peek(&charges)).unwrap();
+            let peeked = block_on(limiter.peek(&charges)).unwrap();
             let ahead = block_on(limiter.forecast(&charges)).unwrap();
-            assert_eq!(ahead.spendable_now, look.remaining, "{name} {step}");
+            assert_eq!(ahead.spendable_now, peeked.remaining, "{name} {step}");
             assert_eq!(ahead.limit, 3, "{name} {step}");
             let check = block_on(limiter.check(&charges)).unwrap();
-            assert_eq!(look.verdict, check.verdict, "{name} {step}");
-            assert_eq!(look.retry_after_ms, check.retry_after_ms, "{name} {step}");
+            assert_eq!(peeked.verdict, check.verdict, "{name} {step}");
+            assert_eq!(peeked.retry_after_ms, check.retry_after_ms, "{name} {step}");
             let less = u64::from(check.is_allowed());
-            assert_eq!(look.remaining - less, check.remaining, "{name} {step}");
+            assert_eq!(peeked.remaining - less, check.remaining, "{name} {step}");
             if !check.is_allowed() {
-                assert_eq!(look.binding, check.binding, "{name} {step}");
+                assert_eq!(peeked.binding, check.binding, "{name} {step}");
                 let wait = check.retry_after_ms.unwrap();
                 assert_eq!(
                     ahead.next_unit_at_ms,
@@ -66,20 +66,20 @@ fn looking_consumes_nothing() {
             for step in 0..200 {
                 clock.advance(Duration::from_micros(rng.below(4_000)));
                 for cost in [1, 7, 8, 100] {
-                    let look = block_on(limiter.peek(charge(&limit, "k", cost))).unwrap();
-                    assert_eq!(look.verdict == Verdict::Never, cost > 7);
+                    let peeked = block_on(limiter.peek(charge(&limit, "k", cost))).unwrap();
+                    assert_eq!(peeked.verdict == Verdict::Never, cost > 7);
                     block_on(limiter.forecast(limit.charge("k"))).unwrap();
                 }
                 let asked = charge(&limit, "k", rng.between(1, 3));
-                let look = block_on(limiter.peek(asked)).unwrap();
+                let peeked = block_on(limiter.peek(asked)).unwrap();
                 let decided = block_on(limiter.check(asked)).unwrap();
                 let expected = block_on(untouched.check(asked)).unwrap();
                 let context = format!("{} on {name}, step {step}", kind.name());
                 assert_eq!(decided, expected, "{context}");
-                assert_eq!(look.verdict, decided.verdict, "{context}");
-                assert_eq!(look.retry_after_ms, decided.retry_after_ms, "{context}");
+                assert_eq!(peeked.verdict, decided.verdict, "{context}");
+                assert_eq!(peeked.retry_after_ms, decided.retry_after_ms, "{context}");
                 let taken = if decided.is_allowed() { asked.cost.get() } else { 0 };
-                assert_eq!(look.remaining - taken, decided.remaining, "{context}");
+                assert_eq!(peeked.remaining - taken, decided.remaining, "{context}");
             }
         }
     }
@@ -113,13 +113,13 @@ fn a_forecast_comes_true() {
                 assert_eq!(at(full_at).next_unit_at_ms, None, "{context}");
                 assert!(at(full_at - MS).spendable_now < now.limit, "full before, {context}");
                 // What is spendable can be spent, and not one unit more.
-                let look = |instant: u64, cost: u64| {
+                let peeked = |instant: u64, cost: u64| {
                     clock.set(instant);
                     block_on(limiter.peek(charge(&limit, "k", cost))).unwrap()
                 };
-                assert!(!look(asked_at, now.spendable_now + 1).is_allowed(), "{context}");
+                assert!(!peeked(asked_at, now.spendable_now + 1).is_allowed(), "{context}");
                 if now.spendable_now > 0 {
-                    assert!(look(asked_at, now.spendable_now).is_allowed(), "{context}");
+                    assert!(peeked(asked_at, now.spendable_now).is_allowed(), "{context}");
                 }
                 clock.set(asked_at);
             }
@@ -267,7 +267,7 @@ fn a_combination_is_no_receipt_but_its_parts_are() {
     let combined = limiter.sync().check(admission).unwrap();
     assert!(combined.is_allowed());
     assert_eq!(combined.receipt(), None, "it is of two charges");
-    // A minute later the quick limit has given everything back, and somebody else took 5 of it.
+    // A minute later the quick limit has given everything back, and another caller took 5 of it.
     clock.advance(Duration::from_secs(60));
     assert!(limiter.sync().check(charge(&quick, "k", 5)).unwrap().is_allowed());
     let [of_quick, of_slow] = [0, 1].map(|part| combined.parts()[part].receipt().unwrap());
@@ -292,7 +292,7 @@ fn what_charged_nothing_has_no_receipt() {
     assert_eq!(denied.verdict, Verdict::Denied);
     assert_eq!(denied.parts()[0].verdict, Verdict::Allowed, "alone it would pass");
     assert!(denied.parts().iter().all(|part| part.receipt().is_none()), "{denied:?}");
-    assert_eq!(limiter.sync().peek(wide.charge("k")).unwrap().receipt(), None, "only a look");
+    assert_eq!(limiter.sync().peek(wide.charge("k")).unwrap().receipt(), None, "only a peek");
     let standing =
         limiter.sync().refund(wide.charge("k").refund(Receipt::Newest)).unwrap().standing;
     assert_eq!(standing.receipt(), None, "a refund charges nothing");
