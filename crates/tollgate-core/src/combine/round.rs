@@ -139,6 +139,17 @@ impl<J, R: Reply, Q: Queues<J, R>> Round<J, R, Q> {
         most
     }
 
+    /// Answers waiters for which an attempt would come too late, if contention has delayed them:
+    /// they lost a race, or others were served since they joined. Nothing was charged. Waiters that
+    /// were not delayed stay: if their deadline expires, the backend is too slow.
+    pub fn refuse_contended(&mut self, mut is_late: impl FnMut(&J) -> bool) {
+        let answered = self.queues.answered(&self.queue);
+        self.members.retain(|member| {
+            let delayed = if is_late(member.job()) { member.delayed(answered) } else { None };
+            delayed.map(|error| member.answer(R::failed(error))).is_none()
+        });
+    }
+
     /// Answers one waiter, by its place in [`Round::jobs`]. It stays in its place.
     pub fn answer(&self, index: usize, answer: R) {
         if let Some(member) = self.members.get(index) {

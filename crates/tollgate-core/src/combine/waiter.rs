@@ -10,7 +10,8 @@ use core::task::{Context, Waker};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::pending::Driven;
-use crate::store::CallContext;
+use crate::error::Error;
+use crate::store::{CallContext, CallFacts};
 
 /// A caller in a queue, or in a round.
 #[doc(hidden)]
@@ -211,12 +212,31 @@ impl<J, R> Waiter<J, R> {
         Polled::Pending
     }
 
+    /// Why it is late, if contention has delayed it: `rounds` of its queues were answered so far.
+    pub(super) fn delayed(&self, rounds: u64) -> Option<Error> {
+        let facts = CallFacts::new();
+        self.record(CallContext::at(0).with_facts(&facts), &self.lock(), rounds);
+        Some(facts.expired()).filter(|error| !error.is_outage())
+    }
+
+    fn record(&self, cx: CallContext<'_>, state: &State<J, R>, rounds: u64) {
+        if state.losses > 0 {
+            cx.lost_race();
+        }
+        if rounds != self.joined_at {
+            cx.others_served();
+        }
+        if state.is_sent { cx.sent() } else { cx.waiting() }
+    }
+
     /// Ends it, and records its facts: `rounds` of its queues were answered so far.
     pub(super) fn leave(&self, cx: CallContext<'_>, rounds: impl FnOnce() -> u64) -> Left<J, R> {
         let mut state = self.lock();
         let phase = core::mem::replace(&mut state.phase, Phase::Gone);
         let handed_over = core::mem::take(&mut state.handed_over);
-        let (is_sent, has_lost) = (state.is_sent, state.losses > 0);
+        if matches!(phase, Phase::Waiting) {
+            self.record(cx, &state, rounds());
+        }
         // Foreign code must not run under the lock.
         let waker = state.waker.take();
         drop(state);
@@ -226,15 +246,6 @@ impl<J, R> Waiter<J, R> {
             Phase::Waiting => (None, true),
             Phase::Gone => (None, false),
         };
-        if was_waiting {
-            if has_lost {
-                cx.lost_race();
-            }
-            if rounds() != self.joined_at {
-                cx.others_served();
-            }
-            if is_sent { cx.sent() } else { cx.waiting() }
-        }
         Left { answer, handed_over, was_waiting }
     }
 }

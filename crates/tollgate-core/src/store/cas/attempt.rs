@@ -9,6 +9,7 @@
 //! nothing was charged: the round waits a little and tries again, together with callers that have
 //! arrived. An outcome that is unknown is never tried again, so nothing is charged twice.
 
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::Arc;
 
 use super::bounds::{Bounds, store_full};
@@ -17,7 +18,7 @@ use super::ids::Ids;
 use super::layout::{Item, Layout};
 use super::stored_value::StoredValue;
 use super::versioned::{Snapshot, Swap, Versioned};
-use super::{Counted, Evidence, Jitter, Retries, TimeSource};
+use super::{Evidence, Jitter, Retries, TimeSource};
 use crate::charge::{Charge, Operation};
 use crate::clock::{Clock, sleep_until};
 use crate::combine::{KeyQueues, Round};
@@ -38,15 +39,30 @@ type KeyRound = Round<Job, Answer, Queues>;
 #[derive(Debug)]
 pub(super) enum Job {
     /// Decide admissions that share one swap, in order.
-    Admit { admissions: Vec<OwnedAdmission>, at: TimeSource, layout: Layout },
+    Admit {
+        admissions: Vec<OwnedAdmission>,
+        at: TimeSource,
+        layout: Layout,
+        /// When the caller stops waiting, by the clock of the adapter.
+        until: Option<Micros>,
+    },
     /// Swap in a value without a state.
     Forget(String),
 }
 
 impl Job {
-    pub(super) fn admit(items: &[Item<'_>], at: TimeSource, layout: Layout) -> Self {
+    pub(super) fn admit(
+        items: &[Item<'_>],
+        layout: Layout,
+        (at, until): (TimeSource, Option<Micros>),
+    ) -> Self {
         let admissions = items.iter().map(|item| OwnedAdmission::from(&item.admission)).collect();
-        Self::Admit { admissions, at, layout }
+        Self::Admit { admissions, at, layout, until }
+    }
+
+    /// Whether its caller stops waiting before `end`.
+    fn is_late(&self, end: Micros) -> bool {
+        matches!(self, Self::Admit { until: Some(until), .. } if *until < end)
     }
 
     fn admissions(&self) -> (&[OwnedAdmission], TimeSource) {
@@ -70,10 +86,32 @@ pub(super) fn shares(items: &[Item<'_>]) -> bool {
 
 /// A backend with all that its rounds need.
 pub(super) struct Adapter<V> {
-    pub(super) backend: Counted<V>,
+    pub(super) backend: V,
     pub(super) clock: Arc<dyn Clock>,
-    pub(super) ids: Ids,
-    pub(super) jitter: Jitter,
+    ids: Ids,
+    jitter: Jitter,
+    durations: Durations,
+    /// Calls that the backend has received, and swaps that lost a race: for operators.
+    pub(super) trips: AtomicU64,
+    pub(super) lost_races: AtomicU64,
+}
+
+/// How long the last two attempts took.
+#[derive(Debug, Default)]
+struct Durations([AtomicU64; 2]);
+
+impl Durations {
+    fn add(&self, took: Micros) {
+        let [last, previous] = &self.0;
+        previous.store(last.swap(took, Relaxed), Relaxed);
+    }
+
+    /// The time that an attempt needs: twice the shorter of the two, because durations vary, and a
+    /// single slow one says little. 0 while it is not known.
+    fn needed(&self) -> Micros {
+        let [last, previous] = &self.0;
+        last.load(Relaxed).min(previous.load(Relaxed)).saturating_mul(2)
+    }
 }
 
 /// What may be set.
@@ -93,16 +131,38 @@ enum Attempt {
 }
 
 impl<V: Versioned> Adapter<V> {
+    pub(super) fn new(backend: V, clock: impl Clock + 'static, jitter: Jitter) -> Self {
+        Self {
+            backend,
+            clock: Arc::new(clock),
+            ids: Ids::default(),
+            jitter,
+            durations: Durations::default(),
+            trips: AtomicU64::new(0),
+            lost_races: AtomicU64::new(0),
+        }
+    }
+
+    /// Reads. A read charges nothing: trying again is safe.
+    pub(super) async fn read(&self, keys: &[&str]) -> Result<Snapshot> {
+        self.trips.fetch_add(1, Relaxed);
+        self.backend.read(keys).await.map_err(Error::not_sent)
+    }
+
+    async fn swap(&self, writes: &[Swap<'_>]) -> Result<bool> {
+        self.trips.fetch_add(1, Relaxed);
+        let is_won = self.backend.swap(writes).await?;
+        self.lost_races.fetch_add(u64::from(!is_won), Relaxed);
+        Ok(is_won)
+    }
+
     /// Runs a round until all its callers are answered.
     pub(super) async fn run(self: Arc<Self>, settings: Settings, mut round: KeyRound) {
         loop {
-            let attempt = match self.attempt(settings, &mut round).await {
-                Ok(attempt) => attempt,
+            let losses = match self.attempt(settings, &mut round).await {
+                Ok(Attempt::Done) => return,
+                Ok(Attempt::LostRace) => round.lost_race(&settings.retries),
                 Err(error) => return round.fail(&error),
-            };
-            let losses = match attempt {
-                Attempt::Done => return,
-                Attempt::LostRace => round.lost_race(&settings.retries),
             };
             if losses == 0 {
                 return;
@@ -126,6 +186,18 @@ impl<V: Versioned> Adapter<V> {
     }
 
     async fn attempt_now(&self, settings: Settings, round: &mut KeyRound) -> Result<Attempt> {
+        // A swap under way at the deadline of its caller has an unknown outcome, and an outage mode
+        // decides. So none begins too late for callers that other writers have delayed.
+        let began = self.clock.now();
+        let end = began.saturating_add(self.durations.needed());
+        round.refuse_contended(|job| job.is_late(end));
+        let attempt = self.decide(settings, round).await;
+        self.durations.add(self.clock.now().saturating_sub(began));
+        attempt
+    }
+
+    /// Reads, decides, swaps.
+    async fn decide(&self, settings: Settings, round: &mut KeyRound) -> Result<Attempt> {
         round.drop_cancelled();
         let first = round.jobs().next();
         if let Some(Job::Forget(name)) = first {
@@ -144,8 +216,7 @@ impl<V: Versioned> Adapter<V> {
             }
             round.mark_not_sent();
         }
-        // A read charges nothing: trying again is safe.
-        let snapshot = self.backend.read(&names).await.map_err(Error::not_sent)?;
+        let snapshot = self.read(&names).await?;
         // A caller that was cancelled during the read is not charged.
         round.mark_sent();
         let (draft, counts) = self.draft(settings, round, snapshot)?;
@@ -202,7 +273,7 @@ impl<V: Versioned> Adapter<V> {
             if !self.ids.add(ids, settings.max_ids) {
                 return Err(store_full());
             }
-            match self.backend.swap(&swaps).await {
+            match self.swap(&swaps).await {
                 Ok(true) => {}
                 Ok(false) => {
                     self.ids.remove(ids);
@@ -224,7 +295,7 @@ impl<V: Versioned> Adapter<V> {
 
     /// Swaps in a value without a state; the request ids inside stay.
     async fn forget(&self, slack: Micros, round: &mut KeyRound, name: &str) -> Result<Attempt> {
-        let snapshot = self.backend.read(&[name]).await.map_err(Error::not_sent)?;
+        let snapshot = self.read(&[name]).await?;
         round.mark_sent();
         let now = snapshot.clock.unwrap_or_else(|| self.clock.now());
         if let Some(entry) = snapshot.entries.into_iter().next().flatten() {
@@ -239,7 +310,7 @@ impl<V: Versioned> Adapter<V> {
                 value: &value,
                 keep_until: cell.idle_from(now).saturating_add(slack),
             };
-            if value != entry.text && !self.backend.swap(&[swap]).await? {
+            if value != entry.text && !self.swap(&[swap]).await? {
                 return Ok(Attempt::LostRace);
             }
         }

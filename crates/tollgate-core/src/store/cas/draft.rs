@@ -33,15 +33,8 @@ pub(super) struct Draft {
     pub(super) outcomes: Vec<Result<Evidence>>,
     /// When the request ids that are added expire.
     pub(super) added: Vec<Micros>,
-    writes: Vec<Pending>,
-}
-
-#[derive(Debug)]
-struct Pending {
-    cell: usize,
-    expect: Option<Version>,
-    value: String,
-    keep_until: Micros,
+    /// What is to be written, and the version that each value must still have.
+    writes: Vec<(ValueWrite, Option<Version>)>,
 }
 
 impl Draft {
@@ -71,12 +64,7 @@ impl Draft {
 
     /// The evidence of each admission and what is to be written, for stores that need no versions.
     pub(super) fn into_parts(self) -> (Vec<Result<Evidence>>, Vec<ValueWrite>) {
-        let write = |Pending { cell: place, value: text, keep_until, .. }| ValueWrite {
-            place,
-            text,
-            keep_until,
-        };
-        (self.outcomes, self.writes.into_iter().map(write).collect())
+        (self.outcomes, self.writes.into_iter().map(|(write, _)| write).collect())
     }
 
     /// Whether the swap writes every one of the keys that were read, and so proves all that was
@@ -87,14 +75,9 @@ impl Draft {
 
     /// What is to be swapped under the names of the layout; nothing when no admission was charged.
     pub(super) fn swaps<'a>(&'a self, names: &[&'a str]) -> Vec<Swap<'a>> {
-        let swap = |write: &'a Pending| {
-            let key = names.get(write.cell)?;
-            Some(Swap {
-                key,
-                expect: write.expect.as_ref(),
-                value: &write.value,
-                keep_until: write.keep_until,
-            })
+        let swap = |(write, expect): &'a (ValueWrite, Option<Version>)| {
+            let (key, value) = (names.get(write.place)?, &write.text);
+            Some(Swap { key, expect: expect.as_ref(), value, keep_until: write.keep_until })
         };
         self.writes.iter().filter_map(swap).collect()
     }
@@ -186,19 +169,15 @@ impl Workspace {
         slot.is_changed = true;
     }
 
-    fn writes(self) -> Vec<Pending> {
+    fn writes(self) -> Vec<(ValueWrite, Option<Version>)> {
         let slack = self.bounds.slack;
         let slots = self.slots.into_iter().enumerate();
         let changed = slots.filter(|(_, slot)| slot.is_changed);
         let pending = changed.filter_map(|(index, slot)| {
             let cell = slot.cell?;
             let idle_from = cell.idle_from(slot.fresh_at.unwrap_or_default());
-            Some(Pending {
-                cell: index,
-                expect: slot.version,
-                value: cell.to_text(),
-                keep_until: idle_from.saturating_add(slack),
-            })
+            let (text, keep_until) = (cell.to_text(), idle_from.saturating_add(slack));
+            Some((ValueWrite { place: index, text, keep_until }, slot.version))
         });
         pending.collect()
     }

@@ -14,10 +14,8 @@ use crate::time::Micros;
 const GRAIN: Micros = 1_000_000;
 
 /// The request ids that this process has written.
-#[derive(Debug)]
-pub(super) struct Ids {
-    live: Mutex<Live>,
-}
+#[derive(Debug, Default)]
+pub(super) struct Ids(Mutex<Live>);
 
 #[derive(Debug, Default)]
 struct Live {
@@ -27,10 +25,6 @@ struct Live {
 }
 
 impl Ids {
-    pub(super) fn new() -> Self {
-        Self { live: Mutex::default() }
-    }
-
     /// How many more may be added at this instant, up to `max`.
     pub(super) fn room(&self, now: Micros, max: usize) -> usize {
         let mut live = self.lock();
@@ -67,7 +61,7 @@ impl Ids {
     }
 
     fn lock(&self) -> MutexGuard<'_, Live> {
-        self.live.lock().unwrap_or_else(PoisonError::into_inner)
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -93,7 +87,7 @@ mod tests {
 
     #[test]
     fn there_is_room_until_the_bound_and_again_after_the_end() {
-        let ids = Ids::new();
+        let ids = Ids::default();
         assert!(ids.add(&[END, END - 1], 3));
         assert_eq!(ids.room(0, 3), 1);
         assert!(!ids.add(&[END, END], 3), "all or none");
@@ -106,7 +100,7 @@ mod tests {
 
     #[test]
     fn what_was_not_written_takes_no_room() {
-        let ids = Ids::new();
+        let ids = Ids::default();
         assert!(ids.add(&[END, END], 2));
         ids.remove(&[END]);
         assert_eq!(ids.room(0, 2), 1);

@@ -38,7 +38,6 @@
 mod attempt;
 mod batch;
 mod bounds;
-mod counted;
 mod draft;
 mod ids;
 mod layout;
@@ -50,6 +49,7 @@ pub(crate) mod tests;
 mod versioned;
 
 use core::fmt;
+use core::sync::atomic::Ordering::Relaxed;
 use core::time::Duration;
 use std::sync::Arc;
 
@@ -68,9 +68,7 @@ use crate::key::Key;
 use crate::time::Micros;
 
 use attempt::{Adapter, Answer, Job, Queues, ROUND_MAX, Settings, shares};
-use counted::Counted;
 use draft::{instant, no_clock};
-use ids::Ids;
 use layout::{Item, Layout};
 use stored_value::StoredValue;
 
@@ -103,7 +101,6 @@ impl<V: Versioned + 'static> Cas<V> {
     }
 
     fn with_jitter(backend: V, clock: impl Clock + 'static, jitter: Jitter) -> Self {
-        let (backend, clock) = (Counted::new(backend), Arc::new(clock));
         let settings = Settings {
             retries: Retries::default(),
             slack: SLACK,
@@ -111,7 +108,7 @@ impl<V: Versioned + 'static> Cas<V> {
             max_ids: usize::MAX,
         };
         Self {
-            adapter: Arc::new(Adapter { backend, clock, ids: Ids::new(), jitter }),
+            adapter: Arc::new(Adapter::new(backend, clock, jitter)),
             settings,
             queues: KeyQueues::new(ROUND_MAX),
         }
@@ -151,7 +148,7 @@ impl<V: Versioned + 'static> Cas<V> {
     /// How many swaps lost a race to another process so far, for operators.
     #[must_use]
     pub fn lost_races(&self) -> u64 {
-        self.adapter.backend.lost()
+        self.adapter.lost_races.load(Relaxed)
     }
 
     /// The backend.
@@ -172,7 +169,9 @@ impl<V: Versioned + 'static> Cas<V> {
         let layout = Layout::of(items, self.embeds_records());
         let keys: Vec<String> = layout.keys().into_iter().map(str::to_owned).collect();
         let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
-        self.answer(&keys, (Job::admit(items, cx.time(), layout), shares(items)), cx).await
+        let until = cx.time_left().map(|left| self.adapter.clock.now().saturating_add(left));
+        let job = Job::admit(items, layout, (cx.time(), until));
+        self.answer(&keys, (job, shares(items)), cx).await
     }
 
     /// Waits for the answer to a job, or leads a round that decides it.
@@ -252,26 +251,18 @@ impl<V: Versioned + 'static> Store for Cas<V> {
         if at == TimeSource::StoreClock && !self.backend().capability().own_clock {
             return Err(no_clock());
         }
-        let mut names: Vec<String> = Vec::with_capacity(charges.len());
-        let mut index = Vec::with_capacity(charges.len());
-        for charge in charges {
-            let name = charge.key().to_text();
-            let known = names.iter().position(|known| *known == name);
-            index.push(known.unwrap_or(names.len()));
-            if known.is_none() {
-                names.push(name);
-            }
-        }
-        let distinct: Vec<&str> = names.iter().map(String::as_str).collect();
+        let (slots, keys) = slots_of(charges);
+        let names: Vec<String> = keys.iter().map(Key::to_text).collect();
+        let names: Vec<&str> = names.iter().map(String::as_str).collect();
         let permit = match self.backend().call_limit() {
             Some(limit) => Some(limit.acquire_for(cx).await?),
             None => None,
         };
-        let snapshot = self.adapter.backend.read(&distinct).await.map_err(Error::not_sent)?;
+        let snapshot = self.adapter.read(&names).await?;
         permit.iter().for_each(CallPermit::answered);
         let now = instant(at, snapshot.clock)?;
-        let states = index.into_iter().map(|index| {
-            let entry = snapshot.entries.get(index).ok_or_else(draft::corrupt)?;
+        let states = slots.into_iter().map(|slot| {
+            let entry = snapshot.entries.get(slot).ok_or_else(draft::corrupt)?;
             match entry {
                 Some(entry) => Ok(StoredValue::from_text(&entry.text)?.state),
                 None => Ok(None),
@@ -291,7 +282,7 @@ impl<V: Versioned + 'static> Store for Cas<V> {
     }
 
     fn round_trips(&self) -> Option<u64> {
-        Some(self.adapter.backend.trips())
+        Some(self.adapter.trips.load(Relaxed))
     }
 }
 
