@@ -60,21 +60,9 @@ impl fmt::Display for Name {
     }
 }
 
-impl AsRef<str> for Name {
-    fn as_ref(&self) -> &str {
-        &self.0
-    }
-}
-
 impl PartialEq<&str> for Name {
     fn eq(&self, other: &&str) -> bool {
         &*self.0 == *other
-    }
-}
-
-impl PartialEq<str> for Name {
-    fn eq(&self, other: &str) -> bool {
-        &*self.0 == other
     }
 }
 
@@ -122,6 +110,7 @@ impl Key<'_> {
         text
     }
 }
+
 /// What stands before the first character that must be encoded, its encoding, and what follows.
 fn split_at_special(text: &str) -> Option<(&str, &'static str, &str)> {
     let at = text.bytes().position(|byte| matches!(byte, b'%' | b':' | b'{' | b'}'))?;

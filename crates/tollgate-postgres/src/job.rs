@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use tokio::time::Instant;
-use tollgate_core::store::record::{request_id_key, name};
+use tollgate_core::store::record::{name, request_id_key};
 use tollgate_core::store::{CallContext, TimeSource};
 use tollgate_core::{Admission, Error, Key, OwnedAdmission, Result};
 

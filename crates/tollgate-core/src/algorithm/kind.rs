@@ -34,7 +34,7 @@ macro_rules! register {
 
             /// The algorithm of a stored state, if it is a built-in one.
             #[must_use]
-            pub const fn of_tag(tag: u64) -> Option<Self> {
+            pub(super) const fn of_tag(tag: u64) -> Option<Self> {
                 match tag { $($tag => Some(Self::$kind),)* _ => None }
             }
 
@@ -64,14 +64,6 @@ register! {
     SlidingWindow, "sliding_window", 5, false;
     /// The exact log.
     SlidingLog, "sliding_log", 6, false;
-}
-
-impl Kind {
-    /// The algorithm of this name.
-    #[must_use]
-    pub fn of_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|kind| kind.name() == name)
-    }
 }
 
 /// Rebuilds a built-in algorithm from the quota stored with a state.

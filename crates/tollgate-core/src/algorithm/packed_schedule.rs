@@ -27,7 +27,6 @@ pub struct PackedSchedule {
     /// Whether an allowed request waits for its turn.
     shaped: bool,
     by_unit: Divisor,
-    by_scale: Divisor,
     by_ms: Divisor,
 }
 
@@ -43,7 +42,6 @@ impl PackedSchedule {
             full: unit * burst,
             shaped,
             by_unit: Divisor::new(unit),
-            by_scale: Divisor::new(scale),
             by_ms: Divisor::new(scale * MICROS_PER_MS),
         })
     }
@@ -116,13 +114,12 @@ impl PackedSchedule {
     /// The state of a word.
     #[must_use]
     pub fn unpack(&self, word: u64) -> Words {
-        let whole = self.by_scale.floor(word);
-        Words::new(&[whole, word - whole * self.scale])
+        Words::new(&[word / self.scale, word % self.scale])
     }
 
     /// The instant at which a key with this word is fresh again.
     #[must_use]
     pub fn fresh_at(&self, word: u64) -> Micros {
-        self.by_scale.ceil(word)
+        word.div_ceil(self.scale)
     }
 }

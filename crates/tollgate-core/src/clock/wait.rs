@@ -179,7 +179,8 @@ mod tests {
         poll(&mut sleep, &clock, 100, &woken);
         assert_eq!(clock.0.lock().wakers.len(), 1);
         poll(&mut sleep, &clock, 70, &woken);
-        assert_eq!((clock.0.lock().wakers.len(), clock.0.lock().first()), (1, Some(70)));
+        let waits = clock.0.lock();
+        assert_eq!((waits.wakers.len(), waits.first()), (1, Some(70)));
     }
 
     #[test]

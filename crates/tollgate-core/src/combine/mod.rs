@@ -47,8 +47,6 @@
 
 mod gate;
 mod key_queues;
-#[cfg(test)]
-mod model;
 mod pending;
 mod permit;
 mod queue;

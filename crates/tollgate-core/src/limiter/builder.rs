@@ -4,7 +4,7 @@ use core::time::Duration;
 use std::sync::Arc;
 
 use super::Limiter;
-use super::failure::{BreakerConfig, FailurePolicy, Share};
+use super::failure::{Breaker, BreakerConfig, FailurePolicy, Share};
 use super::observer::Observer;
 use crate::clock::Clock;
 #[cfg(not(target_arch = "wasm32"))]
@@ -71,19 +71,19 @@ impl<S: Store> LimiterBuilder<S> {
     /// How long the store may take to answer, 100 ms by default. Stores in this process are not
     /// timed.
     pub fn deadline(mut self, deadline: Duration) -> Self {
-        self.failure.set_deadline(deadline);
+        self.failure.deadline = u64::try_from(deadline.as_micros()).unwrap_or(u64::MAX);
         self
     }
 
     /// How many calls may wait for the store at once, 10,000 by default; more get `queue_full`.
     pub fn max_in_flight(mut self, calls: usize) -> Self {
-        self.failure.set_max_in_flight(calls);
+        self.failure.max_in_flight = calls;
         self
     }
 
     /// When to stop calling a store that does not answer.
     pub fn breaker(mut self, config: BreakerConfig) -> Self {
-        self.failure.set_breaker(config);
+        self.failure.breaker = Breaker::new(config);
         self
     }
 
@@ -91,13 +91,13 @@ impl<S: Store> LimiterBuilder<S> {
     /// outage; all of it by default. With N nodes, `Share::one_of(N)` keeps the sum at the quota,
     /// as long as each share is a unit or more: a smaller one counts as one.
     pub fn local_share(mut self, share: Share) -> Self {
-        self.failure.set_share(share);
+        self.failure.local.share = share;
         self
     }
 
     /// Reports degraded decisions and clocks that disagree.
     pub fn observer(mut self, observer: impl Observer + 'static) -> Self {
-        self.failure.set_observer(Arc::new(observer));
+        self.failure.observer = Some(Arc::new(observer));
         self
     }
 

@@ -179,7 +179,7 @@ impl<S: Store> Limiter<S> {
             let (key, now) = (charge.key(), self.clock.now());
             self.call(now, &CallFacts::new(), |cx| self.store.reset(key, cx)).await?;
             // Only now: a reset that failed must not hand out a fresh budget in an outage.
-            self.failure.forget(key);
+            self.failure.local.forget(key);
         }
         Ok(())
     }

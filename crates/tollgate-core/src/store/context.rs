@@ -112,30 +112,31 @@ impl<'a> CallContext<'a> {
     /// Records that nothing is under way that could charge: the call is queued, reads, or waits
     /// between two attempts.
     pub fn waiting(&self) {
-        self.record(CallFacts::waiting);
+        self.record(|facts| facts.set(WAITING, 0));
     }
 
     /// Records that a request which may charge was sent. Record it before the request can leave
     /// this process.
     pub fn sent(&self) {
-        self.record(CallFacts::sent);
+        self.record(|facts| facts.set(SENT, 0));
     }
 
     /// Records that the backend answered the last attempt with a lost race or a lock timeout: the
     /// attempt has charged nothing.
     pub fn lost_race(&self) {
-        self.record(CallFacts::lost_race);
+        self.record(|facts| facts.set(WAITING, LOST));
     }
 
     /// Records that the backend served others while this call was waiting for its turn.
     pub fn others_served(&self) {
-        self.record(CallFacts::others_served);
+        self.record(|facts| facts.set(facts.0.load(Relaxed) & PHASE, SERVED));
     }
 
     /// Records the facts of work that was done for this call under a context of its own, such as
     /// work that goes on when the caller is cancelled.
     pub fn merge(&self, facts: &CallFacts) {
-        self.record(|own| own.merge(facts));
+        let merged = facts.0.load(Relaxed);
+        self.record(|own| own.set(merged & PHASE, merged & !PHASE));
     }
 
     fn record(&self, fact: impl FnOnce(&CallFacts)) {
@@ -181,27 +182,6 @@ impl CallFacts {
 
     fn has(&self, bit: u8) -> bool {
         self.0.load(Relaxed) & bit != 0
-    }
-
-    fn waiting(&self) {
-        self.set(WAITING, 0);
-    }
-
-    fn sent(&self) {
-        self.set(SENT, 0);
-    }
-
-    fn lost_race(&self) {
-        self.set(WAITING, LOST);
-    }
-
-    fn others_served(&self) {
-        self.set(self.0.load(Relaxed) & PHASE, SERVED);
-    }
-
-    fn merge(&self, other: &Self) {
-        let other = other.0.load(Relaxed);
-        self.set(other & PHASE, other & !PHASE);
     }
 
     pub(super) fn begin(&self) {

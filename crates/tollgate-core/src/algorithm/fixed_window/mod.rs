@@ -33,9 +33,9 @@ use crate::time::{MICROS_MAX, Micros, Now, millisecond_before, to_ms_up};
 pub enum Anchor {
     /// At multiples of the window since the Unix epoch, the same for every key.
     #[default]
-    Epoch,
+    Epoch = 0,
     /// At the first charge of each key.
-    FirstHit,
+    FirstHit = 1,
 }
 
 /// L units per window.
@@ -123,11 +123,7 @@ impl Algorithm for FixedWindow {
     }
 
     fn quota_id(&self) -> QuotaId {
-        let anchor = match self.anchor {
-            Anchor::Epoch => 0,
-            Anchor::FirstHit => 1,
-        };
-        QuotaId([Kind::FixedWindow.tag(), self.window, anchor, self.limit])
+        QuotaId([Kind::FixedWindow.tag(), self.window, self.anchor as u64, self.limit])
     }
 
     fn ceiling(&self) -> u64 {
@@ -202,11 +198,7 @@ impl Algorithm for FixedWindow {
     }
 
     fn script_quota(&self, out: &mut Vec<u64>) {
-        let anchor = match self.anchor {
-            Anchor::Epoch => 0,
-            Anchor::FirstHit => 1,
-        };
-        out.extend([self.window, anchor, self.limit]);
+        out.extend([self.window, self.anchor as u64, self.limit]);
     }
 
     fn scaled(&self, numerator: u64, denominator: u64) -> Result<Rule> {

@@ -3,15 +3,23 @@
 //! The mathematics, the state and the rounding are those of the schedule with T = P/L and
 //! B = burst, which is L unless another burst is set.
 
-use super::schedule::{Fields, Pace, Schedule, schedule_algorithm};
+use super::Kind;
+use super::schedule::{Fields, Schedule, ScheduleKind};
 use crate::error::Result;
 use crate::quota::Quota;
 
 const FIELDS: Fields = Fields { limit: "limit", period: "period", burst: "burst", beside_burst: 0 };
 
 /// L units per period, evenly spaced in the long run, up to a burst at once.
-#[derive(Clone, Debug)]
-pub struct Gcra(Schedule);
+pub type Gcra = Schedule<GcraKind>;
+
+/// The kind of a [`Gcra`].
+#[derive(Debug)]
+pub enum GcraKind {}
+
+impl ScheduleKind for GcraKind {
+    const KIND: Kind = Kind::Gcra;
+}
 
 impl Gcra {
     /// `quota.limit` units per period, all of them at once if the key is fresh.
@@ -27,8 +35,6 @@ impl Gcra {
     /// # Errors
     /// `config_invalid` naming the field, with the nearest accepted value.
     pub fn with_burst(quota: Quota, burst: u64) -> Result<Self> {
-        Schedule::new(quota, burst, FIELDS, Pace::AtOnce).map(Self)
+        Self::of(quota, burst, FIELDS)
     }
 }
-
-schedule_algorithm!(Gcra, Pace::AtOnce);

@@ -4,15 +4,24 @@
 //! B = Q + 1: one unit passes at once, Q wait their turn. An allowed decision says how long to wait
 //! before proceeding: `delay` = a − n, rounded up to a millisecond so that no request is early.
 
-use super::schedule::{Fields, Pace, Schedule, schedule_algorithm};
+use super::Kind;
+use super::schedule::{Fields, Schedule, ScheduleKind};
 use crate::error::Result;
 use crate::quota::Quota;
 
 const FIELDS: Fields = Fields { limit: "rate", period: "period", burst: "queue", beside_burst: 1 };
 
 /// A queue that drains at a steady rate; decisions carry the delay until a request's turn.
-#[derive(Clone, Debug)]
-pub struct LeakyBucket(Schedule);
+pub type LeakyBucket = Schedule<LeakyBucketKind>;
+
+/// The kind of a [`LeakyBucket`].
+#[derive(Debug)]
+pub enum LeakyBucketKind {}
+
+impl ScheduleKind for LeakyBucketKind {
+    const KIND: Kind = Kind::LeakyBucket;
+    const IS_SHAPED: bool = true;
+}
 
 impl LeakyBucket {
     /// `rate.limit` units per period leave the bucket, `queue` more may wait in it.
@@ -20,8 +29,6 @@ impl LeakyBucket {
     /// # Errors
     /// `config_invalid` naming the field, with the nearest accepted value.
     pub fn new(rate: Quota, queue: u64) -> Result<Self> {
-        Schedule::new(rate, queue, FIELDS, Pace::Shaped).map(Self)
+        Self::of(rate, queue, FIELDS)
     }
 }
-
-schedule_algorithm!(LeakyBucket, Pace::Shaped);

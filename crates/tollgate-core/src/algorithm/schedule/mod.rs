@@ -23,19 +23,24 @@
 
 mod wide;
 
+use core::fmt::Debug;
+use core::marker::PhantomData;
+
 use super::limits::{self, PERIOD_MAX};
 use super::packed_schedule::PackedSchedule;
-use super::{Debt, Description, Kind, Refund, Renewal, Step, Write};
+use super::{Algorithm, Debt, Description, Kind, Refund, Renewal, ScriptedStep, Step, Write};
 use crate::charge::Receipt;
 use crate::cost::Cost;
 use crate::decision::{Decision, Forecast};
 use crate::error::Result;
+use crate::quota::Quota;
+use crate::rule::Rule;
 use crate::state::QuotaId;
 use crate::time::{Micros, Now};
 
 use wide::Wide;
 
-/// What the fields of a quota are called in errors.
+/// The names of the fields of a quota in errors.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Fields {
     pub(super) limit: &'static str,
@@ -45,28 +50,32 @@ pub(super) struct Fields {
     pub(super) beside_burst: u64,
 }
 
-/// Whether an allowed request is to be delayed until its turn.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Pace {
-    AtOnce,
-    Shaped,
+/// Which of the algorithms a schedule is.
+pub trait ScheduleKind: Debug + Send + Sync + 'static {
+    /// Its registration.
+    const KIND: Kind;
+    /// Whether an allowed request is to be delayed until its turn.
+    const IS_SHAPED: bool = false;
 }
 
-/// Exact arithmetic over one instant.
-#[derive(Clone, Debug)]
-pub(super) struct Schedule {
+/// An algorithm whose state is one instant: [`Gcra`](super::Gcra),
+/// [`TokenBucket`](super::TokenBucket) or [`LeakyBucket`](super::LeakyBucket).
+#[derive(Debug)]
+pub struct Schedule<K> {
     wide: Wide,
-    word: Option<PackedSchedule>,
+    packed: Option<PackedSchedule>,
+    kind: PhantomData<K>,
 }
 
-impl Schedule {
+impl<K> Clone for Schedule<K> {
+    fn clone(&self) -> Self {
+        Self { kind: PhantomData, ..*self }
+    }
+}
+
+impl<K: ScheduleKind> Schedule<K> {
     /// `quota.limit` units per period, and `at_once` units at once.
-    pub(super) fn new(
-        quota: crate::Quota,
-        at_once: u64,
-        fields: Fields,
-        pace: Pace,
-    ) -> Result<Self> {
+    pub(super) fn of(quota: Quota, at_once: u64, fields: Fields) -> Result<Self> {
         let limit = limits::units(fields.limit, quota.limit)?;
         let period = limits::period(fields.period, quota.period, 1, PERIOD_MAX)?;
         let divisor = gcd(period, limit);
@@ -76,18 +85,20 @@ impl Schedule {
         let most = u64::try_from(most).unwrap_or(u64::MAX).min(limits::UNITS_MAX);
         let beside = fields.beside_burst;
         let at_once = limits::in_range(fields.burst, at_once, 1 - beside, most - beside)?;
-        Ok(Self::from_parts(p, l, at_once + beside, pace))
+        Ok(Self::from_parts(p, l, at_once + beside))
     }
 
-    fn from_parts(p: u64, l: u64, burst: u64, pace: Pace) -> Self {
+    fn from_parts(p: u64, l: u64, burst: u64) -> Self {
+        let is_shaped = K::IS_SHAPED;
         Self {
-            wide: Wide { p, l, burst, pace },
-            word: PackedSchedule::new(p, l, burst, pace == Pace::Shaped),
+            wide: Wide { p, l, burst, is_shaped },
+            packed: PackedSchedule::new(p, l, burst, is_shaped),
+            kind: PhantomData,
         }
     }
 
-    /// Rebuilds the schedule from a stored quota id, if it is valid.
-    pub(super) fn from_quota_id(quota_id: QuotaId, pace: Pace) -> Option<Self> {
+    /// Rebuilds the algorithm from the quota id stored with a state, if it is valid.
+    pub(super) fn from_quota_id(quota_id: QuotaId) -> Option<Self> {
         let [_, p, l, burst] = quota_id.0;
         let units_fit = |units: u64| (1..=limits::UNITS_MAX).contains(&units);
         let fits = (1..=PERIOD_MAX).contains(&p)
@@ -95,20 +106,67 @@ impl Schedule {
             && units_fit(burst)
             && gcd(p, l) == 1
             && u128::from(p) * u128::from(burst) <= u128::from(l) * u128::from(PERIOD_MAX);
-        fits.then(|| Self::from_parts(p, l, burst, pace))
+        fits.then(|| Self::from_parts(p, l, burst))
+    }
+}
+
+impl<K: ScheduleKind> Algorithm for Schedule<K> {
+    fn name(&self) -> &str {
+        K::KIND.name()
     }
 
-    pub(super) fn quota_id(&self, kind: Kind) -> QuotaId {
-        QuotaId([kind.tag(), self.wide.p, self.wide.l, self.wide.burst])
+    fn quota_id(&self) -> QuotaId {
+        QuotaId([K::KIND.tag(), self.wide.p, self.wide.l, self.wide.burst])
     }
 
-    pub(super) fn burst(&self) -> u64 {
+    fn ceiling(&self) -> u64 {
         self.wide.burst
     }
 
+    fn horizon(&self) -> Micros {
+        self.wide.horizon()
+    }
+
+    fn describe(&self) -> Description {
+        let Wide { p, l, burst, is_shaped } = self.wide;
+        Description::new(burst, l, p, Renewal::Steady).shaped(is_shaped)
+    }
+
+    fn accepts(&self, words: &[u64]) -> bool {
+        self.wide.accepts(words)
+    }
+
+    fn step(&self, words: &[u64], now: Now, cost: Cost) -> Step {
+        self.wide.step(words, now, cost)
+    }
+
+    fn peek(&self, words: &[u64], now: Now, cost: Cost) -> Decision {
+        self.wide.peek(words, now, cost)
+    }
+
+    fn forecast(&self, words: &[u64], now: Now) -> Forecast {
+        self.wide.forecast(words, now)
+    }
+
+    fn refund(&self, words: &[u64], now: Now, cost: Cost, receipt: Receipt) -> Refund {
+        self.wide.refund(words, now, cost, receipt)
+    }
+
+    fn debt(&self, words: &[u64], now: Now) -> Debt {
+        self.wide.debt(words, now)
+    }
+
+    fn indebted(&self, debt: Debt) -> Write {
+        self.wide.indebted(debt)
+    }
+
+    fn indebted_until(&self, until: Micros, at: Micros) -> Write {
+        self.wide.indebted_until(until, at)
+    }
+
     /// The same rate and burst, both times `numerator / denominator`.
-    pub(super) fn scaled(&self, numerator: u64, denominator: u64) -> Self {
-        let Wide { p, l, burst, pace } = self.wide;
+    fn scaled(&self, numerator: u64, denominator: u64) -> Result<Rule> {
+        let Wide { p, l, burst, .. } = self.wide;
         // The rate l/p becomes l·numerator / (p·denominator); both must stay in range.
         let rate_up = u128::from(l) * u128::from(numerator.max(1));
         let rate_down = u128::from(p) * u128::from(denominator.max(1));
@@ -128,178 +186,25 @@ impl Schedule {
         let longest = u128::from(l) * u128::from(PERIOD_MAX) / u128::from(p);
         let burst = limits::share(burst, numerator, denominator);
         let burst = burst.min(u64::try_from(longest).unwrap_or(u64::MAX)).max(1);
-        Self::from_parts(p, l, burst, pace)
+        Ok(Rule::new(Self::from_parts(p, l, burst)))
     }
 
-    pub(super) fn horizon(&self) -> Micros {
-        self.wide.horizon()
+    fn scripted_step(&self) -> Option<ScriptedStep> {
+        Some(ScriptedStep::Schedule)
     }
 
-    pub(super) fn describe(&self) -> Description {
-        let Wide { p, l, burst, pace } = self.wide;
-        Description::new(burst, l, p, Renewal::Steady).shaped(pace == Pace::Shaped)
-    }
-
-    pub(super) fn accepts(&self, words: &[u64]) -> bool {
-        self.wide.accepts(words)
-    }
-
-    pub(super) fn step(&self, words: &[u64], now: Now, cost: Cost) -> Step {
-        self.wide.step(words, now, cost)
-    }
-
-    pub(super) fn peek(&self, words: &[u64], now: Now, cost: Cost) -> Decision {
-        self.wide.peek(words, now, cost)
-    }
-
-    pub(super) fn forecast(&self, words: &[u64], now: Now) -> Forecast {
-        self.wide.forecast(words, now)
-    }
-
-    pub(super) fn refund(&self, words: &[u64], now: Now, cost: Cost, receipt: Receipt) -> Refund {
-        self.wide.refund(words, now, cost, receipt)
-    }
-
-    pub(super) fn debt(&self, words: &[u64], now: Now) -> Debt {
-        self.wide.debt(words, now)
-    }
-
-    pub(super) fn indebted(&self, debt: Debt) -> Write {
-        self.wide.indebted(debt)
-    }
-
-    pub(super) fn indebted_until(&self, until: Micros, at: Micros) -> Write {
-        self.wide.indebted_until(until, at)
-    }
-
-    pub(super) fn packed_schedule(&self) -> Option<PackedSchedule> {
-        self.word
-    }
-
-    pub(super) fn script_quota(&self, out: &mut Vec<u64>) {
+    fn script_quota(&self, out: &mut Vec<u64>) {
         out.push(self.wide.l);
     }
 
-    pub(super) fn script_cost(&self, cost: Cost, out: &mut Vec<i64>) {
+    fn script_cost(&self, cost: Cost, out: &mut Vec<i64>) {
         self.wide.script_cost(cost, out);
     }
+
+    fn packed_schedule(&self) -> Option<PackedSchedule> {
+        self.packed
+    }
 }
-
-/// The whole [`Algorithm`](super::Algorithm) of a type that is a schedule, registered under its
-/// name.
-macro_rules! schedule_algorithm {
-    ($type:ident, $pace:expr) => {
-        impl $type {
-            /// Rebuilds the algorithm from the quota id stored with a state.
-            pub(super) fn from_quota_id(quota_id: $crate::state::QuotaId) -> Option<Self> {
-                $crate::algorithm::schedule::Schedule::from_quota_id(quota_id, $pace).map(Self)
-            }
-        }
-
-        impl $crate::algorithm::Algorithm for $type {
-            fn name(&self) -> &str {
-                $crate::algorithm::Kind::$type.name()
-            }
-
-            fn quota_id(&self) -> $crate::state::QuotaId {
-                self.0.quota_id($crate::algorithm::Kind::$type)
-            }
-
-            fn ceiling(&self) -> u64 {
-                self.0.burst()
-            }
-
-            fn horizon(&self) -> $crate::time::Micros {
-                self.0.horizon()
-            }
-
-            fn describe(&self) -> $crate::algorithm::Description {
-                self.0.describe()
-            }
-
-            fn accepts(&self, words: &[u64]) -> bool {
-                self.0.accepts(words)
-            }
-
-            fn step(
-                &self,
-                words: &[u64],
-                now: $crate::time::Now,
-                cost: $crate::cost::Cost,
-            ) -> $crate::algorithm::Step {
-                self.0.step(words, now, cost)
-            }
-
-            fn peek(
-                &self,
-                words: &[u64],
-                now: $crate::time::Now,
-                cost: $crate::cost::Cost,
-            ) -> $crate::decision::Decision {
-                self.0.peek(words, now, cost)
-            }
-
-            fn forecast(
-                &self,
-                words: &[u64],
-                now: $crate::time::Now,
-            ) -> $crate::decision::Forecast {
-                self.0.forecast(words, now)
-            }
-
-            fn refund(
-                &self,
-                words: &[u64],
-                now: $crate::time::Now,
-                cost: $crate::cost::Cost,
-                receipt: $crate::charge::Receipt,
-            ) -> $crate::algorithm::Refund {
-                self.0.refund(words, now, cost, receipt)
-            }
-
-            fn debt(&self, words: &[u64], now: $crate::time::Now) -> $crate::algorithm::Debt {
-                self.0.debt(words, now)
-            }
-
-            fn indebted(&self, debt: $crate::algorithm::Debt) -> $crate::algorithm::Write {
-                self.0.indebted(debt)
-            }
-
-            fn indebted_until(
-                &self,
-                until: $crate::time::Micros,
-                at: $crate::time::Micros,
-            ) -> $crate::algorithm::Write {
-                self.0.indebted_until(until, at)
-            }
-
-            fn scaled(
-                &self,
-                numerator: u64,
-                denominator: u64,
-            ) -> $crate::error::Result<$crate::rule::Rule> {
-                Ok($crate::rule::Rule::new(Self(self.0.scaled(numerator, denominator))))
-            }
-
-            fn packed_schedule(&self) -> Option<$crate::algorithm::PackedSchedule> {
-                self.0.packed_schedule()
-            }
-
-            fn scripted_step(&self) -> Option<$crate::algorithm::ScriptedStep> {
-                Some($crate::algorithm::ScriptedStep::Schedule)
-            }
-
-            fn script_quota(&self, out: &mut Vec<u64>) {
-                self.0.script_quota(out);
-            }
-
-            fn script_cost(&self, cost: $crate::cost::Cost, out: &mut Vec<i64>) {
-                self.0.script_cost(cost, out);
-            }
-        }
-    };
-}
-pub(super) use schedule_algorithm;
 
 fn gcd(a: u64, b: u64) -> u64 {
     if b == 0 { a } else { gcd(b, a % b) }

@@ -1,6 +1,5 @@
 //! The schedule in full width: exact for every accepted quota.
 
-use super::Pace;
 use crate::algorithm::{Debt, Refund, Step, Write};
 use crate::charge::Receipt;
 use crate::cost::Cost;
@@ -14,7 +13,7 @@ pub(super) struct Wide {
     pub(super) p: u64,
     pub(super) l: u64,
     pub(super) burst: u64,
-    pub(super) pace: Pace,
+    pub(super) is_shaped: bool,
 }
 
 impl Wide {
@@ -183,10 +182,7 @@ impl<'a> View<'a> {
     }
 
     fn delay_ms(&self) -> u64 {
-        match self.quota.pace {
-            Pace::AtOnce => 0,
-            Pace::Shaped => self.quota.ms_up(self.start - self.reading),
-        }
+        if self.quota.is_shaped { self.quota.ms_up(self.start - self.reading) } else { 0 }
     }
 
     /// The decision for a cost that is not charged.

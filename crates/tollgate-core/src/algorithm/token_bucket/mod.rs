@@ -4,7 +4,8 @@
 //! an empty bucket is a schedule whose full debt is ahead. There is no tick: a fraction of a token
 //! that has trickled in is never lost and never counted twice.
 
-use super::schedule::{Fields, Pace, Schedule, schedule_algorithm};
+use super::Kind;
+use super::schedule::{Fields, Schedule, ScheduleKind};
 use crate::error::Result;
 use crate::quota::Quota;
 
@@ -12,8 +13,15 @@ const FIELDS: Fields =
     Fields { limit: "refill", period: "period", burst: "capacity", beside_burst: 0 };
 
 /// A bucket of tokens, full at first, refilled at a steady rate.
-#[derive(Clone, Debug)]
-pub struct TokenBucket(Schedule);
+pub type TokenBucket = Schedule<TokenBucketKind>;
+
+/// The kind of a [`TokenBucket`].
+#[derive(Debug)]
+pub enum TokenBucketKind {}
+
+impl ScheduleKind for TokenBucketKind {
+    const KIND: Kind = Kind::TokenBucket;
+}
 
 impl TokenBucket {
     /// A bucket of `capacity` tokens, refilled with `refill.limit` per period.
@@ -21,8 +29,6 @@ impl TokenBucket {
     /// # Errors
     /// `config_invalid` naming the field, with the nearest accepted value.
     pub fn new(capacity: u64, refill: Quota) -> Result<Self> {
-        Schedule::new(refill, capacity, FIELDS, Pace::AtOnce).map(Self)
+        Self::of(refill, capacity, FIELDS)
     }
 }
-
-schedule_algorithm!(TokenBucket, Pace::AtOnce);

@@ -1,6 +1,7 @@
 //! The combiner under callers that are polled by hand.
 
 mod callers;
+mod model;
 mod simulation;
 mod workers;
 

@@ -7,7 +7,7 @@ use loom::sync::atomic::{AtomicU8, AtomicUsize, Ordering};
 use loom::sync::{Arc, Mutex};
 use loom::thread;
 
-use super::gate::{AtomicByte, Gate};
+use super::super::gate::{AtomicByte, Gate};
 
 /// Interleavings with more preemptions are too many to try.
 const PREEMPTIONS: usize = 3;

@@ -28,7 +28,7 @@ impl Default for BreakerConfig {
 }
 
 #[derive(Debug)]
-pub(super) struct Breaker {
+pub(in crate::limiter) struct Breaker {
     threshold: u32,
     open_for: Micros,
     failures_in_a_row: AtomicU32,
@@ -42,7 +42,7 @@ pub(super) struct Breaker {
 }
 
 impl Breaker {
-    pub(super) fn new(config: BreakerConfig) -> Self {
+    pub(in crate::limiter) fn new(config: BreakerConfig) -> Self {
         Self {
             threshold: config.failures,
             open_for: u64::try_from(config.open_for.as_micros()).unwrap_or(u64::MAX),

@@ -61,8 +61,8 @@ type LimitKey = (Name, Name, QuotaId);
 const SCALED_MAX: usize = 4_096;
 
 #[derive(Debug)]
-pub(super) struct Local {
-    share: Share,
+pub(in crate::limiter) struct Local {
+    pub(in crate::limiter) share: Share,
     /// Made when the first `local` limit is decided: other limits pay nothing for it.
     shadow: OnceLock<Memory>,
     /// Limits with this process's share of their quota.
@@ -76,10 +76,6 @@ impl Default for Local {
 }
 
 impl Local {
-    pub(super) fn set_share(&mut self, share: Share) {
-        self.share = share;
-    }
-
     /// Notes what the store decided.
     pub(super) fn observe(&self, admission: &Admission<'_>, outcome: &Evidence, now: Micros) {
         if !admission.charges().iter().any(is_local) {
@@ -124,7 +120,7 @@ impl Local {
         Ok(decision)
     }
 
-    pub(super) fn forget(&self, key: Key<'_>) {
+    pub(in crate::limiter) fn forget(&self, key: Key<'_>) {
         if let Some(shadow) = self.shadow.get() {
             shadow.reset_locked(key);
         }

@@ -12,7 +12,6 @@ mod local;
 
 use core::future::Future;
 use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use core::time::Duration;
 use std::sync::Arc;
 
 use super::builder::ClockSource;
@@ -21,16 +20,15 @@ use super::observer::{Counter, Degradation, Observer, Stats};
 use crate::charge::{Admission, Charge};
 use crate::decision::{Decision, OutageMode, Verdict};
 use crate::error::{Code, Error, Result};
-use crate::key::Key;
 use crate::limit::Limit;
 use crate::state::State;
 use crate::store::{CallContext, CallFacts, Evidence, TimeSource};
 use crate::time::{MICROS_PER_MS, Micros, Now, to_ms_up};
 
 use answer::{Answer, Outage};
-use breaker::Breaker;
 use local::Local;
 
+pub(super) use breaker::Breaker;
 pub use breaker::BreakerConfig;
 pub use local::Share;
 
@@ -43,12 +41,12 @@ const CLOCKS_AGREE: Micros = 1_000_000;
 
 #[derive(Debug)]
 pub(super) struct FailurePolicy {
-    deadline: Micros,
-    max_in_flight: usize,
+    pub(super) deadline: Micros,
+    pub(super) max_in_flight: usize,
     in_flight: AtomicUsize,
-    breaker: Breaker,
-    local: Local,
-    observer: Option<Arc<dyn Observer>>,
+    pub(super) breaker: Breaker,
+    pub(super) local: Local,
+    pub(super) observer: Option<Arc<dyn Observer>>,
     open: Counter,
     closed: Counter,
     by_process: Counter,
@@ -75,26 +73,6 @@ impl Default for FailurePolicy {
 }
 
 impl FailurePolicy {
-    pub(super) fn set_deadline(&mut self, deadline: Duration) {
-        self.deadline = u64::try_from(deadline.as_micros()).unwrap_or(u64::MAX);
-    }
-
-    pub(super) fn set_max_in_flight(&mut self, calls: usize) {
-        self.max_in_flight = calls;
-    }
-
-    pub(super) fn set_breaker(&mut self, config: BreakerConfig) {
-        self.breaker = Breaker::new(config);
-    }
-
-    pub(super) fn set_share(&mut self, share: Share) {
-        self.local.set_share(share);
-    }
-
-    pub(super) fn set_observer(&mut self, observer: Arc<dyn Observer>) {
-        self.observer = Some(observer);
-    }
-
     /// Calls the store: within the deadline, unless the breaker is open or too many calls wait; at
     /// most once more, and only if nothing was sent the first time. `expired` makes the answer of a
     /// call whose deadline has expired, from the facts that the call has recorded.
@@ -149,11 +127,6 @@ impl FailurePolicy {
                 self.watch_clock(charge, before, outcome.now);
             }
         }
-    }
-
-    /// Forgets what this process may grant alone.
-    pub(super) fn forget(&self, key: Key<'_>) {
-        self.local.forget(key);
     }
 
     /// Decides by the failure mode. The strictest mode of the limits wins.

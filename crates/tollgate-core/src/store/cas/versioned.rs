@@ -212,8 +212,8 @@ pub trait Versioned: MaybeSend + MaybeSync {
         None
     }
 
-    /// The bound on calls at once, if there is one. The adapter waits for a permit before a read, and
-    /// keeps it until the swap after it is answered.
+    /// The bound on calls at once, if there is one. The adapter waits for a permit before a read,
+    /// and keeps it until the swap after it is answered.
     fn call_limit(&self) -> Option<&CallLimit> {
         None
     }

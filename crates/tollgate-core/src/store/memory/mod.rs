@@ -11,8 +11,6 @@ mod atomic_word;
 mod fill;
 mod fingerprint;
 mod line;
-#[cfg(test)]
-mod model;
 mod quota_ids;
 mod records;
 mod shard;

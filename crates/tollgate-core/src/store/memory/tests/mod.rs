@@ -7,6 +7,7 @@ mod evict;
 mod exact;
 mod fill;
 mod flood;
+mod model;
 mod paths;
 mod records;
 mod spread;

@@ -4,10 +4,10 @@ use loom::sync::Arc;
 use loom::sync::atomic::{AtomicU64, Ordering};
 use loom::thread;
 
-use super::atomic_word::AtomicWord;
-use super::fill::Fill;
-use super::fingerprint::Id;
-use super::line::{Content, Held, Line, charge_short, charge_word};
+use super::super::atomic_word::AtomicWord;
+use super::super::fill::Fill;
+use super::super::fingerprint::Id;
+use super::super::line::{Content, Held, Line, charge_short, charge_word};
 use crate::algorithm::{Algorithm, Anchor, FixedWindow, Gcra, PackedSchedule};
 use crate::cost::Cost;
 use crate::quota::Quota;
