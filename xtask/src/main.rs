@@ -8,6 +8,7 @@ mod ci;
 mod closure;
 mod features;
 mod files;
+mod generate;
 mod lines;
 mod metadata;
 mod mutants;
@@ -15,7 +16,6 @@ mod run;
 mod soak;
 mod tidy;
 mod tools;
-mod vectors;
 mod wasm;
 
 use std::process::ExitCode;
@@ -30,7 +30,7 @@ cargo xtask <task>
   deny             licences, sources and duplicates of the dependencies (deny.toml)
   features         every library with each feature alone
   lines [FOLDER]   lines, largest file and function, and share of documentation of every crate
-  vectors          generates the golden vectors from the reference model
+  generate         writes what is generated: golden vectors, tables of docs, the schema
   soak             the three tasks below; optimised with: cargo run --release -p xtask -- soak
   soak STEPS       every algorithm against the reference model, 10,000,000 steps each by default
   soak fuzz [MINUTES [TARGET]]
@@ -54,7 +54,7 @@ fn main() -> ExitCode {
         ["tidy", "--words"] => tidy::print_words(),
         ["deny"] => tools::deny(),
         ["features"] => features::features(),
-        ["vectors"] => vectors::write(),
+        ["generate"] => generate::write(),
         ["soak", what @ ..] => soak::soak(what),
         ["wasm"] => wasm::wasm(),
         ["wasm", "debian"] => wasm::wasm_with_debian(),

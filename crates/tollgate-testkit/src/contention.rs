@@ -1,7 +1,8 @@
-//! Callers whose time is up while others are in their way: they must never be let in.
+//! Callers whose deadline expires while other callers delay them: the outage mode must never admit
+//! them.
 //!
-//! Time is up when a test says so, and a test says so when it knows what happened to the caller. So
-//! nothing here depends on how fast a machine or a server is.
+//! A deadline expires when the test advances the clock, which it does after a lost race. So nothing
+//! here depends on the speed of a machine or a server.
 #![expect(
     clippy::expect_used,
     reason = "a check panics when the store breaks it: that is its purpose"
@@ -28,8 +29,8 @@ const TOO_LONG: Duration = Duration::from_secs(3_600);
 /// How often the loser has to lose.
 const LOSSES: u64 = 3;
 
-/// A clock that moves when told to, and counts who begins to wait on it: a store that waits on it
-/// between attempts has lost a race. It never decides.
+/// A clock that a test advances, and that counts the waits on it: a store that waits between
+/// attempts has lost a race. No decision uses it.
 #[derive(Clone, Debug, Default)]
 pub struct Losses {
     clock: ManualClock,
@@ -43,7 +44,7 @@ impl Losses {
         self.count.load(Ordering::SeqCst)
     }
 
-    /// Lets all go on who wait: a second passes.
+    /// Ends all waits: a second passes.
     pub fn let_go_on(&self) {
         self.clock.advance(Duration::from_secs(1));
     }
@@ -106,7 +107,7 @@ pub async fn losers_over_several_keys_are_never_let_in<S: Store>(
     for _ in 0..LOSSES {
         fight.until_refused(&Admission::of(&charges), || losses.count()).await;
         let mut looks = 0_u32;
-        // Nobody is in the way any more.
+        // No other caller charges these keys any more.
         while fight.spent(charges[0]).await > fight.admitted {
             looks += 1;
             assert!(looks < 1_000_000, "what was taken does not come back");
@@ -133,15 +134,15 @@ impl<S: Store> Fight<S> {
         Self { loser, clock, rival, admitted: 0 }
     }
 
-    /// Lets the loser ask while the rival charges the first key, until the loser is refused because
-    /// its time was up after a loss.
+    /// Polls the loser while the rival charges the first key, until the loser is refused because
+    /// its deadline expired after a lost race.
     async fn until_refused(&mut self, admission: &Admission<'_>, losses: impl Fn() -> u64) {
         let hot = *admission.charges().first().expect("something is charged");
         let error = loop {
             let before = losses();
             let mut call = pin!(self.loser.check(admission));
             let answer = loop {
-                // The waker of this task: whatever happens is looked at here.
+                // The waker is that of this task, which polls after every event.
                 let polled = poll_fn(|context| Poll::Ready(call.as_mut().poll(context))).await;
                 match polled {
                     Poll::Ready(answer) => break answer,
@@ -178,10 +179,10 @@ impl<S: Store> Fight<S> {
     }
 }
 
-/// Asks until a caller whose time is up at once is refused because others are in its way: then that
-/// is known to the store, and holds for everybody else who waits as well.
+/// Repeats a call whose deadline expires at once, until it is refused because other callers delay
+/// it: from then on the queue of the store shows contention, also to all other waiters.
 ///
-/// Before that, callers are let in by the failure mode: the store has heard nothing yet.
+/// Before that, the outage mode admits the calls: no round of the queue was answered yet.
 ///
 /// # Panics
 /// When a caller fails otherwise.
@@ -192,7 +193,7 @@ pub async fn until_held_up<S: Store>(store: &Arc<S>, charge: Charge<'_>, now: Mi
         let limiter = Limiter::with_clock(store.clone(), clock.clone()).breaker(never).build();
         let mut call = pin!(limiter.check(charge));
         let polled = poll_fn(|context| Poll::Ready(call.as_mut().poll(context))).await;
-        assert!(polled.is_pending(), "nobody is in the way");
+        assert!(polled.is_pending(), "no other caller delays the call");
         clock.advance(TOO_LONG);
         match call.await {
             Ok(decision) => assert_eq!(decision.degraded, Some(OutageMode::Open)),

@@ -12,9 +12,6 @@ const COLUMNS_MAX: usize = 100;
 const EXEMPT: [&str; 4] =
     ["/generated/", "/tests/clients/", "xtask/src/tidy/text.rs", "tests/it/golden/"];
 
-/// The parts of the repository that still have old words or wide lines.
-const UNFINISHED: [&str; 1] = ["crates/tollgate-testkit/"];
-
 /// Metaphors and persons in the place of a plain word.
 ///
 /// A plural counts as its singular. Several words must follow each other.
@@ -67,7 +64,7 @@ const TERMS: [(&str, &str); 3] = [("in", "flight"), ("session", "ticket"), ("sev
 pub(crate) fn lines_are_narrow(files: &[File]) -> Vec<String> {
     let mut wrong = Vec::new();
     for file in files.iter().filter(|file| file.is_rust() || file.is_markdown()) {
-        if is_exempt(&file.path) || is_unfinished(&file.path) {
+        if is_exempt(&file.path) {
             continue;
         }
         let may_be_wide = |line: &str| {
@@ -85,13 +82,10 @@ pub(crate) fn lines_are_narrow(files: &[File]) -> Vec<String> {
 
 /// No file has one of the words.
 pub(crate) fn words_are_plain(files: &[File]) -> Vec<String> {
-    all_words(files)
-        .filter(|found| !is_unfinished(&found.path))
-        .map(|found| found.message())
-        .collect()
+    all_words(files).map(|found| found.message()).collect()
 }
 
-/// The words that are left, per part of the repository, whether it is finished or not.
+/// The words that are left, per part of the repository.
 pub(crate) fn print_words(files: &[File]) {
     let mut parts = std::collections::BTreeMap::<String, Vec<String>>::new();
     for found in all_words(files) {
@@ -180,10 +174,6 @@ fn split(line: &str) -> Vec<String> {
 
 fn is_exempt(path: &str) -> bool {
     EXEMPT.iter().any(|exempt| path.contains(exempt))
-}
-
-fn is_unfinished(path: &str) -> bool {
-    UNFINISHED.iter().any(|part| path.starts_with(part))
 }
 
 #[cfg(test)]

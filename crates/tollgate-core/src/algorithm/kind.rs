@@ -1,15 +1,16 @@
-//! The registration of the built-in algorithms: one line each.
+//! What `register!` makes of the list of built-in algorithms in `mod.rs`.
 //!
-//! Programs that treat algorithms differently (configuration, reference model, golden vectors)
-//! match on [`Kind`], which is exhaustive on purpose: a new algorithm does not compile until each
-//! of them handles it.
+//! Programs that treat algorithms differently match on [`Kind`], which is exhaustive on purpose: a
+//! new algorithm does not compile until each of them has an arm for it.
 
-use super::{FixedWindow, Gcra, LeakyBucket, SlidingLog, SlidingWindow, TokenBucket};
+use super::Kind;
 use crate::rule::Rule;
 use crate::state::QuotaId;
 
 macro_rules! register {
-    ($($(#[$doc:meta])* $kind:ident, $name:literal, $tag:literal, $limit_in_family:literal;)*) => {
+    ($($(#[$doc:meta])* $module:ident::$kind:ident, $tag:literal, $limit_in_family:literal;)*) => {
+        $(pub use $module::$kind;)*
+
         /// The built-in algorithms.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
         pub enum Kind {
@@ -23,7 +24,7 @@ macro_rules! register {
             /// The name in configurations, metrics and golden vectors.
             #[must_use]
             pub const fn name(self) -> &'static str {
-                match self { $(Self::$kind => $name,)* }
+                match self { $(Self::$kind => stringify!($module),)* }
             }
 
             /// The number that identifies the algorithm in stored states. It never changes.
@@ -33,14 +34,27 @@ macro_rules! register {
             }
 
             /// The algorithm of a stored state, if it is a built-in one.
-            #[must_use]
-            pub(super) const fn of_tag(tag: u64) -> Option<Self> {
+            const fn of_tag(tag: u64) -> Option<Self> {
                 match tag { $($tag => Some(Self::$kind),)* _ => None }
+            }
+
+            /// Its fields in a configuration.
+            #[must_use]
+            pub const fn fields(self) -> QuotaFields {
+                match self { $(Self::$kind => $kind::FIELDS,)* }
+            }
+
+            /// The rule of a rate and of the optional field.
+            ///
+            /// # Errors
+            /// `config_invalid` naming the field that is out of range.
+            pub fn build(self, rate: Quota, option: Option<u64>) -> Result<Rule> {
+                Ok(match self { $(Self::$kind => Rule::new($kind::from_fields(rate, option)?),)* })
             }
 
             /// Whether only the whole quota explains the words. Windows count units, whatever their
             /// limit is: the counts stay true under another limit.
-            pub(super) const fn limit_in_family(self) -> bool {
+            const fn limit_in_family(self) -> bool {
                 match self { $(Self::$kind => $limit_in_family,)* }
             }
 
@@ -51,19 +65,14 @@ macro_rules! register {
     };
 }
 
-register! {
-    /// The generic cell rate algorithm.
-    Gcra, "gcra", 1, true;
-    /// A bucket of tokens.
-    TokenBucket, "token_bucket", 2, true;
-    /// A shaper.
-    LeakyBucket, "leaky_bucket", 3, true;
-    /// A counter per window.
-    FixedWindow, "fixed_window", 4, false;
-    /// An estimate over buckets.
-    SlidingWindow, "sliding_window", 5, false;
-    /// The exact log.
-    SlidingLog, "sliding_log", 6, false;
+pub(super) use register;
+
+impl Kind {
+    /// The algorithm of this name.
+    #[must_use]
+    pub fn of_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.name() == name)
+    }
 }
 
 /// Rebuilds a built-in algorithm from the quota stored with a state.

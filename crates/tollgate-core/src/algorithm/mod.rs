@@ -2,13 +2,13 @@
 //!
 //! An algorithm depends on no store and reads no clock. Each has a folder of its own, whose
 //! documentation states the mathematics, the layout of the words, and every rounding with its
-//! direction. To add one: write the folder and register it in `kind.rs`; the compiler names the
-//! rest.
+//! direction. To add one: write the folder and register it below; the compiler names the rest.
 
 mod custom;
 mod debt;
 mod description;
 mod divisor;
+mod fields;
 pub mod fixed_window;
 pub mod gcra;
 mod kind;
@@ -27,6 +27,7 @@ use crate::charge::Receipt;
 use crate::cost::Cost;
 use crate::decision::{Decision, Forecast};
 use crate::error::Result;
+use crate::quota::Quota;
 use crate::rule::Rule;
 use crate::state::{QuotaId, Words};
 use crate::time::{Micros, Now};
@@ -34,15 +35,29 @@ use crate::time::{Micros, Now};
 pub use custom::{Custom, CustomAlgorithm, CustomStep};
 pub use debt::{Debt, migrate_state};
 pub use description::{Description, Renewal};
-pub use fixed_window::{Anchor, FixedWindow};
-pub use gcra::Gcra;
-pub use kind::{Kind, built_in};
-pub use leaky_bucket::LeakyBucket;
+pub use fields::{OptionKind, OptionSpec, QuotaFields};
+pub use fixed_window::Anchor;
+pub use kind::built_in;
+use kind::register;
 pub use packed_schedule::PackedSchedule;
 pub use script::ScriptedStep;
-pub use sliding_log::SlidingLog;
-pub use sliding_window::SlidingWindow;
-pub use token_bucket::TokenBucket;
+
+// The folder, the type, a tag that was never used, and whether only the whole quota explains a
+// state.
+register! {
+    /// The generic cell rate algorithm.
+    gcra::Gcra, 1, true;
+    /// A bucket of tokens.
+    token_bucket::TokenBucket, 2, true;
+    /// A shaper.
+    leaky_bucket::LeakyBucket, 3, true;
+    /// A counter per window.
+    fixed_window::FixedWindow, 4, false;
+    /// An estimate over buckets.
+    sliding_window::SlidingWindow, 5, false;
+    /// The exact log.
+    sliding_log::SlidingLog, 6, false;
+}
 
 /// A pure rate-limiting algorithm with its quota.
 ///

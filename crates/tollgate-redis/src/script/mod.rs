@@ -167,18 +167,16 @@ impl Frame {
 
 #[cfg(test)]
 mod tests {
+    use tollgate_testkit::model::ModelQuota;
+
     use super::*;
 
     #[test]
     fn numbers_leave_lua_only_in_ways_that_are_exact() {
         let frames = [CHARGE_ONE, CHARGE_MANY, ADMIT, LOAD, SWAP, FORGET].map(str::to_owned);
-        let steps = [
-            ScriptedStep::Schedule,
-            ScriptedStep::FixedWindow,
-            ScriptedStep::SlidingWindow,
-            ScriptedStep::SlidingLog,
-            ScriptedStep::Custom(""),
-        ];
+        let quotas = ModelQuota::every_kind(3, 1_000_000).into_iter();
+        let steps = quotas.filter_map(|quota| quota.rule().unwrap().scripted_step());
+        let steps = steps.chain([ScriptedStep::Custom("")]);
         for text in frames.into_iter().chain(steps.map(steps::text_of)) {
             for line in text.lines() {
                 let code = line.split("--").next().unwrap_or_default();

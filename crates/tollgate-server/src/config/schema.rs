@@ -3,25 +3,24 @@
 
 use serde_json::{Map, Value, json};
 
-use tollgate_service::config::{
-    AlgorithmSpec, LIMITS_MAX, OptionKind, OptionSpec, algorithms, values,
-};
+use tollgate::algorithm::{Kind as Algorithm, OptionKind, OptionSpec};
+use tollgate_service::config::{DEFAULT_ALGORITHM, LIMITS_MAX, values};
 use tollgate_service::policy::AD_HOC_POLICY;
 
-use super::catalog::{Kind, OUTAGES, SETTINGS};
+use super::catalog::{Kind, OUTAGES, Setting};
 
 /// The schema, in draft 7, which most editors support.
 #[must_use]
 pub fn schema() -> Value {
-    let mut fields: Map<String, Value> = SETTINGS
-        .iter()
+    let mut fields: Map<String, Value> = Setting::ALL
+        .into_iter()
         .map(|setting| {
-            let mut value = kind(setting.kind);
-            describe(&mut value, setting.meaning);
-            if !setting.built_in.is_empty() {
-                insert(&mut value, "default", json!(setting.built_in));
+            let mut value = kind(setting.kind());
+            describe(&mut value, setting.meaning());
+            if !setting.built_in().is_empty() {
+                insert(&mut value, "default", json!(setting.built_in()));
             }
-            (setting.name.to_owned(), value)
+            (setting.name().to_owned(), value)
         })
         .collect();
     let policies = json!({
@@ -79,14 +78,14 @@ fn policy() -> Value {
 fn limit(own: &[(&str, Value)], needs: &[&str], or_several: bool) -> Value {
     let mut fields: Map<String, Value> =
         own.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
-    let names = algorithms().map(|spec| spec.name);
-    let meaning = "how the limit counts; gcra when absent";
+    let names = Algorithm::ALL.map(Algorithm::name);
+    let meaning = format!("how the limit counts; {} when absent", DEFAULT_ALGORITHM.name());
     fields.insert("algorithm".to_owned(), json!({"enum": names, "description": meaning}));
-    for AlgorithmSpec { rate, option, .. } in algorithms() {
-        fields.insert(rate.to_owned(), quota());
-        fields.extend(option.map(|option| (option.name.to_owned(), detail(&option))));
+    for own in Algorithm::ALL.map(Algorithm::fields) {
+        fields.insert(own.rate.to_owned(), quota());
+        fields.extend(own.option.map(|option| (option.name.to_owned(), detail(&option))));
     }
-    let one = json!({"allOf": algorithms().iter().map(of_algorithm).collect::<Vec<_>>()});
+    let one = json!({"allOf": Algorithm::ALL.map(of_algorithm)});
     let mut section = json!({"type": "object", "required": needs, "additionalProperties": false});
     if or_several {
         fields.insert("limits".to_owned(), json!({"$ref": "#/definitions/limits"}));
@@ -101,20 +100,21 @@ fn limit(own: &[(&str, Value)], needs: &[&str], or_several: bool) -> Value {
 }
 
 /// Which fields an algorithm has, and which it has not.
-fn of_algorithm(spec: &AlgorithmSpec) -> Value {
-    let mut chosen = json!({"properties": {"algorithm": {"const": spec.name}}});
-    if algorithms().first().is_some_and(|first| first.name != spec.name) {
+fn of_algorithm(algorithm: Algorithm) -> Value {
+    let own = algorithm.fields();
+    let mut chosen = json!({"properties": {"algorithm": {"const": algorithm.name()}}});
+    if algorithm != DEFAULT_ALGORITHM {
         insert(&mut chosen, "required", json!(["algorithm"]));
     }
-    let option = spec.option.map(|option| option.name);
-    let has: Vec<&str> = ["algorithm", spec.rate].into_iter().chain(option).collect();
-    json!({"if": chosen, "then": {"required": [spec.rate], "properties": without(&has)}})
+    let option = own.option.map(|option| option.name);
+    let has: Vec<&str> = ["algorithm", own.rate].into_iter().chain(option).collect();
+    json!({"if": chosen, "then": {"required": [own.rate], "properties": without(&has)}})
 }
 
 /// Refuses every field of a limit that is not among these.
 fn without(has: &[&str]) -> Value {
-    let all =
-        algorithms().into_iter().flat_map(|spec| [Some(spec.rate), spec.option.map(|it| it.name)]);
+    let all = Algorithm::ALL.map(Algorithm::fields).into_iter();
+    let all = all.flat_map(|own| [Some(own.rate), own.option.map(|option| option.name)]);
     let all = all.flatten().chain(["algorithm"]).filter(|name| !has.contains(name));
     Value::Object(all.map(|name| (name.to_owned(), Value::Bool(false))).collect())
 }

@@ -15,7 +15,7 @@ use tollgate_core::{OutageMode, Quota};
 
 use crate::policy::Policies;
 
-pub use algorithms::{AlgorithmSpec, OptionKind, OptionSpec, algorithms};
+pub use algorithms::{DEFAULT_ALGORITHM, algorithms_table};
 pub use error::{ConfigError, ConfigErrors};
 pub use policies::{LIMITS_MAX, PolicyDefaults};
 pub use section::Section;

@@ -2,10 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use tollgate_core::algorithm::{Kind, OptionSpec, QuotaFields};
 use tollgate_core::{Limit, Name, OutageMode, Quota, Rule};
 use tollgate_http::HashKey;
 
-use super::algorithms::algorithms;
+use super::algorithms::{DEFAULT_ALGORITHM, option_value};
 use super::values::{boolean, outage_mode, rate, shorten, whole};
 use super::yaml::{Content, Node};
 use super::{ConfigError, Section};
@@ -176,18 +177,20 @@ impl Scope<'_> {
         name: Option<&str>,
         errors: &mut Errors,
     ) -> Option<NamedLimit> {
-        let algorithm = section.text("algorithm", errors).unwrap_or("gcra");
-        let Some(spec) = algorithms().into_iter().find(|spec| spec.name == algorithm) else {
-            let accepted = algorithms().map(|spec| spec.name).join(", ");
+        let algorithm = section.text("algorithm", errors).unwrap_or(DEFAULT_ALGORITHM.name());
+        let Some(kind) = Kind::of_name(algorithm) else {
+            let accepted = Kind::ALL.map(Kind::name).join(", ");
             let message = format!("{:?} is none; accepted: {accepted}", shorten(algorithm));
             section.error("algorithm", message, errors);
             return None;
         };
-        let option = spec
-            .option
-            .and_then(|option| section.parsed(option.name, |text| option.parse(text), errors));
-        let quota = required_rate(section, spec.rate, errors)?;
-        let rule = match spec.build(quota, option) {
+        let QuotaFields { rate, option, .. } = kind.fields();
+        let value = |option: OptionSpec| {
+            section.parsed(option.name, |text| option_value(&option, text), errors)
+        };
+        let option = option.and_then(value);
+        let quota = required_rate(section, rate, errors)?;
+        let rule = match kind.build(quota, option) {
             Ok(rule) => rule,
             Err(error) => {
                 let field = error.field().unwrap_or("limit");

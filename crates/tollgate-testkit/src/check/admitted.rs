@@ -2,7 +2,7 @@
 
 use tollgate_core::{Cost, Micros, Now, Rule};
 
-use crate::model::{Kind, ModelQuota};
+use crate::model::{Bound, Kind, ModelQuota};
 use crate::rng::Rng;
 use crate::trace::random_quota;
 
@@ -58,41 +58,18 @@ impl Ledger {
     }
 
     pub(crate) fn total(&self) -> u128 {
-        self.since(|_| true)
+        self.since(0)
     }
 
-    fn since(&self, counts: impl Fn(Micros) -> bool) -> u128 {
-        self.0.iter().filter(|(at, _)| counts(*at)).map(|(_, units)| u128::from(*units)).sum()
+    fn since(&self, instant: Micros) -> u128 {
+        let counted = self.0.iter().filter(|(at, _)| *at >= instant);
+        counted.map(|(_, units)| u128::from(*units)).sum()
     }
 
     /// Units admitted and units that could have been, if the former exceed the latter.
     pub(crate) fn excess(&self, quota: &ModelQuota) -> Option<(u128, u128)> {
-        let first = self.0.first()?.0;
-        let last = self.0.last()?.0;
-        let ceiling = u128::from(quota.ceiling());
-        let (admitted, most) = match *quota {
-            ModelQuota::FixedWindow { window_us, anchor, .. } => {
-                let windows = match anchor {
-                    tollgate_core::algorithm::Anchor::Epoch => last / window_us - first / window_us,
-                    _ => (last - first) / window_us,
-                };
-                (self.total(), ceiling * (u128::from(windows) + 1))
-            }
-            ModelQuota::SlidingWindow { window_us, buckets, .. } => {
-                let width = window_us / buckets;
-                let current = last / width;
-                (self.since(|at| at / width + buckets > current), ceiling)
-            }
-            ModelQuota::SlidingLog { window_us, .. } => {
-                (self.since(|at| at + window_us > last), ceiling)
-            }
-            _ => {
-                // B at once and one more every T = P/L since the first.
-                let (units, period) = quota.rate()?;
-                let refilled = u128::from(last - first) * u128::from(units) / u128::from(period);
-                (self.total(), ceiling + refilled)
-            }
-        };
+        let Bound { since, most } = quota.bound(self.0.first()?.0, self.0.last()?.0);
+        let admitted = self.since(since);
         (admitted > most).then_some((admitted, most))
     }
 }

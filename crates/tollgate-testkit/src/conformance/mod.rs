@@ -55,7 +55,7 @@ const MONTH: Micros = 30 * 86_400_000_000;
 const SECOND: Micros = 1_000_000;
 
 /// One quota of every algorithm and variant, all with the same ceiling and period.
-fn every_quota(limit: u64, period_us: Micros) -> [ModelQuota; 8] {
+fn every_quota(limit: u64, period_us: Micros) -> Vec<ModelQuota> {
     ModelQuota::every_kind(limit, period_us)
 }
 

@@ -19,22 +19,14 @@
 //! assert_eq!(key.check(now, Cost::ONE).retry_after_ms, Some(500));
 //! ```
 
-mod carry;
-mod fixed_window;
 mod quota;
 pub(crate) mod real;
-mod schedule;
-mod sliding_log;
-mod sliding_window;
+
+use core::fmt::Debug;
 
 use tollgate_core::{Cost, Decision, Forecast, Micros, Now, Receipt};
 
 pub use quota::{Kind, ModelQuota};
-
-use fixed_window::FixedWindow;
-use schedule::Schedule;
-use sliding_log::SlidingLog;
-use sliding_window::SlidingWindow;
 
 /// One key under one limit, as mathematics.
 #[derive(Clone, Debug)]
@@ -42,14 +34,14 @@ pub struct Model {
     quota: ModelQuota,
     /// The quota the key was last charged or carried over under, with what it remembers.
     made_under: ModelQuota,
-    family: Family,
+    key: Box<dyn Mathematics>,
 }
 
 impl Model {
     /// A fresh key under a quota that [`ModelQuota::rule`] accepts.
     #[must_use]
     pub fn new(quota: ModelQuota) -> Self {
-        Self { quota, made_under: quota, family: Family::fresh(&quota) }
+        Self { quota, made_under: quota, key: quota.fresh() }
     }
 
     /// The quota in force.
@@ -66,30 +58,26 @@ impl Model {
     /// Decides and, if allowed, charges. A changed quota is carried over whatever the verdict.
     pub fn check(&mut self, now: Now, cost: Cost) -> Decision {
         self.meet(now);
-        let decision = self.family.mathematics().peek(now, cost);
-        if decision.is_allowed() {
-            self.family.mathematics_mut().charge(now, cost)
-        } else {
-            decision
-        }
+        let decision = self.key.peek(now, cost);
+        if decision.is_allowed() { self.key.charge(now, cost) } else { decision }
     }
 
     /// The decision for a cost, without charging it; nothing is kept, not even a carry-over.
     #[must_use]
     pub fn peek(&self, now: Now, cost: Cost) -> Decision {
-        self.met(now).mathematics().peek(now, cost)
+        self.met(now, |key| key.peek(now, cost))
     }
 
     /// What could be spent, and when more; nothing is kept.
     #[must_use]
     pub fn forecast(&self, now: Now) -> Forecast {
-        self.met(now).mathematics().forecast(now)
+        self.met(now, |key| key.forecast(now))
     }
 
     /// Gives back at most what the charge took and is still counted; returns how much.
     pub fn refund(&mut self, now: Now, cost: Cost, receipt: Receipt) -> u64 {
         self.meet(now);
-        self.family.mathematics_mut().refund(now, cost, receipt)
+        self.key.refund(now, cost, receipt)
     }
 
     /// Forgets the key.
@@ -97,31 +85,48 @@ impl Model {
         *self = Self::new(self.quota);
     }
 
-    fn is_changed(&self) -> bool {
-        !self.quota.means_the_same(&self.made_under)
-    }
-
-    /// First contact with a changed quota.
+    /// First contact with a changed quota: what was spent is kept.
+    ///
+    /// Let m be the later of now and what the old state has seen. The units that the old quota
+    /// still counts at m, rounded up to a whole unit and at most the new ceiling, are owed under
+    /// the new quota as if they had been spent at m: no free refill, and no wait longer than the
+    /// new quota needs.
     pub(crate) fn meet(&mut self, now: Now) {
-        if self.is_changed() {
-            self.family = carry::carried(&self.family, &self.quota, now);
+        if self.quota == self.made_under {
+            return;
         }
-        self.family.mathematics_mut().set_limit(self.quota.ceiling());
+        if !self.quota.means_the_same(&self.made_under) {
+            let old = core::mem::replace(&mut self.key, self.quota.fresh());
+            // A key that was never charged has nothing to carry, not even a time.
+            if !old.is_untouched() {
+                let at = now.effective().max(old.seen());
+                self.key.owe(at, old.owed(at).min(self.quota.ceiling()));
+            }
+        }
+        self.key.set_limit(self.quota.ceiling());
         self.made_under = self.quota;
     }
 
-    fn met(&self, now: Now) -> std::borrow::Cow<'_, Family> {
+    /// The key after a first contact that is not kept.
+    fn met<T>(&self, now: Now, of: impl FnOnce(&dyn Mathematics) -> T) -> T {
         if self.quota == self.made_under {
-            return std::borrow::Cow::Borrowed(&self.family);
+            return of(&*self.key);
         }
         let mut met = self.clone();
         met.meet(now);
-        std::borrow::Cow::Owned(met.family)
+        of(&*met.key)
     }
 }
 
-/// What each family of algorithms defines.
-trait Mathematics {
+/// The most that one clock could have admitted.
+pub(crate) struct Bound {
+    /// What was admitted from this instant on counts.
+    pub(crate) since: Micros,
+    pub(crate) most: u128,
+}
+
+/// What each algorithm defines: one key under its quota.
+trait Mathematics: CloneBox + Debug + Send + Sync {
     /// The decision with uncharged numbers.
     fn peek(&self, now: Now, cost: Cost) -> Decision;
     /// Charges a cost that `peek` allows.
@@ -135,55 +140,27 @@ trait Mathematics {
     /// Makes a fresh key one that spent `units` at an instant.
     fn owe(&mut self, at: Micros, units: u64);
     fn is_untouched(&self) -> bool;
-    /// Puts another limit in force, where what is remembered does not depend on it.
-    fn set_limit(&mut self, _limit: u64) {}
+    /// Puts another limit in force; `false` where only the whole quota explains what is remembered.
+    fn set_limit(&mut self, limit: u64) -> bool;
+    /// What the quota admits to a fresh key, however it is asked, from the first admission to the
+    /// last.
+    fn bound(&self, first: Micros, last: Micros) -> Bound;
 }
 
-#[derive(Clone, Debug)]
-enum Family {
-    Schedule(Schedule),
-    FixedWindow(FixedWindow),
-    SlidingWindow(SlidingWindow),
-    SlidingLog(SlidingLog),
+/// Copies a key whose algorithm is not known.
+trait CloneBox {
+    fn clone_box(&self) -> Box<dyn Mathematics>;
 }
 
-impl Family {
-    fn fresh(quota: &ModelQuota) -> Self {
-        let whole = || (quota.ceiling(), 1);
-        match *quota {
-            ModelQuota::FixedWindow { limit, window_us, anchor } => {
-                Self::FixedWindow(FixedWindow::new(limit, window_us, anchor))
-            }
-            ModelQuota::SlidingWindow { limit, window_us, buckets } => {
-                Self::SlidingWindow(SlidingWindow::new(limit, window_us, buckets))
-            }
-            ModelQuota::SlidingLog { limit, window_us } => {
-                Self::SlidingLog(SlidingLog::new(limit, window_us))
-            }
-            ModelQuota::Gcra { .. }
-            | ModelQuota::TokenBucket { .. }
-            | ModelQuota::LeakyBucket { .. } => {
-                Self::Schedule(Schedule::new(quota, quota.rate().unwrap_or_else(whole)))
-            }
-        }
+impl<M: Mathematics + Clone + 'static> CloneBox for M {
+    fn clone_box(&self) -> Box<dyn Mathematics> {
+        Box::new(self.clone())
     }
+}
 
-    fn mathematics(&self) -> &dyn Mathematics {
-        match self {
-            Self::Schedule(family) => family,
-            Self::FixedWindow(family) => family,
-            Self::SlidingWindow(family) => family,
-            Self::SlidingLog(family) => family,
-        }
-    }
-
-    fn mathematics_mut(&mut self) -> &mut dyn Mathematics {
-        match self {
-            Self::Schedule(family) => family,
-            Self::FixedWindow(family) => family,
-            Self::SlidingWindow(family) => family,
-            Self::SlidingLog(family) => family,
-        }
+impl Clone for Box<dyn Mathematics> {
+    fn clone(&self) -> Self {
+        (**self).clone_box()
     }
 }
 

@@ -1,7 +1,6 @@
 //! Random quotas, from one unit per microsecond to 2^32 − 1 per year, with the awkward ones in it.
 
 use tollgate_core::Micros;
-use tollgate_core::algorithm::Anchor;
 
 use crate::model::{Kind, ModelQuota};
 use crate::rng::Rng;
@@ -56,7 +55,7 @@ pub fn random_quota(kind: Kind, rng: &mut Rng) -> ModelQuota {
 #[must_use]
 pub fn changed_quota(quota: &ModelQuota, rng: &mut Rng) -> ModelQuota {
     let kind = if rng.one_in(2) { quota.kind() } else { rng.pick(&Kind::ALL, Kind::Gcra) };
-    let (limit, period) = units_per_period(quota);
+    let (limit, period) = quota.rate();
     accepted(kind, rng, |rng| match rng.below(6) {
         0 => (limit * 2, period),
         1 => ((limit / 2).max(1), period),
@@ -67,15 +66,6 @@ pub fn changed_quota(quota: &ModelQuota, rng: &mut Rng) -> ModelQuota {
     })
 }
 
-fn units_per_period(quota: &ModelQuota) -> (u64, Micros) {
-    match *quota {
-        ModelQuota::FixedWindow { limit, window_us, .. }
-        | ModelQuota::SlidingWindow { limit, window_us, .. }
-        | ModelQuota::SlidingLog { limit, window_us } => (limit, window_us),
-        _ => quota.rate().unwrap_or((1, SECOND)),
-    }
-}
-
 /// Draws until a quota is accepted; a quota that always is stands at the end.
 fn accepted(
     kind: Kind,
@@ -84,33 +74,10 @@ fn accepted(
 ) -> ModelQuota {
     for _ in 0..64 {
         let (limit, period) = draw(rng);
-        let quota = of_kind(kind, limit, period, rng);
+        let quota = ModelQuota::random(kind, limit, period, rng);
         if quota.rule().is_ok() {
             return quota;
         }
     }
-    of_kind(kind, 3, SECOND, &mut Rng::new(0))
-}
-
-fn of_kind(kind: Kind, limit: u64, period_us: Micros, rng: &mut Rng) -> ModelQuota {
-    let burst = match rng.below(4) {
-        0 => rng.of_any_size(limit.saturating_mul(2)),
-        1 => rng.between(1, 20),
-        _ => limit,
-    };
-    match kind {
-        Kind::Gcra => ModelQuota::Gcra { limit, period_us, burst },
-        Kind::TokenBucket => ModelQuota::TokenBucket { capacity: burst, refill: limit, period_us },
-        Kind::LeakyBucket => ModelQuota::LeakyBucket { rate: limit, period_us, queue: burst - 1 },
-        Kind::FixedWindow => {
-            let anchor = rng.pick(&[Anchor::Epoch, Anchor::FirstHit], Anchor::Epoch);
-            ModelQuota::FixedWindow { limit, window_us: period_us, anchor }
-        }
-        Kind::SlidingWindow => {
-            let buckets = rng.pick(&[1, 1, 2, 3, 7, 10, 60, rng.clone().between(1, 60)], 1);
-            let window_us = (period_us / buckets).max(1) * buckets;
-            ModelQuota::SlidingWindow { limit, window_us, buckets }
-        }
-        Kind::SlidingLog => ModelQuota::SlidingLog { limit, window_us: period_us },
-    }
+    ModelQuota::random(kind, 3, SECOND, &mut Rng::new(0))
 }

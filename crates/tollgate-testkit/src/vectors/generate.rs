@@ -1,6 +1,5 @@
 //! Makes the golden vectors from the reference model.
 
-use tollgate_core::algorithm::Anchor;
 use tollgate_core::{Cost, Decision, Micros, Now};
 
 use super::{Group, Op, Vector, VectorFile};
@@ -30,7 +29,7 @@ fn file(kind: Kind) -> VectorFile {
         ("one per microsecond", 1, 1),
         ("a thousand per minute", 1_000, 60 * SECOND),
     ] {
-        for (variant, quota) in variants(kind, limit, period) {
+        for (variant, quota) in ModelQuota::variants(kind, limit, period) {
             groups.push(tour(&format!("{name}{variant}"), quota));
         }
     }
@@ -40,29 +39,6 @@ fn file(kind: Kind) -> VectorFile {
     groups.extend(changes(kind));
     groups.extend(traces(kind));
     VectorFile { algorithm: kind, groups }
-}
-
-/// The quotas of a kind for a number of units per period.
-fn variants(kind: Kind, limit: u64, period_us: Micros) -> Vec<(&'static str, ModelQuota)> {
-    let window_us = period_us;
-    let gcra = |burst| ModelQuota::Gcra { limit, period_us, burst };
-    let token = |capacity| ModelQuota::TokenBucket { capacity, refill: limit, period_us };
-    let leaky = |queue| ModelQuota::LeakyBucket { rate: limit, period_us, queue };
-    let fixed = |anchor| ModelQuota::FixedWindow { limit, window_us, anchor };
-    let sliding = |buckets: u64| {
-        let window_us = (window_us / buckets).max(1) * buckets;
-        ModelQuota::SlidingWindow { limit, window_us, buckets }
-    };
-    match kind {
-        Kind::Gcra => vec![("", gcra(limit)), (", burst 5", gcra(5))],
-        Kind::TokenBucket => vec![("", token(limit)), (", capacity 10", token(10))],
-        Kind::LeakyBucket => vec![(", queue 4", leaky(4)), (", no queue", leaky(0))],
-        Kind::FixedWindow => {
-            vec![(", epoch", fixed(Anchor::Epoch)), (", first hit", fixed(Anchor::FirstHit))]
-        }
-        Kind::SlidingWindow => vec![(", one bucket", sliding(1)), (", ten buckets", sliding(10))],
-        Kind::SlidingLog => vec![("", ModelQuota::SlidingLog { limit, window_us })],
-    }
 }
 
 /// A group while it is written.
@@ -163,7 +139,7 @@ fn race() -> Group {
 
 /// From this kind to every other: spent units stay spent, the first contact keeps them.
 fn changes(kind: Kind) -> Vec<Group> {
-    let quota_of = |kind, limit, period| variants(kind, limit, period).swap_remove(0).1;
+    let quota_of = |kind, limit, period| ModelQuota::variants(kind, limit, period).swap_remove(0).1;
     Kind::ALL
         .into_iter()
         .map(|other| {

@@ -2,8 +2,8 @@
 
 use core::fmt::Write as _;
 
+use serde::Deserialize;
 use serde_json::Value;
-use tollgate_core::algorithm::Anchor;
 use tollgate_core::{Cost, Decision, Verdict};
 
 use super::{Group, Op, Vector, VectorFile};
@@ -50,32 +50,10 @@ fn vector_text(vector: &Vector) -> String {
     )
 }
 
+/// The names of variants and fields are the text form. Serializing cannot fail: the keys are texts,
+/// the values numbers and words.
 fn quota_text(quota: &ModelQuota) -> String {
-    let numbers = match *quota {
-        ModelQuota::Gcra { limit, period_us, burst } => {
-            format!("\"limit\":{limit},\"period_us\":{period_us},\"burst\":{burst}")
-        }
-        ModelQuota::TokenBucket { capacity, refill, period_us } => {
-            format!("\"capacity\":{capacity},\"refill\":{refill},\"period_us\":{period_us}")
-        }
-        ModelQuota::LeakyBucket { rate, period_us, queue } => {
-            format!("\"rate\":{rate},\"period_us\":{period_us},\"queue\":{queue}")
-        }
-        ModelQuota::FixedWindow { limit, window_us, anchor } => {
-            let anchor = match anchor {
-                Anchor::Epoch => "epoch",
-                Anchor::FirstHit => "first_hit",
-            };
-            format!("\"limit\":{limit},\"window_us\":{window_us},\"anchor\":\"{anchor}\"")
-        }
-        ModelQuota::SlidingWindow { limit, window_us, buckets } => {
-            format!("\"limit\":{limit},\"window_us\":{window_us},\"buckets\":{buckets}")
-        }
-        ModelQuota::SlidingLog { limit, window_us } => {
-            format!("\"limit\":{limit},\"window_us\":{window_us}")
-        }
-    };
-    format!("{{\"algorithm\":\"{}\",{numbers}}}", quota.kind().name())
+    serde_json::to_string(quota).unwrap_or_default()
 }
 
 pub(super) fn read(text: &str) -> Result<VectorFile, String> {
@@ -129,47 +107,12 @@ fn decision(value: &Value) -> Result<Decision, String> {
 }
 
 fn read_quota(value: &Value) -> Result<ModelQuota, String> {
-    let field = |name| number(value, name);
-    Ok(match kind(value)? {
-        Kind::Gcra => ModelQuota::Gcra {
-            limit: field("limit")?,
-            period_us: field("period_us")?,
-            burst: field("burst")?,
-        },
-        Kind::TokenBucket => ModelQuota::TokenBucket {
-            capacity: field("capacity")?,
-            refill: field("refill")?,
-            period_us: field("period_us")?,
-        },
-        Kind::LeakyBucket => ModelQuota::LeakyBucket {
-            rate: field("rate")?,
-            period_us: field("period_us")?,
-            queue: field("queue")?,
-        },
-        Kind::FixedWindow => ModelQuota::FixedWindow {
-            limit: field("limit")?,
-            window_us: field("window_us")?,
-            anchor: match string(value, "anchor")? {
-                "epoch" => Anchor::Epoch,
-                "first_hit" => Anchor::FirstHit,
-                other => return Err(format!("the anchor {other} is unknown")),
-            },
-        },
-        Kind::SlidingWindow => ModelQuota::SlidingWindow {
-            limit: field("limit")?,
-            window_us: field("window_us")?,
-            buckets: field("buckets")?,
-        },
-        Kind::SlidingLog => {
-            ModelQuota::SlidingLog { limit: field("limit")?, window_us: field("window_us")? }
-        }
-    })
+    ModelQuota::deserialize(value).map_err(|error| format!("{error} in {value}"))
 }
 
 fn kind(value: &Value) -> Result<Kind, String> {
     let name = string(value, "algorithm")?;
-    let known = Kind::ALL.into_iter().find(|kind| kind.name() == name);
-    known.ok_or_else(|| format!("the algorithm {name} is unknown"))
+    Kind::of_name(name).ok_or_else(|| format!("the algorithm {name} is unknown"))
 }
 
 fn number(value: &Value, field: &str) -> Result<u64, String> {

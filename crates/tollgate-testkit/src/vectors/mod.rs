@@ -14,6 +14,7 @@
 //! assert!(block_on(replay_vectors(&suite)) > 100);
 //! ```
 
+mod committed;
 mod generate;
 mod json;
 mod replay;
@@ -21,6 +22,8 @@ mod replay;
 use tollgate_core::{Cost, Decision, Micros};
 
 use crate::model::{Kind, ModelQuota};
+
+use committed::COMMITTED;
 
 pub use generate::generate;
 pub use replay::replay_vectors;
@@ -91,16 +94,6 @@ impl VectorFile {
     }
 }
 
-/// The committed files, as they are.
-const COMMITTED: [&str; 6] = [
-    include_str!("../../vectors/gcra.json"),
-    include_str!("../../vectors/token_bucket.json"),
-    include_str!("../../vectors/leaky_bucket.json"),
-    include_str!("../../vectors/fixed_window.json"),
-    include_str!("../../vectors/sliding_window.json"),
-    include_str!("../../vectors/sliding_log.json"),
-];
-
 /// The committed golden vectors, parsed: one file per algorithm.
 #[must_use]
 #[expect(
@@ -117,6 +110,21 @@ pub fn golden_vectors() -> Vec<VectorFile> {
 
 /// The committed files as text, in the order of [`Kind::ALL`].
 #[must_use]
-pub const fn committed() -> [&'static str; 6] {
-    COMMITTED
+pub const fn committed() -> &'static [&'static str] {
+    &COMMITTED
+}
+
+/// The text of the source file that includes the committed files.
+#[must_use]
+pub fn committed_source() -> String {
+    let mut text =
+        String::from("//! Written by `cargo xtask generate`: the committed golden vectors.\n\n");
+    text.push_str("/// The committed files, in the order of the algorithms.\n");
+    text.push_str(&format!("pub(super) const COMMITTED: [&str; {}] = [\n", Kind::ALL.len()));
+    for kind in Kind::ALL {
+        let name = kind.name();
+        text.push_str(&format!("    include_str!(\"../../vectors/{name}.json\"),\n"));
+    }
+    text.push_str("];\n");
+    text
 }

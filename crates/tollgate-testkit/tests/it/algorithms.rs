@@ -1,5 +1,7 @@
 //! Every built-in algorithm against the reference model and its promises.
 
+use std::thread;
+
 use tollgate_testkit::check::{
     agrees_with_model, long_run_rate_is_exact, never_over_admits, plans_agree_with_model,
     promises_are_kept, refund_at_once_is_complete, refund_never_mints,
@@ -19,33 +21,12 @@ fn agrees(kind: Kind) {
 }
 
 #[test]
-fn gcra_agrees_with_the_model() {
-    agrees(Kind::Gcra);
-}
-
-#[test]
-fn token_bucket_agrees_with_the_model() {
-    agrees(Kind::TokenBucket);
-}
-
-#[test]
-fn leaky_bucket_agrees_with_the_model() {
-    agrees(Kind::LeakyBucket);
-}
-
-#[test]
-fn fixed_window_agrees_with_the_model() {
-    agrees(Kind::FixedWindow);
-}
-
-#[test]
-fn sliding_window_agrees_with_the_model() {
-    agrees(Kind::SlidingWindow);
-}
-
-#[test]
-fn sliding_log_agrees_with_the_model() {
-    agrees(Kind::SlidingLog);
+fn every_algorithm_agrees_with_the_model() {
+    thread::scope(|scope| {
+        for kind in Kind::ALL {
+            scope.spawn(move || agrees(kind));
+        }
+    });
 }
 
 #[test]

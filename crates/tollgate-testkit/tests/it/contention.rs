@@ -1,4 +1,4 @@
-//! Losers who say so, and those who do not: they must be caught.
+//! A store that records lost races passes, and one that does not is found.
 
 use std::sync::Arc;
 
@@ -45,12 +45,12 @@ fn fight(wrap: impl Fn(Cas<Arc<VersionedTable>>) -> BoxStore) {
 }
 
 #[test]
-fn losers_who_say_so_are_refused() {
+fn callers_of_a_store_that_records_lost_races_are_refused() {
     fight(BoxStore::new);
 }
 
 #[test]
 #[should_panic(expected = "the loser was let in")]
-fn losers_who_are_mute_are_caught() {
+fn a_store_that_records_no_facts_is_found() {
     fight(|store| BoxStore::new(Mute(store)));
 }

@@ -2,14 +2,25 @@
 
 use tollgate_core::Verdict;
 use tollgate_testkit::model::Kind;
-use tollgate_testkit::vectors::{Op, VectorFile, committed, generate, golden_vectors};
+use tollgate_testkit::vectors::{
+    Op, VectorFile, committed, committed_source, generate, golden_vectors,
+};
 
 #[test]
 fn committed_files_equal_a_fresh_generation() {
+    let listed = include_str!("../../src/vectors/committed.rs");
+    assert!(listed == committed_source(), "committed.rs is stale: run `cargo xtask generate`");
     let fresh = generate();
     assert_eq!(fresh.len(), Kind::ALL.len());
     for (file, text) in fresh.iter().zip(committed()) {
-        assert!(file.to_json() == text, "{} is stale: generate it again", file.file_name());
+        assert!(
+            file.to_json() == *text,
+            "{} is stale: run `cargo xtask generate`",
+            file.file_name()
+        );
+        // The text form has the name that the algorithm has everywhere.
+        let named = format!("\"quota\":{{\"algorithm\":\"{}\"", file.algorithm.name());
+        assert!(text.contains(&named), "{}", file.file_name());
         assert_eq!(VectorFile::from_json(text).as_ref(), Ok(file), "{}", file.file_name());
     }
 }

@@ -1,6 +1,7 @@
 //! One decision, whichever way it is asked for: synchronously, asynchronously, under a request id
 //! (which takes the way of several charges), in a batch of one, and over every store.
 
+use std::thread;
 use std::time::Duration;
 
 use tollgate::store::{BoxStore, Memory};
@@ -162,31 +163,10 @@ fn every_way_agrees(kind: Kind) {
 }
 
 #[test]
-fn every_way_to_ask_agrees_for_gcra() {
-    every_way_agrees(Kind::Gcra);
-}
-
-#[test]
-fn every_way_to_ask_agrees_for_token_bucket() {
-    every_way_agrees(Kind::TokenBucket);
-}
-
-#[test]
-fn every_way_to_ask_agrees_for_leaky_bucket() {
-    every_way_agrees(Kind::LeakyBucket);
-}
-
-#[test]
-fn every_way_to_ask_agrees_for_fixed_window() {
-    every_way_agrees(Kind::FixedWindow);
-}
-
-#[test]
-fn every_way_to_ask_agrees_for_sliding_window() {
-    every_way_agrees(Kind::SlidingWindow);
-}
-
-#[test]
-fn every_way_to_ask_agrees_for_sliding_log() {
-    every_way_agrees(Kind::SlidingLog);
+fn every_way_to_ask_agrees_for_every_algorithm() {
+    thread::scope(|scope| {
+        for kind in Kind::ALL {
+            scope.spawn(move || every_way_agrees(kind));
+        }
+    });
 }

@@ -16,6 +16,7 @@ use tollgate::{
 };
 use tollgate_testkit::ReferenceStore;
 use tollgate_testkit::fault::{Fault, Faulty};
+use tollgate_testkit::model::{Kind, ModelQuota};
 use tollgate_testkit::rng::Rng;
 use tollgate_testkit::runtime::block_on;
 
@@ -73,7 +74,7 @@ fn period(rng: &mut Rng) -> Duration {
 fn any_rule(rng: &mut Rng) -> Result<Rule> {
     let quota = Quota::new(number(rng), period(rng));
     let other = number(rng);
-    Ok(match rng.below(7) {
+    Ok(match rng.below(8) {
         0 => Rule::new(Gcra::new(quota)?),
         1 => Rule::new(Gcra::with_burst(quota, other)?),
         2 => Rule::new(TokenBucket::new(other, quota)?),
@@ -83,7 +84,11 @@ fn any_rule(rng: &mut Rng) -> Result<Rule> {
             Rule::new(FixedWindow::new(quota, anchor)?)
         }
         5 => Rule::new(SlidingWindow::with_buckets(quota, rng.between(1, 60))?),
-        _ => Rule::new(SlidingLog::new(quota)?),
+        6 => Rule::new(SlidingLog::new(quota)?),
+        _ => {
+            let kind = rng.pick(&Kind::ALL, Kind::Gcra);
+            ModelQuota::new(kind, number(rng), number(rng), other).rule()?
+        }
     })
 }
 
@@ -281,7 +286,7 @@ fn a_batch_of_many_keys_and_one_of_a_hot_key_are_decided() {
 
 #[test]
 fn any_instant_is_a_receipt() {
-    for kind in tollgate_testkit::model::Kind::ALL {
+    for kind in Kind::ALL {
         for (name, store) in stores() {
             let limiter = Limiter::with_clock(store, ManualClock::at(NOW)).build();
             let limit = crate::support::limit_of(kind, 10, Duration::from_secs(60));
@@ -300,7 +305,7 @@ fn two_quotas_on_one_key_in_one_admission_are_decided() {
         println!("seed {seed}");
         let mut rng = Rng::new(seed);
         let limiter = Limiter::with_clock(ReferenceStore::new(), ManualClock::at(NOW)).build();
-        let kinds = tollgate_testkit::model::Kind::ALL;
+        let kinds = Kind::ALL;
         let any = |rng: &mut Rng| {
             let kind = rng.pick(&kinds, kinds[0]);
             let period = Duration::from_micros(2 * rng.between(1, 1_000_000));

@@ -7,10 +7,7 @@ use std::sync::{Arc, Mutex};
 use std::task::{Context, Poll, Wake, Waker};
 use std::time::Duration;
 
-use tollgate::algorithm::{
-    Anchor, Custom, CustomStep, FixedWindow, Gcra, LeakyBucket, SlidingLog, SlidingWindow,
-    TokenBucket,
-};
+use tollgate::algorithm::{Custom, CustomStep, Gcra};
 use tollgate::authoring::Now;
 use tollgate::clock::WaitHandle;
 use tollgate::store::cas::{Entry, Snapshot, Swap, Version, Versioned, VersionedCapability};
@@ -18,7 +15,7 @@ use tollgate::store::{BoxStore, Cas, Memory, Retries};
 use tollgate::{Charge, Clock, Cost, Decision, Limit, ManualClock, Micros, Quota, Result, Rule};
 use tollgate_testkit::ReferenceStore;
 use tollgate_testkit::fault::{Fault, Faulty};
-use tollgate_testkit::model::Kind;
+use tollgate_testkit::model::{Kind, ModelQuota};
 use tollgate_testkit::runtime::yield_now;
 
 /// Mid-November 2023, at the start of a second.
@@ -59,15 +56,8 @@ pub(crate) fn faulty(
 
 /// `limit` units per period under an algorithm of this kind; each admits `limit` at once.
 pub(crate) fn rule(kind: Kind, limit: u64, period: Duration) -> Rule {
-    let quota = Quota::new(limit, period);
-    match kind {
-        Kind::Gcra => Rule::new(Gcra::new(quota).unwrap()),
-        Kind::TokenBucket => Rule::new(TokenBucket::new(limit, quota).unwrap()),
-        Kind::LeakyBucket => Rule::new(LeakyBucket::new(quota, limit - 1).unwrap()),
-        Kind::FixedWindow => Rule::new(FixedWindow::new(quota, Anchor::FirstHit).unwrap()),
-        Kind::SlidingWindow => Rule::new(SlidingWindow::with_buckets(quota, 2).unwrap()),
-        Kind::SlidingLog => Rule::new(SlidingLog::new(quota).unwrap()),
-    }
+    let period_us = u64::try_from(period.as_micros()).unwrap();
+    ModelQuota::of_kind(kind, limit, period_us).pop().unwrap().rule().unwrap()
 }
 
 pub(crate) fn limit_of(kind: Kind, limit: u64, period: Duration) -> Limit {

@@ -18,7 +18,9 @@
 //! A state has seen its start: an earlier reading is decided in the window that was seen.
 
 use super::limits::{self, PERIOD_MAX};
-use super::{Algorithm, Debt, Description, Kind, Refund, Renewal, ScriptedStep, Step, Write};
+use super::{
+    Algorithm, Debt, Description, Kind, QuotaFields, Refund, Renewal, ScriptedStep, Step, Write,
+};
 use crate::charge::Receipt;
 use crate::cost::Cost;
 use crate::decision::{Decision, Forecast};
@@ -47,6 +49,16 @@ pub struct FixedWindow {
 }
 
 impl FixedWindow {
+    pub(super) const FIELDS: QuotaFields = QuotaFields::rate("limit").word(
+        "anchor",
+        &["epoch", "first_hit"],
+        "where windows begin; epoch when absent",
+    );
+
+    pub(super) fn from_fields(quota: Quota, anchor: Option<u64>) -> Result<Self> {
+        Self::new(quota, if anchor == Some(1) { Anchor::FirstHit } else { Anchor::Epoch })
+    }
+
     /// `quota.limit` units per window of `quota.period`.
     ///
     /// # Errors

@@ -3,8 +3,8 @@
 //! The mathematics, the state and the rounding are those of the schedule with T = P/L and
 //! B = burst, which is L unless another burst is set.
 
-use super::Kind;
 use super::schedule::{Fields, Schedule, ScheduleKind};
+use super::{Kind, QuotaFields};
 use crate::error::Result;
 use crate::quota::Quota;
 
@@ -22,6 +22,16 @@ impl ScheduleKind for GcraKind {
 }
 
 impl Gcra {
+    pub(super) const FIELDS: QuotaFields = QuotaFields::rate("limit").whole(
+        "burst",
+        1,
+        "units at once; as many as the limit when absent",
+    );
+
+    pub(super) fn from_fields(quota: Quota, burst: Option<u64>) -> Result<Self> {
+        Self::with_burst(quota, burst.unwrap_or(quota.limit))
+    }
+
     /// `quota.limit` units per period, all of them at once if the key is fresh.
     ///
     /// # Errors

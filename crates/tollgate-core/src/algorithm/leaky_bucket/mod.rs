@@ -4,8 +4,8 @@
 //! B = Q + 1: one unit passes at once, Q wait their turn. An allowed decision says how long to wait
 //! before proceeding: `delay` = a − n, rounded up to a millisecond so that no request is early.
 
-use super::Kind;
 use super::schedule::{Fields, Schedule, ScheduleKind};
+use super::{Kind, QuotaFields};
 use crate::error::Result;
 use crate::quota::Quota;
 
@@ -24,6 +24,13 @@ impl ScheduleKind for LeakyBucketKind {
 }
 
 impl LeakyBucket {
+    pub(super) const FIELDS: QuotaFields =
+        QuotaFields::rate("rate").whole("queue", 0, "how many may wait; 0 when absent");
+
+    pub(super) fn from_fields(rate: Quota, queue: Option<u64>) -> Result<Self> {
+        Self::new(rate, queue.unwrap_or(0))
+    }
+
     /// `rate.limit` units per period leave the bucket, `queue` more may wait in it.
     ///
     /// # Errors

@@ -18,7 +18,9 @@
 //! A state has seen its newest entry: an earlier reading is decided at that instant.
 
 use super::limits;
-use super::{Algorithm, Debt, Description, Kind, Refund, Renewal, ScriptedStep, Step, Write};
+use super::{
+    Algorithm, Debt, Description, Kind, QuotaFields, Refund, Renewal, ScriptedStep, Step, Write,
+};
 use crate::charge::Receipt;
 use crate::cost::Cost;
 use crate::decision::{Decision, Forecast};
@@ -39,6 +41,12 @@ pub struct SlidingLog {
 }
 
 impl SlidingLog {
+    pub(super) const FIELDS: QuotaFields = QuotaFields::rate("limit");
+
+    pub(super) fn from_fields(quota: Quota, _no_option: Option<u64>) -> Result<Self> {
+        Self::new(quota)
+    }
+
     /// At most `quota.limit` units in any window of `quota.period`.
     ///
     /// # Errors

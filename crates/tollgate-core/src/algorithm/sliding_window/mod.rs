@@ -23,7 +23,9 @@
 mod view;
 
 use super::limits;
-use super::{Algorithm, Debt, Description, Kind, Refund, Renewal, ScriptedStep, Step, Write};
+use super::{
+    Algorithm, Debt, Description, Kind, QuotaFields, Refund, Renewal, ScriptedStep, Step, Write,
+};
 use crate::charge::Receipt;
 use crate::cost::Cost;
 use crate::decision::{Decision, Forecast};
@@ -52,6 +54,13 @@ pub struct SlidingWindow {
 }
 
 impl SlidingWindow {
+    pub(super) const FIELDS: QuotaFields =
+        QuotaFields::rate("limit").whole("buckets", 1, "parts of the window; 1 when absent");
+
+    pub(super) fn from_fields(quota: Quota, buckets: Option<u64>) -> Result<Self> {
+        Self::with_buckets(quota, buckets.unwrap_or(1))
+    }
+
     /// `quota.limit` units per sliding `quota.period`: the classic estimate from two counters.
     ///
     /// # Errors

@@ -4,8 +4,8 @@
 //! an empty bucket is a schedule whose full debt is ahead. There is no tick: a fraction of a token
 //! that has trickled in is never lost and never counted twice.
 
-use super::Kind;
 use super::schedule::{Fields, Schedule, ScheduleKind};
+use super::{Kind, QuotaFields};
 use crate::error::Result;
 use crate::quota::Quota;
 
@@ -24,6 +24,16 @@ impl ScheduleKind for TokenBucketKind {
 }
 
 impl TokenBucket {
+    pub(super) const FIELDS: QuotaFields = QuotaFields::rate("refill").whole(
+        "capacity",
+        1,
+        "units at most; as many as the refill when absent",
+    );
+
+    pub(super) fn from_fields(refill: Quota, capacity: Option<u64>) -> Result<Self> {
+        Self::new(capacity.unwrap_or(refill.limit), refill)
+    }
+
     /// A bucket of `capacity` tokens, refilled with `refill.limit` per period.
     ///
     /// # Errors

@@ -8,8 +8,8 @@ use std::collections::BTreeMap;
 
 use tollgate_core::{Cost, Decision, Forecast, Micros, Now, Receipt};
 
-use super::real::Real;
-use super::{Mathematics, millisecond_before, ms_up};
+use crate::model::real::Real;
+use crate::model::{Bound, Mathematics, millisecond_before, ms_up};
 
 #[derive(Clone, Debug)]
 pub(super) struct SlidingWindow {
@@ -170,7 +170,14 @@ impl Mathematics for SlidingWindow {
         self.newest.is_none()
     }
 
-    fn set_limit(&mut self, limit: u64) {
+    fn set_limit(&mut self, limit: u64) -> bool {
         self.limit = limit;
+        true
+    }
+
+    /// L in the buckets k−S+1..k.
+    fn bound(&self, _first: Micros, last: Micros) -> Bound {
+        let oldest = (last / self.width + 1).saturating_sub(self.buckets);
+        Bound { since: oldest * self.width, most: self.limit.into() }
     }
 }

@@ -3,7 +3,7 @@
 use tollgate_core::algorithm::Anchor;
 use tollgate_core::{Cost, Decision, Forecast, Micros, Now, Receipt};
 
-use super::{Mathematics, millisecond_before, ms_up};
+use crate::model::{Bound, Mathematics, millisecond_before, ms_up};
 
 #[derive(Clone, Debug)]
 pub(super) struct FixedWindow {
@@ -105,7 +105,17 @@ impl Mathematics for FixedWindow {
         self.seen.is_none()
     }
 
-    fn set_limit(&mut self, limit: u64) {
+    fn set_limit(&mut self, limit: u64) -> bool {
         self.limit = limit;
+        true
+    }
+
+    /// L in each window that was begun.
+    fn bound(&self, first: Micros, last: Micros) -> Bound {
+        let windows = match self.anchor {
+            Anchor::Epoch => last / self.window - first / self.window,
+            Anchor::FirstHit => (last - first) / self.window,
+        };
+        Bound { since: 0, most: u128::from(self.limit) * (u128::from(windows) + 1) }
     }
 }

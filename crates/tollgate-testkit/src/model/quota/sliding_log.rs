@@ -2,7 +2,7 @@
 
 use tollgate_core::{Cost, Decision, Forecast, Micros, Now, Receipt};
 
-use super::{Mathematics, millisecond_before, ms_up};
+use crate::model::{Bound, Mathematics, millisecond_before, ms_up};
 
 #[derive(Clone, Debug)]
 pub(super) struct SlidingLog {
@@ -133,7 +133,13 @@ impl Mathematics for SlidingLog {
         self.events.is_empty()
     }
 
-    fn set_limit(&mut self, limit: u64) {
+    fn set_limit(&mut self, limit: u64) -> bool {
         self.limit = limit;
+        true
+    }
+
+    /// L in (n − W, n].
+    fn bound(&self, _first: Micros, last: Micros) -> Bound {
+        Bound { since: (last + 1).saturating_sub(self.window), most: self.limit.into() }
     }
 }

@@ -4,9 +4,8 @@
 
 use tollgate_core::{Cost, Decision, Forecast, Micros, Now, Receipt};
 
-use super::Mathematics;
-use super::quota::{Kind, ModelQuota};
-use super::real::Real;
+use crate::model::real::Real;
+use crate::model::{Bound, Mathematics};
 
 #[derive(Clone, Debug)]
 pub(super) struct Schedule {
@@ -19,13 +18,8 @@ pub(super) struct Schedule {
 }
 
 impl Schedule {
-    pub(super) fn new(quota: &ModelQuota, rate: (u64, Micros)) -> Self {
-        Self {
-            unit: Real::ratio(rate.1, rate.0),
-            burst: quota.ceiling(),
-            shapes: quota.kind() == Kind::LeakyBucket,
-            tat: None,
-        }
+    pub(super) fn new((units, period): (u64, Micros), burst: u64, shapes: bool) -> Self {
+        Self { unit: Real::ratio(period, units), burst, shapes, tat: None }
     }
 
     /// τ.
@@ -140,5 +134,15 @@ impl Mathematics for Schedule {
 
     fn is_untouched(&self) -> bool {
         self.tat.is_none()
+    }
+
+    fn set_limit(&mut self, _limit: u64) -> bool {
+        false
+    }
+
+    /// B at once, and one more every T since the first.
+    fn bound(&self, first: Micros, last: Micros) -> Bound {
+        let refilled = Real::whole(last - first).over(&self.unit).floor();
+        Bound { since: 0, most: u128::from(self.burst) + u128::from(refilled) }
     }
 }
