@@ -4,6 +4,8 @@ use std::fmt;
 use std::path::PathBuf;
 
 use clap::{Parser, Subcommand};
+use tollgate_server::config::Setting;
+use tollgate_server::store;
 
 use crate::cmd::bench::Bench;
 
@@ -121,9 +123,7 @@ pub(crate) struct Settings {
     /// The configuration file; its policies are reloaded when it changes, and on SIGHUP.
     #[arg(long, value_name = "FILE", env = "TOLLGATE_CONFIG")]
     pub(crate) config: Option<PathBuf>,
-    /// The URL of the store: `memory:`, `redis://host`, `rediss://`, `redis-cluster://`,
-    /// `rediss-cluster://`, `redis-sentinel://`, `postgres://`, `dynamodb://table`, `denokv+http(s)://` or `sqlite:path`.
-    #[arg(long, value_name = "URL")]
+    #[arg(long, value_name = "URL", help = store_help())]
     store: Option<String>,
     /// Address of the HTTP listener, or `off` [default: 127.0.0.1:8080].
     #[arg(long, value_name = "ADDR")]
@@ -149,20 +149,26 @@ pub(crate) struct Settings {
 }
 
 impl Settings {
-    /// The settings of the flags, by name.
-    pub(crate) fn flags(&self) -> Vec<(&'static str, String)> {
+    /// The settings of the flags.
+    pub(crate) fn flags(&self) -> Vec<(Setting, String)> {
         let insecure = self.insecure_public.then(|| "true".to_owned());
         let given = [
-            ("store", &self.store),
-            ("http", &self.http),
-            ("grpc", &self.grpc),
-            ("resp", &self.resp),
-            ("insecure_public", &insecure),
-            ("log_level", &self.log_level),
-            ("log_format", &self.log_format),
-            ("log_keys", &self.log_keys),
+            (Setting::Store, &self.store),
+            (Setting::Http, &self.http),
+            (Setting::Grpc, &self.grpc),
+            (Setting::Resp, &self.resp),
+            (Setting::InsecurePublic, &insecure),
+            (Setting::LogLevel, &self.log_level),
+            (Setting::LogFormat, &self.log_format),
+            (Setting::LogKeys, &self.log_keys),
         ];
-        let given = given.into_iter().filter_map(|(name, value)| Some((name, value.clone()?)));
-        given.collect()
+        given.into_iter().filter_map(|(setting, value)| Some((setting, value.clone()?))).collect()
     }
+}
+
+/// The help of `--store`: every scheme that the server can open.
+fn store_help() -> String {
+    let schemes: Vec<String> = store::schemes().map(|scheme| format!("`{scheme}:`")).collect();
+    let default = Setting::Store.built_in();
+    format!("The URL of the store, of one of {} [default: {default}]", schemes.join(", "))
 }

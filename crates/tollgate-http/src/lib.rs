@@ -6,6 +6,7 @@
 //!
 //! | module | holds |
 //! |---|---|
+//! | [`names`] | the names of the `RateLimit` fields |
 //! | [`fields`] | writes the `RateLimit` fields in one or several dialects |
 //! | [`rate_limit_hints`] | reads `Retry-After` and the `RateLimit` fields of a response |
 //! | [`problem`] | problem documents (RFC 9457), and the same as gRPC statuses |
@@ -17,6 +18,7 @@
 pub mod fields;
 mod grpc;
 pub mod hash;
+pub mod names;
 pub mod problem;
 pub mod rate_limit_hints;
 pub mod status;

@@ -9,16 +9,12 @@ use http::{HeaderMap, HeaderName, StatusCode, header};
 use tollgate_core::Micros;
 
 use crate::fields::Reset;
+use crate::names::{DRAFT_06, RATELIMIT, X_RATE_LIMIT, X_RATELIMIT};
 use crate::structured::{Member, integer, members};
 
 const SECOND: Micros = 1_000_000;
-const RATELIMIT: &str = "ratelimit";
-/// The pairs of fields of the older dialects. Those of the first count from now.
-const TRIPLES: [(&str, &str); 3] = [
-    ("ratelimit-remaining", "ratelimit-reset"),
-    ("x-ratelimit-remaining", "x-ratelimit-reset"),
-    ("x-rate-limit-remaining", "x-rate-limit-reset"),
-];
+/// The fields of the older dialects. Those of the first count from now.
+const TRIPLES: [[HeaderName; 3]; 3] = [DRAFT_06, X_RATELIMIT, X_RATE_LIMIT];
 /// Numbers from here on are instants instead of delays: in seconds, in milliseconds.
 const EPOCH_FROM_S: u64 = 1_000_000_000;
 const EPOCH_FROM_MS: u64 = 1_000_000_000_000;
@@ -57,9 +53,9 @@ pub fn not_before(
         return None;
     }
     let seconds = |wait: u64| now.saturating_add(wait.saturating_mul(SECOND));
-    let until = match joined(headers, RATELIMIT) {
+    let until = match joined(headers, &RATELIMIT) {
         Some(field) => ratelimit(&field).map(seconds),
-        None => TRIPLES.iter().find_map(|names| triple(headers, *names, now, x_reset)),
+        None => TRIPLES.iter().find_map(|names| triple(headers, names, now, x_reset)),
     };
     until.filter(|until| *until > now)
 }
@@ -96,7 +92,7 @@ fn ratelimit(field: &str) -> Option<u64> {
 /// `…-Remaining` and `…-Reset`: of the older drafts, of Envoy, of many services.
 fn triple(
     headers: &HeaderMap,
-    (remaining, reset): (&str, &str),
+    [_, remaining, reset]: &[HeaderName; 3],
     now: Micros,
     x_reset: Option<Reset>,
 ) -> Option<Micros> {
@@ -107,7 +103,7 @@ fn triple(
     let text = joined(headers, reset)?;
     let from_now = |wait: u64| now.saturating_add(wait.saturating_mul(SECOND));
     let Some(number) = first_number(&text) else { return iso_8601(text.trim()) };
-    let meaning = if reset.starts_with('x') { x_reset } else { Some(Reset::Seconds) };
+    let meaning = if reset.as_str().starts_with('x') { x_reset } else { Some(Reset::Seconds) };
     Some(match meaning {
         Some(Reset::Seconds) => from_now(number),
         Some(Reset::Epoch) => number.saturating_mul(SECOND),
@@ -165,7 +161,7 @@ fn text<'a>(headers: &'a HeaderMap, name: &HeaderName) -> Option<&'a str> {
 }
 
 /// All lines of a field as one.
-fn joined(headers: &HeaderMap, name: &str) -> Option<String> {
+fn joined(headers: &HeaderMap, name: &HeaderName) -> Option<String> {
     let lines: Option<Vec<&str>> =
         headers.get_all(name).iter().map(|line| line.to_str().ok()).collect();
     lines.filter(|lines| !lines.is_empty()).map(|lines| lines.join(", "))

@@ -21,8 +21,14 @@ where
     B: Body<Data = Bytes, Error: Into<Box<dyn std::error::Error + Send + Sync>>>,
 {
     let (parts, body) = request.into_parts();
+    let is_read = matches!(parts.method, Method::GET | Method::HEAD);
     let response = match parts.uri.path() {
-        path @ ("/healthz" | "/readyz" | "/metrics") => of_process(app, path, &parts).await,
+        "/healthz" | "/readyz" | "/metrics" if !is_read => {
+            Rejection::MethodNotAllowed("GET,HEAD").response()
+        }
+        "/healthz" => text(TEXT, "ok\n"),
+        "/readyz" => ready(app).await,
+        "/metrics" => metrics(app, &parts),
         path => match app.api.route(&parts.method, path, &parts.headers) {
             Ok(endpoint) => of_api(app, endpoint, &parts, body).await,
             Err(rejection) => rejection.response(),
@@ -68,22 +74,18 @@ where
     }
 }
 
-/// Answers a request about this process.
-async fn of_process(app: &App, path: &str, parts: &Parts) -> Response<Bytes> {
-    if !matches!(parts.method, Method::GET | Method::HEAD) {
-        return Rejection::MethodNotAllowed("GET,HEAD").response();
+async fn ready(app: &App) -> Response<Bytes> {
+    match app.ready().await {
+        Ok(()) if app.engine().in_process() => text(TEXT, "ready: limits are per process\n"),
+        Ok(()) => text(TEXT, "ready\n"),
+        Err(error) => failure(&error),
     }
-    match path {
-        "/healthz" => text(TEXT, "ok\n"),
-        "/readyz" => match app.ready().await {
-            Ok(()) if app.engine().in_process() => text(TEXT, "ready: limits are per process\n"),
-            Ok(()) => text(TEXT, "ready\n"),
-            Err(error) => failure(&error),
-        },
-        _ => match app.auth().permit(bearer(&parts.headers), Role::Caller) {
-            Ok(()) => text(OPENMETRICS, app.metrics_text()),
-            Err(error) => Rejection::Unauthorized(error).response(),
-        },
+}
+
+fn metrics(app: &App, parts: &Parts) -> Response<Bytes> {
+    match app.auth().permit(bearer(&parts.headers), Role::Caller) {
+        Ok(()) => text(OPENMETRICS, app.metrics_text()),
+        Err(error) => Rejection::Unauthorized(error).response(),
     }
 }
 

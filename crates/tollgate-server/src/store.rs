@@ -1,4 +1,5 @@
-//! A store from its URL. One line per scheme.
+//! A store from its URL. [`STORES`] is the registration: the server, the command line and the table
+//! of the documentation have each store from there.
 
 use std::future::ready;
 use std::sync::Arc;
@@ -16,6 +17,75 @@ use crate::telemetry::{Instrumented, Telemetry};
 
 /// Opens the store of an address, which includes the scheme.
 type Open = fn(&str, Options) -> BoxFuture<'_, Result<BoxStore>>;
+/// Creates or migrates the tables of the store of an address.
+type Migrate = fn(&str) -> BoxFuture<'_, Result<()>>;
+
+/// A store that can be opened by its address.
+#[derive(Clone, Copy, Debug)]
+pub struct StoreSpec {
+    /// The schemes of its addresses.
+    pub schemes: &'static [&'static str],
+    /// An address. Opening it does not connect; a path is relative to `./`.
+    pub example: &'static str,
+    /// When to choose it, for the documentation.
+    pub choose_for: &'static str,
+    open: Open,
+    /// Absent if it needs no tables.
+    migrate: Option<Migrate>,
+}
+
+/// Every store that can be opened.
+pub const STORES: &[StoreSpec] = &[
+    StoreSpec {
+        schemes: &["memory"],
+        example: "memory:",
+        choose_for: "one process, or a limit per process is what is meant",
+        open: |address, options| Box::pin(ready(memory(address, options))),
+        migrate: None,
+    },
+    StoreSpec {
+        schemes: &["redis", "rediss", "redis-sentinel"],
+        example: "redis://127.0.0.1:1",
+        choose_for: "several processes: the usual choice",
+        open: |address, options| Box::pin(ready(redis(address, options))),
+        migrate: None,
+    },
+    StoreSpec {
+        schemes: &["redis-cluster", "rediss-cluster"],
+        example: "redis-cluster://127.0.0.1:1",
+        choose_for: "more keys or load than one Redis carries",
+        open: |address, options| Box::pin(ready(redis(address, options))),
+        migrate: None,
+    },
+    StoreSpec {
+        schemes: &["postgres", "postgresql"],
+        example: "postgres://127.0.0.1:1/t",
+        choose_for: "a PostgreSQL is there and a Redis is not; billing",
+        open: |address, options| Box::pin(ready(postgres(address, options))),
+        migrate: Some(|address| Box::pin(async move { Postgres::migrate(address.parse()?).await })),
+    },
+    StoreSpec {
+        schemes: &["dynamodb"],
+        example: "dynamodb://limits?region=eu-central-1",
+        choose_for: "what runs on AWS and wants no server of its own",
+        open: |address, options| Box::pin(ready(dynamodb(address, options))),
+        migrate: Some(|address| Box::pin(async move { DynamoDb::migrate(address.parse()?).await })),
+    },
+    StoreSpec {
+        schemes: &["denokv+http", "denokv+https"],
+        example: "denokv+http://token@127.0.0.1:1",
+        choose_for: "what runs on Deno",
+        open: |address, options| Box::pin(ready(denokv(address, options))),
+        migrate: None,
+    },
+    StoreSpec {
+        schemes: &["sqlite"],
+        example: "sqlite:./tollgate.db",
+        choose_for: "one machine, and limits that outlive a restart; no server",
+        open: |address, options| Box::pin(sqlite(address, options)),
+        migrate: Some(|address| Box::pin(async move { Sqlite::migrate(&address.parse()?) })),
+    },
+];
 
 /// What a store is opened with, besides its address.
 struct Options {
@@ -47,22 +117,6 @@ impl Options {
     }
 }
 
-/// Every store that can be opened, by scheme.
-const STORES: &[(&str, Open)] = &[
-    ("memory", |address, options| Box::pin(ready(memory(address, options)))),
-    ("dynamodb", |address, options| Box::pin(ready(dynamodb(address, options)))),
-    ("redis", |address, options| Box::pin(ready(redis(address, options)))),
-    ("rediss", |address, options| Box::pin(ready(redis(address, options)))),
-    ("redis-cluster", |address, options| Box::pin(ready(redis(address, options)))),
-    ("rediss-cluster", |address, options| Box::pin(ready(redis(address, options)))),
-    ("postgres", |address, options| Box::pin(ready(postgres(address, options)))),
-    ("postgresql", |address, options| Box::pin(ready(postgres(address, options)))),
-    ("redis-sentinel", |address, options| Box::pin(ready(redis(address, options)))),
-    ("denokv+http", |address, options| Box::pin(ready(denokv(address, options)))),
-    ("denokv+https", |address, options| Box::pin(ready(denokv(address, options)))),
-    ("sqlite", |address, options| Box::pin(sqlite(address, options))),
-];
-
 /// Opens the store of an address such as `memory:`.
 ///
 /// # Errors
@@ -78,8 +132,8 @@ pub(crate) async fn open_with(
     retries: Option<Retries>,
     telemetry: Option<Arc<Telemetry>>,
 ) -> Result<BoxStore> {
-    let (scheme, open) = find(address)?;
-    open(address, Options { scheme, retries, telemetry }).await
+    let (scheme, spec) = find(address)?;
+    (spec.open)(address, Options { scheme, retries, telemetry }).await
 }
 
 /// Whether a store has the scheme of an address.
@@ -90,9 +144,12 @@ pub(crate) fn validate(address: &str) -> Result<()> {
     find(address).map(drop)
 }
 
-fn find(address: &str) -> Result<(&'static str, Open)> {
-    let known = STORES.iter().find(|(scheme, _)| scheme_of(address) == Some(*scheme));
-    known.copied().ok_or_else(|| {
+fn find(address: &str) -> Result<(&'static str, &'static StoreSpec)> {
+    let given = scheme_of(address);
+    let known = |spec: &'static StoreSpec| {
+        spec.schemes.iter().find(|scheme| given == Some(**scheme)).map(|scheme| (*scheme, spec))
+    };
+    STORES.iter().find_map(known).ok_or_else(|| {
         let schemes: Vec<&str> = schemes().collect();
         let accepted = format!("accepted: {}:", schemes.join(":, "));
         Error::config("store", format!("has no scheme that is known; {accepted}"))
@@ -101,7 +158,7 @@ fn find(address: &str) -> Result<(&'static str, Open)> {
 
 /// Every scheme that names a store.
 pub fn schemes() -> impl Iterator<Item = &'static str> {
-    STORES.iter().map(|(scheme, _)| *scheme)
+    STORES.iter().flat_map(|spec| spec.schemes).copied()
 }
 
 /// The scheme of an address, which names the store.
@@ -115,15 +172,10 @@ pub fn scheme_of(address: &str) -> Option<&str> {
 /// # Errors
 /// As [`open`]; when the store cannot be reached or refuses.
 pub async fn migrate(address: &str) -> Result<bool> {
-    match scheme_of(address) {
-        Some("postgres" | "postgresql") => {
-            Postgres::migrate(address.parse()?).await?;
-        }
-        Some("sqlite") => Sqlite::migrate(&address.parse()?)?,
-        Some("dynamodb") => DynamoDb::migrate(address.parse()?).await?,
-        _ => return open(address, None).await.map(|_| false),
+    match find(address)?.1.migrate {
+        Some(migrate) => migrate(address).await.map(|()| true),
+        None => open(address, None).await.map(|_| false),
     }
-    Ok(true)
 }
 
 /// DynamoDB. It connects at the first call. Only [`migrate`] creates its table: servers rarely have

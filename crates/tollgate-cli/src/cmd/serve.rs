@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tollgate_server::Server;
-use tollgate_server::config::{Config, Sources, hide_password};
+use tollgate_server::config::{Config, Setting, Sources, hide_password};
 use tollgate_server::engine::Engine;
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
@@ -64,7 +64,7 @@ async fn serve(config: Config, settings: &Settings) -> Result<(), Failed> {
 async fn reload(
     engine: Arc<Engine>,
     file: PathBuf,
-    flags: Vec<(&'static str, String)>,
+    flags: Vec<(Setting, String)>,
     mut hangup: Signal,
 ) {
     let mut applied = contents(&file).await;
@@ -93,12 +93,7 @@ async fn contents(file: &Path) -> Option<Vec<u8>> {
 }
 
 /// Applies the contents of the file. It is not read again: it may have changed since.
-fn apply(
-    engine: &Engine,
-    file: &Path,
-    contents: Option<Vec<u8>>,
-    flags: &[(&'static str, String)],
-) {
+fn apply(engine: &Engine, file: &Path, contents: Option<Vec<u8>>, flags: &[(Setting, String)]) {
     let config = match contents {
         Some(bytes) => Config::of_bytes(flags, file, bytes),
         // Reading it again gives the error.

@@ -6,18 +6,7 @@ use core::fmt;
 use http::{HeaderMap, HeaderName, HeaderValue};
 
 use super::{LimitFields, Line, QuotaPolicy};
-
-const RATELIMIT: HeaderName = HeaderName::from_static("ratelimit");
-const DRAFT_06: [HeaderName; 3] = [
-    HeaderName::from_static("ratelimit-limit"),
-    HeaderName::from_static("ratelimit-remaining"),
-    HeaderName::from_static("ratelimit-reset"),
-];
-const X_RATELIMIT: [HeaderName; 3] = [
-    HeaderName::from_static("x-ratelimit-limit"),
-    HeaderName::from_static("x-ratelimit-remaining"),
-    HeaderName::from_static("x-ratelimit-reset"),
-];
+use crate::names::{DRAFT_06, RATELIMIT, X_RATELIMIT};
 
 /// How a quota is stated in headers. None of them is a standard yet: each follows one revision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]

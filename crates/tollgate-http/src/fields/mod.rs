@@ -10,9 +10,11 @@
 
 mod dialect;
 
-use http::{HeaderMap, HeaderName, HeaderValue};
+use http::{HeaderMap, HeaderValue};
 use smallvec::SmallVec;
 use tollgate_core::{Decision, Error, Limit, Result};
+
+use crate::names::RATELIMIT_POLICY;
 
 pub use dialect::{Dialect, Reset};
 
@@ -20,7 +22,6 @@ pub use dialect::{Dialect, Reset};
 const INTEGER_MAX: u64 = 999_999_999_999_999;
 const MICROS_PER_S: u64 = 1_000_000;
 const MS_PER_S: u64 = 1_000;
-const RATELIMIT_POLICY: HeaderName = HeaderName::from_static("ratelimit-policy");
 
 /// A limit as `RateLimit-Policy` states it: name, units and window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

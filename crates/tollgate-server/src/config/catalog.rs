@@ -1,18 +1,6 @@
 //! Every setting: its name, its default, the accepted values, and its meaning. Reading, showing,
 //! the JSON Schema and the table in the documentation start here.
 
-/// A setting.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Setting {
-    /// Its name in files; in capitals after `TOLLGATE_` in the environment.
-    pub(super) name: &'static str,
-    /// Its default; empty for none.
-    pub(super) built_in: &'static str,
-    pub(super) kind: Kind,
-    /// What it is for, in a sentence without an end.
-    pub(super) meaning: &'static str,
-}
-
 /// The accepted values of a setting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
@@ -66,70 +54,106 @@ impl Kind {
 pub(super) const OUTAGES: &[&str] = &["open", "closed", "local"];
 const LEVELS: &[&str] = &["off", "error", "warn", "info", "debug", "trace"];
 
-const fn set(
-    name: &'static str,
-    built_in: &'static str,
-    kind: Kind,
-    meaning: &'static str,
-) -> Setting {
-    Setting { name, built_in, kind, meaning }
+macro_rules! settings {
+    ($($setting:ident, $name:literal, $built_in:literal, $kind:expr, $meaning:literal;)*) => {
+        /// A setting. Its value is read by this name alone, so that a name without a row does not
+        /// compile.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+        pub enum Setting {
+            $(#[doc = concat!("`", $name, "`: ", $meaning, ".")] $setting,)*
+        }
+
+        impl Setting {
+            /// All of them, by topic.
+            pub const ALL: [Self; [$($name),*].len()] = [$(Self::$setting),*];
+
+            /// Its name in files; in capitals after `TOLLGATE_` in the environment.
+            #[must_use]
+            pub const fn name(self) -> &'static str {
+                match self { $(Self::$setting => $name,)* }
+            }
+
+            /// Its default; empty for none.
+            #[must_use]
+            pub const fn built_in(self) -> &'static str {
+                match self { $(Self::$setting => $built_in,)* }
+            }
+
+            pub(super) const fn kind(self) -> Kind {
+                match self { $(Self::$setting => $kind,)* }
+            }
+
+            /// What it is for, in a sentence without an end.
+            pub(super) const fn meaning(self) -> &'static str {
+                match self { $(Self::$setting => $meaning,)* }
+            }
+        }
+    };
 }
 
-/// All settings, by topic.
-pub(super) const SETTINGS: [Setting; 29] = [
-    set("store", "memory:", Kind::Store, "the store of the counters"),
-    set("http", "127.0.0.1:8080", Kind::Address, "the HTTP listener"),
-    set("grpc", "127.0.0.1:50051", Kind::Address, "the gRPC listener"),
-    set("resp", "127.0.0.1:6380", Kind::Address, "the RESP listener"),
-    set("tokens", "", Kind::Secret, "tokens of callers, of 16 bytes and more, separated by commas"),
-    set("admin_tokens", "", Kind::Secret, "tokens that may also reset keys, separated by commas"),
-    set("insecure_public", "false", Kind::Boolean, "allows public addresses without tokens"),
-    set("tls_cert", "", Kind::File, "a certificate with its chain: all listeners use TLS"),
-    set("tls_key", "", Kind::File, "the private key of the certificate"),
-    set(
-        "tls_client_ca",
-        "",
-        Kind::File,
-        "only clients with a certificate of this authority connect",
-    ),
-    set("on_outage", "open", Kind::OneOf(OUTAGES), "the outage mode of policies that set none"),
-    set("deadline", "100ms", Kind::Duration, "how long the store may take"),
-    set("breaker_failures", "5", Kind::Whole, "the breaker opens after this many outages in a row"),
-    set("breaker_open_for", "1s", Kind::Duration, "how long an open breaker rejects calls"),
-    set("max_in_flight", "10000", Kind::Whole, "the most calls that may wait for the store"),
-    set("local_share", "1", Kind::Share, "the share of a quota that this process grants alone"),
-    set(
-        "max_retries",
-        "",
-        Kind::Whole,
-        "retries after a conflict; the default of the store if absent",
-    ),
-    set("base_backoff", "", Kind::Duration, "the wait before the first of these retries"),
-    set("max_backoff", "", Kind::Duration, "the longest wait before one of these retries"),
-    set("connections", "10000", Kind::Whole, "the most connections of each listener"),
-    set("drain", "30s", Kind::Duration, "how long requests may take to complete at shutdown"),
-    set(
-        "default_capacity",
-        "10",
-        Kind::Whole,
-        "the capacity of the policy `default`, if the file has none",
-    ),
-    set("default_refill_rate", "1", Kind::PerSecond, "units per second that this bucket regains"),
-    set("hash_secret", "", Kind::Secret, "the secret of key hashes"),
-    set("log_level", "info", Kind::OneOf(LEVELS), "the log level"),
-    set("log_format", "text", Kind::OneOf(&["text", "json"]), "the log format"),
-    set("log_keys", "hashed", Kind::OneOf(&["hashed", "plain"]), "keys in logs"),
-    set("otlp_endpoint", "", Kind::Endpoint, "the collector of traces, by OTLP over gRPC"),
-    set("trace_sample", "1", Kind::Fraction, "the share of requests that are traced"),
-];
+settings! {
+    Store, "store", "memory:", Kind::Store, "the store of the counters";
+    Http, "http", "127.0.0.1:8080", Kind::Address, "the HTTP listener";
+    Grpc, "grpc", "127.0.0.1:50051", Kind::Address, "the gRPC listener";
+    Resp, "resp", "127.0.0.1:6380", Kind::Address, "the RESP listener";
+    Tokens, "tokens", "", Kind::Secret,
+        "tokens of callers, of 16 bytes and more, separated by commas";
+    AdminTokens, "admin_tokens", "", Kind::Secret,
+        "tokens that may also reset keys, separated by commas";
+    InsecurePublic, "insecure_public", "false", Kind::Boolean,
+        "allows public addresses without tokens";
+    TlsCert, "tls_cert", "", Kind::File, "a certificate with its chain: all listeners use TLS";
+    TlsKey, "tls_key", "", Kind::File, "the private key of the certificate";
+    TlsClientCa, "tls_client_ca", "", Kind::File,
+        "only clients with a certificate of this authority connect";
+    OnOutage, "on_outage", "open", Kind::OneOf(OUTAGES),
+        "the outage mode of policies that set none";
+    Deadline, "deadline", "100ms", Kind::Duration, "how long the store may take";
+    BreakerFailures, "breaker_failures", "5", Kind::Whole,
+        "the breaker opens after this many outages in a row";
+    BreakerOpenFor, "breaker_open_for", "1s", Kind::Duration,
+        "how long an open breaker rejects calls";
+    MaxInFlight, "max_in_flight", "10000", Kind::Whole,
+        "the most calls that may wait for the store";
+    LocalShare, "local_share", "1", Kind::Share,
+        "the share of a quota that this process grants alone";
+    MaxRetries, "max_retries", "", Kind::Whole,
+        "retries after a conflict; the default of the store if absent";
+    BaseBackoff, "base_backoff", "", Kind::Duration, "the wait before the first of these retries";
+    MaxBackoff, "max_backoff", "", Kind::Duration, "the longest wait before one of these retries";
+    Connections, "connections", "10000", Kind::Whole, "the most connections of each listener";
+    Drain, "drain", "30s", Kind::Duration, "how long requests may take to complete at shutdown";
+    DefaultCapacity, "default_capacity", "10", Kind::Whole,
+        "the capacity of the policy `default`, if the file has none";
+    DefaultRefillRate, "default_refill_rate", "1", Kind::PerSecond,
+        "units per second that this bucket regains";
+    HashSecret, "hash_secret", "", Kind::Secret, "the secret of key hashes";
+    LogLevel, "log_level", "info", Kind::OneOf(LEVELS), "the log level";
+    LogFormat, "log_format", "text", Kind::OneOf(&["text", "json"]), "the log format";
+    LogKeys, "log_keys", "hashed", Kind::OneOf(&["hashed", "plain"]), "keys in logs";
+    OtlpEndpoint, "otlp_endpoint", "", Kind::Endpoint, "the collector of traces, by OTLP over gRPC";
+    TraceSample, "trace_sample", "1", Kind::Fraction, "the share of requests that are traced";
+}
+
+impl Setting {
+    /// The setting of this name.
+    #[must_use]
+    pub fn of_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|setting| setting.name() == name)
+    }
+}
 
 /// The table of settings for the documentation, in Markdown.
 #[must_use]
 pub fn settings_table() -> String {
     let mut table = String::from("| setting | default | accepted | meaning |\n|---|---|---|---|\n");
-    for Setting { name, built_in, kind, meaning } in SETTINGS {
-        let default = if built_in.is_empty() { String::new() } else { format!("`{built_in}`") };
-        let accepted = kind.accepted();
+    for setting in Setting::ALL {
+        let default = match setting.built_in() {
+            "" => String::new(),
+            default => format!("`{default}`"),
+        };
+        let (name, accepted) = (setting.name(), setting.kind().accepted());
+        let meaning = setting.meaning();
         table.push_str(&format!("| `{name}` | {default} | {accepted} | {meaning} |\n"));
     }
     table

@@ -23,7 +23,7 @@ use self::settings::Settings;
 use self::values::{address, count, share};
 use crate::store;
 
-pub use catalog::settings_table;
+pub use catalog::{Setting, settings_table};
 pub use schema::schema;
 pub use settings::{Source, hide_password};
 pub use telemetry::{Log, LogFormat, Traces};
@@ -94,7 +94,7 @@ pub struct Tls {
 #[derive(Debug, Default)]
 pub struct Sources<'a> {
     /// Settings by flags.
-    pub flags: &'a [(&'static str, String)],
+    pub flags: &'a [(Setting, String)],
     /// The file, if there is one.
     pub file: Option<&'a Path>,
 }
@@ -126,7 +126,7 @@ impl Config {
     /// # Errors
     /// All errors of the configuration.
     pub fn of_bytes(
-        flags: &[(&'static str, String)],
+        flags: &[(Setting, String)],
         file: &Path,
         bytes: Vec<u8>,
     ) -> Result<Self, ConfigErrors> {
@@ -139,7 +139,7 @@ impl Config {
     /// # Errors
     /// All errors of the configuration.
     pub fn of_text(
-        flags: &[(&'static str, String)],
+        flags: &[(Setting, String)],
         variable: impl Fn(&str) -> Option<String>,
         file: Option<(&str, &str)>,
     ) -> Result<Self, ConfigErrors> {
@@ -185,7 +185,7 @@ fn text_of(bytes: Vec<u8>) -> Result<String, String> {
 }
 
 fn build(
-    flags: &[(&'static str, String)],
+    flags: &[(Setting, String)],
     variable: &impl Fn(&str) -> Option<String>,
     file: Option<&str>,
     errors: &mut Vec<ConfigError>,
@@ -201,7 +201,6 @@ fn build(
     };
     let mut section = Section::of(&root, "", errors)?;
     settings.add_file(&mut section, errors);
-    settings.add_built_in();
     let policies = policies_of(&settings, &mut section, errors);
     section.finish(errors);
     assemble(settings, policies?, errors)
@@ -213,14 +212,14 @@ fn policies_of(
     section: &mut Section<'_>,
     errors: &mut Vec<ConfigError>,
 ) -> Option<Policies> {
-    let on_outage = settings.parsed("on_outage", outage_mode, errors);
-    let capacity = settings.parsed("default_capacity", whole, errors);
-    let refill = settings.parsed("default_refill_rate", per_second, errors);
-    let hash_secret = settings.text("hash_secret");
+    let on_outage = settings.parsed(Setting::OnOutage, outage_mode, errors);
+    let capacity = settings.parsed(Setting::DefaultCapacity, whole, errors);
+    let refill = settings.parsed(Setting::DefaultRefillRate, per_second, errors);
+    let hash_secret = settings.text(Setting::HashSecret);
     let defaults =
         PolicyDefaults { capacity: capacity?, refill: refill?, on_outage: on_outage?, hash_secret };
     let written = defaults.read(section, errors);
-    let report = |error: ConfigError| errors.push(settings.error(&error.field, error.message));
+    let report = |error: ConfigError| errors.push(settings.error_of(&error.field, &error.message));
     defaults.build(written).map_err(report).ok()
 }
 
@@ -229,20 +228,20 @@ fn assemble(
     policies: Policies,
     errors: &mut Vec<ConfigError>,
 ) -> Option<Config> {
-    let http = settings.parsed("http", address, errors);
-    let grpc = settings.parsed("grpc", address, errors);
-    let resp = settings.parsed("resp", address, errors);
-    let deadline = settings.parsed("deadline", duration, errors);
-    let failures = settings.parsed("breaker_failures", whole, errors);
-    let open_for = settings.parsed("breaker_open_for", duration, errors);
-    let max_in_flight = settings.parsed("max_in_flight", count, errors);
-    let local_share = settings.parsed("local_share", share, errors);
+    let http = settings.parsed(Setting::Http, address, errors);
+    let grpc = settings.parsed(Setting::Grpc, address, errors);
+    let resp = settings.parsed(Setting::Resp, address, errors);
+    let deadline = settings.parsed(Setting::Deadline, duration, errors);
+    let failures = settings.parsed(Setting::BreakerFailures, whole, errors);
+    let open_for = settings.parsed(Setting::BreakerOpenFor, duration, errors);
+    let max_in_flight = settings.parsed(Setting::MaxInFlight, count, errors);
+    let local_share = settings.parsed(Setting::LocalShare, share, errors);
     let retries = retries_of(&settings, errors);
-    let connections = settings.parsed("connections", count, errors);
-    let drain = settings.parsed("drain", duration, errors);
+    let connections = settings.parsed(Setting::Connections, count, errors);
+    let drain = settings.parsed(Setting::Drain, duration, errors);
     let (log, traces) = (telemetry::log(&settings, errors), telemetry::traces(&settings, errors));
-    if let Err(error) = store::validate(settings.text("store")) {
-        errors.push(settings.error("store", error.message()));
+    if let Err(error) = store::validate(settings.text(Setting::Store)) {
+        errors.push(settings.error(Setting::Store, error.message()));
     }
     let (auth, tls) = (auth_of(&settings, errors)?, tls_of(&settings, errors));
     guard_public(&settings, &auth, [http?, grpc?, resp?], errors)?;
@@ -255,7 +254,7 @@ fn assemble(
         http: http?,
         grpc: grpc?,
         resp: resp?,
-        store: settings.text("store").to_owned(),
+        store: settings.text(Setting::Store).to_owned(),
         retries,
         policies,
         failure: Failure { deadline, breaker, max_in_flight, local_share },
@@ -271,22 +270,22 @@ fn assemble(
 
 /// Nothing, unless one of the three is set; then the others are what the earlier service had.
 fn retries_of(settings: &Settings, errors: &mut Vec<ConfigError>) -> Option<Retries> {
-    let names = ["max_retries", "base_backoff", "max_backoff"];
-    if names.iter().all(|name| settings.text(name).is_empty()) {
+    let three = [Setting::MaxRetries, Setting::BaseBackoff, Setting::MaxBackoff];
+    if three.into_iter().all(|setting| settings.text(setting).is_empty()) {
         return None;
     }
     let or =
         |text: &str, otherwise: &str| if text.is_empty() { otherwise } else { text }.to_owned();
-    let max = settings.parsed("max_retries", |text| whole(&or(text, "3")), errors);
-    let base = settings.parsed("base_backoff", |text| duration(&or(text, "50ms")), errors);
-    let longest = settings.parsed("max_backoff", |text| duration(&or(text, "500ms")), errors);
+    let max = settings.parsed(Setting::MaxRetries, |text| whole(&or(text, "3")), errors);
+    let base = settings.parsed(Setting::BaseBackoff, |text| duration(&or(text, "50ms")), errors);
+    let longest = settings.parsed(Setting::MaxBackoff, |text| duration(&or(text, "500ms")), errors);
     let retries = Retries::default()
         .max_retries(u32::try_from(max?).unwrap_or(u32::MAX))
         .base_backoff(base?)
         .max_backoff(longest?);
     let refused = |error: &Error| {
-        let name = error.field().unwrap_or("max_retries").to_owned();
-        errors.push(settings.error(&name, error.message()));
+        let name = error.field().unwrap_or(Setting::MaxRetries.name());
+        errors.push(settings.error_of(name, error.message()));
     };
     retries.validated().inspect_err(refused).ok()
 }
@@ -295,18 +294,21 @@ fn retries_of(settings: &Settings, errors: &mut Vec<ConfigError>) -> Option<Retr
 const TOKEN_MIN_BYTES: usize = 16;
 
 fn auth_of(settings: &Settings, errors: &mut Vec<ConfigError>) -> Option<Auth> {
-    for name in ["tokens", "admin_tokens"] {
+    for setting in [Setting::Tokens, Setting::AdminTokens] {
         let short = |token: &str| token.len() < TOKEN_MIN_BYTES;
-        if tokens(settings.text(name)).any(short) {
+        if tokens(settings.text(setting)).any(short) {
             let accepted = format!(
                 "holds a token that can be guessed; accepted: {TOKEN_MIN_BYTES} bytes and more, \
                  separated by commas"
             );
-            errors.push(settings.error(name, accepted));
+            errors.push(settings.error(setting, accepted));
             return None;
         }
     }
-    Some(Auth::new(tokens(settings.text("tokens")), tokens(settings.text("admin_tokens"))))
+    Some(Auth::new(
+        tokens(settings.text(Setting::Tokens)),
+        tokens(settings.text(Setting::AdminTokens)),
+    ))
 }
 
 fn tokens(text: &str) -> impl Iterator<Item = &str> {
@@ -314,8 +316,11 @@ fn tokens(text: &str) -> impl Iterator<Item = &str> {
 }
 
 fn tls_of(settings: &Settings, errors: &mut Vec<ConfigError>) -> Option<Tls> {
-    let file = |name| Some(settings.text(name)).filter(|text| !text.is_empty()).map(PathBuf::from);
-    match (file("tls_cert"), file("tls_key"), file("tls_client_ca")) {
+    let file = |setting| match settings.text(setting) {
+        "" => None,
+        path => Some(PathBuf::from(path)),
+    };
+    match (file(Setting::TlsCert), file(Setting::TlsKey), file(Setting::TlsClientCa)) {
         (Some(cert), Some(key), client_ca) => Some(Tls { cert, key, client_ca }),
         (None, None, None) => None,
         (None, _, _) => {
@@ -336,12 +341,13 @@ fn guard_public(
     addresses: [Option<SocketAddr>; 3],
     errors: &mut Vec<ConfigError>,
 ) -> Option<()> {
-    let anyway = settings.parsed("insecure_public", boolean, errors)?;
-    let guarded = auth.guards_callers() || !settings.text("tls_client_ca").is_empty();
-    for (name, address) in ["http", "grpc", "resp"].into_iter().zip(addresses) {
+    let anyway = settings.parsed(Setting::InsecurePublic, boolean, errors)?;
+    let guarded = auth.guards_callers() || !settings.text(Setting::TlsClientCa).is_empty();
+    let listeners = [Setting::Http, Setting::Grpc, Setting::Resp];
+    for (setting, address) in listeners.into_iter().zip(addresses) {
         if !anyway && !guarded && address.is_some_and(|address| !address.ip().is_loopback()) {
             let message = "others can reach this address; set tokens, or --insecure-public";
-            errors.push(settings.error(name, message));
+            errors.push(settings.error(setting, message));
         }
     }
     Some(())

@@ -6,18 +6,18 @@ use std::fmt;
 
 use tollgate_service::config::{ConfigError, Section};
 
-use super::catalog::{Kind, SETTINGS, Setting};
+use super::catalog::{Kind, Setting};
 
 /// Variables of an earlier service and of OpenTelemetry, and the settings they are. Backoffs of the
 /// former are milliseconds.
-const EARLIER: [(&str, &str, &str); 7] = [
-    ("BASE_BACKOFF_MS", "base_backoff", "ms"),
-    ("BIND_ADDR", "grpc", ""),
-    ("DEFAULT_CAPACITY", "default_capacity", ""),
-    ("DEFAULT_REFILL_RATE", "default_refill_rate", ""),
-    ("MAX_BACKOFF_MS", "max_backoff", "ms"),
-    ("MAX_RETRIES", "max_retries", ""),
-    ("OTEL_EXPORTER_OTLP_ENDPOINT", "otlp_endpoint", ""),
+const EARLIER: [(&str, Setting, &str); 7] = [
+    ("BASE_BACKOFF_MS", Setting::BaseBackoff, "ms"),
+    ("BIND_ADDR", Setting::Grpc, ""),
+    ("DEFAULT_CAPACITY", Setting::DefaultCapacity, ""),
+    ("DEFAULT_REFILL_RATE", Setting::DefaultRefillRate, ""),
+    ("MAX_BACKOFF_MS", Setting::MaxBackoff, "ms"),
+    ("MAX_RETRIES", Setting::MaxRetries, ""),
+    ("OTEL_EXPORTER_OTLP_ENDPOINT", Setting::OtlpEndpoint, ""),
 ];
 
 /// Where a value came from.
@@ -44,22 +44,22 @@ impl fmt::Display for Source {
     }
 }
 
-/// All settings.
+/// The values that were set; every other setting has its default.
 #[derive(Clone, Debug)]
-pub(super) struct Settings(BTreeMap<&'static str, (String, Source)>);
+pub(super) struct Settings(BTreeMap<Setting, (String, Source)>);
 
 impl Settings {
     /// What flags set: pairs of a setting and its value.
-    pub(super) fn of_flags(flags: &[(&'static str, String)]) -> Self {
-        let named = flags.iter().map(|(name, value)| {
-            let flag = format!("--{}", name.replace('_', "-"));
-            (*name, (value.clone(), Source::Flag(flag)))
+    pub(super) fn of_flags(flags: &[(Setting, String)]) -> Self {
+        let named = flags.iter().map(|(setting, value)| {
+            let flag = format!("--{}", setting.name().replace('_', "-"));
+            (*setting, (value.clone(), Source::Flag(flag)))
         });
         Self(named.collect())
     }
 
-    fn set(&mut self, name: &'static str, value: String, source: Source) {
-        self.0.entry(name).or_insert((value, source));
+    fn set(&mut self, setting: Setting, value: String, source: Source) {
+        self.0.entry(setting).or_insert((value, source));
     }
 
     /// Adds what the environment sets and flags do not.
@@ -68,18 +68,22 @@ impl Settings {
         variable: &impl Fn(&str) -> Option<String>,
         errors: &mut Vec<ConfigError>,
     ) {
-        for Setting { name, .. } in SETTINGS {
-            let own = format!("TOLLGATE_{}", name.to_uppercase());
+        for setting in Setting::ALL {
+            let own = format!("TOLLGATE_{}", setting.name().to_uppercase());
             if let Some(value) = variable(&own) {
-                self.set(name, value, Source::Environment(own));
+                self.set(setting, value, Source::Environment(own));
             }
         }
-        for (earlier, name, unit) in EARLIER {
+        for (earlier, setting, unit) in EARLIER {
             if let Some(value) = variable(earlier) {
-                self.set(name, format!("{value}{unit}"), Source::Environment(earlier.to_owned()));
+                self.set(
+                    setting,
+                    format!("{value}{unit}"),
+                    Source::Environment(earlier.to_owned()),
+                );
             }
         }
-        if !self.0.contains_key("store") {
+        if !self.0.contains_key(&Setting::Store) {
             self.add_backend(variable, errors);
         }
     }
@@ -104,71 +108,75 @@ impl Settings {
             (Some(_), _, _) => Err("is none that is known; accepted: memory, postgres, redis"),
         };
         match chosen {
-            Ok((url, name)) => self.set("store", url, Source::Environment(name.to_owned())),
+            Ok((url, name)) => self.set(Setting::Store, url, Source::Environment(name.to_owned())),
             Err(message) => errors.push(ConfigError::new("BACKEND", message)),
         }
     }
 
     /// Adds the settings of the file that flags and environment leave open.
     pub(super) fn add_file(&mut self, section: &mut Section<'_>, errors: &mut Vec<ConfigError>) {
-        for Setting { name, .. } in SETTINGS {
-            if let Some(value) = section.text(name, errors) {
-                self.set(name, value.to_owned(), Source::File(section.line_of(name)));
+        for setting in Setting::ALL {
+            if let Some(value) = section.text(setting.name(), errors) {
+                let line = section.line_of(setting.name());
+                self.set(setting, value.to_owned(), Source::File(line));
             }
         }
     }
 
-    /// Adds what is built in.
-    pub(super) fn add_built_in(&mut self) {
-        for Setting { name, built_in, .. } in SETTINGS {
-            self.set(name, built_in.to_owned(), Source::BuiltIn);
-        }
-    }
-
-    pub(super) fn text(&self, name: &str) -> &str {
-        self.0.get(name).map_or("", |(value, _)| value)
+    pub(super) fn text(&self, setting: Setting) -> &str {
+        self.0.get(&setting).map_or(setting.built_in(), |(value, _)| value)
     }
 
     /// A value that is read by `parse`; an error names where it was set.
     pub(super) fn parsed<T>(
         &self,
-        name: &'static str,
+        setting: Setting,
         parse: impl FnOnce(&str) -> Result<T, String>,
         errors: &mut Vec<ConfigError>,
     ) -> Option<T> {
-        match parse(self.text(name)) {
+        match parse(self.text(setting)) {
             Ok(value) => Some(value),
             Err(message) => {
-                errors.push(self.error(name, message));
+                errors.push(self.error(setting, message));
                 None
             }
         }
     }
 
     /// An error of a setting, located where it was set.
-    pub(super) fn error(&self, name: &str, message: impl Into<String>) -> ConfigError {
-        match self.0.get(name).map(|(_, source)| source) {
-            Some(Source::File(line)) => ConfigError::at(*line, name, message),
+    pub(super) fn error(&self, setting: Setting, message: impl Into<String>) -> ConfigError {
+        match self.0.get(&setting).map(|(_, source)| source) {
+            Some(Source::File(line)) => ConfigError::at(*line, setting.name(), message),
             Some(Source::Flag(by) | Source::Environment(by)) => {
                 ConfigError::new(by.clone(), message)
             }
-            Some(Source::BuiltIn) | None => ConfigError::new(name, message),
+            Some(Source::BuiltIn) | None => ConfigError::new(setting.name(), message),
+        }
+    }
+
+    /// An error of a field that another part has named, located where the setting of that name was
+    /// set.
+    pub(super) fn error_of(&self, field: &str, message: &str) -> ConfigError {
+        match Setting::of_name(field) {
+            Some(setting) => self.error(setting, message),
+            None => ConfigError::new(field, message),
         }
     }
 
     /// Name, value and source of everything, secrets hidden.
     pub(super) fn show(&self) -> Vec<(&'static str, String, Source)> {
-        let hidden = |kind: Kind, value: &str| match (kind, value) {
+        let shown = |setting: Setting| match (setting.kind(), self.text(setting)) {
             (_, "") => "not set".to_owned(),
             (Kind::Secret, _) => "***".to_owned(),
             (Kind::Store, address) => hide_password(address),
             (_, value) => value.to_owned(),
         };
-        let line = |setting: &Setting| {
-            let (value, source) = self.0.get(setting.name)?;
-            Some((setting.name, hidden(setting.kind, value), source.clone()))
+        let source = |setting| match self.0.get(&setting) {
+            Some((_, source)) => source.clone(),
+            None => Source::BuiltIn,
         };
-        SETTINGS.iter().filter_map(line).collect()
+        let line = |setting: Setting| (setting.name(), shown(setting), source(setting));
+        Setting::ALL.into_iter().map(line).collect()
     }
 }
 

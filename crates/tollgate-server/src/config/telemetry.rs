@@ -4,6 +4,7 @@ use tollgate_service::config::ConfigError;
 use tollgate_service::config::values::{one_of, shorten, whole};
 use tracing::level_filters::LevelFilter;
 
+use super::catalog::Setting;
 use super::settings::Settings;
 use crate::telemetry::KeyRedaction;
 
@@ -39,9 +40,9 @@ pub enum LogFormat {
 
 /// The settings of the log.
 pub(super) fn log(settings: &Settings, errors: &mut Vec<ConfigError>) -> Option<Log> {
-    let level = settings.parsed("log_level", level, errors);
-    let format = settings.parsed("log_format", format, errors);
-    let keys = settings.parsed("log_keys", |text| redaction(text, settings), errors);
+    let level = settings.parsed(Setting::LogLevel, level, errors);
+    let format = settings.parsed(Setting::LogFormat, format, errors);
+    let keys = settings.parsed(Setting::LogKeys, |text| redaction(text, settings), errors);
     Some(Log { level: level?, format: format?, keys: keys? })
 }
 
@@ -65,18 +66,18 @@ fn format(text: &str) -> Result<LogFormat, String> {
 
 fn redaction(text: &str, settings: &Settings) -> Result<KeyRedaction, String> {
     let plain = one_of(text, &[("hashed", false), ("plain", true)])?;
-    let hashed = KeyRedaction::hashed(settings.text("hash_secret"));
+    let hashed = KeyRedaction::hashed(settings.text(Setting::HashSecret));
     let hashed = hashed.map_err(|error| error.message().to_owned())?;
     Ok(if plain { hashed.plain_in_logs() } else { hashed })
 }
 
 /// The settings of traces, if there are to be any.
 pub(super) fn traces(settings: &Settings, errors: &mut Vec<ConfigError>) -> Option<Traces> {
-    let sample = settings.parsed("trace_sample", fraction, errors);
-    if settings.text("otlp_endpoint").is_empty() {
+    let sample = settings.parsed(Setting::TraceSample, fraction, errors);
+    if settings.text(Setting::OtlpEndpoint).is_empty() {
         return None;
     }
-    let endpoint = settings.parsed("otlp_endpoint", endpoint, errors);
+    let endpoint = settings.parsed(Setting::OtlpEndpoint, endpoint, errors);
     Some(Traces { endpoint: endpoint?, sample: sample? })
 }
 

@@ -9,7 +9,8 @@ use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::histogram::Histogram;
-use prometheus_client::registry::Registry;
+use prometheus_client::metrics::{MetricType, TypedMetric};
+use prometheus_client::registry::{Metric, Registry};
 use tollgate::Code;
 use tollgate::limiter::Stats;
 use tollgate_service::engine::{self, CheckResponse};
@@ -79,8 +80,14 @@ struct ResultLabel {
 impl Metrics {
     /// Counters that start at zero.
     pub(crate) fn new() -> Self {
+        let mut metrics = Self::unregistered();
+        metrics.register();
+        metrics
+    }
+
+    fn unregistered() -> Self {
         let seconds = || Histogram::new(BUCKETS);
-        let mut metrics = Self {
+        Self {
             registry: Registry::default(),
             decisions: Family::default(),
             errors: Family::default(),
@@ -91,37 +98,38 @@ impl Metrics {
             reloads: Family::default(),
             store_round_trips: Counter::default(),
             limiter: LimiterCounters::default(),
-        };
-        metrics.register();
-        metrics
+        }
     }
 
-    fn register(&mut self) {
+    /// Registers every metric; the rows of the table for the documentation.
+    fn register(&mut self) -> Vec<String> {
         let Self { registry, limiter, .. } = self;
-        let decisions = "Decisions";
-        registry.register("tollgate_decisions", decisions, self.decisions.clone());
+        let mut register = Registration { registry, rows: Vec::new() };
+        let labels = "`policy`, `verdict`, `degraded`, `shadow`";
+        register.add("tollgate_decisions", labels, "Decisions", &self.decisions);
         let errors = "Requests without a decision, by code";
-        registry.register("tollgate_errors", errors, self.errors.clone());
+        register.add("tollgate_errors", "`code`", errors, &self.errors);
         let requests = "Duration of requests, from decoding to encoding";
-        registry.register("tollgate_request_duration_seconds", requests, self.requests.clone());
+        let name = "tollgate_request_duration_seconds";
+        register.add(name, "`protocol`", requests, &self.requests);
         let calls = "Calls to the store, by result";
-        registry.register("tollgate_store_calls", calls, self.store_calls.clone());
+        register.add("tollgate_store_calls", "`store`, `result`", calls, &self.store_calls);
         let admissions = "Admissions sent to the store";
-        registry.register("tollgate_store_admissions", admissions, self.store_admissions.clone());
+        register.add("tollgate_store_admissions", "", admissions, &self.store_admissions);
         let trips = "Round trips of the store to its server; admissions per round trip is the \
                      combining factor";
-        registry.register("tollgate_store_round_trips", trips, self.store_round_trips.clone());
+        register.add("tollgate_store_round_trips", "", trips, &self.store_round_trips);
         let seconds = "Duration of calls to the store";
-        registry.register("tollgate_store_duration_seconds", seconds, self.store_seconds.clone());
+        register.add("tollgate_store_duration_seconds", "`store`", seconds, &self.store_seconds);
         let reloads = "Reloads of the configuration, by result";
-        registry.register("tollgate_reloads", reloads, self.reloads.clone());
+        register.add("tollgate_reloads", "`result`", reloads, &self.reloads);
         let failures = "Calls that the store did not answer";
-        registry.register("tollgate_store_failures", failures, limiter.store_failures.clone());
+        register.add("tollgate_store_failures", "", failures, &limiter.store_failures);
         let rejections = "Calls that the breaker rejected while it was open";
-        let counter = limiter.breaker_rejections.clone();
-        registry.register("tollgate_breaker_rejections", rejections, counter);
+        register.add("tollgate_breaker_rejections", "", rejections, &limiter.breaker_rejections);
         let behind = "Decisions on keys that a clock ahead of this one has charged";
-        registry.register("tollgate_clock_behind", behind, limiter.clock_behind.clone());
+        register.add("tollgate_clock_behind", "", behind, &limiter.clock_behind);
+        register.rows
     }
 
     /// Counts a decision or a failure.
@@ -184,6 +192,33 @@ impl Metrics {
         let _never = encode(&mut text, &self.registry);
         text
     }
+}
+
+/// The only way to a registry, so that a metric without a row in the documentation does not exist.
+struct Registration<'a> {
+    registry: &'a mut Registry,
+    rows: Vec<String>,
+}
+
+impl Registration<'_> {
+    fn add<M: Metric + TypedMetric + Clone>(
+        &mut self,
+        name: &str,
+        labels: &str,
+        help: &str,
+        metric: &M,
+    ) {
+        let suffix = if matches!(M::TYPE, MetricType::Counter) { "_total" } else { "" };
+        self.rows.push(format!("| `{name}{suffix}` | {labels} | {help} |\n"));
+        self.registry.register(name, help, metric.clone());
+    }
+}
+
+/// The table of metrics for the documentation, in Markdown.
+#[must_use]
+pub fn metrics_table() -> String {
+    let rows = Metrics::unregistered().register().concat();
+    format!("| metric | labels | meaning |\n|---|---|---|\n{rows}")
 }
 
 impl fmt::Debug for Metrics {

@@ -17,6 +17,7 @@ use crate::config::Config;
 
 pub(crate) use instrumented::Instrumented;
 pub(crate) use metrics::Metrics;
+pub use metrics::metrics_table;
 pub use redaction::KeyRedaction;
 pub(crate) use traces::{Traces, end};
 

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use serde_json::json;
 use tokio::task::JoinSet;
 use tollgate_proto::tollgate_v1::AcquireRequest;
+use tollgate_server::config::Setting;
 use tollgate_server::{Config, Server};
 use tollgate_test_servers::shared::denokv;
 use tollgate_test_servers::{Folder, PgVersion, Postgres, Redis, Server as Backend};
@@ -30,7 +31,12 @@ fn slow_postgres(postgres: &Postgres) -> String {
 
 async fn server(store: &str, policies: &str) -> Running {
     let any = || "127.0.0.1:0".to_owned();
-    let flags = [("http", any()), ("grpc", any()), ("resp", any()), ("store", store.to_owned())];
+    let flags = [
+        (Setting::Http, any()),
+        (Setting::Grpc, any()),
+        (Setting::Resp, any()),
+        (Setting::Store, store.to_owned()),
+    ];
     let file = format!("deadline: 30s\nlocal_share: 1/3\npolicies:\n{policies}");
     let config = Config::of_text(&flags, |_| None, Some(("t.yaml", &file))).unwrap();
     Running::of(Server::bind(config).await.unwrap())

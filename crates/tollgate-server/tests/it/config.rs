@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use tollgate::store::Retries;
-use tollgate_server::config::{Config, ConfigErrors, Source};
+use tollgate_server::config::{Config, ConfigErrors, Setting, Source};
 
 fn of_file(text: &str) -> Result<Config, ConfigErrors> {
     Config::of_text(&[], |_| None, Some(("t.yaml", text)))
@@ -140,7 +140,7 @@ fn flags_override_the_environment_which_overrides_the_file() {
         "BIND_ADDR" => Some("127.0.0.1:9".to_owned()),
         _ => None,
     };
-    let config = Config::of_text(&[("http", "off".to_owned())], find, file).unwrap();
+    let config = Config::of_text(&[(Setting::Http, "off".to_owned())], find, file).unwrap();
     assert_eq!((config.http, config.grpc.unwrap().port()), (None, 5));
     assert_eq!(config.resp.unwrap().port(), 3);
     let source = |name| config.show().into_iter().find(|one| one.0 == name).unwrap().2;
@@ -211,4 +211,15 @@ fn a_public_address_needs_tokens_or_insecure_public() {
     assert!(of_environment(&[public, ("TOLLGATE_TOKENS", "short")]).is_err());
     assert!(of_environment(&[("TOLLGATE_RESP", "[::]:0")]).is_err());
     assert!(of_environment(&[("TOLLGATE_RESP", "[::1]:0")]).is_ok());
+}
+
+/// A setting that no part reads would accept everything.
+#[test]
+fn every_setting_is_read() {
+    // Texts: whatever they are, they are accepted.
+    let texts = [Setting::HashSecret];
+    for setting in Setting::ALL.into_iter().filter(|setting| !texts.contains(setting)) {
+        let refused = Config::of_text(&[(setting, "?".to_owned())], |_| None, None);
+        assert!(refused.is_err(), "`{}` accepts `?`: is it read?", setting.name());
+    }
 }

@@ -1,6 +1,11 @@
 //! The OpenAPI document has every path, and every reply fits its schema.
 
+use std::collections::BTreeSet;
+
+use reqwest::Response;
 use serde_json::{Value, json};
+use tollgate_http::names::{RATELIMIT, RATELIMIT_POLICY};
+use tollgate_service::api::{Endpoint, OPENAPI};
 
 use crate::support::{Running, slow};
 
@@ -97,5 +102,63 @@ async fn every_reply_is_as_documented() {
     }
     let wrong = json!({"reset": 1});
     assert!(fits(&document, &json!({"$ref": "#/components/schemas/Reset"}), &wrong).is_err());
+    server.end().await;
+}
+
+#[test]
+fn every_endpoint_is_documented() {
+    let document: Value = serde_json::from_str(OPENAPI).unwrap();
+    let page = include_str!("../../../../docs/protocols.md");
+    for endpoint in Endpoint::ALL {
+        let path = endpoint.path();
+        let methods: BTreeSet<String> = endpoint
+            .methods()
+            .split(',')
+            .filter(|one| *one != "HEAD")
+            .map(str::to_lowercase)
+            .collect();
+        let documented = document["paths"][path].as_object();
+        let documented = documented.into_iter().flat_map(|operations| operations.keys().cloned());
+        let documented: BTreeSet<String> = documented.filter(|key| key != "parameters").collect();
+        assert_eq!(documented, methods, "crates/tollgate-service/src/api/openapi.json, {path}");
+        assert!(page.contains(path), "docs/protocols.md does not describe {path}");
+    }
+}
+
+/// The fields of a response that are about the limit.
+fn limit_fields(response: &Response) -> BTreeSet<String> {
+    let others = ["cache-control", "content-length", "date"];
+    let names = response.headers().keys().map(|name| name.as_str().to_owned());
+    names.filter(|name| !others.contains(&name.as_str())).collect()
+}
+
+#[tokio::test]
+async fn documents_and_proxies_name_the_headers_that_are_sent() {
+    let server = Running::with(slow()).await;
+    let gate = |cost: u64| reqwest::get(server.url(&format!("/v1/gate?key=k&cost={cost}")));
+    let (allowed, denied) = (gate(6).await.unwrap(), gate(6).await.unwrap());
+    assert_eq!((allowed.status().as_u16(), denied.status().as_u16()), (204, 429));
+    let document: Value = serde_json::from_str(OPENAPI).unwrap();
+    let documented = |name: &str| -> BTreeSet<String> {
+        let headers = &document["components"]["responses"][name]["headers"];
+        headers.as_object().unwrap().keys().map(|name| name.to_lowercase()).collect()
+    };
+    assert_eq!(documented("GateAllowed"), limit_fields(&allowed), "openapi.json");
+    let sent = limit_fields(&denied);
+    assert_eq!(documented("GateDenied"), sent, "openapi.json");
+    assert!([RATELIMIT, RATELIMIT_POLICY].iter().all(|name| sent.contains(name.as_str())));
+
+    let nginx = include_str!("../../../../deploy/nginx/tollgate.conf");
+    let words = |prefix: &str| -> BTreeSet<String> {
+        let words = nginx.split(prefix).skip(1);
+        let words = words.map(|rest| rest.split([' ', ';']).next().unwrap().to_lowercase());
+        words.map(|word| word.replace('_', "-")).collect()
+    };
+    assert_eq!(words("add_header "), sent, "deploy/nginx/tollgate.conf");
+    assert_eq!(words("$upstream_http_"), sent, "deploy/nginx/tollgate.conf");
+    let page = include_str!("../../../../docs/protocols.md").to_lowercase();
+    for name in &sent {
+        assert!(page.contains(&format!("`{name}`")), "docs/protocols.md does not name {name}");
+    }
     server.end().await;
 }

@@ -13,6 +13,7 @@ use tokio_rustls::rustls::pki_types::pem::PemObject;
 use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use tokio_rustls::rustls::{ClientConfig, RootCertStore};
 use tollgate_proto::tollgate_v1 as pb;
+use tollgate_server::config::Setting;
 use tollgate_server::{Config, Server};
 use tonic::{Code, Request};
 
@@ -21,9 +22,9 @@ use crate::support::Running;
 const CALLER: &str = "token-of-a-caller";
 const ADMIN: &str = "token-of-an-admin";
 
-async fn server(more: &[(&'static str, String)]) -> Running {
+async fn server(more: &[(Setting, String)]) -> Running {
     let any = || "127.0.0.1:0".to_owned();
-    let mut flags = vec![("http", any()), ("grpc", any()), ("resp", any())];
+    let mut flags = vec![(Setting::Http, any()), (Setting::Grpc, any()), (Setting::Resp, any())];
     flags.extend_from_slice(more);
     let config = Config::of_text(&flags, |_| None, None).unwrap();
     Running::of(Server::bind(config).await.unwrap())
@@ -31,8 +32,8 @@ async fn server(more: &[(&'static str, String)]) -> Running {
 
 async fn guarded() -> Running {
     server(&[
-        ("tokens", format!("another-long-token, {CALLER}")),
-        ("admin_tokens", ADMIN.to_owned()),
+        (Setting::Tokens, format!("another-long-token, {CALLER}")),
+        (Setting::AdminTokens, ADMIN.to_owned()),
     ])
     .await
 }
@@ -149,8 +150,11 @@ impl Certificates {
         self.folder.join(name).display().to_string()
     }
 
-    fn settings(&self) -> Vec<(&'static str, String)> {
-        vec![("tls_cert", self.path("server.pem")), ("tls_key", self.path("server.key"))]
+    fn settings(&self) -> Vec<(Setting, String)> {
+        vec![
+            (Setting::TlsCert, self.path("server.pem")),
+            (Setting::TlsKey, self.path("server.key")),
+        ]
     }
 
     /// A client that trusts the root, with or without a certificate of its own.
@@ -218,7 +222,7 @@ async fn every_listener_supports_tls() {
 async fn clients_without_a_certificate_are_refused_if_one_is_needed() {
     let certificates = Certificates::make("mtls");
     let mut settings = certificates.settings();
-    settings.push(("tls_client_ca", certificates.path("root.pem")));
+    settings.push((Setting::TlsClientCa, certificates.path("root.pem")));
     let server = server(&settings).await;
     let address = server.at.http.unwrap();
     let with = exchange(&certificates.connector(true), address, HTTP).await.unwrap();
@@ -237,17 +241,23 @@ async fn errors_name_the_file_setting() {
     let certificates = Certificates::make("wrong");
     let path = |name: &str| certificates.path(name);
     let cases = [
-        ([("tls_cert", path("none.pem")), ("tls_key", path("server.key"))], "tls_cert"),
-        ([("tls_cert", path("server.key")), ("tls_key", path("server.key"))], "tls_cert"),
-        ([("tls_cert", path("server.pem")), ("tls_key", path("server.pem"))], "tls_key"),
+        ([(Setting::TlsCert, path("none.pem")), (Setting::TlsKey, path("server.key"))], "tls_cert"),
+        (
+            [(Setting::TlsCert, path("server.key")), (Setting::TlsKey, path("server.key"))],
+            "tls_cert",
+        ),
+        (
+            [(Setting::TlsCert, path("server.pem")), (Setting::TlsKey, path("server.pem"))],
+            "tls_key",
+        ),
     ];
     for (settings, field) in cases {
-        let mut flags = vec![("http", "127.0.0.1:0".to_owned())];
+        let mut flags = vec![(Setting::Http, "127.0.0.1:0".to_owned())];
         flags.extend(settings);
-        flags.extend([("grpc", "off".to_owned()), ("resp", "off".to_owned())]);
+        flags.extend([(Setting::Grpc, "off".to_owned()), (Setting::Resp, "off".to_owned())]);
         let config = Config::of_text(&flags, |_| None, None).unwrap();
         assert_eq!(Server::bind(config).await.unwrap_err().field(), Some(field));
     }
-    let half = [("tls_cert", path("server.pem"))];
+    let half = [(Setting::TlsCert, path("server.pem"))];
     assert!(Config::of_text(&half, |_| None, None).is_err());
 }

@@ -3,41 +3,10 @@
 use std::fs;
 
 use tollgate::store::{Capability, MultiKey, Store};
-use tollgate_server::store;
+use tollgate_server::store::{self, STORES, StoreSpec};
 
-use crate::generated;
-
-/// An address of each kind, its other schemes, and when to choose it. A new store is one line here.
-const STORES: &[(&str, &[&str], &str)] = &[
-    ("memory:", &[], "one process, or a limit per process is what is meant"),
-    ("redis://127.0.0.1:1", &["rediss", "redis-sentinel"], "several processes: the usual choice"),
-    (
-        "redis-cluster://127.0.0.1:1",
-        &["rediss-cluster"],
-        "more keys or load than one Redis carries",
-    ),
-    (
-        "postgres://127.0.0.1:1/t",
-        &["postgresql"],
-        "a PostgreSQL is there and a Redis is not; billing",
-    ),
-    (
-        "dynamodb://limits?region=eu-central-1",
-        &[],
-        "what runs on AWS and wants no server of its own",
-    ),
-    ("denokv+http://token@127.0.0.1:1", &["denokv+https"], "what runs on Deno"),
-    (
-        concat!("sqlite:", env!("CARGO_TARGET_TMPDIR"), "/which-store.db"),
-        &[],
-        "one machine, and limits that outlive a restart; no server",
-    ),
-];
-
-fn row((address, schemes, choose): (&str, &[&str], &str), can: Capability) -> String {
-    let scheme = store::scheme_of(address).unwrap();
-    let named = std::iter::once(&scheme).chain(schemes).map(|scheme| format!("`{scheme}:`"));
-    let named: Vec<String> = named.collect();
+fn row(StoreSpec { schemes, choose_for, .. }: &StoreSpec, can: Capability) -> String {
+    let named: Vec<String> = schemes.iter().map(|scheme| format!("`{scheme}:`")).collect();
     let yes = |is: bool| if is { "yes" } else { "no" };
     let several = match can.multi_key {
         MultiKey::Atomic => "atomic",
@@ -57,48 +26,38 @@ fn row((address, schemes, choose): (&str, &[&str], &str), can: Capability) -> St
     let (exact, durable, ids) = (yes(can.exact), yes(can.durable), yes(can.idempotent));
     let named = named.join(", ");
     format!(
-        "| {named} | {choose} | {shared} | {exact} | {several} | {ids} | {durable} | {clock} \
+        "| {named} | {choose_for} | {shared} | {exact} | {several} | {ids} | {durable} | {clock} \
          | {size} |\n"
     )
 }
 
-/// Removes the file that another version of the store may have left.
-fn remove_file() {
-    let path = concat!(env!("CARGO_TARGET_TMPDIR"), "/which-store.db");
-    for suffix in ["", "-wal", "-shm", "-turn"] {
-        // Usually it does not exist.
-        let _ = fs::remove_file(format!("{path}{suffix}"));
-    }
+/// The address of an example, with its file in an empty folder.
+fn address(example: &str) -> String {
+    let folder = concat!(env!("CARGO_TARGET_TMPDIR"), "/which-store/");
+    // Another version of the store may have left a file. Usually there is none.
+    let _ = fs::remove_dir_all(folder);
+    fs::create_dir_all(folder).unwrap();
+    example.replace("./", folder)
 }
 
-async fn table() -> String {
+pub(crate) async fn table() -> String {
     let mut table = String::from(
         "| `--store` | choose it for | shared by processes | exact | several limits at once \
          | request ids | outlives a process | whose clock decides | largest state |\n\
          |---|---|---|---|---|---|---|---|---|\n",
     );
-    remove_file();
-    for (address, schemes, choose) in STORES {
+    for spec in STORES {
         // None of them connects before the first call.
-        let store = store::open(address, None).await.unwrap();
-        table.push_str(&row((address, schemes, choose), store.capability()));
+        let store = store::open(&address(spec.example), None).await.unwrap();
+        table.push_str(&row(spec, store.capability()));
     }
     table
 }
 
-#[tokio::test]
-async fn the_table_of_stores_is_current() {
-    generated::check("stores.md", "which store", &table().await);
-}
-
 #[test]
-fn every_address_that_can_be_opened_is_in_the_table() {
-    let named = |scheme: &str| {
-        let is = |(address, others, _): &&(&str, &[&str], &str)| {
-            store::scheme_of(address) == Some(scheme) || others.contains(&scheme)
-        };
-        STORES.iter().find(is).is_some()
-    };
-    let missing: Vec<&str> = store::schemes().filter(|scheme| !named(scheme)).collect();
-    assert!(missing.is_empty(), "add a line to STORES for {missing:?}");
+fn every_example_has_a_scheme_of_its_store() {
+    for StoreSpec { schemes, example, .. } in STORES {
+        let scheme = store::scheme_of(example).unwrap();
+        assert!(schemes.contains(&scheme), "{example}");
+    }
 }

@@ -14,6 +14,7 @@ use opentelemetry_proto::tonic::trace::v1::Span;
 use tokio::net::TcpListener;
 use tokio_stream::wrappers::TcpListenerStream;
 use tollgate_proto::tollgate_v1::AcquireRequest;
+use tollgate_server::config::Setting;
 use tollgate_server::{Config, Server};
 use tollgate_test_servers::Redis;
 use tonic::{Request, Response, Status};
@@ -80,14 +81,14 @@ fn hex(bytes: &[u8]) -> String {
 async fn tracing(endpoint: &str, sample: &str, store: &str) -> Running {
     let any = "127.0.0.1:0".to_owned();
     let flags = [
-        ("http", any.clone()),
-        ("grpc", any.clone()),
-        ("resp", any),
-        ("store", store.to_owned()),
-        ("deadline", "60s".to_owned()),
-        ("otlp_endpoint", endpoint.to_owned()),
-        ("trace_sample", sample.to_owned()),
-        ("log_keys", "plain".to_owned()),
+        (Setting::Http, any.clone()),
+        (Setting::Grpc, any.clone()),
+        (Setting::Resp, any),
+        (Setting::Store, store.to_owned()),
+        (Setting::Deadline, "60s".to_owned()),
+        (Setting::OtlpEndpoint, endpoint.to_owned()),
+        (Setting::TraceSample, sample.to_owned()),
+        (Setting::LogKeys, "plain".to_owned()),
     ];
     let config = Config::of_text(&flags, |_| None, None).unwrap();
     Running::of(Server::bind(config).await.unwrap())
@@ -176,12 +177,12 @@ async fn a_collector_that_is_down_or_silent_delays_no_decision() {
 fn invalid_endpoints_and_shares_are_refused() {
     let with = |name, value: &str| Config::of_text(&[(name, value.to_owned())], |_| None, None);
     for endpoint in ["collector:4317", "http://", "http://user:pass-word@host", "ftp://host"] {
-        let wrong = with("otlp_endpoint", endpoint).unwrap_err().to_string();
+        let wrong = with(Setting::OtlpEndpoint, endpoint).unwrap_err().to_string();
         assert!(wrong.contains("--otlp-endpoint") && wrong.contains("accepted"), "{wrong}");
         assert!(!wrong.contains("pass-word"), "{wrong}");
     }
     for share in ["half", "2", "1/0", "3/2", "-1"] {
-        assert!(with("trace_sample", share).is_err(), "{share}");
+        assert!(with(Setting::TraceSample, share).is_err(), "{share}");
     }
     let config = Config::of_text(
         &[],

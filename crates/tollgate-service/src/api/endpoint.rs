@@ -1,92 +1,79 @@
-//! The endpoints of the API: paths, methods and required roles.
+//! The endpoints of the API: one line each, with path, methods and required role.
 
 use http::Method;
 
 use crate::auth::Role;
 
-/// An endpoint of the API.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Endpoint {
-    /// `POST /v1/acquire`: charges a key.
-    Acquire,
-    /// `POST /v1/acquire_many`: charges several keys independently.
-    AcquireMany,
-    /// `POST /v1/peek`: the decision, without a charge.
-    Peek,
-    /// `POST /v1/forecast`: what a key can spend, and when more.
-    Forecast,
-    /// `POST /v1/limits`: the limits of a key.
-    Limits,
-    /// `POST /v1/refund`: gives units back.
-    Refund,
-    /// `POST /v1/reset`: forgets what a key has spent.
-    Reset,
-    /// `GET` or `POST /v1/gate`: a decision as a status, for proxies.
-    Gate,
-    /// `GET /openapi.json`: the description of the API.
-    OpenApi,
+macro_rules! endpoints {
+    ($($(#[$doc:meta])* $endpoint:ident, $path:literal, $methods:literal, $role:expr;)*) => {
+        /// An endpoint of the API.
+        #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+        pub enum Endpoint {
+            $($(#[$doc])* $endpoint,)*
+        }
+
+        impl Endpoint {
+            /// All of them.
+            pub const ALL: [Self; [$($path),*].len()] = [$(Self::$endpoint),*];
+
+            /// The endpoint at a path.
+            #[must_use]
+            pub fn at(path: &str) -> Option<Self> {
+                match path { $($path => Some(Self::$endpoint),)* _ => None }
+            }
+
+            /// The path.
+            #[must_use]
+            pub const fn path(self) -> &'static str {
+                match self { $(Self::$endpoint => $path,)* }
+            }
+
+            /// The methods that it accepts, as `Allow` states them.
+            #[must_use]
+            pub const fn methods(self) -> &'static str {
+                match self { $(Self::$endpoint => $methods,)* }
+            }
+
+            /// The role that a client needs, if any.
+            #[must_use]
+            pub const fn role(self) -> Option<Role> {
+                match self { $(Self::$endpoint => $role,)* }
+            }
+        }
+    };
+}
+
+endpoints! {
+    /// Charges a key.
+    Acquire, "/v1/acquire", "POST", Some(Role::Caller);
+    /// Charges several keys independently.
+    AcquireMany, "/v1/acquire_many", "POST", Some(Role::Caller);
+    /// The decision, without a charge.
+    Peek, "/v1/peek", "POST", Some(Role::Caller);
+    /// What a key can spend, and when more.
+    Forecast, "/v1/forecast", "POST", Some(Role::Caller);
+    /// The limits of a key.
+    Limits, "/v1/limits", "POST", Some(Role::Caller);
+    /// Gives units back.
+    Refund, "/v1/refund", "POST", Some(Role::Caller);
+    /// Forgets what a key has spent.
+    Reset, "/v1/reset", "POST", Some(Role::Admin);
+    /// A decision as a status, for proxies.
+    Gate, "/v1/gate", "GET,HEAD,POST", Some(Role::Caller);
+    /// The description of the API.
+    OpenApi, "/openapi.json", "GET,HEAD", None;
 }
 
 impl Endpoint {
-    /// The endpoint at a path.
-    #[must_use]
-    pub fn at(path: &str) -> Option<Self> {
-        Some(match path {
-            "/v1/acquire" => Self::Acquire,
-            "/v1/acquire_many" => Self::AcquireMany,
-            "/v1/peek" => Self::Peek,
-            "/v1/forecast" => Self::Forecast,
-            "/v1/limits" => Self::Limits,
-            "/v1/refund" => Self::Refund,
-            "/v1/reset" => Self::Reset,
-            "/v1/gate" => Self::Gate,
-            "/openapi.json" => Self::OpenApi,
-            _ => return None,
-        })
-    }
-
-    /// The methods that it accepts, as `Allow` states them.
-    #[must_use]
-    pub const fn methods(self) -> &'static str {
-        match self {
-            Self::Gate => "GET,HEAD,POST",
-            Self::OpenApi => "GET,HEAD",
-            Self::Acquire
-            | Self::AcquireMany
-            | Self::Peek
-            | Self::Forecast
-            | Self::Limits
-            | Self::Refund
-            | Self::Reset => "POST",
-        }
-    }
-
     /// Whether it accepts a method.
     #[must_use]
     pub fn accepts(self, method: &Method) -> bool {
         self.methods().split(',').any(|accepted| accepted == method.as_str())
     }
 
-    /// Whether it reads a body.
+    /// Whether it reads a body: an endpoint that accepts `GET` has its input in the query.
     #[must_use]
-    pub const fn reads_body(self) -> bool {
-        !matches!(self, Self::Gate | Self::OpenApi)
-    }
-
-    /// The role that a client needs, if any. Every endpoint is named, so that a new one cannot get
-    /// a role by omission.
-    #[must_use]
-    pub const fn role(self) -> Option<Role> {
-        match self {
-            Self::OpenApi => None,
-            Self::Reset => Some(Role::Admin),
-            Self::Acquire
-            | Self::AcquireMany
-            | Self::Peek
-            | Self::Forecast
-            | Self::Limits
-            | Self::Refund
-            | Self::Gate => Some(Role::Caller),
-        }
+    pub fn reads_body(self) -> bool {
+        !self.accepts(&Method::GET)
     }
 }

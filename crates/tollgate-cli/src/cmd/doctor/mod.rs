@@ -14,7 +14,7 @@ use tollgate::dynamodb::DynamoDb;
 use tollgate::redis::Redis;
 use tollgate::store::{BoxStore, CallContext, Capability, Store};
 use tollgate::{Clock, Limit, Limiter, Quota, SystemClock};
-use tollgate_server::config::{Config, Sources, hide_password};
+use tollgate_server::config::{Config, Setting, Sources, hide_password};
 use tollgate_server::store;
 
 use super::Failed;
@@ -30,10 +30,13 @@ const ROUND_TRIP_MAX: Duration = Duration::from_millis(25);
 
 /// Examines the store of a configuration file, or the one at this address.
 pub(crate) fn run(store: Option<&str>, file: Option<&Path>) -> Result<(), Failed> {
-    let flags: Vec<_> = store.map(|address| ("store", address.to_owned())).into_iter().collect();
+    let flags: Vec<_> =
+        store.map(|address| (Setting::Store, address.to_owned())).into_iter().collect();
     // Without a file, only the store matters: the environment is ignored.
     let config = match (store, file) {
-        (Some(address), None) => Config::of_text(&[("store", address.to_owned())], |_| None, None)?,
+        (Some(address), None) => {
+            Config::of_text(&[(Setting::Store, address.to_owned())], |_| None, None)?
+        }
         _ => Config::read(&Sources { flags: &flags, file })?,
     };
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
