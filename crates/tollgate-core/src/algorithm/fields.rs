@@ -1,5 +1,5 @@
-//! The fields of an algorithm in a configuration. Each algorithm declares its own in its folder; the
-//! parser, the JSON Schema and the documentation follow.
+//! The fields of an algorithm in a configuration. Each algorithm declares its own in its folder;
+//! the parser, the JSON Schema and the documentation follow.
 
 /// The fields from which a quota is written.
 #[derive(Clone, Copy, Debug)]
