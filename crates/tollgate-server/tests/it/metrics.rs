@@ -5,7 +5,7 @@ use std::time::Duration;
 use tollgate_server::{Config, Server};
 use tollgate_test_servers::{PgVersion, Postgres, Redis};
 
-use crate::support::{Resp, Running, config, slow};
+use crate::support::{Resp, Running, config, pages, slow};
 
 /// The names of metrics in a text.
 fn names(text: &str) -> Vec<&str> {
@@ -83,6 +83,14 @@ async fn alerts_dashboard_and_documentation_use_metrics_that_a_server_exports() 
         assert!(text.contains(&format!("# TYPE {family} ")), "{name} is not in\n{text}");
         let sample = |line: &str| line.starts_with(name);
         assert!(name == family || text.lines().any(sample), "{name} has no sample in\n{text}");
+    }
+    for (page, page_text) in pages() {
+        let is_metric = |name: &&str| name.ends_with("_total") || name.ends_with("_seconds");
+        for name in names(&page_text).into_iter().filter(is_metric) {
+            let family = name.strip_suffix("_total").unwrap_or(name);
+            let exists = text.contains(&format!("# TYPE {family} "));
+            assert!(exists, "{} names {name}, which does not exist", page.display());
+        }
     }
     for label in labels.into_iter().filter(|label| *label != "instance") {
         let has = text.contains(&format!("{{{label}=")) || text.contains(&format!(",{label}="));

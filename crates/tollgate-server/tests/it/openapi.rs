@@ -4,10 +4,10 @@ use std::collections::BTreeSet;
 
 use reqwest::Response;
 use serde_json::{Value, json};
-use tollgate_http::names::{RATELIMIT, RATELIMIT_POLICY};
+use tollgate_http::names::{DRAFT_06, RATELIMIT, RATELIMIT_POLICY, X_RATELIMIT};
 use tollgate_service::api::{Endpoint, OPENAPI};
 
-use crate::support::{Running, slow};
+use crate::support::{Running, pages, slow};
 
 /// Whether a value fits a schema, as far as the document uses schemas.
 fn fits(document: &Value, schema: &Value, value: &Value) -> Result<(), String> {
@@ -122,6 +122,19 @@ fn every_endpoint_is_documented() {
         let documented: BTreeSet<String> = documented.filter(|key| key != "parameters").collect();
         assert_eq!(documented, methods, "crates/tollgate-service/src/api/openapi.json, {path}");
         assert!(page.contains(path), "docs/protocols.md does not describe {path}");
+    }
+}
+
+#[test]
+fn pages_name_only_headers_that_exist() {
+    let known = [&[RATELIMIT_POLICY][..], &DRAFT_06, &X_RATELIMIT].concat();
+    for (page, text) in pages() {
+        let words = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '-');
+        for word in words.map(str::to_lowercase) {
+            let is_field = word.starts_with("ratelimit-") || word.starts_with("x-ratelimit-");
+            let is_known = known.iter().any(|name| name.as_str() == word);
+            assert!(!is_field || is_known, "{} names {word}", page.display());
+        }
     }
 }
 

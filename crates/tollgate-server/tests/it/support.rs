@@ -1,6 +1,8 @@
 //! A server on ports that the operating system chose, and clients for it.
 
+use std::fs;
 use std::net::{Ipv4Addr, SocketAddr};
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use serde_json::Value;
@@ -29,6 +31,19 @@ pub(crate) struct Running {
 /// A bucket of ten that refills in ten days.
 pub(crate) fn slow() -> Policies {
     Policies::of_default(10, Quota::per_day(1)).unwrap()
+}
+
+/// Every page of the documentation: its path and its text.
+pub(crate) fn pages() -> Vec<(PathBuf, String)> {
+    let root = Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/../.."));
+    let mut files = vec![root.join("README.md"), root.join("crates/tollgate-tower/README.md")];
+    for folder in ["docs", "docs/design"] {
+        let entries = fs::read_dir(root.join(folder)).unwrap();
+        files.extend(entries.map(|entry| entry.unwrap().path()));
+    }
+    files.retain(|file| file.extension().is_some_and(|extension| extension == "md"));
+    let read = |file: PathBuf| (file.clone(), fs::read_to_string(file).unwrap());
+    files.into_iter().map(read).collect()
 }
 
 /// All protocols, on ports that the operating system chooses.
