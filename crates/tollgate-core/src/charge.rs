@@ -8,7 +8,7 @@ use crate::key::Key;
 use crate::limit::Limit;
 use crate::rule::Rule;
 use crate::state::State;
-use crate::time::{Micros, Now};
+use crate::time::{Micros, Now, micros_of};
 
 /// The longest request id accepted, in bytes.
 const REQUEST_ID_MAX_BYTES: usize = 64;
@@ -142,7 +142,7 @@ impl<'a> RequestId<'a> {
     /// The same id, remembered for another time.
     #[must_use]
     pub fn keep_for(mut self, keep: Duration) -> Self {
-        self.keep = u64::try_from(keep.as_micros()).unwrap_or(u64::MAX);
+        self.keep = micros_of(keep);
         self
     }
 }

@@ -8,7 +8,7 @@ use crate::key::Name;
 use crate::time::MICROS_PER_MS;
 
 /// What was decided.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Verdict {
     /// The request may pass, and was charged.
     Allowed,

@@ -74,10 +74,10 @@ impl fmt::Display for Code {
 }
 
 /// Why no decision could be made.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Error(Box<Inner>);
 
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 struct Inner {
     code: Code,
     field: Option<Cow<'static, str>>,
@@ -189,17 +189,6 @@ impl fmt::Display for Error {
             Some(field) => write!(f, "{}: {field}: {}", self.0.code, self.0.message),
             None => write!(f, "{}: {}", self.0.code, self.0.message),
         }
-    }
-}
-
-impl fmt::Debug for Error {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Error")
-            .field("code", &self.0.code)
-            .field("field", &self.0.field)
-            .field("message", &self.0.message)
-            .field("source", &self.0.source)
-            .finish_non_exhaustive()
     }
 }
 

@@ -3,6 +3,8 @@
 //! Nothing here reads a clock. A [`Now`] carries what the clock said and the floor below which the
 //! store refuses to decide, so that a clock stepping back can never reopen what was forgotten.
 
+use core::time::Duration;
+
 /// Whole microseconds: an instant since the Unix epoch, or a length of time.
 pub type Micros = u64;
 
@@ -49,6 +51,11 @@ pub(crate) const fn millisecond_before(end: Micros) -> (Micros, Micros) {
     let end = if end < 2 * MICROS_MAX { end } else { 2 * MICROS_MAX };
     let until = to_ms_up(end) * MICROS_PER_MS;
     (until.saturating_sub(MICROS_PER_MS), until)
+}
+
+/// A length of time, in whole microseconds.
+pub(crate) fn micros_of(duration: Duration) -> Micros {
+    u64::try_from(duration.as_micros()).unwrap_or(Micros::MAX)
 }
 
 /// Milliseconds that cover `micros`, rounded up.

@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use crate::error::{Error, Result};
-use crate::time::Micros;
+use crate::time::{Micros, micros_of};
 
 /// The largest limit, burst, capacity or queue.
 pub(crate) const UNITS_MAX: u64 = 1 << 48;
@@ -22,7 +22,7 @@ pub(crate) fn period(
     step: Micros,
     max: Micros,
 ) -> Result<Micros> {
-    let micros = u64::try_from(period.as_micros()).unwrap_or(u64::MAX);
+    let micros = micros_of(period);
     let longest = max - max % step;
     let whole = period.subsec_nanos().is_multiple_of(1_000) && micros.is_multiple_of(step);
     if whole && (step..=longest).contains(&micros) {

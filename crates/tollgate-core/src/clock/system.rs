@@ -11,7 +11,7 @@ use std::sync::LazyLock;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
 use super::Clock;
-use crate::time::Micros;
+use crate::time::{Micros, micros_of};
 
 /// This many ticks are scaled to learn how long one is.
 const SAMPLE_TICKS: u64 = 1 << 50;
@@ -33,7 +33,7 @@ static ANCHOR: LazyLock<SystemClock> = LazyLock::new(|| {
     let sample = u128::from(counter.delta_as_nanos(0, SAMPLE_TICKS));
     let micros_per_tick = (sample << 64) / (u128::from(SAMPLE_TICKS) * NANOS_PER_MICRO);
     let micros_per_tick = u64::try_from(micros_per_tick).unwrap_or(u64::MAX);
-    let now = u64::try_from(since_epoch.as_micros()).unwrap_or(u64::MAX);
+    let now = micros_of(since_epoch);
     let epoch_at_zero = now.saturating_sub(scaled(counter.raw(), micros_per_tick));
     SystemClock { counter, epoch_at_zero, micros_per_tick }
 });

@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 
 use super::system::monotonic;
 use super::wait::{WaitHandle, WaitQueue};
-use crate::time::Micros;
+use crate::time::{Micros, micros_of};
 
 /// Tasks by the instant at which they are due, in microseconds since the first one.
 static QUEUE: LazyLock<Arc<WaitQueue>> = LazyLock::new(Arc::default);
@@ -43,8 +43,7 @@ pub(super) fn wake_after(after: Micros, waker: &Waker) -> WaitHandle {
 }
 
 fn now() -> Micros {
-    let since = monotonic().saturating_duration_since(*START.get_or_init(monotonic));
-    u64::try_from(since.as_micros()).unwrap_or(Micros::MAX)
+    micros_of(monotonic().saturating_duration_since(*START.get_or_init(monotonic)))
 }
 
 fn run() {

@@ -193,24 +193,6 @@ impl<J, R: Reply, Q: Queues<J, R>> Round<J, R, Q> {
         });
     }
 
-    /// Moves the waiters at these places of [`Round::jobs`] into a round of their own, as far as
-    /// they still wait.
-    #[must_use]
-    pub fn split_off(&mut self, places: impl IntoIterator<Item = usize>) -> Self {
-        let moved = places.into_iter().filter_map(|place| self.members.get(place));
-        let moved: Vec<_> = moved.filter(|member| member.is_waiting()).cloned().collect();
-        let is_moved =
-            |member: &Arc<Waiter<J, R>>| moved.iter().any(|own| Arc::ptr_eq(own, member));
-        self.members.retain(|member| !is_moved(member));
-        Self {
-            queues: Arc::clone(&self.queues),
-            queue: self.queue.clone(),
-            members: moved,
-            is_sent: self.is_sent,
-            roster: self.roster.clone(),
-        }
-    }
-
     /// Adds the waiters of a later round of the same queue behind its own. Neither may have been
     /// sent.
     pub fn append(&mut self, mut later: Self) {

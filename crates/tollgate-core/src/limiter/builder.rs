@@ -10,7 +10,7 @@ use crate::clock::Clock;
 #[cfg(not(target_arch = "wasm32"))]
 use crate::clock::SystemClock;
 use crate::store::Store;
-use crate::time::Micros;
+use crate::time::{Micros, micros_of};
 
 /// The clock of a limiter: the system's without an indirection, or any other.
 #[derive(Clone, Debug)]
@@ -71,7 +71,7 @@ impl<S: Store> LimiterBuilder<S> {
     /// How long the store may take to answer, 100 ms by default. Stores in this process are not
     /// timed.
     pub fn deadline(mut self, deadline: Duration) -> Self {
-        self.failure.deadline = u64::try_from(deadline.as_micros()).unwrap_or(u64::MAX);
+        self.failure.deadline = micros_of(deadline);
         self
     }
 

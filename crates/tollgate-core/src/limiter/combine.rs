@@ -109,7 +109,7 @@ pub(super) fn combine(charges: &[Charge<'_>], mut decisions: Vec<Decision>) -> O
     for (charge, decision) in charges.iter().zip(&mut decisions) {
         decision.binding = Some(charge.limit.policy().clone());
     }
-    let verdict = decisions.iter().map(|decision| decision.verdict).max_by_key(severity)?;
+    let verdict = decisions.iter().map(|decision| decision.verdict).max()?;
     let waits = decisions.iter().filter_map(|decision| decision.retry_after_ms);
     let deciding = decisions.iter().filter(|one| one.verdict == verdict);
     // The longest wait binds, or else the least that is left; the first among equals.
@@ -129,14 +129,6 @@ pub(super) fn combine(charges: &[Charge<'_>], mut decisions: Vec<Decision>) -> O
         Verdict::Never => Decision::never(limit, remaining, reset_at_ms),
     };
     Some(combined.of_parts(binding, decisions))
-}
-
-fn severity(verdict: &Verdict) -> u8 {
-    match verdict {
-        Verdict::Allowed => 0,
-        Verdict::Denied => 1,
-        Verdict::Never => 2,
-    }
 }
 
 #[cfg(test)]
@@ -168,7 +160,7 @@ mod tests {
             let planned = run(&[charge], &evidence).unwrap();
             let decision = derive(&Admission::from(charge), &evidence).unwrap().decision;
             assert_eq!(decision.parts(), planned.decisions, "step {step}");
-            verdicts[usize::from(severity(&decision.verdict))] += 1;
+            verdicts[decision.verdict as usize] += 1;
             if let Some(write) = planned.writes.into_iter().next() {
                 state = Some(write.state);
             }

@@ -69,9 +69,7 @@ impl Backoff {
         Self::with_jitter(retries, Jitter::new())
     }
 
-    /// Waits that are the same in every run, for tests.
-    #[must_use]
-    pub const fn with_jitter(retries: Retries, jitter: Jitter) -> Self {
+    const fn with_jitter(retries: Retries, jitter: Jitter) -> Self {
         Self { retries, attempts: 0, jitter }
     }
 
@@ -85,12 +83,6 @@ impl Backoff {
     /// An attempt has succeeded: the waits begin anew.
     pub const fn reset(&mut self) {
         self.attempts = 0;
-    }
-
-    /// Attempts that have failed in a row.
-    #[must_use]
-    pub const fn attempts(&self) -> u32 {
-        self.attempts
     }
 
     /// An attempt has failed: how long to wait before the next one; `None` if there is none.
@@ -129,7 +121,7 @@ mod tests {
     fn an_endless_back_off_starts_over_after_a_success() {
         let mut backoff = Backoff::endless(Duration::from_millis(1), Duration::from_secs(1));
         (0..50).for_each(|_| assert!(backoff.next_wait().is_some()));
-        assert_eq!(backoff.attempts(), 50);
+        assert_eq!(backoff.attempts, 50);
         backoff.reset();
         assert!(backoff.next_wait().unwrap() <= Duration::from_millis(1));
     }

@@ -13,7 +13,6 @@ mod context;
 mod erased;
 pub mod memory;
 mod plan;
-mod prior_states;
 mod retries;
 
 use core::future::Future;
@@ -34,7 +33,6 @@ pub use context::{CallContext, CallFacts};
 pub use erased::{BoxStore, StoreDyn};
 pub use memory::Memory;
 pub use plan::{Plan, SlotWrite, plan, slots_of};
-pub use prior_states::PriorStates;
 pub use retries::Retries;
 
 /// Many admissions over values that a store holds: by a lock, or in a transaction.
@@ -65,7 +63,7 @@ pub struct Evidence {
     /// The instant the store decided at.
     pub now: Now,
     /// The state of each charge's key before the admission, in the order of the charges.
-    pub before: PriorStates,
+    pub before: Vec<Option<State>>,
     /// For a replayed request id: the quotas of the first time, in the order of the charges.
     pub replayed: Option<Vec<QuotaId>>,
 }
@@ -73,14 +71,14 @@ pub struct Evidence {
 impl Evidence {
     /// The evidence of an admission that was decided now.
     #[must_use]
-    pub fn decided(now: Now, before: impl Into<PriorStates>) -> Self {
-        Self { now, before: before.into(), replayed: None }
+    pub const fn decided(now: Now, before: Vec<Option<State>>) -> Self {
+        Self { now, before, replayed: None }
     }
 
     /// The evidence of an admission that was charged earlier under the same request id.
     #[must_use]
-    pub fn replayed(now: Now, before: impl Into<PriorStates>, quota_ids: Vec<QuotaId>) -> Self {
-        Self { now, before: before.into(), replayed: Some(quota_ids) }
+    pub const fn replayed(now: Now, before: Vec<Option<State>>, quota_ids: Vec<QuotaId>) -> Self {
+        Self { now, before, replayed: Some(quota_ids) }
     }
 }
 

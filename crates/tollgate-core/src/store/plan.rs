@@ -86,6 +86,16 @@ pub fn plan(
     Ok(Plan { decisions, refunded, writes: run.writes(admitted), admitted })
 }
 
+/// The state before of each charge, from those of the slots.
+pub(super) fn before_each(slots: &[usize], states: Vec<Option<State>>) -> Vec<Option<State>> {
+    // As many slots as charges: they are in the same order already.
+    if slots.len() == states.len() {
+        return states;
+    }
+    let before = slots.iter().map(|&slot| states.get(slot).cloned().flatten());
+    before.collect()
+}
+
 /// A slot while an admission runs over it.
 struct Slot<'a> {
     original: Option<&'a State>,

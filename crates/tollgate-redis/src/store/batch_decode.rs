@@ -73,7 +73,7 @@ fn replay(
         let after = following
             .map(|write| State { quota_id: rule.quota_id(), words: write.words })
             .or_else(|| rest.peek().and_then(|_| state.clone()));
-        answer(index, Answer::Decided(Evidence::decided(now, state)));
+        answer(index, Answer::Decided(Evidence::decided(now, vec![state])));
         state = after;
     }
 }

@@ -114,7 +114,7 @@ pub(super) fn answer_of_one(charge: &Charge<'_>, reply: Result<Reply>) -> Answer
     let read = |reply: Reply| {
         let mut numbers = Numbers::of(reply.ok()?)?;
         Ok(match numbers.found(charge.rule().quota_id())? {
-            Found::State(state) => Answer::Decided(Evidence::decided(numbers.now(), state)),
+            Found::State(state) => Answer::Decided(Evidence::decided(numbers.now(), vec![state])),
             Found::Another => Answer::NotScripted,
             Found::Full => Answer::Failed(full()),
         })

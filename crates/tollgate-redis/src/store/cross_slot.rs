@@ -329,7 +329,7 @@ impl Charged {
         let charges = pick(admission.charges(), &leg.places);
         let (slots, _) = slots_of(&charges);
         let plan = plan(&charges, &slots, &of_slots(&slots, &outcome.before), outcome.now)?;
-        Ok(Self { places: leg.places.clone(), before: outcome.before.into(), plan })
+        Ok(Self { places: leg.places.clone(), before: outcome.before, plan })
     }
 }
 

@@ -36,9 +36,9 @@ use crate::error::Result;
 use crate::quota::Quota;
 use crate::rule::Rule;
 use crate::state::QuotaId;
-use crate::time::{Micros, Now};
+use crate::time::{MICROS_MAX, Micros, Now};
 
-use wide::Wide;
+use wide::{View, Wide, narrow};
 
 /// The names of the fields of a quota in errors.
 #[derive(Clone, Copy, Debug)]
@@ -124,7 +124,7 @@ impl<K: ScheduleKind> Algorithm for Schedule<K> {
     }
 
     fn horizon(&self) -> Micros {
-        self.wide.horizon()
+        self.wide.micros_up(self.wide.full())
     }
 
     fn describe(&self) -> Description {
@@ -133,35 +133,68 @@ impl<K: ScheduleKind> Algorithm for Schedule<K> {
     }
 
     fn accepts(&self, words: &[u64]) -> bool {
-        self.wide.accepts(words)
+        match words {
+            [whole, fraction] => *whole < 2 * MICROS_MAX && *fraction < self.wide.l,
+            other => other.is_empty(),
+        }
     }
 
     fn step(&self, words: &[u64], now: Now, cost: Cost) -> Step {
-        self.wide.step(words, now, cost)
+        let view = View::new(&self.wide, words, now);
+        if !view.grants(cost) {
+            return Step { decision: view.uncharged(cost), write: None };
+        }
+        let next = view.start + self.wide.units(cost.get());
+        let decision =
+            Decision::allowed(self.wide.burst, view.units_left(next), self.wide.ms_up(next))
+                .after(view.delay_ms());
+        Step { decision, write: Some(self.wide.write(next)) }
     }
 
     fn peek(&self, words: &[u64], now: Now, cost: Cost) -> Decision {
-        self.wide.peek(words, now, cost)
+        View::new(&self.wide, words, now).uncharged(cost)
     }
 
     fn forecast(&self, words: &[u64], now: Now) -> Forecast {
-        self.wide.forecast(words, now)
+        let view = View::new(&self.wide, words, now);
+        let spendable = view.units_left(view.start);
+        // One more unit is there once the debt has room for spendable + 1.
+        let next_unit_at_ms = (spendable < self.wide.burst).then(|| {
+            self.wide.ms_up(view.start + self.wide.units(spendable + 1) - self.wide.full())
+        });
+        Forecast::new(self.wide.burst, spendable, next_unit_at_ms, view.reset_at_ms())
     }
 
     fn refund(&self, words: &[u64], now: Now, cost: Cost, receipt: Receipt) -> Refund {
-        self.wide.refund(words, now, cost, receipt)
+        let view = View::new(&self.wide, words, now);
+        // The charge holds the schedule up to its own end; what lies before now came back already.
+        let end = match receipt {
+            Receipt::Until(at) => self.wide.end_of_charge(view.start, at),
+            Receipt::Newest => view.start,
+        };
+        let counted = end.saturating_sub(view.at) / u128::from(self.wide.p);
+        let units = cost.get().min(narrow(counted));
+        if units == 0 {
+            return Refund::NOTHING;
+        }
+        Refund { units, write: Some(self.wide.write(view.start - self.wide.units(units))) }
     }
 
     fn debt(&self, words: &[u64], now: Now) -> Debt {
-        self.wide.debt(words, now)
+        let tat = self.wide.tat(words);
+        let seen_by_state = narrow(tat.saturating_sub(self.wide.full()) / u128::from(self.wide.l));
+        let seen = now.effective().max(seen_by_state);
+        let owed = tat.saturating_sub(self.wide.scaled(seen)).div_ceil(u128::from(self.wide.p));
+        Debt { units: narrow(owed).min(self.wide.burst), seen }
     }
 
     fn indebted(&self, debt: Debt) -> Write {
-        self.wide.indebted(debt)
+        self.wide.write(self.wide.scaled(debt.seen) + self.wide.units(debt.units))
     }
 
     fn indebted_until(&self, until: Micros, at: Micros) -> Write {
-        self.wide.indebted_until(until, at)
+        let full = self.wide.scaled(at) + self.wide.full();
+        self.wide.write(self.wide.scaled(until).clamp(self.wide.scaled(at), full))
     }
 
     /// The same rate and burst, both times `numerator / denominator`.
@@ -197,8 +230,17 @@ impl<K: ScheduleKind> Algorithm for Schedule<K> {
         out.push(self.wide.l);
     }
 
+    /// What a cost takes and the room it leaves, each as whole microseconds and a fraction: all the
+    /// products that the script would need. There is no room below a cost that never fits.
     fn script_cost(&self, cost: Cost, out: &mut Vec<i64>) {
-        self.wide.script_cost(cost, out);
+        let l = u128::from(self.wide.l);
+        let signed = |number: u128| i64::try_from(number).unwrap_or(i64::MAX);
+        let takes = self.wide.units(cost.get());
+        let room = self.wide.burst.checked_sub(cost.get()).map(|units| self.wide.units(units));
+        let (whole, fraction) = room.map_or((-1, 0), |room| (signed(room / l), signed(room % l)));
+        // What is never granted is never added either: it need not be exact.
+        let takes = if room.is_some() { takes } else { 0 };
+        out.extend([signed(takes / l), signed(takes % l), whole, fraction]);
     }
 
     fn packed_schedule(&self) -> Option<PackedSchedule> {

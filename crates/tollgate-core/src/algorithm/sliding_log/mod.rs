@@ -129,30 +129,18 @@ impl View<'_> {
 
     /// These entries, the live ones without the `units` that were taken out of them.
     fn after_refund(&self, mut entries: Vec<[u64; 2]>, units: u64) -> Refund {
-        entries.retain(|[_, held]| *held > 0);
-        let Some([newest, _]) = entries.last().copied() else {
-            return self.emptied(units);
-        };
         if units == 0 {
             return Refund::NOTHING;
         }
+        entries.retain(|[_, held]| *held > 0);
         // The time that was seen is not forgotten with the newest entry: an empty one keeps it.
-        let seen = self.live.last().map_or(newest, |[time, _]| *time);
-        if seen > newest {
+        let newest = entries.last().map(|[time, _]| *time);
+        let seen = self.live.last().filter(|_| newest.is_some()).map_or(self.at, |[time, _]| *time);
+        if newest != Some(seen) {
             entries.push([seen, 0]);
         }
         let words = entries.into_flattened().into();
         Refund { units, write: Some(Write { words, fresh_at: seen + self.window }) }
-    }
-
-    /// Nothing is left: an entry of no units remains, so that the time it has seen is not
-    /// forgotten.
-    fn emptied(&self, units: u64) -> Refund {
-        if units == 0 {
-            return Refund::NOTHING;
-        }
-        let write = Write { words: Words::new(&[self.at, 0]), fresh_at: self.at + self.window };
-        Refund { units, write: Some(write) }
     }
 }
 

@@ -10,7 +10,7 @@ use std::borrow::Cow;
 use std::sync::{Mutex, PoisonError};
 
 use crate::error::{Code, Error, Result};
-use crate::time::Micros;
+use crate::time::{Micros, micros_of};
 
 /// When the breaker opens, and for how long.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -45,7 +45,7 @@ impl Breaker {
     pub(in crate::limiter) fn new(config: BreakerConfig) -> Self {
         Self {
             threshold: config.failures,
-            open_for: u64::try_from(config.open_for.as_micros()).unwrap_or(u64::MAX),
+            open_for: micros_of(config.open_for),
             failures_in_a_row: AtomicU32::new(0),
             open_until: AtomicU64::new(0),
             probing: AtomicBool::new(false),
@@ -128,8 +128,8 @@ impl Pass<'_> {
     }
 
     /// The store did not answer, as was known at `now`, for this reason.
-    pub(super) fn failed(self, now: Micros, why: Option<&Error>) {
-        why.into_iter().for_each(|error| self.breaker.remember(error));
+    pub(super) fn failed(self, now: Micros, why: &Error) {
+        self.breaker.remember(why);
         self.breaker.failure(self.probe, now);
     }
 }

@@ -25,7 +25,7 @@ use crate::state::State;
 use crate::store::{CallContext, CallFacts, Evidence, TimeSource};
 use crate::time::{MICROS_PER_MS, Micros, Now, to_ms_up};
 
-use answer::{Answer, Outage};
+use answer::Answer;
 use local::Local;
 
 pub(super) use breaker::Breaker;
@@ -47,9 +47,8 @@ pub(super) struct FailurePolicy {
     pub(super) breaker: Breaker,
     pub(super) local: Local,
     pub(super) observer: Option<Arc<dyn Observer>>,
-    open: Counter,
-    closed: Counter,
-    by_process: Counter,
+    /// Decisions without the store, by mode.
+    degraded: [Counter; 3],
     failures: Counter,
     clock_behind: Counter,
 }
@@ -63,9 +62,7 @@ impl Default for FailurePolicy {
             breaker: Breaker::new(BreakerConfig::default()),
             local: Local::default(),
             observer: None,
-            open: Counter::default(),
-            closed: Counter::default(),
-            by_process: Counter::default(),
+            degraded: Default::default(),
             failures: Counter::default(),
             clock_behind: Counter::default(),
         }
@@ -96,14 +93,14 @@ impl FailurePolicy {
         let cx = CallContext::new(time).with_deadline(clock, until).with_facts(facts);
         let attempt = || deadline::within(clock, (now, self.deadline), operation(cx), &expired);
         let mut answer = attempt().await;
-        if answer.outage() == Some(Outage::NotSent) && clock.now() < until {
+        if answer.outage().is_some() && answer.is_not_sent() && clock.now() < until {
             facts.reset();
             answer = attempt().await;
         }
-        if answer.outage().is_some() {
+        if let Some(error) = answer.outage() {
             let now = clock.now();
             self.failures.count(now);
-            pass.failed(now, answer.outage_error());
+            pass.failed(now, error);
         } else if !answer.is_refused_here() {
             pass.answered();
         }
@@ -200,10 +197,11 @@ impl FailurePolicy {
     }
 
     fn report(&self, mode: OutageMode, error: &Error, now: Micros) {
+        let [open, closed, local] = &self.degraded;
         let counter = match mode {
-            OutageMode::Open => &self.open,
-            OutageMode::Closed => &self.closed,
-            OutageMode::Local => &self.by_process,
+            OutageMode::Open => open,
+            OutageMode::Closed => closed,
+            OutageMode::Local => local,
         };
         if let (Some(decisions), Some(observer)) = (counter.count(now), &self.observer) {
             let (code, reason) = (error.code(), &*self.breaker.reason(error));
@@ -228,10 +226,12 @@ impl FailurePolicy {
     }
 
     pub(super) fn stats(&self) -> Stats {
+        let [degraded_open, degraded_closed, degraded_local] =
+            self.degraded.each_ref().map(Counter::total);
         Stats {
-            degraded_open: self.open.total(),
-            degraded_closed: self.closed.total(),
-            degraded_local: self.by_process.total(),
+            degraded_open,
+            degraded_closed,
+            degraded_local,
             store_failures: self.failures.total(),
             breaker_rejections: self.breaker.rejections(),
             clock_behind: self.clock_behind.total(),

@@ -14,6 +14,7 @@ use super::{Evidence, SlotWrite, TimeSource, plan};
 use crate::charge::Charge;
 use crate::error::{Code, Error, Result};
 use crate::state::State;
+use crate::store::plan::before_each;
 use crate::time::{MICROS_PER_MS, Micros, Now};
 
 /// A cell while admissions run over it.
@@ -213,16 +214,6 @@ pub(super) fn instant(at: TimeSource, clock: Option<Micros>) -> Result<Now> {
 
 pub(super) fn no_clock() -> Error {
     Error::new(Code::Unsupported, "this store has no clock of its own; pass a reading").not_sent()
-}
-
-/// The state before of each charge, from those of the slots.
-fn before_each(slots: &[usize], states: Vec<Option<State>>) -> Vec<Option<State>> {
-    // As many slots as charges: they are in the same order already.
-    if slots.len() == states.len() {
-        return states;
-    }
-    let before = slots.iter().map(|&slot| states.get(slot).cloned().flatten());
-    before.collect()
 }
 
 /// When an unchanged state is fresh again, as its own rule reports it.

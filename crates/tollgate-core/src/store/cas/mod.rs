@@ -65,7 +65,7 @@ use crate::clock::SystemClock;
 use crate::combine::KeyQueues;
 use crate::error::{Code, Error, Result};
 use crate::key::Key;
-use crate::time::Micros;
+use crate::time::{Micros, micros_of};
 
 use attempt::{Adapter, Answer, Job, Queues, ROUND_MAX, Settings, shares};
 use draft::{instant, no_clock};
@@ -81,7 +81,7 @@ const MAX_RECORDS: usize = 64;
 /// The largest limit of a sliding log, whose whole state is swapped with every charge.
 const SLIDING_LOG_MAX: u64 = 1_000;
 
-/// A store over any backend that can compare and swap.
+/// A store over any backend that can compare and swap. [`Versioned`] has an example.
 pub struct Cas<V> {
     adapter: Arc<Adapter<V>>,
     settings: Settings,
@@ -118,7 +118,7 @@ impl<V: Versioned + 'static> Cas<V> {
     /// that decide, and the longest time a swap may be under way.
     #[must_use]
     pub fn slack(mut self, slack: Duration) -> Self {
-        self.settings.slack = micros(slack);
+        self.settings.slack = micros_of(slack);
         self
     }
 
@@ -293,10 +293,6 @@ impl<V: Versioned + 'static> fmt::Debug for Cas<V> {
             .field("settings", &self.settings)
             .finish_non_exhaustive()
     }
-}
-
-fn micros(duration: Duration) -> Micros {
-    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }
 
 fn check_size(charge: &Charge<'_>) -> Result<()> {

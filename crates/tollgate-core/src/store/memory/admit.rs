@@ -19,7 +19,7 @@ use crate::key::Key;
 use crate::rule::Rule;
 use crate::state::{State, Words};
 use crate::store::Evidence;
-use crate::store::plan::{Plan, SlotWrite, plan, slots_of};
+use crate::store::plan::{Plan, before_each, plan, slots_of};
 use crate::time::{Micros, Now};
 
 /// How many keys one admission may touch: a window must keep lines for other keys.
@@ -31,8 +31,17 @@ const NO_QUOTA: u64 = 0;
 struct Slot {
     id: Id,
     place: Place,
+}
+
+/// A key under the locks of its shard and of its line.
+struct LockedKey<'a> {
+    slot: Slot,
+    shard: MutexGuard<'a, Shard>,
     /// The line that holds the key, if there is one.
-    line: Option<usize>,
+    held: Option<Held<'a>>,
+    state: Option<State>,
+    /// The instant to decide at.
+    now: Now,
 }
 
 /// The shards of an admission, locked, in ascending order.
@@ -58,12 +67,11 @@ impl Memory {
                 format!("{} keys in one admission; accepted: 1 to {KEYS_MAX}", keys.len());
             return Err(Error::invalid("charges", message));
         }
-        let mut slots = self.slots(&keys);
+        let slots: Vec<Slot> = keys.iter().map(|key| self.slot(*key)).collect();
         let mut shards = self.lock_shards(&slots);
-        for slot in &mut slots {
-            slot.line = self.0.table.find(slot.id, slot.place);
-        }
-        let mut held = self.hold(&slots);
+        // The order of the lines does not matter: a holder of more than one line also holds the
+        // mutexes of their shards.
+        let mut held: Vec<Option<Held<'_>>> = slots.iter().map(|slot| self.hold(slot)).collect();
 
         let first_rule = |slot: usize| {
             let mut charges = charges.iter().zip(&slots_of_charges);
@@ -75,21 +83,25 @@ impl Memory {
                 self.state_in(held, rule, shards.get(slots.get(slot)?.place.shard)?, at)
             })
             .collect();
-        let now = self.instant(&slots, &remembered, &mut shards, at);
+        // Not before what was forgotten, for keys that are not remembered.
+        let forgotten = slots.iter().zip(&remembered).filter(|(_, state)| state.is_none());
+        let now = forgotten.fold(Now::at(at), |now, (slot, _)| {
+            now.not_before(shards.get(slot.place.shard).map_or(0, |shard| shard.floor()))
+        });
         let before: Vec<Option<State>> = remembered
             .into_iter()
             .enumerate()
             .map(|(slot, state)| {
+                let is_new = held.get(slot).is_some_and(Option::is_none);
                 state.or_else(|| {
-                    self.inherited(slots.get(slot)?, first_rule(slot)?, &mut shards, now)
+                    let place = slots.get(slot).filter(|_| is_new)?.place;
+                    inherited(shards.get(place.shard)?, place, first_rule(slot)?, now)
                 })
             })
             .collect();
 
         let planned = plan(charges, &slots_of_charges, &before, now)?;
-        let before_charges: Vec<_> =
-            slots_of_charges.iter().map(|slot| before.get(*slot).cloned().flatten()).collect();
-        let outcome = Evidence::decided(now, before_charges);
+        let outcome = Evidence::decided(now, before_each(&slots_of_charges, before));
         agree(&outcome, &planned)?;
         for write in &planned.writes {
             let rule = charges
@@ -98,7 +110,10 @@ impl Memory {
                 .find(|rule| rule.quota_id() == write.state.quota_id);
             if let (Some(rule), Some(slot)) = (rule, slots.get(write.slot)) {
                 let line = held.get_mut(write.slot).and_then(Option::take);
-                self.write(&mut shards, (slot, line), (rule, write), now);
+                let next = (&write.state.words, write.fresh_at);
+                if let Some(shard) = shards.get(slot.place.shard) {
+                    self.write(shard, (slot, line), (rule, next), now);
+                }
             }
         }
         Ok((outcome, planned))
@@ -136,18 +151,8 @@ impl Memory {
         at: Micros,
     ) -> (Now, Vec<Option<State>>) {
         let load = |charge: &Charge<'_>| {
-            let mut slots = self.slots(&[charge.key()]);
-            let mut shards = self.lock_shards(&slots);
-            for slot in &mut slots {
-                slot.line = self.0.table.find(slot.id, slot.place);
-            }
-            let Some(slot) = slots.first() else { return (Now::at(at), None) };
-            let held = slot.line.and_then(|line| self.0.table.line(line)).map(Held::lock);
-            let remembered = held.as_ref().and_then(|held| {
-                self.state_in(held, charge.rule(), shards.get(slot.place.shard)?, at)
-            });
-            let now = self.instant(&slots, core::slice::from_ref(&remembered), &mut shards, at);
-            (now, remembered.or_else(|| self.inherited(slot, charge.rule(), &mut shards, now)))
+            let key = self.lock_key(charge, at);
+            key.map_or((Now::at(at), None), |key| (key.now, key.state))
         };
         let loaded: Vec<(Now, Option<State>)> = charges.iter().map(load).collect();
         let floor = loaded.iter().map(|(now, _)| now.effective()).max().unwrap_or(0);
@@ -187,18 +192,10 @@ impl Memory {
         at: Micros,
     ) {
         let rule = charge.rule();
-        let mut slots = self.slots(&[charge.key()]);
-        let mut shards = self.lock_shards(&slots);
-        for slot in &mut slots {
-            slot.line = self.0.table.find(slot.id, slot.place);
-        }
-        let Some(slot) = slots.first() else { return };
-        let held = slot.line.and_then(|line| self.0.table.line(line)).map(Held::lock);
-        let remembered = held
-            .as_ref()
-            .and_then(|held| self.state_in(held, rule, shards.get(slot.place.shard)?, at));
-        let now = self.instant(&slots, core::slice::from_ref(&remembered), &mut shards, at);
-        let state = remembered.or_else(|| self.inherited(slot, rule, &mut shards, now));
+        let Some(LockedKey { slot, mut shard, held, state, now }) = self.lock_key(charge, at)
+        else {
+            return;
+        };
         let carried = state.as_ref().and_then(|state| match migrate_state(rule, state, now) {
             Ok(carried) => carried,
             // What it owed is unknown: the most, as for every state that cannot be read here.
@@ -216,18 +213,32 @@ impl Memory {
         let too_short = at_least > 0 && (at_least >= owed.units || lasts < until);
         if units > owed.units || too_short || carried.is_some() {
             let Write { words, fresh_at } = rule.indebted(Debt { units, seen: owed.seen });
-            let state = State { quota_id: rule.quota_id(), words };
-            let write = SlotWrite { slot: 0, state, fresh_at };
-            self.write(&mut shards, (slot, held), (rule, &write), now);
+            self.write(&mut shard, (&slot, held), (rule, (&words, fresh_at)), now);
         }
     }
 
-    fn slots(&self, keys: &[Key<'_>]) -> Vec<Slot> {
-        let slot = |key: &Key<'_>| {
-            let id = self.0.secrets.id_of(*key);
-            Slot { id, place: self.0.table.place(id), line: None }
-        };
-        keys.iter().map(slot).collect()
+    fn slot(&self, key: Key<'_>) -> Slot {
+        let id = self.0.secrets.id_of(key);
+        Slot { id, place: self.0.table.place(id) }
+    }
+
+    /// Takes the line of a key, if it has one. Its shard must be locked.
+    fn hold(&self, slot: &Slot) -> Option<Held<'_>> {
+        let line = self.0.table.find(slot.id, slot.place)?;
+        self.0.table.line(line).map(Held::lock)
+    }
+
+    fn lock_key(&self, charge: &Charge<'_>, at: Micros) -> Option<LockedKey<'_>> {
+        let (slot, rule) = (self.slot(charge.key()), charge.rule());
+        let shard = self.0.table.lock(slot.place.shard)?;
+        let held = self.hold(&slot);
+        let mut state = held.as_ref().and_then(|held| self.state_in(held, rule, &shard, at));
+        let floor = if state.is_none() { shard.floor() } else { 0 };
+        let now = Now::at(at).not_before(floor);
+        if held.is_none() {
+            state = inherited(&shard, slot.place, rule, now);
+        }
+        Some(LockedKey { slot, shard, held, state, now })
     }
 
     fn lock_shards(&self, slots: &[Slot]) -> Shards<'_> {
@@ -242,76 +253,21 @@ impl Memory {
         )
     }
 
-    /// Takes the lines of the keys that are there. Their order does not matter: a holder of more
-    /// than one line also holds the mutexes of their shards.
-    fn hold(&self, slots: &[Slot]) -> Vec<Option<Held<'_>>> {
-        let line = |slot: &Slot| self.0.table.line(slot.line?).map(Held::lock);
-        slots.iter().map(line).collect()
-    }
-
-    /// The instant to decide at: not before what was forgotten, for keys that are not remembered.
-    fn instant(
-        &self,
-        slots: &[Slot],
-        remembered: &[Option<State>],
-        shards: &mut Shards<'_>,
-        at: Micros,
-    ) -> Now {
-        let forgotten = slots.iter().zip(remembered).filter(|(_, state)| state.is_none());
-        forgotten.fold(Now::at(at), |now, (slot, _)| {
-            now.not_before(shards.get(slot.place.shard).map_or(0, |shard| shard.floor()))
-        })
-    }
-
-    /// The debt that a newcomer inherits, as a state.
-    fn inherited(
-        &self,
-        slot: &Slot,
-        rule: &Rule,
-        shards: &mut Shards<'_>,
-        now: Now,
-    ) -> Option<State> {
-        // A key that has a line is no newcomer: it was reset, or it expired there.
-        if slot.line.is_some() {
-            return None;
-        }
-        let shard = shards.get(slot.place.shard)?;
-        let write = shard.inherited(slot.place.home, rule, now.effective())?;
-        Some(State { quota_id: rule.quota_id(), words: write.words })
-    }
-
     /// The state in a line; the largest debt if its quota is not known any more.
     fn state_in(&self, held: &Held<'_>, rule: &Rule, shard: &Shard, at: Micros) -> Option<State> {
-        let quota_id = if held.tag() == rule.quota_tag() {
-            Some(rule.quota_id())
-        } else {
-            self.quota_id_in(held)
-        };
-        match quota_id {
-            Some(quota_id) => self.words_in(held, quota_id, shard),
-            None => {
-                let content = held.content().filter(|content| content.fresh_at() > at)?;
-                if matches!(&content, Content::Short { words, .. } if words.is_empty()) {
-                    return None;
-                }
-                // When it ends says nothing about units of another quota.
-                let write = rule.indebted(full_debt(rule, at));
-                Some(State { quota_id: rule.quota_id(), words: write.words })
+        let is_own = held.tag() == rule.quota_tag();
+        let quota_id = is_own.then(|| rule.quota_id()).or_else(|| self.0.quota_ids.of(held.tag()));
+        let content = held.content()?;
+        let Some(quota_id) = quota_id else {
+            let is_empty = matches!(&content, Content::Short { words, .. } if words.is_empty());
+            if is_empty || content.fresh_at() <= at {
+                return None;
             }
-        }
-    }
-
-    fn quota_id_in(&self, held: &Held<'_>) -> Option<crate::state::QuotaId> {
-        self.0.quota_ids.of(held.tag())
-    }
-
-    fn words_in(
-        &self,
-        held: &Held<'_>,
-        quota_id: crate::state::QuotaId,
-        shard: &Shard,
-    ) -> Option<State> {
-        let words = match held.content()? {
+            // When it ends says nothing about units of another quota.
+            let write = rule.indebted(full_debt(rule, at));
+            return Some(State { quota_id: rule.quota_id(), words: write.words });
+        };
+        let words = match content {
             Content::PackedSchedule { word, scale, .. } => {
                 Words::new(&[word / scale.max(1), word % scale.max(1)])
             }
@@ -324,16 +280,13 @@ impl Memory {
     /// Writes the next state of a key into its line, or into a new one.
     fn write(
         &self,
-        shards: &mut Shards<'_>,
+        shard: &mut Shard,
         (slot, held): (&Slot, Option<Held<'_>>),
-        (rule, write): (&Rule, &SlotWrite),
+        (rule, next): (&Rule, (&Words, Micros)),
         now: Now,
     ) {
-        let Some(shard) = shards.get(slot.place.shard) else {
-            return;
-        };
         self.0.quota_ids.note(rule);
-        let content = content_of(rule, (&write.state.words, write.fresh_at), shard, now);
+        let content = content_of(rule, next, shard, now);
         // Only now: a user's algorithm may panic above, and then the line stays as it is.
         if let Some(replaced) = held.as_ref().and_then(Held::content) {
             shard.release(&replaced);
@@ -348,6 +301,13 @@ impl Memory {
             ),
         }
     }
+}
+
+/// The debt that a key without a line inherits, as a state. A key that has a line is no newcomer:
+/// it was reset, or it expired there.
+fn inherited(shard: &Shard, place: Place, rule: &Rule, now: Now) -> Option<State> {
+    let write = shard.inherited(place.home, rule, now.effective())?;
+    Some(State { quota_id: rule.quota_id(), words: write.words })
 }
 
 /// As much as a quota can be owed.

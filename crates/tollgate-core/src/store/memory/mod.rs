@@ -49,6 +49,16 @@ const DEFAULT_MAX_KEYS: usize = 16_384;
 const DEFAULT_MAX_REQUEST_IDS: usize = 100_000;
 
 /// States in the memory of this process. Clones share the same states.
+///
+/// ```
+/// use tollgate_core::store::Memory;
+/// use tollgate_core::{Limit, Limiter, Quota};
+///
+/// let limiter = Limiter::new(Memory::builder().max_keys(10_000).build()?);
+/// let api = Limit::gcra("api", Quota::per_minute(100))?;
+/// assert!(limiter.sync().check(api.charge("ada"))?.is_allowed());
+/// # Ok::<(), tollgate_core::Error>(())
+/// ```
 #[derive(Clone)]
 pub struct Memory(Arc<Inner>);
 
