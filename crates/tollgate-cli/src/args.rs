@@ -71,7 +71,7 @@ pub(crate) enum Command {
 }
 
 /// The server and the token of a client.
-#[derive(clap::Args)]
+#[derive(Clone, clap::Args)]
 pub(crate) struct Server {
     /// The HTTP address of the server.
     #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8080")]

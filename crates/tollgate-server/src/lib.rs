@@ -18,11 +18,13 @@
 //! - `http`, `grpc`, `resp`: the protocols. Handlers decode, call the engine, encode.
 //! - `listen`: sockets, TLS, bounds on connections, and shutdown.
 //! - [`telemetry`]: metrics, traces and logs.
-//! - `fuzzing`: the fuzz targets, behind a feature of that name.
+//! - `fuzzing`: the fuzz targets, behind a feature of that name. They need private modules, and are
+//!   kept with the tests.
 
 mod app;
 pub mod config;
 #[cfg(feature = "fuzzing")]
+#[path = "../tests/fuzzing/mod.rs"]
 pub mod fuzzing;
 mod grpc;
 mod http;

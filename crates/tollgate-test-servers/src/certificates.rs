@@ -4,7 +4,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use super::error::{Error, Result};
+use super::error::{AtPath, Result};
 use super::install::{program, run};
 
 const DAYS: &str = "30";
@@ -26,8 +26,7 @@ impl Certificates {
         let made = Self::in_folder(folder);
         let extensions = "subjectAltName=DNS:localhost,IP:127.0.0.1\nbasicConstraints=CA:FALSE\n\
                           extendedKeyUsage=serverAuth,clientAuth\n";
-        fs::write(made.path("extensions"), extensions)
-            .map_err(|error| Error::from(error).during(folder.display()))?;
+        fs::write(made.path("extensions"), extensions).at(folder)?;
         let mut authority = made.openssl()?;
         authority.args(["req", "-x509", "-days", DAYS]).args(KEY);
         authority.args(["-subj", "/CN=Tollgate test authority", "-out", "ca.crt"]);
@@ -38,7 +37,7 @@ impl Certificates {
         Ok(made)
     }
 
-    /// Those that were made in a folder.
+    /// The certificates that were made in a folder.
     pub(super) fn in_folder(folder: &Path) -> Self {
         Self { folder: folder.to_owned() }
     }
@@ -75,9 +74,9 @@ impl Certificates {
 
     fn sign(&self, name: &str, subject: &str) -> Result<()> {
         let [key, request, certificate] = ["key", "csr", "crt"].map(|end| format!("{name}.{end}"));
-        let mut asked = self.openssl()?;
-        asked.arg("req").args(KEY).args(["-subj", subject, "-keyout", &key, "-out", &request]);
-        run(&mut asked)?;
+        let mut signing = self.openssl()?;
+        signing.arg("req").args(KEY).args(["-subj", subject, "-keyout", &key, "-out", &request]);
+        run(&mut signing)?;
         let mut signed = self.openssl()?;
         signed.args(["x509", "-req", "-days", DAYS, "-in", &request, "-out", &certificate]);
         signed.args(["-CA", "ca.crt", "-CAkey", "ca.key", "-CAcreateserial"]);

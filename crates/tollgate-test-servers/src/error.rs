@@ -2,6 +2,7 @@
 
 use std::fmt;
 use std::io;
+use std::path::Path;
 
 /// A server could not be installed, started or called.
 #[derive(Debug)]
@@ -22,6 +23,17 @@ impl Error {
     #[must_use]
     pub fn during(self, what: impl fmt::Display) -> Self {
         Self::new(format!("{what}: {self}"))
+    }
+}
+
+/// Prefixes an error with the path that it concerns.
+pub(crate) trait AtPath<T> {
+    fn at(self, path: impl AsRef<Path>) -> Result<T>;
+}
+
+impl<T> AtPath<T> for io::Result<T> {
+    fn at(self, path: impl AsRef<Path>) -> Result<T> {
+        self.map_err(|error| Error::from(error).during(path.as_ref().display()))
     }
 }
 

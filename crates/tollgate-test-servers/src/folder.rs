@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Once;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use super::error::{Error, Result};
+use super::error::{AtPath, Error, Result};
 use super::root::{lock, root, try_lock};
 
 const OWNER: &str = "owner.lock";
@@ -31,18 +31,19 @@ impl Folder {
         // Under this lock, a folder whose owner lock is free is abandoned, and not being made.
         let _making = lock("folders.lock")?;
         let folders = root()?.join("folders");
-        fs::create_dir_all(&folders)
-            .map_err(|error| Error::from(error).during(folders.display()))?;
+        fs::create_dir_all(&folders).at(&folders)?;
         SWEPT.call_once(|| sweep(&folders));
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let path = folders.join(format!("{name}-{}-{number}", std::process::id()));
         // An earlier process may have had the same id, and left a folder that could not be removed.
         if path.exists() {
-            fs::remove_dir_all(&path).map_err(|error| Error::from(error).during(path.display()))?;
+            fs::remove_dir_all(&path).at(&path)?;
         }
-        fs::create_dir(&path).map_err(|error| Error::from(error).during(path.display()))?;
+        fs::create_dir(&path).at(&path)?;
         let owned = try_lock(&path.join(OWNER));
-        let owned = owned.ok_or_else(|| Error::new(format!("{}: not ours", path.display())))?;
+        let owned = owned.ok_or_else(|| {
+            Error::new(format!("{}: is locked by another process", path.display()))
+        })?;
         Ok(Self { path, _owned: owned })
     }
 
@@ -60,7 +61,7 @@ impl Drop for Folder {
     }
 }
 
-/// Removes the folders whose owners are dead.
+/// Removes the folders whose owners have ended.
 fn sweep(folders: &Path) {
     let Ok(entries) = fs::read_dir(folders) else {
         return;

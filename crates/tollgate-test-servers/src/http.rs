@@ -1,7 +1,9 @@
-//! The part of HTTP/1.1 that clients of a REST interface use: requests of known length, one after
-//! another on a connection.
+//! The part of HTTP/1.1 that REST interfaces use, for servers and clients: requests of known length,
+//! one after another on a connection.
 
-use std::io::{self, BufRead, Read, Write};
+use std::io::{self, BufRead, BufReader, Read, Write};
+use std::net::{SocketAddr, TcpStream};
+use std::time::Duration;
 
 /// Far more than a client sends; a length beyond it is a mistake.
 const BODY_MAX: usize = 64 << 20;
@@ -79,6 +81,81 @@ pub(crate) fn write(
         text.push_str(&response.body);
     }
     stream.write_all(text.as_bytes())
+}
+
+/// A connection of a client.
+#[derive(Debug)]
+pub(crate) struct Connection {
+    stream: BufReader<TcpStream>,
+}
+
+impl Connection {
+    /// Connects; every read and write has the timeout too.
+    pub(crate) fn to(addr: SocketAddr, timeout: Duration) -> io::Result<Self> {
+        let stream = TcpStream::connect_timeout(&addr, timeout)?;
+        stream.set_read_timeout(Some(timeout))?;
+        stream.set_write_timeout(Some(timeout))?;
+        stream.set_nodelay(true)?;
+        Ok(Self { stream: BufReader::new(stream) })
+    }
+
+    /// Sends a request, such as `POST /`; status and body of the response.
+    pub(crate) fn send(
+        &mut self,
+        request: &str,
+        headers: &[(&str, &str)],
+        body: &[u8],
+    ) -> io::Result<(u16, Vec<u8>)> {
+        let length = body.len();
+        let mut text =
+            format!("{request} HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-length: {length}\r\n");
+        for (name, value) in headers {
+            text.push_str(&format!("{name}: {value}\r\n"));
+        }
+        text.push_str("\r\n");
+        self.stream.get_mut().write_all(&[text.as_bytes(), body].concat())?;
+        self.response()
+    }
+
+    fn response(&mut self) -> io::Result<(u16, Vec<u8>)> {
+        let status = self.line()?;
+        let status = status.split(' ').nth(1).and_then(|status| status.parse().ok());
+        let status = status.ok_or(io::ErrorKind::InvalidData)?;
+        let (mut length, mut is_chunked) = (0, false);
+        loop {
+            let header = self.line()?.to_ascii_lowercase();
+            if header.is_empty() {
+                break;
+            }
+            if let Some(value) = header.strip_prefix("content-length:") {
+                length = value.trim().parse().map_err(|_| io::ErrorKind::InvalidData)?;
+            }
+            is_chunked |= header.starts_with("transfer-encoding:") && header.ends_with("chunked");
+        }
+        if !is_chunked {
+            return Ok((status, self.bytes(length)?));
+        }
+        let mut body = Vec::new();
+        loop {
+            let size = usize::from_str_radix(&self.line()?, 16);
+            let mut chunk = self.bytes(size.map_err(|_| io::ErrorKind::InvalidData)?)?;
+            self.line()?;
+            if chunk.is_empty() {
+                return Ok((status, body));
+            }
+            body.append(&mut chunk);
+        }
+    }
+
+    fn bytes(&mut self, count: usize) -> io::Result<Vec<u8>> {
+        let mut bytes = vec![0; count];
+        self.stream.read_exact(&mut bytes)?;
+        Ok(bytes)
+    }
+
+    fn line(&mut self) -> io::Result<String> {
+        line(&mut self.stream)?.ok_or_else(|| io::ErrorKind::UnexpectedEof.into())
+    }
 }
 
 /// A line without its end; `None` at the end of the stream.

@@ -111,7 +111,7 @@ where
     C: Fn() -> Option<Handler> + Send + Sync + 'static,
 {
     for stream in listener.incoming() {
-        // The client has given up, or too many files are open.
+        // The client has disconnected, or too many files are open.
         let Ok(stream) = stream else { continue };
         if !connections.add(&stream) {
             return;

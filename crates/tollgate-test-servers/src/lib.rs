@@ -7,9 +7,9 @@
 //! # fn main() -> Result<()> {
 //! let redis = Redis::builder().password("s3cret").start()?;
 //! let proxy = FaultProxy::to(redis.addr())?;
-//! // ... connect a store to proxy.addr(), then lose the replies of what was applied:
+//! // ... connect a store to proxy.addr(), then drop the replies of applied commands:
 //! proxy.set(Mode::DropReplies)?;
-//! // ... or let the server stand still, crash, and come back at the same port:
+//! // ... or freeze the server, kill it, and restart it at the same port:
 //! redis.stop_answering()?;
 //! redis.kill()?;
 //! redis.restart()?;
@@ -41,13 +41,11 @@ mod certificates;
 mod denokv;
 mod dynamodb;
 mod error;
-
 mod folder;
 mod http;
 mod http_server;
 pub mod install;
 mod nginx;
-
 mod percent;
 mod port;
 mod postgres;
@@ -57,7 +55,6 @@ mod proxy;
 mod redis;
 pub mod resp;
 mod root;
-mod scripts;
 mod server;
 pub mod shared;
 mod spawner;
@@ -70,23 +67,19 @@ pub use denokv::DenoKv;
 pub use dynamodb::{DynamoDb, DynamoDbGateway, Refusal, Tally};
 pub use error::{Error, Result};
 pub use folder::Folder;
-pub use install::program;
+pub use install::{NodeJs, Python, program};
 pub use nginx::Nginx;
 pub use port::Port;
 pub use postgres::{PgVersion, Postgres, PostgresBuilder};
-pub use process::{Launch, Signal, User};
+pub use process::server_command;
 pub use proxy::{FaultProxy, Mode, Traffic};
-pub use redis::{
-    Redis, RedisBuilder, RedisCluster, RedisClusterBuilder, RedisSentinel, RedisSentinelBuilder,
-    SlotMove,
-};
-pub use scripts::{NodeJs, Python};
+pub use redis::{Redis, RedisBuilder, RedisCluster, RedisSentinel, SlotMove};
 pub use server::{Resources, Server, ServerSpec};
 pub use test_processes::{TestProcess, TestProcesses};
 pub use upstash::UpstashShim;
 
-/// Builds the servers that are published as source only, which takes minutes the first time. A test
-/// that needs one would seem to hang.
+/// Builds the servers that are published as source only. The first build takes minutes, in which a
+/// test would seem to hang.
 ///
 /// # Errors
 /// When one cannot be downloaded or does not build.

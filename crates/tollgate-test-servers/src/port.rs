@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use socket2::SockRef;
 
-use super::error::{Error, Result};
+use super::error::{AtPath, Error, Result};
 use super::root::{root, try_lock};
 use super::wait::until_ok;
 
@@ -36,7 +36,7 @@ impl Port {
     /// When the folder for temporary files cannot be written, or every port is taken.
     pub fn reserve() -> Result<Self> {
         let folder = root()?.join("ports");
-        fs::create_dir_all(&folder).map_err(|error| Error::from(error).during(folder.display()))?;
+        fs::create_dir_all(&folder).at(&folder)?;
         let end = end();
         let count = end.saturating_sub(LOWEST).max(1);
         // Processes that start together search from different numbers.

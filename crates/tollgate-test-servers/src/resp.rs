@@ -1,8 +1,7 @@
-//! A small blocking client of the protocol that Redis speaks: one connection, one command at a
-//! time.
+//! A small blocking client of Redis: one connection, one command at a time.
 //!
-//! For readiness and for tests that look at a server past the store under test. It shares no code
-//! with any store, so what it sees is the server's word. Every read and write has a deadline.
+//! For probes, and for tests that inspect a server without the store under test. It shares no code
+//! with a store. Every read and write has a timeout.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};
@@ -12,10 +11,10 @@ use std::time::Duration;
 
 use super::error::{Error, Result};
 
-/// How long a read or write may take unless told otherwise.
+/// The default timeout of a read or write.
 const TIMEOUT: Duration = Duration::from_secs(5);
 
-/// What a server answers.
+/// A reply of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Reply {
@@ -25,9 +24,9 @@ pub enum Reply {
     Error(String),
     /// A whole number; a boolean is 0 or 1.
     Integer(i64),
-    /// A string of bytes; other numbers as they are written.
+    /// A string of bytes; other numbers as text.
     Bulk(Vec<u8>),
-    /// Several; a map is its keys and values in turn.
+    /// Several replies; a map is a list of keys and values.
     Array(Vec<Self>),
     /// Nothing.
     Nil,
@@ -105,7 +104,7 @@ impl Client {
         Ok(client)
     }
 
-    /// How long a read or write may take from now on; it was 5 seconds.
+    /// Sets the timeout of reads and writes, 5 seconds by default.
     ///
     /// # Errors
     /// When it is zero.
@@ -125,8 +124,8 @@ impl Client {
     /// Sends a command and reads its reply. An error from the server is a reply like any other.
     ///
     /// # Errors
-    /// `WouldBlock` or `TimedOut` when no reply comes in time, and whatever the connection says.
-    /// The connection is of no use then.
+    /// `WouldBlock` or `TimedOut` when no reply arrives in time, or an error of the connection,
+    /// which is unusable then.
     pub fn call(&mut self, words: &[impl AsRef<[u8]>]) -> io::Result<Reply> {
         self.send(words)?;
         self.read()
@@ -135,7 +134,7 @@ impl Client {
     /// Sends a command whose reply is to be read later.
     ///
     /// # Errors
-    /// Whatever the connection says.
+    /// An error of the connection.
     pub fn send(&mut self, words: &[impl AsRef<[u8]>]) -> io::Result<()> {
         let mut command = format!("*{}\r\n", words.len()).into_bytes();
         for word in words.iter().map(AsRef::as_ref) {

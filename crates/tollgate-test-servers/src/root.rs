@@ -8,7 +8,7 @@ use std::fs::{self, File, OpenOptions};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use super::error::{Error, Result};
+use super::error::{AtPath, Error, Result};
 
 /// The folder, made if it is not there.
 pub(super) fn root() -> Result<PathBuf> {
@@ -25,9 +25,9 @@ pub(super) fn root() -> Result<PathBuf> {
     }
 }
 
-/// The id of the user who runs this.
+/// The id of the user of this process.
 pub(super) fn user_id() -> Result<u32> {
-    let me = fs::metadata("/proc/self").map_err(|error| Error::from(error).during("/proc/self"))?;
+    let me = fs::metadata("/proc/self").at("/proc/self")?;
     Ok(me.uid())
 }
 
@@ -35,7 +35,7 @@ pub(super) fn user_id() -> Result<u32> {
 pub(super) fn lock(name: &str) -> Result<File> {
     let path = root()?.join(name);
     let file = open_lock(&path)?;
-    file.lock().map_err(|error| Error::from(error).during(path.display()))?;
+    file.lock().at(&path)?;
     Ok(file)
 }
 
@@ -47,5 +47,5 @@ pub(super) fn try_lock(path: &Path) -> Option<File> {
 
 fn open_lock(path: &Path) -> Result<File> {
     let opened = OpenOptions::new().create(true).truncate(false).write(true).open(path);
-    opened.map_err(|error| Error::from(error).during(path.display()))
+    opened.at(path)
 }

@@ -9,16 +9,17 @@ use std::fs;
 use std::net::SocketAddr;
 use std::ops::ControlFlow;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use super::error::{Error, Result};
+use super::error::{AtPath, Error, Result};
 use super::folder::Folder;
 use super::port::Port;
-use super::process::{Launch, Process, Signal, describe};
+use super::process::{KILL, Process, describe};
 use super::wait::until_settled;
 
-/// The time from the start of a server to its first answer. On an idle machine all need far less.
+/// The longest time from the start of a server to its first answer.
 const START: Duration = Duration::from_secs(60);
 /// Other programs can take a port between its reservation and the start of the server.
 const ATTEMPTS: usize = 5;
@@ -45,11 +46,12 @@ pub trait ServerSpec: Debug + Send + Sync + 'static {
         Ok(())
     }
 
-    /// The program to run. It must stay in the foreground, and log to its standard output or error.
+    /// The command to run, made by [`server_command`](super::server_command). It must stay in the
+    /// foreground, and log to its standard output or error.
     ///
     /// # Errors
     /// When its program is missing and cannot be installed.
-    fn launch(&self, resources: &Resources) -> Result<Launch>;
+    fn command(&self, resources: &Resources) -> Result<Command>;
 
     /// Sends a real command, with a timeout. An open port does not prove that a server is ready.
     ///
@@ -57,9 +59,10 @@ pub trait ServerSpec: Debug + Send + Sync + 'static {
     /// When it does not answer yet.
     fn probe(&self, resources: &Resources) -> Result<()>;
 
-    /// The signal that stops it in an orderly way. A server that keeps nothing may be killed.
-    fn stop_signal(&self) -> Signal {
-        Signal::Kill
+    /// The signal that stops it in an orderly way, such as `INT`. A server without data to save may
+    /// be killed.
+    fn stop_signal(&self) -> &'static str {
+        KILL
     }
 }
 
@@ -76,7 +79,7 @@ impl Resources {
         Ok(Self { ports, folder: Folder::new(spec.name())? })
     }
 
-    /// The first port; 0 if the spec asked for none.
+    /// The first port; 0 if the spec needs none.
     #[must_use]
     pub fn port(&self) -> u16 {
         self.nth_port(0)
@@ -111,7 +114,7 @@ impl Resources {
     /// When it cannot be written.
     pub fn write(&self, name: &str, text: &str) -> Result<PathBuf> {
         let path = self.path(name);
-        fs::write(&path, text).map_err(|error| Error::from(error).during(path.display()))?;
+        fs::write(&path, text).at(&path)?;
         Ok(path)
     }
 
@@ -195,7 +198,7 @@ impl Server {
     /// # Errors
     /// When the process cannot be ended.
     pub fn kill(&self) -> Result<()> {
-        self.end(Signal::Kill)
+        self.end(KILL)
     }
 
     /// Stops it in an orderly way. Its port stays reserved.
@@ -231,12 +234,12 @@ impl Server {
     /// As [`Self::start`].
     pub fn restart(&self) -> Result<()> {
         let mut process = self.process();
-        process.end(Signal::Kill)?;
+        process.end(KILL)?;
         *process = run(&*self.spec, &self.resources)?;
         Ok(())
     }
 
-    fn end(&self, signal: Signal) -> Result<()> {
+    fn end(&self, signal: &str) -> Result<()> {
         self.process().end(signal)
     }
 
@@ -254,8 +257,8 @@ impl Drop for Server {
 
 /// Starts the process, and waits for its first answer.
 fn run(spec: &dyn ServerSpec, resources: &Resources) -> Result<Process> {
-    let launch = spec.launch(resources)?;
-    let mut process = Process::start(&launch, resources.folder(), &resources.path(LOG))?;
+    let (command, log) = (spec.command(resources)?, resources.path(LOG));
+    let mut process = Process::start(command, resources.folder(), &log)?;
     await_answer(spec, resources, &mut process)?;
     Ok(process)
 }

@@ -1,83 +1,59 @@
-//! One server of a kind for all tests of a process, started by the first that asks.
+//! One server of each kind for all tests of a process, started by the first test that uses it.
 //!
-//! For tests that keep to keys of their own and leave the server running. Nothing drops a static,
-//! so the kernel ends these when the process does.
+//! For tests that use their own keys or databases and leave the server running. A static is never
+//! dropped: the kernel ends these servers with the process.
 
 use std::sync::OnceLock;
 
 use super::{DenoKv, DynamoDb, PgVersion, Postgres, Redis, RedisCluster, Result};
 
-/// The Redis server of this process.
-///
-/// # Panics
-/// When it cannot be installed or started, in every test that asks.
-pub fn redis() -> &'static Redis {
-    static SHARED: OnceLock<Result<Redis>> = OnceLock::new();
-    started(SHARED.get_or_init(Redis::start))
+/// Functions that start a server once. They panic when it cannot be installed or started.
+macro_rules! shared {
+    ($($(#[$doc:meta])* $name:ident: $server:ty = $start:expr;)*) => {
+        $(
+            $(#[$doc])*
+            ///
+            /// # Panics
+            /// When it cannot be installed or started, in every test that uses it.
+            pub fn $name() -> &'static $server {
+                static SHARED: OnceLock<Result<$server>> = OnceLock::new();
+                started(SHARED.get_or_init(|| $start))
+            }
+        )*
+    };
 }
 
-/// The Redis 8 server of this process.
-///
-/// # Panics
-/// When it cannot be downloaded or started, in every test that asks.
-pub fn redis_8() -> &'static Redis {
-    static SHARED: OnceLock<Result<Redis>> = OnceLock::new();
-    started(SHARED.get_or_init(|| Redis::builder().redis_8().start()))
+shared! {
+    /// The Redis server of this process.
+    redis: Redis = Redis::start();
+    /// The Redis 8 server of this process.
+    redis_8: Redis = Redis::builder().redis_8().start();
+    /// The cluster of this process, of three masters.
+    redis_cluster: RedisCluster = RedisCluster::start(3);
+    /// The cluster of Redis 8 of this process, of three masters.
+    redis_8_cluster: RedisCluster = Redis::builder().redis_8().start_cluster(3);
+    /// The Deno KV server of this process.
+    denokv: DenoKv = DenoKv::start();
+    /// The DynamoDB of this process. Each test makes its own table.
+    dynamodb: DynamoDb = DynamoDb::start();
+    postgres_15: Postgres = Postgres::start(PgVersion::V15);
+    postgres_18: Postgres = Postgres::start(PgVersion::V18);
 }
 
-/// The DynamoDB of this process. Make a table for each test.
-///
-/// # Panics
-/// When it cannot be built or started, in every test that asks.
-pub fn dynamodb() -> &'static DynamoDb {
-    static SHARED: OnceLock<Result<DynamoDb>> = OnceLock::new();
-    started(SHARED.get_or_init(DynamoDb::start))
-}
-
-/// The cluster of this process, of three masters.
-///
-/// # Panics
-/// When it cannot be installed or started, in every test that asks.
-pub fn redis_cluster() -> &'static RedisCluster {
-    static SHARED: OnceLock<Result<RedisCluster>> = OnceLock::new();
-    started(SHARED.get_or_init(|| RedisCluster::start(3)))
-}
-
-/// The cluster of Redis 8 of this process, of three masters.
-///
-/// # Panics
-/// When it cannot be downloaded or started, in every test that asks.
-pub fn redis_8_cluster() -> &'static RedisCluster {
-    static SHARED: OnceLock<Result<RedisCluster>> = OnceLock::new();
-    started(SHARED.get_or_init(|| RedisCluster::builder().redis_8().start(3)))
-}
-
-/// The Deno KV server of this process.
-///
-/// # Panics
-/// When it cannot be built or started, in every test that asks.
-pub fn denokv() -> &'static DenoKv {
-    static SHARED: OnceLock<Result<DenoKv>> = OnceLock::new();
-    started(SHARED.get_or_init(DenoKv::start))
-}
-
-/// The PostgreSQL server of this process, of one version. Make a database for each test:
+/// The PostgreSQL server of this process, of one version. Each test makes its own database:
 /// [`Postgres::fresh_database`].
 ///
 /// # Panics
-/// When it cannot be installed or started, in every test that asks.
+/// When it cannot be installed or started, in every test that uses it.
 #[must_use]
 pub fn postgres(version: PgVersion) -> &'static Postgres {
-    static V15: OnceLock<Result<Postgres>> = OnceLock::new();
-    static V18: OnceLock<Result<Postgres>> = OnceLock::new();
-    let shared = match version {
-        PgVersion::V15 => &V15,
-        PgVersion::V18 => &V18,
-    };
-    started(shared.get_or_init(|| Postgres::start(version)))
+    match version {
+        PgVersion::V15 => postgres_15(),
+        PgVersion::V18 => postgres_18(),
+    }
 }
 
-#[expect(clippy::panic, reason = "a test that needs a server fails without one, and says why")]
+#[expect(clippy::panic, reason = "a test that needs a server fails without one, with the reason")]
 fn started<T>(server: &'static Result<T>) -> &'static T {
     match server {
         Ok(server) => server,

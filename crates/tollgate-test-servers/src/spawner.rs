@@ -1,8 +1,8 @@
 //! The one thread that starts servers.
 //!
 //! The kernel ends a server when the thread that started it ends, not only the process: a server
-//! that is started by the thread of one test and shared with others would die with that test. So
-//! all of them are started by a thread that lives as long as the process.
+//! that is started by the thread of one test and shared with others would end with that test. So
+//! all of them are started by a thread that runs as long as the process.
 
 use std::io;
 use std::process::{Child, Command};
@@ -17,11 +17,11 @@ struct Job {
 
 static SPAWNER: LazyLock<Mutex<Sender<Job>>> = LazyLock::new(|| {
     let (jobs, work) = channel();
-    thread::spawn(move || spawn_for_ever(&work));
+    thread::spawn(move || spawn_commands(&work));
     Mutex::new(jobs)
 });
 
-/// Starts a program whose parent is the thread that lives longest.
+/// Starts a program from the thread that runs as long as the process.
 pub(super) fn spawn(command: Command) -> io::Result<Child> {
     let (started, child) = channel();
     let sent = {
@@ -33,7 +33,7 @@ pub(super) fn spawn(command: Command) -> io::Result<Child> {
     child.recv().map_err(|_| gone())?
 }
 
-fn spawn_for_ever(work: &Receiver<Job>) {
+fn spawn_commands(work: &Receiver<Job>) {
     // The sender is in a static: this ends with the process.
     for mut job in work {
         let child = job.command.spawn();

@@ -1,7 +1,7 @@
-//! Waiting for processes that are not ours: ask, pause briefly, ask again, give up at a deadline.
+//! Waits for other processes by polling, up to a deadline.
 //!
-//! The only code of this crate that sleeps. A server says nothing when it becomes ready, so it has
-//! to be asked; everything in this process waits on channels and condition variables instead.
+//! The only code of this crate that sleeps: a server sends no event when it becomes ready. Code
+//! within this process waits on channels and condition variables instead.
 
 use std::ops::ControlFlow;
 use std::thread;
@@ -40,29 +40,29 @@ impl Deadline {
     }
 }
 
-/// Asks until the answer is good.
+/// Tries until an attempt succeeds.
 ///
 /// # Errors
 /// The last error, once `limit` has passed.
-pub fn until_ok<T>(limit: Duration, mut ask: impl FnMut() -> Result<T>) -> Result<T> {
-    until_settled(limit, || match ask() {
-        Ok(answer) => ControlFlow::Break(Ok(answer)),
+pub fn until_ok<T>(limit: Duration, mut attempt: impl FnMut() -> Result<T>) -> Result<T> {
+    until_settled(limit, || match attempt() {
+        Ok(value) => ControlFlow::Break(Ok(value)),
         Err(error) => ControlFlow::Continue(error),
     })
 }
 
-/// Asks until the question is settled: `Break` ends it either way, `Continue` says why not yet.
+/// Tries until the result is final: `Break` holds it, `Continue` holds the reason to try again.
 ///
 /// # Errors
-/// What `Break` held, or the last reason once `limit` has passed.
+/// The error in `Break`, or the last reason once `limit` has passed.
 pub fn until_settled<T>(
     limit: Duration,
-    mut ask: impl FnMut() -> ControlFlow<Result<T>, Error>,
+    mut attempt: impl FnMut() -> ControlFlow<Result<T>, Error>,
 ) -> Result<T> {
     let deadline = Deadline::after(limit);
     let mut pause = FIRST_PAUSE;
     loop {
-        match ask() {
+        match attempt() {
             ControlFlow::Break(settled) => return settled,
             ControlFlow::Continue(reason) if deadline.has_passed() => {
                 return Err(reason.during(format!("not within {} s", limit.as_secs())));
@@ -74,7 +74,7 @@ pub fn until_settled<T>(
     }
 }
 
-#[expect(clippy::disallowed_methods, reason = "nothing tells us when another process is ready")]
+#[expect(clippy::disallowed_methods, reason = "another process sends no event when it is ready")]
 fn sleep(pause: Duration) {
     thread::sleep(pause);
 }

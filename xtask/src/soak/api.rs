@@ -5,9 +5,10 @@ use std::hash::{BuildHasher, RandomState};
 use std::io::{Read, Write};
 use std::net::TcpStream;
 use std::path::PathBuf;
+use std::process::Command;
 use std::time::Duration;
 
-use tollgate_test_servers::{Error, Launch, Python, Resources, Result, Server, ServerSpec};
+use tollgate_test_servers::{Error, Python, Resources, Result, Server, ServerSpec, server_command};
 
 use crate::run::{TaskResult, cargo, root, run};
 
@@ -61,12 +62,13 @@ impl ServerSpec for Tollgate {
         "tollgate"
     }
 
-    fn launch(&self, resources: &Resources) -> Result<Launch> {
+    fn command(&self, resources: &Resources) -> Result<Command> {
         let target = std::env::var_os("CARGO_TARGET_DIR");
         let target = target.map_or_else(|| PathBuf::from("target"), PathBuf::from);
         let address = resources.addr().to_string();
-        let launch = Launch::new(root().join(target).join("release/tollgate"));
-        Ok(launch.args(["serve", "--grpc", "off", "--resp", "off", "--http", &address]))
+        let mut command = server_command(root().join(target).join("release/tollgate"))?;
+        command.args(["serve", "--grpc", "off", "--resp", "off", "--http", &address]);
+        Ok(command)
     }
 
     fn probe(&self, resources: &Resources) -> Result<()> {

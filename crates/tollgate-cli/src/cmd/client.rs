@@ -2,9 +2,9 @@
 #![expect(clippy::print_stdout, reason = "it prints the response")]
 
 use http_body_util::{BodyExt, Full};
-use hyper::Request;
 use hyper::body::Bytes;
-use hyper::client::conn::http1;
+use hyper::client::conn::http1::{self, SendRequest};
+use hyper::{Request, StatusCode};
 use hyper_util::rt::TokioIo;
 use serde_json::{Map, Value};
 use tokio::net::TcpStream;
@@ -58,23 +58,54 @@ fn post(server: &Server, path: &str, body: &Value) -> Result<Value, Failed> {
     runtime.block_on(send(server, path, body.to_string()))
 }
 
-/// Posts JSON to a server.
+/// Posts JSON to a server, over a connection of its own.
 pub(super) async fn send(server: &Server, path: &str, body: String) -> Result<Value, Failed> {
     let accepted = "--server: accepted: http://host:port";
     let host = server.server.strip_prefix("http://").ok_or(accepted)?.trim_end_matches('/');
-    let stream = TcpStream::connect(host).await.map_err(|error| format!("{host}: {error}"))?;
-    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await?;
-    tokio::spawn(connection);
-    let mut request = Request::post(path).header("host", host);
-    if let Some(token) = &server.token {
-        request = request.header("authorization", format!("Bearer {token}"));
-    }
-    let reply = sender.send_request(request.body(Full::new(Bytes::from(body)))?).await?;
-    let status = reply.status();
-    let reply: Value = serde_json::from_slice(&reply.into_body().collect().await?.to_bytes())?;
+    let mut connection = Connection::to(host).await?;
+    let (status, reply) = connection.post(path, server.token.as_deref(), body).await?;
     if status.is_success() {
         return Ok(reply);
     }
     let text = |name: &str| reply.get(name).and_then(Value::as_str).unwrap_or_default();
     Err(format!("{status}: {} {}: {}", text("code"), text("field"), text("detail")).into())
+}
+
+/// A connection to the HTTP API.
+pub(super) struct Connection {
+    host: String,
+    sender: SendRequest<Full<Bytes>>,
+}
+
+impl Connection {
+    /// Connects to a host and port.
+    pub(super) async fn to(host: &str) -> Result<Self, Failed> {
+        let (sender, connection) = http1::handshake(TokioIo::new(tcp(host).await?)).await?;
+        tokio::spawn(connection);
+        Ok(Self { host: host.to_owned(), sender })
+    }
+
+    /// Posts JSON; status and body of the response.
+    pub(super) async fn post(
+        &mut self,
+        path: &str,
+        token: Option<&str>,
+        body: String,
+    ) -> Result<(StatusCode, Value), Failed> {
+        let mut request = Request::post(path).header("host", &self.host);
+        if let Some(token) = token {
+            request = request.header("authorization", format!("Bearer {token}"));
+        }
+        self.sender.ready().await?;
+        let reply = self.sender.send_request(request.body(Full::new(Bytes::from(body)))?).await?;
+        let status = reply.status();
+        Ok((status, serde_json::from_slice(&reply.into_body().collect().await?.to_bytes())?))
+    }
+}
+
+/// Connects to a host and port; requests are sent at once.
+pub(super) async fn tcp(host: &str) -> Result<TcpStream, Failed> {
+    let stream = TcpStream::connect(host).await.map_err(|error| format!("{host}: {error}"))?;
+    stream.set_nodelay(true)?;
+    Ok(stream)
 }

@@ -10,4 +10,4 @@ pub(crate) mod migrate;
 pub(crate) mod serve;
 
 /// The error of a command.
-pub(crate) type Failed = Box<dyn std::error::Error>;
+pub(crate) type Failed = Box<dyn std::error::Error + Send + Sync>;

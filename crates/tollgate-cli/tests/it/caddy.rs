@@ -3,9 +3,10 @@
 
 use std::io::{Read, Write};
 use std::net::{SocketAddr, TcpStream};
+use std::process::Command;
 use std::time::Duration;
 
-use tollgate_test_servers::{Launch, Resources, Result, Server, ServerSpec, program};
+use tollgate_test_servers::{Resources, Result, Server, ServerSpec, program, server_command};
 
 use crate::support::Serving;
 
@@ -52,11 +53,12 @@ impl ServerSpec for Caddy {
         resources.write("Caddyfile", &text).map(drop)
     }
 
-    fn launch(&self, resources: &Resources) -> Result<Launch> {
-        let config = resources.folder().join("Caddyfile").to_string_lossy().into_owned();
+    fn command(&self, resources: &Resources) -> Result<Command> {
         // It stores certificates and other files in its home folder.
-        let launch = Launch::new(program("caddy", "caddy")?).env("HOME", resources.folder());
-        Ok(launch.args(["run", "--adapter", "caddyfile", "--config", &config]))
+        let mut command = server_command(program("caddy", "caddy")?)?;
+        command.env("HOME", resources.folder()).args(["run", "--adapter", "caddyfile", "--config"]);
+        command.arg(resources.path("Caddyfile"));
+        Ok(command)
     }
 
     /// Requests the service behind: a request to the site would be counted.

@@ -2,12 +2,14 @@
 
 use std::fs;
 use std::os::unix::fs::chown;
+use std::os::unix::process::CommandExt;
+use std::process::Command;
 
 use tollgate_core::store::Store;
 use tollgate_postgres::Postgres;
 use tollgate_test_servers::shared::postgres;
 use tollgate_test_servers::{
-    Error, Launch, PgVersion, Resources, Result, Server, ServerSpec, User, program,
+    Error, PgVersion, Resources, Result, Server, ServerSpec, program, server_command,
 };
 use tollgate_testkit::conformance::{self, Options};
 
@@ -20,7 +22,7 @@ struct PgBouncer {
 }
 
 /// It refuses root, like the server.
-const UNPRIVILEGED: User = User { uid: 65_534, gid: 65_534 };
+const UNPRIVILEGED: u32 = 65_534;
 
 impl ServerSpec for PgBouncer {
     fn name(&self) -> &'static str {
@@ -43,14 +45,14 @@ impl ServerSpec for PgBouncer {
         Ok(())
     }
 
-    fn launch(&self, resources: &Resources) -> Result<Launch> {
-        let launch =
-            Launch::new(program("pgbouncer", "pgbouncer")?).arg(resources.path("pgbouncer.ini"));
-        if fs::metadata("/proc/self").map(|me| std::os::unix::fs::MetadataExt::uid(&me))? != 0 {
-            return Ok(launch);
+    fn command(&self, resources: &Resources) -> Result<Command> {
+        let mut command = server_command(program("pgbouncer", "pgbouncer")?)?;
+        command.arg(resources.path("pgbouncer.ini"));
+        if fs::metadata("/proc/self").map(|me| std::os::unix::fs::MetadataExt::uid(&me))? == 0 {
+            chown(resources.folder(), Some(UNPRIVILEGED), Some(UNPRIVILEGED))?;
+            command.uid(UNPRIVILEGED).gid(UNPRIVILEGED);
         }
-        chown(resources.folder(), Some(UNPRIVILEGED.uid), Some(UNPRIVILEGED.gid))?;
-        Ok(launch.user(UNPRIVILEGED))
+        Ok(command)
     }
 
     fn probe(&self, resources: &Resources) -> Result<()> {
@@ -64,8 +66,7 @@ impl ServerSpec for PgBouncer {
 
 /// Releases from 1.21 on can rewrite named statements: the store must work where none does.
 fn knows_prepared_statements() -> Result<bool> {
-    let asked =
-        std::process::Command::new(program("pgbouncer", "pgbouncer")?).arg("-V").output()?;
+    let asked = Command::new(program("pgbouncer", "pgbouncer")?).arg("-V").output()?;
     let said = String::from_utf8_lossy(&asked.stdout).into_owned();
     let version = said.split_whitespace().nth(1).unwrap_or_default();
     let mut numbers = version.split('.').map(|number| number.parse::<u32>().unwrap_or_default());

@@ -27,10 +27,7 @@ impl RateLimiter for Compatible {
         request: Request<pb::AcquireRequest>,
     ) -> Result<Response<pb::AcquireResponse>, Status> {
         let request = request.into_inner();
-        let response = match check(&request) {
-            Ok(check) => self.0.engine().acquire(check).await.and_then(|it| response(&it)),
-            Err(error) => Err(error.into()),
-        };
+        let response = async { response(&self.0.engine().acquire(check(&request)?).await?) }.await;
         response.map(Response::new).map_err(|failure| status::of(&failure))
     }
 }

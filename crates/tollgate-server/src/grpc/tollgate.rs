@@ -22,10 +22,7 @@ pub(super) struct Native(pub(super) Arc<App>);
 impl RateLimiter for Native {
     async fn acquire(&self, request: Request<pb::AcquireRequest>) -> Reply<pb::Decision> {
         let request = request.into_inner();
-        let response = match check(&request) {
-            Ok(check) => self.0.engine().acquire(check).await,
-            Err(failure) => Err(failure),
-        };
+        let response = async { self.0.engine().acquire(check(&request)?).await }.await;
         reply(response.map(|response| decision(&response)))
     }
 
@@ -43,20 +40,14 @@ impl RateLimiter for Native {
 
     async fn peek(&self, request: Request<pb::AcquireRequest>) -> Reply<pb::Decision> {
         let request = request.into_inner();
-        let response = match check(&request) {
-            Ok(check) => self.0.engine().peek(check).await,
-            Err(failure) => Err(failure),
-        };
+        let response = async { self.0.engine().peek(check(&request)?).await }.await;
         reply(response.map(|response| decision(&response)))
     }
 
     async fn forecast(&self, request: Request<pb::ForecastRequest>) -> Reply<pb::ForecastResponse> {
         let request = request.into_inner();
-        let forecast = self
-            .0
-            .engine()
-            .forecast(CheckRequest::new(policy(&request.policy), &request.key))
-            .await;
+        let check = CheckRequest::new(policy(&request.policy), &request.key);
+        let forecast = self.0.engine().forecast(check).await;
         reply(forecast.map(|forecast| pb::ForecastResponse {
             spendable_now: forecast.spendable_now,
             next_unit_at_ms: forecast.next_unit_at_ms,
@@ -83,8 +74,8 @@ impl RateLimiter for Native {
 
     async fn reset(&self, request: Request<pb::ResetRequest>) -> Reply<pb::ResetResponse> {
         let request = request.into_inner();
-        let done =
-            self.0.engine().reset(CheckRequest::new(policy(&request.policy), &request.key)).await;
+        let check = CheckRequest::new(policy(&request.policy), &request.key);
+        let done = self.0.engine().reset(check).await;
         reply(done.map(|()| pb::ResetResponse {}))
     }
 }

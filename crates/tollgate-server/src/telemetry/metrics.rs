@@ -21,16 +21,19 @@ const BUCKETS: [f64; 14] = [
     0.25, 1.0,
 ];
 
+/// The name and the value of a label.
+type Label = (&'static str, &'static str);
+
 /// All metrics of a server.
 pub(crate) struct Metrics {
     registry: Registry,
     decisions: Family<DecisionLabels, Counter>,
-    errors: Family<CodeLabel, Counter>,
-    requests: Family<ProtocolLabel, Histogram>,
-    store_calls: Family<CallLabels, Counter>,
+    errors: Family<[Label; 1], Counter>,
+    requests: Family<[Label; 1], Histogram>,
+    store_calls: Family<[Label; 2], Counter>,
     store_admissions: Counter,
-    store_seconds: Family<StoreLabel, Histogram>,
-    reloads: Family<ResultLabel, Counter>,
+    store_seconds: Family<[Label; 1], Histogram>,
+    reloads: Family<[Label; 1], Counter>,
     store_round_trips: Counter,
     limiter: LimiterCounters,
 }
@@ -49,32 +52,6 @@ struct DecisionLabels {
     verdict: &'static str,
     degraded: &'static str,
     shadow: &'static str,
-}
-
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct CodeLabel {
-    code: &'static str,
-}
-
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct ProtocolLabel {
-    protocol: &'static str,
-}
-
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct StoreLabel {
-    store: &'static str,
-}
-
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct CallLabels {
-    store: &'static str,
-    result: &'static str,
-}
-
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct ResultLabel {
-    result: &'static str,
 }
 
 impl Metrics {
@@ -151,12 +128,12 @@ impl Metrics {
 
     /// Counts a request that could not be decided.
     pub(crate) fn failed(&self, code: Code) {
-        self.errors.get_or_create(&CodeLabel { code: code.as_str() }).inc();
+        self.errors.get_or_create(&[("code", code.as_str())]).inc();
     }
 
     /// Records the duration of a request of a protocol.
     pub(crate) fn request(&self, protocol: &'static str, took: Duration) {
-        self.requests.get_or_create(&ProtocolLabel { protocol }).observe(took.as_secs_f64());
+        self.requests.get_or_create(&[("protocol", protocol)]).observe(took.as_secs_f64());
     }
 
     /// Records a call to the store.
@@ -168,14 +145,14 @@ impl Metrics {
         took: Duration,
     ) {
         let seconds = took.as_secs_f64();
-        self.store_seconds.get_or_create(&StoreLabel { store }).observe(seconds);
-        self.store_calls.get_or_create(&CallLabels { store, result }).inc();
+        self.store_seconds.get_or_create(&[("store", store)]).observe(seconds);
+        self.store_calls.get_or_create(&[("store", store), ("result", result)]).inc();
         self.store_admissions.inc_by(admissions);
     }
 
     /// Counts a reload of the configuration.
     pub(crate) fn reloaded(&self, result: &'static str) {
-        self.reloads.get_or_create(&ResultLabel { result }).inc();
+        self.reloads.get_or_create(&[("result", result)]).inc();
     }
 
     /// All metrics in the OpenMetrics text format.

@@ -1,21 +1,23 @@
-//! Deno KV, served by its own self-hosted server.
+//! Deno KV: its self-hosted server.
 
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
 use std::ops::Deref;
 use std::path::PathBuf;
+use std::process::Command;
 use std::time::Duration;
 
 use super::error::{Error, Result};
+use super::http::Connection;
 use super::install::Crate;
-use super::process::Launch;
+use super::process::server_command;
 use super::server::{Resources, Server, ServerSpec};
 
 const SERVER: Crate =
     Crate { name: "denokv", version: "0.14.0", program: "denokv", features: None };
 /// It refuses short ones.
 const TOKEN: &str = "token-of-a-test";
-const ASK: Duration = Duration::from_secs(5);
+/// How long one attempt to reach it may take.
+const ATTEMPT: Duration = Duration::from_secs(5);
 
 /// The server, built if it is not there.
 pub(super) fn program() -> Result<PathBuf> {
@@ -70,30 +72,21 @@ impl ServerSpec for DenoKvSpec {
         "denokv"
     }
 
-    fn launch(&self, resources: &Resources) -> Result<Launch> {
-        let launch = Launch::new(program()?).arg("--sqlite-path").arg(resources.path("kv.sqlite"));
-        let addr = resources.addr().to_string();
-        Ok(launch.args(["serve", "--addr", &addr, "--access-token", TOKEN]))
+    fn command(&self, resources: &Resources) -> Result<Command> {
+        let mut command = server_command(program()?)?;
+        command.arg("--sqlite-path").arg(resources.path("kv.sqlite")).args(["serve", "--addr"]);
+        command.arg(resources.addr().to_string()).args(["--access-token", TOKEN]);
+        Ok(command)
     }
 
     /// The metadata exchange, which every client begins with.
     fn probe(&self, resources: &Resources) -> Result<()> {
-        let mut stream = TcpStream::connect_timeout(&resources.addr(), ASK)?;
-        stream.set_read_timeout(Some(ASK))?;
-        stream.set_write_timeout(Some(ASK))?;
-        let body = r#"{"supportedVersions":[2,3]}"#;
-        let request = format!(
-            "POST / HTTP/1.1\r\nhost: {}\r\nauthorization: Bearer {TOKEN}\r\nconnection: close\r\n\
-             content-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
-            resources.addr(),
-            body.len()
-        );
-        stream.write_all(request.as_bytes())?;
-        let mut reply = String::new();
-        stream.read_to_string(&mut reply)?;
-        if reply.starts_with("HTTP/1.1 200") {
-            return Ok(());
+        let bearer = format!("Bearer {TOKEN}");
+        let headers = [("authorization", &*bearer), ("content-type", "application/json")];
+        let body = br#"{"supportedVersions":[2,3]}"#;
+        match Connection::to(resources.addr(), ATTEMPT)?.send("POST /", &headers, body)? {
+            (200, _) => Ok(()),
+            (status, _) => Err(Error::new(format!("it answers with status {status}"))),
         }
-        Err(Error::new(format!("it answers: {}", reply.lines().next().unwrap_or_default())))
     }
 }

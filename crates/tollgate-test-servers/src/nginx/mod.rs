@@ -1,17 +1,18 @@
 //! nginx, with the site of a test and a service behind it.
 
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::SocketAddr;
+use std::process::Command;
 use std::time::Duration;
 
 use super::error::{Error, Result};
+use super::http::Connection;
 use super::install::program;
-use super::process::Launch;
+use super::process::server_command;
 use super::server::{Resources, Server, ServerSpec};
 
 /// How long one attempt to reach it may take.
 const ATTEMPT: Duration = Duration::from_secs(1);
-/// What the service behind it answers.
+/// The response of the service behind it.
 const HELLO: &str = "hello from behind\n";
 
 /// Starts nginx servers.
@@ -74,22 +75,18 @@ impl ServerSpec for Site {
         resources.write("nginx.conf", &text).map(drop)
     }
 
-    fn launch(&self, resources: &Resources) -> Result<Launch> {
-        let folder = resources.folder().to_string_lossy().into_owned();
-        let launch = Launch::new(program("nginx", "nginx")?);
-        Ok(launch.args(["-p", &folder, "-e", "stderr", "-c", "nginx.conf"]))
+    fn command(&self, resources: &Resources) -> Result<Command> {
+        let mut command = server_command(program("nginx", "nginx")?)?;
+        command.arg("-p").arg(resources.folder()).args(["-e", "stderr", "-c", "nginx.conf"]);
+        Ok(command)
     }
 
     /// Probes the service behind: the site may forward a request to a server that counts it.
     fn probe(&self, resources: &Resources) -> Result<()> {
-        let mut stream = TcpStream::connect_timeout(&Self::behind(resources), ATTEMPT)?;
-        stream.set_read_timeout(Some(ATTEMPT))?;
-        stream.write_all(b"GET / HTTP/1.0\r\n\r\n")?;
-        let mut reply = String::new();
-        stream.read_to_string(&mut reply)?;
-        match reply.ends_with(HELLO) {
-            true => Ok(()),
-            false => Err(Error::new(format!("it replied {reply:?}"))),
+        let mut connection = Connection::to(Self::behind(resources), ATTEMPT)?;
+        match connection.send("GET /", &[], b"")? {
+            (200, body) if body == HELLO.as_bytes() => Ok(()),
+            reply => Err(Error::new(format!("it replied {reply:?}"))),
         }
     }
 }

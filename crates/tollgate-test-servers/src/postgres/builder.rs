@@ -2,11 +2,11 @@
 
 use std::process::{Command, Stdio};
 
-use super::template::{copy_to, give};
+use super::template::{copy_to, give, run_as};
 use super::{PgVersion, Postgres, programs};
 use crate::certificates::Certificates;
 use crate::error::{Error, Result};
-use crate::process::{Launch, Signal};
+use crate::process::server_command;
 use crate::server::{Resources, Server, ServerSpec};
 
 const DATA: &str = "data";
@@ -33,7 +33,7 @@ impl PostgresBuilder {
         self
     }
 
-    /// Speaks TLS and nothing else at its port, with a certificate made for it.
+    /// Accepts only TLS at its port, with a certificate made for it.
     #[must_use]
     pub const fn tls(mut self) -> Self {
         self.tls = true;
@@ -107,7 +107,7 @@ impl ServerSpec for PostgresBuilder {
 
     fn prepare(&self, resources: &Resources) -> Result<()> {
         let user = programs::user()?;
-        // It makes its socket there.
+        // The server makes its socket there.
         give(resources.folder(), user)?;
         copy_to(&resources.path(DATA), self.version)?;
         resources.write(ACCESS, &self.access())?;
@@ -118,14 +118,14 @@ impl ServerSpec for PostgresBuilder {
         Ok(())
     }
 
-    fn launch(&self, resources: &Resources) -> Result<Launch> {
+    fn command(&self, resources: &Resources) -> Result<Command> {
         let mut settings = vec![
             "listen_addresses=127.0.0.1".to_owned(),
             format!("port={}", resources.port()),
             format!("unix_socket_directories={}", resources.folder().display()),
             format!("hba_file={}", resources.path(ACCESS).display()),
             "max_connections=200".to_owned(),
-            // A process that crashes loses nothing by these; only the machine would.
+            // With these, only a crash of the machine loses data.
             "fsync=off".to_owned(),
             "full_page_writes=off".to_owned(),
         ];
@@ -137,15 +137,13 @@ impl ServerSpec for PostgresBuilder {
         }
         // Last, so that a test can override any of the above.
         settings.extend(self.settings.iter().cloned());
-        let mut launch = Launch::new(programs::folder(self.version)?.join("postgres"));
-        launch = launch.arg("-D").arg(resources.path(DATA));
+        let mut command = server_command(programs::folder(self.version)?.join("postgres"))?;
+        command.arg("-D").arg(resources.path(DATA));
         for setting in settings {
-            launch = launch.args(["-c", &setting]);
+            command.args(["-c", &setting]);
         }
-        Ok(match programs::user()? {
-            Some(user) => launch.user(user),
-            None => launch,
-        })
+        run_as(&mut command, programs::user()?);
+        Ok(command)
     }
 
     fn probe(&self, resources: &Resources) -> Result<()> {
@@ -153,7 +151,7 @@ impl ServerSpec for PostgresBuilder {
     }
 
     /// It shuts down fast, and cleans up what a kill would leave in the kernel.
-    fn stop_signal(&self) -> Signal {
-        Signal::Interrupt
+    fn stop_signal(&self) -> &'static str {
+        "INT"
     }
 }

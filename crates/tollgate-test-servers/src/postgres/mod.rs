@@ -39,8 +39,8 @@ impl PgVersion {
     }
 }
 
-/// A PostgreSQL server. A crash loses nothing that was committed; only a crash of the whole machine
-/// would, for nothing is forced to disk.
+/// A PostgreSQL server. A crash of the server loses no committed data; a crash of the machine may,
+/// because nothing is forced to disk.
 #[derive(Debug)]
 pub struct Postgres {
     server: Server,
@@ -56,19 +56,19 @@ impl Postgres {
         Self::builder(version).start()
     }
 
-    /// Says more about the server before it is started.
+    /// A server with other settings.
     #[must_use]
     pub const fn builder(version: PgVersion) -> PostgresBuilder {
         PostgresBuilder::new(version)
     }
 
-    /// The address of the database `postgres` as clients take it, as the user `postgres`.
+    /// The URL of the database `postgres`, for the user `postgres`.
     #[must_use]
     pub fn url(&self) -> String {
         self.url_of("postgres")
     }
 
-    /// The address of one of its databases.
+    /// The URL of one of its databases.
     #[must_use]
     pub fn url_of(&self, database: &str) -> String {
         let password = self.built.password_in_use();
@@ -77,13 +77,13 @@ impl Postgres {
         format!("postgres://{login}@127.0.0.1:{}/{database}", self.port())
     }
 
-    /// What a client of a server with TLS needs.
+    /// The certificates of a server with TLS.
     #[must_use]
     pub fn certificates(&self) -> Option<Certificates> {
         self.built.certificates(self.resources())
     }
 
-    /// Makes an empty database with a name of its own, for tests that share a server; its name.
+    /// Makes an empty database for a test that shares the server; its name.
     ///
     /// # Errors
     /// When the server does not answer.
@@ -94,7 +94,7 @@ impl Postgres {
         Ok(name)
     }
 
-    /// The server's own client, without any arguments: to connect as an application would.
+    /// `psql` without arguments: to connect as an application would.
     ///
     /// # Errors
     /// When it cannot be found.
@@ -102,8 +102,8 @@ impl Postgres {
         self.built.psql()
     }
 
-    /// What the database `postgres` answers to statements: one line per row, columns with `|`
-    /// between them. It goes past passwords and TLS, through a socket in the server's folder.
+    /// Runs statements in the database `postgres`; one line per row, with `|` between columns.
+    /// Through a socket in the folder of the server, without password and TLS.
     ///
     /// # Errors
     /// The server's error.
@@ -120,7 +120,7 @@ impl Postgres {
     }
 }
 
-/// Everything that a server can do.
+/// The methods of a server.
 impl Deref for Postgres {
     type Target = Server;
 

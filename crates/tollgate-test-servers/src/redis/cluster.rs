@@ -22,70 +22,25 @@ const FORMING: Duration = Duration::from_secs(60);
 pub struct RedisCluster {
     nodes: Vec<Redis>,
     ids: Vec<String>,
-    /// Slots that have moved since the nodes were last known to have heard everything.
+    /// Slots that have moved since all messages of the nodes were known to have arrived.
     unsettled: Mutex<BTreeSet<u16>>,
     certificates: Option<Certificates>,
     // Last, so that it is removed after the nodes have ended.
     _folder: Option<Folder>,
 }
 
-/// A cluster that is still to be started.
-#[derive(Clone, Debug, Default)]
-pub struct RedisClusterBuilder {
-    node: RedisBuilder,
-    is_encrypted: bool,
-}
-
-impl RedisClusterBuilder {
-    /// All nodes need this password, from each other too.
-    #[must_use]
-    pub fn password(mut self, password: &str) -> Self {
-        self.node = self.node.password(password);
-        self
-    }
-
-    /// Adds a user to all nodes, as [`RedisBuilder::user`] does.
-    #[must_use]
-    pub fn user(mut self, rules: &str) -> Self {
-        self.node = self.node.user(rules);
-        self
-    }
-
-    /// All nodes speak TLS and nothing else, with clients and with each other.
-    #[must_use]
-    pub const fn tls(mut self) -> Self {
-        self.is_encrypted = true;
-        self
-    }
-
-    /// Adds a line to the configuration of all nodes.
-    #[must_use]
-    pub fn config(mut self, line: &str) -> Self {
-        self.node = self.node.config(line);
-        self
-    }
-
-    /// Starts Valkey instead of Redis.
-    #[must_use]
-    pub fn valkey(mut self) -> Self {
-        self.node = self.node.valkey();
-        self
-    }
-
-    /// Starts Redis 8, whatever this machine has.
-    #[must_use]
-    pub fn redis_8(mut self) -> Self {
-        self.node = self.node.redis_8();
-        self
-    }
-
-    /// Starts masters; returns once all of them find that the cluster is whole.
+impl RedisCluster {
+    /// Starts masters without a password.
     ///
     /// # Errors
-    /// When a node cannot be installed or started, or they do not find each other.
-    pub fn start(self, masters: usize) -> Result<RedisCluster> {
-        let mut node = self.node.in_cluster();
-        let folder = self.is_encrypted.then(|| Folder::new("cluster")).transpose()?;
+    /// As [`RedisBuilder::start_cluster`].
+    pub fn start(masters: usize) -> Result<Self> {
+        Redis::builder().start_cluster(masters)
+    }
+
+    pub(super) fn of(node: RedisBuilder, masters: usize) -> Result<Self> {
+        let mut node = node.in_cluster();
+        let folder = node.has_tls().then(|| Folder::new("cluster")).transpose()?;
         let certificates = folder.as_ref().map(|folder| Certificates::generate(folder.path()));
         let certificates = certificates.transpose()?;
         if let Some(certificates) = &certificates {
@@ -95,27 +50,11 @@ impl RedisClusterBuilder {
         let mut clients = nodes.iter().map(Redis::client).collect::<Result<Vec<_>>>()?;
         let ids = clients.iter_mut().map(id).collect::<Result<Vec<_>>>()?;
         give_slots(&mut clients)?;
-        introduce(&nodes, &mut clients)?;
+        connect(&nodes, &mut clients)?;
         let unsettled = Mutex::default();
-        let cluster = RedisCluster { nodes, ids, unsettled, certificates, _folder: folder };
+        let cluster = Self { nodes, ids, unsettled, certificates, _folder: folder };
         cluster.wait_until_whole()?;
         Ok(cluster)
-    }
-}
-
-impl RedisCluster {
-    /// Starts `masters` masters without a password.
-    ///
-    /// # Errors
-    /// As [`RedisClusterBuilder::start`].
-    pub fn start(masters: usize) -> Result<Self> {
-        Self::builder().start(masters)
-    }
-
-    /// Says more about the cluster before it is started.
-    #[must_use]
-    pub fn builder() -> RedisClusterBuilder {
-        RedisClusterBuilder::default()
     }
 
     /// The masters, in the order of the slots that they were given.
@@ -124,7 +63,7 @@ impl RedisCluster {
         &self.nodes
     }
 
-    /// The addresses of all masters as clients take them.
+    /// The URLs of all masters.
     #[must_use]
     pub fn urls(&self) -> Vec<String> {
         self.nodes.iter().map(Redis::url).collect()
@@ -136,8 +75,8 @@ impl RedisCluster {
         self.certificates.as_ref()
     }
 
-    /// Waits until every node finds every slot served, and knows every other node as a master:
-    /// after a restart, for example.
+    /// Waits until every node reports that all slots are served by the other masters: after a
+    /// restart, for example.
     ///
     /// # Errors
     /// When they do not in time, or a node does not answer.
@@ -145,8 +84,8 @@ impl RedisCluster {
         self.wait_for("ok")
     }
 
-    /// Waits until every node that runs finds the cluster broken: after a node was killed, for
-    /// example.
+    /// Waits until every running node reports that the cluster is down: after a node was killed,
+    /// for example.
     ///
     /// # Errors
     /// When they do not in time.
@@ -192,9 +131,8 @@ impl RedisCluster {
         slot.ok_or_else(|| Error::new("CLUSTER KEYSLOT did not answer a slot"))
     }
 
-    /// Puts a proxy in front of every node, and makes the nodes redirect clients there: a client
-    /// that follows the cluster's word meets the proxies. The nodes themselves talk to each other
-    /// directly.
+    /// Puts a proxy in front of every node, and makes the nodes redirect clients to the proxies.
+    /// The nodes connect to each other directly.
     ///
     /// # Errors
     /// When a node does not answer, or they do not agree in time.
@@ -217,12 +155,12 @@ impl RedisCluster {
         Ok(proxies)
     }
 
-    /// Begins to move a slot to another node, so that a test can look at each stage: the source
-    /// answers `ASK` for keys that it has given away.
+    /// Begins to move a slot to another node, so that a test can check each stage: the source
+    /// answers `ASK` for keys that have moved.
     ///
-    /// A slot that has moved before waits until the nodes have heard everything about that. Redis
-    /// 7.0 may otherwise give it back to an earlier owner, whose word was still on its way, and
-    /// delete its keys: that would be the server's loss, and a test would take it for the store's.
+    /// For a slot that has moved before, this waits until all messages about that have arrived.
+    /// Otherwise Redis 7.0 may give it back to an earlier owner because of a late message, and
+    /// delete its keys, which a test would mistake for a defect of the store.
     ///
     /// # Errors
     /// When no node serves the slot, or a node does not answer.
@@ -252,7 +190,7 @@ impl RedisCluster {
         found.ok_or_else(|| Error::new(format!("the cluster has no node {index}")))
     }
 
-    /// Waits, if this slot has moved before, until no word of its earlier owners is on its way.
+    /// Waits, if this slot has moved before, until all messages of its earlier owners have arrived.
     pub(super) fn before_move(&self, slot: u16) -> Result<()> {
         if !self.unsettled().contains(&slot) {
             return Ok(());
@@ -262,7 +200,7 @@ impl RedisCluster {
         Ok(())
     }
 
-    /// Waits until all nodes that run know the new owner of a slot.
+    /// Waits until all running nodes have the new owner of a slot.
     pub(super) fn after_move(&self, slot: u16, to: usize) -> Result<()> {
         self.unsettled().insert(slot);
         until_ok(FORMING, || match self.owner(slot)? {
@@ -297,7 +235,7 @@ fn id(client: &mut Client) -> Result<String> {
     reply.text().map(str::to_owned).ok_or_else(|| Error::new("CLUSTER MYID did not answer an id"))
 }
 
-/// Shares the slots; epochs of their own keep nodes from disputing them.
+/// Distributes the slots; distinct epochs prevent disputes.
 fn give_slots(clients: &mut [Client]) -> Result<()> {
     let count = clients.len();
     for (index, client) in clients.iter_mut().enumerate() {
@@ -309,8 +247,8 @@ fn give_slots(clients: &mut [Client]) -> Result<()> {
     Ok(())
 }
 
-/// Every node meets the first; gossip does the rest.
-fn introduce(nodes: &[Redis], clients: &mut [Client]) -> Result<()> {
+/// Connects every node to the first; gossip connects the others.
+fn connect(nodes: &[Redis], clients: &mut [Client]) -> Result<()> {
     let Some(first) = nodes.first() else {
         return Ok(());
     };

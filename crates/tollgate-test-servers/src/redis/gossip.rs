@@ -1,5 +1,5 @@
-//! The gossip of the nodes of a cluster: the owner of a slot as each node knows it, and whether all
-//! messages have arrived.
+//! The gossip of the nodes of a cluster: the owner of a slot in the view of each node, and whether
+//! all messages have arrived.
 
 use std::collections::BTreeMap;
 use std::time::Duration;
@@ -14,7 +14,7 @@ const ROUND: Duration = Duration::from_secs(30);
 /// ping, and one more may be an announcement without a ping.
 const ROUNDS: usize = 3;
 
-/// The owner of a slot as a node knows it, and its epoch. Nodes that agree about the owner alone
+/// The owner of a slot in the view of a node, and its epoch. Nodes that agree about the owner alone
 /// may still change it: a node that missed the new epoch accepts a late message of the old owner.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Claim {
@@ -28,7 +28,7 @@ pub(super) fn claim(node: &Redis, slot: u16) -> Result<Option<Claim>> {
         // <id> <address> <flags> <master> <ping> <pong> <epoch> <link> <slots>...
         let fields: Vec<&str> = line.split(' ').collect();
         let holds = |range: &&str| {
-            // Alone, or from first to last; slots on their way stand in brackets, and are no
+            // One slot, or from first to last; slots that are being moved are in brackets, and no
             // number.
             let (first, last) = range.split_once('-').unwrap_or((range, range));
             let bounds = first.parse::<u16>().ok().zip(last.parse::<u16>().ok());
@@ -48,9 +48,9 @@ pub(super) fn claim(node: &Redis, slot: u16) -> Result<Option<Claim>> {
 /// mark.
 pub(super) fn settle(nodes: &[Redis]) -> Result<()> {
     for _ in 0..ROUNDS {
-        let before = heard(nodes)?;
+        let before = last_messages(nodes)?;
         until_ok(ROUND, || {
-            let now = heard(nodes)?;
+            let now = last_messages(nodes)?;
             let is_new =
                 |(pair, at): (&(u16, String), &u64)| now.get(pair).is_some_and(|now| now > at);
             let all = before.iter().all(is_new);
@@ -62,8 +62,8 @@ pub(super) fn settle(nodes: &[Redis]) -> Result<()> {
 }
 
 /// When each running node has last received a message from each other one, by its own clock.
-fn heard(nodes: &[Redis]) -> Result<BTreeMap<(u16, String), u64>> {
-    let mut heard = BTreeMap::new();
+fn last_messages(nodes: &[Redis]) -> Result<BTreeMap<(u16, String), u64>> {
+    let mut received = BTreeMap::new();
     for node in nodes.iter().filter(|node| node.is_running()) {
         let reply = node.client()?.call(&["CLUSTER", "NODES"])?.ok()?;
         for line in reply.text().unwrap_or_default().lines() {
@@ -73,9 +73,9 @@ fn heard(nodes: &[Redis]) -> Result<BTreeMap<(u16, String), u64>> {
             };
             // A node that is down sends nothing, and a node sends itself nothing.
             if !flags.contains("myself") && !flags.contains("fail") {
-                heard.insert((node.port(), (*id).to_owned()), pong.parse().unwrap_or_default());
+                received.insert((node.port(), (*id).to_owned()), pong.parse().unwrap_or_default());
             }
         }
     }
-    Ok(heard)
+    Ok(received)
 }

@@ -1,16 +1,15 @@
-//! Redis on its own; `cluster` and `sentinel` build on it.
+//! One Redis server; `cluster` and `sentinel` build on it.
 
 mod builder;
 mod cluster;
 mod gossip;
-mod redis8;
+mod programs;
 mod sentinel;
 mod slots;
-mod valkey;
 
 pub use builder::RedisBuilder;
-pub use cluster::{RedisCluster, RedisClusterBuilder};
-pub use sentinel::{RedisSentinel, RedisSentinelBuilder};
+pub use cluster::RedisCluster;
+pub use sentinel::RedisSentinel;
 pub use slots::SlotMove;
 
 use std::ops::Deref;
@@ -21,8 +20,8 @@ use super::percent::encoded;
 use super::resp::Client;
 use super::server::Server;
 
-/// A Redis server. It keeps its data in memory: a restart forgets it, unless
-/// [`RedisBuilder::durable`] was asked for.
+/// A Redis server. Its data is in memory, and lost at a restart unless [`RedisBuilder::durable`]
+/// is set.
 #[derive(Debug)]
 pub struct Redis {
     server: Server,
@@ -38,20 +37,20 @@ impl Redis {
         Self::builder().start()
     }
 
-    /// Says more about the server before it is started.
+    /// A server with other settings.
     #[must_use]
     pub fn builder() -> RedisBuilder {
         RedisBuilder::default()
     }
 
-    /// Its address as clients take it, with the password of the default user.
+    /// Its URL, with the password of the default user.
     #[must_use]
     pub fn url(&self) -> String {
         let url = url(self.password(), self.port());
         if self.certificates().is_some() { url.replacen("redis:", "rediss:", 1) } else { url }
     }
 
-    /// What a client of a server with TLS needs.
+    /// The certificates of a server with TLS.
     #[must_use]
     pub fn certificates(&self) -> Option<Certificates> {
         self.built.certificates(self.resources())
@@ -63,8 +62,8 @@ impl Redis {
         self.built.password_in_use()
     }
 
-    /// A connection of its own, logged in as the default user. To a server with TLS it goes past
-    /// TLS, through a socket in the server's folder.
+    /// A new connection, authenticated as the default user. A server with TLS is reached without
+    /// it, through a socket in its folder.
     ///
     /// # Errors
     /// When the server does not answer or refuses the password.
@@ -73,7 +72,7 @@ impl Redis {
     }
 }
 
-/// Everything that a server can do.
+/// The methods of a server.
 impl Deref for Redis {
     type Target = Server;
 

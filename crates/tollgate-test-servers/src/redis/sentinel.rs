@@ -1,12 +1,13 @@
 //! A Redis master with a replica, and three sentinels that make the replica the master when the
-//! master is gone.
+//! master is down.
 
+use std::process::Command;
 use std::time::Duration;
 
 use super::{Redis, RedisBuilder};
 use crate::error::{Error, Result};
 use crate::install;
-use crate::process::Launch;
+use crate::process::server_command;
 use crate::resp::{Client, Reply};
 use crate::server::{Resources, Server, ServerSpec};
 use crate::wait::until_ok;
@@ -15,11 +16,11 @@ const NAME: &str = "tollgate";
 const SENTINELS: usize = 3;
 const QUORUM: usize = 2;
 const CONFIG: &str = "sentinel.conf";
-/// A master is taken for gone after this. Sentinels connect and ask about once a second: with
-/// little more than that, they take a new master for gone before its first answer, and make an old
-/// one that came back empty the master again.
+/// A master counts as down after this. Sentinels connect and send commands about once a second:
+/// with little more than that, a new master counts as down before its first reply, and an old one
+/// that restarted empty becomes the master again.
 const DOWN_AFTER_MS: u64 = 3_000;
-/// Sentinels look at each other once a second, so everything here takes a few.
+/// Sentinels exchange messages once a second, so agreement takes a few seconds.
 const AGREE: Duration = Duration::from_secs(60);
 
 /// A master, a replica and three sentinels.
@@ -29,63 +30,31 @@ pub struct RedisSentinel {
     sentinels: Vec<Server>,
 }
 
-/// A master with its replica and sentinels that are still to be started.
-#[derive(Clone, Debug, Default)]
-pub struct RedisSentinelBuilder {
-    node: RedisBuilder,
-}
-
-impl RedisSentinelBuilder {
-    /// Master and replica need this password; the sentinels know it, and need none themselves.
-    #[must_use]
-    pub fn password(mut self, password: &str) -> Self {
-        self.node = self.node.password(password);
-        self
-    }
-
-    /// Adds a line to the configuration of master and replica.
-    #[must_use]
-    pub fn config(mut self, line: &str) -> Self {
-        self.node = self.node.config(line);
-        self
-    }
-
-    /// Starts them; returns once the replica is in step and every sentinel knows all the others.
-    ///
-    /// # Errors
-    /// When one cannot be installed or started, or they do not find each other.
-    pub fn start(self) -> Result<RedisSentinel> {
-        // A replica that asks for a copy is not made to wait for others who might.
-        let node = self.node.config("repl-diskless-sync-delay 0");
-        let master = node.clone().start()?;
-        let replica = node.config(&format!("replicaof 127.0.0.1 {}", master.port())).start()?;
-        until_ok(AGREE, || says(&replica, &["INFO", "replication"], "master_link_status:up"))?;
-        let spec =
-            Sentinel { master_port: master.port(), password: master.password().map(str::to_owned) };
-        let sentinels = (0..SENTINELS).map(|_| Server::start(spec.clone()));
-        let sentinels = sentinels.collect::<Result<Vec<_>>>()?;
-        let started = RedisSentinel { nodes: vec![master, replica], sentinels };
-        started.wait_until_watched()?;
-        Ok(started)
-    }
-}
-
 impl RedisSentinel {
     /// Starts a master, its replica and three sentinels without passwords.
     ///
     /// # Errors
-    /// As [`RedisSentinelBuilder::start`].
+    /// As [`RedisBuilder::start_sentinel`].
     pub fn start() -> Result<Self> {
-        Self::builder().start()
+        Redis::builder().start_sentinel()
     }
 
-    /// Says more about them before they are started.
-    #[must_use]
-    pub fn builder() -> RedisSentinelBuilder {
-        RedisSentinelBuilder::default()
+    pub(super) fn of(node: RedisBuilder) -> Result<Self> {
+        // A replica gets its copy at once; by default the master waits for more replicas.
+        let node = node.config("repl-diskless-sync-delay 0");
+        let master = node.clone().start()?;
+        let replica = node.config(&format!("replicaof 127.0.0.1 {}", master.port())).start()?;
+        until_ok(AGREE, || is_linked(&replica))?;
+        let spec =
+            Sentinel { master_port: master.port(), password: master.password().map(str::to_owned) };
+        let sentinels = (0..SENTINELS).map(|_| Server::start(spec.clone()));
+        let sentinels = sentinels.collect::<Result<Vec<_>>>()?;
+        let started = Self { nodes: vec![master, replica], sentinels };
+        started.wait_until_watched()?;
+        Ok(started)
     }
 
-    /// The name under which the sentinels know the master.
+    /// The name of the master at the sentinels.
     #[must_use]
     pub const fn name(&self) -> &'static str {
         NAME
@@ -97,7 +66,7 @@ impl RedisSentinel {
         &self.sentinels
     }
 
-    /// The addresses of the sentinels as clients take them.
+    /// The URLs of the sentinels.
     #[must_use]
     pub fn urls(&self) -> Vec<String> {
         self.sentinels.iter().map(|sentinel| super::url(None, sentinel.port())).collect()
@@ -116,8 +85,8 @@ impl RedisSentinel {
     pub fn master(&self) -> Result<&Redis> {
         let mut named = Vec::new();
         for sentinel in self.sentinels.iter().filter(|sentinel| sentinel.is_running()) {
-            let asked = ["SENTINEL", "GET-MASTER-ADDR-BY-NAME", NAME];
-            let answer = Client::connect(sentinel.addr())?.call(&asked)?.ok()?;
+            let command = ["SENTINEL", "GET-MASTER-ADDR-BY-NAME", NAME];
+            let answer = Client::connect(sentinel.addr())?.call(&command)?.ok()?;
             let port = answer.elements().get(1).and_then(Reply::text);
             named.push(port.and_then(|port| port.parse::<u16>().ok()));
         }
@@ -130,11 +99,11 @@ impl RedisSentinel {
         let role = master.client()?.call(&["ROLE"])?.ok()?;
         match role.elements().first().and_then(Reply::text) {
             Some("master") => Ok(master),
-            other => Err(Error::new(format!("the master takes itself for a {other:?}"))),
+            other => Err(Error::new(format!("the named master has the role {other:?}"))),
         }
     }
 
-    /// Kills the master, and waits until the replica is the new one and every sentinel says so.
+    /// Kills the master, and waits until the replica is the new one for every sentinel.
     ///
     /// # Errors
     /// When there is no master to begin with, or no new one in time.
@@ -144,7 +113,7 @@ impl RedisSentinel {
         self.wait_for_master_other_than(old)
     }
 
-    /// Waits until another server is the master and every sentinel says so.
+    /// Waits until another server is the master for every sentinel.
     ///
     /// # Errors
     /// When there is none in time.
@@ -155,8 +124,8 @@ impl RedisSentinel {
         })
     }
 
-    /// Waits until every sentinel knows the replica and all the other sentinels, and that enough of
-    /// them are there to agree: after one came back, for example.
+    /// Waits until every sentinel has found the replica and the other sentinels, and has a quorum:
+    /// after a restart of one, for example.
     ///
     /// # Errors
     /// When they do not in time.
@@ -176,18 +145,19 @@ impl RedisSentinel {
                 if shows("num-other-sentinels", SENTINELS - 1) && shows("num-slaves", 1) {
                     return client.call(&["SENTINEL", "CKQUORUM", NAME])?.ok().map(drop);
                 }
-                Err(Error::new("a sentinel does not know all the others yet"))
+                Err(Error::new("a sentinel has not found all the others yet"))
             })?;
         }
         Ok(())
     }
 }
 
-fn says(node: &Redis, command: &[&str], expected: &str) -> Result<()> {
-    let reply = node.client()?.call(command)?.ok()?;
+/// Whether a replica is connected to its master.
+fn is_linked(replica: &Redis) -> Result<()> {
+    let reply = replica.client()?.call(&["INFO", "replication"])?.ok()?;
     match reply.text() {
-        Some(text) if text.contains(expected) => Ok(()),
-        other => Err(Error::new(format!("waits for {expected}: {other:?}"))),
+        Some(text) if text.contains("master_link_status:up") => Ok(()),
+        other => Err(Error::new(format!("the replica has no link: {other:?}"))),
     }
 }
 
@@ -202,7 +172,7 @@ impl ServerSpec for Sentinel {
         "redis-sentinel"
     }
 
-    /// The sentinel writes into this file what it learns, so that a restart remembers it.
+    /// The sentinel writes its state into this file, and reads it again after a restart.
     fn prepare(&self, resources: &Resources) -> Result<()> {
         let folder = super::builder::quoted(&resources.folder().to_string_lossy());
         let mut text = format!(
@@ -220,9 +190,10 @@ impl ServerSpec for Sentinel {
         resources.write(CONFIG, &text).map(drop)
     }
 
-    fn launch(&self, resources: &Resources) -> Result<Launch> {
-        let program = install::program("redis-server", "redis-server")?;
-        Ok(Launch::new(program).arg(resources.path(CONFIG)).arg("--sentinel"))
+    fn command(&self, resources: &Resources) -> Result<Command> {
+        let mut command = server_command(install::program("redis-server", "redis-server")?)?;
+        command.arg(resources.path(CONFIG)).arg("--sentinel");
+        Ok(command)
     }
 
     fn probe(&self, resources: &Resources) -> Result<()> {

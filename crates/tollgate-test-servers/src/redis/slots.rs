@@ -9,7 +9,7 @@ use crate::resp::{Client, Reply};
 pub(super) const SLOTS: u16 = 16_384;
 const TIMEOUT_MS: &str = "5000";
 
-/// A slot on its way. Until it is finished, the source serves the keys that it still has and
+/// A slot that is being moved. Until it is finished, the source serves the keys that it still has and
 /// answers `ASK` for the others; the target serves them after `ASKING`.
 #[derive(Debug)]
 pub struct SlotMove<'c> {
@@ -27,7 +27,7 @@ impl<'c> SlotMove<'c> {
         let (source, source_id) = cluster.node(from)?;
         let (target, target_id) = cluster.node(to)?;
         if from == to {
-            return Err(Error::new(format!("slot {slot} is there already")));
+            return Err(Error::new(format!("slot {slot} is on that node already")));
         }
         let text = slot.to_string();
         let (mut source, mut target) = (source.client()?, target.client()?);
@@ -61,7 +61,7 @@ impl<'c> SlotMove<'c> {
         Ok(keys.len())
     }
 
-    /// Makes the target the owner, and tells every running node; returns once they agree.
+    /// Makes the target the owner on every running node; returns once they agree.
     ///
     /// # Errors
     /// When a node does not answer, the source still has keys, or they do not agree in time.

@@ -1,4 +1,4 @@
-//! The text form of bytes that clients may ask for.
+//! Base64, which clients may request.
 
 const LETTERS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 

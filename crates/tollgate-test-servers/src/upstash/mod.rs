@@ -17,7 +17,7 @@ use super::error::Result;
 use super::http_server::{Handler, HttpServer};
 use super::redis::Redis;
 
-use rest::Rest;
+use rest::Session;
 
 /// An HTTP server with the interface of Upstash. Dropping it closes its port and every connection.
 #[derive(Debug)]
@@ -35,9 +35,10 @@ impl UpstashShim {
     pub fn to(redis: &Redis, token: &str) -> Result<Self> {
         let requests = Arc::new(AtomicU64::new(0));
         let counted = Arc::clone(&requests);
-        let rest = Rest { redis: redis.addr(), token: token.to_owned() };
+        let (redis, needed) = (redis.addr(), token.to_owned());
         let server = HttpServer::start(move || {
-            let (counted, mut session) = (Arc::clone(&counted), rest.clone().session());
+            let counted = Arc::clone(&counted);
+            let mut session = Session::new(redis, needed.clone());
             let handler: Handler = Box::new(move |request| {
                 let response = session.answer(request);
                 counted.fetch_add(1, Ordering::Relaxed);
@@ -48,7 +49,7 @@ impl UpstashShim {
         Ok(Self { server, requests, token: token.to_owned() })
     }
 
-    /// Its address as clients take it.
+    /// Its URL.
     #[must_use]
     pub fn url(&self) -> String {
         format!("http://{}", self.addr())

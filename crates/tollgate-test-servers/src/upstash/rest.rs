@@ -1,8 +1,8 @@
 //! Requests become commands, replies become JSON.
 //!
 //! `POST /` runs one command, `POST /pipeline` several, `POST /multi-exec` several as one
-//! transaction; any other path is a command itself. Every one of them needs the token. An error is
-//! a 400, but one inside of several replies keeps its place among them.
+//! transaction; any other path is a command itself. All of them need the token. An error has the
+//! status 400; an error of one of several commands is one of the results.
 
 use std::io;
 use std::net::SocketAddr;
@@ -16,30 +16,22 @@ use crate::resp::{Client, Reply};
 /// Commands that are sent before their replies are read: few enough for the buffers of a socket.
 const WINDOW: usize = 64;
 
-/// The server, and the token of clients.
-#[derive(Clone, Debug)]
-pub(super) struct Rest {
-    pub(super) redis: SocketAddr,
-    pub(super) token: String,
-}
-
 /// Answers the requests of one connection over one connection to the server.
 #[derive(Debug)]
 pub(super) struct Session {
-    rest: Rest,
+    redis: SocketAddr,
+    token: String,
     client: Option<Client>,
 }
 
 /// The words of a command.
 type Words = Vec<Vec<u8>>;
 
-impl Rest {
-    pub(super) const fn session(self) -> Session {
-        Session { rest: self, client: None }
-    }
-}
-
 impl Session {
+    pub(super) const fn new(redis: SocketAddr, token: String) -> Self {
+        Self { redis, token, client: None }
+    }
+
     pub(super) fn answer(&mut self, request: &Request) -> Response {
         let (path, query) = request.target.split_once('?').unwrap_or((&request.target, ""));
         let parameters: Vec<(&str, &str)> = query
@@ -61,7 +53,7 @@ impl Session {
             _ => self.one(&form, path_words(path, request, &parameters)),
         };
         answer.unwrap_or_else(|failure| {
-            // Whatever is left on that connection is of no use.
+            // The connection may have unread replies.
             self.client = None;
             error(500, &format!("ERR {failure}"))
         })
@@ -70,7 +62,7 @@ impl Session {
     fn is_authorized(&self, request: &Request, parameters: &[(&str, &str)]) -> bool {
         let bearer = request.header("authorization").and_then(|text| text.strip_prefix("Bearer "));
         let given = parameters.iter().find(|(name, _)| *name == "_token").map(|(_, value)| *value);
-        bearer.or(given) == Some(self.rest.token.as_str())
+        bearer.or(given) == Some(self.token.as_str())
     }
 
     fn one(&mut self, form: &Form, words: Option<Words>) -> io::Result<Response> {
@@ -108,7 +100,7 @@ impl Session {
     fn run(&mut self, commands: &[Words]) -> io::Result<Vec<Reply>> {
         let client = match self.client.take() {
             Some(client) => client,
-            None => Client::connect(self.rest.redis)?,
+            None => Client::connect(self.redis)?,
         };
         let client = self.client.insert(client);
         let mut replies = Vec::with_capacity(commands.len());

@@ -1,6 +1,6 @@
 //! Redis 8 and Valkey, each on its own and as a cluster.
 
-use tollgate_test_servers::{RedisBuilder, RedisClusterBuilder};
+use tollgate_test_servers::RedisBuilder;
 
 use super::{bulk, call, leaves_nothing, status};
 
@@ -17,8 +17,8 @@ fn starts_answers_and_leaves_nothing_behind(server: RedisBuilder, about: &str) {
     });
 }
 
-fn forms_a_cluster_and_moves_slots(cluster: RedisClusterBuilder) {
-    let cluster = cluster.start(3).unwrap();
+fn forms_a_cluster_and_moves_slots(node: RedisBuilder) {
+    let cluster = node.start_cluster(3).unwrap();
     let slot = cluster.slot_of_key("key").unwrap();
     let from = cluster.owner(slot).unwrap();
     assert_eq!(call(&mut cluster.nodes()[from].client().unwrap(), "SET key value"), status("OK"));
@@ -30,7 +30,7 @@ fn forms_a_cluster_and_moves_slots(cluster: RedisClusterBuilder) {
 macro_rules! on {
     ($engine:ident, $server:expr, $about:literal, $cluster:expr) => {
         mod $engine {
-            use tollgate_test_servers::{Redis, RedisCluster};
+            use tollgate_test_servers::Redis;
 
             #[test]
             fn starts_answers_and_leaves_nothing_behind() {
@@ -47,6 +47,6 @@ macro_rules! on {
 
 on! {
     redis_8, Redis::builder().redis_8().tls(), "redis_version:8.",
-    RedisCluster::builder().redis_8()
+    Redis::builder().redis_8()
 }
-on! { valkey, Redis::builder().valkey(), "server_name:valkey", RedisCluster::builder().valkey() }
+on! { valkey, Redis::builder().valkey(), "server_name:valkey", Redis::builder().valkey() }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tollgate_test_servers::resp::{Client, Reply};
 use tollgate_test_servers::wait::until_ok;
-use tollgate_test_servers::{Error, Mode, RedisCluster, shared};
+use tollgate_test_servers::{Error, Mode, Redis, RedisCluster, shared};
 
 use super::{bulk, call, status};
 
@@ -52,7 +52,7 @@ fn a_cluster_behind_proxies_redirects_clients_to_them() {
 
 #[test]
 fn a_slot_moves_step_by_step() {
-    let cluster = RedisCluster::builder().password("s3cret").start(3).unwrap();
+    let cluster = Redis::builder().password("s3cret").start_cluster(3).unwrap();
     let slot = cluster.slot_of_key("{moving}").unwrap();
     let from = cluster.owner(slot).unwrap();
     let to = (from + 1) % 3;
@@ -155,7 +155,7 @@ fn a_cluster_without_a_master_is_broken_until_it_is_back() {
 
 #[test]
 fn an_encrypted_cluster_forms_and_moves_slots() {
-    let cluster = RedisCluster::builder().tls().password("s3cret").start(3).unwrap();
+    let cluster = Redis::builder().tls().password("s3cret").start_cluster(3).unwrap();
     let slot = cluster.slot_of_key("key").unwrap();
     let from = cluster.owner(slot).unwrap();
     let to = (from + 1) % 3;

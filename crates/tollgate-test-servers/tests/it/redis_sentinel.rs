@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use tollgate_test_servers::wait::until_ok;
-use tollgate_test_servers::{Error, RedisSentinel};
+use tollgate_test_servers::{Error, Redis, RedisSentinel};
 
 use super::{bulk, call, status};
 
@@ -17,7 +17,7 @@ fn logs(watched: &RedisSentinel) -> String {
 
 #[test]
 fn the_replica_takes_over_from_a_killed_master() {
-    let watched = RedisSentinel::builder().password("s3cret").start().unwrap();
+    let watched = Redis::builder().password("s3cret").start_sentinel().unwrap();
     assert_eq!((watched.sentinels().len(), watched.urls().len()), (3, 3));
     let old = watched.master().unwrap();
     let mut client = old.client().unwrap();

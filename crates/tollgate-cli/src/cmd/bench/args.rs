@@ -17,8 +17,18 @@ pub(crate) enum Protocol {
     Resp,
 }
 
+impl Protocol {
+    pub(super) const fn as_str(self) -> &'static str {
+        match self {
+            Self::Http => "http",
+            Self::Grpc => "grpc",
+            Self::Resp => "resp",
+        }
+    }
+}
+
 /// Requests at a fixed rate, independent of the responses.
-#[derive(Debug, clap::Args)]
+#[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Bench {
     /// The limits are requested from this server, so that the result can be verified.
     #[command(flatten)]

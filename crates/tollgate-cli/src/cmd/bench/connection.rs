@@ -1,15 +1,9 @@
 //! One connection of the load: sends a request, and parses the response, in each of three
 //! protocols.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use http_body_util::{BodyExt, Full};
-use hyper::Request;
-use hyper::body::Bytes;
-use hyper::client::conn::http1::{self, SendRequest};
-use hyper_util::rt::TokioIo;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufStream};
 use tokio::net::TcpStream;
 use tollgate_proto::tollgate_v1::rate_limiter_client::RateLimiterClient;
@@ -17,29 +11,23 @@ use tollgate_proto::tollgate_v1::{AcquireRequest, Degraded, Verdict};
 use tonic::metadata::{Ascii, MetadataValue};
 use tonic::transport::{Channel, Endpoint};
 
-use super::args::{Protocol, Target};
+use super::args::{Bench, Protocol, Target};
+use crate::cmd::Failed;
+use crate::cmd::client::{self, tcp};
 
 /// How long connecting may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-
-/// Why a request failed; it can move between threads.
-pub(super) type Problem = Box<dyn std::error::Error + Send + Sync>;
 
 /// A request without its key.
 #[derive(Debug)]
 pub(super) struct Template {
     pub(super) target: Target,
-    pub(super) policy: String,
-    pub(super) cost: u64,
-    pub(super) token: Option<Secret>,
+    pub(super) bench: Bench,
 }
 
-/// A token; `Debug` omits it.
-pub(super) struct Secret(pub(super) String);
-
-impl std::fmt::Debug for Secret {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str("***")
+impl Template {
+    fn token(&self) -> Option<&str> {
+        self.bench.server.token.as_deref()
     }
 }
 
@@ -53,33 +41,27 @@ pub(super) struct Outcome {
 
 /// A connection.
 pub(super) enum Connection {
-    Http(SendRequest<Full<Bytes>>),
+    Http(client::Connection),
     Grpc(RateLimiterClient<Channel>, Option<MetadataValue<Ascii>>),
     Resp(BufStream<TcpStream>),
 }
 
 impl Connection {
     /// Connects and authenticates.
-    pub(super) async fn connect(template: &Arc<Template>) -> Result<Self, Problem> {
-        let address = &template.target.address;
+    pub(super) async fn connect(template: &Template) -> Result<Self, Failed> {
+        let (address, token) = (&template.target.address, template.token());
         let connecting = async {
             Ok(match template.target.protocol {
-                Protocol::Http => {
-                    let (sender, connection) =
-                        http1::handshake(TokioIo::new(tcp(address).await?)).await?;
-                    tokio::spawn(connection);
-                    Self::Http(sender)
-                }
+                Protocol::Http => Self::Http(client::Connection::to(address).await?),
                 Protocol::Grpc => {
                     let endpoint = Endpoint::from_shared(format!("http://{address}"))?;
-                    let bearer = template.token.as_ref().map(|token| format!("Bearer {}", token.0));
-                    let bearer = bearer.map(|text| text.parse()).transpose();
+                    let bearer = token.map(|token| format!("Bearer {token}").parse()).transpose();
                     let bearer = bearer.map_err(|_| "--token: accepted: ASCII")?;
                     Self::Grpc(RateLimiterClient::new(endpoint.connect().await?), bearer)
                 }
                 Protocol::Resp => {
                     let mut stream = BufStream::new(tcp(address).await?);
-                    if let Some(token) = &template.token {
+                    if let Some(token) = token {
                         authenticate(&mut stream, token).await?;
                     }
                     Self::Resp(stream)
@@ -95,42 +77,28 @@ impl Connection {
         &mut self,
         template: &Template,
         key: &str,
-    ) -> Result<Outcome, Problem> {
+    ) -> Result<Outcome, Failed> {
         match self {
-            Self::Http(sender) => http(sender, template, key).await,
+            Self::Http(connection) => http(connection, template, key).await,
             Self::Grpc(client, bearer) => grpc(client, bearer.as_ref(), template, key).await,
             Self::Resp(stream) => resp(stream, template, key).await,
         }
     }
 }
 
-async fn tcp(address: &str) -> Result<TcpStream, Problem> {
-    let stream =
-        TcpStream::connect(address).await.map_err(|error| format!("{address}: {error}"))?;
-    stream.set_nodelay(true)?;
-    Ok(stream)
-}
-
 async fn http(
-    sender: &mut SendRequest<Full<Bytes>>,
+    connection: &mut client::Connection,
     template: &Template,
     key: &str,
-) -> Result<Outcome, Problem> {
-    let body = serde_json::json!({"policy": template.policy, "key": key, "cost": template.cost});
-    let mut request = Request::post("/v1/acquire").header("host", &template.target.address);
-    if let Some(token) = &template.token {
-        request = request.header("authorization", format!("Bearer {}", token.0));
-    }
-    sender.ready().await?;
-    let request = request.body(Full::new(Bytes::from(body.to_string())))?;
-    let reply = sender.send_request(request).await?;
-    let fine = reply.status().is_success();
-    let reply: Value = serde_json::from_slice(&reply.into_body().collect().await?.to_bytes())?;
+) -> Result<Outcome, Failed> {
+    let Bench { policy, cost, .. } = &template.bench;
+    let body = json!({"policy": policy, "key": key, "cost": cost}).to_string();
+    let (status, reply) = connection.post("/v1/acquire", template.token(), body).await?;
     let text = |name: &str| reply.get(name).and_then(Value::as_str);
-    let verdict = match text("verdict") {
-        Some("allowed") if fine => Verdict::Allowed,
-        Some("denied") if fine => Verdict::Denied,
-        Some("never") if fine => Verdict::Never,
+    let verdict = match text("verdict").filter(|_| status.is_success()) {
+        Some("allowed") => Verdict::Allowed,
+        Some("denied") => Verdict::Denied,
+        Some("never") => Verdict::Never,
         _ => return Err(text("code").unwrap_or("unexpected reply").to_owned().into()),
     };
     Ok(Outcome { verdict, degraded: text("degraded").is_some() })
@@ -141,11 +109,11 @@ async fn grpc(
     bearer: Option<&MetadataValue<Ascii>>,
     template: &Template,
     key: &str,
-) -> Result<Outcome, Problem> {
+) -> Result<Outcome, Failed> {
     let mut request = tonic::Request::new(AcquireRequest {
-        policy: template.policy.clone(),
+        policy: template.bench.policy.clone(),
         key: key.to_owned(),
-        cost: Some(template.cost),
+        cost: Some(template.bench.cost),
         ..AcquireRequest::default()
     });
     if let Some(bearer) = bearer {
@@ -164,9 +132,9 @@ async fn resp(
     stream: &mut BufStream<TcpStream>,
     template: &Template,
     key: &str,
-) -> Result<Outcome, Problem> {
-    let cost = template.cost.to_string();
-    send_command(stream, &["TG.ACQUIRE", &template.policy, key, &cost]).await?;
+) -> Result<Outcome, Failed> {
+    let Bench { policy, cost, .. } = &template.bench;
+    send_command(stream, &["TG.ACQUIRE", policy, key, &cost.to_string()]).await?;
     let head = read_line(stream).await?;
     if let Some(error) = head.strip_prefix('-') {
         return Err(error.split(' ').next().unwrap_or("ERR").to_owned().into());
@@ -186,22 +154,22 @@ async fn resp(
     Ok(Outcome { verdict, degraded: false })
 }
 
-async fn authenticate(stream: &mut BufStream<TcpStream>, token: &Secret) -> Result<(), Problem> {
-    send_command(stream, &["AUTH", &token.0]).await?;
+async fn authenticate(stream: &mut BufStream<TcpStream>, token: &str) -> Result<(), Failed> {
+    send_command(stream, &["AUTH", token]).await?;
     match read_line(stream).await?.as_str() {
         "+OK" => Ok(()),
         _ => Err("--token: the server does not accept it".into()),
     }
 }
 
-async fn send_command(stream: &mut BufStream<TcpStream>, words: &[&str]) -> Result<(), Problem> {
+async fn send_command(stream: &mut BufStream<TcpStream>, words: &[&str]) -> Result<(), Failed> {
     let word = |word: &&str| format!("${}\r\n{word}\r\n", word.len());
     let command: String = words.iter().map(word).collect();
     stream.write_all(format!("*{}\r\n{command}", words.len()).as_bytes()).await?;
     Ok(stream.flush().await?)
 }
 
-async fn read_line(stream: &mut BufStream<TcpStream>) -> Result<String, Problem> {
+async fn read_line(stream: &mut BufStream<TcpStream>) -> Result<String, Failed> {
     let mut line = String::new();
     if stream.read_line(&mut line).await? == 0 {
         return Err("the server closed the connection".into());

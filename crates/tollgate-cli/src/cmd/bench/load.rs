@@ -7,7 +7,7 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tollgate_proto::tollgate_v1::Verdict;
 
-use super::connection::{Connection, Problem, Template};
+use super::connection::{Connection, Template};
 use super::schedule::Schedule;
 use super::totals::Totals;
 use crate::cmd::Failed;
@@ -58,18 +58,14 @@ impl Keys {
 
 impl Load {
     /// Opens the connections, then starts to send.
-    pub(super) async fn start(
-        template: &Arc<Template>,
-        keys: Keys,
-        connections: u64,
-        (rate, duration): (u64, Duration),
-    ) -> Result<Self, Failed> {
+    pub(super) async fn start(template: &Arc<Template>, keys: Keys) -> Result<Self, Failed> {
+        let bench = &template.bench;
         let mut open = Vec::new();
-        for _ in 0..connections {
-            let connection = Connection::connect(template).await;
-            open.push(connection.map_err(|problem| -> Failed { problem })?);
+        for _ in 0..bench.connections {
+            open.push(Connection::connect(template).await?);
         }
-        let (keys, schedule) = (Arc::new(keys), Schedule::start(rate, duration, open.len()));
+        let (keys, schedule) =
+            (Arc::new(keys), Schedule::start(bench.rate, bench.duration, open.len()));
         let (mut totals, mut workers) = (Vec::new(), JoinSet::new());
         for connection in open {
             let own = Arc::new(Mutex::new(Totals::new()?));
@@ -121,7 +117,7 @@ async fn work(
                 None => Connection::connect(&template).await?,
             };
             let outcome = open.acquire(&template, key).await?;
-            Ok::<_, Problem>((open, outcome))
+            Ok::<_, Failed>((open, outcome))
         };
         match tokio::time::timeout(RESPONSE_TIMEOUT, acquiring).await {
             Ok(Ok((open, outcome))) => {

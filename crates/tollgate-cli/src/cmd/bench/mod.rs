@@ -20,7 +20,7 @@ use std::time::Duration;
 use tollgate::{Clock, SystemClock};
 
 pub(crate) use self::args::Bench;
-use self::connection::{Secret, Template};
+use self::connection::Template;
 use self::load::{Keys, Load};
 use self::quota::Limits;
 use self::report::{Report, Verification, describe};
@@ -49,9 +49,7 @@ pub(crate) fn run(bench: &Bench) -> Result<(), Failed> {
 async fn measure(bench: &Bench) -> Result<Report<'_>, Failed> {
     let target = bench.target()?;
     let protocol = target.protocol;
-    let token = bench.server.token.clone().map(Secret);
-    let (policy, cost) = (bench.policy.clone(), bench.cost);
-    let template = Arc::new(Template { target, policy, cost, token });
+    let template = Arc::new(Template { target, bench: bench.clone() });
     // Keys that were never charged.
     let unique = format!("bench-{}-{}", std::process::id(), SystemClock::new().now());
     let names = match &bench.key {
@@ -60,8 +58,7 @@ async fn measure(bench: &Bench) -> Result<Report<'_>, Failed> {
     };
     let first = names.first().cloned().unwrap_or_default();
     let before = before(bench, &first, &unique).await;
-    let rate = (bench.rate, bench.duration);
-    let mut load = Load::start(&template, Keys::new(names), bench.connections, rate).await?;
+    let mut load = Load::start(&template, Keys::new(names)).await?;
     run_to_end(&mut load, bench).await?;
     let took = load.schedule.elapsed();
     let verification = match before {
@@ -77,7 +74,8 @@ async fn before(bench: &Bench, key: &str, unique: &str) -> Result<(Limits, u64),
     let known = async {
         let limits = Limits::fetch(&bench.server, &bench.policy, key).await?;
         let now = quota::time(&bench.server, &bench.policy, unique).await?;
-        Ok::<_, Failed>((limits, now.earliest()))
+        // Certainly not after the reading.
+        Ok::<_, Failed>((limits, now.saturating_sub(quota::MILLI)))
     };
     match known.await {
         Ok((limits, _)) if limits.shadow => {
@@ -97,7 +95,7 @@ async fn verify(
 ) -> Verification {
     let unique = format!("{unique}-after");
     let until = match quota::time(&bench.server, &bench.policy, &unique).await {
-        Ok(until) => until.latest(),
+        Ok(until) => until,
         Err(error) => return Verification::Skipped(error.to_string()),
     };
     let (most, all) = keys.granted();

@@ -12,7 +12,7 @@ use crate::cmd::Failed;
 use crate::cmd::client::send;
 
 /// Microseconds of a millisecond.
-const MILLI: u64 = 1_000;
+pub(super) const MILLI: u64 = 1_000;
 /// How many keys are tried until one is found that was never charged.
 const TRIES: u32 = 8;
 
@@ -104,8 +104,8 @@ fn renewal(value: &Value) -> Option<Renewal> {
     all.into_iter().flatten().find(|renewal| renewal.as_str() == stated)
 }
 
-/// The time of the clock that decides.
-pub(super) async fn time(server: &Server, policy: &str, key: &str) -> Result<ServerTime, Failed> {
+/// The time of the clock that decides, in microseconds; at most [`MILLI`] late.
+pub(super) async fn time(server: &Server, policy: &str, key: &str) -> Result<u64, Failed> {
     for number in 0..TRIES {
         let key = format!("{key}-clock-{number}");
         let body = json!({"policy": policy, "key": key}).to_string();
@@ -114,28 +114,10 @@ pub(super) async fn time(server: &Server, policy: &str, key: &str) -> Result<Ser
         let (at_ms, left, limit) = (whole("reset_at_ms"), whole("remaining"), whole("limit"));
         // With a hash of few bits, a new key may share the budget of one that was charged.
         if let (Some(at_ms), true) = (at_ms, left == limit && reply.get("degraded").is_none()) {
-            return Ok(ServerTime { until_us: at_ms.saturating_mul(MILLI) });
+            return Ok(at_ms.saturating_mul(MILLI));
         }
     }
     Err("the time of the server is not known: no uncharged key, or no store".into())
-}
-
-/// A reading of the server's clock, at most a millisecond late.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct ServerTime {
-    until_us: u64,
-}
-
-impl ServerTime {
-    /// Certainly not after the reading.
-    pub(super) const fn earliest(self) -> u64 {
-        self.until_us.saturating_sub(MILLI)
-    }
-
-    /// Certainly not before the reading.
-    pub(super) const fn latest(self) -> u64 {
-        self.until_us
-    }
 }
 
 #[cfg(test)]

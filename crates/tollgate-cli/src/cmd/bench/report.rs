@@ -46,14 +46,6 @@ pub(super) struct Report<'a> {
 }
 
 impl Report<'_> {
-    fn protocol(&self) -> &'static str {
-        match self.protocol {
-            Protocol::Http => "http",
-            Protocol::Grpc => "grpc",
-            Protocol::Resp => "resp",
-        }
-    }
-
     fn per_second(&self) -> u64 {
         let millis = self.took.as_millis().max(1);
         let rate = u128::from(self.totals.decided()) * 1_000 / millis;
@@ -78,7 +70,7 @@ impl Report<'_> {
             Verification::Skipped(reason) => json!({"checked": false, "why": reason}),
         };
         json!({
-            "protocol": self.protocol(), "rate": self.bench.rate,
+            "protocol": self.protocol.as_str(), "rate": self.bench.rate,
             "duration_ms": u64::try_from(self.took.as_millis()).unwrap_or(u64::MAX),
             "connections": self.bench.connections, "policy": self.bench.policy,
             "due": self.due, "sent": self.sent, "decided": self.totals.decided(),
@@ -95,7 +87,7 @@ impl Report<'_> {
             format!(
                 "{} requests were due over {}, {} were sent; {} decided, {} per second",
                 self.due,
-                self.protocol(),
+                self.protocol.as_str(),
                 self.sent,
                 self.totals.decided(),
                 self.per_second()

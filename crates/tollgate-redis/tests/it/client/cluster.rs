@@ -12,7 +12,7 @@ use tollgate_redis::script::Script;
 use tollgate_redis::slot::slot_of;
 use tollgate_redis::transport::{Args, Call, Reply, Sharing, Transport};
 use tollgate_test_servers::wait::until_ok;
-use tollgate_test_servers::{Error, RedisCluster, RedisClusterBuilder, shared};
+use tollgate_test_servers::{Error, RedisBuilder, RedisCluster, shared};
 
 use super::{SOON, commands, count, open, send_all, soon, text};
 
@@ -49,8 +49,8 @@ async fn calls_find_the_nodes_of_their_slots() {
     }
 }
 
-async fn a_key_that_moves_is_followed_at_every_stage(new: RedisClusterBuilder) {
-    let cluster = new.start(2).unwrap();
+async fn a_key_that_moves_is_followed_at_every_stage(new: RedisBuilder) {
+    let cluster = new.start_cluster(2).unwrap();
     let client = client_of(&cluster);
     let key = "moves:{a}";
     let slot = cluster.slot_of_key(key).unwrap();
@@ -73,8 +73,8 @@ async fn a_key_that_moves_is_followed_at_every_stage(new: RedisClusterBuilder) {
     assert_eq!(commands(&mut session, &[&format!("GET {key}")]).await, [text("12")]);
 }
 
-async fn two_keys_of_a_slot_that_moves_are_tried_again(new: RedisClusterBuilder) {
-    let cluster = new.start(2).unwrap();
+async fn two_keys_of_a_slot_that_moves_are_tried_again(new: RedisBuilder) {
+    let cluster = new.start_cluster(2).unwrap();
     let client = client_of(&cluster);
     let keys = ["one:{b}", "two:{b}"];
     let script =
@@ -104,9 +104,9 @@ async fn two_keys_of_a_slot_that_moves_are_tried_again(new: RedisClusterBuilder)
     assert_eq!(counted(&cluster, keys[0]), 2);
 }
 
-async fn slots_that_move_under_load_lose_and_double_nothing(new: RedisClusterBuilder) {
+async fn slots_that_move_under_load_lose_and_double_nothing(new: RedisBuilder) {
     const TAGS: usize = 8;
-    let cluster = Arc::new(new.start(3).unwrap());
+    let cluster = Arc::new(new.start_cluster(3).unwrap());
     let client = client_of(&cluster);
     let key = |tag: usize| format!("load:{{{tag}}}");
     let is_over = Arc::new(AtomicBool::new(false));
@@ -154,8 +154,8 @@ async fn slots_that_move_under_load_lose_and_double_nothing(new: RedisClusterBui
     println!("{total} calls while {TAGS} slots moved");
 }
 
-async fn a_cluster_that_is_down_fails_and_recovers(new: RedisClusterBuilder) {
-    let cluster = Arc::new(new.start(3).unwrap());
+async fn a_cluster_that_is_down_fails_and_recovers(new: RedisBuilder) {
+    let cluster = Arc::new(new.start_cluster(3).unwrap());
     let client = client_of(&cluster);
     let key = (0..100).map(|key| format!("down:{{{key}}}"));
     let key = key.into_iter().find(|key| cluster.owner_of_key(key).unwrap() == 1).unwrap();
@@ -220,7 +220,7 @@ async fn a_silent_node_does_not_hide_the_others_from_callers_in_a_hurry() {
 macro_rules! on {
     ($engine:ident, $new:expr, $($test:ident)*) => {
         mod $engine {
-            use tollgate_test_servers::RedisCluster;
+            use tollgate_test_servers::RedisBuilder;
 
             $(#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
             async fn $test() {
@@ -232,8 +232,8 @@ macro_rules! on {
 
 macro_rules! on_each {
     ($($test:ident)*) => {
-        on! { redis_7, RedisCluster::builder(), $($test)* }
-        on! { redis_8, RedisCluster::builder().redis_8(), $($test)* }
+        on! { redis_7, RedisBuilder::default(), $($test)* }
+        on! { redis_8, RedisBuilder::default().redis_8(), $($test)* }
     };
 }
 

@@ -7,8 +7,8 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tollgate_redis::client::Client;
 use tollgate_redis::transport::Reply;
-use tollgate_test_servers::RedisSentinel;
 use tollgate_test_servers::resp::Client as Look;
+use tollgate_test_servers::{RedisBuilder, RedisSentinel};
 
 use super::{SOON, count, open, soon, stored, text};
 
@@ -36,7 +36,7 @@ async fn counts_again(client: &Client, key: &str) -> i64 {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_killed_master_is_replaced_under_load() {
-    let servers = Arc::new(RedisSentinel::builder().password("s3cret").start().unwrap());
+    let servers = Arc::new(RedisBuilder::default().password("s3cret").start_sentinel().unwrap());
     let client = client_of(&servers, ":s3cret@");
     assert_eq!(soon(&client, &count("failover", "x")).await.unwrap(), text("x"));
     let is_over = Arc::new(AtomicBool::new(false));

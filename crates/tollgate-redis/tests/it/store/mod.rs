@@ -19,7 +19,7 @@ use std::sync::LazyLock;
 
 use tokio::runtime::Runtime;
 use tollgate_redis::Redis;
-use tollgate_test_servers::RedisCluster;
+use tollgate_test_servers::{RedisBuilder, RedisCluster};
 
 /// Only what the documentation says that a user needs.
 pub(crate) const USER: &str = "limiter on >pa55 ~* +ping +select +client|setname +eval +evalsha \
@@ -54,7 +54,7 @@ pub(crate) fn cluster_url(cluster: &RedisCluster) -> String {
 /// Masters that speak TLS only, and a user who may do what is needed.
 pub(crate) fn encrypted_cluster(masters: usize) -> RedisCluster {
     let user = format!("{USER} {IN_CLUSTER}");
-    RedisCluster::builder().tls().user(&user).start(masters).unwrap()
+    RedisBuilder::default().tls().user(&user).start_cluster(masters).unwrap()
 }
 
 /// The URL of one node of such a cluster: the others are found. Unoptimised cryptography on a busy

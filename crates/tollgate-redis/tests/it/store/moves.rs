@@ -7,7 +7,7 @@ use tokio::time::Instant;
 use tollgate_core::store::{CallContext, Store};
 use tollgate_core::{Admission, Charge, Code, Limit, Result};
 use tollgate_redis::Redis;
-use tollgate_test_servers::RedisCluster;
+use tollgate_test_servers::{RedisBuilder, RedisCluster};
 use tollgate_testkit::derive::decisions_of;
 
 use super::custom::cooldown;
@@ -76,7 +76,7 @@ fn watched_keys_that_move_are_followed_over_tls_by_a_user_of_few_rights() {
 
 #[test]
 fn watched_keys_that_move_are_followed_on_redis_8() {
-    let cluster = RedisCluster::builder().redis_8().start(2).unwrap();
+    let cluster = RedisBuilder::default().redis_8().start_cluster(2).unwrap();
     followed_at_every_stage(&cluster, &patient(&cluster));
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tollgate_core::store::{CallContext, Store, admit_many};
 use tollgate_core::{Admission, Code, Limit, Quota, Result, algorithm as a};
 use tollgate_redis::Redis;
-use tollgate_test_servers::{Mode, RedisCluster};
+use tollgate_test_servers::{Mode, RedisBuilder, RedisCluster};
 use tollgate_testkit::derive::decisions_of;
 use tollgate_testkit::model::ModelQuota;
 use tollgate_testkit::runtime::join_all;
@@ -194,8 +194,10 @@ fn a_node_that_hangs_delays_no_keys_of_other_nodes() {
 #[test]
 fn a_key_without_rights_fails_alone() {
     let rights = "~slots:* %R~readable:* +@all";
-    let cluster =
-        RedisCluster::builder().user(&format!("limiter on >pa55 {rights}")).start(2).unwrap();
+    let cluster = RedisBuilder::default()
+        .user(&format!("limiter on >pa55 {rights}"))
+        .start_cluster(2)
+        .unwrap();
     let addr = cluster.nodes()[0].addr();
     let timeouts = "connect_timeout_ms=10000&reply_timeout_ms=60000";
     let url = format!("redis-cluster://limiter:pa55@{addr}?{timeouts}");
@@ -232,7 +234,7 @@ fn a_key_without_rights_fails_alone() {
 macro_rules! on_each {
     ($($test:ident)*) => {
         $(mod $test {
-            use tollgate_test_servers::RedisCluster;
+            use tollgate_test_servers::{RedisBuilder, RedisCluster};
 
             #[test]
             fn on_redis_7() {
@@ -241,12 +243,12 @@ macro_rules! on_each {
 
             #[test]
             fn on_redis_8() {
-                super::$test(&RedisCluster::builder().redis_8().start(3).unwrap());
+                super::$test(&RedisBuilder::default().redis_8().start_cluster(3).unwrap());
             }
 
             #[test]
             fn on_valkey() {
-                super::$test(&RedisCluster::builder().valkey().start(3).unwrap());
+                super::$test(&RedisBuilder::default().valkey().start_cluster(3).unwrap());
             }
         })*
     };
