@@ -44,7 +44,8 @@ impl CheckCommand {
         };
         let burst = whole("max_burst", burst)?.saturating_add(1);
         let period = Duration::from_secs(whole("period", period)?);
-        let rule = Rule::new(Gcra::with_burst(Quota::new(whole("count", count)?, period), burst)?);
+        let quota = Quota::new(whole("count", count)?, period);
+        let rule = Rule::new(Gcra::with_burst(quota, burst).map_err(|error| bad_argument(&error))?);
         let units = quantity.map_or(Ok(1), |units| whole("quantity", units))?;
         Ok(Self {
             target: OwnedTarget::Limit(Box::new(ad_hoc.clone().replace_rule(rule))),
@@ -128,6 +129,17 @@ fn acquired(response: &CheckResponse) -> Reply {
 /// The error of a failure.
 pub(super) fn failed(Failure { error, .. }: &Failure) -> Reply {
     Reply::error(Status::of(error.code()).resp, &error.to_string())
+}
+
+/// The error of a quota, as one of the arguments that it was made from.
+fn bad_argument(error: &Error) -> Error {
+    let argument = match error.field() {
+        Some("limit") => "count",
+        Some("burst") => "max_burst + 1",
+        Some("period") => "period",
+        _ => "arguments",
+    };
+    Error::invalid(argument, error.message())
 }
 
 fn integers(numbers: [i64; 5]) -> Reply {

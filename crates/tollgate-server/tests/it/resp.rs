@@ -80,8 +80,8 @@ async fn errors_name_their_field() {
     let cases: [(&[&str], &str); 9] = [
         (&["CL.THROTTLE", "k"], "arguments"),
         (&["CL.THROTTLE", "k", "-1", "1", "1"], "max_burst"),
-        (&["CL.THROTTLE", "k", "1", "0", "1"], "limit"),
-        (&["CL.THROTTLE", "k", "1", "1", "0"], "period"),
+        (&["CL.THROTTLE", "k", "1", "0", "1"], "invalid_request: count"),
+        (&["CL.THROTTLE", "k", "1", "1", "0"], "invalid_request: period"),
         (&["CL.THROTTLE", "k", "1", "1", "1", "x"], "quantity"),
         (&["CL.THROTTLE", "", "1", "1", "1"], "key"),
         (&["TG.ACQUIRE", "unknown", "k"], "policy"),
