@@ -1,11 +1,12 @@
 //! Settings of logs and traces.
 
 use tollgate_service::config::ConfigError;
-use tollgate_service::config::values::{one_of, shorten, whole};
+use tollgate_service::config::values::one_of;
 use tracing::level_filters::LevelFilter;
 
 use super::catalog::Setting;
 use super::settings::Settings;
+use super::values::fraction;
 use crate::telemetry::KeyRedaction;
 
 /// Settings of the log.
@@ -88,17 +89,5 @@ fn endpoint(text: &str) -> Result<String, String> {
         // It may hold a password: it is not repeated.
         _ => Err("is not accepted; accepted: http://host:4317 or https://host, without a user"
             .to_owned()),
-    }
-}
-
-/// A share of requests such as `1`, `0` or `1/100`.
-fn fraction(text: &str) -> Result<(u64, u64), String> {
-    let (part, of) = text.split_once('/').unwrap_or((text, "1"));
-    match (whole(part), whole(of)) {
-        (Ok(part), Ok(of)) if part <= of && of > 0 => Ok((part, of)),
-        _ => {
-            let accepted = "accepted: 0, 1, or a fraction such as 1/100";
-            Err(format!("{:?} is not accepted; {accepted}", shorten(text)))
-        }
     }
 }

@@ -23,7 +23,18 @@ pub(super) fn count(text: &str) -> Result<usize, String> {
 pub(super) fn share(text: &str) -> Result<Share, String> {
     let wrong =
         || format!("{:?} is no share; accepted: 1, or a fraction such as 1/3", shorten(text));
+    parts(text).and_then(|(part, of)| Share::new(part, of).ok()).ok_or_else(wrong)
+}
+
+/// A share that may be 0, such as `1`, `0` or `1/100`.
+pub(super) fn fraction(text: &str) -> Result<(u64, u64), String> {
+    let accepted = "accepted: 0, 1, or a fraction such as 1/100";
+    let wrong = || format!("{:?} is not accepted; {accepted}", shorten(text));
+    parts(text).filter(|(part, of)| part <= of && *of > 0).ok_or_else(wrong)
+}
+
+/// Numerator and denominator.
+fn parts(text: &str) -> Option<(u64, u64)> {
     let (part, of) = text.split_once('/').unwrap_or((text, "1"));
-    let share = whole(part).and_then(|part| whole(of).map(|of| Share::new(part, of)));
-    share.ok().and_then(Result::ok).ok_or_else(wrong)
+    Some((whole(part).ok()?, whole(of).ok()?))
 }
