@@ -1,5 +1,5 @@
-//! The part of HTTP/1.1 that REST interfaces use, for servers and clients: requests of known length,
-//! one after another on a connection.
+//! The part of HTTP/1.1 that REST interfaces use, for servers and clients: requests of known
+//! length, one after another on a connection.
 
 use std::io::{self, BufRead, BufReader, Read, Write};
 use std::net::{SocketAddr, TcpStream};

@@ -1,7 +1,7 @@
 //! DynamoDB, as others serve it on one machine: dynoxide, and Amazon's own emulator.
 //!
-//! Neither refuses requests for lack of capacity or because of a conflicting transaction: `gateway`,
-//! in front of one, does.
+//! Neither refuses requests for lack of capacity or because of a conflicting transaction:
+//! `gateway`, in front of one, does.
 
 mod amazon;
 mod gateway;

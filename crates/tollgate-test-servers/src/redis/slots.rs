@@ -9,8 +9,8 @@ use crate::resp::{Client, Reply};
 pub(super) const SLOTS: u16 = 16_384;
 const TIMEOUT_MS: &str = "5000";
 
-/// A slot that is being moved. Until it is finished, the source serves the keys that it still has and
-/// answers `ASK` for the others; the target serves them after `ASKING`.
+/// A slot that is being moved. Until it is finished, the source serves the keys that it still has
+/// and answers `ASK` for the others; the target serves them after `ASKING`.
 #[derive(Debug)]
 pub struct SlotMove<'c> {
     cluster: &'c RedisCluster,
