@@ -40,6 +40,7 @@ pub use fixed_window::Anchor;
 pub use kind::built_in;
 use kind::register;
 pub use packed_schedule::PackedSchedule;
+pub use schedule::{Schedule, ScheduleKind};
 pub use script::ScriptedStep;
 
 // The folder, the type, a tag that was never used, and whether only the whole quota explains a
