@@ -123,11 +123,11 @@ impl<'a> Field<'a> {
         let (title, contenders) = match id {
             "f-race-combined" => {
                 let contenders = race::contenders(&url, "together", CONTENDERS, true)?;
-                ("WATCH, 64 callers of one store, one key", contenders)
+                ("read and swap, 64 callers of one store, one key", contenders)
             }
             _ => {
                 let contenders = race::contenders(&url, "apart", CONTENDERS, false)?;
-                ("WATCH, 64 stores of one caller, one key", contenders)
+                ("read and swap, 64 stores of one caller, one key", contenders)
             }
         };
         Ok(self.called(id, title, contenders))

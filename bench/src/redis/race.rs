@@ -1,4 +1,4 @@
-//! An algorithm without a script, on one hot key: WATCH, MULTI and EXEC.
+//! An algorithm without a script, on one hot key: a read and a script that compares and swaps.
 
 use std::sync::Arc;
 

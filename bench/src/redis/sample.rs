@@ -48,7 +48,6 @@ pub(super) struct Served {
     pub(super) own_cpu_ns: u64,
     pub(super) script_calls: u64,
     pub(super) script_us: u64,
-    pub(super) watches: u64,
     pub(super) sets: u64,
 }
 
@@ -62,7 +61,8 @@ impl Sample {
             own_cpu: served.own_cpu_ns as f64 / 1e3 / decisions,
             calls: served.script_calls as f64 / decisions,
             script: served.script_us as f64 / served.script_calls.max(1) as f64,
-            lost: served.watches.saturating_sub(served.sets) as f64 / decisions,
+            // An attempt of a race is a read and a swap.
+            lost: (served.script_calls / 2).saturating_sub(served.sets) as f64 / decisions,
             undecided: run.undecided as f64 / (run.undecided as f64 + decisions),
             busy: served.cpu_ns as f64
                 / 1e9

@@ -39,7 +39,6 @@ impl<'a> Servers<'a> {
             let text = reply.text().unwrap_or_default();
             served.script_calls += stat(text, "evalsha", "calls");
             served.script_us += stat(text, "evalsha", "usec");
-            served.watches += stat(text, "watch", "calls");
             served.sets += stat(text, "set", "calls");
         }
         Ok(served)

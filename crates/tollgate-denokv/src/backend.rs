@@ -3,14 +3,13 @@
 //! A write that the server refused because its token has expired is sent once more. A write whose
 //! outcome is unknown is never repeated.
 
-use core::sync::atomic::{AtomicU64, Ordering};
 use std::sync::Arc;
 
 use prost::Message;
 use tollgate_core::store::CallLimit;
 use tollgate_core::store::cas::{Entry, Snapshot, Swap, Version, Versioned, VersionedCapability};
 use tollgate_core::{Code, Error, Micros, Result};
-use tollgate_net::http::Post;
+use tollgate_net::http::{Endpoint, Post};
 
 use crate::key::{after, encode};
 use crate::session::{Session, Sessions, status_error};
@@ -32,37 +31,26 @@ const MICROS_PER_MS: Micros = 1_000;
 pub(crate) struct Backend {
     pub(crate) sessions: Arc<Sessions>,
     pub(crate) reclaims: bool,
-    pub(crate) reads: AtomicU64,
-    pub(crate) writes: AtomicU64,
-    pub(crate) conflicts: AtomicU64,
-}
-
-/// The kind of a request.
-#[derive(Clone, Copy)]
-enum RequestKind {
-    Read,
-    Write,
 }
 
 impl Backend {
-    /// Sends a request, and once more if the token was refused. Returns the session that was used,
-    /// and the body of the response.
-    async fn send(&self, kind: RequestKind, body: Vec<u8>) -> Result<(Arc<Session>, Vec<u8>)> {
+    /// Sends a request to an endpoint of the session, and once more if the token was refused.
+    /// Returns the session that was used, and the body of the response.
+    async fn send(
+        &self,
+        endpoint: fn(&Session) -> &Endpoint,
+        body: Vec<u8>,
+    ) -> Result<(Arc<Session>, Vec<u8>)> {
         let mut may_renew = true;
         loop {
             let session = self.sessions.current().await?;
-            let (endpoint, counter) = match kind {
-                RequestKind::Read => (&session.read, &self.reads),
-                RequestKind::Write => (&session.write, &self.writes),
-            };
             let post = Post {
                 token: &session.token,
                 content_type: "application/x-protobuf",
                 headers: &session.headers,
                 body: body.clone(),
             };
-            counter.fetch_add(1, Ordering::Relaxed);
-            let response = self.sessions.post(endpoint, post).await?;
+            let response = self.sessions.post(endpoint(&session), post).await?;
             match response.status {
                 200 => {
                     session.accepted();
@@ -79,7 +67,7 @@ impl Backend {
         let ranges =
             keys.iter().map(|key| ReadRange { start: key.clone(), end: after(key), limit: 1 });
         let request = SnapshotRead { ranges: ranges.collect() };
-        let (session, reply) = self.send(RequestKind::Read, request.encode_to_vec()).await?;
+        let (session, reply) = self.send(|session| &session.read, request.encode_to_vec()).await?;
         let output = SnapshotReadOutput::decode(&reply[..]).map_err(|_| malformed("a read"))?;
         let is_done = match session.version {
             2 => !output.read_disabled,
@@ -132,14 +120,11 @@ impl Versioned for Backend {
             request.checks.push(Check { key: key.clone(), versionstamp });
             request.mutations.push(self.mutation(key, write));
         }
-        let (session, reply) = self.send(RequestKind::Write, request.encode_to_vec()).await?;
+        let (session, reply) = self.send(|session| &session.write, request.encode_to_vec()).await?;
         let output = AtomicWriteOutput::decode(&reply[..]).map_err(|_| malformed("a write"))?;
         match output.status {
             WRITE_SUCCESS => Ok(true),
-            WRITE_CHECK_FAILURE => {
-                self.conflicts.fetch_add(1, Ordering::Relaxed);
-                Ok(false)
-            }
+            WRITE_CHECK_FAILURE => Ok(false),
             WRITE_DISABLED => {
                 self.sessions.discard_endpoint(&session);
                 let message = "the Deno KV server accepts no writes at the moment";

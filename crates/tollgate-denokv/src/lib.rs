@@ -27,4 +27,4 @@ mod url;
 mod wire;
 
 pub use config::Config;
-pub use store::{DenoKv, Traffic};
+pub use store::DenoKv;

@@ -1,8 +1,5 @@
 //! The store: the compare-and-swap adapter of the core over the database.
 
-use core::fmt;
-use core::sync::atomic::Ordering;
-
 use tollgate_core::store::{BatchResults, CallContext, Capability, Cas, Evidence, Loaded, Store};
 use tollgate_core::{Admission, Charge, Key, Result};
 
@@ -25,19 +22,8 @@ use crate::session::Sessions;
 /// # Ok(())
 /// # }
 /// ```
+#[derive(Debug)]
 pub struct DenoKv(Cas<Backend>);
-
-/// The requests of a store to its database.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Traffic {
-    /// Reads, each of up to ten keys.
-    pub reads: u64,
-    /// Atomic writes, including those that lost a race.
-    pub writes: u64,
-    /// Writes that lost a race to another process: nothing was written.
-    pub conflicts: u64,
-}
 
 impl DenoKv {
     /// Opens a store without waiting. It connects at the first call.
@@ -46,13 +32,7 @@ impl DenoKv {
     /// `config_invalid` naming `token`, `url`, `ca` or a setting of the retries.
     pub fn open(config: Config) -> Result<Self> {
         let Config { slack, retries, max_request_ids, reclaims, .. } = config;
-        let backend = Backend {
-            sessions: Sessions::new(config)?,
-            reclaims,
-            reads: 0.into(),
-            writes: 0.into(),
-            conflicts: 0.into(),
-        };
+        let backend = Backend { sessions: Sessions::new(config)?, reclaims };
         let store = Cas::new(backend).slack(slack).retries(retries.validated()?);
         Ok(Self(store.max_request_ids(max_request_ids)))
     }
@@ -67,15 +47,10 @@ impl DenoKv {
         Ok(store)
     }
 
-    /// The requests so far.
+    /// How many writes lost a race to another process so far.
     #[must_use]
-    pub fn traffic(&self) -> Traffic {
-        let backend = self.0.backend();
-        Traffic {
-            reads: backend.reads.load(Ordering::Relaxed),
-            writes: backend.writes.load(Ordering::Relaxed),
-            conflicts: backend.conflicts.load(Ordering::Relaxed),
-        }
+    pub fn lost_races(&self) -> u64 {
+        self.0.lost_races()
     }
 }
 
@@ -111,11 +86,5 @@ impl Store for DenoKv {
 
     fn round_trips(&self) -> Option<u64> {
         self.0.round_trips()
-    }
-}
-
-impl fmt::Debug for DenoKv {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("DenoKv").field(&self.0).finish()
     }
 }

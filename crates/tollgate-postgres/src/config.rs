@@ -1,6 +1,5 @@
 //! The settings of the store.
 
-use core::fmt;
 use core::str::FromStr;
 use core::time::Duration;
 
@@ -59,7 +58,7 @@ pub enum Durability {
 /// # Ok(())
 /// # }
 /// ```
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Config {
     pub(crate) address: Address,
     pub(crate) schema: String,
@@ -211,19 +210,6 @@ impl Config {
             return Err(Error::config("connections", accepted));
         }
         self.retries.validated().map(drop)
-    }
-}
-
-/// Omits the URL, which contains a password.
-impl fmt::Debug for Config {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Config")
-            .field("schema", &self.schema)
-            .field("table", &self.table)
-            .field("connections", &self.connections)
-            .field("durability", &self.durability)
-            .field("audit", &self.audit)
-            .finish_non_exhaustive()
     }
 }
 

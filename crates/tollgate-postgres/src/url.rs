@@ -11,8 +11,8 @@ const SCHEMES: [&str; 2] = ["postgres://", "postgresql://"];
 const TIMEOUT_MAX_MS: u64 = 600_000;
 const SSL_MODES: &str = "disable, prefer, require, verify-ca, verify-full";
 
-/// A parsed URL.
-#[derive(Clone)]
+/// A parsed URL. The driver omits the password in `Debug`.
+#[derive(Clone, Debug)]
 pub(crate) struct Address {
     pub(crate) driver: tokio_postgres::Config,
     /// A file of certificate authorities that replace those of the operating system.
@@ -127,5 +127,7 @@ mod tests {
             assert_eq!(error.field(), Some(field), "{url}: {error}");
             assert!(!format!("{error} {error:?}").contains("s3cret"), "{error:?}");
         }
+        let shown = format!("{:?}", parse("postgres://me:s3cret@db/app").unwrap());
+        assert!(!shown.contains("s3cret"), "{shown}");
     }
 }

@@ -61,18 +61,9 @@ impl Call {
         head.into_iter().chain(keys).chain(self.args.iter())
     }
 
-    /// Appends the command as it travels, for transports over a socket of their own. Most of it is
-    /// encoded already: this is faster than to encode the words.
+    /// Appends the command as it travels, for transports over a socket of their own.
     pub fn encode(&self, out: &mut Vec<u8>) {
         encode::head(out, b'*', 3 + self.keys.len() + self.args.len());
-        if self.has_text {
-            encode::word(out, b"EVAL");
-            encode::word(out, self.script.text().as_bytes());
-        } else {
-            out.extend_from_slice(self.script.encoded());
-        }
-        encode::word(out, self.key_count.as_bytes());
-        self.keys.iter().for_each(|key| encode::word(out, key.as_bytes()));
-        out.extend_from_slice(self.args.encoded());
+        self.words().for_each(|word| encode::word(out, word));
     }
 }

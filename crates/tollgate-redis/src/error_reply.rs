@@ -22,11 +22,6 @@ pub(crate) fn is_forbidden_key(reply: &Result<Reply>) -> bool {
         if text.starts_with("NOPERM") && text.contains("access") && text.contains("key"))
 }
 
-/// Whether another node serves the keys, or both of two nodes a part of them: nothing was run.
-pub(crate) fn is_redirect(text: &str) -> bool {
-    matches!(text.split(' ').next(), Some("MOVED" | "ASK" | "TRYAGAIN"))
-}
-
 /// The error that an error reply stands for. Only its first word is read and shown: the rest may
 /// hold a key.
 ///

@@ -20,33 +20,14 @@ fn tag_of(key: &[u8]) -> &[u8] {
     tag().unwrap_or(key)
 }
 
-/// CRC-16/XMODEM, as the cluster specification says. Every call to a cluster takes it over a key.
+/// CRC-16/XMODEM, as the cluster specification says; a byte at a time, without a table.
 fn crc16(bytes: &[u8]) -> u16 {
-    bytes.iter().fold(0, |crc, byte| {
-        let index = usize::from(crc >> 8 ^ u16::from(*byte));
-        // The index is below 256, for which there is always an entry.
-        crc << 8 ^ TABLE.get(index).copied().unwrap_or_default()
+    bytes.iter().fold(0_u16, |crc, byte| {
+        let crc = crc.swap_bytes() ^ u16::from(*byte);
+        let crc = crc ^ (crc & 0xff) >> 4;
+        let crc = crc ^ crc << 12;
+        crc ^ (crc & 0xff) << 5
     })
-}
-
-static TABLE: [u16; 256] = table();
-
-/// What each value of the high byte becomes after eight shifts.
-#[expect(clippy::indexing_slicing, reason = "evaluated by the compiler, which checks the bounds")]
-const fn table() -> [u16; 256] {
-    let mut table = [0; 256];
-    let (mut index, mut high) = (0, 0_u16);
-    while index < 256 {
-        let (mut crc, mut bit) = (high, 0);
-        while bit < 8 {
-            crc = if crc & 0x8000 == 0 { crc << 1 } else { crc << 1 ^ 0x1021 };
-            bit += 1;
-        }
-        table[index] = crc;
-        index += 1;
-        high = high.wrapping_add(0x0100);
-    }
-    table
 }
 
 #[cfg(test)]

@@ -10,7 +10,6 @@ use tollgate_core::store::{CallContext, CallLimit};
 use tollgate_core::{BoxFuture, MaybeSend, MaybeSync, Result};
 
 pub use crate::call::Call;
-use crate::encode;
 use crate::error_reply::error_of;
 
 /// Which keys may share a call.
@@ -78,11 +77,6 @@ pub trait Transport: MaybeSend + MaybeSync + 'static {
         None
     }
 
-    /// Connections for one caller, if there are any: algorithms without a script need them.
-    fn sessions(&self) -> Option<&dyn Sessions> {
-        None
-    }
-
     /// Releases connections.
     fn close(&self) -> impl Future<Output = ()> + MaybeSend {
         async {}
@@ -92,46 +86,10 @@ pub trait Transport: MaybeSend + MaybeSync + 'static {
 /// Runs a future to its end in the background.
 pub type Spawner = fn(BoxFuture<'static, ()>);
 
-/// Opens connections that no other caller uses meanwhile, for WATCH.
-pub trait Sessions: MaybeSend + MaybeSync {
-    /// A connection to the server that holds this key.
-    fn open<'a>(&'a self, key: &'a str) -> BoxFuture<'a, Result<Box<dyn Session>>>;
-}
-
-/// A connection for one caller. Dropping it with keys still watched must not leave them watched for
-/// the next user of the connection.
-pub trait Session: MaybeSend {
-    /// Sends commands in one go and waits for all replies.
-    ///
-    /// Commands that begin with `WATCH` write nothing; a `MULTI` among them ends in a later run. In
-    /// a cluster they go to another node if one of them is redirected, and later commands with
-    /// them.
-    fn run<'a>(&'a mut self, commands: &'a [Command]) -> BoxFuture<'a, Result<Vec<Reply>>>;
-}
-
-/// A plain command.
-#[derive(Clone, Debug)]
-pub struct Command(Args);
-
-impl Command {
-    /// A command of these words.
-    pub fn of<'a>(words: impl IntoIterator<Item = &'a str>) -> Self {
-        let mut args = Args::default();
-        words.into_iter().for_each(|word| args.text(word));
-        Self(args)
-    }
-
-    /// Its words.
-    pub fn words(&self) -> impl Iterator<Item = &[u8]> {
-        self.0.iter()
-    }
-}
-
-/// The arguments of a call, one after another in one buffer, as they travel to a server: a head and
-/// an end around each.
+/// The arguments of a call, one after another in one buffer.
 #[derive(Clone, Debug, Default)]
 pub struct Args {
-    encoded: Vec<u8>,
+    bytes: Vec<u8>,
     ends: Vec<usize>,
 }
 
@@ -152,13 +110,8 @@ impl Args {
     }
 
     fn push(&mut self, word: &[u8]) {
-        encode::word(&mut self.encoded, word);
-        self.ends.push(self.encoded.len());
-    }
-
-    /// All of them, as they travel.
-    pub(crate) fn encoded(&self) -> &[u8] {
-        &self.encoded
+        self.bytes.extend_from_slice(word);
+        self.ends.push(self.bytes.len());
     }
 
     /// How many there are.
@@ -176,10 +129,7 @@ impl Args {
     /// The arguments, in order.
     pub fn iter(&self) -> impl Iterator<Item = &[u8]> {
         let starts = core::iter::once(0).chain(self.ends.iter().copied());
-        let encoded = &*self.encoded;
-        starts
-            .zip(&self.ends)
-            .map(move |(start, end)| encode::bytes_of(encoded.get(start..*end).unwrap_or_default()))
+        starts.zip(&self.ends).map(|(start, end)| self.bytes.get(start..*end).unwrap_or_default())
     }
 }
 

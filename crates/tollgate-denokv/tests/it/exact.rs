@@ -54,7 +54,7 @@ fn be_a_node(node: &TestProcess) {
     });
     let counts: Vec<String> = counts.map(|count| count.to_string()).collect();
     node.report(&counts.join(" ")).unwrap();
-    node.report(&store.traffic().conflicts.to_string()).unwrap();
+    node.report(&store.lost_races().to_string()).unwrap();
 }
 
 fn count(answers: Vec<Result<bool>>) -> usize {
@@ -76,7 +76,6 @@ fn a_hot_key_costs_at_most_a_tenth_of_a_write_per_decision() {
         }
         let (decisions, writes) = (CALLERS * TIMES, proxy.traffic().counted);
         println!("{writes} writes for {decisions} decisions");
-        assert_eq!(writes, store.traffic().writes);
         assert!(
             writes >= 1 && writes * 10 <= decisions,
             "{writes} writes for {decisions} decisions"

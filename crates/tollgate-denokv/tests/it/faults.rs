@@ -163,7 +163,7 @@ fn losers_are_never_let_in() {
     let slow = Retries::default().base_backoff(minutes).max_backoff(minutes);
     let slow = DenoKv::open(config(&url).retries(slow)).unwrap();
     let loser = Arc::new(slow);
-    let losses = || loser.traffic().conflicts;
+    let losses = || loser.lost_races();
     let stores = (Arc::clone(&loser), Arc::new(open(&url)));
     block_on(contention::losers_are_never_let_in(stores, losses, &limit(1 << 30), NOW));
 }

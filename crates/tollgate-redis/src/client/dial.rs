@@ -31,7 +31,7 @@ async fn connect(host: &Host, settings: &Settings) -> Result<ExclusiveConnection
     let late = |_| away(format!("no connection to {host} within {limit} ms"));
     let stream = stream.map_err(late)?.map_err(|error| cannot(&error))?;
     stream.set_nodelay(true).map_err(|error| cannot(&error))?;
-    let stream = match &settings.tls {
+    let stream: Stream = match &settings.tls {
         Some(tls) => {
             let encrypted = timeout_at(deadline, tls.encrypt(host.name(), stream)).await;
             // A server that speaks plain text waits for the rest of the command.
@@ -39,9 +39,9 @@ async fn connect(host: &Host, settings: &Settings) -> Result<ExclusiveConnection
                 let hint = "if it speaks no TLS, write redis instead of rediss";
                 away(format!("no TLS handshake with {host} within {limit} ms; {hint}"))
             };
-            Stream::Encrypted(Box::new(encrypted.map_err(late)??))
+            Box::new(encrypted.map_err(late)??)
         }
-        None => Stream::Plain(stream),
+        None => Box::new(stream),
     };
     let mut connection = ExclusiveConnection::new(stream, host.clone());
     let greeted = timeout_at(deadline, greet(&mut connection, settings)).await;

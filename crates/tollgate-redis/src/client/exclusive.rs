@@ -4,7 +4,7 @@ use std::io;
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
-use tokio::time::{Instant, timeout};
+use tokio::time::timeout;
 use tollgate_core::{Code, Error, Result};
 
 use super::host::Host;
@@ -23,23 +23,17 @@ pub(super) type Words<'a> = &'a [&'a [u8]];
 pub(super) struct ExclusiveConnection {
     stream: Stream,
     host: Host,
-    since: Instant,
     parser: Parser,
 }
 
 impl ExclusiveConnection {
     pub(super) fn new(stream: Stream, host: Host) -> Self {
-        Self { stream, host, since: Instant::now(), parser: Parser::default() }
+        Self { stream, host, parser: Parser::default() }
     }
 
     /// Where it leads to.
     pub(super) const fn host(&self) -> &Host {
         &self.host
-    }
-
-    /// How long ago it was made.
-    pub(super) fn age(&self) -> Duration {
-        self.since.elapsed()
     }
 
     /// Sends commands in one round trip.
@@ -77,11 +71,6 @@ impl ExclusiveConnection {
             }
             self.parser.feed(chunk.get(..count).unwrap_or_default());
         }
-    }
-
-    /// Whether the server has neither sent an unexpected reply nor closed the connection.
-    pub(super) fn is_quiet(&mut self) -> bool {
-        self.parser.is_idle() && self.stream.is_quiet()
     }
 
     /// The stream, for a driver of its own.

@@ -116,19 +116,17 @@ impl Inspected {
         connection: &mut ExclusiveConnection,
         limit: core::time::Duration,
     ) -> Result<Self> {
-        let queries: [Words<'_>; 6] = [
+        let queries: [Words<'_>; 4] = [
             &[b"INFO", b"server"],
             &[b"INFO", b"replication"],
             &[b"INFO", b"memory"],
             &[b"INFO", b"stats"],
-            &[b"CONFIG", b"GET", b"maxmemory-policy"],
-            &[b"CONFIG", b"GET", b"maxmemory"],
         ];
         let replies = connection.exchange(&queries, limit).await?;
-        let [server, replication, memory, stats, policy, bound] = replies.as_slice() else {
+        let [server, replication, memory, stats] = replies.as_slice() else {
             return Err(Error::new(Code::StoreUnavailable, "Redis did not answer all queries"));
         };
-        let bytes = field(memory, "maxmemory").or_else(|| setting(bound));
+        let number = |reply, name| field(reply, name).and_then(|text| text.parse().ok());
         Ok(Self {
             address: None,
             // Redis before version 8 does not report its name.
@@ -137,9 +135,9 @@ impl Inspected {
             version: field(server, "redis_version"),
             mode: field(server, "redis_mode"),
             role: field(replication, "role"),
-            maxmemory_bytes: bytes.and_then(|bytes| bytes.parse().ok()),
-            maxmemory_policy: field(memory, "maxmemory_policy").or_else(|| setting(policy)),
-            evicted_keys: field(stats, "evicted_keys").and_then(|keys| keys.parse().ok()),
+            maxmemory_bytes: number(memory, "maxmemory"),
+            maxmemory_policy: field(memory, "maxmemory_policy"),
+            evicted_keys: number(stats, "evicted_keys"),
         })
     }
 }
@@ -150,13 +148,6 @@ fn field(reply: &Reply, name: &str) -> Option<String> {
     let text = core::str::from_utf8(text).ok()?;
     let mut fields = text.lines().filter_map(|line| line.split_once(':'));
     fields.find(|(found, _)| *found == name).map(|(_, value)| value.trim().to_owned())
-}
-
-/// The value in an answer to `CONFIG GET`.
-fn setting(reply: &Reply) -> Option<String> {
-    let Reply::List(pair) = reply else { return None };
-    let [_, Reply::Text(value)] = pair.as_slice() else { return None };
-    String::from_utf8(value.clone()).ok()
 }
 
 #[cfg(test)]

@@ -17,10 +17,10 @@
 //! A transport over the `redis` crate is in `examples/examples/redis_own_client.rs`.
 //!
 //! `dial` connects and logs in; `shared` is the connection that all callers share, and `driver` the
-//! task behind it; `exclusive` is a connection for one caller, and `session` one for `WATCH`;
-//! `resp` parses replies. A `node` is one server with its connections, `sentinel` finds a master,
-//! `cluster` the nodes of slots. `inspect` reads settings that matter for counters. The client
-//! needs a tokio runtime with I/O and time.
+//! task behind it; `exclusive` is a connection for one caller; `resp` parses replies. A `node` is
+//! one server with its connection, `sentinel` finds a master, `cluster` the nodes of slots.
+//! `inspect` reads settings that matter for counters. The client needs a tokio runtime with I/O and
+//! time.
 
 mod cluster;
 mod dial;
@@ -31,7 +31,6 @@ mod inspect;
 mod node;
 mod resp;
 mod sentinel;
-mod session;
 mod settings;
 mod shared;
 mod stream;
@@ -44,7 +43,7 @@ use tollgate_core::{BoxFuture, Result};
 use tollgate_net::tls::Tls;
 
 use crate::config::{Config, Kind};
-use crate::transport::{Call, Reply, Sessions, Sharing, Spawner, Transport};
+use crate::transport::{Call, Reply, Sharing, Spawner, Transport};
 use cluster::Cluster;
 use node::{Node, Step};
 use sentinel::Sentinels;
@@ -95,7 +94,7 @@ impl Client {
     /// When one of them cannot be reached or verified, or refuses the login.
     pub async fn connect(&self) -> Result<()> {
         for node in self.nodes().await? {
-            node.keep(node.exclusive().await?);
+            node.target().dial().await?;
         }
         Ok(())
     }
@@ -107,11 +106,10 @@ impl Client {
     pub async fn inspect(&self) -> Result<Inspection> {
         let mut servers = Vec::new();
         for node in self.nodes().await? {
-            let mut connection = node.exclusive().await?;
+            let mut connection = node.target().dial().await?;
             let mut server =
                 Inspected::read(&mut connection, node.target().reply_timeout()).await?;
             server.address = node.target().host().map(ToString::to_string);
-            node.keep(connection);
             servers.push(server);
         }
         let is_cluster = matches!(self.servers, Servers::Cluster(_));
@@ -150,10 +148,6 @@ impl Transport for Client {
             }
             Servers::Cluster(cluster) => cluster.send_all(calls, replied).await,
         }
-    }
-
-    fn sessions(&self) -> Option<&dyn Sessions> {
-        Some(self)
     }
 
     fn spawner(&self) -> Option<Spawner> {

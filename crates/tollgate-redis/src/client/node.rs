@@ -1,24 +1,20 @@
-//! One server: the connection that all callers share, and those that one caller has to itself.
+//! One server, and the connection that all callers share.
 
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
 use tollgate_core::Result;
 
-use super::exclusive::{ExclusiveConnection, write_command};
+use super::exclusive::write_command;
 use super::host::Host;
 use super::shared::{PendingReplies, SharedConnection, closed};
 use super::target::Target;
 use crate::transport::{Call, Reply};
 
-/// Exclusive connections that are kept for the next caller.
-const IDLE_MAX: usize = 16;
-
-/// A server and its connections.
+/// A server and its connection.
 #[derive(Debug)]
 pub(super) struct Node {
     target: Arc<Target>,
     shared: SharedConnection,
-    idle: Mutex<Vec<ExclusiveConnection>>,
 }
 
 /// One of several things to send in a row.
@@ -33,7 +29,7 @@ impl Node {
     pub(super) fn new(target: Target) -> Arc<Self> {
         let target = Arc::new(target);
         let shared = SharedConnection::new(Arc::clone(&target));
-        Arc::new(Self { target, shared, idle: Mutex::default() })
+        Arc::new(Self { target, shared })
     }
 
     /// Sends one call.
@@ -53,25 +49,6 @@ impl Node {
         })
     }
 
-    /// A connection for one caller, which may return it with [`keep`](Self::keep).
-    pub(super) async fn exclusive(&self) -> Result<ExclusiveConnection> {
-        loop {
-            let idle = self.idle().pop();
-            let Some(mut connection) = idle else { return self.target.dial().await };
-            if self.target.trusts(connection.age()) && connection.is_quiet() {
-                return Ok(connection);
-            }
-        }
-    }
-
-    /// Keeps a connection for the next caller that needs one of its own.
-    pub(super) fn keep(&self, connection: ExclusiveConnection) {
-        let mut idle = self.idle();
-        if idle.len() < IDLE_MAX {
-            idle.push(connection);
-        }
-    }
-
     pub(super) fn is_at(&self, host: &Host) -> bool {
         self.target.host() == Some(host)
     }
@@ -82,10 +59,5 @@ impl Node {
 
     pub(super) fn close(&self) {
         self.shared.close();
-        self.idle().clear();
-    }
-
-    fn idle(&self) -> MutexGuard<'_, Vec<ExclusiveConnection>> {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -11,10 +11,6 @@ use super::host::Host;
 use super::sentinel::Sentinels;
 use super::settings::Settings;
 
-/// The sentinels are not asked while an exclusive connection is idle, so one that is older than
-/// this is not used again.
-const FRESH: Duration = Duration::from_secs(1);
-
 /// Finds and dials a server.
 #[derive(Debug)]
 pub(super) struct Target {
@@ -51,14 +47,6 @@ impl Target {
         match &self.address {
             Address::At(_) => core::future::pending().await,
             Address::Master(sentinels) => sentinels.name_another(connected).await,
-        }
-    }
-
-    /// Whether a connection of this age certainly leads to the right server.
-    pub(super) fn trusts(&self, age: Duration) -> bool {
-        match &self.address {
-            Address::At(_) => true,
-            Address::Master(_) => age < FRESH,
         }
     }
 

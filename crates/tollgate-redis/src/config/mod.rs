@@ -19,6 +19,7 @@ use core::fmt;
 use core::str::FromStr;
 
 use tollgate_core::store::Retries;
+use tollgate_core::text::percent_decoded;
 use tollgate_core::{Error, Result};
 
 use crate::client::{Host, Login, PORT, SENTINEL_PORT, Secret};
@@ -177,18 +178,7 @@ fn database_of(text: &str) -> Result<u32> {
 fn decoded(field: &'static str, text: &str) -> Result<String> {
     let wrong =
         || Error::config(field, "must be UTF-8 in which % is followed by two hexadecimal digits");
-    let mut bytes = Vec::with_capacity(text.len());
-    let mut rest = text.bytes();
-    while let Some(byte) = rest.next() {
-        if byte != b'%' {
-            bytes.push(byte);
-            continue;
-        }
-        let digit = |byte: Option<u8>| byte.and_then(|byte| char::from(byte).to_digit(16));
-        let (high, low) = digit(rest.next()).zip(digit(rest.next())).ok_or_else(wrong)?;
-        bytes.push(u8::try_from(high * 16 + low).unwrap_or_default());
-    }
-    String::from_utf8(bytes).map_err(|_| wrong())
+    percent_decoded(text).ok_or_else(wrong)
 }
 
 #[cfg(test)]

@@ -14,7 +14,6 @@ use std::sync::{Arc, PoisonError, RwLock};
 use tollgate_core::algorithm::ScriptedStep;
 use tollgate_core::{Cost, Rule};
 
-use crate::encode;
 use crate::transport::Args;
 
 const CHARGE_ONE: &str = include_str!("charge_one.lua");
@@ -29,8 +28,6 @@ const FORGET: &str = "return redis.call('DEL', KEYS[1])";
 pub struct Script {
     text: String,
     digest: String,
-    /// The words that begin a call by its digest, as they travel.
-    encoded: Vec<u8>,
 }
 
 impl Script {
@@ -38,11 +35,7 @@ impl Script {
     #[must_use]
     pub fn new(text: String) -> Arc<Self> {
         let digest = sha1_smol::Sha1::from(&text).digest().to_string();
-        let mut encoded = Vec::new();
-        [&b"EVALSHA"[..], digest.as_bytes()]
-            .iter()
-            .for_each(|word| encode::word(&mut encoded, word));
-        Arc::new(Self { text, digest, encoded })
+        Arc::new(Self { text, digest })
     }
 
     /// The text.
@@ -55,10 +48,6 @@ impl Script {
     #[must_use]
     pub fn digest(&self) -> &str {
         &self.digest
-    }
-
-    pub(crate) fn encoded(&self) -> &[u8] {
-        &self.encoded
     }
 }
 

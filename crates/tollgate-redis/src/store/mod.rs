@@ -5,8 +5,8 @@
 //! - Several charges, or a request id, are one script of their own ([`admit`]); over several slots
 //!   of a cluster, several of them with an exact undo ([`cross_slot`]), detached from the caller.
 //! - What no script decides is decided in Rust and swapped in if nothing changed meanwhile: states
-//!   of another quota, refunds, and values that cannot be read ([`swap`]).
-//! - Algorithms without a script go through WATCH, MULTI and EXEC ([`watch`]).
+//!   of another quota, refunds, values that cannot be read, and algorithms without a script
+//!   ([`swap`]).
 //!
 //! All calls go through the [`script_runner`], which repeats those that the server did not run.
 
@@ -29,7 +29,6 @@ mod script_runner;
 mod swap;
 #[cfg(test)]
 mod tests;
-mod watch;
 
 use core::fmt;
 use std::sync::Arc;
@@ -53,13 +52,11 @@ pub use handle_without_client::Redis;
 use batch_encode::{Answer, Item};
 use script_runner::ScriptRunner;
 use swap::Swapping;
-use watch::Watching;
 
 struct Inner<T> {
     runner: Arc<ScriptRunner<T>>,
     combiner: Arc<Combiner<Item, Answer>>,
     swapping: Cas<Swapping<T>>,
-    watching: Cas<Watching<T>>,
 }
 
 impl<T: Transport> Redis<T> {
@@ -80,10 +77,9 @@ impl<T: Transport> Redis<T> {
     ) -> Self {
         let options = (layout, retries);
         let runner = Arc::new(ScriptRunner::new(transport, options, Box::new(clock.clone())));
-        let swapping = Cas::with_clock(Swapping(runner.clone()), clock.clone()).retries(retries);
-        let watching = Cas::with_clock(Watching(runner.clone()), clock).retries(retries);
+        let swapping = Cas::with_clock(Swapping(runner.clone()), clock).retries(retries);
         let combiner = charge::combiner(runner.has_slots());
-        Self(Arc::new(Inner { runner, combiner, swapping, watching }))
+        Self(Arc::new(Inner { runner, combiner, swapping }))
     }
 
     /// The transport.
@@ -106,8 +102,7 @@ impl<T: Transport> Redis<T> {
             Way::Script => self.0.admit(admission, cx).await,
             Way::CrossSlot => self.admit_over_slots(admission, cx).await,
             Way::Queue(..) | Way::Swap => self.0.swapping.admit(admission, cx).await,
-            Way::Watch => self.0.watch(admission, cx).await,
-            Way::Mixed => Err(mixed()),
+            Way::Unsupported => Err(unsupported()),
         }
     }
 }
@@ -119,8 +114,8 @@ enum Way<'a> {
     Script,
     CrossSlot,
     Swap,
-    Watch,
-    Mixed,
+    /// Over several slots, without a script.
+    Unsupported,
 }
 
 impl<T: Transport> Inner<T> {
@@ -132,19 +127,13 @@ impl<T: Transport> Inner<T> {
         {
             return Way::Queue(charge, step);
         }
-        let scripted =
-            charges.iter().filter(|charge| charge.rule().scripted_step().is_some()).count();
-        if scripted == 0 {
-            return Way::Watch;
-        }
-        if scripted < charges.len() {
-            return Way::Mixed;
-        }
+        let has_script = charges.iter().all(|charge| charge.rule().scripted_step().is_some());
         if self.spans_slots(charges) {
-            return Way::CrossSlot;
+            return if has_script { Way::CrossSlot } else { Way::Unsupported };
         }
         let is_plain = charges.iter().all(|charge| charge.operation == Operation::Take);
-        if is_plain && admit::one_quota_per_key(charges) { Way::Script } else { Way::Swap }
+        let is_script = has_script && is_plain && admit::one_quota_per_key(charges);
+        if is_script { Way::Script } else { Way::Swap }
     }
 
     fn item(&self, charge: &Charge<'_>, step: ScriptedStep, at: TimeSource) -> Item {
@@ -159,9 +148,8 @@ impl<T: Transport> Inner<T> {
     }
 }
 
-fn mixed() -> Error {
-    let message = "algorithms with and without a script cannot be charged together on Redis; \
-                   give each of them a script, or none";
+fn unsupported() -> Error {
+    let message = "algorithms without a script cannot be charged over several hash slots";
     Error::new(Code::Unsupported, message).not_sent()
 }
 

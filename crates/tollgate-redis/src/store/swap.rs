@@ -1,7 +1,8 @@
 //! Decided in Rust, swapped in if nothing changed: for what no script decides.
 //!
-//! States of another quota are carried over here, and units given back. It takes two round trips
-//! and may lose a race to others, but it is rare: a changed quota is met once per key.
+//! States of another quota are carried over here, units are given back, and algorithms without a
+//! script run here. It takes two round trips and may lose a race to another process. Waiting callers
+//! of one process share rounds.
 
 use std::sync::Arc;
 
@@ -15,7 +16,7 @@ use crate::text::{held, state_text, to_hold};
 use crate::transport::{Args, Call, Reply, Transport};
 
 /// How many keys one swap may write.
-pub(super) const KEYS_MAX: u32 = 1_000;
+const KEYS_MAX: u32 = 1_000;
 /// The text of a value that Tollgate did not write: the adapter refuses it as corrupt.
 const FOREIGN: &str = "?";
 

@@ -2,8 +2,7 @@
 //!
 //! Calls go out as one `POST /pipeline`, with a bearer token; `json` writes and reads them,
 //! `status` says what a refusal means. How a request gets out is the business of an [`Http`]:
-//! `native` is one over TCP and TLS, a Worker brings its `fetch`. There are no connections of one's
-//! own, so algorithms without a script answer `unsupported`.
+//! `native` is one over TCP and TLS, a Worker brings its `fetch`.
 //!
 //! A call whose outcome is unknown is never sent again, as everywhere.
 

@@ -6,7 +6,6 @@
 
 mod map;
 mod redirect;
-mod redirect_session;
 mod topology;
 
 use core::future::{Future as _, poll_fn};
@@ -23,7 +22,6 @@ use super::settings::Settings;
 use crate::transport::{Call, Reply};
 use map::Map;
 use redirect::Redirect;
-pub(super) use redirect_session::RedirectSession;
 use topology::Topology;
 
 /// How often a call is redirected before its redirect is its reply.
@@ -139,16 +137,11 @@ impl Cluster {
         if cannot_serve(text) {
             self.topology.refresh();
         }
-        let (node, is_asking) = self.follow(Redirect::of(text, route.node.target().host())?);
-        Some(Route { index: route.index, node, is_asking })
-    }
-
-    /// The node that a redirect names, and whether it has to be asked.
-    fn follow(&self, redirect: Redirect) -> (Arc<Node>, bool) {
-        match redirect {
+        let (node, is_asking) = match Redirect::of(text, route.node.target().host())? {
             Redirect::Moved { slot, host } => (self.topology.moved(slot, &host), false),
             Redirect::Ask { host } => (self.topology.node(&host), true),
-        }
+        };
+        Some(Route { index: route.index, node, is_asking })
     }
 
     /// All nodes that serve slots.

@@ -6,7 +6,6 @@ mod inspection;
 mod pipelining;
 mod runtimes;
 mod sentinel;
-mod sessions;
 mod tls;
 
 use std::sync::Arc;
@@ -16,7 +15,7 @@ use tokio::time::{Instant, timeout};
 use tollgate_core::Result;
 use tollgate_redis::client::Client;
 use tollgate_redis::script::Script;
-use tollgate_redis::transport::{Args, Call, Command, Reply, Session, Transport};
+use tollgate_redis::transport::{Args, Call, Reply, Transport};
 use tollgate_test_servers::Redis;
 
 /// Long enough for anything that happens at all.
@@ -69,13 +68,6 @@ async fn send_all(client: &Client, calls: &[Call]) -> Vec<Result<Reply>> {
     let mut replies: Vec<Option<Result<Reply>>> = calls.iter().map(|_| None).collect();
     client.send_all(calls, |index, reply| replies[index] = Some(reply)).await;
     replies.into_iter().map(|reply| reply.expect("a call without a reply")).collect()
-}
-
-/// Sends commands over a session.
-async fn commands(session: &mut Box<dyn Session>, commands: &[&str]) -> Vec<Reply> {
-    let commands: Vec<Command> =
-        commands.iter().map(|command| Command::of(command.split(' '))).collect();
-    session.run(&commands).await.unwrap()
 }
 
 /// A call that must be over soon, whatever its outcome.

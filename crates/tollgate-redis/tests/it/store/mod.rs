@@ -23,8 +23,7 @@ use tollgate_test_servers::{RedisBuilder, RedisCluster};
 
 /// Only what the documentation says that a user needs.
 pub(crate) const USER: &str = "limiter on >pa55 ~* +ping +select +client|setname +eval +evalsha \
-    +time +get +set +del +mget +lrange +lindex +llen +lset +ltrim +rpush +pexpire \
-    +watch +multi +exec";
+    +time +get +set +del +lrange +lindex +llen +lset +ltrim +rpush +pexpire";
 /// What it needs besides in a cluster.
 const IN_CLUSTER: &str = "+cluster|slots +asking";
 

@@ -1,5 +1,4 @@
-//! Slots that move while users' algorithms charge them: without a script, `WATCH` has to find its
-//! keys.
+//! Slots that move while users' algorithms without a script charge them.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -15,7 +14,7 @@ use super::load::{Load, SOON, Tally};
 use super::{encrypted_cluster, encrypted_cluster_url, run, store};
 
 /// Without a script.
-fn watched(prefix: &str, policy: &str, units: u64) -> Limit {
+fn unscripted(prefix: &str, policy: &str, units: u64) -> Limit {
     let limit = Limit::with_rule(policy, cooldown(units, None)).unwrap();
     limit.with_prefix(prefix).unwrap()
 }
@@ -38,7 +37,7 @@ fn patient(cluster: &RedisCluster) -> Redis {
 
 /// One key that is there before the slot moves, and one that is made meanwhile.
 fn followed_at_every_stage(cluster: &RedisCluster, store: &Redis) {
-    let [old, new, late] = ["old", "new", "late"].map(|policy| watched("moves", policy, 50));
+    let [old, new, late] = ["old", "new", "late"].map(|policy| unscripted("moves", policy, 50));
     let [old, new, late] = [old.charge("a"), new.charge("a"), late.charge("a")];
     let left = |charges: &[Charge<'_>]| admit(store, charges).unwrap().unwrap();
     let slot = cluster.slot_of_key(&old.key().to_text()).unwrap();
@@ -63,19 +62,19 @@ fn followed_at_every_stage(cluster: &RedisCluster, store: &Redis) {
 }
 
 #[test]
-fn watched_keys_that_move_are_followed_at_every_stage() {
+fn unscripted_keys_that_move_are_followed_at_every_stage() {
     let cluster = RedisCluster::start(2).unwrap();
     followed_at_every_stage(&cluster, &patient(&cluster));
 }
 
 #[test]
-fn watched_keys_that_move_are_followed_over_tls_by_a_user_of_few_rights() {
+fn unscripted_keys_that_move_are_followed_over_tls_by_a_user_of_few_rights() {
     let cluster = encrypted_cluster(2);
     followed_at_every_stage(&cluster, &store(&encrypted_cluster_url(&cluster)));
 }
 
 #[test]
-fn watched_keys_that_move_are_followed_on_redis_8() {
+fn unscripted_keys_that_move_are_followed_on_redis_8() {
     let cluster = RedisBuilder::default().redis_8().start_cluster(2).unwrap();
     followed_at_every_stage(&cluster, &patient(&cluster));
 }
@@ -86,7 +85,7 @@ fn an_encrypted_cluster_that_cannot_be_verified_gets_no_command() {
     let own = cluster.certificates().unwrap().authority().display().to_string();
     let foreign = other.certificates().unwrap().authority().display().to_string();
     let wrong = encrypted_cluster_url(&cluster).replace(&own, &foreign);
-    let limit = watched("unverified", "policy", 5);
+    let limit = unscripted("unverified", "policy", 5);
     let error = admit(&store(&wrong), &[limit.charge("a")]).unwrap_err();
     assert!(error.is_outage() && error.is_not_sent(), "{error}");
     assert!(error.to_string().contains("TLS"), "{error}");
@@ -98,11 +97,11 @@ fn an_encrypted_cluster_that_cannot_be_verified_gets_no_command() {
 
 /// Callers of two processes' worth of stores, who never agree on anything but the server.
 #[test]
-fn a_watched_key_that_moves_under_load_is_charged_exactly() {
+fn an_unscripted_key_that_moves_under_load_is_charged_exactly() {
     const UNITS: u64 = 10_000;
     const STEP: u64 = 200;
     let cluster = RedisCluster::start(3).unwrap();
-    let limit = watched("load", "policy", UNITS);
+    let limit = unscripted("load", "policy", UNITS);
     let loads = [0, 1].map(|_| Load::start(&patient(&cluster), &limit, 16));
     let admitted = || loads.iter().map(Load::admitted).sum::<u64>();
     let more = || {

@@ -1,10 +1,12 @@
-//! Algorithms without a script need a connection of their own, which HTTP has none of.
+//! Algorithms without a script: decided in Rust, swapped in by a script.
 
 use tollgate_core::algorithm::{Custom, CustomAlgorithm, CustomStep};
-use tollgate_core::{Code, Cost, Decision, Limit, Limiter, Micros, Now};
+use tollgate_core::{Cost, Decision, Limit, Limiter, Micros, Now};
 use tollgate_test_servers::shared;
 
 use super::{shim, store, upstash};
+
+const HOUR: Micros = 3_600_000_000;
 
 /// One unit, once.
 #[derive(Debug)]
@@ -23,7 +25,7 @@ impl Custom for Once {
     }
 
     fn horizon(&self) -> Micros {
-        1
+        HOUR
     }
 
     fn encode(&self, (): &()) -> Vec<u64> {
@@ -34,18 +36,24 @@ impl Custom for Once {
         words.is_empty().then_some(())
     }
 
-    fn step(&self, _: Option<&()>, now: Now, _: Cost) -> CustomStep<()> {
-        let next = Some(((), now.effective() + 1));
-        CustomStep { decision: Decision::allowed(1, 0, now.reading()), next }
+    fn step(&self, state: Option<&()>, now: Now, _: Cost) -> CustomStep<()> {
+        let reset = (now.reading() + HOUR).div_ceil(1_000);
+        if state.is_some() {
+            return CustomStep { decision: Decision::denied(1, 0, reset, 1), next: None };
+        }
+        let next = Some(((), now.effective() + HOUR));
+        CustomStep { decision: Decision::allowed(1, 0, reset), next }
     }
 }
 
 #[tokio::test]
-async fn an_algorithm_without_a_script_is_unsupported_and_never_fails_open() {
+async fn an_algorithm_without_a_script_is_charged_once() {
     let shim = shim(shared::redis());
     let limiter = Limiter::new(store(upstash(&shim.url())));
     let limit = Limit::new("custom", CustomAlgorithm::new(Once)).unwrap();
-    let error = limiter.check(limit.charge("ada")).await.unwrap_err();
-    assert_eq!(error.code(), Code::Unsupported, "{error}");
-    assert_eq!(shim.requests(), 0);
+    limiter.reset(limit.charge("ada")).await.unwrap();
+    for is_allowed in [true, false] {
+        let decision = limiter.check(limit.charge("ada")).await.unwrap();
+        assert_eq!((decision.is_allowed(), decision.degraded), (is_allowed, None));
+    }
 }
