@@ -83,6 +83,6 @@ mod tests {
                     cmdstat_evalsha:calls=12,usec=345,usec_per_call=28.75\r\n";
         assert_eq!(stat(info, "evalsha", "usec"), 345);
         assert_eq!(stat(info, "set", "calls"), 3);
-        assert_eq!(stat(info, "watch", "calls"), 0);
+        assert_eq!(stat(info, "unknown", "calls"), 0);
     }
 }

@@ -68,10 +68,7 @@ impl RequestError {
             SdkError::ServiceError(refusal) => {
                 Self::of_code(refusal.err().code(), refusal.raw().status().as_u16())
             }
-            SdkError::ConstructionFailure(_) => {
-                let message = "cannot be used to build a request";
-                Self::Rejected(Error::config("store", message))
-            }
+            SdkError::ConstructionFailure(_) => Self::Rejected(invalid_request()),
             SdkError::ResponseError(_) => {
                 Self::OutcomeUnknown(unavailable("unexpected response of DynamoDB"))
             }
@@ -171,6 +168,11 @@ pub(crate) fn without_credentials(error: &CredentialsError) -> Error {
         }
         _ => unavailable("the source of the credentials does not answer"),
     }
+}
+
+/// The AWS SDK cannot build a request of these settings.
+pub(crate) fn invalid_request() -> Error {
+    Error::config("store", "cannot be used for a request")
 }
 
 fn unavailable(message: &str) -> Error {

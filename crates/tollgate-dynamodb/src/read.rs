@@ -3,10 +3,10 @@
 use std::collections::HashMap;
 
 use aws_sdk_dynamodb::types::{AttributeValue, KeysAndAttributes};
+use tollgate_core::Result;
 use tollgate_core::store::cas::Entry;
-use tollgate_core::{Error, Result};
 
-use crate::error::RequestError;
+use crate::error::{RequestError, invalid_request};
 use crate::item::{self, Item};
 use crate::retry::Attempts;
 use crate::table::Table;
@@ -18,10 +18,7 @@ impl Table {
     /// The value of each key, in the order of the keys. A read changes nothing, so every transient
     /// error is retried.
     pub(crate) async fn get(&self, keys: &[&str]) -> Result<Vec<Option<Entry>>> {
-        self.get_all(Attempts::within(self.timeout), keys).await
-    }
-
-    async fn get_all(&self, mut attempts: Attempts, keys: &[&str]) -> Result<Vec<Option<Entry>>> {
+        let mut attempts = Attempts::within(self.timeout);
         if let [key] = keys {
             let item = self.get_one(&mut attempts, key).await?;
             return Ok(vec![item.map(item::entry_of).transpose()?]);
@@ -64,7 +61,7 @@ impl Table {
         while !missing.is_empty() {
             let keys = KeysAndAttributes::builder().set_keys(Some(missing.clone()));
             let keys = keys.consistent_read(true).build();
-            let keys = keys.map_err(|_| Error::config("store", "cannot be used for a request"))?;
+            let keys = keys.map_err(|_| invalid_request())?;
             let get = client.batch_get_item().request_items(&self.name, keys);
             let got = async { get.send().await.map_err(|error| RequestError::of(&error)) };
             match attempts.run(Box::pin(got)).await {

@@ -12,7 +12,7 @@ use aws_sdk_dynamodb::types::{
 use tokio::time::{Instant, sleep};
 use tollgate_core::{Code, Error, Result};
 
-use crate::error::RequestError;
+use crate::error::{RequestError, invalid_request};
 use crate::item::{EXPIRES, KEY};
 
 /// Bounds the wait for a new table, which usually takes seconds.
@@ -143,8 +143,4 @@ where
     E: ProvideErrorMetadata + StdError + 'static,
 {
     RequestError::of(error).into_error()
-}
-
-fn invalid_request() -> Error {
-    Error::config("store", "cannot be used for a request")
 }

@@ -5,21 +5,22 @@
 //! condition of the second one fails, and the stored item has that version. If it can be neither
 //! confirmed nor ruled out, the outcome stays unknown.
 
-use aws_sdk_dynamodb::Client;
-use aws_sdk_dynamodb::operation::put_item::builders::PutItemFluentBuilder;
 use aws_sdk_dynamodb::types::{
     AttributeValue, Put, ReturnValuesOnConditionCheckFailure, TransactWriteItem,
 };
 use tollgate_core::store::cas::{Swap, Version};
 use tollgate_core::{Error, Result};
 
-use crate::error::RequestError;
+use crate::error::{RequestError, invalid_request};
 use crate::item::{self, Item};
 use crate::retry::Attempts;
 use crate::table::Table;
 
 const IS_NEW: &str = "attribute_not_exists(#version)";
 const IS_UNCHANGED: &str = "#version = :version";
+/// A failed condition returns the stored item.
+const FAILED_ITEM: ReturnValuesOnConditionCheckFailure =
+    ReturnValuesOnConditionCheckFailure::AllOld;
 
 /// The result of a swap.
 #[derive(Debug)]
@@ -38,15 +39,7 @@ impl Table {
     /// `queue_full` when the table is throttled; an outage when it is unknown whether anything was
     /// written.
     pub(crate) async fn write(&self, writes: &[Swap<'_>], version: &str) -> Result<Written> {
-        self.write_all(Attempts::within(self.timeout), writes, version).await
-    }
-
-    async fn write_all(
-        &self,
-        mut attempts: Attempts,
-        writes: &[Swap<'_>],
-        version: &str,
-    ) -> Result<Written> {
+        let mut attempts = Attempts::within(self.timeout);
         // The error of the first attempt whose outcome is unknown.
         let mut unknown: Option<Error> = None;
         loop {
@@ -87,14 +80,23 @@ impl Table {
         let client = self.client().await.map_err(RequestError::Rejected)?;
         match writes {
             [write] => {
-                let put = self.put(&client, write, version).map_err(RequestError::Rejected)?;
-                put.send().await.map(drop).map_err(RequestError::of_put)
+                let put = self.put(write, version).map_err(RequestError::Rejected)?;
+                let request = client
+                    .put_item()
+                    .table_name(put.table_name)
+                    .set_item(Some(put.item))
+                    .set_condition_expression(put.condition_expression)
+                    .set_expression_attribute_names(put.expression_attribute_names)
+                    .set_expression_attribute_values(put.expression_attribute_values)
+                    .return_values_on_condition_check_failure(FAILED_ITEM);
+                request.send().await.map(drop).map_err(RequestError::of_put)
             }
             _ => {
                 let mut transaction = client.transact_write_items().client_request_token(version);
                 for write in writes {
-                    let put = self.transact_put(write, version).map_err(RequestError::Rejected)?;
-                    transaction = transaction.transact_items(put);
+                    let put = self.put(write, version).map_err(RequestError::Rejected)?;
+                    transaction =
+                        transaction.transact_items(TransactWriteItem::builder().put(put).build());
                 }
                 let sent = transaction.send().await;
                 sent.map(drop).map_err(|error| RequestError::of_transaction(&error))
@@ -102,40 +104,19 @@ impl Table {
         }
     }
 
-    fn put(
-        &self,
-        client: &Client,
-        write: &Swap<'_>,
-        version: &str,
-    ) -> Result<PutItemFluentBuilder> {
-        let put = client.put_item().table_name(&self.name);
-        let put = put.set_item(Some(item::item_of(write, version)?));
-        let put = put
+    fn put(&self, write: &Swap<'_>, version: &str) -> Result<Put> {
+        let put = Put::builder()
+            .table_name(&self.name)
+            .set_item(Some(item::item_of(write, version)?))
             .expression_attribute_names("#version", item::VERSION)
-            .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
-        Ok(match write.expect {
-            None => put.condition_expression(IS_NEW),
-            Some(expected) => put
-                .condition_expression(IS_UNCHANGED)
-                .expression_attribute_values(":version", value_of(expected)),
-        })
-    }
-
-    fn transact_put(&self, write: &Swap<'_>, version: &str) -> Result<TransactWriteItem> {
-        let put = Put::builder().table_name(&self.name);
-        let put = put.set_item(Some(item::item_of(write, version)?));
-        let put = put
-            .expression_attribute_names("#version", item::VERSION)
-            .return_values_on_condition_check_failure(ReturnValuesOnConditionCheckFailure::AllOld);
+            .return_values_on_condition_check_failure(FAILED_ITEM);
         let put = match write.expect {
             None => put.condition_expression(IS_NEW),
             Some(expected) => put
                 .condition_expression(IS_UNCHANGED)
                 .expression_attribute_values(":version", value_of(expected)),
         };
-        let put =
-            put.build().map_err(|_| Error::config("store", "cannot be used for a request"))?;
-        Ok(TransactWriteItem::builder().put(put).build())
+        put.build().map_err(|_| invalid_request())
     }
 
     /// Whether the item that made a repeated write fail was written by its first attempt.

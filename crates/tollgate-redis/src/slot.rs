@@ -24,9 +24,9 @@ fn tag_of(key: &[u8]) -> &[u8] {
 fn crc16(bytes: &[u8]) -> u16 {
     bytes.iter().fold(0_u16, |crc, byte| {
         let crc = crc.swap_bytes() ^ u16::from(*byte);
-        let crc = crc ^ (crc & 0xff) >> 4;
-        let crc = crc ^ crc << 12;
-        crc ^ (crc & 0xff) << 5
+        let crc = crc ^ ((crc & 0xff) >> 4);
+        let crc = crc ^ (crc << 12);
+        crc ^ ((crc & 0xff) << 5)
     })
 }
 

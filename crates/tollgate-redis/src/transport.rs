@@ -129,7 +129,9 @@ impl Args {
     /// The arguments, in order.
     pub fn iter(&self) -> impl Iterator<Item = &[u8]> {
         let starts = core::iter::once(0).chain(self.ends.iter().copied());
-        starts.zip(&self.ends).map(|(start, end)| self.bytes.get(start..*end).unwrap_or_default())
+        starts
+            .zip(&self.ends)
+            .map(move |(start, end)| self.bytes.get(start..*end).unwrap_or_default())
     }
 }
 

@@ -14,7 +14,7 @@ use tollgate_redis::transport::{Args, Call, Reply, Sharing, Transport};
 use tollgate_test_servers::wait::until_ok;
 use tollgate_test_servers::{Error, RedisBuilder, RedisCluster, shared};
 
-use super::{SOON, commands, count, open, send_all, soon, text};
+use super::{SOON, count, open, send_all, soon, text};
 
 /// Knows one node only, so that it has to find the others.
 fn client_of(cluster: &RedisCluster) -> Client {
