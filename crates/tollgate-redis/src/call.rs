@@ -14,7 +14,8 @@ pub struct Call {
     keys: Vec<String>,
     key_count: String,
     args: Args,
-    /// Sends the text of the script instead of its digest: the server does not know the digest.
+    /// Sends the text of the script instead of its digest: the server has no script of this
+    /// digest.
     has_text: bool,
 }
 

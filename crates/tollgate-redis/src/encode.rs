@@ -9,7 +9,7 @@ pub(crate) fn word(out: &mut Vec<u8>, bytes: &[u8]) {
     out.extend_from_slice(END);
 }
 
-/// Appends what stands in front of a word, or of all words of a command: its kind and a length.
+/// Appends the head of a word, or of all words of a command: its kind and a length.
 pub(crate) fn head(out: &mut Vec<u8>, kind: u8, length: usize) {
     out.push(kind);
     out.extend_from_slice(itoa::Buffer::new().format(length).as_bytes());

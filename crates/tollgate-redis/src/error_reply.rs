@@ -25,10 +25,10 @@ pub(crate) fn is_forbidden_key(reply: &Result<Reply>) -> bool {
 /// The error that an error reply stands for. Only its first word is read and shown: the rest may
 /// hold a key.
 ///
-/// A server that is out of memory is full, not away: failing open would admit every caller as long
-/// as it lasts. A server that cannot be written or read at the moment (a replica, a cluster without
-/// quorum, one that loads its data) is away, and did not run the call. One that answers TRYAGAIN is
-/// not away.
+/// A server that is out of memory is full, which is no outage: failing open would admit every
+/// caller as long as it lasts. A server that cannot be written or read at the moment (a replica, a
+/// cluster without quorum, one that loads its data) is unavailable, and did not run the call.
+/// TRYAGAIN is no outage.
 #[must_use]
 pub(crate) fn error_of(text: &str) -> Error {
     let kind = text.split([' ', '\r', '\n']).next().unwrap_or_default();
@@ -41,13 +41,13 @@ pub(crate) fn error_of(text: &str) -> Error {
         )
         .not_sent(),
         "WRONGTYPE" => corrupt(),
-        // A script that fails has met a value that no script writes; the server is not away.
+        // A script that fails has found a value that no script writes; that is no outage.
         "ERR" if text.contains("ACL failure in script") => lacks_a_right(),
         "ERR" if text.contains("user_script") => corrupt(),
         "NOAUTH" | "WRONGPASS" => Error::new(
             Code::StoreUnavailable,
             format!(
-                "Redis wants another user or password ({kind}): USER:PASSWORD@ before the host"
+                "Redis requires another user or password ({kind}): USER:PASSWORD@ before the host"
             ),
         )
         .not_sent(),

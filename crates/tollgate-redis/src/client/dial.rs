@@ -25,10 +25,10 @@ async fn connect(host: &Host, settings: &Settings) -> Result<ExclusiveConnection
     let (deadline, limit) = (Instant::now() + limit, limit.as_millis());
     let cannot = |error: &std::io::Error| {
         let kind = error.kind();
-        away(format!("cannot connect to {host} ({kind})"))
+        unavailable(format!("cannot connect to {host} ({kind})"))
     };
     let stream = timeout_at(deadline, TcpStream::connect((host.name(), host.port()))).await;
-    let late = |_| away(format!("no connection to {host} within {limit} ms"));
+    let late = |_| unavailable(format!("no connection to {host} within {limit} ms"));
     let stream = stream.map_err(late)?.map_err(|error| cannot(&error))?;
     stream.set_nodelay(true).map_err(|error| cannot(&error))?;
     let stream: Stream = match &settings.tls {
@@ -37,26 +37,26 @@ async fn connect(host: &Host, settings: &Settings) -> Result<ExclusiveConnection
             // A server that speaks plain text waits for the rest of the command.
             let late = |_| {
                 let hint = "if it speaks no TLS, write redis instead of rediss";
-                away(format!("no TLS handshake with {host} within {limit} ms; {hint}"))
+                unavailable(format!("no TLS handshake with {host} within {limit} ms; {hint}"))
             };
             Box::new(encrypted.map_err(late)??)
         }
         None => Box::new(stream),
     };
     let mut connection = ExclusiveConnection::new(stream, host.clone());
-    let greeted = timeout_at(deadline, greet(&mut connection, settings)).await;
-    let late = |_| away(format!("{host} is connected and did not answer within {limit} ms"));
-    greeted.map_err(late)??;
+    let logged_in = timeout_at(deadline, log_in(&mut connection, settings)).await;
+    let late = |_| unavailable(format!("{host} is connected and did not answer within {limit} ms"));
+    logged_in.map_err(late)??;
     Ok(connection)
 }
 
-fn away(message: String) -> Error {
+fn unavailable(message: String) -> Error {
     Error::new(Code::StoreUnavailable, message)
 }
 
 /// Logs in, chooses the database, and sees that the server serves: one that still loads its data
 /// says so to a `PING`.
-async fn greet(connection: &mut ExclusiveConnection, settings: &Settings) -> Result<()> {
+async fn log_in(connection: &mut ExclusiveConnection, settings: &Settings) -> Result<()> {
     let database = settings.database.to_string();
     let user = settings.login.user.as_deref().map(str::as_bytes);
     let password = settings.login.password.as_ref().map(|password| password.as_bytes());
@@ -78,7 +78,7 @@ async fn greet(connection: &mut ExclusiveConnection, settings: &Settings) -> Res
     let replies = connection.exchange(&commands, settings.connect_timeout).await;
     let replies = replies.map_err(|error| match settings.tls {
         Some(_) => error,
-        None => away(format!("{error}; if it speaks TLS, write rediss instead of redis")),
+        None => unavailable(format!("{error}; if it speaks TLS, write rediss instead of redis")),
     })?;
     for (words, reply) in commands.iter().zip(replies) {
         let Reply::Error(text) = reply else { continue };
@@ -97,5 +97,5 @@ async fn greet(connection: &mut ExclusiveConnection, settings: &Settings) -> Res
 fn refused(what: &str, text: &str) -> Error {
     let kind = text.split(' ').next().filter(|kind| kind.bytes().all(|b| b.is_ascii_uppercase()));
     let kind = kind.unwrap_or("ERR");
-    away(format!("Redis refuses {what} ({kind})"))
+    unavailable(format!("Redis refuses {what} ({kind})"))
 }

@@ -17,7 +17,7 @@ const OLDEST: u32 = 7;
 pub struct Inspection {
     /// One entry for each server that holds keys.
     pub servers: Vec<Inspected>,
-    /// Whether they were asked as a cluster.
+    /// Whether they were inspected as a cluster.
     pub is_cluster: bool,
 }
 
@@ -48,7 +48,7 @@ impl Inspection {
     #[must_use]
     pub fn warnings(&self) -> Vec<String> {
         let nodes = self.servers.iter().filter(|server| {
-            // It would be asked for keys of other nodes.
+            // It would get calls for keys of other nodes.
             !self.is_cluster && server.mode.as_deref() == Some("cluster")
         });
         let nodes =

@@ -1,9 +1,9 @@
 //! Finds the master that sentinels name, and notices when they name another.
 //!
-//! All sentinels are asked, and the answer with the newest configuration counts: a sentinel that
+//! All sentinels are queried, and the answer with the newest configuration counts: a sentinel that
 //! was cut off may name the old master. After a failover the old master may accept writes for
 //! seconds before a sentinel makes it a replica, and those writes are lost. So the sentinels are
-//! asked when a connection is made, and every 250 ms while it is used.
+//! queried when a connection is made, and every 250 ms while it is used.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -61,7 +61,7 @@ impl Sentinels {
             Some(Reply::List(role)) if role.first() == Some(&Reply::Text(b"master".to_vec())) => {
                 Ok(connection)
             }
-            // A user may lack the right to ask. A replica will refuse what it is sent.
+            // A user may lack the right to `ROLE`. A replica refuses writes.
             Some(Reply::Error(text)) if text.starts_with("NOPERM") => Ok(connection),
             _ => {
                 let message = format!("the sentinels name {master}, which is not a master now");
@@ -94,16 +94,16 @@ impl Sentinels {
         }
     }
 
-    /// Asks all at the same time, and waits for more than half of them if it can.
+    /// Queries all at the same time, and waits for more than half of them if it can.
     async fn find(&self) -> Result<Host> {
-        let mut asked = JoinSet::new();
+        let mut queries = JoinSet::new();
         for host in &self.hosts {
             let (query, host) = (Arc::clone(&self.query), host.clone());
-            asked.spawn(async move { query.run(&host, &mut None).await });
+            queries.spawn(async move { query.run(&host, &mut None).await });
         }
         let mut failure = Error::new(Code::StoreUnavailable, "there are no sentinels");
         let mut answers = Vec::new();
-        while let Some(answer) = asked.join_next().await {
+        while let Some(answer) = queries.join_next().await {
             match answer {
                 Ok(Ok(answer)) => answers.push(answer),
                 Ok(Err(error)) => failure = error,
@@ -119,7 +119,7 @@ impl Sentinels {
 }
 
 impl Query {
-    /// Asks over a connection that may be open already; it is open afterwards if there is an
+    /// Queries over a connection that may be open already; it is open afterwards if there is an
     /// answer.
     async fn run(&self, sentinel: &Host, open: &mut Option<ExclusiveConnection>) -> Result<Answer> {
         let mut connection = match open.take() {

@@ -18,7 +18,7 @@ use super::driver;
 use super::target::Target;
 use crate::transport::Reply;
 
-/// Commands that wait to be written, in bytes. A server that takes no more for so long is away.
+/// Commands that wait to be written, in bytes. A server that takes no more is unavailable.
 const BACKLOG_MAX: usize = 32 * 1024 * 1024;
 
 /// A connection that is made anew whenever it is lost.

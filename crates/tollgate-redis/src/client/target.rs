@@ -1,4 +1,4 @@
-//! Which server a connection leads to: one at a known address, or the present master.
+//! Which server a connection leads to: one at an address, or the current master.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -73,7 +73,7 @@ impl Config {
         self
     }
 
-    /// How often a charge is run again that lost a race or met a slot that is being moved, and how
+    /// How often a charge is run again that lost a race or whose slot is being moved, and how
     /// long it waits before.
     #[must_use]
     pub const fn retries(mut self, retries: Retries) -> Self {

@@ -161,7 +161,7 @@ fn answer_of_admission(reply: Result<Reply>, admission: &Admission<'_>) -> Answe
 }
 
 /// Whether some key is in several calls. Those must run in order: a call whose script the server
-/// does not know would be sent again after the others, so they bring their scripts along.
+/// lacks would be sent again after the others, so they carry the texts of their scripts.
 fn share_a_key(calls: &[Call]) -> bool {
     let mut seen = HashSet::new();
     calls.iter().any(|call| {

@@ -1,6 +1,6 @@
 //! Single charges: sent at once, or combined with those of other callers.
 //!
-//! A caller that meets no other in its queue sends its charge alone. Callers that arrive while two
+//! A caller that finds no other in its queue sends its charge alone. Callers that arrive while two
 //! calls are under way wait, and share the next round. A cluster has a queue for each slot, because
 //! only keys of one slot share a call; a single server has one queue.
 

@@ -8,7 +8,7 @@
 //! Where that matters, keep the keys in one slot ([`KeyLayout`](crate::KeyLayout)).
 //!
 //! Other callers may charge a key before it is put back, or keep changing it while units are given
-//! back. A caller whose deadline expires then has met contention, not an outage.
+//! back. For a caller whose deadline expires then, this is contention, not an outage.
 //!
 //! The record of a request id is in the slot of the first key. That slot is charged last, so that
 //! the record is written exactly when all charges are made. When the reply of that slot is lost, it
@@ -58,7 +58,7 @@ enum PutBack {
     Done,
     /// Another caller has charged it meanwhile.
     LostRace,
-    /// Its stored form is not known.
+    /// Its stored form is unknown.
     Impossible,
 }
 
@@ -277,7 +277,7 @@ impl<T: Transport> Inner<T> {
         let mut texts = Vec::with_capacity(names.len());
         for write in &leg.plan.writes {
             let after = crate::text::to_hold(&write.state.to_text());
-            // The stored form of a list is not known: its units are given back instead.
+            // The stored form of a list is unknown: its units are given back instead.
             if after.starts_with('l') {
                 return Ok(PutBack::Impossible);
             }

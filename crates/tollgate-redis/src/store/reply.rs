@@ -19,7 +19,7 @@ pub(super) enum Found {
     State(Option<State>),
     /// The state of another quota, or another value: nothing was done.
     Another,
-    /// The write was refused for want of memory.
+    /// The write was refused because memory is full.
     Full,
 }
 

@@ -1,4 +1,4 @@
-//! Runs scripts on the server: loads those that it does not know, and repeats those that it could
+//! Runs scripts on the server: loads those that it lacks, and repeats those that it could
 //! not run.
 //!
 //! This is the only place where a call is repeated. `NOSCRIPT` and `TRYAGAIN` are answers of a
@@ -101,7 +101,7 @@ impl<T: Transport> ScriptRunner<T> {
         reply
     }
 
-    /// Sends a call; with the text of its script if the server does not know it.
+    /// Sends a call; with the text of its script if the server lacks it.
     pub(super) async fn send_now(&self, call: &Call, cx: CallContext<'_>) -> Result<Reply> {
         self.trips.fetch_add(1, Ordering::Relaxed);
         let reply = self.transport.send_recorded(call, cx).await;
@@ -148,7 +148,7 @@ impl<T: Transport> ScriptRunner<T> {
     }
 }
 
-/// Whether the server does not know the script: after a restart, a failover or SCRIPT FLUSH.
+/// Whether the server lacks the script: after a restart, a failover or SCRIPT FLUSH.
 fn is_unknown(reply: &Result<Reply>) -> bool {
     matches!(reply, Ok(Reply::Error(text)) if text.starts_with("NOSCRIPT"))
 }

@@ -1,6 +1,6 @@
 //! Calls become JSON, and JSON becomes replies.
 //!
-//! Texts go and come as they are: what Tollgate stores is ASCII, so asking for base64 would buy
+//! Texts go and come as they are: what Tollgate stores is ASCII, so base64 would gain
 //! nothing. A text that is no UTF-8 was stored by another program; however it arrives, it is
 //! refused as a state.
 

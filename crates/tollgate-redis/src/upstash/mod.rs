@@ -99,7 +99,7 @@ impl<H: Http> Transport for Upstash<H> {
                         .by_ref()
                         .take(count)
                         .for_each(|index| replied(index, Err(error.clone())));
-                    // The others would meet the same, one deadline after another.
+                    // The others would fail in the same way, one deadline after another.
                     break;
                 }
             }

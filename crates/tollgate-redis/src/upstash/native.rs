@@ -21,10 +21,10 @@ pub struct NativeHttp {
 }
 
 impl NativeHttp {
-    /// Trusts what the machine trusts; 200 ms to connect, 1 s for a response.
+    /// Trusts the authorities of the operating system; 200 ms to connect, 1 s for a response.
     ///
     /// # Errors
-    /// When the machine trusts no certificate authority.
+    /// When the operating system has no certificate authority.
     pub fn new() -> Result<Self> {
         Self::with_files(&TlsFiles::default())
     }
@@ -84,7 +84,8 @@ impl Upstash<NativeHttp> {
     /// A database at a URL, over [`NativeHttp`] as it comes.
     ///
     /// # Errors
-    /// When the URL or the token is not accepted, or the machine trusts no certificate authority.
+    /// When the URL or the token is not accepted, or the operating system has no certificate
+    /// authority.
     pub fn open(url: &str, token: &str) -> Result<Self> {
         Self::over(NativeHttp::new()?, url, token)
     }

@@ -38,15 +38,15 @@ pub(super) fn refusal(response: &Response) -> Error {
     };
     let error = Error::new(Code::StoreUnavailable, what);
     match status {
-        // The request itself took too long to arrive: who knows what was read of it.
+        // The request itself took too long to arrive. What was read of it is unknown.
         408 => error,
         300..=499 => error.not_sent(),
         _ => error,
     }
 }
 
-/// A database that is full is not away: failing open would admit every caller as long as it lasts.
-/// Whether a script wrote something before it was refused is not known.
+/// A database that is full is not an outage: failing open would admit every caller as long as it
+/// lasts. Whether a script wrote something before it was refused is not known.
 pub(super) fn is_full(text: &str) -> Option<Error> {
     let message = "the database is full (DB capacity quota exceeded) and refuses writes; raise the \
                    plan or let keys expire";

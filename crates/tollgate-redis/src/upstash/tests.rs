@@ -10,25 +10,25 @@ use super::{Http, Request, Response, Upstash};
 use crate::script::Script;
 use crate::transport::{Args, Call, Reply, Transport};
 
-/// Answers every request alike, and keeps what it was sent.
-struct Parrot {
+/// Gives every request the same response, and keeps the requests.
+struct FixedResponse {
     status: u16,
     body: &'static str,
-    heard: Mutex<Vec<(String, String)>>,
+    requests: Mutex<Vec<(String, String)>>,
 }
 
-impl Http for Parrot {
+impl Http for FixedResponse {
     async fn post(&self, request: Request<'_>) -> Result<Response> {
         assert!(!format!("{request:?}").contains("s3cret"));
         assert_eq!(request.token, "s3cret");
         let body = String::from_utf8(request.body).unwrap();
-        self.heard.lock().unwrap().push((request.url.to_owned(), body));
+        self.requests.lock().unwrap().push((request.url.to_owned(), body));
         Ok(Response { status: self.status, body: self.body.into() })
     }
 }
 
-fn upstash(status: u16, body: &'static str) -> Upstash<Parrot> {
-    let http = Parrot { status, body, heard: Mutex::default() };
+fn upstash(status: u16, body: &'static str) -> Upstash<FixedResponse> {
+    let http = FixedResponse { status, body, requests: Mutex::default() };
     Upstash::over(http, "https://db.example/", "s3cret").unwrap()
 }
 
@@ -39,7 +39,7 @@ fn call(text: &str, argument: &str) -> Call {
     Call::new(Script::new(text.to_owned()), vec!["k:{a}".to_owned()], args)
 }
 
-fn send_all(upstash: &Upstash<Parrot>, calls: &[Call]) -> Vec<Result<Reply>> {
+fn send_all(upstash: &Upstash<FixedResponse>, calls: &[Call]) -> Vec<Result<Reply>> {
     let mut replies = Vec::new();
     block_on(upstash.send_all(calls, |_, reply| replies.push(reply)));
     replies
@@ -60,12 +60,12 @@ fn calls_share_one_request_and_are_quoted() {
     let replies = send_all(&upstash, &calls);
     let replies: Vec<Reply> = replies.into_iter().collect::<Result<_>>().unwrap();
     assert_eq!(replies, [Reply::Integer(1), Reply::Integer(2)]);
-    let heard = upstash.http().heard.lock().unwrap().clone();
+    let requests = upstash.http().requests.lock().unwrap().clone();
     let digest = "e0e1f9fabfc9d4800c877a703b823ac0578ff8db";
     let first = format!(r#"["EVALSHA","{digest}","1","k:{{a}}","\"\\\n\u0007ü","-7"]"#);
     let second = r#"["EVAL","return 1","1","k:{a}","","-7"]"#;
     let url = "https://db.example/pipeline".to_owned();
-    assert_eq!(heard, [(url, format!("[{first},{second}]"))]);
+    assert_eq!(requests, [(url, format!("[{first},{second}]"))]);
 }
 
 #[test]
@@ -74,7 +74,7 @@ fn a_request_stays_below_what_upstash_accepts() {
     let script = format!("return '{}'", "x".repeat(300_000));
     let calls: Vec<Call> = (0..4).map(|_| call(&script, "").with_text()).collect();
     assert!(send_all(&upstash, &calls).iter().all(Result::is_ok));
-    assert_eq!(upstash.http().heard.lock().unwrap().len(), 2);
+    assert_eq!(upstash.http().requests.lock().unwrap().len(), 2);
 }
 
 #[test]
@@ -83,7 +83,7 @@ fn after_a_failure_nothing_more_is_sent() {
     let script = format!("return '{}'", "x".repeat(600_000));
     let calls: Vec<Call> = (0..3).map(|_| call(&script, "").with_text()).collect();
     let replies = send_all(&upstash, &calls);
-    assert_eq!(upstash.http().heard.lock().unwrap().len(), 1);
+    assert_eq!(upstash.http().requests.lock().unwrap().len(), 1);
     let not_sent = replies.into_iter().map(|reply| reply.unwrap_err().is_not_sent());
     assert_eq!(not_sent.collect::<Vec<_>>(), [false, true, true]);
 }
@@ -156,7 +156,7 @@ fn a_full_database_never_fails_open() {
 #[test]
 fn bad_settings_are_named_and_never_repeated() {
     let field = |url: &str, token: &str| {
-        let http = Parrot { status: 200, body: "", heard: Mutex::default() };
+        let http = FixedResponse { status: 200, body: "", requests: Mutex::default() };
         let error = Upstash::over(http, url, token).unwrap_err();
         assert_eq!(error.code(), Code::ConfigInvalid);
         assert!(!error.to_string().contains("s3cret"), "{error}");

@@ -1,8 +1,8 @@
-//! The map of a cluster, and how it is learnt.
+//! The map of a cluster, and how it is read.
 //!
-//! The map is always learnt in the background: a caller has little time, and a node that does not
-//! answer may take longer than all of it. The first call waits for the map; when learning has
-//! failed, calls fail at once until there is a map. It is learnt anew whenever it seems wrong: a
+//! The map is always read in the background: a caller has little time, and a node that does not
+//! answer may take longer than all of it. The first call waits for the map; when reading it has
+//! failed, calls fail at once until there is a map. It is read anew whenever it seems wrong: a
 //! connection is lost, or a node redirects.
 
 use std::sync::atomic::{AtomicU8, Ordering};
@@ -23,7 +23,7 @@ use crate::client::settings::Settings;
 use crate::client::shared::{closed, no_runtime};
 use crate::client::target::{Address, Target};
 
-/// Between two maps, so that a cluster in trouble is not asked all the time.
+/// Between two maps, so that a cluster in trouble is not queried all the time.
 const FIRST_WAIT: Duration = Duration::from_millis(50);
 const LONGEST_WAIT: Duration = Duration::from_secs(1);
 
@@ -112,7 +112,7 @@ impl Topology {
         node.unwrap_or_else(|| self.new_node(host))
     }
 
-    /// Learns the map anew in the background.
+    /// Reads the map again in the background.
     pub(super) fn refresh(self: &Arc<Self>) {
         let next = |state| Some(if state == IDLE { RUNNING } else { RUNNING_AGAIN });
         let before = self.refresh.fetch_update(Ordering::AcqRel, Ordering::Acquire, next);
@@ -122,7 +122,7 @@ impl Topology {
         }
     }
 
-    /// Starts a task that learns the map, unless one runs.
+    /// Starts a task that reads the map, unless one runs.
     fn begin(self: &Arc<Self>) -> Result<()> {
         let begun =
             self.refresh.compare_exchange(IDLE, RUNNING, Ordering::AcqRel, Ordering::Acquire);
@@ -165,8 +165,9 @@ impl Topology {
         Node::new(Target::new(Address::At(host.clone()), Arc::clone(&self.settings)))
     }
 
-    /// Asks nodes until one answers: those of the map, beginning at a random one, then the seeds.
-    async fn learn(&self) -> Result<()> {
+    /// Queries nodes until one answers: those of the map, beginning at a random one, then the
+    /// seeds.
+    async fn read(&self) -> Result<()> {
         let mut hosts: Vec<Host> = Vec::new();
         if let Ok(Some(map)) = self.known_map() {
             hosts.extend(map.nodes().iter().filter_map(|node| node.target().host()).cloned());
@@ -178,7 +179,7 @@ impl Topology {
         hosts.extend(self.seeds.iter().cloned());
         let mut failure = unreachable(&self.seeds);
         for host in hosts {
-            match self.learn_from(&host).await {
+            match self.read_from(&host).await {
                 Ok(ranges) => {
                     self.replace_map(ranges);
                     return Ok(());
@@ -189,7 +190,7 @@ impl Topology {
         Err(failure)
     }
 
-    async fn learn_from(&self, host: &Host) -> Result<Vec<Range>> {
+    async fn read_from(&self, host: &Host) -> Result<Vec<Range>> {
         let mut connection = dial(host, &self.settings).await?;
         let limit = self.settings.connect_timeout;
         let replies = connection.exchange(&[&[b"CLUSTER", b"SLOTS"]], limit).await?;
@@ -217,7 +218,7 @@ impl Topology {
     }
 }
 
-/// The task that learns the map. When its runtime ends, the next call starts another one.
+/// The task that reads the map. When its runtime ends, the next call starts another one.
 struct Refresh {
     topology: Arc<Topology>,
     is_finished: bool,
@@ -230,16 +231,16 @@ impl Refresh {
         // The client was dropped when only this task holds the topology.
         while Arc::strong_count(&topology) > 2 && !topology.is_closed() {
             topology.refresh.store(RUNNING, Ordering::Release);
-            let learnt = topology.learn().await;
-            let is_learnt = learnt.is_ok();
-            match learnt {
+            let read = topology.read().await;
+            let is_read = read.is_ok();
+            match read {
                 Ok(()) => backoff.reset(),
                 Err(error) => topology.fail(error),
             }
             topology.attempted.notify_waiters();
             sleep(backoff.next_wait().unwrap_or(LONGEST_WAIT)).await;
             let (from, to) = (Ordering::AcqRel, Ordering::Acquire);
-            if is_learnt && topology.refresh.compare_exchange(RUNNING, IDLE, from, to).is_ok() {
+            if is_read && topology.refresh.compare_exchange(RUNNING, IDLE, from, to).is_ok() {
                 self.is_finished = true;
                 return;
             }

@@ -161,7 +161,7 @@ fn with_a_runtime_a_cancelled_caller_is_charged_everywhere_or_nowhere() {
         all_admitted += admitted;
         all_spent += counts[0];
     }
-    eprintln!("{all_admitted} told that they are admitted, {all_spent} charged, {all_gone} gone");
+    eprintln!("{all_admitted} admitted, {all_spent} charged, {all_gone} gone");
     assert!(all_gone > 100 && all_admitted > 100 && all_spent > all_admitted);
 }
 
@@ -219,7 +219,7 @@ fn a_caller_that_lost_a_race_reports_contention_at_every_point() {
         assert_eq!(spent(&store, charges[0]), others, "{polls}: given back, and no more");
         most_losses = most_losses.max(losses.count());
     }
-    assert!(most_losses > 20, "{most_losses} losses are fewer than it gives up after");
+    assert!(most_losses > 20, "{most_losses} losses are fewer than the retries");
     let silent = answers.iter().take_while(|answer| **answer == "open").count();
     eprintln!("at {silent} of {} points no race was lost yet", answers.len());
     assert!((1..10).contains(&silent), "{answers:?}");

@@ -127,10 +127,10 @@ fn compare(server: &Redis, frame: Frame, kind: Kind, seed: u64) {
             let again = take.read(&[&step.item], taken, |_, answer| {
                 let Answer::Decided(outcome) = answer else { panic!("{answer:?}: {context}") };
                 assert_eq!(Now::at(given(&step.item)), outcome.now, "{context}");
-                // Of a log the script tells as much as the decision needs.
-                let told = outcome.before.into_iter().next().flatten();
+                // Of a log the script returns as much as the decision needs.
+                let returned = outcome.before.into_iter().next().flatten();
                 assert_eq!(
-                    decision(&step.item, told.as_ref()),
+                    decision(&step.item, returned.as_ref()),
                     decision(&step.item, step.before.as_ref()),
                     "{context}"
                 );
@@ -147,7 +147,7 @@ fn compare(server: &Redis, frame: Frame, kind: Kind, seed: u64) {
     assert!(denied > STEPS / 20 && denied < STEPS - STEPS / 20, "the trace is one-sided");
 }
 
-/// The whole script where the server may not know it yet.
+/// The whole script where the server may lack it.
 fn with_texts(mut calls: Vec<Call>, is_first: bool) -> Vec<Call> {
     if is_first {
         calls.iter_mut().take(2).for_each(|call| *call = call.with_text());

@@ -41,6 +41,6 @@ async fn callers_that_were_just_answered_are_in_time_for_the_next_round() {
         caller.await.unwrap();
     }
     let calls = sent.load(Ordering::SeqCst);
-    eprintln!("{calls} calls for {CALLERS} callers who asked {TIMES} times each");
+    eprintln!("{calls} calls for {CALLERS} callers that check {TIMES} times each");
     assert!(calls <= 2 * TIMES + 8, "{calls} calls");
 }

@@ -19,7 +19,7 @@ use crate::transport::{Call, Reply, Sharing, Transport};
 
 /// What becomes of a call.
 #[derive(Clone, Copy, Debug)]
-enum Fate {
+enum CallFault {
     Answered,
     /// It runs, and its reply is lost.
     ReplyLost,
@@ -27,52 +27,52 @@ enum Fate {
 }
 
 /// A server whose slots are treated as if they were on several nodes, some of which do not answer.
-struct Fateful {
+struct FaultyTransport {
     plain: Plain,
     sharing: Sharing,
     /// Of the next calls; all after them are answered.
-    fates: Mutex<VecDeque<Fate>>,
+    faults: Mutex<VecDeque<CallFault>>,
 }
 
-impl Fateful {
+impl FaultyTransport {
     fn store(sharing: Sharing) -> Redis<Self> {
-        Redis::over(Self { plain: Plain::connect(), sharing, fates: Mutex::default() })
+        Redis::over(Self { plain: Plain::connect(), sharing, faults: Mutex::default() })
     }
 
-    fn fates(&self) -> std::sync::MutexGuard<'_, VecDeque<Fate>> {
-        self.fates.lock().unwrap_or_else(PoisonError::into_inner)
+    fn faults(&self) -> std::sync::MutexGuard<'_, VecDeque<CallFault>> {
+        self.faults.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl Transport for Fateful {
+impl Transport for FaultyTransport {
     fn sharing(&self) -> Sharing {
         self.sharing
     }
 
     async fn send(&self, call: &Call) -> Result<Reply> {
-        let fate = self.fates().pop_front().unwrap_or(Fate::Answered);
+        let fault = self.faults().pop_front().unwrap_or(CallFault::Answered);
         let silent = || Error::new(Code::StoreUnavailable, "the node does not answer");
-        match fate {
-            Fate::Answered => self.plain.send(call).await,
-            Fate::ReplyLost => self.plain.send(call).await.and(Err(silent())),
-            Fate::NotSent => Err(silent().not_sent()),
+        match fault {
+            CallFault::Answered => self.plain.send(call).await,
+            CallFault::ReplyLost => self.plain.send(call).await.and(Err(silent())),
+            CallFault::NotSent => Err(silent().not_sent()),
         }
     }
 }
 
-fn admit(store: &Redis<Fateful>, admission: &Admission<'_>) -> Result<Evidence> {
+fn admit(store: &Redis<FaultyTransport>, admission: &Admission<'_>) -> Result<Evidence> {
     block_on(store.admit(admission, CallContext::store_clock()))
 }
 
-/// An admission whose calls meet these fates, and no more calls than that.
+/// An admission whose calls meet these faults, and no more calls than that.
 fn admit_with(
-    store: &Redis<Fateful>,
-    fates: &[Fate],
+    store: &Redis<FaultyTransport>,
+    faults: &[CallFault],
     admission: &Admission<'_>,
 ) -> Result<Evidence> {
-    store.transport().fates().extend(fates);
+    store.transport().faults().extend(faults);
     let answer = admit(store, admission);
-    assert!(store.transport().fates().is_empty(), "fewer calls than fates: {answer:?}");
+    assert!(store.transport().faults().is_empty(), "fewer calls than faults: {answer:?}");
     answer
 }
 
@@ -88,7 +88,7 @@ fn subjects<const N: usize>(limit: &Limit) -> [String; N] {
 }
 
 /// Loads the scripts on the server: their texts would be calls of their own.
-fn teach(store: &Redis<Fateful>, admission: &Admission<'_>) {
+fn load_scripts(store: &Redis<FaultyTransport>, admission: &Admission<'_>) {
     admit(store, admission).unwrap();
 }
 
@@ -96,21 +96,23 @@ fn teach(store: &Redis<Fateful>, admission: &Admission<'_>) {
 /// everywhere.
 #[test]
 fn a_lost_reply_of_the_record_admits_nothing_for_free() {
-    let store = Fateful::store(Sharing::SameSlot);
+    let store = FaultyTransport::store(Sharing::SameSlot);
     let limit = limit("lost-reply", "all", 100);
     let [other, home] = subjects(&limit);
     let charges = [limit.charge(&home), limit.charge(&other)];
     let named = |id| Admission::of(&charges).request_id(RequestId::new(id).unwrap());
-    teach(&store, &named("first"));
+    load_scripts(&store, &named("first"));
     let second = named("second");
-    let lost = admit_with(&store, &[Fate::Answered, Fate::ReplyLost], &second).unwrap_err();
+    let lost =
+        admit_with(&store, &[CallFault::Answered, CallFault::ReplyLost], &second).unwrap_err();
     assert!(lost.is_outage() && !lost.is_not_sent(), "{lost}");
     let again = admit(&store, &second).unwrap();
     assert!(is_admitted(&second, &again));
     assert_eq!(charges.map(|charge| spent(&store, charge)), [2, 2]);
     // One that was not sent left no record: all is undone, and the next attempt pays once.
     let third = named("third");
-    let not_sent = admit_with(&store, &[Fate::Answered, Fate::NotSent], &third).unwrap_err();
+    let not_sent =
+        admit_with(&store, &[CallFault::Answered, CallFault::NotSent], &third).unwrap_err();
     assert!(not_sent.is_not_sent(), "{not_sent}");
     assert_eq!(charges.map(|charge| spent(&store, charge)), [2, 2]);
     assert!(is_admitted(&third, &admit(&store, &third).unwrap()));
@@ -120,7 +122,7 @@ fn a_lost_reply_of_the_record_admits_nothing_for_free() {
 /// A denial stands, whichever other node is silent, and what can be undone is.
 #[test]
 fn a_denial_stands_while_other_nodes_are_silent() {
-    let store = Fateful::store(Sharing::SameSlot);
+    let store = FaultyTransport::store(Sharing::SameSlot);
     let wide = limit("silent", "wide", 100);
     let [first, second, third, last] = subjects(&wide);
     let narrow = limit("silent", "narrow", 1).with_prefix("silent").unwrap();
@@ -138,9 +140,9 @@ fn a_denial_stands_while_other_nodes_are_silent() {
     // Denied and undone once, so that all scripts are known.
     assert!(!is_admitted(&admission, &admit(&store, &admission).unwrap()));
     assert_eq!(of_wide.map(|charge| spent(&store, charge)), [1; 4]);
-    use Fate::{Answered, NotSent};
-    let fates = [Answered, Answered, Answered, NotSent, Answered, NotSent, NotSent];
-    let outcome = admit_with(&store, &fates, &admission).unwrap();
+    use CallFault::{Answered, NotSent};
+    let faults = [Answered, Answered, Answered, NotSent, Answered, NotSent, NotSent];
+    let outcome = admit_with(&store, &faults, &admission).unwrap();
     assert!(!is_admitted(&admission, &outcome));
     // The first node keeps what it could not be asked to give back; the second has given it back.
     assert_eq!(of_wide.map(|charge| spent(&store, charge)), [2, 1, 1, 1]);
@@ -149,21 +151,21 @@ fn a_denial_stands_while_other_nodes_are_silent() {
 /// A refund that was made in part must not be repeated.
 #[test]
 fn a_refund_that_is_half_done_is_not_to_be_repeated() {
-    let store = Fateful::store(Sharing::SameSlot);
+    let store = FaultyTransport::store(Sharing::SameSlot);
     let limit = limit("half", "all", 100);
     let [one, two] = subjects(&limit);
     let charges = [limit.charge(&one), limit.charge(&two)];
     for _ in 0..5 {
-        teach(&store, &Admission::of(&charges));
+        load_scripts(&store, &Admission::of(&charges));
     }
     let refunds = charges.map(|charge| charge.refund(Receipt::Newest));
-    teach(&store, &Admission::of(&refunds));
-    let fates = [Fate::Answered, Fate::Answered, Fate::NotSent];
-    let error = admit_with(&store, &fates, &Admission::of(&refunds)).unwrap_err();
+    load_scripts(&store, &Admission::of(&refunds));
+    let faults = [CallFault::Answered, CallFault::Answered, CallFault::NotSent];
+    let error = admit_with(&store, &faults, &Admission::of(&refunds)).unwrap_err();
     assert!(error.is_outage() && !error.is_not_sent(), "{error}");
     assert_eq!(charges.map(|charge| spent(&store, charge)), [3, 4]);
     // Where nothing was done, it may.
-    let error = admit_with(&store, &[Fate::NotSent], &Admission::of(&refunds)).unwrap_err();
+    let error = admit_with(&store, &[CallFault::NotSent], &Admission::of(&refunds)).unwrap_err();
     assert!(error.is_not_sent(), "{error}");
 }
 
@@ -176,7 +178,7 @@ fn two_quotas_of_one_key_are_decided_as_on_one_server() {
         Limit::new("api", rule).unwrap().with_prefix(prefix).unwrap()
     };
     let run = |sharing, prefix: &str| -> Vec<bool> {
-        let store = Fateful::store(sharing);
+        let store = FaultyTransport::store(sharing);
         let (strict, lax, other) = (of(prefix, 5), of(prefix, 50), of(prefix, 1_000));
         let charges = [strict.charge("k"), lax.charge("k"), other.charge("l")];
         let admission = Admission::of(&charges);
@@ -192,7 +194,7 @@ fn two_quotas_of_one_key_are_decided_as_on_one_server() {
     assert_eq!(several, alone);
     assert!(alone.contains(&true) && alone.contains(&false), "{alone:?}");
     // With a record in the slot of that key there is no way.
-    let store = Fateful::store(Sharing::SameSlot);
+    let store = FaultyTransport::store(Sharing::SameSlot);
     let (strict, lax, other) = (of("recorded", 5), of("recorded", 50), of("recorded", 1_000));
     let charges = [strict.charge("k"), lax.charge("k"), other.charge("l")];
     let named = Admission::of(&charges).request_id(RequestId::new("id").unwrap());
@@ -206,7 +208,7 @@ fn a_record_that_is_none_is_corrupt() {
     let limit = limit("no-record", "all", 100);
     let charges = [limit.charge("k"), limit.charge("l")];
     for (sharing, id) in [(Sharing::AnyKeys, "one"), (Sharing::SameSlot, "several")] {
-        let store = Fateful::store(sharing);
+        let store = FaultyTransport::store(sharing);
         let name = store.0.record_name(charges[0].key(), id);
         let mut client = tollgate_test_servers::shared::redis().client().unwrap();
         for words in [&["SET", &name, "junk"][..], &["RPUSH", &name, "junk"]] {

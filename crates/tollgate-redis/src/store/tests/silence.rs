@@ -21,8 +21,8 @@ fn limit(prefix: &str, policy: &str) -> Limit {
     limit.on_outage(OutageMode::Open)
 }
 
-/// Spends all of the first charge, and asks for all of them until no time is left.
-fn told(transport: impl Transport, charges: &[Charge<'_>]) -> Vec<&'static str> {
+/// Spends all of the first charge, and checks all of them until the deadline expires.
+fn answers_of(transport: impl Transport, charges: &[Charge<'_>]) -> Vec<&'static str> {
     let known = Redis::over(Plain::connect());
     block_on(known.reset(charges[0].key(), CallContext::store_clock())).unwrap();
     // Two, so that it is the script of a batch.
@@ -37,14 +37,14 @@ fn told(transport: impl Transport, charges: &[Charge<'_>]) -> Vec<&'static str> 
     let Poll::Ready(answers) = batch.as_mut().poll(&mut context) else {
         panic!("it goes on when no time is left");
     };
-    let told = answers.into_iter().map(|answer| match answer {
+    let codes = answers.into_iter().map(|answer| match answer {
         Ok(decision) => decision.degraded.map_or(decision.verdict.as_str(), OutageMode::as_str),
         Err(error) => error.code().as_str(),
     });
-    told.collect()
+    codes.collect()
 }
 
-/// Has one call under way at a time, and hears nothing of some keys.
+/// Has one call under way at a time, and gets no reply for some keys.
 struct OneByOne(Plain);
 
 impl Transport for OneByOne {
@@ -66,7 +66,7 @@ fn what_was_answered_before_the_silence_is_not_lost() {
     let charges = [limit.charge("spent"), limit.charge("silent"), limit.charge("after")];
     // Both were handed to the transport, so both may be charged.
     let expected = ["denied", "open", "open"];
-    assert_eq!(told(OneByOne(Plain::connect()), &charges), expected);
+    assert_eq!(answers_of(OneByOne(Plain::connect()), &charges), expected);
 }
 
 /// Gets TRYAGAIN for several keys, and no reply when they are sent one by one.
@@ -97,5 +97,5 @@ impl Transport for Halfway {
 fn what_was_answered_before_keys_are_sent_one_by_one_is_not_lost() {
     let [one, two] = ["one", "two"].map(|policy| limit("halfway", policy));
     let charges = [one.charge("spent"), one.charge("a"), two.charge("a")];
-    assert_eq!(told(Halfway(Plain::connect()), &charges), ["denied", "open", "open"]);
+    assert_eq!(answers_of(Halfway(Plain::connect()), &charges), ["denied", "open", "open"]);
 }

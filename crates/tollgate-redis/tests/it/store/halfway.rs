@@ -105,7 +105,8 @@ fn refused(answer: Result<Decision, Error>) {
     assert_eq!(error.code(), Code::ConflictExhausted, "{error}");
 }
 
-/// All at once by one script; decided in Rust and swapped; and with a key of another slot, one slot after another.
+/// All at once by one script; decided in Rust and swapped; and with a key of another slot, one slot
+/// after another.
 #[test]
 fn several_charges_are_refused() {
     let mut told = Vec::new();
