@@ -114,7 +114,7 @@ fn a_blackhole_is_answered_within_the_deadline() {
 }
 
 #[test]
-fn a_server_that_is_gone_is_an_outage_and_comes_back_with_what_was_spent() {
+fn a_stopped_server_is_an_outage_and_restarts_with_what_was_spent() {
     let server = Server::start().unwrap();
     let store = open(&server.url());
     let many = limit(1_000);
@@ -157,7 +157,7 @@ fn races_that_are_always_lost_are_a_conflict() {
 
 /// A caller that loses races until its deadline is not admitted by an outage mode.
 #[test]
-fn losers_are_never_let_in() {
+fn callers_that_lose_races_are_never_admitted() {
     let url = denokv().url();
     let minutes = Duration::from_secs(600);
     let slow = Retries::default().base_backoff(minutes).max_backoff(minutes);

@@ -96,7 +96,7 @@ fn an_exchange_continues_when_its_callers_are_cancelled() {
 
 /// Nor may a wrong token look like an outage because it takes long to be refused.
 #[test]
-fn a_refusal_is_known_to_callers_who_have_no_time_to_wait_for_the_next() {
+fn a_refusal_is_returned_to_callers_with_a_short_deadline() {
     let front = Front::before(denokv());
     let clock = ManualClock::at(NOW);
     let url = front.url_with("wrong", "");

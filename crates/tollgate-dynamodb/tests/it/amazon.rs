@@ -56,7 +56,7 @@ fn four_processes_admit_exactly() {
 
 /// It does not say what a failed condition found: the next attempt reads.
 #[test]
-fn a_race_is_lost_without_being_told_to_whom() {
+fn a_lost_race_does_not_return_the_stored_item() {
     let Some(server) = amazon() else { return };
     block_on(async {
         let url = server.url(&table());

@@ -52,7 +52,7 @@ fn sixty_four_waiters_share_their_writes() {
 
 /// A caller that loses races until its deadline is not admitted by an outage mode.
 #[test]
-fn losers_are_never_let_in() {
+fn callers_that_lose_races_are_never_admitted() {
     let url = dynamodb().url(&table());
     block_on(async {
         let rival = Arc::new(fresh(&url).await);

@@ -35,9 +35,10 @@ fn limits() -> Vec<(String, Limit)> {
 /// What each of the processes does, part by part: reports how many of its checks passed.
 fn be_one_of_several(node: &TestProcess) {
     // The usual waits, and more attempts than any machine is busy for.
-    let patient = Retries::default().max_retries(200);
+    let with_long_timeouts = Retries::default().max_retries(200);
     let store =
-        block_on(async { DynamoDb::open(config(node.argument()).retries(patient)) }).unwrap();
+        block_on(async { DynamoDb::open(config(node.argument()).retries(with_long_timeouts)) })
+            .unwrap();
     // Connected before the first part begins.
     block_on(store.load(&[limit(1).charge("unused")], CallContext::at(now()))).unwrap();
     for (_, limit) in limits() {

@@ -41,7 +41,7 @@ fn throttling_that_passes_is_waited_for() {
 }
 
 #[test]
-fn keys_that_were_not_processed_are_asked_for_again() {
+fn unprocessed_keys_are_requested_again() {
     let gateway = gateway();
     block_on(async {
         let table = table();
@@ -64,7 +64,7 @@ fn throttling_that_stays_is_no_outage_and_charges_nothing() {
     let gateway = gateway();
     block_on(async {
         let url = gateway.url(&table());
-        let patient = fresh(&url).await;
+        let with_long_timeouts = fresh(&url).await;
         let brief = config(&url).operation_timeout(Duration::from_millis(200));
         let limiter = Limiter::new(DynamoDb::open(brief).unwrap());
         let open = limit(1_000).on_outage(OutageMode::Open);
@@ -74,7 +74,7 @@ fn throttling_that_stays_is_no_outage_and_charges_nothing() {
         let store = limiter.store();
         let error = take(store, open.charge("a")).await.unwrap_err();
         assert_eq!(error.code(), Code::QueueFull, "{error}");
-        assert_eq!(spent(&patient, &open, "a").await, 0);
+        assert_eq!(spent(&with_long_timeouts, &open, "a").await, 0);
     });
 }
 

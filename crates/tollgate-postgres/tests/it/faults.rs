@@ -141,8 +141,8 @@ fn a_process_that_hangs_does_not_hold_its_locks_for_long() {
     let url = format!("postgres://postgres@{}/postgres", proxy.addr());
     block_on(async {
         let schema = schema();
-        let patient = config_in(&server.url(), &schema);
-        let other = Postgres::connect(patient).await.unwrap();
+        let with_long_timeouts = config_in(&server.url(), &schema);
+        let other = Postgres::connect(with_long_timeouts).await.unwrap();
         // The silent one would wait for its replies much longer than the other waits for the row:
         // its deadline is the server's too.
         let brief = config_in(&url, &schema).operation_timeout(Duration::from_millis(500));
@@ -251,9 +251,9 @@ fn a_row_that_stays_locked_is_no_outage() {
         let (url, schema) = (postgres(PgVersion::V15).url(), schema());
         let once = Retries::default().max_retries(1);
         let config = config_in(&url, &schema).retries(once);
-        let patient = Postgres::connect(config.clone()).await.unwrap();
+        let with_long_timeouts = Postgres::connect(config.clone()).await.unwrap();
         let many = limit(1_000);
-        assert!(take(&patient, &many, "a").await.unwrap());
+        assert!(take(&with_long_timeouts, &many, "a").await.unwrap());
         let holder = client(&url).await;
         let lock = format!("BEGIN; SELECT FROM {schema}.limits FOR UPDATE");
         holder.batch_execute(&lock).await.unwrap();

@@ -65,7 +65,7 @@ fn settings_out_of_range_are_refused_by_name() {
 }
 
 #[test]
-fn a_reading_is_refused_unless_it_was_asked_for() {
+fn a_reading_is_refused_unless_the_config_accepts_it() {
     block_on(async {
         let store = Postgres::connect(config(&postgres(PgVersion::V15).url())).await.unwrap();
         let single = limit(1);

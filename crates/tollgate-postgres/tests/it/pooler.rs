@@ -40,8 +40,10 @@ impl ServerSpec for PgBouncer {
             resources.port()
         );
         let old = settings.replace("max_prepared_statements = 0\n", "");
-        resources
-            .write("pgbouncer.ini", if knows_prepared_statements()? { &settings } else { &old })?;
+        resources.write(
+            "pgbouncer.ini",
+            if supports_prepared_statements()? { &settings } else { &old },
+        )?;
         Ok(())
     }
 
@@ -65,7 +67,7 @@ impl ServerSpec for PgBouncer {
 }
 
 /// Releases from 1.21 on can rewrite named statements: the store must work where none does.
-fn knows_prepared_statements() -> Result<bool> {
+fn supports_prepared_statements() -> Result<bool> {
     let asked = Command::new(program("pgbouncer", "pgbouncer")?).arg("-V").output()?;
     let said = String::from_utf8_lossy(&asked.stdout).into_owned();
     let version = said.split_whitespace().nth(1).unwrap_or_default();

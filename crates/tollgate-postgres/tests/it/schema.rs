@@ -66,7 +66,7 @@ fn missing_tables_are_no_outage() {
 }
 
 #[test]
-fn a_user_who_may_only_read_and_write_is_enough() {
+fn a_user_that_may_only_read_and_write_suffices() {
     block_on(async {
         let (server, schema) = (postgres(PgVersion::V15), schema());
         let owner = config_in(&server.url(), &schema);

@@ -22,7 +22,7 @@ fn old_rows(schema: &str) -> String {
 }
 
 #[test]
-fn what_expired_goes_and_what_counts_stays() {
+fn what_has_expired_is_deleted_and_nothing_else() {
     for version in PgVersion::ALL {
         block_on(async {
             let (server, schema) = (postgres(version), schema());

@@ -32,8 +32,8 @@ fn a_file_that_stays_busy_is_a_conflict_and_charges_nothing() {
         assert_eq!(error.code(), Code::ConflictExhausted, "{error}");
         assert_eq!(spent(&store, &many, "a").await, 0);
         holder.execute_batch("ROLLBACK").unwrap();
-        let patient = open(&path);
-        assert!(take(&patient, &many, "a").await.unwrap());
+        let with_long_timeouts = open(&path);
+        assert!(take(&with_long_timeouts, &many, "a").await.unwrap());
         assert_eq!(spent(&store, &many, "a").await, 1);
     });
 }

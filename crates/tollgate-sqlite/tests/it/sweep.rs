@@ -35,7 +35,7 @@ fn kept_ids(path: &Path) -> u64 {
 }
 
 #[test]
-fn what_expired_goes_and_what_counts_stays() {
+fn what_has_expired_is_deleted_and_nothing_else() {
     let (_folder, path) = file();
     let store = connect(config(&path).sweep_every(None));
     let many = limit(1_000);

@@ -20,7 +20,7 @@ async fn a_server_that_may_evict_counters_is_warned_of() {
 }
 
 #[tokio::test]
-async fn a_user_who_may_not_ask_is_told_so() {
+async fn a_user_without_the_right_to_info_gets_a_warning() {
     let redis = Redis::builder().user("ada on >pw ~* +eval").start().unwrap();
     let client = open(&format!("redis://ada:pw@{}", redis.addr()));
     let inspection = client.inspect().await.unwrap();
@@ -30,7 +30,7 @@ async fn a_user_who_may_not_ask_is_told_so() {
 }
 
 #[tokio::test]
-async fn every_node_of_a_cluster_is_asked() {
+async fn every_node_of_a_cluster_is_inspected() {
     let cluster = shared::redis_cluster();
     let url = format!("redis-cluster://{}?connect_timeout_ms=2000", cluster.nodes()[0].addr());
     let inspection = open(&url).inspect().await.unwrap();
@@ -46,11 +46,11 @@ async fn every_node_of_a_cluster_is_asked() {
 #[tokio::test]
 async fn a_node_of_a_cluster_is_not_taken_for_a_server_alone() {
     let node = &shared::redis_cluster().nodes()[0];
-    let patient = "?connect_timeout_ms=5000&reply_timeout_ms=5000";
-    let client = open(&format!("{}{patient}", node.url()));
+    let with_long_timeouts = "?connect_timeout_ms=5000&reply_timeout_ms=5000";
+    let client = open(&format!("{}{with_long_timeouts}", node.url()));
     let warnings = client.inspect().await.unwrap().warnings();
     assert!(warnings.len() == 1 && warnings[0].contains("redis-cluster://"), "{warnings:?}");
-    let alone = open(&format!("redis-cluster://{}{patient}", shared::redis().addr()));
+    let alone = open(&format!("redis-cluster://{}{with_long_timeouts}", shared::redis().addr()));
     let error = alone.inspect().await.unwrap_err();
     assert!(error.is_not_sent() && error.to_string().contains("knows of no cluster"), "{error}");
 }

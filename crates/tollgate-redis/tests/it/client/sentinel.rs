@@ -94,7 +94,7 @@ async fn a_master_that_becomes_a_replica_is_left() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_sentinel_that_is_away_is_passed_over() {
+async fn an_unavailable_sentinel_is_skipped() {
     let servers = RedisSentinel::start().unwrap();
     servers.sentinels()[0].kill().unwrap();
     let client = client_of(&servers, "");

@@ -10,10 +10,10 @@ use tollgate_test_servers::Redis as Server;
 use super::{run, store};
 
 /// Long enough for anything: several tests share a machine.
-const PATIENT: Duration = Duration::from_secs(20);
+const LONG_TIMEOUT: Duration = Duration::from_secs(20);
 
 fn limiter(redis: &Server) -> Limiter<Redis> {
-    Limiter::builder(store(&redis.url())).deadline(PATIENT).build()
+    Limiter::builder(store(&redis.url())).deadline(LONG_TIMEOUT).build()
 }
 
 /// The script of the second admission is known, that of the first is not.

@@ -80,7 +80,7 @@ fn under_contention_no_more_is_admitted_than_the_quota_and_little_less(cluster: 
 }
 
 /// Other callers race with giving back what was charged.
-fn losers_over_slots_are_never_let_in(cluster: &RedisCluster) {
+fn callers_that_lose_races_over_slots_are_never_admitted(cluster: &RedisCluster) {
     // Units that do not come back by themselves while the test runs.
     let window = a::FixedWindow::new(Quota::new(1 << 30, 30 * DAY), a::Anchor::FirstHit).unwrap();
     let many = Limit::new("many", window).unwrap().with_prefix("losers").unwrap();
@@ -177,7 +177,7 @@ on_each! {
     a_denied_combination_over_slots_is_undone_exactly
     every_algorithm_is_undone_exactly
     under_contention_no_more_is_admitted_than_the_quota_and_little_less
-    losers_over_slots_are_never_let_in
+    callers_that_lose_races_over_slots_are_never_admitted
     a_request_id_over_slots_charges_once
     by_prefix_any_keys_are_charged_at_once
     keys_are_called_what_the_documentation_says

@@ -12,7 +12,7 @@ fn options() -> Options {
 }
 
 /// Nothing here is about time: a machine that is busy gets as much as it needs.
-fn patient(url: &str) -> Opened {
+fn with_long_timeouts(url: &str) -> Opened {
     let more = if url.contains('?') { '&' } else { '?' };
     let timeouts = "connect_timeout_ms=10000&reply_timeout_ms=10000";
     core::future::ready(super::store(&format!("{url}{more}{timeouts}")))
@@ -28,7 +28,7 @@ mod redis_7 {
     use tollgate_test_servers::shared;
 
     fn open() -> super::Opened {
-        super::patient(&shared::redis().url())
+        super::with_long_timeouts(&shared::redis().url())
     }
 
     tollgate_testkit::store_conformance!(runner = run, open = open, options = super::options());
@@ -74,7 +74,7 @@ mod redis_7_tls_acl {
         let addr = SERVER.addr();
         let files = SERVER.certificates().unwrap();
         let ca = files.authority().display().to_string();
-        super::patient(&format!("rediss://limiter:pa55@{addr}?ca={ca}"))
+        super::with_long_timeouts(&format!("rediss://limiter:pa55@{addr}?ca={ca}"))
     }
 
     tollgate_testkit::store_conformance!(runner = run, open = open, options = super::options());
@@ -85,7 +85,7 @@ mod redis_8 {
     use tollgate_test_servers::shared;
 
     fn open() -> super::Opened {
-        super::patient(&shared::redis_8().url())
+        super::with_long_timeouts(&shared::redis_8().url())
     }
 
     tollgate_testkit::store_conformance!(runner = run, open = open, options = super::options());
@@ -100,7 +100,7 @@ mod valkey {
     static SERVER: LazyLock<Server> = LazyLock::new(|| Server::builder().valkey().start().unwrap());
 
     fn open() -> super::Opened {
-        super::patient(&SERVER.url())
+        super::with_long_timeouts(&SERVER.url())
     }
 
     tollgate_testkit::store_conformance!(runner = run, open = open, options = super::options());
@@ -111,7 +111,7 @@ mod cluster {
     use tollgate_test_servers::shared;
 
     fn open() -> super::Opened {
-        super::patient(&cluster_url(shared::redis_cluster()))
+        super::with_long_timeouts(&cluster_url(shared::redis_cluster()))
     }
 
     tollgate_testkit::store_conformance!(runner = run, open = open, options = super::options());
@@ -122,7 +122,7 @@ mod cluster_redis_8 {
     use tollgate_test_servers::shared;
 
     fn open() -> super::Opened {
-        super::patient(&cluster_url(shared::redis_8_cluster()))
+        super::with_long_timeouts(&cluster_url(shared::redis_8_cluster()))
     }
 
     tollgate_testkit::store_conformance!(runner = run, open = open, options = super::options());

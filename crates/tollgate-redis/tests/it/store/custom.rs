@@ -165,7 +165,7 @@ fn without_the_rights_of_a_swap_nothing_is_written() {
 
 /// A caller that loses races until the deadline is not admitted by an outage mode.
 #[test]
-fn losers_are_never_let_in() {
+fn callers_that_lose_races_are_never_admitted() {
     let many = Rule::new(CustomAlgorithm::new(Cooldown { units: 1 << 30, script: None }));
     let limit = Limit::with_rule("losers", many).unwrap().with_prefix("custom").unwrap();
     let url = shared::redis().url();

@@ -29,7 +29,7 @@ fn admit(store: &Redis, charges: &[Charge<'_>]) -> Result<Option<Vec<u64>>> {
 }
 
 /// Knows one node, and has timeouts for a busy machine.
-fn patient(cluster: &RedisCluster) -> Redis {
+fn with_long_timeouts(cluster: &RedisCluster) -> Redis {
     let addr = cluster.nodes()[0].addr();
     let timeouts = "connect_timeout_ms=10000&reply_timeout_ms=10000";
     store(&format!("redis-cluster://{addr}?{timeouts}"))
@@ -64,7 +64,7 @@ fn followed_at_every_stage(cluster: &RedisCluster, store: &Redis) {
 #[test]
 fn unscripted_keys_that_move_are_followed_at_every_stage() {
     let cluster = RedisCluster::start(2).unwrap();
-    followed_at_every_stage(&cluster, &patient(&cluster));
+    followed_at_every_stage(&cluster, &with_long_timeouts(&cluster));
 }
 
 #[test]
@@ -76,7 +76,7 @@ fn unscripted_keys_that_move_are_followed_over_tls_by_a_user_of_few_rights() {
 #[test]
 fn unscripted_keys_that_move_are_followed_on_redis_8() {
     let cluster = RedisBuilder::default().redis_8().start_cluster(2).unwrap();
-    followed_at_every_stage(&cluster, &patient(&cluster));
+    followed_at_every_stage(&cluster, &with_long_timeouts(&cluster));
 }
 
 #[test]
@@ -102,7 +102,7 @@ fn an_unscripted_key_that_moves_under_load_is_charged_exactly() {
     const STEP: u64 = 200;
     let cluster = RedisCluster::start(3).unwrap();
     let limit = unscripted("load", "policy", UNITS);
-    let loads = [0, 1].map(|_| Load::start(&patient(&cluster), &limit, 16));
+    let loads = [0, 1].map(|_| Load::start(&with_long_timeouts(&cluster), &limit, 16));
     let admitted = || loads.iter().map(Load::admitted).sum::<u64>();
     let more = || {
         let (before, from) = (admitted(), Instant::now());

@@ -12,7 +12,7 @@ use tollgate_redis::transport::{Reply, Transport};
 use tollgate_redis::upstash::{NativeHttp, Upstash};
 use tollgate_test_servers::{Certificates, Folder, UpstashShim, shared};
 
-use super::{PATIENT, TOKEN, patient, shim};
+use super::{LONG_TIMEOUT, TOKEN, shim, with_long_timeouts};
 use crate::client::{count, text};
 
 /// Ends TLS in front of a shim; the port.
@@ -56,13 +56,13 @@ async fn a_certificate_is_verified() {
     let url = format!("https://localhost:{port}");
     let trusting = || {
         let http = NativeHttp::trusting(&files.authority()).unwrap();
-        http.connect_timeout(PATIENT).reply_timeout(PATIENT)
+        http.connect_timeout(LONG_TIMEOUT).reply_timeout(LONG_TIMEOUT)
     };
     assert_eq!(ask(trusting(), &url).await.unwrap(), text("x"));
     assert_eq!(shim.requests(), 1);
 
     // No authority that the machine trusts has signed it.
-    let error = ask(patient(), &url).await.unwrap_err();
+    let error = ask(with_long_timeouts(), &url).await.unwrap_err();
     assert_eq!((error.code(), error.is_not_sent()), (Code::StoreUnavailable, true), "{error}");
     // It is not for this name.
     let error = ask(trusting(), &format!("https://127.0.0.2:{port}")).await.unwrap_err();

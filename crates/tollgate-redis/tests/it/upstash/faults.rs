@@ -9,14 +9,14 @@ use tollgate_redis::upstash::{NativeHttp, Upstash};
 use tollgate_test_servers::wait::until_ok;
 use tollgate_test_servers::{Error, FaultProxy, Mode, Redis, shared};
 
-use super::{PATIENT, TOKEN, patient, shim, store, upstash};
+use super::{LONG_TIMEOUT, TOKEN, shim, store, upstash, with_long_timeouts};
 use crate::client::{count, stored, text};
 
 /// Short, for what never answers.
 const SHORT: Duration = Duration::from_millis(300);
 
-fn impatient() -> NativeHttp {
-    patient().reply_timeout(SHORT)
+fn with_short_timeout() -> NativeHttp {
+    with_long_timeouts().reply_timeout(SHORT)
 }
 
 #[tokio::test]
@@ -40,8 +40,8 @@ async fn a_connection_that_was_closed_while_idle_costs_nothing() {
     let upstash = upstash(&shim.url());
     upstash.send(&count("upstash:idle", "x")).await.unwrap();
     shim.close_connections();
-    // The runtime hears of it; until then it may be too late.
-    tokio::time::timeout(PATIENT, async {
+    // The runtime notices it later.
+    tokio::time::timeout(LONG_TIMEOUT, async {
         while upstash.send(&count("upstash:idle", "x")).await.is_err() {
             tokio::task::yield_now().await;
         }
@@ -54,7 +54,7 @@ async fn a_connection_that_was_closed_while_idle_costs_nothing() {
 #[tokio::test]
 async fn a_wrong_token_is_an_outage_that_shows_no_secret() {
     let shim = shim(shared::redis());
-    let upstash = Upstash::over(patient(), &shim.url(), "wr0ng-t0ken").unwrap();
+    let upstash = Upstash::over(with_long_timeouts(), &shim.url(), "wr0ng-t0ken").unwrap();
     let error = upstash.send(&count("upstash:token", "x")).await.unwrap_err();
     assert_eq!((error.code(), error.is_not_sent()), (Code::StoreUnavailable, true));
     for shown in [format!("{error}"), format!("{error:?}"), format!("{upstash:?}")] {
@@ -78,7 +78,7 @@ async fn a_lost_answer_leaves_the_outcome_unknown() {
     let shim = shim(&redis);
     let proxy = FaultProxy::to(shim.addr()).unwrap();
     let url = format!("http://{}", proxy.addr());
-    let upstash = Upstash::over(impatient(), &url, TOKEN).unwrap();
+    let upstash = Upstash::over(with_short_timeout(), &url, TOKEN).unwrap();
     proxy.set(Mode::DropReplies).unwrap();
     let error = upstash.send(&count("lost", "x")).await.unwrap_err();
     assert_eq!((error.code(), error.is_not_sent()), (Code::Timeout, false), "{error}");
@@ -87,7 +87,7 @@ async fn a_lost_answer_leaves_the_outcome_unknown() {
         0 => Err(Error::new("has not run yet")),
         _ => Ok(()),
     };
-    until_ok(PATIENT, ran).unwrap();
+    until_ok(LONG_TIMEOUT, ran).unwrap();
     // The connection is not used again: what follows would be misread.
     proxy.set(Mode::Pass).unwrap();
     assert_eq!(upstash.send(&count("lost", "y")).await.unwrap(), text("y"));
@@ -104,7 +104,7 @@ async fn a_connection_cut_in_the_middle_leaves_the_outcome_unknown() {
     let call = count("cut", "x");
     let cut = async {
         tokio::task::spawn_blocking(move || {
-            proxy.wait_until(PATIENT, |seen| seen.lost_to_client_bytes > 0).unwrap();
+            proxy.wait_until(LONG_TIMEOUT, |seen| seen.lost_to_client_bytes > 0).unwrap();
             proxy.reset().unwrap();
         })
         .await

@@ -16,18 +16,18 @@ use tollgate_test_servers::{Redis as Server, UpstashShim};
 const TOKEN: &str = "s3cret-t0ken";
 
 /// Long enough for anything that happens at all: several tests share a machine.
-const PATIENT: Duration = Duration::from_secs(20);
+const LONG_TIMEOUT: Duration = Duration::from_secs(20);
 
 fn shim(redis: &Server) -> UpstashShim {
     UpstashShim::to(redis, TOKEN).unwrap()
 }
 
-fn patient() -> NativeHttp {
-    NativeHttp::new().unwrap().connect_timeout(PATIENT).reply_timeout(PATIENT)
+fn with_long_timeouts() -> NativeHttp {
+    NativeHttp::new().unwrap().connect_timeout(LONG_TIMEOUT).reply_timeout(LONG_TIMEOUT)
 }
 
 fn upstash(url: &str) -> Upstash<NativeHttp> {
-    Upstash::over(patient(), url, TOKEN).unwrap()
+    Upstash::over(with_long_timeouts(), url, TOKEN).unwrap()
 }
 
 fn store<T: Transport>(transport: T) -> Redis<T> {
