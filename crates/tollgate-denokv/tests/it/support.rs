@@ -1,4 +1,5 @@
-//! What all tests share: one runtime, with_long_timeouts stores, and keys of their own on a shared server.
+//! What all tests share: one runtime, stores with long timeouts, and keys of their own on a shared
+//! server.
 
 use std::hash::{BuildHasher, RandomState};
 use std::sync::LazyLock;
@@ -27,7 +28,7 @@ pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
     RUNTIME.block_on(future)
 }
 
-/// Settings that are with_long_timeouts enough for a busy machine. The server deletes nothing: the readings of
+/// Settings with timeouts for a busy machine. The server deletes nothing: the readings of
 /// tests are not its own.
 pub(crate) fn config(url: &str) -> Config {
     let config: Config = url.parse().unwrap();

@@ -1,4 +1,4 @@
-//! What all tests share: one runtime, tables of their own, and stores that are with_long_timeouts.
+//! What all tests share: one runtime, tables of their own, and stores with long timeouts.
 
 use std::future::Future;
 use std::hash::{BuildHasher, RandomState};
@@ -34,7 +34,7 @@ pub(crate) fn table() -> String {
     format!("t{random:016x}-{number}")
 }
 
-/// Settings that are with_long_timeouts enough for a busy machine.
+/// Settings with timeouts for a busy machine.
 pub(crate) fn config(url: &str) -> Config {
     let config: Config = url.parse().unwrap();
     let config = config.credentials("test", "test");

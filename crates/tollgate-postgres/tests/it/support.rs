@@ -31,7 +31,7 @@ pub(crate) fn schema() -> String {
     format!("t{random:016x}_{number}")
 }
 
-/// Settings with tables of their own, with_long_timeouts enough for a busy machine.
+/// Settings with tables of their own, and timeouts for a busy machine.
 pub(crate) fn config(url: &str) -> Config {
     config_in(url, &schema())
 }

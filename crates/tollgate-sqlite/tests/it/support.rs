@@ -1,4 +1,4 @@
-//! What all tests share: files of their own, with_long_timeouts stores, and the acts of a limiter.
+//! What all tests share: files of their own, stores with long timeouts, and the operations of a limiter.
 
 use std::path::{Path, PathBuf};
 use std::pin::Pin;
@@ -28,7 +28,7 @@ pub(crate) fn file() -> (Folder, PathBuf) {
     (folder, path)
 }
 
-/// Settings for a file, with_long_timeouts enough for a busy machine.
+/// Settings for a file, with timeouts for a busy machine.
 pub(crate) fn config(path: &Path) -> Config {
     Config::new(path).lock_timeout(TEST_TIMEOUT)
 }

@@ -42,15 +42,15 @@ async fn is_pending(batch: &mut Batch<'_>) -> bool {
 }
 
 /// The answers when the deadline expires.
-async fn told(mut batch: Batch<'_>, clock: &ManualClock) -> Vec<&'static str> {
+async fn answers_of(mut batch: Batch<'_>, clock: &ManualClock) -> Vec<&'static str> {
     clock.advance(Duration::from_secs(60));
     let polled = poll_fn(|context| Poll::Ready(batch.as_mut().poll(context))).await;
     let Poll::Ready(answers) = polled else { panic!("it goes on when no time is left") };
-    let told = answers.into_iter().map(|answer| match answer {
+    let codes = answers.into_iter().map(|answer| match answer {
         Ok(decision) => decision.degraded.map_or(decision.verdict.as_str(), OutageMode::as_str),
         Err(error) => error.code().as_str(),
     });
-    told.collect()
+    codes.collect()
 }
 
 /// A subject whose key this node serves.
@@ -104,7 +104,7 @@ fn a_silent_node_does_not_cost_others_their_answers() {
             assert!(is_pending(&mut batch).await);
             answered(&store, healthy).await;
             assert!(is_pending(&mut batch).await, "the silent node has answered");
-            assert_eq!(told(batch, &clock).await, expected);
+            assert_eq!(answers_of(batch, &clock).await, expected);
         });
     }
 }
@@ -133,7 +133,7 @@ fn answers_are_not_lost_while_keys_are_sent_one_by_one() {
         proxies[1 - source].set(Mode::DropReplies).unwrap();
         let mut batch: Batch<'_> = Box::pin(limiter.check_batch(&halfway));
         wait_for_silence(&mut batch, &proxies[1 - source]).await;
-        let mut told = told(batch, &clock).await;
+        let mut told = answers_of(batch, &clock).await;
         assert_eq!(told.pop(), Some("denied"), "its slot stays");
         told.sort_unstable();
         assert_eq!(told, ["denied", "denied", "open"]);
@@ -158,7 +158,7 @@ fn an_answer_is_not_lost_while_another_script_is_sent() {
         proxy.set(Mode::DropCounted).unwrap();
         let mut batch: Batch<'_> = Box::pin(limiter.check_batch(&charges));
         wait_for_silence(&mut batch, &proxy).await;
-        assert_eq!(told(batch, &clock).await, ["denied", "denied", "open"]);
+        assert_eq!(answers_of(batch, &clock).await, ["denied", "denied", "open"]);
     });
     assert_eq!(proxy.traffic().counted, 2, "each script is sent once");
 }
