@@ -1,4 +1,5 @@
-//! What all tests share: files of their own, stores with long timeouts, and the operations of a limiter.
+//! What all tests share: files of their own, stores with long timeouts, and the operations of a
+//! limiter.
 
 use std::path::{Path, PathBuf};
 use std::pin::Pin;

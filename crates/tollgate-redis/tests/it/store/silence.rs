@@ -133,10 +133,10 @@ fn answers_are_not_lost_while_keys_are_sent_one_by_one() {
         proxies[1 - source].set(Mode::DropReplies).unwrap();
         let mut batch: Batch<'_> = Box::pin(limiter.check_batch(&halfway));
         wait_for_silence(&mut batch, &proxies[1 - source]).await;
-        let mut told = answers_of(batch, &clock).await;
-        assert_eq!(told.pop(), Some("denied"), "its slot stays");
-        told.sort_unstable();
-        assert_eq!(told, ["denied", "denied", "open"]);
+        let mut codes = answers_of(batch, &clock).await;
+        assert_eq!(codes.pop(), Some("denied"), "its slot stays");
+        codes.sort_unstable();
+        assert_eq!(codes, ["denied", "denied", "open"]);
     });
 }
 
