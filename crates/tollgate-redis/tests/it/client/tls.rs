@@ -3,7 +3,6 @@
 use std::path::Path;
 
 use tollgate_redis::client::Client;
-use tollgate_redis::transport::Transport as _;
 use tollgate_test_servers::Redis;
 
 use super::{count, open, soon, stored, text};
