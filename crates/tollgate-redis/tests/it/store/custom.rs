@@ -25,8 +25,8 @@ struct Cooldown {
 /// The same in Lua.
 const RIGHT: &str = "function(words, now, cost, parameters)
   local used, newest = words[1] or 0, words[2] or 0
-  local at = math.max(now, last)
-  if at >= last + 3600000000 then used = 0 end
+  local at = math.max(now, newest)
+  if at >= newest + 3600000000 then used = 0 end
   if used + cost > parameters[1] then return nil end
   return {used + cost, at}, at + 3600000000
 end";
@@ -34,8 +34,8 @@ end";
 /// One unit too generous.
 const WRONG: &str = "function(words, now, cost, parameters)
   local used, newest = words[1] or 0, words[2] or 0
-  local at = math.max(now, last)
-  if at >= last + 3600000000 then used = 0 end
+  local at = math.max(now, newest)
+  if at >= newest + 3600000000 then used = 0 end
   if used + cost > parameters[1] + 1 then return nil end
   return {used + cost, at}, at + 3600000000
 end";
