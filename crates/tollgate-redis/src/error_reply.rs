@@ -42,7 +42,7 @@ pub(crate) fn error_of(text: &str) -> Error {
         .not_sent(),
         "WRONGTYPE" => corrupt(),
         // A script that fails has found a value that no script writes; that is no outage.
-        "ERR" if text.contains("ACL failure in script") => lacks_a_right(),
+        "ERR" if is_acl_failure(text) => lacks_a_right(),
         "ERR" if text.contains("user_script") => corrupt(),
         "NOAUTH" | "WRONGPASS" => Error::new(
             Code::StoreUnavailable,
@@ -70,6 +70,12 @@ pub(crate) fn error_of(text: &str) -> Error {
         }
         _ => Error::new(Code::StoreUnavailable, format!("Redis answered with an error ({kind})")),
     }
+}
+
+/// Whether a script ran a command that this user may not run, in the words of Redis 7.0 and of later
+/// versions.
+fn is_acl_failure(text: &str) -> bool {
+    text.contains("can't run this command") || text.contains("ACL failure in script")
 }
 
 fn lacks_a_right() -> Error {

@@ -13,7 +13,7 @@ const HOUR: Micros = 3_600_000_000;
 struct Once;
 
 impl Custom for Once {
-    type State = ();
+    type State = u64;
     const NAME: &'static str = "test_once";
 
     fn parameters(&self) -> [u64; 3] {
@@ -28,20 +28,20 @@ impl Custom for Once {
         HOUR
     }
 
-    fn encode(&self, (): &()) -> Vec<u64> {
-        Vec::new()
+    fn encode(&self, used: &u64) -> Vec<u64> {
+        vec![*used]
     }
 
-    fn decode(&self, words: &[u64]) -> Option<()> {
-        words.is_empty().then_some(())
+    fn decode(&self, words: &[u64]) -> Option<u64> {
+        words.first().copied()
     }
 
-    fn step(&self, state: Option<&()>, now: Now, _: Cost) -> CustomStep<()> {
+    fn step(&self, used: Option<&u64>, now: Now, _: Cost) -> CustomStep<u64> {
         let reset = (now.reading() + HOUR).div_ceil(1_000);
-        if state.is_some() {
+        if used.is_some() {
             return CustomStep { decision: Decision::denied(1, 0, reset, 1), next: None };
         }
-        let next = Some(((), now.effective() + HOUR));
+        let next = Some((1, now.effective() + HOUR));
         CustomStep { decision: Decision::allowed(1, 0, reset), next }
     }
 }
