@@ -72,8 +72,8 @@ pub(crate) fn error_of(text: &str) -> Error {
     }
 }
 
-/// Whether a script ran a command that this user may not run, in the words of Redis 7.0 and of later
-/// versions.
+/// Whether a script ran a command that this user may not run, in the words of Redis 7.0 and of
+/// later versions.
 fn is_acl_failure(text: &str) -> bool {
     text.contains("can't run this command") || text.contains("ACL failure in script")
 }
