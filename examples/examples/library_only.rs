@@ -35,7 +35,7 @@ fn main() -> Result<()> {
     let denied = both("ada")?;
     show("ten more for ada", &denied);
     assert_eq!(denied.verdict, Verdict::Denied);
-    assert_eq!(denied.binding.as_ref().map(|name| name.as_str()), Some("per-user"));
+    assert_eq!(denied.binding().map(|name| name.as_str()), Some("per-user"));
 
     // The wait is exact: after it the same request passes, one millisecond earlier it does not.
     let wait = denied.retry_after_ms.unwrap_or_default();
@@ -49,7 +49,7 @@ fn main() -> Result<()> {
     // Denied by the address this time, so the user is not charged.
     let denied = both("cyd")?;
     show("ten units for cyd", &denied);
-    assert_eq!(denied.binding.as_ref().map(|name| name.as_str()), Some("per-address"));
+    assert_eq!(denied.binding().map(|name| name.as_str()), Some("per-address"));
     assert_eq!(block_on(limiter.forecast(per_user.charge("cyd")))?.spendable_now, 20);
 
     // A cost that the limit can never grant has no `retry_after`.
@@ -69,8 +69,8 @@ fn main() -> Result<()> {
 }
 
 fn show(what: &str, decision: &Decision) {
-    let Decision { verdict, limit, remaining, retry_after_ms, binding, .. } = decision;
-    let binding = binding.as_ref().map_or(String::new(), |name| format!(", bound by {name}"));
+    let Decision { verdict, limit, remaining, retry_after_ms, .. } = decision;
+    let binding = decision.binding().map_or(String::new(), |name| format!(", bound by {name}"));
     println!(
         "{what}: {}, {remaining} of {limit} left, retry after {retry_after_ms:?} ms{binding}",
         verdict.as_str()

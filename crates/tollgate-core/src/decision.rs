@@ -86,13 +86,18 @@ pub struct Decision {
     pub retry_after_ms: Option<u64>,
     /// Milliseconds to wait before proceeding; 0 except for a shaper.
     pub delay_ms: u64,
-    /// The name of the limit that decided, of several: the one with the longest wait,
-    /// or when all allow the one with the least left. In a part, the name of its own limit.
-    pub binding: Option<Name>,
-    /// The decision of each charge of a combination; boxed, since most decisions have none.
-    parts: Option<Box<[Self]>>,
+    /// Boxed, since most decisions are on one limit: one word in each decision.
+    combination: Option<Box<Combination>>,
     /// Whether units were taken: not by a peek, nor by a part of a denied combination.
     pub(crate) charged: bool,
+}
+
+/// What a decision on several limits has beyond its numbers.
+#[derive(Clone, Debug, PartialEq)]
+struct Combination {
+    binding: Name,
+    /// The decision of each charge; empty for a decision without the store.
+    parts: Vec<Decision>,
 }
 
 /// Decisions are equal if they say the same, whether or not they charged anything.
@@ -102,7 +107,7 @@ impl PartialEq for Decision {
         (self.verdict, self.degraded, self.retry_after_ms)
             == (other.verdict, other.degraded, other.retry_after_ms)
             && numbers(self) == numbers(other)
-            && (&self.binding, &self.parts) == (&other.binding, &other.parts)
+            && self.combination == other.combination
     }
 }
 
@@ -142,8 +147,7 @@ impl Decision {
             reset_at_ms,
             retry_after_ms,
             delay_ms: 0,
-            binding: None,
-            parts: None,
+            combination: None,
             charged: matches!(verdict, Verdict::Allowed),
         }
     }
@@ -151,15 +155,30 @@ impl Decision {
     /// The same decision of a peek.
     pub(crate) fn uncharged(mut self) -> Self {
         self.charged = false;
-        self.parts.iter_mut().flatten().for_each(|part| part.charged = false);
+        if let Some(combination) = &mut self.combination {
+            combination.parts.iter_mut().for_each(|part| part.charged = false);
+        }
         self
     }
 
     /// The decision on several charges, of which these are the decisions of each.
     pub(crate) fn of_parts(mut self, binding: Name, parts: Vec<Self>) -> Self {
-        self.binding = Some(binding);
-        self.parts = Some(parts.into());
+        self.combination = Some(Box::new(Combination { binding, parts }));
         self
+    }
+
+    /// The name of the limit that decided, when several were asked: the one with the longest wait,
+    /// or when all allow the one with the least left.
+    #[must_use]
+    pub fn binding(&self) -> Option<&Name> {
+        self.combination.as_ref().map(|combination| &combination.binding)
+    }
+
+    /// The same decision under another name of the limit that decided.
+    #[must_use]
+    pub fn with_binding(mut self, binding: Name) -> Self {
+        let parts = self.combination.take().map(|combination| combination.parts);
+        self.of_parts(binding, parts.unwrap_or_default())
     }
 
     /// The decision of each charge, in their order; this decision itself if there was one charge.
@@ -168,11 +187,11 @@ impl Decision {
     /// If the combination was allowed, each part has the receipt of its charge; else nothing was
     /// charged, and none has.
     #[must_use]
-    pub const fn parts(&self) -> &[Self] {
-        match &self.parts {
+    pub fn parts(&self) -> &[Self] {
+        match &self.combination {
             _ if self.degraded.is_some() => &[],
-            Some(parts) => parts,
-            None => core::slice::from_ref(self),
+            Some(combination) if !combination.parts.is_empty() => &combination.parts,
+            _ => core::slice::from_ref(self),
         }
     }
 
@@ -188,7 +207,9 @@ impl Decision {
     #[must_use]
     pub fn degraded(mut self, mode: OutageMode) -> Self {
         self.degraded = Some(mode);
-        self.parts = None;
+        if let Some(combination) = &mut self.combination {
+            combination.parts.clear();
+        }
         self
     }
 
@@ -200,7 +221,7 @@ impl Decision {
     /// A receipt names a charge, it is not used up: refund a charge once, or under a request id.
     #[must_use]
     pub const fn receipt(&self) -> Option<Receipt> {
-        if self.charged && self.degraded.is_none() && self.parts.is_none() {
+        if self.charged && self.degraded.is_none() && self.combination.is_none() {
             Some(Receipt::Until(self.reset_at_ms.saturating_mul(MICROS_PER_MS)))
         } else {
             None

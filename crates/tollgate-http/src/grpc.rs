@@ -23,10 +23,10 @@ impl Problem<'_> {
         let mut headers = HeaderMap::with_capacity(10);
         headers.insert(header::CONTENT_TYPE, GRPC);
         headers.insert(STATUS, HeaderValue::from(u16::from(self.grpc.number())));
-        if let Ok(message) = HeaderValue::from_str(&percent_encoded(&self.detail)) {
+        if let Ok(message) = HeaderValue::from_str(&percent_encoded(&self.detail())) {
             headers.insert(MESSAGE, message);
         }
-        if let Ok(details) = HeaderValue::from_str(&base64(&self.grpc_status(&self.detail))) {
+        if let Ok(details) = HeaderValue::from_str(&base64(&self.grpc_status(&self.detail()))) {
             headers.insert(DETAILS, details);
         }
         match self.retry_after_ms {
@@ -47,10 +47,10 @@ impl Problem<'_> {
             push_detail(&mut message, "RetryInfo", &retry_info(wait_ms));
         }
         if !self.violated.is_empty() {
-            push_detail(&mut message, "QuotaFailure", &violations(self.violated, &self.detail));
+            push_detail(&mut message, "QuotaFailure", &violations(self.violated, &self.detail()));
         }
         if let Some(field) = self.field {
-            push_detail(&mut message, "BadRequest", &violations(&[field], &self.detail));
+            push_detail(&mut message, "BadRequest", &violations(&[field], &self.detail()));
         }
         message
     }

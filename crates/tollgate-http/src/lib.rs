@@ -21,10 +21,12 @@ pub mod hash;
 pub mod names;
 pub mod problem;
 pub mod rate_limit_hints;
+mod short_text;
 pub mod status;
 mod structured;
 
 pub use fields::{Dialect, LimitFields, QuotaPolicy, RateLimitFields, Reset};
 pub use hash::HashKey;
 pub use problem::Problem;
+pub use short_text::ShortText;
 pub use status::{GrpcCode, Status};

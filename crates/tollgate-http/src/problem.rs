@@ -43,12 +43,21 @@ pub struct Problem<'a> {
     pub(crate) grpc: GrpcCode,
     /// The problem type and its title; without one, the title is that of the status.
     kind: Option<(&'static str, &'static str)>,
-    /// A sentence for people.
-    pub(crate) detail: Cow<'a, str>,
+    detail: Detail<'a>,
     code: Option<Code>,
     pub(crate) field: Option<&'a str>,
     pub(crate) violated: &'a [&'a str],
     pub(crate) retry_after_ms: Option<u64>,
+}
+
+/// A sentence for people.
+#[derive(Clone, Debug)]
+enum Detail<'a> {
+    Text(Cow<'a, str>),
+    /// The detail of most denials, which is written without an allocation.
+    TryAgain {
+        wait_ms: u64,
+    },
 }
 
 impl<'a> Problem<'a> {
@@ -65,15 +74,14 @@ impl<'a> Problem<'a> {
                 (Verdict::Never, _) => {
                     let detail =
                         "the request costs more than the quota ever grants; waiting is useless";
-                    (quota, detail.into(), None)
+                    (quota, Detail::Text(detail.into()), None)
                 }
                 (_, wait) if is_closed => {
-                    (outage, "the limit cannot be checked at the moment".into(), wait)
+                    let detail = "the limit cannot be checked at the moment";
+                    (outage, Detail::Text(detail.into()), wait)
                 }
-                (_, Some(wait_ms)) => {
-                    (quota, format!("try again in {wait_ms} ms").into(), Some(wait_ms))
-                }
-                (_, None) => (quota, "the quota is used up".into(), None),
+                (_, Some(wait_ms)) => (quota, Detail::TryAgain { wait_ms }, Some(wait_ms)),
+                (_, None) => (quota, Detail::Text("the quota is used up".into()), None),
             };
         let kind = Some(kind);
         Self { http, grpc, kind, detail, code: None, field: None, violated, retry_after_ms }
@@ -82,7 +90,7 @@ impl<'a> Problem<'a> {
     /// An error by its code, with a sentence for people.
     pub fn new(code: Code, detail: impl Into<Cow<'a, str>>) -> Self {
         let Status { http, grpc, retry_after_ms, .. } = Status::of(code);
-        let (kind, code, detail) = (None, Some(code), detail.into());
+        let (kind, code, detail) = (None, Some(code), Detail::Text(detail.into()));
         Self { http, grpc, kind, detail, code, field: None, violated: &[], retry_after_ms }
     }
 
@@ -103,6 +111,17 @@ impl<'a> Problem<'a> {
     pub const fn retry_after_ms(mut self, retry_after_ms: Option<u64>) -> Self {
         self.retry_after_ms = retry_after_ms;
         self
+    }
+
+    pub(crate) fn detail(&self) -> Cow<'_, str> {
+        match &self.detail {
+            Detail::Text(text) => text.as_ref().into(),
+            Detail::TryAgain { wait_ms } => {
+                let mut text = String::new();
+                push_try_again(&mut text, *wait_ms);
+                text.into()
+            }
+        }
     }
 
     /// A response with a problem document.
@@ -140,7 +159,14 @@ impl<'a> Problem<'a> {
         }
         json.push_str(self.http.as_str());
         json.push_str(",\"detail\":");
-        push_text(&mut json, &self.detail);
+        match &self.detail {
+            Detail::Text(text) => push_text(&mut json, text),
+            Detail::TryAgain { wait_ms } => {
+                json.push('"');
+                push_try_again(&mut json, *wait_ms);
+                json.push('"');
+            }
+        }
         if !self.violated.is_empty() {
             json.push_str(",\"violated-policies\":[");
             for (index, name) in self.violated.iter().enumerate() {
@@ -171,6 +197,12 @@ impl<'a> From<&'a Error> for Problem<'a> {
     fn from(error: &'a Error) -> Self {
         Self::new(error.code(), error.message()).field(error.field())
     }
+}
+
+fn push_try_again(text: &mut String, wait_ms: u64) {
+    text.push_str("try again in ");
+    text.push_str(itoa::Buffer::new().format(wait_ms));
+    text.push_str(" ms");
 }
 
 /// A JSON string (RFC 8259).

@@ -106,15 +106,12 @@ pub(super) fn combine(charges: &[Charge<'_>], mut decisions: Vec<Decision>) -> O
     if let [_] = charges {
         return decisions.pop();
     }
-    for (charge, decision) in charges.iter().zip(&mut decisions) {
-        decision.binding = Some(charge.limit.policy().clone());
-    }
     let verdict = decisions.iter().map(|decision| decision.verdict).max()?;
     let waits = decisions.iter().filter_map(|decision| decision.retry_after_ms);
-    let deciding = decisions.iter().filter(|one| one.verdict == verdict);
+    let deciding = charges.iter().zip(&decisions).filter(|(_, one)| one.verdict == verdict);
     // The longest wait binds, or else the least that is left; the first among equals.
-    let binding = deciding.min_by_key(|one| (Reverse(one.retry_after_ms), one.remaining))?;
-    let binding = binding.binding.clone()?;
+    let binding = deciding.min_by_key(|(_, one)| (Reverse(one.retry_after_ms), one.remaining))?;
+    let binding = binding.0.limit.policy().clone();
     let least = |number: fn(&Decision) -> u64| decisions.iter().map(number).min().unwrap_or(0);
     let most = |number: fn(&Decision) -> u64| decisions.iter().map(number).max().unwrap_or(0);
     let (limit, remaining) = (least(|d| d.limit), least(|d| d.remaining));

@@ -5,7 +5,7 @@ use core::fmt;
 
 use http::{HeaderMap, HeaderName, HeaderValue};
 
-use super::{LimitFields, Line, QuotaPolicy};
+use super::{LimitFields, QuotaPolicy, ShortText};
 use crate::names::{DRAFT_06, RATELIMIT, X_RATELIMIT};
 
 /// How a quota is stated in headers. None of them is a standard yet: each follows one revision.
@@ -51,31 +51,31 @@ impl Dialect {
             Self::Draft07 | Self::Draft06 => false,
             Self::XRateLimit(_) | Self::Polli03 => return None,
         };
-        let mut line = Line::default();
+        let mut line = ShortText::default();
         for (index, policy) in policies.iter().enumerate() {
-            line.text(if index > 0 { ", " } else { "" });
+            line.push(if index > 0 { ", " } else { "" });
             if is_named {
-                line.text("\"").text(policy.name).text("\";q=");
+                line.push("\"").push(policy.name).push("\";q=");
             }
             line.number(policy.units);
             window(&mut line, policy);
         }
-        line.value()
+        line.header_value()
     }
 
     pub(super) fn write(self, limits: &[LimitFields<'_>], headers: &mut HeaderMap) {
         // All dialects but the first state one limit: the one with the least left.
         let closest = |limit: &&LimitFields<'_>| (limit.remaining, Reverse(limit.wait_s));
         let Some(one) = limits.iter().min_by_key(closest) else { return };
-        let mut line = Line::default();
+        let mut line = ShortText::default();
         match self {
             Self::Draft11 => {
                 draft_11(limits, &mut line);
                 insert(headers, RATELIMIT, &line);
             }
             Self::Draft07 => {
-                line.text("limit=").number(one.limit).text(", remaining=").number(one.remaining);
-                line.text(", reset=").number(one.wait_s);
+                line.push("limit=").number(one.limit).push(", remaining=").number(one.remaining);
+                line.push(", reset=").number(one.wait_s);
                 insert(headers, RATELIMIT, &line);
             }
             Self::Draft06 => triple(headers, DRAFT_06, line.number(one.limit), one, one.wait_s),
@@ -95,44 +95,44 @@ impl Dialect {
 }
 
 /// `"per-ip";r=50;t=30, "daily";r=900;t=3600`.
-fn draft_11(limits: &[LimitFields<'_>], line: &mut Line) {
+fn draft_11(limits: &[LimitFields<'_>], line: &mut ShortText) {
     for (index, limit) in limits.iter().enumerate() {
-        line.text(if index > 0 { ", \"" } else { "\"" }).text(limit.policy.name);
-        line.text("\";r=").number(limit.remaining).text(";t=").number(limit.wait_s);
+        line.push(if index > 0 { ", \"" } else { "\"" }).push(limit.policy.name);
+        line.push("\";r=").number(limit.remaining).push(";t=").number(limit.wait_s);
     }
 }
 
 /// `10, 10;w=1;name="per-ip", 1000;w=3600;name="daily"`: the closest limit, then all of them.
-fn polli_03_limit(closest: &LimitFields<'_>, limits: &[LimitFields<'_>], line: &mut Line) {
+fn polli_03_limit(closest: &LimitFields<'_>, limits: &[LimitFields<'_>], line: &mut ShortText) {
     line.number(closest.limit);
     for limit in limits {
-        line.text(", ").number(limit.limit);
+        line.push(", ").number(limit.limit);
         window(line, &limit.policy);
-        line.text(";name=\"").text(limit.policy.name).text("\"");
+        line.push(";name=\"").push(limit.policy.name).push("\"");
     }
 }
 
-fn window(line: &mut Line, policy: &QuotaPolicy<'_>) {
+fn window(line: &mut ShortText, policy: &QuotaPolicy<'_>) {
     if let Some(window_s) = policy.window_s {
-        line.text(";w=").number(window_s);
+        line.push(";w=").number(window_s);
     }
 }
 
 fn triple(
     headers: &mut HeaderMap,
     names: [HeaderName; 3],
-    limit: &Line,
+    limit: &ShortText,
     one: &LimitFields<'_>,
     reset: u64,
 ) {
     let [limit_name, remaining_name, reset_name] = names;
     insert(headers, limit_name, limit);
-    headers.insert(remaining_name, HeaderValue::from(one.remaining));
-    headers.insert(reset_name, HeaderValue::from(reset));
+    insert(headers, remaining_name, ShortText::default().number(one.remaining));
+    insert(headers, reset_name, ShortText::default().number(reset));
 }
 
-fn insert(headers: &mut HeaderMap, name: HeaderName, line: &Line) {
-    if let Some(value) = line.value() {
+fn insert(headers: &mut HeaderMap, name: HeaderName, line: &ShortText) {
+    if let Some(value) = line.header_value() {
         headers.insert(name, value);
     }
 }

@@ -11,10 +11,10 @@
 mod dialect;
 
 use http::{HeaderMap, HeaderValue};
-use smallvec::SmallVec;
 use tollgate_core::{Decision, Error, Limit, Result};
 
 use crate::names::RATELIMIT_POLICY;
+use crate::short_text::ShortText;
 
 pub use dialect::{Dialect, Reset};
 
@@ -151,25 +151,6 @@ impl RateLimitFields {
     }
 }
 
-/// A header value while it is laid out, on the stack as long as it is short.
-#[derive(Default)]
-struct Line(SmallVec<[u8; 96]>);
-
-impl Line {
-    fn text(&mut self, text: &str) -> &mut Self {
-        self.0.extend_from_slice(text.as_bytes());
-        self
-    }
-
-    fn number(&mut self, number: u64) -> &mut Self {
-        self.text(itoa::Buffer::new().format(number))
-    }
-
-    fn value(&self) -> Option<HeaderValue> {
-        HeaderValue::from_bytes(&self.0).ok()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use core::time::Duration;
@@ -208,17 +189,6 @@ mod tests {
         assert_eq!(policy_field(&thirds), "\"p\";q=10", "10 units take 3 1/3 seconds");
         let window = FixedWindow::new(Quota::per_minute(7), Anchor::Epoch).unwrap();
         assert_eq!(policy_field(&Limit::new("p", window).unwrap()), "\"p\";q=7;w=60");
-    }
-
-    #[test]
-    fn values_of_any_length_are_laid_out() {
-        let powers = (0..20).map(|power| 10_u64.pow(power));
-        let (mut line, mut expected) = (Line::default(), String::new());
-        for number in powers.flat_map(|power| [power - 1, power, power + 1]).chain([u64::MAX]) {
-            line.number(number).text(", ");
-            expected.push_str(&format!("{number}, "));
-            assert_eq!(line.value().unwrap(), expected);
-        }
     }
 
     #[test]

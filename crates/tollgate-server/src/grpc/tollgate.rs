@@ -115,7 +115,7 @@ fn decision(response: &CheckResponse) -> pb::Decision {
         retry_after_ms: decision.retry_after_ms,
         delay_ms: decision.delay_ms,
         policy: response.policy.to_string(),
-        binding: decision.binding.as_ref().map(ToString::to_string),
+        binding: decision.binding().map(ToString::to_string),
         degraded: degraded.into(),
         shadow: verdict(response.shadow).into(),
     }

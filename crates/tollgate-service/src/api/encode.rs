@@ -45,7 +45,7 @@ impl<'a> From<&'a CheckResponse> for DecisionJson<'a> {
             retry_after_ms: decision.retry_after_ms,
             delay_ms: decision.delay_ms,
             policy: response.policy.as_str(),
-            binding: decision.binding.as_ref().map(|name| name.as_str()),
+            binding: decision.binding().map(|name| name.as_str()),
             degraded: decision.degraded.map(|mode| mode.as_str()),
             shadow: response.shadow.map(|verdict| verdict.as_str()),
         }

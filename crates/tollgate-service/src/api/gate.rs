@@ -42,7 +42,7 @@ fn insert_fields(
     now_ms: u64,
 ) {
     let mut deciding = limits.iter();
-    let deciding = match &decision.binding {
+    let deciding = match decision.binding() {
         Some(binding) => deciding.find(|limit| limit.name == *binding),
         None => deciding.next(),
     };

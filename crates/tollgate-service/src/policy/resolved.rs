@@ -93,9 +93,9 @@ impl<'a> ResolvedPolicy<'a> {
     /// The decision in the names of the policy. In shadow mode it neither denies nor delays, and
     /// the response says what the policy would have decided.
     pub(crate) fn respond(&self, mut decision: Decision) -> CheckResponse {
-        if let Some(binding) = &decision.binding {
-            let short = self.named().iter().find(|named| named.limit.policy() == binding);
-            decision.binding = short.map(|named| named.name.clone());
+        let is_binding = |limit: &Limit| Some(limit.policy()) == decision.binding();
+        if let Some(named) = self.named().iter().find(|named| is_binding(&named.limit)) {
+            decision = decision.with_binding(named.name.clone());
         }
         let shadow = (self.shadow && !decision.is_allowed()).then_some(decision.verdict);
         if self.shadow {

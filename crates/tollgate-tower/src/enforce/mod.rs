@@ -354,7 +354,7 @@ impl<D: Decide> Enforcer<D> {
     /// The names of the limits that deny a request. In an outage, decisions have no parts.
     fn violated<'a>(&'a self, charges: &'a PendingCharges, decision: &Decision) -> Vec<&'a str> {
         let names = self.names(charges);
-        match (decision.parts(), &decision.binding) {
+        match (decision.parts(), decision.binding()) {
             ([], None) => names.collect(),
             ([], Some(binding)) => names.filter(|name| *name == binding.as_str()).collect(),
             (parts, _) => {

@@ -130,7 +130,7 @@ fn a_batch_is_decided_in_its_order() {
         let allowed: Vec<bool> =
             decisions.iter().map(|decision| decision.as_ref().unwrap().is_allowed()).collect();
         assert_eq!(allowed, [true, true, true, true, true, true, false, true], "{name}");
-        assert!(decisions.iter().flatten().all(|decision| decision.binding.is_none()), "{name}");
+        assert!(decisions.iter().flatten().all(|decision| decision.binding().is_none()), "{name}");
     }
 }
 

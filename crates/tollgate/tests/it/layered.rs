@@ -39,35 +39,33 @@ fn combined(charges: &[Charge<'_>], alone: &[Decision]) -> Decision {
     let wait = alone.iter().filter_map(|decision| decision.retry_after_ms).max();
     let first_where = |holds: &dyn Fn(&Decision) -> bool| {
         let found = alone.iter().position(holds).unwrap();
-        Some(charges[found].limit.policy().clone())
+        charges[found].limit.policy().clone()
     };
     if is(Verdict::Never) {
-        let mut never = Decision::never(limit, remaining, reset);
+        let never = Decision::never(limit, remaining, reset);
         let nevers = alone.iter().filter(|decision| decision.verdict == Verdict::Never);
         let least = nevers.map(|decision| decision.remaining).min().unwrap();
-        never.binding = first_where(&|decision| {
+        return never.with_binding(first_where(&|decision| {
             decision.verdict == Verdict::Never && decision.remaining == least
-        });
-        return never;
+        }));
     }
     if is(Verdict::Denied) {
-        let mut denied = Decision::denied(limit, remaining, reset, wait.unwrap());
+        let denied = Decision::denied(limit, remaining, reset, wait.unwrap());
         let longest = alone.iter().filter(|decision| decision.retry_after_ms == wait);
         let least = longest.map(|decision| decision.remaining).min().unwrap();
-        denied.binding =
-            first_where(&|decision| decision.retry_after_ms == wait && decision.remaining == least);
-        return denied;
+        return denied.with_binding(first_where(&|decision| {
+            decision.retry_after_ms == wait && decision.remaining == least
+        }));
     }
     let delay = alone.iter().map(|decision| decision.delay_ms).max().unwrap();
-    let mut allowed = Decision::allowed(limit, remaining, reset).after(delay);
-    allowed.binding = first_where(&|decision| decision.remaining == remaining);
-    allowed
+    let allowed = Decision::allowed(limit, remaining, reset).after(delay);
+    allowed.with_binding(first_where(&|decision| decision.remaining == remaining))
 }
 
 /// What a decision says, apart from its parts.
 fn said(one: &Decision) -> (Verdict, [u64; 4], Option<u64>, Option<&Name>) {
     let numbers = [one.limit, one.remaining, one.reset_at_ms, one.delay_ms];
-    (one.verdict, numbers, one.retry_after_ms, one.binding.as_ref())
+    (one.verdict, numbers, one.retry_after_ms, one.binding())
 }
 
 #[test]
@@ -91,15 +89,12 @@ fn a_combination_is_the_algebra_of_its_parts() {
             let peeks: Vec<Decision> =
                 charges.iter().map(|one| block_on(alone.peek(*one)).unwrap()).collect();
             let admitted = peeks.iter().all(Decision::is_allowed);
-            let mut parts: Vec<Decision> = if admitted {
+            let parts: Vec<Decision> = if admitted {
                 charges.iter().map(|one| block_on(alone.check(*one)).unwrap()).collect()
             } else {
                 peeks
             };
             let expected = combined(&charges, &parts);
-            for (part, charge) in parts.iter_mut().zip(&charges) {
-                part.binding = Some(charge.limit.policy().clone());
-            }
             for (name, limiter) in &candidates {
                 let decision = block_on(limiter.check(&charges)).unwrap();
                 let context = format!("{name}, seed {seed}, step {step}: {charges:?}");
@@ -124,7 +119,7 @@ fn a_denied_combination_charges_nothing() {
                 let denied = block_on(limiter.check(&admission)).unwrap();
                 assert_eq!(denied.verdict, Verdict::Denied, "{name}");
                 assert_eq!(denied.remaining, 0, "{name}: the least that is left");
-                assert_eq!(denied.binding.unwrap().as_str(), "narrow", "{name}");
+                assert_eq!(denied.binding().unwrap().as_str(), "narrow", "{name}");
             }
         }
         let spendable = block_on(limiter.forecast(wide.charge("k"))).unwrap().spendable_now;
@@ -155,7 +150,7 @@ fn any_never_is_never() {
         let charges = [empty.charge("k"), charge(&small, "k", 3), wide.charge("k")];
         let never = block_on(limiter.check(&charges)).unwrap();
         assert_eq!((never.verdict, never.retry_after_ms), (Verdict::Never, None), "{name}");
-        assert_eq!(never.binding.unwrap().as_str(), "small", "{name}");
+        assert_eq!(never.binding().unwrap().as_str(), "small", "{name}");
         assert_eq!(
             block_on(limiter.forecast(wide.charge("k"))).unwrap().spendable_now,
             9,
@@ -173,13 +168,13 @@ fn the_binding_limit_is_the_one_with_the_longest_wait_or_the_least_left() {
         let charges = [slow.charge("k"), fast.charge("k")];
         let admission = Admission::of(&charges);
         let allowed = block_on(limiter.check(&admission)).unwrap();
-        assert_eq!(allowed.binding.unwrap().as_str(), "fast", "{name}: the least is left there");
+        assert_eq!(allowed.binding().unwrap().as_str(), "fast", "{name}: the least is left there");
         let denied = block_on(limiter.check(&admission)).unwrap();
-        assert_eq!(denied.binding.unwrap().as_str(), "fast", "{name}: only it denied");
+        assert_eq!(denied.binding().unwrap().as_str(), "fast", "{name}: only it denied");
         block_on(limiter.check(slow.charge("k"))).unwrap();
         let denied = block_on(limiter.check(&admission)).unwrap();
         assert_eq!(denied.retry_after_ms, Some(30_000), "{name}");
-        assert_eq!(denied.binding.unwrap().as_str(), "slow", "{name}: the longest wait");
+        assert_eq!(denied.binding().unwrap().as_str(), "slow", "{name}: the longest wait");
     }
 }
 

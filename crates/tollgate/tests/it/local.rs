@@ -220,7 +220,7 @@ fn a_combination_is_all_or_nothing_alone_as_well() {
         node.line.then([Fault::After]);
         let decision = block_on(node.limiter.check(&charges)).unwrap();
         assert_eq!(decision.is_allowed(), expected);
-        let binding = decision.binding.unwrap();
+        let binding = decision.binding().unwrap();
         assert_eq!((binding.as_str(), decision.degraded), ("narrow", Some(OutageMode::Local)));
     }
     assert_eq!(node.drain_alone(&wide), 8);

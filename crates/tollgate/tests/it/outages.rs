@@ -88,12 +88,12 @@ fn the_strictest_mode_of_a_combination_wins() {
     };
     let decision = check(&[&open, &local, &closed]);
     assert_eq!((decision.verdict, decision.degraded), (Verdict::Denied, Some(OutageMode::Closed)));
-    assert_eq!(decision.binding.unwrap().as_str(), "closed");
+    assert_eq!(decision.binding().unwrap().as_str(), "closed");
     for expected in [true, true, false] {
         let decision = check(&[&open, &local]);
         assert_eq!(decision.degraded, Some(OutageMode::Local));
         assert_eq!(decision.is_allowed(), expected, "the closed combination charged nothing");
-        assert_eq!(decision.binding.unwrap().as_str(), "local");
+        assert_eq!(decision.binding().unwrap().as_str(), "local");
     }
     let decision = check(&[&open, &open]);
     assert_eq!((decision.is_allowed(), decision.degraded), (true, Some(OutageMode::Open)));
@@ -110,7 +110,7 @@ fn what_can_never_be_granted_is_never_in_an_outage_too() {
         let charges = [other.charge("k"), charge(&limit, "k", 6)];
         let never = block_on(limiter.check(&charges)).unwrap();
         assert_eq!(never.verdict, Verdict::Never, "{of:?}");
-        assert_eq!(never.binding.unwrap().as_str(), "p");
+        assert_eq!(never.binding().unwrap().as_str(), "p");
         let charges = [charge(&limit, "k", 3), charge(&limit, "k", 3)];
         let never = block_on(limiter.check(&charges)).unwrap();
         assert_eq!(never.verdict, Verdict::Never, "{of:?}: 6 of 5 in two charges");

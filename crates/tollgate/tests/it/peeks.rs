@@ -41,7 +41,7 @@ fn a_look_at_several_limits_says_what_a_check_of_them_says() {
             let less = u64::from(check.is_allowed());
             assert_eq!(peeked.remaining - less, check.remaining, "{name} {step}");
             if !check.is_allowed() {
-                assert_eq!(peeked.binding, check.binding, "{name} {step}");
+                assert_eq!(peeked.binding(), check.binding(), "{name} {step}");
                 let wait = check.retry_after_ms.unwrap();
                 assert_eq!(
                     ahead.next_unit_at_ms,

@@ -113,11 +113,11 @@ impl Local {
         let mirrored = mirrored(admission, &limits);
         let alone = admission.with_charges(&mirrored);
         let outcome = self.shadow().admit_sync(&alone, now)?;
-        let mut decision = combine::derive(&alone, &outcome)?.decision;
-        if let ([only], [_, _, ..]) = (&*mirrored, admission.charges()) {
-            decision.binding = Some(only.limit.policy().clone());
+        let decision = combine::derive(&alone, &outcome)?.decision;
+        match (&*mirrored, admission.charges()) {
+            ([only], [_, _, ..]) => Ok(decision.with_binding(only.limit.policy().clone())),
+            _ => Ok(decision),
         }
-        Ok(decision)
     }
 
     pub(in crate::limiter) fn forget(&self, key: Key<'_>) {

@@ -20,6 +20,7 @@ use super::observer::{Counter, Degradation, Observer, Stats};
 use crate::charge::{Admission, Charge};
 use crate::decision::{Decision, OutageMode, Verdict};
 use crate::error::{Code, Error, Result};
+use crate::key::Name;
 use crate::limit::Limit;
 use crate::state::State;
 use crate::store::{CallContext, CallFacts, Evidence, TimeSource};
@@ -146,9 +147,8 @@ impl FailurePolicy {
         let (mode, decision) = match strictest(admission) {
             // No store is needed to know that waiting is useless.
             mode if fresh.verdict == Verdict::Never => {
-                let mut never = Decision::never(fresh.limit, 0, to_ms_up(now));
-                never.binding = fresh.binding;
-                (mode, never)
+                let never = Decision::never(fresh.limit, 0, to_ms_up(now));
+                (mode, bound_by(never, fresh.binding()))
             }
             OutageMode::Open => {
                 (OutageMode::Open, Decision::allowed(ceiling(admission), 0, to_ms_up(now)))
@@ -170,9 +170,8 @@ impl FailurePolicy {
         match self.local.decide(admission, now) {
             // More than this process may grant alone, but not more than the store may.
             Ok(decision) if decision.verdict == Verdict::Never => {
-                let mut refusal = self.refusal(admission, OutageMode::Local, now);
-                refusal.binding = decision.binding;
-                Ok((OutageMode::Local, refusal))
+                let refusal = self.refusal(admission, OutageMode::Local, now);
+                Ok((OutageMode::Local, bound_by(refusal, decision.binding())))
             }
             Ok(decision) => Ok((OutageMode::Local, decision)),
             // No share of this algorithm can be made: the safe answer is the closed one.
@@ -187,13 +186,11 @@ impl FailurePolicy {
     /// A denial until the store is called again, in the name of the first limit of this mode.
     fn refusal(&self, admission: &Admission<'_>, mode: OutageMode, now: Micros) -> Decision {
         let wait = to_ms_up(self.breaker.closed_until(now).saturating_sub(now));
-        let mut denied = Decision::denied(ceiling(admission), 0, to_ms_up(now), wait);
-        if admission.charges().len() > 1 {
-            let mut limits = admission.charges().iter().map(|charge| charge.limit);
-            let binding = limits.find(|limit| limit.outage_mode() == mode);
-            denied.binding = binding.map(|limit| limit.policy().clone());
-        }
-        denied
+        let denied = Decision::denied(ceiling(admission), 0, to_ms_up(now), wait);
+        let [_, _, ..] = admission.charges() else { return denied };
+        let mut limits = admission.charges().iter().map(|charge| charge.limit);
+        let binding = limits.find(|limit| limit.outage_mode() == mode);
+        bound_by(denied, binding.map(Limit::policy))
     }
 
     fn report(&self, mode: OutageMode, error: &Error, now: Micros) {
@@ -241,6 +238,13 @@ impl FailurePolicy {
 
 fn ceiling(admission: &Admission<'_>) -> u64 {
     admission.charges().iter().map(|charge| charge.rule().ceiling()).min().unwrap_or(0)
+}
+
+fn bound_by(decision: Decision, binding: Option<&Name>) -> Decision {
+    match binding {
+        Some(binding) => decision.with_binding(binding.clone()),
+        None => decision,
+    }
 }
 
 /// Closed before local before open.
