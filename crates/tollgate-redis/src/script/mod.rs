@@ -7,7 +7,6 @@
 
 mod steps;
 
-use core::fmt::Write as _;
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -96,32 +95,56 @@ impl Scripts {
     }
 }
 
+/// Room for the arguments of one charge, which are seldom longer.
+const LIST_BYTES: usize = 192;
+/// Room for the text of a quota.
+const QUOTA_ID_BYTES: usize = 64;
+
 /// The only argument of [`Frame::ChargeOne`]: a list in JSON. None of its texts needs an escape.
 pub(crate) fn list_of_one(rule: &Rule, cost: Cost, (instant, grace): (Option<u64>, i64)) -> Args {
-    let [tag, a, b, c] = rule.quota_id().0;
-    let mut list = format!("[{grace},\"{tag},{a},{b}\",\"{tag},{a},{b},{c}\"");
+    let quota_id = rule.quota_id().0;
+    let mut list = String::with_capacity(LIST_BYTES);
+    list.push('[');
+    push_numbers(&mut list, [grace]);
+    list.push_str(",\"");
+    push_numbers(&mut list, quota_id.into_iter().take(3));
+    list.push_str("\",\"");
+    push_numbers(&mut list, quota_id);
+    list.push_str("\",");
     let (mut of_quota, mut of_cost) = (Vec::with_capacity(4), Vec::with_capacity(4));
     rule.script_quota(&mut of_quota);
     rule.script_cost(cost, &mut of_cost);
-    of_quota.iter().for_each(|number| push(&mut list, number));
-    of_cost.iter().for_each(|number| push(&mut list, number));
-    instant.into_iter().for_each(|instant| push(&mut list, instant));
+    push_numbers(&mut list, of_quota);
+    list.push(',');
+    push_numbers(&mut list, of_cost);
+    if let Some(instant) = instant {
+        list.push(',');
+        push_numbers(&mut list, [instant]);
+    }
     list.push(']');
     let mut args = Args::default();
     args.text(&list);
     args
 }
 
-fn push(list: &mut String, number: impl core::fmt::Display) {
-    // Writing to a text does not fail.
-    let _ = write!(list, ",{number}");
+/// Appends numbers, with commas between them. Without the formatter, which would take a sixth of
+/// the client's time.
+fn push_numbers(text: &mut String, numbers: impl IntoIterator<Item = impl itoa::Integer>) {
+    for (index, number) in numbers.into_iter().enumerate() {
+        text.push_str(if index > 0 { "," } else { "" });
+        text.push_str(itoa::Buffer::new().format(number));
+    }
 }
 
 /// Appends the texts and numbers of a quota, as its step expects them.
 pub(crate) fn write_quota(args: &mut Args, rule: &Rule) {
-    let [tag, a, b, c] = rule.quota_id().0;
-    args.text(&format!("{tag},{a},{b}"));
-    args.text(&format!("{tag},{a},{b},{c}"));
+    let quota_id = rule.quota_id().0;
+    let mut text = String::with_capacity(QUOTA_ID_BYTES);
+    push_numbers(&mut text, quota_id.into_iter().take(3));
+    args.text(&text);
+    text.clear();
+    push_numbers(&mut text, quota_id);
+    args.text(&text);
     let mut numbers = Vec::with_capacity(4);
     rule.script_quota(&mut numbers);
     numbers.into_iter().for_each(|number| args.unsigned(number));

@@ -6,6 +6,7 @@
 
 use std::collections::HashMap;
 
+use smallvec::{SmallVec, smallvec};
 use tollgate_core::algorithm::ScriptedStep;
 use tollgate_core::combine;
 use tollgate_core::store::{Evidence, TimeSource};
@@ -55,11 +56,12 @@ impl combine::Reply for Answer {
     }
 }
 
-/// The charges of one key: which items they are, and how many of each cost in a row.
+/// The charges of one key: which items they are, and how many of each cost in a row. Most keys are
+/// charged once, for which nothing is allocated.
 #[derive(Debug)]
 pub(super) struct KeyCharges {
-    pub(super) items: Vec<usize>,
-    runs: Vec<(Cost, i64)>,
+    pub(super) items: SmallVec<[usize; 1]>,
+    runs: SmallVec<[(Cost, i64); 1]>,
 }
 
 /// Keys of one call, in blocks that are charged alike.
@@ -130,7 +132,7 @@ fn gather(items: &[&Item], from: usize) -> (Vec<KeyCharges>, usize) {
     for (index, item) in items.iter().enumerate().skip(from) {
         let place = *by_name.entry(&item.name).or_insert(keys.len());
         let Some(key) = keys.get_mut(place) else {
-            keys.push(KeyCharges { items: vec![index], runs: vec![(item.cost, 1)] });
+            keys.push(KeyCharges { items: smallvec![index], runs: smallvec![(item.cost, 1)] });
             continue;
         };
         let is_alike =
