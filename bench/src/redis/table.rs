@@ -169,22 +169,22 @@ impl Results {
             at_least("(b) limiter / (e)", 1.0, speed("b-limiter", "e-limitador")),
             at_most(
                 "p50 of a lone call, store / (PING + script)",
-                1.15,
+                1.35,
                 self.lone("lone-store", "lone-ping"),
             ),
             at_most(
                 "p50 of a lone call, limiter / (PING + script)",
-                1.15,
+                1.35,
                 self.lone("lone-limiter", "lone-ping"),
             ),
             at_most(
                 "the same, store, PING through tokio",
-                1.15,
+                1.35,
                 self.lone("lone-store", "lone-ping-async"),
             ),
             at_most(
                 "the same, limiter, PING through tokio",
-                1.15,
+                1.35,
                 self.lone("lone-limiter", "lone-ping-async"),
             ),
             at_most(
