@@ -21,6 +21,8 @@ pub(super) struct Waits {
     added: u64,
 }
 
+/// For the timer thread, which wasm32 does not have.
+#[cfg(not(target_arch = "wasm32"))]
 impl Waits {
     pub(super) fn first(&self) -> Option<Micros> {
         self.wakers.first_key_value().map(|((at, _), _)| *at)
