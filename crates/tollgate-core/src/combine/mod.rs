@@ -305,7 +305,7 @@ fn end_large<J, R>(gate: &Gate, state: &mut QueueState<J, R>, size: usize) {
 
 fn fail_all<J, R: Reply>(waiters: Vec<Arc<Waiter<J, R>>>, error: &Error) {
     for waiter in waiters {
-        waiter.answer(R::failed(error.clone()));
+        waiter.answer_with(|| R::failed(error.clone()));
     }
 }
 

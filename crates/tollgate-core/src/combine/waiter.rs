@@ -118,11 +118,16 @@ impl<J, R> Waiter<J, R> {
     /// Gives the caller its answer, unless it has one or was cancelled. Returns whether it was
     /// given.
     pub(super) fn answer(&self, answer: R) -> bool {
+        self.answer_with(|| answer)
+    }
+
+    /// As [`Waiter::answer`], with an answer that is made only if it is given.
+    pub(super) fn answer_with(&self, answer: impl FnOnce() -> R) -> bool {
         let mut state = self.lock();
         if !matches!(state.phase, Phase::Waiting) {
             return false;
         }
-        state.phase = Phase::Answered(answer);
+        state.phase = Phase::Answered(answer());
         let waker = state.waker.take();
         drop(state);
         // Outside of the lock: an executor may poll the caller here.
