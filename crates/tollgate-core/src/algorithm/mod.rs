@@ -98,7 +98,8 @@ pub trait Algorithm: Debug + Send + Sync {
     /// What could be spent, and when more, if nothing more is spent.
     fn forecast(&self, words: &[u64], now: Now) -> Forecast;
 
-    /// Gives back at most what the charge behind `receipt` took and is still counted.
+    /// Gives back at most what the charge behind `receipt` took and is still counted. Where units
+    /// decay gradually, the rest of a unit is given back that has decayed in part.
     fn refund(&self, words: &[u64], now: Now, cost: Cost, receipt: Receipt) -> Refund;
 
     /// What the key owes, rounded up to a whole unit, and the latest time its state has seen.
@@ -176,7 +177,8 @@ pub struct Write {
 /// What a refund gave back.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refund {
-    /// Units given back.
+    /// Units given back; one that had decayed in part, and of which the rest came back, counts as
+    /// one. 0 means nothing.
     pub units: u64,
     /// The next state; absent when nothing was given back.
     pub write: Option<Write>,

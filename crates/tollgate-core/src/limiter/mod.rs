@@ -58,7 +58,8 @@ pub struct Limiter<S> {
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Refunded {
-    /// Units given back, over all charges; under a request id the same at every replay.
+    /// Units given back, over all charges; under a request id the same at every replay. A unit that
+    /// had decayed in part, and of which the rest came back, counts as one.
     pub units: u64,
     /// How the keys stand now.
     pub standing: Decision,

@@ -129,7 +129,8 @@ pub struct RefundRequest {
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct RefundResponse {
-    /// Units given back, over all limits of the policy.
+    /// Units given back, over all limits of the policy. A unit that had decayed in part, and of which
+    /// the rest came back, counts as one.
     #[prost(uint64, tag = "1")]
     pub refunded: u64,
     #[prost(uint64, tag = "2")]

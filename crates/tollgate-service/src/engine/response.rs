@@ -23,7 +23,7 @@ pub struct CheckResponse {
 pub struct RefundResponse {
     /// The policy of the request.
     pub policy: Name,
-    /// Units given back, over all limits of the policy.
+    /// Units given back, over all limits of the policy; one that came back in part counts as one.
     pub units: u64,
     /// The key after the refund.
     pub standing: Decision,

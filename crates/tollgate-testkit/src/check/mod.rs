@@ -17,5 +17,5 @@ pub use agree::{Tally, agrees_with_model, soak};
 pub use drift::long_run_rate_is_exact;
 pub use plans::plans_agree_with_model;
 pub use promise::promises_are_kept;
-pub use refund::{refund_at_once_is_complete, refund_never_mints};
+pub use refund::{refund_at_once_is_complete, refund_is_what_is_left, refund_never_mints};
 pub use script::script_agrees;

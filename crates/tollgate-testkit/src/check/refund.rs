@@ -58,6 +58,68 @@ pub fn refund_at_once_is_complete(kind: Kind, seed: u64, keys: u64) {
     }
 }
 
+/// On a schedule, refunds one of a few charges on each of `keys` keys, between and after charges
+/// of others: what comes back is the part of the charge that has not decayed, to the last fraction
+/// of a microsecond, and the other charges stay. If no other charge came after it, the key is as if
+/// the charge had never been made. Returns how many refunds gave back a part of a unit.
+///
+/// # Panics
+/// When the property does not hold, naming the seed.
+#[must_use = "a run that never met a part of a unit proves little"]
+pub fn refund_is_what_is_left(kind: Kind, seed: u64, keys: u64) -> u64 {
+    let mut rng = Rng::new(seed);
+    let mut parts = 0;
+    for key in 0..keys {
+        let quota = random_quota(kind, &mut rng);
+        let Ok(rule) = quota.rule() else { continue };
+        let [_, unit, scale, _] = rule.quota_id().0;
+        // Receipts are in milliseconds: of faster units a millisecond has several.
+        if unit / scale < 1_000 {
+            continue;
+        }
+        let context = format!("key {key} of seed {seed:#x} under {quota:?}");
+        parts += u64::from(run_schedule(&quota, &rule, &mut rng, &context));
+    }
+    parts
+}
+
+/// Whether a part of a unit was given back.
+fn run_schedule(quota: &ModelQuota, rule: &Rule, rng: &mut Rng, context: &str) -> bool {
+    let [_, unit, scale, _] = rule.quota_id().0.map(u128::from);
+    let tat = |words: &[u64]| match words {
+        [whole, fraction] => u128::from(*whole) * scale + u128::from(*fraction),
+        _ => 0,
+    };
+    let horizon = rule.horizon().clamp(1, 1 << 48);
+    let mut time: Micros = 1_700_000_000_000_000 + rng.below(1 << 40);
+    let (charges, refunded) = (rng.between(1, 6), rng.below(6));
+    let (mut words, mut before) = (Vec::new(), Vec::new());
+    let mut charge = None;
+    for number in 0..charges {
+        let (now, cost) = (Now::at(time), draw_cost(rule, rng));
+        let step = rule.step(&words, now, cost);
+        if let (Some(write), Some(receipt)) = (step.write, step.decision.receipt()) {
+            before = core::mem::replace(&mut words, write.words.to_vec());
+            if number <= refunded {
+                charge = Some((cost, receipt, tat(&words)));
+            }
+        }
+        time += step_of(rng, quota, horizon);
+    }
+    let Some((cost, receipt, end)) = charge else { return false };
+    let now = u128::from(time) * scale;
+    let given = end.saturating_sub(now).min(unit * u128::from(cost.get()));
+    let refund = rule.refund(&words, Now::at(time), cost, receipt);
+    let units = u64::try_from(given.div_ceil(unit)).unwrap_or(u64::MAX);
+    assert_eq!(refund.units, units, "units at {time}: {context}");
+    let after = refund.write.map_or_else(|| tat(&words), |write| tat(&write.words));
+    assert_eq!(after.max(now), tat(&words).max(now) - given, "the schedule at {time}: {context}");
+    if end == tat(&words) {
+        assert_eq!(after.max(now), tat(&before).max(now), "as if uncharged at {time}: {context}");
+    }
+    !given.is_multiple_of(unit)
+}
+
 fn run_key(quota: &ModelQuota, rule: &Rule, rng: &mut Rng, context: &str) -> u64 {
     let horizon = rule.horizon().clamp(1, 1 << 48);
     let mut time: Micros = 1_700_000_000_000_000 + rng.below(1 << 40);

@@ -19,6 +19,7 @@ mod keys;
 mod now;
 mod once;
 mod quotas;
+mod refunds;
 mod suite;
 mod writes;
 
@@ -47,6 +48,7 @@ pub use once::{
     request_ids_cover_all_charges, request_ids_expire,
 };
 pub use quotas::{changed_quotas_are_carried_at_first_contact, changed_quotas_keep_what_was_spent};
+pub use refunds::refunds_give_back_what_is_left;
 pub use suite::{Options, Suite};
 pub use writes::{denials_write_nothing, peek_never_writes};
 
@@ -124,6 +126,7 @@ macro_rules! each_clause {
             request_id_bound_refuses_and_drops_nothing
             changed_quotas_keep_what_was_spent
             changed_quotas_are_carried_at_first_contact
+            refunds_give_back_what_is_left
             clocks_stepping_back_never_over_admit
             stepping_back_after_expiry_never_over_admits
             skewed_clocks_never_over_admit

@@ -4,7 +4,7 @@ use std::thread;
 
 use tollgate_testkit::check::{
     agrees_with_model, long_run_rate_is_exact, never_over_admits, plans_agree_with_model,
-    promises_are_kept, refund_at_once_is_complete, refund_never_mints,
+    promises_are_kept, refund_at_once_is_complete, refund_is_what_is_left, refund_never_mints,
 };
 use tollgate_testkit::model::Kind;
 
@@ -65,6 +65,15 @@ fn refunds_never_mint() {
 fn refunds_at_once_are_complete() {
     for kind in Kind::ALL {
         refund_at_once_is_complete(kind, SEED, 5_000);
+    }
+}
+
+#[test]
+fn refunds_of_schedules_give_back_what_is_left_of_the_charge() {
+    for kind in [Kind::Gcra, Kind::TokenBucket, Kind::LeakyBucket] {
+        let parts = refund_is_what_is_left(kind, SEED, 50_000);
+        println!("{}: seed {SEED:#x}: {parts} parts of a unit given back", kind.name());
+        assert!(parts > 1_000, "hardly any unit had decayed in part");
     }
 }
 

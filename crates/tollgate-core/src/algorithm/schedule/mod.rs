@@ -17,6 +17,11 @@
 //! steps. Only reported numbers are: units down, times up to whole milliseconds. The debt carried
 //! to another quota is rounded up to a whole unit.
 //!
+//! # Giving back
+//! q units of a charge that left TAT_A set TAT := TAT − min(T·q, max(0, TAT_A − n)): the part of
+//! the charge that has not decayed, to the last fraction. The units reported are rounded up, so
+//! that a part of a unit counts as one.
+//!
 //! # Time
 //! A state has seen TAT − τ: an earlier reading finds a ≥ n + τ and is denied, so a clock that
 //! steps back never refills. The scheme is the virtual scheduling of ITU-T I.371.
@@ -168,16 +173,17 @@ impl<K: ScheduleKind> Algorithm for Schedule<K> {
     fn refund(&self, words: &[u64], now: Now, cost: Cost, receipt: Receipt) -> Refund {
         let view = View::new(&self.wide, words, now);
         // The charge holds the schedule up to its own end; what lies before now came back already.
+        // Of a unit that has come back in part the rest is given back.
         let end = match receipt {
             Receipt::Until(at) => self.wide.end_of_charge(view.start, at),
             Receipt::Newest => view.start,
         };
-        let counted = end.saturating_sub(view.at) / u128::from(self.wide.p);
-        let units = cost.get().min(narrow(counted));
-        if units == 0 {
+        let given = end.saturating_sub(view.at).min(self.wide.units(cost.get()));
+        if given == 0 {
             return Refund::NOTHING;
         }
-        Refund { units, write: Some(self.wide.write(view.start - self.wide.units(units))) }
+        let units = narrow(given.div_ceil(u128::from(self.wide.p)));
+        Refund { units, write: Some(self.wide.write(view.start - given)) }
     }
 
     fn debt(&self, words: &[u64], now: Now) -> Debt {

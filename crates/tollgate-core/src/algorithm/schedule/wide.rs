@@ -56,7 +56,8 @@ impl Wide {
     ///
     /// Charges that are still counted follow one another without a gap, so its end lies a whole
     /// number of units before TAT. Of several such instants in that millisecond the earliest is
-    /// taken, and the start of it if there is none (the quota changed): never too much.
+    /// taken, and the start of it if there is none (the quota changed, or a part of a unit was
+    /// given back since).
     pub(super) fn end_of_charge(&self, tat: u128, at: Micros) -> u128 {
         let after = self.scaled(at.saturating_sub(MICROS_PER_MS));
         if tat <= after {

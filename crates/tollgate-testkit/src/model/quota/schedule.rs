@@ -103,7 +103,9 @@ impl Mathematics for Schedule {
         Forecast::new(self.burst, left, next, Self::reset_at_ms(&start, now))
     }
 
-    /// The charge holds the schedule up to its own end; what lies before now came back already.
+    /// The charge holds the schedule up to its own end. What lies before now came back already; the
+    /// rest of the charge, at most T·q, is given back. A unit that is given back in part counts as
+    /// one.
     fn refund(&mut self, now: Now, cost: Cost, receipt: Receipt) -> u64 {
         let at = Real::whole(now.effective());
         let start = self.start(&at);
@@ -111,11 +113,13 @@ impl Mathematics for Schedule {
             Receipt::Until(end) => self.end_of_charge(&start, end),
             _ => start.clone(),
         };
-        let units = end.minus(&at).over(&self.unit).floor().min(cost.get());
-        if units > 0 {
-            self.tat = Some(start.minus(&self.unit.times(units)));
+        let (left, taken) = (end.minus(&at), self.unit.times(cost.get()));
+        let given = if left.exceeds(&taken) { taken } else { left };
+        if !given.exceeds(&Real::whole(0)) {
+            return 0;
         }
-        units
+        self.tat = Some(start.minus(&given));
+        given.over(&self.unit).ceil()
     }
 
     fn seen(&self) -> Micros {
