@@ -86,6 +86,9 @@ pub struct Decision {
     pub retry_after_ms: Option<u64>,
     /// Milliseconds to wait before proceeding; 0 except for a shaper.
     pub delay_ms: u64,
+    /// Whether this repeats the decision that was made earlier under the same request id. Nothing was
+    /// charged again.
+    pub replayed: bool,
     /// Boxed, since most decisions are on one limit: one word in each decision.
     combination: Option<Box<Combination>>,
     /// Whether units were taken: not by a peek, nor by a part of a denied combination.
@@ -100,7 +103,8 @@ struct Combination {
     parts: Vec<Decision>,
 }
 
-/// Decisions are equal if they say the same, whether or not they charged anything.
+/// Decisions are equal if they say the same, whether or not they charged anything, and whether or
+/// not one repeats the other.
 impl PartialEq for Decision {
     fn eq(&self, other: &Self) -> bool {
         let numbers = |one: &Self| [one.limit, one.remaining, one.reset_at_ms, one.delay_ms];
@@ -147,6 +151,7 @@ impl Decision {
             reset_at_ms,
             retry_after_ms,
             delay_ms: 0,
+            replayed: false,
             combination: None,
             charged: matches!(verdict, Verdict::Allowed),
         }
@@ -157,6 +162,15 @@ impl Decision {
         self.charged = false;
         if let Some(combination) = &mut self.combination {
             combination.parts.iter_mut().for_each(|part| part.charged = false);
+        }
+        self
+    }
+
+    /// The same decision, repeated under its request id.
+    pub(crate) fn replayed(mut self) -> Self {
+        self.replayed = true;
+        if let Some(combination) = &mut self.combination {
+            combination.parts.iter_mut().for_each(|part| part.replayed = true);
         }
         self
     }

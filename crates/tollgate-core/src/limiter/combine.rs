@@ -33,7 +33,10 @@ pub(super) fn derive(admission: &Admission<'_>, evidence: &Evidence) -> Result<D
         Some(quota_ids) => replay(charges, quota_ids, evidence)?,
     };
     let refunded = planned.refunded.iter().sum();
-    let decision = combine(charges, planned.decisions).ok_or_else(no_evidence)?;
+    let mut decision = combine(charges, planned.decisions).ok_or_else(no_evidence)?;
+    if evidence.replayed.is_some() {
+        decision = decision.replayed();
+    }
     Ok(Derived { decision, refunded })
 }
 

@@ -69,6 +69,7 @@ impl RateLimiter for Native {
             remaining: refund.standing.remaining,
             reset_at_ms: refund.standing.reset_at_ms,
             policy: refund.policy.to_string(),
+            replayed: refund.standing.replayed,
         }))
     }
 
@@ -118,6 +119,7 @@ fn decision(response: &CheckResponse) -> pb::Decision {
         binding: decision.binding().map(ToString::to_string),
         degraded: degraded.into(),
         shadow: verdict(response.shadow).into(),
+        replayed: decision.replayed,
     }
 }
 

@@ -94,7 +94,9 @@ impl CheckCommand {
     pub(super) fn reply(&self, result: Result<CheckResponse, Failure>, now_ms: u64) -> Reply {
         match (result, &self.target) {
             (Err(failure), _) => failed(&failure),
-            (Ok(response), OwnedTarget::Policy(_)) => acquired(&response),
+            (Ok(response), OwnedTarget::Policy(_)) => {
+                acquired(&response, self.request_id.is_some())
+            }
             (Ok(response), OwnedTarget::Limit(_)) => throttled(&response, self.peek, now_ms),
         }
     }
@@ -114,16 +116,18 @@ fn throttled(response: &CheckResponse, peek: bool, now_ms: u64) -> Reply {
     integers([i64::from(limited), limit, remaining, wait, int(reset_after)])
 }
 
-/// Allowed or not, limit, remaining, milliseconds to wait, the instant of the reset.
-fn acquired(response: &CheckResponse) -> Reply {
+/// Allowed or not, limit, remaining, milliseconds to wait, the instant of the reset; to a command
+/// with a request id, also whether the reply repeats an earlier one.
+fn acquired(response: &CheckResponse, has_id: bool) -> Reply {
     let decision = &response.decision;
-    integers([
+    let numbers = [
         i64::from(decision.is_allowed()),
         int(decision.limit),
         int(decision.remaining),
         decision.retry_after_ms.map_or(-1, int),
         int(decision.reset_at_ms),
-    ])
+    ];
+    integers(numbers.into_iter().chain(has_id.then_some(i64::from(decision.replayed))))
 }
 
 /// The error of a failure.
@@ -142,8 +146,8 @@ fn bad_argument(error: &Error) -> Error {
     Error::invalid(argument, error.message())
 }
 
-fn integers(numbers: [i64; 5]) -> Reply {
-    Reply::Array(numbers.map(Reply::Int).into())
+fn integers(numbers: impl IntoIterator<Item = i64>) -> Reply {
+    Reply::Array(numbers.into_iter().map(Reply::Int).collect())
 }
 
 fn int(number: u64) -> i64 {

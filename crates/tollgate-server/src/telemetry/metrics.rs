@@ -28,6 +28,7 @@ type Label = (&'static str, &'static str);
 pub(crate) struct Metrics {
     registry: Registry,
     decisions: Family<DecisionLabels, Counter>,
+    replays: Family<PolicyLabel, Counter>,
     errors: Family<[Label; 1], Counter>,
     requests: Family<[Label; 1], Histogram>,
     store_calls: Family<[Label; 2], Counter>,
@@ -54,6 +55,11 @@ struct DecisionLabels {
     shadow: &'static str,
 }
 
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct PolicyLabel {
+    policy: String,
+}
+
 impl Metrics {
     /// Counters that start at zero.
     pub(crate) fn new() -> Self {
@@ -67,6 +73,7 @@ impl Metrics {
         Self {
             registry: Registry::default(),
             decisions: Family::default(),
+            replays: Family::default(),
             errors: Family::default(),
             requests: Family::new_with_constructor(seconds),
             store_calls: Family::default(),
@@ -84,6 +91,8 @@ impl Metrics {
         let mut register = Registration { registry, rows: Vec::new() };
         let labels = "`policy`, `verdict`, `degraded`, `shadow`";
         register.add("tollgate_decisions", labels, "Decisions", &self.decisions);
+        let replays = "Answers that repeated an earlier one under its request id";
+        register.add("tollgate_replays", "`policy`", replays, &self.replays);
         let errors = "Requests without a decision, by code";
         register.add("tollgate_errors", "`code`", errors, &self.errors);
         let requests = "Duration of requests, from decoding to encoding";
@@ -121,6 +130,10 @@ impl Metrics {
                     shadow: if response.shadow.is_some() { "yes" } else { "no" },
                 };
                 self.decisions.get_or_create(&labels).inc();
+                if decision.replayed {
+                    let label = PolicyLabel { policy: response.policy.to_string() };
+                    self.replays.get_or_create(&label).inc();
+                }
             }
             Err(failure) => self.failed(failure.error.code()),
         }

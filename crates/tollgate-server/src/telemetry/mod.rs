@@ -73,6 +73,7 @@ impl Telemetry {
                 retry_after_ms = decision.retry_after_ms,
                 degraded = decision.degraded.map(|mode| mode.as_str()),
                 shadow = shadow.is_some(),
+                replayed = decision.replayed,
                 "decided"
             ),
             Err(Failure { error, .. }) => tracing::debug!(

@@ -42,8 +42,9 @@ async fn a_decision_has_every_field() {
     assert_eq!((never.verdict(), never.retry_after_ms), (pb::Verdict::Never, None));
     clock.advance(Duration::from_millis(2_000));
     let first = client.acquire(of("k", 8, Some("i"))).await.unwrap().into_inner();
-    assert!(first.allowed);
-    assert_eq!(client.acquire(of("k", 8, Some("i"))).await.unwrap().into_inner(), first);
+    assert!(first.allowed && !first.replayed);
+    let replay = client.acquire(of("k", 8, Some("i"))).await.unwrap().into_inner();
+    assert_eq!(replay, pb::Decision { replayed: true, ..first });
     let conflict = client.acquire(of("k", 7, Some("i"))).await.unwrap_err();
     assert_eq!(conflict.code(), Code::AlreadyExists);
     server.end().await;

@@ -41,10 +41,11 @@ async fn a_denied_request_passes_after_its_wait_and_not_earlier() {
     clock.advance(Duration::from_millis(wait - 1));
     assert_eq!(server.post("/v1/acquire", body).await.1["verdict"], "denied");
     clock.advance(Duration::from_millis(1));
-    let first = server.post("/v1/acquire", body).await.1;
-    assert_eq!(first["verdict"], "allowed");
-    // The same id again: the same answer, and nothing is charged.
+    let mut first = server.post("/v1/acquire", body).await.1;
+    assert_eq!((&first["verdict"], &first["replayed"]), (&json!("allowed"), &json!(null)));
+    // The same id again: the same answer, which says so, and nothing is charged.
     clock.advance(Duration::from_millis(1));
+    first["replayed"] = json!(true);
     assert_eq!(server.post("/v1/acquire", body).await.1, first);
     let (status, problem) =
         server.post("/v1/acquire", r#"{"key":"k","cost":2,"request_id":"a"}"#).await;
@@ -66,8 +67,9 @@ async fn peek_forecast_refund_and_reset() {
     assert_eq!(forecast["full_at_ms"], charge["reset_at_ms"]);
     let receipt = &charge["reset_at_ms"];
     let body = format!(r#"{{"key":"k","cost":2,"request_id":"r","reset_at_ms":{receipt}}}"#);
-    for _ in 0..2 {
+    for replayed in [json!(null), json!(true)] {
         let refund = server.post("/v1/refund", &body).await.1;
+        assert_eq!(refund["replayed"], replayed);
         assert_eq!((&refund["refunded"], &refund["remaining"]), (&json!(2), &json!(6)));
     }
     assert_eq!(server.post("/v1/reset", r#"{"key":"k"}"#).await, (200, json!({"reset": true})));
@@ -90,7 +92,9 @@ async fn a_batch_is_decided_in_order_and_each_element_fails_alone() {
         [field(1), field(3), field(6)],
         ["requests[1].cost", "requests[3]", "requests[6].cots"]
     );
-    assert_eq!(decisions[5], decisions[4]);
+    let mut replayed = decisions[4].clone();
+    replayed["replayed"] = json!(true);
+    assert_eq!(decisions[5], replayed);
     let many = vec![r#"{"key":"a"}"#; 1_001].join(",");
     let (status, problem) =
         server.post("/v1/acquire_many", &format!(r#"{{"requests":[{many}]}}"#)).await;

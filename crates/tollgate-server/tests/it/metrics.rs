@@ -23,12 +23,18 @@ async fn decisions_errors_and_latencies_are_counted_without_keys() {
         server.post("/v1/acquire", body).await;
     }
     server.post("/v1/acquire", r#"{"key":"ada","policy":"made-up"}"#).await;
+    for _ in 0..3 {
+        let id = ["TG.ACQUIRE", "default", "zoe", "1", "id"];
+        server.resp().await.integers::<6>(&id).await;
+    }
     server.resp().await.five(&["CL.THROTTLE", "ada", "1", "1", "1"]).await;
     let text = reqwest::get(server.url("/metrics")).await.unwrap().text().await.unwrap();
     let decision = |policy: &str, verdict: &str| {
         let labels = format!(r#"policy="{policy}",verdict="{verdict}",degraded="no",shadow="no""#);
-        format!("tollgate_decisions_total{{{labels}}} 1\n")
+        let count = if (policy, verdict) == ("default", "allowed") { 4 } else { 1 };
+        format!("tollgate_decisions_total{{{labels}}} {count}\n")
     };
+    assert!(text.contains("tollgate_replays_total{policy=\"default\"} 2\n"), "{text}");
     for verdict in ["allowed", "denied", "never"] {
         assert!(text.contains(&decision("default", verdict)), "{verdict}: {text}");
     }
@@ -39,10 +45,10 @@ async fn decisions_errors_and_latencies_are_counted_without_keys() {
         "{text}"
     );
     assert!(
-        text.contains(r#"tollgate_request_duration_seconds_count{protocol="resp"} 1"#),
+        text.contains(r#"tollgate_request_duration_seconds_count{protocol="resp"} 4"#),
         "{text}"
     );
-    assert!(!text.contains("ada") && !text.contains("made-up"), "{text}");
+    assert!(!text.contains("ada") && !text.contains("zoe") && !text.contains("made-up"), "{text}");
     assert!(text.ends_with("# EOF\n"));
     server.end().await;
 }
@@ -68,7 +74,8 @@ async fn alerts_dashboard_and_documentation_use_metrics_that_a_server_exports() 
     let server = Server::bind(with_long_deadline(redis.url())).await.unwrap();
     let engine = server.engine();
     let server = Running::of(server);
-    for body in [r#"{"key":"k"}"#, r#"{"key":"k","policy":"unknown"}"#] {
+    let id = r#"{"key":"k","request_id":"i"}"#;
+    for body in [r#"{"key":"k"}"#, r#"{"key":"k","policy":"unknown"}"#, id, id] {
         server.post("/v1/acquire", body).await;
     }
     engine.refuse_policies();

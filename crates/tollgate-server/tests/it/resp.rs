@@ -39,8 +39,8 @@ async fn tg_acquire_charges_once_under_an_id() {
     let mut client = server.resp().await;
     let reset = i64::try_from(NOW / 1_000).unwrap() + 7_000;
     let words = ["TG.ACQUIRE", "default", "k", "7", "id"];
-    assert_eq!(client.five(&words).await, [1, 10, 3, 0, reset]);
-    assert_eq!(client.five(&words).await, [1, 10, 3, 0, reset]);
+    assert_eq!(client.integers(&words).await, [1, 10, 3, 0, reset, 0]);
+    assert_eq!(client.integers(&words).await, [1, 10, 3, 0, reset, 1], "replayed");
     assert_eq!(client.five(&["tg.acquire", "default", "k", "4"]).await, [0, 10, 3, 1_000, reset]);
     assert_eq!(client.five(&["TG.ACQUIRE", "default", "k", "11"]).await, [0, 10, 3, -1, reset]);
     let conflict = client.call(&["TG.ACQUIRE", "default", "k", "6", "id"]).await;

@@ -155,9 +155,14 @@ impl Resp {
 
     /// A command that is answered by an array of five integers.
     pub(crate) async fn five(&mut self, words: &[&str]) -> [i64; 5] {
+        self.integers(words).await
+    }
+
+    /// A command that is answered by an array of this many integers.
+    pub(crate) async fn integers<const N: usize>(&mut self, words: &[&str]) -> [i64; N] {
         self.send(Self::command(words).as_bytes()).await;
-        assert_eq!(self.line().await, "*5");
-        let mut numbers = [0; 5];
+        assert_eq!(self.line().await, format!("*{N}"));
+        let mut numbers = [0; N];
         for number in &mut numbers {
             let line = self.line().await;
             *number = line.strip_prefix(':').expect("an integer").parse().unwrap();

@@ -4,7 +4,7 @@ use bytes::Bytes;
 use http::HeaderValue;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use serde::Serialize;
-use tollgate_core::Forecast;
+use tollgate_core::{Decision, Forecast};
 use tollgate_http::Problem;
 
 use super::Response;
@@ -31,6 +31,8 @@ struct DecisionJson<'a> {
     degraded: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     shadow: Option<&'static str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    replayed: Option<bool>,
 }
 
 impl<'a> From<&'a CheckResponse> for DecisionJson<'a> {
@@ -48,8 +50,14 @@ impl<'a> From<&'a CheckResponse> for DecisionJson<'a> {
             binding: decision.binding().map(|name| name.as_str()),
             degraded: decision.degraded.map(|mode| mode.as_str()),
             shadow: response.shadow.map(|verdict| verdict.as_str()),
+            replayed: if_replayed(decision),
         }
     }
+}
+
+/// `true`, or absent.
+fn if_replayed(decision: &Decision) -> Option<bool> {
+    decision.replayed.then_some(true)
 }
 
 #[derive(Serialize)]
@@ -130,6 +138,8 @@ struct RefundJson<'a> {
     remaining: u64,
     reset_at_ms: u64,
     policy: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    replayed: Option<bool>,
 }
 
 #[derive(Serialize)]
@@ -171,6 +181,7 @@ pub(super) fn refund(refund: &RefundResponse) -> Response {
         remaining: standing.remaining,
         reset_at_ms: standing.reset_at_ms,
         policy: refund.policy.as_str(),
+        replayed: if_replayed(standing),
     };
     json(&reply)
 }

@@ -37,12 +37,13 @@ fn a_replay_returns_the_saved_decision_and_charges_nothing() {
             let context = format!("{} on {name}", kind.name());
             let limit = limit_of(kind, 10, HOUR);
             let first = once(&limiter, &[charge(&limit, "k", 3)], "id").unwrap();
-            assert_eq!(first.remaining, 7, "{context}");
+            assert_eq!((first.remaining, first.replayed), (7, false), "{context}");
             block_on(limiter.check(charge(&limit, "k", 7))).unwrap();
             clock.set(NOW + 17 * SECOND);
             for _ in 0..3 {
                 let replay = once(&limiter, &[charge(&limit, "k", 3)], "id").unwrap();
                 assert_eq!(replay, first, "{context}: even though the key is empty now");
+                assert!(replay.replayed, "{context}");
             }
             assert_eq!(left(&limiter, &limit, "k"), 0, "{context}");
         }
@@ -74,7 +75,9 @@ fn a_replay_of_a_combination_is_the_combination() {
         let charges = [charge(&a, "k", 2), charge(&b, "k", 1), charge(&a, "k", 3)];
         let first = once(&limiter, &charges, "id").unwrap();
         assert_eq!((first.limit, first.remaining), (5, 4), "{name}");
-        assert_eq!(once(&limiter, &charges, "id").unwrap(), first, "{name}");
+        let replay = once(&limiter, &charges, "id").unwrap();
+        assert_eq!(replay, first, "{name}");
+        assert!(replay.replayed && replay.parts().iter().all(|part| part.replayed), "{name}");
         assert_eq!((left(&limiter, &a, "k"), left(&limiter, &b, "k")), (5, 4), "{name}");
     }
 }
