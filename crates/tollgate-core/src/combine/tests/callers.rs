@@ -115,6 +115,60 @@ fn a_small_round_does_not_run_beside_a_large_one() {
     assert_eq!((combiner.gate(0).running(), combiner.gate(0).is_awaited()), (0, false));
 }
 
+#[test]
+fn a_large_round_that_ends_leaves_the_gate_to_the_other_one() {
+    let combiner = Sum::new(1, Limits { waiting: 100, round: 20, concurrent: 2 });
+    let backend = Backend::default();
+    let (a, b) = (combiner.try_enter(0).unwrap(), combiner.try_enter(0).unwrap());
+    let mut calls: Vec<_> = (0..30).map(|job| Some(call(&combiner, &backend, job))).collect();
+    poll_all(&mut calls);
+    let (first, second) = (a.release().unwrap(), b.release().unwrap());
+    assert_eq!((first.len(), second.len()), (20, 10));
+    let mut task = Box::pin(first.run_all(|round| backend.clone().run(round)));
+    while poll(task.as_mut()).is_pending() {
+        backend.step();
+    }
+    assert_eq!(combiner.gate(0).running(), 1);
+    assert!(combiner.try_enter(0).is_none(), "a single call runs beside a large round");
+    let mut task = Box::pin(second.run_all(|round| backend.clone().run(round)));
+    while poll(task.as_mut()).is_pending() {
+        backend.step();
+    }
+    assert!(combiner.try_enter(0).is_some());
+}
+
+#[test]
+fn a_round_that_takes_all_waiters_lets_single_calls_enter() {
+    let combiner = Sum::new(1, Limits { concurrent: 2, ..LIMITS });
+    let backend = Backend::default();
+    let (a, b) = (combiner.try_enter(0).unwrap(), combiner.try_enter(0).unwrap());
+    let mut waiting = call(&combiner, &backend, 1);
+    assert!(poll(waiting.as_mut()).is_pending());
+    drop(a);
+    assert!(poll(waiting.as_mut()).is_pending() && combiner.gate(0).running() == 2);
+    drop(b);
+    assert!(combiner.try_enter(0).is_some());
+}
+
+#[test]
+fn late_arrivals_wait_until_a_round_takes_them() {
+    let combiner = Sum::new(1, LIMITS);
+    let worker = combiner.worker(0);
+    let submit = |jobs: core::ops::Range<u64>| -> Vec<_> {
+        jobs.map(|job| combiner.submit(0, job, NOW).unwrap()).collect()
+    };
+    let first = submit(0..1);
+    let mut round = worker.try_next_round().unwrap();
+    let late = submit(1..6);
+    round.take_late_arrivals();
+    assert_eq!((jobs(&round), combiner.gate(0).is_awaited()), (vec![0, 1, 2, 3], true));
+    let mut rest = worker.try_next_round().unwrap();
+    let last = submit(6..7);
+    rest.take_late_arrivals();
+    assert_eq!((jobs(&rest), combiner.gate(0).is_awaited()), (vec![4, 5, 6], false));
+    drop((first, late, last));
+}
+
 /// Cancels one caller after each number of steps: all others are answered exactly once, by rounds
 /// that were sent once.
 fn cancel_anywhere(start: impl for<'a> Fn(&'a Backend, u64) -> Call<'a>) -> usize {
