@@ -208,12 +208,6 @@ impl<J, R: Reply> Queues<J, R> for KeyQueues<J, R> {
         Some(members)
     }
 
-    fn next(&self, keys: &Arc<[Key]>, size: usize) -> Option<Vec<Arc<Waiter<J, R>>>> {
-        // The next round has a leader of its own, which may need other keys.
-        self.end(keys, size);
-        None
-    }
-
     fn end(&self, keys: &Arc<[Key]>, _: usize) {
         self.change(keys, |queue| {
             queue.is_held = false;

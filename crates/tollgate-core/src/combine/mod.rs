@@ -242,20 +242,6 @@ impl<J, R: Reply> Queues<J, R> for Combiner<J, R> {
         Some(round)
     }
 
-    fn next(&self, queue: &usize, size: usize) -> Option<Vec<Arc<Waiter<J, R>>>> {
-        let (gate, mut state) = (self.gate(*queue), self.queue(*queue).lock());
-        end_large(gate, &mut state, size);
-        let others = gate.running().saturating_sub(1);
-        // Else the round that ends last takes them.
-        let is_worth_it = state.is_worth_a_round(others);
-        let round = if is_worth_it { self.begin(gate, &mut state) } else { Vec::new() };
-        if round.is_empty() {
-            gate.leave();
-            return None;
-        }
-        Some(round)
-    }
-
     fn end(&self, queue: &usize, size: usize) {
         let gate = self.gate(*queue);
         if size < LARGE_ROUND && gate.try_leave() {
@@ -276,6 +262,21 @@ impl<J, R: Reply> Queues<J, R> for Combiner<J, R> {
 }
 
 impl<J, R: Reply> Combiner<J, R> {
+    /// Ends a round of this size, and begins the next one if waiters are left for it.
+    fn next(&self, queue: usize, size: usize) -> Option<Vec<Arc<Waiter<J, R>>>> {
+        let (gate, mut state) = (self.gate(queue), self.queue(queue).lock());
+        end_large(gate, &mut state, size);
+        let others = gate.running().saturating_sub(1);
+        // Else the round that ends last takes them.
+        let is_worth_it = state.is_worth_a_round(others);
+        let round = if is_worth_it { self.begin(gate, &mut state) } else { Vec::new() };
+        if round.is_empty() {
+            gate.leave();
+            return None;
+        }
+        Some(round)
+    }
+
     /// Takes a round. What a round means for the gate changes under the lock of the queue.
     fn begin(&self, gate: &Gate, state: &mut QueueState<J, R>) -> Vec<Arc<Waiter<J, R>>> {
         let round = state.take(self.limits.round);

@@ -33,7 +33,7 @@ impl<'q, J, R: Reply> Permit<'q, J, R> {
         if gate.try_leave() {
             return None;
         }
-        let members = Queues::next(&**self.combiner, &self.queue, 0)?;
+        let members = self.combiner.next(self.queue, 0)?;
         Some(Lead::new(self.combiner, &self.queue, members))
     }
 }

@@ -35,9 +35,6 @@ pub trait Queues<J, R> {
         queue: &Self::Queue,
         waiter: &Arc<Waiter<J, R>>,
     ) -> Option<Vec<Arc<Waiter<J, R>>>>;
-    /// Ends a round of this size, and begins the next one if waiters are left for it.
-    #[doc(hidden)]
-    fn next(&self, queue: &Self::Queue, size: usize) -> Option<Vec<Arc<Waiter<J, R>>>>;
     /// Ends a round of this size. The first waiter may lead the next one.
     #[doc(hidden)]
     fn end(&self, queue: &Self::Queue, size: usize);
@@ -248,10 +245,10 @@ struct Slot<J, R, Q: Queues<J, R>> {
     types: core::marker::PhantomData<fn() -> (J, R)>,
 }
 
-impl<J, R, Q: Queues<J, R>> Slot<J, R, Q> {
+impl<J, R: Reply> Slot<J, R, Combiner<J, R>> {
     /// Ends the round, and begins the next one if waiters are left for it.
     fn next(&mut self) -> Option<Vec<Arc<Waiter<J, R>>>> {
-        let next = self.queues.next(&self.queue, self.size);
+        let next = self.queues.next(self.queue, self.size);
         self.has_ended = next.is_none();
         self.size = next.as_ref().map_or(0, Vec::len);
         next
@@ -297,11 +294,13 @@ impl<J, R: Reply, Q: Queues<J, R>> Lead<J, R, Q> {
     pub fn is_empty(&self) -> bool {
         self.round.is_empty()
     }
+}
 
+impl<J, R: Reply> Lead<J, R> {
     /// Runs this round and those after it, as long as callers wait: for a task of its own, which no
     /// cancelled caller ends. After a large round, the callers that it answered run first: many of
     /// them call again at once, and are in time for the next round.
-    pub async fn run_all<F>(self, mut run: impl FnMut(Round<J, R, Q>) -> F)
+    pub async fn run_all<F>(self, mut run: impl FnMut(Round<J, R>) -> F)
     where
         F: Future<Output = ()>,
     {
@@ -315,7 +314,7 @@ impl<J, R: Reply, Q: Queues<J, R>> Lead<J, R, Q> {
             }
             next = slot
                 .next()
-                .map(|members| Round::new(Arc::clone(&slot.queues), slot.queue.clone(), members));
+                .map(|members| Round::new(Arc::clone(&slot.queues), slot.queue, members));
         }
     }
 }
