@@ -5,11 +5,13 @@ use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::{Body, Bytes};
 use hyper::header::{CONTENT_TYPE, HeaderValue};
 use hyper::http::request::Parts;
+use hyper::http::uri::Authority;
 use hyper::{Method, Request, Response};
 use tollgate_service::api::{BODY_MAX_BYTES, BODY_TIMEOUT, Endpoint, Rejection, failure};
 use tollgate_service::auth::{Role, bearer};
 
 use crate::app::App;
+use crate::browsers;
 
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 const OPENMETRICS: HeaderValue =
@@ -21,6 +23,10 @@ where
     B: Body<Data = Bytes, Error: Into<Box<dyn std::error::Error + Send + Sync>>>,
 {
     let (parts, body) = request.into_parts();
+    let host = match browsers::host_of(&parts.uri, parts.version, &parts.headers) {
+        Ok(host) => host,
+        Err(error) => return failure(&error.into()).map(Full::new),
+    };
     let is_read = matches!(parts.method, Method::GET | Method::HEAD);
     let response = match parts.uri.path() {
         "/healthz" | "/readyz" | "/metrics" if !is_read => {
@@ -28,13 +34,23 @@ where
         }
         "/healthz" => text(TEXT, "ok\n"),
         "/readyz" => ready(app).await,
-        "/metrics" => metrics(app, &parts),
-        path => match app.api.route(&parts.method, path, &parts.headers) {
+        "/metrics" => metrics(app, &parts, host.as_ref()),
+        _ => match route(app, &parts, host.as_ref()) {
             Ok(endpoint) => of_api(app, endpoint, &parts, body).await,
             Err(rejection) => rejection.response(),
         },
     };
     response.map(Full::new)
+}
+
+/// The endpoint of a request, if the client may use it.
+fn route(app: &App, parts: &Parts, host: Option<&Authority>) -> Result<Endpoint, Rejection> {
+    let Parts { method, uri, headers, .. } = parts;
+    let endpoint = app.api.route(method, uri.path(), headers)?;
+    if let Some(role) = endpoint.role() {
+        app.check_site(role, &app.hosts, host, headers).map_err(Rejection::Forbidden)?;
+    }
+    Ok(endpoint)
 }
 
 /// Answers a request of the API; those that decide are timed and traced.
@@ -82,10 +98,13 @@ async fn ready(app: &App) -> Response<Bytes> {
     }
 }
 
-fn metrics(app: &App, parts: &Parts) -> Response<Bytes> {
-    match app.auth().permit(bearer(&parts.headers), Role::Caller) {
+fn metrics(app: &App, parts: &Parts, host: Option<&Authority>) -> Response<Bytes> {
+    if let Err(error) = app.auth().permit(bearer(&parts.headers), Role::Caller) {
+        return Rejection::Unauthorized(error).response();
+    }
+    match app.check_site(Role::Caller, &app.hosts, host, &parts.headers) {
         Ok(()) => text(OPENMETRICS, app.metrics_text()),
-        Err(error) => Rejection::Unauthorized(error).response(),
+        Err(error) => Rejection::Forbidden(error).response(),
     }
 }
 

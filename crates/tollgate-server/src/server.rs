@@ -70,7 +70,7 @@ impl Server {
     }
 
     async fn listen(config: Config, engine: Engine, telemetry: Arc<Telemetry>) -> Result<Self> {
-        let app = App::new(engine, config.auth.clone(), telemetry);
+        let app = App::new(engine, &config, telemetry);
         let grpc = match listen(&config, "grpc", config.grpc).await? {
             Some(listener) => {
                 let (router, health) = grpc::router(Arc::clone(&app)).await?;

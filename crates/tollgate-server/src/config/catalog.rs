@@ -13,6 +13,8 @@ pub(super) enum Kind {
     File,
     /// A share that may be 0.
     Fraction,
+    /// Names of hosts, separated by commas.
+    Hosts,
     /// One of several words.
     OneOf(&'static [&'static str]),
     /// A decimal number of units per second.
@@ -35,6 +37,7 @@ impl Kind {
             Self::Endpoint => "`http://…` or `https://…`",
             Self::File => "a PEM file",
             Self::Fraction => "`0`, `1` or a fraction such as `1/100`",
+            Self::Hosts => "names or addresses, separated by commas",
             Self::OneOf(words) => {
                 let words: Vec<String> = words.iter().map(|word| format!("`{word}`")).collect();
                 return words.join(", ");
@@ -102,6 +105,8 @@ settings! {
         "tokens that may also reset keys, separated by commas";
     InsecurePublic, "insecure_public", "false", Kind::Boolean,
         "allows public addresses without tokens";
+    Hosts, "hosts", "", Kind::Hosts,
+        "further names by which clients reach a loopback HTTP listener without tokens";
     TlsCert, "tls_cert", "", Kind::File, "a certificate with its chain: all listeners use TLS";
     TlsKey, "tls_key", "", Kind::File, "the private key of the certificate";
     TlsClientCa, "tls_client_ca", "", Kind::File,

@@ -53,6 +53,8 @@ pub struct Config {
     pub failure: Failure,
     /// The tokens.
     pub auth: Auth,
+    /// Further names by which clients reach a loopback HTTP listener without tokens.
+    pub hosts: Vec<String>,
     /// How listeners encrypt, if they do.
     pub tls: Option<Tls>,
     /// How many connections each listener serves at once.
@@ -259,6 +261,7 @@ fn assemble(
         policies,
         failure: Failure { deadline, breaker, max_in_flight, local_share },
         auth,
+        hosts: list(settings.text(Setting::Hosts)).map(str::to_owned).collect(),
         tls,
         connections: connections?.clamp(1, 1_000_000),
         drain: drain?,
@@ -296,7 +299,7 @@ const TOKEN_MIN_BYTES: usize = 16;
 fn auth_of(settings: &Settings, errors: &mut Vec<ConfigError>) -> Option<Auth> {
     for setting in [Setting::Tokens, Setting::AdminTokens] {
         let short = |token: &str| token.len() < TOKEN_MIN_BYTES;
-        if tokens(settings.text(setting)).any(short) {
+        if list(settings.text(setting)).any(short) {
             let accepted = format!(
                 "holds a token that can be guessed; accepted: {TOKEN_MIN_BYTES} bytes and more, \
                  separated by commas"
@@ -305,14 +308,12 @@ fn auth_of(settings: &Settings, errors: &mut Vec<ConfigError>) -> Option<Auth> {
             return None;
         }
     }
-    Some(Auth::new(
-        tokens(settings.text(Setting::Tokens)),
-        tokens(settings.text(Setting::AdminTokens)),
-    ))
+    Some(Auth::new(list(settings.text(Setting::Tokens)), list(settings.text(Setting::AdminTokens))))
 }
 
-fn tokens(text: &str) -> impl Iterator<Item = &str> {
-    text.split(',').map(str::trim).filter(|token| !token.is_empty())
+/// The elements of a list that commas separate.
+fn list(text: &str) -> impl Iterator<Item = &str> {
+    text.split(',').map(str::trim).filter(|element| !element.is_empty())
 }
 
 fn tls_of(settings: &Settings, errors: &mut Vec<ConfigError>) -> Option<Tls> {

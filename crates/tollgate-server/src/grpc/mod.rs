@@ -24,6 +24,7 @@ use tonic::service::Routes;
 
 pub(crate) use self::health::Health;
 use crate::app::App;
+use crate::browsers::Hosts;
 
 /// The method for administrators, and the service that needs no token.
 const RESET: &str = "/tollgate.v1.RateLimiter/Reset";
@@ -96,7 +97,12 @@ async fn guarded(app: Arc<App>, request: Request, next: Next) -> Response {
     if path.starts_with(HEALTH) {
         return next.run(request).await;
     }
-    match app.auth().permit(bearer(request.headers()), needed) {
+    let headers = request.headers();
+    let permitted = app.auth().permit(bearer(headers), needed).and_then(|()| {
+        // No page can make a browser use its own name here: HTTP/2 without TLS is for programs.
+        app.check_site(needed, &Hosts::Any, request.uri().authority(), headers)
+    });
+    match permitted {
         Ok(()) => next.run(request).await,
         Err(error) => status::of(&error.into()).into_http(),
     }

@@ -155,7 +155,7 @@ mod tests {
         let limiter = Limiter::new(BoxStore::new(Memory::new()));
         let engine = Engine::new(limiter, config.policies.clone());
         let telemetry = Telemetry::new(&config).unwrap();
-        let session = Session::new(App::new(engine, config.auth, telemetry));
+        let session = Session::new(App::new(engine, &config, telemetry));
         let (mut client, server) = tokio::io::duplex(1_024);
         let shutdown = Shutdown::new();
         tokio::spawn(serve_stream(BufStream::new(server), session, shutdown.signal()));

@@ -26,6 +26,8 @@ enum Action {
     Check(CheckCommand),
     Reply(Reply),
     Quit,
+    /// Closes the connection without a reply.
+    Drop,
 }
 
 impl Session {
@@ -75,6 +77,10 @@ impl Session {
                     self.write(&Reply::Simple("OK"), output);
                     return false;
                 }
+                Action::Drop => {
+                    self.decide(&mut batch, output).await;
+                    return false;
+                }
             }
         }
         self.decide(&mut batch, output).await;
@@ -104,6 +110,10 @@ impl Session {
     fn parse(&mut self, command: &Command) -> Action {
         let [name, arguments @ ..] = command.as_slice() else { return Action::Reply(Reply::Null) };
         let upper = name.to_ascii_uppercase();
+        // A page can make a browser send an HTTP request here, with commands in its body.
+        if matches!(upper.as_slice(), b"POST" | b"HOST:") {
+            return Action::Drop;
+        }
         if !self.permitted && !matches!(upper.as_slice(), b"AUTH" | b"HELLO" | b"QUIT") {
             return Action::Reply(Reply::error("NOAUTH", "Authentication required."));
         }

@@ -74,7 +74,7 @@ impl Fixture {
         let limiter = Limiter::with_clock(BoxStore::new(memory), clock.clone()).build();
         let config = Config::of_text(&[], |_| None, Some(("fuzz.yaml", POLICIES)))?;
         let telemetry = Telemetry::new(&config)?;
-        let app = App::new(Engine::new(limiter, config.policies), config.auth, telemetry);
+        let app = App::new(Engine::new(limiter, config.policies.clone()), &config, telemetry);
         let runtime = Builder::new_current_thread().enable_time().build()?;
         Ok(Self { app, clock, runtime })
     }

@@ -7,6 +7,7 @@
 )]
 
 mod backends;
+mod browsers;
 mod clients;
 mod config;
 mod drain;

@@ -15,8 +15,10 @@ pub enum Rejection {
     UnknownPath,
     /// The path has an endpoint, for these methods.
     MethodNotAllowed(&'static str),
-    /// The client has no token, or one without the right.
+    /// The client has no token, or one that is not known.
     Unauthorized(Error),
+    /// The client may not do that.
+    Forbidden(Error),
     /// The body is longer than [`BODY_MAX_BYTES`], or broke off.
     BodyTooLarge,
     /// The body did not arrive within [`BODY_TIMEOUT`](super::BODY_TIMEOUT).
@@ -33,6 +35,7 @@ impl Rejection {
                 let response = encode::failure(&error.into());
                 return with(response, WWW_AUTHENTICATE, "Bearer");
             }
+            Self::Forbidden(error) => return encode::failure(&error.into()),
             Self::UnknownPath => (StatusCode::NOT_FOUND, "path", "is not known; see /openapi.json"),
             Self::MethodNotAllowed(_) => {
                 let message = "is not accepted here; see /openapi.json";
