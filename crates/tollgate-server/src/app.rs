@@ -12,7 +12,8 @@ use tollgate_service::engine::{Engine, Failure, Result};
 use tollgate_service::{Api, Auth};
 
 use crate::browsers::{self, Hosts};
-use crate::config::Config;
+use crate::config::{Config, TimeLimits};
+use crate::listen::Client;
 use crate::telemetry::Telemetry;
 
 /// How long the result of a probe is served, in microseconds: probes of clients must not load the
@@ -26,6 +27,7 @@ pub(crate) struct App {
     pub(crate) telemetry: Arc<Telemetry>,
     /// By which names clients without a token reach the HTTP listener.
     pub(crate) hosts: Hosts,
+    pub(crate) time_limits: TimeLimits,
     /// The last probe of the store: when it was made, and its result.
     probed: Mutex<Option<(Micros, Result<()>)>>,
 }
@@ -35,7 +37,8 @@ impl App {
         let engine = engine.with_observer(Arc::<Telemetry>::clone(&telemetry));
         let api = Api::new(engine, config.auth.clone());
         let hosts = Hosts::of(config.http, &config.hosts);
-        Arc::new(Self { api, telemetry, hosts, probed: Mutex::new(None) })
+        let time_limits = config.time_limits;
+        Arc::new(Self { api, telemetry, hosts, time_limits, probed: Mutex::new(None) })
     }
 
     pub(crate) fn engine(&self) -> &Engine {
@@ -61,6 +64,14 @@ impl App {
             return Ok(());
         }
         browsers::check(hosts, host, headers)
+    }
+
+    /// Notes a request that was permitted. Where callers need a token, one that needs none says
+    /// nothing about the client.
+    pub(crate) fn note_valid(&self, client: &Client, has_role: bool) {
+        if has_role || !self.auth().guards_callers() {
+            client.made_valid_request();
+        }
     }
 
     /// Whether the store answers. It is called at most once per second; concurrent requests share

@@ -1,24 +1,35 @@
 //! HTTP requests: the API of the service, and the endpoints of this process: health, readiness and
 //! metrics.
 
+use std::time::Duration;
+
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::{Body, Bytes};
 use hyper::header::{CONTENT_TYPE, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::http::uri::Authority;
 use hyper::{Method, Request, Response};
-use tollgate_service::api::{BODY_MAX_BYTES, BODY_TIMEOUT, Endpoint, Rejection, failure};
+use tollgate::{Code, Error};
+use tollgate_service::api::{BODY_MAX_BYTES, Endpoint, Rejection, failure};
 use tollgate_service::auth::{Role, bearer};
 
 use crate::app::App;
 use crate::browsers;
+use crate::listen::Client;
+
+/// The message of a listener that is full.
+pub(crate) const FULL: &str = "all connections are busy";
 
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 const OPENMETRICS: HeaderValue =
     HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
 
-/// Answers a request.
-pub(crate) async fn answer<B>(app: &App, request: Request<B>) -> Response<Full<Bytes>>
+/// Answers a request of a client.
+pub(crate) async fn answer<B>(
+    app: &App,
+    client: &Client,
+    request: Request<B>,
+) -> Response<Full<Bytes>>
 where
     B: Body<Data = Bytes, Error: Into<Box<dyn std::error::Error + Send + Sync>>>,
 {
@@ -28,15 +39,24 @@ where
         Err(error) => return failure(&error.into()).map(Full::new),
     };
     let is_read = matches!(parts.method, Method::GET | Method::HEAD);
-    let response = match parts.uri.path() {
+    let path = parts.uri.path();
+    if matches!(path, "/healthz" | "/readyz") {
+        app.note_valid(client, false);
+    }
+    let response = match path {
         "/healthz" | "/readyz" | "/metrics" if !is_read => {
             Rejection::MethodNotAllowed("GET,HEAD").response()
         }
         "/healthz" => text(TEXT, "ok\n"),
         "/readyz" => ready(app).await,
-        "/metrics" => metrics(app, &parts, host.as_ref()),
+        // The listener has no other connection left.
+        _ if client.is_reserved() => failure(&Error::new(Code::QueueFull, FULL).into()),
+        "/metrics" => metrics(app, client, &parts, host.as_ref()),
         _ => match route(app, &parts, host.as_ref()) {
-            Ok(endpoint) => of_api(app, endpoint, &parts, body).await,
+            Ok(endpoint) => {
+                app.note_valid(client, endpoint.role().is_some());
+                of_api(app, endpoint, &parts, body).await
+            }
             Err(rejection) => rejection.response(),
         },
     };
@@ -59,7 +79,7 @@ where
     B: Body<Data = Bytes, Error: Into<Box<dyn std::error::Error + Send + Sync>>>,
 {
     let respond = async {
-        let body = match endpoint.reads_body().then(|| read(body)) {
+        let body = match endpoint.reads_body().then(|| read(body, app.time_limits.request)) {
             None => Bytes::new(),
             Some(read) => match read.await {
                 Ok(body) => body,
@@ -78,12 +98,12 @@ where
 }
 
 /// Reads a body within its bounds.
-async fn read<B>(body: B) -> Result<Bytes, Rejection>
+async fn read<B>(body: B, limit: Duration) -> Result<Bytes, Rejection>
 where
     B: Body<Data = Bytes, Error: Into<Box<dyn std::error::Error + Send + Sync>>>,
 {
     let whole = Limited::new(body, BODY_MAX_BYTES).collect();
-    match tokio::time::timeout(BODY_TIMEOUT, whole).await {
+    match tokio::time::timeout(limit, whole).await {
         Ok(Ok(body)) => Ok(body.to_bytes()),
         Ok(Err(_)) => Err(Rejection::BodyTooLarge),
         Err(_) => Err(Rejection::BodyTimedOut),
@@ -98,12 +118,20 @@ async fn ready(app: &App) -> Response<Bytes> {
     }
 }
 
-fn metrics(app: &App, parts: &Parts, host: Option<&Authority>) -> Response<Bytes> {
+fn metrics(
+    app: &App,
+    client: &Client,
+    parts: &Parts,
+    host: Option<&Authority>,
+) -> Response<Bytes> {
     if let Err(error) = app.auth().permit(bearer(&parts.headers), Role::Caller) {
         return Rejection::Unauthorized(error).response();
     }
     match app.check_site(Role::Caller, &app.hosts, host, &parts.headers) {
-        Ok(()) => text(OPENMETRICS, app.metrics_text()),
+        Ok(()) => {
+            app.note_valid(client, true);
+            text(OPENMETRICS, app.metrics_text())
+        }
         Err(error) => Rejection::Forbidden(error).response(),
     }
 }

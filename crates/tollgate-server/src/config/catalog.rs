@@ -127,6 +127,14 @@ settings! {
     BaseBackoff, "base_backoff", "", Kind::Duration, "the wait before the first of these retries";
     MaxBackoff, "max_backoff", "", Kind::Duration, "the longest wait before one of these retries";
     Connections, "connections", "10000", Kind::Whole, "the most connections of each listener";
+    FirstRequestTimeout, "first_request_timeout", "10s", Kind::Duration,
+        "how long after it connected a client may take to make a valid request";
+    RequestTimeout, "request_timeout", "10s", Kind::Duration,
+        "how long a request may take to arrive";
+    ReplyTimeout, "reply_timeout", "10s", Kind::Duration,
+        "how long a client may take to read a reply";
+    IdleTimeout, "idle_timeout", "75s", Kind::Duration,
+        "how long a connection without requests is kept";
     Drain, "drain", "30s", Kind::Duration, "how long requests may take to complete at shutdown";
     DefaultCapacity, "default_capacity", "10", Kind::Whole,
         "the capacity of the policy `default`, if the file has none";

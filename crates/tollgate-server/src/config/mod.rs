@@ -59,6 +59,8 @@ pub struct Config {
     pub tls: Option<Tls>,
     /// How many connections each listener serves at once.
     pub connections: usize,
+    /// How long clients may take.
+    pub time_limits: TimeLimits,
     /// How long requests under way may take at shutdown.
     pub drain: Duration,
     /// The log.
@@ -79,6 +81,19 @@ pub struct Failure {
     pub max_in_flight: usize,
     /// The share of a quota that this process grants alone.
     pub local_share: Share,
+}
+
+/// How long a client may take, on every listener.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TimeLimits {
+    /// From connecting to a valid request, with a valid token where one is needed.
+    pub first_request: Duration,
+    /// From the first byte of a request to its last.
+    pub request: Duration,
+    /// Until it has taken a reply.
+    pub reply: Duration,
+    /// Without a request.
+    pub idle: Duration,
 }
 
 /// The files of TLS, for every listener.
@@ -240,6 +255,7 @@ fn assemble(
     let local_share = settings.parsed(Setting::LocalShare, share, errors);
     let retries = retries_of(&settings, errors);
     let connections = settings.parsed(Setting::Connections, count, errors);
+    let time_limits = time_limits(&settings, errors);
     let drain = settings.parsed(Setting::Drain, duration, errors);
     let (log, traces) = (telemetry::log(&settings, errors), telemetry::traces(&settings, errors));
     if let Err(error) = store::validate(settings.text(Setting::Store)) {
@@ -264,11 +280,20 @@ fn assemble(
         hosts: list(settings.text(Setting::Hosts)).map(str::to_owned).collect(),
         tls,
         connections: connections?.clamp(1, 1_000_000),
+        time_limits: time_limits?,
         drain: drain?,
         log: log?,
         traces,
         settings,
     })
+}
+
+fn time_limits(settings: &Settings, errors: &mut Vec<ConfigError>) -> Option<TimeLimits> {
+    let mut of = |setting| settings.parsed(setting, duration, errors);
+    let first_request = of(Setting::FirstRequestTimeout);
+    let (request, reply) = (of(Setting::RequestTimeout), of(Setting::ReplyTimeout));
+    let idle = of(Setting::IdleTimeout);
+    Some(TimeLimits { first_request: first_request?, request: request?, reply: reply?, idle: idle? })
 }
 
 /// Nothing, unless one of the three is set; then the others are what the earlier service had.

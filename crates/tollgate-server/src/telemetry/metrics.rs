@@ -34,6 +34,7 @@ pub(crate) struct Metrics {
     store_admissions: Counter,
     store_seconds: Family<[Label; 1], Histogram>,
     reloads: Family<[Label; 1], Counter>,
+    closed: Family<[Label; 2], Counter>,
     store_round_trips: Counter,
     limiter: LimiterCounters,
 }
@@ -73,6 +74,7 @@ impl Metrics {
             store_admissions: Counter::default(),
             store_seconds: Family::new_with_constructor(seconds),
             reloads: Family::default(),
+            closed: Family::default(),
             store_round_trips: Counter::default(),
             limiter: LimiterCounters::default(),
         }
@@ -100,6 +102,9 @@ impl Metrics {
         register.add("tollgate_store_duration_seconds", "`store`", seconds, &self.store_seconds);
         let reloads = "Reloads of the configuration, by result";
         register.add("tollgate_reloads", "`result`", reloads, &self.reloads);
+        let closed = "Connections that the server closed, by reason";
+        let name = "tollgate_connections_closed";
+        register.add(name, "`protocol`, `reason`", closed, &self.closed);
         let failures = "Calls that the store did not answer";
         register.add("tollgate_store_failures", "", failures, &limiter.store_failures);
         let rejections = "Calls that the breaker rejected while it was open";
@@ -148,6 +153,18 @@ impl Metrics {
         self.store_seconds.get_or_create(&[("store", store)]).observe(seconds);
         self.store_calls.get_or_create(&[("store", store), ("result", result)]).inc();
         self.store_admissions.inc_by(admissions);
+    }
+
+    /// Starts the counters of a listener at zero.
+    pub(crate) fn add_listener(&self, protocol: &'static str, reasons: &[&'static str]) {
+        for reason in reasons {
+            let _zero = self.closed.get_or_create(&[("protocol", protocol), ("reason", reason)]);
+        }
+    }
+
+    /// Counts a connection of a protocol that the server closed.
+    pub(crate) fn closed(&self, protocol: &'static str, reason: &'static str) {
+        self.closed.get_or_create(&[("protocol", protocol), ("reason", reason)]).inc();
     }
 
     /// Counts a reload of the configuration.

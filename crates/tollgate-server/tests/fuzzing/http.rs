@@ -51,7 +51,7 @@ pub fn http(bytes: &[u8]) {
         request.headers_mut().clear();
         request.headers_mut().insert(HOST, HeaderValue::from_static("localhost"));
         let (status, body) = http.fixture.run(async {
-            let response = answer(&http.fixture.app, request).await;
+            let response = answer(&http.fixture.app, &http.fixture.client, request).await;
             let status = response.status().as_u16();
             let body = response.into_body().collect().await;
             (status, body.map(|body| body.to_bytes()).unwrap_or_default())

@@ -6,6 +6,7 @@
     reason = "in a test, a panic is the message"
 )]
 
+mod abuse;
 mod backends;
 mod browsers;
 mod clients;

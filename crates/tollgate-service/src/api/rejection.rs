@@ -21,7 +21,7 @@ pub enum Rejection {
     Forbidden(Error),
     /// The body is longer than [`BODY_MAX_BYTES`], or broke off.
     BodyTooLarge,
-    /// The body did not arrive within [`BODY_TIMEOUT`](super::BODY_TIMEOUT).
+    /// The body did not arrive in time.
     BodyTimedOut,
 }
 
