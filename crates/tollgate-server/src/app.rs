@@ -74,6 +74,12 @@ impl App {
         }
     }
 
+    /// Counts and logs a client that failed to authenticate, and delays its next attempt.
+    pub(crate) async fn authentication_failed(&self, protocol: &'static str, client: &Client) {
+        self.telemetry.authentication_failed(protocol);
+        client.delay_attempt().await;
+    }
+
     /// Whether the store answers. It is called at most once per second; concurrent requests share
     /// the result.
     pub(crate) async fn ready(&self) -> Result<()> {

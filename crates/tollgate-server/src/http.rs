@@ -1,13 +1,13 @@
 //! HTTP requests: the API of the service, and the endpoints of this process: health, readiness and
 //! metrics.
 
+use std::pin::pin;
 use std::time::Duration;
 
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::{Body, Bytes};
-use hyper::header::{CONTENT_TYPE, HeaderValue};
+use hyper::header::{CONTENT_TYPE, EXPECT, HeaderValue};
 use hyper::http::request::Parts;
-use hyper::http::uri::Authority;
 use hyper::{Method, Request, Response};
 use tollgate::{Code, Error};
 use tollgate_service::api::{BODY_MAX_BYTES, Endpoint, Rejection, failure};
@@ -19,10 +19,32 @@ use crate::listen::Client;
 
 /// The message of a listener that is full.
 pub(crate) const FULL: &str = "all connections are busy";
+/// The most bytes of a rejected request that are read and ignored.
+const IGNORED_MAX_BYTES: usize = 8 * BODY_MAX_BYTES;
 
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 const OPENMETRICS: HeaderValue =
     HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
+
+/// What a request is for.
+#[derive(Clone, Copy)]
+enum Target {
+    Health,
+    Readiness,
+    Metrics,
+    Api(Endpoint),
+}
+
+impl Target {
+    /// The role that a client needs, if any.
+    const fn role(self) -> Option<Role> {
+        match self {
+            Self::Health | Self::Readiness => None,
+            Self::Metrics => Some(Role::Caller),
+            Self::Api(endpoint) => endpoint.role(),
+        }
+    }
+}
 
 /// Answers a request of a client.
 pub(crate) async fn answer<B>(
@@ -34,43 +56,52 @@ where
     B: Body<Data = Bytes, Error: Into<Box<dyn std::error::Error + Send + Sync>>>,
 {
     let (parts, body) = request.into_parts();
-    let host = match browsers::host_of(&parts.uri, parts.version, &parts.headers) {
-        Ok(host) => host,
-        Err(error) => return failure(&error.into()).map(Full::new),
-    };
-    let is_read = matches!(parts.method, Method::GET | Method::HEAD);
-    let path = parts.uri.path();
-    if matches!(path, "/healthz" | "/readyz") {
-        app.note_valid(client, false);
-    }
-    let response = match path {
-        "/healthz" | "/readyz" | "/metrics" if !is_read => {
-            Rejection::MethodNotAllowed("GET,HEAD").response()
-        }
-        "/healthz" => text(TEXT, "ok\n"),
-        "/readyz" => ready(app).await,
-        // The listener has no other connection left.
-        _ if client.is_reserved() => failure(&Error::new(Code::QueueFull, FULL).into()),
-        "/metrics" => metrics(app, client, &parts, host.as_ref()),
-        _ => match route(app, &parts, host.as_ref()) {
-            Ok(endpoint) => {
-                app.note_valid(client, endpoint.role().is_some());
-                of_api(app, endpoint, &parts, body).await
+    let response = match target(app, client, &parts) {
+        Ok(Target::Health) => text(TEXT, "ok\n"),
+        Ok(Target::Readiness) => ready(app).await,
+        Ok(Target::Metrics) => text(OPENMETRICS, app.metrics_text()),
+        Ok(Target::Api(endpoint)) => of_api(app, endpoint, &parts, body).await,
+        Err(rejection) => {
+            if matches!(rejection, Rejection::Unauthorized(_)) {
+                app.authentication_failed("http", client).await;
             }
-            Err(rejection) => rejection.response(),
-        },
+            // A client that waits for permission has not sent it.
+            if !parts.headers.contains_key(EXPECT) {
+                ignore(body, app.time_limits.request).await;
+            }
+            rejection.response()
+        }
     };
     response.map(Full::new)
 }
 
-/// The endpoint of a request, if the client may use it.
-fn route(app: &App, parts: &Parts, host: Option<&Authority>) -> Result<Endpoint, Rejection> {
-    let Parts { method, uri, headers, .. } = parts;
-    let endpoint = app.api.route(method, uri.path(), headers)?;
-    if let Some(role) = endpoint.role() {
-        app.check_site(role, &app.hosts, host, headers).map_err(Rejection::Forbidden)?;
+/// What a request is for, if the client may make it.
+fn target(app: &App, client: &Client, parts: &Parts) -> Result<Target, Rejection> {
+    let Parts { method, uri, headers, version, .. } = parts;
+    let host = browsers::host_of(uri, *version, headers).map_err(Rejection::Failed)?;
+    let path = uri.path();
+    let target = match path {
+        "/healthz" => Target::Health,
+        "/readyz" => Target::Readiness,
+        // The listener has no other connection left.
+        _ if client.is_reserved() => {
+            return Err(Rejection::Failed(Error::new(Code::QueueFull, FULL)));
+        }
+        "/metrics" => Target::Metrics,
+        _ => Target::Api(app.api.route(method, path, headers)?),
+    };
+    let is_read = matches!(*method, Method::GET | Method::HEAD);
+    if !is_read && !matches!(target, Target::Api(_)) {
+        return Err(Rejection::MethodNotAllowed("GET,HEAD"));
     }
-    Ok(endpoint)
+    if matches!(target, Target::Metrics) {
+        app.auth().permit(bearer(headers), Role::Caller).map_err(Rejection::of)?;
+    }
+    if let Some(role) = target.role() {
+        app.check_site(role, &app.hosts, host.as_ref(), headers).map_err(Rejection::of)?;
+    }
+    app.note_valid(client, target.role().is_some());
+    Ok(target)
 }
 
 /// Answers a request of the API; those that decide are timed and traced.
@@ -110,29 +141,23 @@ where
     }
 }
 
+/// Reads a body and keeps nothing of it: a client that still writes when the connection is closed
+/// gets a broken pipe instead of the answer.
+async fn ignore<B>(body: B, limit: Duration)
+where
+    B: Body<Data = Bytes, Error: Into<Box<dyn std::error::Error + Send + Sync>>>,
+{
+    let mut body = pin!(Limited::new(body, IGNORED_MAX_BYTES));
+    let whole = async { while let Some(Ok(_)) = body.frame().await {} };
+    // The answer is the same.
+    let _late = tokio::time::timeout(limit, whole).await;
+}
+
 async fn ready(app: &App) -> Response<Bytes> {
     match app.ready().await {
         Ok(()) if app.engine().in_process() => text(TEXT, "ready: limits are per process\n"),
         Ok(()) => text(TEXT, "ready\n"),
         Err(error) => failure(&error),
-    }
-}
-
-fn metrics(
-    app: &App,
-    client: &Client,
-    parts: &Parts,
-    host: Option<&Authority>,
-) -> Response<Bytes> {
-    if let Err(error) = app.auth().permit(bearer(&parts.headers), Role::Caller) {
-        return Rejection::Unauthorized(error).response();
-    }
-    match app.check_site(Role::Caller, &app.hosts, host, &parts.headers) {
-        Ok(()) => {
-            app.note_valid(client, true);
-            text(OPENMETRICS, app.metrics_text())
-        }
-        Err(error) => Rejection::Forbidden(error).response(),
     }
 }
 

@@ -261,7 +261,11 @@ fn assemble(
     if let Err(error) = store::validate(settings.text(Setting::Store)) {
         errors.push(settings.error(Setting::Store, error.message()));
     }
-    let (auth, tls) = (auth_of(&settings, errors)?, tls_of(&settings, errors));
+    let (mut auth, tls) = (auth_of(&settings, errors)?, tls_of(&settings, errors));
+    if tls.as_ref().is_some_and(|tls| tls.client_ca.is_some()) {
+        // A certificate says who a client is, and not that it is an administrator.
+        auth = auth.only_callers();
+    }
     guard_public(&settings, &auth, [http?, grpc?, resp?], errors)?;
     let breaker = BreakerConfig {
         failures: u32::try_from(failures?).unwrap_or(u32::MAX),
@@ -293,7 +297,12 @@ fn time_limits(settings: &Settings, errors: &mut Vec<ConfigError>) -> Option<Tim
     let first_request = of(Setting::FirstRequestTimeout);
     let (request, reply) = (of(Setting::RequestTimeout), of(Setting::ReplyTimeout));
     let idle = of(Setting::IdleTimeout);
-    Some(TimeLimits { first_request: first_request?, request: request?, reply: reply?, idle: idle? })
+    Some(TimeLimits {
+        first_request: first_request?,
+        request: request?,
+        reply: reply?,
+        idle: idle?,
+    })
 }
 
 /// Nothing, unless one of the three is set; then the others are what the earlier service had.

@@ -25,6 +25,7 @@ use tollgate_proto::ratelimit_v1::rate_limiter_server as ratelimit_v1;
 use tollgate_proto::tollgate_v1::rate_limiter_server as tollgate_v1;
 use tollgate_service::api::BODY_MAX_BYTES;
 use tollgate_service::auth::{Role, bearer};
+use tonic::Status;
 use tonic::service::Routes;
 
 pub(crate) use self::health::Health;
@@ -38,6 +39,8 @@ const RESET: &str = "/tollgate.v1.RateLimiter/Reset";
 const HEALTH: &str = "/grpc.health.v1.Health/";
 /// Its method that answers for as long as the client listens.
 const WATCH: &str = "/grpc.health.v1.Health/Watch";
+/// What prost reports about a message that cannot be decoded.
+const MALFORMED: &str = "failed to decode Protobuf message";
 /// The prefix of services whose requests are streams.
 const REFLECTION: &str = "/grpc.reflection.";
 
@@ -127,6 +130,18 @@ async fn recorded(app: Arc<App>, request: Request, next: Next) -> Response {
     app.telemetry.request("grpc", span, next.run(request)).await
 }
 
+/// A message that cannot be decoded is an error of the client, and none of the server.
+fn by_cause(response: Response) -> Response {
+    match Status::from_header_map(response.headers()) {
+        Some(status)
+            if status.code() == tonic::Code::Internal && status.message().contains(MALFORMED) =>
+        {
+            Status::invalid_argument(status.message()).into_http()
+        }
+        _ => response,
+    }
+}
+
 /// Accepts clients with the right to call the method. Health needs no right.
 async fn guarded(app: Arc<App>, request: Request, next: Next) -> Response {
     let path = request.uri().path();
@@ -149,8 +164,13 @@ async fn guarded(app: Arc<App>, request: Request, next: Next) -> Response {
     match permitted {
         Ok(()) => {
             note_valid(true);
-            next.run(request).await
+            by_cause(next.run(request).await)
         }
-        Err(error) => status::of(&error.into()).into_http(),
+        Err(error) => {
+            if let (Code::Unauthorized, Some(client)) = (error.code(), &client) {
+                app.authentication_failed("grpc", client).await;
+            }
+            status::of(&error.into()).into_http()
+        }
     }
 }

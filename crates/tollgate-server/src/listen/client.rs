@@ -14,6 +14,8 @@ use crate::config::TimeLimits;
 
 /// The most streams that do not end by themselves, such as health watches, of one client.
 const STREAMS_MAX: usize = 4;
+/// How long the answer to a failed attempt to authenticate takes: tokens are not to be guessed.
+const ATTEMPT_DELAY: Duration = Duration::from_millis(100);
 /// How long a client that was idle may take to end a connection that the server closes.
 const CLOSE_GRACE: Duration = Duration::from_secs(1);
 
@@ -29,6 +31,8 @@ pub(crate) struct Client {
     elements: Arc<Semaphore>,
     /// The streams of all clients.
     streams: Arc<Semaphore>,
+    /// Held while an attempt to authenticate is delayed.
+    attempt: tokio::sync::Mutex<()>,
 }
 
 #[derive(Debug)]
@@ -112,6 +116,7 @@ impl Client {
             close: Notify::new(),
             elements: Arc::new(Semaphore::new(BATCH_MAX)),
             streams,
+            attempt: tokio::sync::Mutex::new(()),
         })
     }
 
@@ -178,6 +183,12 @@ impl Client {
         let elements = u32::try_from(elements.min(BATCH_MAX)).unwrap_or(u32::MAX);
         // The semaphore is never closed.
         Arc::clone(&self.elements).acquire_many_owned(elements).await.ok()
+    }
+
+    /// Waits after a failed attempt to authenticate. Attempts of one client wait one by one.
+    pub(crate) async fn delay_attempt(&self) {
+        let _turn = self.attempt.lock().await;
+        tokio::time::sleep(ATTEMPT_DELAY).await;
     }
 
     /// Since when no request is under way, if none is.

@@ -22,9 +22,10 @@ const DRAIN_TIMEOUT: Duration = Duration::from_millis(500);
 /// How often an idle gRPC connection is pinged, and how long its reply may take.
 const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(30);
 const KEEP_ALIVE_TIMEOUT: Duration = Duration::from_secs(10);
-/// Bytes of headers, and of what is buffered per connection.
-const HEADER_BYTES: u32 = 16 * 1024;
-const BUFFER_BYTES: usize = 64 * 1024;
+/// Bytes of headers, on HTTP and on gRPC, and of what is buffered per connection.
+const HTTP_HEADER_BYTES: usize = 64 * 1024;
+const GRPC_HEADER_BYTES: u32 = 16 * 1024;
+const BUFFER_BYTES: usize = 2 * HTTP_HEADER_BYTES;
 /// Requests at once on one gRPC connection.
 const STREAMS: u32 = 200;
 
@@ -33,7 +34,10 @@ pub(crate) async fn serve_http(connection: Connection, app: Arc<App>, signal: Sh
     let Connection { stream, client } = connection;
     let mut builder = http1::Builder::new();
     // Time limits are those of the listener.
-    let builder = builder.header_read_timeout(None).max_buf_size(BUFFER_BYTES);
+    let builder = builder
+        .header_read_timeout(None)
+        .max_header_size(HTTP_HEADER_BYTES)
+        .max_buf_size(BUFFER_BYTES);
     let of_requests = Arc::clone(&client);
     let service = service_fn(move |request| {
         let (app, client) = (Arc::clone(&app), Arc::clone(&of_requests));
@@ -55,7 +59,7 @@ pub(crate) async fn serve_grpc(connection: Connection, router: Router, signal: S
         .timer(TokioTimer::new())
         .keep_alive_interval(KEEP_ALIVE_INTERVAL)
         .keep_alive_timeout(KEEP_ALIVE_TIMEOUT)
-        .max_header_list_size(HEADER_BYTES)
+        .max_header_list_size(GRPC_HEADER_BYTES)
         .max_send_buf_size(BUFFER_BYTES)
         .max_concurrent_streams(STREAMS);
     let of_requests = Arc::clone(&client);

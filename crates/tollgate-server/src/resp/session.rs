@@ -25,6 +25,8 @@ pub(crate) struct Session {
     version: Version,
     /// Whether the client may send commands: tokens are not required, or it has sent one.
     permitted: bool,
+    /// Whether the command under way failed to authenticate.
+    failed: bool,
 }
 
 /// A command after parsing.
@@ -39,7 +41,7 @@ enum Action {
 impl Session {
     pub(crate) fn new(app: Arc<App>, client: Arc<Client>) -> Self {
         let permitted = app.auth().role_of(None).is_some();
-        Self { app, client, version: Version::default(), permitted }
+        Self { app, client, version: Version::default(), permitted, failed: false }
     }
 
     /// Answers commands in order, within a span; `false` closes the connection.
@@ -72,6 +74,9 @@ impl Session {
                 }
                 Action::Reply(reply) => {
                     self.decide(&mut batch, output).await;
+                    if std::mem::take(&mut self.failed) {
+                        self.app.authentication_failed("resp", &self.client).await;
+                    }
                     self.write(&reply, output);
                 }
                 Action::Quit => {
@@ -157,6 +162,7 @@ impl Session {
             self.client.made_valid_request();
             return Reply::Simple("OK");
         }
+        self.failed = true;
         Reply::error("WRONGPASS", "invalid token")
     }
 

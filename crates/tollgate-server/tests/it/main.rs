@@ -7,6 +7,7 @@
 )]
 
 mod abuse;
+mod authentication;
 mod backends;
 mod browsers;
 mod clients;
@@ -19,6 +20,7 @@ mod garbage;
 mod generated;
 mod grpc;
 mod http;
+mod malformed;
 mod metrics;
 mod openapi;
 mod outages;

@@ -88,7 +88,7 @@ impl Api {
         }
         match endpoint.role().map(|role| self.auth.permit(bearer(headers), role)) {
             None | Some(Ok(())) => Ok(endpoint),
-            Some(Err(error)) => Err(Rejection::Unauthorized(error)),
+            Some(Err(error)) => Err(Rejection::of(error)),
         }
     }
 

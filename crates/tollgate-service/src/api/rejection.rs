@@ -17,8 +17,8 @@ pub enum Rejection {
     MethodNotAllowed(&'static str),
     /// The client has no token, or one that is not known.
     Unauthorized(Error),
-    /// The client may not do that.
-    Forbidden(Error),
+    /// Any other error.
+    Failed(Error),
     /// The body is longer than [`BODY_MAX_BYTES`], or broke off.
     BodyTooLarge,
     /// The body did not arrive in time.
@@ -26,6 +26,15 @@ pub enum Rejection {
 }
 
 impl Rejection {
+    /// Of an error.
+    #[must_use]
+    pub fn of(error: Error) -> Self {
+        match error.code() {
+            Code::Unauthorized => Self::Unauthorized(error),
+            _ => Self::Failed(error),
+        }
+    }
+
     /// The response: a problem document.
     #[must_use]
     pub fn response(self) -> Response {
@@ -35,7 +44,7 @@ impl Rejection {
                 let response = encode::failure(&error.into());
                 return with(response, WWW_AUTHENTICATE, "Bearer");
             }
-            Self::Forbidden(error) => return encode::failure(&error.into()),
+            Self::Failed(error) => return encode::failure(&error.into()),
             Self::UnknownPath => (StatusCode::NOT_FOUND, "path", "is not known; see /openapi.json"),
             Self::MethodNotAllowed(_) => {
                 let message = "is not accepted here; see /openapi.json";
