@@ -9,8 +9,9 @@ use core::fmt;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tollgate_server::Config;
 
-/// Files that are not connections of clients: connections to a store, files, the runtime.
-const OTHERS: u64 = 256;
+/// Files beside the connections that are set: those reserved for health, connections to a store,
+/// files, the runtime.
+const OTHERS: u64 = 448;
 
 /// The hard limit is too low.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

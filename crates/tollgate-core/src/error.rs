@@ -35,6 +35,8 @@ pub enum Code {
     IdempotencyConflict,
     /// The caller did not authenticate.
     Unauthorized,
+    /// The caller may not do that.
+    Forbidden,
     /// The configuration is wrong; the error names the field.
     ConfigInvalid,
     /// This store cannot do that.
@@ -55,6 +57,7 @@ impl Code {
             Self::UnknownPolicy => "unknown_policy",
             Self::IdempotencyConflict => "idempotency_conflict",
             Self::Unauthorized => "unauthorized",
+            Self::Forbidden => "forbidden",
             Self::ConfigInvalid => "config_invalid",
             Self::Unsupported => "unsupported",
         }

@@ -15,6 +15,7 @@ pub enum GrpcCode {
     InvalidArgument = 3,
     NotFound = 5,
     AlreadyExists = 6,
+    PermissionDenied = 7,
     ResourceExhausted = 8,
     Unimplemented = 12,
     Internal = 13,
@@ -63,6 +64,7 @@ impl Status {
                 (StatusCode::CONFLICT, GrpcCode::AlreadyExists, "CONFLICT")
             }
             Code::Unauthorized => (StatusCode::UNAUTHORIZED, GrpcCode::Unauthenticated, "NOAUTH"),
+            Code::Forbidden => (StatusCode::FORBIDDEN, GrpcCode::PermissionDenied, "NOPERM"),
             Code::ConfigInvalid | Code::Unsupported => {
                 (StatusCode::NOT_IMPLEMENTED, GrpcCode::Unimplemented, "ERR")
             }
@@ -92,6 +94,7 @@ mod tests {
             (Code::UnknownPolicy, 404, 5, "ERR"),
             (Code::IdempotencyConflict, 409, 6, "CONFLICT"),
             (Code::Unauthorized, 401, 16, "NOAUTH"),
+            (Code::Forbidden, 403, 7, "NOPERM"),
             (Code::ConfigInvalid, 501, 12, "ERR"),
             (Code::Unsupported, 501, 12, "ERR"),
         ];

@@ -2,12 +2,18 @@
 
 use std::sync::Arc;
 
+use hyper::HeaderMap;
+use hyper::http::uri::Authority;
 use tokio::sync::Mutex;
 use tollgate::Micros;
 use tollgate::store::Store;
+use tollgate_service::auth::Role;
 use tollgate_service::engine::{Engine, Failure, Result};
 use tollgate_service::{Api, Auth};
 
+use crate::browsers::{self, Hosts};
+use crate::config::{Config, TimeLimits};
+use crate::listen::Client;
 use crate::telemetry::Telemetry;
 
 /// How long the result of a probe is served, in microseconds: probes of clients must not load the
@@ -19,15 +25,20 @@ const READINESS_MAX_AGE: Micros = 1_000_000;
 pub(crate) struct App {
     pub(crate) api: Api,
     pub(crate) telemetry: Arc<Telemetry>,
+    /// By which names clients without a token reach the HTTP listener.
+    pub(crate) hosts: Hosts,
+    pub(crate) time_limits: TimeLimits,
     /// The last probe of the store: when it was made, and its result.
     probed: Mutex<Option<(Micros, Result<()>)>>,
 }
 
 impl App {
-    pub(crate) fn new(engine: Engine, auth: Auth, telemetry: Arc<Telemetry>) -> Arc<Self> {
+    pub(crate) fn new(engine: Engine, config: &Config, telemetry: Arc<Telemetry>) -> Arc<Self> {
         let engine = engine.with_observer(Arc::<Telemetry>::clone(&telemetry));
-        let api = Api::new(engine, auth);
-        Arc::new(Self { api, telemetry, probed: Mutex::new(None) })
+        let api = Api::new(engine, config.auth.clone());
+        let hosts = Hosts::of(config.http, &config.hosts);
+        let time_limits = config.time_limits;
+        Arc::new(Self { api, telemetry, hosts, time_limits, probed: Mutex::new(None) })
     }
 
     pub(crate) fn engine(&self) -> &Engine {
@@ -36,6 +47,37 @@ impl App {
 
     pub(crate) fn auth(&self) -> &Auth {
         self.api.auth()
+    }
+
+    /// Refuses what a page of another site has sent, where a client needs no token for a role.
+    ///
+    /// # Errors
+    /// `forbidden`.
+    pub(crate) fn check_site(
+        &self,
+        needed: Role,
+        hosts: &Hosts,
+        host: Option<&Authority>,
+        headers: &HeaderMap,
+    ) -> tollgate::Result<()> {
+        if self.auth().role_of(None) < Some(needed) {
+            return Ok(());
+        }
+        browsers::check(hosts, host, headers)
+    }
+
+    /// Notes a request that was permitted. Where callers need a token, one that needs none says
+    /// nothing about the client.
+    pub(crate) fn note_valid(&self, client: &Client, has_role: bool) {
+        if has_role || !self.auth().guards_callers() {
+            client.made_valid_request();
+        }
+    }
+
+    /// Counts and logs a client that failed to authenticate, and delays its next attempt.
+    pub(crate) async fn authentication_failed(&self, protocol: &'static str, client: &Client) {
+        self.telemetry.authentication_failed(protocol);
+        client.delay_attempt().await;
     }
 
     /// Whether the store answers. It is called at most once per second; concurrent requests share

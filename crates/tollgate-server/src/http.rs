@@ -1,40 +1,107 @@
 //! HTTP requests: the API of the service, and the endpoints of this process: health, readiness and
 //! metrics.
 
+use std::pin::pin;
+use std::time::Duration;
+
 use http_body_util::{BodyExt, Full, Limited};
 use hyper::body::{Body, Bytes};
-use hyper::header::{CONTENT_TYPE, HeaderValue};
+use hyper::header::{CONTENT_TYPE, EXPECT, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::{Method, Request, Response};
-use tollgate_service::api::{BODY_MAX_BYTES, BODY_TIMEOUT, Endpoint, Rejection, failure};
+use tollgate::{Code, Error};
+use tollgate_service::api::{BODY_MAX_BYTES, Endpoint, Rejection, failure};
 use tollgate_service::auth::{Role, bearer};
 
 use crate::app::App;
+use crate::browsers;
+use crate::listen::Client;
+
+/// The message of a listener that is full.
+pub(crate) const FULL: &str = "all connections are busy";
+/// The most bytes of a rejected request that are read and ignored.
+const IGNORED_MAX_BYTES: usize = 8 * BODY_MAX_BYTES;
 
 const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 const OPENMETRICS: HeaderValue =
     HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
 
-/// Answers a request.
-pub(crate) async fn answer<B>(app: &App, request: Request<B>) -> Response<Full<Bytes>>
+/// What a request is for.
+#[derive(Clone, Copy)]
+enum Target {
+    Health,
+    Readiness,
+    Metrics,
+    Api(Endpoint),
+}
+
+impl Target {
+    /// The role that a client needs, if any.
+    const fn role(self) -> Option<Role> {
+        match self {
+            Self::Health | Self::Readiness => None,
+            Self::Metrics => Some(Role::Caller),
+            Self::Api(endpoint) => endpoint.role(),
+        }
+    }
+}
+
+/// Answers a request of a client.
+pub(crate) async fn answer<B>(
+    app: &App,
+    client: &Client,
+    request: Request<B>,
+) -> Response<Full<Bytes>>
 where
     B: Body<Data = Bytes, Error: Into<Box<dyn std::error::Error + Send + Sync>>>,
 {
     let (parts, body) = request.into_parts();
-    let is_read = matches!(parts.method, Method::GET | Method::HEAD);
-    let response = match parts.uri.path() {
-        "/healthz" | "/readyz" | "/metrics" if !is_read => {
-            Rejection::MethodNotAllowed("GET,HEAD").response()
+    let response = match target(app, client, &parts) {
+        Ok(Target::Health) => text(TEXT, "ok\n"),
+        Ok(Target::Readiness) => ready(app).await,
+        Ok(Target::Metrics) => text(OPENMETRICS, app.metrics_text()),
+        Ok(Target::Api(endpoint)) => of_api(app, endpoint, &parts, body).await,
+        Err(rejection) => {
+            if matches!(rejection, Rejection::Unauthorized(_)) {
+                app.authentication_failed("http", client).await;
+            }
+            // A client that waits for permission has not sent it.
+            if !parts.headers.contains_key(EXPECT) {
+                ignore(body, app.time_limits.request).await;
+            }
+            rejection.response()
         }
-        "/healthz" => text(TEXT, "ok\n"),
-        "/readyz" => ready(app).await,
-        "/metrics" => metrics(app, &parts),
-        path => match app.api.route(&parts.method, path, &parts.headers) {
-            Ok(endpoint) => of_api(app, endpoint, &parts, body).await,
-            Err(rejection) => rejection.response(),
-        },
     };
     response.map(Full::new)
+}
+
+/// What a request is for, if the client may make it.
+fn target(app: &App, client: &Client, parts: &Parts) -> Result<Target, Rejection> {
+    let Parts { method, uri, headers, version, .. } = parts;
+    let host = browsers::host_of(uri, *version, headers).map_err(Rejection::Failed)?;
+    let path = uri.path();
+    let target = match path {
+        "/healthz" => Target::Health,
+        "/readyz" => Target::Readiness,
+        // The listener has no other connection left.
+        _ if client.is_reserved() => {
+            return Err(Rejection::Failed(Error::new(Code::QueueFull, FULL)));
+        }
+        "/metrics" => Target::Metrics,
+        _ => Target::Api(app.api.route(method, path, headers)?),
+    };
+    let is_read = matches!(*method, Method::GET | Method::HEAD);
+    if !is_read && !matches!(target, Target::Api(_)) {
+        return Err(Rejection::MethodNotAllowed("GET,HEAD"));
+    }
+    if matches!(target, Target::Metrics) {
+        app.auth().permit(bearer(headers), Role::Caller).map_err(Rejection::of)?;
+    }
+    if let Some(role) = target.role() {
+        app.check_site(role, &app.hosts, host.as_ref(), headers).map_err(Rejection::of)?;
+    }
+    app.note_valid(client, target.role().is_some());
+    Ok(target)
 }
 
 /// Answers a request of the API; those that decide are timed and traced.
@@ -43,7 +110,7 @@ where
     B: Body<Data = Bytes, Error: Into<Box<dyn std::error::Error + Send + Sync>>>,
 {
     let respond = async {
-        let body = match endpoint.reads_body().then(|| read(body)) {
+        let body = match endpoint.reads_body().then(|| read(body, app.time_limits.request)) {
             None => Bytes::new(),
             Some(read) => match read.await {
                 Ok(body) => body,
@@ -62,16 +129,28 @@ where
 }
 
 /// Reads a body within its bounds.
-async fn read<B>(body: B) -> Result<Bytes, Rejection>
+async fn read<B>(body: B, limit: Duration) -> Result<Bytes, Rejection>
 where
     B: Body<Data = Bytes, Error: Into<Box<dyn std::error::Error + Send + Sync>>>,
 {
     let whole = Limited::new(body, BODY_MAX_BYTES).collect();
-    match tokio::time::timeout(BODY_TIMEOUT, whole).await {
+    match tokio::time::timeout(limit, whole).await {
         Ok(Ok(body)) => Ok(body.to_bytes()),
         Ok(Err(_)) => Err(Rejection::BodyTooLarge),
         Err(_) => Err(Rejection::BodyTimedOut),
     }
+}
+
+/// Reads a body and keeps nothing of it: a client that still writes when the connection is closed
+/// gets a broken pipe instead of the answer.
+async fn ignore<B>(body: B, limit: Duration)
+where
+    B: Body<Data = Bytes, Error: Into<Box<dyn std::error::Error + Send + Sync>>>,
+{
+    let mut body = pin!(Limited::new(body, IGNORED_MAX_BYTES));
+    let whole = async { while let Some(Ok(_)) = body.frame().await {} };
+    // The answer is the same.
+    let _late = tokio::time::timeout(limit, whole).await;
 }
 
 async fn ready(app: &App) -> Response<Bytes> {
@@ -79,13 +158,6 @@ async fn ready(app: &App) -> Response<Bytes> {
         Ok(()) if app.engine().in_process() => text(TEXT, "ready: limits are per process\n"),
         Ok(()) => text(TEXT, "ready\n"),
         Err(error) => failure(&error),
-    }
-}
-
-fn metrics(app: &App, parts: &Parts) -> Response<Bytes> {
-    match app.auth().permit(bearer(&parts.headers), Role::Caller) {
-        Ok(()) => text(OPENMETRICS, app.metrics_text()),
-        Err(error) => Rejection::Unauthorized(error).response(),
     }
 }
 

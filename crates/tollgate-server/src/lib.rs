@@ -15,6 +15,7 @@
 //! # Layout
 //! - [`config`]: settings from flags, environment and file.
 //! - [`store`]: a store from its address.
+//! - `browsers`: what pages of other sites may not do.
 //! - `http`, `grpc`, `resp`: the protocols. Handlers decode, call the engine, encode.
 //! - `listen`: sockets, TLS, bounds on connections, and shutdown.
 //! - [`telemetry`]: metrics, traces and logs.
@@ -22,6 +23,7 @@
 //!   kept with the tests.
 
 mod app;
+mod browsers;
 pub mod config;
 #[cfg(feature = "fuzzing")]
 #[path = "../tests/fuzzing/mod.rs"]

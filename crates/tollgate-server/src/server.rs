@@ -70,8 +70,8 @@ impl Server {
     }
 
     async fn listen(config: Config, engine: Engine, telemetry: Arc<Telemetry>) -> Result<Self> {
-        let app = App::new(engine, config.auth.clone(), telemetry);
-        let grpc = match listen(&config, "grpc", config.grpc).await? {
+        let app = App::new(engine, &config, telemetry);
+        let grpc = match listen(&config, "grpc", config.grpc, &app).await? {
             Some(listener) => {
                 let (router, health) = grpc::router(Arc::clone(&app)).await?;
                 Some((listener, router, health))
@@ -79,9 +79,9 @@ impl Server {
             None => None,
         };
         Ok(Self {
-            http: listen(&config, "http", config.http).await?,
+            http: listen(&config, "http", config.http, &app).await?,
             grpc,
-            resp: listen(&config, "resp", config.resp).await?,
+            resp: listen(&config, "resp", config.resp, &app).await?,
             app,
             drain: config.drain,
         })
@@ -160,6 +160,7 @@ async fn listen(
     config: &Config,
     field: &'static str,
     address: Option<SocketAddr>,
+    app: &App,
 ) -> Result<Option<Listener>> {
     let Some(address) = address else { return Ok(None) };
     let protocol: Option<&[u8]> = match field {
@@ -167,6 +168,7 @@ async fn listen(
         "grpc" => Some(b"h2"),
         _ => None,
     };
-    let listener = Listener::bind(field, address, config.connections).await?;
+    let telemetry = Arc::clone(&app.telemetry);
+    let listener = Listener::bind(field, address, config, telemetry).await?;
     listener.with_tls(config.tls.as_ref(), protocol).map(Some)
 }

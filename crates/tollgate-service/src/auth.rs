@@ -25,7 +25,11 @@ pub enum Role {
 /// Without any token, every client has every right: for services that only this machine reaches.
 /// With tokens of callers, a decision needs one, and a reset needs one of an administrator.
 #[derive(Clone, Default)]
-pub struct Auth(Vec<(TokenHash, Role)>);
+pub struct Auth {
+    tokens: Vec<(TokenHash, Role)>,
+    /// Whether clients are callers when there is no token.
+    only_callers: bool,
+}
 
 /// The hash of a token; `==` takes constant time.
 type TokenHash = CtOutput<Sha256>;
@@ -39,34 +43,48 @@ impl Auth {
     ) -> Self {
         let with = |role| move |token: &'a str| (hash(token), role);
         let callers = callers.into_iter().map(with(Role::Caller));
-        Self(callers.chain(admins.into_iter().map(with(Role::Admin))).collect())
+        let tokens = callers.chain(admins.into_iter().map(with(Role::Admin))).collect();
+        Self { tokens, only_callers: false }
+    }
+
+    /// Clients without a token are callers at most, also where there is no token at all: for
+    /// services that authenticate callers by other means, such as certificates.
+    #[must_use]
+    pub const fn only_callers(mut self) -> Self {
+        self.only_callers = true;
+        self
     }
 
     /// Whether callers need a token.
     #[must_use]
     pub fn guards_callers(&self) -> bool {
-        self.0.iter().any(|(_, role)| *role == Role::Caller)
+        self.tokens.iter().any(|(_, role)| *role == Role::Caller)
     }
 
     /// What a client with this token, or with none, may do.
     #[must_use]
     pub fn role_of(&self, token: Option<&str>) -> Option<Role> {
-        let without_token = match (self.0.is_empty(), self.guards_callers()) {
-            (true, _) => Some(Role::Admin),
-            (false, false) => Some(Role::Caller),
-            (false, true) => None,
+        let without_token = match (self.tokens.is_empty(), self.guards_callers()) {
+            (true, _) if !self.only_callers => Some(Role::Admin),
+            (_, false) => Some(Role::Caller),
+            (_, true) => None,
         };
-        let Some(token) = token.filter(|_| !self.0.is_empty()) else { return without_token };
-        let token = hash(token);
+        without_token.max(self.role_by(token))
+    }
+
+    /// What a token allows by itself, if it is known.
+    fn role_by(&self, token: Option<&str>) -> Option<Role> {
+        let token = hash(token.filter(|_| !self.tokens.is_empty())?);
         // Every hash is compared, so that the time does not depend on which one matches.
         let matching = |(hash, role): &(TokenHash, Role)| (*hash == token).then_some(*role);
-        self.0.iter().map(matching).fold(without_token, Option::max)
+        self.tokens.iter().map(matching).fold(None, Option::max)
     }
 
     /// Accepts clients that have the rights of `needed`.
     ///
     /// # Errors
-    /// `unauthorized`.
+    /// `unauthorized` without a token or with an unknown one; `forbidden` when a client that is
+    /// known lacks the right.
     pub fn permit(&self, token: Option<&str>, needed: Role) -> Result<()> {
         if self.role_of(token) >= Some(needed) {
             return Ok(());
@@ -75,7 +93,9 @@ impl Auth {
             Role::Caller => "needs a token: Authorization: Bearer …",
             Role::Admin => "needs the token of an administrator",
         };
-        Err(Error::new(Code::Unauthorized, message))
+        let is_known = self.tokens.is_empty() || self.role_by(token).is_some();
+        let code = if is_known { Code::Forbidden } else { Code::Unauthorized };
+        Err(Error::new(code, message))
     }
 }
 
@@ -85,7 +105,7 @@ fn hash(token: &str) -> TokenHash {
 
 impl fmt::Debug for Auth {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Auth").field("tokens", &self.0.len()).finish_non_exhaustive()
+        f.debug_struct("Auth").field("tokens", &self.tokens.len()).finish_non_exhaustive()
     }
 }
 
@@ -99,6 +119,8 @@ pub fn bearer(headers: &HeaderMap) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
+    use tollgate_core::Code;
+
     use super::{Auth, Role};
 
     #[test]
@@ -116,6 +138,21 @@ mod tests {
             roles.map(|token| both.role_of(token)),
             [None, None, caller, caller, admin, None]
         );
-        assert!(auth(&["c"], &[]).permit(Some("c"), Role::Admin).is_err());
+    }
+
+    #[test]
+    fn a_client_that_is_known_is_forbidden_and_others_are_unauthorized() {
+        let refused = |auth: &Auth, token| auth.permit(token, Role::Admin).unwrap_err().code();
+        let both = Auth::new(["c"], ["a"]);
+        assert_eq!(refused(&both, None), Code::Unauthorized);
+        assert_eq!(refused(&both, Some("x")), Code::Unauthorized);
+        assert_eq!(refused(&both, Some("c")), Code::Forbidden);
+        let admins = Auth::new([], ["a"]).only_callers();
+        assert_eq!(refused(&admins, None), Code::Unauthorized);
+        assert!(admins.permit(Some("a"), Role::Admin).is_ok());
+        let certificates = Auth::default().only_callers();
+        assert_eq!(certificates.role_of(None), Some(Role::Caller));
+        assert_eq!(refused(&certificates, None), Code::Forbidden);
+        assert_eq!(refused(&certificates, Some("x")), Code::Forbidden);
     }
 }

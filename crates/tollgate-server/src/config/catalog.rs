@@ -13,6 +13,8 @@ pub(super) enum Kind {
     File,
     /// A share that may be 0.
     Fraction,
+    /// Names of hosts, separated by commas.
+    Hosts,
     /// One of several words.
     OneOf(&'static [&'static str]),
     /// A decimal number of units per second.
@@ -35,6 +37,7 @@ impl Kind {
             Self::Endpoint => "`http://…` or `https://…`",
             Self::File => "a PEM file",
             Self::Fraction => "`0`, `1` or a fraction such as `1/100`",
+            Self::Hosts => "names or addresses, separated by commas",
             Self::OneOf(words) => {
                 let words: Vec<String> = words.iter().map(|word| format!("`{word}`")).collect();
                 return words.join(", ");
@@ -102,6 +105,8 @@ settings! {
         "tokens that may also reset keys, separated by commas";
     InsecurePublic, "insecure_public", "false", Kind::Boolean,
         "allows public addresses without tokens";
+    Hosts, "hosts", "", Kind::Hosts,
+        "further names by which clients reach a loopback HTTP listener without tokens";
     TlsCert, "tls_cert", "", Kind::File, "a certificate with its chain: all listeners use TLS";
     TlsKey, "tls_key", "", Kind::File, "the private key of the certificate";
     TlsClientCa, "tls_client_ca", "", Kind::File,
@@ -122,6 +127,14 @@ settings! {
     BaseBackoff, "base_backoff", "", Kind::Duration, "the wait before the first of these retries";
     MaxBackoff, "max_backoff", "", Kind::Duration, "the longest wait before one of these retries";
     Connections, "connections", "10000", Kind::Whole, "the most connections of each listener";
+    FirstRequestTimeout, "first_request_timeout", "10s", Kind::Duration,
+        "how long after it connected a client may take to make a valid request";
+    RequestTimeout, "request_timeout", "10s", Kind::Duration,
+        "how long a request may take to arrive";
+    ReplyTimeout, "reply_timeout", "10s", Kind::Duration,
+        "how long a client may take to read a reply";
+    IdleTimeout, "idle_timeout", "75s", Kind::Duration,
+        "how long a connection without requests is kept";
     Drain, "drain", "30s", Kind::Duration, "how long requests may take to complete at shutdown";
     DefaultCapacity, "default_capacity", "10", Kind::Whole,
         "the capacity of the policy `default`, if the file has none";

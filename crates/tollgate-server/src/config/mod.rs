@@ -53,10 +53,14 @@ pub struct Config {
     pub failure: Failure,
     /// The tokens.
     pub auth: Auth,
+    /// Further names by which clients reach a loopback HTTP listener without tokens.
+    pub hosts: Vec<String>,
     /// How listeners encrypt, if they do.
     pub tls: Option<Tls>,
     /// How many connections each listener serves at once.
     pub connections: usize,
+    /// How long clients may take.
+    pub time_limits: TimeLimits,
     /// How long requests under way may take at shutdown.
     pub drain: Duration,
     /// The log.
@@ -77,6 +81,19 @@ pub struct Failure {
     pub max_in_flight: usize,
     /// The share of a quota that this process grants alone.
     pub local_share: Share,
+}
+
+/// How long a client may take, on every listener.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct TimeLimits {
+    /// From connecting to a valid request, with a valid token where one is needed.
+    pub first_request: Duration,
+    /// From the first byte of a request to its last.
+    pub request: Duration,
+    /// Until it has taken a reply.
+    pub reply: Duration,
+    /// Without a request.
+    pub idle: Duration,
 }
 
 /// The files of TLS, for every listener.
@@ -238,12 +255,17 @@ fn assemble(
     let local_share = settings.parsed(Setting::LocalShare, share, errors);
     let retries = retries_of(&settings, errors);
     let connections = settings.parsed(Setting::Connections, count, errors);
+    let time_limits = time_limits(&settings, errors);
     let drain = settings.parsed(Setting::Drain, duration, errors);
     let (log, traces) = (telemetry::log(&settings, errors), telemetry::traces(&settings, errors));
     if let Err(error) = store::validate(settings.text(Setting::Store)) {
         errors.push(settings.error(Setting::Store, error.message()));
     }
-    let (auth, tls) = (auth_of(&settings, errors)?, tls_of(&settings, errors));
+    let (mut auth, tls) = (auth_of(&settings, errors)?, tls_of(&settings, errors));
+    if tls.as_ref().is_some_and(|tls| tls.client_ca.is_some()) {
+        // A certificate says who a client is, and not that it is an administrator.
+        auth = auth.only_callers();
+    }
     guard_public(&settings, &auth, [http?, grpc?, resp?], errors)?;
     let breaker = BreakerConfig {
         failures: u32::try_from(failures?).unwrap_or(u32::MAX),
@@ -259,12 +281,27 @@ fn assemble(
         policies,
         failure: Failure { deadline, breaker, max_in_flight, local_share },
         auth,
+        hosts: list(settings.text(Setting::Hosts)).map(str::to_owned).collect(),
         tls,
         connections: connections?.clamp(1, 1_000_000),
+        time_limits: time_limits?,
         drain: drain?,
         log: log?,
         traces,
         settings,
+    })
+}
+
+fn time_limits(settings: &Settings, errors: &mut Vec<ConfigError>) -> Option<TimeLimits> {
+    let mut of = |setting| settings.parsed(setting, duration, errors);
+    let first_request = of(Setting::FirstRequestTimeout);
+    let (request, reply) = (of(Setting::RequestTimeout), of(Setting::ReplyTimeout));
+    let idle = of(Setting::IdleTimeout);
+    Some(TimeLimits {
+        first_request: first_request?,
+        request: request?,
+        reply: reply?,
+        idle: idle?,
     })
 }
 
@@ -296,7 +333,7 @@ const TOKEN_MIN_BYTES: usize = 16;
 fn auth_of(settings: &Settings, errors: &mut Vec<ConfigError>) -> Option<Auth> {
     for setting in [Setting::Tokens, Setting::AdminTokens] {
         let short = |token: &str| token.len() < TOKEN_MIN_BYTES;
-        if tokens(settings.text(setting)).any(short) {
+        if list(settings.text(setting)).any(short) {
             let accepted = format!(
                 "holds a token that can be guessed; accepted: {TOKEN_MIN_BYTES} bytes and more, \
                  separated by commas"
@@ -305,14 +342,12 @@ fn auth_of(settings: &Settings, errors: &mut Vec<ConfigError>) -> Option<Auth> {
             return None;
         }
     }
-    Some(Auth::new(
-        tokens(settings.text(Setting::Tokens)),
-        tokens(settings.text(Setting::AdminTokens)),
-    ))
+    Some(Auth::new(list(settings.text(Setting::Tokens)), list(settings.text(Setting::AdminTokens))))
 }
 
-fn tokens(text: &str) -> impl Iterator<Item = &str> {
-    text.split(',').map(str::trim).filter(|token| !token.is_empty())
+/// The elements of a list that commas separate.
+fn list(text: &str) -> impl Iterator<Item = &str> {
+    text.split(',').map(str::trim).filter(|element| !element.is_empty())
 }
 
 fn tls_of(settings: &Settings, errors: &mut Vec<ConfigError>) -> Option<Tls> {

@@ -176,7 +176,7 @@ fn kind(kind: Kind) -> Value {
             {"type": "number", "exclusiveMinimum": 0},
             {"type": "string", "pattern": "^([0-9]+(\\.[0-9]*)?|\\.[0-9]+)$"},
         ]}),
-        Kind::File | Kind::Secret => json!({"type": ["string", "number"]}),
+        Kind::File | Kind::Hosts | Kind::Secret => json!({"type": ["string", "number"]}),
         Kind::Share => json!({"anyOf": [{"const": 1}, digits("[0-9_]+(/[0-9_]+)?")]}),
         Kind::Store => json!({"type": "string", "pattern": "^[a-z][a-z0-9+.-]*:"}),
         Kind::Boolean => json!({"enum": [true, false, "true", "false"]}),

@@ -6,7 +6,9 @@ mod ratelimit;
 mod status;
 mod tollgate;
 
+use std::convert::Infallible;
 use std::sync::Arc;
+use std::time::Duration;
 
 use ::tollgate::{Code, Error, Result};
 use axum::Router;
@@ -14,20 +16,31 @@ use axum::body::Body;
 use axum::extract::Request;
 use axum::middleware::{self, Next};
 use axum::response::Response;
+use hyper::body::Incoming;
+use hyper::service::Service as _;
+use hyper_util::service::TowerToHyperService;
 use tokio::sync::watch;
 use tollgate_proto::DESCRIPTORS;
 use tollgate_proto::ratelimit_v1::rate_limiter_server as ratelimit_v1;
 use tollgate_proto::tollgate_v1::rate_limiter_server as tollgate_v1;
-use tollgate_service::api::{BODY_MAX_BYTES, BODY_TIMEOUT};
+use tollgate_service::api::BODY_MAX_BYTES;
 use tollgate_service::auth::{Role, bearer};
+use tonic::Status;
 use tonic::service::Routes;
 
 pub(crate) use self::health::Health;
 use crate::app::App;
+use crate::browsers::Hosts;
+use crate::http::FULL;
+use crate::listen::{Client, Held, Reply};
 
 /// The method for administrators, and the service that needs no token.
 const RESET: &str = "/tollgate.v1.RateLimiter/Reset";
 const HEALTH: &str = "/grpc.health.v1.Health/";
+/// Its method that answers for as long as the client listens.
+const WATCH: &str = "/grpc.health.v1.Health/Watch";
+/// What prost reports about a message that cannot be decoded.
+const MALFORMED: &str = "failed to decode Protobuf message";
 /// The prefix of services whose requests are streams.
 const REFLECTION: &str = "/grpc.reflection.";
 
@@ -60,23 +73,51 @@ pub(crate) async fn router(app: Arc<App>) -> Result<(Router, Health)> {
         .add_service(compatible);
     let (end, ends) = watch::channel(());
     let recorder = Arc::clone(&app);
+    let limit = app.time_limits.request;
     let record = middleware::from_fn(move |request, next| {
-        recorded(Arc::clone(&recorder), bounded(request, &ends), next)
+        recorded(Arc::clone(&recorder), bounded(request, limit, &ends), next)
     });
     let guard = middleware::from_fn(move |request, next| guarded(Arc::clone(&app), request, next));
     let router = routes.into_axum_router().layer(record).layer(guard);
     Ok((router, Health::serving(reporter, end).await))
 }
 
+/// Answers a request of a client. It is under way until the client has taken the reply.
+pub(crate) async fn answer(
+    router: Router,
+    client: Arc<Client>,
+    mut request: hyper::Request<Incoming>,
+) -> Result<hyper::Response<Reply<Body>>, Infallible> {
+    let path = request.uri().path();
+    let is_health = path.starts_with(HEALTH);
+    let is_stream = path == WATCH || path.starts_with(REFLECTION);
+    let refused = |why| {
+        let status = status::of(&Error::new(Code::QueueFull, why).into());
+        Ok(status.into_http().map(|body| Reply::new(body, client.begin(), None)))
+    };
+    if client.is_reserved() && (is_stream || !is_health) {
+        return refused(FULL);
+    }
+    let under_way = match is_stream.then(|| client.begin_stream()) {
+        None => client.begin(),
+        Some(Some(stream)) => stream,
+        Some(None) => return refused("too many streams, of this connection or of all"),
+    };
+    request.extensions_mut().insert(Arc::clone(&client));
+    let mut response = TowerToHyperService::new(router).call(request).await?;
+    let elements = response.extensions_mut().remove::<Held>();
+    Ok(response.map(|body| Reply::new(body, under_way, elements)))
+}
+
 /// Bounds the body of a request: one message in size and time, a stream by the shutdown.
-fn bounded(request: Request, ends: &watch::Receiver<()>) -> Request {
+fn bounded(request: Request, limit: Duration, ends: &watch::Receiver<()>) -> Request {
     let (parts, body) = request.into_parts();
     let path = parts.uri.path();
     let body = if path.starts_with(REFLECTION) {
         Body::new(body::Stream::new(body, ends.clone()))
     } else {
         let max = if path.starts_with(HEALTH) { SMALL_MAX_BYTES } else { BODY_MAX_BYTES };
-        Body::new(body::Message::new(body, max, BODY_TIMEOUT))
+        Body::new(body::Message::new(body, max, limit))
     };
     Request::from_parts(parts, body)
 }
@@ -89,15 +130,47 @@ async fn recorded(app: Arc<App>, request: Request, next: Next) -> Response {
     app.telemetry.request("grpc", span, next.run(request)).await
 }
 
+/// A message that cannot be decoded is an error of the client, and none of the server.
+fn by_cause(response: Response) -> Response {
+    match Status::from_header_map(response.headers()) {
+        Some(status)
+            if status.code() == tonic::Code::Internal && status.message().contains(MALFORMED) =>
+        {
+            Status::invalid_argument(status.message()).into_http()
+        }
+        _ => response,
+    }
+}
+
 /// Accepts clients with the right to call the method. Health needs no right.
 async fn guarded(app: Arc<App>, request: Request, next: Next) -> Response {
     let path = request.uri().path();
     let needed = if path == RESET { Role::Admin } else { Role::Caller };
+    let client = request.extensions().get::<Arc<Client>>().map(Arc::clone);
+    let note_valid = |has_role| {
+        if let Some(client) = &client {
+            app.note_valid(client, has_role);
+        }
+    };
     if path.starts_with(HEALTH) {
+        note_valid(false);
         return next.run(request).await;
     }
-    match app.auth().permit(bearer(request.headers()), needed) {
-        Ok(()) => next.run(request).await,
-        Err(error) => status::of(&error.into()).into_http(),
+    let headers = request.headers();
+    let permitted = app.auth().permit(bearer(headers), needed).and_then(|()| {
+        // No page can make a browser use its own name here: HTTP/2 without TLS is for programs.
+        app.check_site(needed, &Hosts::Any, request.uri().authority(), headers)
+    });
+    match permitted {
+        Ok(()) => {
+            note_valid(true);
+            by_cause(next.run(request).await)
+        }
+        Err(error) => {
+            if let (Code::Unauthorized, Some(client)) = (error.code(), &client) {
+                app.authentication_failed("grpc", client).await;
+            }
+            status::of(&error.into()).into_http()
+        }
     }
 }

@@ -11,6 +11,7 @@ use tonic::{Request, Response, Status};
 
 use super::status;
 use crate::app::App;
+use crate::listen::{Client, Held};
 
 type Reply<T> = Result<Response<T>, Status>;
 
@@ -30,12 +31,22 @@ impl RateLimiter for Native {
         &self,
         request: Request<pb::AcquireManyRequest>,
     ) -> Reply<pb::AcquireManyResponse> {
+        let client = request.extensions().get::<Arc<Client>>().map(Arc::clone);
         let requests = request.into_inner().requests;
+        // A batch weighs what it contains, until the client has taken the reply.
+        let elements = match client {
+            Some(client) => client.weigh(requests.len()).await,
+            None => None,
+        };
         let checks = requests.iter().map(check).collect();
         let results = self.0.engine().acquire_batch(checks).await;
-        reply(results.map(|results| pb::AcquireManyResponse {
+        let mut response = reply(results.map(|results| pb::AcquireManyResponse {
             decisions: results.into_iter().map(outcome).collect(),
-        }))
+        }))?;
+        if let Some(elements) = elements {
+            response.extensions_mut().insert::<Held>(Arc::new(elements));
+        }
+        Ok(response)
     }
 
     async fn peek(&self, request: Request<pb::AcquireRequest>) -> Reply<pb::Decision> {

@@ -1,6 +1,9 @@
-//! Listeners: sockets, TLS, a bound on connections, and shutdown; the same for every protocol.
+//! Listeners: sockets, TLS, bounds on connections and on their time, and shutdown; the same for
+//! every protocol.
 
-mod preface;
+mod client;
+mod connections;
+mod reply;
 mod shutdown;
 mod stream;
 mod tls;
@@ -13,20 +16,21 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::net::{TcpListener, TcpStream};
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_rustls::TlsAcceptor;
 use tollgate::{Error, Result};
 
-use crate::config::Tls;
+use self::connections::{Connections, Counted};
+use crate::config::{Config, Tls};
+use crate::telemetry::Telemetry;
 
+pub(crate) use client::Client;
+pub(crate) use reply::{Held, Reply};
 pub(crate) use shutdown::{Shutdown, ShutdownSignal};
-pub(crate) use stream::Stream;
+pub(crate) use stream::{Stream, Watched};
 
 /// How long to wait when the process has no file descriptor left.
 const ACCEPT_BACKOFF: Duration = Duration::from_millis(50);
 
-/// How long a TLS handshake may take.
-const HANDSHAKE_TIMEOUT: Duration = Duration::from_secs(10);
 /// The most waiting connections that are still accepted at shutdown.
 const BACKLOG: usize = 1_024;
 
@@ -34,7 +38,7 @@ const BACKLOG: usize = 1_024;
 #[derive(Debug)]
 pub(crate) struct Listener {
     socket: TcpListener,
-    permits: Arc<Semaphore>,
+    connections: Arc<Connections>,
     tls: Option<Acceptor>,
 }
 
@@ -48,15 +52,11 @@ impl fmt::Debug for Acceptor {
     }
 }
 
-/// A socket and its permit.
-type Accepted = (TcpStream, OwnedSemaphorePermit);
-
-/// A connection, and its permit of the bounded number.
+/// A connection, and what is known of its client.
 #[derive(Debug)]
 pub(crate) struct Connection {
     pub(crate) stream: Stream,
-    /// Returned when the connection ends.
-    pub(crate) permit: OwnedSemaphorePermit,
+    pub(crate) client: Arc<Client>,
 }
 
 impl Listener {
@@ -64,12 +64,15 @@ impl Listener {
     pub(crate) async fn bind(
         field: &'static str,
         address: SocketAddr,
-        connections: usize,
+        config: &Config,
+        telemetry: Arc<Telemetry>,
     ) -> Result<Self> {
         let socket = TcpListener::bind(address).await.map_err(|error| {
             Error::config(field, format!("cannot listen on {address}: {error}"))
         })?;
-        Ok(Self { socket, permits: Arc::new(Semaphore::new(connections)), tls: None })
+        let (max, limits) = (config.connections, config.time_limits);
+        let connections = Connections::new(field, max, limits, telemetry);
+        Ok(Self { socket, connections, tls: None })
     }
 
     /// Adds TLS, which negotiates `protocol` (ALPN).
@@ -92,6 +95,7 @@ impl Listener {
         W: Future<Output = ()> + Send + 'static,
     {
         let shared = signal.clone();
+        tokio::spawn(Connections::check_limits(Arc::downgrade(&self.connections)));
         loop {
             tokio::select! {
                 biased;
@@ -106,29 +110,34 @@ impl Listener {
         }
     }
 
-    fn spawn<F, W>(&self, (stream, permit): Accepted, serve: F, signal: ShutdownSignal)
+    /// Serves a connection, if the listener has or makes room for it.
+    fn spawn<F, W>(&self, stream: TcpStream, serve: F, signal: ShutdownSignal)
     where
         F: Fn(Connection, ShutdownSignal) -> W + Send + 'static,
         W: Future<Output = ()> + Send + 'static,
     {
+        let Some(counted) = self.connections.admit() else { return };
         let tls = self.tls.clone();
         tokio::spawn(async move {
-            if let Some(stream) = handshake(stream, tls).await {
-                serve(Connection { stream, permit }, signal).await;
+            let Counted { client, .. } = &counted;
+            let stream = tokio::select! {
+                stream = handshake(stream, tls) => stream,
+                _ = client.closed() => None,
+            };
+            if let Some(stream) = stream {
+                serve(Connection { stream, client: Arc::clone(client) }, signal).await;
             }
         });
     }
 
-    /// The next connection, once there is a permit for it.
-    async fn accept(&self) -> Accepted {
-        let permit = Arc::clone(&self.permits).acquire_owned();
-        let Ok(permit) = permit.await else { return std::future::pending().await };
+    /// The next connection.
+    async fn accept(&self) -> TcpStream {
         loop {
             match self.socket.accept().await {
                 Ok((stream, _)) => {
                     // Responses are small and written at once: Nagle's algorithm only delays them.
                     let _ignored = stream.set_nodelay(true);
-                    return (stream, permit);
+                    return stream;
                 }
                 Err(error) => {
                     tracing::warn!(%error, "a connection could not be accepted");
@@ -142,12 +151,11 @@ impl Listener {
 /// The TLS handshake, if the listener has TLS.
 async fn handshake(stream: TcpStream, tls: Option<Acceptor>) -> Option<Stream> {
     let Some(Acceptor(acceptor)) = tls else { return Some(Stream::Plain(stream)) };
-    match tokio::time::timeout(HANDSHAKE_TIMEOUT, acceptor.accept(stream)).await {
-        Ok(Ok(stream)) => Some(Stream::Tls(Box::new(stream))),
-        Ok(Err(error)) => {
+    match acceptor.accept(stream).await {
+        Ok(stream) => Some(Stream::Tls(Box::new(stream))),
+        Err(error) => {
             tracing::debug!(%error, "a TLS handshake failed");
             None
         }
-        Err(_) => None,
     }
 }

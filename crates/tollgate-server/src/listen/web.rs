@@ -1,5 +1,5 @@
 //! HTTP connections: version 1 for the HTTP API, version 2 for gRPC, with the same bounds on
-//! headers and the same timeouts.
+//! headers and on time.
 
 use std::convert::Infallible;
 use std::pin::pin;
@@ -11,94 +11,95 @@ use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulConnection;
-use hyper_util::service::TowerToHyperService;
+use tokio::time::timeout;
 
-use super::{Connection, ShutdownSignal, Stream, preface};
+use super::{Client, Connection, Reply, ShutdownSignal, Watched};
 use crate::app::App;
-use crate::http;
+use crate::{grpc, http};
 
-/// How long a client may take to send its headers, or be idle between requests.
-const HEADER_TIMEOUT: Duration = Duration::from_secs(60);
-/// How long the first byte of a connection may take, or the first bytes of HTTP/2.
-const FIRST_BYTE_TIMEOUT: Duration = Duration::from_secs(10);
+/// How long a client that has connected before the shutdown may take to send its first request.
+const DRAIN_TIMEOUT: Duration = Duration::from_millis(500);
 /// How often an idle gRPC connection is pinged, and how long its reply may take.
 const KEEP_ALIVE_INTERVAL: Duration = Duration::from_secs(30);
 const KEEP_ALIVE_TIMEOUT: Duration = Duration::from_secs(10);
-/// Bytes of headers, and of what is buffered per connection.
-const HEADER_BYTES: u32 = 16 * 1024;
-const BUFFER_BYTES: usize = 64 * 1024;
+/// Bytes of headers, on HTTP and on gRPC, and of what is buffered per connection.
+const HTTP_HEADER_BYTES: usize = 64 * 1024;
+const GRPC_HEADER_BYTES: u32 = 16 * 1024;
+const BUFFER_BYTES: usize = 2 * HTTP_HEADER_BYTES;
 /// Requests at once on one gRPC connection.
 const STREAMS: u32 = 200;
 
 /// Serves HTTP/1.1.
-pub(crate) async fn serve_http(connection: Connection, app: Arc<App>, mut signal: ShutdownSignal) {
-    if has_sent(&connection, &mut signal).await {
-        let mut builder = http1::Builder::new();
-        let builder = builder
-            .timer(TokioTimer::new())
-            .header_read_timeout(HEADER_TIMEOUT)
-            .max_buf_size(BUFFER_BYTES);
-        let service = service_fn(move |request| {
-            let app = Arc::clone(&app);
-            async move { Ok::<_, Infallible>(http::answer(&app, request).await) }
-        });
-        let Connection { stream, permit } = connection;
-        serve(builder.serve_connection(TokioIo::new(stream), service), signal).await;
-        drop(permit);
-    }
+pub(crate) async fn serve_http(connection: Connection, app: Arc<App>, signal: ShutdownSignal) {
+    let Connection { stream, client } = connection;
+    let mut builder = http1::Builder::new();
+    // Time limits are those of the listener.
+    let builder = builder
+        .header_read_timeout(None)
+        .max_header_size(HTTP_HEADER_BYTES)
+        .max_buf_size(BUFFER_BYTES);
+    let of_requests = Arc::clone(&client);
+    let service = service_fn(move |request| {
+        let (app, client) = (Arc::clone(&app), Arc::clone(&of_requests));
+        async move {
+            let under_way = client.begin();
+            let response = http::answer(&app, &client, request).await;
+            Ok::<_, Infallible>(response.map(|body| Reply::new(body, under_way, None)))
+        }
+    });
+    let stream = TokioIo::new(Watched::new(stream, Arc::clone(&client), true));
+    serve(builder.serve_connection(stream, service), &client, signal).await;
 }
 
 /// Serves HTTP/2 without upgrade, for gRPC.
-pub(crate) async fn serve_grpc(connection: Connection, router: Router, mut signal: ShutdownSignal) {
-    let Connection { stream, permit } = connection;
-    let stream = tokio::select! {
-        biased;
-        stream = preface::read(stream, FIRST_BYTE_TIMEOUT) => stream,
-        () = signal.received() => None,
-    };
-    if let Some(stream) = stream {
-        let mut builder = http2::Builder::new(TokioExecutor::new());
-        let builder = builder
-            .timer(TokioTimer::new())
-            .keep_alive_interval(KEEP_ALIVE_INTERVAL)
-            .keep_alive_timeout(KEEP_ALIVE_TIMEOUT)
-            .max_header_list_size(HEADER_BYTES)
-            .max_concurrent_streams(STREAMS);
-        let service = TowerToHyperService::new(router);
-        serve(builder.serve_connection(TokioIo::new(stream), service), signal).await;
-    }
-    drop(permit);
+pub(crate) async fn serve_grpc(connection: Connection, router: Router, signal: ShutdownSignal) {
+    let Connection { stream, client } = connection;
+    let mut builder = http2::Builder::new(TokioExecutor::new());
+    let builder = builder
+        .timer(TokioTimer::new())
+        .keep_alive_interval(KEEP_ALIVE_INTERVAL)
+        .keep_alive_timeout(KEEP_ALIVE_TIMEOUT)
+        .max_header_list_size(GRPC_HEADER_BYTES)
+        .max_send_buf_size(BUFFER_BYTES)
+        .max_concurrent_streams(STREAMS);
+    let of_requests = Arc::clone(&client);
+    let service =
+        service_fn(move |request| grpc::answer(router.clone(), Arc::clone(&of_requests), request));
+    let stream = TokioIo::new(Watched::new(stream, Arc::clone(&client), false));
+    serve(builder.serve_connection(stream, service), &client, signal).await;
 }
 
-/// Serves until the client disconnects; after the shutdown, only requests under way.
+/// Serves until the client disconnects or exceeds a limit; after the shutdown, only requests under
+/// way.
 async fn serve(
     connection: impl GracefulConnection<Error = hyper::Error>,
+    client: &Client,
     mut signal: ShutdownSignal,
 ) {
     let mut serving = pin!(connection);
     let ended = tokio::select! {
         ended = serving.as_mut() => ended,
-        () = signal.received() => {
+        why = client.closed() => {
             serving.as_mut().graceful_shutdown();
-            serving.await
+            timeout(why.grace(), serving).await.unwrap_or(Ok(()))
+        }
+        () = signal.received() => {
+            // A client that could connect gets its answer.
+            let first = if client.has_requested() { Duration::ZERO } else { DRAIN_TIMEOUT };
+            match timeout(first, serving.as_mut()).await {
+                Ok(ended) => ended,
+                Err(_) => {
+                    serving.as_mut().graceful_shutdown();
+                    tokio::select! {
+                        ended = serving => ended,
+                        _ = client.closed() => Ok(()),
+                    }
+                }
+            }
         }
     };
     // Clients break connections all the time.
     if let Err(error) = ended {
         tracing::debug!(%error, "a connection ended early");
-    }
-}
-
-/// Whether a client sends a byte in time. One that never does must not occupy a connection for
-/// long.
-async fn has_sent(connection: &Connection, signal: &mut ShutdownSignal) -> bool {
-    // The TLS handshake was sent.
-    let Stream::Plain(stream) = &connection.stream else { return true };
-    tokio::select! {
-        biased;
-        ready = tokio::time::timeout(FIRST_BYTE_TIMEOUT, stream.readable()) => {
-            matches!(ready, Ok(Ok(())))
-        }
-        () = signal.received() => false,
     }
 }

@@ -7,7 +7,6 @@ mod check;
 pub(crate) mod parse;
 mod reply;
 pub(crate) mod session;
-mod timeouts;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -19,12 +18,9 @@ use tollgate_service::engine::BATCH_MAX;
 
 use self::reply::{Reply, Version};
 use self::session::Session;
-use self::timeouts::Timeouts;
 use crate::app::App;
-use crate::listen::{Connection, ShutdownSignal};
-
-/// How long a client may take to read its replies.
-const WRITE_TIMEOUT: Duration = Duration::from_secs(10);
+use crate::http::FULL;
+use crate::listen::{Client, Connection, ShutdownSignal, Watched};
 
 /// The size of a read: each read of a pipeline is decided as one batch.
 const READ_BYTES: usize = 4 * 1024;
@@ -33,54 +29,58 @@ const READ_BYTES: usize = 4 * 1024;
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 const DRAIN_READ_TIMEOUT: Duration = Duration::from_millis(100);
 
-/// Serves one connection.
+/// Serves one connection, until its client exceeds a limit.
 pub(crate) async fn serve(connection: Connection, app: Arc<App>, signal: ShutdownSignal) {
-    let Connection { stream, permit } = connection;
-    if let Err(error) = serve_stream(stream, Session::new(app), signal).await {
+    let Connection { stream, client } = connection;
+    let session = Session::new(app, Arc::clone(&client));
+    let stream = Watched::new(stream, Arc::clone(&client), true);
+    let ended = tokio::select! {
+        ended = serve_stream(stream, session, &client, signal) => ended,
+        _ = client.closed() => return,
+    };
+    if let Err(error) = ended {
         tracing::debug!(%error, "a connection ended early");
     }
-    drop(permit);
 }
 
 async fn serve_stream<S: AsyncRead + AsyncWrite + Unpin>(
     mut stream: S,
     mut session: Session,
+    client: &Arc<Client>,
     mut signal: ShutdownSignal,
 ) -> std::io::Result<()> {
     let (mut input, mut output, mut drain_until) = (BytesMut::new(), Vec::new(), None);
-    let mut timeouts = Timeouts::new(Instant::now(), session.is_permitted());
+    if client.is_reserved() {
+        Reply::error("BUSY", FULL).write_to(&mut output, Version::Two);
+        stream.write_all(&output).await?;
+        return stream.shutdown().await;
+    }
     loop {
         let (commands, error) = take(&mut input);
         if !commands.is_empty() || error.is_some() {
+            let under_way = client.begin();
             let proceed = session.answer(&commands, &mut output).await;
             if let Some(error) = error {
                 Reply::error("ERR", &format!("Protocol error: {error}"))
                     .write_to(&mut output, Version::Two);
             }
-            within_timeout(async {
-                stream.write_all(&output).await?;
-                // TLS may buffer what it has accepted.
-                stream.flush().await
-            })
-            .await?;
+            stream.write_all(&output).await?;
+            // TLS may buffer what it has accepted.
+            stream.flush().await?;
             output.clear();
             if !proceed || error.is_some() {
-                return within_timeout(stream.shutdown()).await;
+                return stream.shutdown().await;
             }
-            timeouts.answered(Instant::now(), !input.is_empty(), session.is_permitted());
+            drop(under_way);
+            if !input.is_empty() {
+                client.receiving();
+            }
             continue;
         }
-        let deadline = timeouts.deadline();
-        if !read(&mut stream, &mut input, deadline, &mut signal, &mut drain_until).await? {
-            return within_timeout(stream.shutdown()).await;
+        if !read(&mut stream, &mut input, &mut signal, &mut drain_until).await? {
+            return stream.shutdown().await;
         }
-        timeouts.received(Instant::now());
     }
-}
-
-/// Writes within [`WRITE_TIMEOUT`].
-async fn within_timeout(write: impl Future<Output = std::io::Result<()>>) -> std::io::Result<()> {
-    tokio::time::timeout(WRITE_TIMEOUT, write).await.map_err(std::io::Error::other)?
 }
 
 /// Reads more; `false` at the end of the stream. After the shutdown, bytes are still read
@@ -88,20 +88,13 @@ async fn within_timeout(write: impl Future<Output = std::io::Result<()>>) -> std
 async fn read<S: AsyncRead + Unpin>(
     stream: &mut S,
     input: &mut BytesMut,
-    deadline: Instant,
     signal: &mut ShutdownSignal,
     drain_until: &mut Option<Instant>,
 ) -> std::io::Result<bool> {
     input.reserve(READ_BYTES);
     if drain_until.is_none() {
-        // A read that is always ready would never time out.
-        if Instant::now() >= deadline {
-            return Err(std::io::ErrorKind::TimedOut.into());
-        }
         tokio::select! {
-            read = tokio::time::timeout_at(deadline, stream.read_buf(input)) => {
-                return Ok(read.map_err(std::io::Error::other)?? > 0);
-            }
+            read = stream.read_buf(input) => return Ok(read? > 0),
             () = signal.received() => *drain_until = Some(Instant::now() + DRAIN_TIMEOUT),
         }
     }
@@ -130,6 +123,7 @@ fn take(input: &mut BytesMut) -> (Vec<parse::Command>, Option<parse::ProtocolErr
 #[cfg(test)]
 mod tests {
     use tokio::io::BufStream;
+    use tokio::sync::Semaphore;
     use tollgate::Limiter;
     use tollgate::store::{BoxStore, Memory};
     use tollgate_service::Engine;
@@ -140,28 +134,20 @@ mod tests {
     use crate::telemetry::Telemetry;
 
     #[tokio::test]
-    async fn a_client_that_sends_without_end_times_out_too() {
-        let (mut stream, mut input) = (tokio::io::repeat(b'x'), BytesMut::new());
-        let mut signal = Shutdown::new().signal();
-        let past = Instant::now();
-        let result = read(&mut stream, &mut input, past, &mut signal, &mut None).await;
-        assert_eq!(result.unwrap_err().kind(), std::io::ErrorKind::TimedOut);
-        assert!(input.is_empty());
-    }
-
-    #[tokio::test]
     async fn replies_are_flushed_through_a_buffered_stream() {
         let config = Config::built_in().unwrap();
         let limiter = Limiter::new(BoxStore::new(Memory::new()));
         let engine = Engine::new(limiter, config.policies.clone());
         let telemetry = Telemetry::new(&config).unwrap();
-        let session = Session::new(App::new(engine, config.auth, telemetry));
-        let (mut client, server) = tokio::io::duplex(1_024);
-        let shutdown = Shutdown::new();
-        tokio::spawn(serve_stream(BufStream::new(server), session, shutdown.signal()));
-        client.write_all(b"PING\r\n").await.unwrap();
+        let client = Client::new(Arc::new(Semaphore::new(0)), false);
+        let session = Session::new(App::new(engine, &config, telemetry), Arc::clone(&client));
+        let (mut sent, server) = tokio::io::duplex(1_024);
+        let (shutdown, stream) = (Shutdown::new(), BufStream::new(server));
+        let signal = shutdown.signal();
+        tokio::spawn(async move { serve_stream(stream, session, &client, signal).await });
+        sent.write_all(b"PING\r\n").await.unwrap();
         let mut reply = [0; 7];
-        let read = tokio::time::timeout(Duration::from_secs(60), client.read_exact(&mut reply));
+        let read = tokio::time::timeout(Duration::from_secs(60), sent.read_exact(&mut reply));
         read.await.expect("a reply while the connection is open").unwrap();
         assert_eq!(&reply, b"+PONG\r\n");
     }

@@ -10,15 +10,23 @@ use super::check::{CheckCommand, failed};
 use super::parse::Command;
 use super::reply::{Reply, Version};
 use crate::app::App;
+use crate::listen::Client;
 use crate::telemetry;
+
+/// The commands.
+const KNOWN: [&str; 9] =
+    ["CL.THROTTLE", "TG.ACQUIRE", "PING", "HELLO", "AUTH", "COMMAND", "CLIENT", "INFO", "QUIT"];
 
 /// One connection.
 #[derive(Debug)]
 pub(crate) struct Session {
     app: Arc<App>,
+    client: Arc<Client>,
     version: Version,
     /// Whether the client may send commands: tokens are not required, or it has sent one.
     permitted: bool,
+    /// Whether the command under way failed to authenticate.
+    failed: bool,
 }
 
 /// A command after parsing.
@@ -26,16 +34,14 @@ enum Action {
     Check(CheckCommand),
     Reply(Reply),
     Quit,
+    /// Closes the connection without a reply.
+    Drop,
 }
 
 impl Session {
-    pub(crate) fn new(app: Arc<App>) -> Self {
+    pub(crate) fn new(app: Arc<App>, client: Arc<Client>) -> Self {
         let permitted = app.auth().role_of(None).is_some();
-        Self { app, version: Version::default(), permitted }
-    }
-
-    pub(super) const fn is_permitted(&self) -> bool {
-        self.permitted
+        Self { app, client, version: Version::default(), permitted, failed: false }
     }
 
     /// Answers commands in order, within a span; `false` closes the connection.
@@ -68,11 +74,18 @@ impl Session {
                 }
                 Action::Reply(reply) => {
                     self.decide(&mut batch, output).await;
+                    if std::mem::take(&mut self.failed) {
+                        self.app.authentication_failed("resp", &self.client).await;
+                    }
                     self.write(&reply, output);
                 }
                 Action::Quit => {
                     self.decide(&mut batch, output).await;
                     self.write(&Reply::Simple("OK"), output);
+                    return false;
+                }
+                Action::Drop => {
+                    self.decide(&mut batch, output).await;
                     return false;
                 }
             }
@@ -104,8 +117,15 @@ impl Session {
     fn parse(&mut self, command: &Command) -> Action {
         let [name, arguments @ ..] = command.as_slice() else { return Action::Reply(Reply::Null) };
         let upper = name.to_ascii_uppercase();
+        // A page can make a browser send an HTTP request here, with commands in its body.
+        if matches!(upper.as_slice(), b"POST" | b"HOST:") {
+            return Action::Drop;
+        }
         if !self.permitted && !matches!(upper.as_slice(), b"AUTH" | b"HELLO" | b"QUIT") {
             return Action::Reply(Reply::error("NOAUTH", "Authentication required."));
+        }
+        if self.permitted && KNOWN.iter().any(|known| known.as_bytes() == upper) {
+            self.client.made_valid_request();
         }
         let check = match upper.as_slice() {
             // The policies in force: the outage mode may have changed since the client connected.
@@ -139,8 +159,10 @@ impl Session {
         let token = std::str::from_utf8(token).ok();
         self.permitted = token.is_some() && self.app.auth().role_of(token).is_some();
         if self.permitted {
+            self.client.made_valid_request();
             return Reply::Simple("OK");
         }
+        self.failed = true;
         Reply::error("WRONGPASS", "invalid token")
     }
 
@@ -189,7 +211,7 @@ fn ping(arguments: &[Bytes]) -> Reply {
 /// `redis-cli` requests documentation of commands; there is none.
 fn commands(arguments: &[Bytes]) -> Reply {
     match arguments.first().map(|word| word.to_ascii_uppercase()).as_deref() {
-        Some(b"COUNT") => Reply::Int(9),
+        Some(b"COUNT") => Reply::Int(i64::try_from(KNOWN.len()).unwrap_or(i64::MAX)),
         Some(b"DOCS") => Reply::Map(Vec::new()),
         _ => Reply::Array(Vec::new()),
     }
@@ -213,6 +235,6 @@ fn info() -> Reply {
 
 fn unknown(name: &Bytes) -> Reply {
     let name: String = String::from_utf8_lossy(name).chars().take(64).collect();
-    let known = "CL.THROTTLE, TG.ACQUIRE, PING, HELLO, AUTH, COMMAND, CLIENT, INFO, QUIT";
+    let known = KNOWN.join(", ");
     Reply::error("ERR", &format!("unknown command '{name}'; accepted: {known}"))
 }

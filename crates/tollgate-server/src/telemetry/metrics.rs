@@ -35,6 +35,8 @@ pub(crate) struct Metrics {
     store_admissions: Counter,
     store_seconds: Family<[Label; 1], Histogram>,
     reloads: Family<[Label; 1], Counter>,
+    closed: Family<[Label; 2], Counter>,
+    authentication_failures: Family<[Label; 1], Counter>,
     store_round_trips: Counter,
     limiter: LimiterCounters,
 }
@@ -80,6 +82,8 @@ impl Metrics {
             store_admissions: Counter::default(),
             store_seconds: Family::new_with_constructor(seconds),
             reloads: Family::default(),
+            closed: Family::default(),
+            authentication_failures: Family::default(),
             store_round_trips: Counter::default(),
             limiter: LimiterCounters::default(),
         }
@@ -109,6 +113,12 @@ impl Metrics {
         register.add("tollgate_store_duration_seconds", "`store`", seconds, &self.store_seconds);
         let reloads = "Reloads of the configuration, by result";
         register.add("tollgate_reloads", "`result`", reloads, &self.reloads);
+        let closed = "Connections that the server closed, by reason";
+        let name = "tollgate_connections_closed";
+        register.add(name, "`protocol`, `reason`", closed, &self.closed);
+        let failures = "Requests without a token that is needed, or with an unknown one";
+        let name = "tollgate_authentication_failures";
+        register.add(name, "`protocol`", failures, &self.authentication_failures);
         let failures = "Calls that the store did not answer";
         register.add("tollgate_store_failures", "", failures, &limiter.store_failures);
         let rejections = "Calls that the breaker rejected while it was open";
@@ -161,6 +171,24 @@ impl Metrics {
         self.store_seconds.get_or_create(&[("store", store)]).observe(seconds);
         self.store_calls.get_or_create(&[("store", store), ("result", result)]).inc();
         self.store_admissions.inc_by(admissions);
+    }
+
+    /// Starts the counters of a listener at zero.
+    pub(crate) fn add_listener(&self, protocol: &'static str, reasons: &[&'static str]) {
+        let _zero = self.authentication_failures.get_or_create(&[("protocol", protocol)]);
+        for reason in reasons {
+            let _zero = self.closed.get_or_create(&[("protocol", protocol), ("reason", reason)]);
+        }
+    }
+
+    /// Counts a connection of a protocol that the server closed.
+    pub(crate) fn closed(&self, protocol: &'static str, reason: &'static str) {
+        self.closed.get_or_create(&[("protocol", protocol), ("reason", reason)]).inc();
+    }
+
+    /// Counts a failed attempt to authenticate.
+    pub(crate) fn authentication_failed(&self, protocol: &'static str) {
+        self.authentication_failures.get_or_create(&[("protocol", protocol)]).inc();
     }
 
     /// Counts a reload of the configuration.

@@ -5,7 +5,8 @@ mod metrics;
 mod redaction;
 mod traces;
 
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use opentelemetry::Context;
 use opentelemetry::context::FutureExt;
@@ -21,12 +22,23 @@ pub use metrics::metrics_table;
 pub use redaction::KeyRedaction;
 pub(crate) use traces::{Traces, end};
 
+/// How often failed attempts to authenticate are logged.
+const LOG_INTERVAL: Duration = Duration::from_secs(1);
+
 /// Metrics, traces and the log of one server.
 #[derive(Debug)]
 pub(crate) struct Telemetry {
     pub(crate) metrics: Metrics,
     pub(crate) traces: Option<Traces>,
     redaction: KeyRedaction,
+    attempts: Mutex<Attempts>,
+}
+
+/// Failed attempts to authenticate that are not logged yet.
+#[derive(Debug, Default)]
+struct Attempts {
+    failed: u64,
+    logged: Option<Instant>,
 }
 
 impl Telemetry {
@@ -37,7 +49,21 @@ impl Telemetry {
     pub(crate) fn new(config: &Config) -> Result<Arc<Self>> {
         let traces = config.traces.as_ref().map(Traces::to_collector).transpose()?;
         let redaction = config.log.keys.clone();
-        Ok(Arc::new(Self { metrics: Metrics::new(), traces, redaction }))
+        let attempts = Mutex::default();
+        Ok(Arc::new(Self { metrics: Metrics::new(), traces, redaction, attempts }))
+    }
+
+    /// Counts a failed attempt to authenticate, and writes at most one line per second to the log.
+    pub(crate) fn authentication_failed(&self, protocol: &'static str) {
+        self.metrics.authentication_failed(protocol);
+        let mut attempts = self.attempts.lock().unwrap_or_else(PoisonError::into_inner);
+        attempts.failed += 1;
+        let now = Instant::now();
+        if attempts.logged.is_none_or(|at| now.duration_since(at) >= LOG_INTERVAL) {
+            let failed = std::mem::take(&mut attempts.failed);
+            attempts.logged = Some(now);
+            tracing::warn!(protocol, failed, "clients failed to authenticate");
+        }
     }
 
     /// Answers a request of a protocol within its span, and records how long it took.

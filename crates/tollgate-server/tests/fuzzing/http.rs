@@ -4,6 +4,7 @@ use std::cell::LazyCell;
 
 use http_body_util::{BodyExt, Full};
 use hyper::body::Bytes;
+use hyper::header::{HOST, HeaderValue};
 use hyper::{Request, Uri};
 use serde_json::Value;
 use tollgate_service::api::OPENAPI;
@@ -48,8 +49,9 @@ pub fn http(bytes: &[u8]) {
     HTTP.with(|http| {
         let mut request = Request::post(uri).body(Full::new(body)).unwrap_or_default();
         request.headers_mut().clear();
+        request.headers_mut().insert(HOST, HeaderValue::from_static("localhost"));
         let (status, body) = http.fixture.run(async {
-            let response = answer(&http.fixture.app, request).await;
+            let response = answer(&http.fixture.app, &http.fixture.client, request).await;
             let status = response.status().as_u16();
             let body = response.into_body().collect().await;
             (status, body.map(|body| body.to_bytes()).unwrap_or_default())

@@ -13,12 +13,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::runtime::{Builder, Runtime};
+use tokio::sync::Semaphore;
 use tollgate::store::{BoxStore, Memory};
 use tollgate::{Limiter, ManualClock, Result};
 use tollgate_service::Engine;
 
 use crate::app::App;
 use crate::config::Config;
+use crate::listen::Client;
 use crate::telemetry::Telemetry;
 
 pub use grpc::grpc;
@@ -56,6 +58,7 @@ policies:
 /// The server of a target.
 struct Fixture {
     app: Arc<App>,
+    client: Arc<Client>,
     clock: ManualClock,
     runtime: Runtime,
 }
@@ -74,9 +77,10 @@ impl Fixture {
         let limiter = Limiter::with_clock(BoxStore::new(memory), clock.clone()).build();
         let config = Config::of_text(&[], |_| None, Some(("fuzz.yaml", POLICIES)))?;
         let telemetry = Telemetry::new(&config)?;
-        let app = App::new(Engine::new(limiter, config.policies), config.auth, telemetry);
+        let app = App::new(Engine::new(limiter, config.policies.clone()), &config, telemetry);
         let runtime = Builder::new_current_thread().enable_time().build()?;
-        Ok(Self { app, clock, runtime })
+        let client = Client::new(Arc::new(Semaphore::new(0)), false);
+        Ok(Self { app, client, clock, runtime })
     }
 
     /// Advances the clock, and runs a future to completion.

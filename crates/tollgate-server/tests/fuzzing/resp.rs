@@ -24,7 +24,7 @@ pub fn resp(bytes: &[u8]) {
     let in_pieces = cut(rest, usize::from(*first).max(1));
     assert_eq!((&commands, error.is_some()), (&in_pieces.0, in_pieces.1.is_some()));
     FIXTURE.with(|fixture| {
-        let mut session = Session::new(Arc::clone(&fixture.app));
+        let mut session = Session::new(Arc::clone(&fixture.app), Arc::clone(&fixture.client));
         let mut output = Vec::new();
         let proceed = fixture.run(session.run(&commands, &mut output));
         let mut replies = 0;

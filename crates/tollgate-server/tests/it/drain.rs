@@ -22,7 +22,7 @@ async fn a_request_under_way_is_answered_at_shutdown() {
     let mut resp = server.resp().await;
     assert_eq!(resp.call(&["PING"]).await, "+PONG");
     let mut http = TcpStream::connect(at.http.unwrap()).await.unwrap();
-    let head = "POST /v1/acquire HTTP/1.1\r\nHost: t\r\nContent-Length: 11\r\n\
+    let head = "POST /v1/acquire HTTP/1.1\r\nHost: localhost\r\nContent-Length: 11\r\n\
                 Expect: 100-continue\r\n\r\n";
     http.write_all(head.as_bytes()).await.unwrap();
     // The server has read the headers, and waits for the body.

@@ -187,8 +187,10 @@ async fn requests_that_are_pipelined_are_answered_in_order() {
     let server = Running::with(slow()).await;
     let mut stream = TcpStream::connect(server.at.http.unwrap()).await.unwrap();
     let body = r#"{"key":"k"}"#;
-    let request =
-        format!("POST /v1/acquire HTTP/1.1\r\nHost: t\r\nContent-Length: {}\r\n", body.len());
+    let request = format!(
+        "POST /v1/acquire HTTP/1.1\r\nHost: localhost\r\nContent-Length: {}\r\n",
+        body.len()
+    );
     let last = format!("{request}Connection: close\r\n\r\n{body}");
     stream
         .write_all(format!("{request}\r\n{body}{request}\r\n{body}{last}").as_bytes())

@@ -6,7 +6,10 @@
     reason = "in a test, a panic is the message"
 )]
 
+mod abuse;
+mod authentication;
 mod backends;
+mod browsers;
 mod clients;
 mod config;
 mod drain;
@@ -17,6 +20,7 @@ mod garbage;
 mod generated;
 mod grpc;
 mod http;
+mod malformed;
 mod metrics;
 mod openapi;
 mod outages;

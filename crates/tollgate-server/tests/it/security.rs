@@ -58,7 +58,7 @@ async fn http_needs_a_token_of_the_right_kind() {
         assert!(post(path, Some(ADMIN)).await.0 < 300, "{path}");
     }
     assert_eq!(post("/v1/reset", None).await.0, 401);
-    assert_eq!(post("/v1/reset", Some(CALLER)).await.0, 401);
+    assert_eq!(post("/v1/reset", Some(CALLER)).await, (403, false));
     assert_eq!(post("/v1/reset", Some(ADMIN)).await.0, 200);
     assert_eq!(reqwest::get(server.url("/metrics")).await.unwrap().status().as_u16(), 401);
     for path in ["/healthz", "/readyz", "/openapi.json"] {
@@ -80,10 +80,12 @@ async fn grpc_needs_a_token_of_the_right_kind() {
         }
         request
     };
-    for token in [None, Some("nonsense"), Some(CALLER)] {
+    for token in [None, Some("nonsense")] {
         let status = client.reset(with(token)).await.unwrap_err();
         assert_eq!(status.code(), Code::Unauthenticated);
     }
+    let status = client.reset(with(Some(CALLER))).await.unwrap_err();
+    assert_eq!(status.code(), Code::PermissionDenied);
     assert!(client.reset(with(Some(ADMIN))).await.is_ok());
     let request = pb::AcquireRequest { key: "k".to_owned(), ..Default::default() };
     assert_eq!(client.acquire(request.clone()).await.unwrap_err().code(), Code::Unauthenticated);
@@ -229,6 +231,10 @@ async fn clients_without_a_certificate_are_refused_if_one_is_needed() {
     assert!(with.contains("\"allowed\":true"), "{with}");
     let without = exchange(&certificates.connector(false), address, HTTP).await;
     assert!(without.is_err(), "{without:?}");
+    // A certificate makes a caller, and no administrator.
+    let reset = String::from_utf8(HTTP.to_vec()).unwrap().replace("acquire", "reset");
+    let reset = exchange(&certificates.connector(true), address, reset.as_bytes()).await.unwrap();
+    assert!(reset.starts_with("HTTP/1.1 403 "), "{reset}");
     let foreign = Certificates::make("foreign");
     // Signed by another root; the client trusts the root of the server.
     fs::copy(certificates.path("root.pem"), foreign.path("root.pem")).unwrap();

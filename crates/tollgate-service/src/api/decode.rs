@@ -58,9 +58,18 @@ impl<'a> Fields<'a> {
 
     /// Reads a query that holds no other fields than `known`.
     pub(super) fn of_query(query: Option<&'a str>, known: &[&str]) -> Result<Self> {
-        let pairs = form_urlencoded::parse(query.unwrap_or_default().as_bytes());
-        let fields = pairs.map(|(name, text)| (name, Value::Text(text)));
-        Self(fields.collect()).check(known)
+        let query = query.unwrap_or_default();
+        let pairs = form_urlencoded::parse(query.as_bytes());
+        let fields = Self(pairs.map(|(name, text)| (name, Value::Text(text))).collect());
+        let fields = fields.check(known)?;
+        // Decoding replaces what is not UTF-8: other bytes would share the budget of U+FFFD.
+        let encoded = query.split('&').filter(|pair| !pair.is_empty());
+        for ((name, _), pair) in fields.0.iter().zip(encoded) {
+            if pair.contains('%') && !is_utf8(pair) {
+                return Err(Error::invalid(shorten(name), "is not UTF-8"));
+            }
+        }
+        Ok(fields)
     }
 
     /// Refuses fields that are not known or appear twice.
@@ -116,6 +125,24 @@ impl<'a> Fields<'a> {
         let accepted = "is no number that fits; accepted: a whole number that is not negative";
         number.map(Some).ok_or_else(|| Error::invalid(name, accepted))
     }
+}
+
+/// Whether a percent-encoded text is UTF-8.
+fn is_utf8(encoded: &str) -> bool {
+    let mut rest = encoded.bytes();
+    let mut decoded = Vec::with_capacity(encoded.len());
+    while let Some(byte) = rest.next() {
+        let mut digits = rest.clone();
+        let mut digit = || digits.next().and_then(|digit| char::from(digit).to_digit(16));
+        decoded.push(match (byte, digit(), digit()) {
+            (b'%', Some(high), Some(low)) => {
+                rest = digits;
+                u8::try_from(high * 16 + low).unwrap_or_default()
+            }
+            _ => byte,
+        });
+    }
+    std::str::from_utf8(&decoded).is_ok()
 }
 
 /// A name from outside, short enough for an error message.

@@ -11,7 +11,6 @@ mod gate;
 mod rejection;
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
@@ -30,8 +29,6 @@ pub type Response = http::Response<Bytes>;
 
 /// The longest body accepted, in bytes: a full batch of the longest keys fits.
 pub const BODY_MAX_BYTES: usize = 1024 * 1024;
-/// How long a client may take to send its body.
-pub const BODY_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The OpenAPI document of this API.
 pub const OPENAPI: &str = include_str!("openapi.json");
@@ -91,7 +88,7 @@ impl Api {
         }
         match endpoint.role().map(|role| self.auth.permit(bearer(headers), role)) {
             None | Some(Ok(())) => Ok(endpoint),
-            Some(Err(error)) => Err(Rejection::Unauthorized(error)),
+            Some(Err(error)) => Err(Rejection::of(error)),
         }
     }
 

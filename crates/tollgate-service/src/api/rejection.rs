@@ -15,15 +15,26 @@ pub enum Rejection {
     UnknownPath,
     /// The path has an endpoint, for these methods.
     MethodNotAllowed(&'static str),
-    /// The client has no token, or one without the right.
+    /// The client has no token, or one that is not known.
     Unauthorized(Error),
+    /// Any other error.
+    Failed(Error),
     /// The body is longer than [`BODY_MAX_BYTES`], or broke off.
     BodyTooLarge,
-    /// The body did not arrive within [`BODY_TIMEOUT`](super::BODY_TIMEOUT).
+    /// The body did not arrive in time.
     BodyTimedOut,
 }
 
 impl Rejection {
+    /// Of an error.
+    #[must_use]
+    pub fn of(error: Error) -> Self {
+        match error.code() {
+            Code::Unauthorized => Self::Unauthorized(error),
+            _ => Self::Failed(error),
+        }
+    }
+
     /// The response: a problem document.
     #[must_use]
     pub fn response(self) -> Response {
@@ -33,6 +44,7 @@ impl Rejection {
                 let response = encode::failure(&error.into());
                 return with(response, WWW_AUTHENTICATE, "Bearer");
             }
+            Self::Failed(error) => return encode::failure(&error.into()),
             Self::UnknownPath => (StatusCode::NOT_FOUND, "path", "is not known; see /openapi.json"),
             Self::MethodNotAllowed(_) => {
                 let message = "is not accepted here; see /openapi.json";

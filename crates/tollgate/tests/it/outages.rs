@@ -200,6 +200,7 @@ fn only_outages_are_decided_by_a_mode() {
         (Code::IdempotencyConflict, false),
         (Code::UnknownPolicy, false),
         (Code::Unauthorized, false),
+        (Code::Forbidden, false),
         (Code::ConfigInvalid, false),
         (Code::Unsupported, false),
     ];

@@ -1,0 +1,185 @@
+//! The open connections of a listener: their number is bounded, and each is closed when one of its
+//! time limits has passed.
+//!
+//! When the listener is full, the connection that has been idle for longest makes room for a new
+//! one. When none is idle, a few more are accepted for health and readiness alone: a probe must not
+//! fail because clients are busy.
+
+use std::collections::{HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::time::Duration;
+
+use tokio::sync::Semaphore;
+use tokio::time::Instant;
+
+use super::client::{Client, Close};
+use crate::config::TimeLimits;
+use crate::telemetry::Telemetry;
+
+/// Connections beyond the bound, for health and readiness.
+const RESERVED: usize = 64;
+/// How often time limits are checked: a fraction of the shortest one, within these bounds.
+const CHECKS_PER_LIMIT: u32 = 20;
+const CHECK_INTERVAL: (Duration, Duration) = (Duration::from_millis(5), Duration::from_millis(250));
+
+/// The shortest time between two searches for idle connections, for each connection.
+const SEARCH_PAUSE: Duration = Duration::from_micros(1);
+
+/// The open connections of one listener.
+#[derive(Debug)]
+pub(super) struct Connections {
+    protocol: &'static str,
+    max: usize,
+    limits: TimeLimits,
+    telemetry: Arc<Telemetry>,
+    open: Mutex<Open>,
+    streams: Arc<Semaphore>,
+}
+
+#[derive(Debug, Default)]
+struct Open {
+    next: u64,
+    clients: HashMap<u64, Arc<Client>>,
+    /// How many of them are beyond the bound.
+    reserved: usize,
+    /// The idle ones, within the bound and beyond it.
+    idle: [Idle; 2],
+}
+
+/// Connections in the order in which they became idle, as of the last search for them. One that
+/// became idle later comes after all of them, so a search serves many evictions.
+#[derive(Debug, Default)]
+struct Idle {
+    order: VecDeque<(Instant, u64)>,
+    searched: Option<Instant>,
+}
+
+/// A connection that is counted until this is dropped.
+#[derive(Debug)]
+pub(super) struct Counted {
+    pub(super) client: Arc<Client>,
+    number: u64,
+    connections: Arc<Connections>,
+}
+
+impl Connections {
+    pub(super) fn new(
+        protocol: &'static str,
+        max: usize,
+        limits: TimeLimits,
+        telemetry: Arc<Telemetry>,
+    ) -> Arc<Self> {
+        telemetry.metrics.add_listener(protocol, &Close::ALL.map(Close::as_str));
+        let streams = Arc::new(Semaphore::new(max));
+        Arc::new(Self { protocol, max, limits, telemetry, open: Mutex::default(), streams })
+    }
+
+    /// Nothing panics while it is locked.
+    fn open(&self) -> MutexGuard<'_, Open> {
+        self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Counts a new connection; `None` when all others are busy.
+    pub(super) fn admit(self: &Arc<Self>) -> Option<Counted> {
+        let mut open = self.open();
+        let reserved =
+            if open.clients.len() - open.reserved < self.max || self.evict(&mut open, false) {
+                false
+            } else if open.reserved < RESERVED || self.evict(&mut open, true) {
+                true
+            } else {
+                return None;
+            };
+        let client = Client::new(Arc::clone(&self.streams), reserved);
+        let number = open.next;
+        open.next += 1;
+        open.reserved += usize::from(reserved);
+        open.clients.insert(number, Arc::clone(&client));
+        Some(Counted { client, number, connections: Arc::clone(self) })
+    }
+
+    /// Closes the connection that has been idle for longest, if one is.
+    fn evict(&self, open: &mut Open, reserved: bool) -> bool {
+        let Some(client) = open.longest_idle(reserved) else { return false };
+        self.close(&client, Close::Full);
+        true
+    }
+
+    fn close(&self, client: &Client, why: Close) {
+        if client.close(why) {
+            self.telemetry.metrics.closed(self.protocol, why.as_str());
+        }
+    }
+
+    /// Checks all time limits until the listener and its connections are gone.
+    pub(super) async fn check_limits(connections: Weak<Self>) {
+        loop {
+            let Some(interval) = connections.upgrade().map(|open| open.interval()) else { return };
+            tokio::time::sleep(interval).await;
+            let Some(connections) = connections.upgrade() else { return };
+            let now = Instant::now();
+            for client in connections.open().clients.values() {
+                if let Some(why) = client.expired(now, &connections.limits) {
+                    connections.close(client, why);
+                }
+            }
+        }
+    }
+
+    fn interval(&self) -> Duration {
+        let TimeLimits { first_request, request, reply, idle } = self.limits;
+        let (least, most) = CHECK_INTERVAL;
+        let shortest = first_request.min(request).min(reply).min(idle);
+        (shortest / CHECKS_PER_LIMIT).clamp(least, most)
+    }
+}
+
+impl Open {
+    /// Removes the connection that has been idle for longest, if one is.
+    fn longest_idle(&mut self, reserved: bool) -> Option<Arc<Client>> {
+        let [within, beyond] = &mut self.idle;
+        let idle = if reserved { beyond } else { within };
+        for search in [false, true] {
+            if search && !idle.search(&self.clients, reserved) {
+                return None;
+            }
+            while let Some((since, number)) = idle.order.pop_front() {
+                let client = self.clients.get(&number);
+                if client.is_some_and(|client| client.idle_since() == Some(since)) {
+                    return self.remove(number);
+                }
+            }
+        }
+        None
+    }
+
+    fn remove(&mut self, number: u64) -> Option<Arc<Client>> {
+        let client = self.clients.remove(&number)?;
+        self.reserved -= usize::from(client.is_reserved());
+        Some(client)
+    }
+}
+
+impl Idle {
+    /// Finds the idle connections; `false` if that was done a moment ago. When all are busy, new
+    /// connections must not cost a search each.
+    fn search(&mut self, clients: &HashMap<u64, Arc<Client>>, reserved: bool) -> bool {
+        let now = Instant::now();
+        let pause = SEARCH_PAUSE.saturating_mul(u32::try_from(clients.len()).unwrap_or(u32::MAX));
+        if self.searched.is_some_and(|at| now.saturating_duration_since(at) < pause) {
+            return false;
+        }
+        let of_class = clients.iter().filter(|(_, client)| client.is_reserved() == reserved);
+        let idle = of_class.filter_map(|(number, client)| Some((client.idle_since()?, *number)));
+        let mut order: Vec<(Instant, u64)> = idle.collect();
+        order.sort_unstable();
+        (self.order, self.searched) = (order.into(), Some(now));
+        true
+    }
+}
+
+impl Drop for Counted {
+    fn drop(&mut self) {
+        self.connections.open().remove(self.number);
+    }
+}
