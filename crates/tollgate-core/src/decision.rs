@@ -86,8 +86,8 @@ pub struct Decision {
     pub retry_after_ms: Option<u64>,
     /// Milliseconds to wait before proceeding; 0 except for a shaper.
     pub delay_ms: u64,
-    /// Whether this repeats the decision that was made earlier under the same request id. Nothing was
-    /// charged again.
+    /// Whether this repeats the decision that was made earlier under the same request id. Nothing
+    /// was charged again.
     pub replayed: bool,
     /// Boxed, since most decisions are on one limit: one word in each decision.
     combination: Option<Box<Combination>>,

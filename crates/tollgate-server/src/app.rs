@@ -98,7 +98,8 @@ impl App {
     /// All metrics, in the OpenMetrics text format.
     pub(crate) fn metrics_text(&self) -> String {
         let limiter = self.engine().limiter();
-        self.telemetry.metrics.text(limiter.stats(), limiter.store().round_trips())
+        let (stats, clock) = (limiter.stats(), limiter.clock().health());
+        self.telemetry.metrics.text(stats, clock, limiter.store().round_trips())
     }
 
     /// Closes the store, and sends the last traces.

@@ -14,7 +14,7 @@ use crate::app::App;
 use crate::config::Config;
 use crate::grpc::Health;
 use crate::listen::{Listener, Shutdown, web};
-use crate::telemetry::Telemetry;
+use crate::telemetry::{Telemetry, watch_clock};
 use crate::{grpc, resp, store};
 
 /// A server that listens, and does not answer yet.
@@ -109,6 +109,7 @@ impl Server {
     /// Serves until `shutdown` is ready; then completes what has begun, for at most `drain`.
     pub async fn run(self, shutdown: impl Future<Output = ()>) {
         let shutdown_of = Shutdown::new();
+        let clock = tokio::spawn(watch_clock(self.engine()));
         if let Some(listener) = self.http {
             let app = Arc::clone(&self.app);
             let serve =
@@ -128,6 +129,7 @@ impl Server {
             tokio::spawn(listener.run(shutdown_of.signal(), serve));
         }
         shutdown.await;
+        clock.abort();
         if let Some(health) = grpc_health {
             health.shut_down().await;
         }

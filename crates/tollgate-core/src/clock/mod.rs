@@ -4,9 +4,16 @@
 //! on. [`SystemClock`] is the only code in Tollgate that reads the time of the operating system;
 //! [`ManualClock`] is for tests, public, and may go back.
 
+#[cfg(not(target_arch = "wasm32"))]
+mod discipline;
+#[cfg(not(target_arch = "wasm32"))]
+mod following;
+mod health;
 mod manual;
 #[cfg(not(target_arch = "wasm32"))]
 mod system;
+#[cfg(test)]
+mod tests;
 #[cfg(not(target_arch = "wasm32"))]
 mod timer;
 mod wait;
@@ -18,6 +25,7 @@ use core::task::Waker;
 use crate::maybe_send::{MaybeSend, MaybeSync};
 use crate::time::Micros;
 
+pub use health::ClockHealth;
 pub use manual::ManualClock;
 #[cfg(not(target_arch = "wasm32"))]
 pub use system::SystemClock;
@@ -29,6 +37,11 @@ pub(crate) use wait::Sleep;
 pub trait Clock: Debug + MaybeSend + MaybeSync {
     /// Whole microseconds since the Unix epoch.
     fn now(&self) -> Micros;
+
+    /// How this clock stands to the wall clock of its host. By default it is the wall clock.
+    fn health(&self) -> ClockHealth {
+        ClockHealth::default()
+    }
 
     /// Wakes a task once this clock has reached `at`, unless the handle is dropped before. May wake
     /// it earlier: the task reads the clock again.

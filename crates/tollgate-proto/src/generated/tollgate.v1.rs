@@ -48,6 +48,9 @@ pub struct Decision {
     /// The verdict that shadow mode replaced.
     #[prost(enumeration = "Verdict", tag = "11")]
     pub shadow: i32,
+    /// Whether this repeats an earlier decision under the same request id; nothing was charged again.
+    #[prost(bool, tag = "12")]
+    pub replayed: bool,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct AcquireManyRequest {
@@ -142,6 +145,9 @@ pub struct RefundResponse {
     pub reset_at_ms: u64,
     #[prost(string, tag = "5")]
     pub policy: ::prost::alloc::string::String,
+    /// Whether this repeats an earlier reply under the same request id; nothing was given back again.
+    #[prost(bool, tag = "6")]
+    pub replayed: bool,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ResetRequest {

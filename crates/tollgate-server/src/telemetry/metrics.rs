@@ -2,16 +2,19 @@
 //! names of the configuration and fixed words, never keys, so the number of series is bounded.
 
 use std::fmt;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::metrics::{MetricType, TypedMetric};
 use prometheus_client::registry::{Metric, Registry};
 use tollgate::Code;
+use tollgate::clock::ClockHealth;
 use tollgate::limiter::Stats;
 use tollgate_service::engine::{self, CheckResponse};
 
@@ -47,6 +50,8 @@ struct LimiterCounters {
     store_failures: Counter,
     breaker_rejections: Counter,
     clock_behind: Counter,
+    clock_corrections: Counter,
+    clock_ahead: Gauge<f64, AtomicU64>,
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
@@ -125,6 +130,11 @@ impl Metrics {
         register.add("tollgate_breaker_rejections", "", rejections, &limiter.breaker_rejections);
         let behind = "Decisions on keys that a clock ahead of this one has charged";
         register.add("tollgate_clock_behind", "", behind, &limiter.clock_behind);
+        let corrections = "How often the clock was found more than ten seconds away from the wall \
+                           clock of its host";
+        register.add("tollgate_clock_corrections", "", corrections, &limiter.clock_corrections);
+        let ahead = "By how much the clock is ahead of the wall clock of its host";
+        register.add("tollgate_clock_ahead_seconds", "", ahead, &limiter.clock_ahead);
         register.rows
     }
 
@@ -197,13 +207,18 @@ impl Metrics {
     }
 
     /// All metrics in the OpenMetrics text format.
-    pub(crate) fn text(&self, stats: Stats, round_trips: Option<u64>) -> String {
-        let set = |counter: &Counter, total| {
-            counter.inner().store(total, std::sync::atomic::Ordering::Relaxed);
-        };
+    pub(crate) fn text(
+        &self,
+        stats: Stats,
+        clock: ClockHealth,
+        round_trips: Option<u64>,
+    ) -> String {
+        let set = |counter: &Counter, total| counter.inner().store(total, Relaxed);
         set(&self.limiter.store_failures, stats.store_failures);
         set(&self.limiter.breaker_rejections, stats.breaker_rejections);
         set(&self.limiter.clock_behind, stats.clock_behind);
+        set(&self.limiter.clock_corrections, clock.corrections);
+        self.limiter.clock_ahead.set(Duration::from_micros(clock.ahead).as_secs_f64());
         set(&self.store_round_trips, round_trips.unwrap_or_default());
         let mut text = String::new();
         // Writing to memory does not fail.

@@ -1,5 +1,6 @@
 //! What operators see of a server: metrics, traces, and a log of decisions.
 
+mod clock;
 mod instrumented;
 mod metrics;
 mod redaction;
@@ -16,6 +17,7 @@ use tollgate_service::engine::{self, CheckRequest, CheckResponse, EngineObserver
 
 use crate::config::Config;
 
+pub(crate) use clock::watch_clock;
 pub(crate) use instrumented::Instrumented;
 pub(crate) use metrics::Metrics;
 pub use metrics::metrics_table;

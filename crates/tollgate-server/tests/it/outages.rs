@@ -4,8 +4,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::json;
+use tollgate::clock::ClockHealth;
 use tollgate::store::{BoxStore, Memory};
-use tollgate::{Limiter, ManualClock, OutageMode, Quota};
+use tollgate::{Clock, Limiter, ManualClock, Micros, OutageMode, Quota};
 use tollgate_proto::tollgate_v1 as pb;
 use tollgate_server::engine::Engine;
 use tollgate_server::policy::Policies;
@@ -193,4 +194,37 @@ async fn readiness_probes_the_store_at_most_once_a_second() {
     clock.set(NOW);
     assert_eq!(ready().await, (200, 4));
     server.end().await;
+}
+
+/// A clock that is ahead of the wall clock of its host.
+#[derive(Debug)]
+struct Ahead(ManualClock, Micros);
+
+impl Clock for Ahead {
+    fn now(&self) -> Micros {
+        self.0.now()
+    }
+
+    fn health(&self) -> ClockHealth {
+        ClockHealth::ahead_by(self.1)
+    }
+}
+
+#[tokio::test]
+async fn a_clock_far_ahead_is_not_ready_where_other_processes_decide_by_theirs() {
+    for (ahead, shared, status) in [(9, true, 200), (11, true, 503), (11, false, 200)] {
+        let clock = ManualClock::at(NOW);
+        let store = match shared {
+            true => BoxStore::new(Faulty::scripted(Memory::new(), clock.clone(), [])),
+            false => BoxStore::new(Memory::new()),
+        };
+        let limiter = Limiter::with_clock(store, Ahead(clock, ahead * 1_000_000)).build();
+        let engine = Engine::new(limiter, policies());
+        let server = Running::of(Server::bind_engine(config(), engine).await.unwrap());
+        let response = reqwest::get(server.url("/readyz")).await.unwrap();
+        assert_eq!(response.status().as_u16(), status, "{ahead} s");
+        let text = reqwest::get(server.url("/metrics")).await.unwrap().text().await.unwrap();
+        assert!(text.contains(&format!("tollgate_clock_ahead_seconds {ahead}.0\n")), "{text}");
+        server.end().await;
+    }
 }

@@ -255,14 +255,27 @@ impl Engine {
         self.limiter.store().capability().in_process
     }
 
-    /// Calls the store once, without charging anything.
+    /// Calls the store once, without charging anything, and verifies the clock if the store decides
+    /// by the clocks of several processes.
     ///
     /// # Errors
-    /// When the store cannot answer.
+    /// When the store cannot answer, or the clock is too far ahead of the wall clock.
     pub async fn probe(&self) -> Result<()> {
+        self.verify_clock()?;
         let policies = self.policies.load_full();
         self.limiter.forecast(policies.ad_hoc().charge("readyz")).await?;
         Ok(())
+    }
+
+    fn verify_clock(&self) -> Result<()> {
+        let capability = self.limiter.store().capability();
+        let health = self.limiter.clock().health();
+        if capability.own_clock || capability.in_process || !health.is_out_of_bounds() {
+            return Ok(());
+        }
+        let ahead_ms = health.ahead / 1_000;
+        let message = format!("the clock is {ahead_ms} ms ahead of the wall clock of its host");
+        Err(Error::new(Code::StoreUnavailable, message).into())
     }
 
     /// Closes the store.
