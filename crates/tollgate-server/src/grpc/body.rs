@@ -4,6 +4,7 @@
 //! the reader has to wait.
 
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -12,6 +13,8 @@ use hyper::body::{Body as HttpBody, Frame, SizeHint};
 use tokio::sync::watch;
 use tokio::time::{Sleep, sleep};
 use tonic::Status;
+
+use crate::listen::IncomingBytes;
 
 /// The prefix of a message: whether it is compressed, and its length.
 const PREFIX_BYTES: usize = 5;
@@ -25,19 +28,31 @@ pub(super) struct Message {
     timeout: Duration,
     /// Starts when the reader waits for the first time.
     timer: Option<Pin<Box<Sleep>>>,
+    /// Its bytes are counted, with those of other messages of the client.
+    incoming: Option<Arc<IncomingBytes>>,
 }
 
 impl Message {
     /// At most `max` bytes, without the prefix.
-    pub(super) const fn new(body: Body, max: usize, timeout: Duration) -> Self {
-        Self { body, max, left: max.saturating_add(PREFIX_BYTES), timeout, timer: None }
+    pub(super) const fn new(
+        body: Body,
+        max: usize,
+        timeout: Duration,
+        incoming: Option<Arc<IncomingBytes>>,
+    ) -> Self {
+        let left = max.saturating_add(PREFIX_BYTES);
+        Self { body, max, left, timeout, timer: None, incoming }
     }
 
     /// Accepts a frame within the bound.
     fn count(&mut self, frame: Frame<Bytes>) -> Result<Frame<Bytes>, Status> {
         let bytes = frame.data_ref().map_or(0, Bytes::len);
         self.left = self.left.checked_sub(bytes).ok_or_else(|| self.unreadable())?;
-        Ok(frame)
+        if self.incoming.as_ref().is_none_or(|incoming| incoming.add(bytes)) {
+            return Ok(frame);
+        }
+        let message = "too many bytes in messages of this connection at once";
+        Err(Status::resource_exhausted(message))
     }
 
     fn unreadable(&self) -> Status {
@@ -110,6 +125,7 @@ impl HttpBody for Stream {
 #[cfg(test)]
 mod tests {
     use axum::body::to_bytes;
+    use tokio::sync::Semaphore;
     use tokio_stream::StreamExt;
     use tonic::Code;
 
@@ -132,15 +148,30 @@ mod tests {
 
     #[tokio::test]
     async fn a_partial_message_times_out_and_a_whole_one_is_passed_on() {
-        let half = Message::new(unfinished("half"), 100, Duration::ZERO);
+        let half = Message::new(unfinished("half"), 100, Duration::ZERO, None);
         assert_eq!(failure(half).await, Code::DeadlineExceeded);
-        let long = Message::new(Body::from(vec![0; 106]), 100, LONG);
+        let long = Message::new(Body::from(vec![0; 106]), 100, LONG, None);
         assert_eq!(failure(long).await, Code::OutOfRange);
         let pieces = tokio_stream::iter([Ok::<_, std::io::Error>(vec![0; 60]), Ok(vec![0; 60])]);
-        let long = Message::new(Body::from_stream(pieces), 100, LONG);
+        let long = Message::new(Body::from_stream(pieces), 100, LONG, None);
         assert_eq!(failure(long).await, Code::OutOfRange);
-        let fits = Body::new(Message::new(Body::from(vec![7; 105]), 100, LONG));
+        let fits = Body::new(Message::new(Body::from(vec![7; 105]), 100, LONG, None));
         assert_eq!(to_bytes(fits, 105).await.unwrap(), vec![7; 105]);
+    }
+
+    #[tokio::test]
+    async fn messages_of_a_connection_share_a_bound() {
+        let bound = Arc::new(Semaphore::new(100));
+        let message = |bytes| {
+            let incoming = IncomingBytes::new(Arc::clone(&bound));
+            Message::new(Body::from(vec![0; bytes]), 100, LONG, Some(Arc::new(incoming)))
+        };
+        let mut first = Body::new(message(60)).into_data_stream();
+        assert_eq!(first.next().await.unwrap().unwrap().len(), 60);
+        assert_eq!(failure(message(60)).await, Code::ResourceExhausted);
+        assert!(to_bytes(Body::new(message(40)), 100).await.is_ok());
+        drop(first);
+        assert!(to_bytes(Body::new(message(60)), 100).await.is_ok());
     }
 
     #[tokio::test]

@@ -103,8 +103,12 @@ pub(crate) async fn answer(
         Some(Some(stream)) => stream,
         Some(None) => return refused("too many streams, of this connection or of all"),
     };
+    // Counted until the request is answered: it may wait for those before it.
+    let incoming = Arc::new(client.incoming());
+    request.extensions_mut().insert(Arc::clone(&incoming));
     request.extensions_mut().insert(Arc::clone(&client));
     let mut response = TowerToHyperService::new(router).call(request).await?;
+    drop(incoming);
     let elements = response.extensions_mut().remove::<Held>();
     Ok(response.map(|body| Reply::new(body, under_way, elements)))
 }
@@ -113,11 +117,12 @@ pub(crate) async fn answer(
 fn bounded(request: Request, limit: Duration, ends: &watch::Receiver<()>) -> Request {
     let (parts, body) = request.into_parts();
     let path = parts.uri.path();
+    let incoming = parts.extensions.get().map(Arc::clone);
     let body = if path.starts_with(REFLECTION) {
         Body::new(body::Stream::new(body, ends.clone()))
     } else {
         let max = if path.starts_with(HEALTH) { SMALL_MAX_BYTES } else { BODY_MAX_BYTES };
-        Body::new(body::Message::new(body, max, limit))
+        Body::new(body::Message::new(body, max, limit, incoming))
     };
     Request::from_parts(parts, body)
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use tollgate::{Cost, OutageMode, Verdict};
 use tollgate_proto::tollgate_v1 as pb;
 use tollgate_proto::tollgate_v1::rate_limiter_server::RateLimiter;
-use tollgate_service::engine::{CheckRequest, CheckResponse, Failure};
+use tollgate_service::engine::{BATCH_MAX, CheckRequest, CheckResponse, Failure};
 use tollgate_service::policy::DEFAULT_POLICY;
 use tonic::{Request, Response, Status};
 
@@ -35,8 +35,9 @@ impl RateLimiter for Native {
         let requests = request.into_inner().requests;
         // A batch weighs what it contains, until the client has taken the reply.
         let elements = match client {
-            Some(client) => client.weigh(requests.len()).await,
-            None => None,
+            Some(client) if requests.len() <= BATCH_MAX => client.weigh(requests.len()).await,
+            // A batch that is too large is refused below.
+            _ => None,
         };
         let checks = requests.iter().map(check).collect();
         let results = self.0.engine().acquire_batch(checks).await;

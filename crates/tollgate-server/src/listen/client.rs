@@ -8,12 +8,16 @@ use std::time::Duration;
 
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
+use tollgate_service::api::BODY_MAX_BYTES;
 use tollgate_service::engine::BATCH_MAX;
 
+use super::incoming::IncomingBytes;
 use crate::config::TimeLimits;
 
 /// The most streams that do not end by themselves, such as health watches, of one client.
 const STREAMS_MAX: usize = 4;
+/// The most bytes of messages that are not answered yet, of one client.
+const INCOMING_MAX_BYTES: usize = 4 * BODY_MAX_BYTES;
 /// How long the answer to a failed attempt to authenticate takes: tokens are not to be guessed.
 const ATTEMPT_DELAY: Duration = Duration::from_millis(100);
 /// How long a client that was idle may take to end a connection that the server closes.
@@ -29,6 +33,8 @@ pub(crate) struct Client {
     close: Notify,
     /// The elements of batches whose replies the client has not taken yet.
     elements: Arc<Semaphore>,
+    /// The bytes of messages that are not answered yet.
+    incoming: Arc<Semaphore>,
     /// The streams of all clients.
     streams: Arc<Semaphore>,
     /// Held while an attempt to authenticate is delayed.
@@ -115,6 +121,7 @@ impl Client {
             record: Mutex::new(record),
             close: Notify::new(),
             elements: Arc::new(Semaphore::new(BATCH_MAX)),
+            incoming: Arc::new(Semaphore::new(INCOMING_MAX_BYTES)),
             streams,
             attempt: tokio::sync::Mutex::new(()),
         })
@@ -189,6 +196,11 @@ impl Client {
     pub(crate) async fn delay_attempt(&self) {
         let _turn = self.attempt.lock().await;
         tokio::time::sleep(ATTEMPT_DELAY).await;
+    }
+
+    /// Counts the bytes of a message.
+    pub(crate) fn incoming(&self) -> IncomingBytes {
+        IncomingBytes::new(Arc::clone(&self.incoming))
     }
 
     /// Since when no request is under way, if none is.

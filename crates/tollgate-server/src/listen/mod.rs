@@ -3,6 +3,7 @@
 
 mod client;
 mod connections;
+mod incoming;
 mod reply;
 mod shutdown;
 mod stream;
@@ -24,6 +25,7 @@ use crate::config::{Config, Tls};
 use crate::telemetry::Telemetry;
 
 pub(crate) use client::Client;
+pub(crate) use incoming::IncomingBytes;
 pub(crate) use reply::{Held, Reply};
 pub(crate) use shutdown::{Shutdown, ShutdownSignal};
 pub(crate) use stream::{Stream, Watched};
