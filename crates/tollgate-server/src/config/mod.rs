@@ -20,7 +20,7 @@ use tollgate_service::config::{PolicyDefaults, Section, yaml};
 use tollgate_service::{Auth, Policies};
 
 use self::settings::Settings;
-use self::values::{address, count, share};
+use self::values::{address, count, hosts, share};
 use crate::store;
 
 pub use catalog::{Setting, settings_table};
@@ -255,6 +255,7 @@ fn assemble(
     let local_share = settings.parsed(Setting::LocalShare, share, errors);
     let retries = retries_of(&settings, errors);
     let connections = settings.parsed(Setting::Connections, count, errors);
+    let hosts = settings.parsed(Setting::Hosts, hosts, errors);
     let time_limits = time_limits(&settings, errors);
     let drain = settings.parsed(Setting::Drain, duration, errors);
     let (log, traces) = (telemetry::log(&settings, errors), telemetry::traces(&settings, errors));
@@ -281,7 +282,7 @@ fn assemble(
         policies,
         failure: Failure { deadline, breaker, max_in_flight, local_share },
         auth,
-        hosts: list(settings.text(Setting::Hosts)).map(str::to_owned).collect(),
+        hosts: hosts?,
         tls,
         connections: connections?.clamp(1, 1_000_000),
         time_limits: time_limits?,

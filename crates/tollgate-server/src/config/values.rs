@@ -19,6 +19,21 @@ pub(super) fn count(text: &str) -> Result<usize, String> {
     whole(text).and_then(|number| usize::try_from(number).map_err(|error| error.to_string()))
 }
 
+/// Names of hosts, without a port, separated by commas.
+pub(super) fn hosts(text: &str) -> Result<Vec<String>, String> {
+    let is_name = |name: &str| {
+        name.chars().all(|letter| letter.is_ascii_alphanumeric() || "-._:[]".contains(letter))
+    };
+    let names = text.split(',').map(str::trim).filter(|name| !name.is_empty());
+    match names.clone().find(|name| !is_name(name)) {
+        None => Ok(names.map(str::to_owned).collect()),
+        Some(wrong) => Err(format!(
+            "{:?} is no host; accepted: names or addresses without a port, separated by commas",
+            shorten(wrong)
+        )),
+    }
+}
+
 /// A share such as `1/3`, or `1`.
 pub(super) fn share(text: &str) -> Result<Share, String> {
     let wrong =

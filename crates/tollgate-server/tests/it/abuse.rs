@@ -297,6 +297,7 @@ async fn replies_that_are_kept_for_a_connection_are_bounded() {
     let decisions = text.lines().filter(|line| line.starts_with("tollgate_decisions_total"));
     let decisions: u64 =
         decisions.map(|line| line.rsplit(' ').next().unwrap().parse::<u64>().unwrap()).sum();
-    assert_eq!(decisions, 1_000);
+    // Once the connection ends, the batch that waits next may begin.
+    assert!((1_000..=2_000).contains(&decisions), "{decisions} of 10,000 were decided");
     server.end().await;
 }
