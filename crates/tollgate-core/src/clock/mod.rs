@@ -21,7 +21,7 @@ use crate::time::Micros;
 pub use manual::ManualClock;
 #[cfg(not(target_arch = "wasm32"))]
 pub use system::SystemClock;
-pub use wait::WaitHandle;
+pub use wait::{WaitHandle, WaitQueue};
 
 pub(crate) use wait::Sleep;
 
