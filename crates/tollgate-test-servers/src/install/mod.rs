@@ -2,7 +2,7 @@
 //!
 //! `apt` installs for all users. The other modules fill the `cache` of this user: `wheel`, `npm`
 //! and `pip` with pinned downloads, `debian` with packages of another release, `crates` with
-//! builds.
+//! builds. `wasm` chooses the compiler for Workers.
 
 mod apt;
 mod cache;
@@ -10,6 +10,7 @@ mod crates;
 mod debian;
 mod npm;
 mod pip;
+mod wasm;
 mod wheel;
 
 pub use cache::cached;
@@ -17,6 +18,7 @@ pub use crates::Crate;
 pub use debian::Packaged;
 pub use npm::NodeJs;
 pub use pip::Python;
+pub use wasm::WasmCompiler;
 pub(super) use wheel::{Wheel, make_executable};
 
 use std::path::{Path, PathBuf};
