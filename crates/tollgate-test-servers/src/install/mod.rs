@@ -14,7 +14,9 @@ mod wasm;
 mod wheel;
 
 pub use cache::cached;
+pub(super) use cache::named_after;
 pub use crates::Crate;
+pub(super) use crates::OwnProgram;
 pub use debian::Packaged;
 pub use npm::NodeJs;
 pub use pip::Python;
@@ -67,11 +69,19 @@ pub(super) fn find(name: &str) -> Option<PathBuf> {
 /// # Errors
 /// When it fails; the message holds its standard error.
 pub(super) fn run(command: &mut Command) -> Result<()> {
+    output(command).map(drop)
+}
+
+/// The standard output of a command.
+///
+/// # Errors
+/// As [`run`].
+pub(super) fn output(command: &mut Command) -> Result<String> {
     let name = command.get_program().to_string_lossy().into_owned();
     let output = command.stdin(Stdio::null()).output();
     let output = output.map_err(|error| Error::from(error).during(&name))?;
     if output.status.success() {
-        return Ok(());
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }
     let stderr = String::from_utf8_lossy(&output.stderr);
     Err(Error::new(format!("{name}: {}: {}", output.status, stderr.trim())))

@@ -83,7 +83,7 @@ fn has_target() -> bool {
     printed.is_ok_and(|path| Path::new(path.trim()).is_dir())
 }
 
-/// A script that runs a program with the libraries of its release: cargo and rustc want one program.
+/// A script that runs a program with the libraries of its release: cargo wants one program.
 fn write_script(path: &Path, command_line: &[OsString], more: &str) -> Result<()> {
     let words: Vec<String> =
         command_line.iter().map(|word| format!("'{}'", word.to_string_lossy())).collect();
