@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::{Value, json};
 use tollgate_core::store::cas::{Entry, Snapshot, Swap, Version, Versioned, VersionedCapability};
-use tollgate_core::{Code, Error, Micros, Result};
+use tollgate_core::{Error, Micros, Result};
 use worker::D1Database;
 use worker::send::IntoSendFuture as _;
 use worker::wasm_bindgen::JsValue;
@@ -22,6 +22,8 @@ const VALUE_MAX_BYTES: u32 = 1_000_000;
 const NAME_MAX_BYTES: usize = 8_192;
 /// How many expired values one call deletes.
 const PAGE: u32 = 1_000;
+/// What SQLite answers where the table is missing.
+const NO_TABLE: &str = "no such table";
 
 /// Writes a JSON array of rows `[name, value, keep_until, version]` if every row still has its
 /// version, where `null` stands for no row; one row comes back for each that was written.
@@ -75,12 +77,6 @@ impl Versioned for Backend {
 }
 
 impl Backend {
-    pub(super) async fn create_table(&self) -> Result<()> {
-        let none: Vec<Row> = self.run(sql::CREATE, &[]).into_send().await?;
-        drop(none);
-        Ok(())
-    }
-
     pub(super) async fn reclaim(&self, now: Micros) -> Result<usize> {
         // Exact as a number of JavaScript: below 2^53.
         #[expect(clippy::cast_precision_loss, reason = "below 2^53")]
@@ -89,12 +85,25 @@ impl Backend {
         Ok(deleted.len())
     }
 
+    /// Runs a statement. One that finds no table has done nothing: it is repeated once there is one.
     async fn run<T: DeserializeOwned>(&self, query: &str, values: &[JsValue]) -> Result<Vec<T>> {
-        let statement = self.0.prepare(query).bind(values).map_err(|error| failed(&error))?;
-        let result = statement.all().await.map_err(|error| failed(&error))?;
+        let mut rows = self.rows(query, values).await;
+        if rows.as_ref().is_err_and(|error| error.to_string().contains(NO_TABLE)) {
+            self.rows::<Row>(sql::CREATE, &[]).await.map_err(|error| failed(&error).not_sent())?;
+            rows = self.rows(query, values).await;
+        }
+        rows.map_err(|error| failed(&error))
+    }
+
+    async fn rows<T: DeserializeOwned>(
+        &self,
+        query: &str,
+        values: &[JsValue],
+    ) -> worker::Result<Vec<T>> {
+        let result = self.0.prepare(query).bind(values)?.all().await?;
         match result.error() {
-            Some(message) => Err(failed(&worker::Error::from(message))),
-            None => result.results().map_err(|error| failed(&error)),
+            Some(message) => Err(message.into()),
+            None => result.results(),
         }
     }
 }
@@ -103,11 +112,7 @@ fn stored(name: &str) -> Cow<'_, str> {
     name::stored(name, NAME_MAX_BYTES)
 }
 
-/// The database failed. Whether it has written is unknown, unless there is no table.
+/// The database failed. Whether it has written is unknown.
 fn failed(error: &worker::Error) -> Error {
-    if error.to_string().contains("no such table") {
-        let message = "the database has no table `tollgate_values`; create it with the schema";
-        return Error::new(Code::ConfigInvalid, message).with_field("store").not_sent();
-    }
     unavailable("D1 failed", error)
 }

@@ -32,8 +32,7 @@ const MAX_BACKOFF: Duration = Duration::from_millis(250);
 /// A store in a D1 database.
 ///
 /// Open one for each request, or keep a [`PerCall`](crate::PerCall): futures of one request must not
-/// wait for those of another. The table is made by `npx wrangler d1 execute` with [`D1::SCHEMA`], or
-/// by [`D1::create_table`].
+/// wait for those of another. The first call that finds no table `tollgate_values` makes it.
 ///
 /// ```no_run
 /// use tollgate_core::{Limit, Limiter, Quota};
@@ -50,9 +49,6 @@ const MAX_BACKOFF: Duration = Duration::from_millis(250);
 pub struct D1(Cas<Backend>);
 
 impl D1 {
-    /// The statement that makes the table.
-    pub const SCHEMA: &str = crate::sql::CREATE;
-
     /// A store in a database.
     #[must_use]
     pub fn new(database: D1Database) -> Self {
@@ -76,14 +72,6 @@ impl D1 {
     #[must_use]
     pub fn max_request_ids(self, ids: usize) -> Self {
         Self(self.0.max_request_ids(ids))
-    }
-
-    /// Makes the table if there is none.
-    ///
-    /// # Errors
-    /// `store_unavailable` when the database fails.
-    pub async fn create_table(&self) -> Result<()> {
-        self.0.backend().create_table().await
     }
 
     /// Deletes up to 1,000 values that mean nothing any more, and returns how many. For a cron

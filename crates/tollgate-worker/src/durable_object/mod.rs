@@ -193,7 +193,8 @@ impl fmt::Debug for DurableObjects {
 macro_rules! limits_object {
     ($name:ident, $class:ident) => {
         /// A Durable Object that keeps limits.
-        #[::worker::durable_object]
+        #[::worker::durable_object(alarm)]
+        #[derive(Debug)]
         pub struct $name($crate::LimitsObject);
 
         impl ::worker::DurableObject for $name {

@@ -24,7 +24,8 @@ macro_rules! objects {
     ($($(#[$doc:meta])* $name:ident $class:ident;)*) => {
         $(
             $(#[$doc])*
-            #[durable_object]
+            #[durable_object(fetch)]
+            #[derive(Debug)]
             pub struct $name(LimitsObject);
 
             impl DurableObject for $name {
@@ -51,7 +52,8 @@ macro_rules! inside {
     ($($(#[$doc:meta])* $name:ident $class:ident;)*) => {
         $(
             $(#[$doc])*
-            #[durable_object]
+            #[durable_object(fetch)]
+            #[derive(Debug)]
             pub struct $name(ObjectStore);
 
             impl DurableObject for $name {

@@ -21,7 +21,6 @@ pub(crate) async fn run(env: &Env, store: &str, clause: &str, prefix: &str) -> R
         "inside_key_value" => inside(env, "INSIDE_KEY_VALUE", clause).await,
         "d1" => {
             let store = D1::new(env.d1("DB")?).max_request_ids(RECORDS_MAX);
-            store.create_table().await.map_err(text)?;
             let options = Options { records_max: Some(RECORDS_MAX), ..Options::default() };
             clauses::run(&store, options, clause).await
         }
