@@ -6,6 +6,7 @@
     reason = "in a test, a panic is the message"
 )]
 
+mod api;
 mod backends;
 mod clients;
 mod config;
