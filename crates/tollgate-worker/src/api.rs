@@ -6,14 +6,14 @@
 use bytes::Bytes;
 use http_body_util::{BodyExt as _, Limited};
 use tollgate_core::store::BoxStore;
-use tollgate_core::{Error, Limiter, Result};
+use tollgate_core::{Error, Result};
 use tollgate_service::api::{BODY_MAX_BYTES, Rejection, failure};
-use tollgate_service::config::values;
-use tollgate_service::{Api, Auth, Engine, policies_from_yaml};
-use worker::{Env, HttpRequest, Request, Response};
+use tollgate_service::config::{policies_with_secret, values};
+use tollgate_service::{Api, Auth, Engine};
+use worker::{Body, Env, HttpRequest, Request, Response};
 
-use crate::clock::WorkerClock;
 use crate::guard::to_worker;
+use crate::limiter::limiter;
 use crate::{D1, DurableObjects, PerCall, WorkersKv};
 
 /// The binding of the D1 database.
@@ -37,6 +37,7 @@ const TOKEN_MIN_BYTES: usize = 16;
 /// | `TOLLGATE_DEADLINE` | `1s` | how long the store may take |
 /// | `TOLLGATE_TOKENS` | | tokens of callers, separated by commas |
 /// | `TOLLGATE_ADMIN_TOKENS` | | tokens that may also reset keys |
+/// | `TOLLGATE_HASH_SECRET` | | the secret of key hashes |
 /// | `TOLLGATE_INSECURE_PUBLIC` | `false` | allows a Worker without tokens |
 ///
 /// The bindings are `TOLLGATE_LIMITS` (a Durable Object), `TOLLGATE_DB` (D1) and `TOLLGATE_KV`; only
@@ -46,11 +47,12 @@ const TOKEN_MIN_BYTES: usize = 16;
 /// `config_invalid` naming the setting.
 pub fn api_from_env(env: &Env, policies: &str) -> Result<Api> {
     let text = setting(env, "TOLLGATE_POLICIES", policies);
-    let policies = policies_from_yaml(&text)
+    let secret = setting(env, "TOLLGATE_HASH_SECRET", "");
+    let policies = policies_with_secret(&text, &secret)
         .map_err(|errors| Error::config("policies", errors.to_string()))?;
     let deadline = setting(env, "TOLLGATE_DEADLINE", DEFAULT_DEADLINE);
     let deadline = values::duration(&deadline).map_err(|e| Error::config("deadline", e))?;
-    let limiter = Limiter::with_clock(store(env)?, WorkerClock).deadline(deadline).build();
+    let limiter = limiter(store(env)?).deadline(deadline).build();
     Ok(Api::new(Engine::new(limiter, policies), auth(env)?))
 }
 
@@ -75,14 +77,17 @@ fn store(env: &Env) -> Result<BoxStore> {
 }
 
 fn auth(env: &Env) -> Result<Auth> {
-    let [callers, admins] = ["TOLLGATE_TOKENS", "TOLLGATE_ADMIN_TOKENS"].map(|name| setting(env, name, ""));
+    let [callers, admins] =
+        ["TOLLGATE_TOKENS", "TOLLGATE_ADMIN_TOKENS"].map(|name| setting(env, name, ""));
     let tokens = |text: &str| -> Vec<String> {
         text.split(',').map(str::trim).filter(|one| !one.is_empty()).map(str::to_owned).collect()
     };
     let (callers, admins) = (tokens(&callers), tokens(&admins));
     let is_short = |token: &String| token.len() < TOKEN_MIN_BYTES;
     if callers.iter().chain(&admins).any(is_short) {
-        let message = format!("holds a token that can be guessed; accepted: {TOKEN_MIN_BYTES} bytes and more");
+        let message = format!(
+            "holds a token that can be guessed; accepted: {TOKEN_MIN_BYTES} bytes and more"
+        );
         return Err(Error::config("tokens", message));
     }
     if callers.is_empty() && setting(env, "TOLLGATE_INSECURE_PUBLIC", "false") != "true" {
@@ -119,19 +124,23 @@ pub async fn handle(api: &Api, request: Request) -> worker::Result<Response> {
         },
         path => match api.route(&parts.method, path, &parts.headers) {
             Ok(endpoint) => {
-                let body = match endpoint.reads_body() {
-                    true => Limited::new(body, BODY_MAX_BYTES).collect().await,
-                    false => Ok(http_body_util::Collected::default()),
-                };
+                let body = if endpoint.reads_body() { read(body).await } else { Ok(Bytes::new()) };
                 match body {
-                    Ok(body) => api.answer(endpoint, parts.uri.query(), &body.to_bytes()).await,
-                    Err(_) => Rejection::BodyTooLarge.response(),
+                    Ok(body) => api.answer(endpoint, parts.uri.query(), &body).await,
+                    Err(rejection) => rejection.response(),
                 }
             }
             Err(rejection) => rejection.response(),
         },
     };
     to_worker(response)
+}
+
+/// Reads a body within its bound. How long a client may take is bounded by the runtime.
+async fn read(body: Body) -> core::result::Result<Bytes, Rejection> {
+    // Errors of the runtime are no errors of a body that could be sent to another thread.
+    let whole = Limited::new(body.map_err(|error| error.to_string()), BODY_MAX_BYTES).collect();
+    Ok(whole.await.map_err(|_| Rejection::BodyTooLarge)?.to_bytes())
 }
 
 fn text(body: &'static str) -> http::Response<Bytes> {

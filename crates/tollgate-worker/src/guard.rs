@@ -12,7 +12,7 @@ use tollgate_core::{Code, Decision, Error, Limit, Limiter};
 use tollgate_http::{LimitFields, Problem, QuotaPolicy, RateLimitFields, Status};
 use worker::{Headers, Request, Response};
 
-use crate::clock::WorkerClock;
+use crate::limiter::limiter;
 
 /// Which part of a request names the subject that is charged.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -37,7 +37,8 @@ impl Subject {
         let header = |name: &str| request.headers().get(name).ok().flatten();
         match self {
             Self::ClientAddress => {
-                let address = header("cf-connecting-ip").ok_or_else(|| missing("cf-connecting-ip"))?;
+                let address =
+                    header("cf-connecting-ip").ok_or_else(|| missing("cf-connecting-ip"))?;
                 Ok(network_of(&address))
             }
             Self::Header(name) => header(name).ok_or_else(|| missing(name)),
@@ -47,7 +48,7 @@ impl Subject {
 }
 
 fn missing(header: &str) -> Error {
-    Error::invalid(header.to_owned(), "is missing: the request has nobody to charge")
+    Error::invalid(header.to_owned(), "is missing: the request has no subject to charge")
 }
 
 /// The address, or the network of an IPv6 address.
@@ -89,10 +90,10 @@ pub struct Guard<S> {
 impl<S: Store> Guard<S> {
     /// Limits each client address.
     pub fn new(store: S, limit: Limit) -> Self {
-        Self::of(Limiter::with_clock(store, WorkerClock).build(), limit)
+        Self::of(limiter(store).build(), limit)
     }
 
-    /// The same with a limiter of your own, for another deadline or a breaker.
+    /// The same with a limiter of your own, for another deadline: see [`limiter`](crate::limiter()).
     pub fn of(limiter: Limiter<S>, limit: Limit) -> Self {
         Self { limiter, limit, subject: Subject::default() }
     }

@@ -15,6 +15,7 @@
 //! another one would wait for ever if that one is cancelled. So nothing here is shared between
 //! requests but plain values: [`DurableObjects`] and [`WorkersKv`] may be kept for all requests,
 //! [`D1`], whose callers share reads and writes, is opened for each of them ([`PerCall`] does so).
+//! [`limiter()`] makes a limiter that requests may share.
 
 #[cfg(feature = "api")]
 pub mod api;
@@ -25,6 +26,7 @@ mod error;
 pub mod guard;
 mod join;
 mod kv;
+mod limiter;
 mod name;
 mod per_call;
 mod sql;
@@ -35,5 +37,6 @@ pub use clock::WorkerClock;
 pub use d1::D1;
 pub use durable_object::{DurableObjects, LimitsObject, ObjectStore};
 pub use kv::WorkersKv;
+pub use limiter::limiter;
 pub use per_call::PerCall;
 pub use tollgate_core::Result;

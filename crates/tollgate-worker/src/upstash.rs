@@ -1,13 +1,12 @@
 //! Upstash through the `fetch` of a Worker.
 //!
 //! ```no_run
-//! use tollgate_core::{Limit, Limiter, Quota};
-//! use tollgate_worker::{WorkerClock, upstash};
+//! use tollgate_worker::{limiter, upstash};
 //!
 //! # async fn example(env: worker::Env) -> Result<(), Box<dyn std::error::Error>> {
 //! let (url, token) = (env.var("UPSTASH_URL")?, env.secret("UPSTASH_TOKEN")?);
 //! let store = upstash::open(&url.to_string(), &token.to_string())?;
-//! let limiter = Limiter::with_clock(store, WorkerClock).build();
+//! let limiter = limiter(store).build();
 //! # Ok(())
 //! # }
 //! ```

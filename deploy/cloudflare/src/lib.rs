@@ -1,5 +1,6 @@
 //! The HTTP API of Tollgate in a Cloudflare Worker. `wrangler.toml` has its settings and bindings,
 //! `policies.yaml` its policies.
+#![expect(missing_docs, reason = "the macros document nothing that they make")]
 
 use std::cell::OnceCell;
 

@@ -1,4 +1,5 @@
 //! A Worker that limits its own routes: 10 requests per minute for each client address.
+#![expect(missing_docs, reason = "the macros document nothing that they make")]
 
 use tollgate_core::{Limit, Quota};
 use tollgate_worker::DurableObjects;

@@ -320,7 +320,8 @@ async fn refund_parts<P: Parts>(
     let (mut before, mut now) = (vec![None; admission.charges().len()], None);
     for leg in legs(parts, admission) {
         let refunded = parts.give_back(&Admission::of(&leg.charges), time.into()).await;
-        let refunded = refunded.map_err(|error| if now.is_none() { error } else { error.sent() })?;
+        let refunded =
+            refunded.map_err(|error| if now.is_none() { error } else { error.sent() })?;
         time = TimeSource::Given(refunded.now.reading());
         now = Some(refunded.now);
         for (place, state) in leg.places.into_iter().zip(refunded.before) {

@@ -8,9 +8,7 @@ use tollgate_core::store::cas::{Swap, Version, Versioned as _};
 use tollgate_core::store::compensate::{self, Leg, Parts, Recorded};
 use tollgate_core::store::detach::{Detached, Spawner};
 use tollgate_core::store::{CallContext, Evidence, Loaded, Store as _, TimeSource, record};
-use tollgate_core::{
-    Admission, Charge, Code, Cost, Error, Key, Operation, Receipt, Result, State,
-};
+use tollgate_core::{Admission, Charge, Code, Cost, Error, Key, Operation, Receipt, Result, State};
 
 use super::admit::{Answered, Part, one_quota_per_key, read};
 use super::{Inner, Redis};
@@ -56,11 +54,7 @@ impl<T: Transport> Parts for Inner<T> {
         Err(quota_keeps_changing())
     }
 
-    async fn give_back(
-        &self,
-        refunds: &Admission<'_>,
-        cx: CallContext<'_>,
-    ) -> Result<Evidence> {
+    async fn give_back(&self, refunds: &Admission<'_>, cx: CallContext<'_>) -> Result<Evidence> {
         self.swapping.admit(refunds, cx).await
     }
 

@@ -35,11 +35,11 @@ const MAX_BACKOFF: Duration = Duration::from_millis(250);
 /// wait for those of another. The first call that finds no table `tollgate_values` makes it.
 ///
 /// ```no_run
-/// use tollgate_core::{Limit, Limiter, Quota};
-/// use tollgate_worker::{D1, WorkerClock};
+/// use tollgate_core::{Limit, Quota};
+/// use tollgate_worker::{D1, limiter};
 ///
 /// # async fn example(env: worker::Env) -> Result<(), Box<dyn std::error::Error>> {
-/// let limiter = Limiter::with_clock(D1::new(env.d1("DB")?), WorkerClock).build();
+/// let limiter = limiter(D1::new(env.d1("DB")?)).build();
 /// let api = Limit::gcra("api", Quota::per_minute(100))?;
 /// let decision = limiter.check(api.charge("ada")).await?;
 /// # Ok(())

@@ -43,12 +43,12 @@ const SHARDS_MAX: u32 = 1 << 20;
 /// A store in Durable Objects, for Workers.
 ///
 /// ```no_run
-/// use tollgate_core::{Limit, Limiter, Quota};
-/// use tollgate_worker::{DurableObjects, WorkerClock};
+/// use tollgate_core::{Limit, Quota};
+/// use tollgate_worker::{DurableObjects, limiter};
 ///
 /// # async fn example(env: worker::Env) -> Result<(), Box<dyn std::error::Error>> {
 /// let store = DurableObjects::new(env.durable_object("LIMITS")?);
-/// let limiter = Limiter::with_clock(store, WorkerClock).build();
+/// let limiter = limiter(store).build();
 /// let api = Limit::gcra("api", Quota::per_minute(100))?;
 /// let decision = limiter.check(api.charge("ada")).await?;
 /// # Ok(())
@@ -202,7 +202,10 @@ macro_rules! limits_object {
                 Self($crate::LimitsObject::$class(&state))
             }
 
-            async fn fetch(&self, request: ::worker::Request) -> ::worker::Result<::worker::Response> {
+            async fn fetch(
+                &self,
+                request: ::worker::Request,
+            ) -> ::worker::Result<::worker::Response> {
                 self.0.fetch(request).await
             }
 

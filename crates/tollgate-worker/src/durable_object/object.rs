@@ -4,7 +4,9 @@ use worker::{Request, Response, State};
 
 use super::storage::Row;
 use super::store::{Elsewhere, ObjectStore};
-use super::wire::{Call, Outcome, Reply, SentAdmission, SentError, SentSwap, from_text, time_source, to_text};
+use super::wire::{
+    Call, Outcome, Reply, SentAdmission, SentError, SentSwap, from_text, time_source, to_text,
+};
 use tollgate_core::store::{CallContext, Evidence};
 use tollgate_core::{Admission, Charge, Limit, Micros, Result};
 
@@ -78,7 +80,8 @@ impl LimitsObject {
     }
 
     async fn admit(&self, sent: &[SentAdmission], at: Option<Micros>) -> Result<Vec<Outcome>> {
-        let limits: Vec<Vec<Limit>> = sent.iter().map(SentAdmission::limits).collect::<Result<_>>()?;
+        let limits: Vec<Vec<Limit>> =
+            sent.iter().map(SentAdmission::limits).collect::<Result<_>>()?;
         let charges = sent.iter().zip(&limits).map(|(sent, limits)| sent.charges(limits));
         let charges: Vec<Vec<Charge<'_>>> = charges.collect::<Result<_>>()?;
         let admissions = sent.iter().zip(&charges).map(|(sent, charges)| sent.admission(charges));
@@ -93,7 +96,8 @@ impl LimitsObject {
 
 /// The values of keys that other objects have charged.
 fn elsewhere(sent: &[SentAdmission], charges: &[Vec<Charge<'_>>]) -> Elsewhere {
-    let pairs = sent.iter().zip(charges).flat_map(|(sent, charges)| sent.charges.iter().zip(charges));
+    let pairs =
+        sent.iter().zip(charges).flat_map(|(sent, charges)| sent.charges.iter().zip(charges));
     let known = pairs.filter_map(|(sent, charge)| {
         let before = sent.elsewhere.as_ref()?;
         let value = Some(before.clone()).filter(|text| !text.is_empty());

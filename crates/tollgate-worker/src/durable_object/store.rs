@@ -160,8 +160,11 @@ impl ObjectStore {
         let now = WorkerClock.now();
         let round = Round::of(admissions.iter().copied());
         let names: Vec<ValueName<'_>> = round.names().collect();
-        let own: Vec<&str> =
-            names.iter().map(|name| name.text).filter(|name| !elsewhere.contains_key(*name)).collect();
+        let own: Vec<&str> = names
+            .iter()
+            .map(|name| name.text)
+            .filter(|name| !elsewhere.contains_key(*name))
+            .collect();
         let mut read = self.storage.read(&own).await?.into_iter();
         let values = names.iter().map(|name| match elsewhere.get(name.text) {
             Some(value) => value.clone(),

@@ -167,7 +167,11 @@ impl Outcome {
         match outcome {
             Ok(evidence) => Self::Decided {
                 now: evidence.now.reading(),
-                before: evidence.before.iter().map(|state| Some(state.as_ref()?.to_text())).collect(),
+                before: evidence
+                    .before
+                    .iter()
+                    .map(|state| Some(state.as_ref()?.to_text()))
+                    .collect(),
                 replayed: evidence
                     .replayed
                     .as_ref()
@@ -181,7 +185,8 @@ impl Outcome {
         match self {
             Self::Failed(error) => Err(error.into_error()),
             Self::Decided { now, before, replayed } => {
-                let state = |text: Option<String>| text.as_deref().map(State::from_text).transpose();
+                let state =
+                    |text: Option<String>| text.as_deref().map(State::from_text).transpose();
                 let before = before.into_iter().map(state).collect::<Result<_>>()?;
                 let now = Now::at(now);
                 Ok(match replayed {

@@ -101,9 +101,7 @@ impl Store for WorkersKv {
         }
         if admission.request_id.is_some() {
             let message = "Workers KV cannot charge a request id exactly once";
-            return Err(Error::new(Code::Unsupported, message)
-                .with_field("request_id")
-                .not_sent());
+            return Err(Error::new(Code::Unsupported, message).with_field("request_id").not_sent());
         }
         cx.sent();
         self.decide(admission, now).into_send().await

@@ -34,7 +34,8 @@ impl KeyValue {
     }
 
     pub(super) async fn read(&self, names: &[&str]) -> Result<Vec<Option<String>>> {
-        let names: Vec<String> = names.iter().map(|name| stored_name(name, NAME_MAX_BYTES)).collect();
+        let names: Vec<String> =
+            names.iter().map(|name| stored_name(name, NAME_MAX_BYTES)).collect();
         let mut values = Vec::with_capacity(names.len());
         for page in names.chunks(KEYS_MAX) {
             let keys: Vec<&str> = page.iter().map(String::as_str).collect();

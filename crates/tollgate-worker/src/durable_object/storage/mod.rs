@@ -81,7 +81,9 @@ impl ObjectStorage {
     /// Deletes a page of request ids that may be forgotten at `now`; whether there may be more.
     pub(super) async fn reclaim_records(&self, now: Micros) -> Result<bool> {
         match self {
-            Self::KeyValue(storage) => storage.reclaim(RECORDS, now).await.map(|page| page.has_more),
+            Self::KeyValue(storage) => {
+                storage.reclaim(RECORDS, now).await.map(|page| page.has_more)
+            }
             Self::Sqlite(storage) => storage.reclaim((RECORDS, AFTER_RECORDS), now),
         }
     }

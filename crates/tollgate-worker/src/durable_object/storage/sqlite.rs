@@ -16,8 +16,7 @@ use crate::sql;
 const NAME_MAX_BYTES: usize = 8_192;
 const WHAT: &str = "the database of the object failed";
 
-const COUNT: &str =
-    "SELECT count(*) AS number FROM tollgate_values WHERE name >= ?1 AND name < ?2";
+const COUNT: &str = "SELECT count(*) AS number FROM tollgate_values WHERE name >= ?1 AND name < ?2";
 const RECLAIM: &str = "DELETE FROM tollgate_values WHERE name IN (SELECT name FROM tollgate_values \
      WHERE name >= ?1 AND name < ?2 AND keep_until <= ?3 LIMIT ?4) RETURNING 1 AS number";
 const IS_USED: &str = "SELECT EXISTS (SELECT 1 FROM tollgate_values) AS number";

@@ -2,6 +2,8 @@
 //!
 //! Readings of the suite lie in the past: nothing is reclaimed.
 
+use std::sync::Arc;
+
 use tollgate_testkit::conformance::Options;
 use tollgate_worker::{LimitsObject, ObjectStore};
 use worker::{DurableObject, Env, Request, Response, Result, State, durable_object};
@@ -54,11 +56,11 @@ macro_rules! inside {
             $(#[$doc])*
             #[durable_object(fetch)]
             #[derive(Debug)]
-            pub struct $name(ObjectStore);
+            pub struct $name(Arc<ObjectStore>);
 
             impl DurableObject for $name {
                 fn new(state: State, _: Env) -> Self {
-                    Self(configured(ObjectStore::$class(&state)))
+                    Self(Arc::new(configured(ObjectStore::$class(&state))))
                 }
 
                 /// Runs a clause inside of the object: `/CLAUSE/PREFIX`.
@@ -66,7 +68,7 @@ macro_rules! inside {
                     let path = request.path();
                     let (clause, prefix) =
                         path.trim_matches('/').split_once('/').unwrap_or_default();
-                    clauses::run(&self.0, options(), (clause, prefix)).await
+                    clauses::run(Arc::clone(&self.0), options(), (clause, prefix)).await
                 }
             }
         )*

@@ -10,9 +10,8 @@ use crate::objects::{RECORDS_MAX, options};
 /// Enough that two subjects are rarely in one object.
 const SHARDS: u32 = 64;
 
-/// Runs a clause over a store.
-pub(crate) async fn run(env: &Env, store: &str, clause: &str, prefix: &str) -> Result<Response> {
-    let clause = (clause, prefix);
+/// Runs a clause over a store, or takes one unit.
+pub(crate) async fn run(env: &Env, store: &str, clause: (&str, &str)) -> Result<Response> {
     match store {
         "sqlite" => over_objects(env, "SQLITE", SHARDS, clause).await,
         "key_value" => over_objects(env, "KEY_VALUE", SHARDS, clause).await,
@@ -22,17 +21,17 @@ pub(crate) async fn run(env: &Env, store: &str, clause: &str, prefix: &str) -> R
         "d1" => {
             let store = D1::new(env.d1("DB")?).max_request_ids(RECORDS_MAX);
             let options = Options { records_max: Some(RECORDS_MAX), ..Options::default() };
-            clauses::run(&store, options, clause).await
+            clauses::run(store, options, clause).await
         }
         "kv" => {
             let store = WorkersKv::new(env.kv("KV")?);
-            clauses::run(&store, Options::default(), clause).await
+            clauses::run(store, Options::default(), clause).await
         }
         "upstash" => {
             let [url, token] = ["UPSTASH_URL", "UPSTASH_TOKEN"].map(|name| env.var(name));
             let store = upstash::open(&url?.to_string(), &token?.to_string()).map_err(text)?;
             let options = Options { injects_time: Some(true), ..Options::default() };
-            clauses::run(&store, options, clause).await
+            clauses::run(store, options, clause).await
         }
         _ => Response::error("no such store", 404),
     }
@@ -45,7 +44,7 @@ async fn over_objects(
     clause: (&str, &str),
 ) -> Result<Response> {
     let store = DurableObjects::with_shards(env.durable_object(binding)?, shards);
-    clauses::run(&store.map_err(text)?, options(), clause).await
+    clauses::run(store.map_err(text)?, options(), clause).await
 }
 
 async fn inside(env: &Env, binding: &str, (clause, prefix): (&str, &str)) -> Result<Response> {
