@@ -8,11 +8,13 @@ use crate::run::{TaskResult, cargo, run};
 pub(crate) const TARGET: &str = WasmCompiler::TARGET;
 
 /// The crates, each with the features that it has on wasm32.
-const CRATES: [(&str, &str); 4] = [
+const CRATES: [(&str, &str); 6] = [
     ("tollgate-core", ""),
     ("tollgate-http", ""),
     ("tollgate-redis", "upstash"),
     ("tollgate-service", ""),
+    ("tollgate-testkit", ""),
+    ("tollgate-worker", "api,upstash"),
 ];
 
 /// Builds the crates.
