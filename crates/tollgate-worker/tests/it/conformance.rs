@@ -26,6 +26,13 @@ tollgate_testkit::each_clause! { [over] /** D1. */ d1 }
 tollgate_testkit::each_clause! { [over] /** Workers KV. */ kv }
 tollgate_testkit::each_clause! { [over] /** Upstash through `fetch`. */ upstash }
 
+#[test]
+fn charges_on_several_subjects_are_all_or_nothing() {
+    for store in ["sqlite", "key_value", "single", "inside_sqlite", "d1"] {
+        passes(store, "several_subjects");
+    }
+}
+
 fn passes(store: &str, clause: &str) {
     let worker = TestWorker::shared();
     let (status, body) = worker.get(&format!("/{store}/{clause}?prefix={}", worker.prefix()));

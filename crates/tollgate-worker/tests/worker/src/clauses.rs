@@ -8,6 +8,8 @@ use tollgate_testkit::conformance::{self, Options, Suite};
 use tollgate_worker::WorkerClock;
 use worker::{Response, Result};
 
+use crate::several::several_subjects;
+
 /// Takes one of ten units of the key of a prefix; how many are left.
 async fn take<S: Store>(store: S, prefix: &str) -> tollgate_core::Result<u64> {
     let limit = Limit::gcra("take", Quota::new(10, Duration::from_secs(30 * 86_400)))?;
@@ -25,6 +27,10 @@ pub(crate) async fn run<S: Store>(
     if clause == "take" {
         let left = take(store, prefix).await.map_err(|error| error.to_string())?;
         return Response::ok(left.to_string());
+    }
+    if clause == "several_subjects" {
+        several_subjects(&store, prefix).await;
+        return Response::ok("passed");
     }
     let suite = Suite::with_prefix(&store, options, prefix);
     macro_rules! run {

@@ -6,6 +6,7 @@
 
 mod clauses;
 mod objects;
+mod several;
 mod stores;
 
 use worker::{Context, Env, Request, Response, Result, event};
