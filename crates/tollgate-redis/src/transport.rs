@@ -7,7 +7,7 @@
 use core::future::Future;
 
 use tollgate_core::store::{CallContext, CallLimit};
-use tollgate_core::{BoxFuture, MaybeSend, MaybeSync, Result};
+use tollgate_core::{MaybeSend, MaybeSync, Result};
 
 pub use crate::call::Call;
 use crate::error_reply::error_of;
@@ -83,8 +83,7 @@ pub trait Transport: MaybeSend + MaybeSync + 'static {
     }
 }
 
-/// Runs a future to its end in the background.
-pub type Spawner = fn(BoxFuture<'static, ()>);
+pub use tollgate_core::store::detach::Spawner;
 
 /// The arguments of a call, one after another in one buffer.
 #[derive(Clone, Debug, Default)]

@@ -22,6 +22,7 @@
 //!   for TLS.
 //! - [`DynamoDb`]: an emulator of DynamoDB, or Amazon's own; [`DynamoDbGateway`] counts requests,
 //!   and refuses them in ways that emulators do not.
+//! - [`workerd`]: builds a Worker, and runs it in the runtime of Cloudflare.
 //! - [`UpstashShim`]: the REST interface of Upstash over a Redis server. [`Nginx`]: a proxy in
 //!   front of others.
 //! - [`Python`] and [`NodeJs`]: third-party clients.
@@ -61,6 +62,7 @@ mod spawner;
 mod test_processes;
 mod upstash;
 pub mod wait;
+pub mod workerd;
 
 pub use certificates::Certificates;
 pub use denokv::DenoKv;
@@ -78,15 +80,15 @@ pub use server::{Resources, Server, ServerSpec};
 pub use test_processes::{TestProcess, TestProcesses};
 pub use upstash::UpstashShim;
 
-/// Builds the servers that are published as source only. The first build takes minutes, in which a
-/// test would seem to hang.
+/// Builds the servers and tools that are published as source only. The first build takes minutes,
+/// in which a test would seem to hang.
 ///
 /// # Errors
 /// When one cannot be downloaded or does not build.
 pub fn prepare() -> Result<()> {
     dynamodb::dynoxide()?;
     denokv::program()?;
-    Ok(())
+    workerd::prepare()
 }
 
 /// The guide, whose example must compile.

@@ -22,7 +22,7 @@ const LAYERS: [(&str, &[&str]); 14] = [
         "tollgate-server",
         &["tollgate", "tollgate-core", "tollgate-http", "tollgate-proto", "tollgate-service"],
     ),
-    ("tollgate-worker", &["tollgate-core", "tollgate-http", "tollgate-service"]),
+    ("tollgate-worker", &["tollgate-core", "tollgate-http", "tollgate-redis", "tollgate-service"]),
     (
         "tollgate-cli",
         &["tollgate", "tollgate-core", "tollgate-proto", "tollgate-server", "tollgate-service"],

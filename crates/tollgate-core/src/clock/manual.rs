@@ -52,7 +52,7 @@ impl ManualClock {
     pub fn set(&self, now: Micros) {
         let now = now.min(MICROS_MAX - 1);
         self.now.store(now, SeqCst);
-        self.waits.take_due(now).for_each(Waker::wake);
+        self.waits.wake_due(now);
     }
 }
 

@@ -29,7 +29,7 @@ pub use health::ClockHealth;
 pub use manual::ManualClock;
 #[cfg(not(target_arch = "wasm32"))]
 pub use system::SystemClock;
-pub use wait::WaitHandle;
+pub use wait::{WaitHandle, WaitQueue};
 
 pub(crate) use wait::Sleep;
 

@@ -1,18 +1,23 @@
 //! Waits for an instant: tasks by the instant they wait for, and handles that cancel a wait.
 //!
+//! A clock of a host without threads, such as a Worker, keeps a [`WaitQueue`] per wait and lets a
+//! timer of the host wake it; the handle owns that timer.
+//!
 //! Most waits are deadlines of calls that end long before. A wait that ends is removed, so a clock
 //! holds as many entries as there are waits at the same time.
 
+use core::fmt;
 use core::task::{Context, Poll, Waker};
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::Clock;
+use crate::maybe_send::{MaybeSend, MaybeSync};
 use crate::time::Micros;
 
 /// The tasks that wait on a clock.
 #[derive(Debug, Default)]
-pub(super) struct WaitQueue(Mutex<Waits>);
+pub struct WaitQueue(Mutex<Waits>);
 
 #[derive(Debug, Default)]
 pub(super) struct Waits {
@@ -35,13 +40,18 @@ impl WaitQueue {
     }
 
     /// Adds a task that is to be woken at `at`.
-    pub(super) fn add(self: &Arc<Self>, at: Micros, waker: &Waker) -> WaitHandle {
+    pub fn add(self: &Arc<Self>, at: Micros, waker: &Waker) -> WaitHandle {
         let waker = waker.clone();
         let mut waits = self.lock();
         waits.added += 1;
         let entry = (at, waits.added);
         waits.wakers.insert(entry, waker);
-        WaitHandle(Some((Arc::clone(self), entry)))
+        WaitHandle { entry: Some((Arc::clone(self), entry)), timer: None }
+    }
+
+    /// Wakes the tasks that are due.
+    pub fn wake_due(&self, now: Micros) {
+        self.take_due(now).for_each(Waker::wake);
     }
 
     /// Removes the tasks that are due.
@@ -53,30 +63,50 @@ impl WaitQueue {
 }
 
 /// A wait that a clock has accepted. Dropping it cancels the wait.
-#[derive(Debug)]
 #[must_use = "a wait is cancelled when its handle is dropped"]
-pub struct WaitHandle(Option<(Arc<WaitQueue>, (Micros, u64))>);
+pub struct WaitHandle {
+    entry: Option<(Arc<WaitQueue>, (Micros, u64))>,
+    /// A timer of the host, which stops when it is dropped.
+    timer: Option<Box<dyn Timer>>,
+}
+
+/// Anything that may be dropped with a handle.
+trait Timer: MaybeSend + MaybeSync {}
+
+impl<T: MaybeSend + MaybeSync> Timer for T {}
 
 impl WaitHandle {
     /// No wait: of a clock that has woken the task already, or that cannot wake tasks.
     pub const fn none() -> Self {
-        Self(None)
+        Self { entry: None, timer: None }
+    }
+
+    /// The same wait, which owns the timer of the host that ends it.
+    pub fn with_timer(mut self, timer: impl MaybeSend + MaybeSync + 'static) -> Self {
+        self.timer = Some(Box::new(timer));
+        self
     }
 
     /// Whether the task is still to be woken.
     fn will_wake(&self, waker: &Waker) -> bool {
-        let Some((queue, entry)) = &self.0 else { return false };
+        let Some((queue, entry)) = &self.entry else { return false };
         queue.lock().wakers.get(entry).is_some_and(|own| own.will_wake(waker))
     }
 }
 
 impl Drop for WaitHandle {
     fn drop(&mut self) {
-        if let Some((queue, entry)) = self.0.take() {
+        if let Some((queue, entry)) = self.entry.take() {
             let waker = queue.lock().wakers.remove(&entry);
             // Outside of the lock: dropping a waker may run foreign code.
             drop(waker);
         }
+    }
+}
+
+impl fmt::Debug for WaitHandle {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WaitHandle").field("entry", &self.entry).finish_non_exhaustive()
     }
 }
 

@@ -16,7 +16,6 @@ mod batch_decode;
 mod batch_encode;
 mod charge;
 mod cross_slot;
-mod detach;
 #[cfg(feature = "client")]
 mod handle;
 #[cfg(not(feature = "client"))]
@@ -36,6 +35,7 @@ use std::sync::Arc;
 use tollgate_core::algorithm::ScriptedStep;
 use tollgate_core::combine::Combiner;
 use tollgate_core::store::cas::Cas;
+use tollgate_core::store::compensate;
 use tollgate_core::store::{
     BatchResults, CallContext, Capability, Evidence, Loaded, MultiKey, Retries, Store, TimeSource,
 };
@@ -128,7 +128,7 @@ impl<T: Transport> Inner<T> {
             return Way::Queue(charge, step);
         }
         let has_script = charges.iter().all(|charge| charge.rule().scripted_step().is_some());
-        if self.spans_slots(charges) {
+        if compensate::spans_parts(self, charges) {
             return if has_script { Way::CrossSlot } else { Way::Unsupported };
         }
         let is_plain = charges.iter().all(|charge| charge.operation == Operation::Take);
@@ -138,13 +138,6 @@ impl<T: Transport> Inner<T> {
 
     fn item(&self, charge: &Charge<'_>, step: ScriptedStep, at: TimeSource) -> Item {
         Item::new(charge, (self.runner.layout.name(&charge.key()), step), at)
-    }
-
-    fn spans_slots(&self, charges: &[Charge<'_>]) -> bool {
-        let mut slots =
-            charges.iter().map(|charge| self.runner.slot(&self.runner.layout.name(&charge.key())));
-        let first = slots.next().flatten();
-        slots.any(|slot| slot != first)
     }
 }
 

@@ -4,10 +4,9 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use tollgate_api_tests::garbage::mutated;
 use tollgate_server::fuzzing::TARGETS;
 use tollgate_testkit::rng::Rng;
-
-use crate::garbage::mutated;
 
 const SEED: u64 = 5_112_026;
 const TURNS: usize = 20_000;

@@ -1,37 +1,13 @@
 //! Malformed input: no panic, no 500, and the server still answers.
 
 use tokio::io::AsyncWriteExt;
+use tollgate_api_tests::garbage::mutated;
 use tollgate_server::Config;
 use tollgate_testkit::rng::Rng;
 
 use crate::support::{Resp, Running, slow};
 
 const SEED: u64 = 20_261_115;
-
-/// A text with some bytes changed, removed, inserted, cut off or repeated.
-pub(crate) fn mutated(rng: &mut Rng, text: &[u8]) -> Vec<u8> {
-    let mut bytes = text.to_vec();
-    for _ in 0..=rng.below(6) {
-        let index = |rng: &mut Rng, bytes: &[u8]| {
-            usize::try_from(rng.below(u64::try_from(bytes.len().max(1)).unwrap())).unwrap()
-        };
-        let (at, other) = (index(rng, &bytes), index(rng, &bytes));
-        match rng.below(5) {
-            _ if bytes.is_empty() => bytes.push(b'{'),
-            0 => bytes[at] = u8::try_from(rng.below(256)).unwrap(),
-            1 => {
-                bytes.remove(at);
-            }
-            2 => bytes.insert(at, bytes[other]),
-            3 => bytes.truncate(at),
-            _ => {
-                let piece = bytes[at.min(other)..at.max(other)].to_vec();
-                bytes.extend(piece);
-            }
-        }
-    }
-    bytes
-}
 
 #[test]
 fn mutated_files_never_panic() {
@@ -54,25 +30,6 @@ policies:
         refused += u64::from(Config::of_text(&[], |_| None, Some(("t.yaml", &file))).is_err());
     }
     assert!(refused > 1_000, "{refused}");
-}
-
-#[tokio::test]
-async fn mutated_bodies_are_never_a_failure_of_the_server() {
-    println!("seed {SEED}");
-    let (mut rng, client) = (Rng::new(SEED), reqwest::Client::new());
-    let server = Running::with(slow()).await;
-    let bodies: [(&str, &[u8]); 3] = [
-        ("/v1/acquire", br#"{"policy":"default","key":"user:1","cost":1,"request_id":"abc"}"#),
-        ("/v1/acquire_many", br#"{"requests":[{"key":"a","cost":2},{"key":"b"}]}"#),
-        ("/v1/refund", br#"{"key":"a","cost":2,"reset_at_ms":1800000000000}"#),
-    ];
-    for turn in 0..600 {
-        let (path, body) = bodies[turn % 3];
-        let reply =
-            client.post(server.url(path)).body(mutated(&mut rng, body)).send().await.unwrap();
-        assert!(reply.status().as_u16() < 500, "{path} {}", reply.text().await.unwrap());
-    }
-    server.end().await;
 }
 
 #[tokio::test]

@@ -7,6 +7,7 @@
 )]
 
 mod abuse;
+mod api;
 mod authentication;
 mod backends;
 mod browsers;

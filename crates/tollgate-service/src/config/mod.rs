@@ -29,14 +29,23 @@ pub const DEFAULT_CAPACITY: u64 = 10;
 /// # Errors
 /// All errors of the text.
 pub fn policies_from_yaml(text: &str) -> Result<Policies, ConfigErrors> {
+    policies_with_secret(text, "")
+}
+
+/// As [`policies_from_yaml`], with the secret of key hashes from elsewhere, for hosts that keep
+/// secrets apart. A secret in the text counts first.
+///
+/// # Errors
+/// All errors of the text.
+pub fn policies_with_secret(text: &str, hash_secret: &str) -> Result<Policies, ConfigErrors> {
     let mut errors = Vec::new();
-    match read(text, &mut errors) {
+    match read(text, hash_secret, &mut errors) {
         Some(policies) if errors.is_empty() => Ok(policies),
         _ => Err(ConfigErrors { file: None, list: errors }),
     }
 }
 
-fn read(text: &str, errors: &mut Vec<ConfigError>) -> Option<Policies> {
+fn read(text: &str, secret: &str, errors: &mut Vec<ConfigError>) -> Option<Policies> {
     let root = yaml::parse(text).map_err(|error| errors.push(error)).ok()?;
     let mut top = Section::of(&root, "", errors)?;
     let capacity = top.parsed("default_capacity", values::whole, errors);
@@ -47,7 +56,7 @@ fn read(text: &str, errors: &mut Vec<ConfigError>) -> Option<Policies> {
         capacity: capacity.unwrap_or(DEFAULT_CAPACITY),
         refill: refill.unwrap_or_else(|| Quota::per_second(1)),
         on_outage: on_outage.unwrap_or(OutageMode::Open),
-        hash_secret: hash_secret.unwrap_or_default(),
+        hash_secret: hash_secret.unwrap_or_else(|| secret.into()),
     };
     let policies = defaults.read(&mut top, errors);
     let policies = defaults.build(policies);

@@ -32,7 +32,7 @@ pub fn cached(name: &str, make: impl FnOnce(&Path) -> Result<()>) -> Result<Path
 }
 
 /// A name that changes with the contents.
-pub(super) fn named_after(name: &str, contents: &[&str]) -> String {
+pub(crate) fn named_after(name: &str, contents: impl Hash) -> String {
     let mut hasher = DefaultHasher::new();
     contents.hash(&mut hasher);
     format!("{name}-{:016x}", hasher.finish())

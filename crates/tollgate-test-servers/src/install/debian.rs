@@ -48,9 +48,12 @@ impl Packaged {
     /// # Errors
     /// When there is no apt, or it cannot download or verify the packages.
     pub fn unpacked(&self) -> Result<PathBuf> {
-        cached(&format!("{}-{}", self.packages.join("-"), self.release), |folder| {
-            self.fetch(folder)
-        })
+        cached(&self.cache_name(), |folder| self.fetch(folder))
+    }
+
+    /// The name of that folder in the cache.
+    pub(super) fn cache_name(&self) -> String {
+        format!("{}-{}", self.packages.join("-"), self.release)
     }
 
     fn fetch(&self, folder: &Path) -> Result<()> {

@@ -2,7 +2,7 @@
 //!
 //! `apt` installs for all users. The other modules fill the `cache` of this user: `wheel`, `npm`
 //! and `pip` with pinned downloads, `debian` with packages of another release, `crates` with
-//! builds.
+//! builds. `wasm` chooses the compiler for Workers.
 
 mod apt;
 mod cache;
@@ -10,13 +10,17 @@ mod crates;
 mod debian;
 mod npm;
 mod pip;
+mod wasm;
 mod wheel;
 
 pub use cache::cached;
+pub(super) use cache::named_after;
 pub use crates::Crate;
+pub(super) use crates::OwnProgram;
 pub use debian::Packaged;
 pub use npm::NodeJs;
 pub use pip::Python;
+pub use wasm::WasmCompiler;
 pub(super) use wheel::{Wheel, make_executable};
 
 use std::path::{Path, PathBuf};
@@ -65,11 +69,19 @@ pub(super) fn find(name: &str) -> Option<PathBuf> {
 /// # Errors
 /// When it fails; the message holds its standard error.
 pub(super) fn run(command: &mut Command) -> Result<()> {
+    output(command).map(drop)
+}
+
+/// The standard output of a command.
+///
+/// # Errors
+/// As [`run`].
+pub(super) fn output(command: &mut Command) -> Result<String> {
     let name = command.get_program().to_string_lossy().into_owned();
     let output = command.stdin(Stdio::null()).output();
     let output = output.map_err(|error| Error::from(error).during(&name))?;
     if output.status.success() {
-        return Ok(());
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
     }
     let stderr = String::from_utf8_lossy(&output.stderr);
     Err(Error::new(format!("{name}: {}: {}", output.status, stderr.trim())))

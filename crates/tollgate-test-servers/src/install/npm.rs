@@ -20,7 +20,7 @@ impl NodeJs {
     /// # Errors
     /// When npm cannot be installed, or a package cannot be downloaded or has another hash.
     pub fn with(name: &str, package: &str, lock: &str) -> Result<Self> {
-        let folder = cached(&named_after(name, &[package, lock]), |folder| {
+        let folder = cached(&named_after(name, [package, lock]), |folder| {
             fs::write(folder.join("package.json"), package)?;
             fs::write(folder.join("package-lock.json"), lock)?;
             let mut npm = Command::new(program("npm", "npm")?);

@@ -24,7 +24,7 @@ impl Python {
         // Compiled modules fit one version of Python.
         let version = python()?.arg("--version").output()?;
         let version = String::from_utf8_lossy(&version.stdout).into_owned();
-        let folder = cached(&named_after(name, &[requirements, &version]), |folder| {
+        let folder = cached(&named_after(name, [requirements, &version]), |folder| {
             let list = folder.join("requirements.txt");
             std::fs::write(&list, requirements)?;
             let mut pip = python()?;

@@ -17,6 +17,7 @@ mod redis_cluster;
 mod redis_sentinel;
 mod redis_tls;
 mod server_spec;
+mod workerd;
 
 use std::path::Path;
 use std::time::Duration;

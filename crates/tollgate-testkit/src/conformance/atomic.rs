@@ -48,7 +48,7 @@ pub async fn concurrent_checks_admit_exactly<S: Store>(suite: &Suite<'_, S>) {
 }
 
 /// The same with real threads: 8 of them, 25 checks each. `run` runs a future on its thread.
-pub fn threads_admit_exactly<S: Store>(
+pub fn threads_admit_exactly<S: Store + Sync>(
     suite: &Suite<'_, S>,
     run: &(dyn Fn(BoxFuture<'_, ()>) + Sync),
 ) {

@@ -39,8 +39,14 @@ impl<'s, S: Store> Suite<'s, S> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         // The hasher's keys are random per process: the one source of randomness in std.
-        let random = RandomState::new().hash_one((std::process::id(), number));
-        Self { store, options, prefix: format!("tk{random:016x}-{number}") }
+        let random = RandomState::new().hash_one(number);
+        Self::with_prefix(store, options, format!("tk{random:016x}-{number}"))
+    }
+
+    /// A suite whose keys have a prefix that no other suite uses. For programs on targets where
+    /// std has no randomness, such as a Worker.
+    pub fn with_prefix(store: &'s S, options: Options, prefix: impl Into<String>) -> Self {
+        Self { store, options, prefix: prefix.into() }
     }
 
     /// The store under test.

@@ -75,7 +75,7 @@ use stored_value::StoredValue;
 pub use versioned::{Entry, Snapshot, Swap, Version, Versioned, VersionedCapability};
 
 /// How long a value outlives its meaning: the largest skew of node clocks that is covered.
-const SLACK: Micros = 60_000_000;
+pub(super) const SLACK: Micros = 60_000_000;
 /// Request ids that one key remembers where they share its value.
 const MAX_RECORDS: usize = 64;
 /// The largest limit of a sliding log, whose whole state is swapped with every charge.
@@ -100,7 +100,9 @@ impl<V: Versioned + 'static> Cas<V> {
         Self::with_jitter(backend, clock, Jitter::new())
     }
 
-    fn with_jitter(backend: V, clock: impl Clock + 'static, jitter: Jitter) -> Self {
+    /// The same with other random numbers for its waits. On wasm32 the standard library has no
+    /// randomness: a host brings its own.
+    pub fn with_jitter(backend: V, clock: impl Clock + 'static, jitter: Jitter) -> Self {
         let settings = Settings {
             retries: Retries::default(),
             slack: SLACK,

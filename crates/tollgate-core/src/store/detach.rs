@@ -2,30 +2,39 @@
 //!
 //! What consists of several steps that belong together must not end between two of them. A caller
 //! runs the work itself as long as it waits. When it is cancelled the rest is spawned, where the
-//! transport can; elsewhere the work ends with its caller.
+//! store can; elsewhere the work ends with its caller.
 
 use core::future::poll_fn;
 use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use core::task::Poll;
 use std::sync::Arc;
 
-use tollgate_core::store::{CallContext, CallFacts};
-use tollgate_core::{BoxFuture, Result};
+use super::{CallContext, CallFacts, TimeSource};
+use crate::error::Result;
+use crate::maybe_send::BoxFuture;
 
-use crate::transport::Spawner;
+/// Runs a future to its end in the background.
+pub type Spawner = fn(BoxFuture<'static, ()>);
 
 /// What the work and its caller share.
 #[derive(Debug, Default)]
-pub(super) struct Detached {
+pub struct Detached {
     /// The facts of the work, which the caller reports when it is cancelled.
-    pub(super) facts: CallFacts,
+    facts: CallFacts,
     is_cancelled: AtomicBool,
 }
 
 impl Detached {
+    /// The context of a part of the work.
+    #[must_use]
+    pub const fn context(&self, time: TimeSource) -> CallContext<'_> {
+        CallContext::new(time).with_facts(&self.facts)
+    }
+
     /// Whether the caller was cancelled. The work repeats no attempt then: it undoes what it has
     /// done.
-    pub(super) fn is_cancelled(&self) -> bool {
+    #[must_use]
+    pub fn is_cancelled(&self) -> bool {
         self.is_cancelled.load(Relaxed)
     }
 }
@@ -34,7 +43,7 @@ impl Detached {
 ///
 /// # Errors
 /// Those of the work.
-pub(super) async fn run<T: 'static>(
+pub async fn run<T: 'static>(
     (shared, cx): (Arc<Detached>, CallContext<'_>),
     spawner: impl Fn() -> Option<Spawner>,
     work: BoxFuture<'static, Result<T>>,

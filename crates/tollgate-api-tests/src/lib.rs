@@ -1,0 +1,166 @@
+//! The tests of the HTTP API, for every host that serves it: the server, and Workers.
+//!
+//! A host implements [`Target`] and names itself in [`api_tests!`](crate::api_tests). If its clock
+//! can be moved by tests, it implements [`ManualTarget`] too, for
+//! [`api_tests_with_clock!`](crate::api_tests_with_clock). A case knows only the address of a
+//! server; it fails by a panic.
+//!
+//! What a host has beside the API is tested where the host is: other protocols, TLS, shutdown,
+//! outages of a store that is made to fail, metrics, traces, reload.
+#![expect(
+    clippy::expect_used,
+    clippy::indexing_slicing,
+    clippy::missing_panics_doc,
+    clippy::panic,
+    clippy::unwrap_used,
+    reason = "in a test, a panic is the message"
+)]
+#![expect(clippy::print_stdout, reason = "seeds are printed")]
+
+mod client;
+pub mod clients;
+pub mod decisions;
+pub mod documents;
+pub mod exact;
+pub mod garbage;
+pub mod policies;
+pub mod tokens;
+
+use std::future::Future;
+use std::time::Duration;
+
+pub use client::Client;
+
+/// A bucket of ten that refills in ten days.
+pub const SLOW: &str =
+    "policies: {default: {algorithm: token_bucket, capacity: 10, refill: 1 per 1d}}";
+/// A bucket of ten that refills in ten seconds.
+pub const FAST: &str =
+    "policies: {default: {algorithm: token_bucket, capacity: 10, refill: 1 per 1s}}";
+/// The time at which a [`ManualTarget`] starts, in microseconds since the epoch.
+pub const NOW: u64 = 1_800_000_000_000_000;
+
+/// What a server is started with.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Setup<'a> {
+    /// The text of the policy file.
+    pub policies: &'a str,
+    /// The tokens of callers.
+    pub tokens: &'a [&'a str],
+    /// The tokens of administrators.
+    pub admin_tokens: &'a [&'a str],
+    /// The secret of key hashes; empty for none.
+    pub hash_secret: &'a str,
+}
+
+impl<'a> Setup<'a> {
+    /// With a policy file, and without tokens.
+    #[must_use]
+    pub const fn of(policies: &'a str) -> Self {
+        Self { policies, tokens: &[], admin_tokens: &[], hash_secret: "" }
+    }
+}
+
+/// A server that runs.
+pub trait Running: Sync {
+    /// Its address, without a slash at the end.
+    fn url(&self) -> String;
+
+    /// Ends it, and waits until it has.
+    fn end(self) -> impl Future<Output = ()> + Send;
+}
+
+/// A host of the API.
+pub trait Target: Sync {
+    /// A server of its own for a case.
+    type Server: Running;
+
+    /// Whether it serves the endpoints of a process too: `/healthz`, `/readyz` and `/metrics`.
+    const IS_PROCESS: bool;
+
+    /// Starts a server with a store that is empty.
+    fn start(&self, setup: Setup<'_>) -> impl Future<Output = Self::Server> + Send;
+}
+
+/// A host whose clock stands still until a case moves it.
+pub trait ManualTarget: Target {
+    /// Starts a server with an empty store at [`NOW`].
+    fn start_at_now(&self, setup: Setup<'_>) -> impl Future<Output = Self::Server> + Send;
+
+    /// Moves the clock of a server that was started by [`Self::start_at_now`].
+    fn advance(&self, server: &Self::Server, by: Duration) -> impl Future<Output = ()> + Send;
+}
+
+/// One test for each case that runs with any clock.
+#[macro_export]
+macro_rules! api_tests {
+    ($target:expr) => {
+        $crate::tests! { $target;
+            clients::curl_gets_exactly_the_limit,
+            clients::nginx_forwards_exactly_the_limit_and_the_headers_of_denials,
+            clients::schemathesis_finds_no_difference_from_the_document,
+            decisions::a_batch_is_decided_in_order_and_each_element_fails_alone,
+            decisions::errors_name_their_field,
+            decisions::peek_forecast_refund_and_reset,
+            documents::documents_and_proxies_name_the_headers_that_are_sent,
+            documents::every_reply_is_as_documented,
+            exact::two_hundred_clients_get_exactly_the_limit,
+            garbage::mutated_bodies_are_never_a_failure_of_the_server,
+            policies::a_shadow_decides_and_never_denies,
+            policies::keys_can_be_hashed_and_overridden,
+            tokens::http_needs_a_token_of_the_right_kind,
+        }
+    };
+}
+
+/// One test for each case that moves the clock, or needs it to stand still.
+#[macro_export]
+macro_rules! api_tests_with_clock {
+    ($target:expr) => {
+        $crate::tests! { $target;
+            decisions::a_decision_has_every_field,
+            decisions::a_denied_request_passes_after_its_wait_and_not_earlier,
+            decisions::the_gate_answers_by_status_and_headers,
+            policies::a_shadow_delays_no_request,
+            policies::several_limits_are_charged_together_or_not_at_all,
+        }
+    };
+}
+
+/// Tests that call cases with a target.
+#[doc(hidden)]
+#[macro_export]
+macro_rules! tests {
+    ($target:expr; $($module:ident::$case:ident,)*) => {
+        $(
+            #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+            async fn $case() {
+                $crate::$module::$case(&$target).await;
+            }
+        )*
+    };
+}
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn every_case_is_listed() {
+        let lists = include_str!("lib.rs");
+        let modules = [
+            ("clients", include_str!("clients.rs")),
+            ("decisions", include_str!("decisions.rs")),
+            ("documents", include_str!("documents.rs")),
+            ("exact", include_str!("exact.rs")),
+            ("garbage", include_str!("garbage.rs")),
+            ("policies", include_str!("policies.rs")),
+            ("tokens", include_str!("tokens.rs")),
+        ];
+        for (module, text) in modules {
+            let cases = text.split("\npub async fn ").skip(1);
+            let cases = cases.map(|rest| rest.split(['<', '(']).next().unwrap());
+            for case in cases {
+                assert!(lists.contains(&format!("{module}::{case},\n")), "{module}::{case}");
+            }
+        }
+    }
+}

@@ -1,0 +1,96 @@
+//! Policies of a file: several limits, shadow mode, hashed keys, overrides.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::{Client, ManualTarget, Running, Setup, Target};
+
+/// The limits of a policy are charged together or not at all.
+pub async fn several_limits_are_charged_together_or_not_at_all(target: &impl ManualTarget) {
+    let text = "
+policies:
+  api:
+    limits:
+      - {name: second, limit: 3 per 1s}
+      - {name: day, limit: 5 per 1d}
+";
+    let server = target.start_at_now(Setup::of(text)).await;
+    let client = Client::of(&server);
+    let acquire = async |cost: u64| {
+        client
+            .post("/v1/acquire", &format!(r#"{{"policy":"api","key":"k","cost":{cost}}}"#))
+            .await
+            .1
+    };
+    let first = acquire(3).await;
+    assert_eq!((&first["verdict"], &first["binding"]), (&json!("allowed"), &json!("second")));
+    let denied = acquire(3).await;
+    assert_eq!((&denied["verdict"], &denied["binding"]), (&json!("denied"), &json!("day")));
+    assert_eq!((&denied["limit"], &denied["policy"]), (&json!(3), &json!("api")));
+    // The denial did not charge the limit `second`.
+    target.advance(&server, Duration::from_secs(1)).await;
+    let peek = client.post("/v1/forecast", r#"{"policy":"api","key":"k"}"#).await.1;
+    assert_eq!((&peek["spendable_now"], &peek["limit"]), (&json!(2), &json!(3)));
+    let gate = client.get("/v1/gate?policy=api&key=k&cost=3").await;
+    let header = |name: &str| gate.headers()[name].to_str().unwrap();
+    assert_eq!(header("ratelimit-policy"), r#""second";q=3;w=1, "day";q=5;w=86400"#);
+    assert!(header("ratelimit").starts_with(r#""day";r=2;t="#), "{}", header("ratelimit"));
+    let named = r#"{"policy":"api","key":"k","reset_at_ms":1}"#;
+    let (status, problem) = client.post("/v1/refund", named).await;
+    assert_eq!((status, &problem["field"]), (400, &json!("reset_at_ms")));
+    server.end().await;
+}
+
+/// A policy in shadow mode reports its denials and makes none.
+pub async fn a_shadow_decides_and_never_denies(target: &impl Target) {
+    let setup = Setup::of("policies: {s: {limit: 1 per 1d, shadow: true}}");
+    let server = target.start(setup).await;
+    let client = Client::of(&server);
+    let body = r#"{"policy":"s","key":"k"}"#;
+    let first = client.post("/v1/acquire", body).await.1;
+    assert_eq!((&first["allowed"], first.get("shadow")), (&json!(true), None));
+    let second = client.post("/v1/acquire", body).await.1;
+    assert_eq!((&second["allowed"], &second["shadow"]), (&json!(true), &json!("denied")));
+    server.end().await;
+}
+
+/// A policy in shadow mode reports no delay.
+pub async fn a_shadow_delays_no_request(target: &impl ManualTarget) {
+    let text = |shadow| {
+        format!(
+            "policies: {{s: {{algorithm: leaky_bucket, rate: 1 per 1d, queue: 5, \
+             shadow: {shadow}}}}}"
+        )
+    };
+    for (shadow, delay_ms) in [(false, 86_400_000), (true, 0)] {
+        let server = target.start_at_now(Setup::of(&text(shadow))).await;
+        let client = Client::of(&server);
+        let body = r#"{"policy":"s","key":"k"}"#;
+        client.post("/v1/acquire", body).await;
+        let second = client.post("/v1/acquire", body).await.1;
+        assert_eq!((&second["allowed"], &second["delay_ms"]), (&json!(true), &json!(delay_ms)));
+        server.end().await;
+    }
+}
+
+/// Hashed keys share budgets, and an override finds its key nevertheless.
+pub async fn keys_can_be_hashed_and_overridden(target: &impl Target) {
+    let policies = "
+policies:
+  h: {limit: 2 per 1d, hash_keys: 1, overrides: {vip: {limit: 100 per 1d}}}
+";
+    let server = target.start(Setup { hash_secret: "s", ..Setup::of(policies) }).await;
+    let client = Client::of(&server);
+    let requests: Vec<Value> =
+        (0..200).map(|index| json!({"policy": "h", "key": format!("user:{index}")})).collect();
+    let body = json!({ "requests": requests }).to_string();
+    let reply = client.post("/v1/acquire_many", &body).await.1;
+    let decisions = reply["decisions"].as_array().unwrap();
+    let allowed = decisions.iter().filter(|one| one["allowed"] == json!(true)).count();
+    // One bit makes two keys: all subjects share two budgets.
+    assert_eq!((decisions.len(), allowed), (200, 4), "{reply}");
+    let vip = client.post("/v1/peek", r#"{"policy":"h","key":"vip"}"#).await.1;
+    assert_eq!((&vip["limit"], &vip["remaining"]), (&json!(100), &json!(98)));
+    server.end().await;
+}

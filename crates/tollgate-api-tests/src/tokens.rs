@@ -1,0 +1,40 @@
+//! Tokens of callers and administrators.
+
+use crate::{Client, Running, SLOW, Setup, Target};
+
+const CALLER: &str = "token-of-a-caller";
+const ADMIN: &str = "token-of-an-admin";
+
+/// Every endpoint that decides needs a token, and a reset needs one of an administrator.
+pub async fn http_needs_a_token_of_the_right_kind<T: Target>(target: &T) {
+    let (tokens, admin_tokens) = (&["another-long-token", CALLER][..], &[ADMIN][..]);
+    let server = target.start(Setup { tokens, admin_tokens, ..Setup::of(SLOW) }).await;
+    let client = Client::of(&server);
+    let post = async |path: &str, token: Option<&str>| {
+        let request = reqwest::Client::new().post(client.url(path)).body(r#"{"key":"k"}"#);
+        let request = match token {
+            Some(token) => request.header("authorization", format!("Bearer {token}")),
+            None => request,
+        };
+        let response = request.send().await.unwrap();
+        (response.status().as_u16(), response.headers().contains_key("www-authenticate"))
+    };
+    for path in ["/v1/acquire", "/v1/peek", "/v1/forecast", "/v1/refund", "/v1/gate?key=k"] {
+        for token in [None, Some(""), Some("token-of-a-calleR"), Some("token-of-a-calle")] {
+            assert_eq!(post(path, token).await, (401, true), "{path} {token:?}");
+        }
+        assert!(post(path, Some(CALLER)).await.0 < 300, "{path}");
+        assert!(post(path, Some(ADMIN)).await.0 < 300, "{path}");
+    }
+    assert_eq!(post("/v1/reset", None).await.0, 401);
+    assert_eq!(post("/v1/reset", Some(CALLER)).await, (403, false));
+    assert_eq!(post("/v1/reset", Some(ADMIN)).await.0, 200);
+    assert_eq!(client.get("/openapi.json").await.status().as_u16(), 200);
+    if T::IS_PROCESS {
+        assert_eq!(client.get("/metrics").await.status().as_u16(), 401);
+        for path in ["/healthz", "/readyz"] {
+            assert_eq!(client.get(path).await.status().as_u16(), 200, "{path}");
+        }
+    }
+    server.end().await;
+}

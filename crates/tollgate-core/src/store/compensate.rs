@@ -1,0 +1,389 @@
+//! Admissions over keys that no single act can charge: two slots of a Redis Cluster, two Durable
+//! Objects.
+//!
+//! The parts are charged one after another, in their order, at the instant that the first of them
+//! reads; a later denial undoes the earlier charges exactly. This never admits more than one atomic
+//! act would. It may briefly admit less: between a charge and its undoing other callers find the
+//! units spent. Where the store can spawn, charging and undoing are detached from the caller;
+//! elsewhere a caller that is cancelled in that moment leaves its units spent.
+//!
+//! Other callers may charge a key before it is put back, or keep changing it while units are given
+//! back. For a caller whose deadline expires then, this is contention, not an outage.
+//!
+//! The record of a request id is in the part of the first key. That part is charged last, so that
+//! the record is written exactly when all charges are made. When the reply of that part is lost, it
+//! is unknown whether there is a record, which would admit the next attempt: then nothing is
+//! undone.
+//!
+//! A decision stands. A part that does not answer while a denial is undone keeps units; it does not
+//! turn the denial into an outage, which a policy may admit.
+
+use core::future::Future;
+use std::sync::Arc;
+
+use super::cas::{SLACK, Swap, Version};
+use super::detach::{self, Detached, Spawner};
+use super::{CallContext, Evidence, Loaded, Plan, TimeSource, plan, slots_of};
+use crate::charge::{Admission, Charge, Operation, Receipt};
+use crate::error::{Code, Error, Result};
+use crate::key::Key;
+use crate::maybe_send::{MaybeSend, MaybeSync};
+use crate::owned::OwnedAdmission;
+use crate::state::State;
+use crate::time::Now;
+
+/// How often giving units back is begun anew after it has lost as many races as [`Retries`] allow:
+/// some minutes of them. The caller may be refused meanwhile, but must not stay charged.
+///
+/// [`Retries`]: super::Retries
+const GIVE_BACK_ROUNDS: usize = 300;
+
+/// A store whose keys are in parts, each of which charges its own keys at once.
+pub trait Parts: MaybeSend + MaybeSync + 'static {
+    /// Names a part. Parts are charged in this order.
+    type Part: Ord + MaybeSend + MaybeSync;
+
+    /// The part that a key is in.
+    fn part_of(&self, key: &Key<'_>) -> Self::Part;
+
+    /// Charges the keys of one part, all or nothing, and writes the record if the leg has one.
+    ///
+    /// An outage that is not marked as [`not_sent`](Error::not_sent) means that the outcome is
+    /// unknown; after any other error nothing is charged.
+    fn charge(
+        &self,
+        leg: &Leg<'_>,
+        time: TimeSource,
+        work: &Detached,
+    ) -> impl Future<Output = Result<Evidence>> + MaybeSend;
+
+    /// Gives units back on the keys of one part. Never denied.
+    fn give_back(
+        &self,
+        refunds: &Admission<'_>,
+        cx: CallContext<'_>,
+    ) -> impl Future<Output = Result<Evidence>> + MaybeSend;
+
+    /// How a state is stored, if it is known.
+    fn version_of(&self, state: &State) -> Option<Version> {
+        Some(Version::Text(state.to_text().into()))
+    }
+
+    /// Writes the values of one part if nothing has changed them; whether it did.
+    fn put_back(&self, swaps: &[Swap<'_>]) -> impl Future<Output = Result<bool>> + MaybeSend;
+
+    /// Reads states of any part.
+    fn load(
+        &self,
+        charges: &[Charge<'_>],
+        cx: CallContext<'_>,
+    ) -> impl Future<Output = Result<Loaded>> + MaybeSend;
+
+    /// Runs the rest of an admission whose caller was cancelled.
+    fn spawner(&self) -> Option<Spawner> {
+        None
+    }
+}
+
+/// The charges of one part.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Leg<'a> {
+    /// Those that this part makes.
+    pub charges: Vec<Charge<'a>>,
+    /// The record of the request id, if this part writes it.
+    pub record: Option<Recorded<'a>>,
+    places: Vec<usize>,
+}
+
+/// What is recorded under a request id with the charges of the last part.
+#[derive(Debug)]
+#[non_exhaustive]
+pub struct Recorded<'a> {
+    /// The whole admission.
+    pub admission: Admission<'a>,
+    /// For each charge that another part has made, the state before it; `None` for those of this
+    /// part.
+    pub before: Vec<Option<Option<State>>>,
+}
+
+/// What a leg was before and is now.
+struct Charged {
+    places: Vec<usize>,
+    before: Vec<Option<State>>,
+    plan: Plan,
+}
+
+/// The result of an attempt to leave a leg as if it had not been charged.
+enum PutBack {
+    Done,
+    /// Another caller has charged it meanwhile.
+    LostRace,
+    /// Its stored form is unknown.
+    Impossible,
+}
+
+/// Whether the keys of these charges are in more than one part.
+pub fn spans_parts<P: Parts>(parts: &P, charges: &[Charge<'_>]) -> bool {
+    let mut all = charges.iter().map(|charge| parts.part_of(&charge.key()));
+    let Some(first) = all.next() else { return false };
+    all.any(|part| part != first)
+}
+
+/// Decides an admission over several parts.
+///
+/// # Errors
+/// As [`Store::admit`](super::Store::admit); `unsupported` for refunds together with charges or a
+/// request id.
+pub async fn admit<P: Parts>(
+    parts: &Arc<P>,
+    admission: &Admission<'_>,
+    cx: CallContext<'_>,
+) -> Result<Evidence> {
+    let (owned, time) = (OwnedAdmission::from(admission), cx.time());
+    let shared = Arc::new(Detached::default());
+    let work = {
+        let (parts, shared) = (Arc::clone(parts), Arc::clone(&shared));
+        async move {
+            let charges = owned.charges();
+            charge_parts(&*parts, &owned.of(&charges), (time, &shared)).await
+        }
+    };
+    detach::run((shared, cx), || parts.spawner(), Box::pin(work)).await
+}
+
+async fn charge_parts<P: Parts>(
+    parts: &P,
+    admission: &Admission<'_>,
+    (mut time, work): (TimeSource, &Detached),
+) -> Result<Evidence> {
+    if admission.charges().iter().any(|charge| charge.operation != Operation::Take) {
+        return refund_parts(parts, admission, time).await;
+    }
+    let mut done: Vec<Charged> = Vec::new();
+    for mut leg in legs(parts, admission) {
+        if let Some(record) = &mut leg.record {
+            record.before = known(admission.charges().len(), &done);
+        }
+        match parts.charge(&leg, time, work).await {
+            Ok(replayed) if replayed.replayed.is_some() => {
+                undo(parts, admission, &done, (time, work)).await;
+                return Ok(replayed);
+            }
+            Ok(evidence) => {
+                time = TimeSource::Given(evidence.now.reading());
+                let charged = Charged::of(leg, evidence)?;
+                let admitted = charged.plan.admitted;
+                done.push(charged);
+                if !admitted {
+                    return Ok(deny(parts, admission, done, (time, work)).await);
+                }
+            }
+            Err(error) if leg.record.is_some() && error.is_outage() && !error.is_not_sent() => {
+                return Err(error);
+            }
+            Err(error) => {
+                let is_undone = undo(parts, admission, &done, (time, work)).await;
+                return Err(if is_undone { error } else { error.sent() });
+            }
+        }
+    }
+    Ok(Evidence::decided(instant(time), in_order(admission.charges().len(), &done)))
+}
+
+/// The parts of an admission in the order in which they are charged.
+fn legs<'a, P: Parts>(parts: &P, admission: &Admission<'a>) -> Vec<Leg<'a>> {
+    let part = |charge: &Charge<'_>| parts.part_of(&charge.key());
+    let home = admission.request_id.and(admission.charges().first()).map(part);
+    let mut legs: Vec<(P::Part, Leg<'a>)> = Vec::new();
+    for (place, charge) in admission.charges().iter().enumerate() {
+        let part = part(charge);
+        match legs.iter_mut().find(|(other, _)| *other == part) {
+            Some((_, leg)) => leg.push(place, charge),
+            None => {
+                let is_home = home.as_ref() == Some(&part);
+                let record = is_home.then(|| Recorded { admission: *admission, before: vec![] });
+                let mut leg = Leg { charges: Vec::new(), record, places: Vec::new() };
+                leg.push(place, charge);
+                legs.push((part, leg));
+            }
+        }
+    }
+    legs.sort_by(|(part, leg), (other, next)| {
+        (leg.record.is_some(), part).cmp(&(next.record.is_some(), other))
+    });
+    legs.into_iter().map(|(_, leg)| leg).collect()
+}
+
+/// Undoes what was charged, and reports the states of all keys.
+async fn deny<P: Parts>(
+    parts: &P,
+    admission: &Admission<'_>,
+    mut done: Vec<Charged>,
+    (time, work): (TimeSource, &Detached),
+) -> Evidence {
+    let denied = done.pop();
+    undo(parts, admission, &done, (time, work)).await;
+    done.extend(denied);
+    let mut before = known(admission.charges().len(), &done);
+    let missing = before.iter().enumerate().filter(|(_, state)| state.is_none());
+    let rest: Vec<usize> = missing.map(|(place, _)| place).collect();
+    let loaded = parts.load(&pick(admission.charges(), &rest), time.into()).await;
+    let states = loaded.map(|loaded| loaded.states).unwrap_or_default();
+    for (place, state) in rest.into_iter().zip(states) {
+        if let Some(known) = before.get_mut(place) {
+            *known = Some(state);
+        }
+    }
+    Evidence::decided(instant(time), before.into_iter().map(Option::flatten).collect())
+}
+
+/// Puts every leg back; whether that was possible everywhere. A part that does not answer keeps its
+/// units, and only its own.
+async fn undo<P: Parts>(
+    parts: &P,
+    admission: &Admission<'_>,
+    done: &[Charged],
+    at: (TimeSource, &Detached),
+) -> bool {
+    let mut is_undone = true;
+    for leg in done {
+        is_undone &= undo_leg(parts, admission, leg, at).await.is_ok();
+    }
+    is_undone
+}
+
+/// As it was if no other caller charged it meanwhile, else by giving back what this admission took.
+async fn undo_leg<P: Parts>(
+    parts: &P,
+    admission: &Admission<'_>,
+    leg: &Charged,
+    (time, work): (TimeSource, &Detached),
+) -> Result<()> {
+    let charges = pick(admission.charges(), &leg.places);
+    match put_back(parts, &charges, leg).await? {
+        PutBack::Done => return Ok(()),
+        // The charge is undone whether the caller waits or not.
+        PutBack::LostRace => work.context(time).lost_race(),
+        PutBack::Impossible => {}
+    }
+    let refunds: Vec<Charge<'_>> =
+        charges.iter().map(|charge| charge.refund(Receipt::Newest)).collect();
+    give_back(parts, &Admission::of(&refunds), time).await
+}
+
+/// Gives units back. An attempt that lost too many races has changed nothing, and is begun anew.
+async fn give_back<P: Parts>(parts: &P, refunds: &Admission<'_>, time: TimeSource) -> Result<()> {
+    let mut rounds = 1..GIVE_BACK_ROUNDS;
+    loop {
+        match parts.give_back(refunds, time.into()).await {
+            Err(error) if error.code() == Code::ConflictExhausted && rounds.next().is_some() => {}
+            other => return other.map(drop),
+        }
+    }
+}
+
+async fn put_back<P: Parts>(parts: &P, charges: &[Charge<'_>], leg: &Charged) -> Result<PutBack> {
+    let (slots, keys) = slots_of(charges);
+    let before = of_slots(&slots, &leg.before);
+    let names: Vec<String> = keys.iter().map(Key::to_text).collect();
+    let mut texts = Vec::with_capacity(names.len());
+    for write in &leg.plan.writes {
+        let Some(after) = parts.version_of(&write.state) else { return Ok(PutBack::Impossible) };
+        let old = before.get(write.slot).and_then(Option::as_ref);
+        let old = old.map_or_else(|| "[]".to_owned(), State::to_text);
+        texts.push((write.slot, after, old, write.fresh_at.saturating_add(SLACK)));
+    }
+    let swaps: Vec<Swap<'_>> = texts
+        .iter()
+        .filter_map(|(slot, after, old, until)| {
+            let key = names.get(*slot)?;
+            Some(Swap { key, expect: Some(after), value: old, keep_until: *until })
+        })
+        .collect();
+    let is_done = parts.put_back(&swaps).await?;
+    Ok(if is_done { PutBack::Done } else { PutBack::LostRace })
+}
+
+/// Refunds are never denied: every part is given back for itself.
+async fn refund_parts<P: Parts>(
+    parts: &P,
+    admission: &Admission<'_>,
+    mut time: TimeSource,
+) -> Result<Evidence> {
+    let is_refund = |charge: &Charge<'_>| charge.operation != Operation::Take;
+    if admission.request_id.is_some() || !admission.charges().iter().all(is_refund) {
+        let message = "over keys that cannot be charged at once, refunds come without charges and \
+                       request ids";
+        return Err(Error::new(Code::Unsupported, message).not_sent());
+    }
+    let (mut before, mut now) = (vec![None; admission.charges().len()], None);
+    for leg in legs(parts, admission) {
+        let refunded = parts.give_back(&Admission::of(&leg.charges), time.into()).await;
+        let refunded =
+            refunded.map_err(|error| if now.is_none() { error } else { error.sent() })?;
+        time = TimeSource::Given(refunded.now.reading());
+        now = Some(refunded.now);
+        for (place, state) in leg.places.into_iter().zip(refunded.before) {
+            if let Some(known) = before.get_mut(place) {
+                *known = state;
+            }
+        }
+    }
+    Ok(Evidence::decided(now.unwrap_or(Now::at(0)), before))
+}
+
+impl<'a> Leg<'a> {
+    fn push(&mut self, place: usize, charge: &Charge<'a>) {
+        self.places.push(place);
+        self.charges.push(*charge);
+    }
+}
+
+impl Charged {
+    fn of(leg: Leg<'_>, evidence: Evidence) -> Result<Self> {
+        let (slots, _) = slots_of(&leg.charges);
+        let states = of_slots(&slots, &evidence.before);
+        let plan = plan(&leg.charges, &slots, &states, evidence.now)?;
+        Ok(Self { places: leg.places, before: evidence.before, plan })
+    }
+}
+
+fn instant(time: TimeSource) -> Now {
+    match time {
+        TimeSource::Given(at) => Now::at(at),
+        TimeSource::StoreClock => Now::at(0),
+    }
+}
+
+fn pick<'a>(charges: &[Charge<'a>], places: &[usize]) -> Vec<Charge<'a>> {
+    places.iter().filter_map(|place| charges.get(*place).copied()).collect()
+}
+
+/// The states of slots, from those of the charges on them.
+fn of_slots(slots: &[usize], before: &[Option<State>]) -> Vec<Option<State>> {
+    let mut states: Vec<Option<State>> = Vec::new();
+    for (slot, state) in slots.iter().zip(before) {
+        if *slot == states.len() {
+            states.push(state.clone());
+        }
+    }
+    states
+}
+
+/// The state before each charge that was made.
+fn known(charges: usize, done: &[Charged]) -> Vec<Option<Option<State>>> {
+    let mut before = vec![None; charges];
+    for leg in done {
+        for (place, state) in leg.places.iter().zip(&leg.before) {
+            if let Some(known) = before.get_mut(*place) {
+                *known = Some(state.clone());
+            }
+        }
+    }
+    before
+}
+
+fn in_order(charges: usize, done: &[Charged]) -> Vec<Option<State>> {
+    known(charges, done).into_iter().map(Option::flatten).collect()
+}

@@ -1,0 +1,151 @@
+//! The HTTP API of the server in a Worker: the same policies, tokens, endpoints and bytes.
+//!
+//! Everything that decides is `tollgate-service`. Here a request of the runtime becomes one of that
+//! crate, and its response becomes one of the runtime. [`api_from_env`] reads the settings.
+
+use bytes::Bytes;
+use http_body_util::{BodyExt as _, Limited};
+use tollgate_core::store::BoxStore;
+use tollgate_core::{Error, Result};
+use tollgate_service::api::{BODY_MAX_BYTES, Rejection, failure};
+use tollgate_service::config::{policies_with_secret, values};
+use tollgate_service::{Api, Auth, Engine};
+use worker::{Body, Env, HttpRequest, Request, Response};
+
+use crate::guard::to_worker;
+use crate::limiter::limiter;
+use crate::{D1, DurableObjects, PerCall, WorkersKv};
+
+/// The binding of the D1 database.
+pub const DATABASE: &str = "TOLLGATE_DB";
+/// The other bindings of stores.
+const DURABLE_OBJECT: &str = "TOLLGATE_LIMITS";
+const NAMESPACE: &str = "TOLLGATE_KV";
+/// How long a store may take unless another time is set: an object may be on another continent.
+const DEFAULT_DEADLINE: &str = "1s";
+const DEFAULT_SHARDS: &str = "64";
+/// The shortest token that is accepted.
+const TOKEN_MIN_BYTES: usize = 16;
+
+/// Makes the API of a Worker from its variables, secrets and bindings.
+///
+/// | variable | default | meaning |
+/// |---|---|---|
+/// | `TOLLGATE_POLICIES` | `policies` | policies in YAML, as the server reads them |
+/// | `TOLLGATE_STORE` | `durable_object` | `durable_object`, `d1` or `kv` |
+/// | `TOLLGATE_SHARDS` | `64` | the number of Durable Objects |
+/// | `TOLLGATE_DEADLINE` | `1s` | how long the store may take |
+/// | `TOLLGATE_TOKENS` | | tokens of callers, separated by commas |
+/// | `TOLLGATE_ADMIN_TOKENS` | | tokens that may also reset keys |
+/// | `TOLLGATE_HASH_SECRET` | | the secret of key hashes |
+/// | `TOLLGATE_INSECURE_PUBLIC` | `false` | allows a Worker without tokens |
+///
+/// The bindings are `TOLLGATE_LIMITS` (a Durable Object), `TOLLGATE_DB` (D1) and `TOLLGATE_KV`; only
+/// that of the chosen store is needed.
+///
+/// # Errors
+/// `config_invalid` naming the setting.
+pub fn api_from_env(env: &Env, policies: &str) -> Result<Api> {
+    let text = setting(env, "TOLLGATE_POLICIES", policies);
+    let secret = setting(env, "TOLLGATE_HASH_SECRET", "");
+    let policies = policies_with_secret(&text, &secret)
+        .map_err(|errors| Error::config("policies", errors.to_string()))?;
+    let deadline = setting(env, "TOLLGATE_DEADLINE", DEFAULT_DEADLINE);
+    let deadline = values::duration(&deadline).map_err(|e| Error::config("deadline", e))?;
+    let limiter = limiter(store(env)?).deadline(deadline).build();
+    Ok(Api::new(Engine::new(limiter, policies), auth(env)?))
+}
+
+fn store(env: &Env) -> Result<BoxStore> {
+    match &*setting(env, "TOLLGATE_STORE", "durable_object") {
+        "durable_object" => {
+            let shards = setting(env, "TOLLGATE_SHARDS", DEFAULT_SHARDS);
+            let shards = shards.parse().map_err(|_| {
+                Error::config("shards", "is not a whole number; accepted: 1 to 1048576")
+            })?;
+            let namespace = env.durable_object(DURABLE_OBJECT).map_err(no_binding)?;
+            Ok(BoxStore::new(DurableObjects::with_shards(namespace, shards)?))
+        }
+        "d1" => {
+            let env = env.clone();
+            let open = move || env.d1(DATABASE).map(D1::new).map_err(no_binding);
+            Ok(BoxStore::new(PerCall::new(open)?))
+        }
+        "kv" => Ok(BoxStore::new(WorkersKv::new(env.kv(NAMESPACE).map_err(no_binding)?))),
+        _ => Err(Error::config("store", "accepted: durable_object, d1, kv")),
+    }
+}
+
+fn auth(env: &Env) -> Result<Auth> {
+    let [callers, admins] =
+        ["TOLLGATE_TOKENS", "TOLLGATE_ADMIN_TOKENS"].map(|name| setting(env, name, ""));
+    let tokens = |text: &str| -> Vec<String> {
+        text.split(',').map(str::trim).filter(|one| !one.is_empty()).map(str::to_owned).collect()
+    };
+    let (callers, admins) = (tokens(&callers), tokens(&admins));
+    let is_short = |token: &String| token.len() < TOKEN_MIN_BYTES;
+    if callers.iter().chain(&admins).any(is_short) {
+        let message = format!(
+            "holds a token that can be guessed; accepted: {TOKEN_MIN_BYTES} bytes and more"
+        );
+        return Err(Error::config("tokens", message));
+    }
+    if callers.is_empty() && setting(env, "TOLLGATE_INSECURE_PUBLIC", "false") != "true" {
+        let message = "is missing: a Worker is public. Set TOLLGATE_TOKENS, or \
+                       TOLLGATE_INSECURE_PUBLIC to true";
+        return Err(Error::config("tokens", message));
+    }
+    Ok(Auth::new(callers.iter().map(String::as_str), admins.iter().map(String::as_str)))
+}
+
+/// A variable or a secret: both are texts of the environment.
+fn setting(env: &Env, name: &str, default: &str) -> String {
+    env.var(name).map_or_else(|_| default.to_owned(), |value| value.to_string())
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "an argument of map_err")]
+fn no_binding(error: worker::Error) -> Error {
+    Error::config("store", format!("has no binding: {error}"))
+}
+
+/// Answers a request of the runtime.
+///
+/// # Errors
+/// When the request cannot be read or the response cannot be made.
+pub async fn handle(api: &Api, request: Request) -> worker::Result<Response> {
+    let (parts, body) = HttpRequest::try_from(request)?.into_parts();
+    let is_read = matches!(parts.method.as_str(), "GET" | "HEAD");
+    let response = match parts.uri.path() {
+        "/healthz" | "/readyz" if !is_read => Rejection::MethodNotAllowed("GET,HEAD").response(),
+        "/healthz" => text("ok\n"),
+        "/readyz" => match api.engine().probe().await {
+            Ok(()) => text("ready\n"),
+            Err(error) => failure(&error),
+        },
+        path => match api.route(&parts.method, path, &parts.headers) {
+            Ok(endpoint) => {
+                let body = if endpoint.reads_body() { read(body).await } else { Ok(Bytes::new()) };
+                match body {
+                    Ok(body) => api.answer(endpoint, parts.uri.query(), &body).await,
+                    Err(rejection) => rejection.response(),
+                }
+            }
+            Err(rejection) => rejection.response(),
+        },
+    };
+    to_worker(response)
+}
+
+/// Reads a body within its bound. How long a client may take is bounded by the runtime.
+async fn read(body: Body) -> core::result::Result<Bytes, Rejection> {
+    // Errors of the runtime are no errors of a body that could be sent to another thread.
+    let whole = Limited::new(body.map_err(|error| error.to_string()), BODY_MAX_BYTES).collect();
+    Ok(whole.await.map_err(|_| Rejection::BodyTooLarge)?.to_bytes())
+}
+
+fn text(body: &'static str) -> http::Response<Bytes> {
+    let mut response = http::Response::new(Bytes::from_static(body.as_bytes()));
+    let kind = http::HeaderValue::from_static("text/plain; charset=utf-8");
+    response.headers_mut().insert(http::header::CONTENT_TYPE, kind);
+    response
+}

@@ -1,0 +1,122 @@
+//! Limits in a D1 database: exact by a version in each row.
+//!
+//! The compare-and-swap adapter of the core over two statements: one reads any number of values, and
+//! one writes all of them if every version is still the one that was read. Each is a single
+//! statement with a JSON array as its argument, so it is atomic without a transaction and takes one
+//! round trip.
+//!
+//! Callers of one store share reads and writes on a key. A store that loses a race to another one
+//! waits for a random time, on a timer of the runtime, and tries again.
+
+mod backend;
+
+use core::time::Duration;
+
+use tollgate_core::store::{
+    BatchResults, CallContext, Capability, Cas, Evidence, Loaded, Retries, Store,
+};
+use tollgate_core::{Admission, Charge, Clock as _, Key, Result};
+use worker::D1Database;
+
+use crate::clock::{WorkerClock, jitter};
+use backend::Backend;
+
+/// How long a value is kept after it means the same as none. It exceeds the time that a statement
+/// may run (30 s), because the versions of a row that was deleted begin anew.
+const SLACK: Duration = Duration::from_secs(60);
+/// Databases of others are some milliseconds away: losers wait longer, and try more often.
+const RETRIES: u32 = 50;
+const BASE_BACKOFF: Duration = Duration::from_millis(5);
+const MAX_BACKOFF: Duration = Duration::from_millis(250);
+
+/// A store in a D1 database.
+///
+/// Open one for each request, or keep a [`PerCall`](crate::PerCall): futures of one request must not
+/// wait for those of another. The first call that finds no table `tollgate_values` makes it.
+///
+/// ```no_run
+/// use tollgate_core::{Limit, Quota};
+/// use tollgate_worker::{D1, limiter};
+///
+/// # async fn example(env: worker::Env) -> Result<(), Box<dyn std::error::Error>> {
+/// let limiter = limiter(D1::new(env.d1("DB")?)).build();
+/// let api = Limit::gcra("api", Quota::per_minute(100))?;
+/// let decision = limiter.check(api.charge("ada")).await?;
+/// # Ok(())
+/// # }
+/// ```
+#[derive(Debug)]
+pub struct D1(Cas<Backend>);
+
+impl D1 {
+    /// A store in a database.
+    #[must_use]
+    pub fn new(database: D1Database) -> Self {
+        let retries = Retries::default()
+            .max_retries(RETRIES)
+            .base_backoff(BASE_BACKOFF)
+            .max_backoff(MAX_BACKOFF);
+        let store = Cas::with_jitter(Backend(database), WorkerClock, jitter());
+        Self(store.slack(SLACK).retries(retries))
+    }
+
+    /// What an admission that lost a race does; by default it is repeated 50 times, after waits of
+    /// up to 250 ms.
+    #[must_use]
+    pub fn retries(self, retries: Retries) -> Self {
+        Self(self.0.retries(retries))
+    }
+
+    /// How many request ids this store may have written that have not expired; more get
+    /// `queue_full`. No bound by default.
+    #[must_use]
+    pub fn max_request_ids(self, ids: usize) -> Self {
+        Self(self.0.max_request_ids(ids))
+    }
+
+    /// Deletes up to 1,000 values that mean nothing any more, and returns how many. For a cron
+    /// trigger: nothing else deletes them.
+    ///
+    /// # Errors
+    /// `store_unavailable` when the database fails.
+    pub async fn reclaim(&self) -> Result<usize> {
+        self.0.backend().reclaim(WorkerClock.now()).await
+    }
+
+    /// How many writes of this store lost a race so far.
+    #[must_use]
+    pub fn lost_races(&self) -> u64 {
+        self.0.lost_races()
+    }
+}
+
+impl Store for D1 {
+    fn capability(&self) -> Capability {
+        self.0.capability()
+    }
+
+    async fn admit(&self, admission: &Admission<'_>, cx: CallContext<'_>) -> Result<Evidence> {
+        self.0.admit(admission, cx).await
+    }
+
+    async fn admit_many(
+        &self,
+        batch: &[Admission<'_>],
+        results: &BatchResults,
+        cx: CallContext<'_>,
+    ) {
+        self.0.admit_many(batch, results, cx).await;
+    }
+
+    async fn load(&self, charges: &[Charge<'_>], cx: CallContext<'_>) -> Result<Loaded> {
+        self.0.load(charges, cx).await
+    }
+
+    async fn reset(&self, key: Key<'_>, cx: CallContext<'_>) -> Result<()> {
+        self.0.reset(key, cx).await
+    }
+
+    fn round_trips(&self) -> Option<u64> {
+        self.0.round_trips()
+    }
+}

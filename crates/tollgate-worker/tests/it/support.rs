@@ -1,0 +1,74 @@
+//! The test Worker, shared by the tests of this process, and small clients.
+
+use std::process;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use tollgate_test_servers::UpstashShim;
+use tollgate_test_servers::shared::redis;
+use tollgate_test_servers::workerd::{WorkerSpec, Workerd, build};
+
+/// The package in `tests/worker`, over every store.
+#[derive(Debug)]
+pub(crate) struct TestWorker {
+    worker: Workerd,
+    /// Kept for as long as the Worker runs.
+    _upstash: UpstashShim,
+}
+
+impl TestWorker {
+    pub(crate) fn start() -> Self {
+        let upstash = UpstashShim::to(redis(), "token-of-the-shim").unwrap();
+        let spec = WorkerSpec {
+            folder: build("tollgate-worker-tests").unwrap(),
+            durable_objects: vec![
+                ("SQLITE", "SqliteLimits", true),
+                ("KEY_VALUE", "KeyValueLimits", false),
+                ("INSIDE_SQLITE", "InsideSqlite", true),
+                ("INSIDE_KEY_VALUE", "InsideKeyValue", false),
+            ],
+            d1: vec!["DB"],
+            kv: vec!["KV"],
+            vars: vec![
+                ("UPSTASH_URL", upstash.url()),
+                ("UPSTASH_TOKEN", upstash.token().to_owned()),
+            ],
+        };
+        Self { worker: Workerd::start(&spec).unwrap(), _upstash: upstash }
+    }
+
+    /// The one of this process.
+    pub(crate) fn shared() -> &'static Self {
+        static SHARED: OnceLock<TestWorker> = OnceLock::new();
+        SHARED.get_or_init(Self::start)
+    }
+
+    /// A prefix that no other test uses.
+    pub(crate) fn prefix(&self) -> String {
+        static NEXT: AtomicU64 = AtomicU64::new(0);
+        format!("t{}-{}", process::id(), NEXT.fetch_add(1, Relaxed))
+    }
+
+    pub(crate) fn get(&self, path: &str) -> (u16, String) {
+        block_on(get(&format!("{}{path}", self.worker.url())))
+    }
+
+    pub(crate) fn restart(&self) {
+        self.worker.restart().unwrap();
+    }
+
+    pub(crate) fn log(&self) -> String {
+        self.worker.log()
+    }
+}
+
+/// The status and the body of a GET request. A clause may take long: there is no timeout.
+pub(crate) async fn get(url: &str) -> (u16, String) {
+    let response = reqwest::get(url).await.unwrap();
+    (response.status().as_u16(), response.text().await.unwrap())
+}
+
+pub(crate) fn block_on<F: Future>(future: F) -> F::Output {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+    runtime.block_on(future)
+}

@@ -1,0 +1,31 @@
+//! A Worker that runs clauses of the conformance suite, one per request, over the stores of
+//! Cloudflare: `/STORE/CLAUSE?prefix=P`. A clause that panics fails its request; the log has why.
+//! `/STORE/take?prefix=P` takes one of ten units and returns how many are left.
+#![expect(clippy::panic, reason = "in a test, a panic is the message")]
+#![expect(missing_docs, reason = "the macros document nothing that they make")]
+
+mod clauses;
+mod objects;
+mod several;
+mod stores;
+
+use worker::{Context, Env, Request, Response, Result, event};
+
+#[event(start)]
+fn start() {
+    std::panic::set_hook(Box::new(|info| worker::console_error!("{info}")));
+}
+
+#[event(fetch)]
+async fn fetch(request: Request, env: Env, _: Context) -> Result<Response> {
+    let url = request.url()?;
+    let path: Vec<&str> = url.path().trim_matches('/').split('/').collect();
+    let prefix = url.query_pairs().find(|(name, _)| name == "prefix");
+    let prefix = prefix.map(|(_, value)| value.into_owned()).unwrap_or_default();
+    match *path {
+        [""] => Response::ok("ready"),
+        ["panic"] => panic!("as it was asked to"),
+        [store, clause] => stores::run(&env, store, (clause, &prefix)).await,
+        _ => Response::error("no such path", 404),
+    }
+}

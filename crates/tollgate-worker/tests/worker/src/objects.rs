@@ -1,0 +1,83 @@
+//! The classes of Durable Objects under test, by their storage.
+//!
+//! Readings of the suite lie in the past: nothing is reclaimed.
+
+use std::sync::Arc;
+
+use tollgate_testkit::conformance::Options;
+use tollgate_worker::{LimitsObject, ObjectStore};
+use worker::{DurableObject, Env, Request, Response, Result, State, durable_object};
+
+use crate::clauses;
+
+/// How many request ids an object remembers.
+pub(crate) const RECORDS_MAX: usize = 60;
+
+/// What the suite cannot find out about objects.
+pub(crate) fn options() -> Options {
+    Options { injects_time: Some(true), records_max: Some(RECORDS_MAX) }
+}
+
+fn configured(store: ObjectStore) -> ObjectStore {
+    store.reclaim_every(None).max_request_ids(RECORDS_MAX)
+}
+
+macro_rules! objects {
+    ($($(#[$doc:meta])* $name:ident $class:ident;)*) => {
+        $(
+            $(#[$doc])*
+            #[durable_object(fetch)]
+            #[derive(Debug)]
+            pub struct $name(LimitsObject);
+
+            impl DurableObject for $name {
+                fn new(state: State, _: Env) -> Self {
+                    Self(configured(ObjectStore::$class(&state)).into())
+                }
+
+                async fn fetch(&self, request: Request) -> Result<Response> {
+                    self.0.fetch(request).await
+                }
+            }
+        )*
+    };
+}
+
+objects! {
+    /// Limits in SQLite.
+    SqliteLimits sqlite;
+    /// Limits in key-value storage.
+    KeyValueLimits key_value;
+}
+
+macro_rules! inside {
+    ($($(#[$doc:meta])* $name:ident $class:ident;)*) => {
+        $(
+            $(#[$doc])*
+            #[durable_object(fetch)]
+            #[derive(Debug)]
+            pub struct $name(Arc<ObjectStore>);
+
+            impl DurableObject for $name {
+                fn new(state: State, _: Env) -> Self {
+                    Self(Arc::new(configured(ObjectStore::$class(&state))))
+                }
+
+                /// Runs a clause inside of the object: `/CLAUSE/PREFIX`.
+                async fn fetch(&self, request: Request) -> Result<Response> {
+                    let path = request.path();
+                    let (clause, prefix) =
+                        path.trim_matches('/').split_once('/').unwrap_or_default();
+                    clauses::run(Arc::clone(&self.0), options(), (clause, prefix)).await
+                }
+            }
+        )*
+    };
+}
+
+inside! {
+    /// The store of code that runs in an object, over SQLite.
+    InsideSqlite sqlite;
+    /// The store of code that runs in an object, over key-value storage.
+    InsideKeyValue key_value;
+}

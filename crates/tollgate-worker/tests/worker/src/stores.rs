@@ -1,0 +1,58 @@
+//! The stores under test, by their names.
+
+use tollgate_testkit::conformance::Options;
+use tollgate_worker::{D1, DurableObjects, WorkersKv, upstash};
+use worker::{Env, Response, Result};
+
+use crate::clauses;
+use crate::objects::{RECORDS_MAX, options};
+
+/// Enough that two subjects are rarely in one object.
+const SHARDS: u32 = 64;
+
+/// Runs a clause over a store, or takes one unit.
+pub(crate) async fn run(env: &Env, store: &str, clause: (&str, &str)) -> Result<Response> {
+    match store {
+        "sqlite" => over_objects(env, "SQLITE", SHARDS, clause).await,
+        "key_value" => over_objects(env, "KEY_VALUE", SHARDS, clause).await,
+        "single" => over_objects(env, "SQLITE", 1, clause).await,
+        "inside_sqlite" => inside(env, "INSIDE_SQLITE", clause).await,
+        "inside_key_value" => inside(env, "INSIDE_KEY_VALUE", clause).await,
+        "d1" => {
+            let store = D1::new(env.d1("DB")?).max_request_ids(RECORDS_MAX);
+            let options = Options { records_max: Some(RECORDS_MAX), ..Options::default() };
+            clauses::run(store, options, clause).await
+        }
+        "kv" => {
+            let store = WorkersKv::new(env.kv("KV")?);
+            clauses::run(store, Options::default(), clause).await
+        }
+        "upstash" => {
+            let [url, token] = ["UPSTASH_URL", "UPSTASH_TOKEN"].map(|name| env.var(name));
+            let store = upstash::open(&url?.to_string(), &token?.to_string()).map_err(text)?;
+            let options = Options { injects_time: Some(true), ..Options::default() };
+            clauses::run(store, options, clause).await
+        }
+        _ => Response::error("no such store", 404),
+    }
+}
+
+async fn over_objects(
+    env: &Env,
+    binding: &str,
+    shards: u32,
+    clause: (&str, &str),
+) -> Result<Response> {
+    let store = DurableObjects::with_shards(env.durable_object(binding)?, shards);
+    clauses::run(store.map_err(text)?, options(), clause).await
+}
+
+async fn inside(env: &Env, binding: &str, (clause, prefix): (&str, &str)) -> Result<Response> {
+    let object = env.durable_object(binding)?.get_by_name(prefix)?;
+    object.fetch_with_str(&format!("https://inside/{clause}/{prefix}")).await
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "an argument of map_err")]
+fn text(error: tollgate_core::Error) -> worker::Error {
+    worker::Error::from(error.to_string())
+}
