@@ -15,6 +15,9 @@ const SPACE_BYTES: u64 = 8 << 30;
 
 const BENCH: &str = "bench/Cargo.toml";
 
+/// What clippy checks, and how strictly. `--locked`: the committed versions are checked.
+const LINT: [&str; 5] = ["--all-targets", "--locked", "--", "-D", "warnings"];
+
 /// Installs what is missing, then runs every step; the first failure ends it.
 pub(crate) fn ci() -> TaskResult {
     let clock = SystemClock::new();
@@ -23,32 +26,42 @@ pub(crate) fn ci() -> TaskResult {
     timed(&clock, "set-up", set_up)?;
     timed(&clock, "tidy", tidy::tidy)?;
     timed(&clock, "licences and sources", tools::deny)?;
-    for mut step in steps() {
-        // Incremental builds need twice the disk space.
-        step.env("CARGO_INCREMENTAL", "0");
-        timed(&clock, &command_line(&step), || run(step))?;
-    }
-    timed(&clock, "features one by one", features::features)?;
+    run_all(&clock, lints())?;
+    // Before the tests, which run the Workers.
     timed(&clock, "wasm32 builds", wasm::wasm)?;
+    run_all(&clock, tests())?;
+    timed(&clock, "features one by one", features::features)?;
     println!("== all passed in {}", seconds(clock.now() - start));
     Ok(())
 }
 
-/// `--locked`: the committed versions are tested.
-fn steps() -> Vec<Command> {
-    let mut doc = cargo(&["doc", "--workspace", "--all-features", "--no-deps", "--locked"]);
-    doc.env("RUSTDOCFLAGS", "-D warnings");
-    let lint = ["--all-targets", "--locked", "--", "-D", "warnings"];
+fn run_all(clock: &SystemClock, steps: Vec<Command>) -> TaskResult {
+    for mut step in steps {
+        // Incremental builds need twice the disk space.
+        step.env("CARGO_INCREMENTAL", "0");
+        timed(clock, &command_line(&step), || run(step))?;
+    }
+    Ok(())
+}
+
+fn lints() -> Vec<Command> {
     vec![
         cargo(&["fmt", "--all", "--check"]),
         cargo(&["fmt", "--manifest-path", BENCH, "--check"]),
-        cargo(&[&["clippy", "--workspace", "--all-features"], &lint[..]].concat()),
+        cargo(&[&["clippy", "--workspace", "--all-features"], &LINT[..]].concat()),
+    ]
+}
+
+fn tests() -> Vec<Command> {
+    let mut doc = cargo(&["doc", "--workspace", "--all-features", "--no-deps", "--locked"]);
+    doc.env("RUSTDOCFLAGS", "-D warnings");
+    vec![
         // Unit tests, integration tests, examples and doctests, those of the README included. The
         // tests start servers, and install them if they are missing.
         cargo(&["test", "--workspace", "--all-features", "--locked"]),
         doc,
         // The benchmarks are a workspace of their own, which must compile against the crates.
-        cargo(&[&["clippy", "--manifest-path", BENCH], &lint[..]].concat()),
+        cargo(&[&["clippy", "--manifest-path", BENCH], &LINT[..]].concat()),
     ]
 }
 

@@ -23,8 +23,8 @@ use std::process::ExitCode;
 const USAGE: &str = "\
 cargo xtask <task>
 
-  ci               all checks that must pass: tidy, licences and sources, format, lints, tests,
-                   documentation, the build of the benchmarks, features one by one, wasm32
+  ci               all checks that must pass: tidy, licences and sources, format, lints, wasm32,
+                   tests, documentation, the build of the benchmarks, features one by one
   tidy             the rules that neither the compiler nor clippy checks
   tidy --words     every use of a word that the project does not use, and their number per crate
   deny             licences, sources and duplicates of the dependencies (deny.toml)
@@ -39,7 +39,8 @@ cargo xtask <task>
                    schemathesis against a server, 10 minutes by default
   mutants [--OPTION=VALUE] [PATHS]
                    cargo-mutants on the code that decides; hours, so choose with --shard=0/16
-  wasm [debian]    builds the crates for Workers for wasm32-unknown-unknown; with Debian's compiler
+  wasm [debian]    builds the crates for Workers, and the Workers, for wasm32-unknown-unknown; with
+                   Debian's compiler
 ";
 
 fn main() -> ExitCode {

@@ -11,6 +11,8 @@ pub(crate) struct Package {
     /// Whether it may be published.
     pub(crate) is_published: bool,
     pub(crate) is_library: bool,
+    /// Whether it is a Worker: a library for a host that loads WebAssembly.
+    pub(crate) is_worker: bool,
     /// Its features, without `default`.
     pub(crate) features: Vec<String>,
     /// The members that it is built with; those of its tests are not listed.
@@ -34,11 +36,14 @@ fn package(package: &Value) -> Package {
     let dependencies = items(package, "dependencies").filter(is_member).filter(is_built);
     let features = package.get("features").and_then(Value::as_object);
     let features = features.into_iter().flat_map(|features| features.keys());
-    let is_library = |target: &Value| items(target, "kind").any(|kind| kind == "lib");
+    let has_kind = |kind: &str| {
+        items(package, "targets").any(|target| items(target, "kind").any(|found| found == kind))
+    };
     Package {
         name: text(package, "name"),
         is_published: package.get("publish").is_none_or(Value::is_null),
-        is_library: items(package, "targets").any(is_library),
+        is_library: has_kind("lib"),
+        is_worker: has_kind("cdylib"),
         features: features.filter(|name| *name != "default").cloned().collect(),
         dependencies: dependencies.map(|dependency| text(dependency, "name")).collect(),
     }
@@ -65,5 +70,8 @@ mod tests {
         assert!(!redis.dependencies.iter().any(|name| name == "tollgate-testkit"));
         let xtask = packages.iter().find(|package| package.name == "xtask").unwrap();
         assert!(!xtask.is_published && !xtask.is_library);
+        let worker = |package: &&super::Package| package.name == "tollgate-counter-worker";
+        let worker = packages.iter().find(worker).unwrap();
+        assert!(worker.is_worker && !worker.is_library);
     }
 }

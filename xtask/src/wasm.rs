@@ -1,7 +1,10 @@
-//! The crates for Workers, built for wasm32: no runtime, no clock, no operating system.
+//! The crates for Workers, built for wasm32: no runtime, no clock, no operating system. Then the
+//! Workers of the workspace, with link-time optimisation and their JavaScript.
 
 use tollgate_test_servers::install::WasmCompiler;
+use tollgate_test_servers::workerd;
 
+use crate::metadata::packages;
 use crate::run::{TaskResult, cargo, run};
 
 /// A target without an operating system.
@@ -17,7 +20,7 @@ const CRATES: [(&str, &str); 6] = [
     ("tollgate-worker", "api,upstash"),
 ];
 
-/// Builds the crates.
+/// Builds the crates and the Workers.
 ///
 /// # Errors
 /// When a crate does not compile, or no compiler for the target can be installed.
@@ -44,6 +47,10 @@ fn build(compiler: &WasmCompiler) -> TaskResult {
             build.env("RUSTFLAGS", "-D warnings");
         }
         run(build)?;
+    }
+    for worker in packages()?.iter().filter(|package| package.is_worker) {
+        let folder = workerd::build_with(compiler, &worker.name);
+        println!("{}: {}", worker.name, folder.map_err(|error| error.to_string())?.display());
     }
     Ok(())
 }

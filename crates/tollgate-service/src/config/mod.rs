@@ -56,7 +56,7 @@ fn read(text: &str, secret: &str, errors: &mut Vec<ConfigError>) -> Option<Polic
         capacity: capacity.unwrap_or(DEFAULT_CAPACITY),
         refill: refill.unwrap_or_else(|| Quota::per_second(1)),
         on_outage: on_outage.unwrap_or(OutageMode::Open),
-        hash_secret: hash_secret.unwrap_or_else(|| secret.into()),
+        hash_secret: hash_secret.unwrap_or(secret),
     };
     let policies = defaults.read(&mut top, errors);
     let policies = defaults.build(policies);

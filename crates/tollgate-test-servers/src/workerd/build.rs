@@ -34,9 +34,17 @@ pub(super) fn prepare() -> Result<()> {
 /// # Errors
 /// When a tool cannot be installed, or the package does not compile; the message is the compiler's.
 pub fn build(package: &str) -> Result<PathBuf> {
+    build_with(&WasmCompiler::installed()?, package)
+}
+
+/// As [`build`], with a compiler of choice.
+///
+/// # Errors
+/// As [`build`].
+pub fn build_with(compiler: &WasmCompiler, package: &str) -> Result<PathBuf> {
     // Tests that start together need the same files.
     let _locked = root::lock(&format!("worker-{package}.lock"))?;
-    let compiled = compile(package)?;
+    let compiled = compile(compiler, package)?;
     let folder = compiled.with_extension("worker");
     let bytes = fs::read(&compiled).at(&compiled)?;
     let bindings = BINDINGS.built()?;
@@ -52,11 +60,11 @@ pub fn build(package: &str) -> Result<PathBuf> {
 }
 
 /// Compiles the package; the file that cargo made.
-fn compile(package: &str) -> Result<PathBuf> {
+fn compile(compiler: &WasmCompiler, package: &str) -> Result<PathBuf> {
     let mut cargo = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
     cargo.args(["build", "--locked", "--profile", "worker", "--package", package]);
     cargo.args(["--message-format", "json-render-diagnostics"]);
-    WasmCompiler::installed()?.configure(&mut cargo);
+    compiler.configure(&mut cargo);
     cargo.current_dir(env!("CARGO_MANIFEST_DIR"));
     let messages = output(&mut cargo)?;
     let messages = messages.lines().filter_map(|line| serde_json::from_str(line).ok());

@@ -5,7 +5,7 @@
 
 mod build;
 
-pub use build::build;
+pub use build::{build, build_with};
 
 use std::fs;
 use std::ops::Deref;

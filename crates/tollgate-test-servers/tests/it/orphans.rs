@@ -7,6 +7,7 @@ use std::thread;
 
 use tollgate_test_servers::{Folder, PgVersion, Postgres, Redis, Server};
 
+use super::workerd::counter;
 use super::{runs, wait_until_gone};
 
 /// Set in the process that is to be killed.
@@ -20,7 +21,7 @@ fn a_killed_process_leaves_no_server_and_its_folder_is_swept() {
         return run_until_killed();
     }
     let servers = servers_of_a_killed_process();
-    assert!(servers.len() > 2, "a Redis, a PostgreSQL and its processes: {servers:?}");
+    assert!(servers.len() > 4, "Redis, PostgreSQL, miniflare and their processes: {servers:?}");
     for (pid, _) in &servers {
         wait_until_gone(*pid);
     }
@@ -82,12 +83,25 @@ fn run_until_killed() {
     let processes = "select pid from pg_stat_activity where pid <> pg_backend_pid()";
     let processes = postgres.sql(processes).unwrap();
     let processes = processes.lines().map(|pid| (pid.parse().unwrap(), &postgres as &Server));
-    let servers = [(redis.pid(), &redis as &Server), (postgres.pid(), &postgres)];
-    for (pid, server) in servers.into_iter().chain(processes) {
+    let worker = counter(true);
+    // workerd is a child of miniflare.
+    let runtime = children(worker.pid()).into_iter().map(|pid| (pid, &worker as &Server));
+    let servers =
+        [(redis.pid(), &redis as &Server), (postgres.pid(), &postgres), (worker.pid(), &worker)];
+    for (pid, server) in servers.into_iter().chain(processes).chain(runtime) {
         println!("{MARK}{pid} {}", server.resources().folder().display());
     }
     println!("{END}");
     loop {
         thread::park();
     }
+}
+
+/// The processes that a process has started.
+fn children(of: u32) -> Vec<u32> {
+    let listed = Command::new("ps").args(["-o", "pid=", "--ppid", &of.to_string()]).output();
+    let listed = String::from_utf8(listed.unwrap().stdout).unwrap();
+    let children: Vec<u32> = listed.split_whitespace().map(|pid| pid.parse().unwrap()).collect();
+    assert!(!children.is_empty(), "process {of} has no children");
+    children
 }

@@ -16,7 +16,7 @@ use super::leaves_nothing;
 const LOGGED: Duration = Duration::from_secs(20);
 
 /// The Worker in `tests/worker`, with one kind of storage.
-fn counter(is_sqlite: bool) -> Workerd {
+pub(crate) fn counter(is_sqlite: bool) -> Workerd {
     let spec = WorkerSpec {
         folder: build("tollgate-counter-worker").unwrap(),
         durable_objects: vec![("COUNTER", "Counter", is_sqlite)],
