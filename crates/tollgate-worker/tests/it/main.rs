@@ -1,9 +1,5 @@
 //! The stores, the ready Worker and the example Worker, in workerd.
-#![expect(
-    clippy::indexing_slicing,
-    clippy::unwrap_used,
-    reason = "in a test, a panic is the message"
-)]
+#![expect(clippy::unwrap_used, reason = "in a test, a panic is the message")]
 
 mod conformance;
 mod example;
