@@ -67,7 +67,7 @@ impl KeyPair {
     }
 
     fn change(&mut self, rng: &mut Rng) {
-        let quota = changed_quota(self.model.quota(), rng);
+        let quota = changed_quota(self.model.quota(), &Kind::ALL, rng);
         if let Ok(rule) = quota.rule() {
             self.limit = self.limit.clone().replace_rule(rule);
             self.model.change(quota);

@@ -21,6 +21,7 @@ mod once;
 mod quotas;
 mod refunds;
 mod suite;
+mod swaps;
 mod writes;
 
 use tollgate_core::Micros;
@@ -50,6 +51,7 @@ pub use once::{
 pub use quotas::{changed_quotas_are_carried_at_first_contact, changed_quotas_keep_what_was_spent};
 pub use refunds::refunds_give_back_what_is_left;
 pub use suite::{Options, Suite};
+pub use swaps::swaps_compare;
 pub use writes::{denials_write_nothing, peek_never_writes};
 
 /// Thirty days: no unit is refilled while a clause runs on a real clock.

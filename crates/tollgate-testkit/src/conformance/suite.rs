@@ -36,11 +36,7 @@ pub struct Suite<'s, S> {
 impl<'s, S: Store> Suite<'s, S> {
     /// A suite over a store. Its keys meet those of no other suite, also on a shared server.
     pub fn new(store: &'s S, options: Options) -> Self {
-        static NEXT: AtomicU64 = AtomicU64::new(0);
-        let number = NEXT.fetch_add(1, Ordering::Relaxed);
-        // The hasher's keys are random per process: the one source of randomness in std.
-        let random = RandomState::new().hash_one(number);
-        Self::with_prefix(store, options, format!("tk{random:016x}-{number}"))
+        Self::with_prefix(store, options, fresh_name())
     }
 
     /// A suite whose keys have a prefix that no other suite uses. For programs on targets where
@@ -164,4 +160,13 @@ pub(super) fn cost(units: u64) -> Cost {
 
 fn no_decision() -> Error {
     Error::new(Code::CorruptState, "an admission of one charge has no decision")
+}
+
+/// A name that no other suite uses, also on a shared server.
+pub(super) fn fresh_name() -> String {
+    static NEXT: AtomicU64 = AtomicU64::new(0);
+    let number = NEXT.fetch_add(1, Ordering::Relaxed);
+    // The hasher's keys are random per process: the one source of randomness in std.
+    let random = RandomState::new().hash_one(number);
+    format!("tk{random:016x}-{number}")
 }

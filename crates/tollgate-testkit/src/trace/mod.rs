@@ -43,19 +43,29 @@ pub struct Mix {
     pub floors: bool,
     /// Give units back.
     pub refunds: bool,
-    /// Change quotas.
-    pub changes: bool,
+    /// Change quotas, to ones of these algorithms or of the same one; never if there are none.
+    pub changes: &'static [Kind],
     /// Visit both ends of time, where products are largest.
     pub extremes: bool,
 }
 
 impl Mix {
     /// Everything: for algorithms.
-    pub const ALGORITHM: Self =
-        Self { events_per_key: 250, floors: true, refunds: true, changes: true, extremes: true };
+    pub const ALGORITHM: Self = Self {
+        events_per_key: 250,
+        floors: true,
+        refunds: true,
+        changes: &Kind::ALL,
+        extremes: true,
+    };
     /// What every store must agree on, whatever it forgets and whatever floor it chooses.
-    pub const STORE: Self =
-        Self { events_per_key: 60, floors: false, refunds: true, changes: true, extremes: false };
+    pub const STORE: Self = Self {
+        events_per_key: 60,
+        floors: false,
+        refunds: true,
+        changes: &Kind::ALL,
+        extremes: false,
+    };
 }
 
 /// A seeded trace. Show it every decision with [`Trace::observe`].
@@ -112,8 +122,8 @@ impl Trace {
             return self.start_key(quota);
         }
         self.left_on_key -= 1;
-        if self.mix.changes && self.rng.one_in(60) {
-            let quota = changed_quota(&self.quota, &mut self.rng);
+        if !self.mix.changes.is_empty() && self.rng.one_in(60) {
+            let quota = changed_quota(&self.quota, self.mix.changes, &mut self.rng);
             self.adopt_quota(quota);
             self.first_contact = true;
             return Event::Change(quota);

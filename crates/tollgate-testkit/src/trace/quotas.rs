@@ -51,10 +51,11 @@ pub fn random_quota(kind: Kind, rng: &mut Rng) -> ModelQuota {
     })
 }
 
-/// A quota close to this one, of this or another kind: what it has spent matters to the new one.
+/// A quota close to this one, of this or another of these kinds: what it has spent matters to the
+/// new one.
 #[must_use]
-pub fn changed_quota(quota: &ModelQuota, rng: &mut Rng) -> ModelQuota {
-    let kind = if rng.one_in(2) { quota.kind() } else { rng.pick(&Kind::ALL, Kind::Gcra) };
+pub fn changed_quota(quota: &ModelQuota, kinds: &[Kind], rng: &mut Rng) -> ModelQuota {
+    let kind = if rng.one_in(2) { quota.kind() } else { rng.pick(kinds, Kind::Gcra) };
     let (limit, period) = quota.rate();
     accepted(kind, rng, |rng| match rng.below(6) {
         0 => (limit * 2, period),

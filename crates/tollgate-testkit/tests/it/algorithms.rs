@@ -2,11 +2,15 @@
 
 use std::thread;
 
+use tollgate_core::algorithm::{Description, built_in};
+use tollgate_core::{Cost, Now};
 use tollgate_testkit::check::{
     agrees_with_model, long_run_rate_is_exact, never_over_admits, plans_agree_with_model,
     promises_are_kept, refund_at_once_is_complete, refund_is_what_is_left, refund_never_mints,
 };
 use tollgate_testkit::model::Kind;
+use tollgate_testkit::rng::Rng;
+use tollgate_testkit::trace::random_quota;
 
 const SEED: u64 = 0x70_11_6A_7E;
 const STEPS: u64 = 1_000_000;
@@ -91,4 +95,39 @@ fn plans_of_several_charges_agree_with_the_model() {
     let (admitted, denied) = plans_agree_with_model(SEED, 200_000);
     println!("seed {SEED:#x}: {admitted} admitted, {denied} not");
     assert!(admitted > 10_000 && denied > 10_000);
+}
+
+/// Names, numbers and states that no decision shows, for 2,000 random quotas of each algorithm.
+#[test]
+fn what_an_algorithm_says_about_itself_is_true() {
+    for kind in Kind::ALL {
+        let mut rng = Rng::new(SEED);
+        for _ in 0..2_000 {
+            let quota = random_quota(kind, &mut rng);
+            let (rule, context) = (quota.rule().unwrap(), format!("seed {SEED:#x}, {quota:?}"));
+            assert_eq!((rule.name(), rule.quota_id().tag()), (kind.name(), kind.tag()));
+            let rebuilt = built_in(rule.quota_id()).map(|rule| rule.quota_id());
+            assert_eq!(rebuilt, Some(rule.quota_id()), "{context}");
+            let ceiling = quota.ceiling();
+            let Description { ceiling: stated, units, period, .. } = rule.describe();
+            assert_eq!((rule.ceiling(), stated), (ceiling, ceiling), "{context}");
+            // The ceiling takes a window, rounded up.
+            let exact = u128::from(ceiling) * u128::from(period);
+            let window = exact.div_ceil(u128::from(units));
+            assert_eq!(u128::from(rule.window()), window, "{context}");
+
+            let (now, most) = (Now::at(1_700_000_000_000_000), ceiling.min(Cost::MAX.get()));
+            let half = Cost::new(most.div_ceil(2)).unwrap();
+            let Some(write) = rule.step(&[], now, half).write else { panic!("{context}") };
+            assert!(write.fresh_at <= now.reading() + rule.horizon(), "{context}");
+            let words = write.words.to_vec();
+            assert!(rule.accepts(&words), "{context}");
+            assert!(!rule.accepts(&[&words[..], &[1]].concat()), "one word more: {context}");
+            assert!(!rule.accepts(&[&[u64::MAX], &words[1..]].concat()), "no instant: {context}");
+            let evidence = rule.evidence(&words, now);
+            let [kept, whole] =
+                [&evidence[..], &words].map(|words| rule.peek(words, now, Cost::ONE));
+            assert!(!whole.is_allowed() || kept == whole, "evidence: {context}");
+        }
+    }
 }

@@ -18,5 +18,6 @@ mod contention;
 mod fault;
 mod flawed_store;
 mod reclaiming_store;
+mod swaps;
 mod vectors;
 mod versioned_table;

@@ -22,7 +22,7 @@ const AT_ONCE: usize = 2_000;
 
 /// Charges on one key at a time, with nothing that a script leaves to Rust.
 const MIX: Mix =
-    Mix { events_per_key: 250, floors: false, refunds: false, changes: false, extremes: true };
+    Mix { events_per_key: 250, floors: false, refunds: false, changes: &[], extremes: true };
 
 /// A step, with what Rust says the key holds before and after.
 struct Step {
