@@ -37,7 +37,8 @@ const SWAP: &str = "WITH new AS (SELECT json_extract(value, '$[0]') AS name, \
      ON CONFLICT (name) DO UPDATE SET value = excluded.value, keep_until = excluded.keep_until, \
      version = excluded.version RETURNING 1 AS number";
 const RECLAIM: &str = "DELETE FROM tollgate_values WHERE name IN \
-     (SELECT name FROM tollgate_values WHERE keep_until <= ?1 LIMIT ?2) RETURNING 1 AS number";
+     (SELECT name FROM tollgate_values WHERE keep_until <= json_extract(?1, '$[0]') \
+     LIMIT json_extract(?1, '$[1]')) RETURNING 1 AS number";
 
 /// The database.
 #[derive(Debug)]
@@ -57,7 +58,7 @@ impl Versioned for Backend {
     async fn read(&self, keys: &[&str]) -> Result<Snapshot> {
         let names: Vec<Cow<'_, str>> = keys.iter().map(|key| stored(key)).collect();
         let argument = sql::names_json(&names);
-        let rows: Vec<ReadRow> = self.run(sql::READ, &[argument.into()]).into_send().await?;
+        let rows: Vec<ReadRow> = self.run(sql::READ, &argument).into_send().await?;
         let entry = |row: ReadRow| Entry { text: row.value, version: Version::Number(row.version) };
         Ok(Snapshot { entries: sql::in_order(keys.len(), rows, entry), clock: None })
     }
@@ -71,26 +72,26 @@ impl Versioned for Backend {
             json!([stored(write.key), write.value, sql::integer(write.keep_until), version])
         });
         let argument = Value::Array(rows.collect()).to_string();
-        let written: Vec<Row> = self.run(SWAP, &[argument.into()]).into_send().await?;
+        let written: Vec<Row> = self.run(SWAP, &argument).into_send().await?;
         Ok(written.len() == writes.len())
     }
 }
 
 impl Backend {
     pub(super) async fn reclaim(&self, now: Micros) -> Result<usize> {
-        // Exact as a number of JavaScript: below 2^53.
-        #[expect(clippy::cast_precision_loss, reason = "below 2^53")]
-        let now = sql::integer(now) as f64;
-        let deleted: Vec<Row> = self.run(RECLAIM, &[now.into(), PAGE.into()]).into_send().await?;
+        let argument = json!([sql::integer(now), PAGE]).to_string();
+        let deleted: Vec<Row> = self.run(RECLAIM, &argument).into_send().await?;
         Ok(deleted.len())
     }
 
-    /// Runs a statement. One that finds no table has done nothing: it is repeated once there is one.
-    async fn run<T: DeserializeOwned>(&self, query: &str, values: &[JsValue]) -> Result<Vec<T>> {
-        let mut rows = self.rows(query, values).await;
+    /// Runs a statement with its argument. One that finds no table has done nothing: it is repeated
+    /// once there is one.
+    async fn run<T: DeserializeOwned>(&self, query: &str, argument: &str) -> Result<Vec<T>> {
+        let mut rows = self.rows(query, &[argument.into()]).await;
         if rows.as_ref().is_err_and(|error| error.to_string().contains(NO_TABLE)) {
-            self.rows::<Row>(sql::CREATE, &[]).await.map_err(|error| failed(&error).not_sent())?;
-            rows = self.rows(query, values).await;
+            let created = self.rows::<Row>(sql::CREATE, &[]).await;
+            created.map_err(|error| failed(&error).not_sent())?;
+            rows = self.rows(query, &[argument.into()]).await;
         }
         rows.map_err(|error| failed(&error))
     }
