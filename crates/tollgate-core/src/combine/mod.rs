@@ -66,7 +66,7 @@ use crate::store::CallContext;
 
 use gate::{FirstGate, Gate, RUNNING_MAX};
 use queue::{LARGE_ROUND, Queue, QueueState};
-use waiter::{Place, Waiter};
+use waiter::Waiter;
 
 pub use key_queues::KeyQueues;
 pub use pending::{Led, Pending, collect};
@@ -218,7 +218,7 @@ impl<J, R: Reply> Queues<J, R> for Combiner<J, R> {
         }
         for waiter in waiters.into_iter().rev() {
             if waiter.wait_again(0) {
-                waiter.set_place(Place::Queued);
+                waiter.set_queued(true);
                 state.waiters.push_front(waiter);
             }
         }

@@ -5,7 +5,7 @@ use core::task::Waker;
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
-use super::waiter::{Place, Waiter};
+use super::waiter::Waiter;
 
 /// A round of this many waiters is large.
 pub(super) const LARGE_ROUND: usize = 8;
@@ -71,12 +71,13 @@ impl<J, R> QueueState<J, R> {
         self.waiters.len() - self.cancelled
     }
 
-    pub(super) fn pop_front(&mut self) -> Option<(Arc<Waiter<J, R>>, Place)> {
+    /// The first of the queue, and whether it still counts: a cancelled one does not.
+    fn pop_front(&mut self) -> Option<(Arc<Waiter<J, R>>, bool)> {
         let waiter = self.waiters.pop_front()?;
-        let place = waiter.place();
-        waiter.set_place(Place::Out);
-        self.cancelled -= usize::from(place == Place::Cancelled);
-        Some((waiter, place))
+        let counts = waiter.is_queued();
+        waiter.set_queued(false);
+        self.cancelled -= usize::from(!counts);
+        Some((waiter, counts))
     }
 
     /// Takes up to `max` of those that wait, in order.
@@ -84,7 +85,7 @@ impl<J, R> QueueState<J, R> {
         let mut taken = Vec::with_capacity(self.len().min(max));
         while taken.len() < max {
             match self.pop_front() {
-                Some((waiter, Place::Queued)) => taken.push(waiter),
+                Some((waiter, true)) => taken.push(waiter),
                 Some(_) => {}
                 None => break,
             }
@@ -102,13 +103,13 @@ impl<J, R> QueueState<J, R> {
     /// A waiter in the queue was cancelled. Drops all cancelled ones before they outnumber the
     /// others.
     pub(super) fn note_cancelled(&mut self, waiter: &Waiter<J, R>) {
-        if waiter.place() != Place::Queued {
+        if !waiter.is_queued() {
             return;
         }
-        waiter.set_place(Place::Cancelled);
+        waiter.set_queued(false);
         self.cancelled += 1;
         if self.cancelled > LARGE_ROUND && 2 * self.cancelled > self.waiters.len() {
-            self.waiters.retain(|waiter| waiter.place() == Place::Queued);
+            self.waiters.retain(|waiter| waiter.is_queued());
             self.cancelled = 0;
         }
     }

@@ -5,7 +5,7 @@
 //! one that is cancelled later reports that it was sent.
 
 use core::fmt;
-use core::sync::atomic::{AtomicU8, Ordering::Relaxed};
+use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use core::task::{Context, Waker};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
@@ -21,8 +21,8 @@ pub struct Waiter<J, R> {
     joined_at: u64,
     /// Whether it may be decided in a round that another waiter leads.
     shares: bool,
-    /// Changed under the lock of its queue only.
-    place: AtomicU8,
+    /// Whether it is in a queue and counts there. Changed under the lock of its queue only.
+    is_queued: AtomicBool,
     state: Mutex<State<J, R>>,
 }
 
@@ -44,16 +44,6 @@ enum Phase<R> {
     Answered(R),
     /// The answer was taken, or the caller was cancelled.
     Gone,
-}
-
-/// Where a waiter is, as its queue records it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
-    /// In a round, or nowhere.
-    Out,
-    Queued,
-    /// In the queue, cancelled, and counted as such.
-    Cancelled,
 }
 
 /// What a waiter finds when it is polled.
@@ -83,8 +73,8 @@ impl<J, R> Waiter<J, R> {
             waker: None,
             handed_over: Vec::new(),
         };
-        let place = AtomicU8::new(Place::Queued as u8);
-        Self { job, joined_at, shares, place, state: Mutex::new(state) }
+        let is_queued = AtomicBool::new(true);
+        Self { job, joined_at, shares, is_queued, state: Mutex::new(state) }
     }
 
     pub(super) const fn job(&self) -> &J {
@@ -95,16 +85,12 @@ impl<J, R> Waiter<J, R> {
         self.shares
     }
 
-    pub(super) fn place(&self) -> Place {
-        match self.place.load(Relaxed) {
-            0 => Place::Out,
-            1 => Place::Queued,
-            _ => Place::Cancelled,
-        }
+    pub(super) fn is_queued(&self) -> bool {
+        self.is_queued.load(Relaxed)
     }
 
-    pub(super) fn set_place(&self, place: Place) {
-        self.place.store(place as u8, Relaxed);
+    pub(super) fn set_queued(&self, is_queued: bool) {
+        self.is_queued.store(is_queued, Relaxed);
     }
 
     fn lock(&self) -> MutexGuard<'_, State<J, R>> {

@@ -95,6 +95,35 @@ fn a_permit_hands_the_next_round_to_a_task() {
 }
 
 #[test]
+fn a_task_runs_the_rounds_of_callers_that_are_not_polled() {
+    let combiner = Sum::new(1, LIMITS);
+    let backend = Backend::default();
+    let permit = combiner.try_enter(0).unwrap();
+    let mut calls: Vec<_> = (0..6).map(|job| Some(call(&combiner, &backend, job))).collect();
+    poll_all(&mut calls);
+    let lead = permit.release().unwrap();
+    let mut task = Box::pin(lead.run_all(|round| backend.clone().run(round)));
+    while poll(task.as_mut()).is_pending() {
+        backend.step();
+    }
+    assert_eq!(backend.sent(), [vec![0, 1, 2, 3], vec![4, 5]]);
+}
+
+#[test]
+fn the_first_waiter_that_was_not_cancelled_is_woken_to_lead() {
+    let combiner = Sum::new(1, LIMITS);
+    let backend = Backend::default();
+    let permit = combiner.try_enter(0).unwrap();
+    let cancelled = call(&combiner, &backend, 1);
+    let (mut waiting, woken) = (call(&combiner, &backend, 2), Arc::<Woken>::default());
+    let waker = Arc::clone(&woken).into();
+    assert!(waiting.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    drop(cancelled);
+    drop(permit);
+    assert!(woken.0.load(Relaxed) > 0);
+}
+
+#[test]
 fn a_small_round_does_not_run_beside_a_large_one() {
     let combiner = Sum::new(1, Limits { waiting: 100, round: 50, concurrent: 2 });
     let backend = Backend::default();

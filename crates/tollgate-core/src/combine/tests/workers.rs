@@ -49,6 +49,44 @@ fn a_waiter_that_is_cancelled_before_its_round_is_sent_is_not_in_it() {
 }
 
 #[test]
+fn a_round_that_was_not_sent_after_all_charges_no_cancelled_waiter() {
+    let (combiner, worker) = combiner();
+    let facts = CallFacts::new();
+    let call = combiner.submit(0, 1, NOW.with_facts(&facts)).unwrap();
+    let mut round = worker.try_next_round().unwrap();
+    round.mark_sent();
+    round.mark_not_sent();
+    drop(call);
+    assert!(facts.expired().is_not_sent());
+}
+
+#[test]
+fn a_waiter_that_was_cancelled_in_a_round_does_not_wait_again() {
+    let (combiner, worker) = combiner();
+    let (kept, cancelled) =
+        (combiner.submit(0, 1, NOW).unwrap(), combiner.submit(0, 2, NOW).unwrap());
+    let round = worker.try_next_round().unwrap();
+    drop(cancelled);
+    drop(round);
+    assert_eq!(worker.waiting(), 1);
+    assert_eq!(jobs(&worker.try_next_round().unwrap()), [1]);
+    drop(kept);
+}
+
+#[test]
+fn cancelled_waiters_are_dropped_before_they_outnumber_the_others() {
+    let (combiner, worker) = combiner();
+    let kept: Vec<_> = (0..20).map(|job| combiner.submit(0, job, NOW).unwrap()).collect();
+    for job in 0..200 {
+        // Behind a waiter that is kept, so that it is not dropped from the front.
+        drop(combiner.submit(0, job, NOW).unwrap());
+        let state = combiner.queue(0).lock();
+        assert!(state.waiters.len() <= 2 * kept.len() + 1 && state.len() == kept.len());
+    }
+    assert_eq!(worker.waiting(), kept.len());
+}
+
+#[test]
 fn late_arrivals_join_until_the_round_is_sent() {
     let (combiner, worker) = combiner();
     let submit = |job| combiner.submit(0, job, NOW).unwrap();
