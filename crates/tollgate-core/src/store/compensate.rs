@@ -11,7 +11,8 @@
 //! back. For a caller whose deadline expires then, this is contention, not an outage.
 //!
 //! The record of a request id is in the part of the first key. That part is charged last, so that
-//! the record is written exactly when all charges are made. When the reply of that part is lost, it
+//! the record is written exactly when all charges are made. A part that denies before may deny a
+//! repeated request, so its record is read then. When the reply of that part is lost, it
 //! is unknown whether there is a record, which would admit the next attempt: then nothing is
 //! undone.
 //!
@@ -21,7 +22,7 @@
 use core::future::Future;
 use std::sync::Arc;
 
-use super::cas::{SLACK, Swap, Version};
+use super::cas::{SLACK, Swap, Version, record};
 use super::detach::{self, Detached, Spawner};
 use super::{CallContext, Evidence, Loaded, Plan, TimeSource, plan, slots_of};
 use crate::charge::{Admission, Charge, Operation, Receipt};
@@ -78,6 +79,9 @@ pub trait Parts: MaybeSend + MaybeSync + 'static {
         charges: &[Charge<'_>],
         cx: CallContext<'_>,
     ) -> impl Future<Output = Result<Loaded>> + MaybeSend;
+
+    /// Reads the record of a request id, by its name.
+    fn record(&self, name: &str) -> impl Future<Output = Result<Option<String>>> + MaybeSend;
 
     /// Runs the rest of an admission whose caller was cancelled.
     fn spawner(&self) -> Option<Spawner> {
@@ -176,7 +180,9 @@ async fn charge_parts<P: Parts>(
                 let admitted = charged.plan.admitted;
                 done.push(charged);
                 if !admitted {
-                    return Ok(deny(parts, admission, done, (time, work)).await);
+                    let recorded = recorded(parts, admission, instant(time)).await;
+                    let denied = deny(parts, admission, done, (time, work)).await;
+                    return recorded.unwrap_or(Ok(denied));
                 }
             }
             Err(error) if leg.record.is_some() && error.is_outage() && !error.is_not_sent() => {
@@ -189,6 +195,19 @@ async fn charge_parts<P: Parts>(
         }
     }
     Ok(Evidence::decided(instant(time), in_order(admission.charges().len(), &done)))
+}
+
+/// What is recorded under the request id of an admission. A record that cannot be read now leaves a
+/// denial as it is.
+async fn recorded<P: Parts>(
+    parts: &P,
+    admission: &Admission<'_>,
+    now: Now,
+) -> Option<Result<Evidence>> {
+    let request = record::request_id_key(admission)?;
+    let name = record::name(admission.charges().first()?.key(), &request.id);
+    let text = parts.record(&name).await.ok()??;
+    record::replay_at(&text, admission, now.reading()).transpose()
 }
 
 /// The parts of an admission in the order in which they are charged.

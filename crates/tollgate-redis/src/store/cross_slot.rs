@@ -72,6 +72,11 @@ impl<T: Transport> Parts for Inner<T> {
         Self::load(self, charges, cx).await
     }
 
+    async fn record(&self, name: &str) -> Result<Option<String>> {
+        let read = self.swapping.backend().read(&[name]).await?;
+        Ok(read.entries.into_iter().next().flatten().map(|entry| entry.text))
+    }
+
     fn spawner(&self) -> Option<Spawner> {
         self.runner.transport.spawner()
     }

@@ -93,6 +93,11 @@ impl Parts for ObjectParts {
         self.0.load(charges, cx).await
     }
 
+    async fn record(&self, name: &str) -> Result<Option<String>> {
+        let (_, values) = self.0.read(&[name]).await?;
+        Ok(values.into_iter().next().flatten())
+    }
+
     /// The rest runs for as long as the request of the caller does.
     fn spawner(&self) -> Option<Spawner> {
         Some(|work: BoxFuture<'static, ()>| spawn_local(work))

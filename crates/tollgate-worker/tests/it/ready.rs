@@ -76,7 +76,7 @@ async fn a_public_worker_without_tokens_refuses_all_requests() {
     spec.vars.retain(|(name, _)| *name != "TOLLGATE_INSECURE_PUBLIC");
     let worker = tokio::task::spawn_blocking(move || Workerd::start(&spec).unwrap()).await.unwrap();
     let (status, body) = crate::support::get(&format!("{}/v1/acquire", worker.url())).await;
-    assert_eq!(status, 500, "{body}");
+    assert_eq!(status, 501, "{body}");
     assert!(body.contains("TOLLGATE_TOKENS"), "{body}");
     Started(worker).end().await;
 }

@@ -53,6 +53,14 @@ impl Record {
         }
     }
 
+    /// The evidence of the first time, if that was for the same admission.
+    fn replay_for(&self, admission: &Admission<'_>) -> Result<Evidence> {
+        match request_id_key(admission) {
+            Some(request) if request.payload == self.payload => Ok(self.replay()),
+            _ => Err(conflict()),
+        }
+    }
+
     /// The evidence of the first time.
     pub(super) fn replay(&self) -> Evidence {
         let (quota_ids, before): (_, Vec<_>) = self.evidence.iter().cloned().unzip();
@@ -149,15 +157,28 @@ pub fn is_name(text: &str) -> bool {
 /// `idempotency_conflict` when the id was charged for something else, `corrupt_state` when the
 /// value cannot be read.
 pub fn replay(text: &str, admission: &Admission<'_>) -> Result<Evidence> {
+    record_in(text)?.replay_for(admission)
+}
+
+/// As [`replay`], unless the record has expired at `now`.
+///
+/// # Errors
+/// As [`replay`].
+pub(in crate::store) fn replay_at(
+    text: &str,
+    admission: &Admission<'_>,
+    now: Micros,
+) -> Result<Option<Evidence>> {
+    let record = record_in(text)?;
+    if record.expires <= now { Ok(None) } else { record.replay_for(admission).map(Some) }
+}
+
+fn record_in(text: &str) -> Result<Record> {
     let line = text.strip_prefix("[]\n");
-    let record = line.and_then(Record::from_line).ok_or_else(|| {
+    line.and_then(Record::from_line).ok_or_else(|| {
         let message = "a stored request id cannot be read; it expires by itself";
         Error::new(Code::CorruptState, message)
-    })?;
-    match request_id_key(admission) {
-        Some(request) if request.payload == record.payload => Ok(record.replay()),
-        _ => Err(conflict()),
-    }
+    })
 }
 
 /// The request id was charged before for something else.

@@ -122,6 +122,19 @@ fn a_request_id_over_slots_charges_once(cluster: &RedisCluster) {
     }
 }
 
+fn a_request_id_over_slots_is_replayed_although_a_key_is_full(cluster: &RedisCluster) {
+    let store = store(&cluster_url(cluster));
+    let (wide, full) = (gcra("again", "wide", 100), gcra("again", "full", 1));
+    let charges = [wide.charge("alice"), full.charge("bob"), full.charge("carol")];
+    let admission = Admission::of(&charges).request_id(RequestId::new("request 1").unwrap());
+    let admit = || run(store.admit(&admission, CallContext::store_clock())).unwrap();
+    let (first, again) = (admit(), admit());
+    let decisions = |evidence| decisions_of(&admission, evidence).unwrap().decisions;
+    assert!(first.replayed.is_none() && again.replayed.is_some());
+    assert_eq!(decisions(&first), decisions(&again));
+    assert_eq!(charges.map(|charge| remaining(&store, charge)), [99, 0, 0]);
+}
+
 fn by_prefix_any_keys_are_charged_at_once(cluster: &RedisCluster) {
     let config: Config = cluster_url(cluster).parse().unwrap();
     let store = Redis::open(config.layout(KeyLayout::ByPrefix)).unwrap();
@@ -179,6 +192,7 @@ on_each! {
     under_contention_no_more_is_admitted_than_the_quota_and_little_less
     callers_that_lose_races_over_slots_are_never_admitted
     a_request_id_over_slots_charges_once
+    a_request_id_over_slots_is_replayed_although_a_key_is_full
     by_prefix_any_keys_are_charged_at_once
     keys_are_called_what_the_documentation_says
 }
