@@ -35,7 +35,10 @@ impl RateLimiter for Native {
         let requests = request.into_inner().requests;
         // A batch weighs what it contains, until the client has taken the reply.
         let elements = match client {
-            Some(client) if requests.len() <= BATCH_MAX => client.weigh(requests.len()).await,
+            Some(client) if requests.len() <= BATCH_MAX => {
+                let closed = || Status::unavailable("the connection is closed");
+                Some(client.weigh(requests.len()).await.ok_or_else(closed)?)
+            }
             // A batch that is too large is refused below.
             _ => None,
         };

@@ -185,10 +185,9 @@ impl Client {
     }
 
     /// Waits until the replies to a batch of this many elements, and to those before it, are few
-    /// enough. They are counted until the permit is dropped.
+    /// enough. They are counted until the permit is dropped. `None` when the connection is closed.
     pub(crate) async fn weigh(&self, elements: usize) -> Option<OwnedSemaphorePermit> {
         let elements = u32::try_from(elements.min(BATCH_MAX)).unwrap_or(u32::MAX);
-        // The semaphore is never closed.
         Arc::clone(&self.elements).acquire_many_owned(elements).await.ok()
     }
 
@@ -238,6 +237,10 @@ impl Client {
         }
         record.closed = Some(why);
         drop(record);
+        if why.grace().is_zero() {
+            // Batches that wait are not decided.
+            self.elements.close();
+        }
         self.close.notify_one();
         true
     }
