@@ -94,6 +94,11 @@ fn configure_writer(config: &Config, connection: &Connection) -> Result<(), Quer
         Durability::Relaxed => "normal",
     };
     connection.pragma_update(None, "synchronous", synchronous)?;
+    if let Some(bytes) = config.max_bytes {
+        let page: i64 = connection.pragma_query_value(None, "page_size", |row| row.get(0))?;
+        let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
+        connection.pragma_update(None, "max_page_count", bytes / page.max(1))?;
+    }
     Ok(connection.pragma_update(None, "cache_size", CACHE_KIB)?)
 }
 
