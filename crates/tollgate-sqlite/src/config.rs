@@ -199,6 +199,11 @@ impl Config {
         self
     }
 
+    /// The path of the write-ahead log.
+    pub(crate) fn wal_path(&self) -> PathBuf {
+        beside(&self.path, "-wal")
+    }
+
     /// The path of the fairness lock.
     pub(crate) fn fairness_lock_path(&self) -> PathBuf {
         beside(&self.path, "-turn")

@@ -52,6 +52,33 @@ fn a_file_at_its_bound_is_full_until_values_expire() {
     });
 }
 
+/// SQLite ignores what lies behind a damaged part of its log, and says nothing.
+#[test]
+fn commits_that_a_damaged_log_has_lost_are_counted() {
+    let (folder, path) = file();
+    let (store, many) = (open(&path), limit(1_000));
+    block_on(async {
+        for number in 0..50 {
+            assert!(take(&store, &many, &number.to_string()).await.unwrap());
+        }
+    });
+    for (name, damage) in [("whole.db", 0), ("damaged.db", 1)] {
+        // What a crash leaves.
+        let copy = folder.path().join(name);
+        fs::copy(&path, &copy).unwrap();
+        let mut log = fs::read(format!("{}-wal", path.display())).unwrap();
+        let middle = log.len() / 2;
+        log[middle] ^= damage;
+        fs::write(format!("{}-wal", copy.display()), log).unwrap();
+        let reopened = open(&copy);
+        let lost = reopened.lost_commits();
+        assert_eq!(lost > 0, damage > 0, "{lost} commits");
+        let left = block_on(spent(&reopened, &many, "49"));
+        assert_eq!(left, u64::from(damage == 0), "what was charged last");
+    }
+    assert_eq!(store.lost_commits(), 0);
+}
+
 /// Contention must never look like an outage: an attacker can cause it.
 #[test]
 fn a_file_that_stays_busy_is_a_conflict_and_charges_nothing() {
