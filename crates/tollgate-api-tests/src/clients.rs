@@ -124,10 +124,11 @@ fn is_denial(line: &str) -> bool {
     else {
         return false;
     };
-    // A unit comes back after a twentieth of a day, less what has passed since.
+    // A unit comes back after a twentieth of a day, less what has passed since. The clock of a
+    // Worker stands still while a request waits, so its reading may be seconds old.
     let wait: u64 = retry_after.parse().unwrap_or(0);
     status == "429"
-        && (1..=4_320).contains(&wait)
+        && (1..=4_330).contains(&wait)
         && limit == format!("\"p\";r=0;t={wait}")
         && policy == format!("\"p\";q={LIMIT};w=86400")
 }

@@ -25,6 +25,9 @@ pub enum Code {
     ConflictExhausted,
     /// A bounded queue or table is full. Never fails open.
     QueueFull,
+    /// The store has no space left for a state: a full disk, a database at its bound, a server out
+    /// of memory. Nothing was charged. Never fails open: an attacker can fill a store.
+    StoreFull,
     /// A stored state cannot be read. Never fails open; `reset` is the cure.
     CorruptState,
     /// The caller's input is wrong; the error names the field.
@@ -52,6 +55,7 @@ impl Code {
             Self::Timeout => "timeout",
             Self::ConflictExhausted => "conflict_exhausted",
             Self::QueueFull => "queue_full",
+            Self::StoreFull => "store_full",
             Self::CorruptState => "corrupt_state",
             Self::InvalidRequest => "invalid_request",
             Self::UnknownPolicy => "unknown_policy",

@@ -109,11 +109,13 @@ impl RequestError {
         if let Some(code) = throttling.into_iter().find(|code| with(code)) {
             return Self::Throttled(throttled(code));
         }
-        let rejections = ["ValidationError", "ItemCollectionSizeLimitExceeded"];
-        match rejections.into_iter().find(|code| with(code)) {
-            Some(code) => Self::Rejected(rejected(code)),
-            None => Self::Conflict,
+        if with("ItemCollectionSizeLimitExceeded") {
+            return Self::Rejected(full());
         }
+        if with("ValidationError") {
+            return Self::Rejected(rejected("ValidationError"));
+        }
+        Self::Conflict
     }
 
     /// The error of a code and an HTTP status.
@@ -126,6 +128,7 @@ impl RequestError {
             | "ThrottlingException"
             | "Throttling"
             | "TransactionInProgressException" => Self::Throttled(throttled(code)),
+            "ItemCollectionSizeLimitExceededException" => Self::Rejected(full()),
             "ResourceNotFoundException" => Self::Rejected(Error::config(
                 "table",
                 "does not exist in this region and account; `tollgate migrate` creates it",
@@ -183,6 +186,12 @@ fn unavailable(message: &str) -> Error {
 fn throttled(code: &str) -> Error {
     let message = format!("DynamoDB throttles this table ({code}); nothing was charged");
     Error::new(Code::QueueFull, message)
+}
+
+/// Not an outage: failing open would admit every caller as long as it lasts.
+fn full() -> Error {
+    let message = "a partition of the table is full (ItemCollectionSizeLimitExceeded)";
+    Error::new(Code::StoreFull, message)
 }
 
 fn rejected(code: &str) -> Error {
@@ -246,5 +255,9 @@ mod tests {
         assert!(matches!(of(&["TransactionConflict", "None"]), RequestError::Conflict));
         assert!(matches!(of(&["ValidationError", "None"]), RequestError::Rejected(_)));
         assert!(matches!(of(&[]), RequestError::Conflict));
+        assert!(matches!(
+            of(&["None", "ItemCollectionSizeLimitExceeded"]),
+            RequestError::Rejected(error) if error.code() == Code::StoreFull
+        ));
     }
 }

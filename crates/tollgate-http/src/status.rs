@@ -57,6 +57,9 @@ impl Status {
             Code::ConflictExhausted | Code::QueueFull => {
                 (StatusCode::SERVICE_UNAVAILABLE, GrpcCode::ResourceExhausted, "BUSY")
             }
+            Code::StoreFull => {
+                (StatusCode::INSUFFICIENT_STORAGE, GrpcCode::ResourceExhausted, "FULL")
+            }
             Code::CorruptState => (StatusCode::INTERNAL_SERVER_ERROR, GrpcCode::DataLoss, "ERR"),
             Code::InvalidRequest => (StatusCode::BAD_REQUEST, GrpcCode::InvalidArgument, "ERR"),
             Code::UnknownPolicy => (StatusCode::NOT_FOUND, GrpcCode::NotFound, "ERR"),
@@ -89,6 +92,7 @@ mod tests {
             (Code::Timeout, 503, 14, "UNAVAILABLE"),
             (Code::ConflictExhausted, 503, 8, "BUSY"),
             (Code::QueueFull, 503, 8, "BUSY"),
+            (Code::StoreFull, 507, 8, "FULL"),
             (Code::CorruptState, 500, 15, "ERR"),
             (Code::InvalidRequest, 400, 3, "ERR"),
             (Code::UnknownPolicy, 404, 5, "ERR"),

@@ -79,7 +79,9 @@ fn code_of(state: &SqlState) -> Code {
     match state.code().get(..2).unwrap_or_default() {
         // `statement_timeout`.
         _ if *state == SqlState::QUERY_CANCELED => Code::Timeout,
-        // Connections, read-only standbys, resources, shutdown, I/O, internal errors.
+        // The disk of the server, or the bound of a file. The transaction was rolled back.
+        _ if *state == SqlState::DISK_FULL => Code::StoreFull,
+        // Connections, read-only standbys, other resources, shutdown, I/O, internal errors.
         "08" | "25" | "40" | "53" | "57" | "58" | "XX" => Code::StoreUnavailable,
         // A value that the tables cannot store.
         "22" | "23" | "54" => Code::CorruptState,
@@ -126,6 +128,7 @@ mod tests {
         for state in others {
             assert!(!code_of(&SqlState::from_code(state)).is_outage(), "{state}");
         }
+        assert_eq!(code_of(&SqlState::from_code("53100")), Code::StoreFull);
         for state in ["40001", "40P01", "23505", "55P03"] {
             assert!(is_conflict(&SqlState::from_code(state)), "{state}");
         }

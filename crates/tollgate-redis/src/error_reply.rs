@@ -36,7 +36,7 @@ pub(crate) fn error_of(text: &str) -> Error {
     let kind = if is_plain { kind } else { "ERR" };
     match kind {
         "OOM" => Error::new(
-            Code::QueueFull,
+            Code::StoreFull,
             "Redis is out of memory and refuses writes; raise maxmemory or let keys expire",
         )
         .not_sent(),

@@ -199,7 +199,16 @@ fn denokv(address: &str, options: Options) -> Result<BoxStore> {
 
 /// SQLite. The file is opened at once: an unusable path must not look like an outage.
 async fn sqlite(address: &str, options: Options) -> Result<BoxStore> {
-    Ok(options.erase(Sqlite::connect(address.parse()?).await?))
+    let store = Sqlite::connect(address.parse()?).await?;
+    let lost = store.lost_commits();
+    if lost > 0 {
+        let meaning = "what they had charged is forgiven";
+        tracing::error!(lost, meaning, "the write-ahead log is damaged: commits were lost");
+    }
+    if let Some(telemetry) = &options.telemetry {
+        telemetry.metrics.lost_commits(lost);
+    }
+    Ok(options.erase(store))
 }
 
 /// Redis: one server, a cluster, or behind sentinels. It connects at the first call.

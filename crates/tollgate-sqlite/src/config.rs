@@ -12,6 +12,8 @@ const SCHEME: &str = "sqlite:";
 const DEFAULT_SLACK: Duration = Duration::from_secs(60);
 const DEFAULT_SWEEP_EVERY: Duration = Duration::from_secs(60);
 const DEFAULT_MAX_REQUEST_IDS: u64 = 1_000_000;
+/// The smallest bound: the tables and both logs.
+const MIN_MAX_BYTES: u64 = 16 << 20;
 /// Below the default deadline of a limiter (100 ms), so that contention is reported as such.
 const DEFAULT_LOCK_TIMEOUT: Duration = Duration::from_millis(80);
 
@@ -31,9 +33,9 @@ pub enum Durability {
 /// The settings of a [`Sqlite`](crate::Sqlite) store, from a path or parsed from a URL.
 ///
 /// The URL is `sqlite:limits.db`, `sqlite:/var/lib/app/limits.db` or
-/// `sqlite:///var/lib/app/limits.db`, with the parameters `durability` (`full` or `relaxed`) and
-/// `lock_timeout_ms`. A `?` or `%` in the path is percent-encoded. Parsing fails with
-/// `config_invalid` naming `url`, `path` or the parameter.
+/// `sqlite:///var/lib/app/limits.db`, with the parameters `durability` (`full` or `relaxed`),
+/// `lock_timeout_ms` and `max_bytes`. A `?` or `%` in the path is percent-encoded. Parsing fails
+/// with `config_invalid` naming `url`, `path` or the parameter.
 ///
 /// ```
 /// use tollgate_sqlite::{Config, Durability};
@@ -53,6 +55,7 @@ pub struct Config {
     pub(crate) sweep_every: Option<Duration>,
     pub(crate) max_request_ids: u64,
     pub(crate) lock_timeout: Duration,
+    pub(crate) max_bytes: Option<u64>,
 }
 
 impl FromStr for Config {
@@ -92,6 +95,7 @@ impl Config {
             sweep_every: Some(DEFAULT_SWEEP_EVERY),
             max_request_ids: DEFAULT_MAX_REQUEST_IDS,
             lock_timeout: DEFAULT_LOCK_TIMEOUT,
+            max_bytes: None,
         }
     }
 
@@ -109,8 +113,15 @@ impl Config {
                 let ms = whole_ms(text).ok_or_else(accepted)?;
                 self.lock_timeout = Duration::from_millis(ms);
             }
+            Some(("max_bytes", text)) => {
+                let accepted =
+                    || Error::config("max_bytes", "accepted: 16777216 (16 MiB) and more");
+                let bytes = text.parse::<u64>().ok().filter(|bytes| *bytes >= MIN_MAX_BYTES);
+                self.max_bytes = Some(bytes.ok_or_else(accepted)?);
+            }
             _ => {
-                let message = "has an unknown parameter; accepted: durability, lock_timeout_ms";
+                let message =
+                    "has an unknown parameter; accepted: durability, lock_timeout_ms, max_bytes";
                 return Err(Error::config("url", message));
             }
         }
@@ -179,6 +190,20 @@ impl Config {
         self
     }
 
+    /// How large the file may become, without a bound by default; at least 16 MiB. An admission
+    /// that does not fit gets `store_full`, and what has expired is deleted at once. The
+    /// write-ahead log beside the file needs some space more.
+    #[must_use]
+    pub const fn max_bytes(mut self, bytes: u64) -> Self {
+        self.max_bytes = Some(if bytes > MIN_MAX_BYTES { bytes } else { MIN_MAX_BYTES });
+        self
+    }
+
+    /// The path of the write-ahead log.
+    pub(crate) fn wal_path(&self) -> PathBuf {
+        beside(&self.path, "-wal")
+    }
+
     /// The path of the fairness lock.
     pub(crate) fn fairness_lock_path(&self) -> PathBuf {
         beside(&self.path, "-turn")
@@ -220,6 +245,8 @@ mod tests {
         let both = relaxed.lock_timeout(Duration::from_millis(500));
         let url = "sqlite:a?durability=relaxed&lock_timeout_ms=500";
         assert_eq!(url.parse::<Config>().unwrap(), both);
+        let bounded = Config::new("a").max_bytes(1 << 30);
+        assert_eq!("sqlite:a?max_bytes=1073741824".parse::<Config>().unwrap(), bounded);
     }
 
     #[test]
@@ -239,6 +266,8 @@ mod tests {
             ("sqlite:a?mode=ro", "url"),
             ("sqlite:a?lock_timeout_ms=0", "lock_timeout_ms"),
             ("sqlite:a?lock_timeout_ms=1s", "lock_timeout_ms"),
+            ("sqlite:a?max_bytes=1000", "max_bytes"),
+            ("sqlite:a?max_bytes=1GiB", "max_bytes"),
         ] {
             let error = url.parse::<Config>().unwrap_err();
             assert_eq!(error.field(), Some(field), "{url}: {error}");

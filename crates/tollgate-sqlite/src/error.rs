@@ -1,9 +1,10 @@
-//! Classifies errors of SQLite: contention with other processes, an outage, or a mistake in the
-//! configuration.
+//! Classifies errors of SQLite: contention with other processes, an outage, a full disk, or a
+//! mistake in the configuration.
 //!
-//! Only an outage may reach an outage mode that admits. Contention is not an outage, because an
-//! attacker can cause it. Missing tables or permissions are not outages either: every request would
-//! then be admitted. Messages carry the result code of SQLite and its standard text, never a value.
+//! Only an outage may reach an outage mode that admits. Contention and a full disk are not outages,
+//! because an attacker can cause them. Missing tables or permissions are not outages either: every
+//! request would then be admitted. Messages carry the result code of SQLite and its standard text,
+//! never a value.
 
 use rusqlite::ErrorCode;
 use rusqlite::ffi::code_to_str;
@@ -51,9 +52,10 @@ impl From<Error> for QueryError {
 
 fn code_of(code: ErrorCode) -> Code {
     match code {
-        // The disk, its free space, memory, an interruption.
+        // No free space on the disk, or the bound of the file.
+        ErrorCode::DiskFull => Code::StoreFull,
+        // The disk, memory, an interruption.
         ErrorCode::SystemIoFailure
-        | ErrorCode::DiskFull
         | ErrorCode::OutOfMemory
         | ErrorCode::CannotOpen
         | ErrorCode::FileLockingProtocolFailed
@@ -90,9 +92,10 @@ mod tests {
             QueryError::Busy => None,
             QueryError::Failed(error) => Some(error.code()),
         };
-        for number in [ffi::SQLITE_IOERR_FSYNC, ffi::SQLITE_FULL, ffi::SQLITE_CANTOPEN] {
+        for number in [ffi::SQLITE_IOERR_FSYNC, ffi::SQLITE_CANTOPEN] {
             assert_eq!(code(number), Some(Code::StoreUnavailable), "{number}");
         }
+        assert_eq!(code(ffi::SQLITE_FULL), Some(Code::StoreFull));
         for number in [ffi::SQLITE_CORRUPT, ffi::SQLITE_NOTADB] {
             assert_eq!(code(number), Some(Code::CorruptState), "{number}");
         }

@@ -1,5 +1,6 @@
 //! Opens the database file.
 
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use core::time::Duration;
 use std::sync::{Mutex, PoisonError};
 
@@ -9,7 +10,7 @@ use tollgate_core::{Error, SystemClock};
 use crate::backoff::retry_while_busy;
 use crate::config::{Config, Durability};
 use crate::error::QueryError;
-use crate::schema;
+use crate::{round, schema, wal};
 
 /// Bounds the creation of the tables, which may have to wait for other processes.
 const OPEN_TIMEOUT: Duration = Duration::from_secs(10);
@@ -24,11 +25,13 @@ pub(crate) struct DatabaseFile {
     clock: SystemClock,
     /// Whether the tables were created or checked.
     is_checked: Mutex<bool>,
+    /// Commits that SQLite ignored when the file was opened first.
+    lost_commits: AtomicU64,
 }
 
 impl DatabaseFile {
     pub(crate) fn new(config: Config, clock: SystemClock) -> Self {
-        Self { config, clock, is_checked: Mutex::new(false) }
+        Self { config, clock, is_checked: Mutex::new(false), lost_commits: AtomicU64::new(0) }
     }
 
     /// Opens the file for writing. The first time also creates or checks the tables.
@@ -39,9 +42,16 @@ impl DatabaseFile {
             configure_writer(&self.config, &connection)?;
             return Ok(connection);
         }
-        let connection = open_and_check(&self.config, &self.clock)?;
+        let (connection, lost) = open_and_check(&self.config, &self.clock)?;
+        self.lost_commits.store(lost, Relaxed);
         *is_checked = true;
         Ok(connection)
+    }
+
+    /// Commits that SQLite ignored when the file was opened first, because its write-ahead log did
+    /// not verify.
+    pub(crate) fn lost_commits(&self) -> u64 {
+        self.lost_commits.load(Relaxed)
     }
 
     /// Opens the file for reading.
@@ -61,13 +71,27 @@ pub(crate) fn migrate(config: &Config, clock: &SystemClock) -> Result<(), QueryE
     open_and_check(&config.clone().migrates(true), clock).map(drop)
 }
 
-fn open_and_check(config: &Config, clock: &SystemClock) -> Result<Connection, QueryError> {
+/// The connection, and how many commits were lost.
+fn open_and_check(config: &Config, clock: &SystemClock) -> Result<(Connection, u64), QueryError> {
     retry_while_busy(clock, OPEN_TIMEOUT, || {
         let mut connection = connect(config).map_err(unusable)?;
         configure_writer(config, &connection)?;
+        let lost = verify_log(config, &connection);
         schema::ensure(&mut connection, config.migrates)?;
-        Ok(connection)
+        Ok((connection, lost))
     })
+}
+
+/// Counts the commits that SQLite ignored, before anything is written over them.
+fn verify_log(config: &Config, connection: &Connection) -> u64 {
+    // A process that writes at the moment has verified the log. Other errors return with the first
+    // write.
+    if round::begin(connection).is_err() {
+        return 0;
+    }
+    let lost = wal::lost_commits(&config.wal_path());
+    round::roll_back(connection);
+    lost
 }
 
 fn connect(config: &Config) -> Result<Connection, rusqlite::Error> {
@@ -94,6 +118,11 @@ fn configure_writer(config: &Config, connection: &Connection) -> Result<(), Quer
         Durability::Relaxed => "normal",
     };
     connection.pragma_update(None, "synchronous", synchronous)?;
+    if let Some(bytes) = config.max_bytes {
+        let page: i64 = connection.pragma_query_value(None, "page_size", |row| row.get(0))?;
+        let bytes = i64::try_from(bytes).unwrap_or(i64::MAX);
+        connection.pragma_update(None, "max_page_count", bytes / page.max(1))?;
+    }
     Ok(connection.pragma_update(None, "cache_size", CACHE_KIB)?)
 }
 

@@ -30,6 +30,7 @@ mod schema;
 mod sql;
 mod store;
 mod sweep;
+mod wal;
 mod write_fairness_lock;
 mod writer;
 

@@ -50,6 +50,7 @@ const LIMITS: Limits = Limits { waiting: 20_000, round: 1_000, concurrent: 1 };
 #[derive(Debug)]
 pub struct Sqlite {
     clock: SystemClock,
+    file: Arc<DatabaseFile>,
     writes: Arc<Combiner<Job, Result<Done>>>,
     reads: Arc<Combiner<ReadJob, ReadReply>>,
     /// Complete when the threads have ended.
@@ -76,12 +77,12 @@ impl Sqlite {
             worker: reads.worker(0),
             index: index.clone(),
         };
-        let writer = Writer::new(config, clock.clone(), file, writes.worker(0), index);
+        let writer = Writer::new(config, clock.clone(), Arc::clone(&file), writes.worker(0), index);
         let threads = vec![
             spawn("tollgate-writer", move || writer.run())?,
             spawn("tollgate-reader", move || reader.run())?,
         ];
-        Ok(Self { clock, writes, reads, threads: Mutex::new(threads) })
+        Ok(Self { clock, file, writes, reads, threads: Mutex::new(threads) })
     }
 
     /// Opens a store and its file, creates or checks the tables, and reads the logs. This waits for
@@ -95,6 +96,13 @@ impl Sqlite {
         let store = Self::open(config)?;
         store.reads.submit(0, Vec::new(), CallContext::at(0))?.answer().await?;
         Ok(store)
+    }
+
+    /// How many commits SQLite ignored when the file was opened, because its write-ahead log did
+    /// not verify after a crash: what they had charged is forgiven. 0 until the file was opened.
+    #[must_use]
+    pub fn lost_commits(&self) -> u64 {
+        self.file.lost_commits()
     }
 
     /// Creates the tables, or migrates them to the version that this code needs.

@@ -177,6 +177,15 @@ impl SweepSchedule {
         self.interval.filter(|_| self.due <= now).map(|_| self.position.clone())
     }
 
+    /// Makes room at once, if there is a background sweep: a file that is full cannot take the logs
+    /// into its tables, so deleting comes first. A sweep that deletes already goes on.
+    pub(crate) fn make_room(&mut self, now: Micros) {
+        if matches!(self.position, SweepPosition::Logs(_)) {
+            self.position = SweepPosition::RequestIds;
+        }
+        self.due = now;
+    }
+
     /// Continues at `next` after a pause; `None` ends the sweep.
     pub(crate) fn advance(&mut self, next: Option<SweepPosition>, now: Micros) {
         let pause = if next.is_some() { PAUSE } else { self.interval.unwrap_or(Micros::MAX) };

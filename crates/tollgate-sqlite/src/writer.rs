@@ -12,7 +12,7 @@ use std::sync::Arc;
 use rusqlite::Connection;
 use tollgate_core::combine::{Wakeup, Worker};
 use tollgate_core::store::Retries;
-use tollgate_core::{Clock, Micros, Result, SystemClock};
+use tollgate_core::{Clock, Code, Micros, Result, SystemClock};
 
 use crate::backoff::LockBackoff;
 use crate::config::{Config, micros};
@@ -116,6 +116,9 @@ impl Writer {
 
     /// Serves over one connection until it breaks or the store is closed.
     fn serve(&mut self, mut session: Session<'_>, first: Option<Callers>) {
+        // A file that is full breaks every round: what makes room for the next comes before it. If
+        // that fails, so does the round, which reports it.
+        self.sweep_if_due(&mut session);
         let mut next = Some(first);
         while let Some(callers) = next {
             let state = callers.map(|callers| self.round(&mut session, callers));
@@ -166,10 +169,14 @@ impl Writer {
         let written = match written {
             Ok(written) => written,
             Err(error) => {
-                callers.fail(&match error {
+                let error = match error {
                     RoundError::NotCommitted(error) => error.into_error().not_sent(),
                     RoundError::OutcomeUnknown(error) => error,
-                });
+                };
+                if error.code() == Code::StoreFull {
+                    self.schedule.make_room(self.clock.now());
+                }
+                callers.fail(&error);
                 roll_back(connection);
                 // A connection that failed within a transaction is replaced.
                 return ConnectionState::Broken;

@@ -38,6 +38,9 @@ async fn serve(config: Config, settings: &Settings) -> Result<(), Failed> {
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     let hangup = signal(SignalKind::hangup())?;
+    // A file that may not grow any more (ulimit -f) is an error of its store, and must not end the
+    // process, as the signal would without a handler.
+    let _file_size = signal(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw()))?;
     let remote = (!engine.in_process()).then_some(&*store);
     for line in banner::lines(server.addresses()?, remote, &engine.policies()) {
         // A closed pipe is no reason to end.

@@ -6,6 +6,7 @@ mod caddy;
 mod deploy;
 mod doctor;
 mod dynamodb;
+mod full_disk;
 mod logs;
 mod open_files;
 mod reload;

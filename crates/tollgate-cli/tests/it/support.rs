@@ -22,11 +22,19 @@ impl Serving {
 
     /// Starts it with these limits of open files.
     pub(crate) fn start_within(soft: u64, hard: u64, environment: &[(&str, &str)]) -> Self {
-        let limits = format!("ulimit -Sn {soft}; ulimit -Hn {hard}; exec \"$@\"");
+        Self::start_limited(&format!("ulimit -Sn {soft}; ulimit -Hn {hard}"), &[], environment)
+    }
+
+    /// Starts it in a shell that has set its limits.
+    pub(crate) fn start_limited(
+        limits: &str,
+        arguments: &[&str],
+        environment: &[(&str, &str)],
+    ) -> Self {
         let mut command = Command::new("/bin/sh");
-        command.args(["-c", &limits, "sh", TOLLGATE]);
+        command.args(["-c", &format!("{limits}; exec \"$@\""), "sh", TOLLGATE]);
         command.env_clear().envs(environment.iter().copied());
-        Self::of(command, &[])
+        Self::of(command, arguments)
     }
 
     fn of(mut command: Command, arguments: &[&str]) -> Self {

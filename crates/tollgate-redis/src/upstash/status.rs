@@ -50,5 +50,5 @@ pub(super) fn refusal(response: &Response) -> Error {
 pub(super) fn is_full(text: &str) -> Option<Error> {
     let message = "the database is full (DB capacity quota exceeded) and refuses writes; raise the \
                    plan or let keys expire";
-    text.contains(FULL).then(|| Error::new(Code::QueueFull, message))
+    text.contains(FULL).then(|| Error::new(Code::StoreFull, message))
 }

@@ -149,7 +149,7 @@ fn a_full_database_never_fails_open() {
     let said = r#"{"error":"ERR DB capacity quota exceeded"}"#;
     let inside = r#"[{"error":"ERR Error running script: DB capacity quota exceeded"}]"#;
     for error in [failure(400, said), failure(200, inside)] {
-        assert_eq!((error.code(), error.is_not_sent()), (Code::QueueFull, false));
+        assert_eq!((error.code(), error.is_not_sent()), (Code::StoreFull, false));
     }
 }
 

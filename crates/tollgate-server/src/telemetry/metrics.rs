@@ -37,6 +37,7 @@ pub(crate) struct Metrics {
     store_calls: Family<[Label; 2], Counter>,
     store_admissions: Counter,
     store_seconds: Family<[Label; 1], Histogram>,
+    store_lost_commits: Counter,
     reloads: Family<[Label; 1], Counter>,
     closed: Family<[Label; 2], Counter>,
     authentication_failures: Family<[Label; 1], Counter>,
@@ -86,6 +87,7 @@ impl Metrics {
             store_calls: Family::default(),
             store_admissions: Counter::default(),
             store_seconds: Family::new_with_constructor(seconds),
+            store_lost_commits: Counter::default(),
             reloads: Family::default(),
             closed: Family::default(),
             authentication_failures: Family::default(),
@@ -116,6 +118,8 @@ impl Metrics {
         register.add("tollgate_store_round_trips", "", trips, &self.store_round_trips);
         let seconds = "Duration of calls to the store";
         register.add("tollgate_store_duration_seconds", "`store`", seconds, &self.store_seconds);
+        let lost = "Commits that a damaged log of SQLite has lost";
+        register.add("tollgate_store_lost_commits", "", lost, &self.store_lost_commits);
         let reloads = "Reloads of the configuration, by result";
         register.add("tollgate_reloads", "`result`", reloads, &self.reloads);
         let closed = "Connections that the server closed, by reason";
@@ -199,6 +203,11 @@ impl Metrics {
     /// Counts a failed attempt to authenticate.
     pub(crate) fn authentication_failed(&self, protocol: &'static str) {
         self.authentication_failures.get_or_create(&[("protocol", protocol)]).inc();
+    }
+
+    /// Counts commits that a store has lost.
+    pub(crate) fn lost_commits(&self, commits: u64) {
+        self.store_lost_commits.inc_by(commits);
     }
 
     /// Counts a reload of the configuration.

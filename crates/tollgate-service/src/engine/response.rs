@@ -76,7 +76,8 @@ impl Failure {
 
 /// Whether the service failed, rather than the request being wrong.
 pub(super) const fn is_service_failure(code: Code) -> bool {
-    Status::of(code).retry_after_ms.is_some() || matches!(code, Code::CorruptState)
+    Status::of(code).retry_after_ms.is_some()
+        || matches!(code, Code::StoreFull | Code::CorruptState)
 }
 
 impl From<Error> for Failure {

@@ -15,6 +15,70 @@ use crate::support::{
     take, take_once,
 };
 
+/// Nor must a full file: an attacker can fill it. What has expired makes room.
+#[test]
+fn a_file_at_its_bound_is_full_until_values_expire() {
+    let (_folder, path) = file();
+    let store = Arc::new(connect(config(&path).max_bytes(16 << 20)));
+    let many = limit(1_000).on_outage(OutageMode::Open);
+    let key = |number: usize| format!("{number:0400}");
+    block_on(async {
+        let mut full = None;
+        for batch in 0..200 {
+            let keys: Vec<String> = (0..500).map(|number| key(batch * 500 + number)).collect();
+            let taken = join_all(keys.iter().map(|key| take(&store, &many, key))).await;
+            full = taken.into_iter().find_map(Result::err);
+            if full.is_some() {
+                break;
+            }
+        }
+        let error = full.expect("the file is bounded");
+        assert_eq!((error.code(), error.is_not_sent()), (Code::StoreFull, true), "{error}");
+        assert_eq!(spent(&store, &many, &key(0)).await, 1, "what was charged stays");
+        // No outage mode admits.
+        let clock = ManualClock::at(NOW);
+        let limiter = Limiter::with_clock(Arc::clone(&store), clock.clone()).build();
+        let long = "l".repeat(400_000);
+        let error = limiter.check(many.charge(&long)).await.unwrap_err();
+        assert_eq!(error.code(), Code::StoreFull, "{error}");
+        // A month later all of it has expired.
+        clock.advance(Duration::from_secs(60 * 86_400));
+        let passes = async || limiter.check(many.charge(&long)).await.is_ok();
+        let mut attempts = 0;
+        while !passes().await {
+            attempts += 1;
+            assert!(attempts < 10_000, "nothing was reclaimed");
+        }
+    });
+}
+
+/// SQLite ignores what lies behind a damaged part of its log, and says nothing.
+#[test]
+fn commits_that_a_damaged_log_has_lost_are_counted() {
+    let (folder, path) = file();
+    let (store, many) = (open(&path), limit(1_000));
+    block_on(async {
+        for number in 0..50 {
+            assert!(take(&store, &many, &number.to_string()).await.unwrap());
+        }
+    });
+    for (name, damage) in [("whole.db", 0), ("damaged.db", 1)] {
+        // What a crash leaves.
+        let copy = folder.path().join(name);
+        fs::copy(&path, &copy).unwrap();
+        let mut log = fs::read(format!("{}-wal", path.display())).unwrap();
+        let middle = log.len() / 2;
+        log[middle] ^= damage;
+        fs::write(format!("{}-wal", copy.display()), log).unwrap();
+        let reopened = open(&copy);
+        let lost = reopened.lost_commits();
+        assert_eq!(lost > 0, damage > 0, "{lost} commits");
+        let left = block_on(spent(&reopened, &many, "49"));
+        assert_eq!(left, u64::from(damage == 0), "what was charged last");
+    }
+    assert_eq!(store.lost_commits(), 0);
+}
+
 /// Contention must never look like an outage: an attacker can cause it.
 #[test]
 fn a_file_that_stays_busy_is_a_conflict_and_charges_nothing() {

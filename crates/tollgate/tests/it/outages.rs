@@ -195,6 +195,7 @@ fn only_outages_are_decided_by_a_mode() {
         (Code::Timeout, true),
         (Code::ConflictExhausted, false),
         (Code::QueueFull, false),
+        (Code::StoreFull, false),
         (Code::CorruptState, false),
         (Code::InvalidRequest, false),
         (Code::IdempotencyConflict, false),

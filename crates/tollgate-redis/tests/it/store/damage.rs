@@ -125,7 +125,7 @@ fn a_server_without_memory_refuses_and_does_not_fail_open() {
     raw(&redis, &["CONFIG", "SET", "maxmemory", "1"]);
     for limit in [&gcra, &log] {
         let error = check(&store, limit, 1).unwrap_err();
-        assert_eq!(error.code(), Code::QueueFull, "{error}");
+        assert_eq!(error.code(), Code::StoreFull, "{error}");
         assert!(!error.code().is_outage());
         // What needs no write is still decided.
         assert!(!check(&store, limit, 5).unwrap().is_allowed());
