@@ -40,8 +40,8 @@ const TOKEN_MIN_BYTES: usize = 16;
 /// | `TOLLGATE_HASH_SECRET` | | the secret of key hashes |
 /// | `TOLLGATE_INSECURE_PUBLIC` | `false` | allows a Worker without tokens |
 ///
-/// The bindings are `TOLLGATE_LIMITS` (a Durable Object), `TOLLGATE_DB` (D1) and `TOLLGATE_KV`; only
-/// that of the chosen store is needed.
+/// The bindings are `TOLLGATE_LIMITS` (a Durable Object), `TOLLGATE_DB` (D1) and `TOLLGATE_KV`;
+/// only that of the chosen store is needed.
 ///
 /// # Errors
 /// `config_invalid` naming the setting.

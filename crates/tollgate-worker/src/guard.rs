@@ -93,7 +93,8 @@ impl<S: Store> Guard<S> {
         Self::of(limiter(store).build(), limit)
     }
 
-    /// The same with a limiter of your own, for another deadline: see [`limiter`](crate::limiter()).
+    /// The same with a limiter of your own, for another deadline: see
+    /// [`limiter`](crate::limiter()).
     pub fn of(limiter: Limiter<S>, limit: Limit) -> Self {
         Self { limiter, limit, subject: Subject::default() }
     }

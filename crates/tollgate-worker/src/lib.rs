@@ -4,11 +4,11 @@
 //! |---|---|---|
 //! | [`DurableObjects`] | exact | one call to an object, one write |
 //! | [`D1`] | exact; races are lost and repeated | a read and a write of a row |
-//! | [`WorkersKv`] | **approximate**: last write wins, and other places see it later | a read and a write |
+//! | [`WorkersKv`] | **approximate**: last write wins, seen elsewhere later | a read and a write |
 //!
 //! [`ObjectStore`] is the store of code that runs in an object itself. With the feature `upstash`,
-//! `tollgate-redis` runs over `fetch` ([`upstash`]). With the feature `api`, [`api`] serves the HTTP
-//! API of the server. [`guard`] limits the routes of a Worker of your own.
+//! `tollgate-redis` runs over `fetch` ([`upstash`]). With the feature `api`, [`api`] serves the
+//! HTTP API of the server. [`guard`] limits the routes of a Worker of your own.
 //!
 //! # Requests and futures
 //! The runtime ties I/O to the request that began it: a request that waits for the future of

@@ -1,5 +1,5 @@
-//! The contract of a backend of [`Cas`](tollgate_core::store::Cas). The other clauses cannot see it:
-//! callers of one adapter take turns, and only those of several processes race.
+//! The contract of a backend of [`Cas`](tollgate_core::store::Cas). The other clauses cannot see
+//! it: callers of one adapter take turns, and only those of several processes race.
 
 use tollgate_core::Micros;
 use tollgate_core::store::cas::{Swap, Version, Versioned};

@@ -1,7 +1,7 @@
 //! Limits in a D1 database: exact by a version in each row.
 //!
-//! The compare-and-swap adapter of the core over two statements: one reads any number of values, and
-//! one writes all of them if every version is still the one that was read. Each is a single
+//! The compare-and-swap adapter of the core over two statements: one reads any number of values,
+//! and one writes all of them if every version is still the one that was read. Each is a single
 //! statement with a JSON array as its argument, so it is atomic without a transaction and takes one
 //! round trip.
 //!
@@ -31,8 +31,8 @@ const MAX_BACKOFF: Duration = Duration::from_millis(250);
 
 /// A store in a D1 database.
 ///
-/// Open one for each request, or keep a [`PerCall`](crate::PerCall): futures of one request must not
-/// wait for those of another. The first call that finds no table `tollgate_values` makes it.
+/// Open one for each request, or keep a [`PerCall`](crate::PerCall): futures of one request must
+/// not wait for those of another. The first call that finds no table `tollgate_values` makes it.
 ///
 /// ```no_run
 /// use tollgate_core::{Limit, Quota};

@@ -1,9 +1,9 @@
 //! Limits in Durable Objects: exact, with one call per decision and no retries.
 //!
 //! A Worker has a [`DurableObjects`] store. It sends each admission to the object of its keys, and
-//! the object ([`LimitsObject`], a class that [`limits_object!`](crate::limits_object) makes) reads,
-//! decides and writes it in its own storage. Keys are spread over a fixed number of objects by
-//! their subject: all limits of a subject are in one object and are charged at once. Charges on
+//! the object ([`LimitsObject`], a class that [`limits_object!`](crate::limits_object) makes)
+//! reads, decides and writes it in its own storage. Keys are spread over a fixed number of objects
+//! by their subject: all limits of a subject are in one object and are charged at once. Charges on
 //! subjects in different objects are made in order and undone exactly on a later denial.
 //!
 //! Code that runs in an object of its own and limits what happens there uses [`ObjectStore`].
@@ -184,7 +184,7 @@ impl fmt::Debug for DurableObjects {
 /// `sqlite` for a class of `new_sqlite_classes`, which is what Cloudflare recommends; `key_value`
 /// for one of `new_classes`. The name is the `class_name` of the binding.
 ///
-/// ```ignore
+/// ```text
 /// tollgate_worker::limits_object!(Limits, sqlite);
 /// ```
 ///

@@ -25,8 +25,8 @@ impl ObjectParts {
         shards.all(|shard| shard == first).then_some(first)
     }
 
-    /// Compare-and-swap from here, for algorithms that objects do not know. Made anew for each call:
-    /// requests of a Worker must not wait for each other's futures.
+    /// Compare-and-swap from here, for algorithms that objects do not know. Made anew for each
+    /// call: requests of a Worker must not wait for each other's futures.
     pub(super) fn swapping(&self) -> Cas<Swapping> {
         Cas::with_jitter(Swapping(self.0.clone()), WorkerClock, jitter())
     }

@@ -21,7 +21,9 @@ tollgate_testkit::each_clause! { [over] /** Durable Objects with SQLite. */ sqli
 tollgate_testkit::each_clause! { [over] /** Durable Objects with key-value storage. */ key_value }
 tollgate_testkit::each_clause! { [over] /** One Durable Object for all keys. */ single }
 tollgate_testkit::each_clause! { [over] /** Inside of an object with SQLite. */ inside_sqlite }
-tollgate_testkit::each_clause! { [over] /** Inside of one with key-value storage. */ inside_key_value }
+tollgate_testkit::each_clause! {
+    [over] /** Inside of one with key-value storage. */ inside_key_value
+}
 tollgate_testkit::each_clause! { [over] /** D1. */ d1 }
 tollgate_testkit::each_clause! { [over] /** Workers KV. */ kv }
 tollgate_testkit::each_clause! { [over] /** Upstash through `fetch`. */ upstash }

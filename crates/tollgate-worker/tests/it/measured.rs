@@ -64,7 +64,7 @@ async fn workers_kv_admits_more_than_the_limit() {
         failed += u32::from(status != 200);
     }
     println!(
-        "Workers KV: of 200 concurrent checks at a limit of 50, {allowed} passed and {failed} failed"
+        "Workers KV: of 200 concurrent checks at a limit of 50, {allowed} passed, {failed} failed"
     );
     assert!(allowed >= 50, "{allowed} passed");
     server.end().await;

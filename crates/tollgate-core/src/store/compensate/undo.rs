@@ -1,0 +1,91 @@
+//! Undoing charges of an admission that a later part has denied.
+
+use super::super::cas::{SLACK, Swap};
+use super::super::{TimeSource, slots_of};
+use super::{Charged, Detached, Parts, of_slots, pick};
+use crate::charge::{Admission, Charge, Receipt};
+use crate::error::{Code, Result};
+use crate::key::Key;
+use crate::state::State;
+
+/// How often giving units back is begun anew after it has lost as many races as [`Retries`] allow:
+/// some minutes of them. The caller may be refused meanwhile, but must not stay charged.
+///
+/// [`Retries`]: crate::store::Retries
+const GIVE_BACK_ROUNDS: usize = 300;
+
+/// The result of an attempt to leave a leg as if it had not been charged.
+enum PutBack {
+    Done,
+    /// Another caller has charged it meanwhile.
+    LostRace,
+    /// Its stored form is unknown.
+    Impossible,
+}
+
+/// Puts every leg back; whether that was possible everywhere. A part that does not answer keeps its
+/// units, and only its own.
+pub(super) async fn undo<P: Parts>(
+    parts: &P,
+    admission: &Admission<'_>,
+    done: &[Charged],
+    at: (TimeSource, &Detached),
+) -> bool {
+    let mut is_undone = true;
+    for leg in done {
+        is_undone &= undo_leg(parts, admission, leg, at).await.is_ok();
+    }
+    is_undone
+}
+
+/// As it was if no other caller charged it meanwhile, else by giving back what this admission took.
+async fn undo_leg<P: Parts>(
+    parts: &P,
+    admission: &Admission<'_>,
+    leg: &Charged,
+    (time, work): (TimeSource, &Detached),
+) -> Result<()> {
+    let charges = pick(admission.charges(), &leg.places);
+    match put_back(parts, &charges, leg).await? {
+        PutBack::Done => return Ok(()),
+        // The charge is undone whether the caller waits or not.
+        PutBack::LostRace => work.context(time).lost_race(),
+        PutBack::Impossible => {}
+    }
+    let refunds: Vec<Charge<'_>> =
+        charges.iter().map(|charge| charge.refund(Receipt::Newest)).collect();
+    give_back(parts, &Admission::of(&refunds), time).await
+}
+
+/// Gives units back. An attempt that lost too many races has changed nothing, and is begun anew.
+async fn give_back<P: Parts>(parts: &P, refunds: &Admission<'_>, time: TimeSource) -> Result<()> {
+    let mut rounds = 1..GIVE_BACK_ROUNDS;
+    loop {
+        match parts.give_back(refunds, time.into()).await {
+            Err(error) if error.code() == Code::ConflictExhausted && rounds.next().is_some() => {}
+            other => return other.map(drop),
+        }
+    }
+}
+
+async fn put_back<P: Parts>(parts: &P, charges: &[Charge<'_>], leg: &Charged) -> Result<PutBack> {
+    let (slots, keys) = slots_of(charges);
+    let before = of_slots(&slots, &leg.before);
+    let names: Vec<String> = keys.iter().map(Key::to_text).collect();
+    let mut texts = Vec::with_capacity(names.len());
+    for write in &leg.plan.writes {
+        let Some(after) = parts.version_of(&write.state) else { return Ok(PutBack::Impossible) };
+        let old = before.get(write.slot).and_then(Option::as_ref);
+        let old = old.map_or_else(|| "[]".to_owned(), State::to_text);
+        texts.push((write.slot, after, old, write.fresh_at.saturating_add(SLACK)));
+    }
+    let swaps: Vec<Swap<'_>> = texts
+        .iter()
+        .filter_map(|(slot, after, old, until)| {
+            let key = names.get(*slot)?;
+            Some(Swap { key, expect: Some(after), value: old, keep_until: *until })
+        })
+        .collect();
+    let is_done = parts.put_back(&swaps).await?;
+    Ok(if is_done { PutBack::Done } else { PutBack::LostRace })
+}
