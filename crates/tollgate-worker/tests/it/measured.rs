@@ -11,8 +11,8 @@ use tollgate_test_servers::workerd::build;
 
 use crate::ready::Ready;
 
-/// What Cloudflare counts is the compressed size.
-const GZIP_MAX_BYTES: usize = 200 * 1_024;
+/// What Cloudflare counts is the compressed size. Its own bound is 3 MB.
+const GZIP_MAX_BYTES: usize = 400 * 1_024;
 const LIMITED: &str = "policies: {p: {limit: 50 per 1d}}";
 
 #[test]

@@ -12,6 +12,8 @@ fn main() {
     };
     let mut bindgen = Bindgen::new();
     bindgen.input_path(input).out_name("index");
+    // Names are a fifth of the size, and worker-build removes them too.
+    bindgen.remove_name_section(true).remove_producers_section(true);
     // After a panic, the shim replaces the instance.
     bindgen.reset_state_function(true).force_enable_abort_handler(true);
     let made = bindgen.module(true).and_then(|bindgen| bindgen.generate(folder));
