@@ -108,8 +108,8 @@ impl<S: Store> Limiter<S> {
     /// When no decision could be made and the failure mode does not make one.
     #[inline]
     pub async fn check<'a>(&self, charges: impl Into<Admission<'a>>) -> Result<Decision> {
-        let admission = charges.into();
         let now = self.clock.now();
+        let admission = charges.into();
         if let Some(decided) = self.decide_now(&admission, now) {
             return decided;
         }
@@ -128,7 +128,8 @@ impl<S: Store> Limiter<S> {
         if !self.store.capability().in_process {
             return None;
         }
-        self.decide_now(&charges.into(), self.clock.now())
+        let now = self.clock.now();
+        self.decide_now(&charges.into(), now)
     }
 
     /// Decides independent admissions at one instant: in order, sharing round trips. Takes charges

@@ -47,7 +47,10 @@ impl<S: SyncStore> SyncLimiter<'_, S> {
     /// As [`Limiter::check`].
     #[inline]
     pub fn check<'a>(self, charges: impl Into<Admission<'a>>) -> Result<Decision> {
-        self.decide(&charges.into(), self.0.clock.now())
+        // First: a reading orders memory, so an admission made before it would be written and read
+        // again.
+        let now = self.0.clock.now();
+        self.decide(&charges.into(), now)
     }
 
     /// [`Limiter::check_batch`].
