@@ -17,6 +17,7 @@
 )]
 #![expect(clippy::print_stdout, reason = "seeds are printed")]
 
+pub mod any_clock;
 mod client;
 pub mod clients;
 pub mod decisions;
@@ -96,6 +97,11 @@ pub trait ManualTarget: Target {
 macro_rules! api_tests {
     ($target:expr) => {
         $crate::tests! { $target;
+            any_clock::a_decision_has_every_field_with_times_in_bounds,
+            any_clock::a_delay_is_in_bounds_and_absent_in_shadow_mode,
+            any_clock::a_denial_by_one_of_several_limits_charges_none,
+            any_clock::a_request_id_is_charged_once,
+            any_clock::the_gate_answers_with_times_in_bounds,
             clients::curl_gets_exactly_the_limit,
             clients::nginx_forwards_exactly_the_limit_and_the_headers_of_denials,
             clients::schemathesis_finds_no_difference_from_the_document,
@@ -147,6 +153,7 @@ mod tests {
     fn every_case_is_listed() {
         let lists = include_str!("lib.rs");
         let modules = [
+            ("any_clock", include_str!("any_clock.rs")),
             ("clients", include_str!("clients.rs")),
             ("decisions", include_str!("decisions.rs")),
             ("documents", include_str!("documents.rs")),
