@@ -132,7 +132,7 @@ fn the_command_line_is_a_client() {
     let (_, json, _) = request(&["peek", "k", "--json"], caller);
     assert!(json.contains("\"remaining\":3"), "{json}");
     let (fine, _, error) = request(&["reset", "k"], caller);
-    assert!(!fine && error.contains("unauthorized") && !error.contains(caller), "{error}");
+    assert!(!fine && error.contains("forbidden") && !error.contains(caller), "{error}");
     assert_eq!(request(&["reset", "k"], admin).1, "reset\n");
     assert_eq!(request(&["acquire", "k"], caller).1, "allowed, 9 of 10 left\n");
 }

@@ -15,8 +15,8 @@ fn limit_of(soft: u64, hard: u64, connections: &str) -> (u64, String) {
 
 #[test]
 fn the_soft_limit_is_raised_to_what_three_listeners_need() {
-    let (current, logged) = limit_of(300, 1_000, "200");
-    assert_eq!(current, 3 * 200 + 256);
+    let (current, logged) = limit_of(300, 2_000, "200");
+    assert_eq!(current, 3 * 200 + 448);
     assert!(!logged.contains("open files"), "{logged}");
 }
 
@@ -24,14 +24,14 @@ fn the_soft_limit_is_raised_to_what_three_listeners_need() {
 fn a_hard_limit_that_is_too_low_is_logged_with_a_remedy() {
     let (current, logged) = limit_of(300, 500, "200");
     assert_eq!(current, 500);
-    for part in ["500 open files", "need 856", "RLIMIT_NOFILE", "LimitNOFILE=", "`connections`"] {
+    for part in ["500 open files", "need 1048", "RLIMIT_NOFILE", "LimitNOFILE=", "`connections`"] {
         assert!(logged.contains(part), "{part}: {logged}");
     }
 }
 
 #[test]
 fn a_limit_that_suffices_is_kept() {
-    let (current, logged) = limit_of(900, 1_000, "200");
-    assert_eq!(current, 900);
+    let (current, logged) = limit_of(1_100, 2_000, "200");
+    assert_eq!(current, 1_100);
     assert!(!logged.contains("open files"), "{logged}");
 }

@@ -24,10 +24,11 @@ use backend::Backend;
 /// How long a value is kept after it means the same as none. It exceeds the time that a statement
 /// may run (30 s), because the versions of a row that was deleted begin anew.
 const SLACK: Duration = Duration::from_secs(60);
-/// Databases of others are some milliseconds away: losers wait longer, and try more often.
-const RETRIES: u32 = 50;
-const BASE_BACKOFF: Duration = Duration::from_millis(5);
-const MAX_BACKOFF: Duration = Duration::from_millis(250);
+/// A read and a write take some milliseconds, and every request races on its own: many losers need
+/// waits of seconds to get out of each other's way.
+const RETRIES: u32 = 100;
+const BASE_BACKOFF: Duration = Duration::from_millis(20);
+const MAX_BACKOFF: Duration = Duration::from_secs(2);
 
 /// A store in a D1 database.
 ///
@@ -60,8 +61,8 @@ impl D1 {
         Self(store.slack(SLACK).retries(retries))
     }
 
-    /// What an admission that lost a race does; by default it is repeated 50 times, after waits of
-    /// up to 250 ms.
+    /// What an admission that lost a race does; by default it is repeated 100 times, after waits
+    /// of up to 2 s.
     #[must_use]
     pub fn retries(self, retries: Retries) -> Self {
         Self(self.0.retries(retries))
