@@ -22,13 +22,14 @@ fn proxied(table: &str) -> (Arc<FaultProxy>, String) {
     (Arc::new(proxy), url)
 }
 
-/// Waits, off the runtime, until the server has answered and the answer was lost.
-async fn until_a_reply_is_lost(proxy: &Arc<FaultProxy>) {
+/// Waits, off the runtime, until the server has answered and the answer was lost. What was lost
+/// before is read at once: a reply that is lost before the first poll counts.
+fn until_a_reply_is_lost(proxy: &Arc<FaultProxy>) -> impl Future<Output = ()> + use<> {
     let proxy = Arc::clone(proxy);
     let before = proxy.traffic().lost_to_client_bytes;
     let lost =
         move || proxy.wait_until(TEST_TIMEOUT, |traffic| traffic.lost_to_client_bytes > before);
-    tokio::task::spawn_blocking(lost).await.unwrap().unwrap();
+    async { tokio::task::spawn_blocking(lost).await.unwrap().unwrap() }
 }
 
 #[test]
@@ -126,8 +127,9 @@ fn a_write_whose_reply_was_lost_is_recognised() {
         let many = limit(1_000);
         assert!(take(&store, many.charge("a")).await.unwrap());
         proxy.set(Mode::DropReplies).unwrap();
+        let lost = until_a_reply_is_lost(&proxy);
         let broken = async {
-            until_a_reply_is_lost(&proxy).await;
+            lost.await;
             assert_eq!(spent(&direct, &many, "a").await, 2, "it was not applied");
             proxy.set(Mode::Pass).unwrap();
             proxy.reset().unwrap();
