@@ -143,15 +143,20 @@ fn single_charges_that_share_a_call_are_decided() {
         assert!(decisions.iter().all(|decision| decision.degraded.is_none()), "let in");
     };
     let before = halfway.refusals();
-    decided(run(join_all((0..60).map(|at| limiter.check(halfway.limits[at % 3].charge("a"))))));
+    // On a busy machine a call may be answered before the next caller waits.
+    let mut spent = 0;
+    while halfway.refusals() == before {
+        assert!(spent < 200, "no callers shared a call");
+        decided(run(join_all((0..60).map(|at| limiter.check(halfway.limits[at % 3].charge("a"))))));
+        spent += 20;
+    }
     let after = halfway.refusals();
-    assert!(after > before, "no callers shared a call");
     let batch: Vec<_> = (0..30).map(|at| halfway.limits[at % 3].charge("a")).collect();
     decided(run(limiter.check_batch(&batch)));
     assert!(halfway.refusals() > after, "the batch did not share a call");
-    // One unit before the slot moved, 20 and 10 after that.
+    // One unit before the slot moved, those and 10 after that.
     for limit in &halfway.limits {
         let forecast = run(limiter.peek(limit.charge("a"))).unwrap();
-        assert_eq!(forecast.remaining, UNITS - 31);
+        assert_eq!(forecast.remaining, UNITS - spent - 11);
     }
 }
