@@ -29,6 +29,7 @@ mod kv;
 mod limiter;
 mod name;
 mod per_call;
+mod races;
 mod sql;
 #[cfg(feature = "upstash")]
 pub mod upstash;

@@ -18,17 +18,13 @@ use tollgate_core::store::{
 use tollgate_core::{Admission, Charge, Clock as _, Key, Result};
 use worker::D1Database;
 
-use crate::clock::{WorkerClock, jitter};
+use crate::clock::WorkerClock;
+use crate::races::racing;
 use backend::Backend;
 
 /// How long a value is kept after it means the same as none. It exceeds the time that a statement
 /// may run (30 s), because the versions of a row that was deleted begin anew.
 const SLACK: Duration = Duration::from_secs(60);
-/// A read and a write take some milliseconds, and every request races on its own: many losers need
-/// waits of seconds to get out of each other's way.
-const RETRIES: u32 = 100;
-const BASE_BACKOFF: Duration = Duration::from_millis(20);
-const MAX_BACKOFF: Duration = Duration::from_secs(2);
 
 /// A store in a D1 database.
 ///
@@ -53,12 +49,7 @@ impl D1 {
     /// A store in a database.
     #[must_use]
     pub fn new(database: D1Database) -> Self {
-        let retries = Retries::default()
-            .max_retries(RETRIES)
-            .base_backoff(BASE_BACKOFF)
-            .max_backoff(MAX_BACKOFF);
-        let store = Cas::with_jitter(Backend(database), WorkerClock, jitter());
-        Self(store.slack(SLACK).retries(retries))
+        Self(racing(Backend(database)).slack(SLACK))
     }
 
     /// What an admission that lost a race does; by default it is repeated 100 times, after waits

@@ -11,7 +11,7 @@ use super::calls::Calls;
 use super::store::no_outcome;
 use super::swapping::{Swapping, sent_swaps};
 use super::wire::{SentAdmission, unknown_algorithm};
-use crate::clock::{WorkerClock, jitter};
+use crate::races::racing;
 
 /// The objects of a namespace.
 #[derive(Debug)]
@@ -28,7 +28,7 @@ impl ObjectParts {
     /// Compare-and-swap from here, for algorithms that objects do not know. Made anew for each
     /// call: requests of a Worker must not wait for each other's futures.
     pub(super) fn swapping(&self) -> Cas<Swapping> {
-        Cas::with_jitter(Swapping(self.0.clone()), WorkerClock, jitter())
+        racing(Swapping(self.0.clone()))
     }
 
     async fn admit_in(

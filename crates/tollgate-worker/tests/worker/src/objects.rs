@@ -10,16 +10,13 @@ use worker::{DurableObject, Env, Request, Response, Result, State, durable_objec
 
 use crate::clauses;
 
-/// How many request ids an object remembers.
+/// How many request ids an object remembers that runs one clause. Objects that several clauses call
+/// at once remember as many as by default: the clause that fills one would fail the others.
 pub(crate) const RECORDS_MAX: usize = 60;
 
 /// What the suite cannot find out about objects.
-pub(crate) fn options() -> Options {
-    Options { injects_time: Some(true), records_max: Some(RECORDS_MAX) }
-}
-
-fn configured(store: ObjectStore) -> ObjectStore {
-    store.reclaim_every(None).max_request_ids(RECORDS_MAX)
+pub(crate) fn options(records_max: Option<usize>) -> Options {
+    Options { injects_time: Some(true), records_max }
 }
 
 macro_rules! objects {
@@ -32,7 +29,7 @@ macro_rules! objects {
 
             impl DurableObject for $name {
                 fn new(state: State, _: Env) -> Self {
-                    Self(configured(ObjectStore::$class(&state)).into())
+                    Self(ObjectStore::$class(&state).reclaim_every(None).into())
                 }
 
                 async fn fetch(&self, request: Request) -> Result<Response> {
@@ -60,7 +57,8 @@ macro_rules! inside {
 
             impl DurableObject for $name {
                 fn new(state: State, _: Env) -> Self {
-                    Self(Arc::new(configured(ObjectStore::$class(&state))))
+                    let store = ObjectStore::$class(&state).reclaim_every(None);
+                    Self(Arc::new(store.max_request_ids(RECORDS_MAX)))
                 }
 
                 /// Runs a clause inside of the object: `/CLAUSE/PREFIX`.
@@ -68,7 +66,8 @@ macro_rules! inside {
                     let path = request.path();
                     let (clause, prefix) =
                         path.trim_matches('/').split_once('/').unwrap_or_default();
-                    clauses::run(Arc::clone(&self.0), options(), (clause, prefix)).await
+                    let options = options(Some(RECORDS_MAX));
+                    clauses::run(Arc::clone(&self.0), options, (clause, prefix)).await
                 }
             }
         )*

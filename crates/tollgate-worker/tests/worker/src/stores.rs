@@ -44,7 +44,7 @@ async fn over_objects(
     clause: (&str, &str),
 ) -> Result<Response> {
     let store = DurableObjects::with_shards(env.durable_object(binding)?, shards);
-    clauses::run(store.map_err(text)?, options(), clause).await
+    clauses::run(store.map_err(text)?, options(None), clause).await
 }
 
 async fn inside(env: &Env, binding: &str, (clause, prefix): (&str, &str)) -> Result<Response> {
