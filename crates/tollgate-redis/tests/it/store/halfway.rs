@@ -84,7 +84,7 @@ impl Halfway {
             let admission = Admission::of(charges);
             let mut call = pin!(limiter.check(&admission));
             let mut polls_after = 0;
-            while polls_after < 20 {
+            while polls_after < 100 {
                 let polled = poll_fn(|context| Poll::Ready(call.as_mut().poll(context))).await;
                 assert!(polled.is_pending(), "it was decided over two nodes at once");
                 polls_after += u64::from(self.refusals() > before);
