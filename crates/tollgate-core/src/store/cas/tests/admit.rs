@@ -286,3 +286,17 @@ fn the_adapter_can_be_erased_and_its_futures_sent() {
     assert!(decision(&charges[0], &outcome).is_allowed());
     block_on(erased.close());
 }
+
+#[test]
+fn the_adapter_reports_what_its_backend_can_do() {
+    let clock = ManualClock::at(START);
+    for (backend, own_clock) in [
+        (VersionedCapability::multi_key(4), false),
+        (VersionedCapability::multi_key(4).with_own_clock(), true),
+    ] {
+        let cas = cas(Table::new(backend), &clock);
+        let capability = cas.capability();
+        assert_eq!((capability.exact, capability.own_clock), (true, own_clock));
+        assert_eq!(cas.lost_races(), 0);
+    }
+}

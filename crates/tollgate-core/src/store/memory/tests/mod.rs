@@ -112,3 +112,11 @@ impl Rng {
         &from[usize::try_from(self.below(from.len() as u64)).unwrap()]
     }
 }
+
+#[test]
+fn the_store_says_what_it_can_do() {
+    let capability = crate::store::Store::capability(&Memory::new());
+    assert!(capability.exact && capability.idempotent && capability.in_process);
+    assert!(!capability.durable && !capability.own_clock);
+    assert_eq!(capability.multi_key, crate::store::MultiKey::Atomic);
+}
