@@ -38,9 +38,12 @@ impl DatabaseFile {
     pub(crate) fn open_to_write(&self) -> Result<Connection, QueryError> {
         let mut is_checked = self.is_checked.lock().unwrap_or_else(PoisonError::into_inner);
         if *is_checked {
-            let connection = connect(&self.config)?;
-            configure_writer(&self.config, &connection)?;
-            return Ok(connection);
+            // The last connection that is closed locks the file for a moment.
+            return retry_while_busy(&self.clock, self.config.lock_timeout, || {
+                let connection = connect(&self.config)?;
+                configure_writer(&self.config, &connection)?;
+                Ok(connection)
+            });
         }
         let (connection, lost) = open_and_check(&self.config, &self.clock)?;
         self.lost_commits.store(lost, Relaxed);

@@ -54,6 +54,24 @@ fn closing_serves_queued_calls_and_refuses_later_ones() {
     });
 }
 
+/// The reader ends while the writer opens the file: SQLite locks a file while its last connection
+/// is closed.
+#[test]
+fn closing_before_the_writer_has_opened_the_file_loses_nothing() {
+    let (_folder, path) = file();
+    let many = limit(1_000);
+    block_on(async {
+        for round in 1..=100 {
+            let store = open(&path);
+            let mut queued = Box::pin(take(&store, &many, "a"));
+            start(queued.as_mut()).await;
+            store.close().await;
+            assert!(queued.await.unwrap(), "round {round}");
+        }
+        assert_eq!(spent(&open(&path), &many, "a").await, 100);
+    });
+}
+
 #[test]
 fn a_store_that_is_dropped_loses_nothing() {
     let (_folder, path) = file();
