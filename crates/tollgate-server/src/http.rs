@@ -104,7 +104,7 @@ fn target(app: &App, client: &Client, parts: &Parts) -> Result<Target, Rejection
     Ok(target)
 }
 
-/// Answers a request of the API; those that decide are timed and traced.
+/// Answers a request of the API, timed and traced if its endpoint is.
 async fn of_api<B>(app: &App, endpoint: Endpoint, parts: &Parts, body: B) -> Response<Bytes>
 where
     B: Body<Data = Bytes, Error: Into<Box<dyn std::error::Error + Send + Sync>>>,
@@ -119,7 +119,7 @@ where
         };
         app.api.answer(endpoint, parts.uri.query(), &body).await
     };
-    if matches!(endpoint, Endpoint::Limits | Endpoint::Reset | Endpoint::OpenApi) {
+    if !endpoint.is_timed() {
         return respond.await;
     }
     let span = app.telemetry.traces.as_ref().map(|traces| {
