@@ -69,6 +69,11 @@ impl Memory {
         }
         let slots: Vec<Slot> = keys.iter().map(|key| self.slot(*key)).collect();
         let mut shards = self.lock_shards(&slots);
+        for slot in &slots {
+            if let Some(shard) = shards.get(slot.place.shard) {
+                self.prepare(shard, slot, at)?;
+            }
+        }
         // The order of the lines does not matter: a holder of more than one line also holds the
         // mutexes of their shards.
         let mut held: Vec<Option<Held<'_>>> = slots.iter().map(|slot| self.hold(slot)).collect();
@@ -125,15 +130,18 @@ impl Memory {
         charge: &Charge<'_>,
         id: Id,
         at: Micros,
-    ) -> Option<Decision> {
+    ) -> Result<Option<Decision>> {
         let (rule, table) = (charge.rule(), &self.0.table);
         let place = table.place(id);
-        let mut shard = table.lock(place.shard)?;
+        let Some(mut shard) = table.lock(place.shard) else {
+            return Ok(None);
+        };
         if table.find(id, place).is_some() {
-            return None;
+            return Ok(None);
         }
+        shard.prepare(table, place, Now::at(at).reading())?;
         let now = Now::at(at).not_before(shard.floor());
-        let inherited = shard.inherited(place.home, rule, now.effective());
+        let inherited = shard.inherited(place, rule, now.effective());
         let words = inherited.as_ref().map_or(&[][..], |write| &write.words);
         let Step { decision, write } = rule.step(words, now, charge.cost);
         if let Some(Write { words, fresh_at }) = write {
@@ -141,7 +149,15 @@ impl Memory {
             let content = content_of(rule, (&words, fresh_at), &mut shard, now);
             shard.insert(table, place, now.effective(), (id, rule.quota_tag(), &content));
         }
-        Some(decision)
+        Ok(Some(decision))
+    }
+
+    /// Makes room for a key that has no line. No line of the shard may be held.
+    fn prepare(&self, shard: &mut Shard, slot: &Slot, at: Micros) -> Result<()> {
+        match self.0.table.find(slot.id, slot.place) {
+            Some(_) => Ok(()),
+            None => shard.prepare(&self.0.table, slot.place, Now::at(at).reading()),
+        }
     }
 
     /// Reads keys without changing them.
@@ -167,7 +183,7 @@ impl Memory {
             return;
         };
         // As long as the neighbourhood owes, the line is not to be given away as expired.
-        let fresh_at = shard.indebted_until(place.home);
+        let fresh_at = shard.indebted_until(place);
         let nothing = Content::Short { fresh_at, words: Words::new(&[]), fill: Fill::LITTLE };
         let line = table.find(id, place).and_then(|line| table.line(line));
         if let Some(held) = line.map(Held::lock) {
@@ -178,6 +194,7 @@ impl Memory {
             held.put(id, tag, &nothing);
         } else if fresh_at > shard.floor() {
             let at = shard.floor();
+            // A key that inherits a debt is in a shard that has lines.
             shard.insert(table, place, at, (id, NO_QUOTA, &nothing));
         }
     }
@@ -213,6 +230,9 @@ impl Memory {
         let too_short = at_least > 0 && (at_least >= owed.units || lasts < until);
         if units > owed.units || too_short || carried.is_some() {
             let Write { words, fresh_at } = rule.indebted(Debt { units, seen: owed.seen });
+            if held.is_none() && self.prepare(&mut shard, &slot, at).is_err() {
+                return;
+            }
             self.write(&mut shard, (&slot, held), (rule, (&words, fresh_at)), now);
         }
     }
@@ -306,7 +326,7 @@ impl Memory {
 /// The debt that a key without a line inherits, as a state. A key that has a line is no newcomer:
 /// it was reset, or it expired there.
 fn inherited(shard: &Shard, place: Place, rule: &Rule, now: Now) -> Option<State> {
-    let write = shard.inherited(place.home, rule, now.effective())?;
+    let write = shard.inherited(place, rule, now.effective())?;
     Some(State { quota_id: rule.quota_id(), words: write.words })
 }
 

@@ -190,6 +190,9 @@ impl Sum {
 }
 
 impl Id {
+    /// In a used line without a key. No key has it, but by a chance of 2^-127.
+    pub(super) const VACANT: Self = Self { low: 0, high: USED };
+
     /// Where in a table the key lives: 64 evenly spread bits.
     ///
     /// The halves of neighbouring keys are arithmetic progressions, and so would be any sum of

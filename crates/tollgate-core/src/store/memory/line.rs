@@ -22,6 +22,7 @@
 //! load with acquire and writers store with release, so a reader that sees a new word also sees the
 //! lock taken before it was written.
 
+use core::ops::Deref;
 use std::sync::atomic::AtomicU64;
 
 use super::atomic_word::AtomicWord;
@@ -34,8 +35,19 @@ use crate::rule::Rule;
 use crate::state::Words;
 use crate::time::{Micros, Now};
 
-/// The words of a line. The table aligns them to a cache line.
-pub(super) type Line<A = AtomicU64> = [A; 8];
+/// The words of a line, which is one cache line.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+pub(super) struct Line<A = AtomicU64>(pub(super) [A; 8]);
+
+impl<A> Deref for Line<A> {
+    type Target = [A; 8];
+
+    #[inline(always)]
+    fn deref(&self) -> &Self::Target {
+        &self.0
+    }
+}
 
 /// How many words fit a line without spilling.
 pub(super) const SHORT: usize = 3;
@@ -95,6 +107,11 @@ impl Content {
 #[inline]
 pub(super) fn is_unused<A: AtomicWord>(line: &Line<A>) -> bool {
     line[1].load() == 0
+}
+
+/// Whether the line was used and has no key now.
+pub(super) fn is_vacant<A: AtomicWord>(line: &Line<A>) -> bool {
+    matches(line, Id::VACANT)
 }
 
 /// Whether the line may hold the key. To be confirmed under the sequence lock.
@@ -289,6 +306,18 @@ impl<'a, A: AtomicWord> Held<'a, A> {
         }
     }
 
+    /// Whether no key is in the line: it was never used, or its key has moved or expired.
+    pub(super) fn is_free(&self) -> bool {
+        kind(self.control) == 0 || self.id() == Id::VACANT
+    }
+
+    /// Releases the line without a key. It stays used, so that searches go on behind it.
+    pub(super) fn vacate(self) {
+        let nothing = Words::new(&[]);
+        let content = Content::Short { fresh_at: 0, words: nothing, fill: Fill::LITTLE };
+        self.put(Id::VACANT, 0, &content);
+    }
+
     /// Writes a key and its content, and releases the line.
     pub(super) fn put(mut self, id: Id, tag: u64, content: &Content) {
         let line = self.line;
@@ -329,7 +358,7 @@ impl<A: AtomicWord> Drop for Held<'_, A> {
 
 fn store_short<A: AtomicWord>(line: &Line<A>, fresh_at: Micros, words: &[u64]) {
     line[4].store(fresh_at);
-    let [.., first, second, third] = line;
+    let [.., first, second, third] = &line.0;
     for (slot, word) in [first, second, third].into_iter().zip(words) {
         slot.store(*word);
     }

@@ -10,6 +10,7 @@ mod admit;
 mod atomic_word;
 mod fill;
 mod fingerprint;
+mod grow;
 mod line;
 mod quota_ids;
 mod records;
@@ -39,10 +40,10 @@ use crate::time::{Micros, Now};
 
 pub(crate) use self::fingerprint::{Scope, Secrets};
 
-/// Keys when no bound is given. Reserved, not used: memory is touched as keys come.
+/// Keys when no bound is given.
 #[cfg(not(target_arch = "wasm32"))]
 const DEFAULT_MAX_KEYS: usize = 1_000_000;
-/// A Worker has little memory and no lazily touched pages.
+/// A Worker has little memory.
 #[cfg(target_arch = "wasm32")]
 const DEFAULT_MAX_KEYS: usize = 16_384;
 /// Request ids when no bound is given.
@@ -182,20 +183,9 @@ impl Memory {
     /// The line that seems to hold the key.
     #[inline(always)]
     fn find_fast(&self, id: Id) -> Option<&Line> {
-        for line in self.0.table.window(self.0.table.place(id).first)? {
-            if line::resembles(line, id) {
-                return Some(line);
-            }
-            if line::is_unused(line) {
-                return None;
-            }
-        }
-        self.find_slow(id)
-    }
-
-    #[cold]
-    fn find_slow(&self, id: Id) -> Option<&Line> {
-        self.0.table.find(id, self.0.table.place(id)).and_then(|line| self.0.table.line(line))
+        let table = &self.0.table;
+        let last = table.last_found().filter(|line| line::resembles(line, id));
+        last.or_else(|| table.search(id))
     }
 
     /// Decides where one compare-and-swap on a line does not do.
@@ -209,7 +199,7 @@ impl Memory {
             {
                 return Ok(decision);
             }
-            if let Some(decision) = self.charge_newcomer(charge, id, at) {
+            if let Some(decision) = self.charge_newcomer(charge, id, at)? {
                 return Ok(decision);
             }
         }

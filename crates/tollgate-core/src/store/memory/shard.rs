@@ -1,5 +1,5 @@
 //! What the mutex of a shard guards: which keys may be replaced, what is remembered of the
-//! replaced, and the words of long states.
+//! replaced, and the words of long states. Growth is in `grow.rs`.
 //!
 //! # Forgetting
 //! An expired line may be reused: its state means the same as none, as long as the clock does not
@@ -24,14 +24,18 @@ use crate::algorithm::{Debt, Write};
 use crate::rule::Rule;
 use crate::time::Micros;
 
-/// Homes that share a debt.
+/// Lines that share a debt, when the shard has all its lines.
 const NEIGHBOURS: usize = 16;
 /// How many lines an insertion checks to free long states that expired.
 const HAND_STEPS: usize = 2;
 
 #[derive(Debug)]
 pub(super) struct Shard {
-    homes: usize,
+    /// Lines that hold a key.
+    pub(super) used: usize,
+    /// How many places there are to remember debts. It never changes: a key that lost its line must
+    /// meet its debt after a growth, too.
+    neighbourhoods: usize,
     /// The latest instant at which something forgotten was still remembered.
     floor: Micros,
     /// Per neighbourhood, what newcomers inherit. Empty until the first inheritance.
@@ -90,9 +94,15 @@ impl Loss {
 }
 
 impl Shard {
-    pub(super) const fn new(homes: usize) -> Self {
+    /// How many neighbourhoods a shard has that may grow to this many lines.
+    pub(super) const fn neighbourhoods(lines: usize) -> usize {
+        lines.div_ceil(NEIGHBOURS)
+    }
+
+    pub(super) const fn new(neighbourhoods: usize) -> Self {
         Self {
-            homes,
+            used: 0,
+            neighbourhoods,
             floor: 0,
             inherited_debts: Vec::new(),
             spilled: Vec::new(),
@@ -105,14 +115,18 @@ impl Shard {
         self.floor
     }
 
-    /// Until when newcomers at this home inherit debt.
-    pub(super) fn indebted_until(&self, home: usize) -> Micros {
-        self.inherited_debts.get(home / NEIGHBOURS).map_or(0, |debt| debt.until)
+    /// Until when newcomers at this place inherit debt.
+    pub(super) fn indebted_until(&self, place: Place) -> Micros {
+        self.inherited_debt(place).map_or(0, |debt| debt.until)
     }
 
-    /// The state that a newcomer at this home starts with, if it inherits a debt.
-    pub(super) fn inherited(&self, home: usize, rule: &Rule, at: Micros) -> Option<Write> {
-        let debt = self.inherited_debts.get(home / NEIGHBOURS).filter(|debt| debt.until > at)?;
+    fn inherited_debt(&self, place: Place) -> Option<&InheritedDebt> {
+        self.inherited_debts.get(place.among(self.neighbourhoods))
+    }
+
+    /// The state that a newcomer at this place starts with, if it inherits a debt.
+    pub(super) fn inherited(&self, place: Place, rule: &Rule, at: Micros) -> Option<Write> {
+        let debt = self.inherited_debt(place).filter(|debt| debt.until > at)?;
         Some(if debt.tag == rule.quota_tag() {
             rule.indebted_until(debt.until, at)
         } else {
@@ -134,17 +148,20 @@ impl Shard {
     }
 
     /// Takes the line of the window that loses least.
-    fn make_room<'t>(&mut self, table: &'t Table, place: Place, at: Micros) -> Held<'t> {
+    pub(super) fn make_room<'t>(&mut self, table: &'t Table, place: Place, at: Micros) -> Held<'t> {
         loop {
             let Some((loss, held)) = Self::cheapest(table, place, at) else {
                 std::thread::yield_now();
                 continue;
             };
             match held.content() {
-                None => table.count_used_line(),
-                Some(content) => {
-                    self.remember(table.place(held.id()).home, held.tag(), loss, at);
+                Some(content) if !held.is_free() => {
+                    self.remember(table.place(held.id()), held.tag(), loss, at);
                     self.release(&content);
+                }
+                _ => {
+                    self.used += 1;
+                    table.count_used_line();
                 }
             }
             return held;
@@ -160,14 +177,16 @@ impl Shard {
                 continue;
             };
             let loss = match held.content() {
-                None if table.is_full() => Loss::Bound,
-                None => Loss::Unused,
-                Some(content) => Loss::of(&content, at),
+                Some(content) if !held.is_free() => Loss::of(&content, at),
+                _ if table.is_full() => Loss::Bound,
+                _ => Loss::Unused,
             };
             if best.as_ref().is_none_or(|(least, _)| loss < *least) {
                 best = Some((loss, held));
             }
-            if unused || (matches!(loss, Loss::Expired { .. }) && table.is_full()) {
+            let is_good =
+                loss == Loss::Unused || matches!(loss, Loss::Expired { .. } if table.is_full());
+            if unused || is_good {
                 break;
             }
         }
@@ -175,12 +194,13 @@ impl Shard {
     }
 
     /// Keeps what must not be forgotten of a line that is replaced.
-    fn remember(&mut self, home: usize, tag: u64, loss: Loss, at: Micros) {
+    fn remember(&mut self, place: Place, tag: u64, loss: Loss, at: Micros) {
         match loss {
-            Loss::Expired { fresh_at } => self.floor = self.floor.max(fresh_at),
+            Loss::Expired { fresh_at } => self.forget_until(fresh_at),
             Loss::Throttled { fresh_at } => {
-                self.inherited_debts.resize(self.homes / NEIGHBOURS + 1, InheritedDebt::default());
-                if let Some(debt) = self.inherited_debts.get_mut(home / NEIGHBOURS) {
+                self.inherited_debts.resize(self.neighbourhoods, InheritedDebt::default());
+                let neighbourhood = place.among(self.neighbourhoods);
+                if let Some(debt) = self.inherited_debts.get_mut(neighbourhood) {
                     let alone = debt.until <= at || debt.tag == tag;
                     debt.tag = if alone { tag } else { 0 };
                     debt.until = debt.until.max(fresh_at);
@@ -188,6 +208,11 @@ impl Shard {
             }
             Loss::Owing { .. } | Loss::OwingMuch { .. } | Loss::Unused | Loss::Bound => {}
         }
+    }
+
+    /// Notes that a state is forgotten that meant something until `fresh_at`.
+    pub(super) fn forget_until(&mut self, fresh_at: Micros) {
+        self.floor = self.floor.max(fresh_at);
     }
 
     /// Keeps the words of a long state.
@@ -254,7 +279,7 @@ impl Shard {
                 continue;
             };
             if fresh_at <= at {
-                self.floor = self.floor.max(fresh_at);
+                self.forget_until(fresh_at);
                 self.release(&content);
                 let (id, tag) = (held.id(), held.tag());
                 let nothing = crate::state::Words::new(&[]);

@@ -1,30 +1,35 @@
-//! A flat, fixed table of cache lines, one key each.
+//! A table of cache lines, one key each, that grows from small to its bound.
 //!
-//! A key lives in one of [`WINDOW`] neighbouring lines that its fingerprint chooses or, where those
-//! are taken, in another window that it also chooses. Reading and charging a key that is there
-//! takes no lock of the table. Inserting, replacing and reclaiming happen under the mutex of a
-//! shard, a run of lines that no window leaves. Lines are reserved as zeroed memory, which the
-//! operating system hands out page by page when it is first touched, so a large bound costs nothing
-//! until it is needed. A used line never becomes unused again: a search may stop at the first
-//! unused line.
+//! The fingerprint of a key chooses a shard. A shard has one part of lines at first, and twice as
+//! many after each growth, up to its bound. A key lives in one of [`WINDOW`] neighbouring lines of
+//! the part that its fingerprint chooses or, where those are taken, in another window that it also
+//! chooses. Reading and charging a key that is there takes no lock of the table. Inserting,
+//! replacing, reclaiming and growing happen under the mutex of the shard. A used line never becomes
+//! unused again: a search may stop at the first unused line.
+//!
+//! # Growth
+//! The parts that a growth adds are a new segment; the older segments stay where they are, so no
+//! reader ever holds a line that is freed. The number of a part is as many bits of the fingerprint
+//! as the shard has parts: with one more bit, half of the keys stay, and the others move.
 
-use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use core::cell::Cell;
+use std::sync::atomic::{AtomicUsize, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
+use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
 use super::fingerprint::Id;
 use super::line::{self, Line};
 use super::shard::Shard;
-use crate::error::{Error, Result};
+use crate::error::{Code, Error, Result};
 
 /// How many lines a window has. A search ends at the first unused line, so only dense regions are
 /// searched that far.
 pub(super) const WINDOW: usize = 32;
 
-const LINE_WORDS: usize = 8;
-const LINE_BYTES: usize = 64;
 const SHARDS_MAX: usize = 64;
-/// Below this many homes another shard is not worth its extra window.
-const SHARD_HOMES_MIN: usize = 1_024;
+/// Below this many lines another shard is not worth its mutex.
+const SHARD_LINES_MIN: usize = 1_024;
+/// A part has this many lines or up to twice as many, unless the bound allows fewer.
+const PART_LINES_MIN: usize = 64;
 /// The largest bound on keys.
 #[cfg(target_pointer_width = "64")]
 const KEYS_MAX: usize = 1 << 32;
@@ -32,31 +37,96 @@ const KEYS_MAX: usize = 1 << 32;
 #[cfg(not(target_pointer_width = "64"))]
 const KEYS_MAX: usize = 1 << 24;
 
+thread_local! {
+    /// Where this thread found its last key: a hot key is checked again and again.
+    static LAST_FOUND: Cell<Position> = const { Cell::new(Position::NOWHERE) };
+}
+
+/// The lines of a shard that one growth added.
+type Segment = OnceLock<Box<[Line]>>;
+
 #[derive(Debug)]
 pub(super) struct Table {
-    words: Box<[AtomicU64]>,
-    /// The word at which the first cache line starts.
-    first: usize,
-    shards: Box<[Mutex<Shard>]>,
-    last_shard: usize,
-    /// Lines of a shard.
-    stride: usize,
-    /// Lines of a shard in which a window may start.
-    homes: usize,
+    /// The segments of all shards, those of the first shard first.
+    segments: Box<[Segment]>,
+    shards: Box<[ShardLock]>,
+    shape: Shape,
     used: AtomicUsize,
     max_keys: usize,
 }
 
-/// Where a key may live.
+#[derive(Debug)]
+struct ShardLock {
+    /// The number of parts less one; a power of two less one.
+    last_part: AtomicUsize,
+    guarded: Mutex<Shard>,
+}
+
+/// The numbers of a table, which depend on its bound alone.
+#[derive(Clone, Copy, Debug)]
+struct Shape {
+    /// The number of shards less one; a power of two less one.
+    last_shard: usize,
+    shard_bits: u32,
+    /// How often a shard can grow.
+    growths: usize,
+    /// Lines of a part.
+    part: usize,
+}
+
+/// What of a fingerprint decides where its key may live, however much the table has grown.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Place {
     pub(super) shard: usize,
-    /// The first line of its first window, counted in the whole table.
-    pub(super) first: usize,
-    /// Chooses the second window.
     spread: u64,
-    /// The first line of the first window, counted in the shard.
-    pub(super) home: usize,
+}
+
+impl Place {
+    /// One of `count` equal parts of all places; even over them.
+    #[inline]
+    pub(super) fn among(self, count: usize) -> usize {
+        scale(self.spread, count)
+    }
+}
+
+/// Where a line is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Position {
+    segment: usize,
+    line: usize,
+}
+
+impl Position {
+    const NOWHERE: Self = Self { segment: usize::MAX, line: 0 };
+}
+
+impl Shape {
+    fn new(max_keys: usize) -> Self {
+        let wanted = max_keys + max_keys / 2;
+        let shards = (wanted / SHARD_LINES_MIN).next_power_of_two().clamp(1, SHARDS_MAX);
+        let of_shard = wanted.div_ceil(shards).max(WINDOW);
+        let growths = (of_shard / PART_LINES_MIN).checked_ilog2().unwrap_or(0);
+        Self {
+            last_shard: shards - 1,
+            shard_bits: shards.ilog2(),
+            growths: growths as usize,
+            part: of_shard.div_ceil(1 << growths),
+        }
+    }
+
+    /// The segment of a part within its shard, and the first line of the part in it.
+    #[inline]
+    fn locate(&self, part: usize) -> (usize, usize) {
+        let segment = (usize::BITS - part.leading_zeros()) as usize;
+        // The first part of a segment is the number with its highest bit alone.
+        let first = (1 << segment) >> 1;
+        (segment, (part - first) * self.part)
+    }
+
+    /// The lines that the `segment`-th segment of a shard has.
+    fn segment_lines(&self, segment: usize) -> usize {
+        self.part * (1 << segment.saturating_sub(1))
+    }
 }
 
 impl Table {
@@ -67,26 +137,13 @@ impl Table {
                 format!("{max_keys} is out of range; accepted: 1 to {KEYS_MAX}"),
             ));
         }
-        let homes_wanted = max_keys + max_keys / 2;
-        let shards = (homes_wanted / SHARD_HOMES_MIN).next_power_of_two().clamp(1, SHARDS_MAX);
-        let homes = homes_wanted.div_ceil(shards);
-        let stride = homes + WINDOW - 1;
-        let lines = shards * stride;
-        let words: Box<[AtomicU64]> = bytemuck::allocation::try_zeroed_slice_box(
-            lines * LINE_WORDS + LINE_WORDS,
-        )
-        .map_err(|()| Error::config("max_keys", format!("no memory for {max_keys} keys")))?;
-        let misaligned = words.as_ptr().addr() % LINE_BYTES;
-        let first = (LINE_BYTES - misaligned) % LINE_BYTES / size_of::<AtomicU64>();
-        let last_shard = shards - 1;
-        let shards = (0..shards).map(|_| Mutex::new(Shard::new(homes))).collect();
+        let shape = Shape::new(max_keys);
+        let shards = shape.last_shard + 1;
+        let neighbourhoods = Shard::neighbourhoods(shape.part << shape.growths);
         Ok(Self {
-            words,
-            first,
-            shards,
-            last_shard,
-            stride,
-            homes,
+            segments: (0..shards * (shape.growths + 1)).map(|_| OnceLock::new()).collect(),
+            shards: (0..shards).map(|_| ShardLock::new(neighbourhoods)).collect(),
+            shape,
             used: AtomicUsize::new(0),
             max_keys,
         })
@@ -94,57 +151,148 @@ impl Table {
 
     /// Where the key may live.
     #[inline]
-    #[expect(clippy::cast_possible_truncation, reason = "below the number of shards and of homes")]
+    #[expect(clippy::cast_possible_truncation, reason = "below the number of shards")]
     pub(super) fn place(&self, id: Id) -> Place {
         let spread = id.spread();
-        let shard = spread as usize & self.last_shard;
-        let home = ((u128::from(spread) * self.homes as u128) >> 64) as usize;
-        Place { shard, first: shard * self.stride + home, home, spread }
+        Place { shard: spread as usize & self.shape.last_shard, spread }
     }
 
-    /// Every line in which the key may be, with its number.
-    pub(super) fn lines_at(&self, place: Place) -> impl Iterator<Item = (usize, &Line)> {
-        let other = (u128::from(place.spread.rotate_left(32)) * self.homes as u128) >> 64;
-        let second = place.first - place.home + usize::try_from(other).unwrap_or(0);
-        [place.first, second]
-            .into_iter()
-            .flat_map(|first| (first..).zip(self.window(first).unwrap_or_default()))
+    /// The line in which this thread found its last key, whatever is in it now.
+    #[inline(always)]
+    pub(super) fn last_found(&self) -> Option<&Line> {
+        self.line(LAST_FOUND.get())
     }
 
-    /// The lines of a window from `first` on.
-    #[inline]
-    pub(super) fn window(&self, first: usize) -> Option<&[Line]> {
-        let from = self.first + first * LINE_WORDS;
-        Some(self.words.get(from..from + WINDOW * LINE_WORDS)?.as_chunks().0)
+    /// The line that seems to hold the key. Without the shard's mutex, a key that is being moved
+    /// may not be found. Most keys are near the start of their first window: no iterators until
+    /// its part ends.
+    #[expect(clippy::cast_possible_truncation, reason = "below the number of parts")]
+    pub(super) fn search(&self, id: Id) -> Option<&Line> {
+        let (place, shape) = (self.place(id), &self.shape);
+        let part = (place.spread >> shape.shard_bits) as usize & self.last_part(place.shard);
+        let (segment, first) = shape.locate(part);
+        let segment = place.shard * (shape.growths + 1) + segment;
+        let home = first + scale(place.spread, shape.part);
+        let end = (first + shape.part).min(home + WINDOW);
+        for (line, at) in (home..).zip(self.segment(segment)?.get(home..end)?) {
+            if line::resembles(at, id) {
+                LAST_FOUND.set(Position { segment, line });
+                return Some(at);
+            }
+            if line::is_unused(at) {
+                return None;
+            }
+        }
+        self.search_everywhere(id, place)
     }
 
-    #[inline]
-    fn lines(&self) -> &[Line] {
-        self.words.get(self.first..).unwrap_or_default().as_chunks().0
+    #[cold]
+    fn search_everywhere(&self, id: Id, place: Place) -> Option<&Line> {
+        let position = self.find(id, place)?;
+        LAST_FOUND.set(position);
+        self.line(position)
     }
 
-    pub(super) fn line(&self, index: usize) -> Option<&Line> {
-        self.lines().get(index)
+    /// Every line in which the key may be.
+    pub(super) fn lines_at(&self, place: Place) -> impl Iterator<Item = (Position, &Line)> {
+        let spreads = [place.spread, place.spread.rotate_left(32)];
+        spreads.into_iter().flat_map(move |spread| self.window(place.shard, spread))
     }
 
-    /// The line that holds the key, counted in the whole table. Stable under the shard's mutex.
-    pub(super) fn find(&self, id: Id, place: Place) -> Option<usize> {
+    /// The lines of a window; it wraps around at the end of its part.
+    #[expect(clippy::cast_possible_truncation, reason = "below the number of parts")]
+    fn window(&self, shard: usize, spread: u64) -> impl Iterator<Item = (Position, &Line)> {
+        let shape = &self.shape;
+        let part = (spread >> shape.shard_bits) as usize & self.last_part(shard);
+        let (segment, first) = shape.locate(part);
+        let segment = shard * (shape.growths + 1) + segment;
+        let lines = self.segment(segment).and_then(|lines| lines.get(first..first + shape.part));
+        let home = scale(spread, shape.part);
+        let (before, from_home) =
+            lines.unwrap_or_default().split_at_checked(home).unwrap_or_default();
+        let numbered = (first + home..).zip(from_home).chain((first..).zip(before));
+        numbered.take(WINDOW).map(move |(line, at)| (Position { segment, line }, at))
+    }
+
+    #[inline(always)]
+    fn segment(&self, segment: usize) -> Option<&[Line]> {
+        self.segments.get(segment)?.get().map(|lines| &**lines)
+    }
+
+    #[inline(always)]
+    pub(super) fn line(&self, position: Position) -> Option<&Line> {
+        self.segment(position.segment)?.get(position.line)
+    }
+
+    /// The position of the line that holds the key. Stable under the shard's mutex.
+    pub(super) fn find(&self, id: Id, place: Place) -> Option<Position> {
         let mut used = self.lines_at(place).take_while(|(_, line)| !line::is_unused(line));
-        used.find(|(_, line)| line::matches(line, id)).map(|(at, _)| at)
+        used.find(|(_, line)| line::matches(line, id)).map(|(position, _)| position)
     }
 
     pub(super) fn lock(&self, shard: usize) -> Option<MutexGuard<'_, Shard>> {
         let shard = self.shards.get(shard)?;
-        Some(shard.lock().unwrap_or_else(PoisonError::into_inner))
+        Some(shard.guarded.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     pub(super) fn shards(&self) -> usize {
         self.shards.len()
     }
 
-    /// The lines of one shard, and the number of the first.
-    pub(super) fn lines_of(&self, shard: usize) -> impl Iterator<Item = (usize, &Line)> {
-        self.lines().iter().enumerate().skip(shard * self.stride).take(self.stride)
+    /// The lines of one shard.
+    pub(super) fn lines_of(&self, shard: usize) -> impl Iterator<Item = (Position, &Line)> {
+        let segments = self.shape.growths + 1;
+        (shard * segments..(shard + 1) * segments).flat_map(|segment| {
+            let lines = self.segment(segment).unwrap_or_default().iter().enumerate();
+            lines.map(move |(line, at)| (Position { segment, line }, at))
+        })
+    }
+
+    /// How many lines a shard has now.
+    pub(super) fn size_of(&self, shard: usize) -> usize {
+        self.shape.part * (self.last_part(shard) + 1)
+    }
+
+    /// Whether a shard has as many lines as the bound allows.
+    pub(super) fn is_grown(&self, shard: usize) -> bool {
+        self.last_part(shard) + 1 >= 1 << self.shape.growths
+    }
+
+    /// Reserves the first lines of a shard, if it has none yet. Its mutex must be held.
+    pub(super) fn reserve(&self, shard: usize) -> Result<()> {
+        self.reserve_segment(shard, 0).ok_or_else(|| {
+            Error::new(Code::QueueFull, "no memory for another key; try again later")
+        })
+    }
+
+    /// Doubles the lines of a shard; nothing moves yet. Its mutex must be held. `None` if it has as
+    /// many as the bound allows, or if there is no memory.
+    pub(super) fn double(&self, shard: usize) -> Option<()> {
+        let parts = self.last_part(shard) + 1;
+        let (segment, _) = self.shape.locate(parts);
+        if segment > self.shape.growths {
+            return None;
+        }
+        self.reserve_segment(shard, segment)?;
+        self.shards.get(shard)?.last_part.store(2 * parts - 1, Release);
+        Some(())
+    }
+
+    fn reserve_segment(&self, shard: usize, segment: usize) -> Option<()> {
+        let slot = self.segments.get(shard * (self.shape.growths + 1) + segment)?;
+        if slot.get().is_none() {
+            let count = self.shape.segment_lines(segment);
+            let mut lines = Vec::new();
+            lines.try_reserve_exact(count).ok()?;
+            lines.resize_with(count, Line::default);
+            let _was_there = slot.set(lines.into_boxed_slice());
+        }
+        Some(())
+    }
+
+    #[inline]
+    fn last_part(&self, shard: usize) -> usize {
+        self.shards.get(shard).map_or(0, |shard| shard.last_part.load(Acquire))
     }
 
     /// Lines in use.
@@ -160,7 +308,24 @@ impl Table {
         self.used.fetch_add(1, Relaxed);
     }
 
+    pub(super) fn count_vacated_line(&self) {
+        self.used.fetch_sub(1, Relaxed);
+    }
+
     pub(super) fn max_keys(&self) -> usize {
         self.max_keys
     }
+}
+
+impl ShardLock {
+    fn new(neighbourhoods: usize) -> Self {
+        Self { last_part: AtomicUsize::new(0), guarded: Mutex::new(Shard::new(neighbourhoods)) }
+    }
+}
+
+/// Scales 64 even bits to a number below `count`.
+#[inline]
+#[expect(clippy::cast_possible_truncation, reason = "below `count`")]
+fn scale(spread: u64, count: usize) -> usize {
+    ((u128::from(spread) * count as u128) >> 64) as usize
 }

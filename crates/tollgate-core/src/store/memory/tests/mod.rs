@@ -7,6 +7,7 @@ mod evict;
 mod exact;
 mod fill;
 mod flood;
+mod grow;
 mod model;
 mod paths;
 mod records;

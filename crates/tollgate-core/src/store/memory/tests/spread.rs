@@ -1,8 +1,9 @@
 //! No two keys share a fingerprint, and positions are even.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use super::super::fingerprint::{Id, Secrets};
+use super::super::table::Place;
 use super::*;
 
 fn id(prefix: &str, policy: &str, subject: &str) -> Id {
@@ -81,8 +82,9 @@ fn positions_are_even() {
     const KEYS: u64 = 300_000;
     let mut rng = Rng::new("positions_are_even");
     let random: Vec<u64> = (0..KEYS).map(|_| rng.next()).collect();
-    let table = &store(1_000_000).0.table;
-    let stride = table.lines_of(0).count();
+    let memory = store(100_000);
+    let (table, numbers) = (&memory.0.table, numbered(&memory));
+    let size = table.size_of(0);
     let subjects: [(&str, Subject); 5] = [
         ("sequential", Box::new(|number| format!("user:{number}"))),
         ("addresses", Box::new(|n| format!("10.{}.{}.{}", n >> 16, n >> 8 & 255, n & 255))),
@@ -96,19 +98,37 @@ fn positions_are_even() {
     for (name, subject) in &subjects {
         let places: Vec<_> =
             (0..KEYS).map(|key| table.place(id("tollgate", "p", &subject(key)))).collect();
-        let shard = |at: usize| at / stride;
         is_even(&format!("{name}, shards"), 64, places.iter().map(|place| place.shard));
-        let homes = stride - 31;
-        let cell = |home: usize| home * 1_024 / homes;
-        is_even(&format!("{name}, homes"), 1_024, places.iter().map(|place| cell(place.home)));
-        let both = |home: usize, shard: usize| home * 64 / homes * 64 + shard;
-        let joint = places.iter().map(|place| both(place.home, place.shard));
-        is_even(&format!("{name}, homes and shards"), 4_096, joint);
-        let second = places.iter().map(|place| {
-            let second = table.lines_at(*place).nth(32).unwrap().0;
-            assert_eq!(shard(second), place.shard);
-            (second % stride * 32 / homes) * 32 + place.home * 32 / homes
-        });
-        is_even(&format!("{name}, both windows"), 1_024, second);
+        let lines = |place: &Place| {
+            let line = |nth| std::ptr::from_ref(table.lines_at(*place).nth(nth).unwrap().1).addr();
+            [0, 32].map(|nth| {
+                let (shard, number) = numbers[&line(nth)];
+                assert_eq!(shard, place.shard);
+                number
+            })
+        };
+        let lines: Vec<[usize; 2]> = places.iter().map(lines).collect();
+        let cell = |number: usize, cells: usize| number * cells / size;
+        let first = lines.iter().map(|[first, _]| cell(*first, 64));
+        is_even(&format!("{name}, first lines"), 64, first);
+        let joint =
+            lines.iter().zip(&places).map(|([first, _], at)| cell(*first, 64) * 64 + at.shard);
+        is_even(&format!("{name}, first lines and shards"), 4_096, joint);
+        let both = lines.iter().map(|[first, second]| cell(*first, 32) * 32 + cell(*second, 32));
+        is_even(&format!("{name}, both windows"), 1_024, both);
     }
+}
+
+/// Grows every shard to its bound, and numbers the lines: by their addresses, shard and number.
+fn numbered(memory: &Memory) -> HashMap<usize, (usize, usize)> {
+    let (table, mut numbers) = (&memory.0.table, HashMap::new());
+    for shard in 0..table.shards() {
+        table.reserve(shard).unwrap();
+        while table.double(shard).is_some() {}
+        assert_eq!(table.lines_of(shard).count(), table.size_of(shard));
+        for (number, (_, line)) in table.lines_of(shard).enumerate() {
+            numbers.insert(std::ptr::from_ref(line).addr(), (shard, number));
+        }
+    }
+    numbers
 }
