@@ -28,6 +28,7 @@ impl Shard {
     pub(super) fn prepare(&mut self, table: &Table, place: Place, at: Micros) -> Result<()> {
         table.reserve(place.shard)?;
         while !table.is_grown(place.shard)
+            && self.may_retry(at)
             && (self.is_crowded(table, place.shard) || !has_room(table, place))
         {
             let before = self.used;
@@ -35,6 +36,7 @@ impl Shard {
             let is_relieved = self.used <= before / 2 && self.used < before;
             if !is_relieved {
                 if table.double(place.shard).is_none() {
+                    self.found_no_memory(at);
                     break;
                 }
                 self.rearrange(table, place.shard, at);
@@ -56,7 +58,7 @@ impl Shard {
             };
             if content.fresh_at().saturating_add(IDLE) <= at {
                 self.forget_until(content.fresh_at());
-                self.release(&content);
+                self.release(table, &content);
                 self.vacate(table, held);
             }
         }

@@ -114,6 +114,11 @@ pub(super) fn is_vacant<A: AtomicWord>(line: &Line<A>) -> bool {
     matches(line, Id::VACANT)
 }
 
+/// The tag of the quota in the line. Certain only under the sequence lock.
+pub(super) fn tag<A: AtomicWord>(line: &Line<A>) -> u64 {
+    line[3].load()
+}
+
 /// Whether the line may hold the key. To be confirmed under the sequence lock.
 #[inline]
 pub(super) fn resembles<A: AtomicWord>(line: &Line<A>, id: Id) -> bool {

@@ -12,10 +12,12 @@
 //! line beyond the bound is used, if the window has one. Where a throttled key must go, its debt
 //! stays with the neighbourhood of its home: newcomers there, the key itself among them, start with
 //! that debt until it has decayed. So a flood of new keys can never forgive a throttled key; the
-//! price is that newcomers of a neighbourhood full of throttled keys are denied until then. A debt
-//! is kept as the instant at which it ends. A newcomer under the same quota continues it; under
-//! another quota, an instant says nothing about units, so nothing is granted until then.
+//! price is that newcomers of a neighbourhood full of throttled keys are denied until then; a
+//! policy may choose to forgive the key instead. A debt is kept as the instant at which it ends. A
+//! newcomer under the same quota continues it; under another quota, an instant says nothing about
+//! units, so nothing is granted until then.
 
+use super::bounds::WhenFull;
 use super::fill::Fill;
 use super::fingerprint::Id;
 use super::line::{Content, Held, is_unused};
@@ -29,8 +31,12 @@ const NEIGHBOURS: usize = 16;
 /// How many lines an insertion checks to free long states that expired.
 const HAND_STEPS: usize = 2;
 
+/// How often a shard looks for memory while there is none.
+const RETRY_EVERY: Micros = 1_000_000;
+
 #[derive(Debug)]
 pub(super) struct Shard {
+    when_full: WhenFull,
     /// Lines that hold a key.
     pub(super) used: usize,
     /// How many places there are to remember debts. It never changes: a key that lost its line must
@@ -45,6 +51,8 @@ pub(super) struct Shard {
     free: Vec<u64>,
     /// Where the search for expired long states goes on.
     hand: usize,
+    /// Not before this instant is memory looked for again, after there was none.
+    retry_at: Micros,
 }
 
 /// The debt of the throttled keys that a neighbourhood had to forget.
@@ -94,20 +102,18 @@ impl Loss {
 }
 
 impl Shard {
-    /// How many neighbourhoods a shard has that may grow to this many lines.
-    pub(super) const fn neighbourhoods(lines: usize) -> usize {
-        lines.div_ceil(NEIGHBOURS)
-    }
-
-    pub(super) const fn new(neighbourhoods: usize) -> Self {
+    /// A shard that may grow to this many lines.
+    pub(super) const fn new(lines: usize, when_full: WhenFull) -> Self {
         Self {
+            when_full,
             used: 0,
-            neighbourhoods,
+            neighbourhoods: lines.div_ceil(NEIGHBOURS),
             floor: 0,
             inherited_debts: Vec::new(),
             spilled: Vec::new(),
             free: Vec::new(),
             hand: 0,
+            retry_at: 0,
         }
     }
 
@@ -134,6 +140,16 @@ impl Shard {
         })
     }
 
+    /// Whether to look for memory once more: that reads all lines, so after a failure it is done
+    /// once in [`RETRY_EVERY`].
+    pub(super) const fn may_retry(&self, at: Micros) -> bool {
+        at >= self.retry_at
+    }
+
+    pub(super) const fn found_no_memory(&mut self, at: Micros) {
+        self.retry_at = at.saturating_add(RETRY_EVERY);
+    }
+
     /// Puts a new key into its window.
     pub(super) fn insert(
         &mut self,
@@ -157,7 +173,7 @@ impl Shard {
             match held.content() {
                 Some(content) if !held.is_free() => {
                     self.remember(table.place(held.id()), held.tag(), loss, at);
-                    self.release(&content);
+                    self.release(table, &content);
                 }
                 _ => {
                     self.used += 1;
@@ -197,7 +213,7 @@ impl Shard {
     fn remember(&mut self, place: Place, tag: u64, loss: Loss, at: Micros) {
         match loss {
             Loss::Expired { fresh_at } => self.forget_until(fresh_at),
-            Loss::Throttled { fresh_at } => {
+            Loss::Throttled { fresh_at } if self.when_full == WhenFull::Protect => {
                 self.inherited_debts.resize(self.neighbourhoods, InheritedDebt::default());
                 let neighbourhood = place.among(self.neighbourhoods);
                 if let Some(debt) = self.inherited_debts.get_mut(neighbourhood) {
@@ -206,7 +222,11 @@ impl Shard {
                     debt.until = debt.until.max(fresh_at);
                 }
             }
-            Loss::Owing { .. } | Loss::OwingMuch { .. } | Loss::Unused | Loss::Bound => {}
+            Loss::Owing { .. }
+            | Loss::OwingMuch { .. }
+            | Loss::Throttled { .. }
+            | Loss::Unused
+            | Loss::Bound => {}
         }
     }
 
@@ -215,21 +235,26 @@ impl Shard {
         self.floor = self.floor.max(fresh_at);
     }
 
-    /// Keeps the words of a long state.
-    pub(super) fn spill(&mut self, words: &[u64]) -> u64 {
-        let index = self.free.pop();
-        match index
-            .and_then(|index| self.spilled.get_mut(as_index(index)).map(|slot| (index, slot)))
-        {
-            Some((index, slot)) => {
-                *slot = words.into();
-                index
-            }
-            None => {
-                self.spilled.push(words.into());
-                self.spilled.len() as u64 - 1
-            }
+    /// Keeps the words of a long state; `None` if there is no memory for them.
+    pub(super) fn spill(&mut self, table: &Table, words: &[u64]) -> Option<u64> {
+        if !table.share.take(bytes_of(words)) {
+            return None;
         }
+        let index = self.free.pop();
+        Some(
+            match index
+                .and_then(|index| self.spilled.get_mut(as_index(index)).map(|slot| (index, slot)))
+            {
+                Some((index, slot)) => {
+                    *slot = words.into();
+                    index
+                }
+                None => {
+                    self.spilled.push(words.into());
+                    self.spilled.len() as u64 - 1
+                }
+            },
+        )
     }
 
     pub(super) fn spilled(&self, index: u64) -> &[u64] {
@@ -243,10 +268,11 @@ impl Shard {
     }
 
     /// Frees what a content keeps outside its line.
-    pub(super) fn release(&mut self, content: &Content) {
+    pub(super) fn release(&mut self, table: &Table, content: &Content) {
         if let Content::Long { index, .. } = content
             && let Some(slot) = self.spilled.get_mut(as_index(*index))
         {
+            table.share.give_back(bytes_of(slot));
             *slot = Box::default();
             self.free.push(*index);
         }
@@ -280,7 +306,7 @@ impl Shard {
             };
             if fresh_at <= at {
                 self.forget_until(fresh_at);
-                self.release(&content);
+                self.release(table, &content);
                 let (id, tag) = (held.id(), held.tag());
                 let nothing = crate::state::Words::new(&[]);
                 held.put(id, tag, &Content::Short { fresh_at, words: nothing, fill: Fill::LITTLE });
@@ -288,6 +314,11 @@ impl Shard {
         }
         seen
     }
+}
+
+/// The bytes that a long state takes, with what the allocator adds.
+const fn bytes_of(words: &[u64]) -> usize {
+    size_of_val(words) + 2 * size_of::<Box<[u64]>>()
 }
 
 fn as_index(index: u64) -> usize {

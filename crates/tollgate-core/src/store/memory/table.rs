@@ -16,6 +16,8 @@ use core::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
 use std::sync::{Mutex, MutexGuard, OnceLock, PoisonError};
 
+use super::bounds::Bounds;
+use super::budget::Share;
 use super::fingerprint::Id;
 use super::line::{self, Line};
 use super::shard::Shard;
@@ -32,10 +34,10 @@ const SHARD_LINES_MIN: usize = 1_024;
 const PART_LINES_MIN: usize = 64;
 /// The largest bound on keys.
 #[cfg(target_pointer_width = "64")]
-const KEYS_MAX: usize = 1 << 32;
+pub(super) const KEYS_MAX: usize = 1 << 32;
 /// The largest bound on keys: the table must fit the addresses there are.
 #[cfg(not(target_pointer_width = "64"))]
-const KEYS_MAX: usize = 1 << 24;
+pub(super) const KEYS_MAX: usize = 1 << 24;
 
 thread_local! {
     /// Where this thread found its last key: a hot key is checked again and again.
@@ -53,6 +55,8 @@ pub(super) struct Table {
     shape: Shape,
     used: AtomicUsize,
     max_keys: usize,
+    /// The bytes that lines and long states take.
+    pub(super) share: Share,
 }
 
 #[derive(Debug)]
@@ -130,23 +134,25 @@ impl Shape {
 }
 
 impl Table {
-    pub(super) fn new(max_keys: usize) -> Result<Self> {
-        if max_keys == 0 || max_keys > KEYS_MAX {
-            return Err(Error::config(
-                "max_keys",
-                format!("{max_keys} is out of range; accepted: 1 to {KEYS_MAX}"),
-            ));
-        }
+    pub(super) fn new(bounds: &Bounds, share: Share) -> Self {
+        let max_keys = bounds.max_keys_or_default();
         let shape = Shape::new(max_keys);
         let shards = shape.last_shard + 1;
-        let neighbourhoods = Shard::neighbourhoods(shape.part << shape.growths);
-        Ok(Self {
+        let shard = || Shard::new(shape.part << shape.growths, bounds.when_full_or_default());
+        Self {
             segments: (0..shards * (shape.growths + 1)).map(|_| OnceLock::new()).collect(),
-            shards: (0..shards).map(|_| ShardLock::new(neighbourhoods)).collect(),
+            shards: (0..shards).map(|_| ShardLock::new(shard())).collect(),
             shape,
             used: AtomicUsize::new(0),
             max_keys,
-        })
+            share,
+        }
+    }
+
+    /// The bytes of a table with this bound once it is full, long states not counted.
+    pub(super) fn bytes_for(max_keys: usize) -> usize {
+        let shape = Shape::new(max_keys);
+        ((shape.last_shard + 1) * (shape.part << shape.growths)).saturating_mul(size_of::<Line>())
     }
 
     /// Where the key may live.
@@ -284,8 +290,12 @@ impl Table {
             let count = self.shape.segment_lines(segment);
             let mut lines = Vec::new();
             lines.try_reserve_exact(count).ok()?;
+            if !self.share.take(count * size_of::<Line>()) {
+                return None;
+            }
             lines.resize_with(count, Line::default);
-            let _was_there = slot.set(lines.into_boxed_slice());
+            // It is empty: the mutex of the shard is held.
+            let _is_new = slot.set(lines.into_boxed_slice());
         }
         Some(())
     }
@@ -318,8 +328,8 @@ impl Table {
 }
 
 impl ShardLock {
-    fn new(neighbourhoods: usize) -> Self {
-        Self { last_part: AtomicUsize::new(0), guarded: Mutex::new(Shard::new(neighbourhoods)) }
+    const fn new(shard: Shard) -> Self {
+        Self { last_part: AtomicUsize::new(0), guarded: Mutex::new(shard) }
     }
 }
 

@@ -43,7 +43,7 @@ fn more_keys_than_the_bound_replace_one_another() {
         for key in 0..keys {
             check(&memory, &limit, &format!("user:{key}"), T0);
         }
-        let (len, shards) = (memory.len(), memory.0.table.shards());
+        let (len, shards) = (memory.len(), table(&memory, &limit).shards());
         println!("bound {max_keys}: {len} lines in use after {keys} keys, {shards} shards");
         assert!(len >= max_keys && len <= max_keys + max_keys / 2 + 32 * shards, "{len}");
         assert!(held(&memory, &limit, keys) <= len);
@@ -83,8 +83,8 @@ fn a_key_is_never_stored_twice() {
                 _ => drop(check(&memory, rng.pick(&limits), &subject, at)),
             }
         }
-        let mut ids: Vec<_> = (0..memory.0.table.shards())
-            .flat_map(|shard| memory.0.table.lines_of(shard))
+        let mut ids: Vec<_> = (0..table(&memory, &limits[0]).shards())
+            .flat_map(|shard| table(&memory, &limits[0]).lines_of(shard))
             .map(|(_, line)| Held::lock(line))
             .filter(|held| !held.is_free())
             .map(|held| held.id())
@@ -107,9 +107,9 @@ fn long_states_that_were_replaced_leave_nothing_behind() {
             check(&memory, &limit, &format!("user:{key}"), T0 + key * SECOND + entry);
         }
     }
-    let spilled = memory.0.table.lock(0).unwrap().spilled_in_use();
+    let spilled = table(&memory, &limit).lock(0).unwrap().spilled_in_use();
     println!("{spilled} long states in {} lines", memory.len());
     assert!(spilled <= memory.len());
     memory.sweep(u64::MAX);
-    assert_eq!(memory.0.table.lock(0).unwrap().spilled_in_use(), 0);
+    assert_eq!(table(&memory, &limit).lock(0).unwrap().spilled_in_use(), 0);
 }

@@ -9,9 +9,7 @@ use super::*;
 const MIB: usize = 1 << 20;
 
 fn bytes(memory: &Memory) -> usize {
-    let table = &memory.0.table;
-    let lines = |shard| table.lines_of(shard).count();
-    (0..table.shards()).map(lines).sum::<usize>() * size_of::<super::super::line::Line>()
+    memory.memory_used().0
 }
 
 #[test]
@@ -39,7 +37,7 @@ fn as_many_keys_as_the_bound_allows_take_no_more_than_102_bytes_each() {
     }
     // The default, without its million keys: each shard as large as it gets.
     let memory = Memory::new();
-    let table = &memory.0.table;
+    let table = table(&memory, &limit);
     for shard in 0..table.shards() {
         table.reserve(shard).unwrap();
         while table.double(shard).is_some() {}

@@ -83,7 +83,9 @@ fn positions_are_even() {
     let mut rng = Rng::new("positions_are_even");
     let random: Vec<u64> = (0..KEYS).map(|_| rng.next()).collect();
     let memory = store(100_000);
-    let (table, numbers) = (&memory.0.table, numbered(&memory));
+    let limit = limit_of(&rules(5, Duration::from_secs(60))[0].1);
+    let table = table(&memory, &limit);
+    let numbers = numbered(table);
     let size = table.size_of(0);
     let subjects: [(&str, Subject); 5] = [
         ("sequential", Box::new(|number| format!("user:{number}"))),
@@ -120,8 +122,8 @@ fn positions_are_even() {
 }
 
 /// Grows every shard to its bound, and numbers the lines: by their addresses, shard and number.
-fn numbered(memory: &Memory) -> HashMap<usize, (usize, usize)> {
-    let (table, mut numbers) = (&memory.0.table, HashMap::new());
+fn numbered(table: &Table) -> HashMap<usize, (usize, usize)> {
+    let mut numbers = HashMap::new();
     for shard in 0..table.shards() {
         table.reserve(shard).unwrap();
         while table.double(shard).is_some() {}
