@@ -48,7 +48,7 @@ async fn decisions_errors_and_latencies_are_counted_without_keys() {
         text.contains(r#"tollgate_request_duration_seconds_count{protocol="resp"} 4"#),
         "{text}"
     );
-    let keys = r#"tollgate_memory_keys{prefix="tollgate",policy="default"} 1"#;
+    let keys = r#"tollgate_memory_keys{prefix="tollgate",policy="default"} 2"#;
     assert!(text.contains(keys), "{text}");
     let max = r#"tollgate_memory_max_keys{prefix="tollgate",policy="cl.throttle"} 100000"#;
     assert!(text.contains(max), "{text}");

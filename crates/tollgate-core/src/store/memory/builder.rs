@@ -32,12 +32,13 @@ pub struct MemoryBuilder {
 
 impl MemoryBuilder {
     /// How many keys are kept of each policy, 1,000,000 by default, unless its limit has
-    /// [`Bounds`]. A key takes 96 to 192 bytes, and 96 once the table has grown to this bound.
+    /// [`Bounds`]. A key takes 96 to 192 bytes, and 92 once the table has grown to this bound.
     ///
     /// Once that many keys are held, newcomers take the place of keys that have expired or owe
-    /// least. The table has half as many lines again, to keep searches short; a newcomer that would
-    /// otherwise replace a throttled key takes one of those, so [`Memory::len`] can exceed this by
-    /// half and 32 per shard (of which there are 1 to 64), but the table never grows further.
+    /// least. The table has nearly half as many lines again, to keep searches short; a newcomer
+    /// that would otherwise replace a throttled key takes one of those, so [`Memory::len`] can
+    /// exceed this by half and 32 per shard (of which there are 1 to 64), but the table never grows
+    /// further.
     pub const fn max_keys(mut self, max_keys: usize) -> Self {
         self.bounds = self.bounds.max_keys(max_keys);
         self

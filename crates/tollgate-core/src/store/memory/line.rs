@@ -22,7 +22,6 @@
 //! load with acquire and writers store with release, so a reader that sees a new word also sees the
 //! lock taken before it was written.
 
-use core::ops::Deref;
 use std::sync::atomic::AtomicU64;
 
 use super::atomic_word::AtomicWord;
@@ -39,15 +38,6 @@ use crate::time::{Micros, Now};
 #[derive(Debug, Default)]
 #[repr(align(64))]
 pub(super) struct Line<A = AtomicU64>(pub(super) [A; 8]);
-
-impl<A> Deref for Line<A> {
-    type Target = [A; 8];
-
-    #[inline(always)]
-    fn deref(&self) -> &Self::Target {
-        &self.0
-    }
-}
 
 /// How many words fit a line without spilling.
 pub(super) const SHORT: usize = 3;
@@ -106,7 +96,7 @@ impl Content {
 /// Whether the line was never used. Once used, a line stays used.
 #[inline]
 pub(super) fn is_unused<A: AtomicWord>(line: &Line<A>) -> bool {
-    line[1].load() == 0
+    line.0[1].load() == 0
 }
 
 /// Whether the line was used and has no key now.
@@ -116,19 +106,19 @@ pub(super) fn is_vacant<A: AtomicWord>(line: &Line<A>) -> bool {
 
 /// The tag of the quota in the line. Certain only under the sequence lock.
 pub(super) fn tag<A: AtomicWord>(line: &Line<A>) -> u64 {
-    line[3].load()
+    line.0[3].load()
 }
 
 /// Whether the line may hold the key. To be confirmed under the sequence lock.
 #[inline]
 pub(super) fn resembles<A: AtomicWord>(line: &Line<A>, id: Id) -> bool {
-    line[0].load() == id.low
+    line.0[0].load() == id.low
 }
 
 /// Whether the line holds the key. Certain only under the sequence lock.
 #[inline]
 pub(super) fn matches<A: AtomicWord>(line: &Line<A>, id: Id) -> bool {
-    line[0].load() == id.low && line[1].load() == id.high
+    line.0[0].load() == id.low && line.0[1].load() == id.high
 }
 
 /// What became of a charge on a one-word state: two plain words, so that they stay in registers.
@@ -167,7 +157,7 @@ pub(super) fn charge_word<A: AtomicWord>(
     let mask = mask(id, tag);
     let (mut spins, mut pause) = (0, 0);
     loop {
-        let control = line[2].load();
+        let control = line.0[2].load();
         if control & (LOCKED | KIND_MASK << KIND_SHIFT) != ONE_WORD << KIND_SHIFT {
             if control & LOCKED == 0 {
                 return Charged::NOT_HERE;
@@ -175,11 +165,11 @@ pub(super) fn charge_word<A: AtomicWord>(
             A::wait(&mut spins);
             continue;
         }
-        if !matches(line, id) || line[3].load() != tag {
+        if !matches(line, id) || line.0[3].load() != tag {
             return Charged::NOT_HERE;
         }
-        let masked = line[4].load();
-        if line[2].load() != control || masked & HELD != 0 {
+        let masked = line.0[4].load();
+        if line.0[2].load() != control || masked & HELD != 0 {
             A::wait(&mut spins);
             continue;
         }
@@ -187,7 +177,7 @@ pub(super) fn charge_word<A: AtomicWord>(
         let Some(next) = packed.advance(word, now, cost) else {
             return Charged { word, next: word };
         };
-        if line[4].replace(masked, next ^ mask) {
+        if line.0[4].replace(masked, next ^ mask) {
             return Charged { word, next };
         }
         A::step_back(&mut pause);
@@ -205,7 +195,7 @@ pub(super) fn charge_short<A: AtomicWord>(
 ) -> Option<Decision> {
     let mut spins = 0;
     loop {
-        let control = line[2].load();
+        let control = line.0[2].load();
         if control & LOCKED != 0 {
             A::wait(&mut spins);
             continue;
@@ -213,11 +203,11 @@ pub(super) fn charge_short<A: AtomicWord>(
         if !matches(line, id) {
             return None;
         }
-        if kind(control) != SHORT_STATE || line[3].load() != rule.quota_tag() {
+        if kind(control) != SHORT_STATE || line.0[3].load() != rule.quota_tag() {
             return None;
         }
         let words = short_words(line, control);
-        if line[2].load() != control {
+        if line.0[2].load() != control {
             A::wait(&mut spins);
             continue;
         }
@@ -231,12 +221,12 @@ pub(super) fn charge_short<A: AtomicWord>(
         if write.words.len() > SHORT {
             return None;
         }
-        if line[2].replace(control, control | LOCKED) {
+        if line.0[2].replace(control, control | LOCKED) {
             let limit = step.decision.limit;
             let fill = Fill::of(limit.saturating_sub(step.decision.remaining), limit);
             store_short(line, write.fresh_at, &write.words);
             let control = control_of(control, SHORT_STATE, fill, write.words.len());
-            line[2].store(control);
+            line.0[2].store(control);
             return Some(step.decision);
         }
     }
@@ -264,27 +254,27 @@ impl<'a, A: AtomicWord> Held<'a, A> {
 
     /// Takes the lock of a line, unless it is held.
     pub(super) fn try_lock(line: &'a Line<A>) -> Option<Self> {
-        let control = line[2].load();
+        let control = line.0[2].load();
         if control & LOCKED != 0 {
             return None;
         }
-        if !line[2].replace(control, control | LOCKED) {
+        if !line.0[2].replace(control, control | LOCKED) {
             return None;
         }
         // From here on no swap of the word succeeds: each compares it with a value that is not
         // held.
-        let masked = (kind(control) == ONE_WORD).then(|| line[4].swap(HELD));
+        let masked = (kind(control) == ONE_WORD).then(|| line.0[4].swap(HELD));
         Some(Self { line, control, masked })
     }
 
     /// The key in the line.
     pub(super) fn id(&self) -> Id {
-        Id { low: self.line[0].load(), high: self.line[1].load() }
+        Id { low: self.line.0[0].load(), high: self.line.0[1].load() }
     }
 
     /// The tag of the quota of the state.
     pub(super) fn tag(&self) -> u64 {
-        self.line[3].load()
+        self.line.0[3].load()
     }
 
     /// The content; `None` while the line was never used.
@@ -294,17 +284,17 @@ impl<'a, A: AtomicWord> Held<'a, A> {
         match (kind(self.control), self.masked) {
             (ONE_WORD, Some(masked)) => Some(Content::PackedSchedule {
                 word: masked ^ mask(self.id(), self.tag()),
-                scale: load(&self.line[5]),
-                throttled_above: load(&self.line[6]),
+                scale: load(&self.line.0[5]),
+                throttled_above: load(&self.line.0[6]),
             }),
             (SHORT_STATE, _) => Some(Content::Short {
-                fresh_at: load(&self.line[4]),
+                fresh_at: load(&self.line.0[4]),
                 words: short_words(self.line, self.control),
                 fill,
             }),
             (LONG_STATE, _) => Some(Content::Long {
-                fresh_at: load(&self.line[4]),
-                index: load(&self.line[5]),
+                fresh_at: load(&self.line.0[4]),
+                index: load(&self.line.0[5]),
                 fill,
             }),
             _ => None,
@@ -326,14 +316,14 @@ impl<'a, A: AtomicWord> Held<'a, A> {
     /// Writes a key and its content, and releases the line.
     pub(super) fn put(mut self, id: Id, tag: u64, content: &Content) {
         let line = self.line;
-        line[0].store(id.low);
-        line[1].store(id.high);
-        line[3].store(tag);
+        line.0[0].store(id.low);
+        line.0[1].store(id.high);
+        line.0[3].store(tag);
         let (kind, fill, len) = match content {
             Content::PackedSchedule { word, scale, throttled_above } => {
-                line[5].store(*scale);
-                line[6].store(*throttled_above);
-                line[4].store(word ^ mask(id, tag));
+                line.0[5].store(*scale);
+                line.0[6].store(*throttled_above);
+                line.0[4].store(word ^ mask(id, tag));
                 (ONE_WORD, Fill::LITTLE, 0)
             }
             Content::Short { fresh_at, words, fill } => {
@@ -341,8 +331,8 @@ impl<'a, A: AtomicWord> Held<'a, A> {
                 (SHORT_STATE, *fill, words.len())
             }
             Content::Long { fresh_at, index, fill } => {
-                line[4].store(*fresh_at);
-                line[5].store(*index);
+                line.0[4].store(*fresh_at);
+                line.0[5].store(*index);
                 (LONG_STATE, *fill, 0)
             }
         };
@@ -355,14 +345,14 @@ impl<'a, A: AtomicWord> Held<'a, A> {
 impl<A: AtomicWord> Drop for Held<'_, A> {
     fn drop(&mut self) {
         if let Some(masked) = self.masked {
-            self.line[4].store(masked);
+            self.line.0[4].store(masked);
         }
-        self.line[2].store(self.control);
+        self.line.0[2].store(self.control);
     }
 }
 
 fn store_short<A: AtomicWord>(line: &Line<A>, fresh_at: Micros, words: &[u64]) {
-    line[4].store(fresh_at);
+    line.0[4].store(fresh_at);
     let [.., first, second, third] = &line.0;
     for (slot, word) in [first, second, third].into_iter().zip(words) {
         slot.store(*word);
@@ -370,7 +360,7 @@ fn store_short<A: AtomicWord>(line: &Line<A>, fresh_at: Micros, words: &[u64]) {
 }
 
 fn short_words<A: AtomicWord>(line: &Line<A>, control: u64) -> Words {
-    let words = [line[5].load(), line[6].load(), line[7].load()];
+    let words = [line.0[5].load(), line.0[6].load(), line.0[7].load()];
     let len = (control >> LEN_SHIFT & LEN_MASK).min(SHORT as u64);
     Words::new(words.get(..usize::try_from(len).unwrap_or(0)).unwrap_or_default())
 }

@@ -23,7 +23,10 @@ pub(super) fn known(prefix: &str, policy: &str) -> Option<usize> {
 }
 
 #[derive(Debug, Default)]
-struct Numbers(RwLock<HashMap<(Box<str>, Box<str>), usize>>);
+struct Numbers(RwLock<HashMap<Pair, usize>>);
+
+/// A prefix and a policy.
+type Pair = (Box<str>, Box<str>);
 
 impl Numbers {
     fn number_of(&self, prefix: &str, policy: &str) -> usize {

@@ -1,16 +1,17 @@
 //! A table of cache lines, one key each, that grows from small to its bound.
 //!
-//! The fingerprint of a key chooses a shard. A shard has one part of lines at first, and twice as
-//! many after each growth, up to its bound. A key lives in one of [`WINDOW`] neighbouring lines of
-//! the part that its fingerprint chooses or, where those are taken, in another window that it also
-//! chooses. Reading and charging a key that is there takes no lock of the table. Inserting,
-//! replacing, reclaiming and growing happen under the mutex of the shard. A used line never becomes
-//! unused again: a search may stop at the first unused line.
+//! The fingerprint of a key chooses a shard. A shard has one segment of lines at first; each growth
+//! adds one that has as many lines as all before it. A key lives in one of [`WINDOW`] neighbouring
+//! lines of the segment that its fingerprint chooses or, where those are taken, in another window
+//! that it also chooses. Reading and charging a key that is there takes no lock of the table.
+//! Inserting, replacing, reclaiming and growing happen under the mutex of the shard. A used line
+//! never becomes unused again: a search may stop at the first unused line.
 //!
 //! # Growth
-//! The parts that a growth adds are a new segment; the older segments stay where they are, so no
-//! reader ever holds a line that is freed. The number of a part is as many bits of the fingerprint
-//! as the shard has parts: with one more bit, half of the keys stay, and the others move.
+//! With n segments, n − 1 bits of the fingerprint choose one: the highest of these bits that is set
+//! is its number, and the first segment has the keys for which none is. A growth reads one more
+//! bit: the keys that have it set, half of them, move to the new segment, and the others stay where
+//! they are. Older segments are never copied or freed, so no reader can hold a line that is gone.
 
 use core::cell::Cell;
 use std::sync::atomic::{AtomicUsize, Ordering::Acquire, Ordering::Relaxed, Ordering::Release};
@@ -30,8 +31,8 @@ pub(super) const WINDOW: usize = 32;
 const SHARDS_MAX: usize = 64;
 /// Below this many lines another shard is not worth its mutex.
 const SHARD_LINES_MIN: usize = 1_024;
-/// A part has this many lines or up to twice as many, unless the bound allows fewer.
-const PART_LINES_MIN: usize = 64;
+/// The first segment has this many lines or up to twice as many, unless the bound allows fewer.
+const FIRST_LINES_MIN: usize = 64;
 /// The largest bound on keys.
 #[cfg(target_pointer_width = "64")]
 pub(super) const KEYS_MAX: usize = 1 << 32;
@@ -61,8 +62,8 @@ pub(super) struct Table {
 
 #[derive(Debug)]
 struct ShardLock {
-    /// The number of parts less one; a power of two less one.
-    last_part: AtomicUsize,
+    /// The bits that choose a segment, as a mask.
+    chosen_by: AtomicUsize,
     guarded: Mutex<Shard>,
 }
 
@@ -72,10 +73,10 @@ struct Shape {
     /// The number of shards less one; a power of two less one.
     last_shard: usize,
     shard_bits: u32,
-    /// How often a shard can grow.
-    growths: usize,
-    /// Lines of a part.
-    part: usize,
+    /// How many segments a shard can have.
+    segments: usize,
+    /// Lines of the first segment.
+    first: usize,
 }
 
 /// What of a fingerprint decides where its key may live, however much the table has grown.
@@ -106,31 +107,34 @@ impl Position {
 
 impl Shape {
     fn new(max_keys: usize) -> Self {
-        let wanted = max_keys + max_keys / 2;
+        // Seven sixteenths as many again: windows seldom fill then.
+        let wanted = max_keys + max_keys / 16 * 7 + max_keys % 16 * 7 / 16;
         let shards = (wanted / SHARD_LINES_MIN).next_power_of_two().clamp(1, SHARDS_MAX);
         let of_shard = wanted.div_ceil(shards).max(WINDOW);
-        let growths = (of_shard / PART_LINES_MIN).checked_ilog2().unwrap_or(0);
+        let growths = (of_shard / FIRST_LINES_MIN).checked_ilog2().unwrap_or(0);
         Self {
             last_shard: shards - 1,
             shard_bits: shards.ilog2(),
-            growths: growths as usize,
-            part: of_shard.div_ceil(1 << growths),
+            segments: growths as usize + 1,
+            first: of_shard.div_ceil(1 << growths),
         }
     }
 
-    /// The segment of a part within its shard, and the first line of the part in it.
-    #[inline]
-    fn locate(&self, part: usize) -> (usize, usize) {
-        let segment = (usize::BITS - part.leading_zeros()) as usize;
-        // The first part of a segment is the number with its highest bit alone.
-        let first = (1 << segment) >> 1;
-        (segment, (part - first) * self.part)
+    /// The lines that the `segment`-th segment of a shard has.
+    const fn lines_of_segment(&self, segment: usize) -> usize {
+        self.first << segment.saturating_sub(1)
     }
 
-    /// The lines that the `segment`-th segment of a shard has.
-    fn segment_lines(&self, segment: usize) -> usize {
-        self.part * (1 << segment.saturating_sub(1))
+    /// The lines of a shard that has as many as the bound allows.
+    const fn lines_of_shard(&self) -> usize {
+        self.first << (self.segments - 1)
     }
+}
+
+/// The segment that these bits choose.
+#[inline]
+const fn segment_of(bits: usize) -> usize {
+    (usize::BITS - bits.leading_zeros()) as usize
 }
 
 impl Table {
@@ -138,9 +142,9 @@ impl Table {
         let max_keys = bounds.max_keys_or_default();
         let shape = Shape::new(max_keys);
         let shards = shape.last_shard + 1;
-        let shard = || Shard::new(shape.part << shape.growths, bounds.when_full_or_default());
+        let shard = || Shard::new(shape.lines_of_shard(), bounds.when_full_or_default());
         Self {
-            segments: (0..shards * (shape.growths + 1)).map(|_| OnceLock::new()).collect(),
+            segments: (0..shards * shape.segments).map(|_| OnceLock::new()).collect(),
             shards: (0..shards).map(|_| ShardLock::new(shard())).collect(),
             shape,
             used: AtomicUsize::new(0),
@@ -152,7 +156,7 @@ impl Table {
     /// The bytes of a table with this bound once it is full, long states not counted.
     pub(super) fn bytes_for(max_keys: usize) -> usize {
         let shape = Shape::new(max_keys);
-        ((shape.last_shard + 1) * (shape.part << shape.growths)).saturating_mul(size_of::<Line>())
+        ((shape.last_shard + 1) * shape.lines_of_shard()).saturating_mul(size_of::<Line>())
     }
 
     /// Where the key may live.
@@ -171,16 +175,13 @@ impl Table {
 
     /// The line that seems to hold the key. Without the shard's mutex, a key that is being moved
     /// may not be found. Most keys are near the start of their first window: no iterators until
-    /// its part ends.
-    #[expect(clippy::cast_possible_truncation, reason = "below the number of parts")]
+    /// its segment ends.
     pub(super) fn search(&self, id: Id) -> Option<&Line> {
-        let (place, shape) = (self.place(id), &self.shape);
-        let part = (place.spread >> shape.shard_bits) as usize & self.last_part(place.shard);
-        let (segment, first) = shape.locate(part);
-        let segment = place.shard * (shape.growths + 1) + segment;
-        let home = first + scale(place.spread, shape.part);
-        let end = (first + shape.part).min(home + WINDOW);
-        for (line, at) in (home..).zip(self.segment(segment)?.get(home..end)?) {
+        let place = self.place(id);
+        let segment = self.segment_at(place.shard, place.spread);
+        let lines = self.segment(segment)?;
+        let home = scale(place.spread, lines.len());
+        for (line, at) in (home..).zip(lines.get(home..lines.len().min(home + WINDOW))?) {
             if line::resembles(at, id) {
                 LAST_FOUND.set(Position { segment, line });
                 return Some(at);
@@ -190,6 +191,14 @@ impl Table {
             }
         }
         self.search_everywhere(id, place)
+    }
+
+    /// The segment of a shard that these bits choose, counted in the whole table.
+    #[inline]
+    #[expect(clippy::cast_possible_truncation, reason = "the low bits are meant")]
+    fn segment_at(&self, shard: usize, spread: u64) -> usize {
+        let bits = (spread >> self.shape.shard_bits) as usize & self.chosen_by(shard);
+        shard * self.shape.segments + segment_of(bits)
     }
 
     #[cold]
@@ -205,18 +214,13 @@ impl Table {
         spreads.into_iter().flat_map(move |spread| self.window(place.shard, spread))
     }
 
-    /// The lines of a window; it wraps around at the end of its part.
-    #[expect(clippy::cast_possible_truncation, reason = "below the number of parts")]
+    /// The lines of a window; it wraps around at the end of its segment.
     fn window(&self, shard: usize, spread: u64) -> impl Iterator<Item = (Position, &Line)> {
-        let shape = &self.shape;
-        let part = (spread >> shape.shard_bits) as usize & self.last_part(shard);
-        let (segment, first) = shape.locate(part);
-        let segment = shard * (shape.growths + 1) + segment;
-        let lines = self.segment(segment).and_then(|lines| lines.get(first..first + shape.part));
-        let home = scale(spread, shape.part);
-        let (before, from_home) =
-            lines.unwrap_or_default().split_at_checked(home).unwrap_or_default();
-        let numbered = (first + home..).zip(from_home).chain((first..).zip(before));
+        let segment = self.segment_at(shard, spread);
+        let lines = self.segment(segment).unwrap_or_default();
+        let home = scale(spread, lines.len());
+        let (before, from_home) = lines.split_at_checked(home).unwrap_or_default();
+        let numbered = (home..).zip(from_home).chain((0..).zip(before));
         numbered.take(WINDOW).map(move |(line, at)| (Position { segment, line }, at))
     }
 
@@ -247,7 +251,7 @@ impl Table {
 
     /// The lines of one shard.
     pub(super) fn lines_of(&self, shard: usize) -> impl Iterator<Item = (Position, &Line)> {
-        let segments = self.shape.growths + 1;
+        let segments = self.shape.segments;
         (shard * segments..(shard + 1) * segments).flat_map(|segment| {
             let lines = self.segment(segment).unwrap_or_default().iter().enumerate();
             lines.map(move |(line, at)| (Position { segment, line }, at))
@@ -256,12 +260,12 @@ impl Table {
 
     /// How many lines a shard has now.
     pub(super) fn size_of(&self, shard: usize) -> usize {
-        self.shape.part * (self.last_part(shard) + 1)
+        self.shape.first * (self.chosen_by(shard) + 1)
     }
 
     /// Whether a shard has as many lines as the bound allows.
     pub(super) fn is_grown(&self, shard: usize) -> bool {
-        self.last_part(shard) + 1 >= 1 << self.shape.growths
+        segment_of(self.chosen_by(shard)) + 1 >= self.shape.segments
     }
 
     /// Reserves the first lines of a shard, if it has none yet. Its mutex must be held.
@@ -274,20 +278,20 @@ impl Table {
     /// Doubles the lines of a shard; nothing moves yet. Its mutex must be held. `None` if it has as
     /// many as the bound allows, or if there is no memory.
     pub(super) fn double(&self, shard: usize) -> Option<()> {
-        let parts = self.last_part(shard) + 1;
-        let (segment, _) = self.shape.locate(parts);
-        if segment > self.shape.growths {
+        let chosen_by = self.chosen_by(shard);
+        let segment = segment_of(chosen_by) + 1;
+        if segment >= self.shape.segments {
             return None;
         }
         self.reserve_segment(shard, segment)?;
-        self.shards.get(shard)?.last_part.store(2 * parts - 1, Release);
+        self.shards.get(shard)?.chosen_by.store(2 * chosen_by + 1, Release);
         Some(())
     }
 
     fn reserve_segment(&self, shard: usize, segment: usize) -> Option<()> {
-        let slot = self.segments.get(shard * (self.shape.growths + 1) + segment)?;
+        let slot = self.segments.get(shard * self.shape.segments + segment)?;
         if slot.get().is_none() {
-            let count = self.shape.segment_lines(segment);
+            let count = self.shape.lines_of_segment(segment);
             let mut lines = Vec::new();
             lines.try_reserve_exact(count).ok()?;
             if !self.share.take(count * size_of::<Line>()) {
@@ -301,8 +305,8 @@ impl Table {
     }
 
     #[inline]
-    fn last_part(&self, shard: usize) -> usize {
-        self.shards.get(shard).map_or(0, |shard| shard.last_part.load(Acquire))
+    fn chosen_by(&self, shard: usize) -> usize {
+        self.shards.get(shard).map_or(0, |shard| shard.chosen_by.load(Acquire))
     }
 
     /// Lines in use.
@@ -329,7 +333,7 @@ impl Table {
 
 impl ShardLock {
     const fn new(shard: Shard) -> Self {
-        Self { last_part: AtomicUsize::new(0), guarded: Mutex::new(shard) }
+        Self { chosen_by: AtomicUsize::new(0), guarded: Mutex::new(shard) }
     }
 }
 

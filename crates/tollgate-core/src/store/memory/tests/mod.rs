@@ -123,7 +123,7 @@ impl Rng {
 
 #[test]
 fn the_store_says_what_it_can_do() {
-    let capability = crate::store::Store::capability(&Memory::new());
+    let capability = Memory::new().capability();
     assert!(capability.exact && capability.idempotent && capability.in_process);
     assert!(!capability.durable && !capability.own_clock);
     assert_eq!(capability.multi_key, crate::store::MultiKey::Atomic);

@@ -80,13 +80,15 @@ type Subject = Box<dyn Fn(u64) -> String>;
 #[test]
 fn positions_are_even() {
     const KEYS: u64 = 300_000;
+    const LINES_OF_CELL: usize = 32;
     let mut rng = Rng::new("positions_are_even");
     let random: Vec<u64> = (0..KEYS).map(|_| rng.next()).collect();
     let memory = store(100_000);
     let limit = limit_of(&rules(5, Duration::from_secs(60))[0].1);
     let table = table(&memory, &limit);
     let numbers = numbered(table);
-    let size = table.size_of(0);
+    let cells = table.size_of(0) / LINES_OF_CELL;
+    assert_eq!(table.size_of(0) % LINES_OF_CELL, 0, "equal cells");
     let subjects: [(&str, Subject); 5] = [
         ("sequential", Box::new(|number| format!("user:{number}"))),
         ("addresses", Box::new(|n| format!("10.{}.{}.{}", n >> 16, n >> 8 & 255, n & 255))),
@@ -110,14 +112,13 @@ fn positions_are_even() {
             })
         };
         let lines: Vec<[usize; 2]> = places.iter().map(lines).collect();
-        let cell = |number: usize, cells: usize| number * cells / size;
-        let first = lines.iter().map(|[first, _]| cell(*first, 64));
-        is_even(&format!("{name}, first lines"), 64, first);
-        let joint =
-            lines.iter().zip(&places).map(|([first, _], at)| cell(*first, 64) * 64 + at.shard);
-        is_even(&format!("{name}, first lines and shards"), 4_096, joint);
-        let both = lines.iter().map(|[first, second]| cell(*first, 32) * 32 + cell(*second, 32));
-        is_even(&format!("{name}, both windows"), 1_024, both);
+        let cell = |number: usize| number / LINES_OF_CELL;
+        let first = lines.iter().map(|[first, _]| cell(*first));
+        is_even(&format!("{name}, first lines"), cells, first);
+        let joint = lines.iter().zip(&places).map(|([first, _], at)| cell(*first) * 64 + at.shard);
+        is_even(&format!("{name}, first lines and shards"), cells * 64, joint);
+        let both = lines.iter().map(|[first, second]| cell(*first) * cells + cell(*second));
+        is_even(&format!("{name}, both windows"), cells * cells, both);
     }
 }
 
