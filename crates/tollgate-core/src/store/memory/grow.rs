@@ -45,9 +45,10 @@ impl Shard {
         Ok(())
     }
 
-    /// Whether two thirds of the lines hold a key.
+    /// Whether there are three eighths as many keys as homes: with fewer, most keys are in their
+    /// homes, and a check reads one line.
     fn is_crowded(&self, table: &Table, shard: usize) -> bool {
-        3 * self.used >= 2 * table.size_of(shard)
+        8 * self.used >= 3 * table.homes_of(shard)
     }
 
     fn vacate_expired(&mut self, table: &Table, shard: usize, at: Micros) {

@@ -13,7 +13,7 @@
 //!
 //! # How it is exact
 //! Control is a sequence lock: a reader trusts what it read only if control was unlocked and
-//! unchanged around the reading. A writer of a short state takes the lock bit with a
+//! unchanged around the reading; every release counts the version up. A writer of a short state takes the lock bit with a
 //! compare-and-swap from the version that it read. A one-word state is changed by a single
 //! compare-and-swap of word 4, without the lock: the word is kept under a mask made of the
 //! fingerprint and the tag, so that a value read while the line belonged to another key or quota is
@@ -22,17 +22,19 @@
 //! load with acquire and writers store with release, so a reader that sees a new word also sees the
 //! lock taken before it was written.
 
+mod charge;
+
 use std::sync::atomic::AtomicU64;
+
+pub(super) use self::charge::{Charged, charge, try_charge_word};
+#[cfg(test)]
+pub(super) use self::charge::{charge_short, charge_word};
 
 use super::atomic_word::AtomicWord;
 use super::fill::Fill;
 use super::fingerprint::Id;
-use crate::algorithm::PackedSchedule;
-use crate::cost::Cost;
-use crate::decision::Decision;
-use crate::rule::Rule;
 use crate::state::Words;
-use crate::time::{Micros, Now};
+use crate::time::Micros;
 
 /// The words of a line, which is one cache line.
 #[derive(Debug, Default)]
@@ -119,117 +121,6 @@ pub(super) fn resembles<A: AtomicWord>(line: &Line<A>, id: Id) -> bool {
 #[inline]
 pub(super) fn matches<A: AtomicWord>(line: &Line<A>, id: Id) -> bool {
     line.0[0].load() == id.low && line.0[1].load() == id.high
-}
-
-/// What became of a charge on a one-word state: two plain words, so that they stay in registers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Charged {
-    word: u64,
-    next: u64,
-}
-
-impl Charged {
-    /// The line belongs to another key, or holds a state of another quota or kind.
-    const NOT_HERE: Self = Self { word: HELD, next: HELD };
-
-    /// The words before and after, if it was granted: a charge always moves the word.
-    #[inline]
-    pub(super) const fn granted(self) -> Option<(u64, u64)> {
-        if self.next != self.word { Some((self.word, self.next)) } else { None }
-    }
-
-    /// The word, if it was refused.
-    #[inline]
-    pub(super) const fn refused(self) -> Option<u64> {
-        if self.next == self.word && self.word != HELD { Some(self.word) } else { None }
-    }
-}
-
-/// Charges a one-word state with one compare-and-swap; a denial writes nothing.
-#[inline(always)]
-pub(super) fn charge_word<A: AtomicWord>(
-    line: &Line<A>,
-    id: Id,
-    (tag, packed): (u64, &PackedSchedule),
-    now: Now,
-    cost: Cost,
-) -> Charged {
-    let mask = mask(id, tag);
-    let (mut spins, mut pause) = (0, 0);
-    loop {
-        let control = line.0[2].load();
-        if control & (LOCKED | KIND_MASK << KIND_SHIFT) != ONE_WORD << KIND_SHIFT {
-            if control & LOCKED == 0 {
-                return Charged::NOT_HERE;
-            }
-            A::wait(&mut spins);
-            continue;
-        }
-        if !matches(line, id) || line.0[3].load() != tag {
-            return Charged::NOT_HERE;
-        }
-        let masked = line.0[4].load();
-        if line.0[2].load() != control || masked & HELD != 0 {
-            A::wait(&mut spins);
-            continue;
-        }
-        let word = masked ^ mask;
-        let Some(next) = packed.advance(word, now, cost) else {
-            return Charged { word, next: word };
-        };
-        if line.0[4].replace(masked, next ^ mask) {
-            return Charged { word, next };
-        }
-        A::step_back(&mut pause);
-    }
-}
-
-/// Decides on a short state under the sequence lock; a denial writes nothing. `None` if the line
-/// belongs to another key, or holds a state of another quota or kind.
-pub(super) fn charge_short<A: AtomicWord>(
-    line: &Line<A>,
-    id: Id,
-    rule: &Rule,
-    now: Now,
-    cost: Cost,
-) -> Option<Decision> {
-    let mut spins = 0;
-    loop {
-        let control = line.0[2].load();
-        if control & LOCKED != 0 {
-            A::wait(&mut spins);
-            continue;
-        }
-        if !matches(line, id) {
-            return None;
-        }
-        if kind(control) != SHORT_STATE || line.0[3].load() != rule.quota_tag() {
-            return None;
-        }
-        let words = short_words(line, control);
-        if line.0[2].load() != control {
-            A::wait(&mut spins);
-            continue;
-        }
-        if words.is_empty() {
-            // Nothing is remembered: whether that still holds at this instant depends on the floor
-            // of the shard.
-            return None;
-        }
-        let step = rule.step(&words, now, cost);
-        let Some(write) = step.write else { return Some(step.decision) };
-        if write.words.len() > SHORT {
-            return None;
-        }
-        if line.0[2].replace(control, control | LOCKED) {
-            let limit = step.decision.limit;
-            let fill = Fill::of(limit.saturating_sub(step.decision.remaining), limit);
-            store_short(line, write.fresh_at, &write.words);
-            let control = control_of(control, SHORT_STATE, fill, write.words.len());
-            line.0[2].store(control);
-            return Some(step.decision);
-        }
-    }
 }
 
 /// A line held by its lock. Dropping it releases the line unchanged.
@@ -337,7 +228,6 @@ impl<'a, A: AtomicWord> Held<'a, A> {
             }
         };
         self.masked = None;
-        // What dropping releases: the new control, one version on.
         self.control = control_of(self.control, kind, fill, len);
     }
 }
@@ -347,7 +237,8 @@ impl<A: AtomicWord> Drop for Held<'_, A> {
         if let Some(masked) = self.masked {
             self.line.0[4].store(masked);
         }
-        self.line.0[2].store(self.control);
+        // One version on, even if nothing has changed: who read the word meanwhile reads again.
+        self.line.0[2].store(self.control.wrapping_add(VERSION));
     }
 }
 
@@ -369,9 +260,9 @@ const fn kind(control: u64) -> u64 {
     control >> KIND_SHIFT & KIND_MASK
 }
 
-/// The control word after a change: unlocked, one version on.
+/// The control word of a content: unlocked, of the version that it had.
 const fn control_of(before: u64, kind: u64, fill: Fill, len: usize) -> u64 {
-    let version = (before | (VERSION - 1)).wrapping_add(1);
+    let version = before & !(VERSION - 1);
     version | kind << KIND_SHIFT | fill.bits() << FILL_SHIFT | (len as u64) << LEN_SHIFT
 }
 

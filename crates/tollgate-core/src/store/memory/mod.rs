@@ -34,7 +34,7 @@ use std::sync::Arc;
 pub use self::bounds::{Bounds, WhenFull, WhenIdsFull};
 pub use self::builder::MemoryBuilder;
 use self::fingerprint::Id;
-use self::line::Line;
+use self::line::{Charged, Line};
 pub use self::policies::PolicyUsage;
 use self::policies::{AllStates, PolicyStates};
 use self::records::{Record, Records};
@@ -118,12 +118,11 @@ impl Memory {
         self.0.secrets.id(charge.limit.scope(), charge.subject)
     }
 
-    /// The line that seems to hold the key.
+    /// The line that may hold the key.
     #[inline(always)]
     fn find_fast(&self, scope: Scope, id: Id) -> Option<&Line> {
         let table = &self.0.states.known(scope.number())?.table;
-        let last = table.last_found().filter(|line| line::resembles(line, id));
-        last.or_else(|| table.search(id))
+        table.last_found(id).or_else(|| table.search(id))
     }
 
     /// Decides where one compare-and-swap on a line does not do.
@@ -131,9 +130,10 @@ impl Memory {
     fn check_otherwise(&self, charge: &Charge<'_>, at: Micros) -> Result<Decision> {
         if charge.operation == Operation::Take {
             let id = self.id(charge);
-            if let Some(line) = self.find_fast(charge.limit.scope(), id)
+            if let Some(states) = self.0.states.known(charge.limit.scope().number())
+                && let Some(line) = states.table.find_again(id)
                 && let Some(decision) =
-                    line::charge_short(line, id, charge.rule(), Now::at(at), charge.cost)
+                    line::charge(line, id, charge.rule(), Now::at(at), charge.cost)
             {
                 return Ok(decision);
             }
@@ -188,13 +188,11 @@ impl SyncStore for Memory {
             && let Some(packed) = rule.packed_schedule()
             && let Some(line) = self.find_fast(charge.limit.scope(), id)
         {
-            let tagged = (rule.quota_tag(), packed);
-            let charged = line::charge_word(line, id, tagged, now, charge.cost);
-            if let Some((word, next)) = charged.granted() {
-                return Ok(packed.granted(word, next, now));
-            }
-            if let Some(word) = charged.refused() {
-                return Ok(packed.refused(word, now, charge.cost));
+            // One try: what needs to wait is left to the other path, as is what is not here.
+            match line::try_charge_word(line, id, (rule.quota_tag(), packed), now, charge.cost) {
+                Charged::Granted { word, next } => return Ok(packed.granted(word, next, now)),
+                Charged::Refused { word } => return Ok(packed.refused(word, now, charge.cost)),
+                Charged::NotHere | Charged::Held | Charged::Beaten => {}
             }
         }
         // A copy, so that the charge itself need not be in memory before it comes to this.

@@ -1,11 +1,11 @@
 //! A table of cache lines, one key each, that grows from small to its bound.
 //!
 //! The fingerprint of a key chooses a shard. A shard has one segment of lines at first; each growth
-//! adds one that has as many lines as all before it. A key lives in one of [`WINDOW`] neighbouring
-//! lines of the segment that its fingerprint chooses or, where those are taken, in another window
-//! that it also chooses. Reading and charging a key that is there takes no lock of the table.
-//! Inserting, replacing, reclaiming and growing happen under the mutex of the shard. A used line
-//! never becomes unused again: a search may stop at the first unused line.
+//! adds one that has as many homes as all before it. A key lives in one of [`WINDOW`] neighbouring
+//! lines of the segment that its fingerprint chooses, from its home on, or, where those are taken,
+//! in another window that it also chooses. Reading and charging a key that is there takes no lock
+//! of the table. Inserting, replacing, reclaiming and growing happen under the mutex of the shard.
+//! A used line never becomes unused again: a search may stop at the first unused line.
 //!
 //! # Growth
 //! With n segments, n − 1 bits of the fingerprint choose one: the highest of these bits that is set
@@ -28,11 +28,14 @@ use crate::error::{Code, Error, Result};
 /// searched that far.
 pub(super) const WINDOW: usize = 32;
 
-const SHARDS_MAX: usize = 64;
+const SHARDS_MAX: usize = 1 << SHARD_BITS_MAX;
+const SHARD_BITS_MAX: u32 = 6;
 /// Below this many lines another shard is not worth its mutex.
-const SHARD_LINES_MIN: usize = 1_024;
-/// The first segment has this many lines or up to twice as many, unless the bound allows fewer.
-const FIRST_LINES_MIN: usize = 64;
+const SHARD_LINES_MIN: usize = 2_048;
+/// The first segment has this many homes or up to twice as many, unless the bound allows fewer.
+const FIRST_HOMES_MIN: usize = 64;
+/// Lines at the end of a segment that are no homes, so that no window has to wrap around.
+const MARGIN: usize = WINDOW - 1;
 /// The largest bound on keys.
 #[cfg(target_pointer_width = "64")]
 pub(super) const KEYS_MAX: usize = 1 << 32;
@@ -41,8 +44,9 @@ pub(super) const KEYS_MAX: usize = 1 << 32;
 pub(super) const KEYS_MAX: usize = 1 << 24;
 
 thread_local! {
-    /// Where this thread found its last key: a hot key is checked again and again.
-    static LAST_FOUND: Cell<Position> = const { Cell::new(Position::NOWHERE) };
+    /// The key that this thread found last, by half of its fingerprint, and where: a hot key is
+    /// checked again and again.
+    static LAST_FOUND: Cell<(u64, Position)> = const { Cell::new((0, Position::NOWHERE)) };
 }
 
 /// The lines of a shard that one growth added.
@@ -52,7 +56,10 @@ type Segment = OnceLock<Box<[Line]>>;
 pub(super) struct Table {
     /// The segments of all shards, those of the first shard first.
     segments: Box<[Segment]>,
-    shards: Box<[ShardLock]>,
+    /// Per shard the bits of a fingerprint that choose a segment, as [`segment_of`] reads them. Not
+    /// beside the mutexes: every check of a key reads them.
+    chosen_by: Box<[AtomicUsize]>,
+    shards: Box<[Mutex<Shard>]>,
     shape: Shape,
     used: AtomicUsize,
     max_keys: usize,
@@ -60,22 +67,14 @@ pub(super) struct Table {
     pub(super) share: Share,
 }
 
-#[derive(Debug)]
-struct ShardLock {
-    /// The bits that choose a segment, as a mask.
-    chosen_by: AtomicUsize,
-    guarded: Mutex<Shard>,
-}
-
 /// The numbers of a table, which depend on its bound alone.
 #[derive(Clone, Copy, Debug)]
 struct Shape {
     /// The number of shards less one; a power of two less one.
     last_shard: usize,
-    shard_bits: u32,
     /// How many segments a shard can have.
     segments: usize,
-    /// Lines of the first segment.
+    /// Homes in the first segment.
     first: usize,
 }
 
@@ -97,7 +96,7 @@ impl Place {
 /// Where a line is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Position {
-    segment: usize,
+    pub(super) segment: usize,
     line: usize,
 }
 
@@ -111,30 +110,40 @@ impl Shape {
         let wanted = max_keys + max_keys / 16 * 7 + max_keys % 16 * 7 / 16;
         let shards = (wanted / SHARD_LINES_MIN).next_power_of_two().clamp(1, SHARDS_MAX);
         let of_shard = wanted.div_ceil(shards).max(WINDOW);
-        let growths = (of_shard / FIRST_LINES_MIN).checked_ilog2().unwrap_or(0);
+        let growths = (of_shard / FIRST_HOMES_MIN).checked_ilog2().unwrap_or(0);
         Self {
             last_shard: shards - 1,
-            shard_bits: shards.ilog2(),
             segments: growths as usize + 1,
             first: of_shard.div_ceil(1 << growths),
         }
     }
 
-    /// The lines that the `segment`-th segment of a shard has.
-    const fn lines_of_segment(&self, segment: usize) -> usize {
+    /// The homes in the `segment`-th segment of a shard.
+    const fn homes_of_segment(&self, segment: usize) -> usize {
         self.first << segment.saturating_sub(1)
+    }
+
+    /// The homes in the first segments of a shard.
+    const fn homes_of(&self, segments: usize) -> usize {
+        self.first << (segments - 1)
     }
 
     /// The lines of a shard that has as many as the bound allows.
     const fn lines_of_shard(&self) -> usize {
-        self.first << (self.segments - 1)
+        self.homes_of(self.segments) + self.segments * MARGIN
     }
 }
 
-/// The segment that these bits choose.
+/// The segment that a fingerprint chooses: the highest of these bits that is set in it. The bits
+/// are 1, 2 and so on, as many as there are segments beside the first.
 #[inline]
-const fn segment_of(bits: usize) -> usize {
-    (usize::BITS - bits.leading_zeros()) as usize
+const fn segment_of(spread: u64, chosen_by: usize) -> usize {
+    ((spread >> (SHARD_BITS_MAX - 1)) as usize & chosen_by | 1).ilog2() as usize
+}
+
+/// The bits that choose one of this many segments.
+const fn choosing(segments: usize) -> usize {
+    (1 << segments) - 2
 }
 
 impl Table {
@@ -142,10 +151,11 @@ impl Table {
         let max_keys = bounds.max_keys_or_default();
         let shape = Shape::new(max_keys);
         let shards = shape.last_shard + 1;
-        let shard = || Shard::new(shape.lines_of_shard(), bounds.when_full_or_default());
+        let shard = || Shard::new(shape.homes_of(shape.segments), bounds.when_full_or_default());
         Self {
             segments: (0..shards * shape.segments).map(|_| OnceLock::new()).collect(),
-            shards: (0..shards).map(|_| ShardLock::new(shard())).collect(),
+            chosen_by: (0..shards).map(|_| AtomicUsize::new(choosing(1))).collect(),
+            shards: (0..shards).map(|_| Mutex::new(shard())).collect(),
             shape,
             used: AtomicUsize::new(0),
             max_keys,
@@ -167,61 +177,68 @@ impl Table {
         Place { shard: spread as usize & self.shape.last_shard, spread }
     }
 
-    /// The line in which this thread found its last key, whatever is in it now.
+    /// The line in which the key was, if this thread found it last; whatever is in it now.
     #[inline(always)]
-    pub(super) fn last_found(&self) -> Option<&Line> {
-        self.line(LAST_FOUND.get())
+    pub(super) fn last_found(&self, id: Id) -> Option<&Line> {
+        let (last, position) = LAST_FOUND.get();
+        if last == id.low { self.line(position) } else { None }
+    }
+
+    /// The line that seems to hold the key, after a charge found that another one does not.
+    pub(super) fn find_again(&self, id: Id) -> Option<&Line> {
+        let last = self.last_found(id).filter(|line| line::resembles(line, id));
+        last.or_else(|| self.search(id))
     }
 
     /// The line that seems to hold the key. Without the shard's mutex, a key that is being moved
-    /// may not be found. Most keys are near the start of their first window: no iterators until
-    /// its segment ends.
+    /// may not be found.
     pub(super) fn search(&self, id: Id) -> Option<&Line> {
         let place = self.place(id);
         let segment = self.segment_at(place.shard, place.spread);
-        let lines = self.segment(segment)?;
-        let home = scale(place.spread, lines.len());
-        for (line, at) in (home..).zip(lines.get(home..lines.len().min(home + WINDOW))?) {
-            if line::resembles(at, id) {
-                LAST_FOUND.set(Position { segment, line });
-                return Some(at);
+        let (home, window) = self.window(segment, place.spread)?;
+        for (number, line) in (home..).zip(window) {
+            if line::resembles(line, id) {
+                LAST_FOUND.set((id.low, Position { segment, line: number }));
+                return Some(line);
             }
-            if line::is_unused(at) {
+            if line::is_unused(line) {
                 return None;
             }
         }
         self.search_everywhere(id, place)
     }
 
-    /// The segment of a shard that these bits choose, counted in the whole table.
-    #[inline]
-    #[expect(clippy::cast_possible_truncation, reason = "the low bits are meant")]
+    /// The segment of a shard that a fingerprint chooses, counted in the whole table.
+    #[inline(always)]
     fn segment_at(&self, shard: usize, spread: u64) -> usize {
-        let bits = (spread >> self.shape.shard_bits) as usize & self.chosen_by(shard);
-        shard * self.shape.segments + segment_of(bits)
+        shard * self.shape.segments + segment_of(spread, self.chosen_by(shard))
     }
 
     #[cold]
     fn search_everywhere(&self, id: Id, place: Place) -> Option<&Line> {
         let position = self.find(id, place)?;
-        LAST_FOUND.set(position);
+        LAST_FOUND.set((id.low, position));
         self.line(position)
     }
 
     /// Every line in which the key may be.
     pub(super) fn lines_at(&self, place: Place) -> impl Iterator<Item = (Position, &Line)> {
         let spreads = [place.spread, place.spread.rotate_left(32)];
-        spreads.into_iter().flat_map(move |spread| self.window(place.shard, spread))
+        spreads.into_iter().flat_map(move |spread| {
+            let segment = self.segment_at(place.shard, spread);
+            let window = self.window(segment, spread).into_iter();
+            window.flat_map(move |(home, window)| {
+                (home..).zip(window).map(move |(line, at)| (Position { segment, line }, at))
+            })
+        })
     }
 
-    /// The lines of a window; it wraps around at the end of its segment.
-    fn window(&self, shard: usize, spread: u64) -> impl Iterator<Item = (Position, &Line)> {
-        let segment = self.segment_at(shard, spread);
-        let lines = self.segment(segment).unwrap_or_default();
-        let home = scale(spread, lines.len());
-        let (before, from_home) = lines.split_at_checked(home).unwrap_or_default();
-        let numbered = (home..).zip(from_home).chain((0..).zip(before));
-        numbered.take(WINDOW).map(move |(line, at)| (Position { segment, line }, at))
+    /// The window that a fingerprint chooses in a segment, and the number of its first line.
+    #[inline(always)]
+    fn window(&self, segment: usize, spread: u64) -> Option<(usize, &[Line; WINDOW])> {
+        let lines = self.segment(segment)?;
+        let home = scale(spread, lines.len() - MARGIN);
+        Some((home, lines.get(home..home + WINDOW)?.first_chunk()?))
     }
 
     #[inline(always)]
@@ -241,8 +258,7 @@ impl Table {
     }
 
     pub(super) fn lock(&self, shard: usize) -> Option<MutexGuard<'_, Shard>> {
-        let shard = self.shards.get(shard)?;
-        Some(shard.guarded.lock().unwrap_or_else(PoisonError::into_inner))
+        Some(self.shards.get(shard)?.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
     pub(super) fn shards(&self) -> usize {
@@ -258,14 +274,19 @@ impl Table {
         })
     }
 
-    /// How many lines a shard has now.
-    pub(super) fn size_of(&self, shard: usize) -> usize {
-        self.shape.first * (self.chosen_by(shard) + 1)
+    /// How many homes a shard has now.
+    pub(super) fn homes_of(&self, shard: usize) -> usize {
+        self.shape.homes_of(self.segments_of(shard))
     }
 
     /// Whether a shard has as many lines as the bound allows.
     pub(super) fn is_grown(&self, shard: usize) -> bool {
-        segment_of(self.chosen_by(shard)) + 1 >= self.shape.segments
+        self.segments_of(shard) >= self.shape.segments
+    }
+
+    /// How many segments a shard has now.
+    fn segments_of(&self, shard: usize) -> usize {
+        segment_of(u64::MAX, self.chosen_by(shard)) + 1
     }
 
     /// Reserves the first lines of a shard, if it has none yet. Its mutex must be held.
@@ -278,20 +299,19 @@ impl Table {
     /// Doubles the lines of a shard; nothing moves yet. Its mutex must be held. `None` if it has as
     /// many as the bound allows, or if there is no memory.
     pub(super) fn double(&self, shard: usize) -> Option<()> {
-        let chosen_by = self.chosen_by(shard);
-        let segment = segment_of(chosen_by) + 1;
-        if segment >= self.shape.segments {
+        let segments = self.segments_of(shard);
+        if segments >= self.shape.segments {
             return None;
         }
-        self.reserve_segment(shard, segment)?;
-        self.shards.get(shard)?.chosen_by.store(2 * chosen_by + 1, Release);
+        self.reserve_segment(shard, segments)?;
+        self.chosen_by.get(shard)?.store(choosing(segments + 1), Release);
         Some(())
     }
 
     fn reserve_segment(&self, shard: usize, segment: usize) -> Option<()> {
         let slot = self.segments.get(shard * self.shape.segments + segment)?;
         if slot.get().is_none() {
-            let count = self.shape.lines_of_segment(segment);
+            let count = self.shape.homes_of_segment(segment) + MARGIN;
             let mut lines = Vec::new();
             lines.try_reserve_exact(count).ok()?;
             if !self.share.take(count * size_of::<Line>()) {
@@ -306,7 +326,7 @@ impl Table {
 
     #[inline]
     fn chosen_by(&self, shard: usize) -> usize {
-        self.shards.get(shard).map_or(0, |shard| shard.chosen_by.load(Acquire))
+        self.chosen_by.get(shard).map_or(0, |bits| bits.load(Acquire))
     }
 
     /// Lines in use.
@@ -328,12 +348,6 @@ impl Table {
 
     pub(super) fn max_keys(&self) -> usize {
         self.max_keys
-    }
-}
-
-impl ShardLock {
-    const fn new(shard: Shard) -> Self {
-        Self { chosen_by: AtomicUsize::new(0), guarded: Mutex::new(shard) }
     }
 }
 

@@ -7,7 +7,7 @@ use loom::thread;
 use super::super::atomic_word::AtomicWord;
 use super::super::fill::Fill;
 use super::super::fingerprint::Id;
-use super::super::line::{Content, Held, Line, charge_short, charge_word};
+use super::super::line::{Charged, Content, Held, Line, charge_short, charge_word};
 use crate::algorithm::{Algorithm, Anchor, FixedWindow, Gcra, PackedSchedule};
 use crate::cost::Cost;
 use crate::quota::Quota;
@@ -93,8 +93,11 @@ fn line_with(id: Id, tag: u64, content: &Content) -> Arc<Line<AtomicU64>> {
 
 /// Charges one unit; whether it was granted, `None` if the line is another's.
 fn charge(line: &Line<AtomicU64>, id: Id) -> Option<bool> {
-    let charged = charge_word(line, id, (rule().quota_tag(), &packed()), NOW, Cost::ONE);
-    charged.granted().map(|_| true).or(charged.refused().map(|_| false))
+    match charge_word(line, id, (rule().quota_tag(), &packed()), NOW, Cost::ONE) {
+        Charged::Granted { .. } => Some(true),
+        Charged::Refused { .. } => Some(false),
+        _ => None,
+    }
 }
 
 fn word_in(line: &Line<AtomicU64>) -> u64 {

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::super::fingerprint::{Id, Secrets};
-use super::super::table::Place;
+use super::super::table::{Place, WINDOW};
 use super::*;
 
 fn id(prefix: &str, policy: &str, subject: &str) -> Id {
@@ -80,15 +80,15 @@ type Subject = Box<dyn Fn(u64) -> String>;
 #[test]
 fn positions_are_even() {
     const KEYS: u64 = 300_000;
-    const LINES_OF_CELL: usize = 32;
+    const HOMES_OF_CELL: usize = 32;
     let mut rng = Rng::new("positions_are_even");
     let random: Vec<u64> = (0..KEYS).map(|_| rng.next()).collect();
     let memory = store(100_000);
     let limit = limit_of(&rules(5, Duration::from_secs(60))[0].1);
     let table = table(&memory, &limit);
     let numbers = numbered(table);
-    let cells = table.size_of(0) / LINES_OF_CELL;
-    assert_eq!(table.size_of(0) % LINES_OF_CELL, 0, "equal cells");
+    let cells = table.homes_of(0) / HOMES_OF_CELL;
+    assert_eq!(table.homes_of(0) % HOMES_OF_CELL, 0, "equal cells");
     let subjects: [(&str, Subject); 5] = [
         ("sequential", Box::new(|number| format!("user:{number}"))),
         ("addresses", Box::new(|n| format!("10.{}.{}.{}", n >> 16, n >> 8 & 255, n & 255))),
@@ -112,7 +112,7 @@ fn positions_are_even() {
             })
         };
         let lines: Vec<[usize; 2]> = places.iter().map(lines).collect();
-        let cell = |number: usize| number / LINES_OF_CELL;
+        let cell = |number: usize| number / HOMES_OF_CELL;
         let first = lines.iter().map(|[first, _]| cell(*first));
         is_even(&format!("{name}, first lines"), cells, first);
         let joint = lines.iter().zip(&places).map(|([first, _], at)| cell(*first) * 64 + at.shard);
@@ -122,16 +122,22 @@ fn positions_are_even() {
     }
 }
 
-/// Grows every shard to its bound, and numbers the lines: by their addresses, shard and number.
+/// Grows every shard to its bound, and numbers the homes: by their addresses, shard and number.
 fn numbered(table: &Table) -> HashMap<usize, (usize, usize)> {
     let mut numbers = HashMap::new();
     for shard in 0..table.shards() {
         table.reserve(shard).unwrap();
         while table.double(shard).is_some() {}
-        assert_eq!(table.lines_of(shard).count(), table.size_of(shard));
-        for (number, (_, line)) in table.lines_of(shard).enumerate() {
-            numbers.insert(std::ptr::from_ref(line).addr(), (shard, number));
+        let lines: Vec<_> = table.lines_of(shard).collect();
+        // A line is a home if a whole window of its segment begins there.
+        let windows = lines.windows(WINDOW).filter(|window| {
+            let ((first, _), (last, _)) = (window[0], window[WINDOW - 1]);
+            first.segment == last.segment
+        });
+        for (number, window) in windows.enumerate() {
+            numbers.insert(std::ptr::from_ref(window[0].1).addr(), (shard, number));
         }
+        assert_eq!(numbers.len(), (shard + 1) * table.homes_of(shard));
     }
     numbers
 }
