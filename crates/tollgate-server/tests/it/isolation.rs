@@ -53,6 +53,35 @@ async fn a_flood_of_limits_in_requests_changes_nothing_for_the_keys_of_a_policy(
 }
 
 #[tokio::test]
+async fn quotas_in_requests_deny_no_key_of_a_policy_whose_quota_is_changed() {
+    let of_file = |limit: &str| {
+        let file = format!("policies: {{p: {{limit: {limit} per 1d}}}}\n");
+        Config::of_text(&[], |_| None, Some(("t.yaml", &file))).unwrap()
+    };
+    let any = Some(SocketAddr::from((Ipv4Addr::LOCALHOST, 0)));
+    let mut config = of_file("100");
+    (config.http, config.grpc, config.resp) = (any, any, any);
+    let server = Server::bind(config).await.unwrap();
+    let engine = server.engine();
+    let server = Running::of(server);
+    let mut client = server.resp().await;
+    for count in 1..=4_200 {
+        let (key, count) = (format!("caller:{count}"), count.to_string());
+        assert_eq!(client.five(&["CL.THROTTLE", &key, "9", &count, "86400"]).await[0], 0);
+    }
+    for key in 0..100 {
+        let [allowed, _, left, ..] = client.five(&["TG.ACQUIRE", "p", &key.to_string()]).await;
+        assert_eq!((allowed, left), (1, 99));
+    }
+    engine.replace_policies(of_file("200").policies);
+    for key in 0..100 {
+        let [allowed, _, left, ..] = client.five(&["TG.ACQUIRE", "p", &key.to_string()]).await;
+        assert_eq!((allowed, left), (1, 198), "key {key}");
+    }
+    server.end().await;
+}
+
+#[tokio::test]
 async fn the_period_of_a_limit_in_a_request_is_bounded() {
     let server = server("").await;
     let mut client = server.resp().await;

@@ -13,14 +13,14 @@
 //!
 //! # How it is exact
 //! Control is a sequence lock: a reader trusts what it read only if control was unlocked and
-//! unchanged around the reading; every release counts the version up. A writer of a short state takes the lock bit with a
-//! compare-and-swap from the version that it read. A one-word state is changed by a single
-//! compare-and-swap of word 4, without the lock: the word is kept under a mask made of the
-//! fingerprint and the tag, so that a value read while the line belonged to another key or quota is
-//! not found again (except by a chance of 2^-63 in a race that is rare in itself), and the swap
-//! fails. A holder of the lock first marks word 4 as held, so no swap can pass beside it. Readers
-//! load with acquire and writers store with release, so a reader that sees a new word also sees the
-//! lock taken before it was written.
+//! unchanged around the reading, and every release counts the version up. A writer of a short state
+//! takes the lock bit with a compare-and-swap from the version that it read. A one-word state is
+//! changed by a single compare-and-swap of word 4, without the lock: the word is kept under a mask
+//! made of the fingerprint and the tag, so that a value read while the line belonged to another key
+//! or quota is not found again (except by a chance of 2^-63 in a race that is rare in itself), and
+//! the swap fails. A holder of the lock first marks word 4 as held, so no swap can pass beside it.
+//! Readers load with acquire and writers store with release, so a reader that sees a new word also
+//! sees the lock taken before it was written.
 
 mod charge;
 
