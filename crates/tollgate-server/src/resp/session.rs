@@ -129,9 +129,7 @@ impl Session {
         }
         let check = match upper.as_slice() {
             // The policies in force: the outage mode may have changed since the client connected.
-            b"CL.THROTTLE" => {
-                CheckCommand::throttle(arguments, self.app.engine().policies().ad_hoc())
-            }
+            b"CL.THROTTLE" => CheckCommand::throttle(arguments, &self.app.engine().policies()),
             b"TG.ACQUIRE" => CheckCommand::acquire(arguments),
             b"QUIT" => return Action::Quit,
             b"PING" => return Action::Reply(ping(arguments)),

@@ -15,7 +15,7 @@ use tollgate_core::{
     Admission, Charge, Code, Decision, Error, Forecast, Limiter, Receipt, RequestId,
 };
 
-use crate::policy::{Policies, ResolvedPolicy};
+use crate::policy::{AD_HOC_POLICY, Policies, ResolvedPolicy};
 
 pub use observer::EngineObserver;
 pub use request::{BATCH_MAX, CheckRequest, KEY_MAX_BYTES, Target};
@@ -207,13 +207,18 @@ impl Engine {
         Ok(RefundResponse { policy: resolved.name().clone(), units, standing })
     }
 
-    /// Forgets what a key has spent.
+    /// Forgets what a key has spent, also one of `CL.THROTTLE` (policy `cl.throttle`).
     ///
     /// # Errors
     /// When the request is invalid, or the store cannot answer.
     pub async fn reset(&self, request: CheckRequest<'_>) -> Result<()> {
         let policies = self.policies.load_full();
-        let resolved = resolve(&policies, &request)?;
+        // Keys of limits that were part of a request have no policy, but can be reset as well.
+        let target = match request.target {
+            Target::Policy(AD_HOC_POLICY) => Target::Limit(policies.ad_hoc()),
+            target => target,
+        };
+        let resolved = resolve(&policies, &CheckRequest { target, ..request })?;
         self.limiter.reset(&resolved.charges(request.cost)).await?;
         self.observer.reset(resolved.name(), request.key);
         Ok(())
