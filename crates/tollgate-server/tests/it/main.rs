@@ -26,6 +26,7 @@ mod metrics;
 mod openapi;
 mod outages;
 mod policies;
+mod refunds;
 mod resp;
 mod schema;
 mod security;

@@ -7,7 +7,7 @@ use tollgate_core::{Limit, Name, OutageMode, Quota, Rule};
 use tollgate_http::HashKey;
 
 use super::algorithms::{DEFAULT_ALGORITHM, option_value};
-use super::values::{boolean, outage_mode, rate, shorten, whole};
+use super::values::{boolean, outage_mode, rate, refunds, shorten, whole};
 use super::yaml::{Content, Node};
 use super::{ConfigError, Section};
 use crate::policy::{AD_HOC_POLICY, NamedLimit, Policies, Policy, ad_hoc_limit};
@@ -93,6 +93,7 @@ impl PolicyDefaults<'_> {
         };
         let on_outage = section.parsed("on_outage", outage_mode, errors);
         let shadow = section.parsed("shadow", boolean, errors).unwrap_or(false);
+        let refunds = section.parsed("refunds", refunds, errors).unwrap_or_default();
         let prefix = section.text("prefix", errors);
         let hash = self.key_hash(&mut section, errors);
         let overrides = section.node("overrides");
@@ -100,7 +101,8 @@ impl PolicyDefaults<'_> {
         let scope = Scope { policy: &policy, prefix, on_outage };
         let limits = scope.limits(&mut section, errors);
         section.finish(errors);
-        let mut built = Policy::new(policy.clone(), limits?).shadow(shadow).hash_keys(hash);
+        let built = Policy::new(policy.clone(), limits?).shadow(shadow).hash_keys(hash);
+        let mut built = built.accept_refunds(refunds);
         if let Some(node) = overrides {
             // Keys may be secret: an error names the line and not the key.
             let path = format!("{path}.overrides");

@@ -4,6 +4,8 @@ use std::time::Duration;
 
 use tollgate_core::{OutageMode, Quota};
 
+use crate::policy::Refunds;
+
 /// Units of time, their names, and how many microseconds they take.
 const UNITS: [(&[&str], u64); 7] = [
     (&["us", "microsecond", "microseconds"], 1),
@@ -110,6 +112,14 @@ pub fn boolean(text: &str) -> Result<bool, String> {
 pub fn outage_mode(text: &str) -> Result<OutageMode, String> {
     let modes = [OutageMode::Open, OutageMode::Closed, OutageMode::Local];
     one_of(text, &modes.map(|mode| (mode.as_str(), mode)))
+}
+
+/// Who may give units back.
+///
+/// # Errors
+/// The words that are accepted.
+pub fn refunds(text: &str) -> Result<Refunds, String> {
+    one_of(text, &Refunds::ALL)
 }
 
 /// A text from outside, short enough for an error message.
