@@ -11,6 +11,7 @@ use tollgate::ManualClock;
 use tollgate_proto::tollgate_v1 as pb;
 use tollgate_server::{Config, Server};
 use tollgate_service::config::policies_from_yaml;
+use tollgate_test_servers::Folder;
 use tonic::{Code, Request};
 
 use crate::support::{NOW, Running};
@@ -219,19 +220,24 @@ async fn what_is_no_receipt_is_refused_on_every_algorithm() {
 /// A receipt of a server is accepted by those that share its secret, and by no other.
 #[tokio::test]
 async fn a_receipt_is_valid_where_the_secret_is() {
-    let file = "policies: {p: {limit: 10 per 1d}, gone: {limit: 10 per 1d}}";
-    let (one, two) = (server(file, SECRET).await, server(file, SECRET).await);
-    let strange = server(file, "another-secret-of-servers").await;
-    let fewer = server("policies: {p: {limit: 10 per 1d}}", SECRET).await;
+    let folder = Folder::new("receipts").unwrap();
+    let path = folder.path().join("limits.db");
+    let store = format!("store: 'sqlite:{}?lock_timeout_ms=60000'\ndeadline: 30s", path.display());
+    let file = format!("{store}\npolicies: {{p: {{limit: 9 per 1d}}, gone: {{limit: 9 per 1d}}}}");
+    let (one, two) = (server(&file, SECRET).await, server(&file, SECRET).await);
+    let strange = server(&file, "another-secret-of-servers").await;
+    let none = server(&file, "").await;
+    let fewer = server(&format!("{store}\npolicies: {{p: {{limit: 9 per 1d}}}}"), SECRET).await;
     let receipt = acquire(&one, "p", 3).await["receipt"].clone();
-    // Memory is not shared: there is nothing to give back, but the receipt is accepted.
-    let (status, reply) = refund(&two, CALLER, &receipt).await;
-    assert_eq!((status, &reply["refunded"]), (200, &json!(0)), "{reply}");
     assert_eq!(refund(&strange, CALLER, &receipt).await.0, 400);
+    assert_eq!(refund(&none, CALLER, &receipt).await.0, 400);
+    let (status, reply) = refund(&two, CALLER, &receipt).await;
+    assert_eq!((status, &reply["refunded"], &reply["remaining"]), (200, &json!(3), &json!(9)));
+    assert_eq!(refund(&one, CALLER, &receipt).await.1["replayed"], json!(true));
     let of_gone = acquire(&one, "gone", 3).await["receipt"].clone();
     let (status, problem) = refund(&fewer, CALLER, &of_gone).await;
     assert_eq!((status, &problem["field"]), (400, &json!("receipt")), "{problem}");
-    for server in [one, two, strange, fewer] {
+    for server in [one, two, strange, none, fewer] {
         server.end().await;
     }
 }
@@ -303,6 +309,19 @@ async fn an_old_receipt_is_refused() {
     server.end().await;
 }
 
+/// Memory forgets charges and records with the process, and so it accepts no receipts of another.
+#[tokio::test]
+async fn a_receipt_ends_with_the_memory_that_it_is_for() {
+    let file = "policies: {p: {limit: 10 per 1d}}";
+    let (one, next) = (server(file, SECRET).await, server(file, SECRET).await);
+    let receipt = acquire(&one, "p", 3).await["receipt"].clone();
+    acquire(&next, "p", 3).await;
+    assert_eq!(refund(&next, CALLER, &receipt).await.0, 400);
+    assert_eq!(refund(&one, CALLER, &receipt).await.0, 200);
+    one.end().await;
+    next.end().await;
+}
+
 /// What charged nothing in the store proves nothing.
 #[tokio::test]
 async fn a_receipt_is_only_for_what_was_charged() {
@@ -317,5 +336,26 @@ async fn a_receipt_is_only_for_what_was_charged() {
         let body = json!({"policy": policy, "key": "other"});
         assert!(post(&server, CALLER, "/v1/acquire", &body).await.1["receipt"].is_null());
     }
+    server.end().await;
+}
+
+/// Where only administrators have tokens, clients without one are callers, over RESP too.
+#[tokio::test]
+async fn an_administrator_authenticates_where_callers_need_not() {
+    let variable = |name: &str| match name {
+        "TOLLGATE_HTTP" | "TOLLGATE_GRPC" | "TOLLGATE_RESP" => Some("127.0.0.1:0".to_owned()),
+        "TOLLGATE_ADMIN_TOKENS" => Some(ADMIN.to_owned()),
+        _ => None,
+    };
+    let config = Config::of_text(&[], variable, None).unwrap();
+    let server = Running::of(Server::bind(config).await.unwrap());
+    let mut resp = server.resp().await;
+    let units = ["TG.REFUND", "default", "k", "3"];
+    assert_eq!(resp.five(&["TG.ACQUIRE", "default", "k", "3"]).await[0], 1);
+    assert!(resp.call(&units).await.starts_with("-NOPERM"));
+    assert!(resp.call(&["AUTH", "nonsense-of-16-bytes"]).await.starts_with("-WRONGPASS"));
+    assert!(resp.call(&units).await.starts_with("-NOPERM"));
+    assert_eq!(resp.call(&["AUTH", ADMIN]).await, "+OK");
+    assert_eq!(resp.reply(&units).await[0], 3);
     server.end().await;
 }
