@@ -6,6 +6,9 @@ use serde_json::json;
 
 use crate::{Client, FAST, ManualTarget, NOW, Running, SLOW, Setup, Target};
 
+/// Long enough for receipts.
+const SECRET: &str = "a-secret-of-servers";
+
 /// An answer has every field, for each verdict.
 pub async fn a_decision_has_every_field(target: &impl ManualTarget) {
     let server = target.start_at_now(Setup::of(FAST)).await;
@@ -52,20 +55,27 @@ pub async fn a_denied_request_passes_after_its_wait_and_not_earlier(target: &imp
 
 /// The operations other than charging.
 pub async fn peek_forecast_refund_and_reset(target: &impl Target) {
-    let server = target.start(Setup::of(SLOW)).await;
+    let server = target.start(Setup { hash_secret: SECRET, ..Setup::of(SLOW) }).await;
     let client = Client::of(&server);
-    let charge = client.post("/v1/acquire", r#"{"key":"k","cost":6}"#).await.1;
+    let body = r#"{"key":"k","cost":6,"receipt":true}"#;
+    let charge = client.post("/v1/acquire", body).await.1;
     let peek = client.post("/v1/peek", r#"{"key":"k","cost":4}"#).await.1;
     assert_eq!((&peek["verdict"], &peek["remaining"]), (&json!("allowed"), &json!(4)));
     let forecast = client.post("/v1/forecast", r#"{"key":"k"}"#).await.1;
     assert_eq!((&forecast["spendable_now"], &forecast["limit"]), (&json!(4), &json!(10)));
     assert_eq!(forecast["full_at_ms"], charge["reset_at_ms"]);
-    let receipt = &charge["reset_at_ms"];
-    let body = format!(r#"{{"key":"k","cost":2,"request_id":"r","reset_at_ms":{receipt}}}"#);
+    let body = r#"{"key":"k","cost":2,"request_id":"r"}"#;
+    for replayed in [json!(null), json!(true)] {
+        let refund = client.post("/v1/refund", body).await.1;
+        assert_eq!(refund["replayed"], replayed);
+        assert_eq!((&refund["refunded"], &refund["remaining"]), (&json!(2), &json!(6)));
+    }
+    let body = json!({"receipt": charge["receipt"]}).to_string();
     for replayed in [json!(null), json!(true)] {
         let refund = client.post("/v1/refund", &body).await.1;
         assert_eq!(refund["replayed"], replayed);
-        assert_eq!((&refund["refunded"], &refund["remaining"]), (&json!(2), &json!(6)));
+        assert_eq!((&refund["refunded"], &refund["remaining"]), (&json!(4), &json!(10)));
+        assert_eq!(refund["limits"], json!([{"name": "default", "refunded": 4}]));
     }
     assert_eq!(client.post("/v1/reset", r#"{"key":"k"}"#).await, (200, json!({"reset": true})));
     assert_eq!(client.post("/v1/peek", r#"{"key":"k"}"#).await.1["remaining"], 10);

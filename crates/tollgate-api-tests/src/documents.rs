@@ -36,6 +36,8 @@ pub async fn every_reply_is_as_documented<T: Target>(target: &T) {
         ("/v1/limits", r#"{"key":"k","policy":"unknown"}"#),
         ("/v1/refund", key),
         ("/v1/refund", "{}"),
+        ("/v1/refund", r#"{"receipt":"no-receipt"}"#),
+        ("/v1/acquire", r#"{"key":"k","receipt":true}"#),
         ("/v1/reset", key),
         ("/v1/reset", "{}"),
     ];

@@ -38,10 +38,11 @@ pub async fn mutated_bodies_are_never_a_failure_of_the_server(target: &impl Targ
     let (mut rng, http) = (Rng::new(SEED), reqwest::Client::new());
     let server = target.start(Setup::of(SLOW)).await;
     let client = Client::of(&server);
-    let bodies: [(&str, &[u8]); 3] = [
+    let bodies: [(&str, &[u8]); 4] = [
         ("/v1/acquire", br#"{"policy":"default","key":"user:1","cost":1,"request_id":"abc"}"#),
         ("/v1/acquire_many", br#"{"requests":[{"key":"a","cost":2},{"key":"b"}]}"#),
-        ("/v1/refund", br#"{"key":"a","cost":2,"reset_at_ms":1800000000000}"#),
+        ("/v1/refund", br#"{"key":"a","cost":2}"#),
+        ("/v1/refund", br#"{"receipt":"AQAAAAAAAAAA"}"#),
     ];
     for turn in 0..600 {
         let (path, body) = bodies[turn % 3];

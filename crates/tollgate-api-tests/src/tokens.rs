@@ -5,7 +5,8 @@ use crate::{Client, Running, SLOW, Setup, Target};
 const CALLER: &str = "token-of-a-caller";
 const ADMIN: &str = "token-of-an-admin";
 
-/// Every endpoint that decides needs a token, and a reset needs one of an administrator.
+/// Every endpoint that decides needs a token; a reset, and a refund without a receipt, need one of
+/// an administrator.
 pub async fn http_needs_a_token_of_the_right_kind<T: Target>(target: &T) {
     let (tokens, admin_tokens) = (&["another-long-token", CALLER][..], &[ADMIN][..]);
     let server = target.start(Setup { tokens, admin_tokens, ..Setup::of(SLOW) }).await;
@@ -19,16 +20,19 @@ pub async fn http_needs_a_token_of_the_right_kind<T: Target>(target: &T) {
         let response = request.send().await.unwrap();
         (response.status().as_u16(), response.headers().contains_key("www-authenticate"))
     };
-    for path in ["/v1/acquire", "/v1/peek", "/v1/forecast", "/v1/refund", "/v1/gate?key=k"] {
+    for path in ["/v1/acquire", "/v1/peek", "/v1/forecast", "/v1/gate?key=k"] {
         for token in [None, Some(""), Some("token-of-a-calleR"), Some("token-of-a-calle")] {
             assert_eq!(post(path, token).await, (401, true), "{path} {token:?}");
         }
         assert!(post(path, Some(CALLER)).await.0 < 300, "{path}");
         assert!(post(path, Some(ADMIN)).await.0 < 300, "{path}");
     }
-    assert_eq!(post("/v1/reset", None).await.0, 401);
-    assert_eq!(post("/v1/reset", Some(CALLER)).await, (403, false));
-    assert_eq!(post("/v1/reset", Some(ADMIN)).await.0, 200);
+    // Without a receipt, a refund is a reset of as many units.
+    for path in ["/v1/reset", "/v1/refund"] {
+        assert_eq!(post(path, None).await.0, 401, "{path}");
+        assert_eq!(post(path, Some(CALLER)).await, (403, false), "{path}");
+        assert_eq!(post(path, Some(ADMIN)).await.0, 200, "{path}");
+    }
     assert_eq!(client.get("/openapi.json").await.status().as_u16(), 200);
     if T::IS_PROCESS {
         assert_eq!(client.get("/metrics").await.status().as_u16(), 401);

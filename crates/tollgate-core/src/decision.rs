@@ -5,7 +5,7 @@ use core::time::Duration;
 
 use crate::charge::Receipt;
 use crate::key::Name;
-use crate::time::MICROS_PER_MS;
+use crate::time::{MICROS_PER_MS, Micros};
 
 /// What was decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -93,6 +93,8 @@ pub struct Decision {
     combination: Option<Box<Combination>>,
     /// Whether units were taken: not by a peek, nor by a part of a denied combination.
     pub(crate) charged: bool,
+    /// See [`Decision::decided_at_s`]. Four bytes, which fit into what alignment leaves.
+    decided_at_s: u32,
 }
 
 /// What a decision on several limits has beyond its numbers.
@@ -154,6 +156,23 @@ impl Decision {
             replayed: false,
             combination: None,
             charged: matches!(verdict, Verdict::Allowed),
+            decided_at_s: 0,
+        }
+    }
+
+    /// The same decision, made at this reading of the clock that decided.
+    pub(crate) fn decided_at(mut self, reading: Micros) -> Self {
+        self.decided_at_s = u32::try_from(reading / 1_000_000).unwrap_or(u32::MAX);
+        self
+    }
+
+    /// When it was decided by the clock that decided, in whole seconds since the epoch. The same
+    /// at every replay under a request id; absent for a check in this process without one.
+    #[must_use]
+    pub const fn decided_at_s(&self) -> Option<u64> {
+        match self.decided_at_s {
+            0 => None,
+            seconds => Some(seconds as u64),
         }
     }
 

@@ -34,7 +34,15 @@ pub(crate) struct App {
 
 impl App {
     pub(crate) fn new(engine: Engine, config: &Config, telemetry: Arc<Telemetry>) -> Arc<Self> {
-        let engine = engine.with_observer(Arc::<Telemetry>::clone(&telemetry));
+        let mut engine = engine.with_observer(Arc::<Telemetry>::clone(&telemetry));
+        match &config.receipt_key {
+            // Receipts end with the states and the records that they are for.
+            _ if engine.in_process() => {}
+            Some(key) => engine = engine.with_receipt_key(key.clone()),
+            None => tracing::warn!(
+                "receipts are valid on this server alone and until it ends: set receipt_secret"
+            ),
+        }
         let api = Api::new(engine, config.auth.clone());
         let hosts = Hosts::of(config.http, &config.hosts);
         let time_limits = config.time_limits;

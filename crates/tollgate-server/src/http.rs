@@ -10,7 +10,7 @@ use hyper::header::{CONTENT_TYPE, EXPECT, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::{Method, Request, Response};
 use tollgate::{Code, Error};
-use tollgate_service::api::{BODY_MAX_BYTES, Endpoint, Rejection, failure};
+use tollgate_service::api::{BODY_MAX_BYTES, Rejection, Route, failure};
 use tollgate_service::auth::{Role, bearer};
 
 use crate::app::App;
@@ -32,7 +32,7 @@ enum Target {
     Health,
     Readiness,
     Metrics,
-    Api(Endpoint),
+    Api(Route),
 }
 
 impl Target {
@@ -41,7 +41,7 @@ impl Target {
         match self {
             Self::Health | Self::Readiness => None,
             Self::Metrics => Some(Role::Caller),
-            Self::Api(endpoint) => endpoint.role(),
+            Self::Api(route) => route.endpoint.role(),
         }
     }
 }
@@ -60,7 +60,7 @@ where
         Ok(Target::Health) => text(TEXT, "ok\n"),
         Ok(Target::Readiness) => ready(app).await,
         Ok(Target::Metrics) => text(OPENMETRICS, app.metrics_text()),
-        Ok(Target::Api(endpoint)) => of_api(app, endpoint, &parts, body).await,
+        Ok(Target::Api(route)) => of_api(app, route, &parts, body).await,
         Err(rejection) => {
             if matches!(rejection, Rejection::Unauthorized(_)) {
                 app.authentication_failed("http", client).await;
@@ -105,10 +105,11 @@ fn target(app: &App, client: &Client, parts: &Parts) -> Result<Target, Rejection
 }
 
 /// Answers a request of the API, timed and traced if its endpoint is.
-async fn of_api<B>(app: &App, endpoint: Endpoint, parts: &Parts, body: B) -> Response<Bytes>
+async fn of_api<B>(app: &App, route: Route, parts: &Parts, body: B) -> Response<Bytes>
 where
     B: Body<Data = Bytes, Error: Into<Box<dyn std::error::Error + Send + Sync>>>,
 {
+    let endpoint = route.endpoint;
     let respond = async {
         let body = match endpoint.reads_body().then(|| read(body, app.time_limits.request)) {
             None => Bytes::new(),
@@ -117,9 +118,9 @@ where
                 Err(rejection) => return rejection.response(),
             },
         };
-        app.api.answer(endpoint, parts.uri.query(), &body).await
+        app.api.answer(route, parts.uri.query(), &body).await
     };
-    if !endpoint.is_timed() {
+    if !route.endpoint.is_timed() {
         return respond.await;
     }
     let span = app.telemetry.traces.as_ref().map(|traces| {

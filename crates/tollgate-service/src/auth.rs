@@ -14,9 +14,9 @@ use tollgate_core::{Code, Error, Result};
 /// What a token allows. Administrators may do what callers may.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Role {
-    /// May request decisions.
+    /// May request decisions, and give back what it has receipts for.
     Caller,
-    /// May also reset keys.
+    /// May also give back without a receipt, and reset keys.
     Admin,
 }
 
@@ -72,22 +72,29 @@ impl Auth {
         without_token.max(self.role_by(token))
     }
 
+    /// Whether there is any token.
+    #[must_use]
+    pub const fn has_tokens(&self) -> bool {
+        !self.tokens.is_empty()
+    }
+
     /// What a token allows by itself, if it is known.
-    fn role_by(&self, token: Option<&str>) -> Option<Role> {
+    #[must_use]
+    pub fn role_by(&self, token: Option<&str>) -> Option<Role> {
         let token = hash(token.filter(|_| !self.tokens.is_empty())?);
         // Every hash is compared, so that the time does not depend on which one matches.
         let matching = |(hash, role): &(TokenHash, Role)| (*hash == token).then_some(*role);
         self.tokens.iter().map(matching).fold(None, Option::max)
     }
 
-    /// Accepts clients that have the rights of `needed`.
+    /// Accepts clients that have the rights of `needed`; what they may do.
     ///
     /// # Errors
     /// `unauthorized` without a token or with an unknown one; `forbidden` when a client that is
     /// known lacks the right.
-    pub fn permit(&self, token: Option<&str>, needed: Role) -> Result<()> {
-        if self.role_of(token) >= Some(needed) {
-            return Ok(());
+    pub fn permit(&self, token: Option<&str>, needed: Role) -> Result<Role> {
+        if let Some(role) = self.role_of(token).filter(|role| *role >= needed) {
+            return Ok(role);
         }
         let message = match needed {
             Role::Caller => "needs a token: Authorization: Bearer …",

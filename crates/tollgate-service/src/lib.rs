@@ -28,6 +28,7 @@
 //! - [`policy`]: named sets of limits, and the charges of a key under one.
 //! - [`engine`]: a request in, a decision out; the same for every protocol.
 //! - [`api`]: the HTTP API: routes, decoding, encoding, the OpenAPI document.
+//! - [`receipt`]: proofs of charges, as callers hold them.
 //! - [`auth`]: tokens of callers and administrators.
 //! - [`config`]: YAML with line numbers, and the policies in it.
 
@@ -36,6 +37,7 @@ pub mod auth;
 pub mod config;
 pub mod engine;
 pub mod policy;
+pub mod receipt;
 
 pub use api::Api;
 pub use auth::Auth;

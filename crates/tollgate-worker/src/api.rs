@@ -9,6 +9,7 @@ use tollgate_core::store::BoxStore;
 use tollgate_core::{Error, Result};
 use tollgate_service::api::{BODY_MAX_BYTES, Rejection, failure};
 use tollgate_service::config::{policies_with_secret, values};
+use tollgate_service::receipt::{ReceiptKey, validate_secret};
 use tollgate_service::{Api, Auth, Engine};
 use worker::{Body, Env, HttpRequest, Request, Response};
 
@@ -36,8 +37,9 @@ const TOKEN_MIN_BYTES: usize = 16;
 /// | `TOLLGATE_SHARDS` | `64` | the number of Durable Objects |
 /// | `TOLLGATE_DEADLINE` | `1s` | how long the store may take |
 /// | `TOLLGATE_TOKENS` | | tokens of callers, separated by commas |
-/// | `TOLLGATE_ADMIN_TOKENS` | | tokens that may also reset keys |
+/// | `TOLLGATE_ADMIN_TOKENS` | | tokens that may also reset keys and refund without a receipt |
 /// | `TOLLGATE_HASH_SECRET` | | the secret of key hashes |
+/// | `TOLLGATE_RECEIPT_SECRET` | `TOLLGATE_HASH_SECRET` | the secret of receipts |
 /// | `TOLLGATE_INSECURE_PUBLIC` | `false` | allows a Worker without tokens |
 ///
 /// The bindings are `TOLLGATE_LIMITS` (a Durable Object), `TOLLGATE_DB` (D1) and `TOLLGATE_KV`;
@@ -48,12 +50,18 @@ const TOKEN_MIN_BYTES: usize = 16;
 pub fn api_from_env(env: &Env, policies: &str) -> Result<Api> {
     let text = setting(env, "TOLLGATE_POLICIES", policies);
     let secret = setting(env, "TOLLGATE_HASH_SECRET", "");
+    let receipt_secret = setting(env, "TOLLGATE_RECEIPT_SECRET", "");
+    validate_secret(&receipt_secret)?;
     let policies = policies_with_secret(&text, &secret)
         .map_err(|errors| Error::config("policies", errors.to_string()))?;
     let deadline = setting(env, "TOLLGATE_DEADLINE", DEFAULT_DEADLINE);
     let deadline = values::duration(&deadline).map_err(|e| Error::config("deadline", e))?;
     let limiter = limiter(store(env)?).deadline(deadline).build();
-    Ok(Api::new(Engine::new(limiter, policies), auth(env)?))
+    let mut engine = Engine::new(limiter, policies);
+    if let Some(key) = ReceiptKey::of_secrets(&receipt_secret, &secret) {
+        engine = engine.with_receipt_key(key);
+    }
+    Ok(Api::new(engine, auth(env)?))
 }
 
 fn store(env: &Env) -> Result<BoxStore> {
@@ -123,10 +131,11 @@ pub async fn handle(api: &Api, request: Request) -> worker::Result<Response> {
             Err(error) => failure(&error),
         },
         path => match api.route(&parts.method, path, &parts.headers) {
-            Ok(endpoint) => {
-                let body = if endpoint.reads_body() { read(body).await } else { Ok(Bytes::new()) };
+            Ok(route) => {
+                let reads_body = route.endpoint.reads_body();
+                let body = if reads_body { read(body).await } else { Ok(Bytes::new()) };
                 match body {
-                    Ok(body) => api.answer(endpoint, parts.uri.query(), &body).await,
+                    Ok(body) => api.answer(route, parts.uri.query(), &body).await,
                     Err(rejection) => rejection.response(),
                 }
             }

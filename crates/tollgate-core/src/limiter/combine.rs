@@ -15,8 +15,9 @@ use crate::time::{Micros, Now};
 #[derive(Debug)]
 pub(super) struct Derived {
     pub(super) decision: Decision,
-    /// Units that refunds among the charges gave back; under a request id the same at every replay.
-    pub(super) refunded: u64,
+    /// Units that each charge gave back, 0 unless it is a refund; under a request id the same at
+    /// every replay. Empty without refunds.
+    pub(super) refunded: Vec<u64>,
 }
 
 /// The decision of an admission.
@@ -26,18 +27,19 @@ pub(super) fn derive(admission: &Admission<'_>, evidence: &Evidence) -> Result<D
         && charge.operation == Operation::Take
     {
         let decision = alone(charge, before.as_ref(), evidence.now)?;
-        return Ok(Derived { decision, refunded: 0 });
+        let decision = decision.decided_at(evidence.now.reading());
+        return Ok(Derived { decision, refunded: Vec::new() });
     }
     let planned = match &evidence.replayed {
         None => run(charges, evidence)?,
         Some(quota_ids) => replay(charges, quota_ids, evidence)?,
     };
-    let refunded = planned.refunded.iter().sum();
-    let mut decision = combine(charges, planned.decisions).ok_or_else(no_evidence)?;
+    let decision = combine(charges, planned.decisions).ok_or_else(no_evidence)?;
+    let mut decision = decision.decided_at(evidence.now.reading());
     if evidence.replayed.is_some() {
         decision = decision.replayed();
     }
-    Ok(Derived { decision, refunded })
+    Ok(Derived { decision, refunded: planned.refunded })
 }
 
 /// The decision of one charge. What [`plan`] does for several comes to the same, with more memory.

@@ -61,13 +61,16 @@ pub struct Refunded {
     /// Units given back, over all charges; under a request id the same at every replay. A unit that
     /// had decayed in part, and of which the rest came back, counts as one.
     pub units: u64,
+    /// Units given back by each charge, in their order.
+    pub each: Vec<u64>,
     /// How the keys stand now.
     pub standing: Decision,
 }
 
 impl From<Derived> for Refunded {
     fn from(derived: Derived) -> Self {
-        Self { units: derived.refunded, standing: derived.decision }
+        let each = derived.refunded;
+        Self { units: each.iter().sum(), each, standing: derived.decision }
     }
 }
 

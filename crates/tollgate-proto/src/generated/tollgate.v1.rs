@@ -14,6 +14,9 @@ pub struct AcquireRequest {
     /// Charged at most once under this id: 1 to 64 bytes, a UUID by custom.
     #[prost(string, optional, tag = "4")]
     pub request_id: ::core::option::Option<::prost::alloc::string::String>,
+    /// Whether the decision is to have a receipt. With a request id it has one anyway.
+    #[prost(bool, tag = "5")]
+    pub receipt: bool,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct Decision {
@@ -51,6 +54,9 @@ pub struct Decision {
     /// Whether this repeats an earlier decision under the same request id; nothing was charged again.
     #[prost(bool, tag = "12")]
     pub replayed: bool,
+    /// What proves the charge to Refund, if it was asked for or the request has an id.
+    #[prost(string, optional, tag = "13")]
+    pub receipt: ::core::option::Option<::prost::alloc::string::String>,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct AcquireManyRequest {
@@ -115,7 +121,10 @@ pub struct ForecastResponse {
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct RefundRequest {
-    /// The policy; `default` when empty.
+    /// The receipt of the charge, without any other field: all of its units are given back.
+    #[prost(string, optional, tag = "6")]
+    pub receipt: ::core::option::Option<::prost::alloc::string::String>,
+    /// Without a receipt, for administrators: the policy; `default` when empty.
     #[prost(string, tag = "1")]
     pub policy: ::prost::alloc::string::String,
     #[prost(string, tag = "2")]
@@ -126,13 +135,10 @@ pub struct RefundRequest {
     /// Given back at most once under this id, which is not the id of the charge.
     #[prost(string, optional, tag = "4")]
     pub request_id: ::core::option::Option<::prost::alloc::string::String>,
-    /// The charge that is refunded, by the `reset_at_ms` of its decision; the newest units when absent.
-    #[prost(uint64, optional, tag = "5")]
-    pub reset_at_ms: ::core::option::Option<u64>,
 }
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct RefundResponse {
-    /// Units given back, over all limits of the policy. A unit that had decayed in part, and of which
+    /// The most units that came back under one limit. A unit that had decayed in part, and of which
     /// the rest came back, counts as one.
     #[prost(uint64, tag = "1")]
     pub refunded: u64,
@@ -148,6 +154,17 @@ pub struct RefundResponse {
     /// Whether this repeats an earlier reply under the same request id; nothing was given back again.
     #[prost(bool, tag = "6")]
     pub replayed: bool,
+    /// The units that came back under each limit.
+    #[prost(message, repeated, tag = "7")]
+    pub limits: ::prost::alloc::vec::Vec<RefundedLimit>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct RefundedLimit {
+    /// The name of the limit within its policy.
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    #[prost(uint64, tag = "2")]
+    pub refunded: u64,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ResetRequest {
@@ -406,7 +423,8 @@ pub mod rate_limiter_client {
                 .insert(GrpcMethod::new("tollgate.v1.RateLimiter", "Forecast"));
             self.inner.unary(req, path, codec).await
         }
-        /// Gives back at most what was charged and is still counted.
+        /// Gives back at most what was charged and is still counted: of the charge that a receipt proves,
+        /// once; or for administrators the newest units of a key.
         pub async fn refund(
             &mut self,
             request: impl tonic::IntoRequest<super::RefundRequest>,
@@ -491,7 +509,8 @@ pub mod rate_limiter_server {
             tonic::Response<super::ForecastResponse>,
             tonic::Status,
         >;
-        /// Gives back at most what was charged and is still counted.
+        /// Gives back at most what was charged and is still counted: of the charge that a receipt proves,
+        /// once; or for administrators the newest units of a key.
         async fn refund(
             &self,
             request: tonic::Request<super::RefundRequest>,

@@ -106,7 +106,7 @@ settings! {
     Tokens, "tokens", "", Kind::Secret,
         "tokens of callers, of 16 bytes and more, separated by commas";
     AdminTokens, "admin_tokens", "", Kind::Secret,
-        "tokens that may also reset keys, separated by commas";
+        "tokens that may also reset keys and refund without a receipt, separated by commas";
     InsecurePublic, "insecure_public", "false", Kind::Boolean,
         "allows public addresses without tokens";
     Hosts, "hosts", "", Kind::Hosts,
@@ -150,6 +150,8 @@ settings! {
     ClThrottleMaxKeys, "cl_throttle_max_keys", "100000", Kind::Whole,
         "the most keys of `CL.THROTTLE` in the memory store";
     HashSecret, "hash_secret", "", Kind::Secret, "the secret of key hashes";
+    ReceiptSecret, "receipt_secret", "", Kind::Secret,
+        "the secret of receipts, of 16 bytes and more; `hash_secret` if absent";
     LogLevel, "log_level", "info", Kind::OneOf(LEVELS), "the log level";
     LogFormat, "log_format", "text", Kind::OneOf(&["text", "json"]), "the log format";
     LogKeys, "log_keys", "hashed", Kind::OneOf(&["hashed", "plain"]), "keys in logs";

@@ -18,6 +18,7 @@ use tollgate::store::Retries;
 use tollgate_service::config::values::{boolean, outage_mode, per_second, whole};
 use tollgate_service::config::{PolicyDefaults, Section, yaml};
 use tollgate_service::policy::AdHocBounds;
+use tollgate_service::receipt::{ReceiptKey, validate_secret};
 use tollgate_service::{Auth, Policies};
 
 use self::settings::Settings;
@@ -54,6 +55,8 @@ pub struct Config {
     pub failure: Failure,
     /// The tokens.
     pub auth: Auth,
+    /// The key of receipts; without it, this process makes one for itself.
+    pub receipt_key: Option<ReceiptKey>,
     /// Further names by which clients reach a loopback HTTP listener without tokens.
     pub hosts: Vec<String>,
     /// How listeners encrypt, if they do.
@@ -272,6 +275,11 @@ fn assemble(
     if let Err(error) = store::validate(settings.text(Setting::Store)) {
         errors.push(settings.error(Setting::Store, error.message()));
     }
+    let receipt_secret = settings.text(Setting::ReceiptSecret);
+    if let Err(error) = validate_secret(receipt_secret) {
+        errors.push(settings.error(Setting::ReceiptSecret, error.message()));
+    }
+    let receipt_key = ReceiptKey::of_secrets(receipt_secret, settings.text(Setting::HashSecret));
     let (mut auth, tls) = (auth_of(&settings, errors)?, tls_of(&settings, errors));
     if tls.as_ref().is_some_and(|tls| tls.client_ca.is_some()) {
         // A certificate says who a client is, and not that it is an administrator.
@@ -292,6 +300,7 @@ fn assemble(
         policies,
         failure: Failure { deadline, breaker, max_in_flight, local_share },
         auth,
+        receipt_key,
         hosts: hosts?,
         tls,
         connections: connections?.clamp(1, 1_000_000),

@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 
 use tollgate::algorithm::{Kind as Algorithm, OptionKind, OptionSpec};
 use tollgate_service::config::{DEFAULT_ALGORITHM, LIMITS_MAX, values};
-use tollgate_service::policy::AD_HOC_POLICY;
+use tollgate_service::policy::{AD_HOC_POLICY, Refunds};
 
 use super::catalog::{Kind, OUTAGES, Setting, WHEN_FULL, WHEN_IDS_FULL};
 
@@ -55,6 +55,11 @@ fn policy() -> Value {
     describe(&mut shadow, "decides and counts, and never denies");
     let mut on_outage = kind(Kind::OneOf(OUTAGES));
     describe(&mut on_outage, "what happens when the store cannot answer");
+    let refunds = json!({
+        "enum": Refunds::ALL.map(|(word, _)| word),
+        "description": "who may give units back: callers with a receipt and administrators, \
+                        administrators alone, or no client; receipt when absent",
+    });
     let bits = json!({
         "description": "keys are replaced by this many bits of a keyed hash",
         "anyOf": [{"type": "integer", "minimum": 1, "maximum": 256}, digits("[0-9_]*[1-9][0-9_]*")],
@@ -71,6 +76,7 @@ fn policy() -> Value {
     let own = [
         ("on_outage", on_outage),
         ("shadow", shadow),
+        ("refunds", refunds),
         ("prefix", named("a namespace for its keys, instead of tollgate")),
         ("hash_keys", bits),
         ("max_keys", at_least_one("the most keys of each limit in the memory store")),

@@ -148,7 +148,7 @@ fn by_cause(response: Response) -> Response {
 }
 
 /// Accepts clients with the right to call the method. Health needs no right.
-async fn guarded(app: Arc<App>, request: Request, next: Next) -> Response {
+async fn guarded(app: Arc<App>, mut request: Request, next: Next) -> Response {
     let path = request.uri().path();
     let needed = if path == RESET { Role::Admin } else { Role::Caller };
     let client = request.extensions().get::<Arc<Client>>().map(Arc::clone);
@@ -162,13 +162,14 @@ async fn guarded(app: Arc<App>, request: Request, next: Next) -> Response {
         return next.run(request).await;
     }
     let headers = request.headers();
-    let permitted = app.auth().permit(bearer(headers), needed).and_then(|()| {
+    let permitted = app.auth().permit(bearer(headers), needed).and_then(|role| {
         // No page can make a browser use its own name here: HTTP/2 without TLS is for programs.
-        app.check_site(needed, &Hosts::Any, request.uri().authority(), headers)
+        app.check_site(needed, &Hosts::Any, request.uri().authority(), headers).map(|()| role)
     });
     match permitted {
-        Ok(()) => {
+        Ok(role) => {
             note_valid(true);
+            request.extensions_mut().insert(role);
             by_cause(next.run(request).await)
         }
         Err(error) => {

@@ -2,10 +2,13 @@
 
 use std::sync::Arc;
 
-use tollgate::{Cost, OutageMode, Verdict};
+use tollgate::{Cost, Error, OutageMode, Verdict};
 use tollgate_proto::tollgate_v1 as pb;
 use tollgate_proto::tollgate_v1::rate_limiter_server::RateLimiter;
-use tollgate_service::engine::{BATCH_MAX, CheckRequest, CheckResponse, Failure};
+use tollgate_service::auth::Role;
+use tollgate_service::engine::{
+    BATCH_MAX, CheckRequest, CheckResponse, Failure, RefundRequest, RefundResponse,
+};
 use tollgate_service::policy::DEFAULT_POLICY;
 use tonic::{Request, Response, Status};
 
@@ -72,20 +75,11 @@ impl RateLimiter for Native {
     }
 
     async fn refund(&self, request: Request<pb::RefundRequest>) -> Reply<pb::RefundResponse> {
+        // The guard has put it there.
+        let role = request.extensions().get().copied().unwrap_or(Role::Caller);
         let request = request.into_inner();
-        let cost = cost(request.cost).map_err(|failure| status::of(&failure))?;
-        let check = CheckRequest::new(policy(&request.policy), &request.key)
-            .cost(cost)
-            .request_id(request.request_id.as_deref());
-        let refund = self.0.engine().refund(check, request.reset_at_ms).await;
-        reply(refund.map(|refund| pb::RefundResponse {
-            refunded: refund.units,
-            limit: refund.standing.limit,
-            remaining: refund.standing.remaining,
-            reset_at_ms: refund.standing.reset_at_ms,
-            policy: refund.policy.to_string(),
-            replayed: refund.standing.replayed,
-        }))
+        let refund = async { self.0.engine().refund(refund(&request)?, role).await }.await;
+        reply(refund.map(refunded))
     }
 
     async fn reset(&self, request: Request<pb::ResetRequest>) -> Reply<pb::ResetResponse> {
@@ -111,7 +105,37 @@ fn cost(units: Option<u64>) -> Result<Cost, Failure> {
 fn check(request: &pb::AcquireRequest) -> Result<CheckRequest<'_>, Failure> {
     Ok(CheckRequest::new(policy(&request.policy), &request.key)
         .cost(cost(request.cost)?)
-        .request_id(request.request_id.as_deref()))
+        .request_id(request.request_id.as_deref())
+        .receipt(request.receipt))
+}
+
+fn refund(request: &pb::RefundRequest) -> Result<RefundRequest<'_>, Failure> {
+    let Some(receipt) = &request.receipt else {
+        let check = CheckRequest::new(policy(&request.policy), &request.key)
+            .cost(cost(request.cost)?)
+            .request_id(request.request_id.as_deref());
+        return Ok(RefundRequest::Units(check));
+    };
+    let alone = pb::RefundRequest { receipt: request.receipt.clone(), ..Default::default() };
+    if *request != alone {
+        let accepted = "names all that is given back; accepted: receipt alone, or without it key, \
+                        policy, cost, request_id";
+        return Err(Error::invalid("receipt", accepted).into());
+    }
+    Ok(RefundRequest::Receipt(receipt))
+}
+
+fn refunded(refund: RefundResponse) -> pb::RefundResponse {
+    let limits = refund.limits.into_iter();
+    pb::RefundResponse {
+        refunded: refund.units,
+        limit: refund.standing.limit,
+        remaining: refund.standing.remaining,
+        reset_at_ms: refund.standing.reset_at_ms,
+        policy: refund.policy.to_string(),
+        replayed: refund.standing.replayed,
+        limits: limits.map(|(name, refunded)| pb::RefundedLimit { name, refunded }).collect(),
+    }
 }
 
 fn decision(response: &CheckResponse) -> pb::Decision {
@@ -135,6 +159,7 @@ fn decision(response: &CheckResponse) -> pb::Decision {
         degraded: degraded.into(),
         shadow: verdict(response.shadow).into(),
         replayed: decision.replayed,
+        receipt: response.receipt.clone(),
     }
 }
 

@@ -1,4 +1,4 @@
-//! The commands that decide: `CL.THROTTLE` and `TG.ACQUIRE`.
+//! The commands that charge: `CL.THROTTLE` and `TG.ACQUIRE`.
 //!
 //! `CL.THROTTLE` replies as redis-cell does: five integers, whole seconds rounded up, burst + 1 as
 //! the limit; a quantity of 0 peeks; the wait is −1 when the command is allowed, and when it never
@@ -21,6 +21,7 @@ pub(super) struct CheckCommand {
     key: String,
     cost: Cost,
     request_id: Option<String>,
+    receipt: bool,
     /// Whether it does not charge.
     pub(super) peek: bool,
 }
@@ -52,29 +53,43 @@ impl CheckCommand {
             key: text("key", key)?,
             cost: if units == 0 { Cost::ONE } else { Cost::new(units)? },
             request_id: None,
+            receipt: false,
             peek: units == 0,
         })
     }
 
-    /// `TG.ACQUIRE policy key [cost [request_id]]`.
+    /// `TG.ACQUIRE policy key [cost [request_id]] [RECEIPT]`.
     pub(super) fn acquire(arguments: &[Bytes]) -> Result<Self> {
+        // A policy or a key may have that name.
+        let (arguments, receipt) = match arguments {
+            [rest @ .., last] if rest.len() >= 2 && last.eq_ignore_ascii_case(b"RECEIPT") => {
+                (rest, true)
+            }
+            all => (all, false),
+        };
+        let units = Self::units(arguments)?;
+        let usage = "accepted: TG.ACQUIRE policy key [cost [request_id]] [RECEIPT]";
+        let command = units.ok_or_else(|| Error::invalid("arguments", usage))?;
+        Ok(Self { receipt, ..command })
+    }
+
+    /// `policy key [cost [request_id]]`; `None` for more or fewer words.
+    pub(super) fn units(arguments: &[Bytes]) -> Result<Option<Self>> {
         let (policy, key, cost, id) = match arguments {
             [policy, key] => (policy, key, None, None),
             [policy, key, cost] => (policy, key, Some(cost), None),
             [policy, key, cost, id] => (policy, key, Some(cost), Some(id)),
-            _ => {
-                let usage = "TG.ACQUIRE policy key [cost [request_id]]";
-                return Err(Error::invalid("arguments", format!("accepted: {usage}")));
-            }
+            _ => return Ok(None),
         };
         let cost = cost.map(|units| whole("cost", units)).transpose()?;
-        Ok(Self {
+        Ok(Some(Self {
             target: OwnedTarget::Policy(text("policy", policy)?),
             key: text("key", key)?,
             cost: cost.map_or(Ok(Cost::ONE), Cost::new)?,
             request_id: id.map(|id| text("request_id", id)).transpose()?,
+            receipt: false,
             peek: false,
-        })
+        }))
     }
 
     /// The request of the engine.
@@ -87,6 +102,7 @@ impl CheckCommand {
             key: &self.key,
             cost: self.cost,
             request_id: self.request_id.as_deref(),
+            receipt: self.receipt,
         }
     }
 
@@ -95,7 +111,7 @@ impl CheckCommand {
         match (result, &self.target) {
             (Err(failure), _) => failed(&failure),
             (Ok(response), OwnedTarget::Policy(_)) => {
-                acquired(&response, self.request_id.is_some())
+                acquired(&response, self.receipt || self.request_id.is_some())
             }
             (Ok(response), OwnedTarget::Limit(_)) => throttled(&response, self.peek, now_ms),
         }
@@ -117,8 +133,8 @@ fn throttled(response: &CheckResponse, peek: bool, now_ms: u64) -> Reply {
 }
 
 /// Allowed or not, limit, remaining, milliseconds to wait, the instant of the reset; to a command
-/// with a request id, also whether the reply repeats an earlier one.
-fn acquired(response: &CheckResponse, has_id: bool) -> Reply {
+/// with a request id or `RECEIPT`, also whether the reply repeats an earlier one, and the receipt.
+fn acquired(response: &CheckResponse, is_long: bool) -> Reply {
     let decision = &response.decision;
     let numbers = [
         i64::from(decision.is_allowed()),
@@ -127,7 +143,12 @@ fn acquired(response: &CheckResponse, has_id: bool) -> Reply {
         decision.retry_after_ms.map_or(-1, int),
         int(decision.reset_at_ms),
     ];
-    integers(numbers.into_iter().chain(has_id.then_some(i64::from(decision.replayed))))
+    let mut elements: Vec<Reply> = numbers.into_iter().map(Reply::Int).collect();
+    if is_long {
+        elements.push(Reply::Int(i64::from(decision.replayed)));
+        elements.push(response.receipt.clone().map_or(Reply::Null, Reply::Bulk));
+    }
+    Reply::Array(elements)
 }
 
 /// The error of a failure.
@@ -153,11 +174,11 @@ fn integers(numbers: impl IntoIterator<Item = i64>) -> Reply {
     Reply::Array(numbers.into_iter().map(Reply::Int).collect())
 }
 
-fn int(number: u64) -> i64 {
+pub(super) fn int(number: u64) -> i64 {
     i64::try_from(number).unwrap_or(i64::MAX)
 }
 
-fn text(field: &'static str, word: &Bytes) -> Result<String> {
+pub(super) fn text(field: &'static str, word: &Bytes) -> Result<String> {
     let utf8 = std::str::from_utf8(word).map(str::to_owned);
     utf8.map_err(|_| Error::invalid(field, "is not UTF-8"))
 }

@@ -5,6 +5,7 @@
 
 mod check;
 pub(crate) mod parse;
+mod refund;
 mod reply;
 pub(crate) mod session;
 

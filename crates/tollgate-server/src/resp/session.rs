@@ -5,17 +5,29 @@ use std::sync::Arc;
 use bytes::Bytes;
 use opentelemetry::context::FutureExt;
 use tokio::time::Instant;
+use tollgate_service::auth::Role;
 
 use super::check::{CheckCommand, failed};
 use super::parse::Command;
+use super::refund::{self, RefundCommand};
 use super::reply::{Reply, Version};
 use crate::app::App;
 use crate::listen::Client;
 use crate::telemetry;
 
 /// The commands.
-const KNOWN: [&str; 9] =
-    ["CL.THROTTLE", "TG.ACQUIRE", "PING", "HELLO", "AUTH", "COMMAND", "CLIENT", "INFO", "QUIT"];
+const KNOWN: [&str; 10] = [
+    "CL.THROTTLE",
+    "TG.ACQUIRE",
+    "TG.REFUND",
+    "PING",
+    "HELLO",
+    "AUTH",
+    "COMMAND",
+    "CLIENT",
+    "INFO",
+    "QUIT",
+];
 
 /// One connection.
 #[derive(Debug)]
@@ -23,8 +35,9 @@ pub(crate) struct Session {
     app: Arc<App>,
     client: Arc<Client>,
     version: Version,
-    /// Whether the client may send commands: tokens are not required, or it has sent one.
-    permitted: bool,
+    /// What the client may do, by its token or without one; `None` until it has sent one that is
+    /// required.
+    role: Option<Role>,
     /// Whether the command under way failed to authenticate.
     failed: bool,
 }
@@ -32,6 +45,7 @@ pub(crate) struct Session {
 /// A command after parsing.
 enum Action {
     Check(CheckCommand),
+    Refund(RefundCommand, Role),
     Reply(Reply),
     Quit,
     /// Closes the connection without a reply.
@@ -40,8 +54,8 @@ enum Action {
 
 impl Session {
     pub(crate) fn new(app: Arc<App>, client: Arc<Client>) -> Self {
-        let permitted = app.auth().role_of(None).is_some();
-        Self { app, client, version: Version::default(), permitted, failed: false }
+        let role = app.auth().role_of(None);
+        Self { app, client, version: Version::default(), role, failed: false }
     }
 
     /// Answers commands in order, within a span; `false` closes the connection.
@@ -71,6 +85,11 @@ impl Session {
                     self.decide(&mut batch, output).await;
                     let response = self.app.engine().peek(check.request()).await;
                     self.write(&check.reply(response, self.app.engine().now_ms_up()), output);
+                }
+                Action::Refund(refund, role) => {
+                    self.decide(&mut batch, output).await;
+                    let response = self.app.engine().refund(refund.request(), role).await;
+                    self.write(&refund::reply(response), output);
                 }
                 Action::Reply(reply) => {
                     self.decide(&mut batch, output).await;
@@ -121,16 +140,23 @@ impl Session {
         if matches!(upper.as_slice(), b"POST" | b"HOST:") {
             return Action::Drop;
         }
-        if !self.permitted && !matches!(upper.as_slice(), b"AUTH" | b"HELLO" | b"QUIT") {
+        let connects = matches!(upper.as_slice(), b"AUTH" | b"HELLO" | b"QUIT");
+        if self.role.is_none() && !connects {
             return Action::Reply(Reply::error("NOAUTH", "Authentication required."));
         }
-        if self.permitted && KNOWN.iter().any(|known| known.as_bytes() == upper) {
+        if self.role.is_some() && KNOWN.iter().any(|known| known.as_bytes() == upper) {
             self.client.made_valid_request();
         }
-        let check = match upper.as_slice() {
+        let action = match upper.as_slice() {
             // The policies in force: the outage mode may have changed since the client connected.
-            b"CL.THROTTLE" => CheckCommand::throttle(arguments, &self.app.engine().policies()),
-            b"TG.ACQUIRE" => CheckCommand::acquire(arguments),
+            b"CL.THROTTLE" => {
+                CheckCommand::throttle(arguments, &self.app.engine().policies()).map(Action::Check)
+            }
+            b"TG.ACQUIRE" => CheckCommand::acquire(arguments).map(Action::Check),
+            b"TG.REFUND" => {
+                let role = self.role.unwrap_or(Role::Caller);
+                RefundCommand::parse(arguments).map(|refund| Action::Refund(refund, role))
+            }
             b"QUIT" => return Action::Quit,
             b"PING" => return Action::Reply(ping(arguments)),
             b"HELLO" => return Action::Reply(self.hello(arguments)),
@@ -140,10 +166,7 @@ impl Session {
             b"INFO" => return Action::Reply(info()),
             _ => return Action::Reply(unknown(name)),
         };
-        match check {
-            Ok(check) => Action::Check(check),
-            Err(error) => Action::Reply(failed(&error.into())),
-        }
+        action.unwrap_or_else(|error| Action::Reply(failed(&error.into())))
     }
 
     /// `AUTH [user] token`: the user is ignored.
@@ -151,12 +174,14 @@ impl Session {
         let ([token] | [_, token]) = arguments else {
             return Reply::error("ERR", "arguments: accepted: AUTH [user] token");
         };
-        if !self.app.auth().guards_callers() {
+        let auth = self.app.auth();
+        if !auth.has_tokens() {
             return Reply::error("ERR", "AUTH is not needed: no token is set");
         }
-        let token = std::str::from_utf8(token).ok();
-        self.permitted = token.is_some() && self.app.auth().role_of(token).is_some();
-        if self.permitted {
+        // A token that is not known leaves what clients without one may do.
+        let by_token = std::str::from_utf8(token).ok().and_then(|token| auth.role_by(Some(token)));
+        self.role = auth.role_of(None).max(by_token);
+        if by_token.is_some() {
             self.client.made_valid_request();
             return Reply::Simple("OK");
         }
@@ -175,11 +200,11 @@ impl Session {
         let auth = arguments.iter().position(|word| word.eq_ignore_ascii_case(b"AUTH"));
         if let Some(words) = auth.and_then(|at| arguments.get(at + 1..at + 3)) {
             let reply = self.authenticate(words);
-            if !self.permitted {
+            if self.failed || self.role.is_none() {
                 return reply;
             }
         }
-        if !self.permitted {
+        if self.role.is_none() {
             let how = "HELLO must be called with AUTH, or after it";
             return Reply::error("NOAUTH", how);
         }

@@ -33,6 +33,8 @@ pub(crate) struct Metrics {
     registry: Registry,
     decisions: Family<DecisionLabels, Counter>,
     replays: Family<PolicyLabel, Counter>,
+    refunds: Family<OutcomeLabels, Counter>,
+    resets: Family<OutcomeLabels, Counter>,
     errors: Family<[Label; 1], Counter>,
     requests: Family<[Label; 1], Histogram>,
     store_calls: Family<[Label; 2], Counter>,
@@ -79,6 +81,18 @@ struct PolicyLabel {
     policy: String,
 }
 
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct OutcomeLabels {
+    policy: String,
+    outcome: &'static str,
+}
+
+impl OutcomeLabels {
+    fn new(policy: &str, outcome: &'static str) -> Self {
+        Self { policy: policy.to_owned(), outcome }
+    }
+}
+
 impl Metrics {
     /// Counters that start at zero.
     pub(crate) fn new() -> Self {
@@ -93,6 +107,8 @@ impl Metrics {
             registry: Registry::default(),
             decisions: Family::default(),
             replays: Family::default(),
+            refunds: Family::default(),
+            resets: Family::default(),
             errors: Family::default(),
             requests: Family::new_with_constructor(seconds),
             store_calls: Family::default(),
@@ -116,6 +132,10 @@ impl Metrics {
         register.add("tollgate_decisions", labels, "Decisions", &self.decisions);
         let replays = "Answers that repeated an earlier one under its request id";
         register.add("tollgate_replays", "`policy`", replays, &self.replays);
+        let (labels, refunds) = ("`policy`, `outcome`", "Refunds, by what came of them");
+        register.add("tollgate_refunds", labels, refunds, &self.refunds);
+        let resets = "Resets of keys, by what came of them";
+        register.add("tollgate_resets", labels, resets, &self.resets);
         let errors = "Requests without a decision, by code";
         register.add("tollgate_errors", "`code`", errors, &self.errors);
         let requests = "Duration of requests, from decoding to encoding";
@@ -183,6 +203,16 @@ impl Metrics {
             }
             Err(failure) => self.failed(failure.error.code()),
         }
+    }
+
+    /// Counts a refund under a policy, which is empty if none is known.
+    pub(crate) fn refunded(&self, policy: &str, outcome: &'static str) {
+        self.refunds.get_or_create(&OutcomeLabels::new(policy, outcome)).inc();
+    }
+
+    /// Counts a reset under a policy.
+    pub(crate) fn reset(&self, policy: &str, outcome: &'static str) {
+        self.resets.get_or_create(&OutcomeLabels::new(policy, outcome)).inc();
     }
 
     /// Counts a request that could not be decided.

@@ -13,7 +13,9 @@ use opentelemetry::Context;
 use opentelemetry::context::FutureExt;
 use tokio::time::Instant;
 use tollgate::{Code, Name, Result};
-use tollgate_service::engine::{self, CheckRequest, CheckResponse, EngineObserver, Failure};
+use tollgate_service::engine::{
+    self, CheckRequest, CheckResponse, EngineObserver, Failure, RefundResponse,
+};
 
 use crate::config::Config;
 
@@ -24,7 +26,7 @@ pub use metrics::metrics_table;
 pub use redaction::KeyRedaction;
 pub(crate) use traces::{Traces, end};
 
-/// How often failed attempts to authenticate are logged.
+/// How often events that a client can cause at will are logged.
 const LOG_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Metrics, traces and the log of one server.
@@ -33,14 +35,33 @@ pub(crate) struct Telemetry {
     pub(crate) metrics: Metrics,
     pub(crate) traces: Option<Traces>,
     redaction: KeyRedaction,
-    attempts: Mutex<Attempts>,
+    failed_attempts: LimitedLog,
+    refunds: LimitedLog,
+    resets: LimitedLog,
 }
 
-/// Failed attempts to authenticate that are not logged yet.
+/// Events of which at most one per second is logged, with their number since the last line.
 #[derive(Debug, Default)]
-struct Attempts {
-    failed: u64,
+struct LimitedLog(Mutex<Unlogged>);
+
+#[derive(Debug, Default)]
+struct Unlogged {
+    events: u64,
     logged: Option<Instant>,
+}
+
+impl LimitedLog {
+    /// Counts an event; the number of events for a line, if one is due.
+    fn count(&self) -> Option<u64> {
+        let mut unlogged = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        unlogged.events += 1;
+        let now = Instant::now();
+        let is_due = unlogged.logged.is_none_or(|at| now.duration_since(at) >= LOG_INTERVAL);
+        is_due.then(|| {
+            unlogged.logged = Some(now);
+            std::mem::take(&mut unlogged.events)
+        })
+    }
 }
 
 impl Telemetry {
@@ -51,19 +72,20 @@ impl Telemetry {
     pub(crate) fn new(config: &Config) -> Result<Arc<Self>> {
         let traces = config.traces.as_ref().map(Traces::to_collector).transpose()?;
         let redaction = config.log.keys.clone();
-        let attempts = Mutex::default();
-        Ok(Arc::new(Self { metrics: Metrics::new(), traces, redaction, attempts }))
+        Ok(Arc::new(Self {
+            metrics: Metrics::new(),
+            traces,
+            redaction,
+            failed_attempts: LimitedLog::default(),
+            refunds: LimitedLog::default(),
+            resets: LimitedLog::default(),
+        }))
     }
 
     /// Counts a failed attempt to authenticate, and writes at most one line per second to the log.
     pub(crate) fn authentication_failed(&self, protocol: &'static str) {
         self.metrics.authentication_failed(protocol);
-        let mut attempts = self.attempts.lock().unwrap_or_else(PoisonError::into_inner);
-        attempts.failed += 1;
-        let now = Instant::now();
-        if attempts.logged.is_none_or(|at| now.duration_since(at) >= LOG_INTERVAL) {
-            let failed = std::mem::take(&mut attempts.failed);
-            attempts.logged = Some(now);
+        if let Some(failed) = self.failed_attempts.count() {
             tracing::warn!(protocol, failed, "clients failed to authenticate");
         }
     }
@@ -92,7 +114,7 @@ impl Telemetry {
     fn record(&self, request: &CheckRequest<'_>, result: &engine::Result<CheckResponse>) {
         self.metrics.decided(result);
         match result {
-            Ok(CheckResponse { policy, decision, shadow }) => tracing::debug!(
+            Ok(CheckResponse { policy, decision, shadow, .. }) => tracing::debug!(
                 %policy,
                 key = self.redaction.in_logs(request.key),
                 cost = request.cost.get(),
@@ -139,8 +161,25 @@ impl EngineObserver for Telemetry {
         self.metrics.failed(code);
     }
 
-    fn reset(&self, policy: &Name, key: &str) {
-        tracing::info!(%policy, key = self.redaction.in_logs(key), "a key was reset");
+    fn refunded(&self, of: Option<(&Name, &str)>, result: &engine::Result<RefundResponse>) {
+        let outcome = refund_outcome(result);
+        let policy = of.map_or("", |(policy, _)| policy.as_str());
+        self.metrics.refunded(policy, outcome);
+        if let Some(refunds) = self.refunds.count() {
+            let key = of.map(|(_, key)| self.redaction.in_logs(key));
+            let units = result.as_ref().ok().map(|refund| refund.units);
+            let code = result.as_ref().err().map(|failure| failure.error.code().as_str());
+            tracing::info!(policy, key, units, outcome, code, refunds, "a refund");
+        }
+    }
+
+    fn reset(&self, policy: &Name, key: &str, result: &engine::Result<()>) {
+        let outcome = if result.is_ok() { "done" } else { "failed" };
+        self.metrics.reset(policy.as_str(), outcome);
+        if let Some(resets) = self.resets.count() {
+            let key = self.redaction.in_logs(key);
+            tracing::info!(%policy, key, outcome, resets, "a reset");
+        }
     }
 
     fn policies_replaced(&self) {
@@ -149,5 +188,22 @@ impl EngineObserver for Telemetry {
 
     fn policies_refused(&self) {
         self.metrics.reloaded("refused");
+    }
+}
+
+/// What a refund came to, in a word.
+fn refund_outcome(result: &engine::Result<RefundResponse>) -> &'static str {
+    match result {
+        Ok(refund) if refund.standing.replayed => "replayed",
+        Ok(refund) if refund.units == 0 => "nothing_left",
+        Ok(_) => "given_back",
+        Err(failure) => match failure.error.code() {
+            Code::InvalidRequest
+            | Code::UnknownPolicy
+            | Code::Forbidden
+            | Code::IdempotencyConflict
+            | Code::Unsupported => "refused",
+            _ => "failed",
+        },
     }
 }

@@ -163,7 +163,7 @@ pub(super) fn note(
         i64::try_from(request.cost.get()).unwrap_or(i64::MAX),
     ));
     match result {
-        Ok(CheckResponse { policy, decision, shadow }) => {
+        Ok(CheckResponse { policy, decision, shadow, .. }) => {
             let verdict = shadow.unwrap_or(decision.verdict).as_str();
             span.set_attribute(KeyValue::new("tollgate.policy", policy.to_string()));
             span.set_attribute(KeyValue::new("tollgate.verdict", verdict));

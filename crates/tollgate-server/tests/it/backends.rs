@@ -12,6 +12,7 @@ use tollgate_server::{Config, Server};
 use tollgate_test_servers::shared::denokv;
 use tollgate_test_servers::{Folder, PgVersion, Postgres, Redis, Server as Backend};
 
+use crate::refunds::give_back_once;
 use crate::support::Running;
 
 const LIMIT: u64 = 300;
@@ -37,7 +38,8 @@ async fn server(store: &str, policies: &str) -> Running {
         (Setting::Resp, any()),
         (Setting::Store, store.to_owned()),
     ];
-    let file = format!("deadline: 30s\nlocal_share: 1/3\npolicies:\n{policies}");
+    let settings = "deadline: 30s\nlocal_share: 1/3\nreceipt_secret: shared-by-all-servers\n";
+    let file = format!("{settings}policies:\n{policies}");
     let config = Config::of_text(&flags, |_| None, Some(("t.yaml", &file))).unwrap();
     Running::of(Server::bind(config).await.unwrap())
 }
@@ -117,12 +119,37 @@ async fn charge_once(store: &str) {
     assert_eq!((&first["allowed"], &first["remaining"]), (&json!(true), &json!(7)));
     first["replayed"] = json!(true);
     assert_eq!(other.post("/v1/acquire", body).await.1, first);
-    let replayed: [i64; 6] = other.resp().await.integers(&["TG.ACQUIRE", "p", "k", "3", "i"]).await;
-    assert_eq!((&replayed[..3], replayed[5]), (&[1, 10, 7][..], 1));
+    let replayed = other.resp().await.reply(&["TG.ACQUIRE", "p", "k", "3", "i"]).await;
+    assert_eq!(
+        (&replayed[2], &replayed[5], &replayed[6]),
+        (&json!(7), &json!(1), &first["receipt"])
+    );
     let conflict = other.resp().await.call(&["TG.ACQUIRE", "p", "k", "4", "i"]).await;
     assert!(conflict.starts_with("-CONFLICT"), "{conflict}");
     one.end().await;
     other.end().await;
+}
+
+#[tokio::test]
+async fn a_receipt_gives_back_once_over_two_servers_and_all_protocols() {
+    let (redis, postgres) = backends();
+    refund_once(&slow_redis(&redis)).await;
+    refund_once(&slow_postgres(&postgres)).await;
+    let (_folder, file) = file();
+    refund_once(&file).await;
+    refund_once(&denokv().url()).await;
+}
+
+async fn refund_once(store: &str) {
+    let policies = "  one: {limit: 50 per 1d}
+  log: {algorithm: sliding_log, limit: 50 per 1d}
+  two: {limits: [{name: a, limit: 50 per 1d}, {name: b, algorithm: fixed_window, limit: 90 per 1d}]}
+";
+    let one = Arc::new(server(store, policies).await);
+    let other = Arc::new(server(store, policies).await);
+    for policy in ["one", "log", "two"] {
+        give_back_once(&[&one, &other], policy).await;
+    }
 }
 
 #[tokio::test]

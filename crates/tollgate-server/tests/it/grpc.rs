@@ -16,7 +16,7 @@ const ID: &str = "6f1c9a52-0d5e-4c7e-9b1a-2f3c4d5e6f70";
 
 fn of(key: &str, cost: u64, request_id: Option<&str>) -> pb::AcquireRequest {
     let (key, request_id) = (key.to_owned(), request_id.map(str::to_owned));
-    pb::AcquireRequest { policy: String::new(), key, cost: Some(cost), request_id }
+    pb::AcquireRequest { key, cost: Some(cost), request_id, ..pb::AcquireRequest::default() }
 }
 
 #[tokio::test]
@@ -54,19 +54,26 @@ async fn a_decision_has_every_field() {
 async fn peek_forecast_refund_and_reset() {
     let server = Running::with(slow()).await;
     let mut client = server.grpc().await;
-    let charge = client.acquire(of("k", 6, None)).await.unwrap().into_inner();
+    let asked = pb::AcquireRequest { receipt: true, ..of("k", 6, None) };
+    let charge = client.acquire(asked).await.unwrap().into_inner();
     assert_eq!(client.peek(of("k", 4, None)).await.unwrap().into_inner().remaining, 4);
     let forecast = pb::ForecastRequest { key: "k".to_owned(), ..pb::ForecastRequest::default() };
     let forecast = client.forecast(forecast).await.unwrap().into_inner();
     assert_eq!((forecast.spendable_now, forecast.full_at_ms), (4, charge.reset_at_ms));
-    let refund = pb::RefundRequest {
-        key: "k".to_owned(),
-        cost: Some(2),
-        reset_at_ms: Some(charge.reset_at_ms),
-        ..pb::RefundRequest::default()
-    };
-    let refund = client.refund(refund).await.unwrap().into_inner();
+    let units =
+        pb::RefundRequest { key: "k".to_owned(), cost: Some(2), ..pb::RefundRequest::default() };
+    let refund = client.refund(units.clone()).await.unwrap().into_inner();
     assert_eq!((refund.refunded, refund.remaining), (2, 6));
+    let receipt = pb::RefundRequest { receipt: charge.receipt.clone(), ..Default::default() };
+    let refund = client.refund(receipt.clone()).await.unwrap().into_inner();
+    let limits = vec![pb::RefundedLimit { name: "default".to_owned(), refunded: 4 }];
+    assert_eq!((refund.refunded, refund.remaining, &refund.limits), (4, 10, &limits));
+    let again = client.refund(receipt).await.unwrap().into_inner();
+    assert_eq!(again, pb::RefundResponse { replayed: true, ..refund });
+    let both = pb::RefundRequest { receipt: charge.receipt, ..units };
+    let status = client.refund(both).await.unwrap_err();
+    let violations = status.get_details_bad_request().unwrap().field_violations;
+    assert_eq!((status.code(), &*violations[0].field), (Code::InvalidArgument, "receipt"));
     let reset = pb::ResetRequest { key: "k".to_owned(), ..pb::ResetRequest::default() };
     client.reset(reset).await.unwrap();
     assert_eq!(client.peek(of("k", 1, None)).await.unwrap().into_inner().remaining, 10);

@@ -27,6 +27,7 @@ mod metrics;
 mod openapi;
 mod outages;
 mod policies;
+mod refunds;
 mod resp;
 mod schema;
 mod security;

@@ -25,7 +25,7 @@ async fn decisions_errors_and_latencies_are_counted_without_keys() {
     server.post("/v1/acquire", r#"{"key":"ada","policy":"made-up"}"#).await;
     for _ in 0..3 {
         let id = ["TG.ACQUIRE", "default", "zoe", "1", "id"];
-        server.resp().await.integers::<6>(&id).await;
+        server.resp().await.reply(&id).await;
     }
     server.resp().await.five(&["CL.THROTTLE", "ada", "1", "1", "1"]).await;
     let text = reqwest::get(server.url("/metrics")).await.unwrap().text().await.unwrap();
@@ -81,6 +81,9 @@ async fn alerts_dashboard_and_documentation_use_metrics_that_a_server_exports() 
     let id = r#"{"key":"k","request_id":"i"}"#;
     for body in [r#"{"key":"k"}"#, r#"{"key":"k","policy":"unknown"}"#, id, id] {
         server.post("/v1/acquire", body).await;
+    }
+    for path in ["/v1/refund", "/v1/reset"] {
+        server.post(path, r#"{"key":"k"}"#).await;
     }
     engine.refuse_policies();
     let mut text = reqwest::get(server.url("/metrics")).await.unwrap().text().await.unwrap();

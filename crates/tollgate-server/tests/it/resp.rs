@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use serde_json::json;
 use tollgate::{ManualClock, Quota};
 use tollgate_server::policy::Policies;
 
@@ -39,10 +40,24 @@ async fn tg_acquire_charges_once_under_an_id() {
     let mut client = server.resp().await;
     let reset = i64::try_from(NOW / 1_000).unwrap() + 7_000;
     let words = ["TG.ACQUIRE", "default", "k", "7", "id"];
-    assert_eq!(client.integers(&words).await, [1, 10, 3, 0, reset, 0]);
-    assert_eq!(client.integers(&words).await, [1, 10, 3, 0, reset, 1], "replayed");
+    let first = client.reply(&words).await;
+    let receipt = first[6].as_str().unwrap().to_owned();
+    assert_eq!(first, json!([1, 10, 3, 0, reset, 0, receipt]));
+    let replay = client.reply(&words).await;
+    assert_eq!(replay, json!([1, 10, 3, 0, reset, 1, receipt]), "replayed");
     assert_eq!(client.five(&["tg.acquire", "default", "k", "4"]).await, [0, 10, 3, 1_000, reset]);
     assert_eq!(client.five(&["TG.ACQUIRE", "default", "k", "11"]).await, [0, 10, 3, -1, reset]);
+    let denied = client.reply(&["TG.ACQUIRE", "default", "k", "4", "RECEIPT"]).await;
+    assert_eq!(denied, json!([0, 10, 3, 1_000, reset, 0, null]));
+    let refund = ["TG.REFUND", &receipt];
+    let at = reset - 7_000;
+    assert_eq!(client.reply(&refund).await, json!([7, 10, 10, at, 0, ["default", 7]]));
+    assert_eq!(client.reply(&refund).await, json!([7, 10, 10, at, 1, ["default", 7]]));
+    // A key may have the name of the option, and so may an id before it.
+    assert_eq!(client.five(&["TG.ACQUIRE", "default", "RECEIPT"]).await[2], 9);
+    let named = ["TG.ACQUIRE", "default", "k", "1", "receipt", "receipt"];
+    assert_eq!(client.reply(&named).await[5], 0);
+    assert_eq!(client.reply(&named).await[5], 1);
     let conflict = client.call(&["TG.ACQUIRE", "default", "k", "6", "id"]).await;
     assert!(conflict.starts_with("-CONFLICT idempotency_conflict"), "{conflict}");
     server.end().await;
@@ -77,7 +92,7 @@ async fn a_pipeline_is_answered_in_order() {
 async fn errors_name_their_field() {
     let server = Running::with(slow()).await;
     let mut client = server.resp().await;
-    let cases: [(&[&str], &str); 9] = [
+    let cases: [(&[&str], &str); 12] = [
         (&["CL.THROTTLE", "k"], "arguments"),
         (&["CL.THROTTLE", "k", "-1", "1", "1"], "max_burst"),
         (&["CL.THROTTLE", "k", "1", "0", "1"], "invalid_request: count"),
@@ -86,6 +101,9 @@ async fn errors_name_their_field() {
         (&["CL.THROTTLE", "", "1", "1", "1"], "key"),
         (&["TG.ACQUIRE", "unknown", "k"], "policy"),
         (&["TG.ACQUIRE", "default", "k", "0"], "cost"),
+        (&["TG.REFUND"], "arguments"),
+        (&["TG.REFUND", "no-receipt"], "receipt"),
+        (&["TG.REFUND", "default", "k", "0"], "cost"),
         (&["GET", "k"], "unknown command 'GET'"),
     ];
     for (words, field) in cases {

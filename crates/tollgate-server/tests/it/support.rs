@@ -170,6 +170,30 @@ impl Resp {
         numbers
     }
 
+    /// The reply to a command, as JSON: an error is a text.
+    pub(crate) async fn reply(&mut self, words: &[&str]) -> Value {
+        self.send(Self::command(words).as_bytes()).await;
+        Box::pin(self.value()).await
+    }
+
+    async fn value(&mut self) -> Value {
+        let line = self.line().await;
+        let (kind, rest) = line.split_at(1);
+        match (kind, rest) {
+            (":", number) => number.parse::<i64>().unwrap().into(),
+            ("$", "-1") => Value::Null,
+            ("$", _) => self.line().await.into(),
+            ("*", length) => {
+                let mut elements = Vec::new();
+                for _ in 0..length.parse::<u64>().unwrap() {
+                    elements.push(Box::pin(self.value()).await);
+                }
+                elements.into()
+            }
+            _ => line.into(),
+        }
+    }
+
     /// A command that is answered by one line.
     pub(crate) async fn call(&mut self, words: &[&str]) -> String {
         self.send(Self::command(words).as_bytes()).await;

@@ -20,6 +20,7 @@ enum Value<'a> {
     Array(Vec<Self>),
     Text(Cow<'a, str>),
     Whole(u64),
+    Truth(bool),
     /// Any other value, described for messages.
     Other(&'static str),
 }
@@ -31,6 +32,7 @@ impl Value<'_> {
             Self::Array(_) => "an array",
             Self::Text(_) => "a string",
             Self::Whole(_) => "a number",
+            Self::Truth(_) => "a truth value",
             Self::Other(kind) => kind,
         }
     }
@@ -117,6 +119,17 @@ impl<'a> Fields<'a> {
         }
     }
 
+    /// `true` or `false`, if it is there.
+    fn truth(&mut self, name: &'static str) -> Result<Option<bool>> {
+        match self.take(name) {
+            None => Ok(None),
+            Some(Value::Truth(truth)) => Ok(Some(truth)),
+            Some(other) => {
+                Err(Error::invalid(name, format!("is {}; accepted: true, false", other.kind())))
+            }
+        }
+    }
+
     /// A whole number of a query, if it is there.
     pub(super) fn whole_text(&mut self, name: &'static str) -> Result<Option<u64>> {
         let Some(text) = self.text(name)? else { return Ok(None) };
@@ -157,18 +170,19 @@ pub(super) struct Request<'a> {
     key: Cow<'a, str>,
     cost: Cost,
     request_id: Option<Cow<'a, str>>,
+    receipt: bool,
 }
 
 impl<'a> Request<'a> {
     /// The fields of acquire and peek.
-    pub(super) const FIELDS: [&'static str; 4] = ["policy", "key", "cost", "request_id"];
+    pub(super) const FIELDS: [&'static str; 5] = ["policy", "key", "cost", "request_id", "receipt"];
     /// The fields that name a key.
     pub(super) const KEY_FIELDS: [&'static str; 2] = ["policy", "key"];
 
     /// Takes the fields of a body.
     pub(super) fn of(fields: &mut Fields<'a>) -> Result<Self> {
-        let cost = fields.whole("cost")?;
-        Self::with_cost(fields, cost)
+        let (cost, receipt) = (fields.whole("cost")?, fields.truth("receipt")?);
+        Ok(Self { receipt: receipt.unwrap_or(false), ..Self::with_cost(fields, cost)? })
     }
 
     /// Takes the fields of a query.
@@ -183,6 +197,7 @@ impl<'a> Request<'a> {
             key: fields.text("key")?.ok_or_else(|| Error::invalid("key", "is missing"))?,
             cost: cost.map_or(Ok(Cost::ONE), Cost::new)?,
             request_id: fields.text("request_id")?,
+            receipt: false,
         })
     }
 
@@ -196,6 +211,30 @@ impl<'a> Request<'a> {
         CheckRequest::new(&self.policy, &self.key)
             .cost(self.cost)
             .request_id(self.request_id.as_deref())
+            .receipt(self.receipt)
+    }
+}
+
+/// What is to be given back: what a receipt proves, or units of a key.
+#[derive(Debug)]
+pub(super) enum Refund<'a> {
+    Receipt(Cow<'a, str>),
+    Units(Request<'a>),
+}
+
+impl<'a> Refund<'a> {
+    /// Reads a body that holds a receipt and nothing else, or a key.
+    pub(super) fn of_body(body: &'a [u8]) -> Result<Self> {
+        let mut fields = Fields::of_json(body, &Request::FIELDS)?;
+        match fields.text("receipt")? {
+            None => Request::of(&mut fields).map(Self::Units),
+            Some(receipt) if fields.0.is_empty() => Ok(Self::Receipt(receipt)),
+            Some(_) => {
+                let accepted = "names all that is given back; accepted: receipt alone, or without \
+                                it key, policy, cost, request_id";
+                Err(Error::invalid("receipt", accepted))
+            }
+        }
     }
 }
 
@@ -279,8 +318,8 @@ impl<'de> Visitor<'de> for AnyValue {
         Ok(whole.unwrap_or(Value::Other("not a whole number, or too large")))
     }
 
-    fn visit_bool<E>(self, _: bool) -> Result<Self::Value, E> {
-        Ok(Value::Other("a truth value"))
+    fn visit_bool<E>(self, truth: bool) -> Result<Self::Value, E> {
+        Ok(Value::Truth(truth))
     }
 
     fn visit_unit<E>(self) -> Result<Self::Value, E> {

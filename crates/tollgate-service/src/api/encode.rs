@@ -33,6 +33,8 @@ struct DecisionJson<'a> {
     shadow: Option<&'static str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     replayed: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    receipt: Option<&'a str>,
 }
 
 impl<'a> From<&'a CheckResponse> for DecisionJson<'a> {
@@ -51,6 +53,7 @@ impl<'a> From<&'a CheckResponse> for DecisionJson<'a> {
             degraded: decision.degraded.map(|mode| mode.as_str()),
             shadow: response.shadow.map(|verdict| verdict.as_str()),
             replayed: if_replayed(decision),
+            receipt: response.receipt.as_deref(),
         }
     }
 }
@@ -138,8 +141,15 @@ struct RefundJson<'a> {
     remaining: u64,
     reset_at_ms: u64,
     policy: &'a str,
+    limits: Vec<RefundedLimit<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     replayed: Option<bool>,
+}
+
+#[derive(Serialize)]
+struct RefundedLimit<'a> {
+    name: &'a str,
+    refunded: u64,
 }
 
 #[derive(Serialize)]
@@ -175,12 +185,14 @@ pub(super) fn limits(limits: &LimitsResponse) -> Response {
 
 pub(super) fn refund(refund: &RefundResponse) -> Response {
     let standing = &refund.standing;
+    let limits = refund.limits.iter();
     let reply = RefundJson {
         refunded: refund.units,
         limit: standing.limit,
         remaining: standing.remaining,
         reset_at_ms: standing.reset_at_ms,
         policy: refund.policy.as_str(),
+        limits: limits.map(|(name, units)| RefundedLimit { name, refunded: *units }).collect(),
         replayed: if_replayed(standing),
     };
     json(&reply)

@@ -16,9 +16,9 @@ use bytes::Bytes;
 use http::header::CONTENT_TYPE;
 use http::{HeaderMap, HeaderValue, Method};
 
-use self::decode::{Fields, Request, batch};
-use crate::auth::{Auth, bearer};
-use crate::engine::{CheckRequest, Engine, Result};
+use self::decode::{Refund, Request, batch};
+use crate::auth::{Auth, Role, bearer};
+use crate::engine::{CheckRequest, Engine, RefundRequest, Result};
 
 pub use encode::failure;
 pub use endpoint::Endpoint;
@@ -32,6 +32,15 @@ pub const BODY_MAX_BYTES: usize = 1024 * 1024;
 
 /// The OpenAPI document of this API.
 pub const OPENAPI: &str = include_str!("openapi.json");
+
+/// A request that a client may make: its endpoint, and what else the client may do.
+#[derive(Clone, Copy, Debug)]
+pub struct Route {
+    /// The endpoint.
+    pub endpoint: Endpoint,
+    /// The role of the client; the least where the endpoint needs none.
+    role: Role,
+}
 
 /// The API over an engine, for clients with tokens.
 #[derive(Clone, Debug)]
@@ -65,9 +74,7 @@ impl Api {
             Ok(_) if request.body().as_ref().len() > BODY_MAX_BYTES => {
                 Rejection::BodyTooLarge.response()
             }
-            Ok(endpoint) => {
-                self.answer(endpoint, request.uri().query(), request.body().as_ref()).await
-            }
+            Ok(route) => self.answer(route, request.uri().query(), request.body().as_ref()).await,
             Err(rejection) => rejection.response(),
         }
     }
@@ -81,26 +88,27 @@ impl Api {
         method: &Method,
         path: &str,
         headers: &HeaderMap,
-    ) -> Result<Endpoint, Rejection> {
+    ) -> Result<Route, Rejection> {
         let endpoint = Endpoint::at(path).ok_or(Rejection::UnknownPath)?;
         if !endpoint.accepts(method) {
             return Err(Rejection::MethodNotAllowed(endpoint.methods()));
         }
-        match endpoint.role().map(|role| self.auth.permit(bearer(headers), role)) {
-            None | Some(Ok(())) => Ok(endpoint),
-            Some(Err(error)) => Err(Rejection::of(error)),
-        }
+        let role = match endpoint.role() {
+            None => Role::Caller,
+            Some(needed) => self.auth.permit(bearer(headers), needed).map_err(Rejection::of)?,
+        };
+        Ok(Route { endpoint, role })
     }
 
     /// Answers a request that [`Api::route`] has accepted. A failure becomes a problem document.
-    pub async fn answer(&self, endpoint: Endpoint, query: Option<&str>, body: &[u8]) -> Response {
-        let answered = self.decide(endpoint, query, body).await;
+    pub async fn answer(&self, route: Route, query: Option<&str>, body: &[u8]) -> Response {
+        let answered = self.decide(route, query, body).await;
         answered.unwrap_or_else(|error| failure(&error))
     }
 
     async fn decide(
         &self,
-        endpoint: Endpoint,
+        Route { endpoint, role }: Route,
         query: Option<&str>,
         body: &[u8],
     ) -> Result<Response> {
@@ -132,11 +140,12 @@ impl Api {
                 encode::limits(&engine.limits(request.check())?)
             }
             Endpoint::Refund => {
-                const FIELDS: [&str; 5] = ["policy", "key", "cost", "request_id", "reset_at_ms"];
-                let mut fields = Fields::of_json(body, &FIELDS)?;
-                let receipt = fields.whole("reset_at_ms")?;
-                let request = Request::of(&mut fields)?;
-                encode::refund(&engine.refund(request.check(), receipt).await?)
+                let refund = Refund::of_body(body)?;
+                let request = match &refund {
+                    Refund::Receipt(text) => RefundRequest::Receipt(text),
+                    Refund::Units(request) => RefundRequest::Units(request.check()),
+                };
+                encode::refund(&engine.refund(request, role).await?)
             }
             Endpoint::Reset => {
                 let request = Request::of_body(body, &Request::KEY_FIELDS)?;

@@ -8,7 +8,9 @@ use tollgate_core::{Limit, Name, OutageMode, Quota, Rule};
 use tollgate_http::HashKey;
 
 use super::algorithms::{DEFAULT_ALGORITHM, option_value};
-use super::values::{boolean, outage_mode, rate, shorten, when_full, when_ids_full, whole};
+use super::values::{
+    boolean, outage_mode, rate, refunds, shorten, when_full, when_ids_full, whole,
+};
 use super::yaml::{Content, Node};
 use super::{ConfigError, Section};
 use crate::policy::{AD_HOC_POLICY, AdHocBounds, NamedLimit, Policies, Policy, ad_hoc_limit};
@@ -96,6 +98,7 @@ impl PolicyDefaults<'_> {
         };
         let on_outage = section.parsed("on_outage", outage_mode, errors);
         let shadow = section.parsed("shadow", boolean, errors).unwrap_or(false);
+        let refunds = section.parsed("refunds", refunds, errors).unwrap_or_default();
         let prefix = section.text("prefix", errors);
         let bounds = bounds(&mut section, errors);
         let hash = self.key_hash(&mut section, errors);
@@ -104,7 +107,8 @@ impl PolicyDefaults<'_> {
         let scope = Scope { policy: &policy, prefix, on_outage, bounds };
         let limits = scope.limits(&mut section, errors);
         section.finish(errors);
-        let mut built = Policy::new(policy.clone(), limits?).shadow(shadow).hash_keys(hash);
+        let built = Policy::new(policy.clone(), limits?).shadow(shadow).hash_keys(hash);
+        let mut built = built.accept_refunds(refunds);
         if let Some(node) = overrides {
             // Keys may be secret: an error names the line and not the key.
             let path = format!("{path}.overrides");

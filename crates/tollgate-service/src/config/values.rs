@@ -5,6 +5,8 @@ use std::time::Duration;
 use tollgate_core::store::{WhenFull, WhenIdsFull};
 use tollgate_core::{OutageMode, Quota};
 
+use crate::policy::Refunds;
+
 /// Units of time, their names, and how many microseconds they take.
 const UNITS: [(&[&str], u64); 7] = [
     (&["us", "microsecond", "microseconds"], 1),
@@ -127,6 +129,14 @@ pub fn when_full(text: &str) -> Result<WhenFull, String> {
 /// The words that are accepted.
 pub fn when_ids_full(text: &str) -> Result<WhenIdsFull, String> {
     one_of(text, &[("forget_oldest", WhenIdsFull::ForgetOldest), ("refuse", WhenIdsFull::Refuse)])
+}
+
+/// Who may give units back.
+///
+/// # Errors
+/// The words that are accepted.
+pub fn refunds(text: &str) -> Result<Refunds, String> {
+    one_of(text, &Refunds::ALL)
 }
 
 /// A text from outside, short enough for an error message.

@@ -4,21 +4,21 @@
 //! names of the policy. It contains no wire format; the limiter decides what happens in an outage.
 
 mod observer;
+mod receipts;
 mod request;
 mod response;
 
 use std::sync::Arc;
 
 use arc_swap::ArcSwap;
-use tollgate_core::store::{BoxStore, Store};
-use tollgate_core::{
-    Admission, Charge, Code, Decision, Error, Forecast, Limiter, Receipt, RequestId,
-};
+use tollgate_core::store::{BoxStore, Jitter, Store};
+use tollgate_core::{Admission, Charge, Code, Decision, Error, Forecast, Limiter, RequestId};
 
 use crate::policy::{AD_HOC_POLICY, Policies, ResolvedPolicy};
+use crate::receipt::ReceiptKey;
 
 pub use observer::EngineObserver;
-pub use request::{BATCH_MAX, CheckRequest, KEY_MAX_BYTES, Target};
+pub use request::{BATCH_MAX, CheckRequest, KEY_MAX_BYTES, RefundRequest, Target};
 pub use response::{CheckResponse, Failure, LimitsResponse, RefundResponse};
 
 /// `Result` with the engine's [`Failure`].
@@ -30,13 +30,23 @@ pub struct Engine {
     limiter: Limiter<BoxStore>,
     policies: ArcSwap<Policies>,
     observer: Arc<dyn EngineObserver>,
+    /// Without a key there are no receipts.
+    receipts: Option<ReceiptKey>,
+    nonces: Jitter,
 }
 
 impl Engine {
-    /// An engine over a limiter, without an observer.
+    /// An engine over a limiter, without an observer. Receipts are valid in this process alone,
+    /// unless [`Engine::with_receipt_key`] sets a key that others have too.
     #[must_use]
     pub fn new(limiter: Limiter<BoxStore>, policies: Policies) -> Self {
-        Self { limiter, policies: ArcSwap::from_pointee(policies), observer: Arc::new(()) }
+        Self {
+            limiter,
+            policies: ArcSwap::from_pointee(policies),
+            observer: Arc::new(()),
+            receipts: ReceiptKey::random(),
+            nonces: Jitter::new(),
+        }
     }
 
     /// Sets the observer.
@@ -66,22 +76,25 @@ impl Engine {
                 self.limiter.check(admission(&charges, id)?).await
             }
         };
-        self.respond(&resolved, decided)
+        self.respond(&request, &resolved, decided)
     }
 
     /// The response to a charge. A policy in shadow mode also allows what could not be decided.
     fn respond(
         &self,
+        request: &CheckRequest<'_>,
         resolved: &ResolvedPolicy<'_>,
         decided: tollgate_core::Result<Decision>,
     ) -> Result<CheckResponse> {
+        let charged = decided.as_ref().ok();
+        let receipt = charged.and_then(|one| self.receipt_of(request, resolved, one));
         match decided {
             Err(error) if resolved.is_shadow() && response::is_service_failure(error.code()) => {
                 self.observer.shadow_failed(error.code());
                 let undecided = Decision::denied(resolved.ceiling(), 0, self.now_ms_up(), 0);
                 Ok(resolved.respond(undecided))
             }
-            decided => respond(resolved, decided),
+            decided => Ok(CheckResponse { receipt, ..respond(resolved, decided)? }),
         }
     }
 
@@ -113,11 +126,12 @@ impl Engine {
             .copied()
             .collect();
         let mut decided = self.limiter.check_batch(&batch).await.into_iter();
-        let mut next = |resolved: &ResolvedPolicy<'_>| {
-            self.respond(resolved, decided.next().unwrap_or_else(|| Err(missing_decision())))
+        let mut next = |request: &CheckRequest<'_>, resolved: &ResolvedPolicy<'_>| {
+            let decided = decided.next().unwrap_or_else(|| Err(missing_decision()));
+            self.respond(request, resolved, decided)
         };
-        let results = both.map(|(resolved, admission)| match (resolved, admission) {
-            (Ok(resolved), Ok(_)) => next(resolved),
+        let results = both.zip(requests).map(|(both, request)| match both {
+            (Ok(resolved), Ok(_)) => next(request, resolved),
             (Err(failure), _) | (_, Err(failure)) => Err(failure.clone()),
         });
         let results: Vec<Result<CheckResponse>> = results.collect();
@@ -179,34 +193,6 @@ impl Engine {
         Ok(LimitsResponse { policy, limits, shadow: resolved.is_shadow() })
     }
 
-    /// Gives back at most what was charged and is still counted: of the charge whose decision had
-    /// this `reset_at_ms`, or else of the newest units.
-    ///
-    /// # Errors
-    /// When the request is invalid, or the store cannot answer.
-    pub async fn refund(
-        &self,
-        request: CheckRequest<'_>,
-        reset_at_ms: Option<u64>,
-    ) -> Result<RefundResponse> {
-        let policies = self.policies.load_full();
-        let resolved = resolve(&policies, &request)?;
-        let charges = resolved.charges(request.cost);
-        let receipt = match (reset_at_ms, &*charges) {
-            (None, _) => Receipt::Newest,
-            (Some(at), [_]) => Receipt::Until(at.saturating_mul(1_000)),
-            (Some(_), _) => {
-                let accepted = "names no charge of a policy with several limits; leave it out";
-                return Err(Error::invalid("reset_at_ms", accepted).into());
-            }
-        };
-        let charges: Vec<Charge<'_>> =
-            charges.iter().map(|charge| charge.refund(receipt)).collect();
-        let refunded = self.limiter.refund(admission(&charges, request.request_id)?).await?;
-        let (units, standing) = (refunded.units, refunded.standing);
-        Ok(RefundResponse { policy: resolved.name().clone(), units, standing })
-    }
-
     /// Forgets what a key has spent, also one of `CL.THROTTLE` (policy `cl.throttle`).
     ///
     /// # Errors
@@ -219,9 +205,10 @@ impl Engine {
             target => target,
         };
         let resolved = resolve(&policies, &CheckRequest { target, ..request })?;
-        self.limiter.reset(&resolved.charges(request.cost)).await?;
-        self.observer.reset(resolved.name(), request.key);
-        Ok(())
+        let result = self.limiter.reset(&resolved.charges(request.cost)).await;
+        let result = result.map_err(Failure::from);
+        self.observer.reset(resolved.name(), request.key, &result);
+        result
     }
 
     /// Epoch milliseconds by the clock of the limiter, rounded up as instants in decisions are.

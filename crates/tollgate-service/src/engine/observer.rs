@@ -4,7 +4,7 @@ use std::fmt::Debug;
 
 use tollgate_core::{Code, MaybeSend, MaybeSync, Name};
 
-use super::{CheckRequest, CheckResponse, Result};
+use super::{CheckRequest, CheckResponse, RefundResponse, Result};
 
 /// Receives what the engine did. Called in the path of a request: it must not wait.
 pub trait EngineObserver: Debug + MaybeSend + MaybeSync {
@@ -23,9 +23,15 @@ pub trait EngineObserver: Debug + MaybeSend + MaybeSync {
         let _ = code;
     }
 
-    /// A key was reset.
-    fn reset(&self, policy: &Name, key: &str) {
-        let _ = (policy, key);
+    /// Units of a key were given back, or were not. The key is absent if the request names none
+    /// under a policy that is known.
+    fn refunded(&self, of: Option<(&Name, &str)>, result: &Result<RefundResponse>) {
+        let _ = (of, result);
+    }
+
+    /// A key was reset, or was not.
+    fn reset(&self, policy: &Name, key: &str, result: &Result<()>) {
+        let _ = (policy, key, result);
     }
 
     /// The policies were replaced.

@@ -27,13 +27,21 @@ pub struct CheckRequest<'a> {
     pub cost: Cost,
     /// Requests with the same id are charged once.
     pub request_id: Option<&'a str>,
+    /// Whether the response is to have a receipt. With a request id it has one anyway.
+    pub receipt: bool,
 }
 
 impl<'a> CheckRequest<'a> {
     /// One unit for a key under a policy.
     #[must_use]
     pub const fn new(policy: &'a str, key: &'a str) -> Self {
-        Self { target: Target::Policy(policy), key, cost: Cost::ONE, request_id: None }
+        Self {
+            target: Target::Policy(policy),
+            key,
+            cost: Cost::ONE,
+            request_id: None,
+            receipt: false,
+        }
     }
 
     /// Sets the number of units.
@@ -49,6 +57,22 @@ impl<'a> CheckRequest<'a> {
         self.request_id = request_id;
         self
     }
+
+    /// Sets whether the response is to have a receipt.
+    #[must_use]
+    pub const fn receipt(mut self, receipt: bool) -> Self {
+        self.receipt = receipt;
+        self
+    }
+}
+
+/// A request to give units back.
+#[derive(Clone, Copy, Debug)]
+pub enum RefundRequest<'a> {
+    /// All units of the charges that a receipt proves.
+    Receipt(&'a str),
+    /// The newest units of a key, without proof that they were charged: for administrators.
+    Units(CheckRequest<'a>),
 }
 
 /// Accepts keys of 1 to [`KEY_MAX_BYTES`] bytes.

@@ -16,6 +16,9 @@ pub struct CheckResponse {
     pub decision: Decision,
     /// What the policy would have decided without shadow mode, if that differs.
     pub shadow: Option<Verdict>,
+    /// What proves the charge, if it was asked for or the request has an id. Absent when nothing
+    /// was charged in the store, or the store could not accept it once.
+    pub receipt: Option<String>,
 }
 
 /// What a refund gave back.
@@ -23,8 +26,10 @@ pub struct CheckResponse {
 pub struct RefundResponse {
     /// The policy of the request.
     pub policy: Name,
-    /// Units given back, over all limits of the policy; one that came back in part counts as one.
+    /// The most units that came back under one limit; one that came back in part counts as one.
     pub units: u64,
+    /// The units that came back under each limit, by its name within the policy.
+    pub limits: Vec<(String, u64)>,
     /// The key after the refund.
     pub standing: Decision,
 }

@@ -4,6 +4,7 @@
 //! configuration end here; the engine and the limiter see limits and charges only.
 
 mod info;
+mod refunds;
 mod resolved;
 
 use std::collections::BTreeMap;
@@ -15,6 +16,7 @@ use tollgate_core::{Code, Error, Limit, Name, OutageMode, Quota, Result, Rule};
 use tollgate_http::{HashKey, QuotaPolicy, RateLimitFields};
 
 pub use info::LimitInfo;
+pub use refunds::Refunds;
 pub use resolved::ResolvedPolicy;
 
 /// The policy of requests that name none.
@@ -37,6 +39,7 @@ pub struct Policy {
     name: Name,
     limits: LimitSet,
     shadow: bool,
+    refunds: Refunds,
     hash: Option<HashKey>,
     overrides: BTreeMap<Box<str>, LimitSet>,
 }
@@ -66,13 +69,27 @@ impl Policy {
     /// A policy of these limits, of which there is at least one.
     #[must_use]
     pub fn new(name: Name, limits: Vec<NamedLimit>) -> Self {
-        Self { name, limits: limits.into(), shadow: false, hash: None, overrides: BTreeMap::new() }
+        Self {
+            name,
+            limits: limits.into(),
+            shadow: false,
+            refunds: Refunds::default(),
+            hash: None,
+            overrides: BTreeMap::new(),
+        }
     }
 
     /// Sets shadow mode: the policy decides and counts but never denies.
     #[must_use]
     pub const fn shadow(mut self, shadow: bool) -> Self {
         self.shadow = shadow;
+        self
+    }
+
+    /// Sets who may give units back.
+    #[must_use]
+    pub const fn accept_refunds(mut self, refunds: Refunds) -> Self {
+        self.refunds = refunds;
         self
     }
 
@@ -111,6 +128,12 @@ impl Policy {
     #[must_use]
     pub const fn is_shadow(&self) -> bool {
         self.shadow
+    }
+
+    /// Who may give units back.
+    #[must_use]
+    pub const fn refunds(&self) -> Refunds {
+        self.refunds
     }
 
     /// Whether its keys are hashed, which bounds their number.

@@ -60,6 +60,17 @@ impl<'a> ResolvedPolicy<'a> {
         }
     }
 
+    /// The names of the limits within the policy; none for a limit that is part of the request.
+    pub(crate) fn limit_names(&self) -> impl Iterator<Item = &'a Name> {
+        self.named().iter().map(|named| &named.name)
+    }
+
+    /// A charge of one unit on the limit of this name within the policy.
+    pub(crate) fn charge_on(&self, name: &str) -> Option<Charge<'_>> {
+        let named = self.named().iter().find(|named| named.name == name)?;
+        Some(named.limit.charge(&self.subject))
+    }
+
     /// A charge on each limit.
     pub(crate) fn charges(&self, cost: Cost) -> Vec<Charge<'_>> {
         self.limits().map(|limit| limit.charge(&self.subject).cost(cost)).collect()
@@ -105,6 +116,6 @@ impl<'a> ResolvedPolicy<'a> {
             decision.verdict = Verdict::Allowed;
             decision.retry_after_ms = Some(0);
         }
-        CheckResponse { policy: self.name.clone(), decision, shadow }
+        CheckResponse { policy: self.name.clone(), decision, shadow, receipt: None }
     }
 }

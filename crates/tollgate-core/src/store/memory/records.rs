@@ -4,7 +4,8 @@
 //! its partition is held around the whole admission, so that charging and remembering are one act.
 //! Records are bounded, by number and by what they hold, and so are those of one key: the ids of a
 //! key are in one partition, where the key can be held to its share. When a bound is reached, the
-//! record that expires first is forgotten early and counted, or new ids are refused.
+//! record of a charge that expires first is forgotten early and counted, or new ids are refused. The
+//! record of a refund is never forgotten early: the refund could be made again.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -13,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::super::Evidence;
 use super::bounds::{Bounds, WhenIdsFull};
 use super::fingerprint::Id;
-use crate::charge::Admission;
+use crate::charge::{Admission, Operation};
 use crate::error::{Code, Error, Result};
 use crate::state::{QuotaId, State};
 use crate::time::Micros;
@@ -40,9 +41,10 @@ pub(super) struct Records {
 #[derive(Debug, Default)]
 pub(super) struct Partition {
     records: HashMap<RecordKey, Record>,
-    /// Every record, the one that expires first at the front: callers choose how long theirs are
-    /// kept.
-    by_expiry: BTreeSet<(Micros, RecordKey)>,
+    /// The records of charges and those of refunds, the one that expires first at the front: callers
+    /// choose how long theirs are kept.
+    charges: BTreeSet<(Micros, RecordKey)>,
+    refunds: BTreeSet<(Micros, RecordKey)>,
     keys: HashMap<Id, IdsOfKey>,
 }
 
@@ -50,7 +52,8 @@ pub(super) struct Partition {
 #[derive(Debug, Default)]
 struct IdsOfKey {
     weight: usize,
-    by_expiry: BTreeSet<(Micros, Arc<str>)>,
+    /// Those that may be forgotten early.
+    charges: BTreeSet<(Micros, Arc<str>)>,
 }
 
 /// A request id is scoped to the key of its first charge.
@@ -62,6 +65,7 @@ pub(super) struct Record {
     outcome: Evidence,
     /// As how many records it counts.
     weight: usize,
+    is_refund: bool,
     expires_at: Micros,
 }
 
@@ -77,9 +81,11 @@ impl Record {
         let words: usize = before.iter().flatten().map(|state| state.words.len()).sum();
         let states = before.len() * (size_of::<Option<State>>() + size_of::<QuotaId>());
         let bytes = payload.len() + states + words * size_of::<u64>();
-        let weight = bytes.div_ceil(RECORD_BYTES);
+        let weight = bytes.div_ceil(RECORD_BYTES).max(1);
         let outcome = Evidence::replayed(outcome.now, before, quota_ids);
-        Self { payload, outcome, weight, expires_at }
+        let is_refund =
+            admission.charges().iter().any(|charge| charge.operation != Operation::Take);
+        Self { payload, outcome, weight, is_refund, expires_at }
     }
 }
 
@@ -184,10 +190,7 @@ impl Records {
     }
 
     fn forget_expired(&self, partition: &mut Partition, at: Micros) {
-        while let Some((expires_at, key)) = partition.by_expiry.first()
-            && *expires_at <= at
-        {
-            let key = key.clone();
+        while let Some(key) = partition.expired(at) {
             self.forget(partition, &key);
         }
     }
@@ -241,30 +244,41 @@ impl Partition {
         let (id, request_id) = key.clone();
         let ids = self.keys.entry(id).or_default();
         ids.weight += record.weight;
-        ids.by_expiry.insert((record.expires_at, request_id));
-        self.by_expiry.insert((record.expires_at, key.clone()));
+        if record.is_refund {
+            self.refunds.insert((record.expires_at, key.clone()));
+        } else {
+            ids.charges.insert((record.expires_at, request_id));
+            self.charges.insert((record.expires_at, key.clone()));
+        }
         self.records.insert(key, record);
         // The record has taken the room; forgetting it gives it back.
         std::mem::forget(room);
     }
 
+    fn expired(&self, at: Micros) -> Option<RecordKey> {
+        let mut first = [&self.charges, &self.refunds].into_iter().filter_map(BTreeSet::first);
+        first.find(|(expires_at, _)| *expires_at <= at).map(|(_, key)| key.clone())
+    }
+
+    /// The record that may be forgotten early, and of one key.
     fn oldest(&self) -> Option<RecordKey> {
-        self.by_expiry.first().map(|(_, key)| key.clone())
+        self.charges.first().map(|(_, key)| key.clone())
     }
 
     fn oldest_of(&self, id: Id) -> Option<RecordKey> {
-        let (_, request_id) = self.keys.get(&id)?.by_expiry.first()?;
+        let (_, request_id) = self.keys.get(&id)?.charges.first()?;
         Some((id, Arc::clone(request_id)))
     }
 
     /// Removes a record; what it weighed.
     fn remove(&mut self, key: &RecordKey) -> Option<usize> {
         let record = self.records.remove(key)?;
-        self.by_expiry.remove(&(record.expires_at, key.clone()));
+        let order = if record.is_refund { &mut self.refunds } else { &mut self.charges };
+        order.remove(&(record.expires_at, key.clone()));
         if let Some(ids) = self.keys.get_mut(&key.0) {
             ids.weight -= record.weight;
-            ids.by_expiry.remove(&(record.expires_at, Arc::clone(&key.1)));
-            if ids.by_expiry.is_empty() {
+            ids.charges.remove(&(record.expires_at, Arc::clone(&key.1)));
+            if ids.weight == 0 {
                 self.keys.remove(&key.0);
             }
         }

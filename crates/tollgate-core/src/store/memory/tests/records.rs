@@ -81,6 +81,29 @@ fn the_ids_that_expire_first_are_forgotten_early_and_counted() {
     }
 }
 
+/// A refund that is forgotten could be made again, and again.
+#[test]
+fn the_record_of_a_refund_is_not_forgotten_early() {
+    let memory = with(Bounds::new().max_request_ids(64));
+    let limit = gcra(1_000_000);
+    let charge = limit.charge("user").cost(Cost::new(1_000).unwrap());
+    once_of(&memory, &charge, "charge", 1_000, T0).unwrap();
+    let refund = charge.refund(Receipt::Newest);
+    assert!(once_of(&memory, &refund, "refund", 1_000, T0).unwrap().replayed.is_none());
+    // Ids of the same key, and of others.
+    for id in 0..1_000 {
+        once(&memory, &limit, &format!("own:{id}"), 2_000, T0).unwrap();
+        alone(&memory, &limit, &format!("other:{id}"), 2_000, T0).unwrap();
+    }
+    assert!(once_of(&memory, &charge, "charge", 1_000, T0).unwrap().replayed.is_none());
+    assert!(once_of(&memory, &refund, "refund", 1_000, T0).unwrap().replayed.is_some());
+    // Where only refunds are left, the next one is refused.
+    let refused =
+        (0..64).find_map(|id| once_of(&memory, &refund, &format!("refund:{id}"), 1_000, T0).err());
+    assert_eq!(refused.unwrap().code(), Code::QueueFull);
+    assert!(once_of(&memory, &refund, "later", 1_000, T0 + 1_001).is_ok());
+}
+
 #[test]
 fn one_key_takes_no_more_than_its_share() {
     let (memory, limit) = (Memory::new(), gcra(1_000_000));

@@ -1,0 +1,42 @@
+//! Who may give units back under a policy.
+
+use tollgate_core::{Code, Error, Result};
+
+use crate::auth::Role;
+
+/// Who may give units back.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum Refunds {
+    /// Callers with the receipt of a charge, and administrators.
+    #[default]
+    Receipt,
+    /// Administrators, with or without a receipt.
+    Admin,
+    /// No client.
+    Off,
+}
+
+impl Refunds {
+    /// All of them, by their words in a configuration.
+    pub const ALL: [(&'static str, Self); 3] =
+        [("receipt", Self::Receipt), ("admin", Self::Admin), ("off", Self::Off)];
+
+    /// Accepts a refund by a client with this role, with a receipt or without one.
+    ///
+    /// # Errors
+    /// `forbidden`, with what is accepted.
+    pub fn permit(self, role: Role, has_receipt: bool) -> Result<()> {
+        let message = match (self, role) {
+            (Self::Off, _) => "the policy accepts no refunds",
+            (Self::Receipt | Self::Admin, Role::Admin) => return Ok(()),
+            (Self::Receipt, Role::Caller) if has_receipt => return Ok(()),
+            (Self::Receipt, Role::Caller) => {
+                "needs the receipt of the charge, or the token of an administrator"
+            }
+            (Self::Admin, Role::Caller) => {
+                "the policy accepts refunds with the token of an administrator alone"
+            }
+        };
+        Err(Error::new(Code::Forbidden, message))
+    }
+}
