@@ -4,8 +4,8 @@
 //! its partition is held around the whole admission, so that charging and remembering are one act.
 //! Records are bounded, by number and by what they hold, and so are those of one key: the ids of a
 //! key are in one partition, where the key can be held to its share. When a bound is reached, the
-//! record of a charge that expires first is forgotten early and counted, or new ids are refused. The
-//! record of a refund is never forgotten early: the refund could be made again.
+//! record of a charge that expires first is forgotten early and counted, or new ids are refused.
+//! The record of a refund is never forgotten early: the refund could be made again.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -41,8 +41,8 @@ pub(super) struct Records {
 #[derive(Debug, Default)]
 pub(super) struct Partition {
     records: HashMap<RecordKey, Record>,
-    /// The records of charges and those of refunds, the one that expires first at the front: callers
-    /// choose how long theirs are kept.
+    /// The records of charges and those of refunds, the one that expires first at the front:
+    /// callers choose how long theirs are kept.
     charges: BTreeSet<(Micros, RecordKey)>,
     refunds: BTreeSet<(Micros, RecordKey)>,
     keys: HashMap<Id, IdsOfKey>,
