@@ -31,12 +31,14 @@ cargo xtask <task>
   features         every library with each feature alone
   lines [FOLDER]   lines, largest file and function, and share of documentation of every crate
   generate         writes what is generated: golden vectors, tables of docs, the schema
-  soak             the three tasks below; optimised with: cargo run --release -p xtask -- soak
+  soak             the four tasks below; optimised with: cargo run --release -p xtask -- soak
   soak STEPS       every algorithm against the reference model, 10,000,000 steps each by default
   soak fuzz [MINUTES [TARGET]]
                    every fuzz target guided by coverage, 10 minutes each by default
   soak api [MINUTES]
                    schemathesis against a server, 10 minutes by default
+  soak abuse [MINUTES]
+                   clients that attack a server, and the latency of another client, 10 minutes
   mutants [--OPTION=VALUE] [PATHS]
                    cargo-mutants on the code that decides; hours, so choose with --shard=0/16
   wasm [debian]    builds the crates for Workers, and the Workers, for wasm32-unknown-unknown; with

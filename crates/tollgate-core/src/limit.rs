@@ -11,7 +11,7 @@ use crate::key::{Key, Name};
 use crate::outage::{Chooser, Outage};
 use crate::quota::Quota;
 use crate::rule::Rule;
-use crate::store::memory::{Scope, Secrets};
+use crate::store::memory::{Bounds, Scope, Secrets};
 
 /// The prefix of keys when none is given.
 const DEFAULT_PREFIX: &str = "tollgate";
@@ -34,6 +34,7 @@ pub struct Limit {
     on_outage: OutageMode,
     chooser: Option<Chooser>,
     scope: Scope,
+    bounds: Bounds,
 }
 
 impl Limit {
@@ -106,7 +107,7 @@ impl Limit {
         let policy = Name::new("policy", policy)?;
         let scope = Secrets::of_process().scope(prefix.as_str(), policy.as_str());
         let on_outage = OutageMode::Open;
-        Ok(Self { prefix, policy, rule, on_outage, chooser: None, scope })
+        Ok(Self { prefix, policy, rule, on_outage, chooser: None, scope, bounds: Bounds::new() })
     }
 
     /// Puts the keys into a namespace of their own.
@@ -117,6 +118,20 @@ impl Limit {
         self.prefix = Name::new("prefix", prefix)?;
         self.scope = Secrets::of_process().scope(prefix, self.policy.as_str());
         Ok(self)
+    }
+
+    /// How much the memory store keeps for the policy, instead of what it keeps for others.
+    ///
+    /// What counts are the bounds of the limit that brings the first key of the policy to a store.
+    #[must_use]
+    pub fn bounded(mut self, bounds: Bounds) -> Self {
+        self.bounds = bounds;
+        self
+    }
+
+    /// The bounds that were set.
+    pub(crate) fn bounds_in_memory(&self) -> &Bounds {
+        &self.bounds
     }
 
     /// What happens when the store cannot answer: open (the default), closed or local.

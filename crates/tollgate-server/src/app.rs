@@ -107,7 +107,8 @@ impl App {
     pub(crate) fn metrics_text(&self) -> String {
         let limiter = self.engine().limiter();
         let (stats, clock) = (limiter.stats(), limiter.clock().health());
-        self.telemetry.metrics.text(stats, clock, limiter.store().round_trips())
+        let (round_trips, usage) = (limiter.store().round_trips(), limiter.store().usage());
+        self.telemetry.metrics.text(stats, clock, round_trips, &usage)
     }
 
     /// Closes the store, and sends the last traces.

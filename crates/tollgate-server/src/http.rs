@@ -10,7 +10,7 @@ use hyper::header::{CONTENT_TYPE, EXPECT, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::{Method, Request, Response};
 use tollgate::{Code, Error};
-use tollgate_service::api::{BODY_MAX_BYTES, Endpoint, Rejection, Route, failure};
+use tollgate_service::api::{BODY_MAX_BYTES, Rejection, Route, failure};
 use tollgate_service::auth::{Role, bearer};
 
 use crate::app::App;
@@ -104,7 +104,7 @@ fn target(app: &App, client: &Client, parts: &Parts) -> Result<Target, Rejection
     Ok(target)
 }
 
-/// Answers a request of the API; those that decide are timed and traced.
+/// Answers a request of the API, timed and traced if its endpoint is.
 async fn of_api<B>(app: &App, route: Route, parts: &Parts, body: B) -> Response<Bytes>
 where
     B: Body<Data = Bytes, Error: Into<Box<dyn std::error::Error + Send + Sync>>>,
@@ -120,7 +120,7 @@ where
         };
         app.api.answer(route, parts.uri.query(), &body).await
     };
-    if matches!(endpoint, Endpoint::Limits | Endpoint::Reset | Endpoint::OpenApi) {
+    if !route.endpoint.is_timed() {
         return respond.await;
     }
     let span = app.telemetry.traces.as_ref().map(|traces| {

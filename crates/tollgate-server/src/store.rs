@@ -229,10 +229,24 @@ async fn log_warnings(store: Redis) {
     }
 }
 
-/// The memory store; its URL has no options.
+/// The memory store; its URL may have bounds: `memory:?max_keys=10000&memory=67108864`.
 fn memory(address: &str, options: Options) -> Result<BoxStore> {
-    match address.strip_prefix("memory:") {
-        Some("") => Ok(options.erase(Memory::builder().build()?)),
-        _ => Err(Error::config("store", "takes nothing after `memory:`")),
+    const ACCEPTED: &str = "accepted after `memory:`: ?max_keys=…&max_request_ids=…&memory=…, \
+                            whole numbers, the last one in bytes";
+    let wrong = || Error::config("store", ACCEPTED);
+    let bounds = address.strip_prefix("memory:").unwrap_or_default();
+    let bounds = if bounds.is_empty() { "?" } else { bounds };
+    let bounds = bounds.strip_prefix('?').ok_or_else(wrong)?;
+    let mut memory = Memory::builder();
+    for bound in bounds.split('&').filter(|bound| !bound.is_empty()) {
+        let (name, value) = bound.split_once('=').ok_or_else(wrong)?;
+        let value: usize = value.parse().map_err(|_| wrong())?;
+        memory = match name {
+            "max_keys" => memory.max_keys(value),
+            "max_request_ids" => memory.max_request_ids(value),
+            "memory" => memory.memory(value),
+            _ => return Err(wrong()),
+        };
     }
+    Ok(options.erase(memory.build()?))
 }

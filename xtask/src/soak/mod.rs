@@ -1,6 +1,8 @@
 //! Long runs with a new seed each time: every algorithm against the reference model, every fuzz
-//! target guided by coverage, and a property-based client of the HTTP interface.
+//! target guided by coverage, a property-based client of the HTTP interface. And attacks on a
+//! server.
 
+mod abuse;
 mod api;
 mod fuzz;
 mod model;
@@ -9,24 +11,29 @@ use std::time::Duration;
 
 use crate::run::TaskResult;
 
-/// How long each fuzz target and the client of the HTTP interface run by default.
+/// How long each fuzz target, the client of the HTTP interface and the attacks run by default.
 const MINUTES: u64 = 10;
 
-/// `soak [STEPS]`, `soak fuzz [MINUTES [TARGET]]`, `soak api [MINUTES]`.
+/// `soak [STEPS]`, `soak fuzz [MINUTES [TARGET]]`, `soak api [MINUTES]`, `soak abuse [MINUTES]`.
 pub(crate) fn soak(arguments: &[&str]) -> TaskResult {
     match arguments {
         [] => {
             model::soak(model::DEFAULT_STEPS)?;
             fuzz::soak(minutes(None)?, None)?;
-            api::soak(minutes(None)?)
+            api::soak(minutes(None)?)?;
+            abuse::soak(minutes(None)?)
         }
         ["fuzz"] => fuzz::soak(minutes(None)?, None),
         ["fuzz", time] => fuzz::soak(minutes(Some(time))?, None),
         ["fuzz", time, target] => fuzz::soak(minutes(Some(time))?, Some(target)),
         ["api"] => api::soak(minutes(None)?),
         ["api", time] => api::soak(minutes(Some(time))?),
+        ["abuse"] => abuse::soak(minutes(None)?),
+        ["abuse", time] => abuse::soak(minutes(Some(time))?),
         [steps] => model::soak(number(steps, "steps")?),
-        _ => Err("accepted: soak [STEPS], soak fuzz [MINUTES [TARGET]], soak api [MINUTES]".into()),
+        _ => Err("accepted: soak [STEPS], soak fuzz [MINUTES [TARGET]], soak api [MINUTES], \
+                  soak abuse [MINUTES]"
+            .into()),
     }
 }
 

@@ -1,6 +1,8 @@
 //! The checklist for production, compared with a configuration.
 
-use tollgate_test_servers::Redis;
+use std::time::Duration;
+
+use tollgate_test_servers::{FaultProxy, Mode, Redis};
 
 use crate::{file, run};
 
@@ -43,4 +45,32 @@ policies:
     let wrong = file("invalid.yaml", "deadlin: 1s\n");
     let (fine, _, error) = run(&["doctor", "--config", wrong.to_str().unwrap()]);
     assert!(!fine && error.contains("deadlin"), "{error}");
+}
+
+/// What many callers at once would notice is measured, not concluded from a single call.
+#[test]
+fn a_store_that_is_slower_than_the_deadline_is_named() {
+    let redis = Redis::start().unwrap();
+    let proxy = FaultProxy::to(redis.addr()).unwrap();
+    let store = format!("redis://{}", proxy.addr());
+    let (_, text, _) = run(&["doctor", "--store", &store]);
+    assert!(text.contains("100 callers on one key: "), "{text}");
+    assert!(text.contains("100 callers on many keys: "), "{text}");
+    proxy.set(Mode::Latency(Duration::from_millis(150))).unwrap();
+    let (fine, text, error) = run(&["doctor", "--store", &store]);
+    assert!(!fine, "{text}");
+    for part in ["is less than two round trips", "on one key, ", "on many keys, "] {
+        assert!(error.contains(part), "{part}: {text}{error}");
+    }
+}
+
+#[test]
+fn a_store_that_refuses_to_write_is_named() {
+    let redis = Redis::builder().max_memory(1, "noeviction").start().unwrap();
+    let (fine, text, error) = run(&["doctor", "--store", &redis.url()]);
+    assert!(
+        !fine && error.contains("100 of 100 concurrent calls were not decided"),
+        "{text}{error}"
+    );
+    assert!(error.contains("memory"), "{error}");
 }

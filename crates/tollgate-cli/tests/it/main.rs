@@ -1,6 +1,7 @@
 //! The binary `tollgate`.
 #![expect(clippy::unwrap_used, reason = "in a test, a panic is the message")]
 
+mod abuse;
 mod bench;
 mod caddy;
 mod deploy;

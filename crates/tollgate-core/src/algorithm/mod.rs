@@ -19,6 +19,8 @@ mod schedule;
 mod script;
 pub mod sliding_log;
 pub mod sliding_window;
+#[cfg(test)]
+mod tests;
 pub mod token_bucket;
 
 use core::fmt::Debug;

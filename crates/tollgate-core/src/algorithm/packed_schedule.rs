@@ -70,7 +70,7 @@ impl PackedSchedule {
 
     /// The decision that goes with an advance from `word` to `next`.
     #[must_use]
-    #[inline]
+    #[inline(always)]
     pub fn granted(&self, word: u64, next: u64, now: Now) -> Decision {
         let at = now.effective() * self.scale;
         let remaining = self.by_unit.floor(self.full - (next - at));
@@ -84,22 +84,22 @@ impl PackedSchedule {
 
     /// The decision when an advance was not granted.
     #[must_use]
-    #[inline]
+    #[inline(always)]
     pub fn refused(&self, word: u64, now: Now, cost: Cost) -> Decision {
-        let at = now.effective() * self.scale;
-        let (start, reading) = (word.max(at), now.reading() * self.scale);
+        let (at, reading) = (now.effective() * self.scale, now.reading() * self.scale);
         // If not even one unit is granted, none is left.
         let remaining = match cost {
             Cost::ONE => 0,
-            _ => self.by_unit.floor(self.full.saturating_sub(start - at)),
+            _ => self.by_unit.floor(self.full.saturating_sub(word.saturating_sub(at))),
         };
-        // A key without debt is fresh now, whatever floor the store decides at.
-        let reset_at_ms = self.by_ms.ceil(if start > at { start } else { reading });
         if cost.get() > self.burst {
-            return Decision::never(self.burst, remaining, reset_at_ms);
+            // A key without debt is fresh now, whatever floor the store decides at.
+            let fresh_at = if word > at { word } else { reading };
+            return Decision::never(self.burst, remaining, self.by_ms.ceil(fresh_at));
         }
-        let wait = start + self.unit * cost.get() - self.full - reading;
-        Decision::denied(self.burst, remaining, reset_at_ms, self.by_ms.ceil(wait))
+        // The word is ahead of now: a key without debt would have been granted the cost.
+        let wait = word + self.unit * cost.get() - self.full - reading;
+        Decision::denied(self.burst, remaining, self.by_ms.ceil(word), self.by_ms.ceil(wait))
     }
 
     /// The word of a state.

@@ -33,7 +33,7 @@ pub use call_limit::{CallLimit, CallPermit};
 pub use cas::Cas;
 pub use context::{CallContext, CallFacts};
 pub use erased::{BoxStore, StoreDyn};
-pub use memory::Memory;
+pub use memory::{Bounds, Memory, PolicyUsage, WhenFull, WhenIdsFull};
 pub use plan::{Plan, SlotWrite, plan, slots_of};
 pub use retries::Retries;
 
@@ -196,6 +196,12 @@ pub trait Store: MaybeSend + MaybeSync {
         None
     }
 
+    /// What is kept in this process for each policy, for operators. Nothing for stores that keep it
+    /// elsewhere.
+    fn usage(&self) -> Vec<PolicyUsage> {
+        Vec::new()
+    }
+
     /// Decides one charge at once, for stores that never wait. `None` sends it through `admit`.
     #[inline]
     fn decide_now(&self, charge: &Charge<'_>, at: Micros) -> Option<Result<Decision>> {
@@ -258,6 +264,10 @@ impl<S: Store + MaybeSend + MaybeSync> Store for std::sync::Arc<S> {
 
     fn round_trips(&self) -> Option<u64> {
         (**self).round_trips()
+    }
+
+    fn usage(&self) -> Vec<PolicyUsage> {
+        (**self).usage()
     }
 
     #[inline]

@@ -78,7 +78,10 @@ async fn log_in(connection: &mut ExclusiveConnection, settings: &Settings) -> Re
     let replies = connection.exchange(&commands, settings.connect_timeout).await;
     let replies = replies.map_err(|error| match settings.tls {
         Some(_) => error,
-        None => unavailable(format!("{error}; if it speaks TLS, write rediss instead of redis")),
+        None => unavailable(format!(
+            "{}; if it speaks TLS, write rediss instead of redis",
+            error.message()
+        )),
     })?;
     for (words, reply) in commands.iter().zip(replies) {
         let Reply::Error(text) = reply else { continue };

@@ -55,6 +55,10 @@ impl Kind {
 
 /// Outage modes.
 pub(super) const OUTAGES: &[&str] = &["open", "closed", "local"];
+/// What a policy does when its table in memory is full.
+pub(super) const WHEN_FULL: &[&str] = &["protect", "admit"];
+/// What a policy does when it remembers as many request ids as it may.
+pub(super) const WHEN_IDS_FULL: &[&str] = &["forget_oldest", "refuse"];
 const LEVELS: &[&str] = &["off", "error", "warn", "info", "debug", "trace"];
 
 macro_rules! settings {
@@ -140,6 +144,11 @@ settings! {
         "the capacity of the policy `default`, if the file has none";
     DefaultRefillRate, "default_refill_rate", "1", Kind::PerSecond,
         "units per second that this bucket regains";
+    ClThrottle, "cl_throttle", "true", Kind::Boolean, "whether `CL.THROTTLE` is answered";
+    ClThrottleMaxPeriod, "cl_throttle_max_period", "30d", Kind::Duration,
+        "the longest period of `CL.THROTTLE`";
+    ClThrottleMaxKeys, "cl_throttle_max_keys", "100000", Kind::Whole,
+        "the most keys of `CL.THROTTLE` in the memory store";
     HashSecret, "hash_secret", "", Kind::Secret, "the secret of key hashes";
     ReceiptSecret, "receipt_secret", "", Kind::Secret,
         "the secret of receipts, of 16 bytes and more; `hash_secret` if absent";

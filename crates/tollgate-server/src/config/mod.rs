@@ -17,6 +17,7 @@ use tollgate::limiter::{BreakerConfig, Share};
 use tollgate::store::Retries;
 use tollgate_service::config::values::{boolean, outage_mode, per_second, whole};
 use tollgate_service::config::{PolicyDefaults, Section, yaml};
+use tollgate_service::policy::AdHocBounds;
 use tollgate_service::receipt::{ReceiptKey, validate_secret};
 use tollgate_service::{Auth, Policies};
 
@@ -235,9 +236,18 @@ fn policies_of(
     let on_outage = settings.parsed(Setting::OnOutage, outage_mode, errors);
     let capacity = settings.parsed(Setting::DefaultCapacity, whole, errors);
     let refill = settings.parsed(Setting::DefaultRefillRate, per_second, errors);
-    let hash_secret = settings.text(Setting::HashSecret);
-    let defaults =
-        PolicyDefaults { capacity: capacity?, refill: refill?, on_outage: on_outage?, hash_secret };
+    let ad_hoc = AdHocBounds {
+        enabled: settings.parsed(Setting::ClThrottle, boolean, errors)?,
+        max_period: settings.parsed(Setting::ClThrottleMaxPeriod, duration, errors)?,
+        max_keys: settings.parsed(Setting::ClThrottleMaxKeys, count, errors)?,
+    };
+    let defaults = PolicyDefaults {
+        capacity: capacity?,
+        refill: refill?,
+        on_outage: on_outage?,
+        hash_secret: settings.text(Setting::HashSecret),
+        ad_hoc,
+    };
     let written = defaults.read(section, errors);
     let report = |error: ConfigError| errors.push(settings.error_of(&error.field, &error.message));
     defaults.build(written).map_err(report).ok()

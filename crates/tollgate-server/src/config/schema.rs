@@ -7,7 +7,7 @@ use tollgate::algorithm::{Kind as Algorithm, OptionKind, OptionSpec};
 use tollgate_service::config::{DEFAULT_ALGORITHM, LIMITS_MAX, values};
 use tollgate_service::policy::{AD_HOC_POLICY, Refunds};
 
-use super::catalog::{Kind, OUTAGES, Setting};
+use super::catalog::{Kind, OUTAGES, Setting, WHEN_FULL, WHEN_IDS_FULL};
 
 /// The schema, in draft 7, which most editors support.
 #[must_use]
@@ -64,6 +64,10 @@ fn policy() -> Value {
         "description": "keys are replaced by this many bits of a keyed hash",
         "anyOf": [{"type": "integer", "minimum": 1, "maximum": 256}, digits("[0-9_]*[1-9][0-9_]*")],
     });
+    let mut when_full = kind(Kind::OneOf(WHEN_FULL));
+    describe(&mut when_full, "whether a throttled key or a new key has to give way");
+    let mut when_ids_full = kind(Kind::OneOf(WHEN_IDS_FULL));
+    describe(&mut when_ids_full, "whether an old request id or a new one has to give way");
     let overrides = json!({
         "type": "object",
         "description": "other limits for single keys",
@@ -75,9 +79,18 @@ fn policy() -> Value {
         ("refunds", refunds),
         ("prefix", named("a namespace for its keys, instead of tollgate")),
         ("hash_keys", bits),
+        ("max_keys", at_least_one("the most keys of each limit in the memory store")),
+        ("when_full", when_full),
+        ("max_request_ids", at_least_one("the most request ids in the memory store")),
+        ("when_ids_full", when_ids_full),
         ("overrides", overrides),
     ];
     limit(&own, &[], true)
+}
+
+fn at_least_one(meaning: &str) -> Value {
+    let whole = json!({"type": "integer", "minimum": 1});
+    json!({"description": meaning, "anyOf": [whole, digits("[0-9_]*[1-9][0-9_]*")]})
 }
 
 /// A section that holds a limit, and fields of its own; or a list of limits instead.

@@ -7,9 +7,9 @@
 use std::time::Duration;
 
 use bytes::Bytes;
-use tollgate::algorithm::Gcra;
-use tollgate::{Cost, Error, Limit, Quota, Result, Rule, Verdict};
+use tollgate::{Code, Cost, Error, Limit, Quota, Result, Verdict};
 use tollgate_http::Status;
+use tollgate_service::Policies;
 use tollgate_service::engine::{CheckRequest, CheckResponse, Failure, Target};
 
 use super::reply::Reply;
@@ -34,7 +34,7 @@ enum OwnedTarget {
 
 impl CheckCommand {
     /// `CL.THROTTLE key max_burst count period [quantity]`, under a limit of its own.
-    pub(super) fn throttle(arguments: &[Bytes], ad_hoc: &Limit) -> Result<Self> {
+    pub(super) fn throttle(arguments: &[Bytes], policies: &Policies) -> Result<Self> {
         let (key, burst, count, period, quantity) = match arguments {
             [key, burst, count, period] => (key, burst, count, period, None),
             [key, burst, count, period, quantity] => (key, burst, count, period, Some(quantity)),
@@ -46,10 +46,10 @@ impl CheckCommand {
         let burst = whole("max_burst", burst)?.saturating_add(1);
         let period = Duration::from_secs(whole("period", period)?);
         let quota = Quota::new(whole("count", count)?, period);
-        let rule = Rule::new(Gcra::with_burst(quota, burst).map_err(|error| bad_argument(&error))?);
+        let limit = policies.ad_hoc_limit(quota, burst).map_err(bad_argument)?;
         let units = quantity.map_or(Ok(1), |units| whole("quantity", units))?;
         Ok(Self {
-            target: OwnedTarget::Limit(Box::new(ad_hoc.clone().replace_rule(rule))),
+            target: OwnedTarget::Limit(Box::new(limit)),
             key: text("key", key)?,
             cost: if units == 0 { Cost::ONE } else { Cost::new(units)? },
             request_id: None,
@@ -157,7 +157,10 @@ pub(super) fn failed(Failure { error, .. }: &Failure) -> Reply {
 }
 
 /// The error of a quota, as one of the arguments that it was made from.
-fn bad_argument(error: &Error) -> Error {
+fn bad_argument(error: Error) -> Error {
+    if error.code() == Code::Unsupported {
+        return error;
+    }
     let argument = match error.field() {
         Some("limit") => "count",
         Some("burst") => "max_burst + 1",

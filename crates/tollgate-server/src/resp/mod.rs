@@ -26,6 +26,10 @@ use crate::listen::{Client, Connection, ShutdownSignal, Watched};
 /// The size of a read: each read of a pipeline is decided as one batch.
 const READ_BYTES: usize = 4 * 1024;
 
+/// After this many commands a connection lets others run. Without it, a connection whose next
+/// commands are always there keeps its thread for as long as the scheduler permits: for thousands.
+const COMMANDS_PER_TURN: usize = 32;
+
 /// How long commands are still read after the shutdown, in total and for the next bytes.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(1);
 const DRAIN_READ_TIMEOUT: Duration = Duration::from_millis(100);
@@ -51,6 +55,7 @@ async fn serve_stream<S: AsyncRead + AsyncWrite + Unpin>(
     mut signal: ShutdownSignal,
 ) -> std::io::Result<()> {
     let (mut input, mut output, mut drain_until) = (BytesMut::new(), Vec::new(), None);
+    let mut answered = 0;
     if client.is_reserved() {
         Reply::error("BUSY", FULL).write_to(&mut output, Version::Two);
         stream.write_all(&output).await?;
@@ -73,6 +78,11 @@ async fn serve_stream<S: AsyncRead + AsyncWrite + Unpin>(
                 return stream.shutdown().await;
             }
             drop(under_way);
+            answered += commands.len();
+            if answered >= COMMANDS_PER_TURN {
+                answered = 0;
+                tokio::task::yield_now().await;
+            }
             if !input.is_empty() {
                 client.receiving();
             }

@@ -150,8 +150,7 @@ impl Session {
         let action = match upper.as_slice() {
             // The policies in force: the outage mode may have changed since the client connected.
             b"CL.THROTTLE" => {
-                CheckCommand::throttle(arguments, self.app.engine().policies().ad_hoc())
-                    .map(Action::Check)
+                CheckCommand::throttle(arguments, &self.app.engine().policies()).map(Action::Check)
             }
             b"TG.ACQUIRE" => CheckCommand::acquire(arguments).map(Action::Check),
             b"TG.REFUND" => {

@@ -16,6 +16,7 @@ use prometheus_client::registry::{Metric, Registry};
 use tollgate::Code;
 use tollgate::clock::ClockHealth;
 use tollgate::limiter::Stats;
+use tollgate::store::PolicyUsage;
 use tollgate_service::engine::{self, CheckResponse};
 
 /// Seconds, from a check in memory to the timeout of a client.
@@ -45,6 +46,16 @@ pub(crate) struct Metrics {
     authentication_failures: Family<[Label; 1], Counter>,
     store_round_trips: Counter,
     limiter: LimiterCounters,
+    memory: MemoryGauges,
+}
+
+/// What the memory store keeps, copied when the metrics are read.
+#[derive(Debug, Default)]
+struct MemoryGauges {
+    keys: Family<[(&'static str, String); 2], Gauge>,
+    max_keys: Family<[(&'static str, String); 2], Gauge>,
+    bytes: Family<[(&'static str, String); 2], Gauge>,
+    forgotten_ids: Family<[(&'static str, String); 2], Counter>,
 }
 
 /// Counters of the limiter, copied when the metrics are read.
@@ -109,12 +120,13 @@ impl Metrics {
             authentication_failures: Family::default(),
             store_round_trips: Counter::default(),
             limiter: LimiterCounters::default(),
+            memory: MemoryGauges::default(),
         }
     }
 
     /// Registers every metric; the rows of the table for the documentation.
     fn register(&mut self) -> Vec<String> {
-        let Self { registry, limiter, .. } = self;
+        let Self { registry, limiter, memory, .. } = self;
         let mut register = Registration { registry, rows: Vec::new() };
         let labels = "`policy`, `verdict`, `degraded`, `shadow`";
         register.add("tollgate_decisions", labels, "Decisions", &self.decisions);
@@ -159,6 +171,16 @@ impl Metrics {
         register.add("tollgate_clock_corrections", "", corrections, &limiter.clock_corrections);
         let ahead = "By how much the clock is ahead of the wall clock of its host";
         register.add("tollgate_clock_ahead_seconds", "", ahead, &limiter.clock_ahead);
+        let labels = "`prefix`, `policy`";
+        let keys = "Keys in the memory store";
+        register.add("tollgate_memory_keys", labels, keys, &memory.keys);
+        let max = "The bound on them: newcomers of a full policy take the place of other keys";
+        register.add("tollgate_memory_max_keys", labels, max, &memory.max_keys);
+        let bytes = "Bytes of the states in the memory store";
+        register.add("tollgate_memory_bytes", labels, bytes, &memory.bytes);
+        let forgotten = "Request ids that the memory store forgot before they expired";
+        let name = "tollgate_memory_forgotten_request_ids";
+        register.add(name, labels, forgotten, &memory.forgotten_ids);
         register.rows
     }
 
@@ -251,6 +273,7 @@ impl Metrics {
         stats: Stats,
         clock: ClockHealth,
         round_trips: Option<u64>,
+        usage: &[PolicyUsage],
     ) -> String {
         let set = |counter: &Counter, total| counter.inner().store(total, Relaxed);
         set(&self.limiter.store_failures, stats.store_failures);
@@ -259,6 +282,18 @@ impl Metrics {
         set(&self.limiter.clock_corrections, clock.corrections);
         self.limiter.clock_ahead.set(Duration::from_micros(clock.ahead).as_secs_f64());
         set(&self.store_round_trips, round_trips.unwrap_or_default());
+        for policy in usage {
+            let labels =
+                [("prefix", policy.prefix.to_string()), ("policy", policy.policy.to_string())];
+            let gauge = |family: &Family<_, Gauge>, value: usize| {
+                family.get_or_create(&labels).set(i64::try_from(value).unwrap_or(i64::MAX));
+            };
+            gauge(&self.memory.keys, policy.keys);
+            gauge(&self.memory.max_keys, policy.max_keys);
+            gauge(&self.memory.bytes, policy.bytes);
+            let forgotten = self.memory.forgotten_ids.get_or_create(&labels);
+            set(&forgotten, policy.forgotten_request_ids);
+        }
         let mut text = String::new();
         // Writing to memory does not fail.
         let _never = encode(&mut text, &self.registry);

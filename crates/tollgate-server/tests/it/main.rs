@@ -21,6 +21,7 @@ mod garbage;
 mod generated;
 mod grpc;
 mod http;
+mod isolation;
 mod malformed;
 mod metrics;
 mod openapi;

@@ -48,6 +48,10 @@ async fn decisions_errors_and_latencies_are_counted_without_keys() {
         text.contains(r#"tollgate_request_duration_seconds_count{protocol="resp"} 4"#),
         "{text}"
     );
+    let keys = r#"tollgate_memory_keys{prefix="tollgate",policy="default"} 2"#;
+    assert!(text.contains(keys), "{text}");
+    let max = r#"tollgate_memory_max_keys{prefix="tollgate",policy="cl.throttle"} 100000"#;
+    assert!(text.contains(max), "{text}");
     assert!(!text.contains("ada") && !text.contains("zoe") && !text.contains("made-up"), "{text}");
     assert!(text.ends_with("# EOF\n"));
     server.end().await;
@@ -82,7 +86,12 @@ async fn alerts_dashboard_and_documentation_use_metrics_that_a_server_exports() 
         server.post(path, r#"{"key":"k"}"#).await;
     }
     engine.refuse_policies();
-    let text = reqwest::get(server.url("/metrics")).await.unwrap().text().await.unwrap();
+    let mut text = reqwest::get(server.url("/metrics")).await.unwrap().text().await.unwrap();
+    // Some metrics are those of the memory store.
+    let memory = Running::of(Server::bind(config()).await.unwrap());
+    memory.post("/v1/acquire", r#"{"key":"k"}"#).await;
+    text += &reqwest::get(memory.url("/metrics")).await.unwrap().text().await.unwrap();
+    memory.end().await;
     let (metrics, labels) = documented();
     assert!(metrics.len() > 20 && labels.len() > 10, "{metrics:?} {labels:?}");
     for name in metrics {

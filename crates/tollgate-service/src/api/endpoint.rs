@@ -71,6 +71,17 @@ impl Endpoint {
         self.methods().split(',').any(|accepted| accepted == method.as_str())
     }
 
+    /// Whether its requests are timed and traced: those that ask the store about a key for a
+    /// caller.
+    #[must_use]
+    pub const fn is_timed(self) -> bool {
+        match self {
+            Self::Acquire | Self::AcquireMany | Self::Peek | Self::Forecast => true,
+            Self::Refund | Self::Gate => true,
+            Self::Limits | Self::Reset | Self::OpenApi => false,
+        }
+    }
+
     /// Whether it reads a body: an endpoint that accepts `GET` has its input in the query.
     #[must_use]
     pub fn reads_body(self) -> bool {

@@ -13,7 +13,7 @@ pub mod yaml;
 
 use tollgate_core::{OutageMode, Quota};
 
-use crate::policy::Policies;
+use crate::policy::{AdHocBounds, Policies};
 
 pub use algorithms::{DEFAULT_ALGORITHM, algorithms_table};
 pub use error::{ConfigError, ConfigErrors};
@@ -57,6 +57,7 @@ fn read(text: &str, secret: &str, errors: &mut Vec<ConfigError>) -> Option<Polic
         refill: refill.unwrap_or_else(|| Quota::per_second(1)),
         on_outage: on_outage.unwrap_or(OutageMode::Open),
         hash_secret: hash_secret.unwrap_or(secret),
+        ad_hoc: AdHocBounds::default(),
     };
     let policies = defaults.read(&mut top, errors);
     let policies = defaults.build(policies);

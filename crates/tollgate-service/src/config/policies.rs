@@ -3,14 +3,17 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use tollgate_core::algorithm::{Kind, OptionSpec, QuotaFields};
+use tollgate_core::store::Bounds;
 use tollgate_core::{Limit, Name, OutageMode, Quota, Rule};
 use tollgate_http::HashKey;
 
 use super::algorithms::{DEFAULT_ALGORITHM, option_value};
-use super::values::{boolean, outage_mode, rate, refunds, shorten, whole};
+use super::values::{
+    boolean, outage_mode, rate, refunds, shorten, when_full, when_ids_full, whole,
+};
 use super::yaml::{Content, Node};
 use super::{ConfigError, Section};
-use crate::policy::{AD_HOC_POLICY, NamedLimit, Policies, Policy, ad_hoc_limit};
+use crate::policy::{AD_HOC_POLICY, AdHocBounds, NamedLimit, Policies, Policy, ad_hoc_limit};
 
 /// The most limits of one policy.
 pub const LIMITS_MAX: usize = 16;
@@ -28,6 +31,8 @@ pub struct PolicyDefaults<'a> {
     pub on_outage: OutageMode,
     /// The secret of key hashes; empty for none.
     pub hash_secret: &'a str,
+    /// The bounds of limits that are part of a request.
+    pub ad_hoc: AdHocBounds,
 }
 
 impl PolicyDefaults<'_> {
@@ -42,7 +47,7 @@ impl PolicyDefaults<'_> {
     /// When the bucket of `default` is out of range; the error names the setting.
     pub fn build(&self, policies: Vec<Policy>) -> Result<Policies, ConfigError> {
         let built = Policies::new(self.capacity, self.refill, self.on_outage, policies);
-        built.map_err(|error| {
+        built.map(|policies| policies.bound_ad_hoc(self.ad_hoc)).map_err(|error| {
             let setting = match error.field() {
                 Some("capacity") => "default_capacity",
                 _ => "default_refill_rate",
@@ -95,10 +100,11 @@ impl PolicyDefaults<'_> {
         let shadow = section.parsed("shadow", boolean, errors).unwrap_or(false);
         let refunds = section.parsed("refunds", refunds, errors).unwrap_or_default();
         let prefix = section.text("prefix", errors);
+        let bounds = bounds(&mut section, errors);
         let hash = self.key_hash(&mut section, errors);
         let overrides = section.node("overrides");
         let on_outage = on_outage.unwrap_or(self.on_outage);
-        let scope = Scope { policy: &policy, prefix, on_outage };
+        let scope = Scope { policy: &policy, prefix, on_outage, bounds };
         let limits = scope.limits(&mut section, errors);
         section.finish(errors);
         let built = Policy::new(policy.clone(), limits?).shadow(shadow).hash_keys(hash);
@@ -136,6 +142,7 @@ struct Scope<'a> {
     policy: &'a Name,
     prefix: Option<&'a str>,
     on_outage: OutageMode,
+    bounds: Bounds,
 }
 
 impl Scope<'_> {
@@ -214,7 +221,7 @@ impl Scope<'_> {
             Some(name) => format!("{}.{name}", self.policy),
             None => self.policy.to_string(),
         };
-        let limit = Limit::with_rule(&full, rule)?.on_outage(self.on_outage);
+        let limit = Limit::with_rule(&full, rule)?.on_outage(self.on_outage).bounded(self.bounds);
         let limit = match self.prefix {
             Some(prefix) => limit.with_prefix(prefix)?,
             None => limit,
@@ -225,6 +232,28 @@ impl Scope<'_> {
         };
         Ok(NamedLimit { name, limit })
     }
+}
+
+/// How much the memory store keeps for each limit of a policy.
+fn bounds(section: &mut Section<'_>, errors: &mut Errors) -> Bounds {
+    let mut bounds = Bounds::new();
+    let count = |text: &str| whole(text).map(|max| usize::try_from(max).unwrap_or(usize::MAX));
+    if let Some(max) = section.parsed("max_keys", count, errors) {
+        bounds = bounds.max_keys(max);
+    }
+    if let Some(max) = section.parsed("max_request_ids", count, errors) {
+        bounds = bounds.max_request_ids(max);
+    }
+    if let Some(when_full) = section.parsed("when_full", when_full, errors) {
+        bounds = bounds.when_full(when_full);
+    }
+    if let Some(when_full) = section.parsed("when_ids_full", when_ids_full, errors) {
+        bounds = bounds.when_ids_full(when_full);
+    }
+    if let Err(error) = bounds.validate() {
+        section.error(error.field().unwrap_or("max_keys"), error.message(), errors);
+    }
+    bounds
 }
 
 /// A rate; its absence is an error.

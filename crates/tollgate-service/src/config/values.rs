@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use tollgate_core::store::{WhenFull, WhenIdsFull};
 use tollgate_core::{OutageMode, Quota};
 
 use crate::policy::Refunds;
@@ -112,6 +113,22 @@ pub fn boolean(text: &str) -> Result<bool, String> {
 pub fn outage_mode(text: &str) -> Result<OutageMode, String> {
     let modes = [OutageMode::Open, OutageMode::Closed, OutageMode::Local];
     one_of(text, &modes.map(|mode| (mode.as_str(), mode)))
+}
+
+/// What happens to new keys of a policy whose table in memory is full.
+///
+/// # Errors
+/// The words that are accepted.
+pub fn when_full(text: &str) -> Result<WhenFull, String> {
+    one_of(text, &[("protect", WhenFull::Protect), ("admit", WhenFull::Admit)])
+}
+
+/// What happens to new request ids of a policy that remembers as many as it may.
+///
+/// # Errors
+/// The words that are accepted.
+pub fn when_ids_full(text: &str) -> Result<WhenIdsFull, String> {
+    one_of(text, &[("forget_oldest", WhenIdsFull::ForgetOldest), ("refuse", WhenIdsFull::Refuse)])
 }
 
 /// Who may give units back.

@@ -14,7 +14,7 @@ use arc_swap::ArcSwap;
 use tollgate_core::store::{BoxStore, Jitter, Store};
 use tollgate_core::{Admission, Charge, Code, Decision, Error, Forecast, Limiter, RequestId};
 
-use crate::policy::{Policies, ResolvedPolicy};
+use crate::policy::{AD_HOC_POLICY, Policies, ResolvedPolicy};
 use crate::receipt::ReceiptKey;
 
 pub use observer::EngineObserver;
@@ -193,13 +193,18 @@ impl Engine {
         Ok(LimitsResponse { policy, limits, shadow: resolved.is_shadow() })
     }
 
-    /// Forgets what a key has spent.
+    /// Forgets what a key has spent, also one of `CL.THROTTLE` (policy `cl.throttle`).
     ///
     /// # Errors
     /// When the request is invalid, or the store cannot answer.
     pub async fn reset(&self, request: CheckRequest<'_>) -> Result<()> {
         let policies = self.policies.load_full();
-        let resolved = resolve(&policies, &request)?;
+        // Keys of limits that were part of a request have no policy, but can be reset as well.
+        let target = match request.target {
+            Target::Policy(AD_HOC_POLICY) => Target::Limit(policies.ad_hoc()),
+            target => target,
+        };
+        let resolved = resolve(&policies, &CheckRequest { target, ..request })?;
         let result = self.limiter.reset(&resolved.charges(request.cost)).await;
         let result = result.map_err(Failure::from);
         self.observer.reset(resolved.name(), request.key, &result);

@@ -8,9 +8,11 @@ mod refunds;
 mod resolved;
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use tollgate_core::algorithm::{Gcra, TokenBucket};
-use tollgate_core::{Code, Error, Limit, Name, OutageMode, Quota, Result};
+use tollgate_core::store::Bounds;
+use tollgate_core::{Code, Error, Limit, Name, OutageMode, Quota, Result, Rule};
 use tollgate_http::{HashKey, QuotaPolicy, RateLimitFields};
 
 pub use info::LimitInfo;
@@ -157,11 +159,30 @@ impl Policy {
     }
 }
 
+/// The bounds of limits that are part of a request (`CL.THROTTLE`). Callers choose both the keys
+/// and the quotas of these.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AdHocBounds {
+    /// Whether such requests are decided at all.
+    pub enabled: bool,
+    /// The longest period of a quota.
+    pub max_period: Duration,
+    /// How many keys the memory store keeps.
+    pub max_keys: usize,
+}
+
+impl Default for AdHocBounds {
+    fn default() -> Self {
+        Self { enabled: true, max_period: Duration::from_secs(30 * 86_400), max_keys: 100_000 }
+    }
+}
+
 /// The policies of a service, by name.
 #[derive(Clone, Debug)]
 pub struct Policies {
     by_name: BTreeMap<Box<str>, Policy>,
     ad_hoc: Limit,
+    ad_hoc_bounds: AdHocBounds,
 }
 
 impl Policies {
@@ -183,13 +204,43 @@ impl Policies {
         // A `default` among the policies replaces the bucket.
         let all = std::iter::once(bucket).chain(policies);
         let by_name = all.map(|policy| (policy.name.as_str().into(), policy)).collect();
-        Ok(Self { by_name, ad_hoc: ad_hoc_limit()?.on_outage(on_outage) })
+        let (ad_hoc, ad_hoc_bounds) =
+            (ad_hoc_limit()?.on_outage(on_outage), AdHocBounds::default());
+        Ok(Self { by_name, ad_hoc, ad_hoc_bounds }.bound_ad_hoc(ad_hoc_bounds))
     }
 
-    /// The limit of requests that have their own quota.
+    /// Sets the bounds of requests that have their own quota.
+    #[must_use]
+    pub fn bound_ad_hoc(mut self, bounds: AdHocBounds) -> Self {
+        self.ad_hoc = self.ad_hoc.bounded(Bounds::new().max_keys(bounds.max_keys));
+        self.ad_hoc_bounds = bounds;
+        self
+    }
+
+    /// The namespace and the outage mode of requests that have their own quota.
     #[must_use]
     pub const fn ad_hoc(&self) -> &Limit {
         &self.ad_hoc
+    }
+
+    /// The limit of a request that has its own quota, with a burst.
+    ///
+    /// # Errors
+    /// `unsupported` when such requests are switched off; `invalid_request` naming the period when
+    /// it is too long; `config_invalid` naming the field of the quota that is out of range.
+    pub fn ad_hoc_limit(&self, quota: Quota, burst: u64) -> Result<Limit> {
+        let AdHocBounds { enabled, max_period, .. } = self.ad_hoc_bounds;
+        if !enabled {
+            let message = "limits in a request are switched off; use a policy";
+            return Err(Error::new(Code::Unsupported, message));
+        }
+        if quota.period > max_period {
+            let (given, longest) = (quota.period.as_secs(), max_period.as_secs());
+            let message = format!("{given} seconds are out of range; accepted: up to {longest}");
+            return Err(Error::invalid("period", message));
+        }
+        let rule = Rule::new(Gcra::with_burst(quota, burst)?);
+        Ok(self.ad_hoc.clone().replace_rule(rule))
     }
 
     /// Finds a policy.

@@ -62,11 +62,12 @@ mod clocked {
 
 mod memory {
     use super::*;
-    use tollgate_core::store::Memory;
+    use tollgate_core::store::{Bounds, Memory, WhenIdsFull};
 
     fn open_memory() -> impl Future<Output = Memory> {
-        let memory = Memory::builder().max_keys(10_000).max_request_ids(RECORDS_MAX);
-        ready(memory.build().unwrap())
+        let bounds = Bounds::new().max_keys(10_000).max_request_ids(RECORDS_MAX);
+        let bounds = bounds.when_ids_full(WhenIdsFull::Refuse);
+        ready(Memory::builder().bounds(bounds).build().unwrap())
     }
 
     store_conformance!(runner = block_on, open = open_memory, options = options());

@@ -27,6 +27,7 @@ use core::fmt;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::LazyLock;
 
+use super::namespace;
 use crate::key::Key;
 
 /// Words of a subject whose secrets are kept; those of longer subjects are made when needed.
@@ -60,9 +61,22 @@ pub(crate) struct Secrets {
     seed: RandomState,
 }
 
-/// The sum over the names of a key, worked out once per limit. It is never printed.
+/// What all keys of a limit share, worked out once per limit. The sum is never printed.
 #[derive(Clone, Copy)]
-pub(crate) struct Scope(Sum);
+pub(crate) struct Scope {
+    /// The sum over the names of a key.
+    sum: Sum,
+    /// The number of the pair of names.
+    number: usize,
+}
+
+impl Scope {
+    /// The number of prefix and policy, by which a store finds their states.
+    #[inline(always)]
+    pub(super) const fn number(self) -> usize {
+        self.number
+    }
+}
 
 impl fmt::Debug for Scope {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -71,7 +85,7 @@ impl fmt::Debug for Scope {
 }
 
 /// The fingerprint of a key.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub(super) struct Id {
     pub(super) low: u64,
     /// Has [`USED`] set.
@@ -96,19 +110,28 @@ impl Secrets {
         Self { subject, prefix, policy, lengths, seed }
     }
 
-    /// The part of the fingerprint that all keys of a limit share.
+    /// What all keys of a limit share.
     pub(crate) fn scope(&self, prefix: &str, policy: &str) -> Scope {
+        let sum = self.sum_of_names(prefix, policy);
+        Scope { sum, number: namespace::number_of(prefix, policy) }
+    }
+
+    fn sum_of_names(&self, prefix: &str, policy: &str) -> Sum {
         let sum = Sum::default();
         let sum = sum.plus_text(prefix.as_bytes(), |word| self.prefix.get(word).copied());
-        Scope(sum.plus_text(policy.as_bytes(), |word| self.policy.get(word).copied()))
+        sum.plus_text(policy.as_bytes(), |word| self.policy.get(word).copied())
     }
 
     /// The fingerprint of a subject within a scope.
     #[inline(always)]
     pub(super) fn id(&self, scope: Scope, subject: &str) -> Id {
+        self.id_after(scope.sum, subject)
+    }
+
+    #[inline(always)]
+    fn id_after(&self, sum: Sum, subject: &str) -> Id {
         let bytes = subject.as_bytes();
         let [first, second, ..] = &self.subject;
-        let Scope(sum) = scope;
         let sum = match (bytes.first_chunk::<8>(), bytes.last_chunk::<8>()) {
             // The usual lengths without a loop.
             (Some(head), Some(tail)) if bytes.len() < 16 => {
@@ -142,7 +165,7 @@ impl Secrets {
 
     /// The fingerprint of a key.
     pub(super) fn id_of(&self, key: Key<'_>) -> Id {
-        self.id(self.scope(key.prefix.as_str(), key.policy.as_str()), key.subject)
+        self.id_after(self.sum_of_names(key.prefix.as_str(), key.policy.as_str()), key.subject)
     }
 }
 
@@ -190,6 +213,9 @@ impl Sum {
 }
 
 impl Id {
+    /// In a used line without a key. No key has it, but by a chance of 2^-127.
+    pub(super) const VACANT: Self = Self { low: 0, high: USED };
+
     /// Where in a table the key lives: 64 evenly spread bits.
     ///
     /// The halves of neighbouring keys are arithmetic progressions, and so would be any sum of

@@ -13,29 +13,33 @@
 //!
 //! # How it is exact
 //! Control is a sequence lock: a reader trusts what it read only if control was unlocked and
-//! unchanged around the reading. A writer of a short state takes the lock bit with a
-//! compare-and-swap from the version that it read. A one-word state is changed by a single
-//! compare-and-swap of word 4, without the lock: the word is kept under a mask made of the
-//! fingerprint and the tag, so that a value read while the line belonged to another key or quota is
-//! not found again (except by a chance of 2^-63 in a race that is rare in itself), and the swap
-//! fails. A holder of the lock first marks word 4 as held, so no swap can pass beside it. Readers
-//! load with acquire and writers store with release, so a reader that sees a new word also sees the
-//! lock taken before it was written.
+//! unchanged around the reading, and every release counts the version up. A writer of a short state
+//! takes the lock bit with a compare-and-swap from the version that it read. A one-word state is
+//! changed by a single compare-and-swap of word 4, without the lock: the word is kept under a mask
+//! made of the fingerprint and the tag, so that a value read while the line belonged to another key
+//! or quota is not found again (except by a chance of 2^-63 in a race that is rare in itself), and
+//! the swap fails. A holder of the lock first marks word 4 as held, so no swap can pass beside it.
+//! Readers load with acquire and writers store with release, so a reader that sees a new word also
+//! sees the lock taken before it was written.
+
+mod charge;
 
 use std::sync::atomic::AtomicU64;
+
+pub(super) use self::charge::{Charged, charge, try_charge_word};
+#[cfg(test)]
+pub(super) use self::charge::{charge_short, charge_word};
 
 use super::atomic_word::AtomicWord;
 use super::fill::Fill;
 use super::fingerprint::Id;
-use crate::algorithm::PackedSchedule;
-use crate::cost::Cost;
-use crate::decision::Decision;
-use crate::rule::Rule;
 use crate::state::Words;
-use crate::time::{Micros, Now};
+use crate::time::Micros;
 
-/// The words of a line. The table aligns them to a cache line.
-pub(super) type Line<A = AtomicU64> = [A; 8];
+/// The words of a line, which is one cache line.
+#[derive(Debug, Default)]
+#[repr(align(64))]
+pub(super) struct Line<A = AtomicU64>(pub(super) [A; 8]);
 
 /// How many words fit a line without spilling.
 pub(super) const SHORT: usize = 3;
@@ -94,130 +98,29 @@ impl Content {
 /// Whether the line was never used. Once used, a line stays used.
 #[inline]
 pub(super) fn is_unused<A: AtomicWord>(line: &Line<A>) -> bool {
-    line[1].load() == 0
+    line.0[1].load() == 0
+}
+
+/// Whether the line was used and has no key now.
+pub(super) fn is_vacant<A: AtomicWord>(line: &Line<A>) -> bool {
+    matches(line, Id::VACANT)
+}
+
+/// The tag of the quota in the line. Certain only under the sequence lock.
+pub(super) fn tag<A: AtomicWord>(line: &Line<A>) -> u64 {
+    line.0[3].load()
 }
 
 /// Whether the line may hold the key. To be confirmed under the sequence lock.
 #[inline]
 pub(super) fn resembles<A: AtomicWord>(line: &Line<A>, id: Id) -> bool {
-    line[0].load() == id.low
+    line.0[0].load() == id.low
 }
 
 /// Whether the line holds the key. Certain only under the sequence lock.
 #[inline]
 pub(super) fn matches<A: AtomicWord>(line: &Line<A>, id: Id) -> bool {
-    line[0].load() == id.low && line[1].load() == id.high
-}
-
-/// What became of a charge on a one-word state: two plain words, so that they stay in registers.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Charged {
-    word: u64,
-    next: u64,
-}
-
-impl Charged {
-    /// The line belongs to another key, or holds a state of another quota or kind.
-    const NOT_HERE: Self = Self { word: HELD, next: HELD };
-
-    /// The words before and after, if it was granted: a charge always moves the word.
-    #[inline]
-    pub(super) const fn granted(self) -> Option<(u64, u64)> {
-        if self.next != self.word { Some((self.word, self.next)) } else { None }
-    }
-
-    /// The word, if it was refused.
-    #[inline]
-    pub(super) const fn refused(self) -> Option<u64> {
-        if self.next == self.word && self.word != HELD { Some(self.word) } else { None }
-    }
-}
-
-/// Charges a one-word state with one compare-and-swap; a denial writes nothing.
-#[inline(always)]
-pub(super) fn charge_word<A: AtomicWord>(
-    line: &Line<A>,
-    id: Id,
-    (tag, packed): (u64, &PackedSchedule),
-    now: Now,
-    cost: Cost,
-) -> Charged {
-    let mask = mask(id, tag);
-    let (mut spins, mut pause) = (0, 0);
-    loop {
-        let control = line[2].load();
-        if control & (LOCKED | KIND_MASK << KIND_SHIFT) != ONE_WORD << KIND_SHIFT {
-            if control & LOCKED == 0 {
-                return Charged::NOT_HERE;
-            }
-            A::wait(&mut spins);
-            continue;
-        }
-        if !matches(line, id) || line[3].load() != tag {
-            return Charged::NOT_HERE;
-        }
-        let masked = line[4].load();
-        if line[2].load() != control || masked & HELD != 0 {
-            A::wait(&mut spins);
-            continue;
-        }
-        let word = masked ^ mask;
-        let Some(next) = packed.advance(word, now, cost) else {
-            return Charged { word, next: word };
-        };
-        if line[4].replace(masked, next ^ mask) {
-            return Charged { word, next };
-        }
-        A::step_back(&mut pause);
-    }
-}
-
-/// Decides on a short state under the sequence lock; a denial writes nothing. `None` if the line
-/// belongs to another key, or holds a state of another quota or kind.
-pub(super) fn charge_short<A: AtomicWord>(
-    line: &Line<A>,
-    id: Id,
-    rule: &Rule,
-    now: Now,
-    cost: Cost,
-) -> Option<Decision> {
-    let mut spins = 0;
-    loop {
-        let control = line[2].load();
-        if control & LOCKED != 0 {
-            A::wait(&mut spins);
-            continue;
-        }
-        if !matches(line, id) {
-            return None;
-        }
-        if kind(control) != SHORT_STATE || line[3].load() != rule.quota_tag() {
-            return None;
-        }
-        let words = short_words(line, control);
-        if line[2].load() != control {
-            A::wait(&mut spins);
-            continue;
-        }
-        if words.is_empty() {
-            // Nothing is remembered: whether that still holds at this instant depends on the floor
-            // of the shard.
-            return None;
-        }
-        let step = rule.step(&words, now, cost);
-        let Some(write) = step.write else { return Some(step.decision) };
-        if write.words.len() > SHORT {
-            return None;
-        }
-        if line[2].replace(control, control | LOCKED) {
-            let limit = step.decision.limit;
-            let fill = Fill::of(limit.saturating_sub(step.decision.remaining), limit);
-            store_short(line, write.fresh_at, &write.words);
-            let control = control_of(control, SHORT_STATE, fill, write.words.len());
-            line[2].store(control);
-            return Some(step.decision);
-        }
-    }
+    line.0[0].load() == id.low && line.0[1].load() == id.high
 }
 
 /// A line held by its lock. Dropping it releases the line unchanged.
@@ -242,27 +145,27 @@ impl<'a, A: AtomicWord> Held<'a, A> {
 
     /// Takes the lock of a line, unless it is held.
     pub(super) fn try_lock(line: &'a Line<A>) -> Option<Self> {
-        let control = line[2].load();
+        let control = line.0[2].load();
         if control & LOCKED != 0 {
             return None;
         }
-        if !line[2].replace(control, control | LOCKED) {
+        if !line.0[2].replace(control, control | LOCKED) {
             return None;
         }
         // From here on no swap of the word succeeds: each compares it with a value that is not
         // held.
-        let masked = (kind(control) == ONE_WORD).then(|| line[4].swap(HELD));
+        let masked = (kind(control) == ONE_WORD).then(|| line.0[4].swap(HELD));
         Some(Self { line, control, masked })
     }
 
     /// The key in the line.
     pub(super) fn id(&self) -> Id {
-        Id { low: self.line[0].load(), high: self.line[1].load() }
+        Id { low: self.line.0[0].load(), high: self.line.0[1].load() }
     }
 
     /// The tag of the quota of the state.
     pub(super) fn tag(&self) -> u64 {
-        self.line[3].load()
+        self.line.0[3].load()
     }
 
     /// The content; `None` while the line was never used.
@@ -272,34 +175,46 @@ impl<'a, A: AtomicWord> Held<'a, A> {
         match (kind(self.control), self.masked) {
             (ONE_WORD, Some(masked)) => Some(Content::PackedSchedule {
                 word: masked ^ mask(self.id(), self.tag()),
-                scale: load(&self.line[5]),
-                throttled_above: load(&self.line[6]),
+                scale: load(&self.line.0[5]),
+                throttled_above: load(&self.line.0[6]),
             }),
             (SHORT_STATE, _) => Some(Content::Short {
-                fresh_at: load(&self.line[4]),
+                fresh_at: load(&self.line.0[4]),
                 words: short_words(self.line, self.control),
                 fill,
             }),
             (LONG_STATE, _) => Some(Content::Long {
-                fresh_at: load(&self.line[4]),
-                index: load(&self.line[5]),
+                fresh_at: load(&self.line.0[4]),
+                index: load(&self.line.0[5]),
                 fill,
             }),
             _ => None,
         }
     }
 
+    /// Whether no key is in the line: it was never used, or its key has moved or expired.
+    pub(super) fn is_free(&self) -> bool {
+        kind(self.control) == 0 || self.id() == Id::VACANT
+    }
+
+    /// Releases the line without a key. It stays used, so that searches go on behind it.
+    pub(super) fn vacate(self) {
+        let nothing = Words::new(&[]);
+        let content = Content::Short { fresh_at: 0, words: nothing, fill: Fill::LITTLE };
+        self.put(Id::VACANT, 0, &content);
+    }
+
     /// Writes a key and its content, and releases the line.
     pub(super) fn put(mut self, id: Id, tag: u64, content: &Content) {
         let line = self.line;
-        line[0].store(id.low);
-        line[1].store(id.high);
-        line[3].store(tag);
+        line.0[0].store(id.low);
+        line.0[1].store(id.high);
+        line.0[3].store(tag);
         let (kind, fill, len) = match content {
             Content::PackedSchedule { word, scale, throttled_above } => {
-                line[5].store(*scale);
-                line[6].store(*throttled_above);
-                line[4].store(word ^ mask(id, tag));
+                line.0[5].store(*scale);
+                line.0[6].store(*throttled_above);
+                line.0[4].store(word ^ mask(id, tag));
                 (ONE_WORD, Fill::LITTLE, 0)
             }
             Content::Short { fresh_at, words, fill } => {
@@ -307,13 +222,12 @@ impl<'a, A: AtomicWord> Held<'a, A> {
                 (SHORT_STATE, *fill, words.len())
             }
             Content::Long { fresh_at, index, fill } => {
-                line[4].store(*fresh_at);
-                line[5].store(*index);
+                line.0[4].store(*fresh_at);
+                line.0[5].store(*index);
                 (LONG_STATE, *fill, 0)
             }
         };
         self.masked = None;
-        // What dropping releases: the new control, one version on.
         self.control = control_of(self.control, kind, fill, len);
     }
 }
@@ -321,22 +235,23 @@ impl<'a, A: AtomicWord> Held<'a, A> {
 impl<A: AtomicWord> Drop for Held<'_, A> {
     fn drop(&mut self) {
         if let Some(masked) = self.masked {
-            self.line[4].store(masked);
+            self.line.0[4].store(masked);
         }
-        self.line[2].store(self.control);
+        // One version on, even if nothing has changed: who read the word meanwhile reads again.
+        self.line.0[2].store(self.control.wrapping_add(VERSION));
     }
 }
 
 fn store_short<A: AtomicWord>(line: &Line<A>, fresh_at: Micros, words: &[u64]) {
-    line[4].store(fresh_at);
-    let [.., first, second, third] = line;
+    line.0[4].store(fresh_at);
+    let [.., first, second, third] = &line.0;
     for (slot, word) in [first, second, third].into_iter().zip(words) {
         slot.store(*word);
     }
 }
 
 fn short_words<A: AtomicWord>(line: &Line<A>, control: u64) -> Words {
-    let words = [line[5].load(), line[6].load(), line[7].load()];
+    let words = [line.0[5].load(), line.0[6].load(), line.0[7].load()];
     let len = (control >> LEN_SHIFT & LEN_MASK).min(SHORT as u64);
     Words::new(words.get(..usize::try_from(len).unwrap_or(0)).unwrap_or_default())
 }
@@ -345,9 +260,9 @@ const fn kind(control: u64) -> u64 {
     control >> KIND_SHIFT & KIND_MASK
 }
 
-/// The control word after a change: unlocked, one version on.
+/// The control word of a content: unlocked, of the version that it had.
 const fn control_of(before: u64, kind: u64, fill: Fill, len: usize) -> u64 {
-    let version = (before | (VERSION - 1)).wrapping_add(1);
+    let version = before & !(VERSION - 1);
     version | kind << KIND_SHIFT | fill.bits() << FILL_SHIFT | (len as u64) << LEN_SHIFT
 }
 

@@ -8,9 +8,17 @@
 
 mod admit;
 mod atomic_word;
+mod bounds;
+mod budget;
+mod builder;
+mod contents;
 mod fill;
 mod fingerprint;
+mod grow;
+mod keys;
 mod line;
+mod namespace;
+mod policies;
 mod quota_ids;
 mod records;
 mod shard;
@@ -22,13 +30,14 @@ mod tests;
 
 use core::fmt;
 use std::sync::Arc;
-use std::time::Duration;
 
+pub use self::bounds::{Bounds, WhenFull, WhenIdsFull};
+pub use self::builder::MemoryBuilder;
 use self::fingerprint::Id;
-use self::line::Line;
-use self::quota_ids::QuotaIds;
+use self::line::{Charged, Line};
+pub use self::policies::PolicyUsage;
+use self::policies::{AllStates, PolicyStates};
 use self::records::{Record, Records};
-use self::table::Table;
 use super::plan::Plan;
 use super::{CallContext, Capability, Evidence, Loaded, MultiKey, Store, SyncStore, TimeSource};
 use crate::charge::{Admission, Charge, Operation};
@@ -38,15 +47,6 @@ use crate::key::Key;
 use crate::time::{Micros, Now};
 
 pub(crate) use self::fingerprint::{Scope, Secrets};
-
-/// Keys when no bound is given. Reserved, not used: memory is touched as keys come.
-#[cfg(not(target_arch = "wasm32"))]
-const DEFAULT_MAX_KEYS: usize = 1_000_000;
-/// A Worker has little memory and no lazily touched pages.
-#[cfg(target_arch = "wasm32")]
-const DEFAULT_MAX_KEYS: usize = 16_384;
-/// Request ids when no bound is given.
-const DEFAULT_MAX_REQUEST_IDS: usize = 100_000;
 
 /// States in the memory of this process. Clones share the same states.
 ///
@@ -63,110 +63,49 @@ const DEFAULT_MAX_REQUEST_IDS: usize = 100_000;
 pub struct Memory(Arc<Inner>);
 
 struct Inner {
-    table: Table,
-    quota_ids: QuotaIds,
-    records: Records,
+    states: AllStates,
     secrets: &'static Secrets,
-}
-
-/// Sets the bounds of a [`Memory`].
-#[derive(Clone, Copy, Debug)]
-#[must_use]
-pub struct MemoryBuilder {
-    max_keys: usize,
-    max_request_ids: usize,
-    sweep_every: Option<Duration>,
-}
-
-impl MemoryBuilder {
-    /// How many keys are kept, 1,000,000 by default; each takes 96 bytes once it is used.
-    ///
-    /// Once that many keys are held, newcomers take the place of keys that have expired or owe
-    /// least. The table has half as many lines again, to keep searches short; a newcomer that would
-    /// otherwise replace a throttled key takes one of those, so [`Memory::len`] can exceed this by
-    /// half and 32 per shard (of which there are 1 to 64), but memory never grows.
-    pub fn max_keys(mut self, max_keys: usize) -> Self {
-        self.max_keys = max_keys;
-        self
-    }
-
-    /// How many request ids are remembered at once, 100,000 by default. One whose record holds more
-    /// than 1 KiB counts as several: a refund under an id keeps the whole state of its key.
-    pub fn max_request_ids(mut self, max: usize) -> Self {
-        self.max_request_ids = max;
-        self
-    }
-
-    /// Frees long states that have expired every so often, in the background; off by default.
-    ///
-    /// Only states that do not fit a cache line take memory of their own, and insertions free them
-    /// too. The thread ends with the store and never keeps a process alive. Not on wasm32.
-    pub fn sweep_every(mut self, interval: Duration) -> Self {
-        self.sweep_every = Some(interval);
-        self
-    }
-
-    /// Reserves the table.
-    ///
-    /// # Errors
-    /// `config_invalid` naming the bound that is out of range.
-    pub fn build(self) -> Result<Memory> {
-        if self.max_request_ids == 0 {
-            return Err(Error::config(
-                "max_request_ids",
-                "0 is out of range; accepted: 1 and more",
-            ));
-        }
-        let memory = Memory(Arc::new(Inner {
-            table: Table::new(self.max_keys)?,
-            quota_ids: QuotaIds::default(),
-            records: Records::new(self.max_request_ids),
-            secrets: Secrets::of_process(),
-        }));
-        #[cfg(not(target_arch = "wasm32"))]
-        if let Some(interval) = self.sweep_every {
-            sweep::in_background(Arc::downgrade(&memory.0), interval)?;
-        }
-        Ok(memory)
-    }
 }
 
 impl Memory {
     /// A store with the default bounds.
     ///
     /// # Panics
-    /// When there is no memory for the table, which is reserved but not touched.
+    /// Never: the default bounds are in range.
     #[must_use]
     pub fn new() -> Self {
         #[expect(clippy::expect_used, reason = "the default bounds are in range")]
-        Self::builder().build().expect("room for the default number of keys")
+        Self::builder().build().expect("the default bounds are in range")
     }
 
     /// A store with other bounds.
     pub fn builder() -> MemoryBuilder {
-        MemoryBuilder {
-            max_keys: DEFAULT_MAX_KEYS,
-            max_request_ids: DEFAULT_MAX_REQUEST_IDS,
-            sweep_every: None,
-        }
+        MemoryBuilder::default()
     }
 
     /// How many keys are held, expired ones that were not replaced yet among them.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.0.table.used()
+        self.0.states.iter().map(|states| states.table.used()).sum()
     }
 
-    /// Whether no key was ever held.
+    /// Whether no key is held.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The bound on the number of keys.
+    /// The bound on the number of keys of each policy that sets none.
     #[must_use]
     pub fn max_keys(&self) -> usize {
-        self.0.table.max_keys()
+        self.0.states.defaults().max_keys_or_default()
+    }
+
+    /// The bytes that lines and long states of all policies take, and the bound on them.
+    #[must_use]
+    pub fn memory_used(&self) -> (usize, usize) {
+        let budget = self.0.states.budget();
+        (budget.used(), budget.max())
     }
 
     /// Frees long states that have expired by the instant `at`. Decisions go on meanwhile.
@@ -179,23 +118,11 @@ impl Memory {
         self.0.secrets.id(charge.limit.scope(), charge.subject)
     }
 
-    /// The line that seems to hold the key.
+    /// The line that may hold the key.
     #[inline(always)]
-    fn find_fast(&self, id: Id) -> Option<&Line> {
-        for line in self.0.table.window(self.0.table.place(id).first)? {
-            if line::resembles(line, id) {
-                return Some(line);
-            }
-            if line::is_unused(line) {
-                return None;
-            }
-        }
-        self.find_slow(id)
-    }
-
-    #[cold]
-    fn find_slow(&self, id: Id) -> Option<&Line> {
-        self.0.table.find(id, self.0.table.place(id)).and_then(|line| self.0.table.line(line))
+    fn find_fast(&self, scope: Scope, id: Id) -> Option<&Line> {
+        let table = &self.0.states.known(scope.number())?.table;
+        table.last_found(id).or_else(|| table.search(id))
     }
 
     /// Decides where one compare-and-swap on a line does not do.
@@ -203,13 +130,14 @@ impl Memory {
     fn check_otherwise(&self, charge: &Charge<'_>, at: Micros) -> Result<Decision> {
         if charge.operation == Operation::Take {
             let id = self.id(charge);
-            if let Some(line) = self.find_fast(id)
+            if let Some(states) = self.0.states.known(charge.limit.scope().number())
+                && let Some(line) = states.table.find_again(id)
                 && let Some(decision) =
-                    line::charge_short(line, id, charge.rule(), Now::at(at), charge.cost)
+                    line::charge(line, id, charge.rule(), Now::at(at), charge.cost)
             {
                 return Ok(decision);
             }
-            if let Some(decision) = self.charge_newcomer(charge, id, at) {
+            if let Some(decision) = self.charge_newcomer(charge, id, at)? {
                 return Ok(decision);
             }
         }
@@ -226,9 +154,11 @@ impl Inner {
     fn sweep(&self, at: Micros) {
         // Like every decision, never past the last instant: what is forgotten is a floor for them.
         let at = Now::at(at).reading();
-        for index in 0..self.table.shards() {
-            if let Some(mut shard) = self.table.lock(index) {
-                shard.free_expired(&self.table, index, at, (0, usize::MAX));
+        for PolicyStates { table, .. } in self.states.iter() {
+            for index in 0..table.shards() {
+                if let Some(mut shard) = table.lock(index) {
+                    shard.free_expired(table, index, at, (0, usize::MAX));
+                }
             }
         }
     }
@@ -256,15 +186,13 @@ impl SyncStore for Memory {
         let (rule, now, id) = (charge.rule(), Now::at(at), self.id(charge));
         if charge.operation == Operation::Take
             && let Some(packed) = rule.packed_schedule()
-            && let Some(line) = self.find_fast(id)
+            && let Some(line) = self.find_fast(charge.limit.scope(), id)
         {
-            let tagged = (rule.quota_tag(), packed);
-            let charged = line::charge_word(line, id, tagged, now, charge.cost);
-            if let Some((word, next)) = charged.granted() {
-                return Ok(packed.granted(word, next, now));
-            }
-            if let Some(word) = charged.refused() {
-                return Ok(packed.refused(word, now, charge.cost));
+            // One try: what needs to wait is left to the other path, as is what is not here.
+            match line::try_charge_word(line, id, (rule.quota_tag(), packed), now, charge.cost) {
+                Charged::Granted { word, next } => return Ok(packed.granted(word, next, now)),
+                Charged::Refused { word } => return Ok(packed.refused(word, now, charge.cost)),
+                Charged::NotHere | Charged::Held | Charged::Beaten => {}
             }
         }
         // A copy, so that the charge itself need not be in memory before it comes to this.
@@ -277,23 +205,24 @@ impl SyncStore for Memory {
             let admitted = self.admit_locked(admission.charges(), at, |_, _| Ok(()));
             return admitted.map(|(outcome, _)| outcome);
         };
-        let key = Records::key(self.0.secrets.id_of(first.key()), once.id);
+        let key = Records::key(self.id(first), once.id);
         let clock = Now::at(at).reading();
-        let mut partition = self.0.records.lock(&key, clock);
+        let records = &self.0.states.of(first.limit).records;
+        let mut partition = records.lock(&key, clock);
         if let Some(replayed) = partition.replay(&key, admission)? {
             return Ok(replayed);
         }
         let mut kept = None;
         let keep = |outcome: &Evidence, planned: &Plan| {
             if planned.admitted {
-                let record = Record::of(admission, outcome);
-                kept = Some((self.0.records.room(&record, clock)?, record));
+                let record = Record::of(admission, outcome, clock.saturating_add(once.keep));
+                kept = Some((records.room(&mut partition, &key, &record, clock)?, record));
             }
             Ok(())
         };
         let (outcome, _) = self.admit_locked(admission.charges(), at, keep)?;
         if let Some((room, record)) = kept {
-            partition.remember(room, key, record, clock.saturating_add(once.keep));
+            partition.remember(room, key, record);
         }
         Ok(outcome)
     }
@@ -330,6 +259,10 @@ impl Store for Memory {
     async fn reset(&self, key: Key<'_>, _: CallContext<'_>) -> Result<()> {
         self.reset_locked(key);
         Ok(())
+    }
+
+    fn usage(&self) -> Vec<PolicyUsage> {
+        self.0.states.iter().map(PolicyStates::usage).collect()
     }
 
     // Else the decision is copied once more, only to be wrapped.

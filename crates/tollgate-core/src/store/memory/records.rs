@@ -1,19 +1,20 @@
-//! Request ids that were charged, for as long as they are kept.
+//! Request ids of one policy that were charged, for as long as they are kept.
 //!
 //! A record holds what is needed to derive the same decision again. It is written while the lock of
 //! its partition is held around the whole admission, so that charging and remembering are one act.
-//! Records are bounded, by number and by what they hold: when that is reached new ids are refused,
-//! never old ones dropped.
+//! Records are bounded, by number and by what they hold, and so are those of one key: the ids of a
+//! key are in one partition, where the key can be held to its share. When a bound is reached, the
+//! record of a charge that expires first is forgotten early and counted, or new ids are refused. The
+//! record of a refund is never forgotten early: the refund could be made again.
 
-use std::cmp::Reverse;
-use std::collections::{BinaryHeap, HashMap};
-use std::hash::{BuildHasher, RandomState};
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::collections::{BTreeSet, HashMap};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::super::Evidence;
+use super::bounds::{Bounds, WhenIdsFull};
 use super::fingerprint::Id;
-use crate::charge::Admission;
+use crate::charge::{Admission, Operation};
 use crate::error::{Code, Error, Result};
 use crate::state::{QuotaId, State};
 use crate::time::Micros;
@@ -23,6 +24,8 @@ const PARTITIONS: usize = 16;
 /// What holds more than this counts as several records: a refund keeps the whole state of its key,
 /// and an admission over several keys the text of all of them.
 const RECORD_BYTES: usize = 1_024;
+/// One key takes at most this part of the bound.
+const SHARE_OF_A_KEY: usize = 16;
 
 #[derive(Debug)]
 pub(super) struct Records {
@@ -30,19 +33,31 @@ pub(super) struct Records {
     /// What the records on all partitions weigh, and those that an admission under way may add.
     held: AtomicUsize,
     max: usize,
-    /// Spreads ids over partitions.
-    spread: RandomState,
+    when_full: WhenIdsFull,
+    /// Records that were forgotten before they expired.
+    forgotten: AtomicU64,
 }
 
 #[derive(Debug, Default)]
 pub(super) struct Partition {
     records: HashMap<RecordKey, Record>,
-    /// Every record, the one that expires first on top: callers choose how long theirs are kept.
-    by_expiry: BinaryHeap<Reverse<(Micros, RecordKey)>>,
+    /// The records of charges and those of refunds, the one that expires first at the front: callers
+    /// choose how long theirs are kept.
+    charges: BTreeSet<(Micros, RecordKey)>,
+    refunds: BTreeSet<(Micros, RecordKey)>,
+    keys: HashMap<Id, IdsOfKey>,
+}
+
+/// The records of one key.
+#[derive(Debug, Default)]
+struct IdsOfKey {
+    weight: usize,
+    /// Those that may be forgotten early.
+    charges: BTreeSet<(Micros, Arc<str>)>,
 }
 
 /// A request id is scoped to the key of its first charge.
-pub(super) type RecordKey = ((u64, u64), Box<str>);
+pub(super) type RecordKey = (Id, Arc<str>);
 
 #[derive(Debug)]
 pub(super) struct Record {
@@ -50,11 +65,13 @@ pub(super) struct Record {
     outcome: Evidence,
     /// As how many records it counts.
     weight: usize,
+    is_refund: bool,
+    expires_at: Micros,
 }
 
 impl Record {
     /// What is kept of an admission that is charged.
-    pub(super) fn of(admission: &Admission<'_>, outcome: &Evidence) -> Self {
+    pub(super) fn of(admission: &Admission<'_>, outcome: &Evidence, expires_at: Micros) -> Self {
         let quota_ids = admission.charges().iter().map(|charge| charge.rule().quota_id()).collect();
         let charges = admission.charges().iter().zip(&outcome.before);
         let before: Vec<_> = charges
@@ -64,8 +81,11 @@ impl Record {
         let words: usize = before.iter().flatten().map(|state| state.words.len()).sum();
         let states = before.len() * (size_of::<Option<State>>() + size_of::<QuotaId>());
         let bytes = payload.len() + states + words * size_of::<u64>();
-        let weight = bytes.div_ceil(RECORD_BYTES);
-        Self { payload, outcome: Evidence::replayed(outcome.now, before, quota_ids), weight }
+        let weight = bytes.div_ceil(RECORD_BYTES).max(1);
+        let outcome = Evidence::replayed(outcome.now, before, quota_ids);
+        let is_refund =
+            admission.charges().iter().any(|charge| charge.operation != Operation::Take);
+        Self { payload, outcome, weight, is_refund, expires_at }
     }
 }
 
@@ -83,55 +103,84 @@ impl Drop for Room<'_> {
 }
 
 impl Records {
-    pub(super) fn new(max: usize) -> Self {
+    pub(super) fn new(bounds: &Bounds) -> Self {
         Self {
             partitions: Default::default(),
             held: AtomicUsize::new(0),
-            max,
-            spread: RandomState::new(),
+            max: bounds.max_request_ids_or_default(),
+            when_full: bounds.when_ids_full_or_default(),
+            forgotten: AtomicU64::new(0),
         }
     }
 
     pub(super) fn key(id: Id, request_id: &str) -> RecordKey {
-        ((id.low, id.high), request_id.into())
+        (id, request_id.into())
     }
 
     /// The partition of a key, without the records that have expired.
-    #[expect(clippy::cast_possible_truncation, reason = "any bits of the hash will do")]
-    pub(super) fn lock(&self, key: &RecordKey, at: Micros) -> MutexGuard<'_, Partition> {
+    #[expect(clippy::cast_possible_truncation, reason = "any bits will do")]
+    pub(super) fn lock(&self, (id, _): &RecordKey, at: Micros) -> MutexGuard<'_, Partition> {
         let [partition, ..] = &self.partitions;
-        let chosen = self.partitions.get(self.spread.hash_one(key) as usize % PARTITIONS);
+        let chosen = self.partitions.get(id.spread() as usize % PARTITIONS);
         let mut partition =
             chosen.unwrap_or(partition).lock().unwrap_or_else(PoisonError::into_inner);
         self.forget_expired(&mut partition, at);
         partition
     }
 
-    /// Room for one more record, or `queue_full`. The last one may weigh more than there was room
-    /// for.
-    pub(super) fn room(&self, record: &Record, at: Micros) -> Result<Room<'_>> {
+    /// Room for one more record of a key in its partition, or `queue_full`. The last one may weigh
+    /// more than there was room for.
+    pub(super) fn room(
+        &self,
+        partition: &mut Partition,
+        (id, _): &RecordKey,
+        record: &Record,
+        at: Micros,
+    ) -> Result<Room<'_>> {
+        let share = self.max.div_ceil(SHARE_OF_A_KEY);
+        while partition.keys.get(id).is_some_and(|key| key.weight >= share) {
+            let oldest = partition.oldest_of(*id).filter(|_| self.may_forget());
+            self.forget_early(partition, &oldest.ok_or_else(full)?);
+        }
         if let Some(room) = self.reserve(record.weight) {
             return Ok(room);
         }
         // The caller holds a partition, so it must not wait for another: the holder of another one
         // removes what has expired there.
-        for mut partition in
-            self.partitions.iter().filter_map(|partition| partition.try_lock().ok())
-        {
-            self.forget_expired(&mut partition, at);
+        for mut other in self.partitions.iter().filter_map(|partition| partition.try_lock().ok()) {
+            self.forget_expired(&mut other, at);
         }
-        self.reserve(record.weight).ok_or_else(|| {
-            Error::new(
-                Code::QueueFull,
-                "too many request ids are being remembered; try again later",
-            )
-        })
+        loop {
+            if let Some(room) = self.reserve(record.weight) {
+                return Ok(room);
+            }
+            if !self.may_forget() {
+                return Err(full());
+            }
+            match partition.oldest() {
+                Some(oldest) => self.forget_early(partition, &oldest),
+                None => self.forget_one_elsewhere()?,
+            }
+        }
     }
 
     /// What all records weigh, when no admission is under way.
-    #[cfg(test)]
     pub(super) fn held(&self) -> usize {
         self.held.load(Relaxed)
+    }
+
+    /// The bound on what they weigh.
+    pub(super) const fn max(&self) -> usize {
+        self.max
+    }
+
+    /// How many records were forgotten before they expired.
+    pub(super) fn forgotten(&self) -> u64 {
+        self.forgotten.load(Relaxed)
+    }
+
+    fn may_forget(&self) -> bool {
+        self.when_full == WhenIdsFull::ForgetOldest
     }
 
     fn reserve(&self, weight: usize) -> Option<Room<'_>> {
@@ -141,13 +190,31 @@ impl Records {
     }
 
     fn forget_expired(&self, partition: &mut Partition, at: Micros) {
-        while let Some(Reverse((expires_at, _))) = partition.by_expiry.peek()
-            && *expires_at <= at
-            && let Some(Reverse((_, key))) = partition.by_expiry.pop()
-        {
-            if let Some(record) = partition.records.remove(&key) {
-                self.held.fetch_sub(record.weight, Relaxed);
+        while let Some(key) = partition.expired(at) {
+            self.forget(partition, &key);
+        }
+    }
+
+    /// The record that expires first in another partition that no admission holds.
+    fn forget_one_elsewhere(&self) -> Result<()> {
+        let free = self.partitions.iter().filter_map(|partition| partition.try_lock().ok());
+        for mut other in free {
+            if let Some(oldest) = other.oldest() {
+                self.forget_early(&mut other, &oldest);
+                return Ok(());
             }
+        }
+        Err(full())
+    }
+
+    fn forget_early(&self, partition: &mut Partition, key: &RecordKey) {
+        self.forgotten.fetch_add(1, Relaxed);
+        self.forget(partition, key);
+    }
+
+    fn forget(&self, partition: &mut Partition, key: &RecordKey) {
+        if let Some(weight) = partition.remove(key) {
+            self.held.fetch_sub(weight, Relaxed);
         }
     }
 }
@@ -173,16 +240,52 @@ impl Partition {
     }
 
     /// Keeps the record of an id that has none.
-    pub(super) fn remember(
-        &mut self,
-        room: Room<'_>,
-        key: RecordKey,
-        record: Record,
-        expires_at: Micros,
-    ) {
-        self.by_expiry.push(Reverse((expires_at, key.clone())));
+    pub(super) fn remember(&mut self, room: Room<'_>, key: RecordKey, record: Record) {
+        let (id, request_id) = key.clone();
+        let ids = self.keys.entry(id).or_default();
+        ids.weight += record.weight;
+        if record.is_refund {
+            self.refunds.insert((record.expires_at, key.clone()));
+        } else {
+            ids.charges.insert((record.expires_at, request_id));
+            self.charges.insert((record.expires_at, key.clone()));
+        }
         self.records.insert(key, record);
         // The record has taken the room; forgetting it gives it back.
         std::mem::forget(room);
     }
+
+    fn expired(&self, at: Micros) -> Option<RecordKey> {
+        let mut first = [&self.charges, &self.refunds].into_iter().filter_map(BTreeSet::first);
+        first.find(|(expires_at, _)| *expires_at <= at).map(|(_, key)| key.clone())
+    }
+
+    /// The record that may be forgotten early, and of one key.
+    fn oldest(&self) -> Option<RecordKey> {
+        self.charges.first().map(|(_, key)| key.clone())
+    }
+
+    fn oldest_of(&self, id: Id) -> Option<RecordKey> {
+        let (_, request_id) = self.keys.get(&id)?.charges.first()?;
+        Some((id, Arc::clone(request_id)))
+    }
+
+    /// Removes a record; what it weighed.
+    fn remove(&mut self, key: &RecordKey) -> Option<usize> {
+        let record = self.records.remove(key)?;
+        let order = if record.is_refund { &mut self.refunds } else { &mut self.charges };
+        order.remove(&(record.expires_at, key.clone()));
+        if let Some(ids) = self.keys.get_mut(&key.0) {
+            ids.weight -= record.weight;
+            ids.charges.remove(&(record.expires_at, Arc::clone(&key.1)));
+            if ids.weight == 0 {
+                self.keys.remove(&key.0);
+            }
+        }
+        Some(record.weight)
+    }
+}
+
+fn full() -> Error {
+    Error::new(Code::QueueFull, "too many request ids are being remembered; try again later")
 }

@@ -1,5 +1,5 @@
 //! What the mutex of a shard guards: which keys may be replaced, what is remembered of the
-//! replaced, and the words of long states.
+//! replaced, and the words of long states. Growth is in `grow.rs`.
 //!
 //! # Forgetting
 //! An expired line may be reused: its state means the same as none, as long as the clock does not
@@ -12,10 +12,12 @@
 //! line beyond the bound is used, if the window has one. Where a throttled key must go, its debt
 //! stays with the neighbourhood of its home: newcomers there, the key itself among them, start with
 //! that debt until it has decayed. So a flood of new keys can never forgive a throttled key; the
-//! price is that newcomers of a neighbourhood full of throttled keys are denied until then. A debt
-//! is kept as the instant at which it ends. A newcomer under the same quota continues it; under
-//! another quota, an instant says nothing about units, so nothing is granted until then.
+//! price is that newcomers of a neighbourhood full of throttled keys are denied until then; a
+//! policy may choose to forgive the key instead. A debt is kept as the instant at which it ends. A
+//! newcomer under the same quota continues it; under another quota, an instant says nothing about
+//! units, so nothing is granted until then.
 
+use super::bounds::WhenFull;
 use super::fill::Fill;
 use super::fingerprint::Id;
 use super::line::{Content, Held, is_unused};
@@ -24,14 +26,22 @@ use crate::algorithm::{Debt, Write};
 use crate::rule::Rule;
 use crate::time::Micros;
 
-/// Homes that share a debt.
+/// Lines that share a debt, when the shard has all its lines.
 const NEIGHBOURS: usize = 16;
 /// How many lines an insertion checks to free long states that expired.
 const HAND_STEPS: usize = 2;
 
+/// How often a shard looks for memory while there is none.
+const RETRY_EVERY: Micros = 1_000_000;
+
 #[derive(Debug)]
 pub(super) struct Shard {
-    homes: usize,
+    when_full: WhenFull,
+    /// Lines that hold a key.
+    pub(super) used: usize,
+    /// How many places there are to remember debts. It never changes: a key that lost its line must
+    /// meet its debt after a growth, too.
+    neighbourhoods: usize,
     /// The latest instant at which something forgotten was still remembered.
     floor: Micros,
     /// Per neighbourhood, what newcomers inherit. Empty until the first inheritance.
@@ -41,6 +51,8 @@ pub(super) struct Shard {
     free: Vec<u64>,
     /// Where the search for expired long states goes on.
     hand: usize,
+    /// Not before this instant is memory looked for again, after there was none.
+    retry_at: Micros,
 }
 
 /// The debt of the throttled keys that a neighbourhood had to forget.
@@ -90,14 +102,18 @@ impl Loss {
 }
 
 impl Shard {
-    pub(super) const fn new(homes: usize) -> Self {
+    /// A shard that may grow to this many lines.
+    pub(super) const fn new(lines: usize, when_full: WhenFull) -> Self {
         Self {
-            homes,
+            when_full,
+            used: 0,
+            neighbourhoods: lines.div_ceil(NEIGHBOURS),
             floor: 0,
             inherited_debts: Vec::new(),
             spilled: Vec::new(),
             free: Vec::new(),
             hand: 0,
+            retry_at: 0,
         }
     }
 
@@ -105,19 +121,33 @@ impl Shard {
         self.floor
     }
 
-    /// Until when newcomers at this home inherit debt.
-    pub(super) fn indebted_until(&self, home: usize) -> Micros {
-        self.inherited_debts.get(home / NEIGHBOURS).map_or(0, |debt| debt.until)
+    /// Until when newcomers at this place inherit debt.
+    pub(super) fn indebted_until(&self, place: Place) -> Micros {
+        self.inherited_debt(place).map_or(0, |debt| debt.until)
     }
 
-    /// The state that a newcomer at this home starts with, if it inherits a debt.
-    pub(super) fn inherited(&self, home: usize, rule: &Rule, at: Micros) -> Option<Write> {
-        let debt = self.inherited_debts.get(home / NEIGHBOURS).filter(|debt| debt.until > at)?;
+    fn inherited_debt(&self, place: Place) -> Option<&InheritedDebt> {
+        self.inherited_debts.get(place.among(self.neighbourhoods))
+    }
+
+    /// The state that a newcomer at this place starts with, if it inherits a debt.
+    pub(super) fn inherited(&self, place: Place, rule: &Rule, at: Micros) -> Option<Write> {
+        let debt = self.inherited_debt(place).filter(|debt| debt.until > at)?;
         Some(if debt.tag == rule.quota_tag() {
             rule.indebted_until(debt.until, at)
         } else {
             rule.indebted(Debt { units: rule.ceiling(), seen: at })
         })
+    }
+
+    /// Whether to look for memory once more: that reads all lines, so after a failure it is done
+    /// once in [`RETRY_EVERY`].
+    pub(super) const fn may_retry(&self, at: Micros) -> bool {
+        at >= self.retry_at
+    }
+
+    pub(super) const fn found_no_memory(&mut self, at: Micros) {
+        self.retry_at = at.saturating_add(RETRY_EVERY);
     }
 
     /// Puts a new key into its window.
@@ -134,17 +164,20 @@ impl Shard {
     }
 
     /// Takes the line of the window that loses least.
-    fn make_room<'t>(&mut self, table: &'t Table, place: Place, at: Micros) -> Held<'t> {
+    pub(super) fn make_room<'t>(&mut self, table: &'t Table, place: Place, at: Micros) -> Held<'t> {
         loop {
             let Some((loss, held)) = Self::cheapest(table, place, at) else {
                 std::thread::yield_now();
                 continue;
             };
             match held.content() {
-                None => table.count_used_line(),
-                Some(content) => {
-                    self.remember(table.place(held.id()).home, held.tag(), loss, at);
-                    self.release(&content);
+                Some(content) if !held.is_free() => {
+                    self.remember(table.place(held.id()), held.tag(), loss, at);
+                    self.release(table, &content);
+                }
+                _ => {
+                    self.used += 1;
+                    table.count_used_line();
                 }
             }
             return held;
@@ -160,14 +193,16 @@ impl Shard {
                 continue;
             };
             let loss = match held.content() {
-                None if table.is_full() => Loss::Bound,
-                None => Loss::Unused,
-                Some(content) => Loss::of(&content, at),
+                Some(content) if !held.is_free() => Loss::of(&content, at),
+                _ if table.is_full() => Loss::Bound,
+                _ => Loss::Unused,
             };
             if best.as_ref().is_none_or(|(least, _)| loss < *least) {
                 best = Some((loss, held));
             }
-            if unused || (matches!(loss, Loss::Expired { .. }) && table.is_full()) {
+            let is_good =
+                loss == Loss::Unused || matches!(loss, Loss::Expired { .. } if table.is_full());
+            if unused || is_good {
                 break;
             }
         }
@@ -175,36 +210,51 @@ impl Shard {
     }
 
     /// Keeps what must not be forgotten of a line that is replaced.
-    fn remember(&mut self, home: usize, tag: u64, loss: Loss, at: Micros) {
+    fn remember(&mut self, place: Place, tag: u64, loss: Loss, at: Micros) {
         match loss {
-            Loss::Expired { fresh_at } => self.floor = self.floor.max(fresh_at),
-            Loss::Throttled { fresh_at } => {
-                self.inherited_debts.resize(self.homes / NEIGHBOURS + 1, InheritedDebt::default());
-                if let Some(debt) = self.inherited_debts.get_mut(home / NEIGHBOURS) {
+            Loss::Expired { fresh_at } => self.forget_until(fresh_at),
+            Loss::Throttled { fresh_at } if self.when_full == WhenFull::Protect => {
+                self.inherited_debts.resize(self.neighbourhoods, InheritedDebt::default());
+                let neighbourhood = place.among(self.neighbourhoods);
+                if let Some(debt) = self.inherited_debts.get_mut(neighbourhood) {
                     let alone = debt.until <= at || debt.tag == tag;
                     debt.tag = if alone { tag } else { 0 };
                     debt.until = debt.until.max(fresh_at);
                 }
             }
-            Loss::Owing { .. } | Loss::OwingMuch { .. } | Loss::Unused | Loss::Bound => {}
+            Loss::Owing { .. }
+            | Loss::OwingMuch { .. }
+            | Loss::Throttled { .. }
+            | Loss::Unused
+            | Loss::Bound => {}
         }
     }
 
-    /// Keeps the words of a long state.
-    pub(super) fn spill(&mut self, words: &[u64]) -> u64 {
-        let index = self.free.pop();
-        match index
-            .and_then(|index| self.spilled.get_mut(as_index(index)).map(|slot| (index, slot)))
-        {
-            Some((index, slot)) => {
-                *slot = words.into();
-                index
-            }
-            None => {
-                self.spilled.push(words.into());
-                self.spilled.len() as u64 - 1
-            }
+    /// Notes that a state is forgotten that meant something until `fresh_at`.
+    pub(super) fn forget_until(&mut self, fresh_at: Micros) {
+        self.floor = self.floor.max(fresh_at);
+    }
+
+    /// Keeps the words of a long state; `None` if there is no memory for them.
+    pub(super) fn spill(&mut self, table: &Table, words: &[u64]) -> Option<u64> {
+        if !table.share.take(bytes_of(words)) {
+            return None;
         }
+        let index = self.free.pop();
+        Some(
+            match index
+                .and_then(|index| self.spilled.get_mut(as_index(index)).map(|slot| (index, slot)))
+            {
+                Some((index, slot)) => {
+                    *slot = words.into();
+                    index
+                }
+                None => {
+                    self.spilled.push(words.into());
+                    self.spilled.len() as u64 - 1
+                }
+            },
+        )
     }
 
     pub(super) fn spilled(&self, index: u64) -> &[u64] {
@@ -218,10 +268,11 @@ impl Shard {
     }
 
     /// Frees what a content keeps outside its line.
-    pub(super) fn release(&mut self, content: &Content) {
+    pub(super) fn release(&mut self, table: &Table, content: &Content) {
         if let Content::Long { index, .. } = content
             && let Some(slot) = self.spilled.get_mut(as_index(*index))
         {
+            table.share.give_back(bytes_of(slot));
             *slot = Box::default();
             self.free.push(*index);
         }
@@ -254,8 +305,8 @@ impl Shard {
                 continue;
             };
             if fresh_at <= at {
-                self.floor = self.floor.max(fresh_at);
-                self.release(&content);
+                self.forget_until(fresh_at);
+                self.release(table, &content);
                 let (id, tag) = (held.id(), held.tag());
                 let nothing = crate::state::Words::new(&[]);
                 held.put(id, tag, &Content::Short { fresh_at, words: nothing, fill: Fill::LITTLE });
@@ -263,6 +314,11 @@ impl Shard {
         }
         seen
     }
+}
+
+/// The bytes that a long state takes, with what the allocator adds.
+const fn bytes_of(words: &[u64]) -> usize {
+    size_of_val(words) + 2 * size_of::<Box<[u64]>>()
 }
 
 fn as_index(index: u64) -> usize {

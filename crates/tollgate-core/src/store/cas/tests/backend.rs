@@ -55,6 +55,7 @@ pub(crate) struct Table {
     pub(crate) swaps_sent: AtomicUsize,
     pub(crate) swaps_answered: AtomicUsize,
     pub(crate) swaps_won: AtomicUsize,
+    pub(crate) closed: AtomicUsize,
 }
 
 impl Table {
@@ -73,6 +74,7 @@ impl Table {
             swaps_sent: AtomicUsize::new(0),
             swaps_answered: AtomicUsize::new(0),
             swaps_won: AtomicUsize::new(0),
+            closed: AtomicUsize::new(0),
         }
     }
 
@@ -220,6 +222,10 @@ impl Versioned for Table {
         yield_once().await;
         self.swaps_answered.fetch_add(1, Ordering::SeqCst);
         answer.map_err(|message| Error::new(Code::Timeout, message))
+    }
+
+    async fn close(&self) {
+        self.closed.fetch_add(1, Ordering::SeqCst);
     }
 }
 

@@ -84,6 +84,18 @@ fn a_large_batch_is_split_by_what_a_swap_can_hold() {
 }
 
 #[test]
+fn keys_that_a_batch_repeats_take_no_more_room_in_a_swap() {
+    let store = cas(Table::new(VersionedCapability::multi_key(2)), &ManualClock::at(START));
+    let limit = per_hour("batch", 5);
+    let charges = ["a", "b", "a", "b", "c", "a"].map(|subject| [limit.charge(subject)]);
+    let batch: Vec<_> = charges.iter().map(|c| Admission::of(c)).collect();
+    let outcomes = block_on(admit_many(&store, &batch, NOW));
+    assert!(passed(&charges, &outcomes).into_iter().all(|passed| passed));
+    // The first four, then two.
+    assert_eq!(Table::count(&store.backend().swaps_sent), 2);
+}
+
+#[test]
 fn what_a_batch_refuses_does_not_harm_the_rest() {
     let clock = ManualClock::at(START);
     let store = cas(Table::multi_key(), &clock);

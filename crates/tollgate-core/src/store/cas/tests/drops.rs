@@ -289,3 +289,10 @@ fn ids_sent_again_after_drops_are_charged_at_most_once() {
         assert!(stores.iter().all(|store| store.queues.busy() == 0), "seed {seed}");
     }
 }
+
+#[test]
+fn closing_the_store_closes_the_backend() {
+    let store = cas(std::sync::Arc::new(Table::multi_key()), &ManualClock::at(START));
+    block_on(store.close());
+    assert_eq!(Table::count(&store.backend().closed), 1);
+}

@@ -57,6 +57,22 @@ fn another_cost_is_a_conflict_and_another_key_another_request() {
 }
 
 #[test]
+fn a_value_may_be_exactly_as_long_as_the_store_keeps() {
+    let bounded = |bytes: usize| {
+        let capability = VersionedCapability::single_key();
+        let capability = capability.with_max_state_bytes(u32::try_from(bytes).unwrap());
+        cas(Table::new(capability), &ManualClock::at(START))
+    };
+    let limit = per_hour("ids", 10);
+    let free = cas(Table::single_key(), &ManualClock::at(START));
+    admit(&free, limit.charge("one"), "a", START).unwrap();
+    let bytes = free.backend().rows()[&limit.key("one").to_text()].text.len();
+    admit(&bounded(bytes), limit.charge("one"), "a", START).unwrap();
+    let refused = admit(&bounded(bytes - 1), limit.charge("one"), "a", START);
+    assert_eq!(refused.unwrap_err().field(), Some("request_id"));
+}
+
+#[test]
 fn ids_that_look_alike_are_apart() {
     both(|_, store| {
         let limit = per_hour("ids", 100);

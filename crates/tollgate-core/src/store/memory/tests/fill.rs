@@ -1,8 +1,9 @@
-//! How full the table gets, and that it never grows.
+//! How full the table gets, and that it never exceeds its bound.
 
 use core::time::Duration;
 
 use super::*;
+use crate::store::memory::line::Held;
 
 fn gcra() -> Limit {
     limit_of(&rules(5, Duration::from_secs(60))[0].1)
@@ -40,13 +41,29 @@ fn more_keys_than_the_bound_replace_one_another() {
         let memory = store(max_keys);
         let keys = 10 * max_keys.max(100);
         for key in 0..keys {
-            // Each expires before the next but one comes: half the lines are reused as expired.
-            check(&memory, &limit, &format!("user:{key}"), T0 + key as u64 * 6 * SECOND);
+            check(&memory, &limit, &format!("user:{key}"), T0);
         }
-        let (len, shards) = (memory.len(), memory.0.table.shards());
+        let (len, shards) = (memory.len(), table(&memory, &limit).shards());
         println!("bound {max_keys}: {len} lines in use after {keys} keys, {shards} shards");
         assert!(len >= max_keys && len <= max_keys + max_keys / 2 + 32 * shards, "{len}");
         assert!(held(&memory, &limit, keys) <= len);
+    }
+}
+
+#[test]
+fn keys_that_expire_replace_one_another_and_never_exceed_the_bound() {
+    let limit = gcra();
+    for max_keys in [1, 2, 31, 32, 33, 1_000, 20_000] {
+        let memory = store(max_keys);
+        let keys = 10 * max_keys.max(100);
+        for key in 0..keys {
+            // Each expires before the next but one comes.
+            check(&memory, &limit, &format!("user:{key}"), T0 + key as u64 * 6 * SECOND);
+        }
+        println!("bound {max_keys}: {} lines in use after {keys} keys", memory.len());
+        assert!(memory.len() <= max_keys + 64 * 64, "{}", memory.len());
+        let held = held(&memory, &limit, keys);
+        assert!((1..=memory.len()).contains(&held), "{held}");
     }
 }
 
@@ -66,10 +83,11 @@ fn a_key_is_never_stored_twice() {
                 _ => drop(check(&memory, rng.pick(&limits), &subject, at)),
             }
         }
-        let mut ids: Vec<_> = (0..memory.0.table.shards())
-            .flat_map(|shard| memory.0.table.lines_of(shard))
-            .filter(|(_, line)| !crate::store::memory::line::is_unused(line))
-            .map(|(_, line)| crate::store::memory::line::Held::lock(line).id())
+        let mut ids: Vec<_> = (0..table(&memory, &limits[0]).shards())
+            .flat_map(|shard| table(&memory, &limits[0]).lines_of(shard))
+            .map(|(_, line)| Held::lock(line))
+            .filter(|held| !held.is_free())
+            .map(|held| held.id())
             .collect();
         let lines = ids.len();
         assert_eq!(lines, memory.len());
@@ -89,9 +107,9 @@ fn long_states_that_were_replaced_leave_nothing_behind() {
             check(&memory, &limit, &format!("user:{key}"), T0 + key * SECOND + entry);
         }
     }
-    let spilled = memory.0.table.lock(0).unwrap().spilled_in_use();
+    let spilled = table(&memory, &limit).lock(0).unwrap().spilled_in_use();
     println!("{spilled} long states in {} lines", memory.len());
     assert!(spilled <= memory.len());
     memory.sweep(u64::MAX);
-    assert_eq!(memory.0.table.lock(0).unwrap().spilled_in_use(), 0);
+    assert_eq!(table(&memory, &limit).lock(0).unwrap().spilled_in_use(), 0);
 }

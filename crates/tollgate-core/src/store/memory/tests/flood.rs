@@ -3,6 +3,7 @@
 use core::time::Duration;
 
 use super::*;
+use crate::store::memory::{Bounds, WhenFull};
 
 const LIMIT: u64 = 10;
 /// One unit takes six seconds, so that the whole flood passes while the victim is throttled.
@@ -135,5 +136,27 @@ fn an_expensive_flood_may_forget_a_key_that_is_no_longer_throttled() {
         let over: u64 = passed.iter().map(|passed| passed.saturating_sub(1)).sum();
         println!("{name}: {over} units too many for {VICTIMS} keys that owed {}", LIMIT - 1);
         assert!(passed.iter().all(|passed| *passed <= LIMIT), "{name}: {passed:?}");
+    }
+}
+
+/// The other choice of a policy: newcomers pass, and what a throttled key owed may be forgotten.
+#[test]
+fn a_policy_that_admits_newcomers_does_so_in_a_flood_of_drained_keys() {
+    for (name, rule) in rules(LIMIT, PERIOD) {
+        let bounds = Bounds::new().max_keys(1_000).when_full(WhenFull::Admit);
+        let (memory, limit) = (Memory::new(), limit_of(&rule).bounded(bounds));
+        let victims: Vec<String> = (0..VICTIMS).map(|victim| format!("victim:{victim}")).collect();
+        for victim in &victims {
+            drain(&memory, &limit, victim, T0);
+        }
+        for spoof in 0..10_000 {
+            assert_eq!(drain(&memory, &limit, &format!("spoofed:{spoof}"), T0), LIMIT, "{name}");
+        }
+        let admitted =
+            (0..NEWCOMERS).filter(|new| admits(&memory, &limit, &format!("new:{new}"), T0));
+        assert_eq!(admitted.count(), NEWCOMERS, "{name}");
+        let forgiven = victims.iter().filter(|victim| admits(&memory, &limit, victim, T0)).count();
+        println!("{name}: {forgiven} of {VICTIMS} throttled keys are forgiven");
+        assert!(memory.usage()[0].is_full());
     }
 }

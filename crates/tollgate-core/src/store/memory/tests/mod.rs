@@ -7,6 +7,8 @@ mod evict;
 mod exact;
 mod fill;
 mod flood;
+mod grow;
+mod isolation;
 mod model;
 mod paths;
 mod records;
@@ -15,6 +17,7 @@ mod spread;
 use core::time::Duration;
 
 use super::Memory;
+use super::table::Table;
 use crate::algorithm::{
     Anchor, FixedWindow, Gcra, LeakyBucket, SlidingLog, SlidingWindow, TokenBucket,
 };
@@ -24,7 +27,7 @@ use crate::decision::Decision;
 use crate::limit::Limit;
 use crate::quota::Quota;
 use crate::rule::Rule;
-use crate::store::SyncStore;
+use crate::store::{Store, SyncStore};
 use crate::time::Micros;
 
 /// In the middle of a window of any round length.
@@ -74,10 +77,15 @@ fn drain(memory: &Memory, limit: &Limit, subject: &str, at: Micros) -> u64 {
     (0..).take_while(|_| admits(memory, limit, subject, at)).count() as u64
 }
 
+/// The table of a policy.
+fn table<'a>(memory: &'a Memory, limit: &Limit) -> &'a Table {
+    &memory.0.states.of(limit).table
+}
+
 /// Whether the key has a line.
 fn is_held(memory: &Memory, charge: &Charge<'_>) -> bool {
-    let id = memory.id(charge);
-    memory.0.table.find(id, memory.0.table.place(id)).is_some()
+    let (id, table) = (memory.id(charge), table(memory, charge.limit));
+    table.find(id, table.place(id)).is_some()
 }
 
 /// `SplitMix64`.
@@ -115,7 +123,7 @@ impl Rng {
 
 #[test]
 fn the_store_says_what_it_can_do() {
-    let capability = crate::store::Store::capability(&Memory::new());
+    let capability = Memory::new().capability();
     assert!(capability.exact && capability.idempotent && capability.in_process);
     assert!(!capability.durable && !capability.own_clock);
     assert_eq!(capability.multi_key, crate::store::MultiKey::Atomic);

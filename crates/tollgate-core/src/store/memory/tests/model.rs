@@ -7,7 +7,7 @@ use loom::thread;
 use super::super::atomic_word::AtomicWord;
 use super::super::fill::Fill;
 use super::super::fingerprint::Id;
-use super::super::line::{Content, Held, Line, charge_short, charge_word};
+use super::super::line::{Charged, Content, Held, Line, charge_short, charge_word};
 use crate::algorithm::{Algorithm, Anchor, FixedWindow, Gcra, PackedSchedule};
 use crate::cost::Cost;
 use crate::quota::Quota;
@@ -81,16 +81,23 @@ fn instant(word: u64) -> Content {
     }
 }
 
+fn unused() -> Line<AtomicU64> {
+    Line(std::array::from_fn(|_| AtomicU64::new(0)))
+}
+
 fn line_with(id: Id, tag: u64, content: &Content) -> Arc<Line<AtomicU64>> {
-    let line: Line<AtomicU64> = std::array::from_fn(|_| AtomicU64::new(0));
+    let line = unused();
     Held::lock(&line).put(id, tag, content);
     Arc::new(line)
 }
 
 /// Charges one unit; whether it was granted, `None` if the line is another's.
 fn charge(line: &Line<AtomicU64>, id: Id) -> Option<bool> {
-    let charged = charge_word(line, id, (rule().quota_tag(), &packed()), NOW, Cost::ONE);
-    charged.granted().map(|_| true).or(charged.refused().map(|_| false))
+    match charge_word(line, id, (rule().quota_tag(), &packed()), NOW, Cost::ONE) {
+        Charged::Granted { .. } => Some(true),
+        Charged::Refused { .. } => Some(false),
+        _ => None,
+    }
 }
 
 fn word_in(line: &Line<AtomicU64>) -> u64 {
@@ -275,5 +282,59 @@ fn a_line_that_changes_its_kind_is_never_read_as_the_other() {
         };
         let count = 1 + u64::from(counted.is_some());
         assert_eq!((&*words, fresh_at), (&[1_000_000, count][..], 2_000_000));
+    });
+}
+
+/// Moves a key as a growth does, from a line that is held until it is vacated.
+fn move_key(from: &Line<AtomicU64>, to: &Line<AtomicU64>) {
+    let held = Held::lock(from);
+    let (id, tag) = (held.id(), held.tag());
+    let content = held.content().unwrap();
+    Held::lock(to).put(id, tag, &content);
+    held.vacate();
+}
+
+#[test]
+fn a_key_that_moves_is_charged_in_one_line_at_a_time() {
+    explore_up_to(PREEMPTIONS_OF_THREE, || {
+        let old = line_with(ALICE, rule().quota_tag(), &instant(NOW.reading()));
+        let new = Arc::new(unused());
+        let mover = {
+            let (old, new) = (Arc::clone(&old), Arc::clone(&new));
+            thread::spawn(move || move_key(&old, &new))
+        };
+        let late = {
+            let new = Arc::clone(&new);
+            thread::spawn(move || charge(&new, ALICE))
+        };
+        // Twice, so that the second may come after the move.
+        let early = [charge(&old, ALICE), charge(&old, ALICE)];
+        mover.join().unwrap();
+        let answers = early.into_iter().chain([late.join().unwrap()]);
+        let granted = answers.filter(|answer| *answer == Some(true)).count() as u64;
+        assert!(granted <= BURST, "{granted} of {BURST}");
+        assert_eq!(word_in(&new), NOW.reading() + granted * UNIT, "a charge was lost or doubled");
+        assert_eq!(charge(&old, ALICE), None, "the old line is charged");
+    });
+}
+
+#[test]
+fn a_line_that_is_vacated_and_taken_again_is_never_charged_for_the_key_that_left() {
+    explore_up_to(PREEMPTIONS_OF_THREE, || {
+        let tag = rule().quota_tag();
+        let old = line_with(ALICE, tag, &instant(NOW.reading()));
+        let new = Arc::new(unused());
+        let mover = {
+            let (old, new) = (Arc::clone(&old), Arc::clone(&new));
+            thread::spawn(move || {
+                move_key(&old, &new);
+                // The newcomer has the state that the old key had.
+                Held::lock(&old).put(BOB, tag, &instant(NOW.reading()));
+            })
+        };
+        let early = charge(&old, ALICE) == Some(true);
+        mover.join().unwrap();
+        assert_eq!(word_in(&new), NOW.reading() + u64::from(early) * UNIT);
+        assert_eq!(word_in(&old), NOW.reading(), "the newcomer was charged");
     });
 }

@@ -104,3 +104,24 @@ fn a_state_of_a_forgotten_quota_is_the_largest_debt_until_it_has_decayed() {
     let limit = limit_of(&rules(5, Duration::from_secs(3_600))[0].1);
     assert_eq!(drain(&memory, &limit, "victim", T0 + SECOND), 5);
 }
+
+#[test]
+fn quotas_that_no_key_uses_make_room_for_others() {
+    let memory = store(10_000);
+    let gcra = |units| limit_of(&Rule::new(Gcra::new(Quota::per_hour(units)).unwrap()));
+    for units in 0..4_200 {
+        check(&memory, &gcra(1_000 + units), &format!("user:{units}"), T0);
+    }
+    // Whatever they owed has decayed; one that is used stays.
+    let later = T0 + 4_000 * SECOND;
+    check(&memory, &gcra(1_000), "user:0", later - SECOND);
+    assert!(admits(&memory, &gcra(100), "ada", later));
+    assert_eq!(check(&memory, &gcra(200), "ada", later).remaining, 198);
+    assert_eq!(check(&memory, &gcra(200), "user:0", later).remaining, 198, "rounded up");
+    // A list that is full of quotas in use is as full as before: the largest debt.
+    for units in 0..4_200 {
+        check(&memory, &gcra(10_000 + units), &format!("late:{units}"), later + SECOND);
+    }
+    let known = memory.0.states.of(&gcra(1)).quota_ids.of(gcra(200).rule().quota_tag());
+    assert!(known.is_some(), "a quota that is used was forgotten");
+}

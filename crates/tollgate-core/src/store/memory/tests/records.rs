@@ -1,4 +1,4 @@
-//! Request ids: charged once, bounded exactly, forgotten when they expire.
+//! Request ids: charged once, bounded exactly, forgotten when they expire or when room is needed.
 
 use core::time::Duration;
 use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
@@ -8,18 +8,39 @@ use super::*;
 use crate::charge::{Admission, Receipt, RequestId};
 use crate::error::{Code, Result};
 use crate::store::Evidence;
+use crate::store::memory::{Bounds, WhenIdsFull};
 
 fn gcra(limit: u64) -> Limit {
     limit_of(&rules(limit, Duration::from_secs(3_600))[0].1)
 }
 
+fn with(bounds: Bounds) -> Memory {
+    Memory::builder().bounds(bounds.max_keys(10_000)).build().unwrap()
+}
+
+/// A store that refuses more ids than this.
 fn bounded(max: usize) -> Memory {
-    Memory::builder().max_keys(1_000).max_request_ids(max).build().unwrap()
+    with(Bounds::new().max_request_ids(max).when_ids_full(WhenIdsFull::Refuse))
 }
 
 fn once(memory: &Memory, limit: &Limit, id: &str, keep: Micros, at: Micros) -> Result<Evidence> {
+    once_of(memory, &limit.charge("user"), id, keep, at)
+}
+
+fn once_of(
+    memory: &Memory,
+    charge: &Charge<'_>,
+    id: &str,
+    keep: Micros,
+    at: Micros,
+) -> Result<Evidence> {
     let once = RequestId { keep, ..RequestId::new(id).unwrap() };
-    memory.admit_sync(&Admission::of(&[limit.charge("user")]).request_id(once), at)
+    memory.admit_sync(&Admission::from(*charge).request_id(once), at)
+}
+
+/// One id on a key of its own.
+fn alone(memory: &Memory, limit: &Limit, id: &str, keep: Micros, at: Micros) -> Result<Evidence> {
+    once_of(memory, &limit.charge(id), id, keep, at)
 }
 
 #[test]
@@ -27,48 +48,114 @@ fn the_bound_is_exact_however_small() {
     for max in [1, 2, 15, 16, 17, 100] {
         let (memory, limit) = (bounded(max), gcra(1_000));
         for id in 0..max {
-            let admitted = once(&memory, &limit, &format!("id:{id}"), 1_000, T0).unwrap();
+            let admitted = alone(&memory, &limit, &format!("id:{id}"), 1_000, T0).unwrap();
             assert!(admitted.replayed.is_none(), "{id} of {max}");
         }
-        let refused = once(&memory, &limit, "one more", 1_000, T0).unwrap_err();
+        let refused = alone(&memory, &limit, "one more", 1_000, T0).unwrap_err();
         assert_eq!(refused.code(), Code::QueueFull, "{max}");
         // A refusal charges nothing, and a replay needs no room.
-        let remaining = check(&memory, &limit, "user", T0).remaining;
-        assert_eq!(remaining, 1_000 - max as u64 - 1);
-        assert!(once(&memory, &limit, "id:0", 1_000, T0).unwrap().replayed.is_some());
+        assert_eq!(check(&memory, &limit, "one more", T0).remaining, 999);
+        assert!(alone(&memory, &limit, "id:0", 1_000, T0).unwrap().replayed.is_some());
         // They all expire: there is room again, for all of them.
         for id in 0..max {
-            once(&memory, &limit, &format!("again:{id}"), 1_000, T0 + 1_000).unwrap();
+            alone(&memory, &limit, &format!("again:{id}"), 1_000, T0 + 1_000).unwrap();
         }
+        assert_eq!(memory.usage()[0].forgotten_request_ids, 0);
     }
+}
+
+#[test]
+fn the_ids_that_expire_first_are_forgotten_early_and_counted() {
+    for max in [1, 16, 17, 100] {
+        let (memory, limit) = (with(Bounds::new().max_request_ids(max)), gcra(1_000));
+        for id in 0..10 * max {
+            let id = format!("id:{id}");
+            assert!(alone(&memory, &limit, &id, SECOND, T0).unwrap().replayed.is_none());
+            assert!(alone(&memory, &limit, &id, SECOND, T0).unwrap().replayed.is_some(), "{id}");
+        }
+        let usage = &memory.usage()[0];
+        assert_eq!((usage.request_ids, usage.max_request_ids), (max, max));
+        assert_eq!(usage.forgotten_request_ids, 9 * max as u64);
+        // Charged twice, never admitted twice: the quota holds.
+        assert_eq!(check(&memory, &limit, "id:0", T0).remaining, 998);
+    }
+}
+
+/// A refund that is forgotten could be made again, and again.
+#[test]
+fn the_record_of_a_refund_is_not_forgotten_early() {
+    let memory = with(Bounds::new().max_request_ids(64));
+    let limit = gcra(1_000_000);
+    let charge = limit.charge("user").cost(Cost::new(1_000).unwrap());
+    once_of(&memory, &charge, "charge", 1_000, T0).unwrap();
+    let refund = charge.refund(Receipt::Newest);
+    assert!(once_of(&memory, &refund, "refund", 1_000, T0).unwrap().replayed.is_none());
+    // Ids of the same key, and of others.
+    for id in 0..1_000 {
+        once(&memory, &limit, &format!("own:{id}"), 2_000, T0).unwrap();
+        alone(&memory, &limit, &format!("other:{id}"), 2_000, T0).unwrap();
+    }
+    assert!(once_of(&memory, &charge, "charge", 1_000, T0).unwrap().replayed.is_none());
+    assert!(once_of(&memory, &refund, "refund", 1_000, T0).unwrap().replayed.is_some());
+    // Where only refunds are left, the next one is refused.
+    let refused =
+        (0..64).find_map(|id| once_of(&memory, &refund, &format!("refund:{id}"), 1_000, T0).err());
+    assert_eq!(refused.unwrap().code(), Code::QueueFull);
+    assert!(once_of(&memory, &refund, "later", 1_000, T0 + 1_001).is_ok());
+}
+
+#[test]
+fn one_key_takes_no_more_than_its_share() {
+    let (memory, limit) = (Memory::new(), gcra(1_000_000));
+    let others: Vec<String> = (0..500).map(|other| format!("other:{other}")).collect();
+    for other in &others {
+        alone(&memory, &limit, other, 300 * SECOND, T0).unwrap();
+    }
+    for id in 0..100_000 {
+        once(&memory, &limit, &format!("id:{id}"), 300 * SECOND, T0 + 1).unwrap();
+    }
+    for other in &others {
+        let answer = alone(&memory, &limit, other, 300 * SECOND, T0 + 2).unwrap();
+        assert!(answer.replayed.is_some(), "{other}");
+    }
+    for late in 0..500 {
+        let late = format!("late:{late}");
+        assert!(alone(&memory, &limit, &late, SECOND, T0 + 2).unwrap().replayed.is_none());
+        assert!(alone(&memory, &limit, &late, SECOND, T0 + 2).unwrap().replayed.is_some());
+    }
+    let newest = once(&memory, &limit, "id:99999", SECOND, T0 + 2).unwrap();
+    assert!(newest.replayed.is_some(), "the newest ids of the key are remembered");
+    let usage = &memory.usage()[0];
+    assert_eq!(usage.request_ids, 100_000 / 16 + 1_000);
+    assert_eq!(usage.forgotten_request_ids, 100_000 - 100_000 / 16);
 }
 
 #[test]
 fn records_that_are_kept_long_do_not_keep_the_others() {
     let (memory, limit) = (bounded(10), gcra(1_000));
-    once(&memory, &limit, "long", 1_000_000, T0).unwrap();
+    alone(&memory, &limit, "long", 1_000_000, T0).unwrap();
     for round in 0..100 {
         let at = T0 + round * 10;
         for id in 0..9 {
-            once(&memory, &limit, &format!("short:{round}:{id}"), 10, at).unwrap();
+            alone(&memory, &limit, &format!("short:{round}:{id}"), 10, at).unwrap();
         }
-        assert!(once(&memory, &limit, "long", 1_000_000, at).unwrap().replayed.is_some());
+        assert!(alone(&memory, &limit, "long", 1_000_000, at).unwrap().replayed.is_some());
     }
 }
 
 #[test]
 fn denied_ids_take_no_room() {
-    let (memory, limit) = (bounded(3), gcra(2));
+    let (memory, limit) = (bounded(48), gcra(2));
     for id in 0..100 {
         once(&memory, &limit, &format!("id:{id}"), SECOND, T0).unwrap();
     }
-    assert_eq!(memory.0.records.held(), 2);
+    assert_eq!(memory.0.states.of(&limit).records.held(), 2);
 }
 
 #[test]
 fn an_id_is_charged_once_by_any_number_of_threads_at_any_instant() {
     for at in [0, T0, u64::MAX] {
-        let (memory, limit, charged) = (bounded(1_000), gcra(1_000), AtomicUsize::new(0));
+        let (memory, limit, charged) = (bounded(1_600), gcra(1_000), AtomicUsize::new(0));
         thread::scope(|scope| {
             for _ in 0..8 {
                 scope.spawn(|| {
@@ -81,7 +168,7 @@ fn an_id_is_charged_once_by_any_number_of_threads_at_any_instant() {
             }
         });
         assert_eq!(charged.into_inner(), 100);
-        assert_eq!(memory.0.records.held(), 100);
+        assert_eq!(memory.0.states.of(&limit).records.held(), 100);
         assert_eq!(drain(&memory, &limit, "user", at), 900);
     }
 }
@@ -101,7 +188,7 @@ fn reset_keeps_the_ids() {
 #[test]
 fn long_records_count_as_several() {
     let log = SlidingLog::new(Quota::new(1_000, Duration::from_secs(3_600))).unwrap();
-    let (memory, limit) = (bounded(100), limit_of(&Rule::new(log)));
+    let (memory, limit) = (bounded(1_600), limit_of(&Rule::new(log)));
     for tick in 0..640 {
         assert!(check(&memory, &limit, "user", T0 + tick).is_allowed());
     }
@@ -124,7 +211,7 @@ fn long_records_count_as_several() {
     for id in 0..100 {
         once(&memory, &gcra(1_000), &format!("short:{id}"), SECOND, at + SECOND).unwrap();
     }
-    assert_eq!(memory.0.records.held(), 100);
+    assert_eq!(memory.0.states.of(&limit).records.held(), 100);
 }
 
 fn limit_left(memory: &Memory, limit: &Limit, at: Micros) -> u64 {

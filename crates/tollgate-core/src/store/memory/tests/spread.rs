@@ -1,8 +1,9 @@
 //! No two keys share a fingerprint, and positions are even.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 use super::super::fingerprint::{Id, Secrets};
+use super::super::table::{Place, WINDOW};
 use super::*;
 
 fn id(prefix: &str, policy: &str, subject: &str) -> Id {
@@ -79,10 +80,15 @@ type Subject = Box<dyn Fn(u64) -> String>;
 #[test]
 fn positions_are_even() {
     const KEYS: u64 = 300_000;
+    const HOMES_OF_CELL: usize = 32;
     let mut rng = Rng::new("positions_are_even");
     let random: Vec<u64> = (0..KEYS).map(|_| rng.next()).collect();
-    let table = &store(1_000_000).0.table;
-    let stride = table.lines_of(0).count();
+    let memory = store(100_000);
+    let limit = limit_of(&rules(5, Duration::from_secs(60))[0].1);
+    let table = table(&memory, &limit);
+    let numbers = numbered(table);
+    let cells = table.homes_of(0) / HOMES_OF_CELL;
+    assert_eq!(table.homes_of(0) % HOMES_OF_CELL, 0, "equal cells");
     let subjects: [(&str, Subject); 5] = [
         ("sequential", Box::new(|number| format!("user:{number}"))),
         ("addresses", Box::new(|n| format!("10.{}.{}.{}", n >> 16, n >> 8 & 255, n & 255))),
@@ -96,19 +102,42 @@ fn positions_are_even() {
     for (name, subject) in &subjects {
         let places: Vec<_> =
             (0..KEYS).map(|key| table.place(id("tollgate", "p", &subject(key)))).collect();
-        let shard = |at: usize| at / stride;
         is_even(&format!("{name}, shards"), 64, places.iter().map(|place| place.shard));
-        let homes = stride - 31;
-        let cell = |home: usize| home * 1_024 / homes;
-        is_even(&format!("{name}, homes"), 1_024, places.iter().map(|place| cell(place.home)));
-        let both = |home: usize, shard: usize| home * 64 / homes * 64 + shard;
-        let joint = places.iter().map(|place| both(place.home, place.shard));
-        is_even(&format!("{name}, homes and shards"), 4_096, joint);
-        let second = places.iter().map(|place| {
-            let second = table.lines_at(*place).nth(32).unwrap().0;
-            assert_eq!(shard(second), place.shard);
-            (second % stride * 32 / homes) * 32 + place.home * 32 / homes
-        });
-        is_even(&format!("{name}, both windows"), 1_024, second);
+        let lines = |place: &Place| {
+            let line = |nth| std::ptr::from_ref(table.lines_at(*place).nth(nth).unwrap().1).addr();
+            [0, 32].map(|nth| {
+                let (shard, number) = numbers[&line(nth)];
+                assert_eq!(shard, place.shard);
+                number
+            })
+        };
+        let lines: Vec<[usize; 2]> = places.iter().map(lines).collect();
+        let cell = |number: usize| number / HOMES_OF_CELL;
+        let first = lines.iter().map(|[first, _]| cell(*first));
+        is_even(&format!("{name}, first lines"), cells, first);
+        let joint = lines.iter().zip(&places).map(|([first, _], at)| cell(*first) * 64 + at.shard);
+        is_even(&format!("{name}, first lines and shards"), cells * 64, joint);
+        let both = lines.iter().map(|[first, second]| cell(*first) * cells + cell(*second));
+        is_even(&format!("{name}, both windows"), cells * cells, both);
     }
+}
+
+/// Grows every shard to its bound, and numbers the homes: by their addresses, shard and number.
+fn numbered(table: &Table) -> HashMap<usize, (usize, usize)> {
+    let mut numbers = HashMap::new();
+    for shard in 0..table.shards() {
+        table.reserve(shard).unwrap();
+        while table.double(shard).is_some() {}
+        let lines: Vec<_> = table.lines_of(shard).collect();
+        // A line is a home if a whole window of its segment begins there.
+        let windows = lines.windows(WINDOW).filter(|window| {
+            let ((first, _), (last, _)) = (window[0], window[WINDOW - 1]);
+            first.segment == last.segment
+        });
+        for (number, window) in windows.enumerate() {
+            numbers.insert(std::ptr::from_ref(window[0].1).addr(), (shard, number));
+        }
+        assert_eq!(numbers.len(), (shard + 1) * table.homes_of(shard));
+    }
+    numbers
 }

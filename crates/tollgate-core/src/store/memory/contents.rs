@@ -1,0 +1,87 @@
+//! States of keys and contents of lines, translated into each other.
+
+use super::fill::Fill;
+use super::line::{Content, Held, SHORT};
+use super::policies::PolicyStates;
+use super::shard::Shard;
+use crate::algorithm::Debt;
+use crate::error::{Code, Error, Result};
+use crate::rule::Rule;
+use crate::state::{State, Words};
+use crate::time::{Micros, Now};
+
+impl PolicyStates {
+    /// The state in a line; the largest debt if its quota is not known any more.
+    pub(super) fn state_in(
+        &self,
+        held: &Held<'_>,
+        rule: &Rule,
+        shard: &Shard,
+        at: Micros,
+    ) -> Option<State> {
+        let is_own = held.tag() == rule.quota_tag();
+        let quota_id = is_own.then(|| rule.quota_id()).or_else(|| self.quota_ids.of(held.tag()));
+        let content = held.content()?;
+        let Some(quota_id) = quota_id else {
+            let is_empty = matches!(&content, Content::Short { words, .. } if words.is_empty());
+            if is_empty || content.fresh_at() <= at {
+                return None;
+            }
+            // When it ends says nothing about units of another quota.
+            let write = rule.indebted(full_debt(rule, at));
+            return Some(State { quota_id: rule.quota_id(), words: write.words });
+        };
+        let words = match content {
+            Content::PackedSchedule { word, scale, .. } => {
+                Words::new(&[word / scale.max(1), word % scale.max(1)])
+            }
+            Content::Short { words, .. } => words,
+            Content::Long { index, .. } => Words::new(shard.spilled(index)),
+        };
+        (!words.is_empty()).then_some(State { quota_id, words })
+    }
+
+    /// How a state is kept in a line of a shard, which has a number. Its quota is remembered.
+    ///
+    /// # Errors
+    /// `queue_full` if there is no memory for a long state.
+    pub(super) fn content_of(
+        &self,
+        rule: &Rule,
+        (words, fresh_at): (&Words, Micros),
+        (shard, number): (&mut Shard, usize),
+        now: Now,
+    ) -> Result<Content> {
+        self.quota_ids.note(rule, &self.table, now.effective());
+        if let Some(packed) = rule.packed_schedule() {
+            return Ok(Content::PackedSchedule {
+                word: packed.pack(words),
+                scale: packed.scale(),
+                throttled_above: packed.throttled_above(),
+            });
+        }
+        let fill = Fill::of(rule.debt(words, now).units, rule.ceiling());
+        if words.len() <= SHORT {
+            return Ok(Content::Short { fresh_at, words: words.clone(), fill });
+        }
+        let (at, mut index) = (now.effective(), shard.spill(&self.table, words));
+        if index.is_none() && shard.may_retry(at) {
+            shard.free_expired(&self.table, number, at, (0, usize::MAX));
+            index = shard.spill(&self.table, words);
+            if index.is_none() {
+                shard.found_no_memory(at);
+            }
+        }
+        index.map(|index| Content::Long { fresh_at, index, fill }).ok_or_else(no_memory)
+    }
+}
+
+/// As much as a quota can be owed.
+pub(super) fn full_debt(rule: &Rule, seen: Micros) -> Debt {
+    Debt { units: rule.ceiling(), seen }
+}
+
+/// The error of a state that cannot be kept; nothing was charged.
+pub(super) fn no_memory() -> Error {
+    Error::new(Code::QueueFull, "no memory for the state of this key; try again later")
+}

@@ -1,0 +1,17 @@
+//! Clients that attack a release build of the server, each beside a client that makes ordinary
+//! requests. The test does the same for a second each.
+
+use std::time::Duration;
+
+use crate::run::{TaskResult, cargo, run};
+
+/// How many attacks the time is divided among.
+const ATTACKS: u64 = 11;
+
+/// Runs them for `time` in all.
+pub(super) fn soak(time: Duration) -> TaskResult {
+    let mut test = cargo(&["test", "--release", "--locked", "-p", "tollgate-cli", "--test", "it"]);
+    test.args(["abuse", "--", "--nocapture"]);
+    test.env("TOLLGATE_ABUSE_SECONDS", (time.as_secs() / ATTACKS).max(1).to_string());
+    run(test)
+}
