@@ -278,6 +278,10 @@ impl Decision {
     }
 }
 
+// One cache line: what is added must fit into what is there.
+#[cfg(target_pointer_width = "64")]
+const _: () = assert!(size_of::<Decision>() == 64);
+
 /// What a key could spend if nothing else is spent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]

@@ -359,3 +359,25 @@ async fn an_administrator_authenticates_where_callers_need_not() {
     assert_eq!(resp.reply(&units).await[0], 3);
     server.end().await;
 }
+
+/// Ids that push older ones out of memory do not push out the use of a receipt.
+#[tokio::test]
+async fn a_flood_of_ids_does_not_make_a_receipt_valid_again() {
+    let file = "policies: {p: {limit: 1000 per 1d, max_request_ids: 32}}";
+    let server = server(file, "").await;
+    let receipt = acquire(&server, "p", 100).await["receipt"].clone();
+    assert_eq!(refund(&server, CALLER, &receipt).await.1["refunded"], 100);
+    let flood = |key: &str| {
+        let one = |id| json!({"policy": "p", "key": key, "request_id": format!("{key}{id}")});
+        json!({"requests": (0..400).map(one).collect::<Vec<_>>()})
+    };
+    for key in ["k", "other", "third"] {
+        let (status, reply) = post(&server, CALLER, "/v1/acquire_many", &flood(key)).await;
+        assert_eq!((status, &reply["decisions"][399]["allowed"]), (200, &json!(true)));
+    }
+    let again = refund(&server, CALLER, &receipt).await.1;
+    assert_eq!((&again["refunded"], &again["replayed"]), (&json!(100), &json!(true)), "{again}");
+    let peek = post(&server, CALLER, "/v1/peek", &json!({"policy": "p", "key": "k"})).await.1;
+    assert_eq!(peek["remaining"], 600);
+    server.end().await;
+}

@@ -227,6 +227,10 @@ impl<'a> Refund<'a> {
     pub(super) fn of_body(body: &'a [u8]) -> Result<Self> {
         let mut fields = Fields::of_json(body, &Request::FIELDS)?;
         match fields.text("receipt")? {
+            None if fields.0.is_empty() => {
+                let accepted = "is missing; accepted: a receipt, or for administrators a key";
+                Err(Error::invalid("receipt", accepted))
+            }
             None => Request::of(&mut fields).map(Self::Units),
             Some(receipt) if fields.0.is_empty() => Ok(Self::Receipt(receipt)),
             Some(_) => {

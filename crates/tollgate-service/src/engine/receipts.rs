@@ -4,7 +4,7 @@
 //! request ids, which every store writes in the same act as the states, make it happen once.
 
 use tollgate_core::store::Store as _;
-use tollgate_core::{Admission, Code, Cost, Decision, Error, Name, Receipt};
+use tollgate_core::{Admission, Cost, Decision, Error, Name, Receipt};
 
 use super::{
     CheckRequest, Engine, RefundRequest, RefundResponse, Result, Target, admission, resolve,
@@ -78,8 +78,8 @@ impl Engine {
 
     fn open(&self, text: &str) -> Result<OpenedReceipt> {
         let key = self.receipts.as_ref().ok_or_else(|| {
-            let message = "cannot be accepted without a secret: set receipt_secret";
-            Error::new(Code::Unsupported, message).with_field("receipt")
+            let message = "is none of this service, which makes none without receipt_secret";
+            Error::invalid("receipt", message)
         })?;
         Ok(key.open(text, self.limiter.clock().now() / 1_000_000)?)
     }
