@@ -5,7 +5,7 @@
 
 use core::fmt;
 
-use super::{BatchResults, CallContext, Capability, Evidence, Loaded, Store};
+use super::{BatchResults, CallContext, Capability, Endpoint, Evidence, Loaded, Store};
 use crate::charge::{Admission, Charge};
 use crate::decision::Decision;
 use crate::error::Result;
@@ -42,6 +42,8 @@ pub trait StoreDyn: MaybeSend + MaybeSync {
     fn close_dyn(&self) -> BoxFuture<'_, ()>;
     /// [`Store::round_trips`].
     fn round_trips_dyn(&self) -> Option<u64>;
+    /// [`Store::endpoint`].
+    fn endpoint_dyn(&self, key: Key<'_>) -> Endpoint;
     /// [`Store::decide_now`].
     fn decide_now_dyn(&self, charge: &Charge<'_>, at: Micros) -> Option<Result<Decision>>;
 }
@@ -86,6 +88,10 @@ impl<S: Store> StoreDyn for S {
 
     fn round_trips_dyn(&self) -> Option<u64> {
         self.round_trips()
+    }
+
+    fn endpoint_dyn(&self, key: Key<'_>) -> Endpoint {
+        self.endpoint(key)
     }
 
     fn decide_now_dyn(&self, charge: &Charge<'_>, at: Micros) -> Option<Result<Decision>> {
@@ -142,6 +148,10 @@ impl Store for BoxStore {
 
     fn round_trips(&self) -> Option<u64> {
         self.0.round_trips_dyn()
+    }
+
+    fn endpoint(&self, key: Key<'_>) -> Endpoint {
+        self.0.endpoint_dyn(key)
     }
 
     fn decide_now(&self, charge: &Charge<'_>, at: Micros) -> Option<Result<Decision>> {

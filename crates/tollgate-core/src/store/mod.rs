@@ -12,6 +12,7 @@ pub mod cas;
 pub mod compensate;
 mod context;
 pub mod detach;
+mod endpoint;
 mod erased;
 pub mod memory;
 mod plan;
@@ -32,6 +33,7 @@ pub use batch::{BatchResults, admit_many, one_by_one};
 pub use call_limit::{CallLimit, CallPermit};
 pub use cas::Cas;
 pub use context::{CallContext, CallFacts};
+pub use endpoint::Endpoint;
 pub use erased::{BoxStore, StoreDyn};
 pub use memory::Memory;
 pub use plan::{Plan, SlotWrite, plan, slots_of};
@@ -196,6 +198,13 @@ pub trait Store: MaybeSend + MaybeSync {
         None
     }
 
+    /// The server that holds a key, as far as it is known now. Called before each call, so that the
+    /// breaker of that server alone decides whether the call is made. By default there is one.
+    fn endpoint(&self, key: Key<'_>) -> Endpoint {
+        let _ = key;
+        Endpoint::FIRST
+    }
+
     /// Decides one charge at once, for stores that never wait. `None` sends it through `admit`.
     #[inline]
     fn decide_now(&self, charge: &Charge<'_>, at: Micros) -> Option<Result<Decision>> {
@@ -258,6 +267,10 @@ impl<S: Store + MaybeSend + MaybeSync> Store for std::sync::Arc<S> {
 
     fn round_trips(&self) -> Option<u64> {
         (**self).round_trips()
+    }
+
+    fn endpoint(&self, key: Key<'_>) -> Endpoint {
+        (**self).endpoint(key)
     }
 
     #[inline]

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use tokio::time::Instant;
 use tollgate::authoring::Key;
-use tollgate::store::{BatchResults, CallContext, Capability, Evidence, Loaded, Store};
+use tollgate::store::{BatchResults, CallContext, Capability, Endpoint, Evidence, Loaded, Store};
 use tollgate::{Admission, Charge, Result};
 
 use super::{Telemetry, end};
@@ -76,5 +76,9 @@ impl<S: Store> Store for Instrumented<S> {
 
     fn round_trips(&self) -> Option<u64> {
         self.inner.round_trips()
+    }
+
+    fn endpoint(&self, key: Key<'_>) -> Endpoint {
+        self.inner.endpoint(key)
     }
 }
