@@ -50,14 +50,13 @@ pub(super) async fn freeze() -> Result<Vec<String>> {
         tokio::spawn(connection);
         let lock = "BEGIN; SELECT FROM tollgate.limits WHERE key LIKE '%subject-0}' FOR UPDATE";
         holder.batch_execute(lock).await?;
-        let frozen = Instant::now();
         let freeze = async {
             sleep(Duration::from_millis(50)).await;
-            proxy.set(Mode::Hold)
+            proxy.set(Mode::Hold).map(|()| Instant::now())
         };
         let load_run = load.run(Duration::from_millis(2), Duration::from_secs(1));
-        let ((), held) = tokio::join!(load_run, freeze);
-        held?;
+        let ((), frozen) = tokio::join!(load_run, freeze);
+        let frozen = frozen?;
         holder.batch_execute("ROLLBACK").await?;
         let during = load.take();
         proxy.set(Mode::Pass)?;
@@ -65,7 +64,7 @@ pub(super) async fn freeze() -> Result<Vec<String>> {
         load.run(Duration::from_millis(2), Duration::from_secs(1)).await;
         let after = load.take();
         rows.push(format!(
-            "at once from {} (less 50) after the freeze on; by the store {} after it: {}",
+            "at once from {} after the freeze on; by the store {} after it: {}",
             detected(&during, frozen),
             recovered(&after, thawed),
             Summary::of(&during)
