@@ -6,9 +6,15 @@
 //! [`Decision`]: crate::Decision
 
 use core::fmt;
+use core::sync::atomic::{AtomicU64, Ordering};
 use std::borrow::Cow;
 use std::error::Error as StdError;
 use std::sync::Arc;
+
+use crate::store::Endpoint;
+
+/// Numbers events of all stores of the process, so that a later event has a higher number.
+static NEXT_EVENT: AtomicU64 = AtomicU64::new(1);
 
 /// `Result` with this crate's [`Error`].
 pub type Result<T, E = Error> = core::result::Result<T, E>;
@@ -90,8 +96,10 @@ struct Inner {
     field: Option<Cow<'static, str>>,
     message: String,
     not_sent: bool,
-    /// The breaker refused the call: the store was not called.
-    by_breaker: bool,
+    /// The event that took the call down, for the breaker; 0 if it is not numbered.
+    event: u64,
+    /// The server whose breaker refused the call: the store was not called.
+    by_breaker: Option<Endpoint>,
     source: Option<Arc<dyn StdError + Send + Sync>>,
 }
 
@@ -103,7 +111,8 @@ impl Error {
             field: None,
             message: message.into(),
             not_sent: false,
-            by_breaker: false,
+            event: 0,
+            by_breaker: None,
             source: None,
         }))
     }
@@ -148,9 +157,20 @@ impl Error {
         self
     }
 
-    /// Declares that the breaker refused the call.
-    pub(crate) fn by_breaker(mut self) -> Self {
-        self.0.by_breaker = true;
+    /// Makes this error, and every clone of it, one event for the breaker of the limiter: a lost
+    /// connection takes down many calls and is one event. The outages of calls whose errors are not
+    /// numbered are events of their own, unless the calls were under way at the same time.
+    #[must_use]
+    pub fn as_event(mut self) -> Self {
+        if self.0.event == 0 {
+            self.0.event = NEXT_EVENT.fetch_add(1, Ordering::Relaxed);
+        }
+        self
+    }
+
+    /// Declares that the breaker of a server refused the call.
+    pub(crate) fn by_breaker(mut self, endpoint: Endpoint) -> Self {
+        self.0.by_breaker = Some(endpoint);
         self
     }
 
@@ -184,8 +204,13 @@ impl Error {
         self.0.not_sent
     }
 
-    /// Whether the breaker refused the call: it has the reason of the outage.
-    pub(crate) fn is_by_breaker(&self) -> bool {
+    /// The number of the event that took the call down, if it has one.
+    pub(crate) fn event(&self) -> Option<u64> {
+        (self.0.event != 0).then_some(self.0.event)
+    }
+
+    /// The server whose breaker refused the call, if one did: it has the reason of the outage.
+    pub(crate) fn refused_by(&self) -> Option<Endpoint> {
         self.0.by_breaker
     }
 }

@@ -113,8 +113,8 @@ impl Config {
         self
     }
 
-    /// How many connections decide, 1 to 64, 2 by default. Reads use one more, and so does the
-    /// sweep.
+    /// How many connections decide, 1 to 64, 2 by default. Each needs one more once a row that it
+    /// needs was found locked by another session. Reads use one more, and so does the sweep.
     #[must_use]
     pub const fn connections(mut self, connections: usize) -> Self {
         self.connections = connections;

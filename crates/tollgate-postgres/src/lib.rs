@@ -21,6 +21,7 @@ mod config;
 mod connection;
 mod error;
 mod job;
+mod locked_rows;
 mod names;
 mod reads;
 mod request_ids;

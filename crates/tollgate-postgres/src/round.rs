@@ -9,6 +9,7 @@
 //! Nothing is charged before the second round trip is sent, and callers that were cancelled by then
 //! are left out. A second round trip without an answer is never repeated.
 
+use core::sync::atomic::Ordering;
 use core::time::Duration;
 use std::collections::HashSet;
 
@@ -24,7 +25,7 @@ use crate::connection::{Connection, Shared, bounded};
 use crate::error::QueryError;
 use crate::job::Job;
 use crate::rows::{ReadRows, RowWrites, without_nul};
-use crate::sql::{TableSql, int8};
+use crate::sql::int8;
 
 /// The admissions of a round.
 pub(crate) type Callers = combine::Round<Job, Result<Evidence>>;
@@ -42,6 +43,11 @@ pub(crate) struct Trip<'a> {
 impl Trip<'_> {
     fn limit(&self) -> Duration {
         self.shared.config.operation_timeout
+    }
+
+    /// Counts a round trip.
+    pub(crate) fn count(&self) {
+        self.shared.round_trips.fetch_add(1, Ordering::Relaxed);
     }
 
     fn client(&self) -> &Client {
@@ -66,8 +72,9 @@ impl OpenRound {
 
 /// The result of the first round trip.
 pub(crate) enum Opened {
-    /// The transaction is open.
-    Ready(OpenRound),
+    /// The transaction is open. The other callers need rows that others have locked: they are not
+    /// part of it.
+    Ready(OpenRound, Callers),
     /// Another transaction was in the way. This one has to be rolled back.
     Conflict(Callers),
     /// The connection failed. Nothing was charged.
@@ -86,15 +93,19 @@ pub(crate) enum Closed {
     Broken,
 }
 
-/// The first round trip.
-pub(crate) async fn open(trip: Trip<'_>, mut callers: Callers) -> Opened {
+/// The first round trip. Waits for the locks of these keys, and of no others.
+pub(crate) async fn open(trip: Trip<'_>, mut callers: Callers, awaited: &[String]) -> Opened {
     let opened = bounded(trip.limit(), async {
-        let read = read(trip, &callers).await?;
+        let read = read(trip, &callers, awaited).await?;
         let room = room(trip, &callers, read.clock).await?;
         Ok((read, room))
     });
     match opened.await {
-        Ok((read, room)) => Opened::Ready(OpenRound { callers, read, room }),
+        Ok((mut read, room)) => {
+            let locked = split_locked(&mut callers, core::mem::take(&mut read.locked));
+            locked.mark_contended();
+            Opened::Ready(OpenRound { callers, read, room }, locked)
+        }
         Err(QueryError::Conflict) => Opened::Conflict(callers),
         Err(QueryError::ConnectionLost(error)) => Opened::Failed(callers, error.not_sent()),
         Err(QueryError::Rejected(error)) => {
@@ -102,6 +113,18 @@ pub(crate) async fn open(trip: Trip<'_>, mut callers: Callers) -> Opened {
             Opened::Rejected
         }
     }
+}
+
+/// The callers that need one of these keys, or share a key with such a caller before them: callers
+/// of one key are decided in order.
+pub(crate) fn split_locked(callers: &mut Callers, mut locked: HashSet<String>) -> Callers {
+    callers.split(|job| {
+        let is_locked = job.keys.iter().any(|key| locked.contains(key));
+        if is_locked {
+            locked.extend(job.keys.iter().cloned());
+        }
+        is_locked
+    })
 }
 
 /// The second round trip.
@@ -206,25 +229,32 @@ impl Draft {
     }
 }
 
-/// Locks and reads all rows of a round.
-async fn read(trip: Trip<'_>, callers: &Callers) -> Result<ReadRows, QueryError> {
+/// Locks and reads all rows of a round, waiting for these keys only.
+async fn read(
+    trip: Trip<'_>,
+    callers: &Callers,
+    awaited: &[String],
+) -> Result<ReadRows, QueryError> {
     let (sql, client) = (&trip.shared.sql, trip.client());
-    let states: HashSet<&str> =
+    let mut states: HashSet<&str> =
         callers.jobs().flat_map(|job| &job.keys).map(String::as_str).collect();
+    states.retain(|key| !awaited.iter().any(|awaited| awaited == key));
     let states: Vec<&str> = states.into_iter().collect();
+    let awaited: Vec<&str> = awaited.iter().map(String::as_str).collect();
     let records: Vec<&str> = callers.jobs().filter_map(|job| job.record.as_deref()).collect();
     let begin = sql.begin(lock_timeout(trip, callers));
     let begin = async { client.batch_execute(&begin).await.map_err(QueryError::at_begin) };
-    let lock_records = async {
-        if records.is_empty() {
-            return Ok(ReadRows::default());
-        }
-        lock(client, &sql.records, &records).await
-    };
-    let (begun, states, records) =
-        tokio::join!(biased; begin, lock(client, &sql.states, &states), lock_records);
+    let (begun, awaited, states, records) = tokio::join!(
+        biased;
+        begin,
+        lock(client, &sql.states.lock, &awaited),
+        lock(client, &sql.states.lock_free, &states),
+        lock(client, &sql.records.lock, &records),
+    );
     begun?;
-    let mut read = states?;
+    let mut read = awaited?;
+    read.add(states?);
+    // The clock after the last lock that a state was waited for.
     read.values.extend(records?.values);
     Ok(read)
 }
@@ -238,9 +268,12 @@ fn lock_timeout(trip: Trip<'_>, callers: &Callers) -> Duration {
     (left / 2).max(LOCK_TIMEOUT_MIN).min(longest)
 }
 
-async fn lock(client: &Client, sql: &TableSql, keys: &[&str]) -> Result<ReadRows, QueryError> {
+async fn lock(client: &Client, statement: &str, keys: &[&str]) -> Result<ReadRows, QueryError> {
+    if keys.is_empty() {
+        return Ok(ReadRows::default());
+    }
     let parameters: [(&(dyn ToSql + Sync), Type); 1] = [(&keys, Type::TEXT_ARRAY)];
-    ReadRows::of(&client.query_typed_one(&sql.lock, &parameters).await?)
+    ReadRows::of(&client.query_typed_one(statement, &parameters).await?)
 }
 
 /// How many request ids may be added. Counts them if the bound seems to be reached.

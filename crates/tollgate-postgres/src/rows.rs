@@ -1,7 +1,7 @@
 //! The values of a round as rows of the tables: what was read, and what is to be written.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Row};
@@ -16,6 +16,8 @@ use crate::sql::{Sql, TableSql, int8};
 pub(crate) struct ReadRows {
     pub(crate) clock: Micros,
     pub(crate) values: HashMap<String, String>,
+    /// The keys of rows that others have locked.
+    pub(crate) locked: HashSet<String>,
 }
 
 impl ReadRows {
@@ -25,7 +27,19 @@ impl ReadRows {
         let values: Option<Vec<String>> = row.try_get(1)?;
         let clock: i64 = row.try_get(2)?;
         let values = keys.unwrap_or_default().into_iter().zip(values.unwrap_or_default());
-        Ok(Self { clock: u64::try_from(clock).unwrap_or_default(), values: values.collect() })
+        let locked: Option<Vec<String>> = if row.len() > 3 { row.try_get(3)? } else { None };
+        Ok(Self {
+            clock: u64::try_from(clock).unwrap_or_default(),
+            values: values.collect(),
+            locked: locked.into_iter().flatten().collect(),
+        })
+    }
+
+    /// Adds what a later statement of the same round trip returned.
+    pub(crate) fn add(&mut self, later: Self) {
+        self.clock = self.clock.max(later.clock);
+        self.values.extend(later.values);
+        self.locked.extend(later.locked);
     }
 }
 

@@ -1,12 +1,15 @@
 //! Every statement that decides or reads, formatted once from the names of the tables.
 //!
 //! # Why there are no deadlocks
-//! A transaction first locks all existing rows that it needs: states in the order of their keys,
-//! then request ids in the order of their names. Only then it inserts missing rows, states before
-//! request ids, each in the same order. A transaction that waits for a row lock holds only rows
-//! that come earlier in this order and has inserted nothing. A transaction that waits for the
-//! insertion of another one waits for a transaction that already holds all its row locks and can
-//! only wait for insertions that come later. The sweep skips locked rows.
+//! A transaction first locks all existing rows that it needs: states, then request ids. It waits
+//! for the states of one caller at most, in the order of their keys and before it holds any other
+//! row, and skips all other states that are locked. It waits for request ids in the order of their
+//! names; a transaction that holds one also holds the state of its first key, or inserts it. Only
+//! then it inserts missing rows, states before request ids, each in order. A transaction that waits
+//! for a state holds only states that come earlier in the order and has inserted nothing. A
+//! transaction that waits for the insertion of another one waits for a transaction that already
+//! holds all its row locks and can only wait for insertions that come later. The sweep skips locked
+//! rows.
 
 use core::time::Duration;
 
@@ -47,6 +50,8 @@ pub(crate) struct Sql {
 pub(crate) struct TableSql {
     /// Locks the rows `$1` in order and reads them. The clock is read after the last lock.
     pub(crate) lock: String,
+    /// The same without waiting: also returns the keys of rows that others have locked.
+    pub(crate) lock_free: String,
     /// Inserts rows. Fails if another transaction has inserted one of them since.
     pub(crate) insert: String,
     /// Updates rows that are locked.
@@ -97,6 +102,12 @@ impl TableSql {
                 "WITH held AS MATERIALIZED (SELECT key, {value} FROM {table} WHERE key = ANY($1) \
                  ORDER BY key FOR UPDATE) SELECT array_agg(key), array_agg({value}), {CLOCK} \
                  FROM held"
+            ),
+            lock_free: format!(
+                "WITH held AS MATERIALIZED (SELECT key, {value} FROM {table} WHERE key = ANY($1) \
+                 ORDER BY key FOR UPDATE SKIP LOCKED) SELECT array_agg(key), array_agg({value}), \
+                 {CLOCK}, (SELECT array_agg(t.key) FROM {table} AS t WHERE t.key = ANY($1) \
+                 AND NOT EXISTS (SELECT FROM held AS h WHERE h.key = t.key)) FROM held"
             ),
             insert: format!(
                 "INSERT INTO {table} (key, {value}, expires) SELECT * FROM unnest($1, $2, $3) \

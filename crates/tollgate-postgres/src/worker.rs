@@ -4,6 +4,9 @@
 //! locks, and a hot key has one round at a time. There is no timer: a round takes the admissions
 //! that arrived during the previous one. While a round is written, the next one is read behind it
 //! on the same connection, so that the server does not idle for a network round trip.
+//!
+//! A round waits for no row lock. Callers whose rows others have locked wait apart
+//! ([`LockedRows`]), so that they do not hold up the other keys of the worker.
 
 use core::sync::atomic::Ordering;
 use core::time::Duration;
@@ -16,22 +19,30 @@ use tollgate_core::{Code, Result};
 
 use crate::connection::{Connection, Shared};
 use crate::job::Job;
+use crate::locked_rows::LockedRows;
 use crate::round::{Callers, Closed, OpenRound, Opened, Trip, abandon, close, open};
 
 pub(crate) type Worker = combine::Worker<Job, Result<Evidence>>;
 
 /// Decides until the store is closed or dropped.
 pub(crate) async fn run(shared: Arc<Shared>, worker: Worker) {
-    let mut connection = None;
-    while let Some(round) = worker.next_round().await {
-        connection = Rounds::new(&shared, &worker, connection).run(round).await;
-    }
+    let locked = LockedRows::default();
+    let rounds = async {
+        let mut connection = None;
+        while let Some(round) = worker.next_round().await {
+            connection = Rounds::new(&shared, (&worker, &locked), connection).run(round).await;
+        }
+        locked.close();
+    };
+    tokio::join!(rounds, locked.run(&shared));
 }
 
 /// Runs rounds until the queue is empty.
 struct Rounds<'a> {
     shared: &'a Shared,
     worker: &'a Worker,
+    /// Where callers wait whose rows others have locked.
+    locked: &'a LockedRows,
     /// The connection, if there is one.
     connection: Option<Connection>,
     /// Whether the connection was idle before, so that the server may have closed it.
@@ -48,9 +59,13 @@ struct Next {
 }
 
 impl<'a> Rounds<'a> {
-    fn new(shared: &'a Shared, worker: &'a Worker, connection: Option<Connection>) -> Self {
+    fn new(
+        shared: &'a Shared,
+        (worker, locked): (&'a Worker, &'a LockedRows),
+        connection: Option<Connection>,
+    ) -> Self {
         let connection = connection.filter(Connection::is_open);
-        Self { shared, worker, was_idle: connection.is_some(), connection }
+        Self { shared, worker, locked, was_idle: connection.is_some(), connection }
     }
 
     /// Returns the connection for the next call.
@@ -60,9 +75,10 @@ impl<'a> Rounds<'a> {
             if let Some(waiting) = &mut next.waiting {
                 waiting.drop_cancelled();
                 waiting.take_late_arrivals();
+                self.locked.take_over(waiting);
             }
             next.waiting = next.waiting.filter(|waiting| !waiting.is_empty());
-            next.waiting = next.waiting.or_else(|| self.worker.try_next_round());
+            next.waiting = next.waiting.or_else(|| self.next_round());
             if next.open.is_none() && next.waiting.is_none() {
                 return self.connection;
             }
@@ -93,14 +109,17 @@ impl<'a> Rounds<'a> {
         };
         let opening = async {
             match next.waiting {
-                Some(callers) => Some(open(trip, callers).await),
+                Some(callers) => Some(open(trip, callers, &[]).await),
                 None => None,
             }
         };
         let (closed, opened) = tokio::join!(biased; closing, opening);
         match (closed, opened) {
             (Closed::Answered, None) => self.keep(connection, None),
-            (Closed::Answered, Some(Opened::Ready(round))) => self.keep(connection, Some(round)),
+            (Closed::Answered, Some(Opened::Ready(round, locked))) => {
+                self.locked.add(locked);
+                self.keep(connection, Some(round))
+            }
             (Closed::Answered, Some(Opened::Conflict(mut callers))) => {
                 let losses = callers.lost_race(&self.shared.config.retries);
                 self.after_conflict(connection, true, callers, losses).await
@@ -121,6 +140,13 @@ impl<'a> Rounds<'a> {
                 Next { open: None, waiting: self.retried(opened) }
             }
         }
+    }
+
+    /// A round of those that wait, without callers of locked rows.
+    fn next_round(&self) -> Option<Callers> {
+        let mut round = self.worker.try_next_round()?;
+        self.locked.take_over(&mut round);
+        (!round.is_empty()).then_some(round)
     }
 
     fn keep(&mut self, connection: Connection, open: Option<OpenRound>) -> Next {
@@ -152,7 +178,11 @@ impl<'a> Rounds<'a> {
     fn retried(&mut self, opened: Option<Opened>) -> Option<Callers> {
         match opened {
             None | Some(Opened::Rejected) => None,
-            Some(Opened::Ready(round)) => Some(round.into_callers()),
+            Some(Opened::Ready(round, locked)) => {
+                let mut callers = round.into_callers();
+                callers.append(locked);
+                Some(callers)
+            }
             Some(Opened::Conflict(callers)) => Some(callers),
             Some(Opened::Failed(mut callers, error)) => {
                 // The server may have closed an idle connection: retry once over a new one.

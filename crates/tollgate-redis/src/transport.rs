@@ -6,7 +6,7 @@
 
 use core::future::Future;
 
-use tollgate_core::store::{CallContext, CallLimit};
+use tollgate_core::store::{CallContext, CallLimit, Endpoint};
 use tollgate_core::{MaybeSend, MaybeSync, Result};
 
 pub use crate::call::Call;
@@ -52,6 +52,12 @@ pub trait Transport: MaybeSend + MaybeSync + 'static {
     ) -> impl Future<Output = Result<Reply>> + MaybeSend {
         cx.sent();
         self.send(call)
+    }
+
+    /// The server that serves a slot, as far as it is known now; of a single server, that server.
+    fn endpoint(&self, slot: Option<u16>) -> Endpoint {
+        let _ = slot;
+        Endpoint::FIRST
     }
 
     /// Sends several calls, in order for each key, and hands over the reply of each by its index.

@@ -10,7 +10,7 @@ use std::sync::{Mutex, PoisonError};
 
 use tollgate_core::clock::sleep_until;
 use tollgate_core::store::{
-    BatchResults, CallContext, Capability, Evidence, Loaded, Store, admit_many,
+    BatchResults, CallContext, Capability, Endpoint, Evidence, Loaded, Store, admit_many,
 };
 use tollgate_core::{
     Admission, Charge, Clock, Code, Error, Key, ManualClock, Micros, Now, QuotaId, Result, State,
@@ -160,6 +160,10 @@ fn nonsense(count: usize) -> Vec<Option<State>> {
 }
 
 impl<S: Store> Store for Faulty<S> {
+    fn endpoint(&self, key: Key<'_>) -> Endpoint {
+        self.inner.endpoint(key)
+    }
+
     fn capability(&self) -> Capability {
         let mut capability = self.inner.capability();
         // A store that can fail is never taken for one that cannot.

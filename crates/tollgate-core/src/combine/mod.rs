@@ -304,7 +304,9 @@ fn end_large<J, R>(gate: &Gate, state: &mut QueueState<J, R>, size: usize) {
     }
 }
 
+/// All of them failed for one reason: that is one event for a breaker.
 fn fail_all<J, R: Reply>(waiters: Vec<Arc<Waiter<J, R>>>, error: &Error) {
+    let error = error.clone().as_event();
     for waiter in waiters {
         waiter.answer_with(|| R::failed(error.clone()));
     }

@@ -136,6 +136,22 @@ impl<J, R: Reply, Q: Queues<J, R>> Round<J, R, Q> {
         most
     }
 
+    /// The backend has reported that other writers hold the keys: nothing was charged, and the
+    /// waiters go on waiting. If their deadline expires meanwhile, that is contention.
+    pub fn mark_contended(&self) {
+        self.members.iter().for_each(|member| member.mark_contended());
+    }
+
+    /// Takes the waiters whose jobs satisfy `is_taken`, which sees the jobs in order, into a round
+    /// of their own. Only before it is sent.
+    #[must_use]
+    pub fn split(&mut self, mut is_taken: impl FnMut(&J) -> bool) -> Self {
+        let members = core::mem::take(&mut self.members);
+        let (taken, rest) = members.into_iter().partition(|member| is_taken(member.job()));
+        self.members = rest;
+        Self::new(Arc::clone(&self.queues), self.queue.clone(), taken)
+    }
+
     /// Answers waiters for which an attempt would come too late, if contention has delayed them:
     /// they lost a race, or others were served since they joined. Nothing was charged. Waiters that
     /// were not delayed stay: if their deadline expires, the backend is too slow.

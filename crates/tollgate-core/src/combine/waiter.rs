@@ -32,6 +32,8 @@ struct State<J, R> {
     is_sent: bool,
     /// Rounds with it that lost a race.
     losses: u32,
+    /// Whether the backend reported that other writers hold its keys.
+    is_contended: bool,
     /// Queues in which it is not at the front: a waiter of several queues leads when this is 0.
     missing: usize,
     waker: Option<Waker>,
@@ -69,6 +71,7 @@ impl<J, R> Waiter<J, R> {
             phase: Phase::Waiting,
             is_sent: false,
             losses: 0,
+            is_contended: false,
             missing,
             waker: None,
             handed_over: Vec::new(),
@@ -142,6 +145,10 @@ impl<J, R> Waiter<J, R> {
         matches!(state.phase, Phase::Waiting).then_some(state.losses)
     }
 
+    pub(super) fn mark_contended(&self) {
+        self.lock().is_contended = true;
+    }
+
     /// It waits behind the front of `missing` queues again, unless it does not wait any more.
     pub(super) fn wait_again(&self, missing: usize) -> bool {
         let mut state = self.lock();
@@ -211,7 +218,7 @@ impl<J, R> Waiter<J, R> {
     }
 
     fn record(&self, cx: CallContext<'_>, state: &State<J, R>, rounds: u64) {
-        if state.losses > 0 {
+        if state.losses > 0 || state.is_contended {
             cx.lost_race();
         }
         if rounds != self.joined_at {

@@ -4,7 +4,7 @@ use core::time::Duration;
 use std::sync::Arc;
 
 use super::Limiter;
-use super::failure::{Breaker, BreakerConfig, FailurePolicy, Share};
+use super::failure::{BreakerConfig, Breakers, FailurePolicy, Share};
 use super::observer::Observer;
 use crate::clock::Clock;
 #[cfg(not(target_arch = "wasm32"))]
@@ -81,9 +81,10 @@ impl<S: Store> LimiterBuilder<S> {
         self
     }
 
-    /// When to stop calling a store that does not answer.
+    /// When to stop calling a server that does not answer. Each server of a store has a breaker of
+    /// its own.
     pub fn breaker(mut self, config: BreakerConfig) -> Self {
-        self.failure.breaker = Breaker::new(config);
+        self.failure.breakers = Breakers::new(config);
         self
     }
 

@@ -15,9 +15,10 @@ use crate::charge::{Admission, Charge, Operation};
 use crate::clock::Clock;
 use crate::decision::Decision;
 use crate::error::{Error, Result};
+use crate::key::Key;
 #[cfg(not(target_arch = "wasm32"))]
 use crate::store::Memory;
-use crate::store::{BatchResults, CallContext, CallFacts, Evidence, Store, TimeSource};
+use crate::store::{CallContext, CallFacts, Evidence, Store, TimeSource};
 use crate::time::Micros;
 
 pub use builder::LimiterBuilder;
@@ -167,8 +168,8 @@ impl<S: Store> Limiter<S> {
         let admission = refunds.into();
         only_refunds(admission.charges())?;
         let now = self.clock.now();
-        let answer =
-            self.call(now, &CallFacts::new(), |cx| self.store.admit(&admission, cx)).await?;
+        let (facts, keys) = (CallFacts::new(), keys_of(admission.charges()));
+        let answer = self.call(now, &facts, keys, |cx| self.store.admit(&admission, cx)).await?;
         self.derive(&admission, &answer, now).map(Refunded::from)
     }
 
@@ -182,7 +183,7 @@ impl<S: Store> Limiter<S> {
         not_empty(admission.charges())?;
         for charge in admission.charges() {
             let (key, now) = (charge.key(), self.clock.now());
-            self.call(now, &CallFacts::new(), |cx| self.store.reset(key, cx)).await?;
+            self.call(now, &CallFacts::new(), [key], |cx| self.store.reset(key, cx)).await?;
             // Only now: a reset that failed must not hand out a fresh budget in an outage.
             self.failure.local.forget(key);
         }
@@ -219,7 +220,8 @@ impl<S: Store> Limiter<S> {
 
     async fn admit(&self, admission: &Admission<'_>, now: Micros) -> Result<Decision> {
         not_empty(admission.charges())?;
-        let answer = self.call(now, &CallFacts::new(), |cx| self.store.admit(admission, cx)).await;
+        let (facts, keys) = (CallFacts::new(), keys_of(admission.charges()));
+        let answer = self.call(now, &facts, keys, |cx| self.store.admit(admission, cx)).await;
         self.conclude(admission, answer, now)
     }
 
@@ -227,23 +229,8 @@ impl<S: Store> Limiter<S> {
         if batch.is_empty() {
             return Vec::new();
         }
-        let (facts, results) = (CallFacts::new(), BatchResults::new(batch.len()));
-        let answer = self.failure.call(
-            (&self.clock, now),
-            (self.authority(now), &facts),
-            |cx| {
-                let results = &results;
-                async move {
-                    self.store.admit_many(batch, results, cx).await;
-                    results.completed()
-                }
-            },
-            || results.expired(&facts),
-        );
-        let answers = match answer.await {
-            Ok(answers) => answers,
-            Err(error) => batch.iter().map(|_| Err(error.clone())).collect(),
-        };
+        let at = (&self.clock, now, self.authority(now));
+        let answers = self.failure.call_many(&self.store, at, batch).await;
         let decide = |(admission, answer): (&Admission<'_>, _)| {
             not_empty(admission.charges())?;
             self.conclude(admission, answer, now)
@@ -251,19 +238,21 @@ impl<S: Store> Limiter<S> {
         batch.iter().zip(answers).map(decide).collect()
     }
 
-    /// Calls the store under the failure policy. The call records its facts in `facts`.
-    async fn call<'c, T, F>(
+    /// Calls the store for these keys under the failure policy. The call records its facts in
+    /// `facts`.
+    async fn call<'c, 'k, T, F>(
         &'c self,
         now: Micros,
         facts: &'c CallFacts,
+        keys: impl IntoIterator<Item = Key<'k>>,
         operation: impl Fn(CallContext<'c>) -> F,
     ) -> Result<T>
     where
         F: Future<Output = Result<T>>,
     {
         let at = (self.authority(now), facts);
-        let expired = || Err(facts.expired());
-        self.failure.call((&self.clock, now), at, operation, expired).await.flatten()
+        let endpoints = keys.into_iter().map(|key| self.store.endpoint(key));
+        self.failure.call((&self.clock, now), at, endpoints, operation).await
     }
 
     /// From evidence to a decision; without evidence, what the failure mode says.
@@ -313,6 +302,10 @@ fn not_empty(charges: &[Charge<'_>]) -> Result<()> {
         return Err(Error::invalid("charges", "an admission needs at least one charge"));
     }
     Ok(())
+}
+
+fn keys_of<'k>(charges: &'k [Charge<'k>]) -> impl Iterator<Item = Key<'k>> {
+    charges.iter().map(Charge::key)
 }
 
 fn only_refunds(charges: &[Charge<'_>]) -> Result<()> {

@@ -3,7 +3,7 @@
 //! All keys are read at one instant, and nothing is written. The answer is never degraded: a guess
 //! would be taken for the state of a key.
 
-use super::{Limiter, combine, not_empty};
+use super::{Limiter, combine, keys_of, not_empty};
 use crate::algorithm::migrate_state;
 use crate::charge::{Admission, Charge};
 use crate::decision::{Decision, Forecast};
@@ -39,7 +39,8 @@ impl<S: Store> Limiter<S> {
     async fn load(&self, charges: &[Charge<'_>]) -> Result<Loaded> {
         not_empty(charges)?;
         let now = self.clock.now();
-        self.call(now, &CallFacts::new(), |cx| self.store.load(charges, cx)).await
+        let (facts, keys) = (CallFacts::new(), keys_of(charges));
+        self.call(now, &facts, keys, |cx| self.store.load(charges, cx)).await
     }
 }
 

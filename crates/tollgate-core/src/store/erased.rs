@@ -5,7 +5,9 @@
 
 use core::fmt;
 
-use super::{BatchResults, CallContext, Capability, Evidence, Loaded, PolicyUsage, Store};
+use super::{
+    BatchResults, CallContext, Capability, Endpoint, Evidence, Loaded, PolicyUsage, Store,
+};
 use crate::charge::{Admission, Charge};
 use crate::decision::Decision;
 use crate::error::Result;
@@ -44,6 +46,8 @@ pub trait StoreDyn: MaybeSend + MaybeSync {
     fn round_trips_dyn(&self) -> Option<u64>;
     /// [`Store::usage`].
     fn usage_dyn(&self) -> Vec<PolicyUsage>;
+    /// [`Store::endpoint`].
+    fn endpoint_dyn(&self, key: Key<'_>) -> Endpoint;
     /// [`Store::decide_now`].
     fn decide_now_dyn(&self, charge: &Charge<'_>, at: Micros) -> Option<Result<Decision>>;
 }
@@ -92,6 +96,10 @@ impl<S: Store> StoreDyn for S {
 
     fn usage_dyn(&self) -> Vec<PolicyUsage> {
         self.usage()
+    }
+
+    fn endpoint_dyn(&self, key: Key<'_>) -> Endpoint {
+        self.endpoint(key)
     }
 
     fn decide_now_dyn(&self, charge: &Charge<'_>, at: Micros) -> Option<Result<Decision>> {
@@ -152,6 +160,10 @@ impl Store for BoxStore {
 
     fn usage(&self) -> Vec<PolicyUsage> {
         self.0.usage_dyn()
+    }
+
+    fn endpoint(&self, key: Key<'_>) -> Endpoint {
+        self.0.endpoint_dyn(key)
     }
 
     fn decide_now(&self, charge: &Charge<'_>, at: Micros) -> Option<Result<Decision>> {

@@ -12,6 +12,7 @@ pub mod cas;
 pub mod compensate;
 mod context;
 pub mod detach;
+mod endpoint;
 mod erased;
 pub mod memory;
 mod plan;
@@ -32,6 +33,7 @@ pub use batch::{BatchResults, admit_many, one_by_one};
 pub use call_limit::{CallLimit, CallPermit};
 pub use cas::Cas;
 pub use context::{CallContext, CallFacts};
+pub use endpoint::Endpoint;
 pub use erased::{BoxStore, StoreDyn};
 pub use memory::{Bounds, Memory, PolicyUsage, WhenFull, WhenIdsFull};
 pub use plan::{Plan, SlotWrite, plan, slots_of};
@@ -202,6 +204,13 @@ pub trait Store: MaybeSend + MaybeSync {
         Vec::new()
     }
 
+    /// The server that holds a key, as far as it is known now. Called before each call, so that the
+    /// breaker of that server alone decides whether the call is made. By default there is one.
+    fn endpoint(&self, key: Key<'_>) -> Endpoint {
+        let _ = key;
+        Endpoint::FIRST
+    }
+
     /// Decides one charge at once, for stores that never wait. `None` sends it through `admit`.
     #[inline]
     fn decide_now(&self, charge: &Charge<'_>, at: Micros) -> Option<Result<Decision>> {
@@ -268,6 +277,10 @@ impl<S: Store + MaybeSend + MaybeSync> Store for std::sync::Arc<S> {
 
     fn usage(&self) -> Vec<PolicyUsage> {
         (**self).usage()
+    }
+
+    fn endpoint(&self, key: Key<'_>) -> Endpoint {
+        (**self).endpoint(key)
     }
 
     #[inline]

@@ -282,13 +282,13 @@ fn contention_for_a_row_is_never_an_outage() {
         let clock = ManualClock::at(0);
         let limiter = Limiter::with_clock(Arc::clone(&store), clock.clone()).build();
         let calls = async {
-            let keys = ["a", "a", "b"].map(|key| limiter.check(many.charge(key)));
+            let keys = ["a"; 3].map(|key| limiter.check(many.charge(key)));
             let batch = [many.charge("a")];
             let (batch, alone) = tokio::join!(limiter.check_batch(&batch), join_all(keys));
             batch.into_iter().chain(alone).collect::<Vec<_>>()
         };
         let held = async {
-            contention::until_held_up(&store, many.charge("b"), 0).await;
+            contention::until_held_up(&store, many.charge("a"), 0).await;
             clock.advance(Duration::from_secs(1));
         };
         let (answers, ()) = tokio::join!(calls, held);
@@ -356,5 +356,57 @@ fn a_standby_is_an_outage() {
             tokio::task::yield_now().await;
         };
         assert_eq!(error.code(), Code::StoreUnavailable, "{error}");
+    });
+}
+
+/// Rows that another session has locked hold up their own callers only: neither the other keys of
+/// their worker, nor each other once they are free.
+#[test]
+fn locked_rows_hold_up_no_other_key() {
+    block_on(async {
+        let (url, schema) = (postgres(PgVersion::V18).url(), schema());
+        let endless = Retries::default().max_retries(1_000_000);
+        let one = config_in(&url, &schema).connections(1).retries(endless);
+        let store = Arc::new(Postgres::connect(one).await.unwrap());
+        let many = limit(1_000);
+        let keys: Vec<String> = (0..12).map(|key| format!("key {key}")).collect();
+        for key in &keys {
+            assert!(take(&store, &many, key).await.unwrap());
+        }
+        let holders = [client(&url).await, client(&url).await];
+        // The last key stays free.
+        for (holder, odd) in holders.iter().zip([0, 1]) {
+            let names = keys[..11].iter().enumerate().filter(|(index, _)| index % 2 == odd);
+            let names: Vec<String> = names.map(|(_, key)| many.key(key).to_text()).collect();
+            holder.batch_execute("BEGIN").await.unwrap();
+            let lock = format!("SELECT FROM {schema}.limits WHERE key = ANY($1) FOR UPDATE");
+            holder.query(&lock, &[&names]).await.unwrap();
+        }
+        let locked = keys[..11].iter().map(|key| {
+            let (store, many, key) = (Arc::clone(&store), many.clone(), key.clone());
+            tokio::spawn(async move { take(&store, &many, &key).await })
+        });
+        let locked: Vec<_> = locked.collect();
+        let watcher = client(&url).await;
+        until_a_session_waits(&watcher, &schema).await;
+        // Each of these rounds would wait for the locks, or behind a round that does.
+        for _ in 0..50 {
+            assert!(take(&store, &many, &keys[11]).await.unwrap());
+        }
+        assert!(locked.iter().all(|call| !call.is_finished()));
+        holders[1].batch_execute("ROLLBACK").await.unwrap();
+        let mut locked = locked.into_iter().enumerate();
+        let (even, odd): (Vec<_>, Vec<_>) = locked.by_ref().partition(|(index, _)| index % 2 == 0);
+        for (_, call) in odd {
+            let decided = tokio::time::timeout(TEST_TIMEOUT, call).await;
+            assert!(decided.expect("its row is free").unwrap().unwrap());
+        }
+        assert!(even.iter().all(|(_, call)| !call.is_finished()));
+        holders[0].batch_execute("ROLLBACK").await.unwrap();
+        for (_, call) in even {
+            assert!(call.await.unwrap().unwrap());
+        }
+        assert_eq!(spent(&store, &many, "key 0").await, 2);
+        assert_eq!(spent(&store, &many, "key 11").await, 51);
     });
 }

@@ -47,7 +47,7 @@ pub(super) async fn run(started: Started, target: Arc<Target>) {
             backoff.reset();
         }
         match end {
-            Err(error) => queue.enter(Phase::Down(error)),
+            Err(error) => queue.enter(Phase::Down(error.as_event())),
             Ok(End::Closed) => return,
             Ok(End::Lost { was_used: true }) => {
                 backoff.reset();
@@ -150,7 +150,8 @@ impl Driver {
 
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<End> {
         if let Err(why) = self.work(cx) {
-            self.end(&why);
+            // All calls that it takes down, and those until the next connection, are one event.
+            self.end(&why.as_event());
             return Poll::Ready(match self.refusal {
                 Some(_) => End::Refused,
                 None => End::Lost { was_used: self.was_used },
@@ -180,6 +181,7 @@ impl Driver {
 
     /// Takes no more commands, for this reason, and ends once those under way are answered.
     fn refuse(&mut self, why: Error) {
+        let why = why.as_event();
         self.queue.enter(Phase::Down(why.clone()));
         self.refusal = Some(why);
     }

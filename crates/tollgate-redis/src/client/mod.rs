@@ -39,6 +39,7 @@ mod target;
 use std::sync::Arc;
 
 use tokio::runtime::Handle;
+use tollgate_core::store::Endpoint;
 use tollgate_core::{BoxFuture, Result};
 use tollgate_net::tls::Tls;
 
@@ -85,7 +86,9 @@ impl Client {
             }
             Kind::Standalone => Address::At(config.first_host()?),
         };
-        Ok(Self { servers: Servers::One(Node::new(Target::new(address, settings))) })
+        Ok(Self {
+            servers: Servers::One(Node::new(Target::new(address, settings), Endpoint::FIRST)),
+        })
     }
 
     /// Connects to every server that holds keys.
@@ -147,6 +150,13 @@ impl Transport for Client {
                 replies.into_iter().enumerate().for_each(|(index, reply)| replied(index, reply));
             }
             Servers::Cluster(cluster) => cluster.send_all(calls, replied).await,
+        }
+    }
+
+    fn endpoint(&self, slot: Option<u16>) -> Endpoint {
+        match &self.servers {
+            Servers::One(_) => Endpoint::FIRST,
+            Servers::Cluster(cluster) => cluster.endpoint(slot),
         }
     }
 

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use tollgate_core::Result;
+use tollgate_core::store::Endpoint;
 
 use super::exclusive::write_command;
 use super::host::Host;
@@ -13,6 +14,7 @@ use crate::transport::{Call, Reply};
 /// A server and its connection.
 #[derive(Debug)]
 pub(super) struct Node {
+    endpoint: Endpoint,
     target: Arc<Target>,
     shared: SharedConnection,
 }
@@ -26,10 +28,10 @@ pub(super) enum Step<'a> {
 }
 
 impl Node {
-    pub(super) fn new(target: Target) -> Arc<Self> {
+    pub(super) fn new(target: Target, endpoint: Endpoint) -> Arc<Self> {
         let target = Arc::new(target);
         let shared = SharedConnection::new(Arc::clone(&target));
-        Arc::new(Self { target, shared })
+        Arc::new(Self { endpoint, target, shared })
     }
 
     /// Sends one call.
@@ -51,6 +53,11 @@ impl Node {
 
     pub(super) fn is_at(&self, host: &Host) -> bool {
         self.target.host() == Some(host)
+    }
+
+    /// Its number among the servers of the store.
+    pub(super) const fn endpoint(&self) -> Endpoint {
+        self.endpoint
     }
 
     pub(super) fn target(&self) -> &Target {

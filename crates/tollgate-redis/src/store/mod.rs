@@ -37,7 +37,8 @@ use tollgate_core::combine::Combiner;
 use tollgate_core::store::cas::Cas;
 use tollgate_core::store::compensate;
 use tollgate_core::store::{
-    BatchResults, CallContext, Capability, Evidence, Loaded, MultiKey, Retries, Store, TimeSource,
+    BatchResults, CallContext, Capability, Endpoint, Evidence, Loaded, MultiKey, Retries, Store,
+    TimeSource,
 };
 use tollgate_core::{Admission, Charge, Clock, Code, Error, Key, Operation, Result};
 
@@ -200,6 +201,14 @@ impl<T: Transport> Store for Redis<T> {
 
     fn round_trips(&self) -> Option<u64> {
         Some(self.0.runner.trips())
+    }
+
+    fn endpoint(&self, key: Key<'_>) -> Endpoint {
+        let runner = &self.0.runner;
+        if !runner.has_slots() {
+            return Endpoint::FIRST;
+        }
+        runner.transport.endpoint(runner.slot(&runner.layout.name(&key)))
     }
 }
 

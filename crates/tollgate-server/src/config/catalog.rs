@@ -119,9 +119,9 @@ settings! {
         "the outage mode of policies that set none";
     Deadline, "deadline", "100ms", Kind::Duration, "how long the store may take";
     BreakerFailures, "breaker_failures", "5", Kind::Whole,
-        "the breaker opens after this many outages in a row";
-    BreakerOpenFor, "breaker_open_for", "1s", Kind::Duration,
-        "how long an open breaker rejects calls";
+        "the breaker of a server opens after this many outage events in a row";
+    BreakerOpenFor, "breaker_open_for", "100ms", Kind::Duration,
+        "how long an open breaker rejects calls before one tries again, about";
     MaxInFlight, "max_in_flight", "10000", Kind::Whole,
         "the most calls that may wait for the store";
     LocalShare, "local_share", "1", Kind::Share,

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use tokio::time::Instant;
 use tollgate::authoring::Key;
 use tollgate::store::{
-    BatchResults, CallContext, Capability, Evidence, Loaded, PolicyUsage, Store,
+    BatchResults, CallContext, Capability, Endpoint, Evidence, Loaded, PolicyUsage, Store,
 };
 use tollgate::{Admission, Charge, Result};
 
@@ -82,5 +82,9 @@ impl<S: Store> Store for Instrumented<S> {
 
     fn usage(&self) -> Vec<PolicyUsage> {
         self.inner.usage()
+    }
+
+    fn endpoint(&self, key: Key<'_>) -> Endpoint {
+        self.inner.endpoint(key)
     }
 }

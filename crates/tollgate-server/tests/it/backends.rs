@@ -196,7 +196,7 @@ async fn kill_and_restart(backend: &Backend, store: &str, name: &str) {
     assert_eq!(granted_locally, 6);
     backend.restart().unwrap();
     for server in &servers {
-        // An open breaker probes once a second: repeat until the store answers.
+        // An open breaker lets probes through: repeat until the store answers.
         while acquire(server, "closed").await.0 != 200 {
             tokio::task::yield_now().await;
         }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use tollgate::limiter::BreakerConfig;
-use tollgate::{Code, Decision, Limiter, ManualClock, OutageMode, Result};
+use tollgate::{Code, Decision, Limiter, ManualClock, Micros, OutageMode, Result};
 use tollgate_testkit::ReferenceStore;
 use tollgate_testkit::fault::{Fault, Faulty};
 use tollgate_testkit::runtime::block_on;
@@ -12,6 +12,9 @@ use tollgate_testkit::runtime::block_on;
 use crate::support::{Call, NOW, faulty, per_hour, poll};
 
 const OPEN_FOR: Duration = Duration::from_secs(1);
+/// The time between two probes varies by a quarter.
+const EARLIEST_PROBE: Micros = 750_000;
+const LATEST_PROBE: Micros = 1_250_000;
 
 struct Bench {
     clock: ManualClock,
@@ -99,7 +102,7 @@ fn what_is_refused_before_the_store_is_asked_is_no_sign_of_life() {
     }
     assert!(!bench.calls_the_store(), "three outages, and nothing that was answered");
     // One that tries whether the store is back has learnt nothing, and so does a batch.
-    bench.clock.set(NOW + 1_000_000);
+    bench.clock.set(NOW + LATEST_PROBE);
     bench.store.then([Fault::Refuse, Fault::Refuse, Fault::After]);
     let error = block_on(bench.limiter.check(limit.charge("k"))).unwrap_err();
     assert_eq!(error.code(), Code::Unsupported);
@@ -127,9 +130,9 @@ fn outages_of_batches_count_as_well() {
 #[test]
 fn it_stays_open_for_its_time_and_closes_on_success() {
     let bench = Bench::opened();
-    bench.clock.set(NOW + 999_999);
+    bench.clock.set(NOW + EARLIEST_PROBE - 1);
     assert!(!bench.calls_the_store(), "a microsecond before");
-    bench.clock.set(NOW + 1_000_000);
+    bench.clock.set(NOW + LATEST_PROBE);
     assert!(bench.calls_the_store(), "the probe");
     assert_eq!(bench.check().degraded, None, "closed again");
 }
@@ -139,9 +142,9 @@ fn it_opens_again_when_the_probe_fails() {
     let bench = Bench::opened();
     for round in 1..=4 {
         bench.store.then([Fault::After]);
-        bench.clock.set(NOW + round * 1_000_000 - 1);
+        bench.clock.set(NOW + (round - 1) * LATEST_PROBE + EARLIEST_PROBE - 1);
         assert!(!bench.calls_the_store(), "for the whole time");
-        bench.clock.set(NOW + round * 1_000_000);
+        bench.clock.set(NOW + round * LATEST_PROBE);
         assert!(bench.calls_the_store(), "the probe");
         assert!(!bench.calls_the_store(), "one failure is enough");
     }
@@ -156,7 +159,7 @@ fn one_call_at_a_time_tries_whether_the_store_is_back() {
     let bench = Bench::opened();
     let limit = per_hour("p", 1_000);
     bench.store.then([Fault::Delay(50_000)]);
-    bench.clock.advance(OPEN_FOR);
+    bench.clock.advance(Duration::from_micros(LATEST_PROBE));
     let calls = bench.store.calls();
     let mut probe = start(&bench, &limit);
     assert!(poll(&mut probe).is_none());
@@ -174,7 +177,7 @@ fn a_probe_that_is_dropped_does_not_wedge_it() {
     let bench = Bench::opened();
     let limit = per_hour("p", 1_000);
     bench.store.then([Fault::Hang; 3]);
-    bench.clock.advance(OPEN_FOR);
+    bench.clock.advance(Duration::from_micros(LATEST_PROBE));
     for _ in 0..3 {
         let mut probe = start(&bench, &limit);
         assert!(poll(&mut probe).is_none());
@@ -190,13 +193,13 @@ fn a_probe_that_times_out_opens_it_again() {
     let bench = Bench::opened();
     let limit = per_hour("p", 1_000);
     bench.store.then([Fault::Hang]);
-    bench.clock.advance(OPEN_FOR);
+    bench.clock.advance(Duration::from_micros(LATEST_PROBE));
     let mut probe = start(&bench, &limit);
     assert!(poll(&mut probe).is_none());
     bench.clock.advance(Duration::from_millis(100));
     assert_eq!(poll(&mut probe).unwrap().unwrap().degraded, Some(OutageMode::Open));
     assert!(!bench.calls_the_store());
-    bench.clock.advance(OPEN_FOR);
+    bench.clock.advance(Duration::from_micros(LATEST_PROBE));
     assert!(bench.calls_the_store());
     assert_eq!(bench.check().degraded, None);
 }
@@ -207,8 +210,9 @@ fn a_refusal_says_when_the_store_is_asked_again() {
     let closed = per_hour("p", 1_000).on_outage(OutageMode::Closed);
     bench.clock.advance(Duration::from_millis(300));
     let refused = block_on(bench.limiter.check(closed.charge("k"))).unwrap();
-    assert_eq!(refused.retry_after_ms, Some(700));
-    bench.clock.advance(Duration::from_millis(700));
+    let retry_after = refused.retry_after_ms.unwrap();
+    assert!((450..=950).contains(&retry_after), "{retry_after} ms");
+    bench.clock.advance(Duration::from_millis(retry_after));
     assert!(block_on(bench.limiter.check(closed.charge("k"))).unwrap().is_allowed());
 }
 
@@ -246,7 +250,7 @@ fn it_is_safe_among_threads() {
                 });
             }
         });
-        clock.advance(OPEN_FOR);
+        clock.advance(Duration::from_micros(LATEST_PROBE));
     }
     let decision = block_on(limiter.check(limit.charge("k"))).unwrap();
     assert_eq!(decision.degraded, None, "healthy again once the faults were used up");

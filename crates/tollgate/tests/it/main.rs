@@ -16,6 +16,7 @@ mod breaker;
 mod concurrency;
 mod contention;
 mod deadlines;
+mod endpoints;
 mod erased;
 mod extremes;
 mod input;

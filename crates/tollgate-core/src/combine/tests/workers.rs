@@ -49,6 +49,30 @@ fn a_waiter_that_is_cancelled_before_its_round_is_sent_is_not_in_it() {
 }
 
 #[test]
+fn a_part_of_a_round_that_others_hold_up_waits_apart() {
+    let (combiner, worker) = combiner();
+    let facts: [CallFacts; 4] = Default::default();
+    let mut calls: Vec<_> = (0..4_u64)
+        .zip(&facts)
+        .map(|(job, facts)| Some(combiner.submit(0, job, NOW.with_facts(facts)).unwrap()))
+        .collect();
+    let mut round = worker.try_next_round().unwrap();
+    let mut locked = round.split(|job| job % 2 == 0);
+    locked.mark_contended();
+    assert_eq!((jobs(&round), jobs(&locked)), (vec![1, 3], vec![0, 2]));
+    round.mark_sent();
+    round.finish([Ok(1), Ok(3)]);
+    assert_eq!(answer(calls[3].take().unwrap().answer()).unwrap(), 3);
+    calls[0] = None;
+    let expired = facts[0].expired();
+    assert_eq!((expired.code(), expired.is_not_sent()), (Code::ConflictExhausted, true));
+    locked.mark_sent();
+    assert_eq!(jobs(&locked), [2], "its members are not marked as sent with the others");
+    locked.finish([Ok(2)]);
+    assert_eq!(answer(calls[2].take().unwrap().answer()).unwrap(), 2);
+}
+
+#[test]
 fn a_round_that_was_not_sent_after_all_charges_no_cancelled_waiter() {
     let (combiner, worker) = combiner();
     let facts = CallFacts::new();

@@ -1,8 +1,9 @@
-//! Whether a store answered a call, whatever the call was.
+//! What the answer of a call shows about the store, whatever the call was.
 //!
 //! The breaker and the retry must see an outage inside of a batch as they see one of a single call:
-//! a store that fails every element of every batch is down.
+//! a server that fails every element of every batch is down.
 
+use super::breakers::Sign;
 use crate::error::{Code, Error, Result};
 use crate::store::Evidence;
 
@@ -13,9 +14,6 @@ pub(in crate::limiter) trait Answer {
 
     /// Whether it is known that nothing reached the store: trying again cannot charge twice.
     fn is_not_sent(&self) -> bool;
-
-    /// Whether all of it was refused before the store was called: then the store has not answered.
-    fn is_refused_here(&self) -> bool;
 }
 
 impl<T> Answer for Result<T> {
@@ -25,13 +23,6 @@ impl<T> Answer for Result<T> {
 
     fn is_not_sent(&self) -> bool {
         self.as_ref().is_err_and(Error::is_not_sent)
-    }
-
-    fn is_refused_here(&self) -> bool {
-        self.as_ref().is_err_and(|error| {
-            let codes = [Code::InvalidRequest, Code::Unsupported, Code::ConfigInvalid];
-            error.is_not_sent() && codes.contains(&error.code())
-        })
     }
 }
 
@@ -47,10 +38,25 @@ impl Answer for Vec<Result<Evidence>> {
     fn is_not_sent(&self) -> bool {
         self.iter().all(Answer::is_not_sent)
     }
+}
 
-    fn is_refused_here(&self) -> bool {
-        !self.is_empty() && self.iter().all(Answer::is_refused_here)
-    }
+/// What one answer shows about the server of its key.
+///
+/// A call that was refused before the store was called shows nothing, nor does one that waited
+/// behind others in this process: they may have been answered before the server became silent. So
+/// does a call whose deadline has expired, unless it met an outage.
+pub(super) fn sign_of<T>(answer: &Result<T>, is_expired: bool) -> Sign<'_> {
+    let error = match answer {
+        Ok(_) => return Sign::Answered,
+        Err(error) if error.is_outage() => return Sign::Outage(error),
+        Err(error) => error,
+    };
+    let is_refused_here = match error.code() {
+        Code::InvalidRequest | Code::Unsupported | Code::ConfigInvalid | Code::QueueFull => true,
+        Code::ConflictExhausted => is_expired,
+        _ => false,
+    };
+    if error.is_not_sent() && is_refused_here { Sign::Nothing } else { Sign::Answered }
 }
 
 #[cfg(test)]
@@ -68,5 +74,20 @@ mod tests {
         assert_eq!(outage(vec![spent(), not_sent()]), Some(false));
         assert_eq!(outage(vec![not_sent(), lost()]), Some(false));
         assert_eq!(outage(vec![spent()]), None);
+    }
+
+    #[test]
+    fn only_an_answer_of_the_server_is_a_sign_of_it() {
+        let is_answer = |code, is_expired| {
+            let answer: Result<()> = Err(Error::new(code, "nothing was charged").not_sent());
+            matches!(sign_of(&answer, is_expired), Sign::Answered)
+        };
+        assert!(is_answer(Code::ConflictExhausted, false), "the server reported it");
+        assert!(!is_answer(Code::ConflictExhausted, true), "it was lost before the silence");
+        assert!(!is_answer(Code::QueueFull, false) && !is_answer(Code::QueueFull, true));
+        assert!(!is_answer(Code::Unsupported, false));
+        assert!(is_answer(Code::StoreFull, false));
+        let outage: Result<()> = Err(Error::new(Code::Timeout, "silent"));
+        assert!(matches!(sign_of(&outage, true), Sign::Outage(_)));
     }
 }

@@ -7,8 +7,8 @@ use core::task::{Poll, ready};
 use crate::clock::{Clock, Sleep};
 use crate::time::Micros;
 
-/// The answer of a call, or that of `expired` once the clock has moved by `deadline` since `from`.
-/// The call is dropped before `expired` runs, so it has recorded all its facts.
+/// The answer of a call, or nothing once the clock has moved by `deadline` since `from`. The call
+/// is dropped by then, so it has recorded all its facts.
 ///
 /// The call goes first: an answer that is there counts, however late it is looked at. A call that
 /// answers at once never touches a clock. A clock that steps back starts the wait over: it must not
@@ -17,8 +17,7 @@ pub(super) async fn within<A>(
     clock: &dyn Clock,
     (from, deadline): (Micros, Micros),
     call: impl Future<Output = A>,
-    expired: impl FnOnce() -> A,
-) -> A {
+) -> Option<A> {
     let mut call = pin!(Some(call));
     let mut until = from.saturating_add(deadline);
     let mut is_first = true;
@@ -36,5 +35,5 @@ pub(super) async fn within<A>(
     })
     .await;
     call.set(None);
-    answer.unwrap_or_else(expired)
+    answer
 }

@@ -6,7 +6,9 @@
 //! corrupt states never fail open: an attacker could cause them.
 
 mod answer;
+mod batch;
 mod breaker;
+mod breakers;
 mod deadline;
 mod local;
 
@@ -23,14 +25,15 @@ use crate::error::{Code, Error, Result};
 use crate::key::Name;
 use crate::limit::Limit;
 use crate::state::State;
-use crate::store::{CallContext, CallFacts, Evidence, TimeSource};
+use crate::store::{CallContext, CallFacts, Endpoint, Evidence, TimeSource};
 use crate::time::{MICROS_PER_MS, Micros, Now, to_ms_up};
 
-use answer::Answer;
+use answer::{Answer, sign_of};
+use breaker::Span;
 use local::Local;
 
-pub(super) use breaker::Breaker;
 pub use breaker::BreakerConfig;
+pub(super) use breakers::Breakers;
 pub use local::Share;
 
 /// How long the store may take by default.
@@ -45,7 +48,7 @@ pub(super) struct FailurePolicy {
     pub(super) deadline: Micros,
     pub(super) max_in_flight: usize,
     in_flight: AtomicUsize,
-    pub(super) breaker: Breaker,
+    pub(super) breakers: Breakers,
     pub(super) local: Local,
     pub(super) observer: Option<Arc<dyn Observer>>,
     /// Decisions without the store, by mode.
@@ -60,7 +63,7 @@ impl Default for FailurePolicy {
             deadline: DEADLINE,
             max_in_flight: MAX_IN_FLIGHT,
             in_flight: AtomicUsize::new(0),
-            breaker: Breaker::new(BreakerConfig::default()),
+            breakers: Breakers::new(BreakerConfig::default()),
             local: Local::default(),
             observer: None,
             degraded: Default::default(),
@@ -71,41 +74,61 @@ impl Default for FailurePolicy {
 }
 
 impl FailurePolicy {
-    /// Calls the store: within the deadline, unless the breaker is open or too many calls wait; at
-    /// most once more, and only if nothing was sent the first time. `expired` makes the answer of a
-    /// call whose deadline has expired, from the facts that the call has recorded.
+    /// Calls the store, unless the breaker of one of its servers is open or too many calls wait.
+    pub(super) async fn call<'c, T, F>(
+        &'c self,
+        (clock, now): (&'c ClockSource, Micros),
+        (time, facts): (TimeSource, &'c CallFacts),
+        endpoints: impl IntoIterator<Item = Endpoint>,
+        operation: impl Fn(CallContext<'c>) -> F,
+    ) -> Result<T>
+    where
+        F: Future<Output = Result<T>>,
+    {
+        let _place = self.place()?;
+        let passes = self.breakers.pass(endpoints, now)?;
+        let expired = || Err(facts.expired());
+        let attempted = self.attempt((clock, now), (time, facts), operation, expired).await;
+        passes.report(sign_of(&attempted.answer, attempted.is_expired), attempted.span);
+        attempted.answer
+    }
+
+    /// Calls the store within the deadline; at most once more, and only if nothing was sent the
+    /// first time. `expired` makes the answer of a call whose deadline has expired, from the facts
+    /// that the call has recorded.
     ///
     /// A call that is answered at once reads no clock: `now` is what it read last.
-    pub(super) async fn call<'c, A, F>(
+    async fn attempt<'c, A, F>(
         &'c self,
         (clock, now): (&'c ClockSource, Micros),
         (time, facts): (TimeSource, &'c CallFacts),
         operation: impl Fn(CallContext<'c>) -> F,
         expired: impl Fn() -> A,
-    ) -> Result<A>
+    ) -> Attempted<A>
     where
         A: Answer,
         F: Future<Output = A>,
     {
-        let _place = Place::take(&self.in_flight, self.max_in_flight)?;
         let clock = clock.as_dyn();
-        let pass = self.breaker.pass(now)?;
         let until = now.saturating_add(self.deadline);
         let cx = CallContext::new(time).with_deadline(clock, until).with_facts(facts);
-        let attempt = || deadline::within(clock, (now, self.deadline), operation(cx), &expired);
-        let mut answer = attempt().await;
+        let attempt = || deadline::within(clock, (now, self.deadline), operation(cx));
+        let classified = |answer: Option<A>| (answer.is_none(), answer.unwrap_or_else(&expired));
+        let (mut is_expired, mut answer) = classified(attempt().await);
         if answer.outage().is_some() && answer.is_not_sent() && clock.now() < until {
             facts.reset();
-            answer = attempt().await;
+            (is_expired, answer) = classified(attempt().await);
         }
-        if let Some(error) = answer.outage() {
-            let now = clock.now();
-            self.failures.count(now);
-            pass.failed(now, error);
-        } else if !answer.is_refused_here() {
-            pass.answered();
+        let mut span = Span { begun: now, ended: now, deadline: self.deadline };
+        if answer.outage().is_some() {
+            span.ended = clock.now();
+            self.failures.count(span.ended);
         }
-        Ok(answer)
+        Attempted { answer, is_expired, span }
+    }
+
+    fn place(&self) -> Result<Place<'_>> {
+        Place::take(&self.in_flight, self.max_in_flight)
     }
 
     /// Learns from an answer of the store what this process may grant alone.
@@ -154,9 +177,9 @@ impl FailurePolicy {
                 (OutageMode::Open, Decision::allowed(ceiling(admission), 0, to_ms_up(now)))
             }
             OutageMode::Closed => {
-                (OutageMode::Closed, self.refusal(admission, OutageMode::Closed, now))
+                (OutageMode::Closed, self.refusal(admission, (OutageMode::Closed, error), now))
             }
-            OutageMode::Local => self.decide_alone(admission, now)?,
+            OutageMode::Local => self.decide_alone(admission, error, now)?,
         };
         self.report(mode, error, now);
         Ok(decision.degraded(mode))
@@ -165,18 +188,19 @@ impl FailurePolicy {
     fn decide_alone(
         &self,
         admission: &Admission<'_>,
+        outage: &Error,
         now: Micros,
     ) -> Result<(OutageMode, Decision)> {
         match self.local.decide(admission, now) {
             // More than this process may grant alone, but not more than the store may.
             Ok(decision) if decision.verdict == Verdict::Never => {
-                let refusal = self.refusal(admission, OutageMode::Local, now);
+                let refusal = self.refusal(admission, (OutageMode::Local, outage), now);
                 Ok((OutageMode::Local, bound_by(refusal, decision.binding())))
             }
             Ok(decision) => Ok((OutageMode::Local, decision)),
             // No share of this algorithm can be made: the safe answer is the closed one.
             Err(error) if error.code() == Code::Unsupported => {
-                Ok((OutageMode::Closed, self.refusal(admission, OutageMode::Local, now)))
+                Ok((OutageMode::Closed, self.refusal(admission, (OutageMode::Local, outage), now)))
             }
             // A conflicting request id, too many of them: never decided by a mode.
             Err(error) => Err(error),
@@ -184,8 +208,13 @@ impl FailurePolicy {
     }
 
     /// A denial until the store is called again, in the name of the first limit of this mode.
-    fn refusal(&self, admission: &Admission<'_>, mode: OutageMode, now: Micros) -> Decision {
-        let wait = to_ms_up(self.breaker.closed_until(now).saturating_sub(now));
+    fn refusal(
+        &self,
+        admission: &Admission<'_>,
+        (mode, outage): (OutageMode, &Error),
+        now: Micros,
+    ) -> Decision {
+        let wait = to_ms_up(self.breakers.closed_until(outage, now).saturating_sub(now));
         let denied = Decision::denied(ceiling(admission), 0, to_ms_up(now), wait);
         let [_, _, ..] = admission.charges() else { return denied };
         let mut limits = admission.charges().iter().map(|charge| charge.limit);
@@ -201,7 +230,7 @@ impl FailurePolicy {
             OutageMode::Local => local,
         };
         if let (Some(decisions), Some(observer)) = (counter.count(now), &self.observer) {
-            let (code, reason) = (error.code(), &*self.breaker.reason(error));
+            let (code, reason) = (error.code(), &*self.breakers.reason(error));
             observer.degraded(&Degradation { mode, code, reason, decisions });
         }
     }
@@ -230,7 +259,7 @@ impl FailurePolicy {
             degraded_closed,
             degraded_local,
             store_failures: self.failures.total(),
-            breaker_rejections: self.breaker.rejections(),
+            breaker_rejections: self.breakers.rejections(),
             clock_behind: self.clock_behind.total(),
         }
     }
@@ -255,6 +284,15 @@ fn strictest(admission: &Admission<'_>) -> OutageMode {
         (false, true) => OutageMode::Local,
         (false, false) => OutageMode::Open,
     }
+}
+
+/// A call that has ended.
+pub(super) struct Attempted<A> {
+    answer: A,
+    /// Whether the deadline has expired before the store answered all of it.
+    is_expired: bool,
+    /// Its end is read only if it met an outage.
+    span: Span,
 }
 
 /// A place in the bounded queue, given back when the call ends or is dropped.

@@ -5,6 +5,7 @@
 //! time. `TRYAGAIN` is a reply like any other: the store decides whether to repeat a call.
 
 mod map;
+mod numbers;
 mod redirect;
 mod topology;
 
@@ -13,6 +14,7 @@ use core::pin::Pin;
 use core::task::Poll;
 use std::sync::Arc;
 
+use tollgate_core::store::Endpoint;
 use tollgate_core::{Code, Error, Result};
 
 use super::driver::cannot_serve;
@@ -147,6 +149,11 @@ impl Cluster {
     /// All nodes that serve slots.
     pub(super) async fn nodes(&self) -> Result<Vec<Arc<Node>>> {
         Ok(self.topology.map().await?.nodes().to_vec())
+    }
+
+    /// The node that serves a slot, as far as the map is known.
+    pub(super) fn endpoint(&self, slot: Option<u16>) -> Endpoint {
+        self.topology.endpoint(slot)
     }
 
     pub(super) fn close(&self) {

@@ -12,10 +12,11 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
 use tokio::time::sleep;
-use tollgate_core::store::{Backoff, Jitter};
+use tollgate_core::store::{Backoff, Endpoint, Jitter};
 use tollgate_core::{Code, Error, Result};
 
 use super::map::{Map, Range, ranges};
+use super::numbers::Numbers;
 use crate::client::dial::dial;
 use crate::client::host::Host;
 use crate::client::node::Node;
@@ -42,6 +43,7 @@ pub(super) struct Topology {
     settings: Arc<Settings>,
     known: RwLock<Known>,
     refresh: AtomicU8,
+    numbers: Numbers,
     /// Notified whenever an attempt has ended.
     attempted: Notify,
 }
@@ -58,6 +60,7 @@ impl Topology {
             settings,
             known: RwLock::new(Known::Nothing),
             refresh: AtomicU8::new(IDLE),
+            numbers: Numbers::default(),
             attempted: Notify::new(),
         })
     }
@@ -95,6 +98,15 @@ impl Topology {
             Known::Map(map) => Arc::make_mut(map).node_at(host, |host| self.new_node(host)),
             _ => self.new_node(host),
         }
+    }
+
+    /// The number of the node that serves a slot. Without a map all slots fail together.
+    pub(super) fn endpoint(&self, slot: Option<u16>) -> Endpoint {
+        match &*self.known.read().unwrap_or_else(PoisonError::into_inner) {
+            Known::Map(map) => slot.and_then(|slot| map.owner(slot)).map(|node| node.endpoint()),
+            Known::Nothing | Known::Failed(_) | Known::Closed => None,
+        }
+        .unwrap_or(Endpoint::FIRST)
     }
 
     /// Another node serves a slot; returns that node.
@@ -157,12 +169,13 @@ impl Topology {
     fn fail(&self, error: Error) {
         let mut known = self.known.write().unwrap_or_else(PoisonError::into_inner);
         if matches!(*known, Known::Nothing | Known::Failed(_)) {
-            *known = Known::Failed(error);
+            *known = Known::Failed(error.as_event());
         }
     }
 
     fn new_node(&self, host: &Host) -> Arc<Node> {
-        Node::new(Target::new(Address::At(host.clone()), Arc::clone(&self.settings)))
+        let target = Target::new(Address::At(host.clone()), Arc::clone(&self.settings));
+        Node::new(target, self.numbers.of(host))
     }
 
     /// Queries nodes until one answers: those of the map, beginning at a random one, then the

@@ -9,6 +9,7 @@ mod faults;
 mod halfway;
 mod load;
 mod moves;
+mod outages;
 mod processes;
 mod silence;
 mod slots;
