@@ -130,6 +130,11 @@ pub(crate) fn split_locked(callers: &mut Callers, mut locked: HashSet<String>) -
 /// The second round trip.
 pub(crate) async fn close(trip: Trip<'_>, round: OpenRound) -> Closed {
     let OpenRound { mut callers, read, room } = round;
+    // Callers that others have delayed for too long are refused: written, they would be charged and
+    // not answered.
+    let began = Instant::now();
+    let end = began + Duration::from_micros(callers.needed_duration());
+    callers.refuse_contended(|job| job.deadline.is_some_and(|deadline| deadline < end));
     // Callers that were cancelled while the round waited for its locks are not charged.
     callers.mark_sent();
     let draft = match Draft::of(trip.shared, &callers, read, room) {
@@ -150,6 +155,8 @@ pub(crate) async fn close(trip: Trip<'_>, round: OpenRound) -> Closed {
     match bounded(trip.limit(), draft.write(trip)).await {
         Ok(()) => {
             trip.shared.request_ids.add(draft.writes.request_ids());
+            let took = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
+            callers.record_duration(took);
             callers.finish(draft.outcomes);
             Closed::Answered
         }

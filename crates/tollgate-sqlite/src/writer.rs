@@ -192,7 +192,9 @@ impl Writer {
                         callers.answer(index, outcome.map(Done::Decided));
                     }
                 }
-                Task::Reset(_) => callers.answer(index, Ok(Done::Reset)),
+                Task::Reset(_) => {
+                    callers.answer(index, Ok(Done::Reset));
+                }
                 Task::Sweep(..) => {}
             }
         }

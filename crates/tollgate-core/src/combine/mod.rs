@@ -45,6 +45,7 @@
 //! # Ok::<(), tollgate_core::Error>(())
 //! ```
 
+pub(crate) mod durations;
 mod gate;
 mod key_queues;
 mod pending;

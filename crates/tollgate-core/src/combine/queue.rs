@@ -5,6 +5,7 @@ use core::task::Waker;
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 
+use super::durations::Durations;
 use super::waiter::Waiter;
 
 /// A round of this many waiters is large.
@@ -16,6 +17,8 @@ pub(super) struct Queue<J, R> {
     pub(super) state: Mutex<QueueState<J, R>>,
     /// Rounds that the backend answered.
     pub(super) answered: AtomicU64,
+    /// What its last rounds took, as far as stores measure it.
+    pub(super) durations: Durations,
     /// A thread waits for callers.
     pub(super) arrived: Condvar,
 }
@@ -45,7 +48,12 @@ impl<J, R> Queue<J, R> {
             wanted: 0,
             worker: None,
         };
-        Self { state: Mutex::new(state), answered: AtomicU64::new(0), arrived: Condvar::new() }
+        Self {
+            state: Mutex::new(state),
+            answered: AtomicU64::new(0),
+            durations: Durations::default(),
+            arrived: Condvar::new(),
+        }
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, QueueState<J, R>> {

@@ -48,8 +48,8 @@ pub trait Queues<J, R> {
 /// A round that is dropped leaves no waiter without an answer: before it was sent, its waiters go
 /// back to the front of their queue; after that, they are answered that the outcome is unknown.
 pub struct Round<J, R: Reply, Q: Queues<J, R> = Combiner<J, R>> {
-    queues: Arc<Q>,
-    queue: Q::Queue,
+    pub(super) queues: Arc<Q>,
+    pub(super) queue: Q::Queue,
     members: Vec<Arc<Waiter<J, R>>>,
     is_sent: bool,
     /// All that ever were members, if a caller drives the round.
@@ -163,11 +163,10 @@ impl<J, R: Reply, Q: Queues<J, R>> Round<J, R, Q> {
         });
     }
 
-    /// Answers one waiter, by its place in [`Round::jobs`]. It stays in its place.
-    pub fn answer(&self, index: usize, answer: R) {
-        if let Some(member) = self.members.get(index) {
-            member.answer(answer);
-        }
+    /// Answers one waiter, by its place in [`Round::jobs`]. It stays in its place. Returns whether
+    /// it has got the answer: it may have stopped waiting.
+    pub fn answer(&self, index: usize, answer: R) -> bool {
+        self.members.get(index).is_some_and(|member| member.answer(answer))
     }
 
     /// Answers all waiters, in order. The round counts as answered if a waiter got its answer: a

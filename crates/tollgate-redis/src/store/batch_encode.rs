@@ -10,7 +10,7 @@ use smallvec::{SmallVec, smallvec};
 use tollgate_core::algorithm::ScriptedStep;
 use tollgate_core::combine;
 use tollgate_core::store::{Evidence, TimeSource};
-use tollgate_core::{Charge, Cost, Error, Now, Result, Rule};
+use tollgate_core::{Charge, Cost, Error, Micros, Now, Result, Rule};
 
 use super::batch_decode::Decoder;
 use super::reply::{Found, Numbers, full};
@@ -29,6 +29,8 @@ pub(super) struct Item {
     pub(super) step: ScriptedStep,
     pub(super) cost: Cost,
     pub(super) at: TimeSource,
+    /// When its caller stops waiting, by the clock of the store.
+    pub(super) until: Option<Micros>,
 }
 
 impl Item {
@@ -37,7 +39,13 @@ impl Item {
         (name, step): (String, ScriptedStep),
         at: TimeSource,
     ) -> Self {
-        Self { name, rule: charge.rule().clone(), step, cost: charge.cost, at }
+        Self { name, rule: charge.rule().clone(), step, cost: charge.cost, at, until: None }
+    }
+
+    /// The same, of a caller that stops waiting then.
+    pub(super) const fn until(mut self, until: Option<Micros>) -> Self {
+        self.until = until;
+        self
     }
 }
 

@@ -43,7 +43,8 @@ impl<T: Transport> Inner<T> {
             self.release(permit);
             return answer_of_one(charge, reply);
         }
-        let item = Item::new(charge, (name, step), cx.time());
+        let until = cx.time_left().map(|left| self.runner.now().saturating_add(left));
+        let item = Item::new(charge, (name, step), cx.time()).until(until);
         let pending = match self.combiner.submit(queue, item, cx) {
             Ok(pending) => pending,
             Err(error) => return Answer::Failed(error),
@@ -74,25 +75,36 @@ impl<T: Transport> Inner<T> {
     /// Runs a round. Keys that the server refused because of others in their call are sent alone.
     async fn run(self: Arc<Self>, mut round: Round<Item, Answer>) {
         let permit = self.runner.permit(|| round.count_answered()).await;
+        // Callers that others have delayed for too long are refused: sent, they would be charged
+        // and not answered.
+        let began = self.runner.now();
+        let end = began.saturating_add(round.needed_duration());
+        round.refuse_contended(|item| item.until.is_some_and(|until| until < end));
         round.mark_sent();
         let items: Vec<&Item> = round.jobs().collect();
         let scripts = &self.runner.scripts;
         let mut to_send = calls_of(&items, scripts, self.runner.has_slots());
-        let mut is_answered = false;
+        let (mut is_answered, mut is_served) = (false, false);
         while !to_send.is_empty() {
             let (calls, decoders): (Vec<Call>, Vec<_>) = to_send.drain(..).unzip();
             let mut decoders: Vec<_> = decoders.into_iter().map(Some).collect();
             let replied = |index: usize, reply: tollgate_core::Result<_>| {
                 is_answered |= reply.is_ok();
                 let Some(decoder) = decoders.get_mut(index).and_then(Option::take) else { return };
-                let keys = decoder.read(&items, reply, |index, answer| round.answer(index, answer));
+                let keys = decoder.read(&items, reply, |index, answer| {
+                    is_served |= round.answer(index, answer);
+                });
                 let calls = keys.into_iter().filter_map(|key| call_of_key(key, &items, scripts));
                 to_send.extend(calls);
             };
             self.runner.send_all(&calls, replied).await;
         }
         if is_answered {
+            round.record_duration(self.runner.now().saturating_sub(began));
             permit.iter().for_each(CallPermit::answered);
+        }
+        // A server that answers after the deadlines of all callers has served none of them.
+        if is_served {
             round.count_answered();
         }
     }

@@ -10,7 +10,7 @@
 use core::sync::atomic::{AtomicU64, Ordering};
 
 use tollgate_core::store::{CallContext, CallPermit, Jitter, Retries};
-use tollgate_core::{Clock, MaybeSend, Result, sleep_until};
+use tollgate_core::{Clock, MaybeSend, Micros, Result, sleep_until};
 
 use crate::error_reply::is_try_again;
 use crate::layout::KeyLayout;
@@ -37,6 +37,11 @@ impl<T: Transport> ScriptRunner<T> {
     ) -> Self {
         let (scripts, jitter, trips) = Default::default();
         Self { transport, scripts, layout, retries, clock, jitter, trips }
+    }
+
+    /// The clock that measures waits.
+    pub(super) fn now(&self) -> Micros {
+        self.clock.now()
     }
 
     /// Round trips to the server so far.

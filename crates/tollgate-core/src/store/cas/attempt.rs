@@ -21,6 +21,7 @@ use super::versioned::{Snapshot, Swap, Versioned};
 use super::{Evidence, Jitter, Retries, TimeSource};
 use crate::charge::{Charge, Operation};
 use crate::clock::{Clock, sleep_until};
+use crate::combine::durations::Durations;
 use crate::combine::{KeyQueues, Round};
 use crate::error::{Error, Result};
 use crate::owned::OwnedAdmission;
@@ -94,24 +95,6 @@ pub(super) struct Adapter<V> {
     /// Calls that the backend has received, and swaps that lost a race: for operators.
     pub(super) trips: AtomicU64,
     pub(super) lost_races: AtomicU64,
-}
-
-/// How long the last two attempts took.
-#[derive(Debug, Default)]
-struct Durations([AtomicU64; 2]);
-
-impl Durations {
-    fn add(&self, took: Micros) {
-        let [last, previous] = &self.0;
-        previous.store(last.swap(took, Relaxed), Relaxed);
-    }
-
-    /// The time that an attempt needs: twice the shorter of the two, because durations vary, and a
-    /// single slow one says little. 0 while it is not known.
-    fn needed(&self) -> Micros {
-        let [last, previous] = &self.0;
-        last.load(Relaxed).min(previous.load(Relaxed)).saturating_mul(2)
-    }
 }
 
 /// What may be set.
@@ -189,7 +172,7 @@ impl<V: Versioned> Adapter<V> {
         // A swap under way at the deadline of its caller has an unknown outcome, and an outage mode
         // decides. So none begins too late for callers that other writers have delayed.
         let began = self.clock.now();
-        let end = began.saturating_add(self.durations.needed());
+        let end = began.saturating_add(self.durations.shortest().saturating_mul(2));
         round.refuse_contended(|job| job.is_late(end));
         let attempt = self.decide(settings, round).await;
         self.durations.add(self.clock.now().saturating_sub(began));

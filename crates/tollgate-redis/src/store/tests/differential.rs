@@ -60,8 +60,14 @@ impl Steps {
                     }
                     let step = rule.scripted_step().unwrap();
                     let name = format!("diff:{}:{{{}}}", self.name, self.key);
-                    let item =
-                        Item { name, rule, step, cost, at: TimeSource::Given(now.reading()) };
+                    let item = Item {
+                        name,
+                        rule,
+                        step,
+                        cost,
+                        at: TimeSource::Given(now.reading()),
+                        until: None,
+                    };
                     return Step { item, before, after: self.state.clone() };
                 }
                 // Looks write nothing and are derived in Rust.

@@ -1,0 +1,40 @@
+//! How long the last rounds took, to see which caller comes too late.
+
+use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
+
+use super::{Reply, Round};
+use crate::time::Micros;
+
+/// The durations of the last two rounds.
+#[derive(Debug, Default)]
+pub(crate) struct Durations([AtomicU64; 2]);
+
+impl Durations {
+    pub(crate) fn add(&self, took: Micros) {
+        let [last, previous] = &self.0;
+        previous.store(last.swap(took, Relaxed), Relaxed);
+    }
+
+    /// The shorter of the two: durations vary, and a single slow round says little. 0 while it is
+    /// not known.
+    pub(crate) fn shortest(&self) -> Micros {
+        let [last, previous] = &self.0;
+        last.load(Relaxed).min(previous.load(Relaxed))
+    }
+}
+
+impl<J, R: Reply> Round<J, R> {
+    /// The backend took this long to answer a round of the queue, in microseconds.
+    pub fn record_duration(&self, took: Micros) {
+        self.queues.queue(self.queue).durations.add(took);
+    }
+
+    /// What a round of the queue needs, by the last two that were measured, and a quarter more
+    /// because durations vary: a caller with less time left is not answered any more. 0 while it is
+    /// not known.
+    #[must_use]
+    pub fn needed_duration(&self) -> Micros {
+        let shortest = self.queues.queue(self.queue).durations.shortest();
+        shortest.saturating_add(shortest / 4)
+    }
+}
