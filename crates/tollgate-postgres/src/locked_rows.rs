@@ -6,13 +6,16 @@
 //! long as a key has callers here, new callers of the key join them: callers of one key are decided
 //! in order. The connection is made when it is needed for the first time.
 
+use core::time::Duration;
 use std::collections::HashSet;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::Notify;
 
 use crate::connection::{Connection, Shared};
-use crate::round::{Callers, Closed, Opened, Trip, abandon, close, open, split_locked};
+use crate::round::{
+    Callers, Closed, Opened, Trip, abandon, close, lock_slice, lock_timeout, open, split_locked,
+};
 
 /// The callers of locked rows of one worker.
 #[derive(Debug, Default)]
@@ -27,6 +30,16 @@ struct State {
     /// The keys of all callers here: those that arrived, and those that are being decided.
     keys: HashSet<String>,
     is_closed: bool,
+}
+
+/// Whose turn it is.
+#[derive(Debug, Default)]
+struct Turns {
+    connection: Option<Connection>,
+    /// Whether the next round waits for no row.
+    skips: bool,
+    /// How long rows were waited for in vain since a caller lost a race for that.
+    waited: Duration,
 }
 
 impl LockedRows {
@@ -61,11 +74,11 @@ impl LockedRows {
 
     /// Decides until it is closed and no caller waits.
     pub(crate) async fn run(&self, shared: &Shared) {
-        let (mut waiting, mut connection) = (None, None);
+        let (mut waiting, mut turns) = (None, Turns::default());
         loop {
             waiting = self.collect(waiting);
             match waiting.take() {
-                Some(callers) => waiting = self.decide(shared, &mut connection, callers).await,
+                Some(callers) => waiting = self.decide(shared, &mut turns, callers).await,
                 None if self.lock().is_closed => return,
                 None => self.changed.notified().await,
             }
@@ -94,9 +107,10 @@ impl LockedRows {
     async fn decide(
         &self,
         shared: &Shared,
-        place: &mut Option<Connection>,
+        turns: &mut Turns,
         mut callers: Callers,
     ) -> Option<Callers> {
+        let place = &mut turns.connection;
         let connection = match place.take().filter(Connection::is_open) {
             Some(connection) => connection,
             None => match shared.connect().await {
@@ -107,7 +121,9 @@ impl LockedRows {
                 }
             },
         };
-        let awaited = callers.jobs().next().map(|job| job.keys.clone()).unwrap_or_default();
+        // After each wait in vain, all rows that are free by then have a turn.
+        let first = callers.jobs().next().filter(|_| !core::mem::take(&mut turns.skips));
+        let awaited = first.map(|job| job.keys.clone()).unwrap_or_default();
         let trip = Trip { shared, connection: &connection };
         trip.count();
         match open(trip, callers, &awaited).await {
@@ -131,7 +147,12 @@ impl LockedRows {
             Opened::Conflict(mut left) => {
                 // The row stays locked: the next caller has the next turn.
                 let mut first = split_locked(&mut left, awaited.into_iter().collect());
-                first.lost_race(&shared.config.retries);
+                turns.skips = true;
+                turns.waited += lock_slice(&first);
+                if turns.waited >= lock_timeout(trip, &first) {
+                    turns.waited = Duration::ZERO;
+                    first.lost_race(&shared.config.retries);
+                }
                 left.append(first);
                 if abandon(trip).await {
                     *place = Some(connection);

@@ -33,6 +33,9 @@ pub(crate) type Callers = combine::Round<Job, Result<Evidence>>;
 /// The shortest time that a transaction waits for the lock of another one.
 const LOCK_TIMEOUT_MIN: Duration = Duration::from_millis(5);
 
+/// The shortest time for which one caller makes others wait for its rows.
+const LOCK_SLICE_MIN: Duration = Duration::from_millis(20);
+
 /// What a round trip needs.
 #[derive(Clone, Copy)]
 pub(crate) struct Trip<'a> {
@@ -249,7 +252,9 @@ async fn read(
     let states: Vec<&str> = states.into_iter().collect();
     let awaited: Vec<&str> = awaited.iter().map(String::as_str).collect();
     let records: Vec<&str> = callers.jobs().filter_map(|job| job.record.as_deref()).collect();
-    let begin = sql.begin(lock_timeout(trip, callers));
+    let timeout = lock_timeout(trip, callers);
+    let begin =
+        sql.begin(if awaited.is_empty() { timeout } else { timeout.min(lock_slice(callers)) });
     let begin = async { client.batch_execute(&begin).await.map_err(QueryError::at_begin) };
     let (begun, awaited, states, records) = tokio::join!(
         biased;
@@ -266,9 +271,15 @@ async fn read(
     Ok(read)
 }
 
+/// How long one caller may make others wait for its rows: long enough for another process to finish
+/// a round.
+pub(crate) fn lock_slice(callers: &Callers) -> Duration {
+    Duration::from_micros(callers.needed_duration().saturating_mul(2)).max(LOCK_SLICE_MIN)
+}
+
 /// How long the server waits for a lock before it reports a conflict: half of the time that the
 /// most urgent caller has left, so that the conflict is reported before its deadline expires.
-fn lock_timeout(trip: Trip<'_>, callers: &Callers) -> Duration {
+pub(crate) fn lock_timeout(trip: Trip<'_>, callers: &Callers) -> Duration {
     let longest = trip.limit() / 2;
     let Some(first) = callers.jobs().filter_map(|job| job.deadline).min() else { return longest };
     let left = first.saturating_duration_since(Instant::now());
