@@ -93,6 +93,45 @@ impl OutcomeLabels {
     }
 }
 
+impl LimiterCounters {
+    fn register(&self, register: &mut Registration<'_>) {
+        let Self {
+            store_failures,
+            breaker_rejections,
+            clock_behind,
+            clock_corrections,
+            clock_ahead,
+        } = self;
+        let help = "Calls that the store did not answer";
+        register.add("tollgate_store_failures", "", help, store_failures);
+        let help = "Calls that the breaker rejected while it was open";
+        register.add("tollgate_breaker_rejections", "", help, breaker_rejections);
+        let help = "Decisions on keys that a clock ahead of this one has charged";
+        register.add("tollgate_clock_behind", "", help, clock_behind);
+        let help = "How often the clock was found more than ten seconds away from the wall \
+                    clock of its host";
+        register.add("tollgate_clock_corrections", "", help, clock_corrections);
+        let help = "By how much the clock is ahead of the wall clock of its host";
+        register.add("tollgate_clock_ahead_seconds", "", help, clock_ahead);
+    }
+}
+
+impl MemoryGauges {
+    fn register(&self, register: &mut Registration<'_>) {
+        let Self { keys, max_keys, bytes, forgotten_ids } = self;
+        let labels = "`prefix`, `policy`";
+        let help = "Keys in the memory store";
+        register.add("tollgate_memory_keys", labels, help, keys);
+        let help = "The bound on them: newcomers of a full policy take the place of other keys";
+        register.add("tollgate_memory_max_keys", labels, help, max_keys);
+        let help = "Bytes of the states in the memory store";
+        register.add("tollgate_memory_bytes", labels, help, bytes);
+        let help = "Request ids that the memory store forgot before they expired";
+        let name = "tollgate_memory_forgotten_request_ids";
+        register.add(name, labels, help, forgotten_ids);
+    }
+}
+
 impl Metrics {
     /// Counters that start at zero.
     pub(crate) fn new() -> Self {
@@ -126,61 +165,62 @@ impl Metrics {
 
     /// Registers every metric; the rows of the table for the documentation.
     fn register(&mut self) -> Vec<String> {
-        let Self { registry, limiter, memory, .. } = self;
+        // Every field is named: one that is not registered is an unused variable.
+        let Self {
+            registry,
+            decisions,
+            replays,
+            refunds,
+            resets,
+            errors,
+            requests,
+            store_calls,
+            store_admissions,
+            store_seconds,
+            store_lost_commits,
+            reloads,
+            closed,
+            authentication_failures,
+            store_round_trips,
+            limiter,
+            memory,
+        } = self;
         let mut register = Registration { registry, rows: Vec::new() };
         let labels = "`policy`, `verdict`, `degraded`, `shadow`";
-        register.add("tollgate_decisions", labels, "Decisions", &self.decisions);
-        let replays = "Answers that repeated an earlier one under its request id";
-        register.add("tollgate_replays", "`policy`", replays, &self.replays);
-        let (labels, refunds) = ("`policy`, `outcome`", "Refunds, by what came of them");
-        register.add("tollgate_refunds", labels, refunds, &self.refunds);
-        let resets = "Resets of keys, by what came of them";
-        register.add("tollgate_resets", labels, resets, &self.resets);
-        let errors = "Requests without a decision, by code";
-        register.add("tollgate_errors", "`code`", errors, &self.errors);
-        let requests = "Duration of requests, from decoding to encoding";
+        register.add("tollgate_decisions", labels, "Decisions", decisions);
+        let help = "Answers that repeated an earlier one under its request id";
+        register.add("tollgate_replays", "`policy`", help, replays);
+        let labels = "`policy`, `outcome`";
+        let help = "Refunds, by what came of them";
+        register.add("tollgate_refunds", labels, help, refunds);
+        let help = "Resets of keys, by what came of them";
+        register.add("tollgate_resets", labels, help, resets);
+        let help = "Requests without a decision, by code";
+        register.add("tollgate_errors", "`code`", help, errors);
+        let help = "Duration of requests, from decoding to encoding";
         let name = "tollgate_request_duration_seconds";
-        register.add(name, "`protocol`", requests, &self.requests);
-        let calls = "Calls to the store, by result";
-        register.add("tollgate_store_calls", "`store`, `result`", calls, &self.store_calls);
-        let admissions = "Admissions sent to the store";
-        register.add("tollgate_store_admissions", "", admissions, &self.store_admissions);
-        let trips = "Round trips of the store to its server; admissions per round trip is the \
-                     combining factor";
-        register.add("tollgate_store_round_trips", "", trips, &self.store_round_trips);
-        let seconds = "Duration of calls to the store";
-        register.add("tollgate_store_duration_seconds", "`store`", seconds, &self.store_seconds);
-        let lost = "Commits that a damaged log of SQLite has lost";
-        register.add("tollgate_store_lost_commits", "", lost, &self.store_lost_commits);
-        let reloads = "Reloads of the configuration, by result";
-        register.add("tollgate_reloads", "`result`", reloads, &self.reloads);
-        let closed = "Connections that the server closed, by reason";
+        register.add(name, "`protocol`", help, requests);
+        let help = "Calls to the store, by result";
+        register.add("tollgate_store_calls", "`store`, `result`", help, store_calls);
+        let help = "Admissions sent to the store";
+        register.add("tollgate_store_admissions", "", help, store_admissions);
+        let help = "Round trips of the store to its server; admissions per round trip is the \
+                    combining factor";
+        register.add("tollgate_store_round_trips", "", help, store_round_trips);
+        let help = "Duration of calls to the store";
+        register.add("tollgate_store_duration_seconds", "`store`", help, store_seconds);
+        let help = "Commits that a damaged log of SQLite has lost";
+        register.add("tollgate_store_lost_commits", "", help, store_lost_commits);
+        let help = "Reloads of the configuration, by result";
+        register.add("tollgate_reloads", "`result`", help, reloads);
+        let help = "Connections that the server closed, by reason";
         let name = "tollgate_connections_closed";
-        register.add(name, "`protocol`, `reason`", closed, &self.closed);
-        let failures = "Requests without a token that is needed, or with an unknown one";
+        register.add(name, "`protocol`, `reason`", help, closed);
+        let help = "Requests without a token that is needed, or with an unknown one";
         let name = "tollgate_authentication_failures";
-        register.add(name, "`protocol`", failures, &self.authentication_failures);
-        let failures = "Calls that the store did not answer";
-        register.add("tollgate_store_failures", "", failures, &limiter.store_failures);
-        let rejections = "Calls that the breaker rejected while it was open";
-        register.add("tollgate_breaker_rejections", "", rejections, &limiter.breaker_rejections);
-        let behind = "Decisions on keys that a clock ahead of this one has charged";
-        register.add("tollgate_clock_behind", "", behind, &limiter.clock_behind);
-        let corrections = "How often the clock was found more than ten seconds away from the wall \
-                           clock of its host";
-        register.add("tollgate_clock_corrections", "", corrections, &limiter.clock_corrections);
-        let ahead = "By how much the clock is ahead of the wall clock of its host";
-        register.add("tollgate_clock_ahead_seconds", "", ahead, &limiter.clock_ahead);
-        let labels = "`prefix`, `policy`";
-        let keys = "Keys in the memory store";
-        register.add("tollgate_memory_keys", labels, keys, &memory.keys);
-        let max = "The bound on them: newcomers of a full policy take the place of other keys";
-        register.add("tollgate_memory_max_keys", labels, max, &memory.max_keys);
-        let bytes = "Bytes of the states in the memory store";
-        register.add("tollgate_memory_bytes", labels, bytes, &memory.bytes);
-        let forgotten = "Request ids that the memory store forgot before they expired";
-        let name = "tollgate_memory_forgotten_request_ids";
-        register.add(name, labels, forgotten, &memory.forgotten_ids);
+        register.add(name, "`protocol`", help, authentication_failures);
+        limiter.register(&mut register);
+        memory.register(&mut register);
         register.rows
     }
 
