@@ -100,6 +100,8 @@ struct Inner {
     event: u64,
     /// The server whose breaker refused the call: the store was not called.
     by_breaker: Option<Endpoint>,
+    /// This process made the error from what it knew: no server answered.
+    is_made_here: bool,
     source: Option<Arc<dyn StdError + Send + Sync>>,
 }
 
@@ -113,6 +115,7 @@ impl Error {
             not_sent: false,
             event: 0,
             by_breaker: None,
+            is_made_here: false,
             source: None,
         }))
     }
@@ -174,6 +177,12 @@ impl Error {
         self
     }
 
+    /// Declares that this process made the error from what it knew: it is no answer of a server.
+    pub(crate) fn made_here(mut self) -> Self {
+        self.0.is_made_here = true;
+        self
+    }
+
     /// The stable code.
     #[must_use]
     pub fn code(&self) -> Code {
@@ -212,6 +221,11 @@ impl Error {
     /// The server whose breaker refused the call, if one did: it has the reason of the outage.
     pub(crate) fn refused_by(&self) -> Option<Endpoint> {
         self.0.by_breaker
+    }
+
+    /// Whether this process made the error from what it knew, without an answer of a server.
+    pub(crate) fn is_made_here(&self) -> bool {
+        self.0.is_made_here
     }
 }
 

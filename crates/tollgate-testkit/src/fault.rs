@@ -2,8 +2,8 @@
 //!
 //! [`Faulty`] wraps any store. A plan, scripted or seeded, says what happens to each call: it may
 //! fail before anything was sent, fail after it was applied (the caller cannot know), be delayed on
-//! a clock that a test moves, hang for ever, lose to others until its time is up, or answer
-//! garbage. So failure policies are tested without a network and without sleeping.
+//! a clock that a test moves, hang for ever, lose to others until its time is up, be refused with a
+//! code, or answer garbage. So failure policies are tested without a network and without sleeping.
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
@@ -38,6 +38,8 @@ pub enum Fault {
     Lose,
     /// Is refused as an operation that this store does not support, before it was sent.
     Refuse,
+    /// Is refused by the store with this code, and applies nothing.
+    Reject(Code),
     /// Answers something that fits no admission, and applies nothing.
     Garbage,
 }
@@ -143,6 +145,10 @@ impl<S> Faulty<S> {
             }
             Fault::Refuse => {
                 Err(Error::new(Code::Unsupported, "a planned fault refused this").not_sent())
+            }
+            Fault::Reject(code) => {
+                Err(Error::new(code, "a planned fault refused this; nothing was charged")
+                    .not_sent())
             }
             Fault::Garbage => garbage(),
         }

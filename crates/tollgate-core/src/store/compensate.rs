@@ -8,7 +8,12 @@
 //! elsewhere a caller that is cancelled in that moment leaves its units spent.
 //!
 //! Other callers may charge a key before it is put back, or keep changing it while units are given
-//! back. For a caller whose deadline expires then, this is contention, not an outage.
+//! back. For a caller whose deadline expires then, this is contention, not an outage: an attacker
+//! can cause it, so it must not admit. The error says that a part is being undone. Where the work
+//! ends with its caller, the part stays charged, and the outcome is unknown.
+//!
+//! An error that says that nothing was charged is returned only if that is true: when a charge
+//! could not be undone, the outcome is unknown.
 //!
 //! The record of a request id is in the part of the first key. That part is charged last, so that
 //! the record is written exactly when all charges are made. A part that denies before may deny a
@@ -160,7 +165,8 @@ async fn charge_parts<P: Parts>(
         }
         match parts.charge(&leg, time, work).await {
             Ok(replayed) if replayed.replayed.is_some() => {
-                undo(parts, admission, &done, (time, work)).await;
+                // A decision stands, whatever stays charged.
+                drop(undo(parts, admission, &done, (time, work)).await);
                 return Ok(replayed);
             }
             Ok(evidence) => {
@@ -173,17 +179,36 @@ async fn charge_parts<P: Parts>(
                     let denied = deny(parts, admission, done, (time, work)).await;
                     return recorded.unwrap_or(Ok(denied));
                 }
+                work.set_charged(true);
             }
             Err(error) if leg.record.is_some() && error.is_outage() && !error.is_not_sent() => {
                 return Err(error);
             }
             Err(error) => {
-                let is_undone = undo(parts, admission, &done, (time, work)).await;
-                return Err(if is_undone { error } else { error.sent() });
+                return Err(match undo(parts, admission, &done, (time, work)).await {
+                    Ok(()) => error,
+                    Err(why) => half_charged(error, &why),
+                });
             }
         }
     }
     Ok(Evidence::decided(instant(time), in_order(admission.charges().len(), &done)))
+}
+
+/// The error of an admission that was refused, and of which a part could not be undone.
+fn half_charged(refused: Error, why: &Error) -> Error {
+    let code = match refused.code() {
+        Code::ConflictExhausted | Code::QueueFull | Code::StoreFull => why.code(),
+        // These do not say that nothing was charged.
+        _ => return refused.sent(),
+    };
+    let code = match code {
+        // An attacker can fill a store: that must not admit.
+        Code::StoreUnavailable | Code::Timeout | Code::StoreFull => code,
+        _ => Code::Timeout,
+    };
+    let message = "a part of the charge was made, and could not be undone; it may be spent";
+    Error::new(code, format!("{message}: {}", why.message())).with_source(refused)
 }
 
 /// What is recorded under the request id of an admission. A record that cannot be read now leaves a
@@ -231,7 +256,8 @@ async fn deny<P: Parts>(
     (time, work): (TimeSource, &Detached),
 ) -> Evidence {
     let denied = done.pop();
-    undo(parts, admission, &done, (time, work)).await;
+    // A decision stands, whatever stays charged.
+    drop(undo(parts, admission, &done, (time, work)).await);
     done.extend(denied);
     let mut before = known(admission.charges().len(), &done);
     let missing = before.iter().enumerate().filter(|(_, state)| state.is_none());

@@ -15,6 +15,11 @@
 //! | queued, and no round of its queue was answered since it joined | `timeout` | no |
 //! | queued, and rounds were answered | `queue_full` | no |
 //!
+//! Work that goes on without its caller may have charged a part of an admission, which it undoes
+//! ([`compensate`](super::compensate)). Then the code is the same, so that nothing is admitted
+//! because others delay it, but the error is not marked as [`not_sent`](Error::not_sent), and its
+//! text says that a part is being undone; without contention the outcome is unknown.
+//!
 //! A store whose calls neither wait for each other nor are repeated records nothing: for such a
 //! store, every call that reaches its deadline is a `timeout` with an unknown outcome.
 
@@ -139,6 +144,11 @@ impl<'a> CallContext<'a> {
         self.record(|own| own.set(merged & PHASE, merged & !PHASE));
     }
 
+    /// Records that a part is charged, and that work which goes on without the caller undoes it.
+    pub(super) fn undoing(&self) {
+        self.record(|facts| facts.set(facts.0.load(Relaxed) & PHASE, UNDOING));
+    }
+
     fn record(&self, fact: impl FnOnce(&CallFacts)) {
         if let Some(facts) = self.facts {
             fact(facts);
@@ -167,6 +177,8 @@ const LOST: u8 = 1 << 2;
 const SERVED: u8 = 1 << 3;
 /// An element of a batch that the store has begun.
 const BEGUN: u8 = 1 << 4;
+/// A part is charged, and is being undone.
+const UNDOING: u8 = 1 << 5;
 
 impl CallFacts {
     /// Nothing is known.
@@ -205,19 +217,22 @@ impl CallFacts {
     /// known that nothing was charged.
     #[must_use]
     pub fn expired(&self) -> Error {
-        if self.0.load(Relaxed) & PHASE != WAITING {
-            let message = "the store did not answer within the deadline; the charge may be spent";
-            return Error::new(Code::Timeout, message);
-        }
-        let (code, message) = if self.has(LOST) {
-            let message = "other writers held the keys until the deadline; nothing was charged";
-            (Code::ConflictExhausted, message)
-        } else if self.has(SERVED) {
-            (Code::QueueFull, "other callers were served until the deadline; nothing was charged")
+        let is_waiting = self.0.load(Relaxed) & PHASE == WAITING;
+        let (code, why) = if is_waiting && self.has(LOST) {
+            (Code::ConflictExhausted, "other writers held the keys until the deadline")
+        } else if is_waiting && self.has(SERVED) {
+            (Code::QueueFull, "other callers were served until the deadline")
         } else {
-            (Code::Timeout, "the store did not answer within the deadline; nothing was charged")
+            (Code::Timeout, "the store did not answer within the deadline")
         };
-        Error::new(code, message).not_sent()
+        let is_undoing = self.has(UNDOING);
+        let rest = match code {
+            _ if is_waiting && !is_undoing => "nothing was charged",
+            Code::Timeout => "the charge may be spent",
+            _ => "a part of it was charged and is being undone",
+        };
+        let error = Error::new(code, format!("{why}; {rest}")).made_here();
+        if is_waiting && !is_undoing { error.not_sent() } else { error }
     }
 }
 
@@ -254,6 +269,26 @@ mod tests {
             cx.sent();
         };
         assert_eq!(classified(sent_again), (Code::Timeout, false), "the outcome is unknown");
+    }
+
+    #[test]
+    fn a_call_of_which_a_part_is_charged_is_not_taken_for_one_that_charged_nothing() {
+        let silent = |cx: CallContext<'_>| {
+            cx.waiting();
+            cx.undoing();
+        };
+        assert_eq!(classified(silent), (Code::Timeout, false));
+        let served = |cx: CallContext<'_>| {
+            cx.waiting();
+            cx.others_served();
+            cx.undoing();
+        };
+        assert_eq!(classified(served), (Code::QueueFull, false));
+        let lost = |cx: CallContext<'_>| {
+            cx.lost_race();
+            cx.undoing();
+        };
+        assert_eq!(classified(lost), (Code::ConflictExhausted, false));
     }
 
     #[test]

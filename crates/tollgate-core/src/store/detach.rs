@@ -22,6 +22,8 @@ pub struct Detached {
     /// The facts of the work, which the caller reports when it is cancelled.
     facts: CallFacts,
     is_cancelled: AtomicBool,
+    /// Whether a part of the work is charged which the work may have to undo.
+    is_charged: AtomicBool,
 }
 
 impl Detached {
@@ -36,6 +38,11 @@ impl Detached {
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
         self.is_cancelled.load(Relaxed)
+    }
+
+    /// Whether a part is charged now which a later one may undo.
+    pub(super) fn set_charged(&self, is_charged: bool) {
+        self.is_charged.store(is_charged, Relaxed);
     }
 }
 
@@ -73,7 +80,14 @@ impl<T: 'static, S: Fn() -> Option<Spawner>> Drop for Rest<'_, T, S> {
         let Some(work) = self.work.take() else { return };
         self.cx.merge(&self.shared.facts);
         self.shared.is_cancelled.store(true, Relaxed);
-        if let Some(spawn) = (self.spawner)() {
+        let (is_charged, spawner) = (self.shared.is_charged.load(Relaxed), (self.spawner)());
+        match spawner {
+            Some(_) if is_charged => self.cx.undoing(),
+            // What is charged stays charged.
+            None if is_charged => self.cx.sent(),
+            _ => {}
+        }
+        if let Some(spawn) = spawner {
             // No caller is left for the result.
             spawn(Box::pin(async move { drop(work.await) }));
         }

@@ -13,6 +13,7 @@
 mod algorithms;
 mod broken;
 mod clocked_store;
+mod compensate;
 mod conformance;
 mod contention;
 mod fault;

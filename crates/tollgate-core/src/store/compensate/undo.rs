@@ -23,19 +23,25 @@ enum PutBack {
     Impossible,
 }
 
-/// Puts every leg back; whether that was possible everywhere. A part that does not answer keeps its
-/// units, and only its own.
+/// Puts every leg back. A part that does not answer keeps its units, and only its own.
+///
+/// # Errors
+/// Why the first of the parts that keep their units could not be put back.
 pub(super) async fn undo<P: Parts>(
     parts: &P,
     admission: &Admission<'_>,
     done: &[Charged],
     at: (TimeSource, &Detached),
-) -> bool {
-    let mut is_undone = true;
+) -> Result<()> {
+    let mut undone = Ok(());
     for leg in done {
-        is_undone &= undo_leg(parts, admission, leg, at).await.is_ok();
+        let own = undo_leg(parts, admission, leg, at).await;
+        undone = undone.and(own);
     }
-    is_undone
+    if undone.is_ok() {
+        at.1.set_charged(false);
+    }
+    undone
 }
 
 /// As it was if no other caller charged it meanwhile, else by giving back what this admission took.
