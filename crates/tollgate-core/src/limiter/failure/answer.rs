@@ -43,25 +43,26 @@ impl Answer for Vec<Result<Evidence>> {
 /// What one answer shows about the server of its key.
 ///
 /// A call that was refused before the store was called shows nothing, nor does one that waited
-/// behind others in this process: they may have been answered before the server became silent. So
-/// does a call whose deadline has expired, unless it met an outage.
-pub(super) fn sign_of<T>(answer: &Result<T>, is_expired: bool) -> Sign<'_> {
+/// behind others in this process: they may have been answered before the server became silent. The
+/// same is true of a call that this process ended, at its deadline or because it came too late.
+pub(super) fn sign_of<T>(answer: &Result<T>) -> Sign<'_> {
     let error = match answer {
         Ok(_) => return Sign::Answered,
         Err(error) if error.is_outage() => return Sign::Outage(error),
         Err(error) => error,
     };
-    let is_refused_here = match error.code() {
-        Code::InvalidRequest | Code::Unsupported | Code::ConfigInvalid | Code::QueueFull => true,
-        Code::ConflictExhausted => is_expired,
-        _ => false,
-    };
-    if error.is_not_sent() && is_refused_here { Sign::Nothing } else { Sign::Answered }
+    let is_refused_here = error.is_not_sent()
+        && matches!(
+            error.code(),
+            Code::InvalidRequest | Code::Unsupported | Code::ConfigInvalid | Code::QueueFull
+        );
+    if error.is_made_here() || is_refused_here { Sign::Nothing } else { Sign::Answered }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::{CallContext, CallFacts};
 
     #[test]
     fn a_batch_is_repeated_only_if_nothing_of_it_may_be_spent() {
@@ -78,16 +79,29 @@ mod tests {
 
     #[test]
     fn only_an_answer_of_the_server_is_a_sign_of_it() {
-        let is_answer = |code, is_expired| {
-            let answer: Result<()> = Err(Error::new(code, "nothing was charged").not_sent());
-            matches!(sign_of(&answer, is_expired), Sign::Answered)
-        };
-        assert!(is_answer(Code::ConflictExhausted, false), "the server reported it");
-        assert!(!is_answer(Code::ConflictExhausted, true), "it was lost before the silence");
-        assert!(!is_answer(Code::QueueFull, false) && !is_answer(Code::QueueFull, true));
-        assert!(!is_answer(Code::Unsupported, false));
-        assert!(is_answer(Code::StoreFull, false));
+        let is_answer = |error| matches!(sign_of(&Err::<(), _>(error)), Sign::Answered);
+        let not_sent = |code| Error::new(code, "nothing was charged").not_sent();
+        assert!(is_answer(not_sent(Code::ConflictExhausted)), "the server reported it");
+        assert!(!is_answer(not_sent(Code::QueueFull)) && !is_answer(not_sent(Code::Unsupported)));
+        assert!(is_answer(not_sent(Code::StoreFull)));
         let outage: Result<()> = Err(Error::new(Code::Timeout, "silent"));
-        assert!(matches!(sign_of(&outage, true), Sign::Outage(_)));
+        assert!(matches!(sign_of(&outage), Sign::Outage(_)));
+    }
+
+    #[test]
+    fn a_call_that_this_process_ended_is_no_sign() {
+        let record: [fn(CallContext<'_>); 2] = [
+            |cx| cx.lost_race(),
+            |cx| {
+                cx.waiting();
+                cx.others_served();
+            },
+        ];
+        for record in record {
+            let facts = CallFacts::new();
+            record(CallContext::at(0).with_facts(&facts));
+            let answer: Result<()> = Err(facts.expired());
+            assert!(matches!(sign_of(&answer), Sign::Nothing), "{answer:?}");
+        }
     }
 }

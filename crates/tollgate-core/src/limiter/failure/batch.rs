@@ -108,9 +108,7 @@ impl<'a> Servers<'a> {
             .iter()
             .map(|refusal| match refusal {
                 Some(_) => Sign::Nothing,
-                None => answers
-                    .next()
-                    .map_or(Sign::Nothing, |answer| sign_of(answer, attempted.is_expired)),
+                None => answers.next().map_or(Sign::Nothing, sign_of),
             })
             .collect();
         let mut shown: Vec<Sign<'_>> = self.passes.iter().map(|_| Sign::Nothing).collect();

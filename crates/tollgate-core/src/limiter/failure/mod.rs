@@ -89,7 +89,7 @@ impl FailurePolicy {
         let passes = self.breakers.pass(endpoints, now)?;
         let expired = || Err(facts.expired());
         let attempted = self.attempt((clock, now), (time, facts), operation, expired).await;
-        passes.report(sign_of(&attempted.answer, attempted.is_expired), attempted.span);
+        passes.report(sign_of(&attempted.answer), attempted.span);
         attempted.answer
     }
 
@@ -113,18 +113,17 @@ impl FailurePolicy {
         let until = now.saturating_add(self.deadline);
         let cx = CallContext::new(time).with_deadline(clock, until).with_facts(facts);
         let attempt = || deadline::within(clock, (now, self.deadline), operation(cx));
-        let classified = |answer: Option<A>| (answer.is_none(), answer.unwrap_or_else(&expired));
-        let (mut is_expired, mut answer) = classified(attempt().await);
+        let mut answer = attempt().await.unwrap_or_else(&expired);
         if answer.outage().is_some() && answer.is_not_sent() && clock.now() < until {
             facts.reset();
-            (is_expired, answer) = classified(attempt().await);
+            answer = attempt().await.unwrap_or_else(&expired);
         }
         let mut span = Span { begun: now, ended: now, deadline: self.deadline };
         if answer.outage().is_some() {
             span.ended = clock.now();
             self.failures.count(span.ended);
         }
-        Attempted { answer, is_expired, span }
+        Attempted { answer, span }
     }
 
     fn place(&self) -> Result<Place<'_>> {
@@ -289,8 +288,6 @@ fn strictest(admission: &Admission<'_>) -> OutageMode {
 /// A call that has ended.
 pub(super) struct Attempted<A> {
     answer: A,
-    /// Whether the deadline has expired before the store answered all of it.
-    is_expired: bool,
     /// Its end is read only if it met an outage.
     span: Span,
 }
