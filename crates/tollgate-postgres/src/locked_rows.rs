@@ -1,6 +1,6 @@
 //! Callers whose rows others have locked: they wait on a connection of their own.
 //!
-//! A worker skips rows that another session has locked and hands their callers over to this second
+//! A worker skips rows, of keys and of request ids, that another session has locked and hands their callers over to this second
 //! loop, which waits for the rows of one caller at a time and skips the rows of the others. So a
 //! row that stays locked holds up its own callers, and for a moment those of other locked rows. As
 //! long as a key has callers here, new callers of the key join them: callers of one key are decided
@@ -14,7 +14,8 @@ use tokio::sync::Notify;
 
 use crate::connection::{Connection, Shared};
 use crate::round::{
-    Callers, Closed, Opened, Trip, abandon, close, lock_slice, lock_timeout, open, split_locked,
+    Awaited, Callers, Closed, Opened, Trip, abandon, close, lock_slice, lock_timeout, open,
+    split_locked,
 };
 
 /// The callers of locked rows of one worker.
@@ -123,7 +124,7 @@ impl LockedRows {
         };
         // After each wait in vain, all rows that are free by then have a turn.
         let first = callers.jobs().next().filter(|_| !core::mem::take(&mut turns.skips));
-        let awaited = first.map(|job| job.keys.clone()).unwrap_or_default();
+        let awaited = first.map(Awaited::of).unwrap_or_default();
         let trip = Trip { shared, connection: &connection };
         trip.count();
         match open(trip, callers, &awaited).await {
@@ -146,7 +147,7 @@ impl LockedRows {
             }
             Opened::Conflict(mut left) => {
                 // The row stays locked: the next caller has the next turn.
-                let mut first = split_locked(&mut left, awaited.into_iter().collect());
+                let mut first = split_locked(&mut left, awaited.into_keys());
                 turns.skips = true;
                 turns.waited += lock_slice(&first);
                 if turns.waited >= lock_timeout(trip, &first) {

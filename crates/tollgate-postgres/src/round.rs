@@ -96,8 +96,25 @@ pub(crate) enum Closed {
     Broken,
 }
 
-/// The first round trip. Waits for the locks of these keys, and of no others.
-pub(crate) async fn open(trip: Trip<'_>, mut callers: Callers, awaited: &[String]) -> Opened {
+/// The rows of one caller, which a round waits for.
+#[derive(Debug, Default)]
+pub(crate) struct Awaited {
+    keys: Vec<String>,
+    record: Option<String>,
+}
+
+impl Awaited {
+    pub(crate) fn of(job: &Job) -> Self {
+        Self { keys: job.keys.clone(), record: job.record.clone() }
+    }
+
+    pub(crate) fn into_keys(self) -> HashSet<String> {
+        self.keys.into_iter().collect()
+    }
+}
+
+/// The first round trip. Waits for the locks of these rows, and of no others.
+pub(crate) async fn open(trip: Trip<'_>, mut callers: Callers, awaited: &Awaited) -> Opened {
     let opened = bounded(trip.limit(), async {
         let read = read(trip, &callers, awaited).await?;
         let room = room(trip, &callers, read.clock).await?;
@@ -118,15 +135,16 @@ pub(crate) async fn open(trip: Trip<'_>, mut callers: Callers, awaited: &[String
     }
 }
 
-/// The callers that need one of these keys, or share a key with such a caller before them: callers
-/// of one key are decided in order.
+/// The callers that need one of these rows, or share a key with such a caller before them: callers
+/// of one key are decided in order. A request id that is locked holds up no other caller of its
+/// key.
 pub(crate) fn split_locked(callers: &mut Callers, mut locked: HashSet<String>) -> Callers {
     callers.split(|job| {
         let is_locked = job.keys.iter().any(|key| locked.contains(key));
         if is_locked {
             locked.extend(job.keys.iter().cloned());
         }
-        is_locked
+        is_locked || job.record.as_ref().is_some_and(|record| locked.contains(record))
     })
 }
 
@@ -239,35 +257,40 @@ impl Draft {
     }
 }
 
-/// Locks and reads all rows of a round, waiting for these keys only.
+/// Locks and reads all rows of a round, waiting for these rows only.
 async fn read(
     trip: Trip<'_>,
     callers: &Callers,
-    awaited: &[String],
+    awaited: &Awaited,
 ) -> Result<ReadRows, QueryError> {
     let (sql, client) = (&trip.shared.sql, trip.client());
     let mut states: HashSet<&str> =
         callers.jobs().flat_map(|job| &job.keys).map(String::as_str).collect();
-    states.retain(|key| !awaited.iter().any(|awaited| awaited == key));
-    let states: Vec<&str> = states.into_iter().collect();
-    let awaited: Vec<&str> = awaited.iter().map(String::as_str).collect();
-    let records: Vec<&str> = callers.jobs().filter_map(|job| job.record.as_deref()).collect();
+    let mut records: HashSet<&str> =
+        callers.jobs().filter_map(|job| job.record.as_deref()).collect();
+    let own_states: Vec<&str> = awaited.keys.iter().map(String::as_str).collect();
+    let own_record: Vec<&str> = awaited.record.iter().map(String::as_str).collect();
+    states.retain(|key| !own_states.contains(key));
+    records.retain(|record| !own_record.contains(record));
+    let (states, records): (Vec<&str>, Vec<&str>) =
+        (states.into_iter().collect(), records.into_iter().collect());
     let timeout = lock_timeout(trip, callers);
     let begin =
-        sql.begin(if awaited.is_empty() { timeout } else { timeout.min(lock_slice(callers)) });
+        sql.begin(if own_states.is_empty() { timeout } else { timeout.min(lock_slice(callers)) });
     let begin = async { client.batch_execute(&begin).await.map_err(QueryError::at_begin) };
-    let (begun, awaited, states, records) = tokio::join!(
+    let (begun, own_states, own_record, states, records) = tokio::join!(
         biased;
         begin,
-        lock(client, &sql.states.lock, &awaited),
+        lock(client, &sql.states.lock, &own_states),
+        lock(client, &sql.records.lock, &own_record),
         lock(client, &sql.states.lock_free, &states),
-        lock(client, &sql.records.lock, &records),
+        lock(client, &sql.records.lock_free, &records),
     );
     begun?;
-    let mut read = awaited?;
+    let mut read = own_states?;
+    read.add(own_record?);
     read.add(states?);
-    // The clock after the last lock that a state was waited for.
-    read.values.extend(records?.values);
+    read.add(records?);
     Ok(read)
 }
 

@@ -1,12 +1,12 @@
 //! Every statement that decides or reads, formatted once from the names of the tables.
 //!
 //! # Why there are no deadlocks
-//! A transaction first locks all existing rows that it needs: states, then request ids. It waits
-//! for the states of one caller at most, in the order of their keys and before it holds any other
-//! row, and skips all other states that are locked. It waits for request ids in the order of their
-//! names; a transaction that holds one also holds the state of its first key, or inserts it. Only
-//! then it inserts missing rows, states before request ids, each in order. A transaction that waits
-//! for a state holds only states that come earlier in the order and has inserted nothing. A
+//! A transaction first locks all existing rows that it needs. It waits for the rows of one caller
+//! at most, before it holds any other row: for its states in the order of their keys, then for its
+//! request id. It skips all other rows that are locked. Only then it inserts missing rows, states
+//! before request ids, each in order. A transaction that waits for a state holds only states that
+//! come earlier in the order, one that waits for a request id holds states only, and neither has
+//! inserted anything. A transaction that holds a request id waits for insertions only. A
 //! transaction that waits for the insertion of another one waits for a transaction that already
 //! holds all its row locks and can only wait for insertions that come later. The sweep skips locked
 //! rows.

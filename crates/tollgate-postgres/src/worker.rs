@@ -20,7 +20,7 @@ use tollgate_core::{Code, Result};
 use crate::connection::{Connection, Shared};
 use crate::job::Job;
 use crate::locked_rows::LockedRows;
-use crate::round::{Callers, Closed, OpenRound, Opened, Trip, abandon, close, open};
+use crate::round::{Awaited, Callers, Closed, OpenRound, Opened, Trip, abandon, close, open};
 
 pub(crate) type Worker = combine::Worker<Job, Result<Evidence>>;
 
@@ -109,7 +109,7 @@ impl<'a> Rounds<'a> {
         };
         let opening = async {
             match next.waiting {
-                Some(callers) => Some(open(trip, callers, &[]).await),
+                Some(callers) => Some(open(trip, callers, &Awaited::default()).await),
                 None => None,
             }
         };

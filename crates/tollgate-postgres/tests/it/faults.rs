@@ -410,3 +410,40 @@ fn locked_rows_hold_up_no_other_key() {
         assert_eq!(spent(&store, &many, "key 11").await, 51);
     });
 }
+
+/// The row of a request id that another session has locked holds up the callers of that id only:
+/// neither the other keys of their worker, nor other callers of the same key.
+#[test]
+fn a_locked_request_id_holds_up_no_other_caller() {
+    block_on(async {
+        let (url, schema) = (postgres(PgVersion::V18).url(), schema());
+        let endless = Retries::default().max_retries(1_000_000);
+        let one = config_in(&url, &schema).connections(1).retries(endless);
+        let store = Arc::new(Postgres::connect(one).await.unwrap());
+        let many = limit(1_000);
+        assert!(take_once(&store, many.charge("a"), "id").await.unwrap());
+        assert!(take(&store, &many, "b").await.unwrap());
+        let holder = client(&url).await;
+        let lock = format!("BEGIN; SELECT FROM {schema}.limits_once FOR UPDATE");
+        holder.batch_execute(&lock).await.unwrap();
+        let held = {
+            let (store, many) = (Arc::clone(&store), many.clone());
+            tokio::spawn(async move { take_once(&store, many.charge("a"), "id").await })
+        };
+        let watcher = client(&url).await;
+        until_a_session_waits(&watcher, &schema).await;
+        let others = async {
+            for id in 0..10 {
+                assert!(take(&store, &many, "b").await.unwrap());
+                assert!(take(&store, &many, "a").await.unwrap());
+                let id = format!("other {id}");
+                assert!(take_once(&store, many.charge("a"), &id).await.unwrap());
+            }
+        };
+        tokio::time::timeout(TEST_TIMEOUT, others).await.expect("their rows are free");
+        assert!(!held.is_finished());
+        holder.batch_execute("ROLLBACK").await.unwrap();
+        assert!(held.await.unwrap().unwrap(), "the answer is repeated");
+        assert_eq!((spent(&store, &many, "a").await, spent(&store, &many, "b").await), (21, 11));
+    });
+}
