@@ -17,8 +17,8 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::time::{Instant, Sleep, sleep, sleep_until};
-use tollgate_core::store::Backoff;
+use tokio::time::{Instant, Sleep, sleep_until};
+use tollgate_core::store::{Backoff, Jitter};
 use tollgate_core::{Code, Error, Result};
 
 use super::exclusive::{lost, no_reply_within, unexpected};
@@ -35,11 +35,14 @@ const CHUNK: usize = 64 * 1024;
 const KEPT: usize = 1024 * 1024;
 const FIRST_WAIT: Duration = Duration::from_millis(10);
 const LONGEST_WAIT: Duration = Duration::from_secs(1);
+/// A call ends a wait only after this time, or up to twice as long. A breaker sends a call every
+/// 100 ms: that finds a server again which is back.
+const LEAST_WAIT_MS: u64 = 25;
 
 /// Keeps a server connected until the queue is closed.
 pub(super) async fn run(started: Started, target: Arc<Target>) {
     let queue = &started.0;
-    let mut backoff = Backoff::endless(FIRST_WAIT, LONGEST_WAIT);
+    let (mut backoff, jitter) = (Backoff::endless(FIRST_WAIT, LONGEST_WAIT), Jitter::new());
     while !queue.is_closed() {
         let start = Instant::now();
         let end = connect_and_drive(queue, &target).await;
@@ -55,7 +58,8 @@ pub(super) async fn run(started: Started, target: Arc<Target>) {
             }
             Ok(End::Lost { was_used: false } | End::Refused) => {}
         }
-        sleep(backoff.next_wait().unwrap_or(LONGEST_WAIT)).await;
+        let least = Duration::from_millis(LEAST_WAIT_MS + jitter.next() % LEAST_WAIT_MS);
+        queue.pause(backoff.next_wait().unwrap_or(LONGEST_WAIT), least).await;
     }
 }
 

@@ -3,15 +3,19 @@
 //! Callers append commands to a queue; a task, the [driver](super::driver), writes them and hands
 //! out the replies in the order of the commands. The first call starts the driver and waits for its
 //! connection. When that is lost the driver makes another one, at once if the old one had worked
-//! and then with growing pauses; calls in the meantime fail at once, as not sent.
+//! and then with growing pauses; calls in the meantime fail at once, as not sent. In a long pause a
+//! call ends the pause and waits for the attempt: the call with which a breaker tries whether the
+//! server is back finds out.
 
-use std::future::Future;
+use std::future::{Future, poll_fn};
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, Waker, ready};
+use std::time::Duration;
 
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
+use tokio::time::{sleep, timeout};
 use tollgate_core::{Code, Error, Result};
 
 use super::driver;
@@ -129,6 +133,8 @@ pub(super) struct State {
     pub(super) waiting: Vec<Waiting>,
     /// The driver, when it waits for commands.
     pub(super) driver: Option<Waker>,
+    /// Without a connection: whether the next call may wait for a new attempt, which it begins.
+    is_due: bool,
 }
 
 /// The waiter for the replies to commands that stand one after another.
@@ -159,10 +165,11 @@ impl Queue {
         let mut state = self.lock();
         let is_first = match &state.phase {
             Phase::Idle => true,
-            Phase::Opening | Phase::Up => false,
-            Phase::Down(why) => return Err(why.clone().not_sent()),
+            Phase::Down(why) if !state.is_due => return Err(why.clone().not_sent()),
+            Phase::Opening | Phase::Up | Phase::Down(_) => false,
             Phase::Closed => return Err(closed()),
         };
+        state.is_due = false;
         let start = state.bytes.len();
         if start > BACKLOG_MAX {
             let message = "Redis takes no more commands";
@@ -210,6 +217,24 @@ impl Queue {
         driver.into_iter().for_each(Waker::wake);
     }
 
+    /// Waits for this long before the next attempt, or until a call wants to be sent. Until `least`
+    /// has passed, calls fail at once.
+    pub(super) async fn pause(&self, wait: Duration, least: Duration) {
+        sleep(wait.min(least)).await;
+        let wanted = poll_fn(|cx| {
+            let mut state = self.lock();
+            if !state.waiting.is_empty() || matches!(state.phase, Phase::Closed) {
+                return Poll::Ready(());
+            }
+            state.is_due = true;
+            state.driver = Some(cx.waker().clone());
+            Poll::Pending
+        });
+        // Either ends the pause.
+        let _ = timeout(wait.saturating_sub(least), wanted).await;
+        self.lock().is_due = false;
+    }
+
     pub(super) fn is_closed(&self) -> bool {
         matches!(self.lock().phase, Phase::Closed)
     }
@@ -252,4 +277,67 @@ pub(super) fn no_runtime() -> Error {
 /// The driver ended; how far it came is unknown.
 fn abandoned() -> Error {
     Error::new(Code::StoreUnavailable, "the connection to Redis ended before the reply")
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicBool, Ordering};
+
+    use tokio::time::{Instant, advance};
+
+    use super::*;
+
+    const LEAST: Duration = Duration::from_millis(50);
+
+    fn call(queue: &Queue) -> Result<oneshot::Receiver<Vec<Result<Reply>>>> {
+        queue.append(["x"].into_iter(), |bytes, text| bytes.extend(text.bytes())).map(|one| one.0)
+    }
+
+    fn disconnected() -> Arc<Queue> {
+        let queue = Arc::<Queue>::default();
+        queue.enter(Phase::Down(Error::new(Code::StoreUnavailable, "away")));
+        queue
+    }
+
+    /// The driver has no other task beside it.
+    async fn settle() {
+        for _ in 0..10 {
+            tokio::task::yield_now().await;
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_call_ends_a_long_pause_but_not_at_once() {
+        let (queue, has_ended) = (disconnected(), Arc::new(AtomicBool::new(false)));
+        let begun = Instant::now();
+        let (paused, ended) = (Arc::clone(&queue), Arc::clone(&has_ended));
+        let driver = tokio::spawn(async move {
+            paused.pause(Duration::from_secs(1), LEAST).await;
+            ended.store(true, Ordering::Relaxed);
+        });
+        settle().await;
+        assert!(call(&queue).unwrap_err().is_not_sent(), "it was tried a moment ago");
+        advance(LEAST).await;
+        settle().await;
+        assert!(!has_ended.load(Ordering::Relaxed), "no call wants a connection");
+        let waits = call(&queue).expect("it waits for the attempt that it begins");
+        assert!(call(&queue).unwrap_err().is_not_sent(), "a second one fails at once");
+        driver.await.unwrap();
+        assert_eq!(begun.elapsed(), LEAST);
+        // The attempt fails.
+        queue.enter(Phase::Down(Error::new(Code::StoreUnavailable, "away")));
+        let replies = waits.await.unwrap();
+        assert!(replies[0].as_ref().is_err_and(Error::is_not_sent));
+        assert!(call(&queue).is_err(), "the next pause has not begun");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_pause_without_calls_is_as_long_as_it_has_to_be() {
+        for wait in [Duration::from_millis(20), LEAST, Duration::from_secs(1)] {
+            let (queue, begun) = (disconnected(), Instant::now());
+            queue.pause(wait, LEAST).await;
+            assert_eq!(begun.elapsed(), wait);
+            assert!(call(&queue).is_err());
+        }
+    }
 }
