@@ -183,6 +183,12 @@ impl Error {
         self
     }
 
+    /// The same error with another message.
+    pub(crate) fn with_message(mut self, message: String) -> Self {
+        self.0.message = message;
+        self
+    }
+
     /// The stable code.
     #[must_use]
     pub fn code(&self) -> Code {

@@ -5,13 +5,13 @@
 
 use core::sync::atomic::AtomicU64;
 use core::time::Duration;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::OnceCell;
 use tokio::task::JoinHandle;
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use tokio_postgres::Client;
-use tollgate_core::store::Jitter;
+use tollgate_core::store::{Jitter, LastAnswer};
 use tollgate_core::{Code, Error, Result};
 
 use crate::config::Config;
@@ -24,6 +24,9 @@ use crate::tls::Tls;
 
 /// Bounds a migration, which may have to wait for another process that migrates.
 const MIGRATION_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// An answer that is older says little about the server.
+const ANSWER_KEPT: Duration = Duration::from_secs(1);
 
 /// What the tasks of one store share.
 #[derive(Debug)]
@@ -38,6 +41,8 @@ pub(crate) struct Shared {
     schema_checked: OnceCell<()>,
     /// Round trips that decided or read.
     pub(crate) round_trips: AtomicU64,
+    /// When the last answer came, and how long it took.
+    answered: Mutex<Option<(Instant, Duration)>>,
 }
 
 impl Shared {
@@ -53,9 +58,23 @@ impl Shared {
             jitter: Jitter::new(),
             schema_checked: OnceCell::new(),
             round_trips: AtomicU64::new(0),
+            answered: Mutex::default(),
             names,
             config,
         }))
+    }
+
+    /// The server has answered what was begun then.
+    pub(crate) fn note_answer(&self, begun: Instant) {
+        let now = Instant::now();
+        let answered = Some((now, now.saturating_duration_since(begun)));
+        *self.answered.lock().unwrap_or_else(PoisonError::into_inner) = answered;
+    }
+
+    /// The last answer, if it came lately.
+    pub(crate) fn last_answer(&self) -> Option<LastAnswer> {
+        let (at, took) = (*self.answered.lock().unwrap_or_else(PoisonError::into_inner))?;
+        (at.elapsed() < ANSWER_KEPT).then(|| LastAnswer::new(self.config.address.server(), took))
     }
 
     /// Connects, and creates or checks the tables the first time.

@@ -5,6 +5,7 @@ use core::iter::repeat_n;
 use core::sync::atomic::Ordering;
 use std::sync::Arc;
 
+use tokio::time::Instant;
 use tokio_postgres::Row;
 use tokio_postgres::types::{ToSql, Type};
 use tollgate_core::combine::Worker;
@@ -84,9 +85,11 @@ async fn query(
             None => shared.connect().await?,
         };
         shared.round_trips.fetch_add(1, Ordering::Relaxed);
+        let begun = Instant::now();
         let rows = async { Ok(current.client.query_typed(statement, &parameters).await?) };
         match bounded(shared.config.operation_timeout, rows).await {
             Ok(rows) => {
+                shared.note_answer(begun);
                 *connection = Some(current);
                 return Ok(rows);
             }

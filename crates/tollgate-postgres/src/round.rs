@@ -64,6 +64,8 @@ pub(crate) struct OpenRound {
     read: ReadRows,
     /// How many request ids may be added.
     room: usize,
+    /// When its first round trip began, if it waited for no lock.
+    begun: Option<Instant>,
 }
 
 impl OpenRound {
@@ -115,6 +117,7 @@ impl Awaited {
 
 /// The first round trip. Waits for the locks of these rows, and of no others.
 pub(crate) async fn open(trip: Trip<'_>, mut callers: Callers, awaited: &Awaited) -> Opened {
+    let begun = awaited.keys.is_empty().then(Instant::now);
     let opened = bounded(trip.limit(), async {
         let read = read(trip, &callers, awaited).await?;
         let room = room(trip, &callers, read.clock).await?;
@@ -124,7 +127,7 @@ pub(crate) async fn open(trip: Trip<'_>, mut callers: Callers, awaited: &Awaited
         Ok((mut read, room)) => {
             let locked = split_locked(&mut callers, core::mem::take(&mut read.locked));
             locked.mark_contended();
-            Opened::Ready(OpenRound { callers, read, room }, locked)
+            Opened::Ready(OpenRound { callers, read, room, begun }, locked)
         }
         Err(QueryError::Conflict) => Opened::Conflict(callers),
         Err(QueryError::ConnectionLost(error)) => Opened::Failed(callers, error.not_sent()),
@@ -150,7 +153,7 @@ pub(crate) fn split_locked(callers: &mut Callers, mut locked: HashSet<String>) -
 
 /// The second round trip.
 pub(crate) async fn close(trip: Trip<'_>, round: OpenRound) -> Closed {
-    let OpenRound { mut callers, read, room } = round;
+    let OpenRound { mut callers, read, room, begun } = round;
     // Callers that others have delayed for too long are refused: written, they would be charged and
     // not answered.
     let began = Instant::now();
@@ -178,6 +181,7 @@ pub(crate) async fn close(trip: Trip<'_>, round: OpenRound) -> Closed {
             trip.shared.request_ids.add(draft.writes.request_ids());
             let took = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
             callers.record_duration(took);
+            begun.into_iter().for_each(|begun| trip.shared.note_answer(begun));
             callers.finish(draft.outcomes);
             Closed::Answered
         }

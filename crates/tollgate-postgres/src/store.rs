@@ -13,7 +13,8 @@ use tokio::task::JoinHandle;
 use tollgate_core::combine::{Combiner, Limits, Pending, collect};
 use tollgate_core::store::round::state_in;
 use tollgate_core::store::{
-    BatchResults, CallContext, Capability, Evidence, Loaded, MultiKey, Store, TimeSource,
+    BatchResults, CallContext, Capability, Evidence, LastAnswer, Loaded, MultiKey, Store,
+    TimeSource,
 };
 use tollgate_core::{Admission, Charge, Code, Error, Key, Now, Result};
 
@@ -208,6 +209,10 @@ impl Store for Postgres {
             // An error means that the task panicked: it has ended, too.
             let _ = task.await;
         }
+    }
+
+    fn last_answer(&self, _: Key<'_>) -> Option<LastAnswer> {
+        self.shared.last_answer()
     }
 
     fn round_trips(&self) -> Option<u64> {

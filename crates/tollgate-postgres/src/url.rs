@@ -2,11 +2,12 @@
 
 use core::time::Duration;
 
-use tokio_postgres::config::SslMode;
+use tokio_postgres::config::{Host, SslMode};
 use tollgate_core::text::percent_decoded;
 use tollgate_core::{Error, Result};
 
 const APPLICATION: &str = "tollgate";
+const PORT: u16 = 5432;
 const SCHEMES: [&str; 2] = ["postgres://", "postgresql://"];
 const TIMEOUT_MAX_MS: u64 = 600_000;
 const SSL_MODES: &str = "disable, prefer, require, verify-ca, verify-full";
@@ -19,6 +20,19 @@ pub(crate) struct Address {
     pub(crate) root_file: Option<String>,
     /// How long one round trip may take.
     pub(crate) operation_timeout: Option<Duration>,
+}
+
+impl Address {
+    /// The first server, for people.
+    pub(crate) fn server(&self) -> String {
+        let port = self.driver.get_ports().first().copied().unwrap_or(PORT);
+        match self.driver.get_hosts().first() {
+            Some(Host::Tcp(host)) => format!("{host}:{port}"),
+            #[cfg(unix)]
+            Some(Host::Unix(path)) => path.display().to_string(),
+            None => "PostgreSQL".to_owned(),
+        }
+    }
 }
 
 /// Parses a URL. Errors name the parameter and never contain a value, which may be a secret.

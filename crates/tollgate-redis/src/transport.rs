@@ -6,7 +6,7 @@
 
 use core::future::Future;
 
-use tollgate_core::store::{CallContext, CallLimit, Endpoint};
+use tollgate_core::store::{CallContext, CallLimit, Endpoint, LastAnswer};
 use tollgate_core::{MaybeSend, MaybeSync, Result};
 
 pub use crate::call::Call;
@@ -58,6 +58,13 @@ pub trait Transport: MaybeSend + MaybeSync + 'static {
     fn endpoint(&self, slot: Option<u16>) -> Endpoint {
         let _ = slot;
         Endpoint::FIRST
+    }
+
+    /// The last answer of the server that serves a slot, or of a single server, if it came within
+    /// the last second. Nothing where this is not measured.
+    fn last_answer(&self, slot: Option<u16>) -> Option<LastAnswer> {
+        let _ = slot;
+        None
     }
 
     /// Sends several calls, in order for each key, and hands over the reply of each by its index.

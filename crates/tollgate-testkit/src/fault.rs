@@ -10,7 +10,8 @@ use std::sync::{Mutex, PoisonError};
 
 use tollgate_core::clock::sleep_until;
 use tollgate_core::store::{
-    BatchResults, CallContext, Capability, Endpoint, Evidence, Loaded, Store, admit_many,
+    BatchResults, CallContext, Capability, Endpoint, Evidence, LastAnswer, Loaded, Store,
+    admit_many,
 };
 use tollgate_core::{
     Admission, Charge, Clock, Code, Error, Key, ManualClock, Micros, Now, QuotaId, Result, State,
@@ -168,6 +169,10 @@ fn nonsense(count: usize) -> Vec<Option<State>> {
 impl<S: Store> Store for Faulty<S> {
     fn endpoint(&self, key: Key<'_>) -> Endpoint {
         self.inner.endpoint(key)
+    }
+
+    fn last_answer(&self, key: Key<'_>) -> Option<LastAnswer> {
+        self.inner.last_answer(key)
     }
 
     fn capability(&self) -> Capability {

@@ -244,15 +244,16 @@ impl<S: Store> Limiter<S> {
         &'c self,
         now: Micros,
         facts: &'c CallFacts,
-        keys: impl IntoIterator<Item = Key<'k>>,
+        keys: impl IntoIterator<Item = Key<'k>> + Clone,
         operation: impl Fn(CallContext<'c>) -> F,
     ) -> Result<T>
     where
         F: Future<Output = Result<T>>,
     {
         let at = (self.authority(now), facts);
-        let endpoints = keys.into_iter().map(|key| self.store.endpoint(key));
-        self.failure.call((&self.clock, now), at, endpoints, operation).await
+        let endpoints = keys.clone().into_iter().map(|key| self.store.endpoint(key));
+        let late = || self.failure.late_answer(&self.store, keys);
+        self.failure.call((&self.clock, now), at, (endpoints, late), operation).await
     }
 
     /// From evidence to a decision; without evidence, what the failure mode says.
@@ -304,7 +305,7 @@ fn not_empty(charges: &[Charge<'_>]) -> Result<()> {
     Ok(())
 }
 
-fn keys_of<'k>(charges: &'k [Charge<'k>]) -> impl Iterator<Item = Key<'k>> {
+fn keys_of<'k>(charges: &'k [Charge<'k>]) -> impl Iterator<Item = Key<'k>> + Clone {
     charges.iter().map(Charge::key)
 }
 

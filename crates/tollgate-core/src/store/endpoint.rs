@@ -1,4 +1,6 @@
-//! Which server holds a key, for the breaker of the limiter.
+//! Which server holds a key, for the breaker of the limiter, and how slow that server is.
+
+use core::time::Duration;
 
 /// A server that fails alone: a node of a cluster, or the only server of a store.
 ///
@@ -19,5 +21,23 @@ impl Endpoint {
 
     pub(crate) const fn place(self) -> usize {
         self.0 as usize
+    }
+}
+
+/// The last answer of a server.
+#[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct LastAnswer {
+    /// The server, for people: `127.0.0.1:6379`.
+    pub server: String,
+    /// How long it took.
+    pub took: Duration,
+}
+
+impl LastAnswer {
+    /// An answer of a server.
+    #[must_use]
+    pub fn new(server: impl Into<String>, took: Duration) -> Self {
+        Self { server: server.into(), took }
     }
 }

@@ -6,7 +6,8 @@
 use core::fmt;
 
 use super::{
-    BatchResults, CallContext, Capability, Endpoint, Evidence, Loaded, PolicyUsage, Store,
+    BatchResults, CallContext, Capability, Endpoint, Evidence, LastAnswer, Loaded, PolicyUsage,
+    Store,
 };
 use crate::charge::{Admission, Charge};
 use crate::decision::Decision;
@@ -48,6 +49,8 @@ pub trait StoreDyn: MaybeSend + MaybeSync {
     fn usage_dyn(&self) -> Vec<PolicyUsage>;
     /// [`Store::endpoint`].
     fn endpoint_dyn(&self, key: Key<'_>) -> Endpoint;
+    /// [`Store::last_answer`].
+    fn last_answer_dyn(&self, key: Key<'_>) -> Option<LastAnswer>;
     /// [`Store::decide_now`].
     fn decide_now_dyn(&self, charge: &Charge<'_>, at: Micros) -> Option<Result<Decision>>;
 }
@@ -100,6 +103,10 @@ impl<S: Store> StoreDyn for S {
 
     fn endpoint_dyn(&self, key: Key<'_>) -> Endpoint {
         self.endpoint(key)
+    }
+
+    fn last_answer_dyn(&self, key: Key<'_>) -> Option<LastAnswer> {
+        self.last_answer(key)
     }
 
     fn decide_now_dyn(&self, charge: &Charge<'_>, at: Micros) -> Option<Result<Decision>> {
@@ -164,6 +171,10 @@ impl Store for BoxStore {
 
     fn endpoint(&self, key: Key<'_>) -> Endpoint {
         self.0.endpoint_dyn(key)
+    }
+
+    fn last_answer(&self, key: Key<'_>) -> Option<LastAnswer> {
+        self.0.last_answer_dyn(key)
     }
 
     fn decide_now(&self, charge: &Charge<'_>, at: Micros) -> Option<Result<Decision>> {

@@ -33,7 +33,7 @@ pub use batch::{BatchResults, admit_many, one_by_one};
 pub use call_limit::{CallLimit, CallPermit};
 pub use cas::Cas;
 pub use context::{CallContext, CallFacts};
-pub use endpoint::Endpoint;
+pub use endpoint::{Endpoint, LastAnswer};
 pub use erased::{BoxStore, StoreDyn};
 pub use memory::{Bounds, Memory, PolicyUsage, WhenFull, WhenIdsFull};
 pub use plan::{Plan, SlotWrite, plan, slots_of};
@@ -211,6 +211,14 @@ pub trait Store: MaybeSend + MaybeSync {
         Endpoint::FIRST
     }
 
+    /// The last answer of the server that holds a key, if it came within the last second, to a
+    /// caller that still waited or not. So a limiter tells a server that answers later than its
+    /// deadline from one that does not answer. Nothing for stores that do not measure.
+    fn last_answer(&self, key: Key<'_>) -> Option<LastAnswer> {
+        let _ = key;
+        None
+    }
+
     /// Decides one charge at once, for stores that never wait. `None` sends it through `admit`.
     #[inline]
     fn decide_now(&self, charge: &Charge<'_>, at: Micros) -> Option<Result<Decision>> {
@@ -281,6 +289,10 @@ impl<S: Store + MaybeSend + MaybeSync> Store for std::sync::Arc<S> {
 
     fn endpoint(&self, key: Key<'_>) -> Endpoint {
         (**self).endpoint(key)
+    }
+
+    fn last_answer(&self, key: Key<'_>) -> Option<LastAnswer> {
+        (**self).last_answer(key)
     }
 
     #[inline]

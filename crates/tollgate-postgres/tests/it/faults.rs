@@ -8,7 +8,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 use tollgate_core::limiter::BreakerConfig;
 use tollgate_core::store::{Retries, Store};
-use tollgate_core::{Code, Decision, Limiter, ManualClock, OutageMode, Result};
+use tollgate_core::{Code, Decision, Error, Limiter, ManualClock, OutageMode, Result};
 use tollgate_postgres::Postgres;
 use tollgate_test_servers::shared::postgres;
 use tollgate_test_servers::{FaultProxy, Mode, PgVersion, wait};
@@ -329,6 +329,11 @@ fn a_slow_server_is_a_timeout_and_never_contention() {
                 assert_eq!(decision.degraded, Some(OutageMode::Closed), "{latency} ms, {call}");
             }
         }
+        let is_named = |error: &Error| error.message().contains("is too slow: it answered after ");
+        let named = async {
+            while !limiter.peek(closed.charge("a")).await.is_err_and(|error| is_named(&error)) {}
+        };
+        tokio::time::timeout(TEST_TIMEOUT, named).await.expect("it is named slow");
     });
 }
 

@@ -192,10 +192,15 @@ impl Driver {
 
     /// Reads until nothing more is there, and hands out the replies.
     fn read(&mut self, cx: &mut Context<'_>) -> Result<()> {
+        let mut answered = None;
         loop {
             let mut buffer = ReadBuf::new(&mut self.chunk);
             match Pin::new(&mut self.stream).poll_read(cx, &mut buffer) {
-                Poll::Pending => return Ok(()),
+                Poll::Pending => {
+                    // The last of those that have come: one reading of the clock for all of them.
+                    answered.into_iter().for_each(|since| self.queue.note_answer(since));
+                    return Ok(());
+                }
                 Poll::Ready(done) => done.map_err(|error| lost(&error))?,
             }
             if buffer.filled().is_empty() {
@@ -203,12 +208,13 @@ impl Driver {
             }
             self.parser.feed(buffer.filled());
             while let Some(reply) = self.parser.reply()? {
-                self.hand_out(reply)?;
+                answered = Some(self.hand_out(reply)?);
             }
         }
     }
 
-    fn hand_out(&mut self, reply: Reply) -> Result<()> {
+    /// Returns when the command was taken.
+    fn hand_out(&mut self, reply: Reply) -> Result<Instant> {
         let Pending { waiter, runs_from, since } =
             self.pending.pop_front().ok_or_else(unexpected)?;
         match &reply {
@@ -218,7 +224,7 @@ impl Driver {
         if let Some(waiter) = waiter.receive(reply) {
             self.pending.push_front(Pending { waiter, runs_from, since });
         }
-        Ok(())
+        Ok(since)
     }
 
     /// Writes all that has gathered, until nothing is left or the server takes no more.

@@ -39,7 +39,7 @@ mod target;
 use std::sync::Arc;
 
 use tokio::runtime::Handle;
-use tollgate_core::store::Endpoint;
+use tollgate_core::store::{Endpoint, LastAnswer};
 use tollgate_core::{BoxFuture, Result};
 use tollgate_net::tls::Tls;
 
@@ -157,6 +157,13 @@ impl Transport for Client {
         match &self.servers {
             Servers::One(_) => Endpoint::FIRST,
             Servers::Cluster(cluster) => cluster.endpoint(slot),
+        }
+    }
+
+    fn last_answer(&self, slot: Option<u16>) -> Option<LastAnswer> {
+        match &self.servers {
+            Servers::One(node) => node.last_answer(),
+            Servers::Cluster(cluster) => cluster.last_answer(slot),
         }
     }
 

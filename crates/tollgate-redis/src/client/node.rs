@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use tollgate_core::Result;
-use tollgate_core::store::Endpoint;
+use tollgate_core::store::{Endpoint, LastAnswer};
 
 use super::exclusive::write_command;
 use super::host::Host;
@@ -58,6 +58,13 @@ impl Node {
     /// Its number among the servers of the store.
     pub(super) const fn endpoint(&self) -> Endpoint {
         self.endpoint
+    }
+
+    /// Its last answer, if that came lately.
+    pub(super) fn last_answer(&self) -> Option<LastAnswer> {
+        let took = self.shared.last_answer()?;
+        let server = self.target.host().map(ToString::to_string);
+        Some(LastAnswer::new(server.unwrap_or_else(|| "the master".to_owned()), took))
     }
 
     pub(super) fn target(&self) -> &Target {

@@ -15,7 +15,7 @@ use std::time::Duration;
 
 use tokio::runtime::Handle;
 use tokio::sync::oneshot;
-use tokio::time::{sleep, timeout};
+use tokio::time::{Instant, sleep, timeout};
 use tollgate_core::{Code, Error, Result};
 
 use super::driver;
@@ -24,6 +24,9 @@ use crate::transport::Reply;
 
 /// Commands that wait to be written, in bytes. A server that takes no more is unavailable.
 const BACKLOG_MAX: usize = 32 * 1024 * 1024;
+
+/// An answer that is older says little about the server.
+const ANSWER_KEPT: Duration = Duration::from_secs(1);
 
 /// A connection that is made anew whenever it is lost.
 #[derive(Debug)]
@@ -50,6 +53,12 @@ impl SharedConnection {
             false => Ok(receiver),
         });
         PendingReplies { count, receiver }
+    }
+
+    /// How long the last answer took, if it came within the last second.
+    pub(super) fn last_answer(&self) -> Option<Duration> {
+        let (at, took) = self.queue.lock().answered?;
+        (at.elapsed() < ANSWER_KEPT).then_some(took)
     }
 
     /// Finishes the calls under way, and makes no more connections.
@@ -133,6 +142,8 @@ pub(super) struct State {
     pub(super) waiting: Vec<Waiting>,
     /// The driver, when it waits for commands.
     pub(super) driver: Option<Waker>,
+    /// When the last answer came, and how long it took.
+    answered: Option<(Instant, Duration)>,
     /// Without a connection: whether the next call may wait for a new attempt, which it begins.
     is_due: bool,
 }
@@ -217,6 +228,12 @@ impl Queue {
         driver.into_iter().for_each(Waker::wake);
     }
 
+    /// The answer to a command that was taken at `since` has come.
+    pub(super) fn note_answer(&self, since: Instant) {
+        let now = Instant::now();
+        self.lock().answered = Some((now, now.saturating_duration_since(since)));
+    }
+
     /// Waits for this long before the next attempt, or until a call wants to be sent. Until `least`
     /// has passed, calls fail at once.
     pub(super) async fn pause(&self, wait: Duration, least: Duration) {
@@ -283,7 +300,7 @@ fn abandoned() -> Error {
 mod tests {
     use std::sync::atomic::{AtomicBool, Ordering};
 
-    use tokio::time::{Instant, advance};
+    use tokio::time::advance;
 
     use super::*;
 

@@ -37,8 +37,8 @@ use tollgate_core::combine::Combiner;
 use tollgate_core::store::cas::Cas;
 use tollgate_core::store::compensate;
 use tollgate_core::store::{
-    BatchResults, CallContext, Capability, Endpoint, Evidence, Loaded, MultiKey, Retries, Store,
-    TimeSource,
+    BatchResults, CallContext, Capability, Endpoint, Evidence, LastAnswer, Loaded, MultiKey,
+    Retries, Store, TimeSource,
 };
 use tollgate_core::{Admission, Charge, Clock, Code, Error, Key, Operation, Result};
 
@@ -209,6 +209,11 @@ impl<T: Transport> Store for Redis<T> {
             return Endpoint::FIRST;
         }
         runner.transport.endpoint(runner.slot(&runner.layout.name(&key)))
+    }
+
+    fn last_answer(&self, key: Key<'_>) -> Option<LastAnswer> {
+        let runner = &self.0.runner;
+        runner.transport.last_answer(runner.slot(&runner.layout.name(&key)))
     }
 }
 

@@ -7,7 +7,8 @@ use std::sync::Arc;
 use tokio::time::Instant;
 use tollgate::authoring::Key;
 use tollgate::store::{
-    BatchResults, CallContext, Capability, Endpoint, Evidence, Loaded, PolicyUsage, Store,
+    BatchResults, CallContext, Capability, Endpoint, Evidence, LastAnswer, Loaded, PolicyUsage,
+    Store,
 };
 use tollgate::{Admission, Charge, Result};
 
@@ -86,5 +87,9 @@ impl<S: Store> Store for Instrumented<S> {
 
     fn endpoint(&self, key: Key<'_>) -> Endpoint {
         self.inner.endpoint(key)
+    }
+
+    fn last_answer(&self, key: Key<'_>) -> Option<LastAnswer> {
+        self.inner.last_answer(key)
     }
 }

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use super::answer::sign_of;
 use super::breakers::{Pass, Sign};
 use super::{Attempted, Breakers, FailurePolicy};
-use crate::charge::Admission;
+use crate::charge::{Admission, Charge};
 use crate::error::{Error, Result};
 use crate::limiter::builder::ClockSource;
 use crate::store::{BatchResults, CallFacts, Endpoint, Evidence, Store, TimeSource};
@@ -39,7 +39,13 @@ impl FailurePolicy {
             results.completed()
         };
         let expired = || results.expired(&facts);
-        let attempted = self.attempt((clock, now), (time, &facts), operation, expired).await;
+        let mut attempted = self.attempt((clock, now), (time, &facts), operation, expired).await;
+        for (admission, answer) in sent.iter().zip(&mut attempted.answer) {
+            if let Err(error) = answer {
+                let keys = admission.charges().iter().map(Charge::key);
+                *error = self.named(error.clone(), || self.late_answer(store, keys));
+            }
+        }
         servers.report(&refused, &attempted);
         let mut answers = attempted.answer.into_iter();
         // There is an answer for each admission that was sent.

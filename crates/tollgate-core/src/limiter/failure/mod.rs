@@ -22,11 +22,11 @@ use super::observer::{Counter, Degradation, Observer, Stats};
 use crate::charge::{Admission, Charge};
 use crate::decision::{Decision, OutageMode, Verdict};
 use crate::error::{Code, Error, Result};
-use crate::key::Name;
+use crate::key::{Key, Name};
 use crate::limit::Limit;
 use crate::state::State;
-use crate::store::{CallContext, CallFacts, Endpoint, Evidence, TimeSource};
-use crate::time::{MICROS_PER_MS, Micros, Now, to_ms_up};
+use crate::store::{CallContext, CallFacts, Endpoint, Evidence, LastAnswer, Store, TimeSource};
+use crate::time::{MICROS_PER_MS, Micros, Now, micros_of, to_ms_up};
 
 use answer::{Answer, sign_of};
 use breaker::Span;
@@ -75,11 +75,15 @@ impl Default for FailurePolicy {
 
 impl FailurePolicy {
     /// Calls the store, unless the breaker of one of its servers is open or too many calls wait.
+    /// `late` is the last answer of these servers, if it came too late.
     pub(super) async fn call<'c, T, F>(
         &'c self,
         (clock, now): (&'c ClockSource, Micros),
         (time, facts): (TimeSource, &'c CallFacts),
-        endpoints: impl IntoIterator<Item = Endpoint>,
+        (endpoints, late): (
+            impl IntoIterator<Item = Endpoint>,
+            impl FnOnce() -> Option<LastAnswer>,
+        ),
         operation: impl Fn(CallContext<'c>) -> F,
     ) -> Result<T>
     where
@@ -88,9 +92,36 @@ impl FailurePolicy {
         let _place = self.place()?;
         let passes = self.breakers.pass(endpoints, now)?;
         let expired = || Err(facts.expired());
-        let attempted = self.attempt((clock, now), (time, facts), operation, expired).await;
+        let mut attempted = self.attempt((clock, now), (time, facts), operation, expired).await;
+        attempted.answer = attempted.answer.map_err(|error| self.named(error, late));
         passes.report(sign_of(&attempted.answer), attempted.span);
         attempted.answer
+    }
+
+    /// The last answer of the servers of these keys, if it came later than a call may wait.
+    pub(super) fn late_answer<'k, S: Store>(
+        &self,
+        store: &S,
+        keys: impl IntoIterator<Item = Key<'k>>,
+    ) -> Option<LastAnswer> {
+        let is_late = |last: &LastAnswer| micros_of(last.took) > self.deadline;
+        keys.into_iter().find_map(|key| store.last_answer(key).filter(is_late))
+    }
+
+    /// The error of a call: if its deadline has expired and its server answers, but too late, it
+    /// says so.
+    fn named(&self, error: Error, late: impl FnOnce() -> Option<LastAnswer>) -> Error {
+        if error.code() != Code::Timeout || !error.is_made_here() {
+            return error;
+        }
+        let Some(LastAnswer { server, took }) = late() else { return error };
+        let rest =
+            if error.is_not_sent() { "nothing was charged" } else { "the charge may be spent" };
+        let (took, deadline) = (to_ms_up(micros_of(took)), to_ms_up(self.deadline));
+        error.with_message(format!(
+            "{server} is too slow: it answered after {took} ms, the deadline is {deadline} ms; \
+             {rest}"
+        ))
     }
 
     /// Calls the store within the deadline; at most once more, and only if nothing was sent the

@@ -14,7 +14,7 @@ use core::pin::Pin;
 use core::task::Poll;
 use std::sync::Arc;
 
-use tollgate_core::store::Endpoint;
+use tollgate_core::store::{Endpoint, LastAnswer};
 use tollgate_core::{Code, Error, Result};
 
 use super::driver::cannot_serve;
@@ -154,6 +154,11 @@ impl Cluster {
     /// The node that serves a slot, as far as the map is known.
     pub(super) fn endpoint(&self, slot: Option<u16>) -> Endpoint {
         self.topology.endpoint(slot)
+    }
+
+    /// The last answer of the node that serves a slot, as far as the map is known.
+    pub(super) fn last_answer(&self, slot: Option<u16>) -> Option<LastAnswer> {
+        self.topology.last_answer(slot)
     }
 
     pub(super) fn close(&self) {

@@ -12,7 +12,7 @@ use std::time::Duration;
 use tokio::runtime::Handle;
 use tokio::sync::Notify;
 use tokio::time::sleep;
-use tollgate_core::store::{Backoff, Endpoint, Jitter};
+use tollgate_core::store::{Backoff, Endpoint, Jitter, LastAnswer};
 use tollgate_core::{Code, Error, Result};
 
 use super::map::{Map, Range, ranges};
@@ -107,6 +107,14 @@ impl Topology {
             Known::Nothing | Known::Failed(_) | Known::Closed => None,
         }
         .unwrap_or(Endpoint::FIRST)
+    }
+
+    /// The last answer of the node that serves a slot.
+    pub(super) fn last_answer(&self, slot: Option<u16>) -> Option<LastAnswer> {
+        match &*self.known.read().unwrap_or_else(PoisonError::into_inner) {
+            Known::Map(map) => map.owner(slot?)?.last_answer(),
+            Known::Nothing | Known::Failed(_) | Known::Closed => None,
+        }
     }
 
     /// Another node serves a slot; returns that node.

@@ -1,9 +1,11 @@
 //! What a limiter does while a connection is lost or a node is dead: only the calls that the fault
 //! takes down are decided without the store.
 
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::time::Instant;
+use tollgate_core::limiter::{Degradation, Observer};
 use tollgate_core::{Limit, Limiter, OutageMode};
 use tollgate_redis::Redis;
 use tollgate_test_servers::{FaultProxy, Mode, Redis as Server, RedisCluster};
@@ -60,6 +62,39 @@ fn a_lost_connection_never_opens_the_breaker() {
     let stats = limiter.stats();
     println!("{} calls were decided without the store", stats.degraded_open);
     assert_eq!(stats.breaker_rejections, 0, "{stats:?}");
+}
+
+/// The reasons of decisions without the store.
+#[derive(Clone, Debug, Default)]
+struct Reasons(Arc<Mutex<Vec<String>>>);
+
+impl Observer for Reasons {
+    fn degraded(&self, event: &Degradation<'_>) {
+        self.0.lock().unwrap().push(event.reason.to_owned());
+    }
+}
+
+/// A server that answers too late is told from one that does not answer.
+#[test]
+fn a_slow_server_is_named_slow() {
+    let redis = Server::start().unwrap();
+    let proxy = FaultProxy::to(redis.addr()).unwrap();
+    let reasons = Reasons::default();
+    let store = store(&format!("redis://{}?{TIMEOUTS}", proxy.addr()));
+    let limiter = Limiter::builder(store).observer(reasons.clone()).build();
+    let limit = month("slow", 1_000_000).on_outage(OutageMode::Open);
+    proxy.set(Mode::Latency(Duration::from_millis(150))).unwrap();
+    let is_slow = format!("{} is too slow: it answered after ", proxy.addr());
+    run(async {
+        let from = Instant::now();
+        while !reasons.0.lock().unwrap().iter().any(|reason| reason.contains(&is_slow)) {
+            assert!(from.elapsed() < SOON, "{reasons:?}");
+            let charges = [limit.charge("a")];
+            assert!(!is_decided(&limiter, &limit, "a").await);
+            limiter.check_batch(&charges).await.into_iter().for_each(|one| drop(one.unwrap()));
+        }
+    });
+    println!("{reasons:?}");
 }
 
 #[test]
