@@ -11,7 +11,7 @@ use worker::D1Database;
 use worker::send::IntoSendFuture as _;
 use worker::wasm_bindgen::JsValue;
 
-use crate::error::unavailable;
+use crate::error::call_failed;
 use crate::name;
 use crate::sql::{self, ReadRow};
 
@@ -113,7 +113,6 @@ fn stored(name: &str) -> Cow<'_, str> {
     name::stored(name, NAME_MAX_BYTES)
 }
 
-/// The database failed. Whether it has written is unknown.
 fn failed(error: &worker::Error) -> Error {
-    unavailable("D1 failed", error)
+    call_failed("D1 failed", error)
 }

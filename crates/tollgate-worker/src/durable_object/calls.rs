@@ -8,11 +8,12 @@ use worker::{Method, ObjectNamespace, Request, RequestInit};
 use super::shard::{object_name, shard_of};
 use super::store::{reading_of, states_of};
 use super::wire::{Call, Outcome, Reply, SentAdmission, SentSwap, from_text, to_text};
-use crate::error::{corrupt, unavailable};
+use crate::error::{call_failed, corrupt, unavailable};
 use crate::join::join_all;
 
 /// Objects are called by their binding: the host is not used.
 const URL: &str = "https://tollgate.internal/";
+const NO_ANSWER: &str = "the Durable Object did not answer";
 
 /// The objects of a namespace.
 #[derive(Clone, Debug)]
@@ -123,16 +124,13 @@ impl Calls {
             init.with_method(Method::Post).with_body(Some(text.into()));
             Ok((stub, Request::new_with_init(URL, &init)?))
         };
-        let (stub, request) = prepared().map_err(|error| failed(&error).not_sent())?;
-        let mut response =
-            stub.fetch_with_request(request).await.map_err(|error| failed(&error))?;
-        response.text().await.map_err(|error| failed(&error))
+        let (stub, request) =
+            prepared().map_err(|error| unavailable(NO_ANSWER, &error).not_sent())?;
+        let fetched = stub.fetch_with_request(request).await;
+        let mut response = fetched.map_err(|error| call_failed(NO_ANSWER, &error))?;
+        // The object has begun to answer: it may have decided.
+        response.text().await.map_err(|error| unavailable(NO_ANSWER, &error))
     }
-}
-
-/// The object did not answer. Whether it has decided is unknown.
-fn failed(error: &worker::Error) -> Error {
-    unavailable("the Durable Object did not answer", error)
 }
 
 fn unexpected(reply: Reply) -> Error {

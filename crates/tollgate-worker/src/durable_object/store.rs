@@ -147,7 +147,10 @@ impl ObjectStore {
             decided.0
         };
         if has_written && !self.has_alarm.load(Relaxed) {
-            self.ensure_alarm().into_send().await?;
+            // What is written is charged, and the next write tries again.
+            if let Err(error) = self.ensure_alarm().into_send().await {
+                worker::console_error!("{error}");
+            }
         }
         Ok(outcomes)
     }
@@ -210,7 +213,7 @@ impl ObjectStore {
         let mut stored = self.stored_records().await?;
         if wanted > self.max_request_ids.saturating_sub(stored) {
             let now = with_ids.map(|(_, at)| reading_of(*at, clock)).min().unwrap_or(clock);
-            while self.storage.reclaim_records(now).await? {}
+            self.storage.reclaim_records(now).await?;
             self.records.store(UNKNOWN, Relaxed);
             stored = self.stored_records().await?;
         }
@@ -238,8 +241,9 @@ impl ObjectStore {
     }
 
     async fn set_alarm(&self, after: Duration) -> Result<()> {
+        self.alarms.set_alarm(after).into_send().await.map_err(alarm_failed)?;
         self.has_alarm.store(true, Relaxed);
-        self.alarms.set_alarm(after).into_send().await.map_err(alarm_failed)
+        Ok(())
     }
 
     /// The values of names.

@@ -7,7 +7,8 @@
 //! It suits coarse limits that only keep honest clients in bounds: a few requests per minute or
 //! hour for each subject, from one place, where Durable Objects are not available. It does not suit
 //! anything that must not be exceeded, nor subjects with several requests per second: those get
-//! `conflict_exhausted` when KV refuses a write.
+//! `conflict_exhausted` when KV refuses a write. Several limits are written one by one: if KV writes
+//! some and refuses others, that is `store_unavailable`, whose outcome is unknown.
 
 use core::time::Duration;
 use std::borrow::Cow;
@@ -32,6 +33,8 @@ const MICROS_PER_S: u64 = 1_000_000;
 const DEFAULT_SLACK: Micros = 60 * MICROS_PER_S;
 /// The longest name that KV accepts.
 const NAME_MAX_BYTES: usize = 512;
+/// The calls, as messages of KV name them.
+const CALLS: [&str; 3] = ["GET", "PUT", "DELETE"];
 
 /// A store in Workers KV: approximate.
 ///
@@ -79,7 +82,7 @@ impl WorkersKv {
             let name = texts.get(write.place)?;
             Some(self.write(name, &write.text, ttl_s.max(TTL_MIN_S)))
         });
-        join_all(writes.collect()).await.into_iter().collect::<Result<()>>()?;
+        all_written(join_all(writes.collect()).await)?;
         decided.outcomes.into_iter().next().unwrap_or_else(|| Err(no_charge()))
     }
 }
@@ -146,13 +149,73 @@ fn no_charge() -> Error {
     Error::invalid("charges", "is empty; accepted: at least one charge")
 }
 
-/// A key that is written more than once per second is contention, which never fails open.
 #[expect(clippy::needless_pass_by_value, reason = "an argument of map_err")]
 fn failed(error: KvError) -> Error {
     let text = error.to_string();
-    if text.contains("429") {
+    if is_refused(&text) {
         let message = "Workers KV accepts one write per second and key; it has refused one";
         return Error::new(Code::ConflictExhausted, message);
     }
     unavailable("Workers KV failed", &worker::Error::from(text))
+}
+
+/// Whether KV has refused a call as one of too many. It is contention, which never fails open.
+fn is_refused(message: &str) -> bool {
+    CALLS.iter().any(|call| message.contains(&format!("KV {call} failed: 429")))
+}
+
+/// The result of the writes of an admission. Only if each was refused, nothing was charged: after
+/// any other failure, and where some were written, the outcome is unknown.
+fn all_written(writes: Vec<Result<()>>) -> Result<()> {
+    let count = writes.len();
+    let errors: Vec<Error> = writes.into_iter().filter_map(Result::err).collect();
+    let is_partial = errors.len() < count;
+    let (refused, unknown): (Vec<Error>, Vec<Error>) =
+        errors.into_iter().partition(|error| error.code() == Code::ConflictExhausted);
+    match (unknown.into_iter().next(), refused.into_iter().next()) {
+        (Some(error), _) => Err(error),
+        (None, Some(_)) if is_partial => {
+            let message = "Workers KV has written some of the limits and refused others";
+            Err(Error::new(Code::StoreUnavailable, message))
+        }
+        (None, Some(error)) => Err(error),
+        (None, None) => Ok(()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tollgate_core::{Code, Error, Result};
+
+    use super::{all_written, is_refused};
+
+    #[test]
+    fn only_a_refusal_is_contention() {
+        for call in ["GET", "PUT", "DELETE"] {
+            let message =
+                format!("js error: JsValue(Error: KV {call} failed: 429 Too Many Requests");
+            assert!(is_refused(&message), "{message}");
+        }
+        for message in ["Error: KV PUT failed: 500 after 429 ms", "the key 429", "429"] {
+            assert!(!is_refused(message), "{message}");
+        }
+    }
+
+    #[test]
+    fn nothing_was_charged_only_if_every_write_was_refused() {
+        let refused = || Err(Error::new(Code::ConflictExhausted, "refused"));
+        let unknown = || Err(Error::new(Code::StoreUnavailable, "unknown"));
+        let code = |writes: Vec<Result<()>>| all_written(writes).err().map(|error| error.code());
+        assert_eq!(code(vec![]), None);
+        assert_eq!(code(vec![Ok(()), Ok(())]), None);
+        assert_eq!(code(vec![refused(), refused()]), Some(Code::ConflictExhausted));
+        for writes in [
+            vec![Ok(()), refused()],
+            vec![refused(), Ok(())],
+            vec![refused(), unknown()],
+            vec![unknown(), Ok(())],
+        ] {
+            assert_eq!(code(writes), Some(Code::StoreUnavailable));
+        }
+    }
 }

@@ -20,6 +20,14 @@ const KEYS_MAX: usize = 128;
 const NAME_MAX_BYTES: usize = 2_000;
 const WHAT: &str = "the storage of the object failed";
 
+/// What was found on a page whose expired values were deleted.
+struct Page {
+    /// Whether a value is left on it.
+    is_left: bool,
+    /// Where the next page begins, if there may be one.
+    next: Option<String>,
+}
+
 /// The key-value storage.
 #[derive(Debug)]
 pub(crate) struct KeyValue {
@@ -80,10 +88,29 @@ impl KeyValue {
         }
     }
 
-    /// Deletes the expired values of one page of the names with a prefix. Pages go round.
-    pub(super) async fn reclaim(&self, prefix: &str, now: Micros) -> Result<Swept> {
-        let start = self.swept_to.take().filter(|name| name.starts_with(prefix));
-        let page = self.page(prefix, start.as_deref()).await?;
+    /// Deletes all expired request ids.
+    pub(super) async fn reclaim_records(&self, now: Micros) -> Result<()> {
+        let mut start = None;
+        loop {
+            start = self.reclaim_page(RECORDS, start.as_deref(), now).await?.next;
+            if start.is_none() {
+                return Ok(());
+            }
+        }
+    }
+
+    /// Deletes the expired values of one page of all names. Pages go round.
+    pub(super) async fn sweep(&self, now: Micros) -> Result<Swept> {
+        let start = self.swept_to.take();
+        let page = self.reclaim_page("", start.as_deref(), now).await?;
+        let has_more = page.next.is_some();
+        *self.swept_to.borrow_mut() = page.next;
+        Ok(Swept { has_values: page.is_left || start.is_some() || has_more, has_more })
+    }
+
+    /// Deletes the expired values of one page of the names with a prefix.
+    async fn reclaim_page(&self, prefix: &str, start: Option<&str>, now: Micros) -> Result<Page> {
+        let page = self.page(prefix, start).await?;
         let is_expired = |value: &str| keep_until(value).is_none_or(|until| until <= now);
         let expired: Vec<&str> =
             page.iter().filter(|(_, value)| is_expired(value)).map(|(name, _)| &**name).collect();
@@ -92,12 +119,9 @@ impl KeyValue {
             let names = names.iter().map(|name| JsValue::from_str(name)).collect();
             calls.push(self.storage.as_raw().delete_multiple(names).map_err(failed)?);
         }
-        let has_values = expired.len() < page.len() || start.is_some();
-        let has_more = page.len() == PAGE;
-        let next = page.last().filter(|_| has_more).map(|(name, _)| after(name));
-        *self.swept_to.borrow_mut() = next;
         all(calls).await?;
-        Ok(Swept { has_values: has_values || has_more, has_more })
+        let next = page.last().filter(|_| page.len() == PAGE).map(|(name, _)| after(name));
+        Ok(Page { is_left: expired.len() < page.len(), next })
     }
 
     /// Names and values in the order of the names.

@@ -78,20 +78,18 @@ impl ObjectStorage {
         }
     }
 
-    /// Deletes a page of request ids that may be forgotten at `now`; whether there may be more.
-    pub(super) async fn reclaim_records(&self, now: Micros) -> Result<bool> {
+    /// Deletes all request ids that may be forgotten at `now`.
+    pub(super) async fn reclaim_records(&self, now: Micros) -> Result<()> {
         match self {
-            Self::KeyValue(storage) => {
-                storage.reclaim(RECORDS, now).await.map(|page| page.has_more)
-            }
-            Self::Sqlite(storage) => storage.reclaim((RECORDS, AFTER_RECORDS), now),
+            Self::KeyValue(storage) => storage.reclaim_records(now).await,
+            Self::Sqlite(storage) => storage.reclaim_records(now),
         }
     }
 
     /// Deletes a page of values that may be forgotten at `now`.
     pub(super) async fn sweep(&self, now: Micros) -> Result<Swept> {
         match self {
-            Self::KeyValue(storage) => storage.reclaim("", now).await,
+            Self::KeyValue(storage) => storage.sweep(now).await,
             Self::Sqlite(storage) => storage.sweep(now),
         }
     }

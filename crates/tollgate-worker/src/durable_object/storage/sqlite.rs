@@ -65,8 +65,14 @@ impl Sqlite {
         Ok(usize::try_from(number).unwrap_or(usize::MAX))
     }
 
+    /// Deletes all expired request ids.
+    pub(super) fn reclaim_records(&self, now: Micros) -> Result<()> {
+        while self.reclaim((RECORDS, AFTER_RECORDS), now)? {}
+        Ok(())
+    }
+
     /// Deletes a page of expired values between two names; whether there may be more.
-    pub(super) fn reclaim(&self, (from, to): (&str, &str), now: Micros) -> Result<bool> {
+    fn reclaim(&self, (from, to): (&str, &str), now: Micros) -> Result<bool> {
         let values = vec![from.into(), to.into(), sql::integer(now).into(), page().into()];
         let deleted = self.run(RECLAIM, values)?;
         let deleted: Vec<Number> = deleted.to_array().map_err(|e| unavailable(WHAT, &e))?;
