@@ -24,10 +24,14 @@ pub async fn a_decision_has_every_field_with_times_in_bounds(target: &impl Targe
     let full = |at_ms: u64| at_ms + 4 * DAY_MS;
     let bounds = full(before) - SKEW_MS..=full(now_ms()) + SKEW_MS;
     assert!(bounds.contains(&reset_at), "{reset_at} is not in {bounds:?}");
+    assert_eq!(decision["limits"][0]["reset_at_ms"], reset_at);
     decision["reset_at_ms"] = json!(0);
+    decision["limits"][0]["reset_at_ms"] = json!(0);
     let allowed = json!({
         "allowed": true, "verdict": "allowed", "limit": 10, "remaining": 6,
         "reset_at_ms": 0, "retry_after_ms": 0, "delay_ms": 0, "policy": "default",
+        "limits": [{"name": "default", "policy": "default", "limit": 10, "remaining": 6,
+                    "reset_at_ms": 0, "retry_after_ms": 0}],
     });
     assert_eq!((status, decision), (200, allowed));
     // Two units are missing, less what has come back since.

@@ -17,6 +17,8 @@ pub async fn a_decision_has_every_field(target: &impl ManualTarget) {
     let allowed = json!({
         "allowed": true, "verdict": "allowed", "limit": 10, "remaining": 6,
         "reset_at_ms": NOW / 1_000 + 4_000, "retry_after_ms": 0, "delay_ms": 0, "policy": "default",
+        "limits": [{"name": "default", "policy": "default", "limit": 10, "remaining": 6,
+                    "reset_at_ms": NOW / 1_000 + 4_000, "retry_after_ms": 0}],
     });
     assert_eq!((status, decision), (200, allowed));
     let (status, decision) = client.post("/v1/acquire", r#"{"key":"k","cost":8}"#).await;

@@ -65,9 +65,9 @@ impl OutageMode {
 /// If nothing else is spent, the same request is allowed after waiting `retry_after_ms`, and not
 /// one whole millisecond earlier.
 ///
-/// On several limits at once: allowed if all are, never if any is; the smallest `limit` and
-/// `remaining`, the latest reset, the longest wait and delay, each possibly of another limit.
-/// [`Decision::parts`] has the numbers of each.
+/// On several limits at once: allowed if all are, never if any is. The numbers are those of the
+/// [binding](Decision::binding) limit and of no other, but for `delay_ms`, which is the longest.
+/// [`Decision::parts`] has the numbers of each limit.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Decision {
@@ -200,8 +200,8 @@ impl Decision {
         self
     }
 
-    /// The name of the limit that decided, when several were asked: the one with the longest wait,
-    /// or when all allow the one with the least left.
+    /// The name of the limit whose numbers these are, when several were asked: the one with the
+    /// longest wait, or when all allow the one with the fewest units left, then the latest reset.
     #[must_use]
     pub fn binding(&self) -> Option<&Name> {
         self.combination.as_ref().map(|combination| &combination.binding)

@@ -140,7 +140,7 @@ impl<S: Store> Guard<S> {
     fn write_fields(&self, decision: &Decision, headers: &mut HeaderMap) {
         let policy = QuotaPolicy::from(&self.limit);
         let now_ms = self.limiter.clock().now().div_ceil(1_000);
-        let state = LimitFields::new(policy, decision, decision, now_ms);
+        let state = LimitFields::new(policy, decision, now_ms);
         RateLimitFields::draft_11(&[policy]).write(&[state], headers);
     }
 }

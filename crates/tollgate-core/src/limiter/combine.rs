@@ -105,32 +105,31 @@ fn unknown_quota() -> Error {
     Error::new(Code::CorruptState, message)
 }
 
-/// Allowed if all are, never if any is; the smallest limit and remaining, the latest reset, the
-/// longest wait; and the name of the limit that decided, if there were several.
+/// Allowed if all are, never if any is. The numbers are those of one limit, the binding one: of those
+/// with the verdict of the whole the one with the longest wait, or else the fewest units left, then
+/// the latest reset. Only the delay is the longest of all, because a request waits for every shaper.
 pub(super) fn combine(charges: &[Charge<'_>], mut decisions: Vec<Decision>) -> Option<Decision> {
     if let [_] = charges {
         return decisions.pop();
     }
     let verdict = decisions.iter().map(|decision| decision.verdict).max()?;
-    let waits = decisions.iter().filter_map(|decision| decision.retry_after_ms);
     let deciding = charges.iter().zip(&decisions).filter(|(_, one)| one.verdict == verdict);
-    // The longest wait binds, or else the least that is left; the first among equals.
-    let binding = deciding.min_by_key(|(_, one)| (Reverse(one.retry_after_ms), one.remaining))?;
-    let binding = binding.0.limit.policy().clone();
-    let least = |number: fn(&Decision) -> u64| decisions.iter().map(number).min().unwrap_or(0);
-    let most = |number: fn(&Decision) -> u64| decisions.iter().map(number).max().unwrap_or(0);
-    let (limit, remaining) = (least(|d| d.limit), least(|d| d.remaining));
-    let reset_at_ms = most(|d| d.reset_at_ms);
+    // The first among equals.
+    let (charge, binding) = deciding.min_by_key(|(_, one)| {
+        (Reverse(one.retry_after_ms), one.remaining, Reverse(one.reset_at_ms))
+    })?;
+    let Decision { limit, remaining, reset_at_ms, retry_after_ms, .. } = *binding;
     let combined = match verdict {
         Verdict::Allowed => {
-            Decision::allowed(limit, remaining, reset_at_ms).after(most(|d| d.delay_ms))
+            let delay_ms = decisions.iter().map(|one| one.delay_ms).max().unwrap_or(0);
+            Decision::allowed(limit, remaining, reset_at_ms).after(delay_ms)
         }
         Verdict::Denied => {
-            Decision::denied(limit, remaining, reset_at_ms, waits.max().unwrap_or(1))
+            Decision::denied(limit, remaining, reset_at_ms, retry_after_ms.unwrap_or(1))
         }
         Verdict::Never => Decision::never(limit, remaining, reset_at_ms),
     };
-    Some(combined.of_parts(binding, decisions))
+    Some(combined.of_parts(charge.limit.policy().clone(), decisions))
 }
 
 #[cfg(test)]

@@ -63,16 +63,16 @@ pub struct LimitFields<'a> {
 }
 
 impl<'a> LimitFields<'a> {
-    /// `own` is the decision of this limit, `combined` the one on all limits of the request.
-    ///
-    /// A denied client returns after the wait of the combined decision. The window of no limit is
-    /// stated to end later, because `Retry-After` must not be earlier than the end of a window.
+    /// `own` is the decision of this limit alone, whatever other limits of the request decided. So
+    /// a limit that allowed a request which another one denied states when it is full again, and
+    /// `Retry-After`, which takes precedence for clients, may be earlier than that.
     #[must_use]
-    pub fn new(policy: QuotaPolicy<'a>, own: &Decision, combined: &Decision, now_ms: u64) -> Self {
-        let retry_ms =
-            |decision: &Decision| decision.retry_after_ms.filter(|_| !decision.is_allowed());
-        let wait_ms = retry_ms(own).unwrap_or_else(|| own.reset_at_ms.saturating_sub(now_ms));
-        let wait_ms = wait_ms.min(retry_ms(combined).unwrap_or(u64::MAX));
+    pub fn new(policy: QuotaPolicy<'a>, own: &Decision, now_ms: u64) -> Self {
+        let until_full_ms = || own.reset_at_ms.saturating_sub(now_ms);
+        let wait_ms = match own.retry_after_ms {
+            Some(retry_ms) if !own.is_allowed() => retry_ms,
+            _ => until_full_ms(),
+        };
         Self {
             policy,
             limit: own.limit.min(INTEGER_MAX),
@@ -97,7 +97,7 @@ impl<'a> LimitFields<'a> {
 /// let decision = Decision::allowed(100, 50, full_at_ms);
 ///
 /// let mut headers = HeaderMap::new();
-/// let state = LimitFields::new(policy, &decision, &decision, now_ms);
+/// let state = LimitFields::new(policy, &decision, now_ms);
 /// RateLimitFields::draft_11(&[policy]).write(&[state], &mut headers);
 /// assert_eq!(headers["ratelimit-policy"], "\"per-ip\";q=100;w=60");
 /// assert_eq!(headers["ratelimit"], "\"per-ip\";r=50;t=30");
@@ -197,7 +197,7 @@ mod tests {
         let policy = QuotaPolicy::new("p", &limit);
         let stated = |decision: &Decision, now_ms| {
             let mut headers = HeaderMap::new();
-            let limits = [LimitFields::new(policy, decision, decision, now_ms)];
+            let limits = [LimitFields::new(policy, decision, now_ms)];
             RateLimitFields::draft_11(&[policy]).write(&limits, &mut headers);
             headers["ratelimit"].to_str().unwrap().to_owned()
         };

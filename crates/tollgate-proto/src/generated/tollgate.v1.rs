@@ -18,13 +18,14 @@ pub struct AcquireRequest {
     #[prost(bool, tag = "5")]
     pub receipt: bool,
 }
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Decision {
     #[prost(bool, tag = "1")]
     pub allowed: bool,
     #[prost(enumeration = "Verdict", tag = "2")]
     pub verdict: i32,
-    /// The effective ceiling: burst, capacity or window quota.
+    /// The effective ceiling: burst, capacity or window quota. With several limits these numbers are
+    /// those of the binding one.
     #[prost(uint64, tag = "3")]
     pub limit: u64,
     /// Whole units spendable now, after this decision.
@@ -42,7 +43,7 @@ pub struct Decision {
     /// The policy of the request.
     #[prost(string, tag = "8")]
     pub policy: ::prost::alloc::string::String,
-    /// The limit that decided, if the policy has several.
+    /// The limit that decided, if there are several.
     #[prost(string, optional, tag = "9")]
     pub binding: ::core::option::Option<::prost::alloc::string::String>,
     /// How it was decided without the store, if it was.
@@ -57,6 +58,31 @@ pub struct Decision {
     /// What proves the charge to Refund, if it was asked for or the request has an id.
     #[prost(string, optional, tag = "13")]
     pub receipt: ::core::option::Option<::prost::alloc::string::String>,
+    /// How each limit stands, in the order in which they are charged; empty for a decision without the
+    /// store.
+    #[prost(message, repeated, tag = "14")]
+    pub limits: ::prost::alloc::vec::Vec<LimitStanding>,
+}
+/// How one limit stands after a decision.
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct LimitStanding {
+    /// The name within the policy.
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    #[prost(string, tag = "2")]
+    pub policy: ::prost::alloc::string::String,
+    /// The effective ceiling: burst, capacity or window quota.
+    #[prost(uint64, tag = "3")]
+    pub limit: u64,
+    /// Whole units spendable now.
+    #[prost(uint64, tag = "4")]
+    pub remaining: u64,
+    /// When it is full again if nothing more is spent; epoch milliseconds.
+    #[prost(uint64, tag = "5")]
+    pub reset_at_ms: u64,
+    /// Milliseconds until it allows the request: 0 if it does, absent when waiting is useless.
+    #[prost(uint64, optional, tag = "6")]
+    pub retry_after_ms: ::core::option::Option<u64>,
 }
 #[derive(Clone, PartialEq, ::prost::Message)]
 pub struct AcquireManyRequest {
@@ -69,14 +95,14 @@ pub struct AcquireManyResponse {
     #[prost(message, repeated, tag = "1")]
     pub decisions: ::prost::alloc::vec::Vec<Outcome>,
 }
-#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+#[derive(Clone, PartialEq, ::prost::Message)]
 pub struct Outcome {
     #[prost(oneof = "outcome::Outcome", tags = "1, 2")]
     pub outcome: ::core::option::Option<outcome::Outcome>,
 }
 /// Nested message and enum types in `Outcome`.
 pub mod outcome {
-    #[derive(Clone, PartialEq, Eq, Hash, ::prost::Oneof)]
+    #[derive(Clone, PartialEq, ::prost::Oneof)]
     pub enum Outcome {
         #[prost(message, tag = "1")]
         Decision(super::Decision),

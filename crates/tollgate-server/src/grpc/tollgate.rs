@@ -2,14 +2,14 @@
 
 use std::sync::Arc;
 
-use tollgate::{Cost, Error, OutageMode, Verdict};
+use tollgate::{Cost, Decision, Error, OutageMode, Verdict};
 use tollgate_proto::tollgate_v1 as pb;
 use tollgate_proto::tollgate_v1::rate_limiter_server::RateLimiter;
 use tollgate_service::auth::Role;
 use tollgate_service::engine::{
     BATCH_MAX, CheckRequest, CheckResponse, Failure, RefundRequest, RefundResponse,
 };
-use tollgate_service::policy::DEFAULT_POLICY;
+use tollgate_service::policy::{DEFAULT_POLICY, LimitName};
 use tonic::{Request, Response, Status};
 
 use super::status;
@@ -160,6 +160,18 @@ fn decision(response: &CheckResponse) -> pb::Decision {
         shadow: verdict(response.shadow).into(),
         replayed: decision.replayed,
         receipt: response.receipt.clone(),
+        limits: response.standings().map(standing).collect(),
+    }
+}
+
+fn standing((limit, own): (&LimitName, &Decision)) -> pb::LimitStanding {
+    pb::LimitStanding {
+        name: limit.name.to_string(),
+        policy: limit.policy.to_string(),
+        limit: own.limit,
+        remaining: own.remaining,
+        reset_at_ms: own.reset_at_ms,
+        retry_after_ms: own.retry_after_ms,
     }
 }
 

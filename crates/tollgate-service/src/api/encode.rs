@@ -9,7 +9,7 @@ use tollgate_http::Problem;
 
 use super::Response;
 use crate::engine::{CheckResponse, Failure, LimitsResponse, RefundResponse};
-use crate::policy::LimitInfo;
+use crate::policy::{LimitInfo, LimitName};
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 /// A decision is out of date at once.
@@ -35,6 +35,31 @@ struct DecisionJson<'a> {
     replayed: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
     receipt: Option<&'a str>,
+    limits: Vec<StandingJson<'a>>,
+}
+
+/// How one limit stands.
+#[derive(Serialize)]
+struct StandingJson<'a> {
+    name: &'a str,
+    policy: &'a str,
+    limit: u64,
+    remaining: u64,
+    reset_at_ms: u64,
+    retry_after_ms: Option<u64>,
+}
+
+impl<'a> From<(&'a LimitName, &'a Decision)> for StandingJson<'a> {
+    fn from((limit, own): (&'a LimitName, &'a Decision)) -> Self {
+        Self {
+            name: limit.name.as_str(),
+            policy: limit.policy.as_str(),
+            limit: own.limit,
+            remaining: own.remaining,
+            reset_at_ms: own.reset_at_ms,
+            retry_after_ms: own.retry_after_ms,
+        }
+    }
 }
 
 impl<'a> From<&'a CheckResponse> for DecisionJson<'a> {
@@ -54,6 +79,7 @@ impl<'a> From<&'a CheckResponse> for DecisionJson<'a> {
             shadow: response.shadow.map(|verdict| verdict.as_str()),
             replayed: if_replayed(decision),
             receipt: response.receipt.as_deref(),
+            limits: response.standings().map(StandingJson::from).collect(),
         }
     }
 }

@@ -12,7 +12,7 @@ use tollgate_http::LimitFields;
 use super::Response;
 use super::decode::{Fields, Request};
 use crate::engine::{CheckResponse, Engine, Result};
-use crate::policy::LimitSet;
+use crate::policy::{LimitSet, NamedLimit};
 
 const FIELDS: [&str; 5] = ["policy", "key", "cost", "request_id", "deny_status"];
 
@@ -34,20 +34,26 @@ pub(super) async fn gate(engine: &Engine, query: Option<&str>) -> Result<Respons
     Ok(response)
 }
 
-/// Adds the limits, what is left of the one that decided, and when to come back.
+/// Adds the limits, what is left of each, and when to come back. A decision without the store has
+/// the numbers of one limit only.
 fn insert_fields(
     headers: &mut HeaderMap,
-    LimitSet { limits, fields }: &LimitSet,
+    LimitSet { limits, fields, .. }: &LimitSet,
     CheckResponse { decision, .. }: &CheckResponse,
     now_ms: u64,
 ) {
-    let mut deciding = limits.iter();
-    let deciding = match decision.binding() {
-        Some(binding) => deciding.find(|limit| limit.name == *binding),
-        None => deciding.next(),
+    let is_deciding = |limit: &&NamedLimit| decision.binding().is_none_or(|it| limit.name == *it);
+    let standings: Vec<LimitFields<'_>> = match decision.parts() {
+        [] => {
+            let deciding = limits.iter().find(is_deciding);
+            deciding.map(|it| LimitFields::new(it.quota(), decision, now_ms)).into_iter().collect()
+        }
+        parts => {
+            let each = limits.iter().zip(parts);
+            each.map(|(limit, own)| LimitFields::new(limit.quota(), own, now_ms)).collect()
+        }
     };
-    let deciding = deciding.map(|it| LimitFields::new(it.quota(), decision, decision, now_ms));
-    fields.write(deciding.as_slice(), headers);
+    fields.write(&standings, headers);
     if let (Verdict::Denied, Some(wait_ms)) = (decision.verdict, decision.retry_after_ms) {
         headers.insert(RETRY_AFTER, HeaderValue::from(wait_ms.div_ceil(1_000)));
     }

@@ -1,11 +1,12 @@
 //! Responses of the engine: a decision with the name of its policy, or the reason for having none.
 
 use std::fmt;
+use std::sync::Arc;
 
 use tollgate_core::{Code, Decision, Error, Name, OutageMode, Verdict};
 use tollgate_http::Status;
 
-use crate::policy::LimitInfo;
+use crate::policy::{LimitInfo, LimitName};
 
 /// A decision under a policy.
 #[derive(Clone, Debug)]
@@ -14,11 +15,22 @@ pub struct CheckResponse {
     pub policy: Name,
     /// The decision; its `binding` is the name of the limit within the policy.
     pub decision: Decision,
+    /// The names of the limits, in the order in which they are charged; none for a limit that is
+    /// part of the request.
+    pub limits: Arc<[LimitName]>,
     /// What the policy would have decided without shadow mode, if that differs.
     pub shadow: Option<Verdict>,
     /// What proves the charge, if it was asked for or the request has an id. Absent when nothing
     /// was charged in the store, or the store could not accept it once.
     pub receipt: Option<String>,
+}
+
+impl CheckResponse {
+    /// How each limit stands, by its name: with the numbers of its own. Nothing for a decision
+    /// without the store, and for a limit that is part of the request.
+    pub fn standings(&self) -> impl Iterator<Item = (&LimitName, &Decision)> {
+        self.limits.iter().zip(self.decision.parts())
+    }
 }
 
 /// What a refund gave back.

@@ -8,6 +8,7 @@ mod refunds;
 mod resolved;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tollgate_core::algorithm::{Gcra, TokenBucket};
@@ -44,17 +45,30 @@ pub struct Policy {
     overrides: BTreeMap<Box<str>, LimitSet>,
 }
 
-/// The limits of a key, and their header fields.
+/// The limits of a key, their names in responses, and their header fields.
 #[derive(Clone, Debug)]
 pub(crate) struct LimitSet {
     pub(crate) limits: Vec<NamedLimit>,
+    pub(crate) names: Arc<[LimitName]>,
     pub(crate) fields: RateLimitFields,
 }
 
-impl From<Vec<NamedLimit>> for LimitSet {
-    fn from(limits: Vec<NamedLimit>) -> Self {
+/// A limit as responses name it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct LimitName {
+    /// The policy.
+    pub policy: Name,
+    /// The name within the policy.
+    pub name: Name,
+}
+
+impl LimitSet {
+    fn new(policy: &Name, limits: Vec<NamedLimit>) -> Self {
         let quotas: Vec<QuotaPolicy<'_>> = limits.iter().map(NamedLimit::quota).collect();
-        Self { fields: RateLimitFields::draft_11(&quotas), limits }
+        let fields = RateLimitFields::draft_11(&quotas);
+        let name =
+            |named: &NamedLimit| LimitName { policy: policy.clone(), name: named.name.clone() };
+        Self { names: limits.iter().map(name).collect(), fields, limits }
     }
 }
 
@@ -70,8 +84,8 @@ impl Policy {
     #[must_use]
     pub fn new(name: Name, limits: Vec<NamedLimit>) -> Self {
         Self {
+            limits: LimitSet::new(&name, limits),
             name,
-            limits: limits.into(),
             shadow: false,
             refunds: Refunds::default(),
             hash: None,
@@ -103,7 +117,7 @@ impl Policy {
     /// Sets other limits for one key. What the key has spent stays spent.
     #[must_use]
     pub fn override_key(mut self, key: &str, limits: Vec<NamedLimit>) -> Self {
-        self.overrides.insert(key.into(), limits.into());
+        self.overrides.insert(key.into(), LimitSet::new(&self.name, limits));
         self
     }
 

@@ -1,10 +1,11 @@
 //! A request under its policy: from a key to charges, and from a decision to a response.
 
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use tollgate_core::{Charge, Cost, Decision, Limit, Name, Verdict};
 
-use super::{LimitInfo, NamedLimit, Policy};
+use super::{LimitInfo, LimitName, LimitSet, NamedLimit, Policy};
 use crate::engine::CheckResponse;
 
 /// The limits and the subject of a request.
@@ -18,7 +19,7 @@ pub struct ResolvedPolicy<'a> {
 
 #[derive(Clone, Copy, Debug)]
 enum Limits<'a> {
-    OfPolicy(&'a [NamedLimit]),
+    OfPolicy(&'a LimitSet),
     /// A limit that is part of the request.
     AdHoc(&'a Limit),
 }
@@ -29,7 +30,7 @@ impl<'a> ResolvedPolicy<'a> {
             Some(hash) => Cow::Owned(hash.hash(key)),
             None => Cow::Borrowed(key),
         };
-        let limits = Limits::OfPolicy(policy.limits_of(key));
+        let limits = Limits::OfPolicy(policy.set_of(key));
         Self { name: &policy.name, limits, subject, shadow: policy.shadow }
     }
 
@@ -46,17 +47,25 @@ impl<'a> ResolvedPolicy<'a> {
     }
 
     fn limits(&self) -> impl Iterator<Item = &'a Limit> {
-        let (named, ad_hoc) = match self.limits {
-            Limits::OfPolicy(limits) => (limits, None),
-            Limits::AdHoc(limit) => (&[][..], Some(limit)),
+        let ad_hoc = match self.limits {
+            Limits::OfPolicy(_) => None,
+            Limits::AdHoc(limit) => Some(limit),
         };
-        named.iter().map(|named| &named.limit).chain(ad_hoc)
+        self.named().iter().map(|named| &named.limit).chain(ad_hoc)
     }
 
     fn named(&self) -> &'a [NamedLimit] {
         match self.limits {
-            Limits::OfPolicy(limits) => limits,
+            Limits::OfPolicy(set) => &set.limits,
             Limits::AdHoc(_) => &[],
+        }
+    }
+
+    /// The names of the limits in a response; none for a limit that is part of the request.
+    fn names(&self) -> Arc<[LimitName]> {
+        match self.limits {
+            Limits::OfPolicy(set) => Arc::clone(&set.names),
+            Limits::AdHoc(_) => Arc::default(),
         }
     }
 
@@ -78,11 +87,8 @@ impl<'a> ResolvedPolicy<'a> {
 
     /// The charge, if there is one limit.
     pub(crate) fn single_charge(&self, cost: Cost) -> Option<Charge<'_>> {
-        let limit = match self.limits {
-            Limits::OfPolicy([named]) => &named.limit,
-            Limits::AdHoc(limit) => limit,
-            Limits::OfPolicy(_) => return None,
-        };
+        let mut limits = self.limits();
+        let (Some(limit), None) = (limits.next(), limits.next()) else { return None };
         Some(limit.charge(&self.subject).cost(cost))
     }
 
@@ -116,6 +122,7 @@ impl<'a> ResolvedPolicy<'a> {
             decision.verdict = Verdict::Allowed;
             decision.retry_after_ms = Some(0);
         }
-        CheckResponse { policy: self.name.clone(), decision, shadow, receipt: None }
+        let (policy, limits) = (self.name.clone(), self.names());
+        CheckResponse { policy, decision, limits, shadow, receipt: None }
     }
 }

@@ -196,7 +196,7 @@ impl<D: Decide> Enforcer<D> {
         match admitted {
             Admitted::Single([limit, remaining, reset_at_ms]) => {
                 let allowed = Decision::allowed(*limit, *remaining, *reset_at_ms);
-                let only = self.limit_fields(0, &allowed, &allowed, self.now_ms());
+                let only = self.limit_fields(0, &allowed, self.now_ms());
                 self.fields.write(only.as_slice(), headers);
             }
             Admitted::Granted(granted) => {
@@ -329,7 +329,7 @@ impl<D: Decide> Enforcer<D> {
         }
         let now_ms = self.now_ms();
         let fields = |(index, charge): (usize, &PendingCharge)| {
-            self.limit_fields(charge.index, part(decision, index), decision, now_ms)
+            self.limit_fields(charge.index, part(decision, index), now_ms)
         };
         match charges {
             PendingCharges::One(only) => self.fields.write(fields((0, only)).as_slice(), headers),
@@ -340,15 +340,9 @@ impl<D: Decide> Enforcer<D> {
         }
     }
 
-    fn limit_fields(
-        &self,
-        index: usize,
-        own: &Decision,
-        combined: &Decision,
-        now_ms: u64,
-    ) -> Option<LimitFields<'_>> {
+    fn limit_fields(&self, index: usize, own: &Decision, now_ms: u64) -> Option<LimitFields<'_>> {
         let policy = QuotaPolicy::from(&self.rules.get(index)?.limit);
-        Some(LimitFields::new(policy, own, combined, now_ms))
+        Some(LimitFields::new(policy, own, now_ms))
     }
 
     /// The names of the limits that deny a request. In an outage, decisions have no parts.

@@ -30,36 +30,28 @@ fn three_limits(kinds: &[Kind], rng: &mut Rng) -> Vec<Limit> {
         .collect()
 }
 
-/// The pure definition, field by field, from what each limit says alone.
+/// The pure definition: the numbers of the limit that binds, and the longest delay.
 fn combined(charges: &[Charge<'_>], alone: &[Decision]) -> Decision {
     let is = |verdict| alone.iter().any(|decision| decision.verdict == verdict);
-    let limit = alone.iter().map(|decision| decision.limit).min().unwrap();
-    let remaining = alone.iter().map(|decision| decision.remaining).min().unwrap();
-    let reset = alone.iter().map(|decision| decision.reset_at_ms).max().unwrap();
-    let wait = alone.iter().filter_map(|decision| decision.retry_after_ms).max();
-    let first_where = |holds: &dyn Fn(&Decision) -> bool| {
-        let found = alone.iter().position(holds).unwrap();
-        charges[found].limit.policy().clone()
-    };
-    if is(Verdict::Never) {
-        let never = Decision::never(limit, remaining, reset);
-        let nevers = alone.iter().filter(|decision| decision.verdict == Verdict::Never);
-        let least = nevers.map(|decision| decision.remaining).min().unwrap();
-        return never.with_binding(first_where(&|decision| {
-            decision.verdict == Verdict::Never && decision.remaining == least
-        }));
+    let verdict = [Verdict::Never, Verdict::Denied, Verdict::Allowed].into_iter().find(|v| is(*v));
+    let mut binding: Option<usize> = None;
+    for (index, one) in alone.iter().enumerate() {
+        let binds = |other: &Decision| {
+            let (wait, others_wait) = (one.retry_after_ms, other.retry_after_ms);
+            wait > others_wait
+                || wait == others_wait && one.remaining < other.remaining
+                || wait == others_wait
+                    && one.remaining == other.remaining
+                    && one.reset_at_ms > other.reset_at_ms
+        };
+        if Some(one.verdict) == verdict && binding.is_none_or(|other| binds(&alone[other])) {
+            binding = Some(index);
+        }
     }
-    if is(Verdict::Denied) {
-        let denied = Decision::denied(limit, remaining, reset, wait.unwrap());
-        let longest = alone.iter().filter(|decision| decision.retry_after_ms == wait);
-        let least = longest.map(|decision| decision.remaining).min().unwrap();
-        return denied.with_binding(first_where(&|decision| {
-            decision.retry_after_ms == wait && decision.remaining == least
-        }));
-    }
-    let delay = alone.iter().map(|decision| decision.delay_ms).max().unwrap();
-    let allowed = Decision::allowed(limit, remaining, reset).after(delay);
-    allowed.with_binding(first_where(&|decision| decision.remaining == remaining))
+    let index = binding.unwrap();
+    let (mut whole, delay) = (alone[index].clone(), alone.iter().map(|one| one.delay_ms).max());
+    whole.delay_ms = if whole.is_allowed() { delay.unwrap() } else { 0 };
+    whole.with_binding(charges[index].limit.policy().clone())
 }
 
 /// What a decision says, apart from its parts.
@@ -136,7 +128,9 @@ fn a_denied_combination_reports_every_limit_uncharged() {
         let charges = [charge(&roomy, "k", 3), charge(&tight, "k", 2)];
         let denied = block_on(limiter.check(&charges)).unwrap();
         assert_eq!(denied.verdict, Verdict::Denied, "{name}");
-        assert_eq!((denied.limit, denied.remaining), (3, 1), "{name}: roomy still has 3");
+        assert_eq!((denied.limit, denied.remaining), (5, 1), "{name}: the numbers of tight");
+        let remaining = denied.parts().iter().map(|part| part.remaining).collect::<Vec<_>>();
+        assert_eq!(remaining, [3, 1], "{name}: roomy still has 3");
     }
 }
 
