@@ -35,6 +35,9 @@ const BOUNDS: [&str; 3] = ["-rss_limit_mb=512", "-timeout=60", "-max_len=4096"];
 const FIGURES: [(&str, &str); 2] =
     [("stat::number_of_executed_units:", "executions"), ("stat::peak_rss_mb:", "MiB at most")];
 
+/// How libFuzzer begins a line once it has run the seeds, and its last one.
+const PHASES: [(&str, &str); 2] = [("INITED", "after the seeds"), ("DONE", "at the end")];
+
 /// Runs every target, or one, each for `time`.
 pub(super) fn soak(time: Duration, only: Option<&str>) -> TaskResult {
     let wanted = |target: &str| only.is_none_or(|only| only == target);
@@ -45,11 +48,15 @@ pub(super) fn soak(time: Duration, only: Option<&str>) -> TaskResult {
     let rustc = output(command("rustc", &["-vV"]))?;
     let host = rustc.lines().find_map(|line| line.strip_prefix("host: "));
     let host = host.ok_or("rustc prints no host")?;
+    // All programs first: what changes in the sources later does not matter.
+    let mut programs = Vec::new();
     for (folder, targets) in CRATES {
         for target in targets.iter().filter(|target| wanted(target)) {
-            let program = build(folder, target, host)?;
-            fuzz(&program, folder, target, time)?;
+            programs.push((build(folder, target, host)?, folder, target));
         }
+    }
+    for (program, folder, target) in programs {
+        fuzz(&program, folder, target, time)?;
     }
     Ok(())
 }
@@ -109,9 +116,15 @@ fn figures(log: &str) -> String {
         let value = log.lines().find_map(|line| line.strip_prefix(name));
         format!("{} {called}", value.map_or("?", str::trim))
     };
+    let word = |phase: &str, name: &str| {
+        let line = log.lines().rfind(|line| line.contains(phase))?;
+        line.split(name).nth(1)?.split(' ').next()
+    };
+    let memory = |(phase, called): (&str, &str)| {
+        format!("{} {called}", word(phase, " rss: ").unwrap_or("?"))
+    };
     let mut figures: Vec<String> = FIGURES.into_iter().map(figure).collect();
-    let done = log.lines().rfind(|line| line.contains("DONE"));
-    let edges = done.and_then(|line| line.split("cov: ").nth(1)?.split(' ').next());
-    figures.push(format!("{} edges", edges.unwrap_or("?")));
+    figures.extend(PHASES.into_iter().map(memory));
+    figures.push(format!("{} edges", word("DONE", "cov: ").unwrap_or("?")));
     figures.join(", ")
 }

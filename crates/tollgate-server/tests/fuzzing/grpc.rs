@@ -28,6 +28,10 @@ const METHODS: [&str; 9] = [
 /// Whether the bytes are a message, or a stream of frames that may be broken.
 const FRAMED: [bool; 4] = [true, true, true, false];
 
+/// Why tonic answers bytes that are no frame with a code for failures of the server.
+const UNREADABLE: [&str; 5] =
+    ["decod", "decompress", "protocol error", "Missing request message", "Unexpected EOF"];
+
 struct Grpc {
     fixture: Fixture,
     router: Router,
@@ -71,17 +75,8 @@ pub fn grpc(bytes: &[u8]) {
         });
         let Some(status) = status else { return };
         let failed = match status.code() {
-            // tonic reports bytes that are no message or no frame with this code.
-            Code::Internal => ![
-                "decod",
-                "decompress",
-                "protocol error",
-                "Missing request message",
-                "Unexpected EOF",
-            ]
-            .iter()
-            .any(|why| status.message().contains(why)),
-            Code::Unknown | Code::DataLoss => true,
+            Code::Internal => !UNREADABLE.iter().any(|why| status.message().contains(why)),
+            Code::Unknown | Code::DataLoss | Code::Unavailable => true,
             _ => false,
         };
         assert!(!failed, "{method}: {status:?}");

@@ -17,6 +17,7 @@ use tokio::sync::Semaphore;
 use tollgate::store::{BoxStore, Memory};
 use tollgate::{Limiter, ManualClock, Result};
 use tollgate_service::Engine;
+use tollgate_service::receipt::ReceiptKey;
 
 use crate::app::App;
 use crate::config::Config;
@@ -40,6 +41,9 @@ const EPOCH: u64 = 1_800_000_000_000_000;
 /// The time between two calls: request ids expire after some ten thousand calls.
 const STEP: Duration = Duration::from_millis(10);
 
+/// What authenticates the receipts of a target, so that their contents are fuzzed as well.
+const RECEIPT_SECRET: &str = "0123456789abcdef";
+
 /// One policy of each kind.
 const POLICIES: &str = "
 hash_secret: s
@@ -61,26 +65,37 @@ struct Fixture {
     client: Arc<Client>,
     clock: ManualClock,
     runtime: Runtime,
+    receipts: ReceiptKey,
 }
 
 impl Fixture {
+    /// A server without tokens.
     fn new() -> Self {
-        let made = Self::try_new();
+        Self::with(&|_| None)
+    }
+
+    /// A server with settings of its own, by the names of their variables.
+    fn with(variable: &dyn Fn(&str) -> Option<String>) -> Self {
+        let made = Self::try_with(variable);
         #[expect(clippy::expect_used, reason = "a target needs its server")]
         made.expect("the policies are valid")
     }
 
-    fn try_new() -> Result<Self, Box<dyn std::error::Error>> {
+    fn try_with(
+        variable: &dyn Fn(&str) -> Option<String>,
+    ) -> Result<Self, Box<dyn std::error::Error>> {
         let clock = ManualClock::at(EPOCH);
         // Small, so that a run reaches its bounds.
         let memory = Memory::builder().max_keys(4_096).max_request_ids(4_096).build()?;
         let limiter = Limiter::with_clock(BoxStore::new(memory), clock.clone()).build();
-        let config = Config::of_text(&[], |_| None, Some(("fuzz.yaml", POLICIES)))?;
+        let config = Config::of_text(&[], variable, Some(("fuzz.yaml", POLICIES)))?;
         let telemetry = Telemetry::new(&config)?;
-        let app = App::new(Engine::new(limiter, config.policies.clone()), &config, telemetry);
+        let receipts = ReceiptKey::of_secrets(RECEIPT_SECRET, "").ok_or("a short secret")?;
+        let engine = Engine::new(limiter, config.policies.clone());
+        let app = App::new(engine.with_receipt_key(receipts.clone()), &config, telemetry);
         let runtime = Builder::new_current_thread().enable_time().build()?;
         let client = Client::new(Arc::new(Semaphore::new(0)), false);
-        Ok(Self { app, client, clock, runtime })
+        Ok(Self { app, client, clock, runtime, receipts })
     }
 
     /// Advances the clock, and runs a future to completion.

@@ -13,11 +13,14 @@ thread_local! {
     static FIXTURE: LazyCell<Fixture> = LazyCell::new(Fixture::new);
 }
 
+/// How errors begin that are failures of the server.
+const FAILURES: [&[u8]; 3] = [b"-UNAVAILABLE", b"-BUSY", b"-FULL"];
+
 /// The first byte is the size of the pieces in which the rest arrives.
 ///
 /// # Panics
 /// When pieces make other commands than the whole, or a command is not answered by exactly one
-/// reply.
+/// reply, or a reply is a failure of the server.
 pub fn resp(bytes: &[u8]) {
     let Some((first, rest)) = bytes.split_first() else { return };
     let (commands, error) = cut(rest, rest.len().max(1));
@@ -30,6 +33,8 @@ pub fn resp(bytes: &[u8]) {
         let mut replies = 0;
         let mut rest = output.as_slice();
         while !rest.is_empty() {
+            let failed = FAILURES.iter().any(|failure| rest.starts_with(failure));
+            assert!(!failed, "{:?}", String::from_utf8_lossy(rest));
             let after = reply(rest);
             assert!(after.is_some(), "no reply: {:?}", String::from_utf8_lossy(rest));
             rest = after.unwrap_or_default();
