@@ -6,6 +6,7 @@
 mod ci;
 #[cfg(test)]
 mod closure;
+mod faults;
 mod features;
 mod files;
 mod generate;
@@ -30,6 +31,9 @@ cargo xtask <task>
   deny             licences, sources and duplicates of the dependencies (deny.toml)
   features         every library with each feature alone
   lines [FOLDER]   lines, largest file and function, and share of documentation of every crate
+  faults [--seed N] [NAMES]
+                   faults of real stores under a fleet of servers, with release builds; writes
+                   docs/guarantees.md. A name is one of a scenario, a figure or a store
   generate         writes what is generated: golden vectors, tables of docs, the schema
   soak             the four tasks below; optimised with: cargo run --release -p xtask -- soak
   soak STEPS       every algorithm against the reference model, 10,000,000 steps each by default
@@ -57,6 +61,7 @@ fn main() -> ExitCode {
         ["tidy", "--words"] => tidy::print_words(),
         ["deny"] => tools::deny(),
         ["features"] => features::features(),
+        ["faults", arguments @ ..] => faults::faults(arguments),
         ["generate"] => generate::write(),
         ["soak", what @ ..] => soak::soak(what),
         ["wasm"] => wasm::wasm(),

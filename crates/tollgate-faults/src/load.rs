@@ -6,31 +6,9 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, MissedTickBehavior};
 use tollgate_core::store::BoxStore;
-use tollgate_core::{Code, Limit, Limiter, OutageMode};
+use tollgate_core::{Limit, Limiter};
 
-/// What became of one call.
-#[derive(Clone, Copy, Debug)]
-pub struct Sample {
-    /// Which subject was charged, by its place in the list.
-    pub subject: usize,
-    /// When the call began.
-    pub begun: Instant,
-    /// How long it took.
-    pub took: Duration,
-    /// Its answer.
-    pub answer: Answer,
-}
-
-/// The answer of one call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Answer {
-    /// The store decided.
-    Store,
-    /// The outage mode decided.
-    Degraded(OutageMode),
-    /// There was no decision.
-    Failed(Code),
-}
+use crate::sample::{Answer, Sample};
 
 /// Callers of one limiter.
 #[derive(Debug)]
@@ -103,8 +81,12 @@ impl Load {
             let begun = Instant::now();
             let name = subjects.get(subject).map_or("", String::as_str);
             let answer = match limiter.check(limit.charge(name)).await {
-                Ok(decision) => decision.degraded.map_or(Answer::Store, Answer::Degraded),
-                Err(error) => Answer::Failed(error.code()),
+                Ok(decision) => {
+                    let allowed = decision.is_allowed();
+                    let by_store = Answer::Store { allowed, replayed: decision.replayed };
+                    decision.degraded.map_or(by_store, Answer::Degraded)
+                }
+                Err(error) => Answer::Failed(error.code().as_str().to_owned()),
             };
             let sample = Sample { subject, begun, took: begun.elapsed(), answer };
             samples.lock().unwrap_or_else(PoisonError::into_inner).push(sample);
@@ -114,77 +96,5 @@ impl Load {
     /// All samples since the last call of this, in the order of their answers.
     pub fn take(&self) -> Vec<Sample> {
         core::mem::take(&mut *self.samples.lock().unwrap_or_else(PoisonError::into_inner))
-    }
-}
-
-/// Samples in numbers.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Summary {
-    /// All calls.
-    pub calls: usize,
-    /// Calls that the store decided.
-    pub by_store: usize,
-    /// Calls that the outage mode decided.
-    pub degraded: usize,
-    /// Calls that were refused with `queue_full`.
-    pub queue_full: usize,
-    /// Calls that were refused with `conflict_exhausted`.
-    pub conflicts: usize,
-    /// Calls that failed otherwise.
-    pub other_errors: usize,
-    /// The longest answer.
-    pub longest: Duration,
-    /// The median answer.
-    pub median: Duration,
-}
-
-impl Summary {
-    /// The numbers of these samples.
-    #[must_use]
-    pub fn of<'s>(samples: impl IntoIterator<Item = &'s Sample>) -> Self {
-        let mut summary = Self::default();
-        let mut took = Vec::new();
-        for sample in samples {
-            summary.calls += 1;
-            match sample.answer {
-                Answer::Store => summary.by_store += 1,
-                Answer::Degraded(_) => summary.degraded += 1,
-                Answer::Failed(Code::QueueFull) => summary.queue_full += 1,
-                Answer::Failed(Code::ConflictExhausted) => summary.conflicts += 1,
-                Answer::Failed(_) => summary.other_errors += 1,
-            }
-            took.push(sample.took);
-        }
-        took.sort_unstable();
-        summary.longest = took.last().copied().unwrap_or_default();
-        summary.median = took.get(took.len() / 2).copied().unwrap_or_default();
-        summary
-    }
-
-    /// The share of calls that the store decided, in hundredths of a percent, rounded down.
-    #[must_use]
-    pub fn store_share(&self) -> usize {
-        self.by_store * 10_000 / self.calls.max(1)
-    }
-}
-
-impl core::fmt::Display for Summary {
-    fn fmt(&self, f: &mut core::fmt::Formatter<'_>) -> core::fmt::Result {
-        let share = self.store_share();
-        write!(
-            f,
-            "{} calls: {} by the store ({}.{:02} %), {} degraded, {} queue_full, {} \
-             conflict_exhausted, {} other errors; median {:.1} ms, longest {:.1} ms",
-            self.calls,
-            self.by_store,
-            share / 100,
-            share % 100,
-            self.degraded,
-            self.queue_full,
-            self.conflicts,
-            self.other_errors,
-            self.median.as_secs_f64() * 1e3,
-            self.longest.as_secs_f64() * 1e3,
-        )
     }
 }

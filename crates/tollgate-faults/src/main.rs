@@ -1,19 +1,77 @@
-//! Runs scenarios by name, and prints their rows.
+//! Runs scenarios and figures by name, all of them without a name, and prints what they found.
+//!
+//! `tollgate-faults [--seed N] [--write PAGE] SERVER [NAME…]`: `SERVER` is the binary `tollgate`, a
+//! name is one of a scenario, a figure or a store.
 #![expect(clippy::print_stdout, reason = "the rows are what the program is run for")]
 
-use tollgate_faults::{Result, SCENARIOS};
+use std::hash::{BuildHasher, RandomState};
 
-#[tokio::main]
+use tollgate_faults::figure::FIGURES;
+use tollgate_faults::{Result, Setup, report, suite};
+
+#[tokio::main(flavor = "multi_thread", worker_threads = 4)]
 async fn main() -> Result<()> {
-    let wanted: Vec<String> = std::env::args().skip(1).collect();
-    for scenario in SCENARIOS {
-        if !wanted.is_empty() && !wanted.iter().any(|name| name == scenario.name) {
-            continue;
-        }
-        println!("{}: {}", scenario.name, scenario.about);
-        for row in (scenario.run)().await? {
-            println!("  {row}");
+    let mut words = std::env::args().skip(1);
+    let (mut seed, mut page, mut names) = (RandomState::new().hash_one("faults") >> 32, None, vec![]);
+    while let Some(word) = words.next() {
+        match word.as_str() {
+            "--seed" => seed = words.next().ok_or("--seed needs a number")?.parse()?,
+            "--write" => page = Some(words.next().ok_or("--write needs a file")?),
+            _ => names.push(word),
         }
     }
-    Ok(())
+    let mut names = names.into_iter();
+    let program = names.next().ok_or("the path of the binary `tollgate` is missing")?;
+    let names: Vec<String> = names.collect();
+    let is_wanted = |name: &str| names.is_empty() || names.iter().any(|wanted| wanted == name);
+    println!("seed {seed}");
+    let setup = Setup::whole(program, seed);
+    let (mut rows, mut findings, mut wrong) = (Vec::new(), Vec::new(), Vec::new());
+    for figure in FIGURES.iter().filter(|figure| is_wanted(figure.name)) {
+        match (figure.run)(setup.clone()).await {
+            Ok(outcome) => {
+                let finding = outcome.of(figure);
+                println!("{finding}");
+                findings.push(finding);
+            }
+            Err(error) => wrong.push(format!("{}: {error}", figure.name)),
+        }
+    }
+    for scenario in suite() {
+        if !is_wanted(&scenario.name()) && !is_wanted(scenario.store.name()) {
+            continue;
+        }
+        match scenario.run(&setup).await {
+            Ok(of_modes) => {
+                for row in &of_modes {
+                    print!("{}", row.to_markdown());
+                }
+                rows.extend(of_modes);
+            }
+            Err(error) => wrong.push(format!("{}: {error}", scenario.name())),
+        }
+    }
+    if let Some(page) = page {
+        let text = report::update(&std::fs::read_to_string(&page)?, &rows, &findings, &machine(seed))?;
+        std::fs::write(&page, text)?;
+    }
+    wrong.extend(rows.iter().flat_map(|row| row.violations()));
+    let late = rows.iter().filter(|row| !row.is_in_time());
+    wrong.extend(late.map(|row| format!("{}: an answer came late", row.name())));
+    let missed = findings.iter().filter(|finding| !finding.is_met);
+    wrong.extend(missed.map(|finding| format!("{}: missed", finding.name)));
+    if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n").into()) }
+}
+
+/// What the figures were measured on.
+fn machine(seed: u64) -> String {
+    let processor = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+    let model = processor.lines().find_map(|line| line.strip_prefix("model name"));
+    let model = model.map_or("unknown", |model| model.trim_start_matches([':', ' ', '\t']));
+    let cores = std::thread::available_parallelism().map_or(0, usize::from);
+    format!(
+        "The last run: seed {seed}, optimised build of {}, {cores} cores ({model}), Linux; \
+         servers, proxies and load on the same machine.",
+        env!("CARGO_PKG_VERSION")
+    )
 }

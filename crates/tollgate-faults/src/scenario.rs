@@ -1,97 +1,111 @@
-//! The scenarios, by name.
+//! One fault on one store: a fleet of three servers under load, and a row for each outage mode.
 
-mod postgres;
-mod redis;
-
-use core::pin::Pin;
+use std::process::Command;
+use std::sync::Arc;
 use std::time::Duration;
 
-use tollgate_core::algorithm::{Anchor, FixedWindow};
-use tollgate_core::store::{BoxStore, Store};
-use tollgate_core::{Limit, Limiter, OutageMode, Quota};
+use tokio::task::{JoinSet, block_in_place};
+use tokio::time::{Instant, sleep};
+use tollgate_testkit::rng::Rng;
 
-use crate::{Load, Result};
+use crate::Result;
+use crate::audit::audit;
+use crate::backend::{Backend, Store};
+use crate::fault::Fault;
+use crate::fleet::{Fleet, MODES};
+use crate::row::Row;
+use crate::traffic::Traffic;
 
-/// The rows of a table.
-pub type Rows = Pin<Box<dyn Future<Output = Result<Vec<String>>> + Send>>;
-
-/// One fault on one kind of server.
-#[derive(Clone, Copy, Debug)]
+/// A fault on a store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scenario {
-    /// Its name on the command line.
-    pub name: &'static str,
-    /// What happens.
-    pub about: &'static str,
-    /// Starts the servers, causes the fault, and returns the rows.
-    pub run: fn() -> Rows,
+    /// The store.
+    pub store: Store,
+    /// What fails.
+    pub fault: Fault,
 }
 
-/// All scenarios.
-pub const SCENARIOS: &[Scenario] = &[
-    Scenario {
-        name: "redis-lost-connection",
-        about: "the server closes the connection (CLIENT KILL) at a round trip of 4 ms",
-        run: || Box::pin(redis::lost_connection()),
-    },
-    Scenario {
-        name: "redis-cluster-node",
-        about: "one of three masters is stopped, then killed",
-        run: || Box::pin(redis::dead_node()),
-    },
-    Scenario {
-        name: "redis-slow",
-        about: "round trips of 50, 60 and 120 ms, deadline 100 ms",
-        run: || Box::pin(redis::slow()),
-    },
-    Scenario {
-        name: "redis-freeze",
-        about: "the server stops answering for a second",
-        run: || Box::pin(redis::freeze()),
-    },
-    Scenario {
-        name: "postgres-slow",
-        about: "round trips of 24, 60 and 120 ms, deadline 100 ms",
-        run: || Box::pin(postgres::slow()),
-    },
-    Scenario {
-        name: "postgres-freeze",
-        about: "the server stops answering while a round waits for a row",
-        run: || Box::pin(postgres::freeze()),
-    },
-    Scenario {
-        name: "postgres-locks",
-        about: "another session locks the rows of eleven hot keys for a second",
-        run: || Box::pin(postgres::locks()),
-    },
-];
-
-const MONTH: Duration = Duration::from_secs(30 * 86_400);
-
-/// A limiter over a store.
-fn limiter(store: impl Store + 'static) -> Limiter<BoxStore> {
-    Limiter::new(BoxStore::new(store))
+/// How scenarios are run.
+#[derive(Clone, Debug)]
+pub struct Setup {
+    /// The binary `tollgate`.
+    pub program: String,
+    /// Which calls are made, and which faults a chaos run has.
+    pub seed: u64,
+    /// How long the load runs before a fault.
+    pub warm_up: Duration,
+    /// How long a fault lasts.
+    pub hold: Duration,
+    /// How long the load runs after it.
+    pub recovery: Duration,
 }
 
-/// Many units that do not come back while a scenario runs.
-fn many(mode: OutageMode) -> Result<Limit> {
-    let window = FixedWindow::new(Quota::new(100_000_000, MONTH), Anchor::FirstHit)?;
-    Ok(Limit::new("faults", window)?.on_outage(mode))
-}
-
-fn subjects(count: usize) -> Vec<String> {
-    (0..count).map(|number| format!("subject-{number}")).collect()
-}
-
-/// Units that were charged on all subjects so far.
-async fn charged(load: &Load, limit: &Limit, subjects: &[String]) -> Result<u64> {
-    let mut units = 0;
-    for subject in subjects {
-        let standing = load.limiter().peek(limit.charge(subject)).await?;
-        units += standing.limit - standing.remaining;
+impl Setup {
+    /// The times of the whole suite.
+    #[must_use]
+    pub const fn whole(program: String, seed: u64) -> Self {
+        let (warm_up, hold) = (Duration::from_millis(500), Duration::from_secs(2));
+        Self { program, seed, warm_up, hold, recovery: Duration::from_millis(1_500) }
     }
-    Ok(units)
+
+    /// Times for a test.
+    #[must_use]
+    pub const fn short(program: String, seed: u64) -> Self {
+        let (warm_up, hold) = (Duration::from_millis(300), Duration::from_millis(600));
+        Self { program, seed, warm_up, hold, recovery: Duration::from_millis(600) }
+    }
 }
 
-fn ms(duration: Duration) -> String {
-    format!("{:.1} ms", duration.as_secs_f64() * 1e3)
+impl Scenario {
+    /// The name on the command line.
+    #[must_use]
+    pub fn name(self) -> String {
+        format!("{}-{}", self.store.name(), self.fault.name())
+    }
+
+    /// Starts the servers, causes the fault under load, and counts: a row for each mode.
+    ///
+    /// # Errors
+    /// When a server does not start, or the store does not decide again afterwards.
+    pub async fn run(self, setup: &Setup) -> Result<Vec<Row>> {
+        let Self { store, fault } = self;
+        let backend = block_in_place(|| Backend::start(store, fault.needs_proxies(store)))?;
+        let url = backend.url()?;
+        if store == Store::DynamoDb {
+            block_in_place(|| migrate(&setup.program, &url))?;
+        }
+        let fleet = Arc::new(block_in_place(|| Fleet::start(&setup.program, &url))?);
+        fleet.settle().await?;
+        let mut rng = Rng::new(setup.seed);
+        let traffic = Arc::new(Traffic::new(Arc::clone(&fleet), rng.next_u64()));
+        // It ends with this, whatever happens.
+        let mut load = JoinSet::new();
+        load.spawn(Arc::clone(&traffic).run());
+        sleep(setup.warm_up).await;
+        let begun = Instant::now();
+        fault.strike((&backend, &fleet), setup.hold, &mut rng).await?;
+        let ended = Instant::now();
+        sleep(setup.recovery).await;
+        traffic.stop();
+        load.join_all().await;
+        fleet.settle().await?;
+        let calls = traffic.take();
+        let mut rows = Vec::new();
+        for mode in MODES {
+            let units = audit(&fleet, mode, &calls).await?;
+            rows.push(Row::new((store, fault, mode), units, &calls, (begun, ended)));
+        }
+        Ok(rows)
+    }
+}
+
+/// Makes the table, which the store does not.
+fn migrate(program: &str, url: &str) -> Result<()> {
+    let mut command = Command::new(program);
+    command.env_clear().env("AWS_ACCESS_KEY_ID", "test").env("AWS_SECRET_ACCESS_KEY", "test");
+    let output = command.args(["migrate", "--store", url]).output()?;
+    match output.status.success() {
+        true => Ok(()),
+        false => Err(String::from_utf8_lossy(&output.stderr).into()),
+    }
 }

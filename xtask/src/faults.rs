@@ -1,0 +1,24 @@
+//! Faults of real stores under a fleet of servers, with release builds: what callers get, for
+//! `docs/guarantees.md`.
+
+use std::path::PathBuf;
+
+use crate::run::{TaskResult, cargo, command, root, run};
+
+const PAGE: &str = "docs/guarantees.md";
+
+/// Runs the scenarios and figures of these names, all of them without names, and writes the page.
+pub(crate) fn faults(arguments: &[&str]) -> TaskResult {
+    let packages = ["-p", "tollgate-cli", "-p", "tollgate-faults"];
+    run(cargo(&[&["build", "--release", "--locked"], &packages[..]].concat()))?;
+    let target = std::env::var_os("CARGO_TARGET_DIR");
+    let target = target.map_or_else(|| PathBuf::from("target"), PathBuf::from);
+    let built = root().join(target).join("release");
+    let path = |name: &str| built.join(name).to_string_lossy().into_owned();
+    let (suite, server) = (path("tollgate-faults"), path("tollgate"));
+    let (options, names): (Vec<&str>, Vec<&str>) = match arguments {
+        ["--seed", seed, names @ ..] => (vec!["--seed", seed], names.to_vec()),
+        names => (Vec::new(), names.to_vec()),
+    };
+    run(command(&suite, &[&["--write", PAGE], &options[..], &[&server], &names].concat()))
+}
