@@ -8,7 +8,7 @@
 
 use core::fmt;
 use core::task::{Context, Poll, Waker};
-use std::collections::BTreeMap;
+use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::Clock;
@@ -19,18 +19,35 @@ use crate::time::Micros;
 #[derive(Debug, Default)]
 pub struct WaitQueue(Mutex<Waits>);
 
+/// In the order of their entries. Most deadlines are equally far away when they are added, and end
+/// in the order in which they began: entries are added at the back and removed near the front, which
+/// moves few others and allocates nothing.
 #[derive(Debug, Default)]
 pub(super) struct Waits {
-    /// By the instant they wait for, and a number that tells them from each other.
-    wakers: BTreeMap<(Micros, u64), Waker>,
+    wakers: VecDeque<(Entry, Waker)>,
     added: u64,
 }
 
-/// For the timer thread, which wasm32 does not have.
-#[cfg(not(target_arch = "wasm32"))]
+/// The instant that a task waits for, and a number that tells the waits for it from each other.
+type Entry = (Micros, u64);
+
 impl Waits {
+    /// For the timer thread, which wasm32 does not have.
+    #[cfg(not(target_arch = "wasm32"))]
     pub(super) fn first(&self) -> Option<Micros> {
-        self.wakers.first_key_value().map(|((at, _), _)| *at)
+        self.wakers.front().map(|((at, _), _)| *at)
+    }
+
+    fn add(&mut self, at: Micros, waker: Waker) -> Entry {
+        self.added += 1;
+        let entry = (at, self.added);
+        let earlier = self.wakers.partition_point(|(other, _)| *other < entry);
+        self.wakers.insert(earlier, (entry, waker));
+        entry
+    }
+
+    fn find(&self, entry: Entry) -> Option<usize> {
+        self.wakers.binary_search_by_key(&entry, |(entry, _)| *entry).ok()
     }
 }
 
@@ -42,10 +59,7 @@ impl WaitQueue {
     /// Adds a task that is to be woken at `at`.
     pub fn add(self: &Arc<Self>, at: Micros, waker: &Waker) -> WaitHandle {
         let waker = waker.clone();
-        let mut waits = self.lock();
-        waits.added += 1;
-        let entry = (at, waits.added);
-        waits.wakers.insert(entry, waker);
+        let entry = self.lock().add(at, waker);
         WaitHandle { entry: Some((Arc::clone(self), entry)), timer: None }
     }
 
@@ -57,15 +71,16 @@ impl WaitQueue {
     /// Removes the tasks that are due.
     pub(super) fn take_due(&self, now: Micros) -> impl Iterator<Item = Waker> + use<> {
         let mut waits = self.lock();
-        let later = waits.wakers.split_off(&(now.saturating_add(1), 0));
-        core::mem::replace(&mut waits.wakers, later).into_values()
+        let due = waits.wakers.partition_point(|((at, _), _)| *at <= now);
+        let due: Vec<_> = waits.wakers.drain(..due).collect();
+        due.into_iter().map(|(_, waker)| waker)
     }
 }
 
 /// A wait that a clock has accepted. Dropping it cancels the wait.
 #[must_use = "a wait is cancelled when its handle is dropped"]
 pub struct WaitHandle {
-    entry: Option<(Arc<WaitQueue>, (Micros, u64))>,
+    entry: Option<(Arc<WaitQueue>, Entry)>,
     /// A timer of the host, which stops when it is dropped.
     timer: Option<Box<dyn Timer>>,
 }
@@ -90,14 +105,18 @@ impl WaitHandle {
     /// Whether the task is still to be woken.
     fn will_wake(&self, waker: &Waker) -> bool {
         let Some((queue, entry)) = &self.entry else { return false };
-        queue.lock().wakers.get(entry).is_some_and(|own| own.will_wake(waker))
+        let waits = queue.lock();
+        let own = waits.find(*entry).and_then(|index| waits.wakers.get(index));
+        own.is_some_and(|(_, own)| own.will_wake(waker))
     }
 }
 
 impl Drop for WaitHandle {
     fn drop(&mut self) {
         if let Some((queue, entry)) = self.entry.take() {
-            let waker = queue.lock().wakers.remove(&entry);
+            let mut waits = queue.lock();
+            let waker = waits.find(entry).and_then(|index| waits.wakers.remove(index));
+            drop(waits);
             // Outside of the lock: dropping a waker may run foreign code.
             drop(waker);
         }

@@ -228,7 +228,13 @@ impl<J, R: Reply> Queues<J, R> for Combiner<J, R> {
     }
 
     fn lead(&self, queue: &usize, _: &Arc<Waiter<J, R>>) -> Option<Vec<Arc<Waiter<J, R>>>> {
-        let (gate, mut state) = (self.gate(*queue), self.queue(*queue).lock());
+        let gate = self.gate(*queue);
+        // Most callers find rounds running and need no lock: the caller has left its waker, and a
+        // round that ends wakes the first of the queue after it has left the gate.
+        if gate.running() >= self.limits.concurrent {
+            return None;
+        }
+        let mut state = self.queue(*queue).lock();
         let running = gate.running();
         if running >= self.limits.concurrent || !state.is_worth_a_round(running) {
             return None;
