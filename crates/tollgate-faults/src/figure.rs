@@ -177,7 +177,6 @@ fn all_detected(found: Vec<Option<Duration>>) -> Outcome {
     }
     let met = outcome.parts.iter().filter(|(_, is_met)| *is_met).count();
     let slowest = found.iter().flatten().max().copied().unwrap_or_default();
-    outcome.measured =
-        format!("{met} of {}; {} at most", found.len(), crate::sample::ms(slowest));
+    outcome.measured = format!("{met} of {}; {} at most", found.len(), crate::sample::ms(slowest));
     outcome
 }

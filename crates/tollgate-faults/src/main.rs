@@ -12,7 +12,8 @@ use tollgate_faults::{Result, Setup, report, suite};
 #[tokio::main(flavor = "multi_thread", worker_threads = 4)]
 async fn main() -> Result<()> {
     let mut words = std::env::args().skip(1);
-    let (mut seed, mut page, mut names) = (RandomState::new().hash_one("faults") >> 32, None, vec![]);
+    let (mut seed, mut page, mut names) =
+        (RandomState::new().hash_one("faults") >> 32, None, vec![]);
     while let Some(word) = words.next() {
         match word.as_str() {
             "--seed" => seed = words.next().ok_or("--seed needs a number")?.parse()?,
@@ -52,7 +53,8 @@ async fn main() -> Result<()> {
         }
     }
     if let Some(page) = page {
-        let text = report::update(&std::fs::read_to_string(&page)?, &rows, &findings, &machine(seed))?;
+        let text =
+            report::update(&std::fs::read_to_string(&page)?, &rows, &findings, &machine(seed))?;
         std::fs::write(&page, text)?;
     }
     wrong.extend(rows.iter().flat_map(|row| row.violations()));

@@ -18,8 +18,7 @@ const END: &str = "<!-- end -->";
 /// When a part is missing.
 pub fn update(page: &str, rows: &[Row], findings: &[Finding], machine: &str) -> Result<String> {
     let rows = rows.iter().map(|row| (row.name(), row.to_markdown()));
-    let findings =
-        findings.iter().map(|finding| (finding.name.to_owned(), finding.to_markdown()));
+    let findings = findings.iter().map(|finding| (finding.name.to_owned(), finding.to_markdown()));
     let page = merge(page, "figures", FIGURES_HEAD, (&names_of_figures(), findings.collect()))?;
     let page = merge(&page, "faults", HEAD, (&names_of_rows(), rows.collect()))?;
     let (before, _, after) = split(&page, "machine")?;

@@ -37,7 +37,7 @@ pub(crate) fn error_of(text: &str) -> Error {
     match kind {
         "OOM" => Error::new(
             Code::StoreFull,
-            "Redis is out of memory and refuses writes; raise maxmemory or let keys expire",
+            "Redis is out of memory (OOM) and refuses writes; raise maxmemory or let keys expire",
         )
         .not_sent(),
         "WRONGTYPE" => corrupt(),

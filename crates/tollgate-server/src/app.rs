@@ -34,6 +34,7 @@ pub(crate) struct App {
 
 impl App {
     pub(crate) fn new(engine: Engine, config: &Config, telemetry: Arc<Telemetry>) -> Arc<Self> {
+        telemetry.metrics.add_policies(&engine.policies());
         let mut engine = engine.with_observer(Arc::<Telemetry>::clone(&telemetry));
         match &config.receipt_key {
             // Receipts end with the states and the records that they are for.

@@ -109,9 +109,7 @@ impl Options {
     fn erase(self, store: impl Store + 'static) -> BoxStore {
         let Self { scheme, telemetry, .. } = self;
         match telemetry.filter(|_| !store.capability().in_process) {
-            Some(telemetry) => {
-                BoxStore::new(Instrumented { inner: store, name: scheme, telemetry })
-            }
+            Some(telemetry) => BoxStore::new(Instrumented::new(store, scheme, telemetry)),
             None => BoxStore::new(store),
         }
     }

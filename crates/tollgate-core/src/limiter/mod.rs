@@ -120,6 +120,20 @@ impl<S: Store> Limiter<S> {
         self.admit(&admission, now).await
     }
 
+    /// Decides charges by the store or not at all: an outage is an error with its reason, and no
+    /// outage mode decides. For probes.
+    ///
+    /// # Errors
+    /// When the store cannot answer, or refuses.
+    pub async fn check_in_store<'a>(&self, charges: impl Into<Admission<'a>>) -> Result<Decision> {
+        let (admission, now) = (charges.into(), self.clock.now());
+        not_empty(admission.charges())?;
+        let (facts, keys) = (CallFacts::new(), keys_of(admission.charges()));
+        let answer = self.call(now, &facts, keys, |cx| self.store.admit(&admission, cx)).await;
+        let evidence = answer.map_err(|error| self.failure.explained(error))?;
+        Ok(self.derive(&admission, &evidence, now)?.decision)
+    }
+
     /// Decides at once what the store can decide in this process without waiting: one charge
     /// without a request id, over a store whose capability says `in_process`. Else `None`, and
     /// nothing was charged. For callers that would rather not hold a future.

@@ -73,11 +73,18 @@ impl BatchResults {
         }
     }
 
-    /// Whether some admission has met an outage so far.
+    /// The errors so far of a batch that was called with `cx`. An admission without an answer has
+    /// the error that it gets if the deadline expires now.
     #[must_use]
-    pub fn has_outage(&self) -> bool {
-        let is_outage = |slot: &Slot| slot.result().as_ref().is_some_and(|one| !is_answer(one));
-        self.slots.iter().any(is_outage)
+    pub fn errors(&self, cx: &CallContext<'_>) -> Vec<Error> {
+        let has_contexts = self.has_contexts.load(Relaxed);
+        let has_answer = |slot: &Slot| slot.result().as_ref().is_some_and(is_answer);
+        let seen = (has_contexts, self.slots.iter().any(has_answer));
+        let error = |slot: &Slot| match &*slot.result() {
+            Some(result) => result.as_ref().err().cloned(),
+            None => Some(unanswered(&slot.facts, seen, || cx.expired())),
+        };
+        self.slots.iter().filter_map(error).collect()
     }
 
     /// All results of a batch that the store has completed. Leaves the slots empty. A slot that the
@@ -94,10 +101,8 @@ impl BatchResults {
     #[must_use]
     pub fn expired(&self, whole: &CallFacts) -> Vec<Result<Evidence>> {
         let has_contexts = self.has_contexts.load(Relaxed);
-        self.take(|facts, has_answer| match (has_contexts, facts.has_begun()) {
-            (false, _) => whole.expired(),
-            (true, true) => facts.expired(),
-            (true, false) => not_begun(has_answer),
+        self.take(|facts, has_answer| {
+            unanswered(facts, (has_contexts, has_answer), || whole.expired())
         })
     }
 
@@ -143,6 +148,19 @@ fn is_answer<T>(answer: &Result<T>) -> bool {
     !answer.as_ref().is_err_and(Error::is_outage)
 }
 
+/// The error of an admission without an answer once the deadline has expired.
+fn unanswered(
+    facts: &CallFacts,
+    (has_contexts, has_answer): (bool, bool),
+    whole: impl FnOnce() -> Error,
+) -> Error {
+    match (has_contexts, facts.has_begun()) {
+        (false, _) => whole(),
+        (true, true) => facts.expired(),
+        (true, false) => not_begun(has_answer),
+    }
+}
+
 /// An admission that was not begun: the batch itself was its queue.
 fn not_begun(has_answer: bool) -> Error {
     let facts = CallFacts::new();
@@ -152,4 +170,27 @@ fn not_begun(has_answer: bool) -> Error {
         cx.others_served();
     }
     facts.expired()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn codes(results: &BatchResults) -> Vec<Code> {
+        results.errors(&CallContext::at(0)).iter().map(Error::code).collect()
+    }
+
+    #[test]
+    fn errors_include_what_a_deadline_would_make_of_missing_answers() {
+        let (results, cx) = (BatchResults::new(4), CallContext::at(0));
+        assert_eq!(codes(&results), [Code::Timeout; 4], "nothing is known");
+        results.set(0, Err(Error::new(Code::StoreFull, "full")));
+        results.context(1, cx).sent();
+        results.context(2, cx).lost_race();
+        let seen = [Code::StoreFull, Code::Timeout, Code::ConflictExhausted, Code::QueueFull];
+        assert_eq!(codes(&results), seen, "the last was not begun, and others were served");
+        let expired = results.expired(&CallFacts::new());
+        let expired = expired.iter().filter_map(|one| one.as_ref().err()).map(Error::code);
+        assert_eq!(expired.collect::<Vec<_>>(), seen);
+    }
 }

@@ -149,6 +149,12 @@ impl<'a> CallContext<'a> {
         self.record(|facts| facts.set(facts.0.load(Relaxed) & PHASE, UNDOING));
     }
 
+    /// The error of this call if its deadline expires now, by the facts that it has recorded.
+    #[must_use]
+    pub fn expired(&self) -> Error {
+        self.facts.map_or_else(|| CallFacts::new().expired(), CallFacts::expired)
+    }
+
     fn record(&self, fact: impl FnOnce(&CallFacts)) {
         if let Some(facts) = self.facts {
             fact(facts);

@@ -29,12 +29,10 @@ pub(super) async fn slow_store(setup: Setup) -> Result<Outcome> {
                 && row.is_in_time()
                 && row.detected.is_some()
                 && after.median < AT_ONCE;
-            outcome.part(format!("{}: {}; after detection: {after}", row.name(), row.answers), is_met);
-            worst = (
-                worst.0.max(refused),
-                worst.1.max(row.answers.longest),
-                worst.2.max(after.median),
-            );
+            outcome
+                .part(format!("{}: {}; after detection: {after}", row.name(), row.answers), is_met);
+            worst =
+                (worst.0.max(refused), worst.1.max(row.answers.longest), worst.2.max(after.median));
         }
         measured.push(format!(
             "{}: {} refused, longest answer {}, median {}",
@@ -54,8 +52,7 @@ pub(super) async fn refused_uncharged(setup: Setup) -> Result<Outcome> {
     for store in STORES {
         for latency in [24, 60] {
             let backend = block_in_place(|| Backend::start(store, true))?;
-            let fleet =
-                Arc::new(block_in_place(|| Fleet::start(&setup.program, &backend.url()?))?);
+            let fleet = Arc::new(block_in_place(|| Fleet::start(&setup.program, &backend.url()?))?);
             fleet.settle().await?;
             let traffic = Arc::new(Traffic::new(Arc::clone(&fleet), setup.seed));
             backend.set(Mode::Latency(Duration::from_millis(latency)))?;

@@ -2,22 +2,24 @@
 //! names of the configuration and fixed words, never keys, so the number of series is bounded.
 
 use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::time::Duration;
 
 use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
-use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::metrics::{MetricType, TypedMetric};
 use prometheus_client::registry::{Metric, Registry};
-use tollgate::Code;
 use tollgate::clock::ClockHealth;
 use tollgate::limiter::Stats;
 use tollgate::store::PolicyUsage;
+use tollgate::{Code, Limit, Name, OutageMode, Verdict};
+use tollgate_service::Policies;
 use tollgate_service::engine::{self, CheckResponse};
+use tollgate_service::policy::AD_HOC_POLICY;
+
+use super::copied::{LimiterCounters, MemoryGauges, set};
 
 /// Seconds, from a check in memory to the timeout of a client.
 const BUCKETS: [f64; 14] = [
@@ -28,6 +30,20 @@ const BUCKETS: [f64; 14] = [
 /// The name and the value of a label.
 type Label = (&'static str, &'static str);
 
+/// Why a request may have no decision, although it was right.
+pub(super) const FAILURES: [Code; 7] = [
+    Code::StoreUnavailable,
+    Code::Timeout,
+    Code::ConflictExhausted,
+    Code::QueueFull,
+    Code::StoreFull,
+    Code::CorruptState,
+    Code::ConfigInvalid,
+];
+/// The results of calls to a store besides the codes of [`FAILURES`].
+pub(super) const ANSWERED: &str = "answered";
+pub(super) const CANCELLED: &str = "cancelled";
+
 /// All metrics of a server.
 pub(crate) struct Metrics {
     registry: Registry,
@@ -35,7 +51,7 @@ pub(crate) struct Metrics {
     replays: Family<PolicyLabel, Counter>,
     refunds: Family<OutcomeLabels, Counter>,
     resets: Family<OutcomeLabels, Counter>,
-    errors: Family<[Label; 1], Counter>,
+    errors: Family<ErrorLabels, Counter>,
     requests: Family<[Label; 1], Histogram>,
     store_calls: Family<[Label; 2], Counter>,
     store_admissions: Counter,
@@ -49,31 +65,18 @@ pub(crate) struct Metrics {
     memory: MemoryGauges,
 }
 
-/// What the memory store keeps, copied when the metrics are read.
-#[derive(Debug, Default)]
-struct MemoryGauges {
-    keys: Family<[(&'static str, String); 2], Gauge>,
-    max_keys: Family<[(&'static str, String); 2], Gauge>,
-    bytes: Family<[(&'static str, String); 2], Gauge>,
-    forgotten_ids: Family<[(&'static str, String); 2], Counter>,
-}
-
-/// Counters of the limiter, copied when the metrics are read.
-#[derive(Debug, Default)]
-struct LimiterCounters {
-    store_failures: Counter,
-    breaker_rejections: Counter,
-    clock_behind: Counter,
-    clock_corrections: Counter,
-    clock_ahead: Gauge<f64, AtomicU64>,
-}
-
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct DecisionLabels {
     policy: String,
     verdict: &'static str,
     degraded: &'static str,
     shadow: &'static str,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct ErrorLabels {
+    code: &'static str,
+    policy: String,
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
@@ -93,50 +96,14 @@ impl OutcomeLabels {
     }
 }
 
-impl LimiterCounters {
-    fn register(&self, register: &mut Registration<'_>) {
-        let Self {
-            store_failures,
-            breaker_rejections,
-            clock_behind,
-            clock_corrections,
-            clock_ahead,
-        } = self;
-        let help = "Calls that the store did not answer";
-        register.add("tollgate_store_failures", "", help, store_failures);
-        let help = "Calls that the breaker rejected while it was open";
-        register.add("tollgate_breaker_rejections", "", help, breaker_rejections);
-        let help = "Decisions on keys that a clock ahead of this one has charged";
-        register.add("tollgate_clock_behind", "", help, clock_behind);
-        let help = "How often the clock was found more than ten seconds away from the wall \
-                    clock of its host";
-        register.add("tollgate_clock_corrections", "", help, clock_corrections);
-        let help = "By how much the clock is ahead of the wall clock of its host";
-        register.add("tollgate_clock_ahead_seconds", "", help, clock_ahead);
-    }
-}
-
-impl MemoryGauges {
-    fn register(&self, register: &mut Registration<'_>) {
-        let Self { keys, max_keys, bytes, forgotten_ids } = self;
-        let labels = "`prefix`, `policy`";
-        let help = "Keys in the memory store";
-        register.add("tollgate_memory_keys", labels, help, keys);
-        let help = "The bound on them: newcomers of a full policy take the place of other keys";
-        register.add("tollgate_memory_max_keys", labels, help, max_keys);
-        let help = "Bytes of the states in the memory store";
-        register.add("tollgate_memory_bytes", labels, help, bytes);
-        let help = "Request ids that the memory store forgot before they expired";
-        let name = "tollgate_memory_forgotten_request_ids";
-        register.add(name, labels, help, forgotten_ids);
-    }
-}
-
 impl Metrics {
     /// Counters that start at zero.
     pub(crate) fn new() -> Self {
         let mut metrics = Self::unregistered();
         metrics.register();
+        for result in ["applied", "refused"] {
+            let _zero = metrics.reloads.get_or_create(&[("result", result)]);
+        }
         metrics
     }
 
@@ -195,12 +162,13 @@ impl Metrics {
         register.add("tollgate_refunds", labels, help, refunds);
         let help = "Resets of keys, by what came of them";
         register.add("tollgate_resets", labels, help, resets);
-        let help = "Requests without a decision, by code";
-        register.add("tollgate_errors", "`code`", help, errors);
+        let help = "Requests without a decision, by code; the policy is empty if none was found";
+        register.add("tollgate_errors", "`code`, `policy`", help, errors);
         let help = "Duration of requests, from decoding to encoding";
         let name = "tollgate_request_duration_seconds";
         register.add(name, "`protocol`", help, requests);
-        let help = "Calls to the store, by result";
+        let help =
+            "Calls to the store: answered, cancelled by the caller, or the code of the error";
         register.add("tollgate_store_calls", "`store`, `result`", help, store_calls);
         let help = "Admissions sent to the store";
         register.add("tollgate_store_admissions", "", help, store_admissions);
@@ -241,7 +209,7 @@ impl Metrics {
                     self.replays.get_or_create(&label).inc();
                 }
             }
-            Err(failure) => self.failed(failure.error.code()),
+            Err(failure) => self.failed(failure.error.code(), failure.policy.as_ref()),
         }
     }
 
@@ -255,9 +223,44 @@ impl Metrics {
         self.resets.get_or_create(&OutcomeLabels::new(policy, outcome)).inc();
     }
 
-    /// Counts a request that could not be decided.
-    pub(crate) fn failed(&self, code: Code) {
-        self.errors.get_or_create(&[("code", code.as_str())]).inc();
+    /// Counts a request that could not be decided, under its policy if one was found.
+    pub(crate) fn failed(&self, code: Code, policy: Option<&Name>) {
+        let policy = policy.map_or_else(String::new, Name::to_string);
+        self.errors.get_or_create(&ErrorLabels { code: code.as_str(), policy }).inc();
+    }
+
+    /// Starts counters at zero that are to raise an alert: one that begins with its first event
+    /// has no rate until the next.
+    pub(crate) fn add_policies(&self, policies: &Policies) {
+        for policy in policies.iter() {
+            let modes = policy.limits().map(Limit::outage_mode);
+            self.add_policy(policy.name().as_str(), modes, policy.is_shadow());
+        }
+        self.add_policy(AD_HOC_POLICY, [policies.ad_hoc().outage_mode()], false);
+    }
+
+    fn add_policy(&self, name: &str, modes: impl IntoIterator<Item = OutageMode>, shadow: bool) {
+        let add = |degraded, verdict: Verdict, shadow| {
+            let (policy, verdict) = (name.to_owned(), verdict.as_str());
+            let labels = DecisionLabels { policy, verdict, degraded, shadow };
+            let _zero = self.decisions.get_or_create(&labels);
+        };
+        let degraded = modes.into_iter().map(OutageMode::as_str);
+        for degraded in degraded.chain(["no"]) {
+            add(degraded, Verdict::Allowed, "no");
+            add(degraded, Verdict::Denied, if shadow { "yes" } else { "no" });
+        }
+        for code in FAILURES {
+            let labels = ErrorLabels { code: code.as_str(), policy: name.to_owned() };
+            let _zero = self.errors.get_or_create(&labels);
+        }
+    }
+
+    /// Starts the counters of a store at zero.
+    pub(crate) fn add_store(&self, store: &'static str) {
+        for result in FAILURES.iter().map(|code| code.as_str()).chain([ANSWERED, CANCELLED]) {
+            let _zero = self.store_calls.get_or_create(&[("store", store), ("result", result)]);
+        }
     }
 
     /// Records the duration of a request of a protocol.
@@ -273,8 +276,11 @@ impl Metrics {
         admissions: u64,
         took: Duration,
     ) {
-        let seconds = took.as_secs_f64();
-        self.store_seconds.get_or_create(&[("store", store)]).observe(seconds);
+        // A caller that has left says nothing about how long the store takes.
+        if result != CANCELLED {
+            let seconds = took.as_secs_f64();
+            self.store_seconds.get_or_create(&[("store", store)]).observe(seconds);
+        }
         self.store_calls.get_or_create(&[("store", store), ("result", result)]).inc();
         self.store_admissions.inc_by(admissions);
     }
@@ -315,25 +321,9 @@ impl Metrics {
         round_trips: Option<u64>,
         usage: &[PolicyUsage],
     ) -> String {
-        let set = |counter: &Counter, total| counter.inner().store(total, Relaxed);
-        set(&self.limiter.store_failures, stats.store_failures);
-        set(&self.limiter.breaker_rejections, stats.breaker_rejections);
-        set(&self.limiter.clock_behind, stats.clock_behind);
-        set(&self.limiter.clock_corrections, clock.corrections);
-        self.limiter.clock_ahead.set(Duration::from_micros(clock.ahead).as_secs_f64());
+        self.limiter.copy(stats, clock);
+        self.memory.copy(usage);
         set(&self.store_round_trips, round_trips.unwrap_or_default());
-        for policy in usage {
-            let labels =
-                [("prefix", policy.prefix.to_string()), ("policy", policy.policy.to_string())];
-            let gauge = |family: &Family<_, Gauge>, value: usize| {
-                family.get_or_create(&labels).set(i64::try_from(value).unwrap_or(i64::MAX));
-            };
-            gauge(&self.memory.keys, policy.keys);
-            gauge(&self.memory.max_keys, policy.max_keys);
-            gauge(&self.memory.bytes, policy.bytes);
-            let forgotten = self.memory.forgotten_ids.get_or_create(&labels);
-            set(&forgotten, policy.forgotten_request_ids);
-        }
         let mut text = String::new();
         // Writing to memory does not fail.
         let _never = encode(&mut text, &self.registry);
@@ -342,13 +332,13 @@ impl Metrics {
 }
 
 /// The only way to a registry, so that a metric without a row in the documentation does not exist.
-struct Registration<'a> {
+pub(super) struct Registration<'a> {
     registry: &'a mut Registry,
     rows: Vec<String>,
 }
 
 impl Registration<'_> {
-    fn add<M: Metric + TypedMetric + Clone>(
+    pub(super) fn add<M: Metric + TypedMetric + Clone>(
         &mut self,
         name: &str,
         labels: &str,

@@ -1,6 +1,7 @@
 //! What operators see of a server: metrics, traces, and a log of decisions.
 
 mod clock;
+mod copied;
 mod instrumented;
 mod metrics;
 mod redaction;
@@ -12,7 +13,8 @@ use std::time::Duration;
 use opentelemetry::Context;
 use opentelemetry::context::FutureExt;
 use tokio::time::Instant;
-use tollgate::{Code, Name, Result};
+use tollgate::{Code, Error, Name, Result};
+use tollgate_service::Policies;
 use tollgate_service::engine::{
     self, CheckRequest, CheckResponse, EngineObserver, Failure, RefundResponse,
 };
@@ -21,6 +23,7 @@ use crate::config::Config;
 
 pub(crate) use clock::watch_clock;
 pub(crate) use instrumented::Instrumented;
+use metrics::FAILURES;
 pub(crate) use metrics::Metrics;
 pub use metrics::metrics_table;
 pub use redaction::KeyRedaction;
@@ -38,6 +41,8 @@ pub(crate) struct Telemetry {
     failed_attempts: LimitedLog,
     refunds: LimitedLog,
     resets: LimitedLog,
+    /// One for each of [`FAILURES`].
+    refusals: [LimitedLog; FAILURES.len()],
 }
 
 /// Events of which at most one per second is logged, with their number since the last line.
@@ -79,6 +84,7 @@ impl Telemetry {
             failed_attempts: LimitedLog::default(),
             refunds: LimitedLog::default(),
             resets: LimitedLog::default(),
+            refusals: Default::default(),
         }))
     }
 
@@ -126,12 +132,27 @@ impl Telemetry {
                 replayed = decision.replayed,
                 "decided"
             ),
-            Err(Failure { error, .. }) => tracing::debug!(
-                key = self.redaction.in_logs(request.key),
-                code = error.code().as_str(),
-                field = error.field(),
-                "not decided"
-            ),
+            Err(Failure { error, policy, .. }) => {
+                self.refused(policy.as_ref(), error);
+                tracing::debug!(
+                    key = self.redaction.in_logs(request.key),
+                    code = error.code().as_str(),
+                    field = error.field(),
+                    "not decided"
+                );
+            }
+        }
+    }
+
+    /// Writes at most one line per code and second about requests that were right and got no
+    /// decision. Outages have a line of their own, with the reason.
+    fn refused(&self, policy: Option<&Name>, error: &Error) {
+        let kind = FAILURES.iter().position(|code| *code == error.code() && !code.is_outage());
+        let log = kind.and_then(|kind| self.refusals.get(kind));
+        if let Some(requests) = log.and_then(LimitedLog::count) {
+            let (code, reason) = (error.code().as_str(), error.message());
+            let policy = policy.map(Name::as_str);
+            tracing::warn!(code, policy, reason, requests, "requests got no decision");
         }
     }
 }
@@ -157,8 +178,9 @@ impl EngineObserver for Telemetry {
         }
     }
 
-    fn shadow_failed(&self, code: Code) {
-        self.metrics.failed(code);
+    fn shadow_failed(&self, policy: &Name, error: &Error) {
+        self.metrics.failed(error.code(), Some(policy));
+        self.refused(Some(policy), error);
     }
 
     fn refunded(&self, of: Option<(&Name, &str)>, result: &engine::Result<RefundResponse>) {
@@ -182,7 +204,8 @@ impl EngineObserver for Telemetry {
         }
     }
 
-    fn policies_replaced(&self) {
+    fn policies_replaced(&self, policies: &Policies) {
+        self.metrics.add_policies(policies);
         self.metrics.reloaded("applied");
     }
 

@@ -185,12 +185,14 @@ async fn kill_and_restart(backend: &Backend, store: &str, name: &str) {
             assert_eq!(reply["degraded"], "local", "{reply}");
             granted_locally += u64::from(reply["allowed"] == json!(true));
         }
-        become_ready(server, 503).await;
+        server.becomes_ready(503).await;
         assert_eq!(reqwest::get(server.url("/healthz")).await.unwrap().status().as_u16(), 200);
         let text = reqwest::get(server.url("/metrics")).await.unwrap().text().await.unwrap();
         assert!(text.contains(r#"policy="open",verdict="allowed",degraded="open""#), "{text}");
-        let outage = format!(r#"tollgate_store_calls_total{{store="{name}",result="outage"}}"#);
-        assert!(text.contains(&outage), "{text}");
+        let failed =
+            format!(r#"tollgate_store_calls_total{{store="{name}",result="store_unavailable"}} "#);
+        let calls = text.lines().find_map(|line| line.strip_prefix(&failed)).expect(&failed);
+        assert_ne!(calls, "0", "{text}");
     }
     // Three servers with a third each: the limit together, and no more.
     assert_eq!(granted_locally, 6);
@@ -200,13 +202,6 @@ async fn kill_and_restart(backend: &Backend, store: &str, name: &str) {
         while acquire(server, "closed").await.0 != 200 {
             tokio::task::yield_now().await;
         }
-        become_ready(server, 200).await;
-    }
-}
-
-/// Waits for a status of `/readyz`, which is cached for a second.
-async fn become_ready(server: &Running, status: u16) {
-    while reqwest::get(server.url("/readyz")).await.unwrap().status().as_u16() != status {
-        tokio::task::yield_now().await;
+        server.becomes_ready(200).await;
     }
 }

@@ -28,6 +28,7 @@ mod openapi;
 mod outages;
 mod policies;
 mod refunds;
+mod refusals;
 mod resp;
 mod schema;
 mod security;

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use tollgate_server::{Config, Server};
+use tollgate_service::config::policies_from_yaml;
 use tollgate_test_servers::{PgVersion, Postgres, Redis};
 
 use crate::support::{Resp, Running, config, pages, slow};
@@ -39,7 +40,7 @@ async fn decisions_errors_and_latencies_are_counted_without_keys() {
         assert!(text.contains(&decision("default", verdict)), "{verdict}: {text}");
     }
     assert!(text.contains(&decision("cl.throttle", "allowed")), "{text}");
-    assert!(text.contains(r#"tollgate_errors_total{code="unknown_policy"} 1"#), "{text}");
+    assert!(text.contains(r#"tollgate_errors_total{code="unknown_policy",policy=""} 1"#), "{text}");
     assert!(
         text.contains(r#"tollgate_request_duration_seconds_count{protocol="http"} 5"#),
         "{text}"
@@ -70,6 +71,59 @@ fn documented() -> (Vec<&'static str>, Vec<&'static str>) {
     let chosen = files.iter().flat_map(|file| file.split("_total{").skip(1));
     let chosen = chosen.map(|rest| rest.split(['=', '!']).next().unwrap());
     (metrics, grouped.chain(chosen).collect())
+}
+
+/// The values of labels that alerts and dashboard choose: a code or a result that does not exist
+/// would never raise an alert.
+fn chosen_values() -> Vec<(String, String)> {
+    let alerts = include_str!("../../../../deploy/prometheus/alerts.yaml");
+    let dashboard = include_str!("../../../../deploy/grafana/dashboard.json");
+    let texts = [alerts.to_owned(), dashboard.replace("\\\"", "\"")];
+    let mut chosen = Vec::new();
+    for rest in texts.iter().flat_map(|text| text.split("_total{").skip(1)) {
+        let (label, rest) = rest.split_once(['=', '!']).unwrap();
+        let values = rest.split('"').nth(1).unwrap().split('|');
+        chosen.extend(values.map(|value| (label.to_owned(), value.to_owned())));
+    }
+    chosen
+}
+
+#[test]
+fn every_alert_and_every_refusal_has_an_entry_in_the_runbook() {
+    let alerts = include_str!("../../../../deploy/prometheus/alerts.yaml");
+    let runbook = include_str!("../../../../docs/operating.md");
+    let has = |name: &str| runbook.lines().any(|line| line == format!("### {name}"));
+    let names = alerts.lines().filter_map(|line| line.trim().strip_prefix("- alert: "));
+    let missing: Vec<&str> = names.filter(|name| !has(name)).collect();
+    assert!(missing.is_empty(), "{missing:?}");
+    let codes = chosen_values().into_iter().filter(|(label, _)| label == "code");
+    let missing: Vec<String> = codes.map(|(_, code)| code).filter(|code| !has(code)).collect();
+    assert!(missing.is_empty(), "{missing:?}");
+}
+
+/// A series that begins with its first event has no rate, and a short first outage no alert.
+#[tokio::test]
+async fn series_that_raise_alerts_begin_at_zero_also_after_a_reload() {
+    let server = Server::bind(config()).await.unwrap();
+    let engine = server.engine();
+    let server = Running::of(server);
+    let of = |policy: &str| {
+        let error = format!(r#"tollgate_errors_total{{code="store_full",policy="{policy}"}} 0"#);
+        let labels = r#"verdict="allowed",degraded="open",shadow="no""#;
+        let degraded = format!(r#"tollgate_decisions_total{{policy="{policy}",{labels}}} 0"#);
+        [error, degraded]
+    };
+    let text = server.metrics().await;
+    for series in of("default") {
+        assert!(text.contains(&series), "{series} is not in\n{text}");
+    }
+    assert!(!text.contains(r#"policy="later""#), "{text}");
+    engine.replace_policies(policies_from_yaml("policies: {later: {limit: 1 per 1d}}").unwrap());
+    let text = server.metrics().await;
+    for series in of("later") {
+        assert!(text.contains(&series), "{series} is not in\n{text}");
+    }
+    server.end().await;
 }
 
 #[tokio::test]
@@ -110,6 +164,10 @@ async fn alerts_dashboard_and_documentation_use_metrics_that_a_server_exports() 
             let exists = text.contains(&format!("# TYPE {family} "));
             assert!(exists, "{} names {name}, which does not exist", page.display());
         }
+    }
+    for (label, value) in chosen_values() {
+        let exists = text.contains(&format!(r#"{label}="{value}""#));
+        assert!(exists, "no metric has {label}={value}\n{text}");
     }
     for label in labels.into_iter().filter(|label| *label != "instance") {
         let has = text.contains(&format!("{{{label}=")) || text.contains(&format!(",{label}="));

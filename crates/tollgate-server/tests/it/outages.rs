@@ -146,7 +146,10 @@ async fn a_shadow_never_denies_when_the_store_is_busy() {
     let server = Running::of(Server::bind_engine(config(), engine).await.unwrap());
     shadow_admits(&server, None).await;
     let text = reqwest::get(server.url("/metrics")).await.unwrap().text().await.unwrap();
-    assert!(text.contains(r#"tollgate_errors_total{code="queue_full"} 4"#), "{text}");
+    assert!(
+        text.contains(r#"tollgate_errors_total{code="queue_full",policy="shadow"} 4"#),
+        "{text}"
+    );
     // Other policies fail, and so do invalid requests to a shadow policy.
     let (status, problem) = server.post("/v1/acquire", r#"{"policy":"open","key":"k"}"#).await;
     assert_eq!((status, &problem["code"]), (503, &json!("queue_full")));

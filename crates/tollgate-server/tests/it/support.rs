@@ -102,6 +102,22 @@ impl Running {
         (status, serde_json::from_slice(&response.bytes().await.unwrap()).unwrap())
     }
 
+    /// All metrics.
+    pub(crate) async fn metrics(&self) -> String {
+        reqwest::get(self.url("/metrics")).await.unwrap().text().await.unwrap()
+    }
+
+    /// Waits for a status of `/readyz`, which is cached for a second; its body.
+    pub(crate) async fn becomes_ready(&self, status: u16) -> String {
+        loop {
+            let response = reqwest::get(self.url("/readyz")).await.unwrap();
+            if response.status().as_u16() == status {
+                return response.text().await.unwrap();
+            }
+            tokio::task::yield_now().await;
+        }
+    }
+
     pub(crate) async fn channel(&self) -> Channel {
         let address = format!("http://{}", self.at.grpc.unwrap());
         Channel::from_shared(address).unwrap().connect().await.unwrap()

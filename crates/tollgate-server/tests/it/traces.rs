@@ -79,13 +79,17 @@ fn hex(bytes: &[u8]) -> String {
 
 /// A server that traces to an address.
 async fn tracing(endpoint: &str, sample: &str, store: &str) -> Running {
+    tracing_within("60s", endpoint, sample, store).await
+}
+
+async fn tracing_within(deadline: &str, endpoint: &str, sample: &str, store: &str) -> Running {
     let any = "127.0.0.1:0".to_owned();
     let flags = [
         (Setting::Http, any.clone()),
         (Setting::Grpc, any.clone()),
         (Setting::Resp, any),
         (Setting::Store, store.to_owned()),
-        (Setting::Deadline, "60s".to_owned()),
+        (Setting::Deadline, deadline.to_owned()),
         (Setting::OtlpEndpoint, endpoint.to_owned()),
         (Setting::TraceSample, sample.to_owned()),
         (Setting::LogKeys, "plain".to_owned()),
@@ -136,6 +140,22 @@ async fn requests_of_every_protocol_are_traced_with_hashed_keys() {
     let commands = named("RESP").iter().filter_map(|span| text(span, "tollgate.commands")).count();
     assert!(commands > 0, "{spans:?}");
     assert!(!format!("{spans:?}").contains("ada@example.com"), "{spans:?}");
+}
+
+/// The limiter drops the call at its deadline.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_call_that_a_frozen_store_does_not_answer_is_traced_as_an_error() {
+    let (collector, endpoint) = Collector::start().await;
+    let redis = Redis::start().unwrap();
+    redis.stop_answering().unwrap();
+    let store = format!("{}?reply_timeout_ms=30000&connect_timeout_ms=30000", redis.url());
+    let server = tracing_within("200ms", &endpoint, "1", &store).await;
+    acquire_as(&server, &format!("00-{TRACE}-{PARENT}-01")).await;
+    server.end().await;
+    let spans = collector.spans();
+    let call = spans.iter().find(|span| span.name == "admit").expect("a call to the store");
+    assert_eq!(call.status.as_ref().map(|status| &*status.message), Some("timeout"), "{call:?}");
+    redis.go_on().unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -230,7 +230,7 @@ pub(super) fn reset() -> Response {
 
 /// A problem document.
 #[must_use]
-pub fn failure(Failure { error, retry_after_ms }: &Failure) -> Response {
+pub fn failure(Failure { error, retry_after_ms, .. }: &Failure) -> Response {
     Problem::from(error).retry_after_ms(*retry_after_ms).to_http().map(Bytes::from)
 }
 

@@ -4,6 +4,7 @@
 //! names of the policy. It contains no wire format; the limiter decides what happens in an outage.
 
 mod observer;
+mod readiness;
 mod receipts;
 mod request;
 mod response;
@@ -16,6 +17,8 @@ use tollgate_core::{Admission, Charge, Code, Decision, Error, Forecast, Limiter,
 
 use crate::policy::{AD_HOC_POLICY, Policies, ResolvedPolicy};
 use crate::receipt::ReceiptKey;
+
+use readiness::Writes;
 
 pub use observer::EngineObserver;
 pub use request::{BATCH_MAX, CheckRequest, KEY_MAX_BYTES, RefundRequest, Target};
@@ -30,6 +33,7 @@ pub struct Engine {
     limiter: Limiter<BoxStore>,
     policies: ArcSwap<Policies>,
     observer: Arc<dyn EngineObserver>,
+    writes: Writes,
     /// Without a key there are no receipts.
     receipts: Option<ReceiptKey>,
     nonces: Jitter,
@@ -44,6 +48,7 @@ impl Engine {
             limiter,
             policies: ArcSwap::from_pointee(policies),
             observer: Arc::new(()),
+            writes: Writes::default(),
             receipts: ReceiptKey::random(),
             nonces: Jitter::new(),
         }
@@ -86,15 +91,19 @@ impl Engine {
         resolved: &ResolvedPolicy<'_>,
         decided: tollgate_core::Result<Decision>,
     ) -> Result<CheckResponse> {
+        self.writes.note(&decided);
         let charged = decided.as_ref().ok();
         let receipt = charged.and_then(|one| self.receipt_of(request, resolved, one));
         match decided {
             Err(error) if resolved.is_shadow() && response::is_service_failure(error.code()) => {
-                self.observer.shadow_failed(error.code());
+                self.observer.shadow_failed(resolved.name(), &error);
                 let undecided = Decision::denied(resolved.ceiling(), 0, self.now_ms_up(), 0);
                 Ok(resolved.respond(undecided))
             }
-            decided => Ok(CheckResponse { receipt, ..respond(resolved, decided)? }),
+            decided => match respond(resolved, decided) {
+                Ok(response) => Ok(CheckResponse { receipt, ..response }),
+                Err(failure) => Err(failure.under(resolved.name())),
+            },
         }
     }
 
@@ -220,7 +229,7 @@ impl Engine {
     /// Decides under other policies from now on. What keys have spent stays spent; requests under
     /// way end under the policies they began with.
     pub fn replace_policies(&self, policies: Policies) {
-        self.observer.policies_replaced();
+        self.observer.policies_replaced(&policies);
         self.policies.store(Arc::new(policies));
     }
 
@@ -245,29 +254,6 @@ impl Engine {
     #[must_use]
     pub fn in_process(&self) -> bool {
         self.limiter.store().capability().in_process
-    }
-
-    /// Calls the store once, without charging anything, and verifies the clock if the store decides
-    /// by the clocks of several processes.
-    ///
-    /// # Errors
-    /// When the store cannot answer, or the clock is too far ahead of the wall clock.
-    pub async fn probe(&self) -> Result<()> {
-        self.verify_clock()?;
-        let policies = self.policies.load_full();
-        self.limiter.forecast(policies.ad_hoc().charge("readyz")).await?;
-        Ok(())
-    }
-
-    fn verify_clock(&self) -> Result<()> {
-        let capability = self.limiter.store().capability();
-        let health = self.limiter.clock().health();
-        if capability.own_clock || capability.in_process || !health.is_out_of_bounds() {
-            return Ok(());
-        }
-        let ahead_ms = health.ahead / 1_000;
-        let message = format!("the clock is {ahead_ms} ms ahead of the wall clock of its host");
-        Err(Error::new(Code::StoreUnavailable, message).into())
     }
 
     /// Closes the store.

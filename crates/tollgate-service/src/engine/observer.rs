@@ -2,9 +2,10 @@
 
 use std::fmt::Debug;
 
-use tollgate_core::{Code, MaybeSend, MaybeSync, Name};
+use tollgate_core::{Error, MaybeSend, MaybeSync, Name};
 
 use super::{CheckRequest, CheckResponse, RefundResponse, Result};
+use crate::policy::Policies;
 
 /// Receives what the engine did. Called in the path of a request: it must not wait.
 pub trait EngineObserver: Debug + MaybeSend + MaybeSync {
@@ -19,8 +20,8 @@ pub trait EngineObserver: Debug + MaybeSend + MaybeSync {
     }
 
     /// A policy in shadow mode allowed a request that could not be decided.
-    fn shadow_failed(&self, code: Code) {
-        let _ = code;
+    fn shadow_failed(&self, policy: &Name, error: &Error) {
+        let _ = (policy, error);
     }
 
     /// Units of a key were given back, or were not. The key is absent if the request names none
@@ -34,8 +35,10 @@ pub trait EngineObserver: Debug + MaybeSend + MaybeSync {
         let _ = (policy, key, result);
     }
 
-    /// The policies were replaced.
-    fn policies_replaced(&self) {}
+    /// The policies were replaced by these.
+    fn policies_replaced(&self, policies: &Policies) {
+        let _ = policies;
+    }
 
     /// New policies were refused, and the old ones stay.
     fn policies_refused(&self) {}

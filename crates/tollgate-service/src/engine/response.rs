@@ -64,9 +64,18 @@ pub struct Failure {
     pub error: Error,
     /// Milliseconds to wait, if trying again can help.
     pub retry_after_ms: Option<u64>,
+    /// The policy of the request, once it is found: a name of the configuration, as labels of
+    /// metrics need it.
+    pub policy: Option<Name>,
 }
 
 impl Failure {
+    /// Names the policy of the request.
+    pub(super) fn under(mut self, policy: &Name) -> Self {
+        self.policy = Some(policy.clone());
+        self
+    }
+
     /// A denial because of an outage is a failure of the service: 503 and not 429.
     pub(super) fn of_closed(decision: &Decision) -> Option<Self> {
         let closed = decision.degraded == Some(OutageMode::Closed);
@@ -76,6 +85,7 @@ impl Failure {
                 "the store cannot answer, and the policy refuses without it",
             ),
             retry_after_ms: decision.retry_after_ms,
+            policy: None,
         })
     }
 
@@ -99,7 +109,8 @@ pub(super) const fn is_service_failure(code: Code) -> bool {
 
 impl From<Error> for Failure {
     fn from(error: Error) -> Self {
-        Self { retry_after_ms: Status::of(error.code()).retry_after_ms, error }
+        let retry_after_ms = Status::of(error.code()).retry_after_ms;
+        Self { error, retry_after_ms, policy: None }
     }
 }
 

@@ -252,6 +252,14 @@ impl FailurePolicy {
         bound_by(denied, binding.map(Limit::policy))
     }
 
+    /// The error with the reason of the outage, if a breaker refused the call.
+    pub(super) fn explained(&self, error: Error) -> Error {
+        match error.refused_by() {
+            Some(_) => Error::new(error.code(), self.breakers.reason(&error)).not_sent(),
+            None => error,
+        }
+    }
+
     fn report(&self, mode: OutageMode, error: &Error, now: Micros) {
         let [open, closed, local] = &self.degraded;
         let counter = match mode {

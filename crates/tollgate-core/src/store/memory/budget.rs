@@ -4,7 +4,7 @@
 //! and whatever the others have taken, there is some left for a policy that has little.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed};
 
 /// The bytes of all policies of a store.
 #[derive(Debug)]
@@ -32,11 +32,18 @@ impl Budget {
 pub(super) struct Share {
     budget: Arc<Budget>,
     used: AtomicUsize,
+    refusals: AtomicU64,
 }
 
 impl Share {
     pub(super) fn of(budget: &Arc<Budget>) -> Self {
-        Self { budget: Arc::clone(budget), used: AtomicUsize::new(0) }
+        let (used, refusals) = (AtomicUsize::new(0), AtomicU64::new(0));
+        Self { budget: Arc::clone(budget), used, refusals }
+    }
+
+    /// How often there were not enough bytes.
+    pub(super) fn refusals(&self) -> u64 {
+        self.refusals.load(Relaxed)
     }
 
     pub(super) fn used(&self) -> usize {
@@ -55,6 +62,8 @@ impl Share {
         let taken = self.budget.used.fetch_update(Relaxed, Relaxed, more).is_ok();
         if taken {
             self.used.fetch_add(bytes, Relaxed);
+        } else {
+            self.refusals.fetch_add(1, Relaxed);
         }
         taken
     }

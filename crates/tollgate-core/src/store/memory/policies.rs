@@ -43,6 +43,8 @@ pub struct PolicyUsage {
     pub max_keys: usize,
     /// The bytes of lines and long states.
     pub bytes: usize,
+    /// How often the bound of bytes refused more lines or a long state.
+    pub memory_refusals: u64,
     /// The request ids that are remembered; a long record counts as several.
     pub request_ids: usize,
     /// The bound on them.
@@ -67,6 +69,7 @@ impl PolicyStates {
             keys: self.table.used(),
             max_keys: self.table.max_keys(),
             bytes: self.table.share.used(),
+            memory_refusals: self.table.share.refusals(),
             request_ids: self.records.held(),
             max_request_ids: self.records.max(),
             forgotten_request_ids: self.records.forgotten(),

@@ -88,6 +88,9 @@ fn long_states_are_counted_and_leave_memory_to_other_policies() {
     }
     println!("{bytes} of {MEMORY} bytes are used");
     assert!(bytes <= MEMORY / 2 + 65_536, "one policy takes half of the memory: {bytes}");
+    let usage = memory.usage();
+    let refusals = usage.iter().map(|policy| policy.memory_refusals).collect::<Vec<_>>();
+    assert!(matches!(refusals[..], [2_000..]), "{refusals:?}");
     for key in 0..50 {
         for entry in 0..100 {
             assert!(admits(&memory, &inside, &format!("user:{key}"), T0 + entry));
