@@ -188,7 +188,8 @@ async fn lock_rows(backend: &Backend, hold: Duration) -> Result<()> {
     };
     let (holder, connection) = tokio_postgres::connect(&server.url(), NoTls).await?;
     tokio::spawn(connection);
-    let policies = MODES.map(|mode| [Kind::Counted, Kind::Identified].map(|kind| kind.policy(mode)));
+    let policies =
+        MODES.map(|mode| [Kind::Counted, Kind::Identified].map(|kind| kind.policy(mode)));
     let keys = policies.as_flattened().iter();
     let keys = keys.map(|policy| format!("'tollgate:{policy}:{{{}}}'", name_of_key(0)));
     let keys: Vec<String> = keys.collect();

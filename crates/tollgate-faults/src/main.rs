@@ -12,7 +12,8 @@ use tollgate_faults::{Result, Setup, report, suite};
 #[tokio::main(flavor = "multi_thread", worker_threads = 4)]
 async fn main() -> Result<()> {
     let mut words = std::env::args().skip(1);
-    let (mut seed, mut page, mut names) = (RandomState::new().hash_one("faults") >> 32, None, vec![]);
+    let (mut seed, mut page, mut names) =
+        (RandomState::new().hash_one("faults") >> 32, None, vec![]);
     while let Some(word) = words.next() {
         match word.as_str() {
             "--seed" => seed = words.next().ok_or("--seed needs a number")?.parse()?,
@@ -52,7 +53,8 @@ async fn main() -> Result<()> {
         }
     }
     if let Some(page) = page {
-        let text = report::update(&std::fs::read_to_string(&page)?, &rows, &findings, &machine(seed))?;
+        let text =
+            report::update(&std::fs::read_to_string(&page)?, &rows, &findings, &machine(seed))?;
         std::fs::write(&page, text)?;
     }
     wrong.extend(rows.iter().flat_map(|row| row.violations()));
@@ -69,9 +71,10 @@ fn machine(seed: u64) -> String {
     let model = processor.lines().find_map(|line| line.strip_prefix("model name"));
     let model = model.map_or("unknown", |model| model.trim_start_matches([':', ' ', '\t']));
     let cores = std::thread::available_parallelism().map_or(0, usize::from);
+    let build = if cfg!(debug_assertions) { "build of the tests" } else { "release build" };
     format!(
-        "The last run: seed {seed}, optimised build of {}, {cores} cores ({model}), Linux; \
-         servers, proxies and load on the same machine.",
+        "The last run: seed {seed}, {build} of {}, {cores} cores ({model}), Linux;\nservers, \
+         proxies and load on the same machine.",
         env!("CARGO_PKG_VERSION")
     )
 }

@@ -36,8 +36,10 @@ pub(super) async fn agrees(setup: Setup) -> Result<Outcome> {
             drop(fleet);
             let (is_fit, said) = block_in_place(|| examine(&setup.program, &url))?;
             let fleet_is_fit = shares.iter().all(|share| *share >= FIT_MIN);
-            let shares: Vec<String> =
-                shares.iter().map(|share| format!("{}.{:02} %", share / 100, share % 100)).collect();
+            let shares: Vec<String> = shares
+                .iter()
+                .map(|share| format!("{}.{:02} %", share / 100, share % 100))
+                .collect();
             let is_met = is_fit == fleet_is_fit;
             agreeing += usize::from(is_met);
             outcome.part(
