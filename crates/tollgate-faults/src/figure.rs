@@ -82,8 +82,8 @@ pub const FIGURES: &[Figure] = &[
     },
     Figure {
         name: "refused-uncharged",
-        bound: "75 callers on one key at 24 and 60 ms: no call that got `queue_full` or \
-                `conflict_exhausted` was charged",
+        bound: "75 callers at 24 and 60 ms, on one key or each call on its own: no call that got \
+                `queue_full` or `conflict_exhausted` was charged",
         run: |setup| Box::pin(fleet::refused_uncharged(setup)),
     },
     Figure {
@@ -168,9 +168,9 @@ fn detected(samples: &[Sample], from: tokio::time::Instant) -> Option<Duration> 
 }
 
 /// Adds a part for each freeze, and the slowest detection.
-fn all_detected(found: Vec<Option<Duration>>) -> Outcome {
+fn all_detected(found: &[Option<Duration>]) -> Outcome {
     let mut outcome = Outcome::default();
-    for detected in &found {
+    for detected in found {
         let text = detected.map_or_else(|| "never".to_owned(), crate::sample::ms);
         let in_time = detected.is_some_and(|detected| detected <= Duration::from_millis(300));
         outcome.part(text, in_time);

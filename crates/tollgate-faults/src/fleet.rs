@@ -21,7 +21,7 @@ pub(crate) const SERVERS: usize = 3;
 /// The outage modes, each with its policies.
 pub const MODES: [OutageMode; 3] = [OutageMode::Open, OutageMode::Closed, OutageMode::Local];
 /// The units of a key of a [`Kind::Counted`] policy.
-pub(crate) const LIMIT: u64 = 50;
+pub(crate) const LIMIT: u64 = 20;
 /// The units of a key of a [`Kind::Identified`] policy: more than are asked for.
 const MANY: u64 = 100_000_000;
 /// The client waits far longer than a server may take.

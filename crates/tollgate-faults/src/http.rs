@@ -22,8 +22,9 @@ impl Connection {
     pub(crate) async fn post(&mut self, path: &str, body: &Value) -> io::Result<Value> {
         let body = body.to_string();
         let length = body.len();
-        let request =
-            format!("POST {path} HTTP/1.1\r\nhost: t\r\ncontent-length: {length}\r\n\r\n{body}");
+        let request = format!(
+            "POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-length: {length}\r\n\r\n{body}"
+        );
         self.0.get_mut().write_all(request.as_bytes()).await?;
         let mut length = None;
         loop {

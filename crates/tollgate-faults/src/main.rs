@@ -71,9 +71,10 @@ fn machine(seed: u64) -> String {
     let model = processor.lines().find_map(|line| line.strip_prefix("model name"));
     let model = model.map_or("unknown", |model| model.trim_start_matches([':', ' ', '\t']));
     let cores = std::thread::available_parallelism().map_or(0, usize::from);
+    let build = if cfg!(debug_assertions) { "build of the tests" } else { "release build" };
     format!(
-        "The last run: seed {seed}, optimised build of {}, {cores} cores ({model}), Linux; \
-         servers, proxies and load on the same machine.",
+        "The last run: seed {seed}, {build} of {}, {cores} cores ({model}), Linux;\nservers, \
+         proxies and load on the same machine.",
         env!("CARGO_PKG_VERSION")
     )
 }

@@ -51,7 +51,7 @@ impl Setup {
     /// Times for a test.
     #[must_use]
     pub const fn short(program: String, seed: u64) -> Self {
-        let (warm_up, hold) = (Duration::from_millis(300), Duration::from_millis(600));
+        let (warm_up, hold) = (Duration::from_millis(300), Duration::from_millis(1_200));
         Self { program, seed, warm_up, hold, recovery: Duration::from_millis(600) }
     }
 }

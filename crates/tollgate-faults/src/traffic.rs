@@ -4,7 +4,7 @@
 //! whose calls have request ids. A call with an id that the store did not decide is made once more
 //! by another server, as a client would.
 
-use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -19,7 +19,7 @@ use crate::sample::Sample;
 /// The time between two calls.
 const PERIOD: Duration = Duration::from_micros(1_500);
 /// The keys of each policy.
-pub(crate) const KEYS: u64 = 8;
+pub(crate) const KEYS: u64 = 4;
 
 /// One call of the load.
 #[derive(Clone, Debug)]
@@ -36,8 +36,12 @@ pub(crate) struct Call {
 pub(crate) enum Keys {
     /// All on one key.
     One,
-    /// Each on a key of its own.
+    /// All on one key, each call with a request id.
+    OneWithIds,
+    /// Each caller on a key of its own.
     Many,
+    /// Each call on a key of its own.
+    OwnOfCalls,
 }
 
 /// The load.
@@ -66,30 +70,33 @@ impl Traffic {
             }
             ticks.tick().await;
             let id = (number / 3 % 2 == 1).then_some(number);
+            let kind = if id.is_some() { Kind::Identified } else { Kind::Counted };
             let key = usize::try_from(rng.below(KEYS)).unwrap_or_default();
             let server = usize::try_from(rng.next_u64() % 3).unwrap_or_default();
-            calls.spawn(Arc::clone(&self).call(server, mode, key, id));
+            calls.spawn(Arc::clone(&self).call(server, Ask { mode, kind, key, id }));
             while calls.try_join_next().is_some() {}
         }
         calls.join_all().await;
     }
 
-    /// Keeps callers busy for a time: each calls again as soon as it has its answer, with a request
-    /// id of its own, under the mode `open`.
+    /// Keeps callers busy for a time: each calls again as soon as it has its answer, under the mode
+    /// `open`, for a key with many units.
     pub(crate) async fn run_callers(self: Arc<Self>, callers: usize, keys: Keys, time: Duration) {
-        let (end, ids) = (Instant::now() + time, Arc::new(AtomicU64::new(0)));
+        let (end, numbers) = (Instant::now() + time, Arc::new(AtomicUsize::new(0)));
         let mut tasks = JoinSet::new();
         for caller in 0..callers {
-            let (traffic, ids) = (Arc::clone(&self), Arc::clone(&ids));
-            let key = match keys {
-                Keys::One => 0,
-                Keys::Many => caller,
-            };
+            let (traffic, numbers) = (Arc::clone(&self), Arc::clone(&numbers));
             tasks.spawn(async move {
                 while Instant::now() < end {
-                    let id = ids.fetch_add(1, Ordering::Relaxed);
-                    let server = caller % SERVERS;
-                    Arc::clone(&traffic).call(server, OutageMode::Open, key, Some(id)).await;
+                    let number = numbers.fetch_add(1, Ordering::Relaxed);
+                    let (key, id) = match keys {
+                        Keys::One => (0, None),
+                        Keys::OneWithIds => (0, u64::try_from(number).ok()),
+                        Keys::Many => (caller, None),
+                        Keys::OwnOfCalls => (number, None),
+                    };
+                    let ask = Ask { mode: OutageMode::Open, kind: Kind::Identified, key, id };
+                    Arc::clone(&traffic).call(caller % SERVERS, ask).await;
                 }
             });
         }
@@ -106,8 +113,8 @@ impl Traffic {
         core::mem::take(&mut *self.calls.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    async fn call(self: Arc<Self>, server: usize, mode: OutageMode, key: usize, id: Option<u64>) {
-        let kind = if id.is_some() { Kind::Identified } else { Kind::Counted };
+    async fn call(self: Arc<Self>, server: usize, ask: Ask) {
+        let Ask { mode, kind, key, id } = ask;
         let (policy, subject) = (kind.policy(mode), name_of_key(key));
         let name = id.map(name_of_id);
         for server in [server, (server + 1) % SERVERS] {
@@ -122,6 +129,15 @@ impl Traffic {
             }
         }
     }
+}
+
+/// What a call asks for.
+#[derive(Clone, Copy, Debug)]
+struct Ask {
+    mode: OutageMode,
+    kind: Kind,
+    key: usize,
+    id: Option<u64>,
 }
 
 /// The text of a key.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use tollgate_test_servers::{FaultProxy, Mode, Redis};
+use tollgate_test_servers::{FaultProxy, Mode, PgVersion, Postgres, Redis};
 
 use crate::{file, run};
 
@@ -45,6 +45,28 @@ policies:
     let wrong = file("invalid.yaml", "deadlin: 1s\n");
     let (fine, _, error) = run(&["doctor", "--config", wrong.to_str().unwrap()]);
     assert!(!fine && error.contains("deadlin"), "{error}");
+}
+
+/// A round on PostgreSQL takes several round trips, so callers that share a key wait for longer
+/// than the deadline.
+#[test]
+fn what_hot_keys_will_get_from_a_distant_postgres_is_said() {
+    let postgres = Postgres::start(PgVersion::V18).unwrap();
+    let proxy = FaultProxy::to(postgres.addr()).unwrap();
+    let store = format!("postgres://postgres@{}/postgres", proxy.addr());
+    let (_, text, error) = run(&["doctor", "--store", &store]);
+    assert!(text.contains("30 of 100 concurrent callers passed"), "{text}{error}");
+    assert!(text.contains("waited for others on their key until their deadline"), "{text}{error}");
+    proxy.set(Mode::Latency(Duration::from_millis(60))).unwrap();
+    let (fine, text, error) = run(&["doctor", "--store", &store]);
+    assert!(!fine && text.contains("Consider: store: a round trip takes 6"), "{text}{error}");
+    for part in [
+        "decisions on hot keys will time out: with 100 callers on one key, ",
+        "decisions will time out, whatever the key: with 100 callers on many keys, ",
+        " by the outage mode (timeout: ",
+    ] {
+        assert!(error.contains(part), "{part}: {text}{error}");
+    }
 }
 
 /// What many callers at once would notice is measured, not concluded from a single call.

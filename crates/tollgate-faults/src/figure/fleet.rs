@@ -8,14 +8,16 @@ use tollgate_core::OutageMode;
 use tollgate_test_servers::Mode;
 
 use super::Outcome;
-use crate::audit::audit;
+use crate::audit::{Units, audit};
 use crate::backend::Backend;
 use crate::sample::ms;
-use crate::traffic::{Keys, Traffic};
-use crate::{Fault, Fleet, Result, Scenario, Setup, Store};
+use crate::traffic::{Keys, Traffic, name_of_key};
+use crate::{Fault, Fleet, Kind, Result, Scenario, Setup, Store, Summary};
 
 const STORES: [Store; 2] = [Store::Redis, Store::Postgres];
 const AT_ONCE: Duration = Duration::from_millis(20);
+/// The most refused calls whose keys are read.
+const AUDITED: usize = 2_000;
 
 pub(super) async fn slow_store(setup: Setup) -> Result<Outcome> {
     let (mut outcome, mut measured) = (Outcome::default(), Vec::new());
@@ -51,33 +53,54 @@ pub(super) async fn refused_uncharged(setup: Setup) -> Result<Outcome> {
     let (mut all, mut charged) = (0, 0);
     for store in STORES {
         for latency in [24, 60] {
-            let backend = block_in_place(|| Backend::start(store, true))?;
-            let fleet = Arc::new(block_in_place(|| Fleet::start(&setup.program, &backend.url()?))?);
-            fleet.settle().await?;
-            let traffic = Arc::new(Traffic::new(Arc::clone(&fleet), setup.seed));
-            backend.set(Mode::Latency(Duration::from_millis(latency)))?;
-            let running = Arc::clone(&traffic);
-            running.run_callers(75, Keys::One, Duration::from_secs(3)).await;
-            backend.set(Mode::Pass)?;
-            fleet.settle().await?;
-            let calls = traffic.take();
-            let units = audit(&fleet, OutageMode::Open, &calls).await?;
-            let answers = crate::Summary::of(calls.iter().map(|call| &call.sample));
-            outcome.part(
-                format!(
-                    "{} at {latency} ms: {} of {} refused calls were charged, {} units twice; \
-                     {answers}",
-                    store.name(),
-                    units.behind_refusals,
-                    units.refusals,
-                    units.doubled
-                ),
-                units.behind_refusals == 0 && units.doubled == 0,
-            );
-            all += units.refusals;
-            charged += units.behind_refusals;
+            for keys in [Keys::OneWithIds, Keys::OwnOfCalls] {
+                let (units, answers) = slow_callers(&setup, store, latency, keys).await?;
+                outcome.part(
+                    format!(
+                        "{} at {latency} ms, {keys:?}: {} of {} refused calls were charged, {} \
+                         units twice; {answers}",
+                        store.name(),
+                        units.behind_refusals,
+                        units.refusals,
+                        units.doubled
+                    ),
+                    units.behind_refusals == 0 && units.doubled == 0,
+                );
+                all += units.refusals;
+                charged += units.behind_refusals;
+            }
         }
     }
     outcome.measured = format!("{charged} of {all} refused calls");
     Ok(outcome)
+}
+
+/// What became of the units of callers that are busy while the store is slow.
+async fn slow_callers(
+    setup: &Setup,
+    store: Store,
+    latency: u64,
+    keys: Keys,
+) -> Result<(Units, Summary)> {
+    let backend = block_in_place(|| Backend::start(store, true))?;
+    let fleet = Arc::new(block_in_place(|| Fleet::start(&setup.program, &backend.url()?))?);
+    fleet.settle().await?;
+    let traffic = Arc::new(Traffic::new(Arc::clone(&fleet), setup.seed));
+    backend.set(Mode::Latency(Duration::from_millis(latency)))?;
+    Arc::clone(&traffic).run_callers(75, keys, Duration::from_secs(3)).await;
+    backend.set(Mode::Pass)?;
+    fleet.settle().await?;
+    let calls = traffic.take();
+    let answers = Summary::of(calls.iter().map(|call| &call.sample));
+    if let Keys::OneWithIds = keys {
+        return Ok((audit(&fleet, OutageMode::Open, &calls).await?, answers));
+    }
+    let mut units = Units::default();
+    let refused = calls.iter().filter(|call| call.sample.answer.is_contention());
+    for call in refused.take(AUDITED) {
+        let key = name_of_key(call.sample.subject);
+        units.refusals += 1;
+        units.behind_refusals += fleet.charged(Kind::Identified, OutageMode::Open, &key).await?;
+    }
+    Ok((units, answers))
 }

@@ -45,7 +45,7 @@ pub(super) async fn freeze() -> Result<Outcome> {
         proxy.set(Mode::Pass)?;
         load.limiter().close().await;
     }
-    Ok(all_detected(found))
+    Ok(all_detected(&found))
 }
 
 pub(super) async fn locks() -> Result<Outcome> {

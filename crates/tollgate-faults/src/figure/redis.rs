@@ -117,5 +117,5 @@ pub(super) async fn freeze() -> Result<Outcome> {
         found.push(detected(&load.take(), frozen));
         load.limiter().close().await;
     }
-    Ok(all_detected(found))
+    Ok(all_detected(&found))
 }

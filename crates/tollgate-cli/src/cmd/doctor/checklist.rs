@@ -10,6 +10,8 @@ use tollgate_server::policy::{DEFAULT_POLICY, Policy};
 
 /// The longest deadline without advice.
 const DEADLINE_MAX: Duration = Duration::from_millis(100);
+/// The longest round trip without advice: two and more make one decision.
+const ROUND_TRIP_MAX: Duration = Duration::from_millis(25);
 /// The prefix of keys when none is set.
 const DEFAULT_PREFIX: &str = "tollgate";
 
@@ -36,6 +38,9 @@ pub(super) fn examine(config: &Config, round_trip: Duration, in_process: bool) -
             "deadline: {deadline:?} is the wait of every request when the store hangs; 100ms is \
              usual"
         ));
+    }
+    if round_trip > ROUND_TRIP_MAX {
+        found.advice.push(format!("store: a round trip takes {round_trip:?}; move it closer"));
     }
     if config.http.is_none() {
         found

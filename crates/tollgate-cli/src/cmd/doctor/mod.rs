@@ -26,8 +26,6 @@ const CALLERS: u64 = 100;
 const MAY_PASS: u64 = 30;
 /// A larger difference of clocks makes times in responses wrong.
 const SKEW_MAX_MS: u64 = 1_000;
-/// A longer round trip uses much of the deadline.
-const ROUND_TRIP_MAX: Duration = Duration::from_millis(25);
 
 /// Examines the store of a configuration file, or the one at this address.
 pub(crate) fn run(store: Option<&str>, file: Option<&Path>) -> Result<(), Failed> {
@@ -62,16 +60,11 @@ async fn examine(config: &Config) -> Result<Vec<String>, Failed> {
     if store::scheme_of(address) == Some("dynamodb") {
         warnings.extend(DynamoDb::inspect(address.parse()?).await?);
     }
-    let round_trip = time_calls(&limiter, &mut warnings).await?;
+    let round_trip = time_calls(&limiter).await?;
     compare_clocks(&limiter, &mut warnings).await?;
     probe_atomicity(&limiter, &mut warnings).await?;
     if !capability.in_process {
-        let failure = config.failure;
-        let limiter = Limiter::builder(store)
-            .deadline(failure.deadline)
-            .breaker(failure.breaker)
-            .max_in_flight(failure.max_in_flight);
-        load::measure(&Arc::new(limiter.build()), failure.deadline, &mut warnings).await?;
+        load::measure(config, round_trip, &mut warnings).await?;
     }
     if store::scheme_of(address).is_some_and(|scheme| scheme.starts_with("redis")) {
         let inspection = Redis::open(address.parse()?)?.inspect().await?;
@@ -109,10 +102,7 @@ fn subject() -> String {
 }
 
 /// The median and the longest of several reads in sequence.
-async fn time_calls(
-    limiter: &Limiter<Arc<BoxStore>>,
-    warnings: &mut Vec<String>,
-) -> Result<Duration, Failed> {
+async fn time_calls(limiter: &Limiter<Arc<BoxStore>>) -> Result<Duration, Failed> {
     let limit = probe(1)?;
     let mut took = Vec::with_capacity(CALLS);
     // The first call connects, and is not timed.
@@ -126,9 +116,6 @@ async fn time_calls(
     let (median, slowest) = (took.get(CALLS / 2).copied(), took.last().copied());
     let (median, slowest) = (median.unwrap_or_default(), slowest.unwrap_or_default());
     println!("Round trip: median {median:?}, maximum {slowest:?}.");
-    if median > ROUND_TRIP_MAX {
-        warnings.push(format!("a round trip takes {median:?}: move the store closer"));
-    }
     Ok(median)
 }
 
