@@ -65,8 +65,9 @@ where
             if matches!(rejection, Rejection::Unauthorized(_)) {
                 app.authentication_failed("http", client).await;
             }
-            // A client that waits for permission has not sent it.
-            if !parts.headers.contains_key(EXPECT) {
+            // A client that waits for permission has not sent it. What is reserved for probes is
+            // not to be kept by a body that does not arrive.
+            if !parts.headers.contains_key(EXPECT) && !client.is_reserved() {
                 ignore(body, app.time_limits.request).await;
             }
             rejection.response()

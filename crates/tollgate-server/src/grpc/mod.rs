@@ -1,5 +1,6 @@
 //! The gRPC interface: `tollgate.v1`, the compatible `ratelimit.v1`, health and reflection.
 
+mod batch;
 mod body;
 mod health;
 mod ratelimit;
@@ -132,7 +133,13 @@ async fn recorded(app: Arc<App>, request: Request, next: Next) -> Response {
     let span = app.telemetry.traces.as_ref().map(|traces| {
         traces.begin_request("grpc", request.method(), request.uri().path(), request.headers())
     });
-    app.telemetry.request("grpc", span, next.run(request)).await
+    let respond = async {
+        match batch::bounded(request).await {
+            Ok(request) => next.run(request).await,
+            Err(status) => status.into_http(),
+        }
+    };
+    app.telemetry.request("grpc", span, respond).await
 }
 
 /// A message that cannot be decoded is an error of the client, and none of the server.

@@ -141,6 +141,10 @@ impl Client {
         self.record().valid = true;
     }
 
+    pub(super) fn is_valid(&self) -> bool {
+        self.record().valid
+    }
+
     pub(super) fn has_requested(&self) -> bool {
         self.record().requested
     }

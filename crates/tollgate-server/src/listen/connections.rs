@@ -1,9 +1,11 @@
 //! The open connections of a listener: their number is bounded, and each is closed when one of its
 //! time limits has passed.
 //!
-//! When the listener is full, the connection that has been idle for longest makes room for a new
-//! one. When none is idle, a few more are accepted for health and readiness alone: a probe must not
-//! fail because clients are busy.
+//! When the listener is full, a connection makes room for a new one: the oldest without a valid
+//! request, busy or not, because clients without a token must not keep others out; else the one
+//! that has been idle for longest. When all are busy with valid clients, a few more are accepted for
+//! health and readiness alone: a probe must not fail because clients are busy. Of these the oldest
+//! makes room, whatever it does: a probe takes a moment.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -42,8 +44,12 @@ struct Open {
     clients: HashMap<u64, Arc<Client>>,
     /// How many of them are beyond the bound.
     reserved: usize,
-    /// The idle ones, within the bound and beyond it.
-    idle: [Idle; 2],
+    /// Those beyond the bound, and those within it without a valid request, in the order in which
+    /// they connected. Some have ended since, or made a valid request.
+    oldest_reserved: VecDeque<u64>,
+    oldest_invalid: VecDeque<u64>,
+    /// The idle ones within the bound.
+    idle: Idle,
 }
 
 /// Connections in the order in which they became idle, as of the last search for them. One that
@@ -79,30 +85,23 @@ impl Connections {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Counts a new connection; `None` when all others are busy.
-    pub(super) fn admit(self: &Arc<Self>) -> Option<Counted> {
+    /// Counts a new connection. It takes the place of another one when the listener is full.
+    pub(super) fn admit(self: &Arc<Self>) -> Counted {
         let mut open = self.open();
-        let reserved =
-            if open.clients.len() - open.reserved < self.max || self.evict(&mut open, false) {
-                false
-            } else if open.reserved < RESERVED || self.evict(&mut open, true) {
-                true
-            } else {
-                return None;
-            };
+        let is_full = open.clients.len() - open.reserved >= self.max;
+        let evicted = if is_full { open.remove_invalid_or_idle() } else { None };
+        let reserved = is_full && evicted.is_none();
+        let evicted = if reserved && open.reserved >= RESERVED {
+            open.remove_oldest_reserved()
+        } else {
+            evicted
+        };
+        if let Some(client) = evicted {
+            self.close(&client, Close::Full);
+        }
         let client = Client::new(Arc::clone(&self.streams), reserved);
-        let number = open.next;
-        open.next += 1;
-        open.reserved += usize::from(reserved);
-        open.clients.insert(number, Arc::clone(&client));
-        Some(Counted { client, number, connections: Arc::clone(self) })
-    }
-
-    /// Closes the connection that has been idle for longest, if one is.
-    fn evict(&self, open: &mut Open, reserved: bool) -> bool {
-        let Some(client) = open.longest_idle(reserved) else { return false };
-        self.close(&client, Close::Full);
-        true
+        let number = open.insert(Arc::clone(&client));
+        Counted { client, number, connections: Arc::clone(self) }
     }
 
     fn close(&self, client: &Client, why: Close) {
@@ -135,15 +134,45 @@ impl Connections {
 }
 
 impl Open {
-    /// Removes the connection that has been idle for longest, if one is.
-    fn longest_idle(&mut self, reserved: bool) -> Option<Arc<Client>> {
-        let [within, beyond] = &mut self.idle;
-        let idle = if reserved { beyond } else { within };
+    fn insert(&mut self, client: Arc<Client>) -> u64 {
+        let number = self.next;
+        self.next += 1;
+        self.reserved += usize::from(client.is_reserved());
+        let order =
+            if client.is_reserved() { &mut self.oldest_reserved } else { &mut self.oldest_invalid };
+        self.clients.insert(number, client);
+        order.push_back(number);
+        // Those that have ended or made a valid request are removed once they are the most.
+        if order.len() > 2 * self.clients.len() {
+            let is_current = |client: &Arc<Client>| client.is_reserved() || !client.is_valid();
+            order.retain(|number| self.clients.get(number).is_some_and(is_current));
+        }
+        number
+    }
+
+    /// Removes the oldest connection beyond the bound.
+    fn remove_oldest_reserved(&mut self) -> Option<Arc<Client>> {
+        while let Some(number) = self.oldest_reserved.pop_front() {
+            if let Some(client) = self.remove(number) {
+                return Some(client);
+            }
+        }
+        None
+    }
+
+    /// Removes the oldest connection without a valid request, or else the one that has been idle
+    /// for longest, if there is one.
+    fn remove_invalid_or_idle(&mut self) -> Option<Arc<Client>> {
+        while let Some(number) = self.oldest_invalid.pop_front() {
+            if self.clients.get(&number).is_some_and(|client| !client.is_valid()) {
+                return self.remove(number);
+            }
+        }
         for search in [false, true] {
-            if search && !idle.search(&self.clients, reserved) {
+            if search && !self.idle.search(&self.clients) {
                 return None;
             }
-            while let Some((since, number)) = idle.order.pop_front() {
+            while let Some((since, number)) = self.idle.order.pop_front() {
                 let client = self.clients.get(&number);
                 if client.is_some_and(|client| client.idle_since() == Some(since)) {
                     return self.remove(number);
@@ -163,14 +192,14 @@ impl Open {
 impl Idle {
     /// Finds the idle connections; `false` if that was done a moment ago. When all are busy, new
     /// connections must not cost a search each.
-    fn search(&mut self, clients: &HashMap<u64, Arc<Client>>, reserved: bool) -> bool {
+    fn search(&mut self, clients: &HashMap<u64, Arc<Client>>) -> bool {
         let now = Instant::now();
         let pause = SEARCH_PAUSE.saturating_mul(u32::try_from(clients.len()).unwrap_or(u32::MAX));
         if self.searched.is_some_and(|at| now.saturating_duration_since(at) < pause) {
             return false;
         }
-        let of_class = clients.iter().filter(|(_, client)| client.is_reserved() == reserved);
-        let idle = of_class.filter_map(|(number, client)| Some((client.idle_since()?, *number)));
+        let within = clients.iter().filter(|(_, client)| !client.is_reserved());
+        let idle = within.filter_map(|(number, client)| Some((client.idle_since()?, *number)));
         let mut order: Vec<(Instant, u64)> = idle.collect();
         order.sort_unstable();
         (self.order, self.searched) = (order.into(), Some(now));

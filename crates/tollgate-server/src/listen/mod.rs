@@ -112,13 +112,13 @@ impl Listener {
         }
     }
 
-    /// Serves a connection, if the listener has or makes room for it.
+    /// Serves a connection, which the listener may make room for.
     fn spawn<F, W>(&self, stream: TcpStream, serve: F, signal: ShutdownSignal)
     where
         F: Fn(Connection, ShutdownSignal) -> W + Send + 'static,
         W: Future<Output = ()> + Send + 'static,
     {
-        let Some(counted) = self.connections.admit() else { return };
+        let counted = self.connections.admit();
         let tls = self.tls.clone();
         tokio::spawn(async move {
             let Counted { client, .. } = &counted;

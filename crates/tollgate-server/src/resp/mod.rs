@@ -55,6 +55,7 @@ async fn serve_stream<S: AsyncRead + AsyncWrite + Unpin>(
     mut signal: ShutdownSignal,
 ) -> std::io::Result<()> {
     let (mut input, mut output, mut drain_until) = (BytesMut::new(), Vec::new(), None);
+    let mut parser = parse::Parser::default();
     let mut answered = 0;
     if client.is_reserved() {
         Reply::error("BUSY", FULL).write_to(&mut output, Version::Two);
@@ -62,7 +63,7 @@ async fn serve_stream<S: AsyncRead + AsyncWrite + Unpin>(
         return stream.shutdown().await;
     }
     loop {
-        let (commands, error) = take(&mut input);
+        let (commands, error) = take(&mut parser, &mut input);
         if !commands.is_empty() || error.is_some() {
             let under_way = client.begin();
             let proceed = session.answer(&commands, &mut output).await;
@@ -119,10 +120,13 @@ async fn read<S: AsyncRead + Unpin>(
 
 /// The complete commands of the input, at most a batch of them, and the error that ends the
 /// protocol.
-fn take(input: &mut BytesMut) -> (Vec<parse::Command>, Option<parse::ProtocolError>) {
+fn take(
+    parser: &mut parse::Parser,
+    input: &mut BytesMut,
+) -> (Vec<parse::Command>, Option<parse::ProtocolError>) {
     let mut commands = Vec::new();
     while commands.len() < BATCH_MAX {
-        match parse::next(input) {
+        match parser.next(input) {
             Ok(Some(command)) => commands.push(command),
             Ok(None) => return (commands, None),
             Err(error) => return (commands, Some(error)),

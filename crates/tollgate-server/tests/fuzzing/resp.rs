@@ -6,7 +6,7 @@ use std::sync::Arc;
 use bytes::BytesMut;
 
 use super::Fixture;
-use crate::resp::parse::{Command, ProtocolError, next};
+use crate::resp::parse::{Command, Parser, ProtocolError};
 use crate::resp::session::Session;
 
 thread_local! {
@@ -51,10 +51,11 @@ pub fn resp(bytes: &[u8]) {
 /// All commands of bytes that arrive in pieces of this size.
 fn cut(bytes: &[u8], size: usize) -> (Vec<Command>, Option<ProtocolError>) {
     let (mut input, mut commands) = (BytesMut::new(), Vec::new());
+    let mut parser = Parser::default();
     for piece in bytes.chunks(size) {
         input.extend_from_slice(piece);
         loop {
-            match next(&mut input) {
+            match parser.next(&mut input) {
                 Ok(Some(command)) => commands.push(command),
                 Ok(None) => break,
                 Err(error) => return (commands, Some(error)),

@@ -12,14 +12,11 @@ use tonic::Code;
 use tonic_health::pb::HealthCheckRequest;
 use tonic_health::pb::health_client::HealthClient;
 
-use crate::support::{Resp, Running};
+use crate::support::{PREFACE, Resp, Running, frame, head};
 
 /// Far more than any limit of these tests.
 const LONG: Duration = Duration::from_secs(60);
 const CALLER: &str = "token-of-a-caller";
-/// The preface of HTTP/2, and empty settings.
-const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
-
 /// A server with settings of its own, by their names. Limits that a test does not set are long.
 async fn server(settings: &[(&str, &str)]) -> Running {
     let variable = |name: &str| {
@@ -35,6 +32,15 @@ async fn server(settings: &[(&str, &str)]) -> Running {
     };
     let config = Config::of_text(&[], variable, None).unwrap();
     Running::of(Server::bind(config).await.unwrap())
+}
+
+/// Sends a request over HTTP; the status of the answer.
+async fn status_of(stream: &mut TcpStream, request: &str) -> String {
+    stream.write_all(request.as_bytes()).await.unwrap();
+    let mut line = [0; 12];
+    let read = timeout(LONG, stream.read_exact(&mut line)).await;
+    read.expect("an answer").unwrap();
+    String::from_utf8_lossy(&line[9..]).into_owned()
 }
 
 /// Reads until the server closes.
@@ -209,6 +215,13 @@ async fn health_is_answered_when_every_connection_is_busy() {
     for _ in 0..100 {
         silent.push(TcpStream::connect(server.at.http.unwrap()).await.unwrap());
     }
+    // Nor do the bodies arrive that these announce.
+    let head = "POST /v1/acquire HTTP/1.1\r\nHost: localhost\r\nContent-Length: 11\r\n\r\n";
+    for _ in 0..100 {
+        let mut stream = TcpStream::connect(server.at.http.unwrap()).await.unwrap();
+        assert_eq!(status_of(&mut stream, head).await, "503");
+        silent.push(stream);
+    }
     assert_eq!(status("/healthz").await, 200);
     assert_eq!(status("/readyz").await, 200);
     assert_eq!(status("/v1/gate?key=k").await, 503);
@@ -219,6 +232,70 @@ async fn health_is_answered_when_every_connection_is_busy() {
         assert_eq!(&reply, b"HTTP/1.1 200 OK");
     }
     assert_eq!(status("/v1/gate?key=k").await, 204);
+    server.end().await;
+}
+
+#[tokio::test]
+async fn grpc_health_is_answered_when_every_connection_is_busy() {
+    let server = server(&[("connections", "2")]).await;
+    let mut unfinished = Vec::new();
+    // Those that are reserved as well.
+    for _ in 0..100 {
+        let mut stream = TcpStream::connect(server.at.grpc.unwrap()).await.unwrap();
+        let check = frame(1, 4, 1, &head(b"/grpc.health.v1.Health/Check"));
+        // The reply to a PING says that the call has begun.
+        let ping = frame(6, 0, 0, b"pingpong");
+        stream.write_all(&[PREFACE, &check, &ping].concat()).await.unwrap();
+        let mut reply = Vec::new();
+        while !reply.windows(8).any(|bytes| bytes == b"pingpong") {
+            let read = timeout(LONG, stream.read_buf(&mut reply)).await.expect("a reply");
+            assert!(read.unwrap() > 0, "the server closed the connection");
+        }
+        unfinished.push(stream);
+    }
+    let mut client = HealthClient::new(server.channel().await);
+    let request = HealthCheckRequest { service: String::new() };
+    let reply = timeout(LONG, client.check(request)).await.expect("a reply");
+    assert_eq!(reply.unwrap().into_inner().status, 1);
+    server.end().await;
+}
+
+/// A client without a token keeps no caller out, whatever it sends.
+#[tokio::test]
+async fn clients_without_a_valid_request_make_room_first_even_when_they_are_busy() {
+    let server = server(&[("connections", "3"), ("tokens", CALLER)]).await;
+    let gate =
+        format!("GET /v1/gate?key=k HTTP/1.1\r\nHost: t\r\nAuthorization: Bearer {CALLER}\r\n\r\n");
+    let mut first = TcpStream::connect(server.at.http.unwrap()).await.unwrap();
+    assert_eq!(status_of(&mut first, &gate).await, "204");
+    let mut busy = Vec::new();
+    for _ in 0..2 {
+        let mut stream = TcpStream::connect(server.at.http.unwrap()).await.unwrap();
+        let head = b"POST /v1/acquire HTTP/1.1\r\nHost: t\r\nContent-Length: 11\r\n\r\n";
+        stream.write_all(head).await.unwrap();
+        busy.push(stream);
+    }
+    let mut second = TcpStream::connect(server.at.http.unwrap()).await.unwrap();
+    assert_eq!(status_of(&mut second, &gate).await, "204");
+    first.write_all(gate.as_bytes()).await.unwrap();
+    end(&mut busy.remove(0)).await;
+    let mut rest = Vec::new();
+    while !String::from_utf8_lossy(&rest).contains("HTTP/1.1 204") {
+        let read = timeout(LONG, first.read_buf(&mut rest)).await.expect("an answer");
+        assert!(read.unwrap() > 0, "the connection of a caller was closed");
+    }
+    let mut resp = server.resp().await;
+    assert_eq!(resp.call(&["AUTH", CALLER]).await, "+OK");
+    let mut guessing = Vec::new();
+    for _ in 0..2 {
+        let mut client = server.resp().await;
+        client.send(Resp::command(&["AUTH", "a-guessed-token"]).repeat(1_000).as_bytes()).await;
+        guessing.push(client);
+    }
+    let mut other = server.resp().await;
+    assert_eq!(timeout(LONG, other.call(&["AUTH", CALLER])).await.expect("it is served"), "+OK");
+    guessing.remove(0).rest_bytes().await;
+    assert_eq!(resp.call(&["PING"]).await, "+PONG");
     server.end().await;
 }
 
@@ -257,27 +334,14 @@ async fn health_watches_are_few() {
     server.end().await;
 }
 
-/// A frame of HTTP/2.
-fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
-    let length = u32::try_from(payload.len()).unwrap().to_be_bytes();
-    [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
-}
-
 /// A call of AcquireMany with a full batch.
 fn full_batch(stream: u32) -> Vec<u8> {
-    let path = b"/tollgate.v1.RateLimiter/AcquireMany";
-    // Indexed fields, and literals that are not indexed.
-    let head = [
-        b"\x83\x86\x04".as_slice(),
-        &[u8::try_from(path.len()).unwrap()],
-        path,
-        b"\x01\x09localhost\x0f\x10\x10application/grpc\x00\x02te\x08trailers",
-    ];
+    let head = head(b"/tollgate.v1.RateLimiter/AcquireMany");
     // `requests` has the number 1, `key` the number 2.
     let message = b"\x0a\x03\x12\x01k".repeat(1_000);
     let length = u32::try_from(message.len()).unwrap().to_be_bytes();
     let body = [b"\0".as_slice(), &length, &message].concat();
-    [frame(1, 4, stream, &head.concat()), frame(0, 1, stream, &body)].concat()
+    [frame(1, 4, stream, &head), frame(0, 1, stream, &body)].concat()
 }
 
 /// A client that grants no window makes the server keep the reply to one batch, and not to many.

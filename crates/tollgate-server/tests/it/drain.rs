@@ -13,7 +13,7 @@ use tonic_reflection::pb::v1::ServerReflectionRequest;
 use tonic_reflection::pb::v1::server_reflection_client::ServerReflectionClient;
 use tonic_reflection::pb::v1::server_reflection_request::MessageRequest;
 
-use crate::support::{Resp, Running, config, slow};
+use crate::support::{PREFACE, Resp, Running, config, frame, head, slow};
 
 #[tokio::test]
 async fn a_request_under_way_is_answered_at_shutdown() {
@@ -80,4 +80,52 @@ async fn a_reflection_stream_does_not_delay_the_shutdown() {
     let ending = server.shut_down();
     tokio::time::timeout(Duration::from_secs(60), ending).await.expect("it ends").unwrap();
     assert!(responses.message().await.unwrap().is_none());
+}
+
+/// Clients of gRPC and RESP that have connected and asked before the server has accepted them, and
+/// one of each that asks nothing.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn connections_that_wait_at_shutdown_are_answered_on_every_protocol() {
+    let server = Running::with(slow()).await;
+    let (grpc, resp) = (server.at.grpc.unwrap(), server.at.resp.unwrap());
+    // `key` has the number 2.
+    let call = frame(1, 4, 1, &head(b"/tollgate.v1.RateLimiter/Peek"));
+    let call = [PREFACE, &call, &frame(0, 1, 1, b"\0\0\0\0\x03\x12\x01k")].concat();
+    let command = Resp::command(&["TG.ACQUIRE", "default", "k"]);
+    let mut clients = Vec::new();
+    for number in 0..50 {
+        let mut called = TcpStream::connect(grpc).await.unwrap();
+        let mut commanded = TcpStream::connect(resp).await.unwrap();
+        if number > 0 {
+            called.write_all(&call).await.unwrap();
+            commanded.write_all(command.as_bytes()).await.unwrap();
+        }
+        clients.push((called, commanded));
+    }
+    let ending = server.shut_down();
+    for (number, (mut called, mut commanded)) in clients.into_iter().enumerate() {
+        let (mut frames, mut reply) = (Vec::new(), Vec::new());
+        called.read_to_end(&mut frames).await.unwrap();
+        commanded.read_to_end(&mut reply).await.unwrap();
+        let kinds = kinds(&frames);
+        // Who has not even begun HTTP/2 needs no announcement of its end.
+        assert_eq!(kinds.contains(&(7, 0)), number > 0, "the end is announced: {kinds:?}");
+        assert_eq!(kinds.contains(&(0, 1)), number > 0, "a message is answered: {kinds:?}");
+        assert_eq!(reply.starts_with(b"*5\r\n"), number > 0, "{number}");
+    }
+    tokio::time::timeout(Duration::from_secs(60), ending).await.unwrap().unwrap();
+    for address in [grpc, resp] {
+        assert!(TcpStream::connect(address).await.is_err());
+    }
+}
+
+/// The kind and the stream of each frame of HTTP/2.
+fn kinds(mut frames: &[u8]) -> Vec<(u8, u8)> {
+    let mut kinds = Vec::new();
+    while let [high, middle, low, kind, _, _, _, _, stream, rest @ ..] = frames {
+        kinds.push((*kind, *stream));
+        let length = usize::from(*high) << 16 | usize::from(*middle) << 8 | usize::from(*low);
+        frames = &rest[length..];
+    }
+    kinds
 }

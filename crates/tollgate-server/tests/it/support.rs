@@ -21,6 +21,9 @@ use tonic::transport::Channel;
 /// An arbitrary time.
 pub(crate) const NOW: u64 = 1_800_000_000_000_000;
 
+/// The preface of HTTP/2, and empty settings.
+pub(crate) const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0";
+
 /// A server that runs.
 pub(crate) struct Running {
     pub(crate) at: Addresses,
@@ -130,6 +133,23 @@ impl Running {
     pub(crate) async fn resp(&self) -> Resp {
         Resp(TcpStream::connect(self.at.resp.unwrap()).await.unwrap())
     }
+}
+
+/// A frame of HTTP/2.
+pub(crate) fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+    let length = u32::try_from(payload.len()).unwrap().to_be_bytes();
+    [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
+}
+
+/// The headers of a gRPC call: indexed fields, and literals that are not indexed.
+pub(crate) fn head(path: &[u8]) -> Vec<u8> {
+    [
+        b"\x83\x86\x04".as_slice(),
+        &[u8::try_from(path.len()).unwrap()],
+        path,
+        b"\x01\x09localhost\x0f\x10\x10application/grpc\x00\x02te\x08trailers",
+    ]
+    .concat()
 }
 
 /// A minimal client of the RESP interface: sends words, reads bytes.

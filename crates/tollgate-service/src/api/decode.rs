@@ -7,7 +7,7 @@ use std::borrow::Cow;
 use std::fmt;
 
 use serde::Deserialize;
-use serde::de::{Deserializer, MapAccess, SeqAccess, Visitor};
+use serde::de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use tollgate_core::{Code, Cost, Error, Result};
 
 use crate::engine::{BATCH_MAX, CheckRequest};
@@ -18,6 +18,8 @@ use crate::policy::{DEFAULT_POLICY, nearest};
 enum Value<'a> {
     Object(Vec<(Cow<'a, str>, Self)>),
     Array(Vec<Self>),
+    /// An array of more elements than any may have; they are not kept.
+    Long(usize),
     Text(Cow<'a, str>),
     Whole(u64),
     Truth(bool),
@@ -29,7 +31,7 @@ impl Value<'_> {
     const fn kind(&self) -> &'static str {
         match self {
             Self::Object(_) => "an object",
-            Self::Array(_) => "an array",
+            Self::Array(_) | Self::Long(_) => "an array",
             Self::Text(_) => "a string",
             Self::Whole(_) => "a number",
             Self::Truth(_) => "a truth value",
@@ -247,6 +249,10 @@ pub(super) fn batch(body: &[u8]) -> Result<Vec<Result<Request<'_>>>> {
     let mut fields = Fields::of_json(body, &["requests"])?;
     let requests = match fields.take("requests") {
         Some(Value::Array(requests)) => requests,
+        Some(Value::Long(count)) => {
+            let accepted = format!("has {count} elements; accepted: up to {BATCH_MAX}");
+            return Err(Error::invalid("requests", accepted));
+        }
         Some(other) => {
             let wrong = format!("is {}; accepted: an array", other.kind());
             return Err(Error::invalid("requests", wrong));
@@ -293,11 +299,15 @@ impl<'de> Visitor<'de> for AnyValue {
     }
 
     fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
-        let mut elements = Vec::new();
-        while let Some(element) = seq.next_element()? {
+        let (mut elements, mut count) = (Vec::new(), 0);
+        while elements.len() < BATCH_MAX {
+            let Some(element) = seq.next_element()? else { return Ok(Value::Array(elements)) };
             elements.push(element);
         }
-        Ok(Value::Array(elements))
+        while seq.next_element::<IgnoredAny>()?.is_some() {
+            count += 1;
+        }
+        Ok(if count == 0 { Value::Array(elements) } else { Value::Long(BATCH_MAX + count) })
     }
 
     fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Self::Value, E> {
