@@ -38,7 +38,9 @@ const RULES: [Rule; 12] = [
 pub(crate) fn tidy() -> TaskResult {
     let files = files::all(root())?;
     let mut wrong: Vec<String> = RULES.iter().flat_map(|rule| rule(&files)).collect();
-    wrong.extend(layers::dependencies_follow_the_layers(&packages()?));
+    let packages = packages()?;
+    wrong.extend(layers::dependencies_follow_the_layers(&packages));
+    wrong.extend(layers::layers_name_crates(&packages));
     if wrong.is_empty() {
         println!("{} files are tidy", files.len());
         return Ok(());
