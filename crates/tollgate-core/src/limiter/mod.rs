@@ -120,22 +120,6 @@ impl<S: Store> Limiter<S> {
         self.admit(&admission, now).await
     }
 
-    /// Decides at once what the store can decide in this process without waiting: one charge
-    /// without a request id, over a store whose capability says `in_process`. Else `None`, and
-    /// nothing was charged. For callers that would rather not hold a future.
-    ///
-    /// # Errors
-    /// As [`Limiter::check`].
-    #[inline]
-    pub fn check_now<'a>(&self, charges: impl Into<Admission<'a>>) -> Option<Result<Decision>> {
-        // Other stores are called by `check` alone, which reads the clock once.
-        if !self.store.capability().in_process {
-            return None;
-        }
-        let now = self.clock.now();
-        self.decide_now(&charges.into(), now)
-    }
-
     /// Decides independent admissions at one instant: in order, sharing round trips. Takes charges
     /// or admissions.
     ///

@@ -197,7 +197,7 @@ impl Observer for Silently {}
 
 #[test]
 fn no_clock_is_a_panic_in_an_outage() {
-    let breaker = BreakerConfig { failures: 2, open_for: Duration::MAX };
+    let breaker = BreakerConfig::default().failures(2).open_for(Duration::MAX);
     for seed in 0..60_u64 {
         println!("seed {seed}");
         let mut rng = Rng::new(seed);

@@ -92,7 +92,7 @@ impl Local {
             .collect();
         let mirrored: Vec<Charge<'_>> =
             decided.iter().map(|(charge, _, limit)| charge.under(limit)).collect();
-        // A request id is remembered here too: its replay in an outage must charge nothing.
+        // A request id is kept here too: its replay in an outage must charge nothing.
         let together = admission.with_charges(&mirrored);
         let all = planned.admitted && admission.request_id.is_some() && self.admits(&together, now);
         for (charge, (_, decision, _)) in mirrored.iter().zip(&decided) {
