@@ -16,7 +16,7 @@ use crate::run::{TaskResult, root};
 /// A rule: files in, complaints out.
 type Rule = fn(&[File]) -> Vec<String>;
 
-const RULES: [Rule; 12] = [
+const RULES: [Rule; 13] = [
     source::opens_with_documentation,
     source::is_short,
     source::leaves_nothing_undone,
@@ -29,6 +29,7 @@ const RULES: [Rule; 12] = [
     manifest::lints_are_inherited,
     text::lines_are_narrow,
     text::words_are_plain,
+    text::types_have_names,
 ];
 
 /// Checks every rule on every file, and the layers of the crates.

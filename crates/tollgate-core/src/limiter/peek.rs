@@ -60,7 +60,7 @@ pub(super) fn forecasted(charges: &[Charge<'_>], loaded: Loaded) -> Result<Forec
     scarcest(&forecasts).ok_or_else(combine::no_evidence)
 }
 
-/// What each charge makes of what its key remembers.
+/// What each charge makes of the state of its key.
 fn read<T>(
     charges: &[Charge<'_>],
     loaded: Loaded,
@@ -76,7 +76,7 @@ fn read<T>(
     charges.iter().zip(loaded.states).map(of).collect()
 }
 
-/// What a key remembers, as its limit reads it.
+/// The state of a key, as its limit reads it.
 fn words_of(limit: &Limit, state: Option<State>, now: Now) -> Result<Words> {
     let Some(state) = state else { return Ok(Words::new(&[])) };
     Ok(match migrate_state(limit.rule(), &state, now)? {

@@ -43,7 +43,7 @@ pub struct PolicyUsage {
     pub max_keys: usize,
     /// The bytes of lines and long states.
     pub bytes: usize,
-    /// The request ids that are remembered; a long record counts as several.
+    /// The request ids that are kept; a long record counts as several.
     pub request_ids: usize,
     /// The bound on them.
     pub max_request_ids: usize,
