@@ -5,7 +5,7 @@
 //! no algorithm and no backend.
 
 mod builder;
-mod combine;
+mod derive;
 mod failure;
 mod observer;
 mod peek;
@@ -27,7 +27,7 @@ pub use observer::{Degradation, Observer, Stats};
 pub use sync::SyncLimiter;
 
 use builder::ClockSource;
-use combine::Derived;
+use derive::Derived;
 use failure::FailurePolicy;
 
 /// Decides whether requests may pass, over any store.
@@ -264,7 +264,7 @@ impl<S: Store> Limiter<S> {
         evidence: &Evidence,
         now: Micros,
     ) -> Result<Derived> {
-        let derived = combine::derive(admission, evidence)?;
+        let derived = derive::derive(admission, evidence)?;
         if !self.store.capability().in_process {
             self.failure.mirror(admission, evidence, now);
         }

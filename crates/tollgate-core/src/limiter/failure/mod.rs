@@ -17,7 +17,7 @@ use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::Arc;
 
 use super::builder::ClockSource;
-use super::combine;
+use super::derive;
 use super::observer::{Counter, Degradation, Observer, Stats};
 use crate::charge::{Admission, Charge};
 use crate::decision::{Decision, OutageMode, Verdict};
@@ -196,7 +196,7 @@ impl FailurePolicy {
             .map(|(charge, limit)| limit.as_ref().map_or(*charge, |limit| charge.under(limit)));
         let charges: Vec<Charge<'_>> = chosen.collect();
         let admission = &admission.with_charges(&charges);
-        let fresh = combine::on_fresh_keys(admission, now)?;
+        let fresh = derive::on_fresh_keys(admission, now)?;
         let (mode, decision) = match strictest(admission) {
             // No store is needed to know that waiting is useless.
             mode if fresh.verdict == Verdict::Never => {
