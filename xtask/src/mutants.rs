@@ -22,8 +22,8 @@ const TESTS: [&str; 3] = ["tollgate-core", "tollgate", "tollgate-testkit"];
 /// `mutants [--OPTION=VALUE] [PATHS]`: options of cargo-mutants, such as `--shard=0/8`.
 ///
 /// # Errors
-/// When a path names no file, the tool cannot be built, the tests fail without a change, or a change
-/// passes all tests.
+/// When a path names no file, the tool cannot be built, the tests fail without a change, or a
+/// change passes all tests.
 pub(crate) fn mutants(arguments: &[&str]) -> TaskResult {
     let (options, paths): (Vec<&str>, Vec<&str>) =
         arguments.iter().partition(|argument| argument.starts_with("--"));

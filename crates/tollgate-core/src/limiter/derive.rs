@@ -105,9 +105,10 @@ fn unknown_quota() -> Error {
     Error::new(Code::CorruptState, message)
 }
 
-/// Allowed if all are, never if any is. The numbers are those of one limit, the binding one: of those
-/// with the verdict of the whole the one with the longest wait, or else the fewest units left, then
-/// the latest reset. Only the delay is the longest of all, because a request waits for every shaper.
+/// Allowed if all are, never if any is. The numbers are those of one limit, the binding one: of
+/// those with the verdict of the whole the one with the longest wait, or else the fewest units
+/// left, then the latest reset. Only the delay is the longest of all, because a request waits for
+/// every shaper.
 pub(super) fn merge(charges: &[Charge<'_>], mut decisions: Vec<Decision>) -> Option<Decision> {
     if let [_] = charges {
         return decisions.pop();

@@ -39,8 +39,8 @@ pub(super) struct Shard {
     when_full: WhenFull,
     /// Lines that hold a key.
     pub(super) used: usize,
-    /// How many parts the hashes are divided into, each with its debt. It never changes: a key that lost its line must
-    /// meet its debt after a growth, too.
+    /// How many parts the hashes are divided into, each with its debt. It never changes: a key that
+    /// lost its line must meet its debt after a growth, too.
     neighbourhoods: usize,
     /// The latest instant at which something forgotten was still kept.
     floor: Micros,

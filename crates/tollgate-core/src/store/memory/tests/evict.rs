@@ -1,5 +1,5 @@
-//! What holds when keys must go: debts of throttled keys are never dropped, the others lose at most what
-//! they had spent.
+//! What holds when keys must go: debts of throttled keys are never dropped, the others lose
+//! at most what they had spent.
 
 use core::time::Duration;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};

@@ -79,7 +79,7 @@ fn decay_alike(flooded: &Memory, calm: &Memory, limit: &Limit, victims: &[String
 fn report(name: &str, max_keys: usize, rule: &Rule, kind: Flood) -> usize {
     let Figures { evicted, during, after } = flood(max_keys, rule, kind);
     println!(
-        "{name}, {max_keys} keys, {kind:?}: {evicted} of {VICTIMS} victims evicted, no debt dropped; \
+        "{name}, {max_keys} keys, {kind:?}: {evicted} of {VICTIMS} evicted, no debt dropped; \
          newcomers admitted: {during}/{NEWCOMERS} during, {after}/{NEWCOMERS} after"
     );
     assert_eq!(after, NEWCOMERS, "newcomers pay no longer than the debt lasts");
