@@ -1,4 +1,4 @@
-//! Size and documentation of every crate: `cargo xtask lines [FOLDER]`.
+//! Size, documentation and public items of every crate: `cargo xtask lines [FOLDER]`.
 //!
 //! It counts `crates/*/src` without tests and generated code. A line of documentation starts with
 //! `///` or `//!`. The end of a function is found by indentation, which rustfmt guarantees.
@@ -7,6 +7,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use crate::files::{self, File};
+use crate::public_items::{self, PublicItems};
 use crate::run::{TaskResult, root};
 
 /// The figures of one crate.
@@ -17,6 +18,7 @@ struct Figures {
     documentation: usize,
     largest_file: Largest,
     largest_function: Largest,
+    public: PublicItems,
 }
 
 /// The largest item of a kind, and its lines.
@@ -47,10 +49,12 @@ impl Figures {
     }
 
     fn print(&self, name: &str) {
-        let Self { files, lines, documentation, largest_file, largest_function } = self;
+        let Self { files, lines, documentation, largest_file, largest_function, public } = self;
+        let PublicItems { items, methods } = public;
         let share = documentation * 100 / lines.max(&1);
         println!(
-            "{name:<22} {files:>5} {lines:>7} {share:>5} %  {:>3} {:<32} {:>3} {}",
+            "{name:<22} {files:>5} {lines:>7} {share:>5} % {items:>5} {methods:>7}  \
+             {:>3} {:<32} {:>3} {}",
             largest_file.lines, largest_file.name, largest_function.lines, largest_function.name,
         );
     }
@@ -63,16 +67,20 @@ impl Figures {
 pub(crate) fn lines(folder: Option<&str>) -> TaskResult {
     let root = folder.map_or(root(), Path::new);
     let mut crates: BTreeMap<String, Figures> = BTreeMap::new();
-    for file in files::all(root)?.iter().filter(|file| file.is_production()) {
+    let files = files::all(root)?;
+    for file in files.iter().filter(|file| file.is_production()) {
         let inside = file.path.strip_prefix("crates/").and_then(|path| path.split_once("/src/"));
         // A crate inside of a crate, such as its fuzz targets, does not ship.
         if let Some((name, path)) = inside.filter(|(name, _)| !name.contains('/')) {
             crates.entry(name.to_owned()).or_default().add(path, file);
         }
     }
+    for (name, figures) in &mut crates {
+        figures.public = public_items::count(&format!("crates/{name}/src/"), &files)?;
+    }
     println!(
-        "{:<22} {:>5} {:>7} {:>7}  {:<36} largest function",
-        "crate", "files", "lines", "docs", "largest file"
+        "{:<22} {:>5} {:>7} {:>7} {:>5} {:>7}  {:<36} largest function",
+        "crate", "files", "lines", "docs", "items", "methods", "largest file"
     );
     for (name, figures) in &crates {
         figures.print(name);

@@ -13,6 +13,7 @@ mod generate;
 mod lines;
 mod metadata;
 mod mutants;
+mod public_items;
 mod run;
 mod soak;
 mod tidy;
@@ -30,7 +31,8 @@ cargo xtask <task>
   tidy --words     every use of a word that the project does not use, and their number per crate
   deny             licences, sources and duplicates of the dependencies (deny.toml)
   features         every library with each feature alone
-  lines [FOLDER]   lines, largest file and function, and share of documentation of every crate
+  lines [FOLDER]   lines, largest file and function, share of documentation, and public items of
+                   every crate
   faults [--seed N] [NAMES]
                    faults of real stores under a fleet of servers, with release builds; writes
                    docs/guarantees.md. A name is one of a scenario, a figure or a store

@@ -127,7 +127,7 @@ impl<'a> RequestId<'a> {
     /// How long records are kept by default: five minutes.
     pub const DEFAULT_KEEP: Micros = 300_000_000;
 
-    /// A request id, remembered for five minutes.
+    /// A request id, kept for five minutes.
     ///
     /// # Errors
     /// `invalid_request` naming the field `request_id` when it is empty or too long.
@@ -139,7 +139,7 @@ impl<'a> RequestId<'a> {
         Ok(Self { id, keep: Self::DEFAULT_KEEP })
     }
 
-    /// The same id, remembered for another time.
+    /// The same id, kept for another time.
     #[must_use]
     pub fn keep_for(mut self, keep: Duration) -> Self {
         self.keep = micros_of(keep);

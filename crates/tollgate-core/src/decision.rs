@@ -8,6 +8,10 @@ use crate::key::Name;
 use crate::time::{MICROS_PER_MS, Micros};
 
 /// What was decided.
+///
+/// Exhaustive on purpose: the three verdicts are part of every protocol and of the golden vectors,
+/// and a caller that must handle a fourth one has to learn of it at compile time. What else there
+/// is to say about a decision becomes a field of [`Decision`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Verdict {
     /// The request may pass, and was charged.
@@ -68,6 +72,21 @@ impl OutageMode {
 /// On several limits at once: allowed if all are, never if any is. The numbers are those of the
 /// [binding](Decision::binding) limit and of no other, but for `delay_ms`, which is the longest.
 /// [`Decision::parts`] has the numbers of each limit.
+///
+/// ```
+/// use tollgate_core::{Limit, Limiter, ManualClock, Quota, Verdict};
+/// use tollgate_core::store::Memory;
+///
+/// let limiter = Limiter::with_clock(Memory::new(), ManualClock::at(0)).build();
+/// let logins = Limit::gcra("logins", Quota::per_minute(2))?;
+/// let decisions = [(); 3].map(|()| limiter.sync().check(logins.charge("ada")));
+/// let [first, _, third] = decisions;
+/// let (first, third) = (first?, third?);
+/// assert_eq!((first.verdict, first.limit, first.remaining), (Verdict::Allowed, 2, 1));
+/// assert_eq!((third.verdict, third.remaining), (Verdict::Denied, 0));
+/// assert_eq!(third.retry_after_ms, Some(30_000));
+/// # Ok::<(), tollgate_core::Error>(())
+/// ```
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Decision {

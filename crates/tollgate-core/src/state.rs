@@ -1,4 +1,4 @@
-//! What a key remembers: the id of the quota it was made under, and a few integers.
+//! The state of a key: the id of the quota it was made under, and a few integers.
 //!
 //! The quota id is stored with the state, so that a changed quota is seen and carried over, never
 //! misread. Every distributed store keeps the same text: one JSON array of integers, the four
@@ -76,7 +76,7 @@ impl PartialEq for Words {
 
 impl Eq for Words {}
 
-/// What a key remembers.
+/// The state of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct State {
     /// The quota the words were made under.

@@ -53,7 +53,7 @@ type Fetch<T> = watch::Receiver<Option<FetchResult<T>>>;
 type FetchResult<T> = core::result::Result<Arc<T>, Arc<Error>>;
 
 /// What a caller finds.
-enum Found<T> {
+enum Lookup<T> {
     Current(Arc<T>),
     Fetch(Fetch<T>),
 }
@@ -78,8 +78,8 @@ impl<T: Send + Sync + 'static> RefreshingCredential<T> {
     {
         for _ in 0..WAITS_MAX {
             let mut pending = match self.find(&fetch)? {
-                Found::Current(value) => return Ok(value),
-                Found::Fetch(pending) => pending,
+                Lookup::Current(value) => return Ok(value),
+                Lookup::Fetch(pending) => pending,
             };
             if let Ok(result) = pending.wait_for(Option::is_some).await
                 && let Some(result) = result.as_ref()
@@ -106,7 +106,7 @@ impl<T: Send + Sync + 'static> RefreshingCredential<T> {
         }
     }
 
-    fn find<F>(self: &Arc<Self>, fetch: &impl Fn() -> F) -> Result<Found<T>>
+    fn find<F>(self: &Arc<Self>, fetch: &impl Fn() -> F) -> Result<Lookup<T>>
     where
         F: Future<Output = Result<(T, Micros)>> + Send + 'static,
     {
@@ -119,7 +119,7 @@ impl<T: Send + Sync + 'static> RefreshingCredential<T> {
                 self.begin(&mut state, now, fetch)?;
             }
             if !may_fetch || now < expires {
-                return Ok(Found::Current(value));
+                return Ok(Lookup::Current(value));
             }
         } else if let Some(rejection) = &state.rejection {
             let rejection = rejection.clone().not_sent();
@@ -128,7 +128,7 @@ impl<T: Send + Sync + 'static> RefreshingCredential<T> {
             }
             return Err(rejection);
         }
-        self.begin(&mut state, now, fetch).map(Found::Fetch)
+        self.begin(&mut state, now, fetch).map(Lookup::Fetch)
     }
 
     /// The fetch under way, which is begun if there is none.

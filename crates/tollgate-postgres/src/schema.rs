@@ -54,7 +54,7 @@ async fn steps(shared: &Shared, client: &Client) -> Result<(), QueryError> {
 }
 
 /// What the catalogue shows.
-struct Found {
+struct Catalogue {
     /// The version of the schema; 0 without tables.
     version: i32,
     has_schema: bool,
@@ -63,7 +63,7 @@ struct Found {
 
 /// Queries the catalogue tables. Functions such as `to_regclass` may answer from a cache that is
 /// older than the lock.
-async fn find(shared: &Shared, client: &Client) -> Result<Found, QueryError> {
+async fn find(shared: &Shared, client: &Client) -> Result<Catalogue, QueryError> {
     let query = "SELECT current_setting('server_encoding'), \
                  EXISTS (SELECT FROM pg_namespace WHERE nspname = $1), \
                  coalesce(bool_or(c.relname = $2), false), \
@@ -85,7 +85,7 @@ async fn find(shared: &Shared, client: &Client) -> Result<Found, QueryError> {
     } else {
         0
     };
-    Ok(Found { version, has_schema: row.try_get(1)?, has_audit: row.try_get(3)? })
+    Ok(Catalogue { version, has_schema: row.try_get(1)?, has_audit: row.try_get(3)? })
 }
 
 /// Free space on every page keeps updates within the page (HOT). An index on `expires` would

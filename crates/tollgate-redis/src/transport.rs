@@ -147,8 +147,10 @@ impl Args {
     }
 }
 
-/// What a server answered.
+/// What a server answered. A transport makes them; the store alone matches on them, so a kind of
+/// reply may be added.
 #[derive(Clone, Debug, PartialEq, Eq)]
+#[non_exhaustive]
 pub enum Reply {
     /// Nothing.
     Nil,

@@ -200,7 +200,7 @@ async fn sqlite(address: &str, options: Options) -> Result<BoxStore> {
     let store = Sqlite::connect(address.parse()?).await?;
     let lost = store.lost_commits();
     if lost > 0 {
-        let meaning = "what they had charged is forgiven";
+        let meaning = "what they had charged is lost";
         tracing::error!(lost, meaning, "the write-ahead log is damaged: commits were lost");
     }
     if let Some(telemetry) = &options.telemetry {

@@ -99,7 +99,7 @@ impl Sqlite {
     }
 
     /// How many commits SQLite ignored when the file was opened, because its write-ahead log did
-    /// not verify after a crash: what they had charged is forgiven. 0 until the file was opened.
+    /// not verify after a crash: what they had charged is lost. 0 until the file was opened.
     #[must_use]
     pub fn lost_commits(&self) -> u64 {
         self.file.lost_commits()

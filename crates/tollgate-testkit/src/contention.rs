@@ -189,7 +189,7 @@ impl<S: Store> Fight<S> {
 pub async fn until_held_up<S: Store>(store: &Arc<S>, charge: Charge<'_>, now: Micros) {
     loop {
         let clock = ManualClock::at(now);
-        let never = BreakerConfig { failures: 0, ..BreakerConfig::default() };
+        let never = BreakerConfig::default().failures(0);
         let limiter = Limiter::with_clock(store.clone(), clock.clone()).breaker(never).build();
         let mut call = pin!(limiter.check(charge));
         let polled = poll_fn(|context| Poll::Ready(call.as_mut().poll(context))).await;

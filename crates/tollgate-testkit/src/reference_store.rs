@@ -14,18 +14,18 @@ use tollgate_core::{
     Admission, Charge, Code, Error, Key, Micros, Now, QuotaId, RequestId, Result, State,
 };
 
-/// How many request ids are remembered at once unless told otherwise.
+/// How many request ids are kept at once unless told otherwise.
 const RECORDS_MAX: usize = 100_000;
 
 /// A store for one process, slow and obvious.
 #[derive(Debug)]
 pub struct ReferenceStore {
-    kept: Mutex<Kept>,
+    kept: Mutex<Contents>,
     records_max: usize,
 }
 
 #[derive(Debug, Default)]
-struct Kept {
+struct Contents {
     states: HashMap<String, State>,
     /// Request ids, each scoped to the key of the first charge it came with.
     records: HashMap<(String, String), Record>,
@@ -60,7 +60,7 @@ impl ReferenceStore {
         Self { kept: Mutex::default(), records_max }
     }
 
-    fn lock(&self) -> MutexGuard<'_, Kept> {
+    fn lock(&self) -> MutexGuard<'_, Contents> {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
@@ -76,9 +76,9 @@ impl ReferenceStore {
         let plan = plan(admission.charges(), &slots, &states, now)?;
         let before: Vec<Option<State>> =
             slots.iter().map(|slot| states.get(*slot).cloned().flatten()).collect();
-        // Only a charge is remembered: an id that was denied is decided anew.
+        // Only a charge is kept: an id that was denied is decided anew.
         if let Some(once) = admission.request_id.filter(|_| plan.admitted) {
-            kept.remember(admission, once, (now, &before), self.records_max)?;
+            kept.keep(admission, once, (now, &before), self.records_max)?;
         }
         for write in plan.writes {
             if let Some(text) = texts.get(write.slot) {
@@ -89,7 +89,7 @@ impl ReferenceStore {
     }
 }
 
-impl Kept {
+impl Contents {
     /// The evidence of the first time, if this id was charged before.
     fn replay(&self, admission: &Admission<'_>, now: Now) -> Result<Option<Evidence>> {
         let record = record_key(admission).and_then(|key| self.records.get(&key));
@@ -104,7 +104,7 @@ impl Kept {
         Ok(Some(Evidence::replayed(now, before, quota_ids)))
     }
 
-    fn remember(
+    fn keep(
         &mut self,
         admission: &Admission<'_>,
         request_id: RequestId<'_>,
@@ -113,7 +113,7 @@ impl Kept {
     ) -> Result<()> {
         self.records.retain(|_, record| now.effective() < record.until);
         if self.records.len() >= records_max {
-            return Err(Error::new(Code::QueueFull, "too many request ids are remembered"));
+            return Err(Error::new(Code::QueueFull, "too many request ids are kept"));
         }
         let record = Record {
             payload: admission.payload(),

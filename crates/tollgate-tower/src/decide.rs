@@ -38,7 +38,11 @@ pub trait Decide: Send + Sync + 'static {
 impl<S: Store + Send + Sync + 'static> Decide for Limiter<S> {
     #[inline]
     fn decide_now(&self, charge: Charge<'_>) -> Option<Result<Decision>> {
-        self.check_now(charge)
+        // Other stores are called by `check` alone, which reads the clock once.
+        if !self.store().capability().in_process {
+            return None;
+        }
+        self.store().decide_now(&charge, Self::clock(self).now())
     }
 
     async fn decide(&self, charges: &[Charge<'_>]) -> Result<Decision> {
@@ -70,5 +74,23 @@ impl<D: Decide> Decide for Arc<D> {
 
     fn clock(&self) -> &dyn Clock {
         (**self).clock()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tollgate::{Limit, Quota, Verdict};
+    use tollgate_testkit::ReferenceStore;
+
+    use super::*;
+
+    #[test]
+    fn only_a_store_that_never_waits_decides_at_once() {
+        let limit = Limit::gcra("p", Quota::per_hour(1)).unwrap();
+        let waiting = Limiter::new(ReferenceStore::new());
+        assert!(waiting.decide_now(limit.charge("k")).is_none());
+        let memory = Limiter::in_memory();
+        let decide = || memory.decide_now(limit.charge("k")).unwrap().unwrap().verdict;
+        assert_eq!([decide(), decide()], [Verdict::Allowed, Verdict::Denied]);
     }
 }

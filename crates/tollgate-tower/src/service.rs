@@ -17,6 +17,27 @@ use crate::request_parts::RequestParts;
 /// A limited service, made by a [`RateLimitLayer`](crate::RateLimitLayer). It keeps the error type
 /// of the inner service, because refusals are responses, and it does not read the bodies of
 /// requests.
+///
+/// ```
+/// use http::{Request, Response, StatusCode};
+/// use tollgate::{Limit, Limiter, Quota};
+/// use tollgate_tower::{RateLimitLayer, extract::Global};
+/// use tower::{ServiceBuilder, ServiceExt, service_fn};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let limit = Limit::gcra("service", Quota::per_minute(1))?;
+/// let service = ServiceBuilder::new()
+///     .layer(RateLimitLayer::new(Limiter::in_memory(), limit, Global)?)
+///     .service(service_fn(|_: Request<String>| async {
+///         Ok::<_, std::convert::Infallible>(Response::new(String::from("hello")))
+///     }));
+/// let request = || Request::new(String::new());
+/// assert_eq!(service.clone().oneshot(request()).await?.status(), StatusCode::OK);
+/// assert_eq!(service.oneshot(request()).await?.status(), StatusCode::TOO_MANY_REQUESTS);
+/// # Ok(())
+/// # }
+/// ```
 pub struct RateLimit<S, D> {
     inner: S,
     enforcer: Arc<Enforcer<D>>,

@@ -12,6 +12,6 @@ use crate::clock::WorkerClock;
 /// fill up with those, and a breaker would wait for ever for the probe of one: both are off. The
 /// runtime has bounds of its own, and each call has its deadline.
 pub fn limiter<S: Store>(store: S) -> LimiterBuilder<S> {
-    let off = BreakerConfig { failures: 0, ..BreakerConfig::default() };
+    let off = BreakerConfig::default().failures(0);
     Limiter::with_clock(store, WorkerClock).max_in_flight(usize::MAX).breaker(off)
 }

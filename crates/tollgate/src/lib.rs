@@ -48,7 +48,7 @@ pub use tollgate_core::{algorithm, clock, limiter, store};
 ///
 /// [`Store`](tollgate_core::store::Store) is the contract of a store and
 /// [`Custom`](tollgate_core::algorithm::Custom) that of an algorithm; states, keys, instants and
-/// bounds on futures are what they speak of. A crate that is only a store or an algorithm depends
+/// bounds on futures are their vocabulary. A crate that is only a store or an algorithm depends
 /// on `tollgate-core` instead.
 pub use tollgate_core as authoring;
 

@@ -8,13 +8,12 @@ const FACADE: &str = "tollgate";
 const OF_STORES: &[&str] = &["tollgate-core", "tollgate-net"];
 
 /// A crate, and the members that it may be built with. Dependencies of tests are free.
-const LAYERS: [(&str, &[&str]); 14] = [
+const LAYERS: [(&str, &[&str]); 13] = [
     ("tollgate-core", &[]),
     ("tollgate-http", &["tollgate-core"]),
     ("tollgate-service", &["tollgate-core", "tollgate-http"]),
     ("tollgate-net", &["tollgate-core"]),
-    ("tollgate-redis-client", &["tollgate-core", "tollgate-net"]),
-    ("tollgate-redis", &["tollgate-core", "tollgate-net", "tollgate-redis-client"]),
+    ("tollgate-redis", OF_STORES),
     (FACADE, &["tollgate-core", "tollgate-redis"]),
     ("tollgate-tower", &["tollgate", "tollgate-core", "tollgate-http"]),
     ("tollgate-proto", &[]),
@@ -51,6 +50,14 @@ pub(crate) fn dependencies_follow_the_layers(packages: &[Package]) -> Vec<String
     wrong
 }
 
+/// The table names no crate that does not exist.
+pub(crate) fn layers_name_crates(packages: &[Package]) -> Vec<String> {
+    let exists = |name: &str| packages.iter().any(|package| package.name == name);
+    let named = LAYERS.iter().flat_map(|(name, allowed)| [name].into_iter().chain(*allowed));
+    let unknown = named.filter(|name| !exists(name));
+    unknown.map(|name| format!("xtask/src/tidy/layers.rs: there is no crate {name}")).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -60,6 +67,18 @@ mod tests {
         let package =
             Package { name: name.to_owned(), is_published, dependencies, ..Package::default() };
         dependencies_follow_the_layers(&[package]).len()
+    }
+
+    #[test]
+    fn a_layer_without_its_crate_is_found() {
+        let package = |name: &str| Package { name: name.to_owned(), ..Package::default() };
+        let mut packages: Vec<Package> = LAYERS.iter().map(|(name, _)| package(name)).collect();
+        assert_eq!(layers_name_crates(&packages), [""; 0]);
+        packages.retain(|package| package.name != "tollgate-proto");
+        let wrong = layers_name_crates(&packages);
+        // As a layer, and as what the server and the command line may be built with.
+        assert_eq!(wrong.len(), 3, "{wrong:?}");
+        assert!(wrong.iter().all(|message| message.ends_with("no crate tollgate-proto")));
     }
 
     #[test]

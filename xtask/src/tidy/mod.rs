@@ -16,7 +16,7 @@ use crate::run::{TaskResult, root};
 /// A rule: files in, complaints out.
 type Rule = fn(&[File]) -> Vec<String>;
 
-const RULES: [Rule; 12] = [
+const RULES: [Rule; 13] = [
     source::opens_with_documentation,
     source::is_short,
     source::leaves_nothing_undone,
@@ -29,6 +29,7 @@ const RULES: [Rule; 12] = [
     manifest::lints_are_inherited,
     text::lines_are_narrow,
     text::words_are_plain,
+    text::types_have_names,
 ];
 
 /// Checks every rule on every file, and the layers of the crates.
@@ -38,7 +39,9 @@ const RULES: [Rule; 12] = [
 pub(crate) fn tidy() -> TaskResult {
     let files = files::all(root())?;
     let mut wrong: Vec<String> = RULES.iter().flat_map(|rule| rule(&files)).collect();
-    wrong.extend(layers::dependencies_follow_the_layers(&packages()?));
+    let packages = packages()?;
+    wrong.extend(layers::dependencies_follow_the_layers(&packages));
+    wrong.extend(layers::layers_name_crates(&packages));
     if wrong.is_empty() {
         println!("{} files are tidy", files.len());
         return Ok(());

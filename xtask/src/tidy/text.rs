@@ -60,6 +60,10 @@ const WORDS: [&str; 36] = [
 /// Words that are terms of the field in this company: the word before, and the word.
 const TERMS: [(&str, &str); 3] = [("in", "flight"), ("session", "ticket"), ("severity", "ticket")];
 
+/// Names of types that say nothing in a codebase of this size: each named several types once. A type
+/// is named after what it is: `Position`, `KeyHash`, `QueuedCall`.
+const TYPES: [&str; 8] = ["Found", "Kept", "Look", "Place", "Shape", "Sign", "Trust", "Way"];
+
 /// No line is wider than 100 columns, except tables of Markdown and lines with a link.
 pub(crate) fn lines_are_narrow(files: &[File]) -> Vec<String> {
     let mut wrong = Vec::new();
@@ -85,6 +89,24 @@ pub(crate) fn words_are_plain(files: &[File]) -> Vec<String> {
     all_words(files).map(|found| found.message()).collect()
 }
 
+/// No type of a crate has one of the names.
+pub(crate) fn types_have_names(files: &[File]) -> Vec<String> {
+    const KINDS: [&str; 4] = ["enum", "struct", "trait", "type"];
+    let mut wrong = Vec::new();
+    for file in files.iter().filter(|file| file.is_rust() && file.path.starts_with("crates/")) {
+        for (number, line) in file.lines() {
+            let words = line.split(|letter: char| !letter.is_alphanumeric() && letter != '_');
+            let mut words = words.filter(|word| !word.is_empty());
+            let is_declared = words.any(|word| KINDS.contains(&word));
+            let name = words.next().filter(|name| is_declared && TYPES.contains(name));
+            if let Some(name) = name.filter(|_| !line.trim_start().starts_with("//")) {
+                wrong.push(format!("{}:{number}: `{name}` says nothing", file.path));
+            }
+        }
+    }
+    wrong
+}
+
 /// The words that are left, per part of the repository.
 pub(crate) fn print_words(files: &[File]) {
     let mut parts = std::collections::BTreeMap::<String, Vec<String>>::new();
@@ -103,24 +125,24 @@ pub(crate) fn print_words(files: &[File]) {
 
 /// One of the words, in its place.
 #[derive(Debug)]
-struct Found {
+struct WordUse {
     path: String,
     line: usize,
     word: &'static str,
 }
 
-impl Found {
+impl WordUse {
     fn message(&self) -> String {
         format!("{}:{}: says \"{}\"", self.path, self.line, self.word)
     }
 }
 
-fn all_words(files: &[File]) -> impl Iterator<Item = Found> {
+fn all_words(files: &[File]) -> impl Iterator<Item = WordUse> {
     const TEXTS: [&str; 6] = [".rs", ".md", ".toml", ".lua", ".proto", ".yaml"];
     let is_text = |path: &str| TEXTS.iter().any(|end| path.ends_with(end)) && !is_exempt(path);
     files.iter().filter(move |file| is_text(&file.path)).flat_map(|file| {
         file.lines().flat_map(move |(line, text)| {
-            words_in(text).into_iter().map(move |word| Found {
+            words_in(text).into_iter().map(move |word| WordUse {
                 path: file.path.clone(),
                 line,
                 word,
@@ -219,6 +241,17 @@ mod tests {
             "word by word",
         ] {
             assert!(words_in(text).is_empty(), "{text}: {:?}", words_in(text));
+        }
+    }
+
+    #[test]
+    fn a_type_with_a_name_that_says_nothing_is_found() {
+        let complaints = |text| types_have_names(&[File::new("crates/a/src/b.rs", text)]).len();
+        for text in ["struct Place {", "pub(super) enum Found<T> {", "    type Way = u8;"] {
+            assert_eq!(complaints(text), 1, "{text}");
+        }
+        for text in ["// The type Place.", "struct Placed;", "let place = Place::new();"] {
+            assert_eq!(complaints(text), 0, "{text}");
         }
     }
 

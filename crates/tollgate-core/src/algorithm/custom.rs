@@ -17,8 +17,64 @@ use crate::state::{QuotaId, Words};
 use crate::time::{Micros, Now, to_ms_up};
 
 /// A user's own algorithm.
+///
+/// ```
+/// use tollgate_core::algorithm::{Custom, CustomAlgorithm, CustomStep};
+/// use tollgate_core::{Cost, Decision, Limit, Limiter, MICROS_MAX, Micros, Now};
+///
+/// /// A number of units per key, which never come back.
+/// #[derive(Debug)]
+/// struct Trial {
+///     units: u64,
+/// }
+///
+/// impl Custom for Trial {
+///     type State = u64; // Units spent.
+///     const NAME: &'static str = "trial";
+///
+///     fn parameters(&self) -> [u64; 3] {
+///         [self.units, 0, 0]
+///     }
+///
+///     fn ceiling(&self) -> u64 {
+///         self.units
+///     }
+///
+///     fn horizon(&self) -> Micros {
+///         MICROS_MAX
+///     }
+///
+///     fn encode(&self, spent: &u64) -> Vec<u64> {
+///         vec![*spent]
+///     }
+///
+///     fn decode(&self, words: &[u64]) -> Option<u64> {
+///         words.first().copied().filter(|spent| *spent <= self.units)
+///     }
+///
+///     fn step(&self, spent: Option<&u64>, _: Now, cost: Cost) -> CustomStep<u64> {
+///         let left = self.units - spent.copied().unwrap_or(0);
+///         match left.checked_sub(cost.get()) {
+///             Some(left) => CustomStep {
+///                 decision: Decision::allowed(self.units, left, 0),
+///                 next: Some((self.units - left, MICROS_MAX)),
+///             },
+///             None => {
+///                 CustomStep { decision: Decision::never(self.units, left, 0), next: None }
+///             }
+///         }
+///     }
+/// }
+///
+/// let limiter = Limiter::in_memory();
+/// let trial = Limit::new("trial", CustomAlgorithm::new(Trial { units: 2 }))?;
+/// let allowed = [(); 3].map(|()| limiter.sync().check(trial.charge("ada")));
+/// let allowed = allowed.map(|decided| decided.is_ok_and(|decision| decision.is_allowed()));
+/// assert_eq!(allowed, [true, true, false]);
+/// # Ok::<(), tollgate_core::Error>(())
+/// ```
 pub trait Custom: Debug + Send + Sync + 'static {
-    /// What a key remembers.
+    /// The state of a key.
     type State;
 
     /// A name of its own: two algorithms of one name would read each other's states.

@@ -64,7 +64,7 @@ register! {
 
 /// A pure rate-limiting algorithm with its quota.
 ///
-/// `words` is what the key remembers under this very quota, empty for a fresh key; states of
+/// `words` is the state of the key under this very quota, empty for a fresh key; states of
 /// another quota are carried over by [`migrate_state`] before they get here.
 pub trait Algorithm: Debug + Send + Sync {
     /// The name in configurations, metrics and golden vectors.

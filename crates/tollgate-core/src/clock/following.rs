@@ -18,7 +18,7 @@ use crate::time::Micros;
 const READINGS: usize = 3;
 
 /// A counter and a wall clock.
-pub(super) trait Source {
+pub(super) trait TickSource {
     /// A counter that runs at an even pace.
     fn ticks(&self) -> u64;
     /// Microseconds since the epoch.
@@ -40,7 +40,7 @@ pub(super) struct Following<S> {
     discipline: Mutex<Discipline>,
 }
 
-impl<S: Source> Following<S> {
+impl<S: TickSource> Following<S> {
     /// A clock that starts at the wall clock of its source, with this many microseconds per tick,
     /// times 2^64.
     pub(super) fn new(source: S, micros_per_tick: u64) -> Self {
@@ -119,7 +119,7 @@ impl<S: Source> Following<S> {
 }
 
 /// Both clocks at the same instant, as far as that can be told.
-fn read_both(source: &impl Source) -> Reading {
+fn read_both(source: &impl TickSource) -> Reading {
     let one = || {
         let (before, wall, after) = (source.ticks(), source.wall(), source.ticks());
         let took = after.wrapping_sub(before);

@@ -7,7 +7,7 @@
 use std::sync::LazyLock;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use super::following::{Following, Source};
+use super::following::{Following, TickSource};
 use super::{Clock, ClockHealth};
 use crate::time::{Micros, micros_of};
 
@@ -19,6 +19,15 @@ const NANOS_PER_MICRO: u128 = 1_000;
 ///
 /// It follows the wall clock: once per second it is compared with it. What it is behind is
 /// corrected at once; what it is ahead is slewed, so that it never goes back.
+///
+/// ```
+/// use tollgate_core::{Clock, SystemClock};
+///
+/// let clock = SystemClock::new();
+/// let now = clock.now(); // Microseconds since the Unix epoch.
+/// assert!(now > 1_700_000_000_000_000);
+/// assert!(SystemClock::new().now() >= now, "all clocks of a process agree");
+/// ```
 #[derive(Clone, Debug)]
 pub struct SystemClock(&'static Following<OperatingSystem>);
 
@@ -59,7 +68,7 @@ impl Clock for SystemClock {
     }
 }
 
-impl Source for OperatingSystem {
+impl TickSource for OperatingSystem {
     #[inline]
     fn ticks(&self) -> u64 {
         self.0.raw()

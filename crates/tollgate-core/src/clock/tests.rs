@@ -4,7 +4,7 @@ use core::sync::atomic::AtomicU64;
 use core::sync::atomic::Ordering::SeqCst;
 use std::sync::Arc;
 
-use super::following::{Following, Source};
+use super::following::{Following, TickSource};
 use crate::time::Micros;
 
 const START: Micros = 1_700_000_000_000_000;
@@ -21,7 +21,7 @@ struct World {
     wall: AtomicU64,
 }
 
-impl Source for Arc<World> {
+impl TickSource for Arc<World> {
     fn ticks(&self) -> u64 {
         self.ticks.load(SeqCst)
     }
@@ -199,7 +199,7 @@ fn a_clock_that_was_not_read_for_a_day_is_right_at_the_first_reading() {
 #[derive(Debug, Default)]
 struct Hurried(AtomicU64);
 
-impl Source for Hurried {
+impl TickSource for Hurried {
     fn ticks(&self) -> u64 {
         self.0.fetch_add(TICKS_PER_MICRO * 40_000, SeqCst)
     }

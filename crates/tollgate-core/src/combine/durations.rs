@@ -1,7 +1,6 @@
 //! How long the last rounds took, to see which caller comes too late.
 
-use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
-
+use super::sync::{AtomicU64, Relaxed};
 use super::{Reply, Round};
 use crate::time::Micros;
 

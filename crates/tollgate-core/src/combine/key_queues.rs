@@ -13,11 +13,11 @@
 use core::borrow::Borrow;
 use core::fmt;
 use core::hash::{Hash, Hasher};
-use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use core::task::Waker;
 use std::collections::{HashMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 
+use super::sync::{AtomicU64, Mutex, MutexGuard, Relaxed};
 use super::waiter::Waiter;
 use super::{Pending, Queues, Reply};
 use crate::store::CallContext;

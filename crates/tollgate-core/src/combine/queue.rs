@@ -1,11 +1,11 @@
 //! One queue: callers in order, and the worker that waits for them.
 
-use core::sync::atomic::AtomicU64;
 use core::task::Waker;
 use std::collections::VecDeque;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 
 use super::durations::Durations;
+use super::sync::{AtomicU64, Condvar, Mutex, MutexGuard};
 use super::waiter::Waiter;
 
 /// A round of this many waiters is large.

@@ -2,10 +2,13 @@
 
 use core::future::{Future, poll_fn};
 use core::task::Poll;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, PoisonError};
 
+use super::combiner::fail_all;
+use super::queue::LARGE_ROUND;
+use super::sync::Mutex;
 use super::waiter::Waiter;
-use super::{Combiner, LARGE_ROUND, Led, Reply, fail_all};
+use super::{Combiner, Led, Reply};
 use crate::error::{Code, Error};
 use crate::maybe_send::MaybeSend;
 use crate::store::Retries;

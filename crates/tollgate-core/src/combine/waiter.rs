@@ -5,11 +5,11 @@
 //! one that is cancelled later reports that it was sent.
 
 use core::fmt;
-use core::sync::atomic::{AtomicBool, Ordering::Relaxed};
 use core::task::{Context, Waker};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::PoisonError;
 
 use super::pending::Driven;
+use super::sync::{AtomicBool, Mutex, MutexGuard, Relaxed};
 use crate::error::Error;
 use crate::store::{CallContext, CallFacts};
 

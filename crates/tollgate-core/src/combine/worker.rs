@@ -4,10 +4,13 @@ use core::fmt;
 use core::future::poll_fn;
 use core::task::Poll;
 use core::time::Duration;
-use std::sync::{Arc, MutexGuard, PoisonError};
+use std::sync::{Arc, PoisonError};
 
+use super::combiner::{closed, fail_all};
+use super::queue::QueueState;
+use super::sync::MutexGuard;
 use super::waiter::Waiter;
-use super::{Combiner, QueueState, Reply, Round, closed, fail_all};
+use super::{Combiner, Reply, Round};
 
 /// The worker of one queue. However it ends, no caller waits for it any more: the queue is closed,
 /// and its waiters are answered that nothing was charged.

@@ -49,6 +49,25 @@ impl ClockSource {
 }
 
 /// Sets what a [`Limiter`] does beyond calling its store.
+///
+/// ```
+/// use std::num::NonZeroU32;
+/// use std::time::Duration;
+/// use tollgate_core::Limiter;
+/// use tollgate_core::limiter::{BreakerConfig, Share};
+/// use tollgate_core::store::Memory;
+///
+/// /// The processes that share the quotas.
+/// const PROCESSES: NonZeroU32 = NonZeroU32::new(3).unwrap();
+///
+/// let breaker = BreakerConfig::default().failures(3).open_for(Duration::from_secs(1));
+/// let limiter = Limiter::builder(Memory::new())
+///     .deadline(Duration::from_millis(50))
+///     .breaker(breaker)
+///     .local_share(Share::one_of(PROCESSES))
+///     .build();
+/// # let _ = limiter;
+/// ```
 #[derive(Debug)]
 #[must_use]
 pub struct LimiterBuilder<S> {

@@ -5,7 +5,7 @@
 //! no algorithm and no backend.
 
 mod builder;
-mod combine;
+mod derive;
 mod failure;
 mod observer;
 mod peek;
@@ -27,7 +27,7 @@ pub use observer::{Degradation, Observer, Stats};
 pub use sync::SyncLimiter;
 
 use builder::ClockSource;
-use combine::Derived;
+use derive::Derived;
 use failure::FailurePolicy;
 
 /// Decides whether requests may pass, over any store.
@@ -132,22 +132,6 @@ impl<S: Store> Limiter<S> {
         let answer = self.call(now, &facts, keys, |cx| self.store.admit(&admission, cx)).await;
         let evidence = answer.map_err(|error| self.failure.explained(error))?;
         Ok(self.derive(&admission, &evidence, now)?.decision)
-    }
-
-    /// Decides at once what the store can decide in this process without waiting: one charge
-    /// without a request id, over a store whose capability says `in_process`. Else `None`, and
-    /// nothing was charged. For callers that would rather not hold a future.
-    ///
-    /// # Errors
-    /// As [`Limiter::check`].
-    #[inline]
-    pub fn check_now<'a>(&self, charges: impl Into<Admission<'a>>) -> Option<Result<Decision>> {
-        // Other stores are called by `check` alone, which reads the clock once.
-        if !self.store.capability().in_process {
-            return None;
-        }
-        let now = self.clock.now();
-        self.decide_now(&charges.into(), now)
     }
 
     /// Decides independent admissions at one instant: in order, sharing round trips. Takes charges
@@ -294,7 +278,7 @@ impl<S: Store> Limiter<S> {
         evidence: &Evidence,
         now: Micros,
     ) -> Result<Derived> {
-        let derived = combine::derive(admission, evidence)?;
+        let derived = derive::derive(admission, evidence)?;
         if !self.store.capability().in_process {
             self.failure.mirror(admission, evidence, now);
         }

@@ -3,7 +3,7 @@
 //! All keys are read at one instant, and nothing is written. The answer is never degraded: a guess
 //! would be taken for the state of a key.
 
-use super::{Limiter, combine, keys_of, not_empty};
+use super::{Limiter, derive, keys_of, not_empty};
 use crate::algorithm::migrate_state;
 use crate::charge::{Admission, Charge};
 use crate::decision::{Decision, Forecast};
@@ -49,18 +49,18 @@ pub(super) fn peeked(charges: &[Charge<'_>], loaded: Loaded) -> Result<Decision>
     let now = loaded.now;
     let decide = |charge: &Charge<'_>, words: Words| charge.rule().peek(&words, now, charge.cost);
     let decisions = read(charges, loaded, decide)?;
-    let combined = combine::combine(charges, decisions).ok_or_else(combine::no_evidence)?;
-    Ok(combined.uncharged())
+    let merged = derive::merge(charges, decisions).ok_or_else(derive::no_evidence)?;
+    Ok(merged.uncharged())
 }
 
 /// What could be spent on keys that were read.
 pub(super) fn forecasted(charges: &[Charge<'_>], loaded: Loaded) -> Result<Forecast> {
     let now = loaded.now;
     let forecasts = read(charges, loaded, |charge, words| charge.rule().forecast(&words, now))?;
-    scarcest(&forecasts).ok_or_else(combine::no_evidence)
+    scarcest(&forecasts).ok_or_else(derive::no_evidence)
 }
 
-/// What each charge makes of what its key remembers.
+/// What each charge makes of the state of its key.
 fn read<T>(
     charges: &[Charge<'_>],
     loaded: Loaded,
@@ -68,7 +68,7 @@ fn read<T>(
 ) -> Result<Vec<T>> {
     // A state that is missing must never pass for a fresh key.
     if loaded.states.len() != charges.len() {
-        return Err(combine::no_evidence());
+        return Err(derive::no_evidence());
     }
     let of = |(charge, state): (&Charge<'_>, Option<State>)| {
         words_of(charge.limit, state, loaded.now).map(|words| view(charge, words))
@@ -76,7 +76,7 @@ fn read<T>(
     charges.iter().zip(loaded.states).map(of).collect()
 }
 
-/// What a key remembers, as its limit reads it.
+/// The state of a key, as its limit reads it.
 fn words_of(limit: &Limit, state: Option<State>, now: Now) -> Result<Words> {
     let Some(state) = state else { return Ok(Words::new(&[])) };
     Ok(match migrate_state(limit.rule(), &state, now)? {

@@ -1,6 +1,6 @@
 //! The same verbs without futures, over stores that never wait. Limited to those stores by type.
 
-use super::combine::{self, Derived};
+use super::derive::{self, Derived};
 use super::{Limiter, Refunded, not_empty, only_refunds, peek};
 use crate::charge::Admission;
 use crate::decision::{Decision, Forecast};
@@ -118,6 +118,6 @@ impl<S: SyncStore> SyncLimiter<'_, S> {
 
     fn admit(self, admission: &Admission<'_>, now: Micros) -> Result<Derived> {
         not_empty(admission.charges())?;
-        combine::derive(admission, &self.0.store.admit_sync(admission, now)?)
+        derive::derive(admission, &self.0.store.admit_sync(admission, now)?)
     }
 }

@@ -58,8 +58,8 @@ impl CallLimit {
     /// Waits until one more call may be sent. `others_served` runs once if the backend answers
     /// another call meanwhile.
     pub async fn acquire(&self, mut others_served: impl FnMut()) -> CallPermit<'_> {
-        let Some(mut place) = self.join() else { return CallPermit { limit: self } };
-        poll_fn(|context| place.poll(context, &mut others_served)).await
+        let Some(mut queued) = self.join() else { return CallPermit { limit: self } };
+        poll_fn(|context| queued.poll(context, &mut others_served)).await
     }
 
     /// Waits until one more call may be sent, and records the facts of the wait.
@@ -77,7 +77,7 @@ impl CallLimit {
     }
 
     /// Takes a permit, or a place behind the calls that wait.
-    fn join(&self) -> Option<Place<'_>> {
+    fn join(&self) -> Option<QueuedCall<'_>> {
         let mut state = self.lock();
         if state.free > 0 {
             state.free -= 1;
@@ -86,7 +86,7 @@ impl CallLimit {
         let (id, answered) = (state.next_id, state.answered);
         state.next_id += 1;
         state.waiting.insert(id, None);
-        Some(Place { limit: self, id, answered: Some(answered), has_permit: false })
+        Some(QueuedCall { limit: self, id, answered: Some(answered), has_permit: false })
     }
 
     fn release(&self) {
@@ -131,7 +131,7 @@ impl Drop for CallPermit<'_> {
 }
 
 /// A call that waits.
-struct Place<'a> {
+struct QueuedCall<'a> {
     limit: &'a CallLimit,
     id: u64,
     /// The answers at which it joined, until `others_served` has run.
@@ -139,7 +139,7 @@ struct Place<'a> {
     has_permit: bool,
 }
 
-impl<'a> Place<'a> {
+impl<'a> QueuedCall<'a> {
     fn poll(
         &mut self,
         context: &Context<'_>,
@@ -163,7 +163,7 @@ impl<'a> Place<'a> {
     }
 }
 
-impl Drop for Place<'_> {
+impl Drop for QueuedCall<'_> {
     fn drop(&mut self) {
         let mut state = self.limit.lock();
         let is_waiting = state.waiting.remove(&self.id).is_some();

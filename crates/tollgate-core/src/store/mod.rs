@@ -44,7 +44,7 @@ pub mod round {
     pub use super::cas::round::{Decided, Round, RoundBounds, ValueName, ValueWrite, state_in};
 }
 
-/// How request ids are remembered in text, for stores that write records without the adapter.
+/// How request ids are kept in text, for stores that write records without the adapter.
 pub mod record {
     pub use super::cas::record::{
         RequestIdKey, evidence_text, is_name, name, replay, request_id_key,

@@ -318,7 +318,7 @@ fn a_slow_server_is_a_timeout_and_never_contention() {
     let url = format!("postgres://postgres@{}/postgres", proxy.addr());
     block_on(async {
         let store = Postgres::connect(config(&url)).await.unwrap();
-        let never = BreakerConfig { failures: 0, ..BreakerConfig::default() };
+        let never = BreakerConfig::default().failures(0);
         let limiter = Limiter::builder(store).breaker(never).build();
         let closed = limit(1_000).on_outage(OutageMode::Closed);
         for latency in [60, 90, 120, 190, 310] {

@@ -34,9 +34,9 @@ async fn connect(host: &Host, settings: &Settings) -> Result<ExclusiveConnection
     let stream: Stream = match &settings.tls {
         Some(tls) => {
             let encrypted = timeout_at(deadline, tls.encrypt(host.name(), stream)).await;
-            // A server that speaks plain text waits for the rest of the command.
+            // A server without TLS waits for the rest of the command.
             let late = |_| {
-                let hint = "if it speaks no TLS, write redis instead of rediss";
+                let hint = "if it has no TLS, write redis instead of rediss";
                 unavailable(format!("no TLS handshake with {host} within {limit} ms; {hint}"))
             };
             Box::new(encrypted.map_err(late)??)
@@ -79,7 +79,7 @@ async fn log_in(connection: &mut ExclusiveConnection, settings: &Settings) -> Re
     let replies = replies.map_err(|error| match settings.tls {
         Some(_) => error,
         None => unavailable(format!(
-            "{}; if it speaks TLS, write rediss instead of redis",
+            "{}; if it has TLS, write rediss instead of redis",
             error.message()
         )),
     })?;

@@ -41,7 +41,7 @@ struct Partial {
 }
 
 /// What one step over the bytes found.
-enum Found {
+enum Parsed {
     /// A reply that holds no others.
     Leaf(Reply),
     /// The head of a list that is not empty.
@@ -84,13 +84,13 @@ impl Parser {
     fn advance(&mut self) -> Result<Option<Reply>> {
         loop {
             let leaf = match self.step()? {
-                Found::Nothing => return Ok(None),
-                Found::List(missing) => {
+                Parsed::Nothing => return Ok(None),
+                Parsed::List(missing) => {
                     let elements = Vec::with_capacity(missing.min(RESERVE_MAX));
                     self.lists.push(Partial { elements, missing });
                     continue;
                 }
-                Found::Leaf(leaf) => leaf,
+                Parsed::Leaf(leaf) => leaf,
             };
             if let Some(reply) = self.place(leaf) {
                 (self.text_bytes, self.elements) = (0, 0);
@@ -114,33 +114,33 @@ impl Parser {
         Some(reply)
     }
 
-    fn step(&mut self) -> Result<Found> {
+    fn step(&mut self) -> Result<Parsed> {
         let rest = self.bytes.get(self.used..).unwrap_or_default();
-        let Some((line, after)) = line(rest)? else { return Ok(Found::Nothing) };
+        let Some((line, after)) = line(rest)? else { return Ok(Parsed::Nothing) };
         let Some((kind, body)) = line.split_first() else { return Err(broken("an empty line")) };
         let found = match kind {
             b'+' | b'-' if body.len() > BYTES_MAX - self.text_bytes => {
                 return Err(broken("an absurd length"));
             }
-            b'+' => Found::Leaf(Reply::Text(body.to_vec())),
-            b'-' => Found::Leaf(Reply::Error(String::from_utf8_lossy(body).into_owned())),
-            b':' => Found::Leaf(Reply::Integer(integer(body)?)),
+            b'+' => Parsed::Leaf(Reply::Text(body.to_vec())),
+            b'-' => Parsed::Leaf(Reply::Error(String::from_utf8_lossy(body).into_owned())),
+            b':' => Parsed::Leaf(Reply::Integer(integer(body)?)),
             b'$' => match length(body, BYTES_MAX - self.text_bytes)? {
-                None => Found::Leaf(Reply::Nil),
-                Some(length) => return Ok(self.text(after, length)?.unwrap_or(Found::Nothing)),
+                None => Parsed::Leaf(Reply::Nil),
+                Some(length) => return Ok(self.text(after, length)?.unwrap_or(Parsed::Nothing)),
             },
             b'*' => match length(body, ELEMENTS_MAX - self.elements)? {
-                None => Found::Leaf(Reply::Nil),
-                Some(0) => Found::Leaf(Reply::List(Vec::new())),
+                None => Parsed::Leaf(Reply::Nil),
+                Some(0) => Parsed::Leaf(Reply::List(Vec::new())),
                 Some(_) if self.lists.len() == DEPTH_MAX => return Err(broken("deep nesting")),
                 Some(count) => {
                     self.elements += count;
-                    Found::List(count)
+                    Parsed::List(count)
                 }
             },
             _ => return Err(broken("an unknown kind of reply")),
         };
-        if let Found::Leaf(Reply::Text(_) | Reply::Error(_)) = found {
+        if let Parsed::Leaf(Reply::Text(_) | Reply::Error(_)) = found {
             self.text_bytes += body.len();
         }
         self.used += after;
@@ -148,7 +148,7 @@ impl Parser {
     }
 
     /// A text whose head ends at `after`, if all of it has arrived.
-    fn text(&mut self, after: usize, length: usize) -> Result<Option<Found>> {
+    fn text(&mut self, after: usize, length: usize) -> Result<Option<Parsed>> {
         let start = self.used + after;
         let Some(end) = self.bytes.get(start + length..start + length + 2) else {
             return Ok(None);
@@ -159,7 +159,7 @@ impl Parser {
         let text = self.bytes.get(start..start + length).unwrap_or_default().to_vec();
         self.text_bytes += length;
         self.used = start + length + 2;
-        Ok(Some(Found::Leaf(Reply::Text(text))))
+        Ok(Some(Parsed::Leaf(Reply::Text(text))))
     }
 }
 

@@ -38,7 +38,7 @@ struct Query {
 
 /// What a sentinel answered.
 #[derive(Debug)]
-struct Answer {
+struct MasterReply {
     /// Grows with each failover.
     epoch: u64,
     master: Host,
@@ -121,7 +121,11 @@ impl Sentinels {
 impl Query {
     /// Queries over a connection that may be open already; it is open afterwards if there is an
     /// answer.
-    async fn run(&self, sentinel: &Host, open: &mut Option<ExclusiveConnection>) -> Result<Answer> {
+    async fn run(
+        &self,
+        sentinel: &Host,
+        open: &mut Option<ExclusiveConnection>,
+    ) -> Result<MasterReply> {
         let mut connection = match open.take() {
             Some(connection) => connection,
             None => dial(sentinel, &self.settings).await?,
@@ -139,12 +143,12 @@ impl Query {
             Error::new(Code::StoreUnavailable, message)
         })?;
         *open = Some(connection);
-        Ok(Answer { epoch: epoch(details), master })
+        Ok(MasterReply { epoch: epoch(details), master })
     }
 }
 
 /// The answer of the newest configuration.
-fn newest_of(answers: Vec<Answer>) -> Option<Answer> {
+fn newest_of(answers: Vec<MasterReply>) -> Option<MasterReply> {
     answers.into_iter().max_by_key(|answer| answer.epoch)
 }
 
@@ -192,7 +196,7 @@ mod tests {
 
     #[test]
     fn the_newest_configuration_counts() {
-        let answer = |epoch, port| Answer { epoch, master: Host::new("a", port) };
+        let answer = |epoch, port| MasterReply { epoch, master: Host::new("a", port) };
         let newest = newest_of(vec![answer(1, 1), answer(3, 3), answer(2, 2)]);
         assert_eq!(newest.unwrap().master.port(), 3);
     }

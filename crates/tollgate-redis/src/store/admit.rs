@@ -7,7 +7,7 @@ use tollgate_core::{Admission, Charge, Key, Result};
 
 use super::Inner;
 use super::batch_encode::write_instant;
-use super::reply::{Found, Numbers, full, unreadable};
+use super::reply::{KeyReply, Numbers, full, unreadable};
 use crate::error_reply::corrupt;
 use crate::script::{Frame, write_cost, write_quota};
 use crate::transport::{Args, Call, Reply, Transport};
@@ -140,7 +140,7 @@ pub(super) fn read(
     }
     let mut before = Vec::with_capacity(charges.len());
     for charge in charges {
-        let Found::State(state) = numbers.found(charge.rule().quota_id())? else {
+        let KeyReply::State(state) = numbers.found(charge.rule().quota_id())? else {
             return Err(unreadable());
         };
         before.push(state);

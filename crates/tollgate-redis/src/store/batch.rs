@@ -10,8 +10,8 @@ use tollgate_core::{Admission, Result};
 
 use super::admit::{Answered, Part, read};
 use super::batch_decode::Decoder;
-use super::batch_encode::{Answer, Item, call_of_key, calls_of};
-use super::{Redis, Way};
+use super::batch_encode::{Item, ItemResult, call_of_key, calls_of};
+use super::{Redis, Route};
 use crate::error_reply::is_try_again;
 use crate::transport::{Call, Reply, Transport};
 
@@ -30,14 +30,15 @@ impl<T: Transport> Redis<T> {
         results: &BatchResults,
         cx: CallContext<'_>,
     ) {
-        let ways: Vec<Way<'_>> = batch.iter().map(|admission| self.0.way_of(admission)).collect();
-        if !ways.iter().all(|way| matches!(way, Way::Queue(..) | Way::Script)) {
+        let routes: Vec<Route<'_>> =
+            batch.iter().map(|admission| self.0.route_of(admission)).collect();
+        if !routes.iter().all(|route| matches!(route, Route::Queue(..) | Route::Script)) {
             return one_by_one(self, batch, results, cx).await;
         }
-        let items: Vec<Option<Item>> = ways
+        let items: Vec<Option<Item>> = routes
             .into_iter()
             .map(|way| match way {
-                Way::Queue(charge, step) => Some(self.0.item(charge, step, cx.time())),
+                Route::Queue(charge, step) => Some(self.0.item(charge, step, cx.time())),
                 _ => None,
             })
             .collect();
@@ -68,9 +69,9 @@ impl<T: Transport> Redis<T> {
         let runner = &self.0.runner;
         let mut undecided = Vec::new();
         let mut put = |index: usize, answer| match answer {
-            Answer::Decided(evidence) => results.set(index, Ok(evidence)),
-            Answer::Failed(error) => results.set(index, Err(error)),
-            Answer::NotScripted => undecided.push(index),
+            ItemResult::Decided(evidence) => results.set(index, Ok(evidence)),
+            ItemResult::Failed(error) => results.set(index, Err(error)),
+            ItemResult::NotScripted => undecided.push(index),
         };
         while !to_send.is_empty() {
             let (mut calls, sent): (Vec<Call>, Vec<Sent>) = to_send.drain(..).unzip();
@@ -149,14 +150,16 @@ fn own<'i>(items: &'i [Option<Item>], indices: &[usize]) -> Vec<&'i Item> {
     indices.iter().filter_map(|index| items.get(*index).and_then(Option::as_ref)).collect()
 }
 
-fn answer_of_admission(reply: Result<Reply>, admission: &Admission<'_>) -> Answer {
+fn answer_of_admission(reply: Result<Reply>, admission: &Admission<'_>) -> ItemResult {
     if is_try_again(&reply) {
-        return Answer::NotScripted;
+        return ItemResult::NotScripted;
     }
     match read(reply, admission.charges(), admission) {
-        Ok(Answered::Decided(outcome) | Answered::Replayed(outcome)) => Answer::Decided(outcome),
-        Ok(Answered::NotScripted) => Answer::NotScripted,
-        Err(error) => Answer::Failed(error),
+        Ok(Answered::Decided(outcome) | Answered::Replayed(outcome)) => {
+            ItemResult::Decided(outcome)
+        }
+        Ok(Answered::NotScripted) => ItemResult::NotScripted,
+        Err(error) => ItemResult::Failed(error),
     }
 }
 

@@ -3,8 +3,8 @@
 use tollgate_core::store::Evidence;
 use tollgate_core::{Error, Now, Result, Rule, State};
 
-use super::batch_encode::{Answer, Item, KeyCharges};
-use super::reply::{Found, Numbers, full, unreadable};
+use super::batch_encode::{Item, ItemResult, KeyCharges};
+use super::reply::{KeyReply, Numbers, full, unreadable};
 use crate::error_reply::{is_forbidden_key, is_try_again};
 use crate::transport::Reply;
 
@@ -22,7 +22,7 @@ impl Decoder {
         self,
         items: &[&Item],
         reply: Result<Reply>,
-        mut answer: impl FnMut(usize, Answer),
+        mut answer: impl FnMut(usize, ItemResult),
     ) -> Vec<KeyCharges> {
         if self.keys.len() > 1 && (is_try_again(&reply) || is_forbidden_key(&reply)) {
             return self.keys;
@@ -37,13 +37,13 @@ impl Decoder {
         for key in self.keys {
             let Some(rule) = key.first(items).map(|item| &item.rule) else { continue };
             match numbers.found(rule.quota_id()) {
-                Ok(Found::State(state)) => {
+                Ok(KeyReply::State(state)) => {
                     replay(&key, items, (rule, numbers.now()), state, &mut answer);
                 }
-                Ok(Found::Another) => {
-                    key.items.iter().for_each(|index| answer(*index, Answer::NotScripted));
+                Ok(KeyReply::Another) => {
+                    key.items.iter().for_each(|index| answer(*index, ItemResult::NotScripted));
                 }
-                Ok(Found::Full) => fail(&key, &full(), &mut answer),
+                Ok(KeyReply::Full) => fail(&key, &full(), &mut answer),
                 Err(_) => fail(&key, &unreadable(), &mut answer),
             }
         }
@@ -51,8 +51,8 @@ impl Decoder {
     }
 }
 
-fn fail(key: &KeyCharges, error: &Error, answer: &mut impl FnMut(usize, Answer)) {
-    key.items.iter().for_each(|index| answer(*index, Answer::Failed(error.clone())));
+fn fail(key: &KeyCharges, error: &Error, answer: &mut impl FnMut(usize, ItemResult)) {
+    key.items.iter().for_each(|index| answer(*index, ItemResult::Failed(error.clone())));
 }
 
 /// The charges of a key one after another, as the script has run them.
@@ -61,7 +61,7 @@ fn replay(
     items: &[&Item],
     (rule, now): (&Rule, Now),
     mut state: Option<State>,
-    answer: &mut impl FnMut(usize, Answer),
+    answer: &mut impl FnMut(usize, ItemResult),
 ) {
     let mut rest = key.items.iter().copied().peekable();
     while let Some(index) = rest.next() {
@@ -73,7 +73,7 @@ fn replay(
         let after = following
             .map(|write| State { quota_id: rule.quota_id(), words: write.words })
             .or_else(|| rest.peek().and_then(|_| state.clone()));
-        answer(index, Answer::Decided(Evidence::decided(now, vec![state])));
+        answer(index, ItemResult::Decided(Evidence::decided(now, vec![state])));
         state = after;
     }
 }

@@ -13,7 +13,7 @@ use tollgate_core::store::{Evidence, TimeSource};
 use tollgate_core::{Charge, Cost, Error, Micros, Now, Result, Rule};
 
 use super::batch_decode::Decoder;
-use super::reply::{Found, Numbers, full};
+use super::reply::{KeyReply, Numbers, full};
 use crate::script::{Frame, Scripts, list_of_one, write_cost, write_quota};
 use crate::slot::slot_of;
 use crate::transport::{Args, Call, Reply};
@@ -51,14 +51,14 @@ impl Item {
 
 /// The result of an item.
 #[derive(Debug)]
-pub(super) enum Answer {
+pub(super) enum ItemResult {
     Decided(Evidence),
     /// The state is of another quota, or cannot be read: nothing was done.
     NotScripted,
     Failed(Error),
 }
 
-impl combine::Reply for Answer {
+impl combine::Reply for ItemResult {
     fn failed(error: Error) -> Self {
         Self::Failed(error)
     }
@@ -120,16 +120,18 @@ pub(super) fn call_of_one(
 }
 
 /// The result of the charge of [`call_of_one`].
-pub(super) fn answer_of_one(charge: &Charge<'_>, reply: Result<Reply>) -> Answer {
+pub(super) fn answer_of_one(charge: &Charge<'_>, reply: Result<Reply>) -> ItemResult {
     let read = |reply: Reply| {
         let mut numbers = Numbers::of(reply.ok()?)?;
         Ok(match numbers.found(charge.rule().quota_id())? {
-            Found::State(state) => Answer::Decided(Evidence::decided(numbers.now(), vec![state])),
-            Found::Another => Answer::NotScripted,
-            Found::Full => Answer::Failed(full()),
+            KeyReply::State(state) => {
+                ItemResult::Decided(Evidence::decided(numbers.now(), vec![state]))
+            }
+            KeyReply::Another => ItemResult::NotScripted,
+            KeyReply::Full => ItemResult::Failed(full()),
         })
     };
-    reply.and_then(read).unwrap_or_else(Answer::Failed)
+    reply.and_then(read).unwrap_or_else(ItemResult::Failed)
 }
 
 /// The keys of the items from `from` on, up to an item that comes under another quota or at another

@@ -12,7 +12,7 @@ use tollgate_core::combine::{Combiner, Led, Limits, Permit, Round};
 use tollgate_core::store::{CallContext, CallPermit};
 
 use super::Inner;
-use super::batch_encode::{Answer, Item, answer_of_one, call_of_key, call_of_one, calls_of};
+use super::batch_encode::{Item, ItemResult, answer_of_one, call_of_key, call_of_one, calls_of};
 use crate::slot::SLOTS;
 use crate::transport::{Call, Transport};
 
@@ -20,7 +20,7 @@ use crate::transport::{Call, Transport};
 const LIMITS: Limits = Limits { waiting: 100_000, round: 1_000, concurrent: 2 };
 
 /// The queues of a cluster, or of a single server.
-pub(super) fn combiner(has_slots: bool) -> Arc<Combiner<Item, Answer>> {
+pub(super) fn combiner(has_slots: bool) -> Arc<Combiner<Item, ItemResult>> {
     Combiner::new(if has_slots { usize::from(SLOTS) } else { 1 }, LIMITS)
 }
 
@@ -31,7 +31,7 @@ impl<T: Transport> Inner<T> {
         charge: &Charge<'_>,
         step: ScriptedStep,
         cx: CallContext<'_>,
-    ) -> Answer {
+    ) -> ItemResult {
         let name = self.runner.layout.name(&charge.key());
         let queue = self.runner.slot(&name).map_or(0, usize::from);
         if let Some(permit) = self.combiner.try_enter(queue) {
@@ -47,7 +47,7 @@ impl<T: Transport> Inner<T> {
         let item = Item::new(charge, (name, step), cx.time()).until(until);
         let pending = match self.combiner.submit(queue, item, cx) {
             Ok(pending) => pending,
-            Err(error) => return Answer::Failed(error),
+            Err(error) => return ItemResult::Failed(error),
         };
         let spawner = self.runner.transport.spawner();
         let answer = pending.answer_or_lead(|lead| {
@@ -64,7 +64,7 @@ impl<T: Transport> Inner<T> {
     }
 
     /// Ends a call. Callers that wait share the next round, in a task if there can be one.
-    fn release(self: &Arc<Self>, permit: Permit<'_, Item, Answer>) {
+    fn release(self: &Arc<Self>, permit: Permit<'_, Item, ItemResult>) {
         let Some(spawn) = self.runner.transport.spawner() else { return drop(permit) };
         if let Some(lead) = permit.release() {
             let inner = Arc::clone(self);
@@ -73,7 +73,7 @@ impl<T: Transport> Inner<T> {
     }
 
     /// Runs a round. Keys that the server refused because of others in their call are sent alone.
-    async fn run(self: Arc<Self>, mut round: Round<Item, Answer>) {
+    async fn run(self: Arc<Self>, mut round: Round<Item, ItemResult>) {
         let permit = self.runner.permit(|| round.count_answered()).await;
         // Callers that others have delayed for too long are refused: sent, they would be charged
         // and not answered.

@@ -50,13 +50,13 @@ pub use handle::Redis;
 #[cfg(not(feature = "client"))]
 pub use handle_without_client::Redis;
 
-use batch_encode::{Answer, Item};
+use batch_encode::{Item, ItemResult};
 use script_runner::ScriptRunner;
 use swap::Swapping;
 
 struct Inner<T> {
     runner: Arc<ScriptRunner<T>>,
-    combiner: Arc<Combiner<Item, Answer>>,
+    combiner: Arc<Combiner<Item, ItemResult>>,
     swapping: Cas<Swapping<T>>,
 }
 
@@ -99,17 +99,17 @@ impl<T: Transport> Redis<T> {
             let message = "is empty; accepted: at least one charge";
             return Err(Error::invalid("charges", message).not_sent());
         }
-        match self.0.way_of(admission) {
-            Way::Script => self.0.admit(admission, cx).await,
-            Way::CrossSlot => self.admit_over_slots(admission, cx).await,
-            Way::Queue(..) | Way::Swap => self.0.swapping.admit(admission, cx).await,
-            Way::Unsupported => Err(unsupported()),
+        match self.0.route_of(admission) {
+            Route::Script => self.0.admit(admission, cx).await,
+            Route::CrossSlot => self.admit_over_slots(admission, cx).await,
+            Route::Queue(..) | Route::Swap => self.0.swapping.admit(admission, cx).await,
+            Route::Unsupported => Err(unsupported()),
         }
     }
 }
 
 /// How an admission is decided.
-enum Way<'a> {
+enum Route<'a> {
     /// One charge that is taken, and its step.
     Queue(&'a Charge<'a>, ScriptedStep),
     Script,
@@ -120,21 +120,21 @@ enum Way<'a> {
 }
 
 impl<T: Transport> Inner<T> {
-    fn way_of<'a>(&self, admission: &'a Admission<'a>) -> Way<'a> {
+    fn route_of<'a>(&self, admission: &'a Admission<'a>) -> Route<'a> {
         let charges = admission.charges();
         if let ([charge], None) = (charges, admission.request_id)
             && charge.operation == Operation::Take
             && let Some(step) = charge.rule().scripted_step()
         {
-            return Way::Queue(charge, step);
+            return Route::Queue(charge, step);
         }
         let has_script = charges.iter().all(|charge| charge.rule().scripted_step().is_some());
         if compensate::spans_parts(self, charges) {
-            return if has_script { Way::CrossSlot } else { Way::Unsupported };
+            return if has_script { Route::CrossSlot } else { Route::Unsupported };
         }
         let is_plain = charges.iter().all(|charge| charge.operation == Operation::Take);
         let is_script = has_script && is_plain && admit::one_quota_per_key(charges);
-        if is_script { Way::Script } else { Way::Swap }
+        if is_script { Route::Script } else { Route::Swap }
     }
 
     fn item(&self, charge: &Charge<'_>, step: ScriptedStep, at: TimeSource) -> Item {
@@ -165,13 +165,13 @@ impl<T: Transport> Store for Redis<T> {
     /// All ways but the queue are boxed: they are long, and a caller that waits for an answer would
     /// hold all of them.
     async fn admit(&self, admission: &Admission<'_>, cx: CallContext<'_>) -> Result<Evidence> {
-        let Way::Queue(charge, step) = self.0.way_of(admission) else {
+        let Route::Queue(charge, step) = self.0.route_of(admission) else {
             return Box::pin(self.admit_otherwise(admission, cx)).await;
         };
         match self.0.charge(charge, step, cx).await {
-            Answer::Decided(evidence) => Ok(evidence),
-            Answer::Failed(error) => Err(error),
-            Answer::NotScripted => Box::pin(self.0.swapping.admit(admission, cx)).await,
+            ItemResult::Decided(evidence) => Ok(evidence),
+            ItemResult::Failed(error) => Err(error),
+            ItemResult::NotScripted => Box::pin(self.0.swapping.admit(admission, cx)).await,
         }
     }
 

@@ -14,7 +14,7 @@ pub(super) struct Numbers {
 
 /// What a script found under a key.
 #[derive(Debug)]
-pub(super) enum Found {
+pub(super) enum KeyReply {
     /// A state of the quota; none for a fresh key.
     State(Option<State>),
     /// The state of another quota, or another value: nothing was done.
@@ -51,16 +51,16 @@ impl Numbers {
     }
 
     /// What was found under the next key, which is charged under this quota.
-    pub(super) fn found(&mut self, quota_id: QuotaId) -> Result<Found> {
+    pub(super) fn found(&mut self, quota_id: QuotaId) -> Result<KeyReply> {
         let count = match self.integer()? {
-            -1 => return Ok(Found::Another),
-            -2 => return Ok(Found::Full),
-            0 => return Ok(Found::State(None)),
+            -1 => return Ok(KeyReply::Another),
+            -2 => return Ok(KeyReply::Full),
+            0 => return Ok(KeyReply::State(None)),
             count => count,
         };
         let word = |_| u64::try_from(self.integer()?).map_err(|_| unreadable());
         let words: Vec<u64> = (0..count).map(word).collect::<Result<_>>()?;
-        Ok(Found::State(Some(State { quota_id, words: Words::new(&words) })))
+        Ok(KeyReply::State(Some(State { quota_id, words: Words::new(&words) })))
     }
 }
 

@@ -26,6 +26,21 @@ pub use http::{Http, Request, Response};
 pub use native::NativeHttp;
 
 /// A database at Upstash, or anything else with its REST interface.
+///
+/// ```no_run
+/// # #[cfg(feature = "upstash-native")]
+/// # async fn example() -> tollgate_core::Result<()> {
+/// use tollgate_core::{Limit, Limiter, Quota};
+/// use tollgate_redis::Redis;
+/// use tollgate_redis::upstash::Upstash;
+///
+/// // UPSTASH_REDIS_REST_URL and UPSTASH_REDIS_REST_TOKEN.
+/// let limiter = Limiter::new(Redis::over(Upstash::from_env()?));
+/// let logins = Limit::gcra("logins", Quota::per_minute(5))?;
+/// let decision = limiter.check(logins.charge("ada")).await?;
+/// # Ok(())
+/// # }
+/// ```
 pub struct Upstash<H> {
     http: H,
     /// Of the one path that is used.

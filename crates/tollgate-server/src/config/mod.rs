@@ -288,10 +288,9 @@ fn assemble(
         auth = auth.only_callers();
     }
     guard_public(&settings, &auth, [http?, grpc?, resp?], errors)?;
-    let breaker = BreakerConfig {
-        failures: u32::try_from(failures?).unwrap_or(u32::MAX),
-        open_for: open_for?,
-    };
+    let breaker = BreakerConfig::default()
+        .failures(u32::try_from(failures?).unwrap_or(u32::MAX))
+        .open_for(open_for?);
     let (deadline, max_in_flight, local_share) = (deadline?, max_in_flight?, local_share?);
     Some(Config {
         http: http?,

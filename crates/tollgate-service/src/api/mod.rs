@@ -43,6 +43,25 @@ pub struct Route {
 }
 
 /// The API over an engine, for clients with tokens.
+///
+/// ```
+/// use http::Request;
+/// use tollgate_core::Limiter;
+/// use tollgate_core::store::{BoxStore, Memory};
+/// use tollgate_service::{Api, Auth, Engine, policies_from_yaml};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let limiter = Limiter::new(BoxStore::new(Memory::new()));
+/// let policies = policies_from_yaml("policies: {api: {limit: 1 per 1m}}")?;
+/// let api = Api::new(Engine::new(limiter, policies), Auth::default());
+///
+/// let request = Request::post("/v1/acquire").body(r#"{"policy":"api","key":"ada"}"#)?;
+/// assert_eq!(api.handle(&request).await.status(), 200);
+/// assert_eq!(api.handle(&request).await.status(), 429, "one per minute");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug)]
 pub struct Api {
     engine: Arc<Engine>,

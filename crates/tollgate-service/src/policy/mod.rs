@@ -192,6 +192,15 @@ impl Default for AdHocBounds {
 }
 
 /// The policies of a service, by name.
+///
+/// ```
+/// use tollgate_service::policies_from_yaml;
+///
+/// let policies = policies_from_yaml("policies: {api: {limit: 100 per 1m}}")?;
+/// assert_eq!(policies.find("api")?.limits().count(), 1);
+/// assert!(policies.find("default").is_ok(), "there always is one");
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
 #[derive(Clone, Debug)]
 pub struct Policies {
     by_name: BTreeMap<Box<str>, Policy>,

@@ -11,7 +11,7 @@ use crate::runtime::join_all;
 fn applies<S: Store>(suite: &Suite<'_, S>, clause: &str) -> bool {
     let idempotent = suite.capability().idempotent;
     if !idempotent {
-        skipped(clause, "the store remembers no request ids");
+        skipped(clause, "the store keeps no request ids");
     }
     idempotent
 }

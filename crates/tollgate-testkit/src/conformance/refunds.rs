@@ -1,11 +1,12 @@
 //! Clauses about refunds: the part of a charge that has not decayed comes back, and no more.
 
+use tollgate_core::algorithm::Renewal;
 use tollgate_core::store::{CallContext, Store};
 use tollgate_core::{Admission, Charge, Decision, Micros, Receipt};
 
 use super::suite::{START, Suite, cost};
 use super::{SECOND, every_quota, skipped};
-use crate::model::{Kind, ModelQuota};
+use crate::model::ModelQuota;
 
 /// Long enough that a unit of the quotas below takes a day.
 const DAYS: Micros = 86_400 * SECOND;
@@ -20,7 +21,7 @@ pub async fn refunds_give_back_what_is_left<S: Store>(suite: &Suite<'_, S>) {
     let mut start = START;
     for (number, quota) in every_quota(10, 10 * DAYS).iter().enumerate() {
         start += 100 * DAYS;
-        if !matches!(quota.kind(), Kind::Gcra | Kind::TokenBucket | Kind::LeakyBucket) {
+        if suite.limit("renewal", quota).rule().describe().renewal != Renewal::Steady {
             continue;
         }
         let key = Key { suite, policy: format!("refund-{number}"), quota, start };

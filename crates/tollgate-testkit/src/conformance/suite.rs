@@ -20,7 +20,7 @@ pub struct Options {
     /// Whether the store accepts [`TimeSource::Given`]. By default every store does that has no
     /// clock of its own; clauses that move time are skipped where none can be given.
     pub injects_time: Option<bool>,
-    /// How many request ids the store was opened to remember, if it lets that be configured; at
+    /// How many request ids the store was opened to keep, if it lets that be configured; at
     /// most a few hundred, because the clause fills it.
     pub records_max: Option<usize>,
 }

@@ -32,7 +32,7 @@ pub use quota::{Kind, ModelQuota};
 #[derive(Clone, Debug)]
 pub struct Model {
     quota: ModelQuota,
-    /// The quota the key was last charged or carried over under, with what it remembers.
+    /// The quota the key was last charged or carried over under, with what it keeps.
     made_under: ModelQuota,
     key: Box<dyn Mathematics>,
 }
@@ -140,7 +140,7 @@ trait Mathematics: CloneBox + Debug + Send + Sync {
     /// Makes a fresh key one that spent `units` at an instant.
     fn owe(&mut self, at: Micros, units: u64);
     fn is_untouched(&self) -> bool;
-    /// Puts another limit in force; `false` where only the whole quota explains what is remembered.
+    /// Puts another limit in force; `false` where only the whole quota explains what is kept.
     fn set_limit(&mut self, limit: u64) -> bool;
     /// What the quota admits to a fresh key, however it is asked, from the first admission to the
     /// last.

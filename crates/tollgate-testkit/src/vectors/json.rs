@@ -56,6 +56,18 @@ fn quota_text(quota: &ModelQuota) -> String {
     serde_json::to_string(quota).unwrap_or_default()
 }
 
+/// The names of the numbers of a quota, in alphabetical order.
+pub(super) fn field_names(quota: &ModelQuota) -> Vec<String> {
+    let fields = match serde_json::to_value(quota) {
+        Ok(Value::Object(fields)) => fields,
+        _ => return Vec::new(),
+    };
+    let mut names: Vec<String> = fields.into_iter().map(|(name, _)| name).collect();
+    names.retain(|name| name != "algorithm");
+    names.sort_unstable();
+    names
+}
+
 pub(super) fn read(text: &str) -> Result<VectorFile, String> {
     let file: Value = serde_json::from_str(text).map_err(|error| error.to_string())?;
     if number(&file, "format")? != FORMAT {

@@ -19,6 +19,7 @@ mod generate;
 mod json;
 mod replay;
 
+use tollgate_core::algorithm::OptionKind;
 use tollgate_core::{Cost, Decision, Micros};
 
 use crate::model::{Kind, ModelQuota};
@@ -112,6 +113,31 @@ pub fn golden_vectors() -> Vec<VectorFile> {
 #[must_use]
 pub const fn committed() -> &'static [&'static str] {
     &COMMITTED
+}
+
+/// The files with the numbers of their quotas, for `vectors/README.md`, in Markdown.
+#[must_use]
+pub fn files_table() -> String {
+    let mut table = String::from("| file | fields of a quota | of which |\n|---|---|---|\n");
+    for kind in Kind::ALL {
+        let fields = json::field_names(&ModelQuota::new(kind, 1, 1, 1));
+        let option = kind.fields().option.map(|option| match option.kind {
+            OptionKind::Whole(_) => {
+                // Here it is never absent.
+                let meaning = option.meaning.split(';').next().unwrap_or_default();
+                format!("`{}`: {meaning}", option.name)
+            }
+            OptionKind::Word(words) => {
+                format!("`{}`: `{}`", option.name, words.join("` or `"))
+            }
+        });
+        let (name, fields) = (kind.name(), fields.join("`, `"));
+        table.push_str(&format!(
+            "| `{name}.json` | `{fields}` | {} |\n",
+            option.unwrap_or_default()
+        ));
+    }
+    table
 }
 
 /// The text of the source file that includes the committed files.

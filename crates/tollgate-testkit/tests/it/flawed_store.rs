@@ -23,7 +23,7 @@ pub(crate) enum Flaw {
     ChargesDeniedCombinations,
     /// Takes a state from the future for a fresh key.
     ForgetsOnStepBack,
-    /// Forgets every state that has expired, without remembering up to when.
+    /// Forgets every state that has expired, without keeping up to when.
     ForgetsExpiredStates,
     /// A peek leaves a state.
     PeekWrites,
@@ -43,7 +43,7 @@ pub(crate) enum Flaw {
     RoundsTheTime,
     /// Answers a batch in reverse.
     ReversesBatches,
-    /// Says that it remembers ids, but decides every copy.
+    /// Says that it keeps ids, but decides every copy.
     ForgetsIds,
     /// Compares ids without their payload.
     IgnoresPayloads,
@@ -61,17 +61,17 @@ pub(crate) enum Flaw {
     Lies,
 }
 
-/// Ids that are remembered at once.
+/// Ids that are kept at once.
 pub(crate) const RECORDS_MAX: usize = 40;
 
 #[derive(Debug)]
 pub(crate) struct FlawedStore {
     flaw: Flaw,
-    kept: Mutex<Kept>,
+    kept: Mutex<Contents>,
 }
 
 #[derive(Debug, Default)]
-struct Kept {
+struct Contents {
     /// State, when it was written, and when it is fresh again.
     states: HashMap<String, (State, Micros, Micros)>,
     records: Vec<Record>,
@@ -156,12 +156,7 @@ impl FlawedStore {
         }
     }
 
-    fn remember(
-        &self,
-        admission: &Admission<'_>,
-        now: Now,
-        before: &[Option<State>],
-    ) -> Result<()> {
+    fn keep(&self, admission: &Admission<'_>, now: Now, before: &[Option<State>]) -> Result<()> {
         let Some(once) = admission.request_id else {
             return Ok(());
         };
@@ -254,7 +249,7 @@ impl Store for FlawedStore {
         let plan = self.plan(admission.charges(), &slots, &states, now)?;
         let before: Vec<Option<State>> = slots.iter().map(|slot| states[*slot].clone()).collect();
         if plan.admitted || self.is(Flaw::SavesDenials) {
-            self.remember(admission, now, &before)?;
+            self.keep(admission, now, &before)?;
         }
         if !plan.admitted && self.is(Flaw::DenialWrites) {
             let quota_id = admission.charges()[0].rule().quota_id();

@@ -13,15 +13,15 @@ use tollgate_core::{Admission, Charge, Code, Decision, Error, Key, Micros, Now, 
 use tollgate_testkit::derive::decisions_of;
 
 #[derive(Debug, Default)]
-pub(crate) struct ReclaimingStore(Mutex<Kept>);
+pub(crate) struct ReclaimingStore(Mutex<Contents>);
 
 #[derive(Debug, Default)]
-struct Kept {
+struct Contents {
     states: HashMap<String, (State, Micros)>,
     floor: Micros,
 }
 
-impl Kept {
+impl Contents {
     /// Forgets what has expired by this reading, and the instant to decide at.
     fn reclaim(&mut self, at: TimeSource) -> Result<Now> {
         let TimeSource::Given(reading) = at else {
@@ -45,7 +45,7 @@ impl Kept {
 }
 
 impl Store for ReclaimingStore {
-    /// Admits over one key, and remembers no ids.
+    /// Admits over one key, and keeps no ids.
     fn capability(&self) -> Capability {
         let mut capability = Capability::default();
         capability.exact = true;

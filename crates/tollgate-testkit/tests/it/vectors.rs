@@ -3,7 +3,7 @@
 use tollgate_core::Verdict;
 use tollgate_testkit::model::Kind;
 use tollgate_testkit::vectors::{
-    Op, VectorFile, committed, committed_source, generate, golden_vectors,
+    Op, VectorFile, committed, committed_source, files_table, generate, golden_vectors,
 };
 
 #[test]
@@ -23,6 +23,12 @@ fn committed_files_equal_a_fresh_generation() {
         assert!(text.contains(&named), "{}", file.file_name());
         assert_eq!(VectorFile::from_json(text).as_ref(), Ok(file), "{}", file.file_name());
     }
+}
+
+#[test]
+fn the_table_of_files_is_current() {
+    let readme = include_str!("../../vectors/README.md");
+    assert!(readme.contains(&files_table()), "README.md is stale: run `cargo xtask generate`");
 }
 
 #[test]

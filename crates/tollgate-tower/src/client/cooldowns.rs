@@ -1,11 +1,10 @@
-//! The cooldowns of servers, and the jitter of waits.
+//! The cooldowns of servers, and the random shares that extend waits.
 
 use std::collections::HashMap;
-use std::hash::{BuildHasher, BuildHasherDefault, DefaultHasher, RandomState};
-use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use tollgate::Micros;
+use tollgate::store::Jitter;
 
 /// The most servers in the table. A request to a server without an entry is sent at once, and its
 /// response states the cooldown again.
@@ -44,26 +43,22 @@ impl Cooldowns {
 
 /// Extends waits by random shares, so that waiting clients do not return at the same time.
 #[derive(Debug)]
-pub(super) struct Jitter {
+pub(super) struct RandomShare {
     percent: u64,
-    seed: u64,
-    count: AtomicU64,
+    jitter: Jitter,
 }
 
-impl Jitter {
+impl RandomShare {
     /// Extends waits by up to this many percent.
-    pub(super) fn new(percent: u8, seed: Option<u64>) -> Self {
-        let seed = seed.unwrap_or_else(|| RandomState::new().hash_one(0_u8));
-        Self { percent: u64::from(percent), seed, count: AtomicU64::new(0) }
+    pub(super) fn new(percent: u8) -> Self {
+        Self { percent: u64::from(percent), jitter: Jitter::new() }
     }
 
     /// A wait with a random share added.
     pub(super) fn add_to(&self, wait: Micros) -> Micros {
         let most = u128::from(wait) * u128::from(self.percent) / u128::from(PERCENT);
-        let draw = (self.seed, self.count.fetch_add(1, Relaxed));
-        let random = BuildHasherDefault::<DefaultHasher>::default().hash_one(draw);
         // The high half of the product is uniform from 0 to `most`.
-        let share = (u128::from(random) * (most + 1)) >> 64;
+        let share = (u128::from(self.jitter.next()) * (most + 1)) >> 64;
         wait.saturating_add(u64::try_from(share).unwrap_or(u64::MAX))
     }
 }
@@ -74,12 +69,13 @@ mod tests {
 
     #[test]
     fn jitter_adds_every_share_and_never_shortens_a_wait() {
-        let jitter = Jitter::new(10, Some(7));
-        let waits: Vec<u64> = (0..2_000).map(|_| jitter.add_to(100)).collect();
+        let share = |percent| RandomShare { percent, jitter: Jitter::seeded(7) };
+        let ten = share(10);
+        let waits: Vec<u64> = (0..2_000).map(|_| ten.add_to(100)).collect();
         let seen: std::collections::BTreeSet<u64> = waits.into_iter().collect();
         assert_eq!(seen, (100..=110).collect());
-        assert_eq!(Jitter::new(0, Some(7)).add_to(100), 100);
-        assert_eq!(Jitter::new(100, Some(7)).add_to(u64::MAX), u64::MAX);
+        assert_eq!(share(0).add_to(100), 100);
+        assert_eq!(share(100).add_to(u64::MAX), u64::MAX);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use tollgate::{Clock, Error, Limit, Result, SystemClock};
 use tollgate_http::Reset;
 use tower_layer::Layer;
 
-use super::cooldowns::{Cooldowns, Jitter};
+use super::cooldowns::{Cooldowns, RandomShare};
 use super::service::{ClientState, LimiterQuota, RespectLimits};
 use crate::decide::Decide;
 
@@ -59,7 +59,7 @@ impl RespectLimitsLayer {
         let state = ClientState {
             clock: Arc::new(clock),
             cooldowns: Arc::new(Cooldowns::default()),
-            jitter: Arc::new(Jitter::new(JITTER_PERCENT, None)),
+            jitter: Arc::new(RandomShare::new(JITTER_PERCENT)),
             wait_at_most: WAIT_AT_MOST,
             x_reset: None,
             shared: None,
@@ -82,7 +82,7 @@ impl RespectLimitsLayer {
             let message = format!("{percent} is out of range; accepted: 0 to 100");
             return Err(Error::config("jitter", message));
         }
-        self.state.jitter = Arc::new(Jitter::new(percent, None));
+        self.state.jitter = Arc::new(RandomShare::new(percent));
         Ok(self)
     }
 

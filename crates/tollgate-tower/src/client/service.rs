@@ -17,7 +17,7 @@ use tollgate_http::Reset;
 use tollgate_http::rate_limit_hints::not_before;
 use tower_service::Service;
 
-use super::cooldowns::{Cooldowns, Jitter};
+use super::cooldowns::{Cooldowns, RandomShare};
 use crate::decide::Decide;
 
 /// An error of the inner service, or [`NotSent`].
@@ -77,7 +77,7 @@ impl fmt::Debug for dyn SharedQuota {
 pub(super) struct ClientState {
     pub(super) clock: Arc<dyn Clock>,
     pub(super) cooldowns: Arc<Cooldowns>,
-    pub(super) jitter: Arc<Jitter>,
+    pub(super) jitter: Arc<RandomShare>,
     pub(super) wait_at_most: Duration,
     pub(super) x_reset: Option<Reset>,
     pub(super) shared: Option<Arc<dyn SharedQuota>>,

@@ -4,9 +4,9 @@
 //! does not share a budget with that address. A subject that cannot be read is an error that names
 //! the field: requests without a subject never share one budget by accident.
 
+mod adapters;
 mod api_key;
 pub mod client_ip;
-mod combine;
 mod error;
 mod extension;
 mod from_fn;
@@ -18,9 +18,9 @@ use core::fmt::Debug;
 use crate::request_parts::RequestParts;
 use crate::subject::Subject;
 
+pub use adapters::{And, Hashed, Or, Tagged};
 pub use api_key::ApiKey;
 pub use client_ip::ClientIp;
-pub use combine::{And, Hashed, Or, Tagged};
 pub use error::{ExtractError, ExtractErrorKind, ExtractResult};
 pub use extension::User;
 pub use from_fn::FromFn;

@@ -34,7 +34,7 @@ fn limiter(faults: Vec<Fault>, log: &Log) -> Arc<Limiter<Faults>> {
     let clock = ManualClock::at(NOW);
     let store = Arc::new(Faulty::scripted(ReferenceStore::new(), clock.clone(), faults));
     let limiter = Limiter::with_clock(store, clock).observer(log.clone());
-    Arc::new(limiter.breaker(BreakerConfig { failures: 0, ..BreakerConfig::default() }).build())
+    Arc::new(limiter.breaker(BreakerConfig::default().failures(0)).build())
 }
 
 #[test]

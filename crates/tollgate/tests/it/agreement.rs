@@ -18,7 +18,7 @@ const EVENTS: u64 = 1_500;
 
 /// How a decision is asked for.
 #[derive(Clone, Copy, Debug)]
-enum Way {
+enum Call {
     Check,
     CheckWithId,
     Batch,
@@ -32,7 +32,7 @@ struct Candidates {
     sync_with_id: Limiter<Memory>,
     /// Handles to the same two stores, for what has no synchronous form.
     pair: [Limiter<BoxStore>; 2],
-    others: Vec<(&'static str, Way, Limiter<BoxStore>)>,
+    others: Vec<(&'static str, Call, Limiter<BoxStore>)>,
 }
 
 impl Candidates {
@@ -41,14 +41,14 @@ impl Candidates {
         let of = |store: BoxStore| Limiter::with_clock(store, clock.clone()).build();
         let (first, second) = (memory(), memory());
         let others = vec![
-            ("memory", Way::Check, of(BoxStore::new(memory()))),
-            ("memory", Way::CheckWithId, of(BoxStore::new(memory()))),
-            ("memory", Way::Batch, of(BoxStore::new(memory()))),
-            ("memory", Way::BatchWithId, of(BoxStore::new(memory()))),
-            ("reference", Way::Check, of(BoxStore::new(ReferenceStore::new()))),
-            ("reference", Way::Batch, of(BoxStore::new(ReferenceStore::new()))),
-            ("compare_and_swap", Way::Check, of(BoxStore::new(compare_and_swap()))),
-            ("compare_and_swap", Way::Batch, of(BoxStore::new(compare_and_swap()))),
+            ("memory", Call::Check, of(BoxStore::new(memory()))),
+            ("memory", Call::CheckWithId, of(BoxStore::new(memory()))),
+            ("memory", Call::Batch, of(BoxStore::new(memory()))),
+            ("memory", Call::BatchWithId, of(BoxStore::new(memory()))),
+            ("reference", Call::Check, of(BoxStore::new(ReferenceStore::new()))),
+            ("reference", Call::Batch, of(BoxStore::new(ReferenceStore::new()))),
+            ("compare_and_swap", Call::Check, of(BoxStore::new(compare_and_swap()))),
+            ("compare_and_swap", Call::Batch, of(BoxStore::new(compare_and_swap()))),
         ];
         Self {
             pair: [of(BoxStore::new(first.clone())), of(BoxStore::new(second.clone()))],
@@ -80,9 +80,9 @@ impl Candidates {
         let id = id.keep_for(Duration::from_micros(1));
         let with_id = self.sync_with_id.sync().check(charge.request_id(id)).unwrap();
         assert_eq!(with_id, expected, "synchronously with an id, {context}");
-        for (store, way, limiter) in &self.others {
-            let decided = block_on(ask(limiter, *way, charge, id));
-            assert_eq!(decided.unwrap(), expected, "{way:?} on {store}, {context}");
+        for (store, call, limiter) in &self.others {
+            let decided = block_on(ask(limiter, *call, charge, id));
+            assert_eq!(decided.unwrap(), expected, "{call:?} on {store}, {context}");
         }
         expected
     }
@@ -90,15 +90,15 @@ impl Candidates {
 
 async fn ask(
     limiter: &Limiter<BoxStore>,
-    way: Way,
+    call: Call,
     charge: Charge<'_>,
     id: RequestId<'_>,
 ) -> Result<Decision> {
-    match way {
-        Way::Check => limiter.check(charge).await,
-        Way::CheckWithId => limiter.check(charge.request_id(id)).await,
-        Way::Batch => limiter.check_batch([charge]).await.remove(0),
-        Way::BatchWithId => limiter.check_batch([charge.request_id(id)]).await.remove(0),
+    match call {
+        Call::Check => limiter.check(charge).await,
+        Call::CheckWithId => limiter.check(charge.request_id(id)).await,
+        Call::Batch => limiter.check_batch([charge]).await.remove(0),
+        Call::BatchWithId => limiter.check_batch([charge.request_id(id)]).await.remove(0),
     }
 }
 

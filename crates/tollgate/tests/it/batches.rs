@@ -168,7 +168,7 @@ fn the_error_of_an_element_is_its_own() {
 }
 
 #[test]
-fn a_corrupt_key_does_not_spoil_its_neighbours() {
+fn a_corrupt_key_fails_alone_in_its_batch() {
     let store = std::sync::Arc::new(compare_and_swap());
     let limiter = Limiter::with_clock(store.clone(), ManualClock::at(NOW)).build();
     let limit = per_hour("p", 10);

@@ -25,7 +25,7 @@ struct Bench {
 impl Bench {
     /// A breaker that opens after three outages in a row.
     fn new(faults: impl IntoIterator<Item = Fault>) -> Self {
-        Self::with(BreakerConfig { failures: 3, open_for: OPEN_FOR }, faults)
+        Self::with(BreakerConfig::default().failures(3).open_for(OPEN_FOR), faults)
     }
 
     fn with(config: BreakerConfig, faults: impl IntoIterator<Item = Fault>) -> Self {
@@ -218,7 +218,7 @@ fn a_refusal_says_when_the_store_is_asked_again() {
 
 #[test]
 fn zero_failures_turn_it_off() {
-    let off = BreakerConfig { failures: 0, open_for: OPEN_FOR };
+    let off = BreakerConfig::default().failures(0).open_for(OPEN_FOR);
     let bench = Bench::with(off, [Fault::After; 20]);
     for _ in 0..20 {
         assert!(bench.calls_the_store());
@@ -236,7 +236,7 @@ fn a_clock_that_steps_back_does_not_keep_it_open() {
 
 #[test]
 fn it_is_safe_among_threads() {
-    let config = BreakerConfig { failures: 3, open_for: OPEN_FOR };
+    let config = BreakerConfig::default().failures(3).open_for(OPEN_FOR);
     let clock = ManualClock::at(NOW);
     let store =
         Arc::new(Faulty::scripted(ReferenceStore::new(), clock.clone(), [Fault::After; 40]));

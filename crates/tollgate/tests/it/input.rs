@@ -162,7 +162,7 @@ fn what_is_suggested_is_accepted_where_two_bounds_meet() {
     let burst: Build = |v| Gcra::with_burst(Quota::per_second(1), units(v)).map(drop);
     let capacity: Build = |v| TokenBucket::new(units(v), Quota::per_second(1)).map(drop);
     suggests_what_is_accepted(vec![
-        // The message speaks of burst = queue + 1, the field is the queue.
+        // The message names burst = queue + 1, the field is the queue.
         ("queue", Value::Units(1 << 40), slow_queue),
         ("queue", Value::Units(1 << 48), queue),
         ("queue", Value::Units(u64::MAX), queue),

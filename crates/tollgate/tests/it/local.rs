@@ -31,7 +31,7 @@ impl Node {
         let line = Arc::new(Faulty::scripted(store.clone(), clock.clone(), []));
         let limiter = Limiter::with_clock(line.clone(), clock.clone())
             .local_share(Share::one_of(NonZeroU32::new(nodes).unwrap()))
-            .breaker(BreakerConfig { failures: 0, open_for: Duration::from_secs(1) })
+            .breaker(BreakerConfig::default().failures(0).open_for(Duration::from_secs(1)))
             .build();
         Self { line, limiter }
     }
@@ -86,7 +86,7 @@ fn the_switch_hands_out_no_fresh_budget() {
 }
 
 #[test]
-fn a_denial_of_the_store_is_remembered_in_the_outage() {
+fn a_denial_of_the_store_is_kept_in_the_outage() {
     for kind in Kind::ALL {
         let clock = ManualClock::at(NOW);
         let [spender, other] = &Node::nodes(&clock, 2)[..] else { panic!("two nodes") };
@@ -286,7 +286,7 @@ fn a_replay_by_the_store_feeds_nothing() {
 }
 
 #[test]
-fn a_reset_clears_what_is_remembered_for_outages() {
+fn a_reset_clears_what_is_kept_for_outages() {
     let clock = ManualClock::at(NOW);
     let node = Node::nodes(&clock, 1).remove(0);
     let limit = local(Kind::Gcra, 10, MONTH);
@@ -343,7 +343,7 @@ fn an_algorithm_that_cannot_be_scaled_is_refused_and_not_opened() {
     let refused = block_on(node.limiter.check(&healthy)).unwrap();
     assert_eq!((refused.verdict, refused.degraded), (Verdict::Denied, Some(OutageMode::Closed)));
     assert_eq!(node.limiter.stats().degraded_closed, 2);
-    assert_eq!(node.drain_alone(&scalable), 0, "its neighbour was fed all the same");
+    assert_eq!(node.drain_alone(&scalable), 0, "the other key was charged all the same");
 }
 
 #[test]

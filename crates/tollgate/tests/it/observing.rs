@@ -34,7 +34,7 @@ impl Observer for Notes {
 fn degraded_decisions_are_reported_at_most_once_per_second_with_their_number() {
     let (clock, notes) = (ManualClock::at(NOW), Notes::default());
     let store = faulty(&clock, vec![Fault::After; 5]);
-    let long = BreakerConfig { open_for: Duration::from_secs(60), ..BreakerConfig::default() };
+    let long = BreakerConfig::default().open_for(Duration::from_secs(60));
     let limiter = Limiter::with_clock(store, clock.clone()).breaker(long);
     let limiter = limiter.observer(notes.clone()).build();
     let limit = per_hour("p", 10);

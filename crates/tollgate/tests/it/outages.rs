@@ -302,13 +302,3 @@ fn the_mode_can_be_chosen_outage_by_outage() {
     assert_eq!(decided, [false, false, true]);
     assert_eq!(asked.load(Relaxed), 3);
 }
-
-#[test]
-fn only_a_store_that_never_waits_decides_at_once() {
-    let (waiting, _) = limiter([]);
-    let limit = per_hour("p", 1);
-    assert!(waiting.check_now(limit.charge("k")).is_none());
-    let memory = Limiter::in_memory();
-    let verdicts = [(); 2].map(|()| memory.check_now(limit.charge("k")).unwrap().unwrap().verdict);
-    assert_eq!(verdicts, [Verdict::Allowed, Verdict::Denied]);
-}

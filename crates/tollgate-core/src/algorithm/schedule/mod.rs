@@ -2,7 +2,7 @@
 //!
 //! # Mathematics
 //! A unit takes T = P / L (period over limit) to come back, and B units fit at once, so a full debt
-//! takes τ = T·B to decay. A key remembers one instant, TAT: when its debt will have decayed. With
+//! takes τ = T·B to decay. A key keeps one instant, TAT: when its debt will have decayed. With
 //! a = max(TAT, n), a cost q is allowed iff a ≤ n + τ − T·q, and then TAT := a + T·q.
 //! `remaining` = ⌊(τ − (TAT − n)) / T⌋, `reset_at` = TAT, `retry_after` = a + T·q − τ − n.
 //! A cost above B is never granted. A fresh key admits exactly B.

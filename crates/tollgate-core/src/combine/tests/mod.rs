@@ -1,6 +1,7 @@
 //! The combiner under callers that are polled by hand.
 
 mod callers;
+mod gate;
 mod model;
 mod simulation;
 mod workers;
@@ -13,7 +14,8 @@ use std::sync::Arc;
 use std::task::Wake;
 
 use super::*;
-use crate::store::{BatchResults, CallFacts, Evidence, Retries};
+use crate::error::{Code, Error, Result};
+use crate::store::{BatchResults, CallContext, CallFacts, Evidence, Retries};
 
 type Answer = Result<u64>;
 type Sum = Combiner<u64, Answer>;

@@ -3,12 +3,12 @@
 //! The breaker and the retry must see an outage inside of a batch as they see one of a single call:
 //! a server that fails every element of every batch is down.
 
-use super::breakers::Sign;
+use super::breakers::CallOutcome;
 use crate::error::{Code, Error, Result};
 use crate::store::Evidence;
 
 /// What a store answers to one call.
-pub(in crate::limiter) trait Answer {
+pub(in crate::limiter) trait StoreAnswer {
     /// Why the store did not answer, if it did not.
     fn outage(&self) -> Option<&Error>;
 
@@ -16,7 +16,7 @@ pub(in crate::limiter) trait Answer {
     fn is_not_sent(&self) -> bool;
 }
 
-impl<T> Answer for Result<T> {
+impl<T> StoreAnswer for Result<T> {
     fn outage(&self) -> Option<&Error> {
         self.as_ref().err().filter(|error| error.is_outage())
     }
@@ -28,15 +28,15 @@ impl<T> Answer for Result<T> {
 
 /// A batch: no answer if nothing in it was answered and something met an outage. An admission that
 /// lost its races was answered. What is repeated is all of it.
-impl Answer for Vec<Result<Evidence>> {
+impl StoreAnswer for Vec<Result<Evidence>> {
     fn outage(&self) -> Option<&Error> {
         let is_lost = |error: &Error| error.code() == Code::ConflictExhausted;
         let is_answered = self.iter().any(|one| one.as_ref().map_or_else(is_lost, |_| true));
-        if is_answered { None } else { self.iter().find_map(Answer::outage) }
+        if is_answered { None } else { self.iter().find_map(StoreAnswer::outage) }
     }
 
     fn is_not_sent(&self) -> bool {
-        self.iter().all(Answer::is_not_sent)
+        self.iter().all(StoreAnswer::is_not_sent)
     }
 }
 
@@ -45,10 +45,10 @@ impl Answer for Vec<Result<Evidence>> {
 /// A call that was refused before the store was called shows nothing, nor does one that waited
 /// behind others in this process: they may have been answered before the server became silent. The
 /// same is true of a call that this process ended, at its deadline or because it came too late.
-pub(super) fn sign_of<T>(answer: &Result<T>) -> Sign<'_> {
+pub(super) fn outcome_of<T>(answer: &Result<T>) -> CallOutcome<'_> {
     let error = match answer {
-        Ok(_) => return Sign::Answered,
-        Err(error) if error.is_outage() => return Sign::Outage(error),
+        Ok(_) => return CallOutcome::Answered,
+        Err(error) if error.is_outage() => return CallOutcome::Outage(error),
         Err(error) => error,
     };
     let is_refused_here = error.is_not_sent()
@@ -56,7 +56,11 @@ pub(super) fn sign_of<T>(answer: &Result<T>) -> Sign<'_> {
             error.code(),
             Code::InvalidRequest | Code::Unsupported | Code::ConfigInvalid | Code::QueueFull
         );
-    if error.is_made_here() || is_refused_here { Sign::Nothing } else { Sign::Answered }
+    if error.is_made_here() || is_refused_here {
+        CallOutcome::Nothing
+    } else {
+        CallOutcome::Answered
+    }
 }
 
 #[cfg(test)]
@@ -79,13 +83,13 @@ mod tests {
 
     #[test]
     fn only_an_answer_of_the_server_is_a_sign_of_it() {
-        let is_answer = |error| matches!(sign_of(&Err::<(), _>(error)), Sign::Answered);
+        let is_answer = |error| matches!(outcome_of(&Err::<(), _>(error)), CallOutcome::Answered);
         let not_sent = |code| Error::new(code, "nothing was charged").not_sent();
         assert!(is_answer(not_sent(Code::ConflictExhausted)), "the server reported it");
         assert!(!is_answer(not_sent(Code::QueueFull)) && !is_answer(not_sent(Code::Unsupported)));
         assert!(is_answer(not_sent(Code::StoreFull)));
         let outage: Result<()> = Err(Error::new(Code::Timeout, "silent"));
-        assert!(matches!(sign_of(&outage), Sign::Outage(_)));
+        assert!(matches!(outcome_of(&outage), CallOutcome::Outage(_)));
     }
 
     #[test]
@@ -101,7 +105,7 @@ mod tests {
             let facts = CallFacts::new();
             record(CallContext::at(0).with_facts(&facts));
             let answer: Result<()> = Err(facts.expired());
-            assert!(matches!(sign_of(&answer), Sign::Nothing), "{answer:?}");
+            assert!(matches!(outcome_of(&answer), CallOutcome::Nothing), "{answer:?}");
         }
     }
 }

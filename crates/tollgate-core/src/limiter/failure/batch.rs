@@ -5,8 +5,8 @@
 
 use std::borrow::Cow;
 
-use super::answer::sign_of;
-use super::breakers::{Pass, Sign};
+use super::answer::outcome_of;
+use super::breakers::{CallOutcome, Pass};
 use super::{Attempted, Breakers, FailurePolicy};
 use crate::charge::{Admission, Charge};
 use crate::error::{Error, Result};
@@ -22,8 +22,8 @@ impl FailurePolicy {
         (clock, now, time): (&ClockSource, Micros, TimeSource),
         batch: &[Admission<'_>],
     ) -> Vec<Result<Evidence>> {
-        let _place = match self.place() {
-            Ok(place) => place,
+        let _counted = match self.count_in() {
+            Ok(counted) => counted,
             Err(error) => return batch.iter().map(|_| Err(error.clone())).collect(),
         };
         let servers = Servers::of(store, batch, (&self.breakers, now));
@@ -110,25 +110,26 @@ impl<'a> Servers<'a> {
     /// Reports what each server has shown: it has answered if it answered anything.
     fn report(&self, refused: &[Option<Error>], attempted: &Attempted<Vec<Result<Evidence>>>) {
         let mut answers = attempted.answer.iter();
-        let signs: Vec<Sign<'_>> = refused
+        let outcomes: Vec<CallOutcome<'_>> = refused
             .iter()
             .map(|refusal| match refusal {
-                Some(_) => Sign::Nothing,
-                None => answers.next().map_or(Sign::Nothing, sign_of),
+                Some(_) => CallOutcome::Nothing,
+                None => answers.next().map_or(CallOutcome::Nothing, outcome_of),
             })
             .collect();
-        let mut shown: Vec<Sign<'_>> = self.passes.iter().map(|_| Sign::Nothing).collect();
+        let mut shown: Vec<CallOutcome<'_>> =
+            self.passes.iter().map(|_| CallOutcome::Nothing).collect();
         for (index, place) in &self.users {
-            let (Some(sign), Some(shown)) = (signs.get(*index), shown.get_mut(*place)) else {
+            let (Some(outcome), Some(shown)) = (outcomes.get(*index), shown.get_mut(*place)) else {
                 continue;
             };
-            match (&shown, sign) {
-                (Sign::Answered, _) | (Sign::Outage(_), Sign::Nothing) => {}
-                _ => *shown = *sign,
+            match (&shown, outcome) {
+                (CallOutcome::Answered, _) | (CallOutcome::Outage(_), CallOutcome::Nothing) => {}
+                _ => *shown = *outcome,
             }
         }
-        for ((_, pass), sign) in self.passes.iter().zip(shown) {
-            pass.iter().for_each(|pass| pass.report(sign, attempted.span));
+        for ((_, pass), outcome) in self.passes.iter().zip(shown) {
+            pass.iter().for_each(|pass| pass.report(outcome, attempted.span));
         }
     }
 }

@@ -21,13 +21,37 @@ use crate::store::Jitter;
 use crate::time::{Micros, micros_of};
 
 /// When a breaker opens, and how often it then lets a call through.
+///
+/// ```
+/// use std::time::Duration;
+/// use tollgate_core::limiter::BreakerConfig;
+///
+/// let breaker = BreakerConfig::default().failures(20).open_for(Duration::from_secs(1));
+/// assert_eq!(breaker.failures, 20);
+/// ```
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[non_exhaustive]
+#[must_use]
 pub struct BreakerConfig {
     /// Opens after this many outage events in a row; 0 turns the breaker off.
     pub failures: u32,
     /// Then one call tries whether the server is back, again and again after about this time. The
     /// time varies by a quarter, so that processes do not try at once.
     pub open_for: Duration,
+}
+
+impl BreakerConfig {
+    /// Opens after this many outage events in a row; 0 turns the breaker off.
+    pub const fn failures(mut self, failures: u32) -> Self {
+        self.failures = failures;
+        self
+    }
+
+    /// After about this time an open breaker lets one call through.
+    pub const fn open_for(mut self, open_for: Duration) -> Self {
+        self.open_for = open_for;
+        self
+    }
 }
 
 impl Default for BreakerConfig {

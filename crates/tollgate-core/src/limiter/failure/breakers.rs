@@ -107,7 +107,7 @@ impl core::ops::Deref for BreakerRef<'_> {
 
 /// What a call has shown about a server.
 #[derive(Clone, Copy, Debug)]
-pub(super) enum Sign<'e> {
+pub(super) enum CallOutcome<'e> {
     /// The server answered.
     Answered,
     /// It did not.
@@ -126,11 +126,11 @@ pub(super) struct Pass<'a> {
 }
 
 impl Pass<'_> {
-    pub(super) fn report(&self, sign: Sign<'_>, span: Span) {
-        match sign {
-            Sign::Answered => self.breaker.answered(),
-            Sign::Outage(why) => self.breaker.failed(self.is_probe, span, why),
-            Sign::Nothing => {}
+    pub(super) fn report(&self, outcome: CallOutcome<'_>, span: Span) {
+        match outcome {
+            CallOutcome::Answered => self.breaker.answered(),
+            CallOutcome::Outage(why) => self.breaker.failed(self.is_probe, span, why),
+            CallOutcome::Nothing => {}
         }
     }
 }
@@ -168,7 +168,7 @@ impl<'a> Passes<'a> {
 
     /// Reports to all servers of a call. Where a call has several, it is not known which of them
     /// was silent: the next answers of the others correct it.
-    pub(super) fn report(&self, sign: Sign<'_>, span: Span) {
-        self.iter().for_each(|pass| pass.report(sign, span));
+    pub(super) fn report(&self, outcome: CallOutcome<'_>, span: Span) {
+        self.iter().for_each(|pass| pass.report(outcome, span));
     }
 }

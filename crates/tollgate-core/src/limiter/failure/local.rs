@@ -13,7 +13,7 @@ use crate::decision::Decision;
 use crate::error::{Error, Result};
 use crate::key::{Key, Name};
 use crate::limit::Limit;
-use crate::limiter::combine;
+use crate::limiter::derive;
 use crate::state::QuotaId;
 use crate::store::{Evidence, Memory, SyncStore};
 use crate::time::{MICROS_PER_MS, Micros};
@@ -81,7 +81,7 @@ impl Local {
         if !admission.charges().iter().any(is_local) {
             return;
         }
-        let Ok(planned) = combine::run(admission.charges(), outcome) else { return };
+        let Ok(planned) = derive::run(admission.charges(), outcome) else { return };
         // What cannot be scaled is never decided alone.
         let decided: Vec<(&Charge<'_>, &Decision, Limit)> = admission
             .charges()
@@ -92,7 +92,7 @@ impl Local {
             .collect();
         let mirrored: Vec<Charge<'_>> =
             decided.iter().map(|(charge, _, limit)| charge.under(limit)).collect();
-        // A request id is remembered here too: its replay in an outage must charge nothing.
+        // A request id is kept here too: its replay in an outage must charge nothing.
         let together = admission.with_charges(&mirrored);
         let all = planned.admitted && admission.request_id.is_some() && self.admits(&together, now);
         for (charge, (_, decision, _)) in mirrored.iter().zip(&decided) {
@@ -113,7 +113,7 @@ impl Local {
         let mirrored = mirrored(admission, &limits);
         let alone = admission.with_charges(&mirrored);
         let outcome = self.shadow().admit_sync(&alone, now)?;
-        let decision = combine::derive(&alone, &outcome)?.decision;
+        let decision = derive::derive(&alone, &outcome)?.decision;
         match (&*mirrored, admission.charges()) {
             ([only], [_, _, ..]) => Ok(decision.with_binding(only.limit.policy().clone())),
             _ => Ok(decision),
@@ -135,8 +135,8 @@ impl Local {
     /// Whether the shadow admits the charges as well.
     fn admits(&self, mirrored: &Admission<'_>, now: Micros) -> bool {
         let outcome = self.shadow().admit_sync(mirrored, now);
-        let decided = outcome.and_then(|outcome| combine::derive(mirrored, &outcome));
-        decided.is_ok_and(|combined| combined.decision.is_allowed())
+        let decided = outcome.and_then(|outcome| derive::derive(mirrored, &outcome));
+        decided.is_ok_and(|derived| derived.decision.is_allowed())
     }
 
     fn shadow(&self) -> &Memory {

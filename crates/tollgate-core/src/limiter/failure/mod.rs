@@ -1,4 +1,4 @@
-//! What happens when the store cannot answer: deadline, breaker, bounded queue, and the failure
+//! What happens when the store cannot answer: deadline, breaker, a bound on calls, and the failure
 //! modes open, closed and local. All of it is here, once; servers and middlewares only configure
 //! it.
 //!
@@ -17,7 +17,7 @@ use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::Arc;
 
 use super::builder::ClockSource;
-use super::combine;
+use super::derive;
 use super::observer::{Counter, Degradation, Observer, Stats};
 use crate::charge::{Admission, Charge};
 use crate::decision::{Decision, OutageMode, Verdict};
@@ -28,7 +28,7 @@ use crate::state::State;
 use crate::store::{CallContext, CallFacts, Endpoint, Evidence, LastAnswer, Store, TimeSource};
 use crate::time::{MICROS_PER_MS, Micros, Now, micros_of, to_ms_up};
 
-use answer::{Answer, sign_of};
+use answer::{StoreAnswer, outcome_of};
 use breaker::Span;
 use local::Local;
 
@@ -89,12 +89,12 @@ impl FailurePolicy {
     where
         F: Future<Output = Result<T>>,
     {
-        let _place = self.place()?;
+        let _counted = self.count_in()?;
         let passes = self.breakers.pass(endpoints, now)?;
         let expired = || Err(facts.expired());
         let mut attempted = self.attempt((clock, now), (time, facts), operation, expired).await;
         attempted.answer = attempted.answer.map_err(|error| self.named(error, late));
-        passes.report(sign_of(&attempted.answer), attempted.span);
+        passes.report(outcome_of(&attempted.answer), attempted.span);
         attempted.answer
     }
 
@@ -137,7 +137,7 @@ impl FailurePolicy {
         expired: impl Fn() -> A,
     ) -> Attempted<A>
     where
-        A: Answer,
+        A: StoreAnswer,
         F: Future<Output = A>,
     {
         let clock = clock.as_dyn();
@@ -157,8 +157,8 @@ impl FailurePolicy {
         Attempted { answer, span }
     }
 
-    fn place(&self) -> Result<Place<'_>> {
-        Place::take(&self.in_flight, self.max_in_flight)
+    fn count_in(&self) -> Result<CallInFlight<'_>> {
+        CallInFlight::count_in(&self.in_flight, self.max_in_flight)
     }
 
     /// Learns from an answer of the store what this process may grant alone.
@@ -196,7 +196,7 @@ impl FailurePolicy {
             .map(|(charge, limit)| limit.as_ref().map_or(*charge, |limit| charge.under(limit)));
         let charges: Vec<Charge<'_>> = chosen.collect();
         let admission = &admission.with_charges(&charges);
-        let fresh = combine::on_fresh_keys(admission, now)?;
+        let fresh = derive::on_fresh_keys(admission, now)?;
         let (mode, decision) = match strictest(admission) {
             // No store is needed to know that waiting is useless.
             mode if fresh.verdict == Verdict::Never => {
@@ -331,11 +331,15 @@ pub(super) struct Attempted<A> {
     span: Span,
 }
 
-/// A place in the bounded queue, given back when the call ends or is dropped.
-struct Place<'a>(&'a AtomicUsize);
+/// A call that counts, until it ends or is dropped.
+///
+/// Not a [`CallLimit`](crate::store::CallLimit), in which calls wait in order for a connection:
+/// here a call above the bound is refused at once, nothing waits, and every remote call passes, so
+/// it is one atomic number without a lock.
+struct CallInFlight<'a>(&'a AtomicUsize);
 
-impl<'a> Place<'a> {
-    fn take(in_flight: &'a AtomicUsize, max: usize) -> Result<Self> {
+impl<'a> CallInFlight<'a> {
+    fn count_in(in_flight: &'a AtomicUsize, max: usize) -> Result<Self> {
         // Never above the bound, not even for a moment: a refused call must not refuse another.
         match in_flight.fetch_update(Relaxed, Relaxed, |calls| (calls < max).then(|| calls + 1)) {
             Ok(_) => Ok(Self(in_flight)),
@@ -344,7 +348,7 @@ impl<'a> Place<'a> {
     }
 }
 
-impl Drop for Place<'_> {
+impl Drop for CallInFlight<'_> {
     fn drop(&mut self) {
         self.0.fetch_sub(1, Relaxed);
     }

@@ -31,10 +31,10 @@ use crate::time::{Micros, Now};
 pub(super) const ROUND_MAX: usize = 1_000;
 
 /// What callers wait for, and in which queues.
-pub(super) type Queues = KeyQueues<Job, Answer>;
+pub(super) type Queues = KeyQueues<Job, JobResult>;
 /// What concerns all admissions of a job, else what became of each.
-pub(super) type Answer = Result<Vec<Result<Evidence>>>;
-type KeyRound = Round<Job, Answer, Queues>;
+pub(super) type JobResult = Result<Vec<Result<Evidence>>>;
+type KeyRound = Round<Job, JobResult, Queues>;
 
 /// What a caller wants, owned: its future may be cancelled while another caller drives its round.
 #[derive(Debug)]
@@ -189,9 +189,9 @@ impl<V: Versioned> Adapter<V> {
         }
         let Some(names) = names_of(round) else { return Ok(Attempt::Done) };
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
-        if let Some(remembered) = self.backend.recall(&names) {
+        if let Some(kept) = self.backend.recall(&names) {
             round.mark_sent();
-            let drafted = self.draft(settings, round, remembered);
+            let drafted = self.draft(settings, round, kept);
             if let Ok((draft, counts)) = drafted
                 && draft.proves(names.len())
             {
@@ -312,7 +312,7 @@ impl<V: Versioned> Adapter<V> {
         }
     }
 
-    /// Whether the backend remembers the values of the round, as a lost race may return them.
+    /// Whether the backend keeps the values of the round, as a lost race may return them.
     fn is_recalled(&self, round: &KeyRound) -> bool {
         let names = names_of(round).unwrap_or_default();
         let names: Vec<&str> = names.iter().map(String::as_str).collect();
@@ -346,7 +346,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_backend_that_remembers_waits_a_little_however_often_it_lost() {
+    fn a_backend_that_keeps_values_waits_a_little_however_often_it_lost() {
         let jitter = Jitter::seeded(7);
         for losses in 1..80_u32 {
             let waits = (0..200).map(|_| pause(Retries::default(), (losses, true), jitter.next()));

@@ -1,4 +1,4 @@
-//! What a value may hold: the bytes a backend can keep, and the request ids a key may remember.
+//! What a value may hold: the bytes a backend can keep, and the request ids a key may keep.
 //!
 //! Checked before a cell is changed, so that an admission which does not fit is refused alone and
 //! the others of its round go on.
@@ -23,7 +23,7 @@ pub(super) struct Bounds {
     /// 0 for none.
     pub(super) max_bytes: usize,
     pub(super) slack: Micros,
-    /// How many more request ids the store may remember.
+    /// How many more request ids the store may keep.
     pub(super) room: usize,
 }
 
@@ -104,13 +104,13 @@ fn line_bytes(record: &Record) -> usize {
 fn full() -> Error {
     Error::new(
         Code::QueueFull,
-        "too many request ids are remembered for this key; wait until some expire",
+        "too many request ids are kept for this key; wait until some expire",
     )
 }
 
 pub(super) fn store_full() -> Error {
     Error::new(
         Code::QueueFull,
-        "too many request ids are remembered by this store; wait until some expire",
+        "too many request ids are kept by this store; wait until some expire",
     )
 }

@@ -5,7 +5,7 @@
 //! and does not concern the others. Nothing here waits: `combine` reads before and swaps after.
 
 use super::bounds::{Bounds, Change};
-use super::layout::{Item, Layout, Place};
+use super::layout::{Item, ItemCells, Layout};
 use super::record::{Record, conflict};
 use super::round::ValueWrite;
 use super::stored_value::StoredValue;
@@ -55,8 +55,8 @@ impl Draft {
         }
         let mut workspace = Workspace::open(snapshot, bounds);
         let decide = |(index, item)| {
-            let place = layout.place(index).ok_or_else(corrupt)?;
-            workspace.decide(item, place)
+            let own = layout.cells_of(index).ok_or_else(corrupt)?;
+            workspace.decide(item, own)
         };
         let outcomes = items.iter().enumerate().map(decide).collect();
         let added = core::mem::take(&mut workspace.added);
@@ -109,10 +109,10 @@ impl Workspace {
         Self { slots: slots.collect(), clock: snapshot.clock, bounds, added: Vec::new() }
     }
 
-    fn decide(&mut self, item: &Item<'_>, place: &Place) -> Result<Evidence> {
+    fn decide(&mut self, item: &Item<'_>, own: &ItemCells) -> Result<Evidence> {
         let now = instant(item.at, self.clock)?;
-        let home = self.cell(place.home)?;
-        if let Some(request_id) = &place.request_id
+        let home = self.cell(own.home)?;
+        if let Some(request_id) = &own.request_id
             && let Some(record) = home.record(&request_id.id, now.reading())
         {
             return if record.payload == request_id.payload {
@@ -121,17 +121,17 @@ impl Workspace {
                 Err(conflict())
             };
         }
-        let states = place.cells.iter().map(|&cell| Ok(self.cell(cell)?.state.clone()));
+        let states = own.cells.iter().map(|&cell| Ok(self.cell(cell)?.state.clone()));
         let states: Vec<Option<State>> = states.collect::<Result<_>>()?;
         let charges = item.admission.charges();
-        let plan = plan(charges, &place.slots, &states, now)?;
-        let before = before_each(&place.slots, states);
-        let record = place.request_id.clone().filter(|_| plan.admitted);
+        let plan = plan(charges, &own.slots, &states, now)?;
+        let before = before_each(&own.slots, states);
+        let record = own.request_id.clone().filter(|_| plan.admitted);
         let record = record.map(|request_id| Record::of(request_id, now, charges, &before));
-        let changes = changes(place, plan.writes, record);
+        let changes = changes(own, plan.writes, record);
         for change in &changes {
             let cell = self.cell(change.cell)?;
-            let algorithm = || algorithm_of(charges, place, change.cell);
+            let algorithm = || algorithm_of(charges, own, change.cell);
             self.bounds.check(cell, change, now, algorithm)?;
         }
         for change in changes {
@@ -185,18 +185,18 @@ impl Workspace {
 }
 
 /// What an admission does to its cells, each once.
-fn changes(place: &Place, writes: Vec<SlotWrite>, record: Option<Record>) -> Vec<Change> {
+fn changes(own: &ItemCells, writes: Vec<SlotWrite>, record: Option<Record>) -> Vec<Change> {
     let change = |write: SlotWrite| Change {
-        cell: place.cell_of(write.slot),
+        cell: own.cell_of(write.slot),
         state: Some((write.state, write.fresh_at)),
         record: None,
     };
     let mut changes: Vec<Change> = writes.into_iter().map(change).collect();
     if record.is_some() {
-        let home = changes.iter_mut().find(|change| change.cell == place.home);
+        let home = changes.iter_mut().find(|change| change.cell == own.home);
         match home {
             Some(home) => home.record = record,
-            None => changes.push(Change { cell: place.home, state: None, record }),
+            None => changes.push(Change { cell: own.home, state: None, record }),
         }
     }
     changes
@@ -231,8 +231,8 @@ pub(super) fn corrupt() -> Error {
 }
 
 /// The algorithm of the last charge on a cell: the one whose state is written.
-fn algorithm_of<'a>(charges: &[Charge<'a>], place: &Place, cell: usize) -> &'a str {
-    let mut placed = charges.iter().zip(&place.slots);
-    let charge = placed.rfind(|(_, slot)| place.cell_of(**slot) == cell);
+fn algorithm_of<'a>(charges: &[Charge<'a>], own: &ItemCells, cell: usize) -> &'a str {
+    let mut placed = charges.iter().zip(&own.slots);
+    let charge = placed.rfind(|(_, slot)| own.cell_of(**slot) == cell);
     charge.map_or("unknown", |(charge, _)| charge.rule().name())
 }

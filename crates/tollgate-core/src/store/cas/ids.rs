@@ -1,8 +1,8 @@
-//! How many request ids are remembered where each has a value of its own, so that there can be a
+//! How many request ids are kept where each has a value of its own, so that there can be a
 //! bound.
 //!
 //! Counting them on a backend would mean reading them all. So a process counts those that it wrote
-//! itself, until they expire: several processes together may remember as many each. An id of
+//! itself, until they expire: several processes together may keep as many each. An id of
 //! unknown fate counts.
 
 use std::collections::BTreeMap;

@@ -23,12 +23,12 @@ pub(super) struct Layout {
     names: Vec<String>,
     /// Which of the names are those of records.
     is_record: Vec<bool>,
-    places: Vec<Place>,
+    items_cells: Vec<ItemCells>,
 }
 
 /// Where one item finds its cells.
 #[derive(Debug)]
-pub(super) struct Place {
+pub(super) struct ItemCells {
     /// The item's own slot of each charge.
     pub(super) slots: Vec<usize>,
     /// The cell of each of those slots.
@@ -50,7 +50,7 @@ impl Layout {
                 names.len() - 1
             })
         };
-        let places = items.iter().map(|item| {
+        let items_cells = items.iter().map(|item| {
             let (slots, keys) = slots_of(item.admission.charges());
             let cells: Vec<usize> = keys.iter().map(|key| cell_of(key.to_text(), false)).collect();
             let request_id = request_id_key(&item.admission);
@@ -60,10 +60,10 @@ impl Layout {
                 }
                 _ => cells.first().copied().unwrap_or_default(),
             };
-            Place { slots, cells, home, request_id }
+            ItemCells { slots, cells, home, request_id }
         });
-        let places = places.collect();
-        Self { names, is_record, places }
+        let items_cells = items_cells.collect();
+        Self { names, is_record, items_cells }
     }
 
     /// All names, each once, and whether it is that of a record.
@@ -83,13 +83,13 @@ impl Layout {
         keys.map(|(name, _)| name.as_str()).collect()
     }
 
-    /// The place of an item. Those past the end are followers, which share that of their leader.
-    pub(super) fn place(&self, item: usize) -> Option<&Place> {
-        self.places.get(item).or(self.places.first())
+    /// The cells of an item. Those past the end are followers, which share that of their leader.
+    pub(super) fn cells_of(&self, item: usize) -> Option<&ItemCells> {
+        self.items_cells.get(item).or(self.items_cells.first())
     }
 }
 
-impl Place {
+impl ItemCells {
     /// The cell of one of the item's own slots.
     pub(super) fn cell_of(&self, slot: usize) -> usize {
         // No layout has a cell of that number, so a wrong slot finds nothing.

@@ -9,7 +9,7 @@
 //! # A hot key
 //! Callers of one process never race each other: per key they take turns, and waiting charges are
 //! decided together, one read and one swap for up to 1,000 of them (`attempt`,
-//! [`combine`](crate::combine)). A backend that remembers what it swapped last saves the read: the
+//! [`combine`](crate::combine)). A backend that keeps what it swapped last saves the read: the
 //! swap proves it true ([`Versioned::recall`]).
 //!
 //! The adapter records in the [`CallContext`] of each call whether it was sent, whether it lost a
@@ -57,7 +57,7 @@ use super::{
     BatchResults, CallContext, CallPermit, Capability, Evidence, Jitter, Loaded, MultiKey, Retries,
     SlotWrite, Store, TimeSource, plan, slots_of,
 };
-use crate::algorithm::Kind;
+use crate::algorithm::Renewal;
 use crate::charge::{Admission, Charge};
 use crate::clock::Clock;
 #[cfg(not(target_arch = "wasm32"))]
@@ -67,7 +67,7 @@ use crate::error::{Code, Error, Result};
 use crate::key::Key;
 use crate::time::{Micros, micros_of};
 
-use attempt::{Adapter, Answer, Job, Queues, ROUND_MAX, Settings, shares};
+use attempt::{Adapter, Job, JobResult, Queues, ROUND_MAX, Settings, shares};
 use draft::{instant, no_clock};
 use layout::{Item, Layout};
 use stored_value::StoredValue;
@@ -76,12 +76,25 @@ pub use versioned::{Entry, Snapshot, Swap, Version, Versioned, VersionedCapabili
 
 /// How long a value outlives its meaning: the largest skew of node clocks that is covered.
 pub(super) const SLACK: Micros = 60_000_000;
-/// Request ids that one key remembers where they share its value.
+/// Request ids that one key keeps where they share its value.
 const MAX_RECORDS: usize = 64;
-/// The largest limit of a sliding log, whose whole state is swapped with every charge.
-const SLIDING_LOG_MAX: u64 = 1_000;
+/// The largest limit of an algorithm whose state grows with the limit: it is swapped whole with
+/// every charge.
+const LOG_MAX: u64 = 1_000;
 
-/// A store over any backend that can compare and swap. [`Versioned`] has an example.
+/// A store over any backend that can compare and swap: [`Versioned`] has an example of one.
+///
+/// ```
+/// use core::time::Duration;
+/// use tollgate_core::Limiter;
+/// use tollgate_core::store::Cas;
+/// use tollgate_core::store::cas::Versioned;
+///
+/// fn limiter<V: Versioned + 'static>(backend: V) -> Limiter<Cas<V>> {
+///     // The clocks of the processes differ by at most five seconds.
+///     Limiter::new(Cas::new(backend).slack(Duration::from_secs(5)))
+/// }
+/// ```
 pub struct Cas<V> {
     adapter: Arc<Adapter<V>>,
     settings: Settings,
@@ -131,7 +144,7 @@ impl<V: Versioned + 'static> Cas<V> {
         self
     }
 
-    /// How many request ids one key remembers on a backend that swaps a single key. 64 by default.
+    /// How many request ids one key keeps on a backend that swaps a single key. 64 by default.
     #[must_use]
     pub fn max_records(mut self, records: usize) -> Self {
         self.settings.max_records = records.max(1);
@@ -167,7 +180,7 @@ impl<V: Versioned + 'static> Cas<V> {
     ///
     /// # Errors
     /// What concerns all of them: the backend failed, or others kept winning the race.
-    async fn decide(&self, items: &[Item<'_>], cx: CallContext<'_>) -> Answer {
+    async fn decide(&self, items: &[Item<'_>], cx: CallContext<'_>) -> JobResult {
         let layout = Layout::of(items, self.embeds_records());
         let keys: Vec<String> = layout.keys().into_iter().map(str::to_owned).collect();
         let keys: Vec<&str> = keys.iter().map(String::as_str).collect();
@@ -177,7 +190,7 @@ impl<V: Versioned + 'static> Cas<V> {
     }
 
     /// Waits for the answer to a job, or leads a round that decides it.
-    async fn answer(&self, keys: &[&str], job: (Job, bool), cx: CallContext<'_>) -> Answer {
+    async fn answer(&self, keys: &[&str], job: (Job, bool), cx: CallContext<'_>) -> JobResult {
         let call = self.queues.submit(keys, job, cx);
         call.answer_or_lead(|lead| {
             let (adapter, settings) = (Arc::clone(&self.adapter), self.settings);
@@ -299,12 +312,12 @@ impl<V: Versioned + 'static> fmt::Debug for Cas<V> {
 
 fn check_size(charge: &Charge<'_>) -> Result<()> {
     let rule = charge.rule();
-    if rule.quota_id().tag() != Kind::SlidingLog.tag() || rule.ceiling() <= SLIDING_LOG_MAX {
+    if rule.ceiling() <= LOG_MAX || rule.describe().renewal != Renewal::Rolling {
         return Ok(());
     }
     let message = format!(
-        "sliding_log with a limit of {} is too large to swap whole; \
-         accepted here: 1 to {SLIDING_LOG_MAX}",
+        "{} with a limit of {} is too large to swap whole; accepted here: 1 to {LOG_MAX}",
+        rule.name(),
         rule.ceiling()
     );
     Err(Error::new(Code::Unsupported, message).with_field("limit").not_sent())

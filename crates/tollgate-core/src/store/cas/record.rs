@@ -16,7 +16,7 @@ use crate::key::Key;
 use crate::state::{QuotaId, State};
 use crate::time::{Micros, Now};
 
-/// What is remembered of a charged request id.
+/// What is kept of a charged request id.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Record {
     /// The id, encoded.

@@ -200,7 +200,7 @@ pub trait Versioned: MaybeSend + MaybeSync {
     /// would charge again. Switch such retries of a client library off.
     fn swap(&self, writes: &[Swap<'_>]) -> impl Future<Output = Result<bool>> + MaybeSend;
 
-    /// What the backend remembers of these keys, perhaps stale, in place of a read; `None` if a
+    /// What the backend keeps of these keys, perhaps stale, in place of a read; `None` if a
     /// read is needed, which is the default.
     ///
     /// It is used only if the swap that follows writes every one of the keys, for then the swap

@@ -11,7 +11,7 @@ use super::fingerprint::Id;
 use super::line::{Content, Held};
 use super::policies::PolicyStates;
 use super::shard::Shard;
-use super::table::Place;
+use super::table::KeyHash;
 use crate::charge::Charge;
 use crate::error::{Error, Result};
 use crate::rule::Rule;
@@ -27,7 +27,7 @@ const KEYS_MAX: usize = 16;
 pub(super) struct Slot<'a> {
     pub(super) states: &'a PolicyStates,
     pub(super) id: Id,
-    pub(super) place: Place,
+    pub(super) hash: KeyHash,
 }
 
 /// The keys of an admission under the locks of their shards and lines.
@@ -74,7 +74,7 @@ impl Memory {
     /// Where the key of a charge may be.
     pub(super) fn slot(&self, charge: &Charge<'_>) -> Slot<'_> {
         let (id, states) = (self.id(charge), self.0.states.of(charge.limit));
-        Slot { states, id, place: states.table.place(id) }
+        Slot { states, id, hash: states.table.hash_of(id) }
     }
 }
 
@@ -82,22 +82,22 @@ impl<'a> Slot<'a> {
     /// Makes room for the key, if it has no line. No line of the shard may be held.
     pub(super) fn prepare(&self, shard: &mut Shard, at: Micros) -> Result<()> {
         let table = &self.states.table;
-        match table.find(self.id, self.place) {
+        match table.find(self.id, self.hash) {
             Some(_) => Ok(()),
-            None => shard.prepare(table, self.place, Now::at(at).reading()),
+            None => shard.prepare(table, self.hash, Now::at(at).reading()),
         }
     }
 
     /// Takes the line of the key, if it has one. Its shard must be locked.
     pub(super) fn hold(&self) -> Option<Held<'a>> {
         let table = &self.states.table;
-        table.line(table.find(self.id, self.place)?).map(Held::lock)
+        table.line(table.find(self.id, self.hash)?).map(Held::lock)
     }
 
     /// The debt that a key without a line inherits, as a state. A key that has a line is no
     /// newcomer: it was reset, or it expired there.
     pub(super) fn inherited(&self, shard: &Shard, rule: &Rule, now: Now) -> Option<State> {
-        let write = shard.inherited(self.place, rule, now.effective())?;
+        let write = shard.inherited(self.hash, rule, now.effective())?;
         Some(State { quota_id: rule.quota_id(), words: write.words })
     }
 
@@ -115,7 +115,7 @@ impl<'a> Slot<'a> {
         }
         match held {
             Some(held) => held.put(self.id, tag, content),
-            None => shard.insert(table, self.place, now.effective(), (self.id, tag, content)),
+            None => shard.insert(table, self.hash, now.effective(), (self.id, tag, content)),
         }
     }
 }
@@ -124,7 +124,7 @@ impl<'a> LockedKeys<'a> {
     fn lock(slots: impl Iterator<Item = Slot<'a>>, at: Micros) -> Result<Self> {
         let slots: Vec<Slot<'a>> = slots.collect();
         let mut wanted: Vec<(usize, usize, &PolicyStates)> =
-            slots.iter().map(|slot| (slot.states.number, slot.place.shard, slot.states)).collect();
+            slots.iter().map(|slot| (slot.states.number, slot.hash.shard, slot.states)).collect();
         wanted.sort_unstable_by_key(|(number, shard, _)| (*number, *shard));
         wanted.dedup_by_key(|(number, shard, _)| (*number, *shard));
         let lock = |(number, shard, states): (usize, usize, &'a PolicyStates)| {
@@ -143,7 +143,7 @@ impl<'a> LockedKeys<'a> {
         Ok(locked)
     }
 
-    /// The states, and the instant to decide at: for keys that are not remembered, not before what
+    /// The states, and the instant to decide at: for keys that are not kept, not before what
     /// was forgotten.
     fn load(&mut self, rules: &[&Rule], at: Micros) -> (Now, Vec<Option<State>>) {
         let mut now = Now::at(at);
@@ -180,7 +180,7 @@ impl<'a> LockedKeys<'a> {
             let (Some(rule), Some(slot)) = (rule, self.slots.get(write.slot)) else { continue };
             let Some(shard) = shard_of(&mut self.shards, slot) else { continue };
             let next = (&write.state.words, write.fresh_at);
-            match slot.states.content_of(rule, next, (shard, slot.place.shard), now) {
+            match slot.states.content_of(rule, next, (shard, slot.hash.shard), now) {
                 Ok(content) => contents.push((write.slot, rule.quota_tag(), content)),
                 Err(error) => {
                     for (slot, _, content) in &contents {
@@ -205,6 +205,6 @@ impl<'a> LockedKeys<'a> {
 }
 
 fn shard_of<'s>(shards: &'s mut Shards<'_>, slot: &Slot<'_>) -> Option<&'s mut Shard> {
-    let wanted = (slot.states.number, slot.place.shard);
+    let wanted = (slot.states.number, slot.hash.shard);
     shards.iter_mut().find(|(index, _)| *index == wanted).map(|(_, guard)| &mut **guard)
 }

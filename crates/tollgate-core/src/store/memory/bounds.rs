@@ -15,11 +15,11 @@ const DEFAULT_MAX_REQUEST_IDS: usize = 100_000;
 /// What happens to keys that are new when the table of their policy is full.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum WhenFull {
-    /// A throttled key is never forgiven: when it has to make room, its debt stays, and newcomers
-    /// of its neighbourhood are denied until the debt has decayed.
+    /// The debt of a throttled key is kept: when the key has to make room, its debt stays, and
+    /// newcomers of its neighbourhood are denied until the debt has decayed.
     #[default]
     Protect,
-    /// Newcomers pass: a throttled key that has to make room is forgiven.
+    /// Newcomers pass: the debt of a throttled key that has to make room is dropped.
     Admit,
 }
 
@@ -67,7 +67,7 @@ impl Bounds {
         self
     }
 
-    /// How many request ids are remembered at once, at least 1. See
+    /// How many request ids are kept at once, at least 1. See
     /// [`MemoryBuilder::max_request_ids`].
     ///
     /// [`MemoryBuilder::max_request_ids`]: super::MemoryBuilder::max_request_ids
@@ -82,7 +82,7 @@ impl Bounds {
         self
     }
 
-    /// What happens to new request ids once `max_request_ids` are remembered, or a sixteenth of
+    /// What happens to new request ids once `max_request_ids` are kept, or a sixteenth of
     /// them for one key.
     pub const fn when_ids_full(mut self, when_full: WhenIdsFull) -> Self {
         self.when_ids_full = Some(when_full);

@@ -22,6 +22,16 @@ const DEFAULT_MEMORY: usize = 32 << 20;
 const MEMORY_MIN: usize = 1 << 20;
 
 /// Sets the bounds of a [`Memory`].
+///
+/// ```
+/// use tollgate_core::Limiter;
+/// use tollgate_core::store::Memory;
+///
+/// let store = Memory::builder().max_keys(50_000).memory(64 << 20).build()?;
+/// let limiter = Limiter::new(store);
+/// # let _ = limiter;
+/// # Ok::<(), tollgate_core::Error>(())
+/// ```
 #[derive(Clone, Copy, Debug, Default)]
 #[must_use]
 pub struct MemoryBuilder {
@@ -45,7 +55,7 @@ impl MemoryBuilder {
         self
     }
 
-    /// How many request ids are remembered at once for each policy, 100,000 by default, unless its
+    /// How many request ids are kept at once for each policy, 100,000 by default, unless its
     /// limit has [`Bounds`]. One whose record holds more than 1 KiB counts as several: a refund
     /// under an id keeps the whole state of its key.
     pub const fn max_request_ids(mut self, max: usize) -> Self {

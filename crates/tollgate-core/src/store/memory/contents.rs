@@ -41,7 +41,7 @@ impl PolicyStates {
         (!words.is_empty()).then_some(State { quota_id, words })
     }
 
-    /// How a state is kept in a line of a shard, which has a number. Its quota is remembered.
+    /// How a state is kept in a line of a shard, which has a number. Its quota is kept.
     ///
     /// # Errors
     /// `queue_full` if there is no memory for a long state.

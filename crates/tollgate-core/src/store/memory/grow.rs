@@ -13,7 +13,7 @@
 
 use super::line::{self, Held};
 use super::shard::Shard;
-use super::table::{Place, Table};
+use super::table::{KeyHash, Table};
 use crate::error::Result;
 use crate::time::Micros;
 
@@ -25,21 +25,21 @@ impl Shard {
     ///
     /// # Errors
     /// `queue_full` if the shard has no lines at all, and there is no memory for them.
-    pub(super) fn prepare(&mut self, table: &Table, place: Place, at: Micros) -> Result<()> {
-        table.reserve(place.shard)?;
-        while !table.is_grown(place.shard)
+    pub(super) fn prepare(&mut self, table: &Table, hash: KeyHash, at: Micros) -> Result<()> {
+        table.reserve(hash.shard)?;
+        while !table.is_grown(hash.shard)
             && self.may_retry(at)
-            && (self.is_crowded(table, place.shard) || !has_room(table, place))
+            && (self.is_crowded(table, hash.shard) || !has_room(table, hash))
         {
             let before = self.used;
-            self.vacate_expired(table, place.shard, at);
+            self.vacate_expired(table, hash.shard, at);
             let is_relieved = self.used <= before / 2 && self.used < before;
             if !is_relieved {
-                if table.double(place.shard).is_none() {
+                if table.double(hash.shard).is_none() {
                     self.found_no_memory(at);
                     break;
                 }
-                self.rearrange(table, place.shard, at);
+                self.rearrange(table, hash.shard, at);
             }
         }
         Ok(())
@@ -73,9 +73,9 @@ impl Shard {
                 continue;
             };
             let (id, tag) = (held.id(), held.tag());
-            let place = table.place(id);
-            if table.find(id, place) != Some(position) {
-                self.make_room(table, place, at).put(id, tag, &content);
+            let hash = table.hash_of(id);
+            if table.find(id, hash) != Some(position) {
+                self.make_room(table, hash, at).put(id, tag, &content);
                 self.vacate(table, held);
             }
         }
@@ -88,8 +88,8 @@ impl Shard {
     }
 }
 
-/// Whether a key at this place would find a line without another key. Others may be held meanwhile,
+/// Whether a key of this hash would find a line without another key. Others may be held meanwhile,
 /// so this only reads.
-fn has_room(table: &Table, place: Place) -> bool {
-    table.lines_at(place).any(|(_, line)| line::is_unused(line) || line::is_vacant(line))
+fn has_room(table: &Table, hash: KeyHash) -> bool {
+    table.lines_at(hash).any(|(_, line)| line::is_unused(line) || line::is_vacant(line))
 }

@@ -41,22 +41,22 @@ impl Memory {
     ) -> Result<Option<Decision>> {
         let (rule, states) = (charge.rule(), self.0.states.of(charge.limit));
         let table = &states.table;
-        let place = table.place(id);
-        let Some(mut shard) = table.lock(place.shard) else {
+        let hash = table.hash_of(id);
+        let Some(mut shard) = table.lock(hash.shard) else {
             return Ok(None);
         };
-        if table.find(id, place).is_some() {
+        if table.find(id, hash).is_some() {
             return Ok(None);
         }
-        shard.prepare(table, place, Now::at(at).reading())?;
+        shard.prepare(table, hash, Now::at(at).reading())?;
         let now = Now::at(at).not_before(shard.floor());
-        let inherited = shard.inherited(place, rule, now.effective());
+        let inherited = shard.inherited(hash, rule, now.effective());
         let words = inherited.as_ref().map_or(&[][..], |write| &write.words);
         let Step { decision, write } = rule.step(words, now, charge.cost);
         if let Some(Write { words, fresh_at }) = write {
             let next = (&words, fresh_at);
-            let content = states.content_of(rule, next, (&mut shard, place.shard), now)?;
-            shard.insert(table, place, now.effective(), (id, rule.quota_tag(), &content));
+            let content = states.content_of(rule, next, (&mut shard, hash.shard), now)?;
+            shard.insert(table, hash, now.effective(), (id, rule.quota_tag(), &content));
         }
         Ok(Some(decision))
     }
@@ -83,14 +83,14 @@ impl Memory {
             return;
         };
         let (id, table) = (self.0.secrets.id_of(key), &states.table);
-        let place = table.place(id);
-        let Some(mut shard) = table.lock(place.shard) else {
+        let hash = table.hash_of(id);
+        let Some(mut shard) = table.lock(hash.shard) else {
             return;
         };
         // As long as the neighbourhood owes, the line is not to be given away as expired.
-        let fresh_at = shard.indebted_until(place);
+        let fresh_at = shard.indebted_until(hash);
         let nothing = Content::Short { fresh_at, words: Words::new(&[]), fill: Fill::LITTLE };
-        let line = table.find(id, place).and_then(|line| table.line(line));
+        let line = table.find(id, hash).and_then(|line| table.line(line));
         if let Some(held) = line.map(Held::lock) {
             if let Some(content) = held.content() {
                 shard.release(table, &content);
@@ -100,7 +100,7 @@ impl Memory {
         } else if fresh_at > shard.floor() {
             let at = shard.floor();
             // A shard with a debt has lines.
-            shard.insert(table, place, at, (id, NO_QUOTA, &nothing));
+            shard.insert(table, hash, at, (id, NO_QUOTA, &nothing));
         }
     }
 
@@ -139,7 +139,7 @@ impl Memory {
             if held.is_none() && slot.prepare(&mut shard, at).is_err() {
                 return;
             }
-            let (next, number) = ((&words, fresh_at), slot.place.shard);
+            let (next, number) = ((&words, fresh_at), slot.hash.shard);
             if let Ok(content) = slot.states.content_of(rule, next, (&mut shard, number), now) {
                 slot.put((&mut shard, held), rule.quota_tag(), &content, now);
             }
@@ -148,7 +148,7 @@ impl Memory {
 
     fn lock_key(&self, charge: &Charge<'_>, at: Micros) -> Option<LockedKey<'_>> {
         let (slot, rule) = (self.slot(charge), charge.rule());
-        let shard = slot.states.table.lock(slot.place.shard)?;
+        let shard = slot.states.table.lock(slot.hash.shard)?;
         let held = slot.hold();
         let mut state = held.as_ref().and_then(|held| slot.states.state_in(held, rule, &shard, at));
         let floor = if state.is_none() { shard.floor() } else { 0 };

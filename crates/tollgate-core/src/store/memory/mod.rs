@@ -222,7 +222,7 @@ impl SyncStore for Memory {
         };
         let (outcome, _) = self.admit_locked(admission.charges(), at, keep)?;
         if let Some((room, record)) = kept {
-            partition.remember(room, key, record);
+            partition.keep(room, key, record);
         }
         Ok(outcome)
     }

@@ -45,7 +45,7 @@ pub struct PolicyUsage {
     pub bytes: usize,
     /// How often the bound of bytes refused more lines or a long state.
     pub memory_refusals: u64,
-    /// The request ids that are remembered; a long record counts as several.
+    /// The request ids that are kept; a long record counts as several.
     pub request_ids: usize,
     /// The bound on them.
     pub max_request_ids: usize,

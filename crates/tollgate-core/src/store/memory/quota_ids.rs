@@ -14,7 +14,7 @@ use crate::rule::Rule;
 use crate::state::QuotaId;
 use crate::time::Micros;
 
-/// How many quotas are remembered.
+/// How many quotas are kept.
 const QUOTAS_MAX: usize = 4_096;
 /// How many tags are known without a lock.
 const RECENT: usize = 64;

@@ -1,7 +1,7 @@
 //! Request ids of one policy that were charged, for as long as they are kept.
 //!
 //! A record holds what is needed to derive the same decision again. It is written while the lock of
-//! its partition is held around the whole admission, so that charging and remembering are one act.
+//! its partition is held around the whole admission, so that charging and keeping are one act.
 //! Records are bounded, by number and by what they hold, and so are those of one key: the ids of a
 //! key are in one partition, where the key can be held to its share. When a bound is reached, the
 //! record of a charge that expires first is forgotten early and counted, or new ids are refused.
@@ -220,7 +220,7 @@ impl Records {
 }
 
 impl Partition {
-    /// The outcome of an earlier admission under the same id, if it is still remembered.
+    /// The outcome of an earlier admission under the same id, if it is still kept.
     pub(super) fn replay(
         &self,
         key: &RecordKey,
@@ -240,7 +240,7 @@ impl Partition {
     }
 
     /// Keeps the record of an id that has none.
-    pub(super) fn remember(&mut self, room: Room<'_>, key: RecordKey, record: Record) {
+    pub(super) fn keep(&mut self, room: Room<'_>, key: RecordKey, record: Record) {
         let (id, request_id) = key.clone();
         let ids = self.keys.entry(id).or_default();
         ids.weight += record.weight;
@@ -287,5 +287,5 @@ impl Partition {
 }
 
 fn full() -> Error {
-    Error::new(Code::QueueFull, "too many request ids are being remembered; try again later")
+    Error::new(Code::QueueFull, "too many request ids are being kept; try again later")
 }

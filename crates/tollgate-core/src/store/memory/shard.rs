@@ -1,9 +1,9 @@
-//! What the mutex of a shard guards: which keys may be replaced, what is remembered of the
+//! What the mutex of a shard guards: which keys may be replaced, what is kept of the
 //! replaced, and the words of long states. Growth is in `grow.rs`.
 //!
 //! # Forgetting
 //! An expired line may be reused: its state means the same as none, as long as the clock does not
-//! go back. So the shard remembers the latest instant it has forgotten, and decides about keys it
+//! go back. So the shard keeps the latest instant it has forgotten, and decides about keys it
 //! does not hold at that instant or later.
 //!
 //! # Eviction
@@ -21,7 +21,7 @@ use super::bounds::WhenFull;
 use super::fill::Fill;
 use super::fingerprint::Id;
 use super::line::{Content, Held, is_unused};
-use super::table::{Place, Table};
+use super::table::{KeyHash, Table};
 use crate::algorithm::{Debt, Write};
 use crate::rule::Rule;
 use crate::time::Micros;
@@ -39,10 +39,10 @@ pub(super) struct Shard {
     when_full: WhenFull,
     /// Lines that hold a key.
     pub(super) used: usize,
-    /// How many places there are to remember debts. It never changes: a key that lost its line must
-    /// meet its debt after a growth, too.
+    /// How many parts the hashes are divided into, each with its debt. It never changes: a key that
+    /// lost its line must meet its debt after a growth, too.
     neighbourhoods: usize,
-    /// The latest instant at which something forgotten was still remembered.
+    /// The latest instant at which something forgotten was still kept.
     floor: Micros,
     /// Per neighbourhood, what newcomers inherit. Empty until the first inheritance.
     inherited_debts: Vec<InheritedDebt>,
@@ -121,18 +121,18 @@ impl Shard {
         self.floor
     }
 
-    /// Until when newcomers at this place inherit debt.
-    pub(super) fn indebted_until(&self, place: Place) -> Micros {
-        self.inherited_debt(place).map_or(0, |debt| debt.until)
+    /// Until when newcomers of this hash inherit debt.
+    pub(super) fn indebted_until(&self, hash: KeyHash) -> Micros {
+        self.inherited_debt(hash).map_or(0, |debt| debt.until)
     }
 
-    fn inherited_debt(&self, place: Place) -> Option<&InheritedDebt> {
-        self.inherited_debts.get(place.among(self.neighbourhoods))
+    fn inherited_debt(&self, hash: KeyHash) -> Option<&InheritedDebt> {
+        self.inherited_debts.get(hash.among(self.neighbourhoods))
     }
 
-    /// The state that a newcomer at this place starts with, if it inherits a debt.
-    pub(super) fn inherited(&self, place: Place, rule: &Rule, at: Micros) -> Option<Write> {
-        let debt = self.inherited_debt(place).filter(|debt| debt.until > at)?;
+    /// The state that a newcomer of this hash starts with, if it inherits a debt.
+    pub(super) fn inherited(&self, hash: KeyHash, rule: &Rule, at: Micros) -> Option<Write> {
+        let debt = self.inherited_debt(hash).filter(|debt| debt.until > at)?;
         Some(if debt.tag == rule.quota_tag() {
             rule.indebted_until(debt.until, at)
         } else {
@@ -154,25 +154,30 @@ impl Shard {
     pub(super) fn insert(
         &mut self,
         table: &Table,
-        place: Place,
+        hash: KeyHash,
         at: Micros,
         (id, tag, content): (Id, u64, &Content),
     ) {
-        self.free_some_expired(table, place.shard, at);
-        let held = self.make_room(table, place, at);
+        self.free_some_expired(table, hash.shard, at);
+        let held = self.make_room(table, hash, at);
         held.put(id, tag, content);
     }
 
     /// Takes the line of the window that loses least.
-    pub(super) fn make_room<'t>(&mut self, table: &'t Table, place: Place, at: Micros) -> Held<'t> {
+    pub(super) fn make_room<'t>(
+        &mut self,
+        table: &'t Table,
+        hash: KeyHash,
+        at: Micros,
+    ) -> Held<'t> {
         loop {
-            let Some((loss, held)) = Self::cheapest(table, place, at) else {
+            let Some((loss, held)) = Self::cheapest(table, hash, at) else {
                 std::thread::yield_now();
                 continue;
             };
             match held.content() {
                 Some(content) if !held.is_free() => {
-                    self.remember(table.place(held.id()), held.tag(), loss, at);
+                    self.keep(table.hash_of(held.id()), held.tag(), loss, at);
                     self.release(table, &content);
                 }
                 _ => {
@@ -185,9 +190,9 @@ impl Shard {
     }
 
     /// The line that loses least, held. Lines that are held are passed over.
-    fn cheapest(table: &Table, place: Place, at: Micros) -> Option<(Loss, Held<'_>)> {
+    fn cheapest(table: &Table, hash: KeyHash, at: Micros) -> Option<(Loss, Held<'_>)> {
         let mut best: Option<(Loss, Held<'_>)> = None;
-        for (_, line) in table.lines_at(place) {
+        for (_, line) in table.lines_at(hash) {
             let unused = is_unused(line);
             let Some(held) = Held::try_lock(line) else {
                 continue;
@@ -210,12 +215,12 @@ impl Shard {
     }
 
     /// Keeps what must not be forgotten of a line that is replaced.
-    fn remember(&mut self, place: Place, tag: u64, loss: Loss, at: Micros) {
+    fn keep(&mut self, hash: KeyHash, tag: u64, loss: Loss, at: Micros) {
         match loss {
             Loss::Expired { fresh_at } => self.forget_until(fresh_at),
             Loss::Throttled { fresh_at } if self.when_full == WhenFull::Protect => {
                 self.inherited_debts.resize(self.neighbourhoods, InheritedDebt::default());
-                let neighbourhood = place.among(self.neighbourhoods);
+                let neighbourhood = hash.among(self.neighbourhoods);
                 if let Some(debt) = self.inherited_debts.get_mut(neighbourhood) {
                     let alone = debt.until <= at || debt.tag == tag;
                     debt.tag = if alone { tag } else { 0 };

@@ -60,7 +60,7 @@ pub(super) struct Table {
     /// beside the mutexes: every check of a key reads them.
     chosen_by: Box<[AtomicUsize]>,
     shards: Box<[Mutex<Shard>]>,
-    shape: Shape,
+    shape: TableSize,
     used: AtomicUsize,
     max_keys: usize,
     /// The bytes that lines and long states take.
@@ -69,7 +69,7 @@ pub(super) struct Table {
 
 /// The numbers of a table, which depend on its bound alone.
 #[derive(Clone, Copy, Debug)]
-struct Shape {
+struct TableSize {
     /// The number of shards less one; a power of two less one.
     last_shard: usize,
     /// How many segments a shard can have.
@@ -80,13 +80,13 @@ struct Shape {
 
 /// What of a fingerprint decides where its key may live, however much the table has grown.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place {
+pub(super) struct KeyHash {
     pub(super) shard: usize,
     spread: u64,
 }
 
-impl Place {
-    /// One of `count` equal parts of all places; even over them.
+impl KeyHash {
+    /// One of `count` equal parts of all hashes; even over them.
     #[inline]
     pub(super) fn among(self, count: usize) -> usize {
         scale(self.spread, count)
@@ -104,7 +104,7 @@ impl Position {
     const NOWHERE: Self = Self { segment: usize::MAX, line: 0 };
 }
 
-impl Shape {
+impl TableSize {
     fn new(max_keys: usize) -> Self {
         // Seven sixteenths as many again: windows seldom fill then.
         let wanted = max_keys + max_keys / 16 * 7 + max_keys % 16 * 7 / 16;
@@ -149,7 +149,7 @@ const fn choosing(segments: usize) -> usize {
 impl Table {
     pub(super) fn new(bounds: &Bounds, share: Share) -> Self {
         let max_keys = bounds.max_keys_or_default();
-        let shape = Shape::new(max_keys);
+        let shape = TableSize::new(max_keys);
         let shards = shape.last_shard + 1;
         let shard = || Shard::new(shape.homes_of(shape.segments), bounds.when_full_or_default());
         Self {
@@ -165,16 +165,16 @@ impl Table {
 
     /// The bytes of a table with this bound once it is full, long states not counted.
     pub(super) fn bytes_for(max_keys: usize) -> usize {
-        let shape = Shape::new(max_keys);
+        let shape = TableSize::new(max_keys);
         ((shape.last_shard + 1) * shape.lines_of_shard()).saturating_mul(size_of::<Line>())
     }
 
     /// Where the key may live.
     #[inline]
     #[expect(clippy::cast_possible_truncation, reason = "below the number of shards")]
-    pub(super) fn place(&self, id: Id) -> Place {
+    pub(super) fn hash_of(&self, id: Id) -> KeyHash {
         let spread = id.spread();
-        Place { shard: spread as usize & self.shape.last_shard, spread }
+        KeyHash { shard: spread as usize & self.shape.last_shard, spread }
     }
 
     /// The line in which the key was, if this thread found it last; whatever is in it now.
@@ -193,9 +193,9 @@ impl Table {
     /// The line that seems to hold the key. Without the shard's mutex, a key that is being moved
     /// may not be found.
     pub(super) fn search(&self, id: Id) -> Option<&Line> {
-        let place = self.place(id);
-        let segment = self.segment_at(place.shard, place.spread);
-        let (home, window) = self.window(segment, place.spread)?;
+        let hash = self.hash_of(id);
+        let segment = self.segment_at(hash.shard, hash.spread);
+        let (home, window) = self.window(segment, hash.spread)?;
         for (number, line) in (home..).zip(window) {
             if line::resembles(line, id) {
                 LAST_FOUND.set((id.low, Position { segment, line: number }));
@@ -205,7 +205,7 @@ impl Table {
                 return None;
             }
         }
-        self.search_everywhere(id, place)
+        self.search_everywhere(id, hash)
     }
 
     /// The segment of a shard that a fingerprint chooses, counted in the whole table.
@@ -215,17 +215,17 @@ impl Table {
     }
 
     #[cold]
-    fn search_everywhere(&self, id: Id, place: Place) -> Option<&Line> {
-        let position = self.find(id, place)?;
+    fn search_everywhere(&self, id: Id, hash: KeyHash) -> Option<&Line> {
+        let position = self.find(id, hash)?;
         LAST_FOUND.set((id.low, position));
         self.line(position)
     }
 
     /// Every line in which the key may be.
-    pub(super) fn lines_at(&self, place: Place) -> impl Iterator<Item = (Position, &Line)> {
-        let spreads = [place.spread, place.spread.rotate_left(32)];
+    pub(super) fn lines_at(&self, hash: KeyHash) -> impl Iterator<Item = (Position, &Line)> {
+        let spreads = [hash.spread, hash.spread.rotate_left(32)];
         spreads.into_iter().flat_map(move |spread| {
-            let segment = self.segment_at(place.shard, spread);
+            let segment = self.segment_at(hash.shard, spread);
             let window = self.window(segment, spread).into_iter();
             window.flat_map(move |(home, window)| {
                 (home..).zip(window).map(move |(line, at)| (Position { segment, line }, at))
@@ -252,8 +252,8 @@ impl Table {
     }
 
     /// The position of the line that holds the key. Stable under the shard's mutex.
-    pub(super) fn find(&self, id: Id, place: Place) -> Option<Position> {
-        let mut used = self.lines_at(place).take_while(|(_, line)| !line::is_unused(line));
+    pub(super) fn find(&self, id: Id, hash: KeyHash) -> Option<Position> {
+        let mut used = self.lines_at(hash).take_while(|(_, line)| !line::is_unused(line));
         used.find(|(_, line)| line::matches(line, id)).map(|(position, _)| position)
     }
 

@@ -11,7 +11,7 @@ use tollgate_testkit::trace::{Event, Mix, Trace};
 
 use super::Plain;
 use crate::script::{self, Scripts, list_of_one};
-use crate::store::batch_encode::{Answer, Item, calls_of, instant_of};
+use crate::store::batch_encode::{Item, ItemResult, calls_of, instant_of};
 use crate::text::state_text;
 use crate::transport::{Args, Call, Reply, Transport};
 
@@ -79,7 +79,7 @@ impl Steps {
 }
 
 /// What the key holds, right after a step.
-fn look(scripts: &Scripts, item: &Item) -> Call {
+fn read(scripts: &Scripts, item: &Item) -> Call {
     let mut args = Args::default();
     args.integer(0);
     Call::new(scripts.load.clone(), vec![item.name.clone()], args)
@@ -120,7 +120,7 @@ fn compare(server: &Redis, frame: Frame, kind: Kind, seed: u64) {
             .zip(&batch)
             .flat_map(|((call, _), step)| {
                 let call = frame.of(call.clone(), &step.item, &scripts);
-                [call, look(&scripts, &step.item)]
+                [call, read(&scripts, &step.item)]
             })
             .collect();
         let calls = with_texts(calls, done == 0);
@@ -131,7 +131,7 @@ fn compare(server: &Redis, frame: Frame, kind: Kind, seed: u64) {
             let (taken, looked) = (replies.next().unwrap(), replies.next().unwrap());
             let context = format!("{name}, seed {seed}, step {done}, {:?}", step.item);
             let again = take.read(&[&step.item], taken, |_, answer| {
-                let Answer::Decided(outcome) = answer else { panic!("{answer:?}: {context}") };
+                let ItemResult::Decided(outcome) = answer else { panic!("{answer:?}: {context}") };
                 assert_eq!(Now::at(given(&step.item)), outcome.now, "{context}");
                 // Of a log the script returns as much as the decision needs.
                 let returned = outcome.before.into_iter().next().flatten();

@@ -3,6 +3,7 @@
 mod cluster;
 mod faults;
 mod inspection;
+mod login;
 mod pipelining;
 mod runtimes;
 mod sentinel;

@@ -106,7 +106,7 @@ impl Mathematics for SlidingLog {
         kept.retain(|(_, held)| *held > 0);
         let back = cost.get() - left;
         if back > 0 {
-            // Time never goes back: the log remembers what it has seen, whatever it gives back.
+            // Time never goes back: the log keeps what it has seen, whatever it gives back.
             match kept.last() {
                 None => kept.push((at, 0)),
                 Some((newest, _)) if *newest < self.seen() => kept.push((self.seen(), 0)),

@@ -60,14 +60,14 @@ const READABLE: &str = "addresses that trusted proxies appended";
 #[derive(Clone)]
 pub struct ClientIp {
     peer: fn(&Extensions) -> Option<SocketAddr>,
-    trust: Trust,
+    trust: TrustedProxies,
     chain: Chain,
     v6_prefix: u8,
     v6_overrides: Vec<(Network, u8)>,
 }
 
 #[derive(Clone, Debug)]
-enum Trust {
+enum TrustedProxies {
     None,
     Networks(Vec<Network>),
     Hops(NonZeroU8),
@@ -79,7 +79,7 @@ impl ClientIp {
     pub fn peer<P: Peer>() -> Self {
         Self {
             peer: |extensions| extensions.get::<P>().and_then(P::address),
-            trust: Trust::None,
+            trust: TrustedProxies::None,
             chain: Chain::default(),
             v6_prefix: V6_PREFIX,
             v6_overrides: Vec::new(),
@@ -92,7 +92,7 @@ impl ClientIp {
     /// # Errors
     /// `config_invalid` naming the field `network` when a text is no network.
     pub fn behind<'a>(mut self, proxies: impl IntoIterator<Item = &'a str>) -> Result<Self> {
-        self.trust = Trust::Networks(parsed(proxies)?);
+        self.trust = TrustedProxies::Networks(parsed(proxies)?);
         Ok(self)
     }
 
@@ -103,7 +103,7 @@ impl ClientIp {
     /// `config_invalid` naming the field `hops` when it is 0.
     pub fn behind_hops(mut self, hops: u8) -> Result<Self> {
         let zero = || Error::config("hops", "0 is out of range; accepted: 1 to 255");
-        self.trust = Trust::Hops(NonZeroU8::new(hops).ok_or_else(zero)?);
+        self.trust = TrustedProxies::Hops(NonZeroU8::new(hops).ok_or_else(zero)?);
         Ok(self)
     }
 
@@ -170,8 +170,8 @@ impl ClientIp {
         };
         let peer = unmapped(peer.ok_or_else(no_peer)?.ip());
         match &self.trust {
-            Trust::None => Ok(peer),
-            Trust::Networks(networks) => {
+            TrustedProxies::None => Ok(peer),
+            TrustedProxies::Networks(networks) => {
                 let is_trusted = |address| networks.iter().any(|one| one.contains(address));
                 if !is_trusted(peer) {
                     return Ok(peer);
@@ -190,7 +190,7 @@ impl ClientIp {
                     }
                 }
             }
-            Trust::Hops(hops) => {
+            TrustedProxies::Hops(hops) => {
                 let mut chain = self.chain.from_the_right(request.headers);
                 let client = chain.nth(usize::from(hops.get() - 1));
                 client.ok_or_else(|| self.missing())?.ok_or_else(|| self.malformed())
@@ -247,7 +247,7 @@ impl Extract for ClientIp {
         subject.push("ip=");
         match ((self.peer)(request.extensions), &self.trust) {
             // The most frequent case, kept small so that it is inlined.
-            (Some(SocketAddr::V4(peer)), Trust::None) => {
+            (Some(SocketAddr::V4(peer)), TrustedProxies::None) => {
                 push_v4(peer.ip().octets(), subject);
                 Ok(())
             }

@@ -1,4 +1,4 @@
-//! Backends that remember: a read is saved only where the swap proves what was remembered.
+//! Backends that keep values: a read is saved only where the swap proves what was kept.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -20,7 +20,7 @@ impl Remembering {
     }
 
     /// Looks at the table after the fact, as a backend learns versions from its own swaps.
-    async fn remember(&self, keys: &[&str]) {
+    async fn keep(&self, keys: &[&str]) {
         let snapshot = self.table.read(keys).await.unwrap();
         let seen = keys.iter().map(|key| (*key).to_owned()).zip(snapshot.entries);
         self.seen.lock().unwrap().extend(seen);
@@ -42,7 +42,7 @@ impl Versioned for Remembering {
     async fn swap(&self, writes: &[Swap<'_>]) -> Result<bool> {
         let keys: Vec<&str> = writes.iter().map(|write| write.key).collect();
         let swapped = self.table.swap(writes).await;
-        self.remember(&keys).await;
+        self.keep(&keys).await;
         swapped
     }
 
@@ -108,7 +108,7 @@ fn a_denial_is_never_recalled() {
     assert!(block_on(check(&stores[0], charge)).unwrap());
     assert!(!block_on(check(&stores[0], charge)).unwrap());
     block_on(stores[1].reset(charge.key(), NOW)).unwrap();
-    // The first process still remembers the key as spent.
+    // The first process still has the key as spent.
     assert!(block_on(check(&stores[0], charge)).unwrap());
     assert_eq!(stored(&stores[1], &charge), 1);
 }

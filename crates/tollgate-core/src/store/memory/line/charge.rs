@@ -123,7 +123,7 @@ pub(in crate::store::memory) fn charge_short<A: AtomicWord>(
             continue;
         }
         if words.is_empty() {
-            // Nothing is remembered: whether that still holds at this instant depends on the floor
+            // Nothing is kept: whether that still holds at this instant depends on the floor
             // of the shard.
             return None;
         }

@@ -1,5 +1,5 @@
-//! What holds when keys must go: the throttled are never forgiven, the others lose at most what
-//! they had spent.
+//! What holds when keys must go: debts of throttled keys are never dropped, the others lose
+//! at most what they had spent.
 
 use core::time::Duration;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -55,7 +55,7 @@ fn a_throttled_key_comes_back_as_indebted_as_it_went() {
 }
 
 #[test]
-fn a_throttled_key_is_not_forgiven_when_its_quota_changes_meanwhile() {
+fn the_debt_of_a_throttled_key_is_kept_when_its_quota_changes_meanwhile() {
     for (name, old) in rules(LIMIT, Duration::from_secs(10)) {
         for (new_name, new) in rules(LIMIT, PERIOD) {
             let (memory, limit) = (store(1), limit_of(&old));
@@ -135,7 +135,7 @@ fn under_pressure_a_drained_key_stays_drained_for_all_threads() {
                         let key = rng.pick(watched);
                         let drained_before = key.drained.load(Relaxed);
                         let decision = check(memory, limit, &key.subject, T0);
-                        assert!(!(drained_before && decision.is_allowed()), "{name}: forgiven");
+                        assert!(!(drained_before && decision.is_allowed()), "{name}: debt dropped");
                         key.passed.fetch_add(u64::from(decision.is_allowed()), Relaxed);
                         if decision.remaining == 0 {
                             key.drained.store(true, Relaxed);
@@ -202,7 +202,7 @@ fn a_look_sees_what_a_check_would_see() {
         let words = states[0].as_ref().map_or(&[][..], |state| &state.words);
         assert!(!rule.peek(words, now, Cost::ONE).is_allowed(), "{name}: inherited");
     }
-    // More quotas than are remembered by name.
+    // More quotas than are kept by name.
     let memory = store(20_000);
     let gcra = |units| Limit::new("many", Gcra::new(Quota::per_day(units)).unwrap()).unwrap();
     for units in 10..5_010 {

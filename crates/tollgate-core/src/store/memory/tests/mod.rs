@@ -85,7 +85,7 @@ fn table<'a>(memory: &'a Memory, limit: &Limit) -> &'a Table {
 /// Whether the key has a line.
 fn is_held(memory: &Memory, charge: &Charge<'_>) -> bool {
     let (id, table) = (memory.id(charge), table(memory, charge.limit));
-    table.find(id, table.place(id)).is_some()
+    table.find(id, table.hash_of(id)).is_some()
 }
 
 /// `SplitMix64`.

@@ -89,7 +89,7 @@ fn changed_quotas_are_decided_alike_on_both_paths() {
 #[test]
 fn a_state_of_a_forgotten_quota_is_the_largest_debt_until_it_has_decayed() {
     let (memory, old) = (store(10_000), Limit::new("p", Gcra::new(Quota::per_second(7)).unwrap()));
-    // More quotas than are remembered, and then one more.
+    // More quotas than are kept, and then one more.
     for number in 0..5_000 {
         let quota = Quota::new(10, Duration::from_micros(1_000_000 + number));
         let limit = Limit::new("p", Gcra::new(quota).unwrap()).unwrap();

@@ -124,7 +124,7 @@ fn one_key_takes_no_more_than_its_share() {
         assert!(alone(&memory, &limit, &late, SECOND, T0 + 2).unwrap().replayed.is_some());
     }
     let newest = once(&memory, &limit, "id:99999", SECOND, T0 + 2).unwrap();
-    assert!(newest.replayed.is_some(), "the newest ids of the key are remembered");
+    assert!(newest.replayed.is_some(), "the newest ids of the key are kept");
     let usage = &memory.usage()[0];
     assert_eq!(usage.request_ids, 100_000 / 16 + 1_000);
     assert_eq!(usage.forgotten_request_ids, 100_000 - 100_000 / 16);

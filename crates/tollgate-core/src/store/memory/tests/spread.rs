@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 
 use super::super::fingerprint::{Id, Secrets};
-use super::super::table::{Place, WINDOW};
+use super::super::table::{KeyHash, WINDOW};
 use super::*;
 
 fn id(prefix: &str, policy: &str, subject: &str) -> Id {
@@ -100,22 +100,22 @@ fn positions_are_even() {
         ),
     ];
     for (name, subject) in &subjects {
-        let places: Vec<_> =
-            (0..KEYS).map(|key| table.place(id("tollgate", "p", &subject(key)))).collect();
-        is_even(&format!("{name}, shards"), 64, places.iter().map(|place| place.shard));
-        let lines = |place: &Place| {
-            let line = |nth| std::ptr::from_ref(table.lines_at(*place).nth(nth).unwrap().1).addr();
+        let hashes: Vec<_> =
+            (0..KEYS).map(|key| table.hash_of(id("tollgate", "p", &subject(key)))).collect();
+        is_even(&format!("{name}, shards"), 64, hashes.iter().map(|hash| hash.shard));
+        let lines = |hash: &KeyHash| {
+            let line = |nth| std::ptr::from_ref(table.lines_at(*hash).nth(nth).unwrap().1).addr();
             [0, 32].map(|nth| {
                 let (shard, number) = numbers[&line(nth)];
-                assert_eq!(shard, place.shard);
+                assert_eq!(shard, hash.shard);
                 number
             })
         };
-        let lines: Vec<[usize; 2]> = places.iter().map(lines).collect();
+        let lines: Vec<[usize; 2]> = hashes.iter().map(lines).collect();
         let cell = |number: usize| number / HOMES_OF_CELL;
         let first = lines.iter().map(|[first, _]| cell(*first));
         is_even(&format!("{name}, first lines"), cells, first);
-        let joint = lines.iter().zip(&places).map(|([first, _], at)| cell(*first) * 64 + at.shard);
+        let joint = lines.iter().zip(&hashes).map(|([first, _], at)| cell(*first) * 64 + at.shard);
         is_even(&format!("{name}, first lines and shards"), cells * 64, joint);
         let both = lines.iter().map(|[first, second]| cell(*first) * cells + cell(*second));
         is_even(&format!("{name}, both windows"), cells * cells, both);

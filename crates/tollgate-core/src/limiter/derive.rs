@@ -1,4 +1,4 @@
-//! From the evidence of a store to one decision: the steps again, and the combination algebra.
+//! From the evidence of a store to one decision: the steps again, and the merge of several decisions.
 
 use core::cmp::Reverse;
 
@@ -34,7 +34,7 @@ pub(super) fn derive(admission: &Admission<'_>, evidence: &Evidence) -> Result<D
         None => run(charges, evidence)?,
         Some(quota_ids) => replay(charges, quota_ids, evidence)?,
     };
-    let decision = combine(charges, planned.decisions).ok_or_else(no_evidence)?;
+    let decision = merge(charges, planned.decisions).ok_or_else(no_evidence)?;
     let mut decision = decision.decided_at(evidence.now.reading());
     if evidence.replayed.is_some() {
         decision = decision.replayed();
@@ -105,10 +105,11 @@ fn unknown_quota() -> Error {
     Error::new(Code::CorruptState, message)
 }
 
-/// Allowed if all are, never if any is. The numbers are those of one limit, the binding one: of those
-/// with the verdict of the whole the one with the longest wait, or else the fewest units left, then
-/// the latest reset. Only the delay is the longest of all, because a request waits for every shaper.
-pub(super) fn combine(charges: &[Charge<'_>], mut decisions: Vec<Decision>) -> Option<Decision> {
+/// Allowed if all are, never if any is. The numbers are those of one limit, the binding one: of
+/// those with the verdict of the whole the one with the longest wait, or else the fewest units
+/// left, then the latest reset. Only the delay is the longest of all, because a request waits for
+/// every shaper.
+pub(super) fn merge(charges: &[Charge<'_>], mut decisions: Vec<Decision>) -> Option<Decision> {
     if let [_] = charges {
         return decisions.pop();
     }
@@ -119,7 +120,7 @@ pub(super) fn combine(charges: &[Charge<'_>], mut decisions: Vec<Decision>) -> O
         (Reverse(one.retry_after_ms), one.remaining, Reverse(one.reset_at_ms))
     })?;
     let Decision { limit, remaining, reset_at_ms, retry_after_ms, .. } = *binding;
-    let combined = match verdict {
+    let merged = match verdict {
         Verdict::Allowed => {
             let delay_ms = decisions.iter().map(|one| one.delay_ms).max().unwrap_or(0);
             Decision::allowed(limit, remaining, reset_at_ms).after(delay_ms)
@@ -129,7 +130,7 @@ pub(super) fn combine(charges: &[Charge<'_>], mut decisions: Vec<Decision>) -> O
         }
         Verdict::Never => Decision::never(limit, remaining, reset_at_ms),
     };
-    Some(combined.of_parts(charge.limit.policy().clone(), decisions))
+    Some(merged.of_parts(charge.limit.policy().clone(), decisions))
 }
 
 #[cfg(test)]
