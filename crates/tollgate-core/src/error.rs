@@ -100,9 +100,19 @@ struct Inner {
     event: u64,
     /// The server whose breaker refused the call: the store was not called.
     by_breaker: Option<Endpoint>,
-    /// This process made the error from what it knew: no server answered.
-    is_made_here: bool,
+    origin: Origin,
     source: Option<Arc<dyn StdError + Send + Sync>>,
+}
+
+/// Who made an error.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Origin {
+    /// A store, from what its server did.
+    Store,
+    /// This process, when the time of the call was up.
+    Deadline,
+    /// This process, before the call was begun.
+    Queue,
 }
 
 impl Error {
@@ -115,7 +125,7 @@ impl Error {
             not_sent: false,
             event: 0,
             by_breaker: None,
-            is_made_here: false,
+            origin: Origin::Store,
             source: None,
         }))
     }
@@ -177,9 +187,15 @@ impl Error {
         self
     }
 
-    /// Declares that this process made the error from what it knew: it is no answer of a server.
+    /// Declares that the error was made when the time of the call was up, from what was known.
     pub(crate) fn made_here(mut self) -> Self {
-        self.0.is_made_here = true;
+        self.0.origin = Origin::Deadline;
+        self
+    }
+
+    /// Declares that the call was refused before it was begun.
+    pub(crate) fn refused_here(mut self) -> Self {
+        self.0.origin = Origin::Queue;
         self
     }
 
@@ -231,7 +247,12 @@ impl Error {
 
     /// Whether this process made the error from what it knew, without an answer of a server.
     pub(crate) fn is_made_here(&self) -> bool {
-        self.0.is_made_here
+        self.0.origin != Origin::Store
+    }
+
+    /// Whether the call was refused before it was begun.
+    pub(crate) fn is_refused_here(&self) -> bool {
+        self.0.origin == Origin::Queue
     }
 }
 

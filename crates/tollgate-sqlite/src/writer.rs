@@ -48,6 +48,8 @@ pub(crate) struct Writer {
     last_callers: usize,
     /// How much the last round appended to the log.
     appended: usize,
+    /// When the round began to read, after the write lock.
+    began: Micros,
 }
 
 /// A connection and what belongs to it.
@@ -82,6 +84,7 @@ impl Writer {
             index,
             last_callers: 0,
             appended: FIRST_COMPACTION,
+            began: 0,
         }
     }
 
@@ -144,6 +147,7 @@ impl Writer {
         }
         // Meanwhile the callers of the last round send their next admissions.
         let began = self.clock.now();
+        self.began = began;
         let opened = round::open(&mut session.sql, &self.index, self.appended);
         let left = began.saturating_add(REJOIN_WAIT).saturating_sub(self.clock.now());
         let missing = self.last_callers.saturating_sub(callers.len());
@@ -184,21 +188,25 @@ impl Writer {
         };
         self.appended = written.bytes;
         self.last_callers = self.worker.waiting().saturating_add(callers.len());
-        let mut outcomes = written.outcomes.into_iter();
+        let (mut outcomes, mut is_served) = (written.outcomes.into_iter(), false);
         for (index, job) in callers.jobs().enumerate() {
             match &job.task {
                 Task::Admit(..) => {
                     if let Some(outcome) = outcomes.next() {
-                        callers.answer(index, outcome.map(Done::Decided));
+                        is_served |= callers.answer(index, outcome.map(Done::Decided));
                     }
                 }
                 Task::Reset(_) => {
-                    callers.answer(index, Ok(Done::Reset));
+                    is_served |= callers.answer(index, Ok(Done::Reset));
                 }
                 Task::Sweep(..) => {}
             }
         }
-        callers.count_answered();
+        callers.record_round(self.clock.now().saturating_sub(self.began), is_served);
+        // A disk that is too slow for all callers has served none of them.
+        if is_served {
+            callers.count_answered();
+        }
         for (index, job) in callers.jobs().enumerate() {
             if let Task::Sweep(position, now) = &job.task {
                 let page = self.sweep_page(session, position.clone(), *now);

@@ -76,7 +76,8 @@ impl<J, R: Reply> Combiner<J, R> {
     /// Adds a caller to a queue.
     ///
     /// # Errors
-    /// `queue_full`, or `store_unavailable` once the queue is closed. Both are marked as not sent.
+    /// `queue_full`, `store_unavailable` once the queue is closed, or `timeout` if others wait and
+    /// the store is too slow for this call. All are marked as not sent.
     pub fn submit<'c>(
         self: &'c Arc<Self>,
         queue: usize,
@@ -84,9 +85,14 @@ impl<J, R: Reply> Combiner<J, R> {
         cx: CallContext<'c>,
     ) -> Result<Pending<'c, J, R>> {
         let own = self.queue(queue);
+        let refusal = own.refusal(cx);
         let mut state = own.lock();
         if state.is_closed {
             return Err(closed());
+        }
+        // A caller that finds no other waiting goes on, so that rounds are measured anew.
+        if let Some(refusal) = refusal.filter(|_| state.len() > 0) {
+            return Err(refusal);
         }
         if state.len() >= self.limits.waiting {
             return Err(Error::new(Code::QueueFull, "too many calls wait for the store").not_sent());

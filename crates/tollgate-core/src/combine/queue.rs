@@ -5,8 +5,10 @@ use std::collections::VecDeque;
 use std::sync::{Arc, PoisonError};
 
 use super::durations::Durations;
-use super::sync::{AtomicU64, Condvar, Mutex, MutexGuard};
+use super::sync::{AtomicBool, AtomicU64, Condvar, Mutex, MutexGuard, Relaxed};
 use super::waiter::Waiter;
+use crate::error::{Code, Error};
+use crate::store::CallContext;
 
 /// A round of this many waiters is large.
 pub(super) const LARGE_ROUND: usize = 8;
@@ -19,6 +21,10 @@ pub(super) struct Queue<J, R> {
     pub(super) answered: AtomicU64,
     /// What its last rounds took, as far as stores measure it.
     pub(super) durations: Durations,
+    /// What its last rounds took from the beginning to the answers.
+    pub(super) rounds: Durations,
+    /// Whether the last one that was measured was in time for a caller.
+    pub(super) is_served: AtomicBool,
     /// A thread waits for callers.
     pub(super) arrived: Condvar,
 }
@@ -52,12 +58,33 @@ impl<J, R> Queue<J, R> {
             state: Mutex::new(state),
             answered: AtomicU64::new(0),
             durations: Durations::default(),
+            rounds: Durations::default(),
+            is_served: AtomicBool::new(false),
             arrived: Condvar::new(),
         }
     }
 
     pub(super) fn lock(&self) -> MutexGuard<'_, QueueState<J, R>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Why a caller that joins behind another one is refused: a round takes longer than it has
+    /// left. Where rounds are in time for others that is contention, else the store is too slow.
+    pub(super) fn refusal(&self, cx: CallContext<'_>) -> Option<Error> {
+        let left = cx.time_left()?;
+        if left >= self.rounds.shortest() {
+            return None;
+        }
+        let (code, message) = if self.is_served.load(Relaxed) {
+            let message = "other callers are served for longer than this call has left; nothing \
+                           was charged";
+            (Code::QueueFull, message)
+        } else {
+            let message = "the store takes longer to answer than this call has left; nothing was \
+                           charged";
+            (Code::Timeout, message)
+        };
+        Some(Error::new(code, message).not_sent().refused_here())
     }
 
     /// Wakes the worker if it has what it waits for.

@@ -175,6 +175,11 @@ impl<J, R: Reply, Q: Queues<J, R>> Round<J, R, Q> {
     /// Answers all waiters, in order. The round counts as answered if a waiter got its answer: a
     /// backend that answers after the deadlines of all waiters has served none of them.
     pub fn finish(&mut self, answers: impl IntoIterator<Item = R>) {
+        self.answer_all(answers);
+    }
+
+    /// As [`Round::finish`]; whether a waiter got its answer.
+    pub(super) fn answer_all(&mut self, answers: impl IntoIterator<Item = R>) -> bool {
         // Those without an answer are left to the drop of the round.
         let (mut answers, mut is_served) = (answers.into_iter(), false);
         self.members.retain(|member| match answers.next() {
@@ -187,6 +192,7 @@ impl<J, R: Reply, Q: Queues<J, R>> Round<J, R, Q> {
         if is_served {
             self.count_answered();
         }
+        is_served
     }
 
     /// Answers all waiters with an error. Unless it is an outage, the backend has answered.

@@ -4,6 +4,7 @@ use core::time::Duration;
 use std::thread;
 
 use super::*;
+use crate::clock::ManualClock;
 
 fn combiner() -> (Arc<Sum>, Worker<u64, Answer>) {
     let combiner = Sum::new(1, LIMITS);
@@ -344,4 +345,33 @@ fn answers_of_a_batch_that_are_there_at_the_deadline_are_not_lost() {
         .collect();
     let (lost, queued) = (Some((Code::Timeout, false)), Some((Code::QueueFull, true)));
     assert_eq!(codes, [None, lost, lost, lost, queued, queued]);
+}
+
+/// Rounds took 200 of the 100 microseconds that a caller has. One that joins behind another is
+/// refused; one that finds no other waiting is not, and rounds are measured anew.
+#[test]
+fn a_caller_that_joins_too_late_is_refused_at_once() {
+    for (is_served, code) in [(false, Code::Timeout), (true, Code::QueueFull)] {
+        let (combiner, worker) = combiner();
+        let clock = ManualClock::at(0);
+        let cx = NOW.with_deadline(&clock, 100);
+        let measure = |took| {
+            let call = combiner.submit(0, 1, NOW).unwrap();
+            let mut round = worker.try_next_round().unwrap();
+            round.mark_sent();
+            round.finish([Ok(1)]);
+            round.record_round(took, is_served);
+            drop(call);
+        };
+        [200, 200].into_iter().for_each(measure);
+        let first = combiner.submit(0, 1, cx).unwrap();
+        let refused = combiner.submit(0, 2, cx).unwrap_err();
+        assert_eq!((refused.code(), refused.is_not_sent()), (code, true), "{refused}");
+        assert_eq!(worker.waiting(), 1);
+        let patient = combiner.submit(0, 3, NOW.with_deadline(&clock, 200)).unwrap();
+        drop((first, patient));
+        measure(50);
+        let calls = [(); 3].map(|()| combiner.submit(0, 1, cx));
+        assert!(calls.iter().all(Result::is_ok), "the store is quick again");
+    }
 }

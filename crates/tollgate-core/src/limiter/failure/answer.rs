@@ -48,6 +48,7 @@ impl StoreAnswer for Vec<Result<Evidence>> {
 pub(super) fn outcome_of<T>(answer: &Result<T>) -> CallOutcome<'_> {
     let error = match answer {
         Ok(_) => return CallOutcome::Answered,
+        Err(error) if error.is_refused_here() => return CallOutcome::Nothing,
         Err(error) if error.is_outage() => return CallOutcome::Outage(error),
         Err(error) => error,
     };
@@ -101,6 +102,8 @@ mod tests {
                 cx.others_served();
             },
         ];
+        let refused: Result<()> = Err(Error::new(Code::Timeout, "too slow").refused_here());
+        assert!(matches!(outcome_of(&refused), CallOutcome::Nothing));
         for record in record {
             let facts = CallFacts::new();
             record(CallContext::at(0).with_facts(&facts));
