@@ -170,7 +170,7 @@ pub(crate) async fn close(trip: Trip<'_>, round: OpenRound) -> Closed {
     };
     if draft.is_empty() {
         // Nothing has to be written before the callers are answered.
-        callers.finish(draft.outcomes);
+        answer(trip, callers, (draft.outcomes, begun));
         return match bounded(trip.limit(), roll_back(trip.client())).await {
             Ok(()) => Closed::Answered,
             Err(_) => Closed::Broken,
@@ -179,10 +179,8 @@ pub(crate) async fn close(trip: Trip<'_>, round: OpenRound) -> Closed {
     match bounded(trip.limit(), draft.write(trip)).await {
         Ok(()) => {
             trip.shared.request_ids.add(draft.writes.request_ids());
-            let took = u64::try_from(began.elapsed().as_micros()).unwrap_or(u64::MAX);
-            callers.record_duration(took);
-            begun.into_iter().for_each(|begun| trip.shared.note_answer(begun));
-            callers.finish(draft.outcomes);
+            callers.record_duration(micros(began.elapsed()));
+            answer(trip, callers, (draft.outcomes, begun));
             Closed::Answered
         }
         Err(QueryError::Conflict) => Closed::Conflict(callers),
@@ -195,6 +193,22 @@ pub(crate) async fn close(trip: Trip<'_>, round: OpenRound) -> Closed {
             Closed::Broken
         }
     }
+}
+
+/// Answers all callers of a round, and measures it if it waited for no lock. A server that is very
+/// slow leaves no callers before the second round trip: then the first one is measured.
+fn answer(
+    trip: Trip<'_>,
+    mut callers: Callers,
+    (outcomes, begun): (Vec<Result<Evidence>>, Option<Instant>),
+) {
+    let Some(begun) = begun else { return callers.finish(outcomes) };
+    trip.shared.note_answer(begun);
+    callers.finish_measured(outcomes, micros(begun.elapsed()));
+}
+
+fn micros(duration: Duration) -> Micros {
+    u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }
 
 /// Rolls an open transaction back. Returns whether the connection can still be used.
