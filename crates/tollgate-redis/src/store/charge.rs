@@ -100,7 +100,9 @@ impl<T: Transport> Inner<T> {
             self.runner.send_all(&calls, replied).await;
         }
         if is_answered {
-            round.record_duration(self.runner.now().saturating_sub(began));
+            let took = self.runner.now().saturating_sub(began);
+            round.record_duration(took);
+            round.record_round(took, is_served);
             permit.iter().for_each(CallPermit::answered);
         }
         // A server that answers after the deadlines of all callers has served none of them.
