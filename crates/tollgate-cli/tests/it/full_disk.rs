@@ -10,8 +10,8 @@ use tollgate_test_servers::Folder;
 use crate::TOLLGATE;
 use crate::support::Serving;
 
-/// A signal would end the process at the limit of the shell (`ulimit -f`, here 1 MiB). What does not
-/// fit is refused, and never admitted as in an outage.
+/// A signal would end the process at the limit of the shell (`ulimit -f`, here 1 MiB). What does
+/// not fit is refused, and never admitted as in an outage.
 #[test]
 fn a_file_at_the_limit_of_the_shell_is_full_and_does_not_end_the_server() {
     let folder = Folder::new("full").unwrap();

@@ -1,5 +1,5 @@
-//! Clients that hold resources or flood, each beside a client that makes ordinary requests and beside
-//! the health checks of an orchestrator.
+//! Clients that hold resources or flood, each beside a client that makes ordinary requests and
+//! beside the health checks of an orchestrator.
 //!
 //! Every attack runs for `TOLLGATE_ABUSE_SECONDS` (1 by default; `cargo xtask soak abuse` sets
 //! more) against a server of its own, over the store of `TOLLGATE_ABUSE_STORE` (`memory` or
