@@ -5,9 +5,14 @@
 //! because an attacker can cause them. Missing tables or permissions are not outages either: every
 //! request would then be admitted. Messages carry the result code of SQLite and its standard text,
 //! never a value.
+//!
+//! SQLite reports a full disk as such only when the operating system says ENOSPC. A file at the
+//! limit of the shell (`ulimit -f`, EFBIG), a quota (EDQUOT), and a thin or remote volume without
+//! room (often EIO) are I/O errors of a write to it, and it does not say which. So a write that
+//! fails means that there is no room, whatever the cause; a read that fails is an outage.
 
 use rusqlite::ErrorCode;
-use rusqlite::ffi::code_to_str;
+use rusqlite::ffi::{self, code_to_str};
 use tollgate_core::{Code, Error};
 
 /// Why a statement or a transaction failed.
@@ -40,7 +45,10 @@ impl From<rusqlite::Error> for QueryError {
         }
         let (number, text) = (failure.extended_code, code_to_str(failure.extended_code));
         let message = format!("SQLite reported {number}: {text}");
-        Self::Failed(Error::new(code_of(failure.code), message))
+        Self::Failed(match code_of(*failure) {
+            Code::StoreFull => no_room(number, &message),
+            code => Error::new(code, message),
+        })
     }
 }
 
@@ -50,10 +58,11 @@ impl From<Error> for QueryError {
     }
 }
 
-fn code_of(code: ErrorCode) -> Code {
-    match code {
+fn code_of(failure: ffi::Error) -> Code {
+    match failure.code {
         // No free space on the disk, or the bound of the file.
         ErrorCode::DiskFull => Code::StoreFull,
+        ErrorCode::SystemIoFailure if is_write(failure.extended_code) => Code::StoreFull,
         // The disk, memory, an interruption.
         ErrorCode::SystemIoFailure
         | ErrorCode::OutOfMemory
@@ -66,6 +75,28 @@ fn code_of(code: ErrorCode) -> Code {
         // No permission, no such table, and any other mistake of the configuration.
         _ => Code::ConfigInvalid,
     }
+}
+
+/// Whether an I/O error is that of a write, to the file, its log or the index of its log.
+const fn is_write(extended_code: i32) -> bool {
+    matches!(
+        extended_code,
+        ffi::SQLITE_IOERR_WRITE
+            | ffi::SQLITE_IOERR_FSYNC
+            | ffi::SQLITE_IOERR_DIR_FSYNC
+            | ffi::SQLITE_IOERR_TRUNCATE
+            | ffi::SQLITE_IOERR_SHMSIZE
+    )
+}
+
+/// Without room the mark of a commit is not written: nothing was charged. When a write could not be
+/// made durable, it may have been written.
+fn no_room(extended_code: i32, reported: &str) -> Error {
+    let message =
+        format!("the file cannot be written; it needs free space, quota and ulimit -f; {reported}");
+    let error = Error::new(Code::StoreFull, message);
+    let is_synced = !matches!(extended_code, ffi::SQLITE_IOERR_FSYNC | ffi::SQLITE_IOERR_DIR_FSYNC);
+    if is_synced { error.not_sent() } else { error }
 }
 
 /// Other processes held the write lock for too long. Nothing was charged.
@@ -85,17 +116,26 @@ mod tests {
     #[test]
     fn only_a_file_that_cannot_answer_is_an_outage() {
         use rusqlite::ffi;
-        let code = |number| match QueryError::from(rusqlite::Error::SqliteFailure(
+        let error = |number| match QueryError::from(rusqlite::Error::SqliteFailure(
             ffi::Error::new(number),
             None,
         )) {
             QueryError::Busy => None,
-            QueryError::Failed(error) => Some(error.code()),
+            QueryError::Failed(error) => Some(error),
         };
-        for number in [ffi::SQLITE_IOERR_FSYNC, ffi::SQLITE_CANTOPEN] {
+        let code = |number| error(number).map(|error| error.code());
+        for number in [ffi::SQLITE_IOERR, ffi::SQLITE_IOERR_READ, ffi::SQLITE_CANTOPEN] {
             assert_eq!(code(number), Some(Code::StoreUnavailable), "{number}");
         }
-        assert_eq!(code(ffi::SQLITE_FULL), Some(Code::StoreFull));
+        for (number, is_not_sent) in [
+            (ffi::SQLITE_FULL, true),
+            (ffi::SQLITE_IOERR_WRITE, true),
+            (ffi::SQLITE_IOERR_SHMSIZE, true),
+            (ffi::SQLITE_IOERR_FSYNC, false),
+        ] {
+            let error = error(number).unwrap();
+            assert_eq!((error.code(), error.is_not_sent()), (Code::StoreFull, is_not_sent));
+        }
         for number in [ffi::SQLITE_CORRUPT, ffi::SQLITE_NOTADB] {
             assert_eq!(code(number), Some(Code::CorruptState), "{number}");
         }

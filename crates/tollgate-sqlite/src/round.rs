@@ -8,7 +8,7 @@
 use rusqlite::Connection;
 use tollgate_core::store::round::{Round, RoundBounds, ValueName};
 use tollgate_core::store::{Evidence, TimeSource};
-use tollgate_core::{Charge, Code, Error, Micros, OwnedAdmission};
+use tollgate_core::{Charge, Error, Micros, OwnedAdmission};
 
 use crate::compaction;
 use crate::config::Config;
@@ -51,8 +51,8 @@ pub(crate) fn commit(connection: &Connection) -> Result<(), RoundError> {
         Ok(()) => Ok(()),
         // The transaction is still open and will be rolled back.
         Err(QueryError::Busy) => Err(RoundError::NotCommitted(QueryError::Busy)),
-        // Without space the mark of the commit is not written.
-        Err(QueryError::Failed(error)) if error.code() == Code::StoreFull => {
+        // Without room the mark of the commit is not written.
+        Err(QueryError::Failed(error)) if error.is_not_sent() => {
             Err(RoundError::NotCommitted(QueryError::Failed(error)))
         }
         Err(QueryError::Failed(error)) => Err(RoundError::OutcomeUnknown(error)),

@@ -7,6 +7,7 @@
 //! cannot overtake the one that already holds the second file's lock.
 
 use std::fs::{File, OpenOptions, TryLockError};
+use std::io::ErrorKind;
 use std::path::Path;
 
 use tollgate_core::{Code, Error};
@@ -46,5 +47,9 @@ impl Drop for FairnessGuard<'_> {
 
 fn failed(error: &std::io::Error) -> QueryError {
     let message = format!("the lock file beside the database cannot be used: {}", error.kind());
-    QueryError::Failed(Error::new(Code::StoreUnavailable, message))
+    let code = match error.kind() {
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => Code::StoreFull,
+        _ => Code::StoreUnavailable,
+    };
+    QueryError::Failed(Error::new(code, message))
 }

@@ -14,25 +14,27 @@ use crate::run::TaskResult;
 /// How long each fuzz target, the client of the HTTP interface and the attacks run by default.
 const MINUTES: u64 = 10;
 
-/// `soak [STEPS]`, `soak fuzz [MINUTES [TARGET]]`, `soak api [MINUTES]`, `soak abuse [MINUTES]`.
+/// `soak [STEPS]`, `soak fuzz [MINUTES [TARGET]]`, `soak api [MINUTES]`, `soak abuse [MINUTES
+/// [STORE]]`.
 pub(crate) fn soak(arguments: &[&str]) -> TaskResult {
     match arguments {
         [] => {
             model::soak(model::DEFAULT_STEPS)?;
             fuzz::soak(minutes(None)?, None)?;
             api::soak(minutes(None)?)?;
-            abuse::soak(minutes(None)?)
+            abuse::soak(minutes(None)?, "memory")
         }
         ["fuzz"] => fuzz::soak(minutes(None)?, None),
         ["fuzz", time] => fuzz::soak(minutes(Some(time))?, None),
         ["fuzz", time, target] => fuzz::soak(minutes(Some(time))?, Some(target)),
         ["api"] => api::soak(minutes(None)?),
         ["api", time] => api::soak(minutes(Some(time))?),
-        ["abuse"] => abuse::soak(minutes(None)?),
-        ["abuse", time] => abuse::soak(minutes(Some(time))?),
+        ["abuse"] => abuse::soak(minutes(None)?, "memory"),
+        ["abuse", time] => abuse::soak(minutes(Some(time))?, "memory"),
+        ["abuse", time, store] => abuse::soak(minutes(Some(time))?, store),
         [steps] => model::soak(number(steps, "steps")?),
         _ => Err("accepted: soak [STEPS], soak fuzz [MINUTES [TARGET]], soak api [MINUTES], \
-                  soak abuse [MINUTES]"
+                  soak abuse [MINUTES [STORE]]"
             .into()),
     }
 }

@@ -8,13 +8,11 @@ use tollgate_server::config::{Config, Sources};
 use super::Failed;
 use crate::args::Settings;
 
-/// Validates a file as the server would read it, without the environment.
+/// Validates a file as the server would read it here: with the environment, which may have tokens
+/// and secrets.
 pub(crate) fn lint(file: &Path) -> Result<(), Failed> {
-    let name = file.display().to_string();
-    let text = std::fs::read_to_string(file).map_err(|error| format!("{name}: {error}"))?;
-    let secret = |name: &str| (name == "TOLLGATE_HASH_SECRET").then(|| "lint".to_owned());
-    let config = Config::of_text(&[], secret, Some((&name, &text)))?;
-    println!("{name}: valid, {} policies", config.policies.iter().count());
+    let config = Config::read(&Sources { flags: &[], file: Some(file) })?;
+    println!("{}: valid, {} policies", file.display(), config.policies.iter().count());
     Ok(())
 }
 

@@ -32,15 +32,15 @@ pub(crate) fn run(settings: &Settings) -> Result<(), Failed> {
 
 async fn serve(config: Config, settings: &Settings) -> Result<(), Failed> {
     let store = hide_password(&config.store);
+    // A file that may not grow any more (ulimit -f) is an error of its store, and must not end the
+    // process, as the signal would without a handler.
+    let _file_size = signal(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw()))?;
     let server = Server::bind(config).await?;
     let engine = server.engine();
     // Before the banner: a program that has read it may send signals.
     let mut terminate = signal(SignalKind::terminate())?;
     let mut interrupt = signal(SignalKind::interrupt())?;
     let hangup = signal(SignalKind::hangup())?;
-    // A file that may not grow any more (ulimit -f) is an error of its store, and must not end the
-    // process, as the signal would without a handler.
-    let _file_size = signal(SignalKind::from_raw(rustix::process::Signal::XFSZ.as_raw()))?;
     let remote = (!engine.in_process()).then_some(&*store);
     for line in banner::lines(server.addresses()?, remote, &engine.policies()) {
         // A closed pipe is no reason to end.

@@ -2,11 +2,13 @@
 #![expect(clippy::unwrap_used, reason = "in a test, a panic is the message")]
 
 mod abuse;
+mod agreement;
 mod bench;
 mod caddy;
 mod deploy;
 mod doctor;
 mod dynamodb;
+mod footprint;
 mod full_disk;
 mod logs;
 mod open_files;
@@ -89,7 +91,7 @@ fn lint_prints_all_errors() {
     let (fine, _, error) = run(&["lint", name]);
     assert!(!fine && error.contains(&format!("{name}:1: htpp")), "{error}");
     assert!(error.contains(&format!("{name}:2: policies.a.limit")), "{error}");
-    let right = file("right.yaml", "policies: {a: {limit: 5 per 1s, hash_keys: 64}}\n");
+    let right = file("right.yaml", "policies: {a: {limit: 5 per 1s}}\n");
     let (fine, text, _) = run(&["lint", right.to_str().unwrap()]);
     assert!(fine && text.ends_with("valid, 2 policies\n"), "{text}");
 }

@@ -3,9 +3,9 @@
 //!
 //! When the listener is full, a connection makes room for a new one: the oldest without a valid
 //! request, busy or not, because clients without a token must not keep others out; else the one
-//! that has been idle for longest. When all are busy with valid clients, a few more are accepted for
-//! health and readiness alone: a probe must not fail because clients are busy. Of these the oldest
-//! makes room, whatever it does: a probe takes a moment.
+//! that has been idle for longest. When all are busy with valid clients, a few more are accepted
+//! for health and readiness alone: a probe must not fail because clients are busy. Of these the
+//! oldest makes room, whatever it does: a probe takes a moment.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};

@@ -16,8 +16,8 @@ pub(crate) type Command = Vec<Bytes>;
 /// Bytes that are not RESP; the connection is closed.
 pub(crate) type ProtocolError = &'static str;
 
-/// Takes commands from an input that arrives in pieces. What it has read of an incomplete command is
-/// not read again: pieces of a byte must not cost more than their number.
+/// Takes commands from an input that arrives in pieces. What it has read of an incomplete command
+/// is not read again: pieces of a byte must not cost more than their number.
 #[derive(Debug, Default)]
 pub(crate) struct Parser {
     /// The number of words of the array, once it is known.

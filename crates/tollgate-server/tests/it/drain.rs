@@ -108,7 +108,7 @@ async fn connections_that_wait_at_shutdown_are_answered_on_every_protocol() {
         called.read_to_end(&mut frames).await.unwrap();
         commanded.read_to_end(&mut reply).await.unwrap();
         let kinds = kinds(&frames);
-        // Who has not even begun HTTP/2 needs no announcement of its end.
+        // A client that has not begun HTTP/2 is disconnected without a frame that says so.
         assert_eq!(kinds.contains(&(7, 0)), number > 0, "the end is announced: {kinds:?}");
         assert_eq!(kinds.contains(&(0, 1)), number > 0, "a message is answered: {kinds:?}");
         assert_eq!(reply.starts_with(b"*5\r\n"), number > 0, "{number}");

@@ -24,18 +24,27 @@ pub(super) struct Attack {
     run: fn(TcpStream, usize) -> Connection,
 }
 
-pub(super) const ATTACKS: [Attack; 11] = [
+pub(super) const ATTACKS: [Attack; 15] = [
     Attack { name: "none", protocol: "HTTP", connections: 0, run: silent },
     Attack { name: "silent HTTP clients", protocol: "HTTP", connections: 300, run: silent },
     Attack { name: "silent gRPC clients", protocol: "gRPC", connections: 300, run: silent },
     Attack { name: "gRPC clients that ping", protocol: "gRPC", connections: 300, run: ping },
+    Attack { name: "bodies that do not arrive", protocol: "HTTP", connections: 300, run: no_body },
+    Attack {
+        name: "unfinished health checks",
+        protocol: "gRPC",
+        connections: 300,
+        run: unfinished,
+    },
     Attack { name: "replies never read", protocol: "HTTP", connections: 30, run: unread },
     Attack { name: "batches, zero window", protocol: "gRPC", connections: 30, run: no_window },
     Attack { name: "watched health", protocol: "gRPC", connections: 300, run: watch },
     Attack { name: "batches of 1,000", protocol: "HTTP", connections: 1, run: batches },
+    Attack { name: "batches of 500,000", protocol: "gRPC", connections: 4, run: too_many },
     Attack { name: "CL.THROTTLE, new keys", protocol: "RESP", connections: 2, run: throttle },
     Attack { name: "request ids", protocol: "RESP", connections: 2, run: request_ids },
     Attack { name: "guessed passwords", protocol: "RESP", connections: 30, run: guess },
+    Attack { name: "guesses, all connections", protocol: "RESP", connections: 300, run: guess },
 ];
 
 /// Attacks over one connection after another.
@@ -57,15 +66,29 @@ fn ping(mut stream: TcpStream, _: usize) -> Connection {
     Box::pin(async move {
         stream.write_all(&[PREFACE, &frame(4, 0, 0, b"")].concat()).await?;
         loop {
-            let mut head = [0; 9];
-            stream.read_exact(&mut head).await?;
-            let length = u32::from_be_bytes([0, head[0], head[1], head[2]]);
-            let mut payload = vec![0; usize::try_from(length).unwrap()];
-            stream.read_exact(&mut payload).await?;
-            if (head[3], head[4] & 1) == (6, 0) {
+            let (kind, flags, payload) = read_frame(&mut stream).await?;
+            if (kind, flags & 1) == (6, 0) {
                 stream.write_all(&frame(6, 1, 0, &payload)).await?;
             }
         }
+    })
+}
+
+/// A request without a token, whose body does not arrive.
+fn no_body(mut stream: TcpStream, _: usize) -> Connection {
+    Box::pin(async move {
+        let head = b"POST /v1/acquire HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n";
+        stream.write_all(head).await?;
+        copy(&mut stream, &mut sink()).await.map(drop)
+    })
+}
+
+/// A call that needs no token, whose message does not arrive.
+fn unfinished(mut stream: TcpStream, _: usize) -> Connection {
+    let head = frame(1, 4, 1, &head(b"/grpc.health.v1.Health/Check", None));
+    Box::pin(async move {
+        stream.write_all(&[PREFACE, &frame(4, 0, 0, b""), &head].concat()).await?;
+        copy(&mut stream, &mut sink()).await.map(drop)
     })
 }
 
@@ -90,6 +113,16 @@ fn no_window(mut stream: TcpStream, _: usize) -> Connection {
     Box::pin(async move {
         stream.write_all(&[PREFACE, &settings, &calls].concat()).await?;
         copy(&mut stream, &mut sink()).await.map(drop)
+    })
+}
+
+/// A batch of empty elements, as long as a message may be.
+fn too_many(mut stream: TcpStream, _: usize) -> Connection {
+    let message = b"\x0a\x00".repeat(500_000);
+    let call = call(1, b"/tollgate.v1.RateLimiter/AcquireMany", &message);
+    Box::pin(async move {
+        stream.write_all(&[PREFACE, &frame(4, 0, 0, b""), &call].concat()).await?;
+        answer(&mut stream).await
     })
 }
 
@@ -155,25 +188,62 @@ fn flood(
 }
 
 /// A frame of HTTP/2.
-fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
+pub(super) fn frame(kind: u8, flags: u8, stream: u32, payload: &[u8]) -> Vec<u8> {
     let length = u32::try_from(payload.len()).unwrap().to_be_bytes();
     [&length[1..], &[kind, flags], &stream.to_be_bytes(), payload].concat()
 }
 
-/// A gRPC call: a frame with its fields, and one with its message.
+/// The headers of a gRPC call: indexed fields, and literals that are not indexed.
+fn head(path: &[u8], token: Option<&str>) -> Vec<u8> {
+    let path = [&[u8::try_from(path.len()).unwrap()], path].concat();
+    let fields = b"\x01\x09localhost\x0f\x10\x10application/grpc\x00\x02te\x08trailers";
+    let mut head = [b"\x83\x86\x04".as_slice(), &path, fields].concat();
+    if let Some(token) = token {
+        let token = format!("Bearer {token}");
+        head.extend(b"\x00\x0dauthorization");
+        head.push(u8::try_from(token.len()).unwrap());
+        head.extend(token.as_bytes());
+    }
+    head
+}
+
+/// A gRPC call of a caller: a frame with its fields, and those with its message.
 fn call(stream: u32, path: &[u8], message: &[u8]) -> Vec<u8> {
-    // Indexed fields, and literals that are not indexed.
-    let token = format!("Bearer {TOKEN}");
-    let head = [
-        b"\x83\x86\x04".as_slice(),
-        &[u8::try_from(path.len()).unwrap()],
-        path,
-        b"\x01\x09localhost\x0f\x10\x10application/grpc\x00\x02te\x08trailers",
-        b"\x00\x0dauthorization",
-        &[u8::try_from(token.len()).unwrap()],
-        token.as_bytes(),
-    ];
+    [frame(1, 4, stream, &head(path, Some(TOKEN))), data(stream, message)].concat()
+}
+
+/// The frames of a message, of the longest that every server accepts.
+fn data(stream: u32, message: &[u8]) -> Vec<u8> {
     let length = u32::try_from(message.len()).unwrap().to_be_bytes();
     let body = [b"\0".as_slice(), &length, message].concat();
-    [frame(1, 4, stream, &head.concat()), frame(0, 1, stream, &body)].concat()
+    let mut frames: Vec<_> = body.chunks(16_384).map(|part| (part, 0)).collect();
+    frames.last_mut().unwrap().1 = 1;
+    frames.into_iter().flat_map(|(part, flags)| frame(0, flags, stream, part)).collect()
+}
+
+/// A health check that needs no token.
+pub(super) fn health_check() -> Vec<u8> {
+    let head = frame(1, 4, 1, &head(b"/grpc.health.v1.Health/Check", None));
+    [PREFACE, &frame(4, 0, 0, b""), &head, &data(1, b"")].concat()
+}
+
+/// Reads until a call is answered.
+pub(super) async fn answer(stream: &mut TcpStream) -> std::io::Result<()> {
+    loop {
+        let (kind, flags, _) = read_frame(stream).await?;
+        // The end of a stream, with or without a message before it.
+        if matches!((kind, flags & 1), (0 | 1, 1)) {
+            return Ok(());
+        }
+    }
+}
+
+/// The kind, the flags and the content of the next frame.
+async fn read_frame(stream: &mut TcpStream) -> std::io::Result<(u8, u8, Vec<u8>)> {
+    let mut head = [0; 9];
+    stream.read_exact(&mut head).await?;
+    let length = u32::from_be_bytes([0, head[0], head[1], head[2]]);
+    let mut payload = vec![0; usize::try_from(length).unwrap()];
+    stream.read_exact(&mut payload).await?;
+    Ok((head[3], head[4], payload))
 }

@@ -1,70 +1,106 @@
-//! Clients that hold resources or flood, each beside a client that makes ordinary requests.
+//! Clients that hold resources or flood, each beside a client that makes ordinary requests and
+//! beside the health checks of an orchestrator.
 //!
 //! Every attack runs for `TOLLGATE_ABUSE_SECONDS` (1 by default; `cargo xtask soak abuse` sets
-//! more) against a server of its own. The ordinary client must get every answer, and the memory of
-//! the server is bounded. Its latency is printed; it has a bound in long runs only, where the
-//! machine has nothing else to do.
+//! more) against a server of its own, over the store of `TOLLGATE_ABUSE_STORE` (`memory` or
+//! `sqlite`). Many of them open more connections than a listener has. The ordinary client must get
+//! every answer, health checks are answered, and the memory of the server is bounded. Latencies are
+//! printed; they have bounds in long runs only, where the machine has nothing else to do.
 
 mod attacks;
 mod bystander;
+mod probes;
 
 use std::fs;
 use std::time::Duration;
 
-use tokio::task::JoinSet;
+use tokio::sync::oneshot;
+use tokio::task::{JoinSet, spawn_blocking};
+use tollgate_test_servers::Folder;
 
 use crate::support::Serving;
 use attacks::{ATTACKS, Attack};
 use bystander::Bystander;
+use probes::Probes;
 
 /// More than this, and a server that was given 256 MiB could be killed.
 const MEMORY_MAX_KIB: u64 = 128 * 1_024;
 /// The bound on the 99th percentile in a long run.
 const P99_MAX: Duration = Duration::from_millis(20);
 const SECONDS: &str = "TOLLGATE_ABUSE_SECONDS";
+const STORE: &str = "TOLLGATE_ABUSE_STORE";
 
 const TOKEN: &str = "token-of-an-ordinary-caller";
 
+/// Fewer connections than the largest attack has.
+const SETTINGS: [(&str, &str); 2] = [("TOLLGATE_TOKENS", TOKEN), ("TOLLGATE_CONNECTIONS", "256")];
+
+/// What the ordinary client charges takes little memory, however many requests it makes.
 const POLICIES: &str = "
 policies:
   default: { algorithm: token_bucket, capacity: 10, refill: 1 per second }
-  customers: { algorithm: token_bucket, capacity: 1000000, refill: 1000000 per second }
+  customers:
+    algorithm: token_bucket
+    capacity: 1000000
+    refill: 1000000 per day
+    max_keys: 10000
+    max_request_ids: 10000
 ";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn ordinary_requests_are_answered_whatever_other_clients_do() {
     let seconds = std::env::var(SECONDS).ok().map(|text| text.parse().unwrap());
     let config = crate::file("abuse.yaml", POLICIES);
-    println!("{:32} {:>9} {:>9} {:>9} {:>9}", "attack", "MiB more", "requests", "p50 us", "p99 us");
+    println!(
+        "{:26} {:>8} {:>8} {:>8} {:>8} {:>7} {:>8} {:>6}",
+        "attack", "MiB more", "requests", "p50 us", "p99 us", "probes", "p99 us", "failed"
+    );
     let time = Duration::from_secs(seconds.unwrap_or(1));
-    let mut quiet = None;
     for attack in ATTACKS {
-        let server =
-            Serving::start(&["--config", config.to_str().unwrap()], &[("TOLLGATE_TOKENS", TOKEN)]);
+        let Attack { name, .. } = attack;
+        let folder = Folder::new("abuse").unwrap();
+        let store = match std::env::var(STORE).as_deref() {
+            Ok("sqlite") => format!("sqlite:{}", folder.path().join("limits.db").display()),
+            Ok("memory") | Err(_) => "memory:".to_owned(),
+            Ok(other) => panic!("{STORE}={other}; accepted: memory, sqlite"),
+        };
+        let arguments = ["--config", config.to_str().unwrap(), "--store", &store];
+        let server = Serving::start(&arguments, &SETTINGS);
         let idle = memory(&server, "VmRSS:");
         let mut clients = JoinSet::new();
         (0..attack.connections).for_each(|number| {
             clients.spawn(attacks::repeat(attack, server.at(attack.protocol).to_owned(), number));
         });
-        // A thread of its own, which does not wait for the clients that attack.
+        // Threads of their own, which do not wait for the clients that attack.
         let bystander = Bystander::connect(&server);
-        let latencies = tokio::task::spawn_blocking(move || bystander.run_for(time)).await.unwrap();
+        let (end, ends) = oneshot::channel();
+        let (http, grpc) = (server.at("HTTP").to_owned(), server.at("gRPC").to_owned());
+        let probing = spawn_blocking(move || Probes::run_until(ends, &http, &grpc));
+        let latencies = spawn_blocking(move || bystander.run_for(time)).await.unwrap();
+        drop(end);
+        let probes = probing.await.unwrap();
         clients.shutdown().await;
         let more = memory(&server, "VmHWM:").saturating_sub(idle);
-        let (p50, p99) = (latencies.percentile(50), latencies.percentile(99));
-        let Attack { name, .. } = attack;
-        let (count, mib) = (latencies.count(), more / 1_024);
-        println!("{name:32} {mib:>9} {count:>9} {:>9} {:>9}", p50.as_micros(), p99.as_micros());
+        let (p99, probed) = (latencies.percentile(99), probes.latencies());
+        println!(
+            "{name:26} {:>8} {:>8} {:>8} {:>8} {:>7} {:>8} {:>6}",
+            more / 1_024,
+            latencies.count(),
+            latencies.percentile(50).as_micros(),
+            p99.as_micros(),
+            probed.count(),
+            probed.percentile(99).as_micros(),
+            probes.failed
+        );
         assert!(more < MEMORY_MAX_KIB, "{name}: {more} KiB more than idle");
+        assert!(probed.count() > 0 && probes.failed == 0, "{name}: {} failed", probes.failed);
         assert!(seconds.is_none() || p99 < P99_MAX, "{name}: {p99:?} at the 99th percentile");
-        quiet.get_or_insert(p99);
         drop(server);
     }
-    println!("99th percentile without an attack: {:?}", quiet.unwrap());
 }
 
 /// A figure of the memory of a server, in KiB.
-fn memory(server: &Serving, name: &str) -> u64 {
+pub(crate) fn memory(server: &Serving, name: &str) -> u64 {
     let status = fs::read_to_string(format!("/proc/{}/status", server.pid())).unwrap();
     let line = status.lines().find_map(|line| line.strip_prefix(name)).unwrap();
     line.trim().strip_suffix(" kB").unwrap().parse().unwrap()
