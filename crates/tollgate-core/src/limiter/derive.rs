@@ -1,4 +1,4 @@
-//! From the evidence of a store to one decision: the steps again, and the merge of several decisions.
+//! From the evidence of a store to one decision: the steps again, and the merge of several.
 
 use core::cmp::Reverse;
 

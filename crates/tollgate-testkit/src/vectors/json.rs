@@ -58,10 +58,7 @@ fn quota_text(quota: &ModelQuota) -> String {
 
 /// The names of the numbers of a quota, in alphabetical order.
 pub(super) fn field_names(quota: &ModelQuota) -> Vec<String> {
-    let fields = match serde_json::to_value(quota) {
-        Ok(Value::Object(fields)) => fields,
-        _ => return Vec::new(),
-    };
+    let Ok(Value::Object(fields)) = serde_json::to_value(quota) else { return Vec::new() };
     let mut names: Vec<String> = fields.into_iter().map(|(name, _)| name).collect();
     names.retain(|name| name != "algorithm");
     names.sort_unstable();

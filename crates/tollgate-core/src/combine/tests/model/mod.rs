@@ -7,6 +7,7 @@
 #![allow(clippy::duplicate_mod, reason = "the same files, with other primitives")]
 #![allow(
     dead_code,
+    unfulfilled_lint_expectations,
     unreachable_pub,
     unused_imports,
     reason = "what others use is public there; the scenarios use a part of it"

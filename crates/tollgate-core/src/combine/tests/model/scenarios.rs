@@ -16,7 +16,7 @@ use crate::error::{Error, Result};
 use crate::store::{CallContext, CallFacts};
 
 /// Interleavings with more preemptions are too many to try.
-const PREEMPTIONS: usize = 3;
+const PREEMPTIONS: usize = 5;
 
 const CALLERS: usize = 3;
 
@@ -159,9 +159,9 @@ async fn moment() {
     .await;
 }
 
-fn explore(preemptions: usize, scenario: impl Fn() + Sync + Send + 'static) {
+fn explore(scenario: impl Fn() + Sync + Send + 'static) {
     let mut builder = loom::model::Builder::new();
-    builder.preemption_bound = Some(preemptions);
+    builder.preemption_bound = Some(PREEMPTIONS);
     let interleavings = Arc::new(AtomicUsize::new(0));
     let counted = Arc::clone(&interleavings);
     builder.check(move || {
@@ -181,7 +181,7 @@ fn spawn<T: 'static>(
 
 #[test]
 fn callers_that_lead_are_each_answered_once() {
-    explore(PREEMPTIONS, || {
+    explore(|| {
         let model = Model::new();
         let other = spawn(&model, |model| model.wait(1, Waits::Queue, false));
         model.wait(0, Waits::Queue, false);
@@ -192,7 +192,7 @@ fn callers_that_lead_are_each_answered_once() {
 
 #[test]
 fn a_single_call_wakes_the_caller_that_waits_behind_it() {
-    explore(PREEMPTIONS, || {
+    explore(|| {
         let model = Model::new();
         let single = spawn(&model, |model| match model.queue.try_enter(0) {
             Some(permit) => {
@@ -211,7 +211,7 @@ fn a_single_call_wakes_the_caller_that_waits_behind_it() {
 
 #[test]
 fn no_more_rounds_run_at_once_than_are_allowed() {
-    explore(PREEMPTIONS, || {
+    explore(|| {
         let model = Model::new();
         let inside = Arc::new(AtomicUsize::new(0));
         let enter = |model: &Arc<Model>, inside: &AtomicUsize| {
@@ -233,7 +233,7 @@ fn no_more_rounds_run_at_once_than_are_allowed() {
 
 /// A caller is cancelled after `polls` polls, and another one waits.
 fn cancel_beside_a_waiter(polls: usize, way: Waits, other: Waits) {
-    explore(2, move || {
+    explore(move || {
         let model = Model::new();
         let waiter = spawn(&model, move |model| model.wait(1, other, true));
         let is_not_sent = model.cancel(0, way, polls);
@@ -256,7 +256,7 @@ fn a_leader_that_is_cancelled_after_its_round_was_sent_stops_no_other() {
 
 #[test]
 fn callers_of_overlapping_keys_are_each_answered_once() {
-    explore(PREEMPTIONS, || {
+    explore(|| {
         let model = Model::new();
         let other = spawn(&model, |model| model.wait(1, Waits::Keys(&["b", "a"]), false));
         model.wait(0, Waits::Keys(&["a", "b"]), false);
@@ -294,7 +294,7 @@ fn answer(model: &Model, job: usize) -> Answer {
 
 #[test]
 fn a_worker_answers_callers_until_the_queue_is_closed() {
-    explore(PREEMPTIONS, || {
+    explore(|| {
         let model = Model::new();
         let worker = model.queue.worker(0);
         let serving = spawn(&model, move |model| block_on(serve(model, worker)));
@@ -308,7 +308,7 @@ fn a_worker_answers_callers_until_the_queue_is_closed() {
 
 #[test]
 fn a_thread_answers_callers_until_the_queue_is_closed() {
-    explore(2, || {
+    explore(|| {
         let model = Model::new();
         let worker = model.queue.worker(0);
         let serving = spawn(&model, move |model| {
@@ -332,7 +332,7 @@ fn a_thread_answers_callers_until_the_queue_is_closed() {
 
 #[test]
 fn a_worker_that_ends_leaves_no_caller_without_an_answer() {
-    explore(PREEMPTIONS, || {
+    explore(|| {
         let model = Model::new();
         let worker = model.queue.worker(0);
         let ending = spawn(&model, move |_| {
