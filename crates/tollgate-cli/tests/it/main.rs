@@ -7,6 +7,7 @@ mod caddy;
 mod deploy;
 mod doctor;
 mod dynamodb;
+mod faults;
 mod full_disk;
 mod logs;
 mod open_files;
