@@ -8,9 +8,9 @@ use tollgate_faults::{Fault, Row, Scenario, Setup, Store};
 use crate::TOLLGATE;
 
 const SEED: u64 = 17;
-/// The deadline is 100 ms, and an answer may take 50 ms more. Here three servers, the store, a proxy
-/// and the load share the processors with other tests, so an answer may be delayed by far more. This
-/// is less than a fault lasts: a call that waits for the end of the fault is found.
+/// The deadline is 100 ms, and an answer may take 50 ms more. Here three servers, the store, a
+/// proxy and the load share the processors with other tests, so an answer may be delayed by far
+/// more. This is less than a fault lasts: a call that waits for the end of the fault is found.
 const LATEST: Duration = Duration::from_millis(1_000);
 
 async fn rows(store: Store, fault: Fault) -> Vec<Row> {
