@@ -6,8 +6,10 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::task::JoinSet;
+use tokio::time::sleep;
 use tollgate_core::OutageMode;
 
 use crate::Result;
@@ -19,6 +21,7 @@ use crate::traffic::{Call, KEYS, name_of_id, name_of_key};
 const AT_ONCE: usize = 16;
 /// How often an id is sent until the store decides.
 const ATTEMPTS: usize = 50;
+const PAUSE: Duration = Duration::from_millis(50);
 
 /// Units, by what became of them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -115,12 +118,16 @@ async fn again(
     (key, id): (usize, u64),
 ) -> Result<Option<bool>> {
     let (policy, key, id) = (Kind::Identified.policy(mode), name_of_key(key), name_of_id(id));
+    let mut last = None;
     for attempt in 0..ATTEMPTS {
-        if let Answer::Store { allowed: true, replayed } =
-            fleet.acquire(server, &policy, &key, Some(&id)).await
-        {
-            return Ok((attempt == 0 || !replayed).then_some(replayed));
+        match fleet.acquire(server, &policy, &key, Some(&id)).await {
+            Answer::Store { allowed: true, replayed } => {
+                return Ok((attempt == 0 || !replayed).then_some(replayed));
+            }
+            other => last = Some(other),
         }
+        // A breaker that has just opened takes a moment to close.
+        sleep(PAUSE).await;
     }
-    Err(format!("the audit got no decision for {id}").into())
+    Err(format!("the audit got no decision for {id}: {last:?}").into())
 }

@@ -8,7 +8,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tokio::time::{Instant, timeout};
+use tokio::time::{Instant, sleep, timeout};
 use tollgate_core::OutageMode;
 use tollgate_test_servers::{Error, Resources, Server, ServerSpec, server_command};
 
@@ -26,7 +26,9 @@ pub(crate) const LIMIT: u64 = 20;
 const MANY: u64 = 100_000_000;
 /// The client waits far longer than a server may take.
 const NO_ANSWER: Duration = Duration::from_secs(5);
+/// How long a server may take to decide by the store after a fault, and the wait between attempts.
 const SETTLED: Duration = Duration::from_secs(30);
+const PAUSE: Duration = Duration::from_millis(20);
 const CONFIG: &str = "tollgate.yaml";
 
 /// What a policy is for.
@@ -109,12 +111,19 @@ impl Fleet {
     /// When the server gives no number.
     pub async fn charged(&self, kind: Kind, mode: OutageMode, key: &str) -> Result<u64> {
         let body = json!({"policy": kind.policy(mode), "key": key});
-        let answer = self.post(0, "/v1/peek", &body).await?;
-        let remaining = answer.get("remaining").and_then(Value::as_u64);
-        let is_by_store = answer.get("degraded").is_none();
-        let remaining = remaining.filter(|_| is_by_store);
-        let remaining = remaining.ok_or_else(|| format!("no units in {answer}"))?;
-        Ok(kind.limit().saturating_sub(remaining))
+        let start = Instant::now();
+        loop {
+            let answer = self.post(0, "/v1/peek", &body).await?;
+            let remaining = answer.get("remaining").and_then(Value::as_u64);
+            let is_by_store = answer.get("degraded").is_none();
+            if let Some(remaining) = remaining.filter(|_| is_by_store) {
+                return Ok(kind.limit().saturating_sub(remaining));
+            }
+            if start.elapsed() > SETTLED {
+                return Err(format!("no units in {answer}").into());
+            }
+            sleep(PAUSE).await;
+        }
     }
 
     /// Waits until every server decides by the store.
@@ -133,7 +142,7 @@ impl Fleet {
                 if start.elapsed() > SETTLED {
                     return Err(format!("server {server} still answers {answer:?}").into());
                 }
-                tokio::time::sleep(Duration::from_millis(20)).await;
+                sleep(PAUSE).await;
             }
         }
         Ok(())

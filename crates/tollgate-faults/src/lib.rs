@@ -1,9 +1,10 @@
 //! Measures what callers get while a backend fails: real servers, a fault, a steady load.
 //!
-//! A [`Scenario`] is a fault on a store: three processes of `tollgate serve` share the store, a load
-//! of requests runs over HTTP, and afterwards every charge is compared with the answers. [`suite`]
-//! lists all of them; each gives a [`Row`] per outage mode. A [`figure`] is a bound that a run meets
-//! or misses; some measure one limiter in this process, where a fleet would hide the number.
+//! A [`Scenario`] is a fault on a store: three processes of `tollgate serve` share the store, a
+//! load of requests runs over HTTP, and afterwards every charge is compared with the answers.
+//! [`suite()`] lists all of them; each gives a [`Row`] per outage mode. A [`figure`] is a bound
+//! that a run meets or misses; some measure one limiter in this process, where a fleet would hide
+//! the number.
 //!
 //! `cargo xtask faults [NAMES]` runs them on a release build, and writes `docs/guarantees.md`. The
 //! figures depend on the machine; what is safe at any speed is asserted by the tests of the binary.

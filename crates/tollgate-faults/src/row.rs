@@ -59,7 +59,8 @@ impl Row {
         let detected = (0..SERVERS).map(|server| {
             let fast = without().filter(|call| {
                 let Call { server: of, sample, .. } = call;
-                *of == server && sample.begun >= begun && sample.took < AT_ONCE
+                let is_fast = sample.begun >= begun && sample.took < AT_ONCE;
+                *of == server && is_fast && sample.answer.is_of_outage()
             });
             let fast = fast.filter(|call| call.sample.ended() <= ended);
             fast.map(|call| call.sample.ended() - begun).min()

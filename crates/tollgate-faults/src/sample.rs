@@ -50,6 +50,16 @@ impl Answer {
         matches!(self, Self::Store { .. })
     }
 
+    /// Whether the store did not answer, and the mode decided.
+    #[must_use]
+    pub fn is_of_outage(&self) -> bool {
+        match self {
+            Self::Store { .. } => false,
+            Self::Degraded(_) => true,
+            Self::Failed(code) => code == "store_unavailable" || code == "timeout",
+        }
+    }
+
     /// Whether the error means that nothing was charged, because other callers came first.
     #[must_use]
     pub fn is_contention(&self) -> bool {

@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::task::JoinSet;
-use tokio::time::{Instant, MissedTickBehavior};
+use tokio::time::{Instant, MissedTickBehavior, sleep_until};
 use tollgate_core::OutageMode;
 use tollgate_testkit::rng::Rng;
 
@@ -18,6 +18,9 @@ use crate::sample::Sample;
 
 /// The time between two calls.
 const PERIOD: Duration = Duration::from_micros(1_500);
+/// The least time between two calls of one caller: answers without the store may come at once, and
+/// would be most of them.
+const CALLER_PERIOD: Duration = Duration::from_millis(10);
 /// The keys of each policy.
 pub(crate) const KEYS: u64 = 4;
 
@@ -96,7 +99,9 @@ impl Traffic {
                         Keys::OwnOfCalls => (number, None),
                     };
                     let ask = Ask { mode: OutageMode::Open, kind: Kind::Identified, key, id };
+                    let next = Instant::now() + CALLER_PERIOD;
                     Arc::clone(&traffic).call(caller % SERVERS, ask).await;
+                    sleep_until(next).await;
                 }
             });
         }

@@ -8,6 +8,7 @@ mod caddy;
 mod deploy;
 mod doctor;
 mod dynamodb;
+mod faults;
 mod footprint;
 mod full_disk;
 mod logs;
