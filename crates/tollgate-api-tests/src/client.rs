@@ -1,6 +1,6 @@
-//! A client of the API: a third-party one, with a connection per request.
+//! A client of the API: a third-party one.
 
-use reqwest::Response;
+use reqwest::{RequestBuilder, Response};
 use serde_json::Value;
 
 use crate::Running;
@@ -9,13 +9,20 @@ use crate::Running;
 #[derive(Clone, Debug)]
 pub struct Client {
     url: String,
+    token: Option<&'static str>,
 }
 
 impl Client {
     /// A client of a server.
     #[must_use]
     pub fn of(server: &impl Running) -> Self {
-        Self { url: server.url() }
+        Self { url: server.url(), token: None }
+    }
+
+    /// The same client with a token.
+    #[must_use]
+    pub fn with_token(&self, token: &'static str) -> Self {
+        Self { url: self.url.clone(), token: Some(token) }
     }
 
     /// The address of a path.
@@ -26,14 +33,22 @@ impl Client {
 
     /// The response to a GET request.
     pub async fn get(&self, path: &str) -> Response {
-        reqwest::get(self.url(path)).await.unwrap()
+        self.send(reqwest::Client::new().get(self.url(path))).await
     }
 
     /// Posts JSON; the status and the body.
     pub async fn post(&self, path: &str, body: &str) -> (u16, Value) {
-        let client = reqwest::Client::new();
-        let response = client.post(self.url(path)).body(body.to_owned()).send().await.unwrap();
+        let request = reqwest::Client::new().post(self.url(path));
+        let response = self.send(request.body(body.to_owned())).await;
         let status = response.status().as_u16();
         (status, serde_json::from_slice(&response.bytes().await.unwrap()).unwrap())
+    }
+
+    async fn send(&self, request: RequestBuilder) -> Response {
+        let request = match self.token {
+            Some(token) => request.bearer_auth(token),
+            None => request,
+        };
+        request.send().await.unwrap()
     }
 }

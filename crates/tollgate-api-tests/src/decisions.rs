@@ -4,10 +4,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use crate::{Client, FAST, ManualTarget, NOW, Running, SLOW, Setup, Target};
-
-/// Long enough for receipts.
-const SECRET: &str = "a-secret-of-servers";
+use crate::{ADMIN, Client, FAST, ManualTarget, NOW, Running, SECRET, SLOW, Setup, Target};
 
 /// An answer has every field, for each verdict.
 pub async fn a_decision_has_every_field(target: &impl ManualTarget) {
@@ -57,8 +54,9 @@ pub async fn a_denied_request_passes_after_its_wait_and_not_earlier(target: &imp
 
 /// The operations other than charging.
 pub async fn peek_forecast_refund_and_reset(target: &impl Target) {
-    let server = target.start(Setup { hash_secret: SECRET, ..Setup::of(SLOW) }).await;
-    let client = Client::of(&server);
+    let (hash_secret, admin_tokens) = (SECRET, &[ADMIN][..]);
+    let server = target.start(Setup { hash_secret, admin_tokens, ..Setup::of(SLOW) }).await;
+    let client = Client::of(&server).with_token(ADMIN);
     let body = r#"{"key":"k","cost":6,"receipt":true}"#;
     let charge = client.post("/v1/acquire", body).await.1;
     let peek = client.post("/v1/peek", r#"{"key":"k","cost":4}"#).await.1;

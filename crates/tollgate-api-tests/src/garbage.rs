@@ -2,7 +2,7 @@
 
 use tollgate_testkit::rng::Rng;
 
-use crate::{Client, Running, SLOW, Setup, Target};
+use crate::{ADMIN, Client, Running, SLOW, Setup, Target};
 
 const SEED: u64 = 20_261_115;
 
@@ -36,7 +36,7 @@ pub fn mutated(rng: &mut Rng, text: &[u8]) -> Vec<u8> {
 pub async fn mutated_bodies_are_never_a_failure_of_the_server(target: &impl Target) {
     println!("seed {SEED}");
     let (mut rng, http) = (Rng::new(SEED), reqwest::Client::new());
-    let server = target.start(Setup::of(SLOW)).await;
+    let server = target.start(Setup { admin_tokens: &[ADMIN], ..Setup::of(SLOW) }).await;
     let client = Client::of(&server);
     let bodies: [(&str, &[u8]); 4] = [
         ("/v1/acquire", br#"{"policy":"default","key":"user:1","cost":1,"request_id":"abc"}"#),
@@ -46,8 +46,28 @@ pub async fn mutated_bodies_are_never_a_failure_of_the_server(target: &impl Targ
     ];
     for turn in 0..600 {
         let (path, body) = bodies[turn % 3];
-        let reply = http.post(client.url(path)).body(mutated(&mut rng, body)).send().await.unwrap();
+        let request = http.post(client.url(path)).bearer_auth(ADMIN);
+        let reply = request.body(mutated(&mut rng, body)).send().await.unwrap();
         assert!(reply.status().as_u16() < 500, "{path} {}", reply.text().await.unwrap());
+    }
+    server.end().await;
+}
+
+/// A key that is no UTF-8 is refused, and any other one is accepted.
+pub async fn keys_of_the_gate_are_utf_8(target: &impl Target) {
+    let server = target.start(Setup::of(SLOW)).await;
+    let client = Client::of(&server);
+    for query in
+        ["key=%ff", "key=%fe", "key=a%c3&cost=1", "policy=%ff&key=k", "key=k&request_id=%80"]
+    {
+        let reply = client.get(&format!("/v1/gate?{query}")).await;
+        assert_eq!(reply.status().as_u16(), 400, "{query}");
+        assert!(reply.text().await.unwrap().contains("is not UTF-8"), "{query}");
+    }
+    for query in ["key=%EF%BF%BD", "key=%C3%A9&cost=1", "key=%zz", "key=100%25", "key=a+b", "key=%"]
+    {
+        let reply = client.get(&format!("/v1/gate?{query}")).await;
+        assert_eq!(reply.status().as_u16(), 204, "{query}");
     }
     server.end().await;
 }

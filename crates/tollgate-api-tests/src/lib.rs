@@ -24,7 +24,10 @@ pub mod decisions;
 pub mod documents;
 pub mod exact;
 pub mod garbage;
+pub mod health;
+pub mod pages;
 pub mod policies;
+pub mod refunds;
 pub mod tokens;
 
 use std::future::Future;
@@ -38,6 +41,12 @@ pub const SLOW: &str =
 /// A bucket of ten that refills in ten seconds.
 pub const FAST: &str =
     "policies: {default: {algorithm: token_bucket, capacity: 10, refill: 1 per 1s}}";
+/// A token of callers.
+pub const CALLER: &str = "token-of-a-caller";
+/// A token of administrators.
+pub const ADMIN: &str = "token-of-an-admin";
+/// A secret that is long enough for receipts.
+pub const SECRET: &str = "a-secret-of-servers";
 /// The time at which a [`ManualTarget`] starts, in microseconds since the epoch.
 pub const NOW: u64 = 1_800_000_000_000_000;
 
@@ -52,13 +61,15 @@ pub struct Setup<'a> {
     pub admin_tokens: &'a [&'a str],
     /// The secret of key hashes; empty for none.
     pub hash_secret: &'a str,
+    /// The secret of receipts; empty for that of key hashes.
+    pub receipt_secret: &'a str,
 }
 
 impl<'a> Setup<'a> {
     /// With a policy file, and without tokens.
     #[must_use]
     pub const fn of(policies: &'a str) -> Self {
-        Self { policies, tokens: &[], admin_tokens: &[], hash_secret: "" }
+        Self { policies, tokens: &[], admin_tokens: &[], hash_secret: "", receipt_secret: "" }
     }
 }
 
@@ -76,8 +87,8 @@ pub trait Target: Sync {
     /// A server of its own for a case.
     type Server: Running;
 
-    /// Whether it serves the endpoints of a process too: `/healthz`, `/readyz` and `/metrics`.
-    const IS_PROCESS: bool;
+    /// Whether it serves `/metrics`.
+    const HAS_METRICS: bool;
 
     /// Starts a server with a store that is empty.
     fn start(&self, setup: Setup<'_>) -> impl Future<Output = Self::Server> + Send;
@@ -111,9 +122,17 @@ macro_rules! api_tests {
             documents::documents_and_proxies_name_the_headers_that_are_sent,
             documents::every_reply_is_as_documented,
             exact::two_hundred_clients_get_exactly_the_limit,
+            garbage::keys_of_the_gate_are_utf_8,
             garbage::mutated_bodies_are_never_a_failure_of_the_server,
+            health::health_and_readiness_need_no_token,
+            pages::requests_of_foreign_pages_are_refused,
+            pages::where_a_token_is_needed_it_decides_alone,
             policies::a_shadow_decides_and_never_denies,
             policies::keys_can_be_hashed_and_overridden,
+            refunds::a_caller_passes_the_limit_and_no_more,
+            refunds::a_policy_says_who_may_give_back,
+            refunds::a_receipt_is_only_for_what_was_charged,
+            refunds::what_is_no_receipt_is_refused_on_every_algorithm,
             tokens::http_needs_a_token_of_the_right_kind,
         }
     };
@@ -159,7 +178,10 @@ mod tests {
             ("documents", include_str!("documents.rs")),
             ("exact", include_str!("exact.rs")),
             ("garbage", include_str!("garbage.rs")),
+            ("health", include_str!("health.rs")),
+            ("pages", include_str!("pages.rs")),
             ("policies", include_str!("policies.rs")),
+            ("refunds", include_str!("refunds.rs")),
             ("tokens", include_str!("tokens.rs")),
         ];
         for (module, text) in modules {

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use hyper::HeaderMap;
 use hyper::http::uri::Authority;
 use tokio::sync::Mutex;
 use tollgate::Micros;
@@ -11,8 +10,8 @@ use tollgate_service::auth::Role;
 use tollgate_service::engine::{Engine, Failure, Result};
 use tollgate_service::{Api, Auth};
 
-use crate::browsers::{self, Hosts};
 use crate::config::{Config, TimeLimits};
+use crate::hosts::Hosts;
 use crate::listen::Client;
 use crate::telemetry::Telemetry;
 
@@ -58,21 +57,19 @@ impl App {
         self.api.auth()
     }
 
-    /// Refuses what a page of another site has sent, where a client needs no token for a role.
+    /// Refuses a foreign host, where a client needs no token for a role.
     ///
     /// # Errors
     /// `forbidden`.
-    pub(crate) fn check_site(
+    pub(crate) fn check_host(
         &self,
         needed: Role,
-        hosts: &Hosts,
         host: Option<&Authority>,
-        headers: &HeaderMap,
     ) -> tollgate::Result<()> {
         if self.auth().role_of(None) < Some(needed) {
             return Ok(());
         }
-        browsers::check(hosts, host, headers)
+        self.hosts.check(host)
     }
 
     /// Notes a request that was permitted. Where callers need a token, one that needs none says

@@ -14,7 +14,7 @@ use tollgate_service::api::{BODY_MAX_BYTES, Rejection, Route, failure};
 use tollgate_service::auth::{Role, bearer};
 
 use crate::app::App;
-use crate::browsers;
+use crate::hosts::host_of;
 use crate::listen::Client;
 
 /// The message of a listener that is full.
@@ -79,9 +79,8 @@ where
 /// What a request is for, if the client may make it.
 fn target(app: &App, client: &Client, parts: &Parts) -> Result<Target, Rejection> {
     let Parts { method, uri, headers, version, .. } = parts;
-    let host = browsers::host_of(uri, *version, headers).map_err(Rejection::Failed)?;
-    let path = uri.path();
-    let target = match path {
+    let host = host_of(uri, *version, headers).map_err(Rejection::Failed)?;
+    let target = match uri.path() {
         "/healthz" => Target::Health,
         "/readyz" => Target::Readiness,
         // The listener has no other connection left.
@@ -89,7 +88,7 @@ fn target(app: &App, client: &Client, parts: &Parts) -> Result<Target, Rejection
             return Err(Rejection::Failed(Error::new(Code::QueueFull, FULL)));
         }
         "/metrics" => Target::Metrics,
-        _ => Target::Api(app.api.route(method, path, headers)?),
+        _ => Target::Api(app.api.route(method, uri, headers)?),
     };
     let is_read = matches!(*method, Method::GET | Method::HEAD);
     if !is_read && !matches!(target, Target::Api(_)) {
@@ -97,9 +96,10 @@ fn target(app: &App, client: &Client, parts: &Parts) -> Result<Target, Rejection
     }
     if matches!(target, Target::Metrics) {
         app.auth().permit(bearer(headers), Role::Caller).map_err(Rejection::of)?;
+        app.auth().permit_site(Role::Caller, uri, headers).map_err(Rejection::of)?;
     }
     if let Some(role) = target.role() {
-        app.check_site(role, &app.hosts, host.as_ref(), headers).map_err(Rejection::of)?;
+        app.check_host(role, host.as_ref()).map_err(Rejection::of)?;
     }
     app.note_valid(client, target.role().is_some());
     Ok(target)

@@ -15,7 +15,7 @@
 //! # Layout
 //! - [`config`]: settings from flags, environment and file.
 //! - [`store`]: a store from its address.
-//! - `browsers`: what pages of other sites may not do.
+//! - `hosts`: the names by which clients reach a listener.
 //! - `http`, `grpc`, `resp`: the protocols. Handlers decode, call the engine, encode.
 //! - `listen`: sockets, TLS, bounds on connections, and shutdown.
 //! - [`telemetry`]: metrics, traces and logs.
@@ -23,12 +23,12 @@
 //!   kept with the tests.
 
 mod app;
-mod browsers;
 pub mod config;
 #[cfg(feature = "fuzzing")]
 #[path = "../tests/fuzzing/mod.rs"]
 pub mod fuzzing;
 mod grpc;
+mod hosts;
 mod http;
 mod listen;
 mod resp;

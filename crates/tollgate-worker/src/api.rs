@@ -40,7 +40,7 @@ const TOKEN_MIN_BYTES: usize = 16;
 /// | `TOLLGATE_ADMIN_TOKENS` | | tokens that may also reset keys and refund without a receipt |
 /// | `TOLLGATE_HASH_SECRET` | | the secret of key hashes |
 /// | `TOLLGATE_RECEIPT_SECRET` | `TOLLGATE_HASH_SECRET` | the secret of receipts |
-/// | `TOLLGATE_INSECURE_PUBLIC` | `false` | allows a Worker without tokens |
+/// | `TOLLGATE_INSECURE_PUBLIC` | `false` | allows callers without tokens |
 ///
 /// The bindings are `TOLLGATE_LIMITS` (a Durable Object), `TOLLGATE_DB` (D1) and `TOLLGATE_KV`;
 /// only that of the chosen store is needed.
@@ -103,7 +103,9 @@ fn auth(env: &Env) -> Result<Auth> {
                        TOLLGATE_INSECURE_PUBLIC to true";
         return Err(Error::config("tokens", message));
     }
-    Ok(Auth::new(callers.iter().map(String::as_str), admins.iter().map(String::as_str)))
+    // A Worker is public: without tokens, clients are callers, and none is an administrator.
+    let auth = Auth::new(callers.iter().map(String::as_str), admins.iter().map(String::as_str));
+    Ok(auth.only_callers())
 }
 
 /// A variable or a secret: both are texts of the environment.
@@ -114,6 +116,20 @@ fn setting(env: &Env, name: &str, default: &str) -> String {
 #[expect(clippy::needless_pass_by_value, reason = "an argument of map_err")]
 fn no_binding(error: worker::Error) -> Error {
     Error::config("store", format!("has no binding: {error}"))
+}
+
+/// Deletes the rows of D1 that mean nothing any more, if there is a database: for a cron trigger.
+/// The other stores reclaim their storage themselves. A failure is logged; the next trigger goes on.
+pub async fn scheduled(env: &Env) {
+    let Ok(database) = env.d1(DATABASE) else { return };
+    let store = D1::new(database);
+    loop {
+        match store.reclaim().await {
+            Ok(0) => return,
+            Ok(_) => {}
+            Err(error) => return worker::console_error!("{error}"),
+        }
+    }
 }
 
 /// Answers a request of the runtime.
@@ -130,7 +146,7 @@ pub async fn handle(api: &Api, request: Request) -> worker::Result<Response> {
             Ok(()) => text("ready\n"),
             Err(error) => failure(&error),
         },
-        path => match api.route(&parts.method, path, &parts.headers) {
+        _ => match api.route(&parts.method, &parts.uri, &parts.headers) {
             Ok(route) => {
                 let reads_body = route.endpoint.reads_body();
                 let body = if reads_body { read(body).await } else { Ok(Bytes::new()) };

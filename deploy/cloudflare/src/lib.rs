@@ -6,7 +6,7 @@ use std::cell::OnceCell;
 
 use tollgate_service::Api;
 use tollgate_service::api::failure;
-use tollgate_worker::api::{api_from_env, handle};
+use tollgate_worker::api::{self, api_from_env, handle};
 use tollgate_worker::guard::to_worker;
 use worker::{Context, Env, Request, Response, Result, ScheduleContext, ScheduledEvent, event};
 
@@ -42,8 +42,5 @@ async fn fetch(request: Request, env: Env, _: Context) -> Result<Response> {
 /// Deletes rows of D1 that mean nothing any more.
 #[event(scheduled)]
 async fn scheduled(_: ScheduledEvent, env: Env, _: ScheduleContext) {
-    if let Ok(database) = env.d1(tollgate_worker::api::DATABASE) {
-        let store = tollgate_worker::D1::new(database);
-        while store.reclaim().await.is_ok_and(|deleted| deleted > 0) {}
-    }
+    api::scheduled(&env).await;
 }

@@ -31,7 +31,6 @@ use tonic::service::Routes;
 
 pub(crate) use self::health::Health;
 use crate::app::App;
-use crate::browsers::Hosts;
 use crate::http::FULL;
 use crate::listen::{Client, Held, Reply};
 
@@ -171,7 +170,7 @@ async fn guarded(app: Arc<App>, mut request: Request, next: Next) -> Response {
     let headers = request.headers();
     let permitted = app.auth().permit(bearer(headers), needed).and_then(|role| {
         // No page can make a browser use its own name here: HTTP/2 without TLS is for programs.
-        app.check_site(needed, &Hosts::Any, request.uri().authority(), headers).map(|()| role)
+        app.auth().permit_site(needed, request.uri(), headers).map(|()| role)
     });
     match permitted {
         Ok(role) => {

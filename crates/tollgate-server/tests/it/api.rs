@@ -36,7 +36,7 @@ impl Running for InProcess {
 impl Target for InMemory {
     type Server = InProcess;
 
-    const IS_PROCESS: bool = true;
+    const HAS_METRICS: bool = true;
 
     async fn start(&self, setup: Setup<'_>) -> InProcess {
         let server = support::Running::of(Server::bind(config(setup)).await.unwrap());
@@ -65,6 +65,7 @@ fn config(setup: Setup<'_>) -> Config {
         (Setting::Tokens, setup.tokens.join(",")),
         (Setting::AdminTokens, setup.admin_tokens.join(",")),
         (Setting::HashSecret, setup.hash_secret.to_owned()),
+        (Setting::ReceiptSecret, setup.receipt_secret.to_owned()),
     ];
     Config::of_text(&flags, |_| None, Some(("t.yaml", setup.policies))).unwrap()
 }

@@ -19,57 +19,8 @@ pub(crate) async fn status_of(server: &Running, head: &str, body: &str) -> u16 {
     reply.split(' ').nth(1).expect(&reply).parse().unwrap()
 }
 
-const PATHS: [&str; 8] = [
-    "/v1/acquire",
-    "/v1/acquire_many",
-    "/v1/peek",
-    "/v1/forecast",
-    "/v1/limits",
-    "/v1/refund",
-    "/v1/reset",
-    "/v1/gate?key=k",
-];
-
 fn body(path: &str) -> &'static str {
     if path == "/v1/acquire_many" { r#"{"requests":[]}"# } else { r#"{"key":"k"}"# }
-}
-
-#[tokio::test]
-async fn requests_of_foreign_pages_are_refused() {
-    let server = Running::with(slow()).await;
-    let host = server.at.http.unwrap();
-    let foreign = [
-        "Origin: https://evil.example".to_owned(),
-        "Origin: null".to_owned(),
-        "Origin: http://localhost:1".to_owned(),
-        format!("Origin: http://{host}\r\nOrigin: https://evil.example"),
-        "Sec-Fetch-Site: cross-site".to_owned(),
-        "Sec-Fetch-Site: same-site".to_owned(),
-    ];
-    for path in PATHS {
-        for field in &foreign {
-            let head = format!("POST {path} HTTP/1.1\r\nHost: {host}\r\n{field}");
-            assert_eq!(status_of(&server, &head, body(path)).await, 403, "{head}");
-        }
-    }
-    let head = format!("GET /v1/gate?key=k HTTP/1.1\r\nHost: {host}\r\n{}", foreign[4]);
-    assert_eq!(status_of(&server, &head, "").await, 403);
-    let head = format!("GET /metrics HTTP/1.1\r\nHost: {host}\r\n{}", foreign[0]);
-    assert_eq!(status_of(&server, &head, "").await, 403);
-    // Pages of this server, addresses typed by users, and programs.
-    let own = [
-        format!("Origin: http://{host}\r\nSec-Fetch-Site: same-origin"),
-        "Sec-Fetch-Site: none".to_owned(),
-        "Content-Type: application/x-www-form-urlencoded".to_owned(),
-    ];
-    for field in own {
-        let head = format!("POST /v1/acquire HTTP/1.1\r\nHost: {host}\r\n{field}");
-        assert_eq!(status_of(&server, &head, body("/v1/acquire")).await, 200, "{head}");
-    }
-    // Nothing was charged by what was refused.
-    let (_, decision) = server.post("/v1/peek", r#"{"key":"k"}"#).await;
-    assert_eq!(decision["remaining"], 7);
-    server.end().await;
 }
 
 #[tokio::test]

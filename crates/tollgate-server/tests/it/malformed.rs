@@ -27,24 +27,6 @@ async fn exchange(server: &Running, bytes: &[u8]) -> String {
 }
 
 #[tokio::test]
-async fn keys_of_the_gate_are_utf_8() {
-    let server = Running::with(slow()).await;
-    for query in
-        ["key=%ff", "key=%fe", "key=a%c3&cost=1", "policy=%ff&key=k", "key=k&request_id=%80"]
-    {
-        let reply = reqwest::get(server.url(&format!("/v1/gate?{query}"))).await.unwrap();
-        assert_eq!(reply.status().as_u16(), 400, "{query}");
-        assert!(reply.text().await.unwrap().contains("is not UTF-8"), "{query}");
-    }
-    for query in ["key=%EF%BF%BD", "key=%C3%A9&cost=1", "key=%zz", "key=100%25", "key=a+b", "key=%"]
-    {
-        let reply = reqwest::get(server.url(&format!("/v1/gate?{query}"))).await.unwrap();
-        assert_eq!(reply.status().as_u16(), 204, "{query}");
-    }
-    server.end().await;
-}
-
-#[tokio::test]
 async fn a_request_has_one_host() {
     let server = Running::with(slow()).await;
     let cases = [

@@ -14,7 +14,7 @@ use std::sync::Arc;
 
 use bytes::Bytes;
 use http::header::CONTENT_TYPE;
-use http::{HeaderMap, HeaderValue, Method};
+use http::{HeaderMap, HeaderValue, Method, Uri};
 
 use self::decode::{Refund, Request, batch};
 use crate::auth::{Auth, Role, bearer};
@@ -89,7 +89,7 @@ impl Api {
 
     /// Answers a request whose body is complete.
     pub async fn handle<B: AsRef<[u8]>>(&self, request: &http::Request<B>) -> Response {
-        match self.route(request.method(), request.uri().path(), request.headers()) {
+        match self.route(request.method(), request.uri(), request.headers()) {
             Ok(_) if request.body().as_ref().len() > BODY_MAX_BYTES => {
                 Rejection::BodyTooLarge.response()
             }
@@ -101,20 +101,25 @@ impl Api {
     /// Finds the endpoint of a request, and whether the client may use it.
     ///
     /// # Errors
-    /// When there is no such endpoint, or the client may not use it.
+    /// When there is no such endpoint, the client may not use it, or a page of another site has
+    /// made a browser send the request.
     pub fn route(
         &self,
         method: &Method,
-        path: &str,
+        uri: &Uri,
         headers: &HeaderMap,
     ) -> Result<Route, Rejection> {
-        let endpoint = Endpoint::at(path).ok_or(Rejection::UnknownPath)?;
+        let endpoint = Endpoint::at(uri.path()).ok_or(Rejection::UnknownPath)?;
         if !endpoint.accepts(method) {
             return Err(Rejection::MethodNotAllowed(endpoint.methods()));
         }
         let role = match endpoint.role() {
             None => Role::Caller,
-            Some(needed) => self.auth.permit(bearer(headers), needed).map_err(Rejection::of)?,
+            Some(needed) => {
+                let role = self.auth.permit(bearer(headers), needed).map_err(Rejection::of)?;
+                self.auth.permit_site(needed, uri, headers).map_err(Rejection::of)?;
+                role
+            }
         };
         Ok(Route { endpoint, role })
     }

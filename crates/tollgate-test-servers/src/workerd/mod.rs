@@ -126,6 +126,8 @@ fn options(spec: &WorkerSpec) -> Result<Map<String, Value>> {
         "d1Databases": d1,
         "kvNamespaces": kv,
         "bindings": vars,
+        // A request to /cdn-cgi/handler/scheduled runs what a cron trigger does.
+        "unsafeTriggerHandlers": true,
         // Otherwise it is fetched from Cloudflare.
         "cf": false,
     });

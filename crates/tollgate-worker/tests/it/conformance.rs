@@ -35,6 +35,16 @@ fn charges_on_several_subjects_are_all_or_nothing() {
     }
 }
 
+#[test]
+fn an_object_that_fails_later_leaves_no_charge() {
+    passes("fragile", "an_error_undoes_what_was_charged");
+}
+
+#[test]
+fn the_outage_mode_decides_where_an_object_fails() {
+    passes("fragile", "the_outage_mode_decides");
+}
+
 fn passes(store: &str, clause: &str) {
     let worker = TestWorker::shared();
     let (status, body) = worker.get(&format!("/{store}/{clause}?prefix={}", worker.prefix()));

@@ -6,4 +6,5 @@ mod example;
 mod kept;
 mod measured;
 mod ready;
+mod reclaim;
 mod support;

@@ -35,7 +35,7 @@ impl Running for Started {
 impl Target for Ready {
     type Server = Started;
 
-    const IS_PROCESS: bool = false;
+    const HAS_METRICS: bool = false;
 
     async fn start(&self, setup: Setup<'_>) -> Started {
         let spec = self.spec(setup);
@@ -46,6 +46,16 @@ impl Target for Ready {
 }
 
 impl Ready {
+    pub(crate) async fn start_with_default_deadline(self, setup: Setup<'_>) -> Started {
+        let spec = self.spec(setup);
+        let start = move || {
+            let mut spec = spec();
+            spec.vars.retain(|(name, _)| *name != "TOLLGATE_DEADLINE");
+            Started(Workerd::start(&spec).unwrap())
+        };
+        tokio::task::spawn_blocking(start).await.unwrap()
+    }
+
     /// Building takes long: it is left to a thread that may wait.
     fn spec(self, setup: Setup<'_>) -> impl FnOnce() -> WorkerSpec + Send + use<> {
         let is_public = if setup.tokens.is_empty() { "true" } else { "false" };
@@ -55,6 +65,7 @@ impl Ready {
             ("TOLLGATE_TOKENS", setup.tokens.join(",")),
             ("TOLLGATE_ADMIN_TOKENS", setup.admin_tokens.join(",")),
             ("TOLLGATE_HASH_SECRET", setup.hash_secret.to_owned()),
+            ("TOLLGATE_RECEIPT_SECRET", setup.receipt_secret.to_owned()),
             ("TOLLGATE_INSECURE_PUBLIC", is_public.to_owned()),
             // The machines of tests are slow, and all clients use one key.
             ("TOLLGATE_DEADLINE", "60s".to_owned()),

@@ -26,8 +26,11 @@ impl TestWorker {
                 ("KEY_VALUE", "KeyValueLimits", false),
                 ("INSIDE_SQLITE", "InsideSqlite", true),
                 ("INSIDE_KEY_VALUE", "InsideKeyValue", false),
+                ("RECLAIMED_SQLITE", "ReclaimedSqlite", true),
+                ("RECLAIMED_KEY_VALUE", "ReclaimedKeyValue", false),
+                ("FRAGILE", "Fragile", true),
             ],
-            d1: vec!["DB"],
+            d1: vec!["TOLLGATE_DB"],
             kv: vec!["KV"],
             vars: vec![
                 ("UPSTASH_URL", upstash.url()),

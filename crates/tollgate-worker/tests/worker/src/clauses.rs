@@ -2,12 +2,14 @@
 
 use core::time::Duration;
 
-use tollgate_core::store::Store;
+use tollgate_core::store::{CallContext, Store};
 use tollgate_core::{Limit, Limiter, Quota};
 use tollgate_testkit::conformance::{self, Options, Suite};
+use tollgate_testkit::helpers;
 use tollgate_worker::WorkerClock;
 use worker::{Response, Result};
 
+use crate::fragile;
 use crate::several::several_subjects;
 
 /// Takes one of ten units of the key of a prefix; how many are left.
@@ -28,10 +30,30 @@ pub(crate) async fn run<S: Store>(
         let left = take(store, prefix).await.map_err(|error| error.to_string())?;
         return Response::ok(left.to_string());
     }
-    if clause == "several_subjects" {
-        several_subjects(&store, prefix).await;
-        return Response::ok("passed");
+    match clause {
+        "take_in_the_past" => {
+            let limit = Limit::gcra("past", Quota::new(10, Duration::from_secs(1)));
+            let limit = limit.and_then(|limit| limit.with_prefix(prefix));
+            let limit = limit.map_err(|error| error.to_string())?;
+            let past = CallContext::at(1_700_000_000_000_000);
+            let taken = helpers::take(&store, limit.charge("key"), past).await;
+            taken.map_err(|error| error.to_string())?;
+        }
+        "several_subjects" => several_subjects(&store, prefix).await,
+        "an_error_undoes_what_was_charged" => {
+            fragile::an_error_undoes_what_was_charged(&store, prefix).await;
+        }
+        "the_outage_mode_decides" => fragile::the_outage_mode_decides(store, prefix).await,
+        _ => return run_of_suite(store, options, (clause, prefix)).await,
     }
+    Response::ok("passed")
+}
+
+async fn run_of_suite<S: Store>(
+    store: S,
+    options: Options,
+    (clause, prefix): (&str, &str),
+) -> Result<Response> {
     let suite = Suite::with_prefix(&store, options, prefix);
     macro_rules! run {
         ($($name:ident)*) => {

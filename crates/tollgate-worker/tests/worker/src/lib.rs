@@ -4,11 +4,13 @@
 #![expect(clippy::panic, reason = "in a test, a panic is the message")]
 
 mod clauses;
+mod fragile;
 mod objects;
+mod reclaim;
 mod several;
 mod stores;
 
-use worker::{Context, Env, Request, Response, Result, event};
+use worker::{Context, Env, Request, Response, Result, ScheduleContext, ScheduledEvent, event};
 
 #[event(start)]
 fn start() {
@@ -24,7 +26,19 @@ async fn fetch(request: Request, env: Env, _: Context) -> Result<Response> {
     match *path {
         [""] => Response::ok("ready"),
         ["panic"] => panic!("as it was asked to"),
+        ["reclaimed_sqlite", clause] => {
+            reclaim::run(&env, "RECLAIMED_SQLITE", (clause, &prefix)).await
+        }
+        ["reclaimed_key_value", clause] => {
+            reclaim::run(&env, "RECLAIMED_KEY_VALUE", (clause, &prefix)).await
+        }
         [store, clause] => stores::run(&env, store, (clause, &prefix)).await,
         _ => Response::error("no such path", 404),
     }
+}
+
+/// As the ready Worker does.
+#[event(scheduled)]
+async fn scheduled(_: ScheduledEvent, env: Env, _: ScheduleContext) {
+    tollgate_worker::api::scheduled(&env).await;
 }

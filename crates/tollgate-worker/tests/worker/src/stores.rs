@@ -1,6 +1,7 @@
 //! The stores under test, by their names.
 
 use tollgate_testkit::conformance::Options;
+use tollgate_worker::api::DATABASE;
 use tollgate_worker::{D1, DurableObjects, WorkersKv, upstash};
 use worker::{Env, Response, Result};
 
@@ -18,8 +19,10 @@ pub(crate) async fn run(env: &Env, store: &str, clause: (&str, &str)) -> Result<
         "single" => over_objects(env, "SQLITE", 1, clause).await,
         "inside_sqlite" => inside(env, "INSIDE_SQLITE", clause).await,
         "inside_key_value" => inside(env, "INSIDE_KEY_VALUE", clause).await,
+        "fragile" => over_objects(env, "FRAGILE", SHARDS, clause).await,
+        "d1" if clause.0 == "count" => count(env).await,
         "d1" => {
-            let store = D1::new(env.d1("DB")?).max_request_ids(RECORDS_MAX);
+            let store = D1::new(env.d1(DATABASE)?).max_request_ids(RECORDS_MAX);
             let options = Options { records_max: Some(RECORDS_MAX), ..Options::default() };
             clauses::run(store, options, clause).await
         }
@@ -55,4 +58,11 @@ async fn inside(env: &Env, binding: &str, (clause, prefix): (&str, &str)) -> Res
 #[expect(clippy::needless_pass_by_value, reason = "an argument of map_err")]
 fn text(error: tollgate_core::Error) -> worker::Error {
     worker::Error::from(error.to_string())
+}
+
+/// How many values are in the database.
+async fn count(env: &Env) -> Result<Response> {
+    let count = "SELECT count(*) AS number FROM tollgate_values";
+    let count = env.d1(DATABASE)?.prepare(count).first::<u32>(Some("number")).await?;
+    Response::ok(count.unwrap_or_default().to_string())
 }
