@@ -1,5 +1,6 @@
 //! The binary `tollgate`.
-#![expect(clippy::unwrap_used, reason = "in a test, a panic is the message")]
+#![expect(clippy::panic, clippy::unwrap_used, reason = "in a test, a panic is the message")]
+#![expect(clippy::print_stdout, reason = "seeds are printed to repeat a failure")]
 
 mod abuse;
 mod agreement;

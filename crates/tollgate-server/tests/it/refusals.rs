@@ -44,6 +44,7 @@ impl Log {
     }
 
     /// A line that contains all of these texts.
+    #[expect(clippy::print_stdout, reason = "what was logged explains a failure")]
     fn has(&self, texts: &[&str]) -> bool {
         let text = String::from_utf8(self.0.lock().unwrap().clone()).unwrap();
         let found = text.lines().any(|line| texts.iter().all(|part| line.contains(part)));

@@ -144,7 +144,7 @@ fn given_up(spawner: Option<Spawner>) -> Error {
 /// Contention is never an outage; but a part is charged at that moment.
 #[test]
 fn a_caller_that_leaves_work_behind_is_not_told_that_nothing_was_charged() {
-    let error = given_up(Some(|work| std::mem::forget(work)));
+    let error = given_up(Some(std::mem::forget));
     assert_eq!((error.code(), error.is_not_sent()), (Code::ConflictExhausted, false), "{error}");
     assert!(error.message().contains("being undone"), "{error}");
 }
