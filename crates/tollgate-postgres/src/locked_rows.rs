@@ -1,10 +1,11 @@
 //! Callers whose rows others have locked: they wait on a connection of their own.
 //!
-//! A worker skips rows, of keys and of request ids, that another session has locked and hands their callers over to this second
-//! loop, which waits for the rows of one caller at a time and skips the rows of the others. So a
-//! row that stays locked holds up its own callers, and for a moment those of other locked rows. As
-//! long as a key has callers here, new callers of the key join them: callers of one key are decided
-//! in order. The connection is made when it is needed for the first time.
+//! A worker skips rows, of keys and of request ids, that another session has locked and hands
+//! their callers over to this second loop, which waits for the rows of one caller at a time and
+//! skips the rows of the others. So a row that stays locked holds up its own callers, and for a
+//! moment those of other locked rows. As long as a key has callers here, new callers of the key
+//! join them: callers of one key are decided in order. The connection is made when it is needed
+//! for the first time.
 
 use core::time::Duration;
 use std::collections::HashSet;

@@ -1,8 +1,9 @@
 //! The names by which clients reach a listener.
 //!
-//! A browser on this machine reaches a loopback listener on behalf of any page. The service refuses
-//! requests that a browser marks as sent by a page of another origin. A page whose own name was
-//! made to resolve to this machine is of the same origin: it is refused by the `Host` that it names.
+//! A browser on this machine reaches a loopback listener on behalf of any page. The service
+//! refuses requests that a browser marks as sent by a page of another origin. A page whose own
+//! name was made to resolve to this machine is of the same origin: it is refused by the `Host`
+//! that it names.
 
 use std::net::{IpAddr, SocketAddr};
 

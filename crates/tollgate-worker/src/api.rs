@@ -119,7 +119,8 @@ fn no_binding(error: worker::Error) -> Error {
 }
 
 /// Deletes the rows of D1 that mean nothing any more, if there is a database: for a cron trigger.
-/// The other stores reclaim their storage themselves. A failure is logged; the next trigger goes on.
+/// The other stores reclaim their storage themselves. A failure is logged; the next trigger goes
+/// on.
 pub async fn scheduled(env: &Env) {
     let Ok(database) = env.d1(DATABASE) else { return };
     let store = D1::new(database);

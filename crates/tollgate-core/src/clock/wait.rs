@@ -20,8 +20,8 @@ use crate::time::Micros;
 pub struct WaitQueue(Mutex<Waits>);
 
 /// In the order of their entries. Most deadlines are equally far away when they are added, and end
-/// in the order in which they began: entries are added at the back and removed near the front, which
-/// moves few others and allocates nothing.
+/// in the order in which they began: entries are added at the back and removed near the front,
+/// which moves few others and allocates nothing.
 #[derive(Debug, Default)]
 pub(super) struct Waits {
     wakers: VecDeque<(Entry, Waker)>,

@@ -49,6 +49,7 @@ mod combiner;
 pub(crate) mod durations;
 mod gate;
 mod key_queues;
+mod lead;
 mod pending;
 mod permit;
 mod queue;
@@ -61,7 +62,8 @@ mod worker;
 
 pub use combiner::{Combiner, Limits, Reply, Work};
 pub use key_queues::KeyQueues;
+pub use lead::Lead;
 pub use pending::{Led, Pending, collect};
 pub use permit::Permit;
-pub use round::{Lead, Queues, Round};
+pub use round::{Queues, Round};
 pub use worker::{Wakeup, Worker};

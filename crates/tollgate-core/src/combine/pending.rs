@@ -5,7 +5,8 @@ use core::future::poll_fn;
 use core::task::{Context, Poll};
 use std::sync::Arc;
 
-use super::round::{Lead, Queues, Roster};
+use super::lead::Lead;
+use super::round::{Queues, Roster};
 use super::waiter::{Polled, Waiter};
 use super::{Combiner, Reply, Work};
 use crate::error::Result;

@@ -1,14 +1,15 @@
 //! Limits in Workers KV: **approximate**.
 //!
-//! KV has no conditional write. Two Workers that read the same state both admit, and the last write
-//! wins. Other places read a write up to a minute later, or even later than that. A key accepts one
-//! write per second. So more is admitted than the quota, without a bound that could be stated.
+//! KV has no conditional write. Two Workers that read the same state both admit, and the last
+//! write wins. Other places read a write up to a minute later, or even later than that. A key
+//! accepts one write per second. So more is admitted than the quota, without a bound that could be
+//! stated.
 //!
 //! It suits coarse limits that only keep honest clients in bounds: a few requests per minute or
-//! hour for each subject, from one place, where Durable Objects are not available. It does not suit
-//! anything that must not be exceeded, nor subjects with several requests per second: those get
-//! `conflict_exhausted` when KV refuses a write. Several limits are written one by one: if KV writes
-//! some and refuses others, that is `store_unavailable`, whose outcome is unknown.
+//! hour for each subject, from one place, where Durable Objects are not available. It does not
+//! suit anything that must not be exceeded, nor subjects with several requests per second: those
+//! get `conflict_exhausted` when KV refuses a write. Several limits are written one by one: if KV
+//! writes some and refuses others, that is `store_unavailable`, whose outcome is unknown.
 
 use core::time::Duration;
 use std::borrow::Cow;

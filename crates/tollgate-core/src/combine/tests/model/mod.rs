@@ -21,6 +21,8 @@ mod durations;
 mod gate;
 #[path = "../../key_queues.rs"]
 mod key_queues;
+#[path = "../../lead.rs"]
+mod lead;
 #[path = "../../pending.rs"]
 mod pending;
 #[path = "../../permit.rs"]
@@ -38,7 +40,8 @@ mod worker;
 
 use combiner::{Combiner, Limits, Reply, Work};
 use key_queues::KeyQueues;
+use lead::Lead;
 use pending::{Led, Pending, collect};
 use permit::Permit;
-use round::{Lead, Queues, Round};
+use round::{Queues, Round};
 use worker::{Wakeup, Worker};
