@@ -257,7 +257,7 @@ impl<J, R> Roster<J, R> {
 
 /// Every attempt lost its race.
 fn exhausted() -> Error {
-    let message = "other writers kept changing the keys; nothing was charged";
+    let message = "other writers held the keys or kept changing them; nothing was charged";
     Error::new(Code::ConflictExhausted, message).not_sent()
 }
 

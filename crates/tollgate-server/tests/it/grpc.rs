@@ -33,6 +33,14 @@ async fn a_decision_has_every_field() {
         reset_at_ms: NOW / 1_000 + 4_000,
         retry_after_ms: Some(0),
         policy: "default".to_owned(),
+        limits: vec![pb::LimitStanding {
+            name: "default".to_owned(),
+            policy: "default".to_owned(),
+            limit: 10,
+            remaining: 6,
+            reset_at_ms: NOW / 1_000 + 4_000,
+            retry_after_ms: Some(0),
+        }],
         ..pb::Decision::default()
     };
     assert_eq!(client.acquire(of("k", 4, None)).await.unwrap().into_inner(), allowed);

@@ -141,9 +141,13 @@ async fn alerts_dashboard_and_documentation_use_metrics_that_a_server_exports() 
     }
     engine.refuse_policies();
     let mut text = reqwest::get(server.url("/metrics")).await.unwrap().text().await.unwrap();
-    // Some metrics are those of the memory store.
-    let memory = Running::of(Server::bind(config()).await.unwrap());
-    memory.post("/v1/acquire", r#"{"key":"k"}"#).await;
+    // Some metrics are those of the memory store, and some values those of a shadow that denies.
+    let shadow = "policies: {shadow: {limit: 1 per 1d, shadow: true}}";
+    let shadow = Config::of_text(&[], |_| None, Some(("t.yaml", shadow))).unwrap();
+    let memory = Running::with(shadow.policies).await;
+    for _ in 0..2 {
+        memory.post("/v1/acquire", r#"{"policy":"shadow","key":"k"}"#).await;
+    }
     text += &reqwest::get(memory.url("/metrics")).await.unwrap().text().await.unwrap();
     memory.end().await;
     let (metrics, labels) = documented();
