@@ -19,6 +19,7 @@ use crate::request_parts::RequestParts;
 /// requests.
 ///
 /// ```
+/// use bytes::Bytes;
 /// use http::{Request, Response, StatusCode};
 /// use tollgate::{Limit, Limiter, Quota};
 /// use tollgate_tower::{RateLimitLayer, extract::Global};
@@ -30,7 +31,7 @@ use crate::request_parts::RequestParts;
 /// let service = ServiceBuilder::new()
 ///     .layer(RateLimitLayer::new(Limiter::in_memory(), limit, Global)?)
 ///     .service(service_fn(|_: Request<String>| async {
-///         Ok::<_, std::convert::Infallible>(Response::new(String::from("hello")))
+///         Ok::<_, std::convert::Infallible>(Response::new(Bytes::from_static(b"hello")))
 ///     }));
 /// let request = || Request::new(String::new());
 /// assert_eq!(service.clone().oneshot(request()).await?.status(), StatusCode::OK);
