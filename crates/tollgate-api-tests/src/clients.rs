@@ -61,7 +61,8 @@ pub async fn nginx_forwards_exactly_the_limit_and_the_headers_of_denials(target:
 /// A property-based client finds no reply that the document does not describe.
 pub async fn schemathesis_finds_no_difference_from_the_document<T: Target>(target: &T) {
     // An administrator: elsewhere than on a server of its own, every other client is none.
-    let setup = Setup { admin_tokens: &[ADMIN], ..Setup::of(&policies()) };
+    let policies = policies();
+    let setup = Setup { admin_tokens: &[ADMIN], ..Setup::of(&policies) };
     let server = target.start(setup).await;
     let client = Client::of(&server);
     let document = client.url("/openapi.json");
