@@ -86,15 +86,10 @@ async fn a_reset_is_unknown_for_what_was_written_and_the_next_connection_works()
     assert_eq!(stored(&redis, "reset"), 3, "one call too few or too many ran");
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_batch_larger_than_the_wire_is_partly_unknown_and_partly_unsent() {
-    let redis = Redis::start().unwrap();
-    let (proxy, client) = proxied(&redis, "?reply_timeout_ms=500");
-    assert_eq!(soon(&client, &count("large", "x")).await.unwrap(), text("x"));
-    proxy.set(Mode::Hold).unwrap();
-    // More than all buffers on the way hold: the last ones cannot be written.
+/// Sends more than all buffers on the way hold; how many calls are reported as not sent.
+async fn overfill(client: &Client, key: &str) -> i64 {
     let large = "x".repeat(1_000_000);
-    let calls: Vec<_> = (0..24).map(|_| count("large", &large)).collect();
+    let calls: Vec<_> = (0..24).map(|_| count(key, &large)).collect();
     let sends = calls.iter().map(|call| {
         let (client, call) = (client.clone(), call.clone());
         tokio::spawn(async move { soon(&client, &call).await.unwrap_err() })
@@ -104,11 +99,29 @@ async fn a_batch_larger_than_the_wire_is_partly_unknown_and_partly_unsent() {
     for send in sends {
         not_sent += i64::from(send.await.unwrap().is_not_sent());
     }
-    assert!((1..24).contains(&not_sent), "{not_sent} not_sent of 24");
-    proxy.set(Mode::Pass).unwrap();
-    recovers(&client, "large", tollgate_core::Error::is_not_sent).await;
-    let ran = stored(&redis, "large");
-    assert!(ran <= 2 + 24 - not_sent, "{ran} ran, {not_sent} were reported as not_sent");
+    not_sent
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_batch_larger_than_the_wire_is_partly_unknown_and_partly_unsent() {
+    let redis = Redis::start().unwrap();
+    let (proxy, client) = proxied(&redis, "?reply_timeout_ms=500");
+    let mut counts = Vec::new();
+    // On a busy machine all calls may be gathered into one write, of which a part is sent.
+    for key in ["large", "larger", "largest"] {
+        assert_eq!(soon(&client, &count(key, "x")).await.unwrap(), text("x"));
+        proxy.set(Mode::Hold).unwrap();
+        let not_sent = overfill(&client, key).await;
+        proxy.set(Mode::Pass).unwrap();
+        recovers(&client, key, tollgate_core::Error::is_not_sent).await;
+        let ran = stored(&redis, key);
+        assert!(ran <= 2 + 24 - not_sent, "{ran} ran, {not_sent} were reported as not_sent");
+        counts.push(not_sent);
+        if (1..24).contains(&not_sent) {
+            return;
+        }
+    }
+    panic!("{counts:?} not_sent of 24");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
