@@ -13,7 +13,7 @@
 //!   queue; one that was sent answers its members that the outcome is unknown.
 //! - **A round is bounded**, and so is a queue ([`Limits`]).
 //! - **Contention and a silent backend differ by facts.** Each queue counts its answered rounds,
-//!   and each waiter records in its [`CallContext`] whether it was sent, whether it lost a race,
+//!   and each waiter records in its `CallContext` whether it was sent, whether it lost a race,
 //!   and whether rounds were answered since it joined.
 //!
 //! # Who leads
