@@ -36,7 +36,7 @@ pub mod upstash;
 
 pub use clock::WorkerClock;
 pub use d1::D1;
-pub use durable_object::{DurableObjects, LimitsObject, ObjectStore};
+pub use durable_object::{DurableObjects, LimitsObject, ObjectStore, abort_on_panic};
 pub use kv::WorkersKv;
 pub use limiter::limiter;
 pub use per_call::PerCall;

@@ -38,6 +38,11 @@ pub struct WorkerSpec {
     pub folder: PathBuf,
     /// Namespaces of Durable Objects: the binding, the class, and whether its storage is SQLite.
     pub durable_objects: Vec<(&'static str, &'static str, bool)>,
+    /// Whether the objects run in another instance of the Worker than the requests from outside, as
+    /// they mostly do at Cloudflare.
+    pub objects_apart: bool,
+    /// Compatibility flags.
+    pub flags: Vec<&'static str>,
     /// Bindings of D1 databases.
     pub d1: Vec<&'static str>,
     /// Bindings of namespaces of Workers KV.
@@ -107,31 +112,49 @@ fn packages() -> Result<NodeJs> {
     NodeJs::with(NAME, PACKAGE, LOCK)
 }
 
+/// The name of the instance that gets requests from outside, and of the one of objects apart.
+const OUTER: &str = "outer";
+const OBJECTS: &str = "objects";
+
 /// The options of miniflare that depend on the Worker.
 fn options(spec: &WorkerSpec) -> Result<Map<String, Value>> {
-    let WorkerSpec { folder, durable_objects, d1, kv, vars } = spec;
-    let objects: Map<String, Value> = durable_objects
-        .iter()
-        .map(|(binding, class, sqlite)| {
-            ((*binding).to_owned(), json!({ "className": class, "useSQLite": sqlite }))
-        })
-        .collect();
-    let vars: Map<String, Value> =
-        vars.iter().map(|(name, text)| ((*name).to_owned(), text.as_str().into())).collect();
+    let mut workers = Vec::new();
+    if spec.objects_apart {
+        workers.push(instance(spec, OUTER, OBJECTS)?);
+        workers.push(instance(spec, OBJECTS, OBJECTS)?);
+    } else {
+        workers.push(instance(spec, OUTER, OUTER)?);
+    }
     let options = json!({
-        "modules": modules(folder)?,
-        "modulesRoot": folder,
-        "compatibilityDate": COMPATIBILITY_DATE,
-        "durableObjects": objects,
-        "d1Databases": d1,
-        "kvNamespaces": kv,
-        "bindings": vars,
+        "workers": workers,
         // A request to /cdn-cgi/handler/scheduled runs what a cron trigger does.
         "unsafeTriggerHandlers": true,
         // Otherwise it is fetched from Cloudflare.
         "cf": false,
     });
     Ok(options.as_object().cloned().unwrap_or_default())
+}
+
+/// An instance of the Worker whose objects are in the instance `home`.
+fn instance(spec: &WorkerSpec, name: &str, home: &str) -> Result<Value> {
+    let object = |(binding, class, sqlite): &(&str, &str, bool)| {
+        let object = json!({ "className": class, "useSQLite": sqlite, "scriptName": home });
+        ((*binding).to_owned(), object)
+    };
+    let objects: Map<String, Value> = spec.durable_objects.iter().map(object).collect();
+    let vars = spec.vars.iter().map(|(name, text)| ((*name).to_owned(), text.as_str().into()));
+    let vars: Map<String, Value> = vars.collect();
+    Ok(json!({
+        "name": name,
+        "modules": modules(&spec.folder)?,
+        "modulesRoot": spec.folder,
+        "compatibilityDate": COMPATIBILITY_DATE,
+        "compatibilityFlags": spec.flags,
+        "durableObjects": objects,
+        "d1Databases": spec.d1,
+        "kvNamespaces": spec.kv,
+        "bindings": vars,
+    }))
 }
 
 /// Every file of the Worker, the entry first.

@@ -12,6 +12,7 @@
 
 mod calls;
 mod object;
+mod panics;
 mod parts;
 mod shard;
 mod storage;
@@ -30,6 +31,7 @@ use tollgate_core::{Admission, Charge, Error, Key, Result};
 use worker::ObjectNamespace;
 
 pub use object::LimitsObject;
+pub use panics::abort_on_panic;
 pub use store::ObjectStore;
 
 use calls::Calls;

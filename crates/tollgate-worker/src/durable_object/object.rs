@@ -2,6 +2,7 @@
 
 use worker::{Request, Response, State};
 
+use super::panics;
 use super::storage::Row;
 use super::store::{Elsewhere, ObjectStore};
 use super::wire::{
@@ -40,7 +41,11 @@ impl LimitsObject {
     ///
     /// # Errors
     /// When the response cannot be made.
-    pub async fn fetch(&self, mut request: Request) -> worker::Result<Response> {
+    pub async fn fetch(&self, request: Request) -> worker::Result<Response> {
+        panics::run(&self.store.object, self.respond(request)).await
+    }
+
+    async fn respond(&self, mut request: Request) -> worker::Result<Response> {
         let text = request.text().await?;
         let reply = match from_text(&text) {
             Ok(call) => self.answer(call).await,
@@ -56,7 +61,8 @@ impl LimitsObject {
     /// # Errors
     /// When the storage fails: the runtime repeats the alarm later.
     pub async fn alarm(&self) -> worker::Result<Response> {
-        self.store.alarm().await.map_err(|error| worker::Error::from(error.to_string()))?;
+        let swept = panics::run(&self.store.object, self.store.alarm()).await;
+        swept.map_err(|error| worker::Error::from(error.to_string()))?;
         Response::ok("")
     }
 

@@ -23,6 +23,7 @@ use tollgate_core::{
 use worker::State;
 use worker::send::{IntoSendFuture as _, SendWrapper};
 
+use super::panics::{ThisObject, this_object};
 use super::storage::{KeyValue, ObjectStorage, Row, Sqlite};
 use crate::clock::WorkerClock;
 use crate::error::unavailable;
@@ -42,6 +43,7 @@ const UNKNOWN: usize = usize::MAX;
 pub struct ObjectStore {
     storage: SendWrapper<ObjectStorage>,
     alarms: SendWrapper<worker::Storage>,
+    pub(super) object: SendWrapper<ThisObject>,
     slack: Micros,
     max_request_ids: usize,
     reclaim_every: Option<Duration>,
@@ -74,6 +76,7 @@ impl ObjectStore {
         Self {
             storage: SendWrapper::new(storage),
             alarms: SendWrapper::new(state.storage()),
+            object: SendWrapper::new(this_object(state)),
             slack: micros(DEFAULT_SLACK),
             max_request_ids: DEFAULT_MAX_REQUEST_IDS,
             reclaim_every: Some(DEFAULT_RECLAIM_EVERY),

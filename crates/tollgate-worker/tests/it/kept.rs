@@ -1,4 +1,4 @@
-//! What outlives a restart of the runtime, and a panic.
+//! What outlives a restart of the runtime, the eviction of an object, and a panic.
 
 use crate::support::TestWorker;
 
@@ -29,5 +29,55 @@ fn a_panic_in_one_request_leaves_the_next_one_working() {
         for store in ["sqlite", "key_value", "d1"] {
             assert_eq!(left(&worker, store, &prefix), (200, turn.to_owned()), "{store}");
         }
+    }
+}
+
+/// Takes a unit before, between and after panics inside of the object; the answers to the calls
+/// during which it panics.
+fn taken_around_panics(worker: &TestWorker) -> Vec<(u16, String)> {
+    let prefix = worker.prefix();
+    let mut answers = Vec::new();
+    for turn in ["9", "8", "7"] {
+        let found = left(worker, "fragile_single", &prefix);
+        assert_eq!(found, (200, turn.to_owned()), "{}", worker.log());
+        let panics = format!("/fragile_single/take_and_panic?prefix={prefix}");
+        answers.push(worker.get(&panics));
+    }
+    assert_eq!(left(worker, "fragile_single", &prefix), (200, "6".to_owned()));
+    answers
+}
+
+#[test]
+fn the_outage_mode_decides_when_an_object_panics() {
+    let answers = taken_around_panics(&TestWorker::start_with_objects_apart());
+    assert_eq!(answers, vec![(200, "closed".to_owned()); 3]);
+}
+
+/// The caller runs on the instance that panics, so it cannot decide: the runtime answers for it
+/// once its deadline has passed.
+#[test]
+fn a_panic_in_an_object_of_the_same_instance_fails_the_call() {
+    for (status, body) in taken_around_panics(&TestWorker::start()) {
+        assert_eq!(status, 500, "{body}");
+    }
+}
+
+#[test]
+fn units_stay_spent_when_an_object_is_evicted() {
+    let worker = TestWorker::start();
+    let prefix = worker.prefix();
+    for store in ["sqlite", "key_value", "inside_sqlite", "inside_key_value"] {
+        let made = || worker.get("/made").1;
+        assert_eq!(left(&worker, store, &prefix), (200, "9".to_owned()), "{store}");
+        let before = made();
+        assert_eq!(left(&worker, store, &prefix), (200, "8".to_owned()), "{store}");
+        assert_eq!(made(), before, "{store}: the object was made anew without being evicted");
+        assert_eq!(worker.get("/evict"), (200, "evicted".to_owned()), "{}", worker.log());
+        // Exactly the other eight pass, of twenty at once.
+        let paths = vec![format!("/{store}/take?prefix={prefix}"); 20];
+        let answers = worker.get_at_once(&paths);
+        let passed = answers.iter().filter(|(_, left)| left.parse::<u64>().is_ok()).count();
+        assert_eq!(passed, 8, "{store}: {answers:?}");
+        assert_ne!(made(), before, "{store}: the object was not made anew");
     }
 }

@@ -76,6 +76,7 @@ impl Ready {
             d1: vec!["TOLLGATE_DB"],
             kv: vec!["TOLLGATE_KV"],
             vars,
+            ..WorkerSpec::default()
         }
     }
 }

@@ -18,6 +18,15 @@ pub(crate) struct TestWorker {
 
 impl TestWorker {
     pub(crate) fn start() -> Self {
+        Self::start_as(false)
+    }
+
+    /// With the Durable Objects in an instance of their own.
+    pub(crate) fn start_with_objects_apart() -> Self {
+        Self::start_as(true)
+    }
+
+    fn start_as(objects_apart: bool) -> Self {
         let upstash = UpstashShim::to(redis(), "token-of-the-shim").unwrap();
         let spec = WorkerSpec {
             folder: build("tollgate-worker-tests").unwrap(),
@@ -30,6 +39,9 @@ impl TestWorker {
                 ("RECLAIMED_KEY_VALUE", "ReclaimedKeyValue", false),
                 ("FRAGILE", "Fragile", true),
             ],
+            objects_apart,
+            // The module by which the Worker evicts objects.
+            flags: vec!["unsafe_module"],
             d1: vec!["TOLLGATE_DB"],
             kv: vec!["KV"],
             vars: vec![
@@ -54,6 +66,19 @@ impl TestWorker {
 
     pub(crate) fn get(&self, path: &str) -> (u16, String) {
         block_on(get(&format!("{}{path}", self.worker.url())))
+    }
+
+    /// The answers to requests that are sent at once.
+    pub(crate) fn get_at_once(&self, paths: &[String]) -> Vec<(u16, String)> {
+        let urls = paths.iter().map(|path| format!("{}{path}", self.worker.url()));
+        block_on(async {
+            let sent = urls.map(|url| tokio::spawn(async move { get(&url).await }));
+            let mut answers = Vec::new();
+            for one in sent.collect::<Vec<_>>() {
+                answers.push(one.await.unwrap());
+            }
+            answers
+        })
     }
 
     pub(crate) fn restart(&self) {

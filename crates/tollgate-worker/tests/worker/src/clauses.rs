@@ -3,7 +3,7 @@
 use core::time::Duration;
 
 use tollgate_core::store::{CallContext, Store};
-use tollgate_core::{Limit, Limiter, Quota};
+use tollgate_core::{Limit, Limiter, OutageMode, Quota};
 use tollgate_testkit::conformance::{self, Options, Suite};
 use tollgate_testkit::helpers;
 use tollgate_worker::WorkerClock;
@@ -12,12 +12,26 @@ use worker::{Response, Result};
 use crate::fragile;
 use crate::several::several_subjects;
 
-/// Takes one of ten units of the key of a prefix; how many are left.
-async fn take<S: Store>(store: S, prefix: &str) -> tollgate_core::Result<u64> {
+/// Slow machines meet it.
+const LONG: Duration = Duration::from_secs(30);
+/// A caller whose instance has panicked gets its answer when this has passed.
+const SHORT: Duration = Duration::from_secs(1);
+
+/// Takes one of ten units of a subject; how many are left, or the outage mode that decided.
+async fn take<S: Store>(
+    store: S,
+    prefix: &str,
+    (subject, deadline): (&str, Duration),
+) -> tollgate_core::Result<String> {
     let limit = Limit::gcra("take", Quota::new(10, Duration::from_secs(30 * 86_400)))?;
-    let limit = limit.with_prefix(prefix)?;
-    let limiter = Limiter::with_clock(store, WorkerClock).deadline(Duration::from_secs(30));
-    Ok(limiter.build().check(limit.charge("key")).await?.remaining)
+    let limit = limit.with_prefix(prefix)?.on_outage(OutageMode::Closed);
+    let limiter = Limiter::with_clock(store, WorkerClock).deadline(deadline).build();
+    let decision = limiter.check(limit.charge(subject)).await?;
+    match decision.degraded {
+        Some(mode) => Ok(mode.as_str().to_owned()),
+        None if decision.is_allowed() => Ok(decision.remaining.to_string()),
+        None => Ok("denied".to_owned()),
+    }
 }
 
 /// Runs a clause with names of its own; panics when the store breaks it.
@@ -26,9 +40,14 @@ pub(crate) async fn run<S: Store>(
     options: Options,
     (clause, prefix): (&str, &str),
 ) -> Result<Response> {
-    if clause == "take" {
-        let left = take(store, prefix).await.map_err(|error| error.to_string())?;
-        return Response::ok(left.to_string());
+    let taken = match clause {
+        "take" => Some(("key", LONG)),
+        "take_and_panic" => Some(("panics", SHORT)),
+        _ => None,
+    };
+    if let Some(taken) = taken {
+        let left = take(store, prefix, taken).await.map_err(|error| error.to_string())?;
+        return Response::ok(left);
     }
     match clause {
         "take_in_the_past" => {

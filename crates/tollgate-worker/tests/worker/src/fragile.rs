@@ -1,34 +1,46 @@
-//! Objects that fail for some subjects: what was charged before is undone, and the outage mode of
-//! the limit decides.
-#![expect(clippy::expect_used, reason = "in a test, a panic is the message")]
+//! Objects that fail or panic for some subjects: what was charged before is undone, and the outage
+//! mode of the limit decides.
+#![expect(clippy::expect_used, clippy::panic, reason = "in a test, a panic is the message")]
 
 use core::time::Duration;
 
 use tollgate_core::store::{CallContext, Store};
 use tollgate_core::{Admission, Code, Limit, OutageMode, Quota, RequestId};
 use tollgate_testkit::helpers::{spent, take};
-use tollgate_worker::{LimitsObject, limiter};
+use tollgate_worker::{LimitsObject, abort_on_panic, limiter};
 use worker::{DurableObject, Env, Request, Response, Result, State, durable_object};
 
 /// Enough pairs that in some the object that fails is charged second.
 const PAIRS: usize = 16;
 const CX: CallContext<'static> = CallContext::at(1_700_000_000_000_000);
 
-/// An object that fails before it decides, where a subject is called `broken`.
+/// An object that fails before it decides, where a subject is called `broken`, and panics where
+/// one is called `panics`.
 #[durable_object(fetch)]
 #[derive(Debug)]
-pub struct Fragile(LimitsObject);
+pub struct Fragile {
+    limits: LimitsObject,
+    state: State,
+}
 
 impl DurableObject for Fragile {
     fn new(state: State, _: Env) -> Self {
-        Self(LimitsObject::sqlite(&state))
+        Self { limits: LimitsObject::sqlite(&state), state }
     }
 
     async fn fetch(&self, request: Request) -> Result<Response> {
-        if request.clone()?.text().await?.contains("broken") {
-            return Err("as it was asked to".into());
+        abort_on_panic(&self.state, self.answer(request)).await
+    }
+}
+
+impl Fragile {
+    async fn answer(&self, request: Request) -> Result<Response> {
+        let text = request.clone()?.text().await?;
+        match () {
+            () if text.contains("broken") => Err("as it was asked to".into()),
+            () if text.contains("panics") => panic!("as it was asked to"),
+            () => self.limits.fetch(request).await,
         }
-        self.0.fetch(request).await
     }
 }
 

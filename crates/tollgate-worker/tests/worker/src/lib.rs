@@ -4,6 +4,7 @@
 #![expect(clippy::panic, reason = "in a test, a panic is the message")]
 
 mod clauses;
+mod evict;
 mod fragile;
 mod objects;
 mod reclaim;
@@ -14,7 +15,11 @@ use worker::{Context, Env, Request, Response, Result, ScheduleContext, Scheduled
 
 #[event(start)]
 fn start() {
-    std::panic::set_hook(Box::new(|info| worker::console_error!("{info}")));
+    let before = std::panic::take_hook();
+    std::panic::set_hook(Box::new(move |info| {
+        worker::console_error!("{info}");
+        before(info);
+    }));
 }
 
 #[event(fetch)]
@@ -26,6 +31,8 @@ async fn fetch(request: Request, env: Env, _: Context) -> Result<Response> {
     match *path {
         [""] => Response::ok("ready"),
         ["panic"] => panic!("as it was asked to"),
+        ["evict"] => evict::all_objects().await,
+        ["made"] => Response::ok(objects::made().to_string()),
         ["reclaimed_sqlite", clause] => {
             reclaim::run(&env, "RECLAIMED_SQLITE", (clause, &prefix)).await
         }

@@ -2,6 +2,7 @@
 //!
 //! Readings of the suite lie in the past: nothing is reclaimed.
 
+use core::sync::atomic::{AtomicU32, Ordering::Relaxed};
 use std::sync::Arc;
 
 use tollgate_testkit::conformance::Options;
@@ -19,6 +20,13 @@ pub(crate) fn options(records_max: Option<usize>) -> Options {
     Options { injects_time: Some(true), records_max }
 }
 
+/// How many objects were made in this instance.
+static MADE: AtomicU32 = AtomicU32::new(0);
+
+pub(crate) fn made() -> u32 {
+    MADE.load(Relaxed)
+}
+
 macro_rules! objects {
     ($($(#[$doc:meta])* $name:ident $class:ident;)*) => {
         $(
@@ -29,6 +37,7 @@ macro_rules! objects {
 
             impl DurableObject for $name {
                 fn new(state: State, _: Env) -> Self {
+                    MADE.fetch_add(1, Relaxed);
                     Self(ObjectStore::$class(&state).reclaim_every(None).into())
                 }
 
@@ -57,6 +66,7 @@ macro_rules! inside {
 
             impl DurableObject for $name {
                 fn new(state: State, _: Env) -> Self {
+                    MADE.fetch_add(1, Relaxed);
                     let store = ObjectStore::$class(&state).reclaim_every(None);
                     Self(Arc::new(store.max_request_ids(RECORDS_MAX)))
                 }

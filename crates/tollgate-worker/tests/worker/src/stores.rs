@@ -20,6 +20,7 @@ pub(crate) async fn run(env: &Env, store: &str, clause: (&str, &str)) -> Result<
         "inside_sqlite" => inside(env, "INSIDE_SQLITE", clause).await,
         "inside_key_value" => inside(env, "INSIDE_KEY_VALUE", clause).await,
         "fragile" => over_objects(env, "FRAGILE", SHARDS, clause).await,
+        "fragile_single" => over_objects(env, "FRAGILE", 1, clause).await,
         "d1" if clause.0 == "count" => count(env).await,
         "d1" => {
             let store = D1::new(env.d1(DATABASE)?).max_request_ids(RECORDS_MAX);
