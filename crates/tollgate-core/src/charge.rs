@@ -18,8 +18,18 @@ const REQUEST_ID_MAX_BYTES: usize = 64;
 pub enum Operation {
     /// Takes units, if there are enough.
     Take,
+    /// Takes as many units as there are: at least the cost, and at most this many.
+    TakeUpTo(Cost),
     /// Gives units back that an earlier charge took.
     Refund(Receipt),
+}
+
+impl Operation {
+    /// Whether units are taken: exactly the cost, or a range from it.
+    #[must_use]
+    pub const fn takes(self) -> bool {
+        matches!(self, Self::Take | Self::TakeUpTo(_))
+    }
 }
 
 /// Which charge a refund is for.
@@ -52,7 +62,7 @@ pub struct Charge<'a> {
     pub limit: &'a Limit,
     /// Who or what is limited: any text.
     pub subject: &'a str,
-    /// Units asked for.
+    /// Units asked for; of a range the fewest that are of use.
     pub cost: Cost,
     /// Whether units are taken or given back.
     pub operation: Operation,
@@ -65,6 +75,56 @@ impl<'a> Charge<'a> {
     pub const fn cost(mut self, cost: Cost) -> Self {
         self.cost = cost;
         self
+    }
+
+    /// The same charge for as many units as there are: at least its cost, and at most `max`. A
+    /// `max` below the cost means the cost. [`Decision::granted`](crate::Decision::granted) says
+    /// how many were taken.
+    ///
+    /// All ranges of an admission are granted the same number of units, each as far as its own
+    /// range goes: the largest number with which every charge is allowed. If not even the least is,
+    /// the denial is that of the costs.
+    ///
+    /// ```
+    /// use tollgate_core::{Cost, Limit, Limiter, Quota};
+    ///
+    /// let jobs = Limit::gcra("jobs", Quota::per_minute(7))?;
+    /// let batch = jobs.charge("ada").up_to(Cost::new(10)?);
+    /// let decision = Limiter::in_memory().sync().check(batch)?;
+    /// assert_eq!(decision.granted(), Some(Cost::new(7)?));
+    /// # Ok::<(), tollgate_core::Error>(())
+    /// ```
+    #[must_use]
+    pub const fn up_to(mut self, max: Cost) -> Self {
+        self.operation = Operation::TakeUpTo(max);
+        self
+    }
+
+    /// The fewest and the most units of a range; absent for other charges.
+    #[must_use]
+    pub fn range(&self) -> Option<(Cost, Cost)> {
+        match self.operation {
+            Operation::TakeUpTo(max) => Some((self.cost, max.max(self.cost))),
+            Operation::Take | Operation::Refund(_) => None,
+        }
+    }
+
+    /// The charge that takes exactly so many units, as far as the range goes; other charges as they
+    /// are.
+    pub(crate) fn exactly(mut self, units: Cost) -> Self {
+        if let Some((min, max)) = self.range() {
+            self.cost = units.clamp(min, max);
+            self.operation = Operation::Take;
+        }
+        self
+    }
+
+    /// The text of the units, as a request id is bound to them.
+    fn amount(&self) -> String {
+        match self.range() {
+            Some((min, max)) => format!("{min}..{max}"),
+            None => self.cost.to_string(),
+        }
     }
 
     /// The refund of this charge.
@@ -106,7 +166,7 @@ impl<'a> Charge<'a> {
     #[must_use]
     pub fn evidence(&self, before: &State, now: Now) -> State {
         let same_family = before.quota_id.family() == self.rule().quota_id().family();
-        if self.operation != Operation::Take || !same_family {
+        if !self.operation.takes() || !same_family {
             return before.clone();
         }
         State { quota_id: before.quota_id, words: self.rule().evidence(&before.words, now) }
@@ -222,17 +282,17 @@ impl<'a> Admission<'a> {
 
     /// What a request id is bound to: the same id with another payload is a conflict.
     ///
-    /// The cost alone for one charge, since the record is scoped to the key already; for several,
+    /// The cost or range alone for one charge, since the record is scoped to the key already; for several,
     /// the text of every key with its cost.
     #[must_use]
     pub fn payload(&self) -> String {
         match self.charges() {
-            [Charge { cost, operation: Operation::Take, .. }] => cost.to_string(),
+            [charge] if charge.operation.takes() => charge.amount(),
             several => several.iter().fold(String::new(), |mut text, charge| {
                 charge.key().write_to(&mut text);
                 // A refund under the id of its charge is another request.
-                text.push(if charge.operation == Operation::Take { '=' } else { '-' });
-                text.push_str(&charge.cost.to_string());
+                text.push(if charge.operation.takes() { '=' } else { '-' });
+                text.push_str(&charge.amount());
                 text.push(';');
                 text
             }),

@@ -4,6 +4,7 @@ use core::fmt;
 use core::time::Duration;
 
 use crate::charge::Receipt;
+use crate::cost::Cost;
 use crate::key::Name;
 use crate::time::{MICROS_PER_MS, Micros};
 
@@ -108,19 +109,21 @@ pub struct Decision {
     /// Whether this repeats the decision that was made earlier under the same request id. Nothing
     /// was charged again.
     pub replayed: bool,
-    /// Boxed, since most decisions are on one limit: one word in each decision.
-    combination: Option<Box<Combination>>,
+    /// Boxed, since most decisions are on one limit and an exact cost: one word in each decision.
+    extra: Option<Box<Extra>>,
     /// Whether units were taken: not by a peek, nor by a part of a denied combination.
     pub(crate) charged: bool,
     /// See [`Decision::decided_at_s`]. Four bytes, which fit into what alignment leaves.
     decided_at_s: u32,
 }
 
-/// What a decision on several limits has beyond its numbers.
-#[derive(Clone, Debug, PartialEq)]
-struct Combination {
-    binding: Name,
-    /// The decision of each charge; empty for a decision without the store.
+/// What a decision on several limits, or on a range, has beyond its numbers.
+#[derive(Clone, Debug, Default, PartialEq)]
+struct Extra {
+    granted: Option<Cost>,
+    /// Absent for one limit.
+    binding: Option<Name>,
+    /// The decision of each charge; empty for one limit, and for a decision without the store.
     parts: Vec<Decision>,
 }
 
@@ -132,7 +135,7 @@ impl PartialEq for Decision {
         (self.verdict, self.degraded, self.retry_after_ms)
             == (other.verdict, other.degraded, other.retry_after_ms)
             && numbers(self) == numbers(other)
-            && self.combination == other.combination
+            && self.extra == other.extra
     }
 }
 
@@ -173,7 +176,7 @@ impl Decision {
             retry_after_ms,
             delay_ms: 0,
             replayed: false,
-            combination: None,
+            extra: None,
             charged: matches!(verdict, Verdict::Allowed),
             decided_at_s: 0,
         }
@@ -198,8 +201,8 @@ impl Decision {
     /// The same decision of a peek.
     pub(crate) fn uncharged(mut self) -> Self {
         self.charged = false;
-        if let Some(combination) = &mut self.combination {
-            combination.parts.iter_mut().for_each(|part| part.charged = false);
+        if let Some(extra) = &mut self.extra {
+            extra.parts.iter_mut().for_each(|part| part.charged = false);
         }
         self
     }
@@ -207,30 +210,49 @@ impl Decision {
     /// The same decision, repeated under its request id.
     pub(crate) fn replayed(mut self) -> Self {
         self.replayed = true;
-        if let Some(combination) = &mut self.combination {
-            combination.parts.iter_mut().for_each(|part| part.replayed = true);
+        if let Some(extra) = &mut self.extra {
+            extra.parts.iter_mut().for_each(|part| part.replayed = true);
         }
         self
     }
 
     /// The decision on several charges, of which these are the decisions of each.
     pub(crate) fn of_parts(mut self, binding: Name, parts: Vec<Self>) -> Self {
-        self.combination = Some(Box::new(Combination { binding, parts }));
+        let extra = self.extra.get_or_insert_default();
+        extra.binding = Some(binding);
+        extra.parts = parts;
         self
+    }
+
+    /// The same decision, which grants so many units of a range.
+    #[must_use]
+    pub fn granting(mut self, units: impl Into<Option<Cost>>) -> Self {
+        if let Some(units) = units.into() {
+            self.extra.get_or_insert_default().granted = Some(units);
+        }
+        self
+    }
+
+    /// Units granted to a [range](crate::Charge::up_to), or that would be, if this is a peek;
+    /// absent unless a range is allowed. Of several ranges the least: [parts](Self::parts) has
+    /// each.
+    #[must_use]
+    pub fn granted(&self) -> Option<Cost> {
+        self.extra.as_ref()?.granted
     }
 
     /// The name of the limit whose numbers these are, when several were asked: the one with the
     /// longest wait, or when all allow the one with the fewest units left, then the latest reset.
     #[must_use]
     pub fn binding(&self) -> Option<&Name> {
-        self.combination.as_ref().map(|combination| &combination.binding)
+        self.extra.as_ref()?.binding.as_ref()
     }
 
     /// The same decision under another name of the limit that decided.
     #[must_use]
     pub fn with_binding(mut self, binding: Name) -> Self {
-        let parts = self.combination.take().map(|combination| combination.parts);
-        self.of_parts(binding, parts.unwrap_or_default())
+        self.extra.get_or_insert_default().binding = Some(binding);
+        self
     }
 
     /// The decision of each charge, in their order; this decision itself if there was one charge.
@@ -240,9 +262,9 @@ impl Decision {
     /// charged, and none has.
     #[must_use]
     pub fn parts(&self) -> &[Self] {
-        match &self.combination {
+        match &self.extra {
             _ if self.degraded.is_some() => &[],
-            Some(combination) if !combination.parts.is_empty() => &combination.parts,
+            Some(extra) if !extra.parts.is_empty() => &extra.parts,
             _ => core::slice::from_ref(self),
         }
     }
@@ -259,8 +281,8 @@ impl Decision {
     #[must_use]
     pub fn degraded(mut self, mode: OutageMode) -> Self {
         self.degraded = Some(mode);
-        if let Some(combination) = &mut self.combination {
-            combination.parts.clear();
+        if let Some(extra) = &mut self.extra {
+            extra.parts.clear();
         }
         self
     }
@@ -272,8 +294,8 @@ impl Decision {
     ///
     /// A receipt names a charge, it is not used up: refund a charge once, or under a request id.
     #[must_use]
-    pub const fn receipt(&self) -> Option<Receipt> {
-        if self.charged && self.degraded.is_none() && self.combination.is_none() {
+    pub fn receipt(&self) -> Option<Receipt> {
+        if self.charged && self.degraded.is_none() && self.binding().is_none() {
             Some(Receipt::Until(self.reset_at_ms.saturating_mul(MICROS_PER_MS)))
         } else {
             None

@@ -73,7 +73,10 @@ impl AuditRows {
             let (verdict, cost) = match charge.operation {
                 Operation::Refund(_) if plan.admitted => ("refund", -int8(*refunded)),
                 Operation::Refund(_) => (verdict.as_str(), 0),
-                Operation::Take => (verdict.as_str(), int8(charge.cost.get())),
+                Operation::Take | Operation::TakeUpTo(_) => {
+                    let taken = decision.granted().unwrap_or(charge.cost);
+                    (verdict.as_str(), int8(taken.get()))
+                }
             };
             self.at.push(int8(evidence.now.reading()));
             self.ids.push(id.as_deref().map(|id| without_nul(id).into_owned()));

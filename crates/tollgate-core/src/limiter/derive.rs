@@ -130,6 +130,8 @@ pub(super) fn merge(charges: &[Charge<'_>], mut decisions: Vec<Decision>) -> Opt
         }
         Verdict::Never => Decision::never(limit, remaining, reset_at_ms),
     };
+    let granted = decisions.iter().filter_map(Decision::granted).min();
+    let merged = merged.granting(granted);
     Some(merged.of_parts(charge.limit.policy().clone(), decisions))
 }
 

@@ -11,7 +11,7 @@ mod observer;
 mod peek;
 mod sync;
 
-use crate::charge::{Admission, Charge, Operation};
+use crate::charge::{Admission, Charge};
 use crate::clock::Clock;
 use crate::decision::Decision;
 use crate::error::{Error, Result};
@@ -309,7 +309,7 @@ fn keys_of<'k>(charges: &'k [Charge<'k>]) -> impl Iterator<Item = Key<'k>> + Clo
 
 fn only_refunds(charges: &[Charge<'_>]) -> Result<()> {
     not_empty(charges)?;
-    if charges.iter().any(|charge| charge.operation == Operation::Take) {
+    if charges.iter().any(|charge| charge.operation.takes()) {
         return Err(Error::invalid("charges", "a refund needs charges with receipts"));
     }
     Ok(())

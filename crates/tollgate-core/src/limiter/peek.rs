@@ -4,14 +4,12 @@
 //! would be taken for the state of a key.
 
 use super::{Limiter, derive, keys_of, not_empty};
-use crate::algorithm::migrate_state;
 use crate::charge::{Admission, Charge};
+use crate::cost::Cost;
 use crate::decision::{Decision, Forecast};
 use crate::error::Result;
-use crate::limit::Limit;
 use crate::state::{State, Words};
-use crate::store::{CallFacts, Loaded, Store};
-use crate::time::Now;
+use crate::store::{CallFacts, Evidence, Loaded, Store, words_under};
 
 impl<S: Store> Limiter<S> {
     /// The decision for charges on different keys, without charging any of them. A request id does
@@ -47,10 +45,27 @@ impl<S: Store> Limiter<S> {
 /// The decision for charges whose keys were read.
 pub(super) fn peeked(charges: &[Charge<'_>], loaded: Loaded) -> Result<Decision> {
     let now = loaded.now;
+    let granted = would_grant(charges, &loaded)?;
+    let exact = charges.iter().zip(&granted).map(|(charge, granted)| match granted {
+        Some(units) => charge.cost(*units),
+        None => *charge,
+    });
     let decide = |charge: &Charge<'_>, words: Words| charge.rule().peek(&words, now, charge.cost);
-    let decisions = read(charges, loaded, decide)?;
+    let decisions = read(&exact.collect::<Vec<_>>(), loaded, decide)?;
+    let granting = |(decision, units): (Decision, _)| decision.granting(units);
+    let decisions = decisions.into_iter().zip(granted).map(granting).collect();
     let merged = derive::merge(charges, decisions).ok_or_else(derive::no_evidence)?;
     Ok(merged.uncharged())
+}
+
+/// What each range would be granted.
+fn would_grant(charges: &[Charge<'_>], loaded: &Loaded) -> Result<Vec<Option<Cost>>> {
+    if charges.iter().all(|charge| charge.range().is_none()) {
+        return Ok(vec![None; charges.len()]);
+    }
+    let evidence = Evidence::decided(loaded.now, loaded.states.clone());
+    let planned = derive::run(charges, &evidence)?;
+    Ok(planned.decisions.iter().map(Decision::granted).collect())
 }
 
 /// What could be spent on keys that were read.
@@ -71,18 +86,9 @@ fn read<T>(
         return Err(derive::no_evidence());
     }
     let of = |(charge, state): (&Charge<'_>, Option<State>)| {
-        words_of(charge.limit, state, loaded.now).map(|words| view(charge, words))
+        words_under(charge.rule(), state.as_ref(), loaded.now).map(|words| view(charge, words))
     };
     charges.iter().zip(loaded.states).map(of).collect()
-}
-
-/// The state of a key, as its limit reads it.
-fn words_of(limit: &Limit, state: Option<State>, now: Now) -> Result<Words> {
-    let Some(state) = state else { return Ok(Words::new(&[])) };
-    Ok(match migrate_state(limit.rule(), &state, now)? {
-        Some(carried) => carried.words,
-        None => state.words,
-    })
 }
 
 /// What all limits together let through: as much as the scarcest, and one more unit when every one

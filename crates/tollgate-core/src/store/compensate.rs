@@ -21,6 +21,9 @@
 //! is unknown whether there is a record, which would admit the next attempt: then nothing is
 //! undone.
 //!
+//! Ranges are narrowed from part to part, because all of them are granted the same. What an earlier
+//! part has taken beyond what the last one has left is given back.
+//!
 //! A decision stands. A part that does not answer while a denial is undone keeps units; it does not
 //! turn the denial into an outage, which a policy may admit.
 
@@ -32,7 +35,9 @@ use std::sync::Arc;
 use super::cas::{Swap, Version, record};
 use super::detach::{self, Detached, Spawner};
 use super::{CallContext, Evidence, Loaded, Plan, TimeSource, plan, slots_of};
-use crate::charge::{Admission, Charge, Operation};
+use crate::charge::{Admission, Charge};
+use crate::cost::Cost;
+use crate::decision::Decision;
 use crate::error::{Code, Error, Result};
 use crate::key::Key;
 use crate::maybe_send::{MaybeSend, MaybeSync};
@@ -40,7 +45,7 @@ use crate::owned::OwnedAdmission;
 use crate::state::State;
 use crate::time::Now;
 
-use undo::undo;
+use undo::{give_back_excess, undo};
 
 /// A store whose keys are in parts, each of which charges its own keys at once.
 pub trait Parts: MaybeSend + MaybeSync + 'static {
@@ -115,10 +120,14 @@ pub struct Recorded<'a> {
 }
 
 /// What a leg was before and is now.
-struct Charged {
+struct Charged<'a> {
+    /// With the units that were granted.
+    charges: Vec<Charge<'a>>,
     places: Vec<usize>,
     before: Vec<Option<State>>,
     plan: Plan,
+    /// Ranges of other parts are granted no more than this.
+    bound: Cost,
 }
 
 /// Whether the keys of these charges are in more than one part.
@@ -155,24 +164,27 @@ async fn charge_parts<P: Parts>(
     admission: &Admission<'_>,
     (mut time, work): (TimeSource, &Detached),
 ) -> Result<Evidence> {
-    if admission.charges().iter().any(|charge| charge.operation != Operation::Take) {
+    if admission.charges().iter().any(|charge| !charge.operation.takes()) {
         return refund_parts(parts, admission, time).await;
     }
-    let mut done: Vec<Charged> = Vec::new();
+    let mut done: Vec<Charged<'_>> = Vec::new();
+    let mut bound = Cost::MAX;
     for mut leg in legs(parts, admission) {
+        leg.narrow(bound);
         if let Some(record) = &mut leg.record {
             record.before = known(admission.charges().len(), &done);
         }
         match parts.charge(&leg, time, work).await {
             Ok(replayed) if replayed.replayed.is_some() => {
                 // A decision stands, whatever stays charged.
-                drop(undo(parts, admission, &done, (time, work)).await);
+                drop(undo(parts, &done, (time, work)).await);
                 return Ok(replayed);
             }
             Ok(evidence) => {
                 time = TimeSource::Given(evidence.now.reading());
                 let charged = Charged::of(leg, evidence)?;
                 let admitted = charged.plan.admitted;
+                bound = bound.min(charged.bound);
                 done.push(charged);
                 if !admitted {
                     let recorded = recorded(parts, admission, instant(time)).await;
@@ -185,14 +197,19 @@ async fn charge_parts<P: Parts>(
                 return Err(error);
             }
             Err(error) => {
-                return Err(match undo(parts, admission, &done, (time, work)).await {
+                return Err(match undo(parts, &done, (time, work)).await {
                     Ok(()) => error,
                     Err(why) => half_charged(error, &why),
                 });
             }
         }
     }
-    Ok(Evidence::decided(instant(time), in_order(admission.charges().len(), &done)))
+    let before = in_order(admission.charges().len(), &done);
+    let evidence = Evidence::decided(instant(time), before);
+    if bound < Cost::MAX {
+        give_back_excess(parts, admission, &evidence, &done).await;
+    }
+    Ok(evidence)
 }
 
 /// The error of an admission that was refused, and of which a part could not be undone.
@@ -252,18 +269,21 @@ fn legs<'a, P: Parts>(parts: &P, admission: &Admission<'a>) -> Vec<Leg<'a>> {
 async fn deny<P: Parts>(
     parts: &P,
     admission: &Admission<'_>,
-    mut done: Vec<Charged>,
+    mut done: Vec<Charged<'_>>,
     (time, work): (TimeSource, &Detached),
 ) -> Evidence {
     let denied = done.pop();
     // A decision stands, whatever stays charged.
-    drop(undo(parts, admission, &done, (time, work)).await);
+    drop(undo(parts, &done, (time, work)).await);
     done.extend(denied);
     let mut before = known(admission.charges().len(), &done);
     let missing = before.iter().enumerate().filter(|(_, state)| state.is_none());
     let rest: Vec<usize> = missing.map(|(place, _)| place).collect();
-    let loaded = parts.load(&pick(admission.charges(), &rest), time.into()).await;
-    let states = loaded.map(|loaded| loaded.states).unwrap_or_default();
+    let mut states = Vec::new();
+    if !rest.is_empty() {
+        let loaded = parts.load(&pick(admission.charges(), &rest), time.into()).await;
+        states = loaded.map(|loaded| loaded.states).unwrap_or_default();
+    }
     for (place, state) in rest.into_iter().zip(states) {
         if let Some(known) = before.get_mut(place) {
             *known = Some(state);
@@ -278,7 +298,7 @@ async fn refund_parts<P: Parts>(
     admission: &Admission<'_>,
     mut time: TimeSource,
 ) -> Result<Evidence> {
-    let is_refund = |charge: &Charge<'_>| charge.operation != Operation::Take;
+    let is_refund = |charge: &Charge<'_>| !charge.operation.takes();
     if admission.request_id.is_some() || !admission.charges().iter().all(is_refund) {
         let message = "over keys that cannot be charged at once, refunds come without charges and \
                        request ids";
@@ -305,14 +325,32 @@ impl<'a> Leg<'a> {
         self.places.push(place);
         self.charges.push(*charge);
     }
+
+    /// Leaves nothing of the ranges above what earlier parts have for them.
+    fn narrow(&mut self, bound: Cost) {
+        for charge in &mut self.charges {
+            if let Some((_, max)) = charge.range() {
+                *charge = charge.up_to(max.min(bound));
+            }
+        }
+    }
 }
 
-impl Charged {
-    fn of(leg: Leg<'_>, evidence: Evidence) -> Result<Self> {
+impl<'a> Charged<'a> {
+    fn of(leg: Leg<'a>, evidence: Evidence) -> Result<Self> {
         let (slots, _) = slots_of(&leg.charges);
         let states = of_slots(&slots, &evidence.before);
         let plan = plan(&leg.charges, &slots, &states, evidence.now)?;
-        Ok(Self { places: leg.places, before: evidence.before, plan })
+        let granted = plan.decisions.iter().map(Decision::granted);
+        let granted = leg.charges.iter().zip(granted);
+        let is_less = |(charge, granted): &(&Charge<'_>, Option<Cost>)| {
+            charge.range().is_some_and(|(_, max)| *granted < Some(max))
+        };
+        let less = granted.clone().filter(is_less).filter_map(|(_, units)| units);
+        let bound = less.min().unwrap_or(Cost::MAX);
+        let exact = granted.map(|(charge, units)| charge.exactly(units.unwrap_or(charge.cost)));
+        let charges = exact.collect();
+        Ok(Self { charges, places: leg.places, before: evidence.before, plan, bound })
     }
 }
 
@@ -339,7 +377,7 @@ fn of_slots(slots: &[usize], before: &[Option<State>]) -> Vec<Option<State>> {
 }
 
 /// The state before each charge that was made.
-fn known(charges: usize, done: &[Charged]) -> Vec<Option<Option<State>>> {
+fn known(charges: usize, done: &[Charged<'_>]) -> Vec<Option<Option<State>>> {
     let mut before = vec![None; charges];
     for leg in done {
         for (place, state) in leg.places.iter().zip(&leg.before) {
@@ -351,6 +389,6 @@ fn known(charges: usize, done: &[Charged]) -> Vec<Option<Option<State>>> {
     before
 }
 
-fn in_order(charges: usize, done: &[Charged]) -> Vec<Option<State>> {
+fn in_order(charges: usize, done: &[Charged<'_>]) -> Vec<Option<State>> {
     known(charges, done).into_iter().map(Option::flatten).collect()
 }

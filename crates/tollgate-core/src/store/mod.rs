@@ -16,6 +16,7 @@ mod endpoint;
 mod erased;
 pub mod memory;
 mod plan;
+mod ranges;
 mod retries;
 
 use core::future::Future;
@@ -36,6 +37,7 @@ pub use context::{CallContext, CallFacts};
 pub use endpoint::{Endpoint, LastAnswer};
 pub use erased::{BoxStore, StoreDyn};
 pub use memory::{Bounds, Memory, PolicyUsage, WhenFull, WhenIdsFull};
+pub(crate) use plan::words_under;
 pub use plan::{Plan, SlotWrite, plan, slots_of};
 pub use retries::Retries;
 

@@ -11,6 +11,8 @@ use crate::rule::Rule;
 use crate::state::{QuotaId, State, Words};
 use crate::time::Now;
 
+use super::ranges::Ranges;
+
 /// What an admission decided, and what is to be written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
@@ -57,11 +59,24 @@ pub fn slots_of<'a>(charges: &[Charge<'a>]) -> (Vec<usize>, Vec<Key<'a>>) {
 /// Runs the steps of one admission in order over the states of its slots.
 ///
 /// Two charges on one key see each other. If any is not allowed, none is charged and every decision
-/// reports uncharged numbers.
+/// reports uncharged numbers. Ranges are granted as [`Charge::up_to`] says.
 ///
 /// # Errors
 /// `corrupt_state` when a state cannot be read; then nothing is to be written.
 pub fn plan(
+    charges: &[Charge<'_>],
+    slots: &[usize],
+    states: &[Option<State>],
+    now: Now,
+) -> Result<Plan> {
+    match Ranges::of(charges) {
+        Some(ranges) => ranges.plan(slots, states, now),
+        None => plan_exactly(charges, slots, states, now),
+    }
+}
+
+/// The plan of charges without a range.
+pub(super) fn plan_exactly(
     charges: &[Charge<'_>],
     slots: &[usize],
     states: &[Option<State>],
@@ -167,7 +182,7 @@ impl<'a> Run<'a> {
             slot.written = Some(carried);
         }
         let (decision, units, write) = match charge.operation {
-            Operation::Take => {
+            Operation::Take | Operation::TakeUpTo(_) => {
                 slot.count(number, charge);
                 let Step { decision, write } =
                     rule.step(words_of(slot.current()), now, charge.cost);
@@ -197,7 +212,9 @@ impl<'a> Run<'a> {
         let Some(slot) = self.slots.get(index) else { return };
         let words = slot.uncharged_as(charge.rule(), now);
         let uncharged = match charge.operation {
-            Operation::Take => charge.rule().peek(&words, now, charge.cost),
+            Operation::Take | Operation::TakeUpTo(_) => {
+                charge.rule().peek(&words, now, charge.cost)
+            }
             Operation::Refund(_) => standing(charge, &words, now),
         };
         decision.remaining = uncharged.remaining;
@@ -234,11 +251,8 @@ impl Slot<'_> {
 
     /// The uncharged state as this rule reads it: another charge may have come with another quota.
     fn uncharged_as(&self, rule: &Rule, now: Now) -> Words {
-        let Some(state) = self.uncharged() else { return Words::new(&[]) };
-        match migrate_state(rule, state, now) {
-            Ok(Some(carried)) => carried.words,
-            Ok(None) | Err(_) => state.words.clone(),
-        }
+        let state = self.uncharged();
+        words_under(rule, state, now).unwrap_or_else(|_| Words::new(words_of(state)))
     }
 }
 
@@ -258,6 +272,13 @@ impl Together {
             }
         }
     }
+}
+
+/// A state as this rule reads it, carried over if it is of another quota.
+pub(crate) fn words_under(rule: &Rule, state: Option<&State>, now: Now) -> Result<Words> {
+    let Some(state) = state else { return Ok(Words::new(&[])) };
+    let carried = migrate_state(rule, state, now)?;
+    Ok(carried.map_or_else(|| state.words.clone(), |write| write.words))
 }
 
 fn words_of(state: Option<&State>) -> &[u64] {

@@ -8,7 +8,7 @@ use tollgate_core::store::cas::{Swap, Version, Versioned as _};
 use tollgate_core::store::compensate::{self, Leg, Parts, Recorded};
 use tollgate_core::store::detach::{Detached, Spawner};
 use tollgate_core::store::{CallContext, Evidence, Loaded, Store as _, TimeSource, record};
-use tollgate_core::{Admission, Charge, Code, Cost, Error, Key, Operation, Receipt, Result, State};
+use tollgate_core::{Admission, Charge, Code, Cost, Error, Key, Receipt, Result, State};
 
 use super::admit::{Answered, Part, one_quota_per_key, read};
 use super::{Inner, Redis};
@@ -34,7 +34,7 @@ impl<T: Transport> Parts for Inner<T> {
 
     async fn charge(&self, leg: &Leg<'_>, at: TimeSource, work: &Detached) -> Result<Evidence> {
         let charges = &*leg.charges;
-        if !one_quota_per_key(charges) {
+        if !one_quota_per_key(charges) || has_range(charges) {
             return self.swapping.admit(&Admission::of(charges), at.into()).await;
         }
         let bare = Admission::of(charges);
@@ -93,18 +93,19 @@ impl<T: Transport> Inner<T> {
     }
 
     /// A record is written by a script, with all charges of its slot; no script charges one key
-    /// under two quotas.
+    /// under two quotas, or a range.
     fn refuse_what_no_script_records(&self, admission: &Admission<'_>) -> Result<()> {
         let charges = admission.charges();
         let home = charges.first().map(|charge| self.part_of(&charge.key()));
         let is_at_home = |charge: &&Charge<'_>| Some(self.part_of(&charge.key())) == home;
         let recorded: Vec<Charge<'_>> = charges.iter().filter(is_at_home).copied().collect();
-        let are_taken = charges.iter().all(|charge| charge.operation == Operation::Take);
-        if admission.request_id.is_none() || !are_taken || one_quota_per_key(&recorded) {
+        let are_taken = charges.iter().all(|charge| charge.operation.takes());
+        let is_scripted = one_quota_per_key(&recorded) && !has_range(charges);
+        if admission.request_id.is_none() || !are_taken || is_scripted {
             return Ok(());
         }
-        let message = "over several hash slots, a request id and two quotas of its first key do \
-                       not go together";
+        let message = "over several hash slots, a request id goes together neither with a range \
+                       nor with two quotas of its first key";
         Err(Error::new(Code::Unsupported, message).not_sent())
     }
 }
@@ -119,6 +120,10 @@ fn with_evidence<'a>(record: &'a Recorded<'a>) -> Vec<Part<'a>> {
         }
     };
     parts.map(part).collect()
+}
+
+fn has_range(charges: &[Charge<'_>]) -> bool {
+    charges.iter().any(|charge| charge.range().is_some())
 }
 
 fn quota_keeps_changing() -> Error {

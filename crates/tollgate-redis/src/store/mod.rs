@@ -5,7 +5,7 @@
 //! - Several charges, or a request id, are one script of their own ([`admit`]); over several slots
 //!   of a cluster, several of them with an exact undo ([`cross_slot`]), detached from the caller.
 //! - What no script decides is decided in Rust and swapped in if nothing changed meanwhile: states
-//!   of another quota, refunds, values that cannot be read, and algorithms without a script
+//!   of another quota, ranges, refunds, values that cannot be read, and algorithms without a script
 //!   ([`swap`]).
 //!
 //! All calls go through the [`script_runner`], which repeats those that the server did not run.
@@ -110,7 +110,7 @@ impl<T: Transport> Redis<T> {
 
 /// How an admission is decided.
 enum Route<'a> {
-    /// One charge that is taken, and its step.
+    /// One charge that takes its cost, and its step.
     Queue(&'a Charge<'a>, ScriptedStep),
     Script,
     CrossSlot,

@@ -105,6 +105,7 @@ impl Pair {
                     self.carried(now).map_or_else(|| self.words(), |write| write.words.to_vec());
                 let decided = self.rule.peek(&words, now, cost);
                 self.same("peek", &event, &decided, &self.model.peek(now, cost));
+                self.spends_what_remains(&words, now, &event);
             }
             Event::Forecast(now) => {
                 let words =
@@ -115,6 +116,17 @@ impl Pair {
             Event::Refund(now, cost, receipt) => self.refund(now, cost, receipt),
         }
         None
+    }
+
+    /// What remains can be spent at once, and not one unit more: a range is granted that.
+    fn spends_what_remains(&self, words: &[u64], now: Now, event: &Event) {
+        let left = self.rule.peek(words, now, Cost::ONE).remaining;
+        for (units, expected) in [(left, true), (left + 1, false)] {
+            if let Ok(cost) = Cost::new(units) {
+                let is_allowed = self.rule.peek(words, now, cost).is_allowed();
+                self.same("what remains is spendable", event, &is_allowed, &expected);
+            }
+        }
     }
 
     fn check(&mut self, now: Now, cost: Cost) -> Decided {

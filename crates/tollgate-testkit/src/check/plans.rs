@@ -2,12 +2,13 @@
 //!
 //! All or nothing, from its definition: the charges are made in order on copies of the models; if
 //! all are allowed the copies are kept, and otherwise nothing is but what a changed quota carried
-//! over, and every decision reports uncharged numbers.
+//! over, and every decision reports uncharged numbers. Ranges take the largest number of units, each
+//! as far as it goes, with which all charges are allowed.
 
 use tollgate_core::store::{plan, slots_of};
 use tollgate_core::{Charge, Cost, Decision, Limit, Micros, Now, State, Verdict};
 
-use crate::model::{Kind, Model};
+use crate::model::{Kind, Model, largest};
 use crate::rng::Rng;
 use crate::trace::{changed_quota, random_quota};
 
@@ -38,8 +39,7 @@ pub fn plans_agree_with_model(seed: u64, steps: u64) -> (u64, u64) {
             1 => time + rng.of_any_size(1 << 36),
             _ => time + rng.below(100_000),
         };
-        let asked: Vec<(usize, Cost)> =
-            (0..rng.between(1, 4)).map(|_| draw(&keys, &mut rng)).collect();
+        let asked: Vec<Asked> = (0..rng.between(1, 4)).map(|_| draw(&keys, &mut rng)).collect();
         let context = format!("step {step} of seed {seed:#x}: {asked:?} on {keys:?}");
         if admit(&mut keys, &asked, Now::at(time), &context) {
             tally.0 += 1;
@@ -48,6 +48,22 @@ pub fn plans_agree_with_model(seed: u64, steps: u64) -> (u64, u64) {
         }
     }
     tally
+}
+
+/// One charge: the key, the units, and the most of a range.
+#[derive(Clone, Copy, Debug)]
+struct Asked {
+    key: usize,
+    cost: Cost,
+    max: Option<Cost>,
+}
+
+impl Asked {
+    /// The charge for exactly so many units, as far as its range goes.
+    fn exactly(self, units: Cost) -> (usize, Cost) {
+        let cost = self.max.map_or(self.cost, |max| units.clamp(self.cost, max.max(self.cost)));
+        (self.key, cost)
+    }
 }
 
 /// A key as the store keeps it and as mathematics.
@@ -75,21 +91,24 @@ impl KeyPair {
     }
 }
 
-fn draw(keys: &[KeyPair], rng: &mut Rng) -> (usize, Cost) {
+fn draw(keys: &[KeyPair], rng: &mut Rng) -> Asked {
     let index = rng.pick(&[0, 1, 2], 0);
     let ceiling = keys.get(index).map_or(1, |key| key.limit.rule().ceiling());
     let units = rng.of_any_size(ceiling.saturating_add(1).min(Cost::MAX.get()));
-    (index, Cost::new(units).unwrap_or(Cost::ONE))
+    let cost = Cost::new(units).unwrap_or(Cost::ONE);
+    let max = rng.one_in(4).then(|| Cost::new(rng.between(1, 2 * units)).unwrap_or(Cost::MAX));
+    Asked { key: index, cost, max }
 }
 
 /// One admission both ways; whether it was admitted.
-fn admit(keys: &mut [KeyPair], asked: &[(usize, Cost)], now: Now, context: &str) -> bool {
+fn admit(keys: &mut [KeyPair], asked: &[Asked], now: Now, context: &str) -> bool {
     let subjects: Vec<String> = (0..keys.len()).map(|index| index.to_string()).collect();
     let charges: Vec<Charge<'_>> = asked
         .iter()
-        .filter_map(|(index, cost)| {
-            let (key, subject) = (keys.get(*index)?, subjects.get(*index)?);
-            Some(key.limit.charge(subject).cost(*cost))
+        .filter_map(|asked| {
+            let (key, subject) = (keys.get(asked.key)?, subjects.get(asked.key)?);
+            let charge = key.limit.charge(subject).cost(asked.cost);
+            Some(asked.max.map_or(charge, |max| charge.up_to(max)))
         })
         .collect();
     let (slots, in_slots) = slots_of(&charges);
@@ -121,13 +140,35 @@ fn admit(keys: &mut [KeyPair], asked: &[(usize, Cost)], now: Now, context: &str)
 }
 
 /// What the models decide, and the models afterwards.
-fn expected(before: Vec<Model>, asked: &[(usize, Cost)], now: Now) -> (Vec<Decision>, Vec<Model>) {
+fn expected(before: Vec<Model>, asked: &[Asked], now: Now) -> (Vec<Decision>, Vec<Model>) {
     let mut uncharged = before;
-    for (index, _) in asked {
-        if let Some(model) = uncharged.get_mut(*index) {
+    for Asked { key, .. } in asked {
+        if let Some(model) = uncharged.get_mut(*key) {
             model.meet(now);
         }
     }
+    let exactly = |units| asked.iter().map(|one| one.exactly(units)).collect::<Vec<_>>();
+    let most = asked.iter().filter_map(|one| one.max).max().unwrap_or(Cost::ONE);
+    let most = asked.iter().map(|one| one.cost).max().unwrap_or(most).max(most);
+    let is_allowed = |units| {
+        let (decisions, _) = expected_exactly(uncharged.clone(), &exactly(units), now);
+        decisions.iter().all(Decision::is_allowed)
+    };
+    let granted = largest(Cost::ONE, most, is_allowed);
+    let exact = exactly(granted.unwrap_or(Cost::ONE));
+    let (mut decisions, models) = expected_exactly(uncharged, &exact, now);
+    for ((asked, (_, units)), decision) in asked.iter().zip(exact).zip(&mut decisions) {
+        *decision = decision.clone().granting(granted.and(asked.max).map(|_| units));
+    }
+    (decisions, models)
+}
+
+/// The same without ranges.
+fn expected_exactly(
+    uncharged: Vec<Model>,
+    asked: &[(usize, Cost)],
+    now: Now,
+) -> (Vec<Decision>, Vec<Model>) {
     let mut charged = uncharged.clone();
     let mut asked_of = [0_u64; KEYS];
     let mut decisions = Vec::with_capacity(asked.len());

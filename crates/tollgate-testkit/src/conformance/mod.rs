@@ -19,6 +19,7 @@ mod keys;
 mod now;
 mod once;
 mod quotas;
+mod ranges;
 mod refunds;
 mod suite;
 mod swaps;
@@ -49,6 +50,10 @@ pub use once::{
     request_ids_cover_all_charges, request_ids_expire,
 };
 pub use quotas::{changed_quotas_are_carried_at_first_contact, changed_quotas_keep_what_was_spent};
+pub use ranges::{
+    concurrent_ranges_hand_out_exactly, ranges_over_keys_are_granted_the_same,
+    ranges_take_what_is_there, request_ids_replay_ranges,
+};
 pub use refunds::refunds_give_back_what_is_left;
 pub use suite::{Options, Suite};
 pub use swaps::swaps_compare;
@@ -129,6 +134,10 @@ macro_rules! each_clause {
             changed_quotas_keep_what_was_spent
             changed_quotas_are_carried_at_first_contact
             refunds_give_back_what_is_left
+            ranges_take_what_is_there
+            ranges_over_keys_are_granted_the_same
+            concurrent_ranges_hand_out_exactly
+            request_ids_replay_ranges
             clocks_stepping_back_never_over_admit
             stepping_back_after_expiry_never_over_admits
             skewed_clocks_never_over_admit

@@ -62,6 +62,15 @@ impl Model {
         if decision.is_allowed() { self.key.charge(now, cost) } else { decision }
     }
 
+    /// Takes as many units as there are: the largest number from `min` to `max` that is allowed. If
+    /// none is, the denial of `min`.
+    pub fn check_up_to(&mut self, now: Now, min: Cost, max: Cost) -> Decision {
+        let mut met = self.clone();
+        met.meet(now);
+        let granted = largest(min, max, |units| met.key.peek(now, units).is_allowed());
+        self.check(now, granted.unwrap_or(min)).granting(granted)
+    }
+
     /// The decision for a cost, without charging it; nothing is kept, not even a carry-over.
     #[must_use]
     pub fn peek(&self, now: Now, cost: Cost) -> Decision {
@@ -162,6 +171,28 @@ impl Clone for Box<dyn Mathematics> {
     fn clone(&self) -> Self {
         (**self).clone_box()
     }
+}
+
+/// The largest number from `min` to `max` that is allowed, where fewer units than allowed ones are
+/// allowed.
+pub(crate) fn largest(
+    min: Cost,
+    max: Cost,
+    mut is_allowed: impl FnMut(Cost) -> bool,
+) -> Option<Cost> {
+    if !is_allowed(min) {
+        return None;
+    }
+    let (mut allowed, mut above) = (min.get(), max.max(min).get() + 1);
+    while allowed + 1 < above {
+        let units = allowed.midpoint(above);
+        if Cost::new(units).is_ok_and(&mut is_allowed) {
+            allowed = units;
+        } else {
+            above = units;
+        }
+    }
+    Cost::new(allowed).ok()
 }
 
 /// Microseconds as whole milliseconds, rounded up.

@@ -38,6 +38,7 @@ fn file(kind: Kind) -> VectorFile {
     if kind == Kind::SlidingWindow {
         groups.push(race());
     }
+    groups.push(ranges(kind));
     groups.extend(changes(kind));
     groups.extend(traces(kind));
     VectorFile { algorithm: kind, groups }
@@ -68,8 +69,18 @@ impl Script {
             Op::Check => self.model.check(now, cost),
             Op::Peek => self.model.peek(now, cost),
         };
-        let vector =
-            Vector { change: self.change.take(), op, now_us, cost, decision: decision.clone() };
+        let change = self.change.take();
+        let vector = Vector { change, op, now_us, cost, max: None, decision: decision.clone() };
+        self.group.decisions.push(vector);
+        decision
+    }
+
+    fn take_up_to(&mut self, now_us: Micros, (min, max): (u64, u64)) -> Decision {
+        let [cost, max] = [min, max].map(|units| Cost::new(units).unwrap_or(Cost::MAX));
+        let decision = self.model.check_up_to(Now::at(now_us), cost, max);
+        let (change, op) = (self.change.take(), Op::Check);
+        let decided = decision.clone();
+        let vector = Vector { change, op, now_us, cost, max: Some(max), decision: decided };
         self.group.decisions.push(vector);
         decision
     }
@@ -116,6 +127,32 @@ fn tour(name: &str, quota: ModelQuota) -> Group {
     script.check(reset * 1_000 + 90 * DAY, 1);
     script.check(reset * 1_000, 1);
     script.check(reset * 1_000 + 90 * DAY + 7, most);
+    script.group
+}
+
+/// Requests that take as many units as there are.
+fn ranges(kind: Kind) -> Group {
+    let quota_of = |limit| ModelQuota::variants(kind, limit, 7 * SECOND).swap_remove(0).1;
+    let quota = quota_of(7);
+    let mut script = Script::new("takes up to", quota);
+    let most = quota.ceiling();
+    script.take_up_to(START, (most + 1, most + 5));
+    script.take_up_to(START, (1, 3));
+    let denied = script.take_up_to(START + 10, (most - 2, most));
+    let wait = denied.retry_after_ms.unwrap_or(1);
+    script.take_up_to(START + 10 + (wait - 1) * 1_000, (most - 2, most));
+    let mut now = START + 10 + wait * 1_000;
+    script.take_up_to(now, (most - 2, 2 * most));
+    for range in [(1, most), (2, 2)] {
+        let denied = script.take_up_to(now, range);
+        now += denied.retry_after_ms.unwrap_or(0) * 1_000;
+        script.take_up_to(now, range);
+    }
+    // A range without a second number: the cost.
+    script.take_up_to(now + 60 * SECOND, (2, 1));
+    script.change(quota_of(3));
+    script.take_up_to(now + 60 * SECOND, (1, 9));
+    script.take_up_to(now + 90 * SECOND, (1, u64::from(u32::MAX)));
     script.group
 }
 

@@ -36,13 +36,18 @@ fn vector_text(vector: &Vector) -> String {
     };
     let d = &vector.decision;
     let retry = d.retry_after_ms.map_or_else(|| "null".to_owned(), |ms| ms.to_string());
+    let optional = |name: &str, units: Option<Cost>| {
+        units.map_or_else(String::new, |units| format!(",\"{name}\":{units}"))
+    };
     format!(
-        "{{{}\"now_us\":{},\"cost\":{},\"op\":\"{op}\",\"verdict\":\"{}\",\"limit\":{},\
+        "{{{}\"now_us\":{},\"cost\":{}{},\"op\":\"{op}\",\"verdict\":\"{}\"{},\"limit\":{},\
          \"remaining\":{},\"reset_at_ms\":{},\"retry_after_ms\":{retry},\"delay_ms\":{}}}",
         change.unwrap_or_default(),
         vector.now_us,
         vector.cost,
+        optional("max", vector.max),
         d.verdict.as_str(),
+        optional("granted", d.granted()),
         d.limit,
         d.remaining,
         d.reset_at_ms,
@@ -95,6 +100,7 @@ fn vector(value: &Value) -> Result<Vector, String> {
         op,
         now_us: number(value, "now_us")?,
         cost,
+        max: units(value, "max")?,
         decision: decision(value)?,
     })
 }
@@ -112,7 +118,15 @@ fn decision(value: &Value) -> Result<Decision, String> {
         _ => Some(number(value, "retry_after_ms")?),
     };
     decision.delay_ms = number(value, "delay_ms")?;
-    Ok(decision)
+    Ok(decision.granting(units(value, "granted")?))
+}
+
+/// Units that need not be there.
+fn units(value: &Value, field: &str) -> Result<Option<Cost>, String> {
+    if value.get(field).is_none() {
+        return Ok(None);
+    }
+    Cost::new(number(value, field)?).map(Some).map_err(|error| error.to_string())
 }
 
 fn read_quota(value: &Value) -> Result<ModelQuota, String> {

@@ -58,8 +58,10 @@ pub struct Vector {
     pub op: Op,
     /// The clock's reading.
     pub now_us: Micros,
-    /// The units of the request.
+    /// The units of the request; of a range the fewest.
     pub cost: Cost,
+    /// The most units, if the request is for a range.
+    pub max: Option<Cost>,
     /// The decision.
     pub decision: Decision,
 }

@@ -36,6 +36,7 @@ async fn replay_group<S: Store>(suite: &Suite<'_, S>, group: &Group, policy: &st
             model.change(*quota);
         }
         let charge = limit.charge("key").cost(vector.cost);
+        let charge = vector.max.map_or(charge, |max| charge.up_to(max));
         let at = CallContext::at(vector.now_us);
         let answer = match vector.op {
             Op::Check => check(suite, &Admission::of(&[charge]), at).await,
@@ -46,9 +47,10 @@ async fn replay_group<S: Store>(suite: &Suite<'_, S>, group: &Group, policy: &st
             answer => answer.expect("a golden vector is decided"),
         };
         late |= now != Now::at(vector.now_us);
-        let by_model = match vector.op {
-            Op::Check => model.check(now, vector.cost),
-            Op::Peek => model.peek(now, vector.cost),
+        let by_model = match (vector.op, vector.max) {
+            (Op::Check, Some(max)) => model.check_up_to(now, vector.cost, max),
+            (Op::Check, None) => model.check(now, vector.cost),
+            (Op::Peek, _) => model.peek(now, vector.cost),
         };
         let expected = if late { &by_model } else { &vector.decision };
         assert_eq!(decision, *expected, "decision {number} of {:?}: {vector:?}", group.name);

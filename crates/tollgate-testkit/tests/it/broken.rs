@@ -65,5 +65,9 @@ catches! {
     denials_that_are_saved: denied_request_ids_are_decided_anew catches SavesDenials;
     ids_that_are_dropped: request_id_bound_refuses_and_drops_nothing catches DropsOldIds;
     deciding_now_for_free: deciding_now_equals_admitting catches DecidesNowForFree;
+    ranges_that_overdraw: concurrent_ranges_hand_out_exactly catches LosesUpdates;
+    ranges_over_keys_that_charge:
+        ranges_over_keys_are_granted_the_same catches ChargesDeniedCombinations;
+    ranges_whose_ids_are_forgotten: request_ids_replay_ranges catches ForgetsIds;
     capability_that_lies: capability_is_truthful catches Lies;
 }

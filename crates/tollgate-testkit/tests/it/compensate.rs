@@ -12,9 +12,10 @@ use tollgate_core::store::compensate::{Leg, Parts, admit};
 use tollgate_core::store::detach::{Detached, Spawner};
 use tollgate_core::store::{CallContext, CallFacts, Evidence, Loaded, Store, TimeSource};
 use tollgate_core::{
-    Admission, Charge, Code, Error, Key, Limit, ManualClock, Quota, Result, State,
+    Admission, Charge, Code, Cost, Error, Key, Limit, ManualClock, Quota, Result, State,
 };
 use tollgate_testkit::ReferenceStore;
+use tollgate_testkit::derive::decisions_of;
 use tollgate_testkit::fault::{Fault, Faulty};
 use tollgate_testkit::runtime::block_on;
 
@@ -93,6 +94,25 @@ fn refused(parts: &Arc<Halves>) -> Error {
     let limits = [limit("first"), limit("second")];
     let charges = [limits[0].charge("k"), limits[1].charge("k")];
     block_on(admit(parts, &Admission::of(&charges), NOW)).unwrap_err()
+}
+
+#[test]
+fn parts_grant_a_range_what_the_scarcest_has_and_take_no_more() {
+    for (spent_before, granted) in [(0, Some(8)), (7, Some(3)), (10, None)] {
+        let parts = Halves::new(vec![], vec![], None);
+        let limits = [limit("first"), limit("second")];
+        if let Ok(cost) = Cost::new(spent_before) {
+            let spend = [limits[1].charge("k").cost(cost)];
+            block_on(parts.of(&spend).admit(&Admission::of(&spend), NOW)).unwrap();
+        }
+        let charges = limits.each_ref().map(|limit| limit.charge("k").up_to(Cost::new(8).unwrap()));
+        let admission = Admission::of(&charges);
+        let evidence = block_on(admit(&parts, &admission, NOW)).unwrap();
+        for decision in decisions_of(&admission, &evidence).unwrap().decisions {
+            assert_eq!(decision.granted().map(Cost::get), granted, "{decision:?}");
+        }
+        assert_eq!(parts.spent(), granted.unwrap_or(0), "after {spent_before} of the second part");
+    }
 }
 
 const CLAIM_NOTHING: [Code; 3] = [Code::ConflictExhausted, Code::QueueFull, Code::StoreFull];

@@ -3,7 +3,7 @@
 use tollgate_core::Verdict;
 use tollgate_testkit::model::Kind;
 use tollgate_testkit::vectors::{
-    Op, VectorFile, committed, committed_source, files_table, generate, golden_vectors,
+    Op, Vector, VectorFile, committed, committed_source, files_table, generate, golden_vectors,
 };
 
 #[test]
@@ -43,6 +43,8 @@ fn every_file_covers_every_case() {
             assert!(count(verdict) >= 10, "{} {verdict:?}", file.file_name());
         }
         assert!(decisions.iter().any(|vector| vector.op == Op::Peek));
+        let granted = |vector: &&&Vector| vector.decision.granted().is_some();
+        assert!(decisions.iter().filter(granted).count() >= 4, "{}", file.file_name());
         assert!(decisions.iter().filter(|vector| vector.change.is_some()).count() >= 10);
         let goes_back = file
             .groups

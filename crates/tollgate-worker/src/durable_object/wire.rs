@@ -65,6 +65,7 @@ pub(crate) struct SentCharge {
 #[serde(rename_all = "snake_case")]
 enum SentOperation {
     Take,
+    TakeUpTo(u64),
     RefundUntil(Micros),
     RefundNewest,
 }
@@ -140,6 +141,7 @@ impl SentCharge {
             cost: charge.cost.get(),
             operation: match charge.operation {
                 Operation::Take => SentOperation::Take,
+                Operation::TakeUpTo(max) => SentOperation::TakeUpTo(max.get()),
                 Operation::Refund(Receipt::Until(at)) => SentOperation::RefundUntil(at),
                 Operation::Refund(_) => SentOperation::RefundNewest,
             },
@@ -156,6 +158,7 @@ impl SentCharge {
         let charge = limit.charge(&self.subject).cost(Cost::new(self.cost)?);
         Ok(match self.operation {
             SentOperation::Take => charge,
+            SentOperation::TakeUpTo(max) => charge.up_to(Cost::new(max)?),
             SentOperation::RefundUntil(until) => charge.refund(Receipt::Until(until)),
             SentOperation::RefundNewest => charge.refund(Receipt::Newest),
         })
@@ -272,6 +275,7 @@ mod tests {
         let two = Cost::new(2).unwrap();
         let charges = [
             limit.charge("a\0\u{1F600}\"{}").cost(two),
+            limit.charge("b").up_to(two),
             limit.charge("b").refund(Receipt::Newest),
             limit.charge("b").refund(Receipt::Until(u64::MAX)),
         ];

@@ -7,7 +7,8 @@ use std::time::Duration;
 use tollgate::algorithm::CustomAlgorithm;
 use tollgate::limiter::{BreakerConfig, Share};
 use tollgate::{
-    Admission, Clock, Code, Decision, Limit, Limiter, ManualClock, OutageMode, RequestId, Verdict,
+    Admission, Clock, Code, Cost, Decision, Limit, Limiter, ManualClock, OutageMode, RequestId,
+    Verdict,
 };
 use tollgate_testkit::ReferenceStore;
 use tollgate_testkit::fault::{Fault, Faulty};
@@ -81,6 +82,26 @@ fn the_switch_hands_out_no_fresh_budget() {
                 assert!(node.check(&limit, 2).is_allowed());
             }
             assert_eq!(node.drain_alone(&limit), 4, "{} per {period:?}", kind.name());
+        }
+    }
+}
+
+#[test]
+fn what_a_range_was_granted_is_spent_in_the_outage_and_a_range_gets_the_rest() {
+    for kind in Kind::ALL {
+        let clock = ManualClock::at(NOW);
+        let node = Node::nodes(&clock, 1).remove(0);
+        let limit = local(kind, 10, MONTH);
+        let range = |min, max| charge(&limit, "k", min).up_to(Cost::new(max).unwrap());
+        let granted = |range| block_on(node.limiter.check(range)).unwrap().granted();
+        let id = RequestId::new("batch").unwrap();
+        let once = block_on(node.limiter.check(range(1, 2).request_id(id))).unwrap();
+        assert_eq!(once.granted().map(Cost::get), Some(2));
+        assert_eq!(granted(range(1, 4)).map(Cost::get), Some(4));
+        for expected in [Some(3), Some(1), None] {
+            node.line.then([Fault::Before, Fault::Before]);
+            let alone = granted(range(1, 3)).map(Cost::get);
+            assert_eq!(alone, expected, "{}", kind.name());
         }
     }
 }

@@ -7,7 +7,7 @@ use tollgate::algorithm::Gcra;
 use tollgate::authoring::Key;
 use tollgate::store::{CallContext, Capability, Evidence, Loaded, Store};
 use tollgate::{
-    Admission, Charge, Code, Decision, Error, Limit, Limiter, ManualClock, OutageMode, Quota,
+    Admission, Charge, Code, Cost, Decision, Error, Limit, Limiter, ManualClock, OutageMode, Quota,
     Receipt, Result, Verdict,
 };
 use tollgate_testkit::ReferenceStore;
@@ -40,6 +40,19 @@ fn open_is_the_default_and_admits_and_says_so() {
         assert_eq!(decision.reset_at_ms, NOW / MS);
     }
     assert_eq!(limiter.stats().degraded_open, 2);
+}
+
+#[test]
+fn open_grants_as_much_of_a_range_as_a_fresh_key_would() {
+    let (limiter, _) = limiter([Fault::After; 3]);
+    let limit = mode("p", 10, OutageMode::Open);
+    for ((min, max), granted) in [((1, 4), Some(4)), ((1, 40), Some(10)), ((11, 40), None)] {
+        let range = charge(&limit, "k", min).up_to(Cost::new(max).unwrap());
+        let decision = block_on(limiter.check(range)).unwrap();
+        assert_eq!(decision.degraded, Some(OutageMode::Open));
+        assert_eq!(decision.granted().map(Cost::get), granted, "{min} to {max}");
+        assert_eq!(decision.is_allowed(), granted.is_some());
+    }
 }
 
 #[test]

@@ -4,7 +4,9 @@ use std::time::Duration;
 
 use tollgate::algorithm::{Anchor, FixedWindow, Gcra};
 use tollgate::store::{BoxStore, Memory};
-use tollgate::{Admission, Clock, Decision, Limit, Limiter, ManualClock, Quota, Receipt, Verdict};
+use tollgate::{
+    Admission, Clock, Cost, Decision, Limit, Limiter, ManualClock, Quota, Receipt, Verdict,
+};
 use tollgate_testkit::ReferenceStore;
 use tollgate_testkit::model::Kind;
 use tollgate_testkit::rng::Rng;
@@ -20,6 +22,25 @@ fn limiters(clock: &ManualClock) -> Vec<(&'static str, Limiter<BoxStore>)> {
 /// Seven units per 14 ms: awkward, and even for two buckets.
 fn awkward(kind: Kind) -> Limit {
     limit_of(kind, 7, Duration::from_micros(14_002))
+}
+
+#[test]
+fn a_look_at_a_range_says_what_would_be_granted() {
+    let clock = ManualClock::at(NOW);
+    let (wide, narrow) = (per_hour("wide", 10), per_hour("narrow", 7));
+    for (name, limiter) in limiters(&clock) {
+        let three = Cost::new(3).unwrap();
+        for (granted, left) in [(Some(3), 7), (Some(3), 4), (Some(1), 1), (None, 0)] {
+            let charges = [&wide, &narrow].map(|limit| limit.charge("k").up_to(three));
+            let peeked = block_on(limiter.peek(&charges)).unwrap();
+            let check = block_on(limiter.check(&charges)).unwrap();
+            for decision in [&peeked, &check] {
+                assert_eq!(decision.granted().map(Cost::get), granted, "{name}: {decision:?}");
+            }
+            assert_eq!((peeked.verdict, peeked.remaining), (check.verdict, left), "{name}");
+            assert!(peeked.parts().iter().all(|part| part.receipt().is_none()), "{name}");
+        }
+    }
 }
 
 #[test]

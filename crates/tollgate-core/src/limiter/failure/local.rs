@@ -90,11 +90,17 @@ impl Local {
             .filter(|(charge, _)| is_local(charge))
             .filter_map(|(charge, one)| Some((charge, one, self.scaled(charge.limit).ok()?)))
             .collect();
-        let mirrored: Vec<Charge<'_>> =
-            decided.iter().map(|(charge, _, limit)| charge.under(limit)).collect();
-        // A request id is kept here too: its replay in an outage must charge nothing.
+        // Of a range what was granted.
+        let mirrored = decided.iter().map(|(charge, one, limit)| {
+            charge.under(limit).exactly(one.granted().unwrap_or(charge.cost))
+        });
+        let mirrored: Vec<Charge<'_>> = mirrored.collect();
+        // A request id is kept here too: its replay in an outage must charge nothing. But for a
+        // range, of which this process might have granted less: it is decided anew.
+        let is_exact = |charge: &Charge<'_>| charge.range().is_none();
+        let is_kept = admission.request_id.is_some() && admission.charges().iter().all(is_exact);
         let together = admission.with_charges(&mirrored);
-        let all = planned.admitted && admission.request_id.is_some() && self.admits(&together, now);
+        let all = planned.admitted && is_kept && self.admits(&together, now);
         for (charge, (_, decision, _)) in mirrored.iter().zip(&decided) {
             let alone = Admission::of(core::slice::from_ref(charge));
             let exact = all || (planned.admitted && self.admits(&alone, now));

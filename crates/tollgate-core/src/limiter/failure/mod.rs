@@ -204,7 +204,9 @@ impl FailurePolicy {
                 (mode, bound_by(never, fresh.binding()))
             }
             OutageMode::Open => {
-                (OutageMode::Open, Decision::allowed(ceiling(admission), 0, to_ms_up(now)))
+                let open = Decision::allowed(ceiling(admission), 0, to_ms_up(now));
+                // Of a range as much as the limits ever grant.
+                (OutageMode::Open, open.granting(fresh.granted()))
             }
             OutageMode::Closed => {
                 (OutageMode::Closed, self.refusal(admission, (OutageMode::Closed, error), now))

@@ -19,7 +19,7 @@ use super::layout::{Item, Layout};
 use super::stored_value::StoredValue;
 use super::versioned::{Snapshot, Swap, Versioned};
 use super::{Evidence, Jitter, Retries, TimeSource};
-use crate::charge::{Charge, Operation};
+use crate::charge::Charge;
 use crate::clock::{Clock, sleep_until};
 use crate::combine::durations::Durations;
 use crate::combine::{KeyQueues, Round};
@@ -79,7 +79,7 @@ impl Job {
 pub(super) fn shares(items: &[Item<'_>]) -> bool {
     match items {
         [item] if item.admission.request_id.is_none() => {
-            matches!(item.admission.charges(), [charge] if charge.operation == Operation::Take)
+            matches!(item.admission.charges(), [charge] if charge.operation.takes())
         }
         _ => false,
     }

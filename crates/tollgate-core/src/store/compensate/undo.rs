@@ -1,9 +1,10 @@
 //! Undoing charges of an admission that a later part has denied.
 
 use super::super::cas::{SLACK, Swap};
-use super::super::{TimeSource, slots_of};
-use super::{Charged, Detached, Parts, of_slots, pick};
+use super::super::{Evidence, TimeSource, plan, slots_of};
+use super::{Charged, Detached, Parts, of_slots};
 use crate::charge::{Admission, Charge, Receipt};
+use crate::cost::Cost;
 use crate::error::{Code, Result};
 use crate::key::Key;
 use crate::state::State;
@@ -29,13 +30,12 @@ enum PutBack {
 /// Why the first of the parts that keep their units could not be put back.
 pub(super) async fn undo<P: Parts>(
     parts: &P,
-    admission: &Admission<'_>,
-    done: &[Charged],
+    done: &[Charged<'_>],
     at: (TimeSource, &Detached),
 ) -> Result<()> {
     let mut undone = Ok(());
     for leg in done {
-        let own = undo_leg(parts, admission, leg, at).await;
+        let own = undo_leg(parts, leg, at).await;
         undone = undone.and(own);
     }
     if undone.is_ok() {
@@ -47,20 +47,47 @@ pub(super) async fn undo<P: Parts>(
 /// As it was if no other caller charged it meanwhile, else by giving back what this admission took.
 async fn undo_leg<P: Parts>(
     parts: &P,
-    admission: &Admission<'_>,
-    leg: &Charged,
+    leg: &Charged<'_>,
     (time, work): (TimeSource, &Detached),
 ) -> Result<()> {
-    let charges = pick(admission.charges(), &leg.places);
-    match put_back(parts, &charges, leg).await? {
+    match put_back(parts, leg).await? {
         PutBack::Done => return Ok(()),
         // The charge is undone whether the caller waits or not.
         PutBack::LostRace => work.context(time).lost_race(),
         PutBack::Impossible => {}
     }
     let refunds: Vec<Charge<'_>> =
-        charges.iter().map(|charge| charge.refund(Receipt::Newest)).collect();
+        leg.charges.iter().map(|charge| charge.refund(Receipt::Newest)).collect();
     give_back(parts, &Admission::of(&refunds), time).await
+}
+
+/// Gives back what ranges took beyond what the whole admission is granted. What cannot be given back
+/// stays spent: the decision stands.
+pub(super) async fn give_back_excess<P: Parts>(
+    parts: &P,
+    admission: &Admission<'_>,
+    evidence: &Evidence,
+    done: &[Charged<'_>],
+) {
+    let (slots, _) = slots_of(admission.charges());
+    let states = of_slots(&slots, &evidence.before);
+    let Ok(granted) = plan(admission.charges(), &slots, &states, evidence.now) else { return };
+    for leg in done {
+        let refunds: Vec<Charge<'_>> = leg
+            .charges
+            .iter()
+            .zip(&leg.places)
+            .filter_map(|(charge, place)| {
+                let granted = granted.decisions.get(*place)?.granted()?;
+                let excess = Cost::new(charge.cost.get().checked_sub(granted.get())?).ok()?;
+                Some(charge.cost(excess).refund(Receipt::Newest))
+            })
+            .collect();
+        if !refunds.is_empty() {
+            let time = TimeSource::Given(evidence.now.reading());
+            drop(give_back(parts, &Admission::of(&refunds), time).await);
+        }
+    }
 }
 
 /// Gives units back. An attempt that lost too many races has changed nothing, and is begun anew.
@@ -74,8 +101,8 @@ async fn give_back<P: Parts>(parts: &P, refunds: &Admission<'_>, time: TimeSourc
     }
 }
 
-async fn put_back<P: Parts>(parts: &P, charges: &[Charge<'_>], leg: &Charged) -> Result<PutBack> {
-    let (slots, keys) = slots_of(charges);
+async fn put_back<P: Parts>(parts: &P, leg: &Charged<'_>) -> Result<PutBack> {
+    let (slots, keys) = slots_of(&leg.charges);
     let before = of_slots(&slots, &leg.before);
     let names: Vec<String> = keys.iter().map(Key::to_text).collect();
     let mut texts = Vec::with_capacity(names.len());

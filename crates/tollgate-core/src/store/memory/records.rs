@@ -14,7 +14,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::super::Evidence;
 use super::bounds::{Bounds, WhenIdsFull};
 use super::fingerprint::Id;
-use crate::charge::{Admission, Operation};
+use crate::charge::Admission;
 use crate::error::{Code, Error, Result};
 use crate::state::{QuotaId, State};
 use crate::time::Micros;
@@ -83,8 +83,7 @@ impl Record {
         let bytes = payload.len() + states + words * size_of::<u64>();
         let weight = bytes.div_ceil(RECORD_BYTES).max(1);
         let outcome = Evidence::replayed(outcome.now, before, quota_ids);
-        let is_refund =
-            admission.charges().iter().any(|charge| charge.operation != Operation::Take);
+        let is_refund = admission.charges().iter().any(|charge| !charge.operation.takes());
         Self { payload, outcome, weight, is_refund, expires_at }
     }
 }
