@@ -1,5 +1,7 @@
 //! Texts as they stand in the addresses of stores.
 
+use core::fmt::Write as _;
+
 /// Undoes percent-encoding: every `%` and the two hexadecimal digits behind it become a byte.
 /// `None` if such digits are missing, or if the bytes are no UTF-8.
 #[must_use]
@@ -17,6 +19,22 @@ pub fn percent_decoded(text: &str) -> Option<String> {
     String::from_utf8(bytes).ok()
 }
 
+/// Percent-encodes a text, as a value after the `?` of an address: [`percent_decoded`] undoes it.
+#[must_use]
+pub fn percent_encoded(text: &str) -> String {
+    let mut encoded = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        match byte {
+            b'A'..=b'Z' | b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.' | b'~' => {
+                encoded.push(char::from(byte));
+            }
+            // Writing to a string cannot fail.
+            _ => drop(write!(encoded, "%{byte:02X}")),
+        }
+    }
+    encoded
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -31,7 +49,9 @@ mod tests {
             ("%00", "\0"),
         ] {
             assert_eq!(percent_decoded(text).as_deref(), Some(decoded), "{text}");
+            assert_eq!(percent_decoded(&percent_encoded(decoded)).as_deref(), Some(decoded));
         }
+        assert_eq!(percent_encoded("/a b&c=%é"), "%2Fa%20b%26c%3D%25%C3%A9");
         for text in ["%", "a%4", "%+4", "%zz", "%é", "%FF", "%c3"] {
             assert_eq!(percent_decoded(text), None, "{text}");
         }

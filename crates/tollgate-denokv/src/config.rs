@@ -6,6 +6,7 @@ use core::time::Duration;
 use std::sync::Arc;
 
 use tollgate_core::store::Retries;
+use tollgate_core::store::parameters::{Parameter, ParameterSpec, filled, ms, set_all, whole};
 use tollgate_core::{Clock, Error, Result, SystemClock};
 
 use crate::url::{Address, parse};
@@ -17,14 +18,52 @@ const DEFAULT_OPERATION_TIMEOUT: Duration = Duration::from_secs(1);
 const DEFAULT_SLACK: Duration = Duration::from_secs(60);
 const DEFAULT_MAX_REQUEST_IDS: usize = 1_000_000;
 
+const PARAMETERS: &[Parameter<Config>] = &[
+    Parameter::new(
+        "ca",
+        "",
+        "a PEM file",
+        "authorities of certificates, instead of those of the operating system",
+        |config, text| filled(text).map(|file| config.address.ca = Some(file)),
+    ),
+    Parameter::new(
+        "connect_timeout_ms",
+        "200",
+        "milliseconds",
+        "how long connecting may take, with the TLS handshake",
+        |config, text| ms(text).map(|timeout| config.connect_timeout = timeout),
+    ),
+    Parameter::new(
+        "operation_timeout_ms",
+        "1000",
+        "milliseconds",
+        "how long one request may take before its connection is closed",
+        |config, text| ms(text).map(|timeout| config.operation_timeout = timeout),
+    ),
+    Parameter::new(
+        "slack_ms",
+        "60000",
+        "milliseconds",
+        "how long a value is kept after it means the same as none: the largest skew of clocks",
+        |config, text| ms(text).map(|slack| config.slack = slack),
+    ),
+    Parameter::new(
+        "max_request_ids",
+        "1000000",
+        "a whole number",
+        "how many request ids of this process may be stored",
+        |config, text| whole(text, 0..=u64::MAX).map(|ids| config.max_request_ids = ids),
+    ),
+];
+
 /// The settings of a [`DenoKv`](crate::DenoKv) store, parsed from a URL and refined by methods.
 ///
 /// The URL is `denokv+https://host/path` or `denokv+http://host:port`. The access token may precede
-/// the host (`denokv+https://token@host`), percent-encoded. `?ca=FILE` names a file of certificate
-/// authorities that replace those of the operating system.
+/// the host (`denokv+https://token@host`), percent-encoded. [`parameters`](Self::parameters) follow,
+/// such as `?ca=FILE`.
 ///
-/// Parsing fails with `config_invalid` naming `url`. No message contains the URL. Settings that
-/// methods change are validated by [`DenoKv::open`](crate::DenoKv::open).
+/// Parsing fails with `config_invalid` naming `url` or the parameter. No message contains the URL.
+/// Settings that methods change are validated by [`DenoKv::open`](crate::DenoKv::open).
 ///
 /// ```
 /// use std::time::Duration;
@@ -53,8 +92,9 @@ impl FromStr for Config {
     type Err = Error;
 
     fn from_str(url: &str) -> Result<Self> {
-        Ok(Self {
-            address: parse(url)?,
+        let (address, query) = parse(url)?;
+        let mut config = Self {
+            address,
             connect_timeout: DEFAULT_CONNECT_TIMEOUT,
             operation_timeout: DEFAULT_OPERATION_TIMEOUT,
             slack: DEFAULT_SLACK,
@@ -62,11 +102,18 @@ impl FromStr for Config {
             max_request_ids: DEFAULT_MAX_REQUEST_IDS,
             reclaims: true,
             clock: Arc::new(SystemClock::new()),
-        })
+        };
+        set_all(&mut config, query, PARAMETERS)?;
+        Ok(config)
     }
 }
 
 impl Config {
+    /// The parameters of the URL.
+    pub fn parameters() -> impl Iterator<Item = ParameterSpec> {
+        PARAMETERS.iter().map(Parameter::spec)
+    }
+
     /// The access token of the database.
     #[must_use]
     pub fn token(mut self, token: &str) -> Self {
@@ -148,5 +195,34 @@ impl fmt::Debug for Config {
             .field("retries", &self.retries)
             .field("max_request_ids", &self.max_request_ids)
             .finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_are_parameters_of_the_url() {
+        let url = "denokv+https://h?ca=/a%20b&connect_timeout_ms=1&operation_timeout_ms=2\
+                   &slack_ms=3&max_request_ids=4";
+        let config: Config = url.parse().unwrap();
+        let ms = Duration::from_millis;
+        let timeouts = (config.connect_timeout, config.operation_timeout, config.slack);
+        assert_eq!(timeouts, (ms(1), ms(2), ms(3)));
+        assert_eq!(config.address.ca.as_deref(), Some("/a b"));
+        assert_eq!(config.max_request_ids, 4);
+    }
+
+    #[test]
+    fn errors_name_the_parameter() {
+        for (query, field) in
+            [("ca=", "ca"), ("slack_ms=1s", "slack_ms"), ("max_request_ids", "max_request_ids")]
+        {
+            let url = format!("denokv+http://secret@h?{query}");
+            let error = url.parse::<Config>().map(drop).unwrap_err();
+            assert_eq!(error.field(), Some(field), "{query}");
+            assert!(!format!("{error:?}").contains("secret"), "{error:?}");
+        }
     }
 }

@@ -15,11 +15,11 @@ pub(crate) struct Address {
     pub(crate) ca: Option<String>,
 }
 
-/// Parses `denokv+https://token@host/path?ca=FILE`.
+/// Parses `denokv+https://token@host/path?…` up to its parameters, which are returned.
 ///
 /// # Errors
 /// `config_invalid` naming `url`. The message never contains the URL.
-pub(crate) fn parse(address: &str) -> Result<Address> {
+pub(crate) fn parse(address: &str) -> Result<(Address, &str)> {
     let known =
         SCHEMES.iter().find_map(|(scheme, http)| Some((address.strip_prefix(scheme)?, http)));
     let (rest, http) = known.ok_or_else(|| {
@@ -37,15 +37,8 @@ pub(crate) fn parse(address: &str) -> Result<Address> {
         None | Some("") => None,
         Some(token) => Some(decoded(token)?),
     };
-    let mut ca = None;
-    for pair in query.split('&').filter(|pair| !pair.is_empty()) {
-        match pair.split_once('=') {
-            Some(("ca", file)) => ca = Some(decoded(file)?),
-            _ => return Err(Error::config("url", "has an unknown parameter; accepted: ca")),
-        }
-    }
     let path = if path.is_empty() { "/" } else { path };
-    Ok(Address { url: format!("{http}{host}{path}"), token, ca })
+    Ok((Address { url: format!("{http}{host}{path}"), token, ca: None }, query))
 }
 
 /// Resolves a reference against a base: an absolute URL, an absolute path or a relative path.
@@ -83,10 +76,10 @@ mod tests {
             ("denokv+http://user:tok@h", "http://h/", Some("tok")),
             ("denokv+http://@h", "http://h/", None),
         ] {
-            let parsed = parse(address).unwrap_or_else(|error| panic!("{address}: {error}"));
+            let (parsed, _) = parse(address).unwrap_or_else(|error| panic!("{address}: {error}"));
             assert_eq!((parsed.url.as_str(), parsed.token.as_deref()), (url, token), "{address}");
         }
-        assert_eq!(parse("denokv+https://h?ca=%2Fx").unwrap().ca.as_deref(), Some("/x"));
+        assert_eq!(parse("denokv+https://h?ca=%2Fx").unwrap().1, "ca=%2Fx");
     }
 
     #[test]
@@ -97,10 +90,9 @@ mod tests {
             "denokv+http://secret@",
             "denokv+http://secret%@h",
             "denokv+http://secret@h?x=1",
-            "denokv+http://secret@h?ca",
             "denokv+http://%FF@h",
         ] {
-            let error = parse(address).map(|_| ()).unwrap_err();
+            let error = address.parse::<crate::Config>().map(|_| ()).unwrap_err();
             assert_eq!(error.field(), Some("url"), "{address}");
             assert!(!error.to_string().contains("secret"), "{error}");
         }

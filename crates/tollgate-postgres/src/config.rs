@@ -3,10 +3,15 @@
 use core::str::FromStr;
 use core::time::Duration;
 
+use tokio_postgres::config::SslMode;
 use tollgate_core::store::Retries;
+use tollgate_core::store::parameters::{
+    Parameter, ParameterSpec, filled, flag, ms, ms_or_off, set_known, whole, word,
+};
 use tollgate_core::{Error, Micros, Result};
 
 use crate::audit::Retention;
+use crate::names::{SCHEMA_MAX_BYTES, TABLE_MAX_BYTES};
 use crate::url::{Address, parse};
 
 const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_millis(200);
@@ -17,6 +22,119 @@ const DEFAULT_MAX_REQUEST_IDS: u64 = 1_000_000;
 /// Two rounds at once: one runs in the database while the other is on the network.
 const DEFAULT_CONNECTIONS: usize = 2;
 const CONNECTIONS_MAX: usize = 64;
+const TIMEOUT_MAX_MS: u64 = 600_000;
+const DAY: Duration = Duration::from_secs(86_400);
+
+const PARAMETERS: &[Parameter<Config>] = &[
+    Parameter::new(
+        "sslmode",
+        "prefer",
+        "disable, prefer, require, verify-ca, verify-full",
+        "encryption: the last three all verify the certificate and the name of the host",
+        |config, text| {
+            let verified = SslMode::Require;
+            let words = [
+                ("disable", SslMode::Disable),
+                ("prefer", SslMode::Prefer),
+                ("require", verified),
+                ("verify-ca", verified),
+                ("verify-full", verified),
+            ];
+            config.address.driver.ssl_mode(word(text, &words)?);
+            Some(())
+        },
+    ),
+    Parameter::new(
+        "sslrootcert",
+        "",
+        "a PEM file",
+        "authorities of certificates, instead of those of the operating system",
+        |config, text| filled(text).map(|file| config.address.root_file = Some(file)),
+    ),
+    Parameter::new(
+        "operation_timeout_ms",
+        "1000",
+        "1 to 600000",
+        "how long one round trip may take before its connection is closed",
+        |config, text| {
+            let ms = whole(text, 1..=TIMEOUT_MAX_MS);
+            ms.map(|ms| config.operation_timeout = Duration::from_millis(ms))
+        },
+    ),
+    Parameter::new("connections", "2", "1 to 64", "how many connections decide", |config, text| {
+        whole(text, 1..=CONNECTIONS_MAX as u64).map(|n| config.connections = n)
+    }),
+    Parameter::new(
+        "schema",
+        "tollgate",
+        "a name of up to 63 bytes",
+        "the schema of the tables",
+        |config, text| name(text, SCHEMA_MAX_BYTES).map(|schema| config.schema = schema),
+    ),
+    Parameter::new(
+        "table",
+        "limits",
+        "a name of up to 43 bytes",
+        "the table of states, whose name begins the names of the other tables",
+        |config, text| name(text, TABLE_MAX_BYTES).map(|table| config.table = table),
+    ),
+    Parameter::new(
+        "durability",
+        "full",
+        "full, relaxed, unlogged",
+        "what a crash of the server may lose: nothing, the last moments, or everything",
+        |config, text| {
+            let words = [
+                ("full", Durability::Full),
+                ("relaxed", Durability::Relaxed),
+                ("unlogged", Durability::Unlogged),
+            ];
+            word(text, &words).map(|durability| config.durability = durability)
+        },
+    ),
+    Parameter::new(
+        "migrates",
+        "true",
+        "true, false",
+        "whether the store creates and migrates its tables; else `tollgate migrate` does",
+        |config, text| flag(text).map(|migrates| config.migrates = migrates),
+    ),
+    Parameter::new(
+        "max_request_ids",
+        "1000000",
+        "a whole number",
+        "how many request ids are stored",
+        |config, text| whole(text, 0..=u64::MAX).map(|ids| config.max_request_ids = ids),
+    ),
+    Parameter::new(
+        "audit",
+        "",
+        "forever, or a number of days up to 365000",
+        "writes every decision to a table, and keeps it that long; off if absent",
+        |config, text| {
+            let retention = match text {
+                "forever" => Some(Retention::ForEver),
+                days => whole(days, 1..=365_000).map(|days: u32| Retention::For(DAY * days)),
+            };
+            retention.map(|retention| config.audit = Some(retention))
+        },
+    ),
+    Parameter::new(
+        "slack_ms",
+        "60000",
+        "milliseconds",
+        "how long a state is kept after it means the same as none: the largest step back of the \
+         clock of the database",
+        |config, text| ms(text).map(|slack| config.slack = micros(slack)),
+    ),
+    Parameter::new(
+        "sweep_every_ms",
+        "60000",
+        "milliseconds, or 0 for never",
+        "the pause between two sweeps for expired rows",
+        |config, text| ms_or_off(text).map(|pause| config.sweep_every = pause),
+    ),
+];
 
 /// What a crash may lose of what was acknowledged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]
@@ -36,13 +154,9 @@ pub enum Durability {
 
 /// The settings of a [`Postgres`](crate::Postgres) store, parsed from a URL and refined by methods.
 ///
-/// The URL is `postgres://user:password@host:port/database`, with these parameters:
-/// - `sslmode`: `disable`; `prefer` (the default: encrypted if the server supports it, not
-///   verified); `require`, `verify-ca` and `verify-full`, which all verify the certificate and the
-///   host name.
-/// - `sslrootcert`: a file of certificate authorities that replace those of the operating system.
-/// - `connect_timeout` in whole seconds, as libpq defines it.
-/// - `operation_timeout_ms`: how long one round trip may take.
+/// The URL is `postgres://user:password@host:port/database`, with [`parameters`](Self::parameters)
+/// such as `?sslmode=verify-full`, and those of libpq that the driver has: `connect_timeout` in
+/// whole seconds, `application_name` and others.
 ///
 /// Parsing fails with `config_invalid` naming `url` or the parameter. No message contains the URL.
 /// Settings that methods change are validated by [`Postgres::open`](crate::Postgres::open).
@@ -80,16 +194,14 @@ impl FromStr for Config {
     type Err = Error;
 
     fn from_str(url: &str) -> Result<Self> {
-        let address = parse(url)?;
-        let connect_timeout = address.driver.get_connect_timeout().copied();
-        let operation_timeout = address.operation_timeout;
-        Ok(Self {
-            address,
+        let (base, query) = url.split_once('?').unwrap_or((url, ""));
+        let mut config = Self {
+            address: Address { driver: tokio_postgres::Config::new(), root_file: None },
             schema: "tollgate".to_owned(),
             table: "limits".to_owned(),
             connections: DEFAULT_CONNECTIONS,
-            connect_timeout: connect_timeout.unwrap_or(DEFAULT_CONNECT_TIMEOUT),
-            operation_timeout: operation_timeout.unwrap_or(DEFAULT_OPERATION_TIMEOUT),
+            connect_timeout: DEFAULT_CONNECT_TIMEOUT,
+            operation_timeout: DEFAULT_OPERATION_TIMEOUT,
             durability: Durability::Full,
             migrates: true,
             slack: micros(DEFAULT_SLACK),
@@ -98,11 +210,24 @@ impl FromStr for Config {
             max_request_ids: DEFAULT_MAX_REQUEST_IDS,
             audit: None,
             retries: Retries::default(),
-        })
+        };
+        let of_driver = set_known(&mut config, query, PARAMETERS)?;
+        let ssl_mode = config.address.driver.get_ssl_mode();
+        config.address.driver = parse(base, &of_driver)?;
+        config.address.driver.ssl_mode(ssl_mode);
+        if let Some(timeout) = config.address.driver.get_connect_timeout() {
+            config.connect_timeout = *timeout;
+        }
+        Ok(config)
     }
 }
 
 impl Config {
+    /// The parameters of the URL that are not those of libpq, and `sslmode`.
+    pub fn parameters() -> impl Iterator<Item = ParameterSpec> {
+        PARAMETERS.iter().map(Parameter::spec)
+    }
+
     /// The schema, and the table of states, whose name begins the names of the other tables:
     /// `tollgate` and `limits` by default. Names are quoted, so any will do: the schema may have up
     /// to 63 bytes and the table up to 43. The store owns every table of the schema that starts
@@ -213,6 +338,10 @@ impl Config {
     }
 }
 
+fn name(text: &str, max_bytes: usize) -> Option<String> {
+    filled(text).filter(|name| name.len() <= max_bytes)
+}
+
 pub(crate) fn micros(duration: Duration) -> Micros {
     u64::try_from(duration.as_micros()).unwrap_or(u64::MAX)
 }
@@ -231,5 +360,52 @@ mod tests {
         assert_eq!(of(both), (Duration::from_secs(7), Duration::from_millis(250)));
         let usual = (DEFAULT_CONNECT_TIMEOUT, DEFAULT_OPERATION_TIMEOUT);
         assert_eq!(of("postgres://db/app"), usual);
+    }
+
+    #[test]
+    fn parameters_of_the_store_and_of_libpq_are_accepted() {
+        let url = "postgres://me:s3cret@db:7/app?sslmode=verify-full&connect_timeout=1\
+                   &sslrootcert=%2Fca.pem&audit=30&durability=unlogged&schema=a%20b&table=t\
+                   &connections=3&migrates=false&max_request_ids=5&slack_ms=10&sweep_every_ms=0";
+        let config: Config = url.parse().unwrap();
+        let driver = &config.address.driver;
+        assert_eq!(driver.get_ssl_mode(), SslMode::Require);
+        assert_eq!((driver.get_ports(), driver.get_dbname()), (&[7][..], Some("app")));
+        assert_eq!(driver.get_application_name(), Some("tollgate"));
+        assert_eq!(config.address.root_file.as_deref(), Some("/ca.pem"));
+        assert_eq!(config.audit, Some(Retention::For(30 * DAY)));
+        assert_eq!(config.durability, Durability::Unlogged);
+        assert_eq!((config.schema.as_str(), config.table.as_str()), ("a b", "t"));
+        assert_eq!((config.connections, config.migrates, config.max_request_ids), (3, false, 5));
+        assert_eq!((config.slack, config.sweep_every), (10_000, None));
+        let plain: Config = "postgresql://db/app?audit=forever".parse().unwrap();
+        assert_eq!(plain.address.driver.get_ssl_mode(), SslMode::Prefer);
+        assert_eq!(plain.audit, Some(Retention::ForEver));
+    }
+
+    #[test]
+    fn errors_name_the_parameter_and_never_contain_its_value() {
+        let invalid = [
+            ("s3cret", "url"),
+            ("mysql://me:s3cret@db", "url"),
+            ("postgres://me:s3cret@db:port/app", "url"),
+            ("postgres://me:s3cret@db/app?nonsense=s3cret", "url"),
+            ("postgres:///app", "url"),
+            ("postgres://me:s3cret@db/app?sslmode=s3cret", "sslmode"),
+            ("postgres://me:s3cret@db/app?sslrootcert=%zzs3cret", "sslrootcert"),
+            ("postgres://me:s3cret@db/app?operation_timeout_ms=0", "operation_timeout_ms"),
+            ("postgres://me:s3cret@db/app?operation_timeout_ms=600001", "operation_timeout_ms"),
+            ("postgres://me:s3cret@db/app?operation_timeout_ms=s3cret", "operation_timeout_ms"),
+            ("postgres://me:s3cret@db/app?connections=65", "connections"),
+            ("postgres://me:s3cret@db/app?audit=s3cret", "audit"),
+            ("postgres://me:s3cret@db/app?durability=s3cret", "durability"),
+        ];
+        for (url, field) in invalid {
+            let error = url.parse::<Config>().map(|_| ()).unwrap_err();
+            assert_eq!(error.field(), Some(field), "{url}: {error}");
+            assert!(!format!("{error} {error:?}").contains("s3cret"), "{error:?}");
+        }
+        let shown = format!("{:?}", "postgres://me:s3cret@db/app".parse::<Config>().unwrap());
+        assert!(!shown.contains("s3cret"), "{shown}");
     }
 }

@@ -3,9 +3,9 @@
 use tollgate_core::{Error, Result};
 
 /// PostgreSQL truncates longer names.
-const NAME_MAX_BYTES: usize = 63;
-/// The longest suffix of a table name is `_audit_20261231`; the rest is a reserve.
-const SUFFIX_BYTES: usize = 20;
+pub(crate) const SCHEMA_MAX_BYTES: usize = 63;
+/// The longest suffix of a table name is `_audit_20261231`; the rest of the 20 bytes is a reserve.
+pub(crate) const TABLE_MAX_BYTES: usize = SCHEMA_MAX_BYTES - 20;
 
 /// The quoted names of the tables.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -27,8 +27,8 @@ impl Names {
     /// # Errors
     /// `config_invalid` naming `schema` or `table`.
     pub(crate) fn new(schema: &str, table: &str) -> Result<Self> {
-        check("schema", schema, NAME_MAX_BYTES)?;
-        check("table", table, NAME_MAX_BYTES - SUFFIX_BYTES)?;
+        check("schema", schema, SCHEMA_MAX_BYTES)?;
+        check("table", table, TABLE_MAX_BYTES)?;
         let in_schema = |name: &str| format!("{}.{}", quoted(schema), quoted(name));
         Ok(Self {
             schema: quoted(schema),

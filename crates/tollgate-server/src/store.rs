@@ -1,6 +1,7 @@
 //! A store from its URL. [`STORES`] is the registration: the server, the command line and the table
 //! of the documentation have each store from there.
 
+use std::fmt::Write as _;
 use std::future::ready;
 use std::sync::Arc;
 
@@ -9,8 +10,10 @@ use tollgate::denokv::{self, DenoKv};
 use tollgate::dynamodb::{self, DynamoDb};
 use tollgate::postgres::{self, Postgres};
 use tollgate::redis::{self, Redis};
-use tollgate::sqlite::Sqlite;
-use tollgate::store::{BoxStore, Memory, Retries, Store};
+use tollgate::sqlite::{self, Sqlite};
+use tollgate::store::memory::MemoryBuilder;
+use tollgate::store::parameters::ParameterSpec;
+use tollgate::store::{BoxStore, Retries, Store};
 use tollgate::{Error, Result};
 
 use crate::telemetry::{Instrumented, Telemetry};
@@ -29,6 +32,10 @@ pub struct StoreSpec {
     pub example: &'static str,
     /// When to choose it, for the documentation.
     pub choose_for: &'static str,
+    /// The parameters of its addresses.
+    pub parameters: fn() -> Vec<ParameterSpec>,
+    /// Whether an address is valid; opens nothing.
+    validate: fn(&str) -> Result<()>,
     open: Open,
     /// Absent if it needs no tables.
     migrate: Option<Migrate>,
@@ -40,6 +47,8 @@ pub const STORES: &[StoreSpec] = &[
         schemes: &["memory"],
         example: "memory:",
         choose_for: "one process, or a limit per process is what is meant",
+        parameters: || MemoryBuilder::parameters().collect(),
+        validate: |address| address.parse::<MemoryBuilder>().map(drop),
         open: |address, options| Box::pin(ready(memory(address, options))),
         migrate: None,
     },
@@ -47,6 +56,8 @@ pub const STORES: &[StoreSpec] = &[
         schemes: &["redis", "rediss", "redis-sentinel"],
         example: "redis://127.0.0.1:1",
         choose_for: "several processes: the usual choice",
+        parameters: || redis::Config::parameters().collect(),
+        validate: |address| address.parse::<redis::Config>().map(drop),
         open: |address, options| Box::pin(ready(redis(address, options))),
         migrate: None,
     },
@@ -54,6 +65,8 @@ pub const STORES: &[StoreSpec] = &[
         schemes: &["redis-cluster", "rediss-cluster"],
         example: "redis-cluster://127.0.0.1:1",
         choose_for: "more keys or load than one Redis carries",
+        parameters: || redis::Config::parameters().collect(),
+        validate: |address| address.parse::<redis::Config>().map(drop),
         open: |address, options| Box::pin(ready(redis(address, options))),
         migrate: None,
     },
@@ -61,6 +74,8 @@ pub const STORES: &[StoreSpec] = &[
         schemes: &["postgres", "postgresql"],
         example: "postgres://127.0.0.1:1/t",
         choose_for: "a PostgreSQL is there and a Redis is not; billing",
+        parameters: || postgres::Config::parameters().collect(),
+        validate: |address| address.parse::<postgres::Config>().map(drop),
         open: |address, options| Box::pin(ready(postgres(address, options))),
         migrate: Some(|address| Box::pin(async move { Postgres::migrate(address.parse()?).await })),
     },
@@ -68,6 +83,8 @@ pub const STORES: &[StoreSpec] = &[
         schemes: &["dynamodb"],
         example: "dynamodb://limits?region=eu-central-1",
         choose_for: "what runs on AWS and wants no server of its own",
+        parameters: || dynamodb::Config::parameters().collect(),
+        validate: |address| address.parse::<dynamodb::Config>().map(drop),
         open: |address, options| Box::pin(ready(dynamodb(address, options))),
         migrate: Some(|address| Box::pin(async move { DynamoDb::migrate(address.parse()?).await })),
     },
@@ -75,6 +92,8 @@ pub const STORES: &[StoreSpec] = &[
         schemes: &["denokv+http", "denokv+https"],
         example: "denokv+http://token@127.0.0.1:1",
         choose_for: "what runs on Deno",
+        parameters: || denokv::Config::parameters().collect(),
+        validate: |address| address.parse::<denokv::Config>().map(drop),
         open: |address, options| Box::pin(ready(denokv(address, options))),
         migrate: None,
     },
@@ -82,6 +101,8 @@ pub const STORES: &[StoreSpec] = &[
         schemes: &["sqlite"],
         example: "sqlite:./tollgate.db",
         choose_for: "one machine, and limits that outlive a restart; no server",
+        parameters: || sqlite::Config::parameters().collect(),
+        validate: |address| address.parse::<sqlite::Config>().map(drop),
         open: |address, options| Box::pin(sqlite(address, options)),
         migrate: Some(|address| Box::pin(async move { Sqlite::migrate(&address.parse()?) })),
     },
@@ -134,12 +155,17 @@ pub(crate) async fn open_with(
     (spec.open)(address, Options { scheme, retries, telemetry }).await
 }
 
-/// Whether a store has the scheme of an address.
+/// Whether a store accepts an address.
 ///
 /// # Errors
-/// `config_invalid` naming `store` when no store has that scheme.
+/// `config_invalid` naming `store` when no store has that scheme, or the part of the address.
 pub(crate) fn validate(address: &str) -> Result<()> {
-    find(address).map(drop)
+    (find(address)?.1.validate)(address)
+}
+
+/// The parameters of the store of an address; none if no store has that scheme.
+pub(crate) fn parameters(address: &str) -> Option<Vec<ParameterSpec>> {
+    find(address).ok().map(|(_, spec)| (spec.parameters)())
 }
 
 fn find(address: &str) -> Result<(&'static str, &'static StoreSpec)> {
@@ -227,24 +253,25 @@ async fn log_warnings(store: Redis) {
     }
 }
 
-/// The memory store; its URL may have bounds: `memory:?max_keys=10000&memory=67108864`.
+/// The memory store.
 fn memory(address: &str, options: Options) -> Result<BoxStore> {
-    const ACCEPTED: &str = "accepted after `memory:`: ?max_keys=…&max_request_ids=…&memory=…, \
-                            whole numbers, the last one in bytes";
-    let wrong = || Error::config("store", ACCEPTED);
-    let bounds = address.strip_prefix("memory:").unwrap_or_default();
-    let bounds = if bounds.is_empty() { "?" } else { bounds };
-    let bounds = bounds.strip_prefix('?').ok_or_else(wrong)?;
-    let mut memory = Memory::builder();
-    for bound in bounds.split('&').filter(|bound| !bound.is_empty()) {
-        let (name, value) = bound.split_once('=').ok_or_else(wrong)?;
-        let value: usize = value.parse().map_err(|_| wrong())?;
-        memory = match name {
-            "max_keys" => memory.max_keys(value),
-            "max_request_ids" => memory.max_request_ids(value),
-            "memory" => memory.memory(value),
-            _ => return Err(wrong()),
-        };
+    Ok(options.erase(address.parse::<MemoryBuilder>()?.build()?))
+}
+
+/// The parameters of every store, as tables in Markdown. Stores with the same ones share a table.
+#[must_use]
+pub fn parameters_tables() -> String {
+    let mut tables = String::new();
+    for stores in STORES.chunk_by(|a, b| (a.parameters)() == (b.parameters)()) {
+        let schemes = stores.iter().flat_map(|spec| spec.schemes);
+        let schemes: Vec<String> = schemes.map(|scheme| format!("`{scheme}:`")).collect();
+        let _ = writeln!(tables, "{}:\n", schemes.join(", "));
+        tables.push_str("| parameter | default | accepted | meaning |\n|---|---|---|---|\n");
+        let parameters = stores.first().map(|spec| (spec.parameters)()).unwrap_or_default();
+        for ParameterSpec { name, default, accepted, meaning } in parameters {
+            let _ = writeln!(tables, "| `{name}` | {default} | {accepted} | {meaning} |");
+        }
+        tables.push('\n');
     }
-    Ok(options.erase(memory.build()?))
+    tables
 }

@@ -5,6 +5,9 @@ use core::str::FromStr;
 use core::time::Duration;
 use std::path::{Path, PathBuf};
 
+use tollgate_core::store::parameters::{
+    Parameter, ParameterSpec, flag, ms, ms_or_off, set_all, whole, word,
+};
 use tollgate_core::text::percent_decoded;
 use tollgate_core::{Error, Micros, Result};
 
@@ -30,12 +33,73 @@ pub enum Durability {
     Relaxed,
 }
 
+const PARAMETERS: &[Parameter<Config>] = &[
+    Parameter::new(
+        "durability",
+        "full",
+        "full, relaxed",
+        "what a crash of the machine may lose: nothing, or the commits since the last checkpoint",
+        |config, text| {
+            let words = [("full", Durability::Full), ("relaxed", Durability::Relaxed)];
+            word(text, &words).map(|durability| config.durability = durability)
+        },
+    ),
+    Parameter::new(
+        "lock_timeout_ms",
+        "80",
+        "1 to 600000",
+        "how long an admission waits for other processes that write",
+        |config, text| {
+            let ms = whole(text, 1..=600_000);
+            ms.map(|ms| config.lock_timeout = Duration::from_millis(ms))
+        },
+    ),
+    Parameter::new(
+        "max_bytes",
+        "",
+        "16777216 (16 MiB) and more",
+        "how large the file may become; without a bound if absent",
+        |config, text| {
+            let bytes = whole(text, MIN_MAX_BYTES..=u64::MAX);
+            bytes.map(|bytes| config.max_bytes = Some(bytes))
+        },
+    ),
+    Parameter::new(
+        "max_request_ids",
+        "1000000",
+        "a whole number",
+        "how many request ids are stored, by all processes together",
+        |config, text| whole(text, 0..=u64::MAX).map(|ids| config.max_request_ids = ids),
+    ),
+    Parameter::new(
+        "migrates",
+        "true",
+        "true, false",
+        "whether the store creates and migrates its tables; else `tollgate migrate` does",
+        |config, text| flag(text).map(|migrates| config.migrates = migrates),
+    ),
+    Parameter::new(
+        "slack_ms",
+        "60000",
+        "milliseconds",
+        "how long a value is kept after it means the same as none: the largest skew of clocks",
+        |config, text| ms(text).map(|slack| config.slack = micros(slack)),
+    ),
+    Parameter::new(
+        "sweep_every_ms",
+        "60000",
+        "milliseconds, or 0 for never",
+        "the pause between two sweeps for expired values",
+        |config, text| ms_or_off(text).map(|pause| config.sweep_every = pause),
+    ),
+];
+
 /// The settings of a [`Sqlite`](crate::Sqlite) store, from a path or parsed from a URL.
 ///
 /// The URL is `sqlite:limits.db`, `sqlite:/var/lib/app/limits.db` or
-/// `sqlite:///var/lib/app/limits.db`, with the parameters `durability` (`full` or `relaxed`),
-/// `lock_timeout_ms` and `max_bytes`. A `?` or `%` in the path is percent-encoded. Parsing fails
-/// with `config_invalid` naming `url`, `path` or the parameter.
+/// `sqlite:///var/lib/app/limits.db`, with [`parameters`](Self::parameters) such as
+/// `?durability=relaxed`. A `?` or `%` in the path is percent-encoded. Parsing fails with
+/// `config_invalid` naming `url`, `path` or the parameter.
 ///
 /// ```
 /// use tollgate_sqlite::{Config, Durability};
@@ -76,9 +140,7 @@ impl FromStr for Config {
         };
         let mut config = Self::new(decoded(path)?);
         config.check_path()?;
-        for pair in query.split('&').filter(|pair| !pair.is_empty()) {
-            config.set(pair)?;
-        }
+        set_all(&mut config, query, PARAMETERS)?;
         Ok(config)
     }
 }
@@ -99,33 +161,9 @@ impl Config {
         }
     }
 
-    /// Sets one parameter of a URL.
-    fn set(&mut self, pair: &str) -> Result<()> {
-        let whole_ms = |text: &str| text.parse().ok().filter(|ms| (1..=600_000).contains(ms));
-        match pair.split_once('=') {
-            Some(("durability", "full")) => self.durability = Durability::Full,
-            Some(("durability", "relaxed")) => self.durability = Durability::Relaxed,
-            Some(("durability", _)) => {
-                return Err(Error::config("durability", "accepted: full, relaxed"));
-            }
-            Some(("lock_timeout_ms", text)) => {
-                let accepted = || Error::config("lock_timeout_ms", "accepted: 1 to 600000");
-                let ms = whole_ms(text).ok_or_else(accepted)?;
-                self.lock_timeout = Duration::from_millis(ms);
-            }
-            Some(("max_bytes", text)) => {
-                let accepted =
-                    || Error::config("max_bytes", "accepted: 16777216 (16 MiB) and more");
-                let bytes = text.parse::<u64>().ok().filter(|bytes| *bytes >= MIN_MAX_BYTES);
-                self.max_bytes = Some(bytes.ok_or_else(accepted)?);
-            }
-            _ => {
-                let message =
-                    "has an unknown parameter; accepted: durability, lock_timeout_ms, max_bytes";
-                return Err(Error::config("url", message));
-            }
-        }
-        Ok(())
+    /// The parameters of the URL.
+    pub fn parameters() -> impl Iterator<Item = ParameterSpec> {
+        PARAMETERS.iter().map(Parameter::spec)
     }
 
     /// Refuses names that are not files to SQLite.
@@ -245,6 +283,10 @@ mod tests {
         let both = relaxed.lock_timeout(Duration::from_millis(500));
         let url = "sqlite:a?durability=relaxed&lock_timeout_ms=500";
         assert_eq!(url.parse::<Config>().unwrap(), both);
+        let kept = Config::new("a").max_request_ids(7).migrates(false);
+        let kept = kept.slack(Duration::from_secs(1)).sweep_every(None);
+        let url = "sqlite:a?max_request_ids=7&migrates=false&slack_ms=1000&sweep_every_ms=0";
+        assert_eq!(url.parse::<Config>().unwrap(), kept);
         let bounded = Config::new("a").max_bytes(1 << 30);
         assert_eq!("sqlite:a?max_bytes=1073741824".parse::<Config>().unwrap(), bounded);
     }
@@ -262,7 +304,11 @@ mod tests {
             ("sqlite:%FF", "url"),
             ("sqlite:a%00", "path"),
             ("sqlite:a?durability=none", "durability"),
-            ("sqlite:a?durability", "url"),
+            ("sqlite:a?durability", "durability"),
+            ("sqlite:a?slack_ms=0", "slack_ms"),
+            ("sqlite:a?sweep_every_ms=1m", "sweep_every_ms"),
+            ("sqlite:a?migrates=no", "migrates"),
+            ("sqlite:a?max_request_ids=-1", "max_request_ids"),
             ("sqlite:a?mode=ro", "url"),
             ("sqlite:a?lock_timeout_ms=0", "lock_timeout_ms"),
             ("sqlite:a?lock_timeout_ms=1s", "lock_timeout_ms"),

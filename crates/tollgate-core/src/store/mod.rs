@@ -15,6 +15,7 @@ pub mod detach;
 mod endpoint;
 mod erased;
 pub mod memory;
+pub mod parameters;
 mod plan;
 mod ranges;
 mod retries;

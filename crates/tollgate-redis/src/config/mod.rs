@@ -8,10 +8,9 @@
 //! | `rediss-cluster://…` | the same, encrypted |
 //! | `redis-sentinel://[user:password@]host[:port],…/master[/database]` | the master that sentinels name |
 //!
-//! Options follow a `?` and are joined by `&`: `tls`, `ca`, `cert`, `key`, `server_name`,
-//! `connect_timeout_ms`, `reply_timeout_ms`, `name`, and for sentinels `sentinel_user`,
-//! `sentinel_password`, `sentinel_tls`. User, password, master and values are percent-decoded. An
-//! option that is not accepted is an error that names it; passwords never show.
+//! Parameters follow a `?` and are joined by `&`: [`Config::parameters`]. User, password, master
+//! and values are percent-decoded. A parameter that is not accepted is an error that names it;
+//! passwords never show.
 
 mod options;
 
@@ -19,12 +18,13 @@ use core::fmt;
 use core::str::FromStr;
 
 use tollgate_core::store::Retries;
+use tollgate_core::store::parameters::{Parameter, ParameterSpec};
 use tollgate_core::text::percent_decoded;
 use tollgate_core::{Error, Result};
 
 use crate::client::{Host, Login, PORT, SENTINEL_PORT, Secret};
 use crate::layout::KeyLayout;
-use options::Options;
+use options::{Options, PARAMETERS};
 
 const SCHEMES: &str =
     "redis://, rediss://, redis-cluster://, rediss-cluster:// or redis-sentinel://";
@@ -33,7 +33,7 @@ const SCHEMES: &str =
 /// password.
 ///
 /// It is read from a URL: `redis://`, `rediss://`, `redis-cluster://`, `rediss-cluster://` or
-/// `redis-sentinel://`, with options.
+/// `redis-sentinel://`, with parameters.
 ///
 /// ```
 /// use tollgate_core::store::Retries;
@@ -52,7 +52,6 @@ pub struct Config {
     pub(crate) login: Login,
     pub(crate) database: u32,
     pub(crate) options: Options,
-    pub(crate) layout: KeyLayout,
     pub(crate) retries: Retries,
 }
 
@@ -66,10 +65,15 @@ pub(crate) enum Kind {
 }
 
 impl Config {
+    /// The parameters of the URL.
+    pub fn parameters() -> impl Iterator<Item = ParameterSpec> {
+        PARAMETERS.iter().map(Parameter::spec)
+    }
+
     /// What decides the slot of a key in a cluster.
     #[must_use]
     pub const fn layout(mut self, layout: KeyLayout) -> Self {
-        self.layout = layout;
+        self.options.layout = layout;
         self
     }
 
@@ -121,8 +125,7 @@ impl FromStr for Config {
             return Err(Error::config("host", accepted));
         }
         let database = database_of(database)?;
-        let (layout, retries) = Default::default();
-        Ok(Self { kind, hosts, login, database, options, layout, retries })
+        Ok(Self { kind, hosts, login, database, options, retries: Retries::default() })
     }
 }
 

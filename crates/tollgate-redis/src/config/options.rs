@@ -1,17 +1,115 @@
-//! The options after the `?` of a URL.
+//! The parameters after the `?` of a URL.
 
 use std::time::Duration;
 
+use tollgate_core::store::parameters::{Parameter, filled, flag, set_all, whole, word};
 use tollgate_core::{Error, Result};
 use tollgate_net::tls::TlsFiles;
 
-use super::{Kind, decoded};
+use super::Kind;
 use crate::client::{Login, Secret};
-
-const NAMES: &str = "tls, ca, cert, key, server_name, connect_timeout_ms, reply_timeout_ms, \
-     name, sentinel_user, sentinel_password or sentinel_tls";
+use crate::layout::KeyLayout;
 
 const TIMEOUT_MAX_MS: u64 = 60_000;
+
+pub(super) const PARAMETERS: &[Parameter<Options>] = &[
+    Parameter::new(
+        "connect_timeout_ms",
+        "200",
+        "1 to 60000",
+        "for connecting, TLS and logging in together",
+        |options, text| timeout(text).map(|timeout| options.connect_timeout = timeout),
+    ),
+    Parameter::new(
+        "reply_timeout_ms",
+        "1000",
+        "1 to 60000",
+        "a connection that is silent for this long is closed",
+        |options, text| timeout(text).map(|timeout| options.reply_timeout = timeout),
+    ),
+    Parameter::new(
+        "name",
+        "",
+        "ASCII that prints, without spaces",
+        "the name of these connections on the server (`CLIENT SETNAME`)",
+        |options, text| client_name(text).map(|name| options.name = Some(name)),
+    ),
+    Parameter::new(
+        "layout",
+        "subject",
+        "subject, prefix",
+        "what decides the slot of a key: its subject, or its prefix: then all keys of a prefix \
+         are in one slot, and may be charged in one call",
+        |options, text| {
+            let words = [("subject", KeyLayout::BySubject), ("prefix", KeyLayout::ByPrefix)];
+            word(text, &words).map(|layout| options.layout = layout)
+        },
+    ),
+    // Keys of several slots never share a call: a script may touch only keys that it declares, and
+    // those have to be in one slot.
+    Parameter::new(
+        "share",
+        "slot",
+        "slot",
+        "which keys share a call on a cluster: those of one slot",
+        |_, text| word(text, &[("slot", ())]),
+    ),
+    Parameter::new(
+        "tls",
+        "by the scheme",
+        "true, false",
+        "encrypts; also for a master behind sentinels",
+        |options, text| flag(text).map(|tls| options.tls_choice = Some(tls)),
+    ),
+    Parameter::new(
+        "ca",
+        "",
+        "a PEM file",
+        "authorities of certificates, instead of those of the operating system",
+        |options, text| filled(text).map(|file| options.tls_files.ca = Some(file)),
+    ),
+    Parameter::new("cert", "", "a PEM file", "a client certificate", |options, text| {
+        filled(text).map(|file| options.cert = Some(file))
+    }),
+    Parameter::new(
+        "key",
+        "",
+        "a PEM file",
+        "the key of the client certificate",
+        |options, text| filled(text).map(|file| options.key = Some(file)),
+    ),
+    Parameter::new(
+        "server_name",
+        "the host",
+        "a name",
+        "the name that the certificate of the server must have",
+        |options, text| filled(text).map(|name| options.tls_files.server_name = Some(name)),
+    ),
+    Parameter::new(
+        "sentinel_user",
+        "",
+        "a name",
+        "the login for the sentinels",
+        |options, text| filled(text).map(|user| options.sentinel_login.user = Some(user)),
+    ),
+    Parameter::new(
+        "sentinel_password",
+        "",
+        "a password",
+        "the password for the sentinels",
+        |options, text| {
+            options.sentinel_login.password = Some(Secret::new(text.to_owned()));
+            Some(())
+        },
+    ),
+    Parameter::new(
+        "sentinel_tls",
+        "false",
+        "true, false",
+        "whether connections to the sentinels are encrypted",
+        |options, text| flag(text).map(|tls| options.sentinel_tls = tls),
+    ),
+];
 
 /// The options, with their defaults.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,6 +119,7 @@ pub(crate) struct Options {
     pub(crate) connect_timeout: Duration,
     pub(crate) reply_timeout: Duration,
     pub(crate) name: Option<String>,
+    pub(crate) layout: KeyLayout,
     pub(crate) sentinel_login: Login,
     pub(crate) sentinel_tls: bool,
     /// What `tls` was set to, if it was.
@@ -41,16 +140,14 @@ impl Options {
             connect_timeout: Duration::from_millis(200),
             reply_timeout: Duration::from_millis(1_000),
             name: None,
+            layout: KeyLayout::default(),
             sentinel_login: Login::default(),
             sentinel_tls: false,
             tls_choice: None,
             cert: None,
             key: None,
         };
-        for option in query.split('&').filter(|option| !option.is_empty()) {
-            let (name, value) = option.split_once('=').unwrap_or((option, ""));
-            options.set(name, value)?;
-        }
+        set_all(&mut options, query, PARAMETERS)?;
         options.tls = options.tls_choice.unwrap_or(false);
         options.tls_files.identity = match (options.cert.take(), options.key.take()) {
             (Some(cert), Some(key)) => Some((cert, key)),
@@ -59,29 +156,6 @@ impl Options {
             (None, Some(_)) => return Err(Error::config("cert", "key needs cert=FILE beside it")),
         };
         Ok(options)
-    }
-
-    fn set(&mut self, name: &str, value: &str) -> Result<()> {
-        match name {
-            "tls" => self.tls_choice = Some(flag("tls", value)?),
-            "ca" => self.tls_files.ca = Some(filled("ca", value)?),
-            "cert" => self.cert = Some(filled("cert", value)?),
-            "key" => self.key = Some(filled("key", value)?),
-            "server_name" => self.tls_files.server_name = Some(filled("server_name", value)?),
-            "connect_timeout_ms" => self.connect_timeout = timeout("connect_timeout_ms", value)?,
-            "reply_timeout_ms" => self.reply_timeout = timeout("reply_timeout_ms", value)?,
-            "name" => self.name = Some(client_name(value)?),
-            "share" => check_share(value)?,
-            "sentinel_user" => self.sentinel_login.user = Some(filled("sentinel_user", value)?),
-            "sentinel_password" => {
-                let password = Secret::new(decoded("sentinel_password", value)?);
-                self.sentinel_login.password = Some(password);
-            }
-            "sentinel_tls" => self.sentinel_tls = flag("sentinel_tls", value)?,
-            // The name of an unknown option is not repeated: it may be half of a password.
-            _ => return Err(Error::config("options", format!("accepted are {NAMES}"))),
-        }
-        Ok(())
     }
 
     /// For a scheme that says so already.
@@ -113,40 +187,11 @@ impl Options {
     }
 }
 
-fn flag(field: &'static str, value: &str) -> Result<bool> {
-    value.parse().map_err(|_| Error::config(field, "must be true or false"))
-}
-
-/// Keys of one slot share calls, and there is no other way: a script may touch only keys that it
-/// declares, and those have to be in one slot.
-fn check_share(value: &str) -> Result<()> {
-    match value {
-        "slot" => Ok(()),
-        _ => Err(Error::config("share", "must be slot: keys of several slots do not share a call")),
-    }
-}
-
-fn filled(field: &'static str, value: &str) -> Result<String> {
-    match decoded(field, value)? {
-        empty if empty.is_empty() => Err(Error::config(field, "must not be empty")),
-        filled => Ok(filled),
-    }
-}
-
-fn timeout(field: &'static str, value: &str) -> Result<Duration> {
-    number(field, value, TIMEOUT_MAX_MS).map(Duration::from_millis)
-}
-
-fn number(field: &'static str, value: &str, max: u64) -> Result<u64> {
-    let number = value.parse().ok().filter(|number| (1..=max).contains(number));
-    number.ok_or_else(|| Error::config(field, format!("must be a number from 1 to {max}")))
+fn timeout(text: &str) -> Option<Duration> {
+    whole(text, 1..=TIMEOUT_MAX_MS).map(Duration::from_millis)
 }
 
 /// Redis refuses spaces and what does not print.
-fn client_name(value: &str) -> Result<String> {
-    let name = filled("name", value)?;
-    if name.bytes().all(|byte| byte.is_ascii_graphic()) {
-        return Ok(name);
-    }
-    Err(Error::config("name", "must be ASCII that prints, without spaces"))
+fn client_name(text: &str) -> Option<String> {
+    filled(text).filter(|name| name.bytes().all(|byte| byte.is_ascii_graphic()))
 }

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use super::{Config, Kind};
+use crate::layout::KeyLayout;
 
 fn url(text: &str) -> Config {
     text.parse().unwrap()
@@ -23,6 +24,7 @@ fn a_single_server_is_read() {
     assert_eq!(read.options.tls_files.ca.as_deref(), Some("/a b"));
     assert_eq!(url("redis://:pw@h").login.user, None);
     assert!(url("redis://h?tls=true").options.tls);
+    assert_eq!(url("redis://h?layout=prefix"), url("redis://h").layout(KeyLayout::ByPrefix));
 }
 
 #[test]
@@ -54,8 +56,8 @@ fn an_error_names_the_field() {
         ("redis://user@a", "password"),
         ("redis://u:%zz@a", "password"),
         ("redis://%ff:p@a", "user"),
-        ("redis://a?colour=red", "options"),
-        ("redis://a?connections=2", "options"),
+        ("redis://a?colour=red", "url"),
+        ("redis://a?connections=2", "url"),
         ("redis://a?connect_timeout_ms=x", "connect_timeout_ms"),
         ("redis://a?reply_timeout_ms=-1", "reply_timeout_ms"),
         ("redis://a?tls=yes", "tls"),
@@ -68,6 +70,7 @@ fn an_error_names_the_field() {
         ("rediss://a?cert=/x", "key"),
         ("rediss://a?key=/x", "cert"),
         ("redis://a?name=a%20b", "name"),
+        ("redis-cluster://a?layout=key", "layout"),
         ("redis-cluster://a?share=node", "share"),
         ("redis-cluster://a?share=all", "share"),
         ("redis://a?sentinel_user=u", "sentinel_user"),

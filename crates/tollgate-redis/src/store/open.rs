@@ -12,7 +12,7 @@ impl Redis {
     /// # Errors
     /// When the retries, or a file that the configuration names, are not accepted.
     pub fn open(config: Config) -> Result<Self> {
-        let (layout, retries) = (config.layout, config.retries.validated()?);
+        let (layout, retries) = (config.options.layout, config.retries.validated()?);
         let client = Client::open(config)?;
         Ok(Self::with_options(client, layout, retries, SystemClock::new()))
     }

@@ -45,7 +45,7 @@ impl Kind {
             Self::PerSecond => "a decimal number",
             Self::Secret => "text",
             Self::Share => "`1` or a fraction such as `1/3`",
-            Self::Store => "a URL: [stores](stores.md)",
+            Self::Store => "a URL, or a section: [stores](#stores)",
             Self::Boolean => "`true`, `false`",
             Self::Whole => "a whole number",
         };

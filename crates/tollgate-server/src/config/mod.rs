@@ -5,6 +5,7 @@ mod access;
 mod catalog;
 mod schema;
 mod settings;
+mod store_section;
 mod telemetry;
 mod values;
 
@@ -275,7 +276,7 @@ fn assemble(
     let drain = settings.parsed(Setting::Drain, duration, errors);
     let (log, traces) = (telemetry::log(&settings, errors), telemetry::traces(&settings, errors));
     if let Err(error) = store::validate(settings.text(Setting::Store)) {
-        errors.push(settings.error(Setting::Store, error.message()));
+        errors.push(settings.error(Setting::Store, of_part(&error)));
     }
     let receipt_secret = settings.text(Setting::ReceiptSecret);
     if let Err(error) = validate_secret(receipt_secret) {
@@ -311,6 +312,14 @@ fn assemble(
         traces,
         settings,
     })
+}
+
+/// An error of an address, which names the part that is wrong.
+fn of_part(error: &Error) -> String {
+    match error.field() {
+        None | Some("store" | "url") => error.message().to_owned(),
+        Some(part) => format!("`{part}` {}", error.message()),
+    }
 }
 
 fn time_limits(settings: &Settings, errors: &mut Vec<ConfigError>) -> Option<TimeLimits> {

@@ -7,6 +7,8 @@ use tollgate::algorithm::{Kind as Algorithm, OptionKind, OptionSpec};
 use tollgate_service::config::{DEFAULT_ALGORITHM, LIMITS_MAX, values};
 use tollgate_service::policy::{AD_HOC_POLICY, Refunds};
 
+use crate::store::STORES;
+
 use super::catalog::{Kind, OUTAGES, Setting, WHEN_FULL, WHEN_IDS_FULL};
 
 /// The schema, in draft 7, which most editors support.
@@ -197,10 +199,30 @@ fn kind(kind: Kind) -> Value {
         ]}),
         Kind::File | Kind::Hosts | Kind::Secret => json!({"type": ["string", "number"]}),
         Kind::Share => json!({"anyOf": [{"const": 1}, digits("[0-9_]+(/[0-9_]+)?")]}),
-        Kind::Store => json!({"type": "string", "pattern": "^[a-z][a-z0-9+.-]*:"}),
+        Kind::Store => json!({"anyOf": [store_url(), store_section()]}),
         Kind::Boolean => json!({"enum": [true, false, "true", "false"]}),
         Kind::Whole => whole(),
     }
+}
+
+fn store_url() -> Value {
+    json!({"type": "string", "pattern": "^[a-z][a-z0-9+.-]*:"})
+}
+
+/// The address of a store and its parameters. `lint` refuses those of another store.
+fn store_section() -> Value {
+    let mut fields = Map::new();
+    for parameter in STORES.iter().flat_map(|spec| (spec.parameters)()) {
+        let mut value = json!({"type": ["string", "number", "boolean"]});
+        describe(&mut value, parameter.meaning);
+        fields.entry(parameter.name).or_insert(value);
+    }
+    let mut url = store_url();
+    describe(&mut url, "the address of the store");
+    fields.insert("url".to_owned(), url);
+    json!({
+        "type": "object", "required": ["url"], "additionalProperties": false, "properties": fields,
+    })
 }
 
 fn describe(value: &mut Value, meaning: &str) {

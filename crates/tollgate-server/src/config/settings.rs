@@ -7,6 +7,7 @@ use std::fmt;
 use tollgate_service::config::{ConfigError, Section};
 
 use super::catalog::{Kind, Setting};
+use super::store_section;
 
 /// Variables of an earlier service and of OpenTelemetry, and the settings they are. Backoffs of the
 /// former are milliseconds.
@@ -116,9 +117,13 @@ impl Settings {
     /// Adds the settings of the file that flags and environment leave open.
     pub(super) fn add_file(&mut self, section: &mut Section<'_>, errors: &mut Vec<ConfigError>) {
         for setting in Setting::ALL {
-            if let Some(value) = section.text(setting.name(), errors) {
+            let value = match setting.kind() {
+                Kind::Store => store_section::address(section, setting.name(), errors),
+                _ => section.text(setting.name(), errors).map(str::to_owned),
+            };
+            if let Some(value) = value {
                 let line = section.line_of(setting.name());
-                self.set(setting, value.to_owned(), Source::File(line));
+                self.set(setting, value, Source::File(line));
             }
         }
     }

@@ -188,6 +188,31 @@ fn the_variables_of_the_earlier_service_are_accepted() {
 }
 
 #[test]
+fn a_store_is_an_address_or_a_section_with_its_parameters() {
+    let of = |text: &str| of_file(text).map(|config| config.store);
+    assert_eq!(of("store: memory:?max_keys=10").unwrap(), "memory:?max_keys=10");
+    let section = "store: {url: 'postgres://db/app?connect_timeout=1', audit: 30, table: a b}";
+    let address = "postgres://db/app?connect_timeout=1&table=a%20b&audit=30";
+    assert_eq!(of(section).unwrap(), address);
+    assert_eq!(of("store: {url: 'memory:', memory: 2097152}").unwrap(), "memory:?memory=2097152");
+    let cases = [
+        ("store: memory:?max_keys=0", "t.yaml:1: store: `max_keys` is not accepted; accepted: 1 to"),
+        ("store: {url: 'memory:', max_keys: 0}", "t.yaml:1: store: `max_keys` is not accepted"),
+        ("store: {url: 'memory:', max_kys: 1}", "store.max_kys: is not a field; did you mean"),
+        ("store: {audit: 30}", "store.url: is missing; accepted: the address of a store"),
+        ("store: {url: 'oracle:', audit: 30}", "store: has no scheme that is known; accepted: m"),
+        ("store: [memory]", "store: is a list; accepted: a value"),
+        ("store: redis://h?tls=yes", "store: `tls` is not accepted; accepted: true, false"),
+        ("store: postgres://u:s3cret@h/d?audit=s3cret", "`audit` is not accepted; accepted: for"),
+    ];
+    for (file, expected) in cases {
+        let wrong = of_file(file).unwrap_err().to_string();
+        assert!(wrong.contains(expected), "{file}: {wrong}");
+        assert!(!wrong.contains("s3cret"), "{wrong}");
+    }
+}
+
+#[test]
 fn secrets_are_never_shown() {
     let config = of_environment(&[
         ("TOLLGATE_TOKENS", "callers-secret-token"),

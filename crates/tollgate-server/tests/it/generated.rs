@@ -5,6 +5,7 @@ use std::sync::{Mutex, PoisonError};
 
 use tollgate::algorithm::Kind;
 use tollgate_server::config::{schema, settings_table};
+use tollgate_server::store::parameters_tables;
 use tollgate_server::telemetry::metrics_table;
 use tollgate_service::config::algorithms_table;
 
@@ -62,6 +63,11 @@ fn the_table_of_metrics_is_current() {
 #[tokio::test]
 async fn the_table_of_stores_is_current() {
     compare_part("stores.md", "which store", &crate::stores::table().await);
+}
+
+#[test]
+fn the_tables_of_parameters_of_stores_are_current() {
+    compare_part("configuration.md", "parameters", &parameters_tables());
 }
 
 #[test]

@@ -1,15 +1,17 @@
 //! The settings of a memory store.
 
+use core::str::FromStr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::bounds::{Bounds, in_range};
+use super::bounds::{Bounds, WhenFull, WhenIdsFull, in_range};
 use super::budget::Budget;
 use super::fingerprint::Secrets;
 use super::policies::AllStates;
-use super::table::Table;
+use super::table::{KEYS_MAX, Table};
 use super::{Inner, Memory};
-use crate::error::Result;
+use crate::error::{Error, Result};
+use crate::store::parameters::{Parameter, ParameterSpec, ms_or_off, set_all, whole, word};
 
 /// Bytes for all policies when no bound is given, or four times what one policy may take for its
 /// keys, whichever is more.
@@ -20,6 +22,7 @@ const DEFAULT_MEMORY: usize = 1 << 30;
 const DEFAULT_MEMORY: usize = 32 << 20;
 /// The least bound on bytes.
 const MEMORY_MIN: usize = 1 << 20;
+const SCHEME: &str = "memory:";
 
 /// Sets the bounds of a [`Memory`].
 ///
@@ -32,7 +35,7 @@ const MEMORY_MIN: usize = 1 << 20;
 /// # let _ = limiter;
 /// # Ok::<(), tollgate_core::Error>(())
 /// ```
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 #[must_use]
 pub struct MemoryBuilder {
     bounds: Bounds,
@@ -40,7 +43,89 @@ pub struct MemoryBuilder {
     sweep_every: Option<Duration>,
 }
 
+const PARAMETERS: &[Parameter<MemoryBuilder>] = &[
+    Parameter::new(
+        "max_keys",
+        "1000000",
+        "1 to 4294967296",
+        "how many keys are kept for each limit of a policy that sets no bound",
+        |memory, text| {
+            let keys = whole(text, 1..=KEYS_MAX as u64);
+            keys.map(|keys| *memory = memory.max_keys(keys))
+        },
+    ),
+    Parameter::new(
+        "when_full",
+        "protect",
+        "protect, admit",
+        "what happens then: no throttled key is forgiven, or newcomers pass",
+        |memory, text| {
+            let words = [("protect", WhenFull::Protect), ("admit", WhenFull::Admit)];
+            word(text, &words).map(|full| *memory = memory.bounds(memory.bounds.when_full(full)))
+        },
+    ),
+    Parameter::new(
+        "max_request_ids",
+        "100000",
+        "a whole number, at least 1",
+        "how many request ids are kept for a policy that sets no bound",
+        |memory, text| {
+            let ids = whole(text, 1..=u64::MAX);
+            ids.map(|ids| *memory = memory.max_request_ids(ids))
+        },
+    ),
+    Parameter::new(
+        "when_ids_full",
+        "forget_oldest",
+        "forget_oldest, refuse",
+        "what happens then",
+        |memory, text| {
+            let (forget, refuse) = (WhenIdsFull::ForgetOldest, WhenIdsFull::Refuse);
+            let words = [("forget_oldest", forget), ("refuse", refuse)];
+            let full = word(text, &words);
+            full.map(|full| *memory = memory.bounds(memory.bounds.when_ids_full(full)))
+        },
+    ),
+    Parameter::new(
+        "memory",
+        "1 GiB, or four times what `max_keys` need",
+        "bytes, at least 1048576",
+        "how much all policies take at most",
+        |memory, text| {
+            let bytes = whole(text, MEMORY_MIN as u64..=u64::MAX);
+            bytes.map(|bytes| *memory = memory.memory(bytes))
+        },
+    ),
+    Parameter::new(
+        "sweep_every_ms",
+        "0",
+        "milliseconds, or 0 for never",
+        "the pause between two sweeps for long states that have expired",
+        |memory, text| ms_or_off(text).map(|pause| memory.sweep_every = pause),
+    ),
+];
+
+/// The URL is `memory:`, with [`parameters`](MemoryBuilder::parameters) such as
+/// `memory:?max_keys=10000`. Parsing fails with `config_invalid` naming `url` or the parameter.
+impl FromStr for MemoryBuilder {
+    type Err = Error;
+
+    fn from_str(url: &str) -> Result<Self> {
+        let accepted = || Error::config("url", "accepted: `memory:`, and `?name=value` after it");
+        let query = url.strip_prefix(SCHEME).ok_or_else(accepted)?;
+        let query = if query.is_empty() { "?" } else { query };
+        let mut memory = Self::default();
+        set_all(&mut memory, query.strip_prefix('?').ok_or_else(accepted)?, PARAMETERS)?;
+        Ok(memory)
+    }
+}
+
 impl MemoryBuilder {
+    /// The parameters of the URL.
+    pub fn parameters() -> impl Iterator<Item = ParameterSpec> {
+        PARAMETERS.iter().map(Parameter::spec)
+    }
+
     /// How many keys are kept of each policy, 1,000,000 by default, unless its limit has
     /// [`Bounds`]. A key takes 94 bytes once the table has grown to this bound. On its way there, a
     /// table of thousands of keys has three to seven lines of 64 bytes for each.
@@ -108,5 +193,41 @@ impl MemoryBuilder {
             super::sweep::in_background(Arc::downgrade(&memory.0), interval)?;
         }
         Ok(memory)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn settings_are_parameters_of_the_url() {
+        let url = "memory:?max_keys=10&when_full=admit&max_request_ids=20&when_ids_full=refuse\
+                   &memory=2097152&sweep_every_ms=5";
+        let bounds = Bounds::new().max_keys(10).max_request_ids(20);
+        let bounds = bounds.when_full(WhenFull::Admit).when_ids_full(WhenIdsFull::Refuse);
+        let built = MemoryBuilder::default().bounds(bounds).memory(2 << 20);
+        let built = built.sweep_every(Duration::from_millis(5));
+        assert_eq!(url.parse::<MemoryBuilder>().unwrap(), built);
+        for plain in ["memory:", "memory:?"] {
+            assert_eq!(plain.parse::<MemoryBuilder>().unwrap(), MemoryBuilder::default());
+        }
+    }
+
+    #[test]
+    fn errors_name_the_parameter() {
+        for (url, field) in [
+            ("memory", "url"),
+            ("memory:x", "url"),
+            ("memory://?max_keys=1", "url"),
+            ("memory:?keys=1", "url"),
+            ("memory:?max_keys=0", "max_keys"),
+            ("memory:?max_keys=many", "max_keys"),
+            ("memory:?memory=1", "memory"),
+            ("memory:?when_full=forgive", "when_full"),
+        ] {
+            let error = url.parse::<MemoryBuilder>().unwrap_err();
+            assert_eq!(error.field(), Some(field), "{url}: {error}");
+        }
     }
 }
