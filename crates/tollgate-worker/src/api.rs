@@ -10,6 +10,8 @@ use tollgate_service::api::{Rejection, Response as ApiResponse, failure};
 use tollgate_service::config::{policies_with_secret, values};
 use tollgate_service::receipt::{ReceiptKey, validate_secret};
 use tollgate_service::{Api, Auth, Engine};
+use worker::js_sys::{Object, Reflect};
+use worker::wasm_bindgen::{JsCast as _, JsValue};
 use worker::{Env, Request, Response};
 
 use crate::guard::to_worker;
@@ -108,9 +110,14 @@ fn auth(env: &Env) -> Result<Auth> {
     Ok(auth.only_callers())
 }
 
-/// A variable or a secret: both are texts of the environment.
+/// A variable or a secret, as text. `wrangler.toml` may also state it as a number, a boolean or a
+/// list.
 fn setting(env: &Env, name: &str, default: &str) -> String {
-    env.var(name).map_or_else(|_| default.to_owned(), |value| value.to_string())
+    let found = Reflect::get(env, &JsValue::from_str(name)).unwrap_or_default();
+    if found.is_undefined() || found.is_null() {
+        return default.to_owned();
+    }
+    found.unchecked_into::<Object>().to_string().into()
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "an argument of map_err")]

@@ -74,7 +74,8 @@ async fn round(client: &Client) -> Vec<u64> {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hot_key_of_d1_refuses_some_callers_within_the_default_deadline() {
     for callers in [5, 20, 50, 200] {
-        let server = Ready { store: "d1" }.start_with_default_deadline(Setup::of(LIMITED)).await;
+        let server = Ready { store: "d1" };
+        let server = server.start_with(Setup::of(LIMITED), ("TOLLGATE_DEADLINE", None)).await;
         let client = Client::of(&server);
         // Makes the table.
         client.post("/v1/acquire", r#"{"policy":"p","key":"other"}"#).await;

@@ -45,8 +45,8 @@ impl TestWorker {
             d1: vec!["TOLLGATE_DB"],
             kv: vec!["KV"],
             vars: vec![
-                ("UPSTASH_URL", upstash.url()),
-                ("UPSTASH_TOKEN", upstash.token().to_owned()),
+                ("UPSTASH_URL", upstash.url().into()),
+                ("UPSTASH_TOKEN", upstash.token().into()),
             ],
         };
         Self { worker: Workerd::start(&spec).unwrap(), _upstash: upstash }
