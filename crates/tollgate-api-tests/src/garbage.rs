@@ -71,3 +71,18 @@ pub async fn keys_of_the_gate_are_utf_8(target: &impl Target) {
     }
     server.end().await;
 }
+
+/// What the API does not read may be of any bytes, and a query of any length that a proxy passes.
+pub async fn headers_that_are_not_ascii_are_no_obstacle(target: &impl Target) {
+    let server = target.start(Setup::of(SLOW)).await;
+    let client = Client::of(&server);
+    let http = reqwest::Client::new();
+    for value in [&b"caf\xc3\xa9"[..], b"caf\xe9", b"\xff\xfe"] {
+        let request = http.get(client.url("/v1/gate?key=k")).header("x-name", value);
+        assert_eq!(request.send().await.unwrap().status().as_u16(), 204, "{value:?}");
+    }
+    let long = client.get(&format!("/v1/gate?key={}", "k".repeat(8_000))).await;
+    assert_eq!(long.status().as_u16(), 400);
+    assert!(long.text().await.unwrap().contains("\"key\""));
+    server.end().await;
+}

@@ -122,6 +122,7 @@ macro_rules! api_tests {
             documents::documents_and_proxies_name_the_headers_that_are_sent,
             documents::every_reply_is_as_documented,
             exact::two_hundred_clients_get_exactly_the_limit,
+            garbage::headers_that_are_not_ascii_are_no_obstacle,
             garbage::keys_of_the_gate_are_utf_8,
             garbage::mutated_bodies_are_never_a_failure_of_the_server,
             health::health_and_readiness_need_no_token,

@@ -11,7 +11,7 @@ use tollgate_core::{Code, Error, Result};
 
 use crate::auth::{Auth, Role};
 
-const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
+pub(crate) const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
 impl Auth {
     /// Refuses a request that a page of another site has sent, where a client needs no token for a

@@ -4,16 +4,18 @@
 //! crate, and its response becomes one of the runtime. [`api_from_env`] reads the settings.
 
 use bytes::Bytes;
-use http_body_util::{BodyExt as _, Limited};
 use tollgate_core::store::BoxStore;
 use tollgate_core::{Error, Result};
-use tollgate_service::api::{BODY_MAX_BYTES, Rejection, failure};
+use tollgate_service::api::{Rejection, Response as ApiResponse, failure};
 use tollgate_service::config::{policies_with_secret, values};
 use tollgate_service::receipt::{ReceiptKey, validate_secret};
 use tollgate_service::{Api, Auth, Engine};
-use worker::{Body, Env, HttpRequest, Request, Response};
+use worker::js_sys::{Object, Reflect};
+use worker::wasm_bindgen::{JsCast as _, JsValue};
+use worker::{Env, Request, Response};
 
 use crate::guard::to_worker;
+use crate::incoming::{Head, body_of};
 use crate::limiter::limiter;
 use crate::{D1, DurableObjects, PerCall, WorkersKv};
 
@@ -108,9 +110,14 @@ fn auth(env: &Env) -> Result<Auth> {
     Ok(auth.only_callers())
 }
 
-/// A variable or a secret: both are texts of the environment.
+/// A variable or a secret, as text. `wrangler.toml` may also state it as a number, a boolean or a
+/// list.
 fn setting(env: &Env, name: &str, default: &str) -> String {
-    env.var(name).map_or_else(|_| default.to_owned(), |value| value.to_string())
+    let found = Reflect::get(env, &JsValue::from_str(name)).unwrap_or_default();
+    if found.is_undefined() || found.is_null() {
+        return default.to_owned();
+    }
+    found.unchecked_into::<Object>().to_string().into()
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "an argument of map_err")]
@@ -136,41 +143,35 @@ pub async fn scheduled(env: &Env) {
 /// Answers a request of the runtime.
 ///
 /// # Errors
-/// When the request cannot be read or the response cannot be made.
+/// When the response cannot be made.
 pub async fn handle(api: &Api, request: Request) -> worker::Result<Response> {
-    let (parts, body) = HttpRequest::try_from(request)?.into_parts();
-    let is_read = matches!(parts.method.as_str(), "GET" | "HEAD");
-    let response = match parts.uri.path() {
-        "/healthz" | "/readyz" if !is_read => Rejection::MethodNotAllowed("GET,HEAD").response(),
+    let answered = answer(api, &request).await;
+    to_worker(answered.unwrap_or_else(Rejection::response))
+}
+
+async fn answer(api: &Api, request: &Request) -> core::result::Result<ApiResponse, Rejection> {
+    let Head { method, uri, headers } = Head::of(request)?;
+    let is_read = matches!(method.as_str(), "GET" | "HEAD");
+    Ok(match uri.path() {
+        "/healthz" | "/readyz" if !is_read => return Err(Rejection::MethodNotAllowed("GET,HEAD")),
         "/healthz" => text("ok\n"),
         "/readyz" => match api.engine().probe().await {
             Ok(()) => text("ready\n"),
             Err(error) => failure(&error),
         },
-        _ => match api.route(&parts.method, &parts.uri, &parts.headers) {
-            Ok(route) => {
-                let reads_body = route.endpoint.reads_body();
-                let body = if reads_body { read(body).await } else { Ok(Bytes::new()) };
-                match body {
-                    Ok(body) => api.answer(route, parts.uri.query(), &body).await,
-                    Err(rejection) => rejection.response(),
-                }
-            }
-            Err(rejection) => rejection.response(),
-        },
-    };
-    to_worker(response)
+        _ => {
+            let route = api.route(&method, &uri, &headers)?;
+            let body = match route.endpoint.reads_body() {
+                true => body_of(request).await?,
+                false => Vec::new(),
+            };
+            api.answer(route, uri.query(), &body).await
+        }
+    })
 }
 
-/// Reads a body within its bound. How long a client may take is bounded by the runtime.
-async fn read(body: Body) -> core::result::Result<Bytes, Rejection> {
-    // Errors of the runtime are no errors of a body that could be sent to another thread.
-    let whole = Limited::new(body.map_err(|error| error.to_string()), BODY_MAX_BYTES).collect();
-    Ok(whole.await.map_err(|_| Rejection::BodyTooLarge)?.to_bytes())
-}
-
-fn text(body: &'static str) -> http::Response<Bytes> {
-    let mut response = http::Response::new(Bytes::from_static(body.as_bytes()));
+fn text(body: &'static str) -> ApiResponse {
+    let mut response = ApiResponse::new(Bytes::from_static(body.as_bytes()));
     let kind = http::HeaderValue::from_static("text/plain; charset=utf-8");
     response.headers_mut().insert(http::header::CONTENT_TYPE, kind);
     response

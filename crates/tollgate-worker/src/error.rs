@@ -9,23 +9,40 @@ const MESSAGE_MAX_CHARS: usize = 200;
 /// How the messages begin by which a Durable Object and D1 refuse a call that waited with too many
 /// others. The call was never begun.
 const OVERLOADS: [&str; 2] = ["Durable Object is overloaded.", "D1 DB is overloaded."];
-/// The backend failed. Whether it has written is unknown.
+/// What messages contain by which Cloudflare refuses a call because a database is full, or because
+/// the account may store, read or write no more on that day. Callers can bring that about, so it is
+/// no outage.
+const USED_UP: [&str; 6] = [
+    "SQLITE_FULL",
+    "Exceeded maximum DB size",
+    "maximum account storage limit",
+    "free tier daily row",
+    "in Durable Objects free tier",
+    "limit exceeded for the day",
+];
+
+/// The backend failed. Whether it has written is unknown, unless its storage is used up.
 pub(crate) fn unavailable(what: &str, error: &worker::Error) -> Error {
-    with(Code::StoreUnavailable, what, error)
+    let text = error.to_string();
+    with(code_of(&text), what, &text)
 }
 
 /// A call to an object or a database failed. One that was refused as one of too many has charged
 /// nothing; whether any other has written is unknown.
 pub(crate) fn call_failed(what: &str, error: &worker::Error) -> Error {
-    if has_overload_mark(error) || is_overload(&error.to_string()) {
-        return with(Code::QueueFull, what, error);
-    }
-    unavailable(what, error)
+    let text = error.to_string();
+    let is_refused = has_overload_mark(error) || OVERLOADS.iter().any(|one| text.contains(one));
+    with(if is_refused { Code::QueueFull } else { code_of(&text) }, what, &text)
 }
 
-fn with(code: Code, what: &str, error: &worker::Error) -> Error {
-    let message: String = error.to_string().chars().take(MESSAGE_MAX_CHARS).collect();
-    Error::new(code, format!("{what}: {message}"))
+fn code_of(text: &str) -> Code {
+    let is_used_up = USED_UP.iter().any(|one| text.contains(one));
+    if is_used_up { Code::StoreFull } else { Code::StoreUnavailable }
+}
+
+fn with(code: Code, what: &str, text: &str) -> Error {
+    let text: String = text.chars().take(MESSAGE_MAX_CHARS).collect();
+    Error::new(code, format!("{what}: {text}"))
 }
 
 /// The backend answered something that this crate does not write.
@@ -38,10 +55,6 @@ fn has_overload_mark(error: &worker::Error) -> bool {
     let worker::Error::UnknownJsError { original, .. } = error else { return false };
     let mark = Reflect::get(original, &JsValue::from_str("overloaded"));
     mark.is_ok_and(|mark| mark.is_truthy())
-}
-
-fn is_overload(message: &str) -> bool {
-    OVERLOADS.iter().any(|overload| message.contains(overload))
 }
 
 #[cfg(test)]
@@ -67,6 +80,23 @@ mod tests {
             "Error: D1_ERROR: D1 DB is overloaded. Too many requests queued.",
         ] {
             assert_eq!(code(message), Code::QueueFull, "{message}");
+        }
+    }
+
+    #[test]
+    fn storage_that_is_used_up_is_no_outage() {
+        for message in [
+            "Error: database or disk is full: SQLITE_FULL",
+            "Error: Exceeded allowed rows written in Durable Objects free tier.",
+            "Error: Exceeded allowed rows read in Durable Objects free tier.",
+            "Error: D1_ERROR: Exceeded maximum DB size.",
+            "Error: D1_ERROR: Your account has exceeded D1's maximum account storage limit, please \
+             contact Cloudflare to raise your limit",
+            "Error: D1_ERROR: Your account has exceeded D1's free tier daily row write limit. \
+             Upgrade to a paid plan or wait until tomorrow (midnight UTC) to continue.",
+            "js error: JsValue(Error: KV put() limit exceeded for the day.",
+        ] {
+            assert_eq!(code(message), Code::StoreFull, "{message}");
         }
     }
 

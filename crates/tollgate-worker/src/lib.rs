@@ -24,6 +24,8 @@ mod d1;
 mod durable_object;
 mod error;
 pub mod guard;
+#[cfg(feature = "api")]
+mod incoming;
 mod join;
 mod kv;
 mod limiter;

@@ -3,7 +3,7 @@
 //! A statement takes all its rows in one argument, a JSON array: so one statement reads or writes
 //! any number of values, and each statement is atomic by itself.
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use tollgate_core::Micros;
 
 /// The table. Without a row id, a charge writes one row. The version is used by D1 alone.
@@ -48,14 +48,18 @@ pub(crate) fn in_order<T: Clone>(
 
 /// The argument of [`READ`].
 pub(crate) fn names_json<N: AsRef<str>>(names: &[N]) -> String {
-    let names = names.iter().map(|name| name.as_ref().into()).collect::<Vec<_>>();
-    serde_json::Value::Array(names).to_string()
+    json(&names.iter().map(AsRef::as_ref).collect::<Vec<&str>>())
 }
 
 /// The argument of [`WRITE`].
 pub(crate) fn rows_json<'a>(rows: impl Iterator<Item = (String, &'a str, Micros)>) -> String {
-    let rows = rows.map(|(name, value, until)| serde_json::json!([name, value, integer(until)]));
-    serde_json::Value::Array(rows.collect()).to_string()
+    json(&rows.map(|(name, value, until)| (name, value, integer(until))).collect::<Vec<_>>())
+}
+
+/// Tuples are arrays of JSON.
+pub(crate) fn json(rows: &impl Serialize) -> String {
+    // Encoding numbers and texts does not fail.
+    serde_json::to_string(rows).unwrap_or_default()
 }
 
 /// A number as SQLite and JavaScript keep it exactly.

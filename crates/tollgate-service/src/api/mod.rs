@@ -13,12 +13,13 @@ mod rejection;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use http::header::CONTENT_TYPE;
-use http::{HeaderMap, HeaderValue, Method, Uri};
+use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST, ORIGIN};
+use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
 
 use self::decode::{Refund, Request, batch};
 use crate::auth::{Auth, Role, bearer};
 use crate::engine::{CheckRequest, Engine, RefundRequest, Result};
+use crate::site::SEC_FETCH_SITE;
 
 pub use encode::failure;
 pub use endpoint::Endpoint;
@@ -29,6 +30,9 @@ pub type Response = http::Response<Bytes>;
 
 /// The longest body accepted, in bytes: a full batch of the longest keys fits.
 pub const BODY_MAX_BYTES: usize = 1024 * 1024;
+
+/// Every header of a request that [`Api::route`] reads: a host need not pass others.
+pub const REQUEST_HEADERS: [HeaderName; 4] = [AUTHORIZATION, HOST, ORIGIN, SEC_FETCH_SITE];
 
 /// The OpenAPI document of this API.
 pub const OPENAPI: &str = include_str!("openapi.json");

@@ -61,7 +61,9 @@ impl PolicyDefaults<'_> {
         let mut policies = Vec::new();
         let namespace = |limit: &Limit| format!("{}:{}", limit.prefix(), limit.policy());
         let ad_hoc = |limit| (namespace(limit), "CL.THROTTLE".to_owned());
-        let mut owners: BTreeMap<String, String> = ad_hoc_limit().iter().map(ad_hoc).collect();
+        // Extended, not collected: collecting sorts first, with a sort of its own for each type.
+        let mut owners: BTreeMap<String, String> = BTreeMap::new();
+        owners.extend(ad_hoc_limit().iter().map(ad_hoc));
         for entry in section.entries() {
             let path = format!("policies.{}", shorten(&entry.name));
             let Some(policy) = self.policy(&entry.name, &entry.value, &path, errors) else {
@@ -69,7 +71,8 @@ impl PolicyDefaults<'_> {
             };
             // `a.b` may be a policy, or the limit `b` of the policy `a`: their keys must differ.
             // Overrides share the keys of the policy they belong to.
-            let namespaces: BTreeSet<String> = policy.every_limit().map(namespace).collect();
+            let mut namespaces: BTreeSet<String> = BTreeSet::new();
+            namespaces.extend(policy.every_limit().map(namespace));
             for namespace in namespaces {
                 let owner = format!("the policy in line {}", entry.line);
                 if let Some(earlier) = owners.insert(namespace, owner) {

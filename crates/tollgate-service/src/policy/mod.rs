@@ -226,7 +226,8 @@ impl Policies {
         let bucket = Policy::new(name.clone(), vec![NamedLimit { name, limit }]);
         // A `default` among the policies replaces the bucket.
         let all = std::iter::once(bucket).chain(policies);
-        let by_name = all.map(|policy| (policy.name.as_str().into(), policy)).collect();
+        let mut by_name = BTreeMap::new();
+        by_name.extend(all.map(|policy| (policy.name.as_str().into(), policy)));
         let (ad_hoc, ad_hoc_bounds) =
             (ad_hoc_limit()?.on_outage(on_outage), AdHocBounds::default());
         Ok(Self { by_name, ad_hoc, ad_hoc_bounds }.bound_ad_hoc(ad_hoc_bounds))

@@ -47,8 +47,8 @@ pub struct WorkerSpec {
     pub d1: Vec<&'static str>,
     /// Bindings of namespaces of Workers KV.
     pub kv: Vec<&'static str>,
-    /// Bindings of text.
-    pub vars: Vec<(&'static str, String)>,
+    /// Variables: mostly texts.
+    pub vars: Vec<(&'static str, Value)>,
 }
 
 /// A Worker that runs. Its storage is kept by `restart`, and removed when it is dropped.
@@ -142,7 +142,7 @@ fn instance(spec: &WorkerSpec, name: &str, home: &str) -> Result<Value> {
         ((*binding).to_owned(), object)
     };
     let objects: Map<String, Value> = spec.durable_objects.iter().map(object).collect();
-    let vars = spec.vars.iter().map(|(name, text)| ((*name).to_owned(), text.as_str().into()));
+    let vars = spec.vars.iter().map(|(name, value)| ((*name).to_owned(), value.clone()));
     let vars: Map<String, Value> = vars.collect();
     Ok(json!({
         "name": name,

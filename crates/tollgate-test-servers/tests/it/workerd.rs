@@ -20,7 +20,7 @@ pub(crate) fn counter(is_sqlite: bool) -> Workerd {
     let spec = WorkerSpec {
         folder: build("tollgate-counter-worker").unwrap(),
         durable_objects: vec![("COUNTER", "Counter", is_sqlite)],
-        vars: vec![("TEXT", "a text".to_owned())],
+        vars: vec![("TEXT", "a text".into())],
         ..WorkerSpec::default()
     };
     Workerd::start(&spec).unwrap()

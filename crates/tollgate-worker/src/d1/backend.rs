@@ -4,7 +4,6 @@ use std::borrow::Cow;
 
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use serde_json::{Value, json};
 use tollgate_core::store::cas::{Entry, Snapshot, Swap, Version, Versioned, VersionedCapability};
 use tollgate_core::{Error, Micros, Result};
 use worker::D1Database;
@@ -69,9 +68,9 @@ impl Versioned for Backend {
                 Some(Version::Number(version)) => Some(*version),
                 Some(Version::Text(_)) | None => None,
             };
-            json!([stored(write.key), write.value, sql::integer(write.keep_until), version])
+            (stored(write.key), write.value, sql::integer(write.keep_until), version)
         });
-        let argument = Value::Array(rows.collect()).to_string();
+        let argument = sql::json(&rows.collect::<Vec<_>>());
         let written: Vec<Row> = self.run(SWAP, &argument).into_send().await?;
         Ok(written.len() == writes.len())
     }
@@ -79,7 +78,7 @@ impl Versioned for Backend {
 
 impl Backend {
     pub(super) async fn reclaim(&self, now: Micros) -> Result<usize> {
-        let argument = json!([sql::integer(now), PAGE]).to_string();
+        let argument = sql::json(&(sql::integer(now), PAGE));
         let deleted: Vec<Row> = self.run(RECLAIM, &argument).into_send().await?;
         Ok(deleted.len())
     }

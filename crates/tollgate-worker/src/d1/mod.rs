@@ -11,15 +11,16 @@
 mod backend;
 
 use core::time::Duration;
+use std::sync::Arc;
 
 use tollgate_core::store::{
-    BatchResults, CallContext, Capability, Cas, Evidence, Loaded, Retries, Store,
+    BatchResults, CallContext, Capability, Evidence, Loaded, Retries, Store,
 };
 use tollgate_core::{Admission, Charge, Clock as _, Key, Result};
 use worker::D1Database;
 
 use crate::clock::WorkerClock;
-use crate::races::racing;
+use crate::races::{Races, racing};
 use backend::Backend;
 
 /// How long a value is kept after it means the same as none. It exceeds the time that a statement
@@ -43,27 +44,31 @@ const SLACK: Duration = Duration::from_secs(60);
 /// # }
 /// ```
 #[derive(Debug)]
-pub struct D1(Cas<Backend>);
+pub struct D1 {
+    races: Races,
+    backend: Arc<Backend>,
+}
 
 impl D1 {
     /// A store in a database.
     #[must_use]
     pub fn new(database: D1Database) -> Self {
-        Self(racing(Backend(database)).slack(SLACK))
+        let backend = Arc::new(Backend(database));
+        Self { races: racing(Arc::clone(&backend)).slack(SLACK), backend }
     }
 
     /// What an admission that lost a race does; by default it is repeated 100 times, after waits
     /// of up to 2 s.
     #[must_use]
     pub fn retries(self, retries: Retries) -> Self {
-        Self(self.0.retries(retries))
+        Self { races: self.races.retries(retries), ..self }
     }
 
     /// How many request ids this store may have written that have not expired; more get
     /// `queue_full`. No bound by default.
     #[must_use]
     pub fn max_request_ids(self, ids: usize) -> Self {
-        Self(self.0.max_request_ids(ids))
+        Self { races: self.races.max_request_ids(ids), ..self }
     }
 
     /// Deletes up to 1,000 values that mean nothing any more, and returns how many. For a cron
@@ -72,23 +77,23 @@ impl D1 {
     /// # Errors
     /// `store_unavailable` when the database fails.
     pub async fn reclaim(&self) -> Result<usize> {
-        self.0.backend().reclaim(WorkerClock.now()).await
+        self.backend.reclaim(WorkerClock.now()).await
     }
 
     /// How many writes of this store lost a race so far.
     #[must_use]
     pub fn lost_races(&self) -> u64 {
-        self.0.lost_races()
+        self.races.lost_races()
     }
 }
 
 impl Store for D1 {
     fn capability(&self) -> Capability {
-        self.0.capability()
+        self.races.capability()
     }
 
     async fn admit(&self, admission: &Admission<'_>, cx: CallContext<'_>) -> Result<Evidence> {
-        self.0.admit(admission, cx).await
+        self.races.admit(admission, cx).await
     }
 
     async fn admit_many(
@@ -97,18 +102,18 @@ impl Store for D1 {
         results: &BatchResults,
         cx: CallContext<'_>,
     ) {
-        self.0.admit_many(batch, results, cx).await;
+        self.races.admit_many(batch, results, cx).await;
     }
 
     async fn load(&self, charges: &[Charge<'_>], cx: CallContext<'_>) -> Result<Loaded> {
-        self.0.load(charges, cx).await
+        self.races.load(charges, cx).await
     }
 
     async fn reset(&self, key: Key<'_>, cx: CallContext<'_>) -> Result<()> {
-        self.0.reset(key, cx).await
+        self.races.reset(key, cx).await
     }
 
     fn round_trips(&self) -> Option<u64> {
-        self.0.round_trips()
+        self.races.round_trips()
     }
 }

@@ -3,6 +3,9 @@
 //! The runtime does not notice a panic: it would wait for the answer of the object for ever, and so
 //! would every caller. An object that is aborted fails all of its calls at once. The next call
 //! makes it anew over its storage, in a new WebAssembly instance.
+//!
+//! Objects share an instance with each other and with Workers. What is under way in them when the
+//! instance is replaced never ends either, so each call has a bound on its time.
 
 use core::cell::RefCell;
 use core::future::{Future, poll_fn};
@@ -12,13 +15,16 @@ use std::rc::Rc;
 use std::sync::Once;
 
 use worker::State;
-use worker::js_sys::{Function, Reflect};
+use worker::js_sys::{Function, Reflect, global};
 use worker::wasm_bindgen::{JsCast as _, JsValue};
 
 /// The object itself, as the runtime knows it.
 pub(super) type ThisObject = Rc<JsValue>;
 
-const REASON: &str = "the Durable Object panicked";
+const PANICKED: &str = "the Durable Object panicked";
+const LOST: &str = "a call to the Durable Object did not end";
+/// How long a call may take. A decision takes some milliseconds.
+const CALL_MAX_MS: u32 = 10_000;
 
 thread_local! {
     /// The object whose code runs now.
@@ -26,7 +32,7 @@ thread_local! {
 }
 
 /// Runs work of an object. If it panics, the object is aborted: its callers get an error at once,
-/// and what is stored stays.
+/// and what is stored stays. So it is if the work takes longer than ten seconds.
 ///
 /// [`LimitsObject`](super::LimitsObject) does so for itself. An object of your own that keeps an
 /// [`ObjectStore`](super::ObjectStore) wraps its `fetch` in it.
@@ -39,7 +45,7 @@ pub(super) fn this_object(state: &State) -> ThisObject {
     Rc::new(object.clone())
 }
 
-/// Runs work of an object, which is aborted if it panics.
+/// Runs work of an object, which is aborted if it panics or does not end.
 pub(super) async fn run<T>(object: &ThisObject, work: impl Future<Output = T>) -> T {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {
@@ -50,6 +56,7 @@ pub(super) async fn run<T>(object: &ThisObject, work: impl Future<Output = T>) -
             abort_running();
         }));
     });
+    let _timer = CallTimer::start(object);
     let mut work = pin!(work);
     poll_fn(|context| {
         let outer = RUNNING.replace(Some(Rc::clone(object)));
@@ -64,8 +71,31 @@ pub(super) async fn run<T>(object: &ThisObject, work: impl Future<Output = T>) -
 /// trap: after a trap, wasm-bindgen would run callbacks of the old instance in the new one.
 fn abort_running() {
     let Some(object) = RUNNING.take() else { return };
-    let abort = Reflect::get(&object, &JsValue::from_str("abort"));
-    if let Some(abort) = abort.ok().and_then(|abort| abort.dyn_into::<Function>().ok()) {
-        let _ = abort.call1(&object, &JsValue::from_str(REASON));
+    if let Some(abort) = function(&object, "abort") {
+        let _ = abort.call1(&object, &JsValue::from_str(PANICKED));
     }
+}
+
+/// Aborts the object unless it is dropped in time. What runs then is a function of the runtime and
+/// no code of this instance, which may have been replaced.
+struct CallTimer(JsValue);
+
+impl CallTimer {
+    fn start(object: &JsValue) -> Option<Self> {
+        let abort = function(object, "abort")?.bind1(object, &JsValue::from_str(LOST));
+        let set = function(&global(), "setTimeout")?;
+        set.call2(&JsValue::UNDEFINED, &abort, &JsValue::from(CALL_MAX_MS)).ok().map(Self)
+    }
+}
+
+impl Drop for CallTimer {
+    fn drop(&mut self) {
+        if let Some(clear) = function(&global(), "clearTimeout") {
+            let _ = clear.call1(&JsValue::UNDEFINED, &self.0);
+        }
+    }
+}
+
+fn function(of: &JsValue, name: &str) -> Option<Function> {
+    Reflect::get(of, &JsValue::from_str(name)).ok()?.dyn_into().ok()
 }

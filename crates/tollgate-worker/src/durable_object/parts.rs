@@ -1,6 +1,6 @@
 //! Objects as the parts of a compensated admission, each of which charges its keys at once.
 
-use tollgate_core::store::cas::{Cas, Swap};
+use tollgate_core::store::cas::Swap;
 use tollgate_core::store::compensate::{Leg, Parts};
 use tollgate_core::store::detach::{Detached, Spawner};
 use tollgate_core::store::{CallContext, Evidence, Loaded, TimeSource};
@@ -11,7 +11,7 @@ use super::calls::Calls;
 use super::store::no_outcome;
 use super::swapping::{Swapping, sent_swaps};
 use super::wire::{SentAdmission, unknown_algorithm};
-use crate::races::racing;
+use crate::races::{Races, racing};
 
 /// The objects of a namespace.
 #[derive(Debug)]
@@ -27,7 +27,7 @@ impl ObjectParts {
 
     /// Compare-and-swap from here, for algorithms that objects do not know. Made anew for each
     /// call: requests of a Worker must not wait for each other's futures.
-    pub(super) fn swapping(&self) -> Cas<Swapping> {
+    pub(super) fn swapping(&self) -> Races {
         racing(Swapping(self.0.clone()))
     }
 

@@ -204,11 +204,12 @@ impl Outcome {
 }
 
 /// Every code that an object may answer with.
-const CODES: [Code; 8] = [
+const CODES: [Code; 9] = [
     Code::StoreUnavailable,
     Code::Timeout,
     Code::ConflictExhausted,
     Code::QueueFull,
+    Code::StoreFull,
     Code::CorruptState,
     Code::InvalidRequest,
     Code::IdempotencyConflict,

@@ -172,7 +172,7 @@ fn all_written(writes: Vec<Result<()>>) -> Result<()> {
     let errors: Vec<Error> = writes.into_iter().filter_map(Result::err).collect();
     let is_partial = errors.len() < count;
     let (refused, unknown): (Vec<Error>, Vec<Error>) =
-        errors.into_iter().partition(|error| error.code() == Code::ConflictExhausted);
+        errors.into_iter().partition(|error| error.code() != Code::StoreUnavailable);
     match (unknown.into_iter().next(), refused.into_iter().next()) {
         (Some(error), _) => Err(error),
         (None, Some(_)) if is_partial => {
@@ -205,13 +205,17 @@ mod tests {
     #[test]
     fn nothing_was_charged_only_if_every_write_was_refused() {
         let refused = || Err(Error::new(Code::ConflictExhausted, "refused"));
+        let full = || Err(Error::new(Code::StoreFull, "full"));
         let unknown = || Err(Error::new(Code::StoreUnavailable, "unknown"));
         let code = |writes: Vec<Result<()>>| all_written(writes).err().map(|error| error.code());
         assert_eq!(code(vec![]), None);
         assert_eq!(code(vec![Ok(()), Ok(())]), None);
         assert_eq!(code(vec![refused(), refused()]), Some(Code::ConflictExhausted));
+        assert_eq!(code(vec![full(), full()]), Some(Code::StoreFull));
         for writes in [
             vec![Ok(()), refused()],
+            vec![Ok(()), full()],
+            vec![unknown(), full()],
             vec![refused(), Ok(())],
             vec![refused(), unknown()],
             vec![unknown(), Ok(())],

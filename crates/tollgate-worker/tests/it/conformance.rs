@@ -45,6 +45,18 @@ fn the_outage_mode_decides_where_an_object_fails() {
     passes("fragile", "the_outage_mode_decides");
 }
 
+/// Callers can fill a store: that must not open it.
+#[test]
+fn a_store_without_room_admits_none() {
+    let worker = TestWorker::shared();
+    for store in ["fragile_single", "d1"] {
+        // Makes the table.
+        let taken = worker.get(&format!("/{store}/take?prefix={}", worker.prefix()));
+        assert_eq!(taken, (200, "9".to_owned()), "{}", worker.log());
+        passes(store, "a_full_store_admits_none");
+    }
+}
+
 fn passes(store: &str, clause: &str) {
     let worker = TestWorker::shared();
     let (status, body) = worker.get(&format!("/{store}/{clause}?prefix={}", worker.prefix()));

@@ -81,3 +81,43 @@ fn units_stay_spent_when_an_object_is_evicted() {
         assert_ne!(made(), before, "{store}: the object was not made anew");
     }
 }
+
+/// An object decides one call after another: a caller that disconnects must not keep its turn.
+#[test]
+fn callers_that_disconnect_block_no_others() {
+    let worker = TestWorker::start();
+    for store in ["sqlite", "key_value", "inside_key_value", "d1", "kv"] {
+        let prefix = worker.prefix();
+        for _ in 0..100 {
+            worker.send_and_disconnect(&format!("/{store}/take?prefix={prefix}"));
+        }
+        // Some of those were charged, and may be charged still.
+        let (status, taken) = left(&worker, store, &prefix);
+        let is_decided = taken == "denied" || taken.parse::<u64>().is_ok_and(|left| left < 10);
+        assert!(status == 200 && is_decided, "{store}: {status} {taken}");
+    }
+}
+
+/// Objects share an instance with each other and with the Worker, and a panic in any of them ends
+/// all that is under way in it.
+#[test]
+fn what_is_under_way_during_a_panic_is_answered() {
+    let worker = TestWorker::start();
+    for panics in ["/panic", "/fragile_single/take_and_panic"] {
+        for _ in 0..4 {
+            let prefix = worker.prefix();
+            let mut paths = Vec::new();
+            for store in ["sqlite", "key_value", "d1"] {
+                // With a deadline of a second; only `fragile` panics.
+                paths.extend(vec![format!("/{store}/take_and_panic?prefix={prefix}"); 8]);
+            }
+            paths.insert(12, format!("{panics}?prefix={prefix}"));
+            let answers = worker.get_at_once(&paths);
+            assert!(answers.iter().all(|(status, _)| [200, 500].contains(status)), "{answers:?}");
+            assert_eq!(answers[12].0, 500, "{answers:?}");
+            for store in ["sqlite", "key_value", "d1"] {
+                assert_eq!(left(&worker, store, &prefix), (200, "9".to_owned()), "{store}");
+            }
+        }
+    }
+}

@@ -15,7 +15,7 @@ use crate::ready::Ready;
 /// What Cloudflare counts is the compressed size. Its own bound is 3 MB; these are what was
 /// measured, and a twentieth more.
 const GZIP_MAX_BYTES: [(&str, usize); 2] =
-    [("tollgate-cloudflare", 390_000), ("tollgate-example-worker", 250_000)];
+    [("tollgate-cloudflare", 382_000), ("tollgate-example-worker", 252_000)];
 /// The median of as many rounds counts.
 const ROUNDS: usize = 5;
 const LIMITED: &str = "policies: {p: {limit: 50 per 1d}}";
@@ -74,7 +74,8 @@ async fn round(client: &Client) -> Vec<u64> {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_hot_key_of_d1_refuses_some_callers_within_the_default_deadline() {
     for callers in [5, 20, 50, 200] {
-        let server = Ready { store: "d1" }.start_with_default_deadline(Setup::of(LIMITED)).await;
+        let server = Ready { store: "d1" };
+        let server = server.start_with(Setup::of(LIMITED), ("TOLLGATE_DEADLINE", None)).await;
         let client = Client::of(&server);
         // Makes the table.
         client.post("/v1/acquire", r#"{"policy":"p","key":"other"}"#).await;

@@ -1,12 +1,19 @@
 //! The test Worker, shared by the tests of this process, and small clients.
 
+use std::io::Write as _;
+use std::net::{Shutdown, TcpStream};
 use std::process;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
+use std::time::Duration;
 
+use reqwest::Client;
 use tollgate_test_servers::UpstashShim;
 use tollgate_test_servers::shared::redis;
 use tollgate_test_servers::workerd::{WorkerSpec, Workerd, build};
+
+/// How long an answer may take on a slow machine that waits for nothing.
+const ANSWERED: Duration = Duration::from_secs(120);
 
 /// The package in `tests/worker`, over every store.
 #[derive(Debug)]
@@ -45,8 +52,8 @@ impl TestWorker {
             d1: vec!["TOLLGATE_DB"],
             kv: vec!["KV"],
             vars: vec![
-                ("UPSTASH_URL", upstash.url()),
-                ("UPSTASH_TOKEN", upstash.token().to_owned()),
+                ("UPSTASH_URL", upstash.url().into()),
+                ("UPSTASH_TOKEN", upstash.token().into()),
             ],
         };
         Self { worker: Workerd::start(&spec).unwrap(), _upstash: upstash }
@@ -68,17 +75,25 @@ impl TestWorker {
         block_on(get(&format!("{}{path}", self.worker.url())))
     }
 
-    /// The answers to requests that are sent at once.
+    /// The answers to requests that are sent at once. Each of them is answered.
     pub(crate) fn get_at_once(&self, paths: &[String]) -> Vec<(u16, String)> {
         let urls = paths.iter().map(|path| format!("{}{path}", self.worker.url()));
+        let client = Client::builder().timeout(ANSWERED).build().unwrap();
         block_on(async {
-            let sent = urls.map(|url| tokio::spawn(async move { get(&url).await }));
+            let sent = urls.map(|url| tokio::spawn(get_by(client.clone(), url)));
             let mut answers = Vec::new();
             for one in sent.collect::<Vec<_>>() {
                 answers.push(one.await.unwrap());
             }
             answers
         })
+    }
+
+    /// Sends a request and resets its connection.
+    pub(crate) fn send_and_disconnect(&self, path: &str) {
+        let mut connection = TcpStream::connect(self.worker.addr()).unwrap();
+        write!(connection, "GET {path} HTTP/1.1\r\nhost: worker\r\n\r\n").unwrap();
+        connection.shutdown(Shutdown::Both).unwrap();
     }
 
     pub(crate) fn restart(&self) {
@@ -92,7 +107,11 @@ impl TestWorker {
 
 /// The status and the body of a GET request. A clause may take long: there is no timeout.
 pub(crate) async fn get(url: &str) -> (u16, String) {
-    let response = reqwest::get(url).await.unwrap();
+    get_by(Client::new(), url.to_owned()).await
+}
+
+async fn get_by(client: Client, url: String) -> (u16, String) {
+    let response = client.get(url).send().await.unwrap();
     (response.status().as_u16(), response.text().await.unwrap())
 }
 

@@ -62,6 +62,7 @@ pub(crate) async fn run<S: Store>(
         "an_error_undoes_what_was_charged" => {
             fragile::an_error_undoes_what_was_charged(&store, prefix).await;
         }
+        "a_full_store_admits_none" => fragile::a_full_store_admits_none(store, prefix).await,
         "the_outage_mode_decides" => fragile::the_outage_mode_decides(store, prefix).await,
         _ => return run_of_suite(store, options, (clause, prefix)).await,
     }

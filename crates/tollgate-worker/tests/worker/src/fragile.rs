@@ -14,8 +14,14 @@ use worker::{DurableObject, Env, Request, Response, Result, State, durable_objec
 const PAIRS: usize = 16;
 const CX: CallContext<'static> = CallContext::at(1_700_000_000_000_000);
 
-/// An object that fails before it decides, where a subject is called `broken`, and panics where
-/// one is called `panics`.
+/// Lets SQLite refuse writes on the subject `full-store`, as it refuses all of them at the bound of
+/// a database.
+pub(crate) const REFUSE_FULL: &str = "CREATE TRIGGER IF NOT EXISTS full BEFORE INSERT ON \
+     tollgate_values WHEN new.name LIKE '%{full-store}%' BEGIN \
+     SELECT RAISE(ABORT, 'database or disk is full: SQLITE_FULL'); END";
+
+/// An object that fails before it decides, where a subject is called `broken`, panics where one is
+/// called `panics`, and has no room for one that is called `full-store`.
 #[durable_object(fetch)]
 #[derive(Debug)]
 pub struct Fragile {
@@ -39,6 +45,10 @@ impl Fragile {
         match () {
             () if text.contains("broken") => Err("as it was asked to".into()),
             () if text.contains("panics") => panic!("as it was asked to"),
+            () if text.contains("full-store") => {
+                self.state.storage().sql().exec(REFUSE_FULL, None)?;
+                self.limits.fetch(request).await
+            }
             () => self.limits.fetch(request).await,
         }
     }
@@ -79,4 +89,12 @@ pub(crate) async fn the_outage_mode_decides<S: Store>(store: S, prefix: &str) {
         assert_eq!(broken.degraded, Some(mode), "{broken:?}");
         assert_eq!(broken.is_allowed(), mode != OutageMode::Closed, "{broken:?}");
     }
+}
+
+/// Panics if a store without room lets a caller pass. The object of the subject has a table.
+pub(crate) async fn a_full_store_admits_none<S: Store>(store: S, prefix: &str) {
+    let limiter = limiter(store).deadline(Duration::from_secs(30)).build();
+    let limit = limit(prefix).on_outage(OutageMode::Open);
+    let refused = limiter.check(limit.charge("full-store")).await;
+    assert_eq!(refused.map_err(|error| error.code()).err(), Some(Code::StoreFull));
 }

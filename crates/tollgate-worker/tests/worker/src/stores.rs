@@ -6,6 +6,7 @@ use tollgate_worker::{D1, DurableObjects, WorkersKv, upstash};
 use worker::{Env, Response, Result};
 
 use crate::clauses;
+use crate::fragile::REFUSE_FULL;
 use crate::objects::{RECORDS_MAX, options};
 
 /// Enough that two subjects are rarely in one object.
@@ -23,6 +24,9 @@ pub(crate) async fn run(env: &Env, store: &str, clause: (&str, &str)) -> Result<
         "fragile_single" => over_objects(env, "FRAGILE", 1, clause).await,
         "d1" if clause.0 == "count" => count(env).await,
         "d1" => {
+            if clause.0 == "a_full_store_admits_none" {
+                env.d1(DATABASE)?.prepare(REFUSE_FULL).run().await?;
+            }
             let store = D1::new(env.d1(DATABASE)?).max_request_ids(RECORDS_MAX);
             let options = Options { records_max: Some(RECORDS_MAX), ..Options::default() };
             clauses::run(store, options, clause).await
