@@ -192,6 +192,7 @@ impl Table {
 
     /// The line that seems to hold the key. Without the shard's mutex, a key that is being moved
     /// may not be found.
+    #[inline(always)]
     pub(super) fn search(&self, id: Id) -> Option<&Line> {
         let hash = self.hash_of(id);
         let segment = self.segment_at(hash.shard, hash.spread);
