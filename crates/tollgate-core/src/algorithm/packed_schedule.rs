@@ -70,7 +70,7 @@ impl PackedSchedule {
     /// What charging `cost` makes of a word, or `None` if that is not granted. A fresh key has word
     /// 0.
     #[must_use]
-    #[inline]
+    #[inline(always)]
     pub fn advance(&self, word: u64, now: Now, cost: Cost) -> Option<Advance> {
         let at = now.effective() * self.scale;
         let (start, taken) = (word.max(at), self.unit.saturating_mul(cost.get()));

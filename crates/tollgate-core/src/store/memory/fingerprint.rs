@@ -169,7 +169,7 @@ fn secret(seed: &RandomState, word: (Part, usize)) -> Secret {
 struct Sum(u128);
 
 impl Sum {
-    #[inline]
+    #[inline(always)]
     #[expect(clippy::cast_possible_truncation, reason = "the word as it was")]
     fn plus(self, word: u64, secret: &Secret) -> Self {
         let [low, middle, high] = *secret;
@@ -188,7 +188,7 @@ impl Sum {
         with_secrets.fold(self, |sum, (word, secret)| sum.plus(word, &secret))
     }
 
-    #[inline]
+    #[inline(always)]
     #[expect(clippy::cast_possible_truncation, reason = "the two halves of 128 bits")]
     const fn id(self) -> Id {
         Id { low: self.0 as u64, high: (self.0 >> 64) as u64 | USED }
@@ -203,7 +203,7 @@ impl Id {
     ///
     /// The halves of neighbouring keys are arithmetic progressions, and so would be any sum of
     /// them; even their exclusive or shows it. Their product does not.
-    #[inline]
+    #[inline(always)]
     #[expect(clippy::cast_possible_truncation, reason = "both halves are used")]
     pub(super) const fn spread(self) -> u64 {
         let product = self.low as u128 * self.high as u128;
