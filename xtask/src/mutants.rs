@@ -8,12 +8,13 @@ use crate::run::{TaskResult, command, root, run};
 use crate::tools::MUTANTS;
 
 /// The code that decides: algorithms, rounds, races, outages.
-const PATHS: [&str; 5] = [
+const PATHS: [&str; 6] = [
     "crates/tollgate-core/src/algorithm/**/*.rs",
     "crates/tollgate-core/src/combine/**/*.rs",
     "crates/tollgate-core/src/limiter/failure/**/*.rs",
     "crates/tollgate-core/src/store/cas/**/*.rs",
     "crates/tollgate-core/src/store/plan.rs",
+    "crates/tollgate-core/src/store/ranges.rs",
 ];
 
 /// The packages whose tests must notice a change; none of them starts a server.

@@ -109,7 +109,7 @@ impl<'a> Charge<'a> {
         }
     }
 
-    /// The charge that takes exactly so many units, as far as the range goes; other charges as they
+    /// The charge that takes exactly these units, as far as the range goes; other charges as they
     /// are.
     pub(crate) fn exactly(mut self, units: Cost) -> Self {
         if let Some((min, max)) = self.range() {
@@ -282,8 +282,8 @@ impl<'a> Admission<'a> {
 
     /// What a request id is bound to: the same id with another payload is a conflict.
     ///
-    /// The cost or range alone for one charge, since the record is scoped to the key already; for several,
-    /// the text of every key with its cost.
+    /// The cost or range alone for one charge, since the record is scoped to the key already; for
+    /// several, the text of every key with its cost.
     #[must_use]
     pub fn payload(&self) -> String {
         match self.charges() {

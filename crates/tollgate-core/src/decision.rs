@@ -224,7 +224,7 @@ impl Decision {
         self
     }
 
-    /// The same decision, which grants so many units of a range.
+    /// The same decision, which grants this many units of a range.
     #[must_use]
     pub fn granting(mut self, units: impl Into<Option<Cost>>) -> Self {
         if let Some(units) = units.into() {

@@ -1,6 +1,9 @@
 //! What the tests of decisions do not see: quota ids that cannot be, shares, and standings of
 //! algorithms that users write.
 
+mod custom;
+mod edges;
+
 use core::time::Duration;
 
 use super::{

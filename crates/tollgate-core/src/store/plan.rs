@@ -290,3 +290,26 @@ fn standing(charge: &Charge<'_>, words: &[u64], now: Now) -> Decision {
     let peeked = charge.rule().peek(words, now, Cost::ONE);
     Decision::allowed(peeked.limit, peeked.remaining, peeked.reset_at_ms).uncharged()
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::limit::Limit;
+    use crate::quota::Quota;
+
+    /// Each of the charges may be granted one day, and neither counts for the quota of the other.
+    #[test]
+    fn charges_of_two_quotas_on_one_key_are_not_taken_together() {
+        let limits = [5, 6].map(|units| Limit::gcra("one", Quota::per_minute(units)).unwrap());
+        let cost = |units| Cost::new(units).unwrap();
+        let charges = [limits[0].charge("x").cost(cost(4)), limits[1].charge("x").cost(cost(5))];
+        let (slots, keys) = slots_of(&charges);
+        assert_eq!(keys.len(), 1);
+        let planned = plan(&charges, &slots, &[None], Now::at(0)).unwrap();
+        let verdicts: Vec<Verdict> = planned.decisions.iter().map(|one| one.verdict).collect();
+        assert_eq!(verdicts, [Verdict::Allowed, Verdict::Denied]);
+        let two = [limits[1].charge("x").cost(cost(4)), limits[1].charge("x").cost(cost(5))];
+        let planned = plan(&two, &slots, &[None], Now::at(0)).unwrap();
+        assert_eq!(planned.decisions.last().map(|one| one.verdict), Some(Verdict::Never));
+    }
+}

@@ -2,8 +2,8 @@
 //!
 //! All ranges of an admission are granted the same number of units, each as far as its own range
 //! goes: the largest number with which the whole admission is allowed. What is allowed for a number
-//! of units is allowed for fewer, so there is one, or none at all. Then the ordinary steps run, each
-//! with the number that is granted.
+//! of units is allowed for fewer, so there is one, or none at all. Then the ordinary steps run,
+//! each with the number that is granted.
 
 use super::plan::{Plan, plan_exactly, words_under};
 use crate::charge::Charge;
@@ -51,7 +51,7 @@ impl<'a> Ranges<'a> {
         Ok(best)
     }
 
-    /// The plan if the ranges take so many units.
+    /// The plan if the ranges take this many units.
     fn plan_of(
         &self,
         units: Cost,

@@ -2,8 +2,8 @@
 //!
 //! All or nothing, from its definition: the charges are made in order on copies of the models; if
 //! all are allowed the copies are kept, and otherwise nothing is but what a changed quota carried
-//! over, and every decision reports uncharged numbers. Ranges take the largest number of units, each
-//! as far as it goes, with which all charges are allowed.
+//! over, and every decision reports uncharged numbers. Ranges take the largest number of units,
+//! each as far as it goes, with which all charges are allowed.
 
 use tollgate_core::store::{plan, slots_of};
 use tollgate_core::{Charge, Cost, Decision, Limit, Micros, Now, State, Verdict};
@@ -59,7 +59,7 @@ struct Asked {
 }
 
 impl Asked {
-    /// The charge for exactly so many units, as far as its range goes.
+    /// The charge for exactly these units, as far as its range goes.
     fn exactly(self, units: Cost) -> (usize, Cost) {
         let cost = self.max.map_or(self.cost, |max| units.clamp(self.cost, max.max(self.cost)));
         (self.key, cost)

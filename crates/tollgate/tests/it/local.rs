@@ -103,7 +103,46 @@ fn what_a_range_was_granted_is_spent_in_the_outage_and_a_range_gets_the_rest() {
             let alone = granted(range(1, 3)).map(Cost::get);
             assert_eq!(alone, expected, "{}", kind.name());
         }
+        // Alone it might have granted less: the range is decided anew, and nothing is left.
+        node.line.then([Fault::Before, Fault::Before]);
+        let again = block_on(node.limiter.check(range(1, 2).request_id(id))).unwrap();
+        assert_eq!(again.granted(), None, "{}", kind.name());
     }
+}
+
+#[test]
+fn a_node_has_spent_what_it_took_and_not_what_it_was_denied() {
+    for kind in Kind::ALL {
+        let clock = ManualClock::at(NOW);
+        // Of 10 units, each of two nodes may grant 5 alone.
+        let limit = local(kind, 10, MONTH);
+        let node = Node::nodes(&clock, 2).remove(0);
+        assert!(node.check(&limit, 3).is_allowed());
+        assert_eq!(node.drain_alone(&limit), 2, "{}", kind.name());
+        let node = Node::nodes(&clock, 2).remove(0);
+        assert!(node.check(&limit, 4).is_allowed() && node.check(&limit, 4).is_allowed());
+        assert_eq!(node.drain_alone(&limit), 0, "{}: more than its share", kind.name());
+        let node = Node::nodes(&clock, 1).remove(0);
+        assert!(node.check(&limit, 3).is_allowed() && !node.check(&limit, 9).is_allowed());
+        assert_eq!(node.drain_alone(&limit), 7, "{}", kind.name());
+    }
+}
+
+#[test]
+fn limits_that_are_not_local_take_no_part_when_a_node_decides_alone() {
+    let clock = ManualClock::at(NOW);
+    let node = Node::nodes(&clock, 1).remove(0);
+    let open = Limit::gcra("open", tollgate::Quota::new(1, MONTH)).unwrap();
+    let own = Limit::gcra("own", tollgate::Quota::new(3, MONTH)).unwrap();
+    let own = own.on_outage(OutageMode::Local);
+    let both = [open.charge("k"), own.charge("k")];
+    let verdicts = [(); 4].map(|()| {
+        node.line.then([Fault::Before, Fault::Before]);
+        let decision = block_on(node.limiter.check(Admission::of(&both))).unwrap();
+        assert_eq!(decision.degraded, Some(OutageMode::Local));
+        decision.is_allowed()
+    });
+    assert_eq!(verdicts, [true, true, true, false]);
 }
 
 #[test]

@@ -63,6 +63,7 @@ fn a_lone_call_takes_no_lock_and_lets_the_first_waiter_lead() {
     let mut waiting = call(&combiner, &backend, 1);
     assert!(poll(waiting.as_mut()).is_pending());
     permit.count_answered();
+    assert_eq!(Queues::answered(&*combiner, &0), 1, "for the one that waits");
     drop(permit);
     assert!(combiner.try_enter(0).is_none(), "nothing overtakes a waiter");
     for _ in 0..3 {
@@ -83,7 +84,7 @@ fn a_permit_hands_the_next_round_to_a_task() {
     let mut calls: Vec<_> = (0..6).map(|job| Some(call(&combiner, &backend, job))).collect();
     poll_all(&mut calls);
     let lead = permit.release().unwrap();
-    assert_eq!(lead.len(), 4);
+    assert_eq!((lead.len(), lead.is_empty()), (4, false));
     let mut task = Box::pin(lead.run_all(|round| backend.clone().run(round)));
     let (mut answers, mut is_done) = (0, false);
     for _ in 0..20 {
@@ -164,6 +165,25 @@ fn a_large_round_that_ends_leaves_the_gate_to_the_other_one() {
         backend.step();
     }
     assert!(combiner.try_enter(0).is_some());
+}
+
+#[test]
+fn after_a_large_round_a_single_caller_leads_beside_another_one() {
+    let combiner = Sum::new(1, Limits { waiting: 100, round: 20, concurrent: 2 });
+    let backend = Backend::default();
+    let (a, b) = (combiner.try_enter(0).unwrap(), combiner.try_enter(0).unwrap());
+    let mut calls: Vec<_> = (0..20).map(|job| Some(call(&combiner, &backend, job))).collect();
+    poll_all(&mut calls);
+    let large = a.release().unwrap();
+    drop(b);
+    let mut task = Box::pin(large.run_all(|round| backend.clone().run(round)));
+    while poll(task.as_mut()).is_pending() {
+        backend.step();
+    }
+    let _permit = combiner.try_enter(0).unwrap();
+    let mut one = call(&combiner, &backend, 20);
+    assert!(poll(one.as_mut()).is_pending());
+    assert_eq!(combiner.gate(0).running(), 2);
 }
 
 #[test]
@@ -253,6 +273,38 @@ fn a_caller_that_is_cancelled_anywhere_affects_no_other() {
     );
     assert_eq!(keys.busy(), 0);
     assert!(points.get() > 30, "{points:?}");
+}
+
+/// The first round is dropped before it is sent: its caller is at the front of its key again.
+#[test]
+fn a_round_of_a_key_that_was_not_sent_is_led_again() {
+    let keys = KeyQueues::<u64, Answer>::new(4);
+    let backend = Backend::default();
+    let mut rounds = 0;
+    let mut calls: Vec<Option<Call<'_>>> = Vec::new();
+    let start = |job| keys.submit(&["a"], (job, true), NOW);
+    let (first, second) = (start(1), start(2));
+    calls.push(Some(Box::pin(first.answer_or_lead(|lead| {
+        rounds += 1;
+        let (is_first, backend) = (rounds == 1, backend.clone());
+        lead.run_here(|round| async move {
+            if is_first {
+                drop(round);
+            } else {
+                backend.run(round).await;
+            }
+        })
+    }))));
+    calls.push(Some(Box::pin(
+        second.answer_or_lead(|lead| lead.run_here(|round| backend.clone().run(round))),
+    )));
+    assert_eq!(keys.busy(), 1);
+    for _ in 0..10 {
+        poll_all(&mut calls);
+        backend.step();
+    }
+    assert!(calls.iter().all(Option::is_none));
+    assert_eq!((keys.busy(), backend.sent()), (0, vec![vec![1, 2]]));
 }
 
 #[test]

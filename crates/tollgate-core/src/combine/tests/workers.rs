@@ -50,6 +50,20 @@ fn a_waiter_that_is_cancelled_before_its_round_is_sent_is_not_in_it() {
 }
 
 #[test]
+fn cancelled_waiters_may_be_dropped_before_a_round_is_sent() {
+    let (combiner, worker) = combiner();
+    let mut calls: Vec<_> = (0..2).map(|job| combiner.submit(0, job, NOW).ok()).collect();
+    let mut round = worker.try_next_round().unwrap();
+    calls[0] = None;
+    assert_eq!(jobs(&round), [0, 1]);
+    round.drop_cancelled();
+    assert_eq!((jobs(&round), round.is_empty()), (vec![1], false));
+    calls[1] = None;
+    round.drop_cancelled();
+    assert!(round.is_empty());
+}
+
+#[test]
 fn a_part_of_a_round_that_others_hold_up_waits_apart() {
     let (combiner, worker) = combiner();
     let facts: [CallFacts; 4] = Default::default();
@@ -111,6 +125,21 @@ fn cancelled_waiters_are_dropped_before_they_outnumber_the_others() {
     assert_eq!(worker.waiting(), kept.len());
 }
 
+/// Of 20 that wait: more than half, and more than a few.
+#[test]
+fn cancelled_waiters_are_dropped_when_they_are_many_and_more_than_half() {
+    for (waiting, cancelled, left) in [(20, 10, 20), (20, 11, 9), (12, 8, 12), (12, 9, 3)] {
+        let (combiner, _worker) = combiner();
+        let submit = |job| combiner.submit(0, job, NOW).unwrap();
+        let mut calls: Vec<_> = (0..waiting).map(submit).collect();
+        calls.truncate(calls.len() - cancelled);
+        let state = combiner.queue(0).lock();
+        assert_eq!(state.waiters.len(), left, "{cancelled} of {waiting}");
+        assert_eq!(state.len(), calls.len());
+        drop(state);
+    }
+}
+
 #[test]
 fn late_arrivals_join_until_the_round_is_sent() {
     let (combiner, worker) = combiner();
@@ -123,6 +152,57 @@ fn late_arrivals_join_until_the_round_is_sent() {
     round.mark_sent();
     round.take_late_arrivals();
     assert_eq!((round.len(), worker.waiting()), (4, 2));
+    let mut rest = worker.try_next_round().unwrap();
+    rest.mark_sent();
+    let _late = submit(7);
+    rest.take_late_arrivals();
+    assert_eq!((jobs(&rest), worker.waiting()), (vec![5, 6], 1), "it has room, but was sent");
+}
+
+/// A backend that refuses a round has answered it; one that is not reached has not.
+#[test]
+fn a_round_that_fails_counts_as_answered_unless_it_is_an_outage() {
+    let (combiner, worker) = combiner();
+    for (code, answered) in [(Code::StoreUnavailable, 0), (Code::StoreFull, 1), (Code::Timeout, 1)]
+    {
+        let call = combiner.submit(0, 1, NOW).unwrap();
+        worker.try_next_round().unwrap().fail(&Error::new(code, "no"));
+        assert_eq!(answer(call.answer()).unwrap_err().code(), code);
+        assert_eq!(Queues::answered(&*combiner, &0), answered, "{code:?}");
+    }
+}
+
+#[test]
+fn a_round_needs_a_quarter_more_than_the_shorter_of_the_last_two() {
+    let (combiner, worker) = combiner();
+    let _call = combiner.submit(0, 1, NOW).unwrap();
+    let round = worker.try_next_round().unwrap();
+    for (took, needed) in [(12, 0), (8, 10), (20, 10), (20, 25)] {
+        round.record_duration(took);
+        assert_eq!(round.needed_duration(), needed, "after {took}");
+    }
+}
+
+#[test]
+fn a_thread_takes_the_only_caller_that_waits() {
+    let (combiner, worker) = combiner();
+    let _call = combiner.submit(0, 1, NOW).unwrap();
+    let Wakeup::Round(round) = worker.next_round_blocking(None) else { panic!("no round") };
+    assert_eq!(jobs(&round), [1]);
+}
+
+#[test]
+fn a_thread_waits_for_as_many_callers_as_it_wants() {
+    let (combiner, worker) = combiner();
+    let waits = thread::spawn(move || {
+        worker.wait_for(2, Duration::from_secs(600));
+        worker.waiting()
+    });
+    while combiner.queue(0).lock().wanted == 0 && !waits.is_finished() {
+        thread::yield_now();
+    }
+    let _calls = [1, 2].map(|job| combiner.submit(0, job, NOW).unwrap());
+    assert_eq!(waits.join().unwrap(), 2);
 }
 
 #[test]
@@ -359,8 +439,8 @@ fn a_caller_that_joins_too_late_is_refused_at_once() {
             let call = combiner.submit(0, 1, NOW).unwrap();
             let mut round = worker.try_next_round().unwrap();
             round.mark_sent();
-            round.finish([Ok(1)]);
-            round.record_round(took, is_served);
+            let call = Some(call).filter(|_| is_served);
+            round.finish_measured([Ok(1)], took);
             drop(call);
         };
         [200, 200].into_iter().for_each(measure);

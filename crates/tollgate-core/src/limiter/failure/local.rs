@@ -48,7 +48,7 @@ impl Share {
         Self { numerator: 1, denominator: nodes.get() as u64 }
     }
 
-    fn of(self, units: u64) -> u64 {
+    pub(super) fn of(self, units: u64) -> u64 {
         let share = u128::from(units) * u128::from(self.numerator);
         u64::try_from(share.div_ceil(u128::from(self.denominator))).unwrap_or(u64::MAX)
     }

@@ -11,6 +11,8 @@ mod breaker;
 mod breakers;
 mod deadline;
 mod local;
+#[cfg(test)]
+mod tests;
 
 use core::future::Future;
 use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};

@@ -308,6 +308,10 @@ mod tests {
         let record = Record::of(request, Now::at(7), &one_unit, &[Some(state())]);
         let text = format!("[]\n{}", record.to_line());
         assert_eq!(replay(&text, &first).unwrap().now, Now::at(7));
+        for (at, replayed) in [(record.expires - 1, Some(Now::at(7))), (record.expires, None)] {
+            let found = replay_at(&text, &first, at).unwrap().map(|evidence| evidence.now);
+            assert_eq!(found, replayed, "it expires at {}", record.expires);
+        }
         let code = |admission: &Admission<'_>, text: &str| {
             replay(text, admission).map_err(|error| error.code()).unwrap_err()
         };

@@ -61,8 +61,8 @@ async fn undo_leg<P: Parts>(
     give_back(parts, &Admission::of(&refunds), time).await
 }
 
-/// Gives back what ranges took beyond what the whole admission is granted. What cannot be given back
-/// stays spent: the decision stands.
+/// Gives back what ranges took beyond what the whole admission is granted. What cannot be given
+/// back stays spent: the decision stands.
 pub(super) async fn give_back_excess<P: Parts>(
     parts: &P,
     admission: &Admission<'_>,

@@ -84,6 +84,19 @@ fn a_large_batch_is_split_by_what_a_swap_can_hold() {
 }
 
 #[test]
+fn records_of_a_batch_take_room_in_a_swap_too() {
+    let store = cas(Table::new(VersionedCapability::multi_key(4)), &ManualClock::at(START));
+    let limit = per_hour("batch", 5);
+    let charges = ["a", "b", "c", "d"].map(|subject| [limit.charge(subject)]);
+    let id = RequestId::new("id").unwrap();
+    let batch: Vec<_> = charges.iter().map(|c| Admission::of(c).request_id(id)).collect();
+    let outcomes = block_on(admit_many(&store, &batch, NOW));
+    assert!(passed(&charges, &outcomes).into_iter().all(|passed| passed));
+    // Two keys and their two records in each.
+    assert_eq!(Table::count(&store.backend().swaps_sent), 2);
+}
+
+#[test]
 fn keys_that_a_batch_repeats_take_no_more_room_in_a_swap() {
     let store = cas(Table::new(VersionedCapability::multi_key(2)), &ManualClock::at(START));
     let limit = per_hour("batch", 5);

@@ -129,3 +129,37 @@ fn a_replay_is_found_though_its_record_was_taken_for_missing() {
         assert_eq!(stored(&store, &charges[0]), 1);
     }
 }
+
+/// Counted where another writer won, and nowhere else.
+#[test]
+fn lost_races_are_counted() {
+    let clock = ManualClock::at(START);
+    let table = Arc::new(Table::multi_key());
+    let limit = per_hour("races", 10);
+    let plain = cas(Arc::clone(&table), &clock);
+    for _ in 0..3 {
+        assert!(block_on(check(&plain, limit.charge("one"))).unwrap());
+    }
+    assert_eq!(plain.lost_races(), 0, "a backend that keeps nothing reads first");
+    let stale = cas(Remembering::of(&table), &clock)
+        .retries(Retries::default().base_backoff(Duration::ZERO));
+    assert!(block_on(check(&stale, limit.charge("one"))).unwrap());
+    assert_eq!(stale.lost_races(), 1, "it took the key for missing");
+    assert!(block_on(check(&stale, limit.charge("one"))).unwrap());
+    assert_eq!(stale.lost_races(), 1);
+}
+
+#[test]
+fn a_shared_backend_recalls_and_bounds_calls_as_it_does_alone() {
+    let clock = ManualClock::at(START);
+    let table = Arc::new(Table::multi_key());
+    let store = cas(Arc::new(Remembering::of(&table)), &clock);
+    let limit = per_hour("own", 10);
+    for _ in 0..3 {
+        assert!(block_on(check(&store, limit.charge("one"))).unwrap());
+    }
+    // Those of the backend after each swap.
+    assert_eq!(Table::count(&table.reads), Table::count(&table.swaps_sent));
+    assert!(Arc::new(Table::multi_key().with_call_limit(1)).call_limit().is_some());
+    assert!(table.call_limit().is_none());
+}

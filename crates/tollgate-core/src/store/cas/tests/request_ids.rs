@@ -251,3 +251,34 @@ fn a_record_that_cannot_be_read_is_corrupt_not_absent() {
         assert_eq!(code(again), Some(Code::CorruptState));
     });
 }
+
+#[test]
+fn a_record_of_its_own_counts_as_a_key_of_the_swap() {
+    let clock = ManualClock::at(START);
+    let store = cas(Table::new(VersionedCapability::multi_key(2)), &clock);
+    let (a, b) = (per_hour("a", 10), per_hour("b", 10));
+    let both = [a.charge("one"), b.charge("one")];
+    assert!(block_on(store.admit(&Admission::of(&both), NOW)).is_ok());
+    assert!(admit(&store, a.charge("one"), "id", START).is_ok());
+    let with_id = Admission::of(&both).request_id(RequestId::new("id").unwrap());
+    assert_eq!(code(block_on(store.admit(&with_id, NOW))), Some(Code::Unsupported));
+    assert_eq!((stored(&store, &both[0]), stored(&store, &both[1])), (2, 1));
+}
+
+/// The record expires within minutes, the state within the hour: the backend keeps the longer of
+/// the two, though only the record is new.
+#[test]
+fn a_record_beside_an_unchanged_state_does_not_shorten_its_life() {
+    let clock = ManualClock::at(START);
+    let store = cas(Table::single_key(), &clock);
+    let limit = per_hour("ids", 10);
+    assert!(block_on(check(&store, limit.charge("one"))).unwrap());
+    let nothing = [limit.charge("one").refund(crate::charge::Receipt::Until(START))];
+    let id = RequestId::new("id").unwrap().keep_for(minutes(1));
+    block_on(store.admit(&Admission::of(&nothing).request_id(id), NOW)).unwrap();
+    let rows = store.backend().rows();
+    let kept: Vec<Micros> = rows.values().map(|row| row.keep_until).collect();
+    assert!(kept.len() == 1 && kept[0] >= START + HOUR, "{kept:?}");
+    drop(rows);
+    assert_eq!(stored(&store, &limit.charge("one")), 1);
+}
