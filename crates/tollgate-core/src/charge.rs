@@ -166,10 +166,10 @@ impl<'a> Charge<'a> {
     #[must_use]
     pub fn evidence(&self, before: &State, now: Now) -> State {
         let same_family = before.quota_id.family() == self.rule().quota_id().family();
-        if !self.operation.takes() || !same_family {
+        if !self.operation.takes() || !same_family || !before.others.is_empty() {
             return before.clone();
         }
-        State { quota_id: before.quota_id, words: self.rule().evidence(&before.words, now) }
+        State::new(before.quota_id, self.rule().evidence(&before.words, now))
     }
 }
 

@@ -43,5 +43,5 @@ pub use outage::Outage;
 pub use owned::{OwnedAdmission, OwnedCharge};
 pub use quota::Quota;
 pub use rule::Rule;
-pub use state::{QuotaId, State, Words};
+pub use state::{QuotaId, QuotaState, State, Words};
 pub use time::{MICROS_MAX, Micros, Now};

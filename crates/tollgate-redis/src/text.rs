@@ -1,6 +1,7 @@
 //! How states are kept on the server: as their text, a sliding log as a native list.
 //!
-//! The text is the one of every distributed store, `[tag,a,b,c,word,…]`. The list of a log holds
+//! The text is the one of every distributed store, `[tag,a,b,c,word,…]`, with states under other
+//! quotas at its end: those no script reads, and the state is swapped instead. The list of a log holds
 //! `tag,a,b,c;base`, then one element per entry, `time;sum` with the sum of all units up to it, and
 //! a `;` at the end of one that has no units of its own and only keeps the time.
 
@@ -67,11 +68,14 @@ pub(crate) fn to_hold(text: &str) -> String {
         return "n".to_owned();
     }
     match State::from_text(text) {
-        Ok(State { quota_id, words }) if quota_id.tag() == SLIDING_LOG && !words.is_empty() => {
-            log_elements(quota_id, &words)
-        }
+        Ok(state) if is_list(&state) => log_elements(state.quota_id, &state.words),
         _ => format!("s{text}"),
     }
+}
+
+/// A log under several quotas is a text: no script changes it.
+fn is_list(state: &State) -> bool {
+    state.quota_id.tag() == SLIDING_LOG && !state.words.is_empty() && state.others.is_empty()
 }
 
 fn log_elements(quota_id: QuotaId, words: &Words) -> String {
@@ -110,6 +114,7 @@ mod tests {
 
     #[test]
     fn other_states_and_records_are_texts() {
+        assert_eq!(to_hold("[6,60,0,5,100,2,[1,2,3,4,5,6]]"), "s[6,60,0,5,100,2,[1,2,3,4,5,6]]");
         assert_eq!(to_hold("[1,2,3,4,5,6]"), "s[1,2,3,4,5,6]");
         assert_eq!(to_hold("[]\n[\"id\"]"), "s[]\n[\"id\"]");
         assert_eq!(to_hold("[]"), "n");

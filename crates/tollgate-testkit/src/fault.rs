@@ -162,7 +162,7 @@ fn lost(how: &str) -> Error {
 
 /// A state that no algorithm accepts, under a shape that no algorithm has.
 fn nonsense(count: usize) -> Vec<Option<State>> {
-    let state = State { quota_id: QuotaId([u64::MAX; 4]), words: Words::new(&[u64::MAX; 5]) };
+    let state = State::new(QuotaId([u64::MAX; 4]), Words::new(&[u64::MAX; 5]));
     vec![Some(state); count]
 }
 

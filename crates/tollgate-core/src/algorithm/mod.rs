@@ -4,6 +4,7 @@
 //! documentation states the mathematics, the layout of the words, and every rounding with its
 //! direction. To add one: write the folder and register it below; the compiler names the rest.
 
+mod change;
 mod custom;
 mod debt;
 mod description;
@@ -34,8 +35,9 @@ use crate::rule::Rule;
 use crate::state::{QuotaId, Words};
 use crate::time::{Micros, Now};
 
+pub use change::{Carried, migrate_state, next_state};
 pub use custom::{Custom, CustomAlgorithm, CustomStep};
-pub use debt::{Debt, migrate_state};
+pub use debt::Debt;
 pub use description::{Description, Renewal};
 pub use fields::{OptionKind, OptionSpec, QuotaFields};
 pub use fixed_window::Anchor;
@@ -103,6 +105,16 @@ pub trait Algorithm: Debug + Send + Sync {
     /// Gives back at most what the charge behind `receipt` took and is still counted. Where units
     /// decay gradually, the rest of a unit is given back that has decayed in part.
     fn refund(&self, words: &[u64], now: Now, cost: Cost, receipt: Receipt) -> Refund;
+
+    /// Counts a charge that another quota of the key has granted. Whatever there is room for counts;
+    /// what exceeds the ceiling need not, where it would lock the key out for longer than a full
+    /// debt does. It does not depend on a limit that is not part of the
+    /// [family](QuotaId::family).
+    fn count_granted(&self, words: &[u64], now: Now, cost: Cost) -> Option<Write> {
+        let left = self.peek(words, now, Cost::ONE).remaining;
+        let fits = Cost::new(cost.get().min(left)).ok()?;
+        self.step(words, now, fits).write
+    }
 
     /// What the key owes, rounded up to a whole unit, and the latest time its state has seen.
     fn debt(&self, words: &[u64], now: Now) -> Debt;

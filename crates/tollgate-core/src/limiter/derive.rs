@@ -47,7 +47,7 @@ fn alone(charge: &Charge<'_>, before: Option<&State>, now: Now) -> Result<Decisi
     let rule = charge.rule();
     let Some(state) = before else { return Ok(rule.step(&[], now, charge.cost).decision) };
     let carried = migrate_state(rule, state, now)?;
-    let words = carried.as_ref().map_or(&state.words, |write| &write.words);
+    let words = carried.as_ref().map_or(&state.words, |carried| &carried.state.words);
     Ok(rule.step(words, now, charge.cost).decision)
 }
 

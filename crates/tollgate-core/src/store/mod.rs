@@ -50,7 +50,7 @@ pub mod round {
 /// How request ids are kept in text, for stores that write records without the adapter.
 pub mod record {
     pub use super::cas::record::{
-        RequestIdKey, evidence_text, is_name, name, replay, request_id_key,
+        RequestIdKey, evidence_text, is_name, name, replay, replay_at, request_id_key, value,
     };
 }
 

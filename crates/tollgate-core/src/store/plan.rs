@@ -1,14 +1,14 @@
 //! One admission over loaded states, purely: shared by every store that runs steps in Rust, and by
 //! the limiter, which derives the decisions of scripted stores from their evidence.
 
-use crate::algorithm::{Step, Write, migrate_state};
+use crate::algorithm::{Carried, Step, migrate_state, next_state};
 use crate::charge::{Charge, Operation};
 use crate::cost::Cost;
 use crate::decision::{Decision, Verdict};
 use crate::error::{Code, Error, Result};
 use crate::key::Key;
 use crate::rule::Rule;
-use crate::state::{QuotaId, State, Words};
+use crate::state::{QuotaId, QuotaState, State, Words};
 use crate::time::Now;
 
 use super::ranges::Ranges;
@@ -136,6 +136,11 @@ impl Slot<'_> {
         self.written.as_ref().map(|written| &written.state).or(self.original)
     }
 
+    /// The newest state under other quotas.
+    fn others(&self) -> &[QuotaState] {
+        self.current().map_or(&[], |state| &state.others)
+    }
+
     fn uncharged(&self) -> Option<&State> {
         self.carried.as_ref().map(|carried| &carried.state).or(self.original)
     }
@@ -166,37 +171,37 @@ impl<'a> Run<'a> {
             Error::new(Code::CorruptState, "a store returned fewer states than keys")
         })?;
         let rule = charge.rule();
-        let keep = |write: Write| SlotWrite {
-            slot: index,
-            state: State { quota_id: rule.quota_id(), words: write.words },
-            fresh_at: write.fresh_at,
-        };
         if let Some(state) = slot.current()
-            && let Some(write) = migrate_state(rule, state, now)?
+            && let Some(carried) = migrate_state(rule, state, now)?
         {
-            let carried = keep(write);
+            let Carried { state, fresh_at, is_first } = carried;
+            let carried = SlotWrite { slot: index, state, fresh_at };
             // Only a state that no charge of this admission has touched is uncharged.
-            if slot.written.is_none() {
+            if slot.written.is_none() && is_first {
                 slot.carried = Some(carried.clone());
             }
             slot.written = Some(carried);
         }
-        let (decision, units, write) = match charge.operation {
+        let words = words_of(slot.current());
+        let (decision, units, charged, write) = match charge.operation {
             Operation::Take | Operation::TakeUpTo(_) => {
-                slot.count(number, charge);
-                let Step { decision, write } =
-                    rule.step(words_of(slot.current()), now, charge.cost);
-                (decision, 0, write)
+                let Step { decision, write } = rule.step(words, now, charge.cost);
+                (decision, 0, Some(charge.cost), write)
             }
+            // Under other quotas the charge stays: it may have been more than they count.
             Operation::Refund(receipt) => {
-                let words = words_of(slot.current());
                 let refund = rule.refund(words, now, charge.cost, receipt);
                 let after = refund.write.as_ref().map_or(words, |write| &write.words);
-                (standing(charge, after, now), refund.units, refund.write)
+                (standing(charge, after, now), refund.units, None, refund.write)
             }
         };
         if let Some(write) = write {
-            slot.written = Some(keep(write));
+            let others = (slot.others(), charged);
+            let (state, fresh_at) = next_state(rule, write, others, now)?;
+            slot.written = Some(SlotWrite { slot: index, state, fresh_at });
+        }
+        if charge.operation.takes() {
+            slot.count(number, charge);
         }
         Ok((decision, units))
     }
@@ -278,7 +283,7 @@ impl Together {
 pub(crate) fn words_under(rule: &Rule, state: Option<&State>, now: Now) -> Result<Words> {
     let Some(state) = state else { return Ok(Words::new(&[])) };
     let carried = migrate_state(rule, state, now)?;
-    Ok(carried.map_or_else(|| state.words.clone(), |write| write.words))
+    Ok(carried.map_or_else(|| state.words.clone(), |carried| carried.state.words))
 }
 
 fn words_of(state: Option<&State>) -> &[u64] {

@@ -71,7 +71,7 @@ fn replay(
             rule.step(words, now, cost).write
         });
         let after = following
-            .map(|write| State { quota_id: rule.quota_id(), words: write.words })
+            .map(|write| State::new(rule.quota_id(), write.words))
             .or_else(|| rest.peek().and_then(|_| state.clone()));
         answer(index, ItemResult::Decided(Evidence::decided(now, vec![state])));
         state = after;

@@ -8,7 +8,7 @@ use tollgate_core::store::cas::{Swap, Version, Versioned as _};
 use tollgate_core::store::compensate::{self, Leg, Parts, Recorded};
 use tollgate_core::store::detach::{Detached, Spawner};
 use tollgate_core::store::{CallContext, Evidence, Loaded, Store as _, TimeSource, record};
-use tollgate_core::{Admission, Charge, Code, Cost, Error, Key, Receipt, Result, State};
+use tollgate_core::{Admission, Charge, Code, Error, Key, Result, State};
 
 use super::admit::{Answered, Part, one_quota_per_key, read};
 use super::{Inner, Redis};
@@ -42,16 +42,15 @@ impl<T: Transport> Parts for Inner<T> {
             Some(record) => (&record.admission, with_evidence(record)),
             None => (&bare, charges.iter().map(Part::Charge).collect()),
         };
-        for carries in 0.. {
-            let call = self.admit_call(&parts, scope, at);
-            let reply = self.runner.run(&call, work.context(at), || !work.is_cancelled()).await;
-            match read(reply, charges, scope)? {
-                Answered::Decided(evidence) | Answered::Replayed(evidence) => return Ok(evidence),
-                Answered::NotScripted if self.runner.retries.is_exhausted(carries) => break,
-                Answered::NotScripted => self.carry(charges, at).await?,
-            }
+        let call = self.admit_call(&parts, scope, at);
+        let reply = self.runner.run(&call, work.context(at), || !work.is_cancelled()).await;
+        match read(reply, charges, scope)? {
+            Answered::Decided(evidence) | Answered::Replayed(evidence) => Ok(evidence),
+            Answered::NotScripted => match &leg.record {
+                None => self.swapping.admit(&bare, at.into()).await,
+                Some(record) => self.swap_with_record(charges, record, at).await,
+            },
         }
-        Err(quota_keeps_changing())
     }
 
     async fn give_back(&self, refunds: &Admission<'_>, cx: CallContext<'_>) -> Result<Evidence> {
@@ -83,15 +82,6 @@ impl<T: Transport> Parts for Inner<T> {
 }
 
 impl<T: Transport> Inner<T> {
-    /// Carries states of another quota over, by giving back nothing.
-    async fn carry(&self, charges: &[Charge<'_>], at: TimeSource) -> Result<()> {
-        for charge in charges {
-            let nothing = [charge.refund(Receipt::Until(0)).cost(Cost::ONE)];
-            self.swapping.admit(&Admission::of(&nothing), at.into()).await?;
-        }
-        Ok(())
-    }
-
     /// A record is written by a script, with all charges of its slot; no script charges one key
     /// under two quotas, or a range.
     fn refuse_what_no_script_records(&self, admission: &Admission<'_>) -> Result<()> {
@@ -124,9 +114,4 @@ fn with_evidence<'a>(record: &'a Recorded<'a>) -> Vec<Part<'a>> {
 
 fn has_range(charges: &[Charge<'_>]) -> bool {
     charges.iter().any(|charge| charge.range().is_some())
-}
-
-fn quota_keeps_changing() -> Error {
-    let message = "the quota of a key kept changing; nothing was charged";
-    Error::new(Code::ConflictExhausted, message)
 }

@@ -23,6 +23,7 @@ mod handle_without_client;
 mod load;
 #[cfg(feature = "client")]
 mod open;
+mod recorded_swap;
 mod reply;
 mod script_runner;
 mod swap;

@@ -60,7 +60,7 @@ impl Numbers {
         };
         let word = |_| u64::try_from(self.integer()?).map_err(|_| unreadable());
         let words: Vec<u64> = (0..count).map(word).collect::<Result<_>>()?;
-        Ok(KeyReply::State(Some(State { quota_id, words: Words::new(&words) })))
+        Ok(KeyReply::State(Some(State::new(quota_id, Words::new(&words)))))
     }
 }
 

@@ -2,7 +2,7 @@
 
 use core::fmt::{self, Debug};
 
-use tollgate_core::algorithm::{Algorithm, Write, migrate_state};
+use tollgate_core::algorithm::{Algorithm, Carried, Write, migrate_state, next_state};
 use tollgate_core::{Cost, Now, Receipt, Rule, State, Verdict};
 
 use super::promise;
@@ -24,8 +24,10 @@ pub struct Tally {
     pub never: u64,
     /// Refunds that gave something back.
     pub refunded: u64,
-    /// States carried over to a changed quota.
+    /// States carried over to a quota that the key did not have.
     pub carried: u64,
+    /// Changes back to a quota that the key had.
+    pub returned: u64,
     /// Decisions that were also made in the one-word form.
     pub packed_schedule: u64,
     /// Denials whose `retry_after` was found to be tight.
@@ -101,15 +103,13 @@ impl Pair {
             }
             Event::Check(now, cost) => return Some(self.check(now, cost)),
             Event::Peek(now, cost) => {
-                let words =
-                    self.carried(now).map_or_else(|| self.words(), |write| write.words.to_vec());
+                let words = self.words_met(now);
                 let decided = self.rule.peek(&words, now, cost);
                 self.same("peek", &event, &decided, &self.model.peek(now, cost));
                 self.spends_what_remains(&words, now, &event);
             }
             Event::Forecast(now) => {
-                let words =
-                    self.carried(now).map_or_else(|| self.words(), |write| write.words.to_vec());
+                let words = self.words_met(now);
                 let forecast = self.rule.forecast(&words, now);
                 self.same("forecast", &event, &forecast, &self.model.forecast(now));
             }
@@ -151,7 +151,7 @@ impl Pair {
             Verdict::Never => self.tally.never += 1,
         }
         if let Some(write) = step.write {
-            self.keep(write);
+            self.keep(write, Some(cost), now);
         }
         (now, cost, expected)
     }
@@ -165,7 +165,7 @@ impl Pair {
         self.same("writes iff refunded", &event, &refund.write.is_some(), &(expected > 0));
         self.tally.refunded += u64::from(expected > 0);
         if let Some(write) = refund.write {
-            self.keep(write);
+            self.keep(write, None, now);
         }
         let after = self.rule.forecast(&self.words(), now);
         self.same("forecast after refund", &event, &after, &self.model.forecast(now));
@@ -201,32 +201,45 @@ impl Pair {
 
     #[expect(clippy::panic, reason = "a state that is refused is a failure of the property")]
     /// What a state of another quota becomes under this one; `None` if it is of this quota.
-    fn carried(&self, now: Now) -> Option<Write> {
+    fn carried(&self, now: Now) -> Option<Carried> {
         let state = self.state.as_ref()?;
         match migrate_state(&self.rule, state, now) {
-            Ok(write) => write,
+            Ok(carried) => carried,
             Err(error) => panic!("{error}: {state:?} under {:?}, seed {}", self.quota, self.seed),
         }
     }
 
     /// The first contact after a change keeps what it carries over.
     fn meet(&mut self, now: Now) {
-        if let Some(write) = self.carried(now) {
-            self.tally.carried += 1;
-            self.keep(write);
+        if let Some(Carried { state, is_first, .. }) = self.carried(now) {
+            self.tally.carried += u64::from(is_first);
+            self.tally.returned += u64::from(!is_first);
+            self.accepts(&state.words);
+            self.state = Some(state);
         }
     }
 
-    fn keep(&mut self, write: Write) {
-        assert!(
-            self.rule.accepts(&write.words),
-            "refuses its own state {write:?}; {}",
-            self.context(&"keep")
-        );
+    #[expect(clippy::panic, reason = "a state that is refused is a failure of the property")]
+    fn keep(&mut self, write: Write, charged: Option<Cost>, now: Now) {
+        self.accepts(&write.words);
         if self.tally.steps.is_multiple_of(4) {
             promise::is_fresh_at(&self.rule, &write, &self.context(&"keep"));
         }
-        self.state = Some(State { quota_id: self.rule.quota_id(), words: write.words });
+        let others = self.state.as_ref().map_or(&[][..], |state| &state.others);
+        match next_state(&self.rule, write, (others, charged), now) {
+            Ok((state, _)) => self.state = Some(state),
+            Err(error) => panic!("{error}: {}", self.context(&"keep")),
+        }
+    }
+
+    fn accepts(&self, words: &[u64]) {
+        let is_own = self.rule.accepts(words);
+        assert!(is_own, "refuses its own state {words:?}; {}", self.context(&"keep"));
+    }
+
+    /// The words as the quota in force reads them.
+    fn words_met(&self, now: Now) -> Vec<u64> {
+        self.carried(now).map_or_else(|| self.words(), |carried| carried.state.words.to_vec())
     }
 
     fn words(&self) -> Vec<u64> {

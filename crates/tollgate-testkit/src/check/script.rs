@@ -44,7 +44,7 @@ pub async fn script_agrees<S: Store>(store: &S, rule: &Rule, seed: u64, steps: u
         let own = rule.step(words, Now::at(now), cost);
         assert_eq!(told.decisions.first(), Some(&own.decision), "{context}");
         if let Some(write) = own.write {
-            state = Some(State { quota_id: rule.quota_id(), words: write.words });
+            state = Some(State::new(rule.quota_id(), write.words));
         }
         let loaded = store.load(&charges, CallContext::at(now)).await;
         let loaded = loaded.unwrap_or_else(|error| panic!("{context}: {error}"));

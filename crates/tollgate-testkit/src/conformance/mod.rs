@@ -49,7 +49,10 @@ pub use once::{
     request_id_with_another_cost_conflicts, request_ids_are_scoped_to_their_key,
     request_ids_cover_all_charges, request_ids_expire,
 };
-pub use quotas::{changed_quotas_are_carried_at_first_contact, changed_quotas_keep_what_was_spent};
+pub use quotas::{
+    changed_quotas_are_carried_at_first_contact, changed_quotas_keep_what_was_spent,
+    quotas_in_turn_never_lock_out, quotas_in_turn_never_mint,
+};
 pub use ranges::{
     concurrent_ranges_hand_out_exactly, ranges_over_keys_are_granted_the_same,
     ranges_take_what_is_there, request_ids_replay_ranges,
@@ -133,6 +136,8 @@ macro_rules! each_clause {
             request_id_bound_refuses_and_drops_nothing
             changed_quotas_keep_what_was_spent
             changed_quotas_are_carried_at_first_contact
+            quotas_in_turn_never_mint
+            quotas_in_turn_never_lock_out
             refunds_give_back_what_is_left
             ranges_take_what_is_there
             ranges_over_keys_are_granted_the_same

@@ -4,6 +4,8 @@ use tollgate_core::store::{CallContext, Store};
 
 use super::suite::{START, Suite, cost};
 use super::{MONTH, SECOND, every_quota, skipped};
+use crate::check::Ledger;
+use crate::model::{Kind, ModelQuota};
 
 /// Under another quota or algorithm the units still owed are owed: no free refill.
 pub async fn changed_quotas_keep_what_was_spent<S: Store>(suite: &Suite<'_, S>) {
@@ -54,5 +56,57 @@ pub async fn changed_quotas_are_carried_at_first_contact<S: Store>(suite: &Suite
             let decision = suite.charge(charge, then).await.expect("decides");
             assert!(decision.is_allowed(), "the wait started over after {context}: {decision:?}");
         }
+    }
+}
+
+/// Two quotas in turn on one key, as while a change reaches one server after another, admit no more
+/// than the higher one alone: what a lower ceiling cuts off is not forgotten.
+pub async fn quotas_in_turn_never_mint<S: Store>(suite: &Suite<'_, S>) {
+    for (from, high) in every_quota(10, MONTH).iter().enumerate() {
+        for (to, low) in every_quota(3, MONTH).iter().enumerate() {
+            let policy = format!("turn-{from}-{to}");
+            let (high, low) = (suite.limit(&policy, high), suite.limit(&policy, low));
+            let mut admitted = 0;
+            for (limit, units) in
+                [(&low, 2), (&high, 8), (&low, 1), (&high, 1), (&low, 1), (&high, 1), (&low, 1)]
+            {
+                let charge = limit.charge("someone").cost(cost(units));
+                let decision = suite.charge(charge, suite.at(0)).await.expect("decides");
+                admitted += if decision.is_allowed() { units } else { 0 };
+            }
+            assert_eq!(admitted, 10, "of 10 units, under {high:?} and {low:?} in turn");
+        }
+    }
+}
+
+/// A key that is asked under two quotas in turn, faster than one unit of either comes back, gets
+/// what the higher one alone would have given it, and no more.
+pub async fn quotas_in_turn_never_lock_out<S: Store>(suite: &Suite<'_, S>) {
+    if !suite.injects_time() {
+        return skipped("quotas_in_turn_never_lock_out", "time cannot be injected");
+    }
+    const ASKED: u64 = 60;
+    for (number, kind) in (0..).zip(Kind::ALL) {
+        let [high, low] = [10, 5].map(|limit| ModelQuota::new(kind, limit, 10 * SECOND, 10));
+        let policy = format!("turns-{}", kind.name());
+        let (both, start) =
+            ([&low, &high].map(|quota| suite.limit(&policy, quota)), START + number * MONTH);
+        let all = both[1].charge("someone").cost(cost(high.ceiling()));
+        assert!(suite.charge(all, CallContext::at(start)).await.expect("decides").is_allowed());
+        let mut ledger = Ledger::default();
+        ledger.admit(start, high.ceiling());
+        for asked in 1..=ASKED {
+            let now = start + asked * 400_000;
+            let limit = if asked % 2 == 0 { &both[0] } else { &both[1] };
+            let charge = limit.charge("someone");
+            let decision = suite.charge(charge, CallContext::at(now)).await.expect("decides");
+            if decision.is_allowed() {
+                ledger.admit(now, 1);
+                let excess = ledger.excess(&high);
+                assert!(excess.is_none(), "{excess:?} under {high:?} and {low:?}: {ledger:?}");
+            }
+        }
+        let later = ledger.total() - u128::from(high.ceiling());
+        assert!(later >= 10, "{later} units in 24 seconds under {high:?} and {low:?} in turn");
     }
 }

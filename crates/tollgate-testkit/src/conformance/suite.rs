@@ -133,7 +133,8 @@ impl<'s, S: Store> Suite<'s, S> {
             Some(state) => {
                 let carried =
                     tollgate_core::algorithm::migrate_state(charge.rule(), state, loaded.now)?;
-                carried.map_or_else(|| state.words.to_vec(), |write| write.words.to_vec())
+                let carried = carried.as_ref();
+                carried.map_or(&state.words, |carried| &carried.state.words).to_vec()
             }
         };
         Ok((charge.rule().peek(&words, loaded.now, charge.cost), loaded.now))

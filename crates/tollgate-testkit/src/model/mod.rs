@@ -28,20 +28,49 @@ use tollgate_core::{Cost, Decision, Forecast, Micros, Now, Receipt};
 
 pub use quota::{Kind, ModelQuota};
 
+/// The largest number of units that any quota has: no account counts more in one place.
+const UNITS_MAX: u64 = 1 << 48;
+/// How many quotas beside one keep their own account of a key.
+const OTHERS_MAX: usize = 3;
+
 /// One key under one limit, as mathematics.
 #[derive(Clone, Debug)]
 pub struct Model {
     quota: ModelQuota,
-    /// The quota the key was last charged or carried over under, with what it keeps.
-    made_under: ModelQuota,
+    /// What the key has spent, as the quota sees it that it was last charged or carried over under.
+    newest: Account,
+    /// The same under quotas that it had before.
+    others: Vec<Account>,
+}
+
+/// What a key has spent, as one quota sees it.
+#[derive(Clone, Debug)]
+struct Account {
+    quota: ModelQuota,
     key: Box<dyn Mathematics>,
+}
+
+impl Account {
+    fn fresh(quota: ModelQuota) -> Self {
+        Self { quota, key: quota.fresh() }
+    }
+
+    /// Units that the quota still counts.
+    fn owed(&self, now: Now) -> u64 {
+        self.key.owed(now.effective().max(self.key.seen()))
+    }
+
+    /// Whether anything in it counts.
+    fn counts(&self, now: Now) -> bool {
+        self.owed(now) > 0
+    }
 }
 
 impl Model {
     /// A fresh key under a quota that [`ModelQuota::rule`] accepts.
     #[must_use]
     pub fn new(quota: ModelQuota) -> Self {
-        Self { quota, made_under: quota, key: quota.fresh() }
+        Self { quota, newest: Account::fresh(quota), others: Vec::new() }
     }
 
     /// The quota in force.
@@ -58,16 +87,21 @@ impl Model {
     /// Decides and, if allowed, charges. A changed quota is carried over whatever the verdict.
     pub fn check(&mut self, now: Now, cost: Cost) -> Decision {
         self.meet(now);
-        let decision = self.key.peek(now, cost);
-        if decision.is_allowed() { self.key.charge(now, cost) } else { decision }
+        let decision = self.peek(now, cost);
+        if !decision.is_allowed() {
+            return decision;
+        }
+        self.others.retain(|other| other.counts(now));
+        for other in &mut self.others {
+            other.key.count_granted(now, cost);
+        }
+        self.newest.key.charge(now, cost)
     }
 
     /// Takes as many units as there are: the largest number from `min` to `max` that is allowed. If
     /// none is, the denial of `min`.
     pub fn check_up_to(&mut self, now: Now, min: Cost, max: Cost) -> Decision {
-        let mut met = self.clone();
-        met.meet(now);
-        let granted = largest(min, max, |units| met.key.peek(now, units).is_allowed());
+        let granted = largest(min, max, |units| self.peek(now, units).is_allowed());
         self.check(now, granted.unwrap_or(min)).granting(granted)
     }
 
@@ -86,7 +120,11 @@ impl Model {
     /// Gives back at most what the charge took and is still counted; returns how much.
     pub fn refund(&mut self, now: Now, cost: Cost, receipt: Receipt) -> u64 {
         self.meet(now);
-        self.key.refund(now, cost, receipt)
+        let units = self.newest.key.refund(now, cost, receipt);
+        if units > 0 {
+            self.others.retain(|other| other.counts(now));
+        }
+        units
     }
 
     /// Forgets the key.
@@ -96,34 +134,66 @@ impl Model {
 
     /// First contact with a changed quota: what was spent is kept.
     ///
-    /// Let m be the later of now and what the old state has seen. The units that the old quota
-    /// still counts at m, rounded up to a whole unit and at most the new ceiling, are owed under
-    /// the new quota as if they had been spent at m: no free refill, and no wait longer than the
-    /// new quota needs.
+    /// Each quota of a key has an account of it: what is granted under one counts in all. Where units
+    /// decay one after another, an account holds no more than its ceiling, or it would lock the key
+    /// out for longer than its quota can; windows count everything. So a quota that comes back finds
+    /// everything that was spent meanwhile, and nothing of its own is forgotten. An account in which
+    /// nothing counts any more is given up.
+    ///
+    /// A quota without an account begins one. Let m be the later of now and what any account has
+    /// seen. The units that one of them still counts, the most of all, rounded up to a whole unit
+    /// and at most the new ceiling, are owed under the new quota as if they had been spent at m: no
+    /// free refill, and no wait longer than the new quota needs.
     pub(crate) fn meet(&mut self, now: Now) {
-        if self.quota == self.made_under {
+        if !self.quota.means_the_same(&self.newest.quota) {
+            self.turn_to_own_account(now);
+        }
+        self.newest.key.set_limit(self.quota.ceiling());
+        self.newest.quota = self.quota;
+    }
+
+    fn turn_to_own_account(&mut self, now: Now) {
+        let quota = self.quota;
+        let known = self.others.iter().position(|other| quota.means_the_same(&other.quota));
+        if let Some(own) = known.and_then(|index| self.others.get_mut(index)) {
+            core::mem::swap(own, &mut self.newest);
             return;
         }
-        if !self.quota.means_the_same(&self.made_under) {
-            let old = core::mem::replace(&mut self.key, self.quota.fresh());
-            // A key that was never charged has nothing to carry, not even a time.
-            if !old.is_untouched() {
-                let at = now.effective().max(old.seen());
-                self.key.owe(at, old.owed(at).min(self.quota.ceiling()));
-            }
+        let replaced = core::mem::replace(&mut self.newest, Account::fresh(quota));
+        // A key that was never charged has nothing to carry, not even a time.
+        if replaced.key.is_untouched() {
+            return;
         }
-        self.key.set_limit(self.quota.ceiling());
-        self.made_under = self.quota;
+        self.others.push(replaced);
+        let seen = self.others.iter().map(|other| other.key.seen()).max();
+        let owed = self.others.iter().map(|other| other.owed(now)).max();
+        let at = now.effective().max(seen.unwrap_or(0));
+        self.newest.key.owe(at, owed.unwrap_or(0).min(quota.ceiling()));
+        self.others.retain(|other| other.counts(now));
+        self.forget_the_least(now);
+    }
+
+    /// Too many accounts: those that owe most stay.
+    fn forget_the_least(&mut self, now: Now) {
+        let place = |other: &Account| {
+            let quota_id = other.quota.rule().map_or([0; 4], |rule| rule.quota_id().family().0);
+            (other.owed(now), quota_id)
+        };
+        while self.others.len() > OTHERS_MAX {
+            let places = self.others.iter().map(place).enumerate();
+            let Some((least, _)) = places.min_by_key(|(_, place)| *place) else { return };
+            self.others.remove(least);
+        }
     }
 
     /// The key after a first contact that is not kept.
     fn met<T>(&self, now: Now, of: impl FnOnce(&dyn Mathematics) -> T) -> T {
-        if self.quota == self.made_under {
-            return of(&*self.key);
+        if self.quota == self.newest.quota {
+            return of(&*self.newest.key);
         }
         let mut met = self.clone();
         met.meet(now);
-        of(&*met.key)
+        of(&*met.newest.key)
     }
 }
 
@@ -141,6 +211,8 @@ trait Mathematics: CloneBox + Debug + Send + Sync {
     /// Charges a cost that `peek` allows.
     fn charge(&mut self, now: Now, cost: Cost) -> Decision;
     fn forecast(&self, now: Now) -> Forecast;
+    /// Counts a charge that another quota granted.
+    fn count_granted(&mut self, now: Now, cost: Cost);
     fn refund(&mut self, now: Now, cost: Cost, receipt: Receipt) -> u64;
     /// The time the state has seen, in whole microseconds.
     fn seen(&self) -> Micros;

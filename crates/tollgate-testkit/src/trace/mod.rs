@@ -88,6 +88,8 @@ pub struct Trace {
     first_contact: bool,
     denied: Option<(Now, u64)>,
     charges: Vec<(Cost, u64)>,
+    /// The quotas that the key had.
+    quotas: Vec<ModelQuota>,
 }
 
 impl Trace {
@@ -112,6 +114,7 @@ impl Trace {
             first_contact: false,
             denied: None,
             charges: Vec::new(),
+            quotas: Vec::new(),
         }
     }
 
@@ -122,8 +125,15 @@ impl Trace {
             return self.start_key(quota);
         }
         self.left_on_key -= 1;
-        if !self.mix.changes.is_empty() && self.rng.one_in(60) {
-            let quota = changed_quota(&self.quota, self.mix.changes, &mut self.rng);
+        // A quota that has changed often changes back.
+        let changes = if self.quotas.len() > 1 { 8 } else { 60 };
+        if !self.mix.changes.is_empty() && self.rng.one_in(changes) {
+            let quota = match self.quotas.len() {
+                2.. if !self.rng.one_in(12) => self.rng.pick(&self.quotas, self.quota),
+                _ => changed_quota(&self.quota, self.mix.changes, &mut self.rng),
+            };
+            self.quotas.retain(|known| *known != quota);
+            self.quotas.push(quota);
             self.adopt_quota(quota);
             self.first_contact = true;
             return Event::Change(quota);
@@ -146,6 +156,7 @@ impl Trace {
     pub fn start_key(&mut self, quota: ModelQuota) -> Event {
         self.left_on_key = self.mix.events_per_key;
         self.adopt_quota(quota);
+        self.quotas = vec![quota];
         self.charges.clear();
         self.denied = None;
         self.first_contact = false;

@@ -40,6 +40,7 @@ fn file(kind: Kind) -> VectorFile {
     }
     groups.push(ranges(kind));
     groups.extend(changes(kind));
+    groups.extend(Kind::ALL.map(|other| in_turn(kind, other)));
     groups.extend(traces(kind));
     VectorFile { algorithm: kind, groups }
 }
@@ -200,6 +201,31 @@ fn changes(kind: Kind) -> Vec<Group> {
             script.group
         })
         .collect()
+}
+
+/// Two quotas asked in turn, as while a change reaches one server after another: nothing that is
+/// spent under one is forgotten under the other, and each decays by itself.
+fn in_turn(kind: Kind, other: Kind) -> Group {
+    let quota_of = |kind, limit, period| ModelQuota::variants(kind, limit, period).swap_remove(0).1;
+    let (high, low) = (quota_of(kind, 10, 20 * SECOND), quota_of(other, 3, 20 * SECOND));
+    let mut script = Script::new(&format!("in turn with {}", other.name()), high);
+    script.check(START, 2);
+    for step in 0..24 {
+        // Faster than a unit of either, and then slower.
+        let now = START + step * if step < 16 { 300_000 } else { 1_700_000 };
+        let (quota, units) = if step % 2 == 0 { (low, 1) } else { (high, 3) };
+        script.change(quota);
+        script.ask(Op::Peek, now, units);
+        script.check(now, units);
+    }
+    // What was cut off has decayed, and a clock steps back.
+    script.change(high);
+    script.check(START + 90 * SECOND, high.ceiling());
+    script.change(low);
+    script.check(START + 80 * SECOND, 1);
+    script.change(high);
+    script.check(START + 80 * SECOND, 1);
+    script.group
 }
 
 /// The first algorithms, and those up to this one: a new one leaves the traces of others alone.

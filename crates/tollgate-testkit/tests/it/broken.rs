@@ -52,6 +52,9 @@ catches! {
     unknown_state_taken_for_fresh: unknown_states_are_refused catches ForgetsOnChange;
     change_that_is_not_kept:
         changed_quotas_are_carried_at_first_contact catches CarriesOnlyWhenAllowed;
+    cut_that_is_forgotten: quotas_in_turn_never_mint catches ForgetsOtherQuotas;
+    change_that_starts_over: quotas_in_turn_never_lock_out catches ForgetsOtherQuotas;
+    other_quotas_that_disagree_with_the_model: agrees_with_the_model catches ForgetsOtherQuotas;
     short_ttl_disagrees_with_the_model: agrees_with_the_model catches ForgetsAfterAMinute;
     short_ttl_breaks_vectors: replays_golden_vectors catches ForgetsAfterAMinute;
     reset_that_does_nothing: reset_clears catches IgnoresReset;

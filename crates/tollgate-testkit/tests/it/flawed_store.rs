@@ -33,6 +33,8 @@ pub(crate) enum Flaw {
     JoinsKeysPlainly,
     /// Takes a state of another quota for a fresh key.
     ForgetsOnChange,
+    /// Keeps a state under the newest quota alone.
+    ForgetsOtherQuotas,
     /// Keeps a carried state only when the charge is allowed.
     CarriesOnlyWhenAllowed,
     /// Forgets a key after a minute, however slow its quota.
@@ -124,7 +126,10 @@ impl FlawedStore {
         (!forgotten).then(|| state.clone())
     }
 
-    fn write(&self, text: &str, state: State, now: Now, fresh_at: Micros) {
+    fn write(&self, text: &str, mut state: State, now: Now, fresh_at: Micros) {
+        if self.is(Flaw::ForgetsOtherQuotas) {
+            state.others.clear();
+        }
         let mut kept = self.kept.lock().unwrap();
         if self.is(Flaw::ForgetsExpiredStates) {
             kept.states.retain(|_, (_, _, fresh_at)| *fresh_at > now.reading());
@@ -253,7 +258,7 @@ impl Store for FlawedStore {
         }
         if !plan.admitted && self.is(Flaw::DenialWrites) {
             let quota_id = admission.charges()[0].rule().quota_id();
-            let empty = State { quota_id, words: Words::new(&[]) };
+            let empty = State::new(quota_id, Words::new(&[]));
             self.write(&texts[0], states[0].clone().unwrap_or(empty), now, now.reading());
         }
         for write in plan.writes {
@@ -289,7 +294,7 @@ impl Store for FlawedStore {
         let states = texts.iter().map(|text| self.read(text, now)).collect();
         if self.is(Flaw::PeekWrites) {
             let quota_id = QuotaId([1, 1, 1, 1]);
-            let fresh = State { quota_id, words: Words::new(&[now.reading(), 0]) };
+            let fresh = State::new(quota_id, Words::new(&[now.reading(), 0]));
             let mut kept = self.kept.lock().unwrap();
             for text in texts {
                 kept.states.entry(text).or_insert_with(|| (fresh.clone(), 0, 0));

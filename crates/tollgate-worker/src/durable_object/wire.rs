@@ -301,7 +301,7 @@ mod tests {
     #[test]
     fn evidence_and_errors_are_the_same_after_the_journey() {
         let id = QuotaId([1, 2, 3, u64::MAX]);
-        let state = State { quota_id: id, words: vec![4, 5].into() };
+        let state = State::new(id, vec![4, 5].into());
         let outcomes = [
             Ok(Evidence::decided(Now::at(9), vec![Some(state.clone()), None])),
             Ok(Evidence::replayed(Now::at(9), vec![Some(state)], vec![id])),

@@ -196,6 +196,12 @@ impl Algorithm for FixedWindow {
         Refund { units, write: Some(self.write(view.start, view.count - units)) }
     }
 
+    /// All of it: it ends with the window.
+    fn count_granted(&self, words: &[u64], now: Now, cost: Cost) -> Option<Write> {
+        let view = self.view(words, now);
+        Some(self.write(view.start, (view.count + cost.get()).min(limits::UNITS_MAX)))
+    }
+
     fn debt(&self, words: &[u64], now: Now) -> Debt {
         let view = self.view(words, now);
         Debt { units: view.count, seen: now.effective().max(view.start) }

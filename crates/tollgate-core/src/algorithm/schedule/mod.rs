@@ -186,6 +186,13 @@ impl<K: ScheduleKind> Algorithm for Schedule<K> {
         Refund { units, write: Some(self.wide.write(view.start - given)) }
     }
 
+    /// Up to the ceiling, to the last fraction of a unit: a full key stays full.
+    fn count_granted(&self, words: &[u64], now: Now, cost: Cost) -> Option<Write> {
+        let view = View::new(&self.wide, words, now);
+        let end = (view.start + self.wide.units(cost.get())).min(view.at + self.wide.full());
+        (end > view.start).then(|| self.wide.write(end))
+    }
+
     fn debt(&self, words: &[u64], now: Now) -> Debt {
         let tat = self.wide.tat(words);
         let seen_by_state = narrow(tat.saturating_sub(self.wide.full()) / u128::from(self.wide.l));

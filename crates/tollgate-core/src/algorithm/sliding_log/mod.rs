@@ -8,8 +8,8 @@
 //! # State
 //! Words `[time, units, time, units, …]`, oldest first, times strictly increasing: charges at one
 //! instant merge, and a cost of 10,000 is one entry. Quota id `[tag, W, 0, L]`. Under another limit
-//! the entries stay; they may then exceed the limit. A state has at most L entries; stores that
-//! swap whole states accept L up to 1,000.
+//! the entries stay; they may then exceed the limit. A state has at most L entries, or 64 if another
+//! quota has granted more; stores that swap whole states accept L up to 1,000.
 //!
 //! # Rounding
 //! None but times, up to whole milliseconds.
@@ -32,6 +32,9 @@ use crate::time::{MICROS_MAX, Micros, Now, millisecond_before, to_ms_up};
 
 /// The longest window.
 const WINDOW_MAX: Micros = 1 << 50;
+
+/// How many entries a log may have before charges that another quota has granted share one.
+const GRANTED_ENTRIES: usize = 64;
 
 /// At most L units in any window, exactly.
 #[derive(Clone, Debug)]
@@ -214,6 +217,22 @@ impl Algorithm for SlidingLog {
             }
         };
         view.after_refund(entries, units)
+    }
+
+    /// All of it. Beyond some entries it joins the newest one, so that a quota that grants more cannot
+    /// make the log longer than its own charges do: the units of that one leave later, together.
+    fn count_granted(&self, words: &[u64], now: Now, cost: Cost) -> Option<Write> {
+        let mut view = self.view(words, now);
+        let units = cost.get().min(limits::UNITS_MAX - view.count);
+        let holds = |[_, units]: &[u64; 2]| *units > 0;
+        let entries = view.live.iter().copied().filter(holds).count();
+        let newest = view.live.iter().rposition(holds).filter(|_| entries >= GRANTED_ENTRIES);
+        let Some((older, [[_, held], ..])) = newest.and_then(|at| view.live.split_at_checked(at))
+        else {
+            return Some(view.with(units));
+        };
+        view.live = older;
+        Some(view.with(held + units))
     }
 
     fn debt(&self, words: &[u64], now: Now) -> Debt {

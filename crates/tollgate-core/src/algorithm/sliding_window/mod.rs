@@ -181,6 +181,13 @@ impl Algorithm for SlidingWindow {
         if units == 0 { Refund::NOTHING } else { Refund { units, write: Some(view.write()) } }
     }
 
+    /// All of it: it leaves with its bucket.
+    fn count_granted(&self, words: &[u64], now: Now, cost: Cost) -> Option<Write> {
+        let mut view = View::new(words, now, self.bucket, self.counts());
+        view.add(cost.get());
+        Some(view.write())
+    }
+
     fn debt(&self, words: &[u64], now: Now) -> Debt {
         let view = View::new(words, now, self.bucket, self.counts());
         Debt { units: view.estimate(), seen: view.at }

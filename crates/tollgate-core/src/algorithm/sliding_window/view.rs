@@ -1,6 +1,7 @@
 //! The counts of a sliding window as they are now: shifted to the current bucket.
 
 use crate::algorithm::Write;
+use crate::algorithm::limits::UNITS_MAX;
 use crate::charge::Receipt;
 use crate::state::Words;
 use crate::time::{Micros, Now, millisecond_before};
@@ -82,9 +83,11 @@ impl View {
         (self.newest + buckets) * self.bucket
     }
 
+    /// Adds units to the current bucket. What is granted fits; of what another quota has granted, no
+    /// more than any quota can grant.
     pub(super) fn add(&mut self, units: u64) {
         if let Some(current) = self.counts.first_mut() {
-            *current += units;
+            *current = (*current + units).min(UNITS_MAX);
         }
     }
 

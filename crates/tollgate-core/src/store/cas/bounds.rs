@@ -11,8 +11,6 @@ use crate::time::{Micros, Now};
 
 /// Twenty digits and a comma: no number of a state is longer.
 const NUMBER_BYTES: usize = 21;
-/// The numbers of a quota id, and room for the brackets.
-const QUOTA_ID_NUMBERS: usize = 5;
 
 /// The bounds an adapter keeps.
 #[derive(Clone, Copy, Debug)]
@@ -74,7 +72,7 @@ impl Bounds {
     }
 
     fn has_room(&self, state: Option<&State>, lines: usize) -> bool {
-        let numbers = state.map_or(0, |state| state.words.len()) + QUOTA_ID_NUMBERS;
+        let numbers = state.map_or(0, State::numbers) + 1;
         // Most states need no closer check than their number of words.
         numbers * NUMBER_BYTES + lines <= self.max_bytes
             || state.map_or(2, |state| state.to_text().len()) + lines <= self.max_bytes

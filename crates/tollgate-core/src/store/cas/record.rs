@@ -97,7 +97,7 @@ impl Record {
                 "[]" => None,
                 text => Some(State::from_text(text).ok()?),
             };
-            if !quota.words.is_empty() {
+            if !quota.words.is_empty() || !quota.others.is_empty() {
                 return None;
             }
             evidence.push((quota.quota_id, before));
@@ -113,6 +113,18 @@ pub fn evidence_text(quota_id: QuotaId, before: Option<&State>) -> String {
     let [a, b, c, d] = quota_id.0;
     let before = before.map_or_else(|| "[]".to_owned(), State::to_text);
     format!(",[{a},{b},{c},{d}],{before}")
+}
+
+/// The value under [`name`] of an admission that was charged at `now`, and when it expires. `None`
+/// without a request id.
+#[must_use]
+pub fn value(
+    admission: &Admission<'_>,
+    before: &[Option<State>],
+    now: Now,
+) -> Option<(String, Micros)> {
+    let record = Record::of(request_id_key(admission)?, now, admission.charges(), before);
+    Some((format!("[]\n{}", record.to_line()), record.expires))
 }
 
 /// A request id on its way to a record, with what it is bound to.
@@ -164,11 +176,7 @@ pub fn replay(text: &str, admission: &Admission<'_>) -> Result<Evidence> {
 ///
 /// # Errors
 /// As [`replay`].
-pub(in crate::store) fn replay_at(
-    text: &str,
-    admission: &Admission<'_>,
-    now: Micros,
-) -> Result<Option<Evidence>> {
+pub fn replay_at(text: &str, admission: &Admission<'_>, now: Micros) -> Result<Option<Evidence>> {
     let record = record_in(text)?;
     if record.expires <= now { Ok(None) } else { record.replay_for(admission).map(Some) }
 }
@@ -229,9 +237,18 @@ impl<'a> Cursor<'a> {
         digits.parse().ok().filter(|_| is_canonical)
     }
 
-    /// A flat list, brackets included.
+    /// A list, brackets and the lists in it included.
     fn list(&mut self) -> Option<&'a str> {
-        let end = self.0.starts_with('[').then(|| self.0.find(']'))?? + 1;
+        let mut open = 0_usize;
+        let closes = |c: char| {
+            match c {
+                '[' => open += 1,
+                ']' => open = open.saturating_sub(1),
+                _ => {}
+            }
+            open == 0
+        };
+        let end = self.0.find(closes).filter(|_| self.0.starts_with('['))? + 1;
         let (list, rest) = self.0.split_at(end);
         self.0 = rest;
         Some(list)
@@ -241,7 +258,7 @@ impl<'a> Cursor<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::state::Words;
+    use crate::state::{QuotaState, Words};
 
     fn sample(before: Option<State>) -> Record {
         Record {
@@ -254,7 +271,10 @@ mod tests {
     }
 
     fn state() -> State {
-        State { quota_id: QuotaId([9, 8, 7, 6]), words: Words::new(&[1, 2, 3, 4, 5]) }
+        let other = |last| QuotaState { quota_id: QuotaId([last; 4]), words: Words::new(&[last]) };
+        let mut state = State::new(QuotaId([9, 8, 7, 6]), Words::new(&[1, 2, 3, 4, 5]));
+        state.others = vec![other(7), other(0)];
+        state
     }
 
     #[test]

@@ -74,7 +74,7 @@ mod tests {
 
     #[test]
     fn a_value_without_records_is_the_text_of_its_state() {
-        let state = State { quota_id: QuotaId([1, 2, 3, 4]), words: Words::new(&[5, 6]) };
+        let state = State::new(QuotaId([1, 2, 3, 4]), Words::new(&[5, 6]));
         let cell = StoredValue { state: Some(state.clone()), records: vec![] };
         assert_eq!(cell.to_text(), state.to_text());
         assert_eq!(StoredValue::from_text(&cell.to_text()).unwrap(), cell);

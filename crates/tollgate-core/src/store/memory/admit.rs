@@ -98,7 +98,7 @@ impl<'a> Slot<'a> {
     /// newcomer: it was reset, or it expired there.
     pub(super) fn inherited(&self, shard: &Shard, rule: &Rule, now: Now) -> Option<State> {
         let write = shard.inherited(self.hash, rule, now.effective())?;
-        Some(State { quota_id: rule.quota_id(), words: write.words })
+        Some(State::of(rule, write))
     }
 
     /// Writes a content into the line of the key, or into a new one.
@@ -179,9 +179,9 @@ impl<'a> LockedKeys<'a> {
             let rule = rules.find(|rule| rule.quota_id() == write.state.quota_id);
             let (Some(rule), Some(slot)) = (rule, self.slots.get(write.slot)) else { continue };
             let Some(shard) = shard_of(&mut self.shards, slot) else { continue };
-            let next = (&write.state.words, write.fresh_at);
+            let next = (&write.state, write.fresh_at);
             match slot.states.content_of(rule, next, (shard, slot.hash.shard), now) {
-                Ok(content) => contents.push((write.slot, rule.quota_tag(), content)),
+                Ok((tag, content)) => contents.push((write.slot, tag, content)),
                 Err(error) => {
                     for (slot, _, content) in &contents {
                         let Some(slot) = self.slots.get(*slot) else { continue };

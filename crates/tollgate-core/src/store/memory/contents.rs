@@ -4,11 +4,16 @@ use super::fill::Fill;
 use super::line::{Content, Held, SHORT};
 use super::policies::PolicyStates;
 use super::shard::Shard;
-use crate::algorithm::Debt;
+use crate::algorithm::{Debt, Write};
 use crate::error::{Code, Error, Result};
 use crate::rule::Rule;
 use crate::state::{State, Words};
 use crate::time::{Micros, Now};
+
+/// The tag of a line whose key has states under several quotas: of no quota, so that every charge
+/// takes the general path. A quota has it by a chance of 2^-64; its longer states are then read as
+/// full debts.
+const SEVERAL: u64 = u64::MAX;
 
 impl PolicyStates {
     /// The state in a line; the largest debt if its quota is not known any more.
@@ -19,6 +24,12 @@ impl PolicyStates {
         shard: &Shard,
         at: Micros,
     ) -> Option<State> {
+        if held.tag() == SEVERAL
+            && let Some(Content::Long { index, .. }) = held.content()
+        {
+            let state = State::from_numbers(shard.spilled(index));
+            return state.or_else(|| Some(State::of(rule, rule.indebted(full_debt(rule, at)))));
+        }
         let is_own = held.tag() == rule.quota_tag();
         let quota_id = is_own.then(|| rule.quota_id()).or_else(|| self.quota_ids.of(held.tag()));
         let content = held.content()?;
@@ -28,8 +39,7 @@ impl PolicyStates {
                 return None;
             }
             // When it ends says nothing about units of another quota.
-            let write = rule.indebted(full_debt(rule, at));
-            return Some(State { quota_id: rule.quota_id(), words: write.words });
+            return Some(State::of(rule, rule.indebted(full_debt(rule, at))));
         };
         let words = match content {
             Content::PackedSchedule { word, scale, .. } => {
@@ -38,32 +48,45 @@ impl PolicyStates {
             Content::Short { words, .. } => words,
             Content::Long { index, .. } => Words::new(shard.spilled(index)),
         };
-        (!words.is_empty()).then_some(State { quota_id, words })
+        (!words.is_empty()).then(|| State::new(quota_id, words))
     }
 
-    /// How a state is kept in a line of a shard, which has a number. Its quota is kept.
+    /// How a state is kept in a line of a shard, which has a number, and the tag of its line. Its
+    /// quota is kept.
     ///
     /// # Errors
     /// `queue_full` if there is no memory for a long state.
     pub(super) fn content_of(
         &self,
         rule: &Rule,
-        (words, fresh_at): (&Words, Micros),
+        (state, fresh_at): (&State, Micros),
         (shard, number): (&mut Shard, usize),
         now: Now,
-    ) -> Result<Content> {
+    ) -> Result<(u64, Content)> {
         self.quota_ids.note(rule, &self.table, now.effective());
-        if let Some(packed) = rule.packed_schedule() {
-            return Ok(Content::PackedSchedule {
+        let words = &state.words;
+        let fill = || Fill::of(rule.debt(words, now).units, rule.ceiling());
+        if !state.others.is_empty() {
+            let index = self.spill(&state.to_numbers(), (shard, number), now)?;
+            return Ok((SEVERAL, Content::Long { fresh_at, index, fill: fill() }));
+        }
+        let content = if let Some(packed) = rule.packed_schedule() {
+            Content::PackedSchedule {
                 word: packed.pack(words),
                 scale: packed.scale(),
                 throttled_above: packed.throttled_above(),
-            });
-        }
-        let fill = Fill::of(rule.debt(words, now).units, rule.ceiling());
-        if words.len() <= SHORT {
-            return Ok(Content::Short { fresh_at, words: words.clone(), fill });
-        }
+            }
+        } else if words.len() <= SHORT {
+            Content::Short { fresh_at, words: words.clone(), fill: fill() }
+        } else {
+            let index = self.spill(words, (shard, number), now)?;
+            Content::Long { fresh_at, index, fill: fill() }
+        };
+        Ok((rule.quota_tag(), content))
+    }
+
+    /// Keeps words outside of their line; where they are.
+    fn spill(&self, words: &[u64], (shard, number): (&mut Shard, usize), now: Now) -> Result<u64> {
         let (at, mut index) = (now.effective(), shard.spill(&self.table, words));
         if index.is_none() && shard.may_retry(at) {
             shard.free_expired(&self.table, number, at, (0, usize::MAX));
@@ -72,7 +95,14 @@ impl PolicyStates {
                 shard.found_no_memory(at);
             }
         }
-        index.map(|index| Content::Long { fresh_at, index, fill }).ok_or_else(no_memory)
+        index.ok_or_else(no_memory)
+    }
+}
+
+impl State {
+    /// The state that a rule writes.
+    pub(super) fn of(rule: &Rule, write: Write) -> Self {
+        Self::new(rule.quota_id(), write.words)
     }
 }
 

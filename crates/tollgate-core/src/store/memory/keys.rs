@@ -9,7 +9,7 @@ use super::fingerprint::Id;
 use super::line::{Content, Held};
 use super::shard::Shard;
 use super::{Memory, namespace};
-use crate::algorithm::{Debt, Step, Write, migrate_state};
+use crate::algorithm::{Debt, Step, migrate_state, next_state};
 use crate::charge::Charge;
 use crate::decision::Decision;
 use crate::error::Result;
@@ -53,10 +53,11 @@ impl Memory {
         let inherited = shard.inherited(hash, rule, now.effective());
         let words = inherited.as_ref().map_or(&[][..], |write| &write.words);
         let Step { decision, write } = rule.step(words, now, charge.cost);
-        if let Some(Write { words, fresh_at }) = write {
-            let next = (&words, fresh_at);
-            let content = states.content_of(rule, next, (&mut shard, hash.shard), now)?;
-            shard.insert(table, hash, now.effective(), (id, rule.quota_tag(), &content));
+        if let Some(write) = write {
+            let fresh_at = write.fresh_at;
+            let next = (&State::of(rule, write), fresh_at);
+            let (tag, content) = states.content_of(rule, next, (&mut shard, hash.shard), now)?;
+            shard.insert(table, hash, now.effective(), (id, tag, &content));
         }
         Ok(Some(decision))
     }
@@ -119,29 +120,31 @@ impl Memory {
             return;
         };
         let carried = state.as_ref().and_then(|state| match migrate_state(rule, state, now) {
-            Ok(carried) => carried,
+            Ok(carried) => carried.map(|carried| carried.state),
             // What it owed is unknown: the most, as for every state that cannot be read here.
-            Err(_) => Some(rule.indebted(full_debt(rule, now.effective()))),
+            Err(_) => Some(State::of(rule, rule.indebted(full_debt(rule, now.effective())))),
         });
-        let words = match (&carried, &state) {
-            (Some(carried), _) => &carried.words[..],
-            (None, Some(state)) => &state.words[..],
-            (None, None) => &[],
-        };
+        let known = carried.as_ref().or(state.as_ref());
+        let words = known.map_or(&[][..], |state| &state.words);
         let owed = rule.debt(words, now);
         let units = owed.units.saturating_add(more).max(at_least).min(rule.ceiling());
         // Units are whole, instants are not: what is owed as much must also last as long.
         let lasts = held.as_ref().and_then(Held::content).map_or(0, |content| content.fresh_at());
         let too_short = at_least > 0 && (at_least >= owed.units || lasts < until);
         if units > owed.units || too_short || carried.is_some() {
-            let Write { words, fresh_at } = rule.indebted(Debt { units, seen: owed.seen });
+            let write = rule.indebted(Debt { units, seen: owed.seen });
+            let others = known.map_or(&[][..], |state| &state.others);
+            let Ok((state, fresh_at)) = next_state(rule, write, (others, None), now) else {
+                return;
+            };
             // Without memory the debt is not noted: this store is a shadow of another one.
             if held.is_none() && slot.prepare(&mut shard, at).is_err() {
                 return;
             }
-            let (next, number) = ((&words, fresh_at), slot.hash.shard);
-            if let Ok(content) = slot.states.content_of(rule, next, (&mut shard, number), now) {
-                slot.put((&mut shard, held), rule.quota_tag(), &content, now);
+            let (next, number) = ((&state, fresh_at), slot.hash.shard);
+            let content = slot.states.content_of(rule, next, (&mut shard, number), now);
+            if let Ok((tag, content)) = content {
+                slot.put((&mut shard, held), tag, &content, now);
             }
         }
     }

@@ -78,7 +78,7 @@ impl Record {
             .map(|(charge, before)| Some(charge.evidence(before.as_ref()?, outcome.now)))
             .collect();
         let payload: Box<str> = admission.payload().into();
-        let words: usize = before.iter().flatten().map(|state| state.words.len()).sum();
+        let words: usize = before.iter().flatten().map(State::numbers).sum();
         let states = before.len() * (size_of::<Option<State>>() + size_of::<QuotaId>());
         let bytes = payload.len() + states + words * size_of::<u64>();
         let weight = bytes.div_ceil(RECORD_BYTES).max(1);

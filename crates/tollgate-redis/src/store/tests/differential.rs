@@ -56,7 +56,7 @@ impl Steps {
                     self.trace.observe(now, cost, &stepped.decision);
                     let before = self.state.clone();
                     if let Some(write) = stepped.write {
-                        self.state = Some(State { quota_id: rule.quota_id(), words: write.words });
+                        self.state = Some(State::new(rule.quota_id(), write.words));
                     }
                     let step = rule.scripted_step().unwrap();
                     let name = format!("diff:{}:{{{}}}", self.name, self.key);

@@ -3,7 +3,7 @@
 use tollgate_core::algorithm::Anchor;
 use tollgate_core::{Cost, Decision, Forecast, Micros, Now, Receipt};
 
-use crate::model::{Bound, Mathematics, millisecond_before, ms_up};
+use crate::model::{Bound, Mathematics, UNITS_MAX, millisecond_before, ms_up};
 
 #[derive(Clone, Debug)]
 pub(super) struct FixedWindow {
@@ -62,6 +62,11 @@ impl Mathematics for FixedWindow {
         let after = (start, units + cost.get());
         self.seen = Some(after);
         Decision::allowed(self.limit, self.limit - after.1, self.reset_at_ms(after, now))
+    }
+
+    fn count_granted(&mut self, now: Now, cost: Cost) {
+        let (start, units) = self.current(now);
+        self.seen = Some((start, (units + cost.get()).min(UNITS_MAX)));
     }
 
     fn forecast(&self, now: Now) -> Forecast {

@@ -93,6 +93,17 @@ impl Mathematics for Schedule {
         decision.after(self.delay_ms(&start, now))
     }
 
+    /// Up to the ceiling, parts of units too: TAT := min(a + T·q, n + τ), unless a lies beyond that already.
+    fn count_granted(&mut self, now: Now, cost: Cost) {
+        let at = Real::whole(now.effective());
+        let start = self.start(&at);
+        let (tat, latest) = (start.plus(&self.unit.times(cost.get())), at.plus(&self.full()));
+        let tat = if tat.exceeds(&latest) { latest } else { tat };
+        if tat.exceeds(&start) {
+            self.tat = Some(tat);
+        }
+    }
+
     fn forecast(&self, now: Now) -> Forecast {
         let at = Real::whole(now.effective());
         let start = self.start(&at);

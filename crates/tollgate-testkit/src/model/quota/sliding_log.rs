@@ -1,8 +1,13 @@
 //! sliding_log: the list of what was admitted and when.
 
+use std::collections::BTreeSet;
+
 use tollgate_core::{Cost, Decision, Forecast, Micros, Now, Receipt};
 
-use crate::model::{Bound, Mathematics, millisecond_before, ms_up};
+use crate::model::{Bound, Mathematics, UNITS_MAX, millisecond_before, ms_up};
+
+/// Charges of other quotas begin no event of their own once there are so many times.
+const GRANTED_TIMES: usize = 64;
 
 #[derive(Clone, Debug)]
 pub(super) struct SlidingLog {
@@ -69,6 +74,22 @@ impl Mathematics for SlidingLog {
         self.events = self.live(at).collect();
         self.events.push((at, cost.get()));
         Decision::allowed(self.limit, self.limit - self.counted(at), self.reset_at_ms(now))
+    }
+
+    /// In a log of many times those of the newest are moved to that of the charge: units that leave
+    /// later are never too few.
+    fn count_granted(&mut self, now: Now, cost: Cost) {
+        let at = self.decided_at(now);
+        let units = cost.get().min(UNITS_MAX - self.counted(at));
+        let mut live: Vec<(Micros, u64)> = self.live(at).collect();
+        let times: BTreeSet<Micros> = live.iter().map(|(time, _)| *time).collect();
+        if let Some(newest) = times.last().filter(|_| times.len() >= GRANTED_TIMES) {
+            for (time, _) in live.iter_mut().filter(|(time, _)| time == newest) {
+                *time = at;
+            }
+        }
+        live.push((at, units));
+        self.events = live;
     }
 
     fn forecast(&self, now: Now) -> Forecast {

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use tollgate_core::{Cost, Decision, Forecast, Micros, Now, Receipt};
 
 use crate::model::real::Real;
-use crate::model::{Bound, Mathematics, millisecond_before, ms_up};
+use crate::model::{Bound, Mathematics, UNITS_MAX, millisecond_before, ms_up};
 
 #[derive(Clone, Debug)]
 pub(super) struct SlidingWindow {
@@ -114,6 +114,13 @@ impl Mathematics for SlidingWindow {
         *self.units.entry(at / self.width).or_default() += cost.get();
         self.written_at(at);
         Decision::allowed(self.limit, self.left(at), self.reset_at_ms(now))
+    }
+
+    fn count_granted(&mut self, now: Now, cost: Cost) {
+        let at = self.decided_at(now);
+        let units = self.units.entry(at / self.width).or_default();
+        *units = (*units + cost.get()).min(UNITS_MAX);
+        self.written_at(at);
     }
 
     fn forecast(&self, now: Now) -> Forecast {

@@ -118,6 +118,8 @@ fn quotas_that_no_key_uses_make_room_for_others() {
     assert!(admits(&memory, &gcra(100), "ada", later));
     assert_eq!(check(&memory, &gcra(200), "ada", later).remaining, 198);
     assert_eq!(check(&memory, &gcra(200), "user:0", later).remaining, 198, "rounded up");
+    // Those have a state under both quotas, which names them; this one only the tag of its own.
+    assert!(admits(&memory, &gcra(200), "eve", later));
     // A list that is full of quotas in use is as full as before: the largest debt.
     for units in 0..4_200 {
         check(&memory, &gcra(10_000 + units), &format!("late:{units}"), later + SECOND);
