@@ -2,6 +2,8 @@
 
 mod batch;
 mod body;
+mod decode;
+mod encode;
 mod health;
 mod ratelimit;
 mod status;

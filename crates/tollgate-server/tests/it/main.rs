@@ -11,6 +11,7 @@ mod api;
 mod authentication;
 mod backends;
 mod browsers;
+mod charges;
 mod clients;
 mod config;
 mod drain;
