@@ -28,6 +28,7 @@ mod metrics;
 mod openapi;
 mod outages;
 mod policies;
+mod recipes;
 mod refunds;
 mod refusals;
 mod resp;
