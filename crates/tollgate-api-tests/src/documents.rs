@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use reqwest::Response;
 use serde_json::{Value, json};
-use tollgate_http::names::{RATELIMIT, RATELIMIT_POLICY};
+use tollgate_http::names::{RATELIMIT, RATELIMIT_POLICY, TOLLGATE};
 use tollgate_service::api::OPENAPI;
 
 use crate::{ADMIN, Client, Running, SLOW, Setup, Target};
@@ -26,6 +26,12 @@ pub async fn every_reply_is_as_documented<T: Target>(target: &T) {
         ("/v1/acquire", r#"{"key":"k","request_id":"i","cost":2}"#),
         ("/v1/acquire_many", r#"{"requests":[{"key":"k"},{}]}"#),
         ("/v1/acquire_many", "{}"),
+        ("/v1/acquire", r#"{"charges":[{"key":"a"},{"key":"b"}]}"#),
+        ("/v1/acquire", r#"{"charges":[]}"#),
+        ("/v1/acquire", r#"{"key":"r","cost":{"min":1,"max":3}}"#),
+        ("/v1/peek", r#"{"charges":[{"key":"a","cost":{"max":3}},{"key":"b"}]}"#),
+        ("/v1/forecast", r#"{"charges":[{"key":"a"},{"key":"b"}]}"#),
+        ("/v1/limits", r#"{"charges":[{"key":"a"},{"key":"b"}]}"#),
         ("/v1/peek", key),
         ("/v1/peek", "{}"),
         ("/v1/forecast", key),
@@ -74,9 +80,13 @@ pub async fn documents_and_proxies_name_the_headers_that_are_sent(target: &impl 
         let headers = &document["components"]["responses"][name]["headers"];
         headers.as_object().unwrap().keys().map(|name| name.to_lowercase()).collect()
     };
-    assert_eq!(documented("GateAllowed"), limit_fields(&allowed), "openapi.json");
+    let some_have: BTreeSet<String> =
+        TOLLGATE.iter().map(|name| name.as_str().to_owned()).collect();
+    let of_all = |name| documented(name).difference(&some_have).cloned().collect::<BTreeSet<_>>();
+    assert_eq!(of_all("GateAllowed"), limit_fields(&allowed), "openapi.json");
     let sent = limit_fields(&denied);
-    assert_eq!(documented("GateDenied"), sent, "openapi.json");
+    assert_eq!(of_all("GateDenied"), sent, "openapi.json");
+    assert!(documented("GateAllowed").is_superset(&some_have), "openapi.json");
     assert!([RATELIMIT, RATELIMIT_POLICY].iter().all(|name| sent.contains(name.as_str())));
 
     let nginx = include_str!("../../../deploy/nginx/tollgate.conf");
@@ -88,7 +98,7 @@ pub async fn documents_and_proxies_name_the_headers_that_are_sent(target: &impl 
     assert_eq!(words("add_header "), sent, "deploy/nginx/tollgate.conf");
     assert_eq!(words("$upstream_http_"), sent, "deploy/nginx/tollgate.conf");
     let page = include_str!("../../../docs/protocols.md").to_lowercase();
-    for name in &sent {
+    for name in sent.union(&some_have) {
         assert!(page.contains(&format!("`{name}`")), "docs/protocols.md does not name {name}");
     }
     server.end().await;

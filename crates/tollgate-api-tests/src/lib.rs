@@ -18,6 +18,7 @@
 #![expect(clippy::print_stdout, reason = "seeds are printed")]
 
 pub mod any_clock;
+pub mod charges;
 mod client;
 pub mod clients;
 pub mod decisions;
@@ -113,6 +114,15 @@ macro_rules! api_tests {
             any_clock::a_denial_by_one_of_several_limits_charges_none,
             any_clock::a_request_id_is_charged_once,
             any_clock::the_gate_answers_with_times_in_bounds,
+            charges::a_key_that_is_named_twice_is_charged_twice,
+            charges::a_range_takes_what_there_is,
+            charges::a_shadow_among_several_is_decided_apart,
+            charges::errors_of_charges_name_the_element,
+            charges::errors_of_ranges_name_the_bound,
+            charges::ranges_at_once_get_exactly_what_there_is,
+            charges::several_keys_are_charged_once_and_given_back_once,
+            charges::several_keys_are_charged_together_or_not_at_all,
+            charges::two_hundred_at_once_leave_the_other_key_uncharged,
             clients::curl_gets_exactly_the_limit,
             clients::nginx_forwards_exactly_the_limit_and_the_headers_of_denials,
             clients::schemathesis_finds_no_difference_from_the_document,
@@ -144,6 +154,7 @@ macro_rules! api_tests {
 macro_rules! api_tests_with_clock {
     ($target:expr) => {
         $crate::tests! { $target;
+            charges::several_keys_pass_after_the_wait_and_not_earlier,
             decisions::a_decision_has_every_field,
             decisions::a_denied_request_passes_after_its_wait_and_not_earlier,
             decisions::the_gate_answers_by_status_and_headers,
@@ -174,6 +185,7 @@ mod tests {
         let lists = include_str!("lib.rs");
         let modules = [
             ("any_clock", include_str!("any_clock.rs")),
+            ("charges", include_str!("charges.rs")),
             ("clients", include_str!("clients.rs")),
             ("decisions", include_str!("decisions.rs")),
             ("documents", include_str!("documents.rs")),

@@ -99,6 +99,9 @@ pub(crate) struct Check {
     /// Units requested.
     #[arg(long, default_value_t = 1)]
     pub(crate) cost: u64,
+    /// Takes as many units as there are: at least the cost, at most this many.
+    #[arg(long, value_name = "UNITS")]
+    pub(crate) up_to: Option<u64>,
     /// Requests with the same id are charged once.
     #[arg(long)]
     pub(crate) request_id: Option<String>,

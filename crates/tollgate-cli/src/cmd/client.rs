@@ -17,7 +17,11 @@ pub(crate) fn check(path: &str, check: &Check) -> Result<(), Failed> {
     let mut fields = Map::new();
     fields.insert("key".to_owned(), check.key.clone().into());
     fields.insert("policy".to_owned(), check.policy.clone().into());
-    fields.insert("cost".to_owned(), check.cost.into());
+    let cost = match check.up_to {
+        None => check.cost.into(),
+        Some(most) => serde_json::json!({"min": check.cost, "max": most}),
+    };
+    fields.insert("cost".to_owned(), cost);
     if let Some(id) = &check.request_id {
         fields.insert("request_id".to_owned(), id.clone().into());
     }
@@ -44,8 +48,13 @@ pub(crate) fn reset(server: &Server, policy: &str, key: &str) -> Result<(), Fail
 fn describe(reply: &Value) -> String {
     let number = |name: &str| reply.get(name).and_then(Value::as_u64).unwrap_or(0);
     let (left, limit) = (number("remaining"), number("limit"));
+    let granted = reply.get("granted").and_then(Value::as_u64);
+    let granted = granted.map_or_else(String::new, |units| format!(" {units} granted,"));
     match reply.get("verdict").and_then(Value::as_str) {
-        Some("allowed") => format!("allowed, {left} of {limit} left"),
+        Some("allowed") => match number("delay_ms") {
+            0 => format!("allowed,{granted} {left} of {limit} left"),
+            wait => format!("allowed after {wait} ms,{granted} {left} of {limit} left"),
+        },
         Some("denied") => {
             format!("denied, {left} of {limit} left; retry after {} ms", number("retry_after_ms"))
         }

@@ -136,6 +136,8 @@ fn the_command_line_is_a_client() {
     assert!(!fine && text.starts_with("denied, 3 of 10 left; retry after "), "{text}");
     let (_, json, _) = request(&["peek", "k", "--json"], caller);
     assert!(json.contains("\"remaining\":3"), "{json}");
+    let range = ["acquire", "r", "--cost", "2", "--up-to", "99"];
+    assert_eq!(request(&range, caller).1, "allowed, 10 granted, 0 of 10 left\n");
     let (fine, _, error) = request(&["reset", "k"], caller);
     assert!(!fine && error.contains("forbidden") && !error.contains(caller), "{error}");
     assert_eq!(request(&["reset", "k"], admin).1, "reset\n");

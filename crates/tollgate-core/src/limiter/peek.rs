@@ -5,15 +5,13 @@
 
 use super::{Limiter, derive, keys_of, not_empty};
 use crate::charge::{Admission, Charge};
-use crate::cost::Cost;
 use crate::decision::{Decision, Forecast};
 use crate::error::Result;
 use crate::state::{State, Words};
 use crate::store::{CallFacts, Evidence, Loaded, Store, words_under};
 
 impl<S: Store> Limiter<S> {
-    /// The decision for charges on different keys, without charging any of them. A request id does
-    /// not matter.
+    /// The decision for charges, without charging any of them. A request id does not matter.
     ///
     /// # Errors
     /// When the store cannot answer: a peek is never degraded.
@@ -45,27 +43,40 @@ impl<S: Store> Limiter<S> {
 /// The decision for charges whose keys were read.
 pub(super) fn peeked(charges: &[Charge<'_>], loaded: Loaded) -> Result<Decision> {
     let now = loaded.now;
-    let granted = would_grant(charges, &loaded)?;
-    let exact = charges.iter().zip(&granted).map(|(charge, granted)| match granted {
-        Some(units) => charge.cost(*units),
-        None => *charge,
-    });
-    let decide = |charge: &Charge<'_>, words: Words| charge.rule().peek(&words, now, charge.cost);
-    let decisions = read(&exact.collect::<Vec<_>>(), loaded, decide)?;
-    let granting = |(decision, units): (Decision, _)| decision.granting(units);
-    let decisions = decisions.into_iter().zip(granted).map(granting).collect();
+    let is_alone = |charge: &Charge<'_>| {
+        charge.range().is_none()
+            && charges.iter().filter(|one| one.key() == charge.key()).count() < 2
+    };
+    let planned = match charges.iter().all(is_alone) {
+        true => None,
+        false => Some(derive::run(charges, &Evidence::decided(now, loaded.states.clone()))?),
+    };
+    let decisions = match planned {
+        // The numbers of a denial are uncharged.
+        Some(planned) if !planned.admitted => planned.decisions,
+        Some(planned) => {
+            // Every charge is allowed after those before it, so each is alone.
+            let granted = planned.decisions.iter().map(Decision::granted);
+            let exact = charges
+                .iter()
+                .zip(granted)
+                .map(|(charge, units)| units.map_or(*charge, |units| charge.cost(units)));
+            let uncharged = peek_each(&exact.collect::<Vec<_>>(), loaded)?;
+            let as_planned = |(one, planned): (Decision, &Decision)| {
+                one.after(planned.delay_ms).granting(planned.granted())
+            };
+            uncharged.into_iter().zip(&planned.decisions).map(as_planned).collect()
+        }
+        None => peek_each(charges, loaded)?,
+    };
     let merged = derive::merge(charges, decisions).ok_or_else(derive::no_evidence)?;
     Ok(merged.uncharged())
 }
 
-/// What each range would be granted.
-fn would_grant(charges: &[Charge<'_>], loaded: &Loaded) -> Result<Vec<Option<Cost>>> {
-    if charges.iter().all(|charge| charge.range().is_none()) {
-        return Ok(vec![None; charges.len()]);
-    }
-    let evidence = Evidence::decided(loaded.now, loaded.states.clone());
-    let planned = derive::run(charges, &evidence)?;
-    Ok(planned.decisions.iter().map(Decision::granted).collect())
+/// The decision for each charge by itself.
+fn peek_each(charges: &[Charge<'_>], loaded: Loaded) -> Result<Vec<Decision>> {
+    let now = loaded.now;
+    read(charges, loaded, |charge, words| charge.rule().peek(&words, now, charge.cost))
 }
 
 /// What could be spent on keys that were read.

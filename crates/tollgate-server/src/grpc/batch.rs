@@ -1,4 +1,4 @@
-//! Counts the elements of a batch before it is decoded.
+//! Counts the elements of a message before it is decoded.
 //!
 //! An empty element takes two bytes on the wire and a hundred in memory: a message that is as long
 //! as messages may be would become 50 MiB before its elements could be counted.
@@ -7,55 +7,94 @@ use axum::body::Body;
 use axum::extract::Request;
 use tollgate::Error;
 use tollgate_service::engine::BATCH_MAX;
+use tollgate_service::policy::LIMITS_MAX;
 use tonic::Status;
 
 use super::status;
 
-/// The method that takes batches.
-const ACQUIRE_MANY: &str = "/tollgate.v1.RateLimiter/AcquireMany";
-/// The number of the field with the elements, in `AcquireManyRequest`.
-const REQUESTS: u64 = 1;
+/// The methods whose messages have elements, and the fields that hold them.
+const METHODS: [(&str, Elements); 5] = [
+    ("AcquireMany", Elements { requests: Some(1), charges: 6 }),
+    ("Acquire", Elements { requests: None, charges: 6 }),
+    ("Peek", Elements { requests: None, charges: 6 }),
+    ("Forecast", Elements { requests: None, charges: 3 }),
+    ("Limits", Elements { requests: None, charges: 3 }),
+];
+const SERVICE: &str = "/tollgate.v1.RateLimiter/";
 /// The bytes before a message: whether it is compressed, and its length.
 const PREFIX_BYTES: usize = 5;
 
-/// Passes on a request that is no batch, or one with few enough elements.
+/// The numbers of the fields with requests, and within each with charges.
+#[derive(Clone, Copy)]
+struct Elements {
+    requests: Option<u64>,
+    charges: u64,
+}
+
+/// How many there are in a body.
+#[derive(Debug, Default, PartialEq)]
+struct Count {
+    requests: usize,
+    charges: usize,
+}
+
+/// Passes on a request that has no elements, or few enough.
 ///
 /// # Errors
 /// `invalid_request`, or that of reading the body.
 pub(super) async fn bounded(request: Request) -> Result<Request, Status> {
-    if request.uri().path() != ACQUIRE_MANY {
-        return Ok(request);
-    }
+    let method = request.uri().path().strip_prefix(SERVICE);
+    let found = METHODS.iter().find(|(name, _)| Some(*name) == method);
+    let Some((_, elements)) = found else { return Ok(request) };
     let (parts, body) = request.into_parts();
     // The body is bounded in size and time.
     let whole = axum::body::to_bytes(body, usize::MAX).await;
     let bytes = whole.map_err(|error| Status::from_error(error.into()))?;
-    let count = elements(&bytes);
-    if count > BATCH_MAX {
-        let accepted = format!("has {count} elements; accepted: up to {BATCH_MAX}");
-        return Err(status::of(&Error::invalid("requests", accepted).into()));
+    let Count { requests, charges } = elements.count(&bytes);
+    let max = if elements.requests.is_some() { BATCH_MAX * LIMITS_MAX } else { LIMITS_MAX };
+    for (field, count, max) in [("requests", requests, BATCH_MAX), ("charges", charges, max)] {
+        if count > max {
+            let accepted = format!("has {count} elements; accepted: up to {max}");
+            return Err(status::of(&Error::invalid(field, accepted).into()));
+        }
     }
     Ok(Request::from_parts(parts, Body::from(bytes)))
 }
 
-/// How many elements the messages of a body have, as far as they can be read: decoding stops no
-/// later. Fields within groups are counted too, although they are no elements: no client has them.
-fn elements(mut body: &[u8]) -> usize {
-    let mut count = 0;
-    while let Some((prefix, rest)) = body.split_first_chunk::<PREFIX_BYTES>() {
-        let [_, length @ ..] = *prefix;
-        let length = usize::try_from(u32::from_be_bytes(length)).unwrap_or(usize::MAX);
-        let (mut message, after) = rest.split_at_checked(length).unwrap_or((rest, &[]));
-        while let Some(is_element) = field(&mut message) {
-            count += usize::from(is_element);
+impl Elements {
+    /// How many elements the messages of a body have, as far as they can be read: decoding stops
+    /// no later. Fields within groups are counted too, although they are no elements: no client
+    /// has them.
+    fn count(self, mut body: &[u8]) -> Count {
+        let mut count = Count::default();
+        while let Some((prefix, rest)) = body.split_first_chunk::<PREFIX_BYTES>() {
+            let [_, length @ ..] = *prefix;
+            let length = usize::try_from(u32::from_be_bytes(length)).unwrap_or(usize::MAX);
+            let (message, after) = rest.split_at_checked(length).unwrap_or((rest, &[]));
+            match self.requests {
+                None => count.charges += fields(message, self.charges).count(),
+                Some(number) => {
+                    for request in fields(message, number) {
+                        count.requests += 1;
+                        count.charges += fields(request, self.charges).count();
+                    }
+                }
+            }
+            body = after;
         }
-        body = after;
+        count
     }
-    count
 }
 
-/// Takes a field; whether it is an element. `None` at the end, and at what cannot be read.
-fn field(message: &mut &[u8]) -> Option<bool> {
+/// The contents of the fields with a number, up to what cannot be read.
+fn fields(mut message: &[u8], number: u64) -> impl Iterator<Item = &[u8]> {
+    let mut all = std::iter::from_fn(move || field(&mut message));
+    std::iter::from_fn(move || all.by_ref().find(|(key, _)| *key == number << 3 | 2))
+        .map(|(_, content)| content)
+}
+
+/// Takes a field, its key and its content. `None` at the end, and at what cannot be read.
+fn field<'m>(message: &mut &'m [u8]) -> Option<(u64, &'m [u8])> {
     let key = varint(message)?;
     let length = match key & 7 {
         0 => varint(message).map(|_| 0)?,
@@ -66,8 +105,9 @@ fn field(message: &mut &[u8]) -> Option<bool> {
         5 => 4,
         _ => return None,
     };
-    *message = message.get(length..)?;
-    Some(key == REQUESTS << 3 | 2)
+    let (content, rest) = message.split_at_checked(length)?;
+    *message = rest;
+    Some((key, content))
 }
 
 /// Takes a number of up to ten bytes.
@@ -88,6 +128,12 @@ fn varint(message: &mut &[u8]) -> Option<u64> {
 mod tests {
     use super::*;
 
+    const BATCH: Elements = Elements { requests: Some(1), charges: 6 };
+
+    fn elements(body: &[u8]) -> usize {
+        BATCH.count(body).requests
+    }
+
     fn framed(message: &[u8]) -> Vec<u8> {
         let length = u32::try_from(message.len()).unwrap().to_be_bytes();
         [b"\0".as_slice(), &length, message].concat()
@@ -103,6 +149,16 @@ mod tests {
         // Within a group, and a key that is longer than it has to be.
         assert_eq!(elements(&framed(b"\x0b\x0a\x00\x0c\x8a\x00\x00")), 2);
         assert_eq!(elements(&framed(&b"\x0a\x00".repeat(524_288))), 524_288);
+    }
+
+    #[test]
+    fn charges_are_counted_in_every_request() {
+        let message = b"\x0a\x04\x32\x00\x32\x00\x0a\x00\x32\x00\x0a\x02\x32\x00";
+        let count = BATCH.count(&framed(message));
+        assert_eq!(count, Count { requests: 3, charges: 3 });
+        let single = Elements { requests: None, charges: 6 };
+        let count = single.count(&framed(&b"\x32\x00".repeat(100_000)));
+        assert_eq!(count, Count { requests: 0, charges: 100_000 });
     }
 
     #[test]

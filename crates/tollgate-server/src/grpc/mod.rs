@@ -2,6 +2,8 @@
 
 mod batch;
 mod body;
+mod decode;
+mod encode;
 mod health;
 mod ratelimit;
 mod status;
@@ -15,6 +17,7 @@ use ::tollgate::{Code, Error, Result};
 use axum::Router;
 use axum::body::Body;
 use axum::extract::Request;
+use axum::http::Uri;
 use axum::middleware::{self, Next};
 use axum::response::Response;
 use hyper::body::Incoming;
@@ -43,6 +46,11 @@ const WATCH: &str = "/grpc.health.v1.Health/Watch";
 const MALFORMED: &str = "failed to decode Protobuf message";
 /// The prefix of services whose requests are streams.
 const REFLECTION: &str = "/grpc.reflection.";
+
+/// The service for callers of an earlier one, and names that it may have there: its documents give
+/// the service a name, and no package.
+const COMPATIBLE: &str = "/ratelimit.v1.RateLimiter/";
+const OTHER_NAMES: [&str; 2] = ["/ratelimit.RateLimiter/", "/RateLimiter/"];
 
 /// The longest message to services that do not decide, in bytes: it holds a name.
 const SMALL_MAX_BYTES: usize = 4 * 1024;
@@ -88,6 +96,7 @@ pub(crate) async fn answer(
     client: Arc<Client>,
     mut request: hyper::Request<Incoming>,
 ) -> Result<hyper::Response<Reply<Body>>, Infallible> {
+    use_known_name(&mut request);
     let path = request.uri().path();
     let is_health = path.starts_with(HEALTH);
     let is_stream = path == WATCH || path.starts_with(REFLECTION);
@@ -111,6 +120,20 @@ pub(crate) async fn answer(
     drop(incoming);
     let elements = response.extensions_mut().remove::<Held>();
     Ok(response.map(|body| Reply::new(body, under_way, elements)))
+}
+
+/// Gives a request to a service by another name the name that is served, before anything looks at
+/// its path.
+fn use_known_name<B>(request: &mut hyper::Request<B>) {
+    let path = request.uri().path();
+    let method = OTHER_NAMES.iter().find_map(|other| path.strip_prefix(other));
+    let Some(method) = method else { return };
+    let mut parts = request.uri().clone().into_parts();
+    // A path with another prefix that is valid too stays a path.
+    parts.path_and_query = format!("{COMPATIBLE}{method}").parse().ok();
+    if let Ok(uri) = Uri::from_parts(parts) {
+        *request.uri_mut() = uri;
+    }
 }
 
 /// Bounds the body of a request: one message in size and time, a stream by the shutdown.

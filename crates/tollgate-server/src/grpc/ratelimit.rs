@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tollgate::{Cost, Error, Verdict};
 use tollgate_proto::ratelimit_v1 as pb;
 use tollgate_proto::ratelimit_v1::rate_limiter_server::RateLimiter;
-use tollgate_service::engine::{CheckRequest, CheckResponse, Failure};
+use tollgate_service::engine::{CheckRequest, CheckResponse, Failure, RequestedCharge};
 use tollgate_service::policy::DEFAULT_POLICY;
 use tonic::{Request, Response, Status};
 
@@ -42,7 +42,10 @@ fn check(request: &pb::AcquireRequest) -> Result<CheckRequest<'_>, Error> {
         return Err(Error::invalid("request_id", "is no UUID; accepted: 8-4-4-4-12 hex digits"));
     }
     let cost = Cost::new(request.cost.into())?;
-    Ok(CheckRequest::new(DEFAULT_POLICY, key).cost(cost).request_id(Some(&request.request_id)))
+    let charge = RequestedCharge::new(DEFAULT_POLICY, key).cost(cost);
+    let check = CheckRequest::one(charge).request_id(Some(&request.request_id));
+    // Its response has no field for a delay.
+    Ok(check.carries_delay(false))
 }
 
 fn response(response: &CheckResponse) -> Result<pb::AcquireResponse, Failure> {

@@ -3,11 +3,14 @@
 //! Commands of one connection are answered in order. Commands of a pipeline are decided as one
 //! batch, so that they share round trips to a remote store.
 
+mod arguments;
 mod check;
+mod commands;
 pub(crate) mod parse;
 mod refund;
 mod reply;
 pub(crate) mod session;
+mod transaction;
 
 use std::sync::Arc;
 use std::time::Duration;

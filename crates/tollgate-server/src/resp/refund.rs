@@ -1,37 +1,61 @@
-//! The command that gives back: `TG.REFUND receipt`, or for administrators
-//! `TG.REFUND policy key [cost [request_id]]`.
+//! The commands that give back and forget: `TG.REFUND receipt`, or for administrators `TG.REFUND
+//! policy key [cost [request_id]]` and `TG.RESET policy key`.
 
 use bytes::Bytes;
-use tollgate::{Error, Result};
+use tollgate::{Code, Error, Result};
+use tollgate_service::auth::Role;
 use tollgate_service::engine::{Failure, RefundRequest, RefundResponse};
 
-use super::check::{CheckCommand, failed, int, text};
+use super::arguments::{OwnedCharge, text, usage};
+use super::check::failed;
 use super::reply::Reply;
 
 /// A parsed command.
 #[derive(Debug)]
 pub(super) enum RefundCommand {
     Receipt(String),
-    Units(CheckCommand),
+    Units(OwnedCharge, Option<String>),
 }
 
 impl RefundCommand {
     pub(super) fn parse(arguments: &[Bytes]) -> Result<Self> {
-        if let [receipt] = arguments {
-            return text("receipt", receipt).map(Self::Receipt);
-        }
-        let usage = "accepted: TG.REFUND receipt, or TG.REFUND policy key [cost [request_id]]";
-        let units = CheckCommand::units(arguments)?.map(Self::Units);
-        units.ok_or_else(|| Error::invalid("arguments", usage))
+        let (charge, id) = match arguments {
+            [receipt] => return text("receipt", receipt).map(Self::Receipt),
+            [policy, key] => (OwnedCharge::of(policy, key, None)?, None),
+            [policy, key, cost] => (OwnedCharge::of(policy, key, Some(cost))?, None),
+            [policy, key, cost, id] => (OwnedCharge::of(policy, key, Some(cost))?, Some(id)),
+            _ => {
+                let forms = "TG.REFUND receipt, or TG.REFUND policy key [cost [request_id]]";
+                return Err(usage(forms));
+            }
+        };
+        let id = id.map(|id| text("request_id", id)).transpose()?;
+        Ok(Self::Units(charge.exact()?, id))
     }
 
     /// The request of the engine.
     pub(super) fn request(&self) -> RefundRequest<'_> {
         match self {
             Self::Receipt(text) => RefundRequest::Receipt(text),
-            Self::Units(command) => RefundRequest::Units(command.request()),
+            Self::Units(charge, id) => {
+                RefundRequest::Units { charge: charge.requested(), request_id: id.as_deref() }
+            }
         }
     }
+}
+
+/// The key of `TG.RESET policy key`, which only administrators may send.
+pub(super) fn parse_reset(arguments: &[Bytes], role: Option<Role>) -> Result<OwnedCharge> {
+    let [policy, key] = arguments else { return Err(usage("TG.RESET policy key")) };
+    if role < Some(Role::Admin) {
+        return Err(Error::new(Code::Forbidden, "needs the token of an administrator"));
+    }
+    OwnedCharge::of(policy, key, None)
+}
+
+/// The reply to `TG.RESET`.
+pub(super) fn reset(result: Result<(), Failure>) -> Reply {
+    result.map_or_else(|failure| failed(&failure), |()| Reply::Simple("OK"))
 }
 
 /// Refunded units, limit, remaining, the instant of the reset, whether the reply repeats an earlier
@@ -42,11 +66,14 @@ pub(super) fn reply(result: Result<RefundResponse, Failure>) -> Reply {
         Err(failure) => return failed(&failure),
     };
     let standing = &refund.standing;
-    let numbers = [refund.units, standing.limit, standing.remaining, standing.reset_at_ms];
-    let mut elements: Vec<Reply> = numbers.map(|number| Reply::Int(int(number))).into();
-    elements.push(Reply::Int(i64::from(standing.replayed)));
     let limits = refund.limits.into_iter();
-    let limits = limits.map(|(name, units)| (Reply::Bulk(name), Reply::Int(int(units))));
-    elements.push(Reply::Map(limits.collect()));
-    Reply::Array(elements)
+    let limits = limits.map(|(name, units)| (Reply::Bulk(name), Reply::number(units)));
+    Reply::Fields(vec![
+        ("refunded", Reply::number(refund.units)),
+        ("limit", Reply::number(standing.limit)),
+        ("remaining", Reply::number(standing.remaining)),
+        ("reset_at_ms", Reply::number(standing.reset_at_ms)),
+        ("replayed", Reply::Truth(standing.replayed)),
+        ("limits", Reply::Map(limits.collect())),
+    ])
 }

@@ -196,20 +196,26 @@ impl Metrics {
     pub(crate) fn decided(&self, result: &engine::Result<CheckResponse>) {
         match result {
             Ok(response) => {
-                let decision = &response.decision;
-                let labels = DecisionLabels {
-                    policy: response.policy.to_string(),
-                    verdict: response.shadow.unwrap_or(decision.verdict).as_str(),
-                    degraded: decision.degraded.map_or("no", |mode| mode.as_str()),
-                    shadow: if response.shadow.is_some() { "yes" } else { "no" },
-                };
-                self.decisions.get_or_create(&labels).inc();
-                if decision.replayed {
-                    let label = PolicyLabel { policy: response.policy.to_string() };
-                    self.replays.get_or_create(&label).inc();
+                for one in std::iter::once(response).chain(&response.shadows) {
+                    self.decision(one);
                 }
             }
             Err(failure) => self.failed(failure.error.code(), failure.policy.as_ref()),
+        }
+    }
+
+    fn decision(&self, response: &CheckResponse) {
+        let decision = &response.decision;
+        let labels = DecisionLabels {
+            policy: response.policy.to_string(),
+            verdict: response.shadow.unwrap_or(decision.verdict).as_str(),
+            degraded: decision.degraded.map_or("no", |mode| mode.as_str()),
+            shadow: if response.shadow.is_some() { "yes" } else { "no" },
+        };
+        self.decisions.get_or_create(&labels).inc();
+        if decision.replayed {
+            let label = PolicyLabel { policy: response.policy.to_string() };
+            self.replays.get_or_create(&label).inc();
         }
     }
 

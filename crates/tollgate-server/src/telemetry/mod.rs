@@ -122,8 +122,8 @@ impl Telemetry {
         match result {
             Ok(CheckResponse { policy, decision, shadow, .. }) => tracing::debug!(
                 %policy,
-                key = self.redaction.in_logs(request.key),
-                cost = request.cost.get(),
+                key = self.keys(request),
+                cost = units(request),
                 verdict = shadow.unwrap_or(decision.verdict).as_str(),
                 remaining = decision.remaining,
                 retry_after_ms = decision.retry_after_ms,
@@ -135,13 +135,19 @@ impl Telemetry {
             Err(Failure { error, policy, .. }) => {
                 self.refused(policy.as_ref(), error);
                 tracing::debug!(
-                    key = self.redaction.in_logs(request.key),
+                    key = self.keys(request),
                     code = error.code().as_str(),
                     field = error.field(),
                     "not decided"
                 );
             }
         }
+    }
+
+    /// The keys of a request in a log, separated by commas.
+    fn keys(&self, request: &CheckRequest<'_>) -> String {
+        let keys = request.charges().iter().map(|charge| self.redaction.in_logs(charge.key));
+        keys.collect::<Vec<_>>().join(",")
     }
 
     /// Writes at most one line per code and second about requests that were right and got no
@@ -212,6 +218,11 @@ impl EngineObserver for Telemetry {
     fn policies_refused(&self) {
         self.metrics.reloaded("refused");
     }
+}
+
+/// The units of all charges of a request; of a range the fewest.
+fn units(request: &CheckRequest<'_>) -> u64 {
+    request.charges().iter().map(|charge| charge.cost.get()).sum()
 }
 
 /// What a refund came to, in a word.

@@ -157,11 +157,11 @@ pub(super) fn note(
     if !span.is_recording() {
         return;
     }
-    span.set_attribute(KeyValue::new("tollgate.key_hash", redaction.in_traces(request.key)));
-    span.set_attribute(KeyValue::new(
-        "tollgate.cost",
-        i64::try_from(request.cost.get()).unwrap_or(i64::MAX),
-    ));
+    let keys = request.charges().iter().map(|charge| redaction.in_traces(charge.key));
+    let keys = keys.collect::<Vec<_>>().join(",");
+    span.set_attribute(KeyValue::new("tollgate.key_hash", keys));
+    let units = i64::try_from(super::units(request)).unwrap_or(i64::MAX);
+    span.set_attribute(KeyValue::new("tollgate.cost", units));
     match result {
         Ok(CheckResponse { policy, decision, shadow, .. }) => {
             let verdict = shadow.unwrap_or(decision.verdict).as_str();

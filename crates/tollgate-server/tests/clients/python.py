@@ -30,16 +30,46 @@ def over_resp(version):
     key = f"cell-{version}"
     *decided, full_after = client.execute_command("CL.THROTTLE", key, 15, 30, 60)
     assert decided == [0, 16, 15, -1] and full_after in (1, 2), (decided, full_after)
-    acquire = lambda key: client.execute_command("TG.ACQUIRE", "p", key)
+    # A list of values in version 2, a map in version 3.
+    names = ["allowed", "limit", "remaining", "retry_after_ms", "reset_at_ms"]
+    by_name = lambda reply: reply if isinstance(reply, dict) else dict(zip(names, reply))
+    acquire = lambda key: by_name(client.execute_command("TG.ACQUIRE", "p", key))
     with ThreadPoolExecutor(16) as pool:
         replies = list(pool.map(acquire, [f"redis-py-{version}"] * CALLS))
-    exactly(f"redis-py, version {version}", replies, lambda reply: reply[0] == 1)
-    allowed, limit, remaining, wait_ms, reset_at_ms = acquire(f"redis-py-{version}")
-    assert (allowed, limit, remaining) == (0, LIMIT, 0) and wait_ms > 0 < reset_at_ms
-    pipeline = client.pipeline(transaction=False)
-    for _ in range(CALLS):
-        pipeline.execute_command("TG.ACQUIRE", "p", f"pipeline-{version}")
-    exactly("a pipeline", pipeline.execute(), lambda reply: reply[0] == 1)
+    exactly(f"redis-py, version {version}", replies, lambda reply: reply["allowed"] == 1)
+    denied = acquire(f"redis-py-{version}")
+    assert isinstance(denied, dict) and not denied["allowed"] and denied["remaining"] == 0, denied
+    assert denied["limit"] == LIMIT and denied["retry_after_ms"] > 0 < denied["reset_at_ms"]
+    assert (version == 2) == ("limits" not in denied), denied
+    # The default is a transaction: MULTI, the commands, EXEC.
+    for kind in ({}, {"transaction": False}):
+        pipeline, key = client.pipeline(**kind), f"pipeline-{version}-{len(kind)}"
+        for _ in range(CALLS):
+            pipeline.execute_command("TG.ACQUIRE", "p", key)
+        replies = [by_name(reply) for reply in pipeline.execute()]
+        exactly("a pipeline", replies, lambda reply: reply["allowed"])
+    with client.pipeline() as pipeline:
+        pipeline.execute_command("TG.PEEK", "p", "k")
+        pipeline.execute_command("TG.PEEK", "unknown", "k")
+        fine, error = pipeline.execute(raise_on_error=False)
+        assert fine and isinstance(error, redis.ResponseError) and "unknown_policy" in str(error)
+    # Two keys: the one that denies leaves the other uncharged.
+    both = ["TG.ACQUIREALL", 2, "p", f"both-{version}", 1, "wide", f"both-{version}", 1]
+    with ThreadPoolExecutor(16) as pool:
+        replies = list(pool.map(lambda _: by_name(client.execute_command(*both)), range(CALLS)))
+    exactly("two keys", replies, lambda reply: reply["allowed"])
+    peeked = by_name(client.execute_command("TG.PEEK", "wide", f"both-{version}"))
+    assert peeked["remaining"] == 1000 - LIMIT, peeked
+    shaped = ["TG.ACQUIRE", "shaped", f"shaped-{version}"]
+    if version == 2:
+        try:
+            client.execute_command(*shaped)
+            raise AssertionError("a delay without a place")
+        except redis.ResponseError as error:
+            assert "unsupported" in str(error), error
+        assert [client.execute_command(*shaped, "FULL")[7] > 0 for _ in range(2)] == [False, True]
+    else:
+        assert [client.execute_command(*shaped)["delay_ms"] > 0 for _ in range(2)] == [False, True]
     try:
         client.execute_command("TG.ACQUIRE", "unknown", "k")
         raise AssertionError("no error for an unknown policy")
@@ -66,6 +96,11 @@ def over_grpc():
     exactly("grpcio", replies, lambda reply: reply.allowed)
     denied = acquire(message)
     assert (denied.limit, denied.remaining) == (LIMIT, 0) and denied.retry_after_ms > 0
+    both = request(charges=[dict(policy="p", key="two"), dict(policy="wide", key="two")])
+    with ThreadPoolExecutor(16) as pool:
+        exactly("two keys", list(pool.map(acquire, [both] * CALLS)), lambda reply: reply.allowed)
+    rest = acquire(request(policy="wide", key="two", cost=2, max_cost=5000))
+    assert rest.granted == 1000 - LIMIT, rest
     once = request(policy="p", key="once", cost=3, request_id="a")
     assert [acquire(once).remaining for _ in range(2)] == [LIMIT - 3] * 2
     for wrong, code in [

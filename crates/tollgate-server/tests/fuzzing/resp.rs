@@ -75,6 +75,7 @@ fn reply(bytes: &[u8]) -> Option<&[u8]> {
         b'+' | b'-' => std::str::from_utf8(line).ok().map(|_| after),
         b':' => number().map(|_| after),
         b'_' => line.is_empty().then_some(after),
+        b'#' => matches!(line, b"t" | b"f").then_some(after),
         b'*' => elements(number()?, after),
         b'%' => elements(2 * number()?, after),
         b'$' => match usize::try_from(number()?) {

@@ -14,7 +14,14 @@ const LIMIT: usize = 20;
 const CALLS: usize = 3 * LIMIT;
 
 async fn server() -> Running {
-    let text = format!("policies: {{p: {{limit: {LIMIT} per 1d}}}}");
+    let text = format!(
+        "policies:
+  p: {{limit: {LIMIT} per 1d}}
+  default: {{limit: {LIMIT} per 1d}}
+  wide: {{limit: 1000 per 1d}}
+  shaped: {{algorithm: leaky_bucket, rate: 1 per 1h, queue: 3}}
+"
+    );
     let config = Config::of_text(&[], |_| None, Some(("t.yaml", &text))).unwrap();
     Running::with(config.policies).await
 }
@@ -61,6 +68,7 @@ async fn ioredis_and_grpc_js_get_exactly_the_limit() {
         let mut command = NodeJs::with("clients", package, lock).unwrap().command().unwrap();
         command.arg(here.join("tests/clients/node.cjs")).args(ports).arg(LIMIT.to_string());
         command.arg(here.join("../tollgate-proto/proto/tollgate/v1/tollgate.proto"));
+        command.arg(here.join("tests/clients/reference.proto"));
         command
     })
     .await;

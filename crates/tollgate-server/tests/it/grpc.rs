@@ -40,6 +40,7 @@ async fn a_decision_has_every_field() {
             remaining: 6,
             reset_at_ms: NOW / 1_000 + 4_000,
             retry_after_ms: Some(0),
+            granted: None,
         }],
         ..pb::Decision::default()
     };

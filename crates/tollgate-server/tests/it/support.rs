@@ -212,11 +212,22 @@ impl Resp {
         Box::pin(self.value()).await
     }
 
-    async fn value(&mut self) -> Value {
+    pub(crate) async fn value(&mut self) -> Value {
         let line = self.line().await;
         let (kind, rest) = line.split_at(1);
         match (kind, rest) {
             (":", number) => number.parse::<i64>().unwrap().into(),
+            ("#", truth) => (truth == "t").into(),
+            ("_", _) => Value::Null,
+            ("%", length) => {
+                let mut fields = serde_json::Map::new();
+                for _ in 0..length.parse::<u64>().unwrap() {
+                    let name = Box::pin(self.value()).await;
+                    let value = Box::pin(self.value()).await;
+                    fields.insert(name.as_str().unwrap().to_owned(), value);
+                }
+                fields.into()
+            }
             ("$", "-1") => Value::Null,
             ("$", _) => self.line().await.into(),
             ("*", length) => {

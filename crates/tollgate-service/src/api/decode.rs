@@ -1,219 +1,160 @@
-//! From JSON and query strings to requests of the engine. Strict: every field is known, appears
-//! once and has its type; an error names the field and what is accepted.
-//!
-//! Texts without escapes are borrowed from the body.
+//! From fields to requests of the engine.
 
 use std::borrow::Cow;
-use std::fmt;
 
-use serde::Deserialize;
-use serde::de::{Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
-use tollgate_core::{Code, Cost, Error, Result};
+use tollgate_core::{Cost, Error, Result};
 
-use crate::engine::{BATCH_MAX, CheckRequest};
-use crate::policy::{DEFAULT_POLICY, nearest};
+use super::fields::{Fields, Value};
+use crate::engine::{BATCH_MAX, CheckRequest, Failure, RefundRequest, RequestedCharge, range};
+use crate::policy::{DEFAULT_POLICY, LIMITS_MAX};
 
-/// A value, as far as the API accepts values.
+/// A key under a policy, and the units requested.
 #[derive(Debug)]
-enum Value<'a> {
-    Object(Vec<(Cow<'a, str>, Self)>),
-    Array(Vec<Self>),
-    /// An array of more elements than any may have; they are not kept.
-    Long(usize),
-    Text(Cow<'a, str>),
-    Whole(u64),
-    Truth(bool),
-    /// Any other value, described for messages.
-    Other(&'static str),
+struct OwnedCharge<'a> {
+    policy: Cow<'a, str>,
+    key: Cow<'a, str>,
+    cost: Cost,
+    up_to: Option<Cost>,
 }
 
-impl Value<'_> {
-    const fn kind(&self) -> &'static str {
-        match self {
-            Self::Object(_) => "an object",
-            Self::Array(_) | Self::Long(_) => "an array",
-            Self::Text(_) => "a string",
-            Self::Whole(_) => "a number",
-            Self::Truth(_) => "a truth value",
-            Self::Other(kind) => kind,
-        }
-    }
-}
+impl<'a> OwnedCharge<'a> {
+    const FIELDS: [&'static str; 3] = ["policy", "key", "cost"];
 
-/// The fields of a body or a query; each is taken once.
-#[derive(Debug)]
-pub(super) struct Fields<'a>(Vec<(Cow<'a, str>, Value<'a>)>);
-
-impl<'a> Fields<'a> {
-    /// Reads a body that holds no other fields than `known`.
-    pub(super) fn of_json(body: &'a [u8], known: &[&str]) -> Result<Self> {
-        let value = serde_json::from_slice(body).map_err(|error| {
-            let place = format!("line {} column {}", error.line(), error.column());
-            Error::invalid("body", format!("is not valid JSON at {place}; accepted: an object"))
-        })?;
-        match value {
-            Value::Object(fields) => Self(fields).check(known),
-            other => {
-                let wrong = format!("is {}; accepted: an object", other.kind());
-                Err(Error::invalid("body", wrong))
-            }
-        }
+    /// Takes the fields of an object.
+    fn of(fields: &mut Fields<'a>) -> Result<Self> {
+        let (cost, up_to) = cost(fields)?;
+        Self::with_cost(fields, cost, up_to)
     }
 
-    /// Reads a query that holds no other fields than `known`.
-    pub(super) fn of_query(query: Option<&'a str>, known: &[&str]) -> Result<Self> {
-        let query = query.unwrap_or_default();
-        let pairs = form_urlencoded::parse(query.as_bytes());
-        let fields = Self(pairs.map(|(name, text)| (name, Value::Text(text))).collect());
-        let fields = fields.check(known)?;
-        // Decoding replaces what is not UTF-8: other bytes would share the budget of U+FFFD.
-        let encoded = query.split('&').filter(|pair| !pair.is_empty());
-        for ((name, _), pair) in fields.0.iter().zip(encoded) {
-            if pair.contains('%') && !is_utf8(pair) {
-                return Err(Error::invalid(shorten(name), "is not UTF-8"));
-            }
-        }
-        Ok(fields)
+    fn with_cost(fields: &mut Fields<'a>, cost: Cost, up_to: Option<Cost>) -> Result<Self> {
+        Ok(Self {
+            policy: fields.text("policy")?.unwrap_or(Cow::Borrowed(DEFAULT_POLICY)),
+            key: fields.text("key")?.ok_or_else(|| Error::invalid("key", "is missing"))?,
+            cost,
+            up_to,
+        })
     }
 
-    /// Refuses fields that are not known or appear twice.
-    fn check(self, known: &[&str]) -> Result<Self> {
-        for (index, (name, _)) in self.0.iter().enumerate() {
-            if !known.contains(&&**name) {
-                let hint = match nearest(name, known.iter().copied()) {
-                    Some(near) => format!("did you mean {near:?}?"),
-                    None => format!("accepted: {}", known.join(", ")),
-                };
-                return Err(Error::invalid(shorten(name), format!("is not a field; {hint}")));
-            }
-            if self.0.iter().take(index).any(|(earlier, _)| earlier == name) {
-                return Err(Error::invalid(shorten(name), "appears twice; accepted: once"));
-            }
-        }
-        Ok(self)
-    }
-
-    fn take(&mut self, name: &str) -> Option<Value<'a>> {
-        let index = self.0.iter().position(|(field, _)| field == name)?;
-        Some(self.0.swap_remove(index).1)
-    }
-
-    /// A field of text, if it is there.
-    pub(super) fn text(&mut self, name: &'static str) -> Result<Option<Cow<'a, str>>> {
-        match self.take(name) {
-            None => Ok(None),
-            Some(Value::Text(text)) => Ok(Some(text)),
-            Some(other) => {
-                Err(Error::invalid(name, format!("is {}; accepted: a string", other.kind())))
-            }
-        }
-    }
-
-    /// A whole number of a body, if it is there.
-    pub(super) fn whole(&mut self, name: &'static str) -> Result<Option<u64>> {
-        match self.take(name) {
-            None => Ok(None),
-            Some(Value::Whole(number)) => Ok(Some(number)),
-            Some(other) => {
-                let accepted = "accepted: a whole number that is not negative";
-                Err(Error::invalid(name, format!("is {}; {accepted}", other.kind())))
-            }
-        }
-    }
-
-    /// `true` or `false`, if it is there.
-    fn truth(&mut self, name: &'static str) -> Result<Option<bool>> {
-        match self.take(name) {
-            None => Ok(None),
-            Some(Value::Truth(truth)) => Ok(Some(truth)),
-            Some(other) => {
-                Err(Error::invalid(name, format!("is {}; accepted: true, false", other.kind())))
-            }
-        }
-    }
-
-    /// A whole number of a query, if it is there.
-    pub(super) fn whole_text(&mut self, name: &'static str) -> Result<Option<u64>> {
-        let Some(text) = self.text(name)? else { return Ok(None) };
-        let digits = !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
-        let number = if digits { text.parse().ok() } else { None };
-        let accepted = "is no number that fits; accepted: a whole number that is not negative";
-        number.map(Some).ok_or_else(|| Error::invalid(name, accepted))
+    fn requested(&self) -> RequestedCharge<'_> {
+        RequestedCharge::new(&self.policy, &self.key).cost(self.cost).up_to(self.up_to)
     }
 }
 
-/// Whether a percent-encoded text is UTF-8.
-fn is_utf8(encoded: &str) -> bool {
-    let mut rest = encoded.bytes();
-    let mut decoded = Vec::with_capacity(encoded.len());
-    while let Some(byte) = rest.next() {
-        let mut digits = rest.clone();
-        let mut digit = || digits.next().and_then(|digit| char::from(digit).to_digit(16));
-        decoded.push(match (byte, digit(), digit()) {
-            (b'%', Some(high), Some(low)) => {
-                rest = digits;
-                u8::try_from(high * 16 + low).unwrap_or_default()
-            }
-            _ => byte,
-        });
+/// The units of a body: a number, or a range `{"min": 1, "max": 10}`.
+fn cost(fields: &mut Fields<'_>) -> Result<(Cost, Option<Cost>)> {
+    let Some(value) = fields.take("cost") else { return Ok((Cost::ONE, None)) };
+    match value {
+        Value::Whole(units) => Ok((Cost::new(units)?, None)),
+        Value::Object(_) => {
+            let inside = |error: Error| {
+                let field = error.field().map_or_else(String::new, |field| format!(".{field}"));
+                error.with_field(format!("cost{field}"))
+            };
+            let mut of = Fields::of_value(value, &["min", "max"]).map_err(inside)?;
+            let least = of.whole("min", "cost.min")?;
+            let most = of.whole("max", "cost.max")?;
+            let most = most.ok_or_else(|| Error::invalid("cost.max", "is missing"))?;
+            let (least, most) = range(("cost.min", least), ("cost.max", most))?;
+            Ok((least, Some(most)))
+        }
+        other => {
+            let accepted = "accepted: a whole number that is not negative, or a range of two: \
+                            {\"min\": 1, \"max\": 10}";
+            Err(Error::invalid("cost", format!("is {}; {accepted}", other.kind())))
+        }
     }
-    std::str::from_utf8(&decoded).is_ok()
-}
-
-/// A name from outside, short enough for an error message.
-fn shorten(name: &str) -> String {
-    name.chars().filter(|c| !c.is_control()).take(64).collect()
 }
 
 /// The fields that most endpoints have in common.
 #[derive(Debug)]
 pub(super) struct Request<'a> {
-    policy: Cow<'a, str>,
-    key: Cow<'a, str>,
-    cost: Cost,
+    charges: OwnedCharges<'a>,
     request_id: Option<Cow<'a, str>>,
     receipt: bool,
 }
 
+#[derive(Debug)]
+enum OwnedCharges<'a> {
+    One(OwnedCharge<'a>),
+    Listed(Vec<OwnedCharge<'a>>),
+}
+
 impl<'a> Request<'a> {
     /// The fields of acquire and peek.
-    pub(super) const FIELDS: [&'static str; 5] = ["policy", "key", "cost", "request_id", "receipt"];
-    /// The fields that name a key.
-    pub(super) const KEY_FIELDS: [&'static str; 2] = ["policy", "key"];
+    pub(super) const FIELDS: [&'static str; 6] =
+        ["policy", "key", "cost", "charges", "request_id", "receipt"];
+    /// The fields that name keys.
+    pub(super) const KEY_FIELDS: [&'static str; 3] = ["policy", "key", "charges"];
 
     /// Takes the fields of a body.
-    pub(super) fn of(fields: &mut Fields<'a>) -> Result<Self> {
-        let (cost, receipt) = (fields.whole("cost")?, fields.truth("receipt")?);
-        Ok(Self { receipt: receipt.unwrap_or(false), ..Self::with_cost(fields, cost)? })
+    fn of(fields: &mut Fields<'a>) -> Result<Self, Failure> {
+        let (request_id, receipt) = (fields.text("request_id")?, fields.truth("receipt")?);
+        let charges = match fields.list("charges", LIMITS_MAX)? {
+            None => OwnedCharges::One(OwnedCharge::of(fields)?),
+            Some(_) if !fields.is_empty() => {
+                let accepted = "names the keys and their costs; accepted: charges, or without it \
+                                policy, key, cost";
+                return Err(Error::invalid("charges", accepted).into());
+            }
+            Some(elements) => OwnedCharges::Listed(charges(elements)?),
+        };
+        Ok(Self { charges, request_id, receipt: receipt.unwrap_or(false) })
     }
 
     /// Takes the fields of a query.
     pub(super) fn of_query(fields: &mut Fields<'a>) -> Result<Self> {
-        let cost = fields.whole_text("cost")?;
-        Self::with_cost(fields, cost)
-    }
-
-    fn with_cost(fields: &mut Fields<'a>, cost: Option<u64>) -> Result<Self> {
-        Ok(Self {
-            policy: fields.text("policy")?.unwrap_or(Cow::Borrowed(DEFAULT_POLICY)),
-            key: fields.text("key")?.ok_or_else(|| Error::invalid("key", "is missing"))?,
-            cost: cost.map_or(Ok(Cost::ONE), Cost::new)?,
-            request_id: fields.text("request_id")?,
-            receipt: false,
-        })
+        let cost = fields.whole_text("cost")?.map_or(Ok(Cost::ONE), Cost::new)?;
+        let charges = OwnedCharges::One(OwnedCharge::with_cost(fields, cost, None)?);
+        Ok(Self { charges, request_id: fields.text("request_id")?, receipt: false })
     }
 
     /// Reads a body that holds no other fields than `known`.
-    pub(super) fn of_body(body: &'a [u8], known: &[&str]) -> Result<Self> {
+    pub(super) fn of_body(body: &'a [u8], known: &[&str]) -> Result<Self, Failure> {
         Self::of(&mut Fields::of_json(body, known)?)
     }
 
-    /// The request of the engine.
-    pub(super) fn check(&self) -> CheckRequest<'_> {
-        CheckRequest::new(&self.policy, &self.key)
-            .cost(self.cost)
-            .request_id(self.request_id.as_deref())
-            .receipt(self.receipt)
+    /// The elements of a request that lists charges, for [`Request::check`].
+    pub(super) fn listed(&self) -> Vec<RequestedCharge<'_>> {
+        match &self.charges {
+            OwnedCharges::One(_) => Vec::new(),
+            OwnedCharges::Listed(charges) => charges.iter().map(OwnedCharge::requested).collect(),
+        }
+    }
+
+    /// The request of the engine, with the charges that [`Request::listed`] has made.
+    pub(super) fn check<'r>(&'r self, listed: &'r [RequestedCharge<'r>]) -> CheckRequest<'r> {
+        let check = match &self.charges {
+            OwnedCharges::One(charge) => CheckRequest::one(charge.requested()),
+            OwnedCharges::Listed(_) => CheckRequest::listed(listed),
+        };
+        check.request_id(self.request_id.as_deref()).receipt(self.receipt)
+    }
+}
+
+/// The charges of a list; errors name the element.
+fn charges(elements: Vec<Value<'_>>) -> Result<Vec<OwnedCharge<'_>>, Failure> {
+    let read = |(index, element)| {
+        let charge = Fields::of_value(element, &OwnedCharge::FIELDS)
+            .and_then(|mut fields| OwnedCharge::of(&mut fields));
+        charge.map_err(|error| Failure::from(error).within(&format!("charges[{index}]")))
+    };
+    elements.into_iter().enumerate().map(read).collect()
+}
+
+/// A key under a policy, and nothing else.
+#[derive(Debug)]
+pub(super) struct KeyOf<'a>(OwnedCharge<'a>);
+
+impl<'a> KeyOf<'a> {
+    /// Reads a body.
+    pub(super) fn of_body(body: &'a [u8]) -> Result<Self> {
+        let mut fields = Fields::of_json(body, &["policy", "key"])?;
+        OwnedCharge::of(&mut fields).map(Self)
+    }
+
+    /// The policy and the key.
+    pub(super) fn names(&self) -> (&str, &str) {
+        (&self.0.policy, &self.0.key)
     }
 }
 
@@ -221,20 +162,29 @@ impl<'a> Request<'a> {
 #[derive(Debug)]
 pub(super) enum Refund<'a> {
     Receipt(Cow<'a, str>),
-    Units(Request<'a>),
+    Units(OwnedUnits<'a>),
+}
+
+/// Units of a key, perhaps under a request id.
+#[derive(Debug)]
+pub(super) struct OwnedUnits<'a> {
+    charge: OwnedCharge<'a>,
+    request_id: Option<Cow<'a, str>>,
 }
 
 impl<'a> Refund<'a> {
+    const FIELDS: [&'static str; 5] = ["policy", "key", "cost", "request_id", "receipt"];
+
     /// Reads a body that holds a receipt and nothing else, or a key.
     pub(super) fn of_body(body: &'a [u8]) -> Result<Self> {
-        let mut fields = Fields::of_json(body, &Request::FIELDS)?;
+        let mut fields = Fields::of_json(body, &Self::FIELDS)?;
         match fields.text("receipt")? {
-            None if fields.0.is_empty() => {
+            None if fields.is_empty() => {
                 let accepted = "is missing; accepted: a receipt, or for administrators a key";
                 Err(Error::invalid("receipt", accepted))
             }
-            None => Request::of(&mut fields).map(Self::Units),
-            Some(receipt) if fields.0.is_empty() => Ok(Self::Receipt(receipt)),
+            None => OwnedUnits::of(&mut fields).map(Self::Units),
+            Some(receipt) if fields.is_empty() => Ok(Self::Receipt(receipt)),
             Some(_) => {
                 let accepted = "names all that is given back; accepted: receipt alone, or without \
                                 it key, policy, cost, request_id";
@@ -242,101 +192,34 @@ impl<'a> Refund<'a> {
             }
         }
     }
+
+    /// The request of the engine.
+    pub(super) fn request(&self) -> RefundRequest<'_> {
+        match self {
+            Self::Receipt(text) => RefundRequest::Receipt(text),
+            Self::Units(OwnedUnits { charge, request_id }) => RefundRequest::Units {
+                charge: charge.requested(),
+                request_id: request_id.as_deref(),
+            },
+        }
+    }
+}
+
+impl<'a> OwnedUnits<'a> {
+    fn of(fields: &mut Fields<'a>) -> Result<Self> {
+        let cost = fields.whole("cost", "cost")?.map_or(Ok(Cost::ONE), Cost::new)?;
+        let charge = OwnedCharge::with_cost(fields, cost, None)?;
+        Ok(Self { charge, request_id: fields.text("request_id")? })
+    }
 }
 
 /// The requests of a batch; each may be invalid on its own.
-pub(super) fn batch(body: &[u8]) -> Result<Vec<Result<Request<'_>>>> {
+pub(super) fn batch(body: &[u8]) -> Result<Vec<Result<Request<'_>, Failure>>> {
     let mut fields = Fields::of_json(body, &["requests"])?;
-    let requests = match fields.take("requests") {
-        Some(Value::Array(requests)) => requests,
-        Some(Value::Long(count)) => {
-            let accepted = format!("has {count} elements; accepted: up to {BATCH_MAX}");
-            return Err(Error::invalid("requests", accepted));
-        }
-        Some(other) => {
-            let wrong = format!("is {}; accepted: an array", other.kind());
-            return Err(Error::invalid("requests", wrong));
-        }
-        None => {
-            let accepted = format!("is missing; accepted: an array of up to {BATCH_MAX} requests");
-            return Err(Error::invalid("requests", accepted));
-        }
-    };
-    let read = |value| match value {
-        Value::Object(fields) => Request::of(&mut Fields(fields).check(&Request::FIELDS)?),
-        // The element itself is wrong, and none of its fields.
-        other => {
-            let wrong = format!("is {}; accepted: an object", other.kind());
-            Err(Error::new(Code::InvalidRequest, wrong))
-        }
-    };
+    let requests = fields.list("requests", BATCH_MAX)?.ok_or_else(|| {
+        let accepted = format!("is missing; accepted: an array of up to {BATCH_MAX} requests");
+        Error::invalid("requests", accepted)
+    })?;
+    let read = |value| Request::of(&mut Fields::of_value(value, &Request::FIELDS)?);
     Ok(requests.into_iter().map(read).collect())
-}
-
-impl<'de> Deserialize<'de> for Value<'de> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(AnyValue)
-    }
-}
-
-struct AnyValue;
-
-impl<'de> Visitor<'de> for AnyValue {
-    type Value = Value<'de>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("JSON")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-        let mut fields = Vec::new();
-        while let Some((name, value)) = map.next_entry::<Value<'de>, _>()? {
-            // Names of fields are texts in JSON.
-            let Value::Text(name) = name else { continue };
-            fields.push((name, value));
-        }
-        Ok(Value::Object(fields))
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut seq: A) -> Result<Self::Value, A::Error> {
-        let (mut elements, mut count) = (Vec::new(), 0);
-        while elements.len() < BATCH_MAX {
-            let Some(element) = seq.next_element()? else { return Ok(Value::Array(elements)) };
-            elements.push(element);
-        }
-        while seq.next_element::<IgnoredAny>()?.is_some() {
-            count += 1;
-        }
-        Ok(if count == 0 { Value::Array(elements) } else { Value::Long(BATCH_MAX + count) })
-    }
-
-    fn visit_borrowed_str<E>(self, text: &'de str) -> Result<Self::Value, E> {
-        Ok(Value::Text(Cow::Borrowed(text)))
-    }
-
-    fn visit_str<E>(self, text: &str) -> Result<Self::Value, E> {
-        Ok(Value::Text(Cow::Owned(text.to_owned())))
-    }
-
-    fn visit_u64<E>(self, number: u64) -> Result<Self::Value, E> {
-        Ok(Value::Whole(number))
-    }
-
-    fn visit_i64<E>(self, _: i64) -> Result<Self::Value, E> {
-        Ok(Value::Other("a negative number"))
-    }
-
-    /// Some languages write every number with a point: `2.0` is a whole number.
-    fn visit_f64<E>(self, number: f64) -> Result<Self::Value, E> {
-        let whole = format!("{number}").parse().map(Value::Whole);
-        Ok(whole.unwrap_or(Value::Other("not a whole number, or too large")))
-    }
-
-    fn visit_bool<E>(self, truth: bool) -> Result<Self::Value, E> {
-        Ok(Value::Truth(truth))
-    }
-
-    fn visit_unit<E>(self) -> Result<Self::Value, E> {
-        Ok(Value::Other("null"))
-    }
 }

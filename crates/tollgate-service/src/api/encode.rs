@@ -4,11 +4,11 @@ use bytes::Bytes;
 use http::HeaderValue;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use serde::Serialize;
-use tollgate_core::{Decision, Forecast};
+use tollgate_core::{Cost, Decision, Forecast, Name};
 use tollgate_http::Problem;
 
 use super::Response;
-use crate::engine::{CheckResponse, Failure, LimitsResponse, RefundResponse};
+use crate::engine::{CheckResponse, Failure, LimitsResponse, PolicyLimits, RefundResponse};
 use crate::policy::{LimitInfo, LimitName};
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
@@ -24,6 +24,8 @@ struct DecisionJson<'a> {
     reset_at_ms: u64,
     retry_after_ms: Option<u64>,
     delay_ms: u64,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    granted: Option<u64>,
     policy: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
     binding: Option<&'a str>,
@@ -47,6 +49,9 @@ struct StandingJson<'a> {
     remaining: u64,
     reset_at_ms: u64,
     retry_after_ms: Option<u64>,
+    /// Units granted, to a range that was allowed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    granted: Option<u64>,
 }
 
 impl<'a> From<(&'a LimitName, &'a Decision)> for StandingJson<'a> {
@@ -58,6 +63,7 @@ impl<'a> From<(&'a LimitName, &'a Decision)> for StandingJson<'a> {
             remaining: own.remaining,
             reset_at_ms: own.reset_at_ms,
             retry_after_ms: own.retry_after_ms,
+            granted: own.granted().map(Cost::get),
         }
     }
 }
@@ -73,10 +79,11 @@ impl<'a> From<&'a CheckResponse> for DecisionJson<'a> {
             reset_at_ms: decision.reset_at_ms,
             retry_after_ms: decision.retry_after_ms,
             delay_ms: decision.delay_ms,
+            granted: response.granted,
             policy: response.policy.as_str(),
             binding: decision.binding().map(|name| name.as_str()),
             degraded: decision.degraded.map(|mode| mode.as_str()),
-            shadow: response.shadow.map(|verdict| verdict.as_str()),
+            shadow: response.shadow_verdict().map(|verdict| verdict.as_str()),
             replayed: if_replayed(decision),
             receipt: response.receipt.as_deref(),
             limits: response.standings().map(StandingJson::from).collect(),
@@ -134,6 +141,8 @@ struct LimitsJson<'a> {
 #[derive(Serialize)]
 struct LimitJson<'a> {
     name: &'a str,
+    policy: &'a str,
+    shadow: bool,
     algorithm: &'a str,
     limit: u64,
     units: u64,
@@ -145,10 +154,16 @@ struct LimitJson<'a> {
     anchor: Option<&'static str>,
 }
 
-impl<'a> From<&'a LimitInfo> for LimitJson<'a> {
-    fn from(limit: &'a LimitInfo) -> Self {
+impl<'a> LimitJson<'a> {
+    fn each(of: &'a PolicyLimits) -> impl Iterator<Item = Self> {
+        of.limits.iter().map(|limit| Self::of((&of.policy, of.shadow), limit))
+    }
+
+    fn of((policy, shadow): (&'a Name, bool), limit: &'a LimitInfo) -> Self {
         Self {
             name: limit.name.as_str(),
+            policy: policy.as_str(),
+            shadow,
             algorithm: &limit.algorithm,
             limit: limit.limit,
             units: limit.units,
@@ -203,10 +218,10 @@ pub(super) fn forecast(forecast: &Forecast) -> Response {
     json(&ForecastJson { spendable_now, next_unit_at_ms, full_at_ms, limit })
 }
 
-pub(super) fn limits(limits: &LimitsResponse) -> Response {
-    let LimitsResponse { policy, limits, shadow } = limits;
-    let limits = limits.iter().map(LimitJson::from).collect();
-    json(&LimitsJson { policy: policy.as_str(), shadow: *shadow, limits })
+pub(super) fn limits(LimitsResponse { charges }: &LimitsResponse) -> Response {
+    let policy = charges.first().map_or("", |charge| charge.policy.as_str());
+    let limits = charges.iter().flat_map(LimitJson::each).collect();
+    json(&LimitsJson { policy, shadow: charges.iter().all(|charge| charge.shadow), limits })
 }
 
 pub(super) fn refund(refund: &RefundResponse) -> Response {

@@ -7,6 +7,7 @@
 mod decode;
 mod encode;
 mod endpoint;
+mod fields;
 mod gate;
 mod rejection;
 
@@ -16,9 +17,9 @@ use bytes::Bytes;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST, ORIGIN};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
 
-use self::decode::{Refund, Request, batch};
+use self::decode::{KeyOf, Refund, Request, batch};
 use crate::auth::{Auth, Role, bearer};
-use crate::engine::{CheckRequest, Engine, RefundRequest, Result};
+use crate::engine::{CheckRequest, Engine, Result};
 use crate::site::SEC_FETCH_SITE;
 
 pub use encode::failure;
@@ -145,40 +146,39 @@ impl Api {
         Ok(match endpoint {
             Endpoint::Acquire => {
                 let request = Request::of_body(body, &Request::FIELDS)?;
-                encode::decision(&engine.acquire(request.check()).await?)
+                encode::decision(&engine.acquire(request.check(&request.listed())).await?)
             }
             Endpoint::AcquireMany => {
                 let requests = batch(body)?;
-                let checks = requests.iter().map(|request| match request {
-                    Ok(request) => Ok(request.check()),
-                    Err(error) => Err(error.clone().into()),
+                let listed = requests.iter().map(|request| request.as_ref().map(Request::listed));
+                let listed: Vec<_> = listed.map(Result::unwrap_or_default).collect();
+                let checks = requests.iter().zip(&listed).map(|(request, listed)| match request {
+                    Ok(request) => Ok(request.check(listed)),
+                    Err(failure) => Err(failure.clone()),
                 });
                 let checks: Vec<Result<CheckRequest<'_>>> = checks.collect();
                 encode::decisions(&engine.acquire_batch(checks).await?)
             }
             Endpoint::Peek => {
                 let request = Request::of_body(body, &Request::FIELDS)?;
-                encode::decision(&engine.peek(request.check()).await?)
+                encode::decision(&engine.peek(request.check(&request.listed())).await?)
             }
             Endpoint::Forecast => {
                 let request = Request::of_body(body, &Request::KEY_FIELDS)?;
-                encode::forecast(&engine.forecast(request.check()).await?)
+                encode::forecast(&engine.forecast(request.check(&request.listed())).await?)
             }
             Endpoint::Limits => {
                 let request = Request::of_body(body, &Request::KEY_FIELDS)?;
-                encode::limits(&engine.limits(request.check())?)
+                encode::limits(&engine.limits(request.check(&request.listed()))?)
             }
             Endpoint::Refund => {
                 let refund = Refund::of_body(body)?;
-                let request = match &refund {
-                    Refund::Receipt(text) => RefundRequest::Receipt(text),
-                    Refund::Units(request) => RefundRequest::Units(request.check()),
-                };
-                encode::refund(&engine.refund(request, role).await?)
+                encode::refund(&engine.refund(refund.request(), role).await?)
             }
             Endpoint::Reset => {
-                let request = Request::of_body(body, &Request::KEY_FIELDS)?;
-                engine.reset(request.check()).await?;
+                let key = KeyOf::of_body(body)?;
+                let (policy, key) = key.names();
+                engine.reset(policy, key).await?;
                 encode::reset()
             }
             Endpoint::Gate => gate::gate(engine, query).await?,

@@ -13,11 +13,12 @@ pub mod yaml;
 
 use tollgate_core::{OutageMode, Quota};
 
+pub use crate::policy::LIMITS_MAX;
 use crate::policy::{AdHocBounds, Policies};
 
 pub use algorithms::{DEFAULT_ALGORITHM, algorithms_table};
 pub use error::{ConfigError, ConfigErrors};
-pub use policies::{LIMITS_MAX, PolicyDefaults};
+pub use policies::PolicyDefaults;
 pub use section::Section;
 
 /// The capacity of the policy `default`, when neither the file nor a setting says otherwise.

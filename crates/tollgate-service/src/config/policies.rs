@@ -13,10 +13,9 @@ use super::values::{
 };
 use super::yaml::{Content, Node};
 use super::{ConfigError, Section};
-use crate::policy::{AD_HOC_POLICY, AdHocBounds, NamedLimit, Policies, Policy, ad_hoc_limit};
-
-/// The most limits of one policy.
-pub const LIMITS_MAX: usize = 16;
+use crate::policy::{
+    AD_HOC_POLICY, AdHocBounds, LIMITS_MAX, NamedLimit, Policies, Policy, ad_hoc_limit,
+};
 
 type Errors = Vec<ConfigError>;
 

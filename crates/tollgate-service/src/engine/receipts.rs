@@ -4,11 +4,11 @@
 //! request ids, which every store writes in the same act as the states, make it happen once.
 
 use tollgate_core::store::Store as _;
-use tollgate_core::{Admission, Cost, Decision, Error, Name, Receipt};
+use tollgate_core::{Admission, Cost, Decision, Error, Name, Receipt, RequestId};
 
-use super::{
-    CheckRequest, Engine, RefundRequest, RefundResponse, Result, Target, admission, resolve,
-};
+use super::decide::admission;
+use super::resolved::{ResolvedAdmission, ResolvedCharge};
+use super::{CheckRequest, Engine, RefundRequest, RefundResponse, RequestedCharge, Result, Target};
 use crate::auth::Role;
 use crate::policy::{Policies, Refunds, ResolvedPolicy};
 use crate::receipt::{ChargedLimit, ChargedSubject, OpenedReceipt, ReceiptContent, ReceiptKey};
@@ -33,7 +33,7 @@ impl Engine {
         let policies = self.policies.load_full();
         let wanted = match request {
             RefundRequest::Receipt(text) => self.open(text).map(Wanted::Proven),
-            RefundRequest::Units(check) => Ok(Wanted::Units(check)),
+            RefundRequest::Units { charge, request_id } => Ok(Wanted::Units(charge, request_id)),
         };
         let subjects = match &wanted {
             Ok(wanted) => wanted.subjects(&policies),
@@ -66,7 +66,7 @@ impl Engine {
         }
         let admission = match wanted {
             Wanted::Proven(opened) => Admission::of(&charges).request_id(opened.once()?),
-            Wanted::Units(check) => admission(&charges, check.request_id)?,
+            Wanted::Units(_, id) => admission(&charges, id.map(RequestId::new).transpose()?),
         };
         let refunded = self.limiter.refund(admission).await?;
         let policy = subjects.first().ok_or_else(no_longer_known)?.resolved.name().clone();
@@ -84,34 +84,27 @@ impl Engine {
         Ok(key.open(text, self.limiter.clock().now() / 1_000_000)?)
     }
 
-    /// What proves a charge, if the request asks for it and something was charged.
+    /// What proves charges, if the request asks for it and something was charged.
+    ///
+    /// Charges of policies in shadow mode beside others are in no receipt: they may be made at a
+    /// replay only, and two receipts of one request would give back twice.
     pub(super) fn receipt_of(
         &self,
         request: &CheckRequest<'_>,
-        resolved: &ResolvedPolicy<'_>,
+        resolved: &ResolvedAdmission<'_>,
         decision: &Decision,
     ) -> Option<String> {
         if !request.receipt && request.request_id.is_none() {
             return None;
         }
-        let (Some(key), Target::Policy(policy)) = (&self.receipts, request.target) else {
-            return None;
-        };
+        let key = self.receipts.as_ref()?;
         // Without records of request ids a receipt could not be accepted once.
         if !self.limiter.store().capability().idempotent {
             return None;
         }
-        let parts = decision.parts();
-        let names = resolved.limit_names();
-        let limits = names.zip(parts).map(|(name, part)| {
-            let Receipt::Until(until) = part.receipt()? else { return None };
-            let (name, units) = (name.to_string(), request.cost);
-            Some(ChargedLimit { name, units, until_ms: until / 1_000 })
-        });
-        let limits: Vec<ChargedLimit> = limits.collect::<Option<_>>()?;
-        if limits.is_empty() {
-            return None;
-        }
+        let mut parts = decision.parts().iter();
+        let subjects = resolved.requested().map(|charge| charged(charge, &mut parts));
+        let subjects: Vec<ChargedSubject> = subjects.collect::<Option<_>>()?;
         let now = self.limiter.clock().now();
         let (nonce, charged_at_s) = match (request.request_id, decision.decided_at_s()) {
             // The same at every replay.
@@ -119,10 +112,25 @@ impl Engine {
             // The rest is for hosts without randomness, where processes share their numbers.
             _ => (self.nonces.next() ^ now ^ decision.remaining.rotate_left(32), now / 1_000_000),
         };
-        let (policy, subject) = (policy.to_owned(), request.key.to_owned());
-        let subjects = vec![ChargedSubject { policy, key: subject, limits }];
         Some(key.seal(&ReceiptContent { charged_at_s, nonce, subjects }))
     }
+}
+
+/// What was charged to one key, by the decisions of its limits, which are the next ones.
+fn charged<'d>(
+    charge: &ResolvedCharge<'_>,
+    parts: &mut impl Iterator<Item = &'d Decision>,
+) -> Option<ChargedSubject> {
+    let Target::Policy(policy) = charge.requested.target else { return None };
+    let limits = charge.policy.limit_names().map(|name| {
+        let part = parts.next()?;
+        let Receipt::Until(until) = part.receipt()? else { return None };
+        let (name, units) = (name.to_string(), part.granted().unwrap_or(charge.requested.cost));
+        Some(ChargedLimit { name, units, until_ms: until / 1_000 })
+    });
+    let limits: Vec<ChargedLimit> = limits.collect::<Option<_>>()?;
+    let (policy, key) = (policy.to_owned(), charge.requested.key.to_owned());
+    (!limits.is_empty()).then_some(ChargedSubject { policy, key, limits })
 }
 
 /// What is to be given back.
@@ -130,7 +138,7 @@ enum Wanted<'a> {
     /// What a receipt proves.
     Proven(OpenedReceipt),
     /// The newest units of a key.
-    Units(CheckRequest<'a>),
+    Units(RequestedCharge<'a>, Option<&'a str>),
 }
 
 /// A key of a refund.
@@ -146,12 +154,12 @@ impl Wanted<'_> {
     /// The keys, as the policies have them.
     fn subjects<'a>(&'a self, policies: &'a Policies) -> Result<Vec<Subject<'a>>> {
         match self {
-            Self::Units(check) => {
-                let resolved = resolve(policies, check)?;
+            Self::Units(charge, _) => {
+                let resolved = ResolvedCharge::of(policies, *charge)?.policy;
                 let refunds = policies.find(resolved.name().as_str())?.refunds();
-                let newest = |name: &'a Name| (name.as_str(), check.cost, Receipt::Newest);
+                let newest = |name: &'a Name| (name.as_str(), charge.cost, Receipt::Newest);
                 let limits = resolved.limit_names().map(newest).collect();
-                Ok(vec![Subject { refunds, resolved, key: check.key, limits }])
+                Ok(vec![Subject { refunds, resolved, key: charge.key, limits }])
             }
             Self::Proven(opened) => {
                 let subjects = opened.content.subjects.iter().map(|charged| {

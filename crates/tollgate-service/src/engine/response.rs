@@ -8,28 +8,42 @@ use tollgate_http::Status;
 
 use crate::policy::{LimitInfo, LimitName};
 
-/// A decision under a policy.
+/// A decision under one or several policies.
 #[derive(Clone, Debug)]
 pub struct CheckResponse {
-    /// The policy of the request.
+    /// The policy of the request; of several that of the binding limit.
     pub policy: Name,
     /// The decision; its `binding` is the name of the limit within the policy.
     pub decision: Decision,
     /// The names of the limits, in the order in which they are charged; none for a limit that is
     /// part of the request.
     pub limits: Arc<[LimitName]>,
+    /// Units granted to a request with a range, 0 if it is denied; of several ranges the least.
+    pub granted: Option<u64>,
     /// What the policy would have decided without shadow mode, if that differs.
     pub shadow: Option<Verdict>,
     /// What proves the charge, if it was asked for or the request has an id. Absent when nothing
     /// was charged in the store, or the store could not accept it once.
     pub receipt: Option<String>,
+    /// Under policies in shadow mode, beside others that allowed.
+    pub shadows: Vec<Self>,
 }
 
 impl CheckResponse {
     /// How each limit stands, by its name: with the numbers of its own. Nothing for a decision
     /// without the store, and for a limit that is part of the request.
     pub fn standings(&self) -> impl Iterator<Item = (&LimitName, &Decision)> {
+        self.own_standings().chain(self.shadows.iter().flat_map(Self::own_standings))
+    }
+
+    fn own_standings(&self) -> impl Iterator<Item = (&LimitName, &Decision)> {
         self.limits.iter().zip(self.decision.parts())
+    }
+
+    /// The worst verdict that shadow mode replaced.
+    #[must_use]
+    pub fn shadow_verdict(&self) -> Option<Verdict> {
+        self.shadows.iter().map(|one| one.shadow).fold(self.shadow, Option::max)
     }
 }
 
@@ -46,10 +60,17 @@ pub struct RefundResponse {
     pub standing: Decision,
 }
 
-/// The limits of a key.
+/// The limits of a key, or of several.
 #[derive(Clone, Debug)]
 pub struct LimitsResponse {
-    /// The policy of the request.
+    /// Those of each charge of the request, in their order.
+    pub charges: Vec<PolicyLimits>,
+}
+
+/// The limits of one key.
+#[derive(Clone, Debug)]
+pub struct PolicyLimits {
+    /// The policy.
     pub policy: Name,
     /// Its limits, in the order in which they are charged.
     pub limits: Vec<LimitInfo>,

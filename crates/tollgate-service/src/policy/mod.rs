@@ -24,6 +24,8 @@ pub use resolved::ResolvedPolicy;
 pub const DEFAULT_POLICY: &str = "default";
 /// The namespace of limits that are part of a request; no policy may have this name.
 pub const AD_HOC_POLICY: &str = "cl.throttle";
+/// The most limits of one policy, and of one request over all of its charges.
+pub const LIMITS_MAX: usize = 16;
 
 /// A limit and its name within its policy.
 #[derive(Clone, Debug)]

@@ -1,14 +1,13 @@
-//! A request under its policy: from a key to charges, and from a decision to a response.
+//! A key under its policy: from a key to charges.
 
 use std::borrow::Cow;
 use std::sync::Arc;
 
-use tollgate_core::{Charge, Cost, Decision, Limit, Name, Verdict};
+use tollgate_core::{Charge, Limit, Name};
 
 use super::{LimitInfo, LimitName, LimitSet, NamedLimit, Policy};
-use crate::engine::CheckResponse;
 
-/// The limits and the subject of a request.
+/// The limits and the subject of a key.
 #[derive(Debug)]
 pub struct ResolvedPolicy<'a> {
     name: &'a Name,
@@ -46,7 +45,8 @@ impl<'a> ResolvedPolicy<'a> {
         self.name
     }
 
-    fn limits(&self) -> impl Iterator<Item = &'a Limit> {
+    /// The limits, in the order in which they are charged.
+    pub(crate) fn limits(&self) -> impl Iterator<Item = &'a Limit> {
         let ad_hoc = match self.limits {
             Limits::OfPolicy(_) => None,
             Limits::AdHoc(limit) => Some(limit),
@@ -62,7 +62,7 @@ impl<'a> ResolvedPolicy<'a> {
     }
 
     /// The names of the limits in a response; none for a limit that is part of the request.
-    fn names(&self) -> Arc<[LimitName]> {
+    pub(crate) fn names(&self) -> Arc<[LimitName]> {
         match self.limits {
             Limits::OfPolicy(set) => Arc::clone(&set.names),
             Limits::AdHoc(_) => Arc::default(),
@@ -80,16 +80,15 @@ impl<'a> ResolvedPolicy<'a> {
         Some(named.limit.charge(&self.subject))
     }
 
-    /// A charge on each limit.
-    pub(crate) fn charges(&self, cost: Cost) -> Vec<Charge<'_>> {
-        self.limits().map(|limit| limit.charge(&self.subject).cost(cost)).collect()
+    /// A charge of one unit on one of its limits.
+    pub(crate) fn charge<'c>(&'c self, limit: &'c Limit) -> Charge<'c> {
+        limit.charge(&self.subject)
     }
 
-    /// The charge, if there is one limit.
-    pub(crate) fn single_charge(&self, cost: Cost) -> Option<Charge<'_>> {
-        let mut limits = self.limits();
-        let (Some(limit), None) = (limits.next(), limits.next()) else { return None };
-        Some(limit.charge(&self.subject).cost(cost))
+    /// The name within the policy of the limit with this name of its own.
+    pub(crate) fn limit_named(&self, own: &Name) -> Option<&'a Name> {
+        let named = self.named().iter().find(|named| named.limit.policy() == own)?;
+        Some(&named.name)
     }
 
     /// The limits in numbers.
@@ -100,29 +99,5 @@ impl<'a> ResolvedPolicy<'a> {
     /// Whether the policy decides and counts but never denies.
     pub(crate) const fn is_shadow(&self) -> bool {
         self.shadow
-    }
-
-    /// The most that could ever be granted at once.
-    pub(crate) fn ceiling(&self) -> u64 {
-        self.limits().map(|limit| limit.rule().ceiling()).min().unwrap_or(0)
-    }
-
-    /// The decision in the names of the policy. In shadow mode it neither denies nor delays, and
-    /// the response says what the policy would have decided.
-    pub(crate) fn respond(&self, mut decision: Decision) -> CheckResponse {
-        let is_binding = |limit: &Limit| Some(limit.policy()) == decision.binding();
-        if let Some(named) = self.named().iter().find(|named| is_binding(&named.limit)) {
-            decision = decision.with_binding(named.name.clone());
-        }
-        let shadow = (self.shadow && !decision.is_allowed()).then_some(decision.verdict);
-        if self.shadow {
-            decision.delay_ms = 0;
-        }
-        if shadow.is_some() {
-            decision.verdict = Verdict::Allowed;
-            decision.retry_after_ms = Some(0);
-        }
-        let (policy, limits) = (self.name.clone(), self.names());
-        CheckResponse { policy, decision, limits, shadow, receipt: None }
     }
 }

@@ -1,0 +1,107 @@
+//! From responses of the engine to messages of `tollgate.v1`.
+
+use tollgate::{Cost, Decision, OutageMode, Verdict};
+use tollgate_proto::tollgate_v1 as pb;
+use tollgate_service::engine::{
+    CheckResponse, Failure, LimitsResponse, PolicyLimits, RefundResponse,
+};
+use tollgate_service::policy::{LimitInfo, LimitName};
+
+/// The limits of a request in numbers.
+pub(super) fn limits(LimitsResponse { charges }: LimitsResponse) -> pb::LimitsResponse {
+    let policy = charges.first().map_or_else(String::new, |charge| charge.policy.to_string());
+    let shadow = charges.iter().all(|charge| charge.shadow);
+    let each = |PolicyLimits { policy, limits, shadow }: PolicyLimits| {
+        limits.into_iter().map(move |info| limit(policy.to_string(), shadow, info))
+    };
+    pb::LimitsResponse { policy, shadow, limits: charges.into_iter().flat_map(each).collect() }
+}
+
+fn limit(policy: String, shadow: bool, info: LimitInfo) -> pb::Limit {
+    pb::Limit {
+        name: info.name.to_string(),
+        policy,
+        shadow,
+        algorithm: info.algorithm,
+        limit: info.limit,
+        units: info.units,
+        period_us: info.period_us,
+        renewal: info.renewal.to_owned(),
+        buckets: info.buckets,
+        anchor: info.anchor.map(str::to_owned),
+    }
+}
+
+/// What a refund gave back.
+pub(super) fn refunded(refund: RefundResponse) -> pb::RefundResponse {
+    let limits = refund.limits.into_iter();
+    pb::RefundResponse {
+        refunded: refund.units,
+        limit: refund.standing.limit,
+        remaining: refund.standing.remaining,
+        reset_at_ms: refund.standing.reset_at_ms,
+        policy: refund.policy.to_string(),
+        replayed: refund.standing.replayed,
+        limits: limits.map(|(name, refunded)| pb::RefundedLimit { name, refunded }).collect(),
+    }
+}
+
+pub(super) fn decision(response: &CheckResponse) -> pb::Decision {
+    let decision = &response.decision;
+    let degraded = match decision.degraded {
+        Some(OutageMode::Open) => pb::Degraded::Open,
+        Some(OutageMode::Closed) => pb::Degraded::Closed,
+        Some(OutageMode::Local) => pb::Degraded::Local,
+        _ => pb::Degraded::Unspecified,
+    };
+    pb::Decision {
+        allowed: decision.is_allowed(),
+        verdict: verdict(Some(decision.verdict)).into(),
+        limit: decision.limit,
+        remaining: decision.remaining,
+        reset_at_ms: decision.reset_at_ms,
+        retry_after_ms: decision.retry_after_ms,
+        delay_ms: decision.delay_ms,
+        policy: response.policy.to_string(),
+        binding: decision.binding().map(ToString::to_string),
+        degraded: degraded.into(),
+        shadow: verdict(response.shadow_verdict()).into(),
+        replayed: decision.replayed,
+        receipt: response.receipt.clone(),
+        limits: response.standings().map(standing).collect(),
+        granted: response.granted,
+    }
+}
+
+fn standing((limit, own): (&LimitName, &Decision)) -> pb::LimitStanding {
+    pb::LimitStanding {
+        name: limit.name.to_string(),
+        policy: limit.policy.to_string(),
+        limit: own.limit,
+        remaining: own.remaining,
+        reset_at_ms: own.reset_at_ms,
+        retry_after_ms: own.retry_after_ms,
+        granted: own.granted().map(Cost::get),
+    }
+}
+
+const fn verdict(verdict: Option<Verdict>) -> pb::Verdict {
+    match verdict {
+        Some(Verdict::Allowed) => pb::Verdict::Allowed,
+        Some(Verdict::Denied) => pb::Verdict::Denied,
+        Some(Verdict::Never) => pb::Verdict::Never,
+        None => pb::Verdict::Unspecified,
+    }
+}
+
+pub(super) fn outcome(result: Result<CheckResponse, Failure>) -> pb::Outcome {
+    let outcome = match result {
+        Ok(response) => pb::outcome::Outcome::Decision(decision(&response)),
+        Err(Failure { error, .. }) => pb::outcome::Outcome::Error(pb::Error {
+            code: error.code().to_string(),
+            message: error.message().to_owned(),
+            field: error.field().map(str::to_owned),
+        }),
+    };
+    pb::Outcome { outcome: Some(outcome) }
+}
