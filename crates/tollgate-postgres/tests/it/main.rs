@@ -9,6 +9,7 @@ mod faults;
 mod input;
 mod pooler;
 mod schema;
+mod shares;
 mod support;
 mod sweep;
 mod tls;
