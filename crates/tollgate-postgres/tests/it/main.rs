@@ -6,6 +6,7 @@ mod conformance;
 mod drops;
 mod exact;
 mod faults;
+mod full_disk;
 mod input;
 mod pooler;
 mod schema;
