@@ -11,6 +11,7 @@ use tokio::sync::OnceCell;
 use tokio::task::JoinHandle;
 use tokio::time::{Instant, timeout};
 use tokio_postgres::Client;
+use tollgate_core::store::round::IdShares;
 use tollgate_core::store::{Jitter, LastAnswer};
 use tollgate_core::{Code, Error, Result};
 
@@ -35,6 +36,7 @@ pub(crate) struct Shared {
     pub(crate) names: Names,
     pub(crate) sql: Sql,
     pub(crate) request_ids: RequestIdCount,
+    pub(crate) id_shares: IdShares,
     pub(crate) jitter: Jitter,
     tls: Tls,
     /// Set once the tables were found to have the version that this code needs.
@@ -55,6 +57,7 @@ impl Shared {
             tls: Tls::new(&config.address)?,
             sql: Sql::new(&config, &names),
             request_ids: RequestIdCount::new(config.max_request_ids),
+            id_shares: IdShares::new(usize::try_from(config.max_request_ids).unwrap_or(usize::MAX)),
             jitter: Jitter::new(),
             schema_checked: OnceCell::new(),
             round_trips: AtomicU64::new(0),

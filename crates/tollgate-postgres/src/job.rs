@@ -4,7 +4,7 @@ use core::time::Duration;
 
 use tokio::time::Instant;
 use tollgate_core::store::record::{name, request_id_key};
-use tollgate_core::store::{CallContext, TimeSource};
+use tollgate_core::store::{CallContext, Owner, TimeSource};
 use tollgate_core::{Admission, Error, Key, OwnedAdmission, Result};
 
 use crate::rows::without_nul;
@@ -18,6 +18,8 @@ const KEY_MAX_BYTES: usize = 2_000;
 pub(crate) struct Job {
     pub(crate) admission: OwnedAdmission,
     pub(crate) time: TimeSource,
+    /// The policy and the key with which it shares the places of a round.
+    pub(crate) owner: Owner,
     /// The text of each key as PostgreSQL stores it, at least one.
     pub(crate) keys: Vec<String>,
     /// The name of the record of its request id.
@@ -43,6 +45,7 @@ impl Job {
             keys: keys.collect::<Result<_>>()?,
             record: record.map(|name| without_nul(&name).into_owned()),
             time: cx.time(),
+            owner: Owner::of(first.key()),
             deadline: cx.time_left().and_then(after),
             admission: admission.into(),
         })

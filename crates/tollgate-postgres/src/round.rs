@@ -16,7 +16,7 @@ use std::collections::HashSet;
 use tokio::time::Instant;
 use tokio_postgres::Client;
 use tokio_postgres::types::{ToSql, Type};
-use tollgate_core::store::round::{Round, RoundBounds, ValueName};
+use tollgate_core::store::round::{ReservedIds, Round, RoundBounds, ValueName};
 use tollgate_core::store::{Evidence, TimeSource};
 use tollgate_core::{Charge, Error, Micros, Result, combine};
 
@@ -62,8 +62,8 @@ impl Trip<'_> {
 pub(crate) struct OpenRound {
     callers: Callers,
     read: ReadRows,
-    /// How many request ids may be added.
-    room: usize,
+    /// How many request ids may be added, and at which instant.
+    room: (usize, Micros),
     /// When its first round trip began, if it waited for no lock.
     begun: Option<Instant>,
 }
@@ -179,6 +179,7 @@ pub(crate) async fn close(trip: Trip<'_>, round: OpenRound) -> Closed {
     match bounded(trip.limit(), draft.write(trip)).await {
         Ok(()) => {
             trip.shared.request_ids.add(draft.writes.request_ids());
+            draft.reserved.keep();
             callers.record_duration(micros(began.elapsed()));
             answer(trip, callers, (draft.outcomes, begun));
             Closed::Answered
@@ -189,6 +190,8 @@ pub(crate) async fn close(trip: Trip<'_>, round: OpenRound) -> Closed {
             Closed::Broken
         }
         Err(QueryError::ConnectionLost(error)) => {
+            // They may be written.
+            draft.reserved.keep();
             callers.fail(&error);
             Closed::Broken
         }
@@ -221,14 +224,20 @@ async fn roll_back(client: &Client) -> Result<(), QueryError> {
 }
 
 /// What a round decided, and the rows that it writes.
-struct Draft {
+struct Draft<'s> {
     outcomes: Vec<Result<Evidence>>,
     writes: RowWrites,
     audit: AuditRows,
+    reserved: ReservedIds<'s>,
 }
 
-impl Draft {
-    fn of(shared: &Shared, callers: &Callers, mut read: ReadRows, room: usize) -> Result<Self> {
+impl<'s> Draft<'s> {
+    fn of(
+        shared: &'s Shared,
+        callers: &Callers,
+        mut read: ReadRows,
+        (room, now): (usize, Micros),
+    ) -> Result<Self> {
         let charges: Vec<Vec<Charge<'_>>> =
             callers.jobs().map(|job| job.admission.charges()).collect();
         let admissions = || callers.jobs().zip(&charges);
@@ -238,7 +247,9 @@ impl Draft {
         let values: Vec<Option<String>> = values.collect();
         let exists: Vec<bool> = values.iter().map(Option::is_some).collect();
         let bounds = RoundBounds { slack: shared.config.slack, room };
-        let decided = round.decide(values, Some(read.clock), bounds)?;
+        let mut reserved = shared.id_shares.reserve(now);
+        let decided =
+            round.decide_with_shares(values, Some(read.clock), (bounds, &mut reserved))?;
         let mut writes = RowWrites::default();
         for write in decided.writes {
             if let (Some(name), Some(exists)) = (names.get(write.place), exists.get(write.place)) {
@@ -253,7 +264,7 @@ impl Draft {
                 }
             }
         }
-        Ok(Self { outcomes: decided.outcomes, writes, audit })
+        Ok(Self { outcomes: decided.outcomes, writes, audit, reserved })
     }
 
     fn is_empty(&self) -> bool {
@@ -335,8 +346,13 @@ async fn lock(client: &Client, statement: &str, keys: &[&str]) -> Result<ReadRow
     ReadRows::of(&client.query_typed_one(statement, &parameters).await?)
 }
 
-/// How many request ids may be added. Counts them if the bound seems to be reached.
-async fn room(trip: Trip<'_>, callers: &Callers, clock: Micros) -> Result<usize, QueryError> {
+/// How many request ids may be added, and at which instant. Counts them if the bound seems to be
+/// reached.
+async fn room(
+    trip: Trip<'_>,
+    callers: &Callers,
+    clock: Micros,
+) -> Result<(usize, Micros), QueryError> {
     let ids = &trip.shared.request_ids;
     let with_id = callers.jobs().filter(|job| job.record.is_some());
     let wanted = with_id.clone().count();
@@ -352,5 +368,5 @@ async fn room(trip: Trip<'_>, callers: &Callers, clock: Micros) -> Result<usize,
         let count: i64 = trip.client().query_typed_one(count, &parameters).await?.try_get(0)?;
         ids.set(u64::try_from(count).unwrap_or_default(), now);
     }
-    Ok(ids.room())
+    Ok((ids.room(), now))
 }

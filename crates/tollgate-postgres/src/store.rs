@@ -27,7 +27,8 @@ use crate::worker;
 
 /// The bound of waiting calls is above that of the limiter. The bound of a round limits how long
 /// its locks are held.
-const LIMITS: Limits = Limits { waiting: 20_000, round: 1_000, concurrent: 1 };
+/// Workers get all callers that wait, and choose those of a round themselves.
+const LIMITS: Limits = Limits { waiting: 20_000, round: 20_000, concurrent: 1 };
 
 /// A store in a PostgreSQL database.
 ///

@@ -22,6 +22,9 @@ use crate::job::Job;
 use crate::locked_rows::LockedRows;
 use crate::round::{Awaited, Callers, Closed, OpenRound, Opened, Trip, abandon, close, open};
 
+/// How many callers a round decides. Policies and keys share its places if more wait.
+const PLACES: usize = 1_000;
+
 pub(crate) type Worker = combine::Worker<Job, Result<Evidence>>;
 
 /// Decides until the store is closed or dropped.
@@ -76,6 +79,7 @@ impl<'a> Rounds<'a> {
                 waiting.drop_cancelled();
                 waiting.take_late_arrivals();
                 self.locked.take_over(waiting);
+                waiting.keep_fairly(PLACES, |job| job.owner);
             }
             next.waiting = next.waiting.filter(|waiting| !waiting.is_empty());
             next.waiting = next.waiting.or_else(|| self.next_round());
@@ -146,6 +150,7 @@ impl<'a> Rounds<'a> {
     fn next_round(&self) -> Option<Callers> {
         let mut round = self.worker.try_next_round()?;
         self.locked.take_over(&mut round);
+        round.keep_fairly(PLACES, |job| job.owner);
         (!round.is_empty()).then_some(round)
     }
 

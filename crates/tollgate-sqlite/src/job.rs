@@ -1,7 +1,7 @@
 //! Work for the writer thread, owned: the caller may be cancelled while the writer decides.
 
-use tollgate_core::store::Evidence;
-use tollgate_core::{Admission, Code, Error, Micros, OwnedAdmission, Result, combine};
+use tollgate_core::store::{Evidence, Owner};
+use tollgate_core::{Admission, Code, Error, Key, Micros, OwnedAdmission, Result, combine};
 
 use crate::sweep::{SweepPosition, SweptPage};
 
@@ -12,6 +12,8 @@ pub(crate) type Callers = combine::Round<Job, Result<Done>>;
 #[derive(Debug)]
 pub(crate) struct Job {
     pub(crate) task: Task,
+    /// The policy and the key with which it shares the places of a round.
+    pub(crate) owner: Owner,
     /// When the call was made, by the clock of the store.
     pub(crate) since: Micros,
 }
@@ -35,17 +37,26 @@ pub(crate) enum Done {
     Swept(SweptPage),
 }
 
-impl Task {
-    /// Copies an admission.
+impl Job {
+    /// A copy of an admission.
     ///
     /// # Errors
     /// `invalid_request` when there is no charge.
-    pub(crate) fn admit(admission: &Admission<'_>, reading: Micros) -> Result<Self> {
-        if admission.charges().is_empty() {
+    pub(crate) fn admit(admission: &Admission<'_>, reading: Micros, since: Micros) -> Result<Self> {
+        let Some(first) = admission.charges().first() else {
             let message = "is empty; accepted: at least one charge";
             return Err(Error::invalid("charges", message).not_sent());
-        }
-        Ok(Self::Admit(admission.into(), reading))
+        };
+        let task = Task::Admit(admission.into(), reading);
+        Ok(Self { task, owner: Owner::of(first.key()), since })
+    }
+
+    pub(crate) fn reset(key: Key<'_>, since: Micros) -> Self {
+        Self { task: Task::Reset(key.to_text()), owner: Owner::of(key), since }
+    }
+
+    pub(crate) fn sweep(position: SweepPosition, now: Micros, since: Micros) -> Self {
+        Self { task: Task::Sweep(position, now), owner: Owner::default(), since }
     }
 }
 

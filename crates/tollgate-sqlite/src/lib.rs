@@ -9,7 +9,8 @@
 //!
 //! # Map
 //! `store` copies admissions into `job`s and queues them. `writer` is the thread that decides many
-//! at once, `round` is one transaction, `write_fairness_lock` orders the processes that write.
+//! at once, `round` is one transaction, `round_size` bounds it, `write_fairness_lock` orders the
+//! processes that write.
 //! `log_index` indexes the logs, `compaction` moves them into the tables. `reader` is the thread
 //! that reads. `file` opens the database, `schema` creates its tables, `sql` contains the
 //! statements, `sweep` deletes expired values, `backoff` waits for locks, `error` classifies
@@ -26,6 +27,7 @@ mod job;
 mod log_index;
 mod reader;
 mod round;
+mod round_size;
 mod schema;
 mod sql;
 mod store;

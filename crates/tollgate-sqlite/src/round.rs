@@ -6,9 +6,9 @@
 //! unknown, and it is never repeated.
 
 use rusqlite::Connection;
-use tollgate_core::store::round::{Round, RoundBounds, ValueName};
+use tollgate_core::store::round::{IdShares, Round, RoundBounds, ValueName};
 use tollgate_core::store::{Evidence, TimeSource};
-use tollgate_core::{Charge, Error, Micros, OwnedAdmission};
+use tollgate_core::{Charge, Clock, Error, Micros, OwnedAdmission, SystemClock};
 
 use crate::compaction;
 use crate::config::Config;
@@ -98,6 +98,8 @@ pub(crate) struct Written {
     pub(crate) outcomes: Vec<tollgate_core::Result<Evidence>>,
     /// How much it appended to the log.
     pub(crate) bytes: usize,
+    /// When all was decided, before the commit.
+    pub(crate) decided_at: Micros,
 }
 
 /// The work that does not depend on the admissions: refreshes the index, and compacts in proportion
@@ -115,10 +117,11 @@ pub(crate) fn open(
 
 /// Decides the admissions and resets the keys inside of an open transaction, and ends it.
 pub(crate) fn run(
-    config: &Config,
     connection: &Connection,
     (sql, index, opened): (&mut Sql<'_>, &SharedLogIndex, OpenRound),
     work: &Work<'_>,
+    (config, shares): (&Config, &IdShares),
+    clock: &SystemClock,
 ) -> Result<Written, RoundError> {
     let index = index.lock();
     let mut draft = Draft { sql, index: &index, opened, appended: 0, has_compacted_all: false };
@@ -138,7 +141,8 @@ pub(crate) fn run(
         draft.append(key, (None, 0), false)?;
     }
     let bounds = RoundBounds { slack: config.slack, room: ids.room() };
-    let decided = round.decide(values, None, bounds)?;
+    let mut reserved = shares.reserve(ids.now);
+    let decided = round.decide_with_shares(values, None, (bounds, &mut reserved))?;
     let names: Vec<ValueName<'_>> = round.names().collect();
     for write in &decided.writes {
         let Some(name) = names.get(write.place) else { continue };
@@ -150,12 +154,18 @@ pub(crate) fn run(
     let (has_changed, bytes) = (draft.has_changed(), draft.appended);
     // The reader does not wait for the commit.
     drop(index);
-    if has_changed {
-        commit(connection)?;
+    let decided_at = clock.now();
+    let committed = if has_changed {
+        commit(connection)
     } else {
         roll_back(connection);
+        Ok(())
+    };
+    match committed {
+        Ok(()) | Err(RoundError::OutcomeUnknown(_)) => reserved.keep(),
+        Err(RoundError::NotCommitted(_)) => drop(reserved),
     }
-    Ok(Written { outcomes: decided.outcomes, bytes })
+    committed.map(|()| Written { outcomes: decided.outcomes, bytes, decided_at })
 }
 
 /// What a round reads and writes.

@@ -18,15 +18,15 @@ use tollgate_core::{
 use crate::config::Config;
 use crate::error::QueryError;
 use crate::file::{self, DatabaseFile};
-use crate::job::{Done, Job, Task};
+use crate::job::{Done, Job};
 use crate::log_index::SharedLogIndex;
 use crate::reader::{ReadJob, ReadReply, Reader};
 use crate::sweep::SweepPosition;
 use crate::writer::Writer;
 
-/// The bound of waiting calls is above that of the limiter. The bound of a round limits how long
-/// the write lock is held.
-const LIMITS: Limits = Limits { waiting: 20_000, round: 1_000, concurrent: 1 };
+/// The bound of waiting calls is above that of the limiter. The writer gets all of them, and
+/// chooses those of a round itself.
+const LIMITS: Limits = Limits { waiting: 20_000, round: 20_000, concurrent: 1 };
 
 /// A store in a SQLite file.
 ///
@@ -123,7 +123,8 @@ impl Sqlite {
         let mut sum = 0_u64;
         let mut next = Some(SweepPosition::START);
         while let Some(position) = next {
-            let call = self.submit(Task::Sweep(position, now), CallContext::at(now))?;
+            let job = Job::sweep(position, now, self.clock.now());
+            let call = self.submit(job, CallContext::at(now))?;
             next = match call.answer().await? {
                 Done::Swept(page) => {
                     sum = sum.saturating_add(page.deleted);
@@ -137,10 +138,10 @@ impl Sqlite {
 
     fn submit<'c>(
         &'c self,
-        task: Task,
+        job: Job,
         cx: CallContext<'c>,
     ) -> Result<Pending<'c, Job, Result<Done>>> {
-        self.writes.submit(0, Job { task, since: self.clock.now() }, cx)
+        self.writes.submit(0, job, cx)
     }
 
     fn submit_admission<'c>(
@@ -148,7 +149,8 @@ impl Sqlite {
         admission: &Admission<'_>,
         cx: CallContext<'c>,
     ) -> Result<Pending<'c, Job, Result<Done>>> {
-        self.submit(Task::admit(admission, reading_of(cx.time())?)?, cx)
+        let reading = reading_of(cx.time())?;
+        self.submit(Job::admit(admission, reading, self.clock.now())?, cx)
     }
 
     /// Refuses further calls. Queued ones are still served, then the threads end.
@@ -196,7 +198,7 @@ impl Store for Sqlite {
     }
 
     async fn reset(&self, key: Key<'_>, cx: CallContext<'_>) -> Result<()> {
-        self.submit(Task::Reset(key.to_text()), cx)?.answer().await.map(drop)
+        self.submit(Job::reset(key, self.clock.now()), cx)?.answer().await.map(drop)
     }
 
     async fn close(&self) {

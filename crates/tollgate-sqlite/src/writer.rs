@@ -2,7 +2,8 @@
 //!
 //! A round takes the admissions that arrived during the previous one. While it refreshes the index
 //! and compacts, callers that were just answered send their next admissions, and those join the
-//! round. While another process holds the write lock, new admissions join the round, and admissions
+//! round. If more wait than a round decides in a short time, policies and keys share its places,
+//! and the others wait for the next one. While another process holds the write lock, new admissions join the round, and admissions
 //! that have waited for the lock timeout leave it. A connection that has failed is replaced at the
 //! next call.
 
@@ -12,6 +13,7 @@ use std::sync::Arc;
 use rusqlite::Connection;
 use tollgate_core::combine::{Wakeup, Worker};
 use tollgate_core::store::Retries;
+use tollgate_core::store::round::IdShares;
 use tollgate_core::{Clock, Code, Micros, Result, SystemClock};
 
 use crate::backoff::LockBackoff;
@@ -21,6 +23,7 @@ use crate::file::DatabaseFile;
 use crate::job::{Callers, Done, Job, Task};
 use crate::log_index::SharedLogIndex;
 use crate::round::{self, OpenRound, RoundError, Work, begin, commit, roll_back};
+use crate::round_size::RoundSize;
 use crate::sql::Sql;
 use crate::sweep::{ScannedPage, SweepPosition, SweepSchedule, SweptPage};
 use crate::write_fairness_lock::WriteFairnessLock;
@@ -44,6 +47,8 @@ pub(crate) struct Writer {
     /// The newest reading of a caller.
     latest: Micros,
     index: SharedLogIndex,
+    ids: IdShares,
+    size: RoundSize,
     /// The number of callers when the last round ended.
     last_callers: usize,
     /// How much the last round appended to the log.
@@ -76,6 +81,8 @@ impl Writer {
     ) -> Self {
         Self {
             schedule: SweepSchedule::new(&config, clock.now()),
+            ids: IdShares::new(usize::try_from(config.max_request_ids).unwrap_or(usize::MAX)),
+            size: RoundSize::first(),
             config,
             clock,
             file,
@@ -153,6 +160,8 @@ impl Writer {
         let missing = self.last_callers.saturating_sub(callers.len());
         self.worker.wait_for(missing, Duration::from_micros(left));
         callers.take_late_arrivals();
+        callers.drop_cancelled();
+        callers.keep_fairly(self.size.places(), |job| job.owner);
         // Callers that were cancelled while another process held the write lock are not charged.
         callers.mark_sent();
         self.decide(session, opened, callers)
@@ -168,7 +177,8 @@ impl Writer {
         let work = Work::of(callers.jobs());
         self.latest = work.latest().unwrap_or(self.latest);
         let written = opened.map_err(RoundError::from).and_then(|opened| {
-            round::run(&self.config, connection, (sql, &self.index, opened), &work)
+            let ids = (&self.config, &self.ids);
+            round::run(connection, (sql, &self.index, opened), &work, ids, &self.clock)
         });
         let written = match written {
             Ok(written) => written,
@@ -186,6 +196,9 @@ impl Writer {
                 return ConnectionState::Broken;
             }
         };
+        let (decided_at, end) = (written.decided_at, self.clock.now());
+        let deciding = decided_at.saturating_sub(self.began);
+        self.size = RoundSize::after(callers.len(), deciding, end.saturating_sub(decided_at));
         self.appended = written.bytes;
         self.last_callers = self.worker.waiting().saturating_add(callers.len());
         let (mut outcomes, mut is_served) = (written.outcomes.into_iter(), false);

@@ -58,6 +58,7 @@ pub mod resp;
 mod root;
 mod server;
 pub mod shared;
+mod small_disk;
 mod spawner;
 mod test_processes;
 mod upstash;
@@ -77,6 +78,7 @@ pub use process::server_command;
 pub use proxy::{FaultProxy, Mode, Traffic};
 pub use redis::{Redis, RedisBuilder, RedisCluster, RedisSentinel, SlotMove};
 pub use server::{Resources, Server, ServerSpec};
+pub use small_disk::on_small_disk;
 pub use test_processes::{TestProcess, TestProcesses};
 pub use upstash::UpstashShim;
 

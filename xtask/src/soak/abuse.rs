@@ -1,5 +1,6 @@
 //! Clients that attack a release build of the server, each beside a client that makes ordinary
-//! requests. The test does the same for a second each.
+//! requests; then floods of millions of keys. The tests do the same for a second each, and with a
+//! hundredth of the keys.
 
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ const ATTACKS: u64 = 15;
 /// Runs them for `time` in all, over a store: `memory` or `sqlite`.
 pub(super) fn soak(time: Duration, store: &str) -> TaskResult {
     let mut test = cargo(&["test", "--release", "--locked", "-p", "tollgate-cli", "--test", "it"]);
-    test.args(["abuse::", "--", "--nocapture"]);
+    test.args(["abuse::", "--", "--nocapture", "--test-threads=1"]);
     test.env("TOLLGATE_ABUSE_SECONDS", (time.as_secs() / ATTACKS).max(1).to_string());
     test.env("TOLLGATE_ABUSE_STORE", store);
     run(test)

@@ -1,7 +1,10 @@
 //! `tollgate serve` on ports that the operating system chose.
 
 use std::io::{BufRead, BufReader, Read};
+use std::path::Path;
 use std::process::{ChildStdout, Command, Stdio};
+
+use tollgate_test_servers::on_small_disk;
 
 use crate::{Ended, TOLLGATE};
 
@@ -33,6 +36,17 @@ impl Serving {
     ) -> Self {
         let mut command = Command::new("/bin/sh");
         command.args(["-c", &format!("{limits}; exec \"$@\""), "sh", TOLLGATE]);
+        command.env_clear().envs(environment.iter().copied());
+        Self::of(command, arguments)
+    }
+
+    /// Starts it with a folder that is an empty disk of this many bytes, which only it sees.
+    pub(crate) fn start_on_small_disk(
+        (folder, bytes): (&Path, u64),
+        arguments: &[&str],
+        environment: &[(&str, &str)],
+    ) -> Self {
+        let mut command = on_small_disk(&Command::new(TOLLGATE), folder, bytes).unwrap();
         command.env_clear().envs(environment.iter().copied());
         Self::of(command, arguments)
     }

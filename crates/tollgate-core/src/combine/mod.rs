@@ -11,7 +11,8 @@
 //! - **A cancelled leader affects no other waiter.** A round that a caller drives is handed over to
 //!   another member. A round that is dropped before it was sent goes back to the front of its
 //!   queue; one that was sent answers its members that the outcome is unknown.
-//! - **A round is bounded**, and so is a queue ([`Limits`]).
+//! - **A round is bounded**, and so is a queue ([`Limits`]). Where more wait than a round takes,
+//!   [`Round::keep_fairly`] shares its places between policies and keys.
 //! - **Contention and a silent backend differ by facts.** Each queue counts its answered rounds,
 //!   and each waiter records in its `CallContext` whether it was sent, whether it lost a race,
 //!   and whether rounds were answered since it joined.
@@ -47,6 +48,7 @@
 
 mod combiner;
 pub(crate) mod durations;
+mod fair;
 mod gate;
 mod key_queues;
 mod lead;

@@ -3,11 +3,12 @@
 use std::sync::{Arc, PoisonError};
 
 use super::combiner::fail_all;
+use super::fair;
 use super::sync::Mutex;
 use super::waiter::Waiter;
 use super::{Combiner, Reply};
 use crate::error::{Code, Error};
-use crate::store::Retries;
+use crate::store::{Owner, Retries};
 
 /// Where the waiters of a round come from and go back to. Implemented by the queues of this module.
 pub trait Queues<J, R> {
@@ -149,6 +150,21 @@ impl<J, R: Reply, Q: Queues<J, R>> Round<J, R, Q> {
         let (taken, rest) = members.into_iter().partition(|member| is_taken(member.job()));
         self.members = rest;
         Self::new(Arc::clone(&self.queues), self.queue.clone(), taken)
+    }
+
+    /// Keeps this many waiters if there are more, shared evenly by policies and then by keys; every
+    /// policy keeps one at least. The others go back to the front of their queue. Only for rounds of
+    /// a worker, before they are sent.
+    pub fn keep_fairly(&mut self, places: usize, owner: impl Fn(&J) -> Owner) {
+        if self.members.len() <= places || self.is_sent {
+            return;
+        }
+        let owners: Vec<Owner> = self.jobs().map(owner).collect();
+        let mut is_chosen = fair::choose(&owners, places).into_iter();
+        let members = core::mem::take(&mut self.members).into_iter();
+        let (kept, others) = members.partition(|_| is_chosen.next() == Some(true));
+        self.members = kept;
+        self.queues.put_back(&self.queue, others);
     }
 
     /// Answers waiters for which an attempt would come too late, if contention has delayed them:

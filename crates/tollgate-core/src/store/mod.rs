@@ -14,7 +14,9 @@ mod context;
 pub mod detach;
 mod endpoint;
 mod erased;
+mod id_shares;
 pub mod memory;
+mod owner;
 pub mod parameters;
 mod plan;
 mod ranges;
@@ -38,6 +40,7 @@ pub use context::{CallContext, CallFacts};
 pub use endpoint::{Endpoint, LastAnswer};
 pub use erased::{BoxStore, StoreDyn};
 pub use memory::{Bounds, Memory, PolicyUsage, WhenFull, WhenIdsFull};
+pub use owner::Owner;
 pub(crate) use plan::words_under;
 pub use plan::{Plan, SlotWrite, plan, slots_of};
 pub use retries::Retries;
@@ -45,6 +48,7 @@ pub use retries::Retries;
 /// Many admissions over values that a store holds: by a lock, or in a transaction.
 pub mod round {
     pub use super::cas::round::{Decided, Round, RoundBounds, ValueName, ValueWrite, state_in};
+    pub use super::id_shares::{IdShares, ReservedIds};
 }
 
 /// How request ids are kept in text, for stores that write records without the adapter.

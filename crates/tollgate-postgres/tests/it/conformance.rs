@@ -10,7 +10,7 @@ use tollgate_testkit::conformance::Options;
 
 use crate::support::{block_on, config};
 
-const RECORDS_MAX: u64 = 60;
+const RECORDS_MAX: u64 = 120;
 
 async fn timeless(version: PgVersion) -> Postgres {
     let config = config(&postgres(version).url()).max_request_ids(RECORDS_MAX);

@@ -80,9 +80,9 @@ fn the_suite_passes_through_a_pooler_in_transaction_mode() {
     let pooler = Server::start(PgBouncer { server: postgres(PgVersion::V15).port() }).unwrap();
     let url = format!("postgres://postgres@{}/postgres", pooler.addr());
     block_on(async {
-        let store = Postgres::connect(config(&url).max_request_ids(60).accepts_readings());
+        let store = Postgres::connect(config(&url).max_request_ids(120).accepts_readings());
         let store = store.await.unwrap();
-        let options = Options { injects_time: Some(true), records_max: Some(60) };
+        let options = Options { injects_time: Some(true), records_max: Some(120) };
         let clauses = conformance::run(&store, options).await;
         assert!(clauses.len() > 20, "{clauses:?}");
         assert!(store.sweep().await.unwrap() > 0, "the suite's instants are long past");

@@ -44,8 +44,13 @@ pub(crate) fn config_in(url: &str, schema: &str) -> Config {
 
 /// This many units a month: nothing comes back while a test runs.
 pub(crate) fn limit(units: u64) -> Limit {
+    policy("test", units)
+}
+
+/// The same under another policy.
+pub(crate) fn policy(name: &str, units: u64) -> Limit {
     let month = Quota::new(units, Duration::from_secs(30 * 86_400));
-    Limit::new("test", FixedWindow::new(month, Anchor::FirstHit).unwrap()).unwrap()
+    Limit::new(name, FixedWindow::new(month, Anchor::FirstHit).unwrap()).unwrap()
 }
 
 /// Charges one unit; whether it was allowed.

@@ -12,7 +12,7 @@ use tollgate_testkit::conformance::Options;
 
 use crate::support::{block_on, config, connect, file};
 
-const RECORDS_MAX: u64 = 60;
+const RECORDS_MAX: u64 = 120;
 
 /// A store with its folder, which goes after it.
 struct Filed {

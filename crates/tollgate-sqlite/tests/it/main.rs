@@ -5,6 +5,7 @@ mod conformance;
 mod crash;
 mod drops;
 mod exact;
+mod fairness;
 mod faults;
 mod logs;
 mod schema;

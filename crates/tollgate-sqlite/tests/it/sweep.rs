@@ -4,12 +4,12 @@ use std::path::Path;
 use std::time::Duration;
 
 use tollgate_core::algorithm::Gcra;
-use tollgate_core::{Admission, Limit, Quota};
+use tollgate_core::{Admission, Code, Limit, Quota};
 use tollgate_test_servers::{Error, wait};
 
 use crate::support::{
-    NOW, SECOND, TEST_TIMEOUT, admitted, block_on, config, connect, file, limit, open, spent, sql,
-    take, take_once,
+    NOW, SECOND, TEST_TIMEOUT, admitted, block_on, config, connect, file, limit, open, policy,
+    spent, sql, take, take_once,
 };
 
 /// Thousands of values that expired in 1970, over several pages.
@@ -89,23 +89,68 @@ fn expired_ids_make_room_and_the_number_is_exact() {
     let (_folder, path) = file();
     let settings = || config(&path).sweep_every(None).max_request_ids(10);
     let stores = [connect(settings()), connect(settings())];
-    let many = limit(1_000);
-    let charges = [many.charge("a")];
+    // Of a policy each: one policy alone takes at most half of the room.
+    let limits: Vec<_> = (0..12).map(|number| policy(&format!("p{number}"), 1_000)).collect();
     block_on(async {
         let mut now = NOW;
         for round in 0..4 {
             for (number, store) in (0..12).zip(stores.iter().cycle()) {
                 let id = format!("{round}-{number}");
                 let once = tollgate_core::RequestId::new(&id).unwrap();
+                let charges = [limits[number].charge("a")];
                 let admission = Admission::of(&charges).request_id(once);
                 let refused = admitted(store, &admission, now).await.err();
                 let code = refused.map(|error| error.code());
-                let full = (number >= 10).then_some(tollgate_core::Code::QueueFull);
+                let full = (number >= 10).then_some(Code::QueueFull);
                 assert_eq!(code, full, "{number} in round {round}");
             }
             assert_eq!((known_ids(&path), kept_ids(&path)), (10, 10));
             now += 361 * SECOND;
         }
-        assert_eq!(spent(&open(&path), &many, "a").await, 40);
+        for (number, many) in limits.iter().enumerate() {
+            let charged = if number < 10 { 4 } else { 0 };
+            assert_eq!(spent(&open(&path), many, "a").await, charged);
+        }
+    });
+}
+
+/// One key gets a sixteenth of the room for request ids, and one policy half of it. The others find
+/// room, and every id that was accepted is still known.
+#[test]
+fn a_flood_of_ids_leaves_room_for_other_keys_and_policies() {
+    const MAX: u64 = 320;
+    let (_folder, path) = file();
+    let store = connect(config(&path).sweep_every(None).max_request_ids(MAX));
+    let (flooded, other) = (policy("flooded", 10_000), policy("other", 10_000));
+    let taken = async |limit: &Limit, key: &str, id: &str| {
+        let charges = [limit.charge(key)];
+        let id = tollgate_core::RequestId::new(id).unwrap();
+        match admitted(&store, &Admission::of(&charges).request_id(id), NOW).await {
+            Ok(is_admitted) => is_admitted,
+            Err(error) => {
+                assert_eq!((error.code(), error.is_not_sent()), (Code::QueueFull, false));
+                false
+            }
+        }
+    };
+    block_on(async {
+        let mut of_one_key = 0;
+        for id in 0..MAX {
+            of_one_key += u64::from(taken(&flooded, "one", &id.to_string()).await);
+        }
+        assert_eq!(of_one_key, MAX / 16);
+        let mut of_policy = of_one_key;
+        for key in 0..MAX {
+            of_policy += u64::from(taken(&flooded, &key.to_string(), "id").await);
+        }
+        assert_eq!(of_policy, MAX / 2);
+        for key in 0..MAX / 4 {
+            assert!(taken(&other, &key.to_string(), "id").await, "{key} of another policy");
+        }
+        // A replay needs no room, and a request without an id none.
+        assert!(taken(&flooded, "one", "0").await);
+        assert!(take(&store, &flooded, "one").await.unwrap());
+        assert_eq!(spent(&store, &flooded, "one").await, of_one_key + 1);
+        assert_eq!(known_ids(&path), of_policy + MAX / 4);
     });
 }

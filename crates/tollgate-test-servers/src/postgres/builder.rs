@@ -1,16 +1,20 @@
 //! The settings of a PostgreSQL server, and its spec.
 
+use std::fs;
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 
 use super::template::{copy_to, give, run_as};
 use super::{PgVersion, Postgres, programs};
 use crate::certificates::Certificates;
-use crate::error::{Error, Result};
+use crate::error::{AtPath, Error, Result};
 use crate::process::server_command;
 use crate::server::{Resources, Server, ServerSpec};
+use crate::small_disk::on_small_disk;
 
 const DATA: &str = "data";
 const ACCESS: &str = "pg_hba.conf";
+const SMALL_DISK: &str = "small";
 
 /// A PostgreSQL server that is still to be started.
 #[derive(Clone, Debug)]
@@ -19,11 +23,12 @@ pub struct PostgresBuilder {
     password: Option<String>,
     tls: bool,
     settings: Vec<String>,
+    small_disk: Option<u64>,
 }
 
 impl PostgresBuilder {
     pub(super) const fn new(version: PgVersion) -> Self {
-        Self { version, password: None, tls: false, settings: Vec::new() }
+        Self { version, password: None, tls: false, settings: Vec::new(), small_disk: None }
     }
 
     /// The user `postgres` needs this password.
@@ -47,6 +52,13 @@ impl PostgresBuilder {
         self
     }
 
+    /// Has a disk of this many bytes for a tablespace.
+    #[must_use]
+    pub const fn small_disk(mut self, bytes: u64) -> Self {
+        self.small_disk = Some(bytes);
+        self
+    }
+
     /// Starts the server; returns once it answers.
     ///
     /// # Errors
@@ -66,6 +78,10 @@ impl PostgresBuilder {
 
     pub(super) fn certificates(&self, resources: &Resources) -> Option<Certificates> {
         self.tls.then(|| Certificates::in_folder(resources.folder()))
+    }
+
+    pub(super) fn small_disk_path(&self, resources: &Resources) -> Option<PathBuf> {
+        self.small_disk.map(|_| resources.path(SMALL_DISK))
     }
 
     pub(super) fn psql(&self) -> Result<Command> {
@@ -110,6 +126,10 @@ impl ServerSpec for PostgresBuilder {
         // The server makes its socket there.
         give(resources.folder(), user)?;
         copy_to(&resources.path(DATA), self.version)?;
+        if let Some(disk) = self.small_disk_path(resources) {
+            fs::create_dir(&disk).at(&disk)?;
+            give(&disk, user)?;
+        }
         resources.write(ACCESS, &self.access())?;
         if self.tls {
             let certificates = Certificates::generate(resources.folder())?;
@@ -141,6 +161,9 @@ impl ServerSpec for PostgresBuilder {
         command.arg("-D").arg(resources.path(DATA));
         for setting in settings {
             command.args(["-c", &setting]);
+        }
+        if let (Some(bytes), Some(disk)) = (self.small_disk, self.small_disk_path(resources)) {
+            command = on_small_disk(&command, &disk, bytes)?;
         }
         run_as(&mut command, programs::user()?);
         Ok(command)

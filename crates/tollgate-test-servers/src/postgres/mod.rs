@@ -8,6 +8,7 @@ mod template;
 pub use builder::PostgresBuilder;
 
 use std::ops::Deref;
+use std::path::PathBuf;
 use std::process::Command;
 use std::sync::atomic::{AtomicU64, Ordering};
 
@@ -81,6 +82,12 @@ impl Postgres {
     #[must_use]
     pub fn certificates(&self) -> Option<Certificates> {
         self.built.certificates(self.resources())
+    }
+
+    /// The folder of [`PostgresBuilder::small_disk`], as the server sees it.
+    #[must_use]
+    pub fn small_disk(&self) -> Option<PathBuf> {
+        self.built.small_disk_path(self.resources())
     }
 
     /// Makes an empty database for a test that shares the server; its name.

@@ -30,12 +30,17 @@ impl Bystander {
         Self { http, resp }
     }
 
+    /// Makes requests for some time.
+    pub(super) fn run_for(self, time: Duration) -> Latencies {
+        let start = Instant::now();
+        self.run_while(|| start.elapsed() < time)
+    }
+
     /// Makes requests one after another: for keys that were charged before and for new ones, and
     /// each with a request id twice. Every one must be allowed.
-    pub(super) fn run_for(mut self, time: Duration) -> Latencies {
-        let (start, mut all) = (Instant::now(), Vec::new());
-        let mut numbers = 0_usize..;
-        while start.elapsed() < time {
+    pub(super) fn run_while(mut self, goes_on: impl Fn() -> bool) -> Latencies {
+        let (mut all, mut numbers) = (Vec::new(), 0_usize..);
+        while goes_on() {
             let number = numbers.next().unwrap();
             let key = format!("{}", number % KEYS);
             let body = format!(r#"{{"policy":"customers","key":"{key}"}}"#);

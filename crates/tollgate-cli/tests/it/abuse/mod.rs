@@ -9,6 +9,7 @@
 
 mod attacks;
 mod bystander;
+mod floods;
 mod probes;
 
 use std::fs;

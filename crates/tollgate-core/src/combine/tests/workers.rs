@@ -5,6 +5,7 @@ use std::thread;
 
 use super::*;
 use crate::clock::ManualClock;
+use crate::store::Owner;
 
 fn combiner() -> (Arc<Sum>, Worker<u64, Answer>) {
     let combiner = Sum::new(1, LIMITS);
@@ -24,6 +25,33 @@ fn rounds_are_taken_in_order_and_bounded() {
     first.finish((0..4).map(Ok));
     let answers: Vec<u64> = calls.into_iter().map(|call| answer(call.answer()).unwrap()).collect();
     assert_eq!(answers, [0, 1, 2, 3, 4, 5]);
+}
+
+/// Jobs below 100 belong to one policy, the others to another.
+#[test]
+fn a_round_with_few_places_is_shared_and_the_others_keep_their_order() {
+    let limits = Limits { round: 100, ..LIMITS };
+    let combiner = Sum::new(1, limits);
+    let worker = combiner.worker(0);
+    let owner = |job: &u64| Owner { policy: job / 100, key: *job };
+    let flood = 0..7;
+    let calls: Vec<_> =
+        flood.chain([100]).map(|job| combiner.submit(0, job, NOW).unwrap()).collect();
+    let mut round = worker.try_next_round().unwrap();
+    round.keep_fairly(3, owner);
+    assert_eq!((jobs(&round), worker.waiting()), (vec![0, 1, 100], 5));
+    round.mark_sent();
+    round.keep_fairly(1, owner);
+    assert_eq!(round.len(), 3, "it was sent");
+    round.finish([Ok(0), Ok(1), Ok(100)]);
+    let late = combiner.submit(0, 101, NOW).unwrap();
+    let mut round = worker.try_next_round().unwrap();
+    round.keep_fairly(6, owner);
+    assert_eq!(jobs(&round), [2, 3, 4, 5, 6, 101], "there is a place for each");
+    round.finish([2, 3, 4, 5, 6, 101].map(Ok));
+    let answers: Vec<u64> = calls.into_iter().map(|call| answer(call.answer()).unwrap()).collect();
+    assert_eq!(answers, [0, 1, 2, 3, 4, 5, 6, 100]);
+    assert_eq!(answer(late.answer()).unwrap(), 101);
 }
 
 #[test]

@@ -238,7 +238,7 @@ impl<V: Versioned> Adapter<V> {
             let now = now.map(Now::reading).max().unwrap_or_default();
             bounds.room = self.ids.room(now, settings.max_ids);
         }
-        Ok((Draft::make(&items, layout, snapshot, bounds)?, counts))
+        Ok((Draft::make(&items, layout, snapshot, (bounds, None))?, counts))
     }
 
     /// Swaps what a draft writes, and gives each caller its evidence.

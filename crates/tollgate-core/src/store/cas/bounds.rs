@@ -112,3 +112,10 @@ pub(super) fn store_full() -> Error {
         "too many request ids are kept by this store; wait until some expire",
     )
 }
+
+pub(super) fn share_full() -> Error {
+    Error::new(
+        Code::QueueFull,
+        "too many request ids are kept for this key or its policy; wait until some expire",
+    )
+}

@@ -4,13 +4,13 @@
 //! same cells, so each sees what those before it charged. One that fails leaves the cells untouched
 //! and does not concern the others. Nothing here waits: `combine` reads before and swaps after.
 
-use super::bounds::{Bounds, Change};
+use super::bounds::{Bounds, Change, share_full};
 use super::layout::{Item, ItemCells, Layout};
 use super::record::{Record, conflict};
 use super::round::ValueWrite;
 use super::stored_value::StoredValue;
 use super::versioned::{Snapshot, Swap, Version};
-use super::{Evidence, SlotWrite, TimeSource, plan};
+use super::{Evidence, Owner, ReservedIds, SlotWrite, TimeSource, plan};
 use crate::charge::Charge;
 use crate::error::{Code, Error, Result};
 use crate::state::State;
@@ -47,13 +47,13 @@ impl Draft {
         items: &[Item<'_>],
         layout: &Layout,
         snapshot: Snapshot,
-        bounds: Bounds,
+        (bounds, ids): (Bounds, Option<&mut ReservedIds<'_>>),
     ) -> Result<Self> {
         if snapshot.entries.len() != layout.names().len() {
             let message = "a backend returned another number of values than keys";
             return Err(Error::new(Code::CorruptState, message));
         }
-        let mut workspace = Workspace::open(snapshot, bounds);
+        let mut workspace = Workspace::open(snapshot, (bounds, ids));
         let decide = |(index, item)| {
             let own = layout.cells_of(index).ok_or_else(corrupt)?;
             workspace.decide(item, own)
@@ -85,15 +85,17 @@ impl Draft {
 }
 
 /// The cells of a draft.
-struct Workspace {
+struct Workspace<'i, 'r> {
     slots: Vec<Slot>,
     clock: Option<Micros>,
     bounds: Bounds,
+    /// The shares of policies and keys, where ids are kept by policy and key.
+    ids: Option<&'i mut ReservedIds<'r>>,
     added: Vec<Micros>,
 }
 
-impl Workspace {
-    fn open(snapshot: Snapshot, bounds: Bounds) -> Self {
+impl<'i, 'r> Workspace<'i, 'r> {
+    fn open(snapshot: Snapshot, (bounds, ids): (Bounds, Option<&'i mut ReservedIds<'r>>)) -> Self {
         let slots = snapshot.entries.into_iter().map(|entry| {
             let (text, version) = entry.map(|entry| (entry.text, entry.version)).unzip();
             Slot {
@@ -106,7 +108,7 @@ impl Workspace {
                 is_changed: false,
             }
         });
-        Self { slots: slots.collect(), clock: snapshot.clock, bounds, added: Vec::new() }
+        Self { slots: slots.collect(), clock: snapshot.clock, bounds, ids, added: Vec::new() }
     }
 
     fn decide(&mut self, item: &Item<'_>, own: &ItemCells) -> Result<Evidence> {
@@ -133,6 +135,15 @@ impl Workspace {
             let cell = self.cell(change.cell)?;
             let algorithm = || algorithm_of(charges, own, change.cell);
             self.bounds.check(cell, change, now, algorithm)?;
+        }
+        let expires = changes.iter().find_map(|change| Some(change.record.as_ref()?.expires));
+        if let (Some(expires), Some(ids), Some(charge)) = (expires, &mut self.ids, charges.first())
+        {
+            let owner = Owner::of(charge.key());
+            if !ids.has_room(owner, self.bounds.room) {
+                return Err(share_full());
+            }
+            ids.add(owner, expires);
         }
         for change in changes {
             self.apply(change, charges, now);

@@ -53,9 +53,10 @@ use core::sync::atomic::Ordering::Relaxed;
 use core::time::Duration;
 use std::sync::Arc;
 
+use super::id_shares::ReservedIds;
 use super::{
-    BatchResults, CallContext, CallPermit, Capability, Evidence, Jitter, Loaded, MultiKey, Retries,
-    SlotWrite, Store, TimeSource, plan, slots_of,
+    BatchResults, CallContext, CallPermit, Capability, Evidence, Jitter, Loaded, MultiKey, Owner,
+    Retries, SlotWrite, Store, TimeSource, plan, slots_of,
 };
 use crate::algorithm::Renewal;
 use crate::charge::{Admission, Charge};

@@ -10,7 +10,7 @@ use super::draft::Draft;
 use super::layout::{Item, Layout};
 use super::stored_value::StoredValue;
 use super::versioned::{Entry, Snapshot, Version};
-use super::{Evidence, TimeSource};
+use super::{Evidence, ReservedIds, TimeSource};
 use crate::charge::Admission;
 use crate::error::Result;
 use crate::state::State;
@@ -91,6 +91,28 @@ impl<'a> Round<'a> {
         clock: Option<Micros>,
         bounds: RoundBounds,
     ) -> Result<Decided> {
+        self.decide_within(values, clock, (bounds, None))
+    }
+
+    /// As [`Round::decide`], where each policy and each key adds no more request ids than its share.
+    ///
+    /// # Errors
+    /// As [`Round::decide`].
+    pub fn decide_with_shares(
+        &self,
+        values: Vec<Option<String>>,
+        clock: Option<Micros>,
+        (bounds, ids): (RoundBounds, &mut ReservedIds<'_>),
+    ) -> Result<Decided> {
+        self.decide_within(values, clock, (bounds, Some(ids)))
+    }
+
+    fn decide_within(
+        &self,
+        values: Vec<Option<String>>,
+        clock: Option<Micros>,
+        (bounds, ids): (RoundBounds, Option<&mut ReservedIds<'_>>),
+    ) -> Result<Decided> {
         // No version is compared: what was read stays as it is.
         let entry = |text| Entry { text, version: Version::Number(0) };
         let entries = values.into_iter().map(|value| value.map(entry)).collect();
@@ -102,7 +124,7 @@ impl<'a> Round<'a> {
             room: bounds.room,
         };
         let snapshot = Snapshot { entries, clock };
-        let draft = Draft::make(&self.items, &self.layout, snapshot, bounds)?;
+        let draft = Draft::make(&self.items, &self.layout, snapshot, (bounds, ids))?;
         let (outcomes, writes) = draft.into_parts();
         Ok(Decided { outcomes, writes })
     }

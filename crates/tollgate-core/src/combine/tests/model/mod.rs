@@ -17,6 +17,8 @@
 mod combiner;
 #[path = "../../durations.rs"]
 mod durations;
+#[path = "../../fair.rs"]
+mod fair;
 #[path = "../../gate.rs"]
 mod gate;
 #[path = "../../key_queues.rs"]
