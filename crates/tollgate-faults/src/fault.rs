@@ -32,10 +32,16 @@ pub enum Fault {
     Flushed,
     /// Writes are refused for lack of memory.
     OutOfMemory,
-    /// The master is killed; the sentinels make the replica the master.
+    /// The master is killed, or one of a cluster; its replica becomes the master.
     FailOver,
     /// Another session locks the rows of one key of each policy.
     LockedRows,
+    /// Another process holds the write lock of the file.
+    LockedFile,
+    /// Another process holds the write lock of the file for 40 ms of every 50.
+    BusyFile,
+    /// Files may not be written, as on a full disk.
+    FullDisk,
     /// One of the servers of the fleet is killed and started again.
     ServerKilled,
     /// Any of the others that suits the store, one after the other, for this many seconds.
@@ -57,6 +63,9 @@ impl Fault {
             Self::OutOfMemory => "out-of-memory".to_owned(),
             Self::FailOver => "fail-over".to_owned(),
             Self::LockedRows => "locked-rows".to_owned(),
+            Self::LockedFile => "locked-file".to_owned(),
+            Self::BusyFile => "busy-file".to_owned(),
+            Self::FullDisk => "full-disk".to_owned(),
             Self::ServerKilled => "tollgate-killed".to_owned(),
             Self::Chaos(seconds) => format!("chaos-{seconds}-s"),
         }
@@ -78,7 +87,7 @@ impl Fault {
     pub fn forgets(self, store: Store) -> bool {
         match self {
             Self::Flushed | Self::FailOver => true,
-            Self::Killed => matches!(store, Store::Cluster | Store::DynamoDb),
+            Self::Killed => matches!(store, Store::DynamoDb),
             _ => false,
         }
     }
@@ -115,13 +124,28 @@ impl Fault {
                 sleep(hold).await;
                 command(backend, &["CONFIG", "SET", "maxmemory", "0"])?;
             }
-            Self::FailOver => match &backend.servers {
-                Servers::Sentinel(sentinel) => {
-                    block_in_place(|| sentinel.fail_over().map(drop))?;
-                }
-                _ => return Err("only sentinels fail over".into()),
-            },
+            Self::FailOver => block_in_place(|| fail_over(backend))?,
             Self::LockedRows => lock_rows(backend, hold).await?,
+            Self::LockedFile => {
+                let writer = Writer::open(backend)?;
+                writer.lock()?;
+                sleep(hold).await;
+                writer.unlock()?;
+            }
+            Self::BusyFile => {
+                let (writer, end) = (Writer::open(backend)?, Instant::now() + hold);
+                while Instant::now() < end {
+                    writer.lock()?;
+                    sleep(Duration::from_millis(40)).await;
+                    writer.unlock()?;
+                    sleep(Duration::from_millis(10)).await;
+                }
+            }
+            Self::FullDisk => {
+                fleet.limit_files("0")?;
+                sleep(hold).await;
+                fleet.limit_files("unlimited")?;
+            }
             Self::ServerKilled => {
                 let server = fleet.server(0)?;
                 block_in_place(|| server.kill())?;
@@ -155,7 +179,18 @@ const fn of_chaos(servers: &Servers) -> &'static [Fault] {
             Fault::LockedRows,
             Fault::ServerKilled,
         ],
-        Servers::Sqlite(_) => &[Fault::ServerKilled],
+        Servers::Sqlite(_) => {
+            &[Fault::LockedFile, Fault::BusyFile, Fault::FullDisk, Fault::ServerKilled]
+        }
+        // The emulator forgets its table when it is killed.
+        Servers::DynamoDb(_) => &[
+            Fault::Frozen,
+            Fault::Latency(24),
+            Fault::Latency(120),
+            Fault::Reset,
+            Fault::HalfOpen,
+            Fault::ServerKilled,
+        ],
         _ => &[
             Fault::Killed,
             Fault::Frozen,
@@ -179,6 +214,35 @@ fn command(backend: &Backend, words: &[&str]) -> Result<()> {
         backend.redis()?.client()?.call(words)?.ok()?;
         Ok(())
     })
+}
+
+/// Kills the master of which there is a replica, and waits until that is the master.
+fn fail_over(backend: &Backend) -> Result<()> {
+    match (&backend.servers, &backend.replica) {
+        (Servers::Sentinel(sentinel), _) => sentinel.fail_over().map(drop)?,
+        (Servers::Cluster(cluster), Some(replica)) => cluster.fail_over(0, replica)?,
+        _ => return Err("only sentinels and clusters with a replica fail over".into()),
+    }
+    Ok(())
+}
+
+/// Another process that writes to a SQLite file.
+struct Writer(rusqlite::Connection);
+
+impl Writer {
+    fn open(backend: &Backend) -> Result<Self> {
+        let connection = rusqlite::Connection::open(backend.file()?)?;
+        connection.busy_timeout(Duration::from_secs(5))?;
+        Ok(Self(connection))
+    }
+
+    fn lock(&self) -> Result<()> {
+        Ok(block_in_place(|| self.0.execute_batch("BEGIN IMMEDIATE"))?)
+    }
+
+    fn unlock(&self) -> Result<()> {
+        Ok(self.0.execute_batch("ROLLBACK")?)
+    }
 }
 
 /// In a transaction of another session.

@@ -7,7 +7,7 @@
 use std::hash::{BuildHasher, RandomState};
 
 use tollgate_faults::figure::FIGURES;
-use tollgate_faults::{Result, Setup, report, suite};
+use tollgate_faults::{Result, Row, Setup, report, suite};
 
 #[tokio::main(flavor = "multi_thread", worker_threads = 4)]
 async fn main() -> Result<()> {
@@ -59,7 +59,12 @@ async fn main() -> Result<()> {
     }
     wrong.extend(rows.iter().flat_map(|row| row.violations()));
     let late = rows.iter().filter(|row| !row.is_in_time());
-    wrong.extend(late.map(|row| format!("{}: an answer came late", row.name())));
+    let late = late.map(|row| {
+        let Row { answers, timer_delay, .. } = row;
+        let (longest, delay) = (answers.longest.as_millis(), timer_delay.as_millis());
+        format!("{}: an answer took {longest} ms; a timer was {delay} ms late", row.name())
+    });
+    wrong.extend(late);
     let missed = findings.iter().filter(|finding| !finding.is_met);
     wrong.extend(missed.map(|finding| format!("{}: missed", finding.name)));
     if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n").into()) }

@@ -15,8 +15,8 @@ use crate::traffic::Call;
 /// The head of the table.
 pub(crate) const HEAD: &str = "\
 | store | fault | mode | requests | over-admitted | forgotten | doubled | charged, not answered | \
-degraded | refused | longest answer | detected after | recovered after |
-|---|---|---|--:|--:|--:|--:|--:|--:|---|--:|--:|--:|
+degraded | refused | longest answer | timer delay | detected after | recovered after |
+|---|---|---|--:|--:|--:|--:|--:|--:|---|--:|--:|--:|--:|
 ";
 /// An answer without the store that took less did not wait for it.
 const AT_ONCE: Duration = Duration::from_millis(20);
@@ -38,6 +38,8 @@ pub struct Row {
     pub answers: Summary,
     /// The units.
     pub units: Units,
+    /// How late a timer of the load fired at most: what the machine added to answers.
+    pub timer_delay: Duration,
     /// How long after the beginning every server answered at once without the store.
     pub detected: Option<Duration>,
     /// The answers from then on to the end of the fault.
@@ -50,7 +52,7 @@ impl Row {
     /// The row of a mode, from all calls and the times of the fault.
     pub(crate) fn new(
         (store, fault, mode): (Store, Fault, OutageMode),
-        units: Units,
+        (units, timer_delay): (Units, Duration),
         calls: &[Call],
         (begun, ended): (Instant, Instant),
     ) -> Self {
@@ -79,6 +81,7 @@ impl Row {
             mode,
             answers: Summary::of(calls().map(|call| &call.sample)),
             units,
+            timer_delay,
             detected,
             after_detection: Summary::of(after.map(|call| &call.sample)),
             recovered: last.map_or(Duration::ZERO, |last| last.saturating_duration_since(ended)),
@@ -123,12 +126,13 @@ impl Row {
         let detected = self.detected.map_or_else(|| "–".to_owned(), whole_ms);
         format!(
             "| {} | {} | {over_admitted} | {forgotten} | {doubled} | {unanswered} | {} | {} | {} \
-             | {detected} | {} |\n",
+             | {} | {detected} | {} |\n",
             self.name(),
             self.answers.calls,
             self.answers.degraded,
             self.answers.refusals(),
             whole_ms(self.answers.longest),
+            whole_ms(self.timer_delay),
             whole_ms(self.recovered),
         )
     }
