@@ -1,5 +1,6 @@
 //! A row of the table of guarantees: what callers of one mode got while a fault lasted.
 
+use core::fmt;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -40,6 +41,9 @@ pub struct Row {
     pub units: Units,
     /// How late a timer of the load fired at most: what the machine added to answers.
     pub timer_delay: Duration,
+    /// When the answers that came too late were asked for, counted from the beginning of the fault:
+    /// the first and the last of them, and how many there are.
+    pub late: Option<Late>,
     /// How long after the beginning every server answered at once without the store.
     pub detected: Option<Duration>,
     /// The answers from then on to the end of the fault.
@@ -82,6 +86,7 @@ impl Row {
             answers: Summary::of(calls().map(|call| &call.sample)),
             units,
             timer_delay,
+            late: Late::of(calls(), begun),
             detected,
             after_detection: Summary::of(after.map(|call| &call.sample)),
             recovered: last.map_or(Duration::ZERO, |last| last.saturating_duration_since(ended)),
@@ -109,8 +114,8 @@ impl Row {
 
     /// Whether every answer came in time: at most 50 ms after the deadline.
     #[must_use]
-    pub fn is_in_time(&self) -> bool {
-        self.answers.longest <= DEADLINE + SLACK
+    pub const fn is_in_time(&self) -> bool {
+        self.late.is_none()
     }
 
     /// Store, fault and mode.
@@ -135,6 +140,35 @@ impl Row {
             whole_ms(self.timer_delay),
             whole_ms(self.recovered),
         )
+    }
+}
+
+/// Answers that came too late.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Late {
+    count: usize,
+    /// In milliseconds from the beginning of the fault.
+    first_ms: i128,
+    last_ms: i128,
+}
+
+impl Late {
+    fn of<'c>(calls: impl Iterator<Item = &'c Call>, from: Instant) -> Option<Self> {
+        let late = calls.filter(|call| call.sample.took > DEADLINE + SLACK);
+        let since = |at: Instant| match at.checked_duration_since(from) {
+            Some(after) => after.as_millis().cast_signed(),
+            None => -(from - at).as_millis().cast_signed(),
+        };
+        let times: Vec<i128> = late.map(|call| since(call.sample.begun)).collect();
+        let (first_ms, last_ms) = times.iter().min().copied().zip(times.iter().max().copied())?;
+        Some(Self { count: times.len(), first_ms, last_ms })
+    }
+}
+
+impl fmt::Display for Late {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { count, first_ms, last_ms } = self;
+        write!(f, "{count} late, asked for {first_ms} to {last_ms} ms after the fault began")
     }
 }
 

@@ -20,7 +20,7 @@ use crate::sample::Sample;
 const PERIOD: Duration = Duration::from_micros(1_500);
 /// The least time between two calls of one caller: answers without the store may come at once, and
 /// would be most of them.
-const CALLER_PERIOD: Duration = Duration::from_millis(10);
+pub(crate) const CALLER_PERIOD: Duration = Duration::from_millis(10);
 /// The keys of each policy.
 pub(crate) const KEYS: u64 = 4;
 
