@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::task::block_in_place;
 use tokio::time::{Instant, sleep};
 use tokio_postgres::NoTls;
-use tollgate_test_servers::Mode;
+use tollgate_test_servers::{Mode, Server};
 use tollgate_testkit::rng::Rng;
 
 use crate::Result;
@@ -101,12 +101,7 @@ impl Fault {
     ) -> Result<()> {
         match self {
             Self::None => sleep(hold).await,
-            Self::Killed => {
-                let server = backend.server()?;
-                block_in_place(|| server.kill())?;
-                sleep(hold).await;
-                block_in_place(|| server.restart())?;
-            }
+            Self::Killed => kill(backend.server()?, hold).await?,
             Self::Frozen => {
                 let server = backend.server()?;
                 block_in_place(|| server.stop_answering())?;
@@ -126,18 +121,11 @@ impl Fault {
             }
             Self::FailOver => block_in_place(|| fail_over(backend))?,
             Self::LockedRows => lock_rows(backend, hold).await?,
-            Self::LockedFile => {
-                let writer = Writer::open(backend)?;
-                writer.lock()?;
-                sleep(hold).await;
-                writer.unlock()?;
-            }
+            Self::LockedFile => lock_file(backend, hold).await?,
             Self::BusyFile => {
-                let (writer, end) = (Writer::open(backend)?, Instant::now() + hold);
+                let end = Instant::now() + hold;
                 while Instant::now() < end {
-                    writer.lock()?;
-                    sleep(Duration::from_millis(40)).await;
-                    writer.unlock()?;
+                    lock_file(backend, Duration::from_millis(40)).await?;
                     sleep(Duration::from_millis(10)).await;
                 }
             }
@@ -146,12 +134,7 @@ impl Fault {
                 sleep(hold).await;
                 fleet.limit_files("unlimited")?;
             }
-            Self::ServerKilled => {
-                let server = fleet.server(0)?;
-                block_in_place(|| server.kill())?;
-                sleep(hold).await;
-                block_in_place(|| server.restart())?;
-            }
+            Self::ServerKilled => kill(fleet.server(0)?, hold).await?,
             Self::Chaos(seconds) => {
                 let end = Instant::now() + Duration::from_secs(seconds);
                 while Instant::now() < end {
@@ -203,6 +186,13 @@ const fn of_chaos(servers: &Servers) -> &'static [Fault] {
     }
 }
 
+/// Kills a process and starts it again.
+async fn kill(server: &Server, hold: Duration) -> Result<()> {
+    block_in_place(|| server.kill())?;
+    sleep(hold).await;
+    Ok(block_in_place(|| server.restart())?)
+}
+
 async fn behind(backend: &Backend, mode: Mode, hold: Duration) -> Result<()> {
     backend.set(mode)?;
     sleep(hold).await;
@@ -226,23 +216,13 @@ fn fail_over(backend: &Backend) -> Result<()> {
     Ok(())
 }
 
-/// Another process that writes to a SQLite file.
-struct Writer(rusqlite::Connection);
-
-impl Writer {
-    fn open(backend: &Backend) -> Result<Self> {
-        let connection = rusqlite::Connection::open(backend.file()?)?;
-        connection.busy_timeout(Duration::from_secs(5))?;
-        Ok(Self(connection))
-    }
-
-    fn lock(&self) -> Result<()> {
-        Ok(block_in_place(|| self.0.execute_batch("BEGIN IMMEDIATE"))?)
-    }
-
-    fn unlock(&self) -> Result<()> {
-        Ok(self.0.execute_batch("ROLLBACK")?)
-    }
+/// Holds the write lock of a SQLite file, as another process would.
+async fn lock_file(backend: &Backend, hold: Duration) -> Result<()> {
+    let writer = rusqlite::Connection::open(backend.file()?)?;
+    writer.busy_timeout(Duration::from_secs(5))?;
+    block_in_place(|| writer.execute_batch("BEGIN IMMEDIATE"))?;
+    sleep(hold).await;
+    Ok(writer.execute_batch("ROLLBACK")?)
 }
 
 /// In a transaction of another session.
