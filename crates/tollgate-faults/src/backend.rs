@@ -2,6 +2,7 @@
 
 use std::net::SocketAddr;
 use std::ops::Deref;
+use std::path::PathBuf;
 
 use tollgate_test_servers::{
     DenoKv, DynamoDb, FaultProxy, Folder, Mode, PgVersion, Postgres, Redis, RedisCluster,
@@ -17,7 +18,7 @@ pub enum Store {
     Redis,
     /// A master, a replica and three sentinels.
     Sentinel,
-    /// Three masters.
+    /// Three masters, which write as the one does.
     Cluster,
     /// One server.
     Postgres,
@@ -62,6 +63,8 @@ impl Store {
 pub(crate) struct Backend {
     pub(crate) servers: Servers,
     proxies: Vec<FaultProxy>,
+    /// Of the first master of a cluster.
+    pub(crate) replica: Option<Redis>,
 }
 
 /// The servers, by the kind of store.
@@ -88,7 +91,7 @@ impl Backend {
             Store::DynamoDb => Servers::DynamoDb(DynamoDb::start()?),
             Store::DenoKv => Servers::DenoKv(DenoKv::start()?),
         };
-        let mut backend = Self { servers, proxies: Vec::new() };
+        let mut backend = Self { servers, proxies: Vec::new(), replica: None };
         if behind_proxies {
             backend.proxies = match &backend.servers {
                 Servers::Cluster(cluster) => cluster.behind_proxies()?,
@@ -96,6 +99,22 @@ impl Backend {
             };
         }
         Ok(backend)
+    }
+
+    /// Adds a replica of the first master to a cluster; sentinels have one.
+    pub(crate) fn add_replica(&mut self) -> Result<()> {
+        if let Servers::Cluster(cluster) = &self.servers {
+            self.replica = Some(cluster.start_replica(0)?);
+        }
+        Ok(())
+    }
+
+    /// The path of a SQLite file.
+    pub(crate) fn file(&self) -> Result<PathBuf> {
+        match &self.servers {
+            Servers::Sqlite(folder) => Ok(folder.path().join("limits.db")),
+            _ => Err("the store is not a file".into()),
+        }
     }
 
     /// The address for the configuration.
@@ -119,9 +138,7 @@ impl Backend {
                 format!("redis-cluster://{}", addrs.join(","))
             }
             Servers::Postgres(_) => format!("postgres://postgres@{}/postgres", addr()?),
-            Servers::Sqlite(folder) => {
-                format!("sqlite:{}", folder.path().join("limits.db").display())
-            }
+            Servers::Sqlite(_) => format!("sqlite:{}", self.file()?.display()),
             Servers::DynamoDb(server) => {
                 let [own, proxy] =
                     [server.addr(), addr()?].map(|addr| format!("%3A{}", addr.port()));
@@ -169,9 +186,10 @@ impl Backend {
     }
 }
 
-/// Masters that serve their keys while another one is down.
+/// Masters that serve their keys while another one is down, and write every command to disk before
+/// its reply.
 fn cluster() -> Result<RedisCluster> {
-    let cluster = RedisCluster::start(3)?;
+    let cluster = Redis::builder().durable().start_cluster(3)?;
     for node in cluster.nodes() {
         let command = ["CONFIG", "SET", "cluster-require-full-coverage", "no"];
         node.client()?.call(&command)?.ok()?;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::task::block_in_place;
 use tokio::time::{Instant, sleep};
 use tokio_postgres::NoTls;
-use tollgate_test_servers::Mode;
+use tollgate_test_servers::{Mode, Server};
 use tollgate_testkit::rng::Rng;
 
 use crate::Result;
@@ -32,10 +32,16 @@ pub enum Fault {
     Flushed,
     /// Writes are refused for lack of memory.
     OutOfMemory,
-    /// The master is killed; the sentinels make the replica the master.
+    /// The master is killed, or one of a cluster; its replica becomes the master.
     FailOver,
     /// Another session locks the rows of one key of each policy.
     LockedRows,
+    /// Another process holds the write lock of the file.
+    LockedFile,
+    /// Another process holds the write lock of the file for 40 ms of every 50.
+    BusyFile,
+    /// Files may not be written, as on a full disk.
+    FullDisk,
     /// One of the servers of the fleet is killed and started again.
     ServerKilled,
     /// Any of the others that suits the store, one after the other, for this many seconds.
@@ -57,6 +63,9 @@ impl Fault {
             Self::OutOfMemory => "out-of-memory".to_owned(),
             Self::FailOver => "fail-over".to_owned(),
             Self::LockedRows => "locked-rows".to_owned(),
+            Self::LockedFile => "locked-file".to_owned(),
+            Self::BusyFile => "busy-file".to_owned(),
+            Self::FullDisk => "full-disk".to_owned(),
             Self::ServerKilled => "tollgate-killed".to_owned(),
             Self::Chaos(seconds) => format!("chaos-{seconds}-s"),
         }
@@ -78,7 +87,7 @@ impl Fault {
     pub fn forgets(self, store: Store) -> bool {
         match self {
             Self::Flushed | Self::FailOver => true,
-            Self::Killed => matches!(store, Store::Cluster | Store::DynamoDb),
+            Self::Killed => matches!(store, Store::DynamoDb),
             _ => false,
         }
     }
@@ -92,12 +101,7 @@ impl Fault {
     ) -> Result<()> {
         match self {
             Self::None => sleep(hold).await,
-            Self::Killed => {
-                let server = backend.server()?;
-                block_in_place(|| server.kill())?;
-                sleep(hold).await;
-                block_in_place(|| server.restart())?;
-            }
+            Self::Killed => kill(backend.server()?, hold).await?,
             Self::Frozen => {
                 let server = backend.server()?;
                 block_in_place(|| server.stop_answering())?;
@@ -115,19 +119,22 @@ impl Fault {
                 sleep(hold).await;
                 command(backend, &["CONFIG", "SET", "maxmemory", "0"])?;
             }
-            Self::FailOver => match &backend.servers {
-                Servers::Sentinel(sentinel) => {
-                    block_in_place(|| sentinel.fail_over().map(drop))?;
-                }
-                _ => return Err("only sentinels fail over".into()),
-            },
+            Self::FailOver => block_in_place(|| fail_over(backend))?,
             Self::LockedRows => lock_rows(backend, hold).await?,
-            Self::ServerKilled => {
-                let server = fleet.server(0)?;
-                block_in_place(|| server.kill())?;
-                sleep(hold).await;
-                block_in_place(|| server.restart())?;
+            Self::LockedFile => lock_file(backend, hold).await?,
+            Self::BusyFile => {
+                let end = Instant::now() + hold;
+                while Instant::now() < end {
+                    lock_file(backend, Duration::from_millis(40)).await?;
+                    sleep(Duration::from_millis(10)).await;
+                }
             }
+            Self::FullDisk => {
+                fleet.limit_files("0")?;
+                sleep(hold).await;
+                fleet.limit_files("unlimited")?;
+            }
+            Self::ServerKilled => kill(fleet.server(0)?, hold).await?,
             Self::Chaos(seconds) => {
                 let end = Instant::now() + Duration::from_secs(seconds);
                 while Instant::now() < end {
@@ -155,7 +162,18 @@ const fn of_chaos(servers: &Servers) -> &'static [Fault] {
             Fault::LockedRows,
             Fault::ServerKilled,
         ],
-        Servers::Sqlite(_) => &[Fault::ServerKilled],
+        Servers::Sqlite(_) => {
+            &[Fault::LockedFile, Fault::BusyFile, Fault::FullDisk, Fault::ServerKilled]
+        }
+        // The emulator forgets its table when it is killed.
+        Servers::DynamoDb(_) => &[
+            Fault::Frozen,
+            Fault::Latency(24),
+            Fault::Latency(120),
+            Fault::Reset,
+            Fault::HalfOpen,
+            Fault::ServerKilled,
+        ],
         _ => &[
             Fault::Killed,
             Fault::Frozen,
@@ -166,6 +184,13 @@ const fn of_chaos(servers: &Servers) -> &'static [Fault] {
             Fault::ServerKilled,
         ],
     }
+}
+
+/// Kills a process and starts it again.
+async fn kill(server: &Server, hold: Duration) -> Result<()> {
+    block_in_place(|| server.kill())?;
+    sleep(hold).await;
+    Ok(block_in_place(|| server.restart())?)
 }
 
 async fn behind(backend: &Backend, mode: Mode, hold: Duration) -> Result<()> {
@@ -179,6 +204,25 @@ fn command(backend: &Backend, words: &[&str]) -> Result<()> {
         backend.redis()?.client()?.call(words)?.ok()?;
         Ok(())
     })
+}
+
+/// Kills the master of which there is a replica, and waits until that is the master.
+fn fail_over(backend: &Backend) -> Result<()> {
+    match (&backend.servers, &backend.replica) {
+        (Servers::Sentinel(sentinel), _) => sentinel.fail_over().map(drop)?,
+        (Servers::Cluster(cluster), Some(replica)) => cluster.fail_over(0, replica)?,
+        _ => return Err("only sentinels and clusters with a replica fail over".into()),
+    }
+    Ok(())
+}
+
+/// Holds the write lock of a SQLite file, as another process would.
+async fn lock_file(backend: &Backend, hold: Duration) -> Result<()> {
+    let writer = rusqlite::Connection::open(backend.file()?)?;
+    writer.busy_timeout(Duration::from_secs(5))?;
+    block_in_place(|| writer.execute_batch("BEGIN IMMEDIATE"))?;
+    sleep(hold).await;
+    Ok(writer.execute_batch("ROLLBACK")?)
 }
 
 /// In a transaction of another session.

@@ -58,6 +58,12 @@ pub const FIGURES: &[Figure] = &[
         run: |_| Box::pin(redis::lost_connection()),
     },
     Figure {
+        name: "reconnect",
+        bound: "a Redis that was killed answers again: the first call is decided by it within 250 \
+                ms, 10 times of 10",
+        run: |_| Box::pin(redis::reconnect()),
+    },
+    Figure {
         name: "dead-node",
         bound: "one of three masters of a cluster is stopped, or killed: at least 99 % of the \
                 calls for keys of the others are decided by the store",
@@ -68,6 +74,12 @@ pub const FIGURES: &[Figure] = &[
         bound: "a round trip of 120 ms, longer than the deadline: `open` and `local` refuse no \
                 call, no answer takes over 150 ms, and after detection the median is under 20 ms",
         run: |setup| Box::pin(fleet::slow_store(setup)),
+    },
+    Figure {
+        name: "near-deadline",
+        bound: "a round trip of 60 ms to Redis, and 100 callers, on one key or each on its own: at \
+                least 95 % of the calls are decided by the store",
+        run: |_| Box::pin(redis::near_deadline()),
     },
     Figure {
         name: "freeze-redis",
@@ -91,6 +103,12 @@ pub const FIGURES: &[Figure] = &[
         bound: "at 1, 5, 24 and 60 ms, the verdict of `tollgate doctor` is that of a fleet with \
                 100 callers, on one key and on many",
         run: |setup| Box::pin(doctor::agrees(setup)),
+    },
+    Figure {
+        name: "cold-keys",
+        bound: "75 callers on one hot key of PostgreSQL at a round trip of 24 ms: at least 99 % of \
+                the calls of 15 callers on keys of their own are decided by the store",
+        run: |setup| Box::pin(fleet::cold_keys(setup)),
     },
     Figure {
         name: "unrelated-keys",

@@ -95,14 +95,28 @@ impl Fleet {
         key: &str,
         id: Option<&str>,
     ) -> Answer {
+        self.acquire_timed(server, policy, (key, id)).await.answer
+    }
+
+    /// The same, with the time from the last byte of the request to the answer: neither the load
+    /// itself nor a new connection is in it.
+    pub(crate) async fn acquire_timed(
+        &self,
+        server: usize,
+        policy: &str,
+        (key, id): (&str, Option<&str>),
+    ) -> Timed {
         let mut body = json!({"policy": policy, "key": key});
         if let Some((id, body)) = id.zip(body.as_object_mut()) {
             body.insert("request_id".to_owned(), id.into());
         }
-        match timeout(NO_ANSWER, self.post(server, "/v1/acquire", &body)).await {
+        let mut sent = Instant::now();
+        let call = self.post(server, ("/v1/acquire", &body), &mut sent);
+        let answer = match timeout(NO_ANSWER, call).await {
             Ok(Ok(answer)) => read(&answer),
             _ => Answer::Failed("no_answer".to_owned()),
-        }
+        };
+        Timed { sent, took: sent.elapsed(), answer }
     }
 
     /// How many units of a key are charged.
@@ -113,7 +127,7 @@ impl Fleet {
         let body = json!({"policy": kind.policy(mode), "key": key});
         let start = Instant::now();
         loop {
-            let answer = self.post(0, "/v1/peek", &body).await?;
+            let answer = self.post(0, ("/v1/peek", &body), &mut Instant::now()).await?;
             let remaining = answer.get("remaining").and_then(Value::as_u64);
             let is_by_store = answer.get("degraded").is_none();
             if let Some(remaining) = remaining.filter(|_| is_by_store) {
@@ -148,17 +162,46 @@ impl Fleet {
         Ok(())
     }
 
-    async fn post(&self, server: usize, path: &str, body: &Value) -> Result<Value> {
+    /// Limits how many bytes of a file the servers may write: `0`, or `unlimited`.
+    ///
+    /// # Errors
+    /// When the limit cannot be set.
+    pub(crate) fn limit_files(&self, bytes: &str) -> Result<()> {
+        for server in &self.servers {
+            let mut command = Command::new("prlimit");
+            command.args(["--pid", &server.pid().to_string(), &format!("--fsize={bytes}:")]);
+            let output = command.output()?;
+            if !output.status.success() {
+                return Err(String::from_utf8_lossy(&output.stderr).into());
+            }
+        }
+        Ok(())
+    }
+
+    async fn post(
+        &self,
+        server: usize,
+        (path, body): (&str, &Value),
+        sent: &mut Instant,
+    ) -> Result<Value> {
         let idle = self.idle.get(server).ok_or("the fleet has no such server")?;
         let kept = idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let mut connection = match kept {
             Some(connection) => connection,
             None => Connection::to(self.server(server)?.addr()).await?,
         };
-        let answer = connection.post(path, body).await?;
+        let answer = connection.post(path, body, sent).await?;
         idle.lock().unwrap_or_else(PoisonError::into_inner).push(connection);
         Ok(answer)
     }
+}
+
+/// An answer, and its time.
+#[derive(Debug)]
+pub(crate) struct Timed {
+    pub(crate) sent: Instant,
+    pub(crate) took: Duration,
+    pub(crate) answer: Answer,
 }
 
 fn read(answer: &Value) -> Answer {

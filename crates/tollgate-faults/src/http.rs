@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use serde_json::Value;
 use tokio::io::{AsyncBufReadExt, AsyncReadExt, AsyncWriteExt, BufReader};
 use tokio::net::TcpStream;
+use tokio::time::Instant;
 
 /// A kept connection.
 #[derive(Debug)]
@@ -18,14 +19,21 @@ impl Connection {
         Ok(Self(BufReader::new(stream)))
     }
 
-    /// Sends JSON; the JSON of the answer, whatever its status.
-    pub(crate) async fn post(&mut self, path: &str, body: &Value) -> io::Result<Value> {
+    /// Sends JSON; the JSON of the answer, whatever its status. `sent` becomes the time at which all
+    /// of it was written.
+    pub(crate) async fn post(
+        &mut self,
+        path: &str,
+        body: &Value,
+        sent: &mut Instant,
+    ) -> io::Result<Value> {
         let body = body.to_string();
         let length = body.len();
         let request = format!(
             "POST {path} HTTP/1.1\r\nhost: localhost\r\ncontent-length: {length}\r\n\r\n{body}"
         );
         self.0.get_mut().write_all(request.as_bytes()).await?;
+        *sent = Instant::now();
         let mut length = None;
         loop {
             let mut line = String::new();

@@ -21,6 +21,7 @@ mod row;
 mod sample;
 mod scenario;
 mod suite;
+mod timer_delay;
 mod traffic;
 
 pub use audit::Units;

@@ -4,11 +4,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use tokio::task::JoinSet;
-use tokio::time::{Instant, MissedTickBehavior};
+use tokio::time::{Instant, MissedTickBehavior, sleep_until};
 use tollgate_core::store::BoxStore;
 use tollgate_core::{Limit, Limiter};
 
 use crate::sample::{Answer, Sample};
+use crate::traffic::CALLER_PERIOD;
 
 /// Callers of one limiter.
 #[derive(Debug)]
@@ -52,7 +53,8 @@ impl Load {
         calls.join_all().await;
     }
 
-    /// Keeps `callers` busy for `duration`: each calls again as soon as it has its answer.
+    /// Keeps `callers` busy for `duration`: each calls again as soon as it has its answer, but not
+    /// within 10 ms.
     pub async fn run_closed(&self, callers: usize, duration: Duration) {
         let end = Instant::now() + duration;
         let mut tasks = JoinSet::new();
@@ -65,9 +67,9 @@ impl Load {
             };
             tasks.spawn(async move {
                 while Instant::now() < end {
+                    let next = Instant::now() + CALLER_PERIOD;
                     load.call(caller % load.subjects.len().max(1)).await;
-                    // A call that is refused at once must not keep the thread.
-                    tokio::task::yield_now().await;
+                    sleep_until(next).await;
                 }
             });
         }

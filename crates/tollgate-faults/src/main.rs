@@ -5,9 +5,14 @@
 #![expect(clippy::print_stdout, reason = "the rows are what the program is run for")]
 
 use std::hash::{BuildHasher, RandomState};
+use std::time::Duration;
 
+use tokio::time::timeout;
 use tollgate_faults::figure::FIGURES;
-use tollgate_faults::{Result, Setup, report, suite};
+use tollgate_faults::{Result, Row, Setup, report, suite};
+
+/// A scenario takes seconds, and one of chaos a minute.
+const LONGEST_RUN: Duration = Duration::from_secs(120);
 
 #[tokio::main(flavor = "multi_thread", worker_threads = 4)]
 async fn main() -> Result<()> {
@@ -23,6 +28,8 @@ async fn main() -> Result<()> {
     }
     let mut names = names.into_iter();
     let program = names.next().ok_or("the path of the binary `tollgate` is missing")?;
+    // Servers run in folders of their own.
+    let program = std::fs::canonicalize(program)?.to_string_lossy().into_owned();
     let names: Vec<String> = names.collect();
     let is_wanted = |name: &str| names.is_empty() || names.iter().any(|wanted| wanted == name);
     println!("seed {seed}");
@@ -42,7 +49,8 @@ async fn main() -> Result<()> {
         if !is_wanted(&scenario.name()) && !is_wanted(scenario.store.name()) {
             continue;
         }
-        match scenario.run(&setup).await {
+        let run = timeout(LONGEST_RUN, scenario.run(&setup)).await;
+        match run.unwrap_or_else(|_| Err("it took more than two minutes".into())) {
             Ok(of_modes) => {
                 for row in &of_modes {
                     print!("{}", row.to_markdown());
@@ -58,8 +66,13 @@ async fn main() -> Result<()> {
         std::fs::write(&page, text)?;
     }
     wrong.extend(rows.iter().flat_map(|row| row.violations()));
-    let late = rows.iter().filter(|row| !row.is_in_time());
-    wrong.extend(late.map(|row| format!("{}: an answer came late", row.name())));
+    let late = rows.iter().filter_map(|row| {
+        let Row { answers, timer_delay, .. } = row;
+        let (longest, delay) = (answers.longest.as_millis(), timer_delay.as_millis());
+        let late = row.late?;
+        Some(format!("{}: {late}; the longest took {longest} ms, a timer {delay} ms", row.name()))
+    });
+    wrong.extend(late);
     let missed = findings.iter().filter(|finding| !finding.is_met);
     wrong.extend(missed.map(|finding| format!("{}: missed", finding.name)));
     if wrong.is_empty() { Ok(()) } else { Err(wrong.join("\n").into()) }

@@ -1,5 +1,6 @@
 //! A row of the table of guarantees: what callers of one mode got while a fault lasted.
 
+use core::fmt;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -15,8 +16,8 @@ use crate::traffic::Call;
 /// The head of the table.
 pub(crate) const HEAD: &str = "\
 | store | fault | mode | requests | over-admitted | forgotten | doubled | charged, not answered | \
-degraded | refused | longest answer | detected after | recovered after |
-|---|---|---|--:|--:|--:|--:|--:|--:|---|--:|--:|--:|
+degraded | refused | longest answer | timer delay | detected after | recovered after |
+|---|---|---|--:|--:|--:|--:|--:|--:|---|--:|--:|--:|--:|
 ";
 /// An answer without the store that took less did not wait for it.
 const AT_ONCE: Duration = Duration::from_millis(20);
@@ -38,6 +39,11 @@ pub struct Row {
     pub answers: Summary,
     /// The units.
     pub units: Units,
+    /// How late a timer of the load fired at most: what the machine added to answers.
+    pub timer_delay: Duration,
+    /// When the answers that came too late were asked for, counted from the beginning of the fault:
+    /// the first and the last of them, and how many there are.
+    pub late: Option<Late>,
     /// How long after the beginning every server answered at once without the store.
     pub detected: Option<Duration>,
     /// The answers from then on to the end of the fault.
@@ -50,7 +56,7 @@ impl Row {
     /// The row of a mode, from all calls and the times of the fault.
     pub(crate) fn new(
         (store, fault, mode): (Store, Fault, OutageMode),
-        units: Units,
+        (units, timer_delay): (Units, Duration),
         calls: &[Call],
         (begun, ended): (Instant, Instant),
     ) -> Self {
@@ -79,6 +85,8 @@ impl Row {
             mode,
             answers: Summary::of(calls().map(|call| &call.sample)),
             units,
+            timer_delay,
+            late: Late::of(calls(), begun),
             detected,
             after_detection: Summary::of(after.map(|call| &call.sample)),
             recovered: last.map_or(Duration::ZERO, |last| last.saturating_duration_since(ended)),
@@ -106,8 +114,8 @@ impl Row {
 
     /// Whether every answer came in time: at most 50 ms after the deadline.
     #[must_use]
-    pub fn is_in_time(&self) -> bool {
-        self.answers.longest <= DEADLINE + SLACK
+    pub const fn is_in_time(&self) -> bool {
+        self.late.is_none()
     }
 
     /// Store, fault and mode.
@@ -123,14 +131,44 @@ impl Row {
         let detected = self.detected.map_or_else(|| "–".to_owned(), whole_ms);
         format!(
             "| {} | {} | {over_admitted} | {forgotten} | {doubled} | {unanswered} | {} | {} | {} \
-             | {detected} | {} |\n",
+             | {} | {detected} | {} |\n",
             self.name(),
             self.answers.calls,
             self.answers.degraded,
             self.answers.refusals(),
             whole_ms(self.answers.longest),
+            whole_ms(self.timer_delay),
             whole_ms(self.recovered),
         )
+    }
+}
+
+/// Answers that came too late.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Late {
+    count: usize,
+    /// In milliseconds from the beginning of the fault.
+    first_ms: i128,
+    last_ms: i128,
+}
+
+impl Late {
+    fn of<'c>(calls: impl Iterator<Item = &'c Call>, from: Instant) -> Option<Self> {
+        let late = calls.filter(|call| call.sample.took > DEADLINE + SLACK);
+        let since = |at: Instant| match at.checked_duration_since(from) {
+            Some(after) => after.as_millis().cast_signed(),
+            None => -(from - at).as_millis().cast_signed(),
+        };
+        let times: Vec<i128> = late.map(|call| since(call.sample.begun)).collect();
+        let (first_ms, last_ms) = times.iter().min().copied().zip(times.iter().max().copied())?;
+        Some(Self { count: times.len(), first_ms, last_ms })
+    }
+}
+
+impl fmt::Display for Late {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { count, first_ms, last_ms } = self;
+        write!(f, "{count} late, asked for {first_ms} to {last_ms} ms after the fault began")
     }
 }
 

@@ -14,6 +14,7 @@ use crate::backend::{Backend, Store};
 use crate::fault::Fault;
 use crate::fleet::{Fleet, MODES};
 use crate::row::Row;
+use crate::timer_delay::TimerDelay;
 use crate::traffic::Traffic;
 
 /// A fault on a store.
@@ -69,13 +70,17 @@ impl Scenario {
     /// When a server does not start, or the store does not decide again afterwards.
     pub async fn run(self, setup: &Setup) -> Result<Vec<Row>> {
         let Self { store, fault } = self;
-        let backend = block_in_place(|| Backend::start(store, fault.needs_proxies(store)))?;
+        let mut backend = block_in_place(|| Backend::start(store, fault.needs_proxies(store)))?;
+        if fault == Fault::FailOver {
+            block_in_place(|| backend.add_replica())?;
+        }
         let url = backend.url()?;
         if store == Store::DynamoDb {
             block_in_place(|| migrate(&setup.program, &url))?;
         }
         let fleet = Arc::new(block_in_place(|| Fleet::start(&setup.program, &url))?);
         fleet.settle().await?;
+        let delay = TimerDelay::start();
         let mut rng = Rng::new(setup.seed);
         let traffic = Arc::new(Traffic::new(Arc::clone(&fleet), rng.next_u64()));
         // It ends with this, whatever happens.
@@ -88,12 +93,13 @@ impl Scenario {
         sleep(setup.recovery).await;
         traffic.stop();
         load.join_all().await;
+        let delay = delay.longest();
         fleet.settle().await?;
         let calls = traffic.take();
         let mut rows = Vec::new();
         for mode in MODES {
             let units = audit(&fleet, mode, &calls).await?;
-            rows.push(Row::new((store, fault, mode), units, &calls, (begun, ended)));
+            rows.push(Row::new((store, fault, mode), (units, delay), &calls, (begun, ended)));
         }
         Ok(rows)
     }

@@ -4,23 +4,31 @@ use crate::backend::Store;
 use crate::fault::Fault;
 use crate::scenario::Scenario;
 
-const OF_SERVERS: &[Fault] =
-    &[Fault::Killed, Fault::Frozen, Fault::Reset, Fault::HalfOpen, Fault::ServerKilled];
+const OF_SERVERS: &[Fault] = &[Fault::Killed, Fault::Frozen];
+const OF_NETWORK: &[Fault] = &[Fault::Reset, Fault::HalfOpen];
+const OF_FLEET: &[Fault] = &[Fault::ServerKilled];
 const SLOW: &[Fault] = &[Fault::Latency(24), Fault::Latency(60), Fault::Latency(120)];
-const CHAOS: &[Fault] = &[Fault::Chaos(20), Fault::Chaos(60)];
+const CHAOS: &[Fault] = &[Fault::Chaos(20)];
+const LONG_CHAOS: &[Fault] = &[Fault::Chaos(60)];
+const OF_REDIS: &[Fault] = &[Fault::Flushed, Fault::OutOfMemory];
+const OF_FILES: &[Fault] = &[Fault::LockedFile, Fault::BusyFile, Fault::FullDisk];
 
 /// The scenarios, in the order of the table.
 #[must_use]
 pub fn suite() -> Vec<Scenario> {
-    let of = |store| -> [&[Fault]; 4] {
+    let of = |store| -> Vec<&[Fault]> {
         match store {
-            Store::Redis => [OF_SERVERS, SLOW, &[Fault::Flushed, Fault::OutOfMemory], CHAOS],
-            Store::Sentinel => [&[Fault::FailOver], &[], &[], &[]],
-            Store::Cluster => [OF_SERVERS, &[Fault::Latency(120)], &[], &[]],
-            Store::Postgres => [OF_SERVERS, SLOW, &[Fault::LockedRows], CHAOS],
-            Store::Sqlite => [&[Fault::ServerKilled], &[], &[], &[]],
-            Store::DynamoDb => [&[Fault::Frozen, Fault::ServerKilled], SLOW, &[], &[]],
-            Store::DenoKv => [&[Fault::Killed, Fault::Frozen, Fault::ServerKilled], SLOW, &[], &[]],
+            Store::Redis => vec![OF_SERVERS, OF_NETWORK, OF_FLEET, SLOW, OF_REDIS, LONG_CHAOS],
+            Store::Sentinel => vec![&[Fault::FailOver]],
+            Store::Cluster => {
+                vec![OF_SERVERS, &[Fault::FailOver], OF_NETWORK, OF_FLEET, SLOW, LONG_CHAOS]
+            }
+            Store::Postgres => {
+                vec![OF_SERVERS, OF_NETWORK, OF_FLEET, SLOW, &[Fault::LockedRows], LONG_CHAOS]
+            }
+            Store::Sqlite => vec![OF_FILES, OF_FLEET, LONG_CHAOS],
+            Store::DynamoDb => vec![&[Fault::Frozen], OF_NETWORK, OF_FLEET, SLOW, CHAOS],
+            Store::DenoKv => vec![OF_SERVERS, OF_NETWORK, OF_FLEET, SLOW, CHAOS],
         }
     };
     let scenarios = Store::ALL.into_iter().flat_map(|store| {

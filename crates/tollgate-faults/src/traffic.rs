@@ -13,16 +13,19 @@ use tokio::time::{Instant, MissedTickBehavior, sleep_until};
 use tollgate_core::OutageMode;
 use tollgate_testkit::rng::Rng;
 
-use crate::fleet::{Fleet, Kind, MODES, SERVERS};
+use crate::fleet::{Fleet, Kind, MODES, SERVERS, Timed};
 use crate::sample::Sample;
 
 /// The time between two calls.
 const PERIOD: Duration = Duration::from_micros(1_500);
 /// The least time between two calls of one caller: answers without the store may come at once, and
 /// would be most of them.
-const CALLER_PERIOD: Duration = Duration::from_millis(10);
+pub(crate) const CALLER_PERIOD: Duration = Duration::from_millis(10);
 /// The keys of each policy.
 pub(crate) const KEYS: u64 = 4;
+
+/// The first key of [`Keys::Cold`].
+const COLD_KEYS: usize = 1_000;
 
 /// One call of the load.
 #[derive(Clone, Debug)]
@@ -45,6 +48,8 @@ pub(crate) enum Keys {
     Many,
     /// Each call on a key of its own.
     OwnOfCalls,
+    /// Each caller on a key of its own that no caller of the others uses.
+    Cold,
 }
 
 /// The load.
@@ -97,6 +102,7 @@ impl Traffic {
                         Keys::OneWithIds => (0, u64::try_from(number).ok()),
                         Keys::Many => (caller, None),
                         Keys::OwnOfCalls => (number, None),
+                        Keys::Cold => (COLD_KEYS + caller, None),
                     };
                     let ask = Ask { mode: OutageMode::Open, kind: Kind::Identified, key, id };
                     let next = Instant::now() + CALLER_PERIOD;
@@ -123,10 +129,10 @@ impl Traffic {
         let (policy, subject) = (kind.policy(mode), name_of_key(key));
         let name = id.map(name_of_id);
         for server in [server, (server + 1) % SERVERS] {
-            let begun = Instant::now();
-            let answer = self.fleet.acquire(server, &policy, &subject, name.as_deref()).await;
+            let call = self.fleet.acquire_timed(server, &policy, (&subject, name.as_deref()));
+            let Timed { sent, took, answer } = call.await;
             let is_done = answer.is_by_store() || id.is_none();
-            let sample = Sample { subject: key, begun, took: begun.elapsed(), answer };
+            let sample = Sample { subject: key, begun: sent, took, answer };
             let call = Call { server, mode, id, sample };
             self.calls.lock().unwrap_or_else(PoisonError::into_inner).push(call);
             if is_done {

@@ -22,7 +22,8 @@ const POLL_INTERVAL: Duration = Duration::from_secs(1);
 pub(crate) fn run(settings: &Settings) -> Result<(), Failed> {
     let flags = settings.flags();
     let config = Config::read(&Sources { flags: &flags, file: settings.config.as_deref() })?;
-    tracing_subscriber::registry().with(log::to_stderr(&config.log)).init();
+    let (lines, _flushed) = log::to_stderr(&config.log)?;
+    tracing_subscriber::registry().with(lines).init();
     if let Err(shortage) = open_files::raise(&config) {
         tracing::warn!("{shortage}");
     }

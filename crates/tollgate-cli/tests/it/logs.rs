@@ -1,6 +1,9 @@
 //! The log of a server: levels, formats, and no key or token unless it was configured.
 
+use std::io::{BufRead, BufReader, Write};
+use std::net::TcpStream;
 use std::process::Command;
+use std::time::Duration;
 
 use serde_json::Value;
 
@@ -24,6 +27,27 @@ fn decisions_are_logged_at_debug_and_keys_are_hashed_by_default() {
     assert!(!text.contains("ada@example.com") && !text.contains("token-of"), "{text}");
     let text = logged(&["--log-level", "trace", "--log-keys", "plain"]);
     assert!(text.contains("key=\"ada@example.com\"") && !text.contains("token-of"), "{text}");
+}
+
+/// A pipe takes 64 KiB, and nothing reads it until the server ends.
+#[test]
+fn a_log_that_is_not_read_delays_no_decision() {
+    const CALLS: usize = 5_000;
+    let server = Serving::start(&["--log-level", "debug"], &[]);
+    let mut client = BufReader::new(TcpStream::connect(server.at("RESP")).unwrap());
+    client.get_mut().set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    for _ in 0..CALLS / 100 {
+        client.get_mut().write_all("TG.ACQUIRE default ada\r\n".repeat(100).as_bytes()).unwrap();
+        // An array of five numbers each.
+        for _ in 0..600 {
+            let mut line = String::new();
+            client.read_line(&mut line).expect("it is answered");
+            assert!(line.starts_with(['*', ':']), "{line}");
+        }
+    }
+    let text = server.end();
+    assert!(text.contains("lines of the log were dropped"), "{text}");
+    assert!(text.lines().filter(|line| line.contains("decided")).count() < CALLS);
 }
 
 /// Port 1 refuses connections.

@@ -34,8 +34,9 @@ pub struct Limits {
     pub waiting: usize,
     /// Waiters in one round.
     pub round: usize,
-    /// Rounds of one queue that callers may run at once, at most 63. Workers decide themselves how
-    /// many they run.
+    /// Rounds of one queue that callers may run at once, at most 63; if rounds take so long that a
+    /// caller has no time to wait for the end of one, up to 63. Workers decide themselves how many
+    /// they run.
     pub concurrent: u8,
 }
 
@@ -73,6 +74,14 @@ impl<J, R: Reply> Combiner<J, R> {
         is_free.then(|| Permit::new(self, queue))
     }
 
+    /// Whether a call has no time to wait for the end of a round: the last rounds took too long for
+    /// that. Such a call is to be submitted, also where it could enter alone: callers that come at
+    /// once then share a round, which begins beside those that are under way.
+    #[must_use]
+    pub fn is_slow_for(&self, queue: usize, cx: CallContext<'_>) -> bool {
+        self.queue(queue).is_slow_for(cx)
+    }
+
     /// Adds a caller to a queue.
     ///
     /// # Errors
@@ -85,7 +94,7 @@ impl<J, R: Reply> Combiner<J, R> {
         cx: CallContext<'c>,
     ) -> Result<Pending<'c, J, R>> {
         let own = self.queue(queue);
-        let refusal = own.refusal(cx);
+        let (refusal, is_urgent) = (own.refusal(cx), own.is_slow_for(cx));
         let mut state = own.lock();
         if state.is_closed {
             return Err(closed());
@@ -97,7 +106,8 @@ impl<J, R: Reply> Combiner<J, R> {
         if state.len() >= self.limits.waiting {
             return Err(Error::new(Code::QueueFull, "too many calls wait for the store").not_sent());
         }
-        let waiter = Arc::new(Waiter::new(job, (own.answered.load(Relaxed), 0), true));
+        let waiter = Waiter::new(job, (own.answered.load(Relaxed), 0), true).urgent(is_urgent);
+        let waiter = Arc::new(waiter);
         state.waiters.push_back(Arc::clone(&waiter));
         self.gate(queue).set_awaited(true);
         own.wake_worker(state);
@@ -170,16 +180,17 @@ impl<J, R: Reply> Queues<J, R> for Combiner<J, R> {
         self.wake_first(*queue, own.lock());
     }
 
-    fn lead(&self, queue: &usize, _: &Arc<Waiter<J, R>>) -> Option<Vec<Arc<Waiter<J, R>>>> {
+    fn lead(&self, queue: &usize, waiter: &Arc<Waiter<J, R>>) -> Option<Vec<Arc<Waiter<J, R>>>> {
         let gate = self.gate(*queue);
+        let concurrent = if waiter.is_urgent() { RUNNING_MAX } else { self.limits.concurrent };
         // Most callers find rounds running and need no lock: the caller has left its waker, and a
         // round that ends wakes the first of the queue after it has left the gate.
-        if gate.running() >= self.limits.concurrent {
+        if gate.running() >= concurrent {
             return None;
         }
         let mut state = self.queue(*queue).lock();
         let running = gate.running();
-        if running >= self.limits.concurrent || !state.is_worth_a_round(running) {
+        if running >= concurrent || !state.is_worth_a_round(running) {
             return None;
         }
         // Before the waiters are taken, after which single calls may enter.

@@ -20,6 +20,8 @@ pub struct Pending<'c, J, R: Reply, Q: Queues<J, R> = Combiner<J, R>> {
     queue: Q::Queue,
     waiter: Arc<Waiter<J, R>>,
     cx: CallContext<'c>,
+    /// Whether others that are ready run before this caller leads: they join its round.
+    defers: bool,
     /// Rounds that this caller drives: one that it leads, and those that were handed over to it.
     driven: Vec<Driven<J, R>>,
 }
@@ -46,13 +48,14 @@ impl<J, R> Led<J, R> {
 }
 
 impl<'c, J, R: Reply, Q: Queues<J, R>> Pending<'c, J, R, Q> {
-    pub(super) const fn new(
+    pub(super) fn new(
         queues: &'c Arc<Q>,
         queue: Q::Queue,
         waiter: Arc<Waiter<J, R>>,
         cx: CallContext<'c>,
     ) -> Self {
-        Self { queues, queue, waiter, cx, driven: Vec::new() }
+        let defers = waiter.is_urgent();
+        Self { queues, queue, waiter, cx, defers, driven: Vec::new() }
     }
 
     /// The answer, of a queue that a worker serves.
@@ -96,6 +99,10 @@ impl<'c, J, R: Reply, Q: Queues<J, R>> Pending<'c, J, R, Q> {
                 if has_ended {
                     continue;
                 }
+                return Poll::Pending;
+            }
+            if core::mem::take(&mut self.defers) {
+                context.waker().wake_by_ref();
                 return Poll::Pending;
             }
             let Some(members) = self.queues.lead(&self.queue, &self.waiter) else {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use super::{Combiner, Lead, Queues, Reply};
+use crate::time::Micros;
 
 /// Permission for one call of a caller that met no other in its queue.
 #[must_use = "the permission ends when it is dropped"]
@@ -17,10 +18,14 @@ impl<'q, J, R: Reply> Permit<'q, J, R> {
         Self { combiner, queue, is_released: false }
     }
 
-    /// The backend has answered the call: those that wait record it.
-    pub fn count_answered(&self) {
+    /// The backend has answered the call, which took this long. If callers wait they record it,
+    /// and it counts as a round of the queue: the first of many callers at once are alone, and the
+    /// others learn from them how long the backend takes.
+    pub fn answered_after(&self, took: impl FnOnce() -> Micros) {
         if self.combiner.gate(self.queue).is_awaited() {
+            let queue = self.combiner.queue(self.queue);
             Queues::count_answered(&**self.combiner, &self.queue);
+            queue.measure(took());
         }
     }
 

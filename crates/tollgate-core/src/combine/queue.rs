@@ -9,6 +9,7 @@ use super::sync::{AtomicBool, AtomicU64, Condvar, Mutex, MutexGuard, Relaxed};
 use super::waiter::Waiter;
 use crate::error::{Code, Error};
 use crate::store::CallContext;
+use crate::time::Micros;
 
 /// A round of this many waiters is large.
 pub(super) const LARGE_ROUND: usize = 8;
@@ -87,6 +88,20 @@ impl<J, R> Queue<J, R> {
         Some(Error::new(code, message).not_sent().refused_here())
     }
 
+    /// A round that served its callers took this long.
+    pub(super) fn measure(&self, took: Micros) {
+        self.durations.add(took);
+        self.rounds.add(took);
+        self.is_served.store(true, Relaxed);
+    }
+
+    /// Whether a call has no time to wait for a round that is under way and then for one of its
+    /// own, as the last rounds were: both, and half a round more because durations vary.
+    pub(super) fn is_slow_for(&self, cx: CallContext<'_>) -> bool {
+        let round = self.rounds.shortest();
+        round > 0 && cx.time_left().is_some_and(|left| left < round.saturating_mul(5) / 2)
+    }
+
     /// Wakes the worker if it has what it waits for.
     pub(super) fn wake_worker(&self, mut state: MutexGuard<'_, QueueState<J, R>>) {
         let waker = state.worker.take();
@@ -151,8 +166,10 @@ impl<J, R> QueueState<J, R> {
 
     /// Whether those that wait should run beside `running` other rounds. Beside a large round, a
     /// small one would cost a round trip of its own and take its waiters away from the next large
-    /// one.
+    /// one. A waiter without the time to wait for others is worth it.
     pub(super) fn is_worth_a_round(&self, running: u8) -> bool {
-        running == 0 || self.len() >= (self.large / 2).min(SECOND_ROUND)
+        running == 0
+            || self.len() >= (self.large / 2).min(SECOND_ROUND)
+            || self.waiters.front().is_some_and(|first| first.is_urgent())
     }
 }

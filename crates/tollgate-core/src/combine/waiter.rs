@@ -21,6 +21,8 @@ pub struct Waiter<J, R> {
     joined_at: u64,
     /// Whether it may be decided in a round that another waiter leads.
     shares: bool,
+    /// Whether it has no time to wait for a round that is under way.
+    is_urgent: bool,
     /// Whether it is in a queue and counts there. Changed under the lock of its queue only.
     is_queued: AtomicBool,
     state: Mutex<State<J, R>>,
@@ -77,7 +79,17 @@ impl<J, R> Waiter<J, R> {
             handed_over: Vec::new(),
         };
         let is_queued = AtomicBool::new(true);
-        Self { job, joined_at, shares, is_queued, state: Mutex::new(state) }
+        Self { job, joined_at, shares, is_urgent: false, is_queued, state: Mutex::new(state) }
+    }
+
+    /// The same, which need not wait for a round that is under way.
+    pub(super) fn urgent(mut self, is_urgent: bool) -> Self {
+        self.is_urgent = is_urgent;
+        self
+    }
+
+    pub(super) const fn is_urgent(&self) -> bool {
+        self.is_urgent
     }
 
     pub(super) const fn job(&self) -> &J {

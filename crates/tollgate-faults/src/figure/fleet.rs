@@ -16,6 +16,8 @@ use crate::{Fault, Fleet, Kind, Result, Scenario, Setup, Store, Summary};
 
 const STORES: [Store; 2] = [Store::Redis, Store::Postgres];
 const AT_ONCE: Duration = Duration::from_millis(20);
+/// At least this share of the calls for cold keys by the store, in hundredths of a percent.
+const COLD_MIN: usize = 9_900;
 /// The most refused calls whose keys are read.
 const AUDITED: usize = 2_000;
 
@@ -45,6 +47,35 @@ pub(super) async fn slow_store(setup: Setup) -> Result<Outcome> {
         ));
     }
     outcome.measured = measured.join("; ");
+    Ok(outcome)
+}
+
+pub(super) async fn cold_keys(setup: Setup) -> Result<Outcome> {
+    let backend = block_in_place(|| Backend::start(Store::Postgres, true))?;
+    let fleet = Arc::new(block_in_place(|| Fleet::start(&setup.program, &backend.url()?))?);
+    fleet.settle().await?;
+    backend.set(Mode::Latency(Duration::from_millis(24)))?;
+    let [hot, cold] = [(); 2].map(|()| Arc::new(Traffic::new(Arc::clone(&fleet), setup.seed)));
+    let time = Duration::from_secs(4);
+    tokio::join!(
+        Arc::clone(&hot).run_callers(75, Keys::One, time),
+        Arc::clone(&cold).run_callers(15, Keys::Cold, time),
+    );
+    let [hot, cold] = [hot, cold].map(|traffic| {
+        let calls = traffic.take();
+        Summary::of(calls.iter().map(|call| &call.sample))
+    });
+    let share = cold.store_share();
+    let mut outcome = Outcome::default();
+    outcome.part(format!("hot key: {hot}; cold keys: {cold}"), share >= COLD_MIN);
+    outcome.measured = format!(
+        "{}.{:02} % of {}; of the hot key {}.{:02} %",
+        share / 100,
+        share % 100,
+        cold.calls,
+        hot.store_share() / 100,
+        hot.store_share() % 100
+    );
     Ok(outcome)
 }
 

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use tokio::task::block_in_place;
 use tokio::time::{Instant, sleep};
 use tollgate_redis::Redis;
 use tollgate_test_servers::{FaultProxy, Mode, Redis as Server, RedisCluster};
@@ -15,6 +16,8 @@ const CALLS_MAX: usize = 20;
 const SPAN_MAX: Duration = Duration::from_millis(50);
 /// At least this share by the store, in hundredths of a percent.
 const HEALTHY_MIN: usize = 9_900;
+const NEAR_DEADLINE_MIN: usize = 9_500;
+const RECONNECTED_MAX: Duration = Duration::from_millis(250);
 
 async fn connected(url: &str) -> Result<Redis> {
     Ok(Redis::connect(url.parse()?).await?)
@@ -59,6 +62,60 @@ fn degraded_span(samples: &[Sample]) -> (usize, Duration) {
     let ends = || degraded().map(Sample::ended);
     let span = ends().max().zip(ends().min()).map(|(last, first)| last - first);
     (degraded().count(), span.unwrap_or_default())
+}
+
+/// A server that was killed is started again: how long after it answers a client the limiter
+/// decides by it.
+pub(super) async fn reconnect() -> Result<Outcome> {
+    let server = Server::builder().durable().start()?;
+    let (mut outcome, mut slowest) = (Outcome::default(), Duration::ZERO);
+    for _ in 0..10 {
+        let load = load(connected(&server.url()).await?, subjects(20))?;
+        load.run(Duration::from_millis(2), WARM_UP).await;
+        server.kill()?;
+        load.run(Duration::from_millis(2), Duration::from_millis(700)).await;
+        load.take();
+        let restart = async {
+            block_in_place(|| server.restart())?;
+            Ok::<_, tollgate_test_servers::Error>(Instant::now())
+        };
+        let running = load.run(Duration::from_millis(2), Duration::from_millis(1_500));
+        let (started, ()) = tokio::join!(restart, running);
+        let samples = load.take();
+        let by_store = samples.iter().filter(|sample| sample.answer.is_by_store());
+        let first = by_store.map(Sample::ended).min();
+        let took = first.map(|first| first.saturating_duration_since(started.unwrap_or(first)));
+        outcome.part(
+            took.map_or_else(|| "never".to_owned(), ms),
+            took.is_some_and(|took| took <= RECONNECTED_MAX),
+        );
+        slowest = slowest.max(took.unwrap_or(Duration::MAX));
+        load.limiter().close().await;
+    }
+    let met = outcome.parts.iter().filter(|(_, is_met)| *is_met).count();
+    outcome.measured = format!("{met} of 10; {} at most", ms(slowest));
+    Ok(outcome)
+}
+
+/// Two rounds one after the other do not fit into the deadline, and one does.
+pub(super) async fn near_deadline() -> Result<Outcome> {
+    let server = Server::start()?;
+    let proxy = FaultProxy::to(server.addr())?;
+    let (mut outcome, mut shares) = (Outcome::default(), Vec::new());
+    for keys in [1, 100] {
+        let store = connected(&format!("redis://{}", proxy.addr())).await?;
+        proxy.set(Mode::Latency(Duration::from_millis(60)))?;
+        let load = load(store, subjects(keys))?;
+        load.run_closed(100, Duration::from_secs(3)).await;
+        let answers = Summary::of(&load.take());
+        let share = answers.store_share();
+        outcome.part(format!("{keys} keys: {answers}"), share >= NEAR_DEADLINE_MIN);
+        shares.push(format!("{keys} keys: {}.{:02} %", share / 100, share % 100));
+        proxy.set(Mode::Pass)?;
+        load.limiter().close().await;
+    }
+    outcome.measured = shares.join(", ");
+    Ok(outcome)
 }
 
 pub(super) async fn dead_node() -> Result<Outcome> {

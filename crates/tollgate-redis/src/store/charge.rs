@@ -1,8 +1,10 @@
 //! Single charges: sent at once, or combined with those of other callers.
 //!
 //! A caller that finds no other in its queue sends its charge alone. Callers that arrive while two
-//! calls are under way wait, and share the next round. A cluster has a queue for each slot, because
-//! only keys of one slot share a call; a single server has one queue.
+//! calls are under way wait, and share the next round. When a round trip is so long that a caller
+//! has no time to wait for the end of another one, rounds begin beside each other: callers that come
+//! at once share one. A cluster has a queue for each slot, because only keys of one slot share a
+//! call; a single server has one queue.
 
 use std::sync::Arc;
 
@@ -34,11 +36,14 @@ impl<T: Transport> Inner<T> {
     ) -> ItemResult {
         let name = self.runner.layout.name(&charge.key());
         let queue = self.runner.slot(&name).map_or(0, usize::from);
-        if let Some(permit) = self.combiner.try_enter(queue) {
+        // Alone it would hold up callers that have no time to wait for its end.
+        let is_slow = self.combiner.is_slow_for(queue, cx);
+        if !is_slow && let Some(permit) = self.combiner.try_enter(queue) {
             let call = call_of_one(charge, (name, step), cx.time(), &self.runner.scripts);
+            let began = self.runner.now();
             let reply = self.runner.send(&call, cx).await;
             if reply.is_ok() {
-                permit.count_answered();
+                permit.answered_after(|| self.runner.now().saturating_sub(began));
             }
             self.release(permit);
             return answer_of_one(charge, reply);

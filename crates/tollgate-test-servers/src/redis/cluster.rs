@@ -11,7 +11,7 @@ use crate::certificates::Certificates;
 use crate::error::{Error, Result};
 use crate::folder::Folder;
 use crate::proxy::FaultProxy;
-use crate::resp::Client;
+use crate::resp::{Client, Reply};
 use crate::wait::until_ok;
 
 /// A master accepts commands no sooner than 2 seconds after its start.
@@ -73,6 +73,52 @@ impl RedisCluster {
     #[must_use]
     pub const fn certificates(&self) -> Option<&Certificates> {
         self.certificates.as_ref()
+    }
+
+    /// Starts a replica of a node, which is not one of [`Self::nodes`]; returns once it has a copy.
+    ///
+    /// # Errors
+    /// When it cannot be started, or is not in step in time.
+    pub fn start_replica(&self, of: usize) -> Result<Redis> {
+        let (master, id) = self.node(of)?;
+        let replica = master.built.clone().start()?;
+        let mut client = replica.client()?;
+        let bus = master.resources().nth_port(1).to_string();
+        let meet = ["CLUSTER", "MEET", "127.0.0.1", &master.port().to_string(), &bus];
+        client.call(&meet)?.ok()?;
+        until_ok(FORMING, || client.call(&["CLUSTER", "REPLICATE", id])?.ok().map(drop))?;
+        until_ok(FORMING, || {
+            let reply = client.call(&["INFO", "replication"])?.ok()?;
+            let text = reply.text().unwrap_or_default();
+            let is_in_step = text.contains("master_link_status:up");
+            is_in_step.then_some(()).ok_or_else(|| Error::new(format!("not in step: {text}")))
+        })?;
+        // The other masters elect it: they have to know it, and whose replica it is.
+        for node in &self.nodes {
+            until_ok(FORMING, || {
+                let reply = node.client()?.call(&["CLUSTER", "REPLICAS", id])?.ok()?;
+                match reply.elements() {
+                    [] => Err(Error::new("a node does not know the replica")),
+                    _ => Ok(()),
+                }
+            })?;
+        }
+        Ok(replica)
+    }
+
+    /// Kills a node, and waits until its replica is a master.
+    ///
+    /// # Errors
+    /// When it is none in time.
+    pub fn fail_over(&self, node: usize, replica: &Redis) -> Result<()> {
+        self.node(node)?.0.kill()?;
+        until_ok(FORMING, || {
+            let reply = replica.client()?.call(&["ROLE"])?.ok()?;
+            match reply.elements().first().and_then(Reply::text) {
+                Some("master") => Ok(()),
+                other => Err(Error::new(format!("the replica is {other:?}"))),
+            }
+        })
     }
 
     /// Waits until every node reports that all slots are served by the other masters: after a

@@ -36,7 +36,15 @@ impl Backend {
 type Call<'a> = Pin<Box<dyn Future<Output = Answer> + 'a>>;
 
 fn call<'a>(combiner: &'a Arc<Sum>, backend: &'a Backend, job: u64) -> Call<'a> {
-    let call = combiner.submit(0, job, NOW).unwrap();
+    call_within(combiner, backend, (job, NOW))
+}
+
+fn call_within<'a>(
+    combiner: &'a Arc<Sum>,
+    backend: &'a Backend,
+    (job, cx): (u64, CallContext<'a>),
+) -> Call<'a> {
+    let call = combiner.submit(0, job, cx).unwrap();
     Box::pin(call.answer_or_lead(|lead| lead.run_here(|round| backend.clone().run(round))))
 }
 
@@ -62,7 +70,7 @@ fn a_lone_call_takes_no_lock_and_lets_the_first_waiter_lead() {
     assert!(combiner.try_enter(0).is_none() && combiner.try_enter(1).is_some());
     let mut waiting = call(&combiner, &backend, 1);
     assert!(poll(waiting.as_mut()).is_pending());
-    permit.count_answered();
+    permit.answered_after(|| 1);
     assert_eq!(Queues::answered(&*combiner, &0), 1, "for the one that waits");
     drop(permit);
     assert!(combiner.try_enter(0).is_none(), "nothing overtakes a waiter");
@@ -142,6 +150,44 @@ fn a_small_round_does_not_run_beside_a_large_one() {
     assert_eq!(combiner.gate(0).running(), 2);
     drop(large);
     drop((few, one_more, calls));
+    assert_eq!((combiner.gate(0).running(), combiner.gate(0).is_awaited()), (0, false));
+}
+
+/// Rounds take 60 of the 100 microseconds that callers have: one that waited for the end of another
+/// round would be too late.
+#[test]
+fn callers_without_the_time_to_wait_share_a_round_beside_those_under_way() {
+    let combiner = Sum::new(1, Limits { waiting: 100, round: 50, concurrent: 1 });
+    let (backend, clock) = (Backend::default(), ManualClock::at(0));
+    let cx = NOW.with_deadline(&clock, 100);
+    for _ in 0..2 {
+        assert!(!combiner.is_slow_for(0, cx), "two rounds were not measured");
+        let permit = combiner.try_enter(0).unwrap();
+        let waits = call(&combiner, &backend, 0);
+        permit.answered_after(|| 60);
+        drop((waits, permit));
+    }
+    assert!(combiner.is_slow_for(0, cx));
+    assert!(!combiner.is_slow_for(0, NOW.with_deadline(&clock, 150)), "it can wait for a round");
+    let under_way = combiner.try_enter(0).unwrap();
+    let mut calls: Vec<_> =
+        (1..=8).map(|job| Some(call_within(&combiner, &backend, (job, cx)))).collect();
+    poll_all(&mut calls);
+    assert_eq!(combiner.gate(0).running(), 1, "the first leaves the others the time to join");
+    poll_all(&mut calls);
+    assert_eq!(combiner.gate(0).running(), 2, "all of them in one round");
+    // Those that come later do not wait for that one either.
+    calls.push(Some(call_within(&combiner, &backend, (9, cx))));
+    poll_all(&mut calls);
+    poll_all(&mut calls);
+    assert_eq!(combiner.gate(0).running(), 3);
+    let mut answers = 0;
+    for _ in 0..4 {
+        backend.step();
+        answers += poll_all(&mut calls).into_iter().flatten().count();
+    }
+    assert_eq!((answers, backend.sent()), (9, vec![(1..=8).collect(), vec![9]]));
+    drop(under_way);
     assert_eq!((combiner.gate(0).running(), combiner.gate(0).is_awaited()), (0, false));
 }
 

@@ -1,5 +1,7 @@
 //! The log on standard error: lines of text, or JSON objects.
 
+mod lines;
+
 use std::io;
 
 use tollgate_server::config::{Log, LogFormat};
@@ -10,22 +12,39 @@ use tracing_subscriber::filter::Targets;
 use tracing_subscriber::fmt::layer;
 use tracing_subscriber::registry::LookupSpan;
 
+use lines::Lines;
+
 /// The configured level for this project; only warnings and errors of libraries, whose finer levels
 /// show bytes of connections, and with them keys and tokens.
 fn filter(level: LevelFilter) -> Targets {
     Targets::new().with_target("tollgate", level).with_default(level.min(LevelFilter::WARN))
 }
 
-/// The layer that writes to standard error.
-pub(crate) fn to_stderr<S>(log: &Log) -> Box<dyn Layer<S> + Send + Sync>
+/// The end of the process: lines that wait are written when this is dropped.
+#[must_use = "lines that wait are lost"]
+pub(crate) struct Flush(Lines);
+
+impl Drop for Flush {
+    fn drop(&mut self) {
+        self.0.flush();
+    }
+}
+
+/// The layer that writes to standard error, by a thread of its own.
+///
+/// # Errors
+/// When the operating system cannot start the thread.
+pub(crate) fn to_stderr<S>(log: &Log) -> io::Result<(Box<dyn Layer<S> + Send + Sync>, Flush)>
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
 {
     let filter = filter(log.level);
+    let queued = Lines::start(io::stderr())?;
     // Another crate may have enabled colours.
-    let lines = layer().with_writer(io::stderr).with_ansi(false);
-    match log.format {
+    let lines = layer().with_writer(queued.clone()).with_ansi(false);
+    let layer = match log.format {
         LogFormat::Text => lines.with_filter(filter).boxed(),
         LogFormat::Json => lines.json().flatten_event(true).with_filter(filter).boxed(),
-    }
+    };
+    Ok((layer, Flush(queued)))
 }
