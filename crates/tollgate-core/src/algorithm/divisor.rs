@@ -25,7 +25,7 @@ impl Divisor {
     /// multiplier·by = 2^(63 + shift) + e with 0 ≤ e < by ≤ 2^shift, so x·multiplier / 2^(63 +
     /// shift) exceeds x/by by less than x / (by·2^63) < 1/by: too little to reach the next whole
     /// number (Granlund and Montgomery, 1994).
-    #[inline(always)]
+    #[inline]
     pub(crate) const fn floor(self, x: u64) -> u64 {
         let product = (x << 1) as u128 * self.multiplier as u128;
         let high = (product >> 64) as u64;
@@ -33,7 +33,7 @@ impl Divisor {
     }
 
     /// ⌈x / by⌉ for x + by up to 2^63.
-    #[inline(always)]
+    #[inline]
     pub(crate) const fn ceil(self, x: u64) -> u64 {
         self.floor(x + self.round_up)
     }

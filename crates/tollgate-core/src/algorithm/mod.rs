@@ -43,7 +43,7 @@ pub use fields::{OptionKind, OptionSpec, QuotaFields};
 pub use fixed_window::Anchor;
 pub use kind::built_in;
 use kind::register;
-pub use packed_schedule::{Advance, PackedSchedule};
+pub use packed_schedule::PackedSchedule;
 pub use schedule::{Schedule, ScheduleKind};
 pub use script::ScriptedStep;
 

@@ -30,15 +30,6 @@ pub struct PackedSchedule {
     by_ms: Divisor,
 }
 
-/// What charging a word that is granted makes of it.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Advance {
-    /// The word after it.
-    pub next: u64,
-    /// How much further the word could go at this instant.
-    pub left: u64,
-}
-
 impl PackedSchedule {
     /// One unit takes `unit / scale` microseconds and `burst` fit at once. `None` if the products
     /// could exceed 64 bits.
@@ -67,29 +58,27 @@ impl PackedSchedule {
         self.full - self.unit
     }
 
-    /// What charging `cost` makes of a word, or `None` if that is not granted. A fresh key has word
-    /// 0.
+    /// The word after charging `cost`, or `None` if that is not granted. A fresh key has word 0.
     #[must_use]
-    #[inline(always)]
-    pub fn advance(&self, word: u64, now: Now, cost: Cost) -> Option<Advance> {
+    #[inline]
+    pub fn advance(&self, word: u64, now: Now, cost: Cost) -> Option<u64> {
         let at = now.effective() * self.scale;
-        let (start, taken) = (word.max(at), self.unit.saturating_mul(cost.get()));
-        // A cost above the burst takes more than a full debt.
-        let left = self.full.checked_sub(taken)?.checked_sub(start - at)?;
-        Some(Advance { next: start + taken, left })
+        let start = word.max(at);
+        let granted = cost.get() <= self.burst && start - at <= self.full - self.unit * cost.get();
+        granted.then(|| start + self.unit * cost.get())
     }
 
-    /// The decision that goes with an advance by `cost`.
+    /// The decision that goes with an advance from `word` to `next`.
     #[must_use]
     #[inline(always)]
-    pub fn granted(&self, advance: Advance, now: Now, cost: Cost) -> Decision {
-        let Advance { next, left } = advance;
+    pub fn granted(&self, word: u64, next: u64, now: Now) -> Decision {
+        let at = now.effective() * self.scale;
+        let remaining = self.by_unit.floor(self.full - (next - at));
         let delay_ms = if self.shaped {
-            self.by_ms.ceil(next - self.unit * cost.get() - now.reading() * self.scale)
+            self.by_ms.ceil(word.max(at) - now.reading() * self.scale)
         } else {
             0
         };
-        let remaining = self.by_unit.floor(left);
         Decision::allowed(self.burst, remaining, self.by_ms.ceil(next)).after(delay_ms)
     }
 

@@ -181,10 +181,9 @@ impl Pair {
             return;
         };
         let word = packed_schedule.pack(words);
-        let advance = packed_schedule.advance(word, now, cost);
-        let next = advance.map(|advance| advance.next);
-        let decision = match advance {
-            Some(advance) => packed_schedule.granted(advance, now, cost),
+        let next = packed_schedule.advance(word, now, cost);
+        let decision = match next {
+            Some(next) => packed_schedule.granted(word, next, now),
             None => packed_schedule.refused(word, now, cost),
         };
         let full = algorithm.step(words, now, cost).decision;

@@ -22,6 +22,7 @@
 //! The fingerprints of neighbouring keys are an arithmetic progression, so the position in the
 //! table is mixed once more: it needs to be even, not unique.
 
+use core::cell::Cell;
 use core::fmt;
 use std::hash::{BuildHasher, RandomState};
 use std::sync::LazyLock;
@@ -35,6 +36,15 @@ const SUBJECT_WORDS: usize = 64;
 const NAME_WORDS: usize = 9;
 /// Set in every fingerprint, so that a used line is never all zeros.
 const USED: u64 = 1 << 63;
+
+thread_local! {
+    /// The last short key of this thread and its fingerprint: a hot key is checked again and again.
+    /// The first entry matches nothing: no short key has the length 0.
+    static LAST: Cell<(Short, Id)> = const { Cell::new(((0, [0; 2], 0), Id { low: 0, high: 0 })) };
+}
+
+/// A scope, the first and last eight bytes of a subject, and its length.
+type Short = (u128, [u64; 2], usize);
 
 static SECRETS: LazyLock<Secrets> = LazyLock::new(Secrets::random);
 
@@ -126,9 +136,16 @@ impl Secrets {
             // The usual lengths without a loop.
             (Some(head), Some(tail)) if bytes.len() < 16 => {
                 let (head, tail) = (u64::from_le_bytes(*head), u64::from_le_bytes(*tail));
+                let wanted = (sum.0, [head, tail], bytes.len());
+                let (last, id) = LAST.get();
+                if last == wanted {
+                    return id;
+                }
                 let sum = sum.plus(head, first).plus(tail, second);
-                let length = self.lengths.get(bytes.len() - 8).copied();
-                Sum(sum.0.wrapping_add(length.unwrap_or_default()))
+                let length = self.lengths.get(bytes.len() & 7).copied();
+                let id = Sum(sum.0.wrapping_add(length.unwrap_or_default())).id();
+                LAST.set((wanted, id));
+                return id;
             }
             _ => self.plus_long(sum, bytes),
         };
@@ -169,7 +186,7 @@ fn secret(seed: &RandomState, word: (Part, usize)) -> Secret {
 struct Sum(u128);
 
 impl Sum {
-    #[inline(always)]
+    #[inline]
     #[expect(clippy::cast_possible_truncation, reason = "the word as it was")]
     fn plus(self, word: u64, secret: &Secret) -> Self {
         let [low, middle, high] = *secret;
@@ -188,7 +205,7 @@ impl Sum {
         with_secrets.fold(self, |sum, (word, secret)| sum.plus(word, &secret))
     }
 
-    #[inline(always)]
+    #[inline]
     #[expect(clippy::cast_possible_truncation, reason = "the two halves of 128 bits")]
     const fn id(self) -> Id {
         Id { low: self.0 as u64, high: (self.0 >> 64) as u64 | USED }
@@ -203,7 +220,7 @@ impl Id {
     ///
     /// The halves of neighbouring keys are arithmetic progressions, and so would be any sum of
     /// them; even their exclusive or shows it. Their product does not.
-    #[inline(always)]
+    #[inline]
     #[expect(clippy::cast_possible_truncation, reason = "both halves are used")]
     pub(super) const fn spread(self) -> u64 {
         let product = self.low as u128 * self.high as u128;

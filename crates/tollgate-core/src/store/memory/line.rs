@@ -96,7 +96,7 @@ impl Content {
 }
 
 /// Whether the line was never used. Once used, a line stays used.
-#[inline(always)]
+#[inline]
 pub(super) fn is_unused<A: AtomicWord>(line: &Line<A>) -> bool {
     line.0[1].load() == 0
 }
@@ -112,13 +112,13 @@ pub(super) fn tag<A: AtomicWord>(line: &Line<A>) -> u64 {
 }
 
 /// Whether the line may hold the key. To be confirmed under the sequence lock.
-#[inline(always)]
+#[inline]
 pub(super) fn resembles<A: AtomicWord>(line: &Line<A>, id: Id) -> bool {
     line.0[0].load() == id.low
 }
 
 /// Whether the line holds the key. Certain only under the sequence lock.
-#[inline(always)]
+#[inline]
 pub(super) fn matches<A: AtomicWord>(line: &Line<A>, id: Id) -> bool {
     line.0[0].load() == id.low && line.0[1].load() == id.high
 }
@@ -267,7 +267,7 @@ const fn control_of(before: u64, kind: u64, fill: Fill, len: usize) -> u64 {
 }
 
 /// What a one-word state is kept under: 63 bits that differ between keys and between quotas.
-#[inline(always)]
+#[inline]
 const fn mask(id: Id, tag: u64) -> u64 {
     (id.low ^ tag) & !HELD
 }

@@ -190,7 +190,7 @@ impl SyncStore for Memory {
         {
             // One try: what needs to wait is left to the other path, as is what is not here.
             match line::try_charge_word(line, id, (rule.quota_tag(), packed), now, charge.cost) {
-                Charged::Granted(advance) => return Ok(packed.granted(advance, now, charge.cost)),
+                Charged::Granted { word, next } => return Ok(packed.granted(word, next, now)),
                 Charged::Refused { word } => return Ok(packed.refused(word, now, charge.cost)),
                 Charged::NotHere | Charged::Held | Charged::Beaten => {}
             }

@@ -136,7 +136,7 @@ impl TableSize {
 
 /// The segment that a fingerprint chooses: the highest of these bits that is set in it. The bits
 /// are 1, 2 and so on, as many as there are segments beside the first.
-#[inline(always)]
+#[inline]
 const fn segment_of(spread: u64, chosen_by: usize) -> usize {
     ((spread >> (SHARD_BITS_MAX - 1)) as usize & chosen_by | 1).ilog2() as usize
 }
@@ -170,7 +170,7 @@ impl Table {
     }
 
     /// Where the key may live.
-    #[inline(always)]
+    #[inline]
     #[expect(clippy::cast_possible_truncation, reason = "below the number of shards")]
     pub(super) fn hash_of(&self, id: Id) -> KeyHash {
         let spread = id.spread();
@@ -192,7 +192,6 @@ impl Table {
 
     /// The line that seems to hold the key. Without the shard's mutex, a key that is being moved
     /// may not be found.
-    #[inline(always)]
     pub(super) fn search(&self, id: Id) -> Option<&Line> {
         let hash = self.hash_of(id);
         let segment = self.segment_at(hash.shard, hash.spread);
@@ -325,7 +324,7 @@ impl Table {
         Some(())
     }
 
-    #[inline(always)]
+    #[inline]
     fn chosen_by(&self, shard: usize) -> usize {
         self.chosen_by.get(shard).map_or(0, |bits| bits.load(Acquire))
     }
@@ -353,7 +352,7 @@ impl Table {
 }
 
 /// Scales 64 even bits to a number below `count`.
-#[inline(always)]
+#[inline]
 #[expect(clippy::cast_possible_truncation, reason = "below `count`")]
 fn scale(spread: u64, count: usize) -> usize {
     ((u128::from(spread) * count as u128) >> 64) as usize

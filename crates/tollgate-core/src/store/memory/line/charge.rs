@@ -4,7 +4,7 @@ use super::{
     KIND_MASK, KIND_SHIFT, LOCKED, Line, ONE_WORD, SHORT, SHORT_STATE, VERSION, control_of, kind,
     mask, matches, short_words, store_short,
 };
-use crate::algorithm::{Advance, PackedSchedule};
+use crate::algorithm::PackedSchedule;
 use crate::cost::Cost;
 use crate::decision::Decision;
 use crate::rule::Rule;
@@ -16,8 +16,8 @@ use crate::time::Now;
 /// What became of a charge on a one-word state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in crate::store::memory) enum Charged {
-    /// What was made of the word.
-    Granted(Advance),
+    /// The words before and after.
+    Granted { word: u64, next: u64 },
     /// The word, which stays.
     Refused { word: u64 },
     /// The line belongs to another key, or holds a state of another quota or kind.
@@ -41,7 +41,7 @@ pub(in crate::store::memory) fn charge<A: AtomicWord>(
         return charge_short(line, id, rule, now, cost);
     };
     match charge_word(line, id, (rule.quota_tag(), packed), now, cost) {
-        Charged::Granted(advance) => Some(packed.granted(advance, now, cost)),
+        Charged::Granted { word, next } => Some(packed.granted(word, next, now)),
         Charged::Refused { word } => Some(packed.refused(word, now, cost)),
         Charged::NotHere | Charged::Held | Charged::Beaten => None,
     }
@@ -90,9 +90,7 @@ pub(in crate::store::memory) fn try_charge_word<A: AtomicWord>(
     let word = masked ^ mask;
     match packed.advance(word, now, cost) {
         None => Charged::Refused { word },
-        Some(advance) if line.0[4].replace(masked, advance.next ^ mask) => {
-            Charged::Granted(advance)
-        }
+        Some(next) if line.0[4].replace(masked, next ^ mask) => Charged::Granted { word, next },
         Some(_) => Charged::Beaten,
     }
 }

@@ -94,7 +94,7 @@ fn line_with(id: Id, tag: u64, content: &Content) -> Arc<Line<AtomicU64>> {
 /// Charges one unit; whether it was granted, `None` if the line is another's.
 fn charge(line: &Line<AtomicU64>, id: Id) -> Option<bool> {
     match charge_word(line, id, (rule().quota_tag(), &packed()), NOW, Cost::ONE) {
-        Charged::Granted(_) => Some(true),
+        Charged::Granted { .. } => Some(true),
         Charged::Refused { .. } => Some(false),
         _ => None,
     }
@@ -111,11 +111,11 @@ fn word_in(line: &Line<AtomicU64>) -> u64 {
 fn charge_held(line: &Line<AtomicU64>) -> bool {
     let held = Held::lock(line);
     let Some(Content::PackedSchedule { word, .. }) = held.content() else { panic!("not one word") };
-    let advance = packed().advance(word, NOW, Cost::ONE);
-    if let Some(advance) = advance {
-        held.put(ALICE, rule().quota_tag(), &instant(advance.next));
+    let next = packed().advance(word, NOW, Cost::ONE);
+    if let Some(next) = next {
+        held.put(ALICE, rule().quota_tag(), &instant(next));
     }
-    advance.is_some()
+    next.is_some()
 }
 
 #[test]
