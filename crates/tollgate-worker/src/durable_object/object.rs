@@ -42,7 +42,7 @@ impl LimitsObject {
     /// # Errors
     /// When the response cannot be made.
     pub async fn fetch(&self, request: Request) -> worker::Result<Response> {
-        panics::run(&self.store.object, self.respond(request)).await
+        panics::run_in_time(&self.store.object, self.respond(request)).await
     }
 
     async fn respond(&self, mut request: Request) -> worker::Result<Response> {
@@ -61,7 +61,7 @@ impl LimitsObject {
     /// # Errors
     /// When the storage fails: the runtime repeats the alarm later.
     pub async fn alarm(&self) -> worker::Result<Response> {
-        let swept = panics::run(&self.store.object, self.store.alarm()).await;
+        let swept = panics::run_in_time(&self.store.object, self.store.alarm()).await;
         swept.map_err(|error| worker::Error::from(error.to_string()))?;
         Response::ok("")
     }

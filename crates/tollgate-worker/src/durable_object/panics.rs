@@ -32,7 +32,7 @@ thread_local! {
 }
 
 /// Runs work of an object. If it panics, the object is aborted: its callers get an error at once,
-/// and what is stored stays. So it is if the work takes longer than ten seconds.
+/// and what is stored stays.
 ///
 /// [`LimitsObject`](super::LimitsObject) does so for itself. An object of your own that keeps an
 /// [`ObjectStore`](super::ObjectStore) wraps its `fetch` in it.
@@ -45,8 +45,14 @@ pub(super) fn this_object(state: &State) -> ThisObject {
     Rc::new(object.clone())
 }
 
-/// Runs work of an object, which is aborted if it panics or does not end.
-pub(super) async fn run<T>(object: &ThisObject, work: impl Future<Output = T>) -> T {
+/// Runs a call of an object, which is aborted if the call panics or does not end.
+pub(super) async fn run_in_time<T>(object: &ThisObject, call: impl Future<Output = T>) -> T {
+    let _timer = CallTimer::start(object);
+    run(object, call).await
+}
+
+/// Runs work of an object, which is aborted if it panics.
+async fn run<T>(object: &ThisObject, work: impl Future<Output = T>) -> T {
     static HOOK: Once = Once::new();
     HOOK.call_once(|| {
         let before = panic::take_hook();
@@ -56,7 +62,6 @@ pub(super) async fn run<T>(object: &ThisObject, work: impl Future<Output = T>) -
             abort_running();
         }));
     });
-    let _timer = CallTimer::start(object);
     let mut work = pin!(work);
     poll_fn(|context| {
         let outer = RUNNING.replace(Some(Rc::clone(object)));
