@@ -76,8 +76,8 @@ const PARAMETERS: &[Parameter<Config>] = &[
 /// `?region=eu-central-1`. Without them, the region and the credentials are those of the
 /// environment, the profile, or the role of the machine or container, as in every program on AWS.
 ///
-/// Parsing fails with `config_invalid` naming `url`, `table` or the parameter. Settings that methods
-/// change are validated by [`DynamoDb::open`](crate::DynamoDb::open).
+/// Parsing fails with `config_invalid` naming `url`, `table` or the parameter. Settings that
+/// methods change are validated by [`DynamoDb::open`](crate::DynamoDb::open).
 ///
 /// ```
 /// use std::time::Duration;

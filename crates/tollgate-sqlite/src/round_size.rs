@@ -1,8 +1,8 @@
 //! How many admissions a round decides: as many as keep it short.
 //!
-//! Callers wait for the round that is under way and for their own one. What a decision costs depends
-//! on the request (one with a request id writes two values) and on the machine, so rounds are
-//! measured. Where a commit takes longer than the decisions may, it is worth more of them.
+//! Callers wait for the round that is under way and for their own one. What a decision costs
+//! depends on the request (one with a request id writes two values) and on the machine, so rounds
+//! are measured. Where a commit takes longer than the decisions may, it is worth more of them.
 
 use tollgate_core::Micros;
 

@@ -3,9 +3,9 @@
 //! A round takes the admissions that arrived during the previous one. While it refreshes the index
 //! and compacts, callers that were just answered send their next admissions, and those join the
 //! round. If more wait than a round decides in a short time, policies and keys share its places,
-//! and the others wait for the next one. While another process holds the write lock, new admissions join the round, and admissions
-//! that have waited for the lock timeout leave it. A connection that has failed is replaced at the
-//! next call.
+//! and the others wait for the next one. While another process holds the write lock, new admissions
+//! join the round, and admissions that have waited for the lock timeout leave it. A connection that
+//! has failed is replaced at the next call.
 
 use core::time::Duration;
 use std::sync::Arc;

@@ -1,4 +1,5 @@
-//! A real disk that is soon full, for one server: a tmpfs that is mounted in a namespace of its own.
+//! A real disk that is soon full, for one server: a tmpfs that is mounted in a namespace of its
+//! own.
 //!
 //! Only that server and its children see it, and the kernel removes it with them. No root account
 //! is needed, but the machine must permit user namespaces: where it does not, the server fails to
@@ -10,8 +11,8 @@ use std::process::Command;
 use super::error::Result;
 use super::install;
 
-/// Mounts the disk as root of the first namespace. The program runs as another user of a second one,
-/// because some servers refuse root.
+/// Mounts the disk as root of the first namespace. The program runs as another user of a second
+/// one, because some servers refuse root.
 const MOUNT: &str = "mount -t tmpfs -o \"size=$1\" tmpfs \"$2\" && shift 2 && \
                      exec unshare --user --map-user=1000 --map-group=1000 -- \"$@\"";
 

@@ -196,7 +196,10 @@ fn a_store_is_an_address_or_a_section_with_its_parameters() {
     assert_eq!(of(section).unwrap(), address);
     assert_eq!(of("store: {url: 'memory:', memory: 2097152}").unwrap(), "memory:?memory=2097152");
     let cases = [
-        ("store: memory:?max_keys=0", "t.yaml:1: store: `max_keys` is not accepted; accepted: 1 to"),
+        (
+            "store: memory:?max_keys=0",
+            "t.yaml:1: store: `max_keys` is not accepted; accepted: 1 to",
+        ),
         ("store: {url: 'memory:', max_keys: 0}", "t.yaml:1: store: `max_keys` is not accepted"),
         ("store: {url: 'memory:', max_kys: 1}", "store.max_kys: is not a field; did you mean"),
         ("store: {audit: 30}", "store.url: is missing; accepted: the address of a store"),

@@ -93,8 +93,8 @@ impl<'a> Fields<'a> {
         Ok(self)
     }
 
-    /// Reads an object that holds no other fields than `known`. An error names no field if the value
-    /// itself is wrong.
+    /// Reads an object that holds no other fields than `known`. An error names no field if the
+    /// value itself is wrong.
     pub(super) fn of_value(value: Value<'a>, known: &[&str]) -> Result<Self> {
         match value {
             Value::Object(fields) => Self(fields).check(known),
@@ -138,7 +138,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// An array of at most so many elements, if it is there.
+    /// An array of at most `max` elements, if it is there.
     pub(super) fn list(
         &mut self,
         name: &'static str,

@@ -110,8 +110,8 @@ impl Engine {
         Ok(results.collect())
     }
 
-    /// What the keys of a request can spend now, and when more: what every one of them can. Costs do
-    /// not matter.
+    /// What the keys of a request can spend now, and when more: what every one of them can. Costs
+    /// do not matter.
     ///
     /// # Errors
     /// When the request is invalid, or the store cannot answer.

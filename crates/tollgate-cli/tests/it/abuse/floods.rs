@@ -34,7 +34,7 @@ const LIMITS: [usize; 2] = [100, 200];
 
 /// Where a flood is for the keys that are looked at.
 #[derive(Clone, Copy, PartialEq)]
-enum Place {
+enum Target {
     /// In another policy.
     Outside,
     /// In their policy, which protects throttled keys or admits new ones.
@@ -43,7 +43,7 @@ enum Place {
 
 struct Flood {
     name: &'static str,
-    place: Place,
+    target: Target,
     /// The number of commands in a long run, and by what it is divided in a short one.
     commands: (usize, usize),
     command: fn(usize) -> String,
@@ -52,31 +52,31 @@ struct Flood {
 const FLOODS: [Flood; 5] = [
     Flood {
         name: "CL.THROTTLE, longest period",
-        place: Place::Outside,
+        target: Target::Outside,
         commands: (KEYS, 100),
         command: |number| format!("CL.THROTTLE flood-{number} 0 1 2592000\r\n"),
     },
     Flood {
         name: "quotas",
-        place: Place::Outside,
+        target: Target::Outside,
         commands: (QUOTAS, 1),
         command: |number| format!("CL.THROTTLE flood-{number} 0 {} 2592000\r\n", 1 + number),
     },
     Flood {
         name: "request ids",
-        place: Place::Outside,
+        target: Target::Outside,
         commands: (IDS, 1),
         command: |number| format!("TG.ACQUIRE default flood 1 flood-{number}\r\n"),
     },
     Flood {
         name: "drained keys",
-        place: Place::Inside("protect"),
+        target: Target::Inside("protect"),
         commands: (KEYS, 100),
         command: |number| format!("TG.ACQUIRE protect flood-{number} 2\r\n"),
     },
     Flood {
         name: "drained keys",
-        place: Place::Inside("admit"),
+        target: Target::Inside("admit"),
         commands: (KEYS, 100),
         command: |number| format!("TG.ACQUIRE admit flood-{number} 2\r\n"),
     },
@@ -135,9 +135,9 @@ fn a_key_takes_a_hundred_bytes() {
 fn run(flood: &Flood, is_long: bool) {
     let config = crate::file("floods.yaml", &policies(is_long, LIMITS[0]));
     let server = Serving::start(&["--config", config.to_str().unwrap()], &SETTINGS);
-    let (established, throttled, charge) = match flood.place {
-        Place::Outside => ("established", "throttled", 1),
-        Place::Inside(policy) => (policy, policy, 2),
+    let (established, throttled, charge) = match flood.target {
+        Target::Outside => ("established", "throttled", 1),
+        Target::Inside(policy) => (policy, policy, 2),
     };
     let mut client = Client::connect(&server);
     assert_eq!(client.allowed(established, "old", OTHERS, 1), OTHERS);
@@ -166,19 +166,19 @@ fn run(flood: &Flood, is_long: bool) {
         "{:30} {:>8} {commands:>9} {:>6.1} {old:>5} of {OTHERS} {new:>4} of {OTHERS} {forgiven:>9} \
          {:>8} {:>7}",
         flood.name,
-        match flood.place {
-            Place::Outside => "another",
-            Place::Inside(policy) => policy,
+        match flood.target {
+            Target::Outside => "another",
+            Target::Inside(policy) => policy,
         },
         time.as_secs_f64(),
         more / 1_024,
         latencies.percentile(99).as_micros()
     );
     assert!(more < 2 * MEMORY_MAX_KIB, "{}: {more} KiB more than idle", flood.name);
-    match flood.place {
-        Place::Outside => assert_eq!((old, new, forgiven), (OTHERS, OTHERS, 0), "{}", flood.name),
-        Place::Inside("admit") => assert_eq!(new, OTHERS, "newcomers"),
-        Place::Inside(_) => assert_eq!(forgiven, 0, "throttled keys were forgiven"),
+    match flood.target {
+        Target::Outside => assert_eq!((old, new, forgiven), (OTHERS, OTHERS, 0), "{}", flood.name),
+        Target::Inside("admit") => assert_eq!(new, OTHERS, "newcomers"),
+        Target::Inside(_) => assert_eq!(forgiven, 0, "throttled keys were forgiven"),
     }
 }
 
