@@ -35,6 +35,7 @@
 //! - [`conformance`]: the suite. [`mod@derive`]: decisions from a store's evidence.
 //! - [`helpers`]: charges, and the units that were spent.
 //! - [`contention`]: callers whose deadline expires while other callers delay them.
+//! - [`turns`]: servers that change a quota one after another.
 //! - [`fault`]: a wrapper that makes any store fail as planned.
 //! - [`runtime`]: a minimal one, without a dependency.
 //!
@@ -52,6 +53,7 @@ mod reference_store;
 pub mod rng;
 pub mod runtime;
 pub mod trace;
+pub mod turns;
 pub mod vectors;
 
 pub use reference_store::ReferenceStore;

@@ -10,3 +10,4 @@ mod input;
 mod support;
 mod tls;
 mod tokens;
+mod turns;

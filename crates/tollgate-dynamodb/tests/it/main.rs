@@ -14,3 +14,4 @@ mod refusals;
 mod schema;
 mod skew;
 mod support;
+mod turns;

@@ -12,3 +12,4 @@ mod schema;
 mod support;
 mod sweep;
 mod tls;
+mod turns;

@@ -10,3 +10,4 @@ mod logs;
 mod schema;
 mod support;
 mod sweep;
+mod turns;

@@ -20,5 +20,6 @@ mod fault;
 mod flawed_store;
 mod reclaiming_store;
 mod swaps;
+mod turns;
 mod vectors;
 mod versioned_table;

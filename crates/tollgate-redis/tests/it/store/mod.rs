@@ -13,6 +13,7 @@ mod outages;
 mod processes;
 mod silence;
 mod slots;
+mod turns;
 mod waiting;
 
 use std::future::Future;

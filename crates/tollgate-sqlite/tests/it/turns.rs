@@ -1,0 +1,15 @@
+//! Three servers whose quotas change one after another.
+
+use tollgate_core::store::CallContext;
+use tollgate_testkit::turns::changed_quotas_never_mint;
+
+use crate::support::{NOW, block_on, file, open};
+
+#[test]
+fn changed_quotas_never_mint_on_three_servers() {
+    let (_folder, path) = file();
+    let servers = [(); 3].map(|()| open(&path));
+    let turns =
+        block_on(changed_quotas_never_mint(&servers.each_ref(), "turns", || CallContext::at(NOW)));
+    assert!(turns.denied > turns.admitted, "{turns:?}");
+}
