@@ -39,11 +39,12 @@ pub struct Turns {
 /// # Panics
 /// When more or fewer have, or the store fails.
 pub async fn changed_quotas_never_mint<S: Store>(
-    servers: &[S],
+    servers: &[&S],
     prefix: &str,
     now: impl Fn() -> CallContext<'static>,
 ) -> Turns {
-    let of_kind = |kind| [HIGH, LOW].map(|limit| ModelQuota::new(kind, limit, MONTH, limit));
+    let of_kind =
+        |kind| [HIGH, LOW].map(|limit| ModelQuota::of_kind(kind, limit, MONTH).swap_remove(0));
     let bursts = [HIGH, LOW].map(|burst| ModelQuota::Gcra { limit: 1, period_us: MONTH, burst });
     let mut pairs: Vec<[ModelQuota; 2]> = Kind::ALL.into_iter().map(of_kind).collect();
     pairs.extend([bursts, [of_kind(Kind::Gcra)[0], of_kind(Kind::SlidingLog)[1]]]);
@@ -57,7 +58,7 @@ pub async fn changed_quotas_never_mint<S: Store>(
         });
         let mut turns = take_turns(servers, &limits, &now).await;
         // What contention has left.
-        if let Some(server) = servers.first() {
+        if let Some(&server) = servers.first() {
             let [high, _] = &limits;
             while take(server, high.charge("shared"), now()).await.expect("decides") {
                 turns.admitted += 1;
@@ -72,7 +73,7 @@ pub async fn changed_quotas_never_mint<S: Store>(
 }
 
 async fn take_turns<S: Store>(
-    servers: &[S],
+    servers: &[&S],
     [high, low]: &[Limit; 2],
     now: &impl Fn() -> CallContext<'static>,
 ) -> Turns {
@@ -84,7 +85,8 @@ async fn take_turns<S: Store>(
                 *limit = next;
             }
             let by_all = servers.iter().zip(&in_force).cycle().take(AT_ONCE);
-            let charges = by_all.map(|(server, limit)| take(server, limit.charge("shared"), now()));
+            let charges =
+                by_all.map(|(&server, limit)| take(server, limit.charge("shared"), now()));
             for taken in join_all(charges).await {
                 match taken {
                     Ok(true) => turns.admitted += 1,

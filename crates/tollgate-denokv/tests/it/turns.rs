@@ -9,6 +9,7 @@ use crate::support::{NOW, block_on, name, open};
 #[test]
 fn changed_quotas_never_mint_on_three_servers() {
     let servers = [(); 3].map(|()| open(&denokv().url()));
-    let turns = block_on(changed_quotas_never_mint(&servers, &name(), || CallContext::at(NOW)));
+    let turns =
+        block_on(changed_quotas_never_mint(&servers.each_ref(), &name(), || CallContext::at(NOW)));
     assert!(turns.denied > turns.admitted, "{turns:?}");
 }

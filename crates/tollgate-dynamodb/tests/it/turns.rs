@@ -11,7 +11,7 @@ fn changed_quotas_never_mint_on_three_servers() {
     let (url, at) = (dynamodb().url(&table()), now());
     let turns = block_on(async {
         let servers = [fresh(&url).await, open(&url), open(&url)];
-        changed_quotas_never_mint(&servers, "turns", || CallContext::at(at)).await
+        changed_quotas_never_mint(&servers.each_ref(), "turns", || CallContext::at(at)).await
     });
     assert!(turns.denied > turns.admitted, "{turns:?}");
 }

@@ -16,7 +16,7 @@ fn changed_quotas_never_mint_on_three_servers() {
         let first = Postgres::connect(config()).await.unwrap();
         let second = Postgres::connect(config()).await.unwrap();
         let servers = [first, second, Postgres::connect(config()).await.unwrap()];
-        changed_quotas_never_mint(&servers, "turns", CallContext::store_clock).await
+        changed_quotas_never_mint(&servers.each_ref(), "turns", CallContext::store_clock).await
     });
     assert!(turns.denied > turns.admitted, "{turns:?}");
 }

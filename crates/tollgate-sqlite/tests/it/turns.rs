@@ -9,6 +9,7 @@ use crate::support::{NOW, block_on, file, open};
 fn changed_quotas_never_mint_on_three_servers() {
     let (_folder, path) = file();
     let servers = [(); 3].map(|()| open(&path));
-    let turns = block_on(changed_quotas_never_mint(&servers, "turns", || CallContext::at(NOW)));
+    let turns =
+        block_on(changed_quotas_never_mint(&servers.each_ref(), "turns", || CallContext::at(NOW)));
     assert!(turns.denied > turns.admitted, "{turns:?}");
 }

@@ -17,7 +17,8 @@ fn prefix() -> String {
 
 fn never_mint(url: &str) {
     let servers = [(); 3].map(|()| store(url));
-    let turns = run(changed_quotas_never_mint(&servers, &prefix(), CallContext::store_clock));
+    let turns =
+        run(changed_quotas_never_mint(&servers.each_ref(), &prefix(), CallContext::store_clock));
     println!("{turns:?}");
     assert!(turns.denied > turns.admitted, "{turns:?}");
 }
