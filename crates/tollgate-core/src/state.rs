@@ -207,8 +207,8 @@ mod tests {
     use super::*;
 
     fn sample() -> State {
-        let other = |last, words: &[u64]| QuotaState {
-            quota_id: QuotaId([last, 0, u64::MAX, 1]),
+        let other = |tag, words: &[u64]| QuotaState {
+            quota_id: QuotaId([tag, 0, u64::MAX, 1]),
             words: Words::new(words),
         };
         let mut state = State::new(QuotaId([1, 2, 3, 4]), Words::new(&[5, 6]));

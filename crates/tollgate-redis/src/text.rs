@@ -1,9 +1,9 @@
 //! How states are kept on the server: as their text, a sliding log as a native list.
 //!
 //! The text is the one of every distributed store, `[tag,a,b,c,word,…]`, with states under other
-//! quotas at its end: those no script reads, and the state is swapped instead. The list of a log holds
-//! `tag,a,b,c;base`, then one element per entry, `time;sum` with the sum of all units up to it, and
-//! a `;` at the end of one that has no units of its own and only keeps the time.
+//! quotas at its end: those no script reads, and the state is swapped instead. The list of a log
+//! holds `tag,a,b,c;base`, then one element per entry, `time;sum` with the sum of all units up to
+//! it, and a `;` at the end of one that has no units of its own and only keeps the time.
 
 use std::fmt::Write as _;
 

@@ -1,8 +1,8 @@
 //! Lines of the log, written by a thread of their own.
 //!
-//! A write to standard error may wait for as long as a disk is busy, or forever: a pipe that nothing
-//! reads takes 64 KiB. A decision that waits for it would miss its deadline, and with it all others
-//! of its thread. So the line is queued, and dropped when the queue is full.
+//! A write to standard error may wait for as long as a disk is busy, or forever: a pipe that
+//! nothing reads takes 64 KiB. A decision that waits for it would miss its deadline, and with it
+//! all others of its thread. So the line is queued, and dropped when the queue is full.
 
 use std::io::{self, Write};
 use std::mem::take;

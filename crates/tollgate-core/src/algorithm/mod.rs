@@ -106,9 +106,9 @@ pub trait Algorithm: Debug + Send + Sync {
     /// decay gradually, the rest of a unit is given back that has decayed in part.
     fn refund(&self, words: &[u64], now: Now, cost: Cost, receipt: Receipt) -> Refund;
 
-    /// Counts a charge that another quota of the key has granted. Whatever there is room for counts;
-    /// what exceeds the ceiling need not, where it would lock the key out for longer than a full
-    /// debt does. It does not depend on a limit that is not part of the
+    /// Counts a charge that another quota of the key has granted. Whatever there is room for
+    /// counts; what exceeds the ceiling need not, where it would lock the key out for longer than a
+    /// full debt does. It does not depend on a limit that is not part of the
     /// [family](QuotaId::family).
     fn count_granted(&self, words: &[u64], now: Now, cost: Cost) -> Option<Write> {
         let left = self.peek(words, now, Cost::ONE).remaining;

@@ -153,8 +153,8 @@ impl<J, R: Reply, Q: Queues<J, R>> Round<J, R, Q> {
     }
 
     /// Keeps this many waiters if there are more, shared evenly by policies and then by keys; every
-    /// policy keeps one at least. The others go back to the front of their queue. Only for rounds of
-    /// a worker, before they are sent.
+    /// policy keeps one at least. The others go back to the front of their queue. Only for rounds
+    /// of a worker, before they are sent.
     pub fn keep_fairly(&mut self, places: usize, owner: impl Fn(&J) -> Owner) {
         if self.members.len() <= places || self.is_sent {
             return;

@@ -9,6 +9,8 @@ mod backoff;
 mod batch;
 mod call_limit;
 pub mod cas;
+#[cfg(test)]
+mod changed_quotas;
 pub mod compensate;
 mod context;
 pub mod detach;

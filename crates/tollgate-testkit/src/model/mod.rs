@@ -134,11 +134,11 @@ impl Model {
 
     /// First contact with a changed quota: what was spent is kept.
     ///
-    /// Each quota of a key has an account of it: what is granted under one counts in all. Where units
-    /// decay one after another, an account holds no more than its ceiling, or it would lock the key
-    /// out for longer than its quota can; windows count everything. So a quota that comes back finds
-    /// everything that was spent meanwhile, and nothing of its own is forgotten. An account in which
-    /// nothing counts any more is given up.
+    /// Each quota of a key has an account of it: what is granted under one counts in all. Where
+    /// units decay one after another, an account holds no more than its ceiling, or it would lock
+    /// the key out for longer than its quota can; windows count everything. So a quota that comes
+    /// back finds everything that was spent meanwhile, and nothing of its own is forgotten. An
+    /// account in which nothing counts any more is given up.
     ///
     /// A quota without an account begins one. Let m be the later of now and what any account has
     /// seen. The units that one of them still counts, the most of all, rounded up to a whole unit

@@ -5,11 +5,10 @@
 //! allowed iff c + q ≤ L. `remaining` = L − c; `reset_at` = newest entry + W; `retry_after` = when
 //! enough of the oldest units have left.
 //!
-//! # State
-//! Words `[time, units, time, units, …]`, oldest first, times strictly increasing: charges at one
-//! instant merge, and a cost of 10,000 is one entry. Quota id `[tag, W, 0, L]`. Under another limit
-//! the entries stay; they may then exceed the limit. A state has at most L entries, or 64 if another
-//! quota has granted more; stores that swap whole states accept L up to 1,000.
+//! # State Words `[time, units, time, units, …]`, oldest first, times strictly increasing: charges
+//! at one instant merge, and a cost of 10,000 is one entry. Quota id `[tag, W, 0, L]`. Under
+//! another limit the entries stay; they may then exceed the limit. A state has at most L entries,
+//! or 64 if another quota has granted more; stores that swap whole states accept L up to 1,000.
 //!
 //! # Rounding
 //! None but times, up to whole milliseconds.
@@ -219,8 +218,9 @@ impl Algorithm for SlidingLog {
         view.after_refund(entries, units)
     }
 
-    /// All of it. Beyond some entries it joins the newest one, so that a quota that grants more cannot
-    /// make the log longer than its own charges do: the units of that one leave later, together.
+    /// All of it. Beyond some entries it joins the newest one, so that a quota that grants more
+    /// cannot make the log longer than its own charges do: the units of that one leave later,
+    /// together.
     fn count_granted(&self, words: &[u64], now: Now, cost: Cost) -> Option<Write> {
         let mut view = self.view(words, now);
         let units = cost.get().min(limits::UNITS_MAX - view.count);

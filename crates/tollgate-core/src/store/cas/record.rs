@@ -271,7 +271,7 @@ mod tests {
     }
 
     fn state() -> State {
-        let other = |last| QuotaState { quota_id: QuotaId([last; 4]), words: Words::new(&[last]) };
+        let other = |tag| QuotaState { quota_id: QuotaId([tag; 4]), words: Words::new(&[tag]) };
         let mut state = State::new(QuotaId([9, 8, 7, 6]), Words::new(&[1, 2, 3, 4, 5]));
         state.others = vec![other(7), other(0)];
         state

@@ -94,7 +94,8 @@ impl<'a> Round<'a> {
         self.decide_within(values, clock, (bounds, None))
     }
 
-    /// As [`Round::decide`], where each policy and each key adds no more request ids than its share.
+    /// As [`Round::decide`], where each policy and each key adds no more request ids than its
+    /// share.
     ///
     /// # Errors
     /// As [`Round::decide`].

@@ -1,4 +1,5 @@
-//! Three servers whose quotas change one after another, and keys that have a state under two quotas.
+//! Three servers whose quotas change one after another, and keys that have a state under two
+//! quotas.
 
 use std::time::Duration;
 

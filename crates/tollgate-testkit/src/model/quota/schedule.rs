@@ -93,7 +93,8 @@ impl Mathematics for Schedule {
         decision.after(self.delay_ms(&start, now))
     }
 
-    /// Up to the ceiling, parts of units too: TAT := min(a + T·q, n + τ), unless a lies beyond that already.
+    /// Up to the ceiling, parts of units too: TAT := min(a + T·q, n + τ), unless a lies beyond that
+    /// already.
     fn count_granted(&mut self, now: Now, cost: Cost) {
         let at = Real::whole(now.effective());
         let start = self.start(&at);

@@ -6,7 +6,7 @@ use tollgate_core::{Cost, Decision, Forecast, Micros, Now, Receipt};
 
 use crate::model::{Bound, Mathematics, UNITS_MAX, millisecond_before, ms_up};
 
-/// Charges of other quotas begin no event of their own once there are so many times.
+/// Charges of other quotas begin no event of their own once there are this many times.
 const GRANTED_TIMES: usize = 64;
 
 #[derive(Clone, Debug)]
