@@ -26,8 +26,8 @@ pub(super) fn address<'n>(
         return None;
     };
     let mut address = url.to_owned();
-    // An address of an unknown scheme is an error already; its fields are not.
-    let parameters = store::parameters(url)?;
+    // The address of an unknown scheme is an error, its fields are not.
+    let Some(parameters) = store::parameters(url) else { return Some(address) };
     for parameter in parameters {
         if let Some(value) = section.text(parameter.name, errors) {
             let separator = if address.contains('?') { '&' } else { '?' };

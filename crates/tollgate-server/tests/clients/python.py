@@ -24,7 +24,7 @@ def exactly(what, replies, allowed):
 
 
 def over_resp(version):
-    client = redis.Redis(port=RESP, protocol=version)
+    client = redis.Redis(port=RESP, protocol=version, decode_responses=True)
     assert client.ping()
     # As redis-cell answers: not limited, limit, remaining, no wait, seconds until full.
     key = f"cell-{version}"

@@ -229,7 +229,9 @@ impl Client {
             let line = self.line();
             match line.strip_prefix(':') {
                 Some(number) => numbers.push(number.parse().unwrap()),
-                None => drop(self.line()),
+                // A text follows its length, and nothing is as long as -1.
+                None if line != "$-1" => drop(self.line()),
+                None => {}
             }
         }
         numbers
