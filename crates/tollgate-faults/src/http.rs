@@ -19,8 +19,8 @@ impl Connection {
         Ok(Self(BufReader::new(stream)))
     }
 
-    /// Sends JSON; the JSON of the answer, whatever its status. `sent` becomes the time at which all
-    /// of it was written.
+    /// Sends JSON; the JSON of the answer, whatever its status. `sent` becomes the time at which
+    /// all of it was written.
     pub(crate) async fn post(
         &mut self,
         path: &str,

@@ -2,9 +2,9 @@
 //!
 //! A caller that finds no other in its queue sends its charge alone. Callers that arrive while two
 //! calls are under way wait, and share the next round. When a round trip is so long that a caller
-//! has no time to wait for the end of another one, rounds begin beside each other: callers that come
-//! at once share one. A cluster has a queue for each slot, because only keys of one slot share a
-//! call; a single server has one queue.
+//! has no time to wait for the end of another one, rounds begin beside each other: callers that
+//! come at once share one. A cluster has a queue for each slot, because only keys of one slot share
+//! a call; a single server has one queue.
 
 use std::sync::Arc;
 
