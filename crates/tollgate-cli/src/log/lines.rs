@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::mpsc::{Receiver, SyncSender, TrySendError, sync_channel};
 use std::thread;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use tracing_subscriber::fmt::MakeWriter;
 
@@ -18,8 +18,10 @@ use tracing_subscriber::fmt::MakeWriter;
 const WAITING_MAX: usize = 1_000;
 /// How long the end of the process waits for lines to be written.
 const FLUSH_MAX: Duration = Duration::from_secs(1);
-/// The wait before the end of the process looks again for room in the queue.
+/// The wait before the end of the process looks again for room in the queue, and how often it
+/// looks.
 const RECHECK: Duration = Duration::from_millis(5);
+const RECHECKS: u32 = 200;
 
 enum Message {
     Line(Vec<u8>),
@@ -46,23 +48,22 @@ impl Lines {
         Ok(lines)
     }
 
-    /// Waits until all lines so far are written, for at most a second.
+    /// Waits until all lines so far are written: for at most a second until there is room in the
+    /// queue, and for another one then. What is not written by then is lost.
     pub(super) fn flush(&self) {
-        let end = Instant::now() + FLUSH_MAX;
         let (written, is_written) = sync_channel(1);
         let mut message = Message::Flush(written);
-        loop {
+        for _ in 0..RECHECKS {
             match self.sender.try_send(message) {
                 Ok(()) => {
-                    let left = end.saturating_duration_since(Instant::now());
-                    // What is not written by then is lost.
-                    let _ = is_written.recv_timeout(left);
+                    let _ = is_written.recv_timeout(FLUSH_MAX);
                     return;
                 }
-                Err(TrySendError::Full(back)) if Instant::now() < end => message = back,
-                Err(_) => return,
+                Err(TrySendError::Full(back)) => message = back,
+                Err(TrySendError::Disconnected(_)) => return,
             }
-            thread::sleep(RECHECK);
+            // Nothing comes yet: only time passes.
+            let _ = is_written.recv_timeout(RECHECK);
         }
     }
 

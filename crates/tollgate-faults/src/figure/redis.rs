@@ -104,8 +104,11 @@ pub(super) async fn near_deadline() -> Result<Outcome> {
     let (mut outcome, mut shares) = (Outcome::default(), Vec::new());
     for keys in [1, 100] {
         let store = connected(&format!("redis://{}", proxy.addr())).await?;
-        proxy.set(Mode::Latency(Duration::from_millis(60)))?;
         let load = load(store, subjects(keys))?;
+        // The server has the scripts: at this round trip a caller has no time to send one.
+        load.run_closed(100, WARM_UP).await;
+        load.take();
+        proxy.set(Mode::Latency(Duration::from_millis(60)))?;
         load.run_closed(100, Duration::from_secs(3)).await;
         let answers = Summary::of(&load.take());
         let share = answers.store_share();
