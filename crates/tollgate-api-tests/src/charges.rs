@@ -175,7 +175,7 @@ pub async fn errors_of_charges_name_the_element(target: &impl Target) {
     let server = target.start(Setup::of(POLICIES)).await;
     let client = Client::of(&server);
     let many = vec![r#"{"key":"k"}"#; 17].join(",");
-    let nine = vec![r#"{"policy":"two","key":"k"}"#; 9].join(",");
+    let nine = [r#"{"policy":"two","key":"k"}"#; 9].join(",");
     let cases = [
         ("[]".to_owned(), 400, "charges"),
         ("3".to_owned(), 400, "charges"),

@@ -121,16 +121,16 @@ impl Live {
     }
 
     fn subtract(&mut self, owner: Owner, count: usize) {
-        subtract(&mut self.by_policy, owner.policy, count);
-        subtract(&mut self.by_key, owner, count);
+        subtract(&mut self.by_policy, &owner.policy, count);
+        subtract(&mut self.by_key, &owner, count);
     }
 }
 
-fn subtract<K: Eq + core::hash::Hash>(counts: &mut HashMap<K, usize>, key: K, less: usize) {
-    if let Some(count) = counts.get_mut(&key) {
+fn subtract<K: Eq + core::hash::Hash>(counts: &mut HashMap<K, usize>, key: &K, less: usize) {
+    if let Some(count) = counts.get_mut(key) {
         *count = count.saturating_sub(less);
         if *count == 0 {
-            counts.remove(&key);
+            counts.remove(key);
         }
     }
 }
