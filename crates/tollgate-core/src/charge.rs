@@ -20,8 +20,15 @@ pub enum Operation {
     Take,
     /// Takes as many units as there are: at least the cost, and at most this many.
     TakeUpTo(Cost),
-    /// Gives units back that an earlier charge took.
-    Refund(Receipt),
+    /// Sets the final cost of an earlier charge, which took the cost.
+    Settle {
+        /// Which charge.
+        receipt: Receipt,
+        /// The units that it costs in the end. Fewer than the cost: the rest is given back, as far
+        /// as it is still counted. More: the rest is charged, beyond the ceiling too, as far as the
+        /// [debt](Limit::max_debt) goes.
+        to: u64,
+    },
 }
 
 impl Operation {
@@ -32,7 +39,7 @@ impl Operation {
     }
 }
 
-/// Which charge a refund is for.
+/// Which charge is settled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Receipt {
@@ -64,7 +71,7 @@ pub struct Charge<'a> {
     pub subject: &'a str,
     /// Units asked for; of a range the fewest that are of use.
     pub cost: Cost,
-    /// Whether units are taken or given back.
+    /// Whether units are taken, or an earlier charge is settled.
     pub operation: Operation,
 }
 
@@ -105,7 +112,7 @@ impl<'a> Charge<'a> {
     pub fn range(&self) -> Option<(Cost, Cost)> {
         match self.operation {
             Operation::TakeUpTo(max) => Some((self.cost, max.max(self.cost))),
-            Operation::Take | Operation::Refund(_) => None,
+            Operation::Take | Operation::Settle { .. } => None,
         }
     }
 
@@ -121,17 +128,45 @@ impl<'a> Charge<'a> {
 
     /// The text of the units, as a request id is bound to them.
     fn amount(&self) -> String {
-        match self.range() {
-            Some((min, max)) => format!("{min}..{max}"),
-            None => self.cost.to_string(),
+        match (self.range(), self.operation) {
+            (Some((min, max)), _) => format!("{min}..{max}"),
+            (None, Operation::Settle { to: to @ 1.., .. }) => format!("{}>{to}", self.cost),
+            (None, _) => self.cost.to_string(),
         }
     }
 
-    /// The refund of this charge.
+    /// Sets the final cost of this charge. The cost is what was charged: of a range what was
+    /// granted.
+    ///
+    /// ```
+    /// use tollgate_core::{Cost, Limit, Limiter, Quota};
+    ///
+    /// let limiter = Limiter::in_memory();
+    /// let tokens = Limit::fixed_window("tokens", Quota::per_day(1_000))?;
+    /// let reserved = tokens.charge("ada").cost(Cost::new(400)?);
+    /// let decision = limiter.sync().check(reserved)?;
+    /// let receipt = decision.receipt().expect("the charge was allowed");
+    ///
+    /// let settled = limiter.sync().settle(reserved.settle(receipt, 1_100))?;
+    /// assert_eq!(settled.each[0].charged, 700);
+    /// assert_eq!(settled.standing.remaining, 0);
+    /// # Ok::<(), tollgate_core::Error>(())
+    /// ```
     #[must_use]
-    pub const fn refund(mut self, receipt: Receipt) -> Self {
-        self.operation = Operation::Refund(receipt);
+    pub const fn settle(mut self, receipt: Receipt, to: u64) -> Self {
+        self.operation = Operation::Settle { receipt, to };
         self
+    }
+
+    /// The refund of this charge: its final cost is 0.
+    #[must_use]
+    pub const fn refund(self, receipt: Receipt) -> Self {
+        self.settle(receipt, 0)
+    }
+
+    /// Whether units may be given back: then it matters which charges the key has.
+    fn gives_back(&self) -> bool {
+        matches!(self.operation, Operation::Settle { to, .. } if to < self.cost.get())
     }
 
     /// The same charge under another limit.
@@ -166,7 +201,7 @@ impl<'a> Charge<'a> {
     #[must_use]
     pub fn evidence(&self, before: &State, now: Now) -> State {
         let same_family = before.quota_id.family() == self.rule().quota_id().family();
-        if !self.operation.takes() || !same_family || !before.others.is_empty() {
+        if self.gives_back() || !same_family || !before.others.is_empty() {
             return before.clone();
         }
         State::new(before.quota_id, self.rule().evidence(&before.words, now))
@@ -270,6 +305,13 @@ impl<'a> Admission<'a> {
         }
     }
 
+    /// Whether an earlier charge is settled. A store must not forget the record of such a request
+    /// id early: the settlement could be made again.
+    #[must_use]
+    pub fn is_settlement(&self) -> bool {
+        self.charges().iter().any(|charge| !charge.operation.takes())
+    }
+
     /// The charge of an admission that is nothing more: one charge without a request id. Copied,
     /// so that the compiler need not build the admission around it.
     #[inline]
@@ -290,7 +332,7 @@ impl<'a> Admission<'a> {
             [charge] if charge.operation.takes() => charge.amount(),
             several => several.iter().fold(String::new(), |mut text, charge| {
                 charge.key().write_to(&mut text);
-                // A refund under the id of its charge is another request.
+                // Settling under the id of the charge is another request.
                 text.push(if charge.operation.takes() { '=' } else { '-' });
                 text.push_str(&charge.amount());
                 text.push(';');

@@ -35,6 +35,8 @@ pub struct Limit {
     chooser: Option<Chooser>,
     scope: Scope,
     bounds: Bounds,
+    /// Absent for one ceiling, whatever the algorithm is.
+    max_debt: Option<u64>,
 }
 
 impl Limit {
@@ -107,7 +109,8 @@ impl Limit {
         let policy = Name::new("policy", policy)?;
         let scope = Secrets::of_process().scope(prefix.as_str(), policy.as_str());
         let on_outage = OutageMode::Open;
-        Ok(Self { prefix, policy, rule, on_outage, chooser: None, scope, bounds: Bounds::new() })
+        let bounds = Bounds::new();
+        Ok(Self { prefix, policy, rule, on_outage, chooser: None, scope, bounds, max_debt: None })
     }
 
     /// Puts the keys into a namespace of their own.
@@ -132,6 +135,21 @@ impl Limit {
     /// The bounds that were set.
     pub(crate) fn bounds_in_memory(&self) -> &Bounds {
         &self.bounds
+    }
+
+    /// How many units beyond its ceiling a key may owe when a charge is
+    /// [settled](Charge::settle) for more than it took; one ceiling unless set. What exceeds it is
+    /// dropped and reported. With 0, settling charges no more than there is room for.
+    #[must_use]
+    pub fn max_debt(mut self, units: u64) -> Self {
+        self.max_debt = Some(units);
+        self
+    }
+
+    /// How many units beyond its ceiling a key may owe.
+    #[must_use]
+    pub fn debt_bound(&self) -> u64 {
+        self.max_debt.unwrap_or_else(|| self.rule.ceiling())
     }
 
     /// What happens when the store cannot answer: open (the default), closed or local.

@@ -1,9 +1,10 @@
 //! The audit table: one row per charge, written in the transaction that decides, for billing. It is
 //! partitioned by day, so that old rows are removed by dropping a table.
 //!
-//! A replay is not a new decision and adds no row. A refund has the verdict `refund` and a negative
-//! cost, the number of units given back. The sum of the costs that were allowed or refunded is
-//! therefore the usage.
+//! A replay is not a new decision and adds no row. A refund has the verdict `refund`, a settlement
+//! for another final cost `settle`; the cost is the number of units charged on top, or negative the
+//! number given back. The sum of the costs that were allowed, settled or refunded is therefore the
+//! usage.
 
 use core::time::Duration;
 
@@ -68,11 +69,14 @@ impl AuditRows {
         };
         let longest = plan.decisions.iter().filter_map(|one| one.retry_after_ms).max();
         let id = admission.request_id.map(|request| request.id.replace('%', "%25"));
-        let charges = admission.charges().iter().zip(&plan.decisions).zip(&plan.refunded);
-        for ((charge, decision), refunded) in charges {
+        let charges = admission.charges().iter().zip(&plan.decisions).zip(&plan.settled);
+        for ((charge, decision), settled) in charges {
             let (verdict, cost) = match charge.operation {
-                Operation::Refund(_) if plan.admitted => ("refund", -int8(*refunded)),
-                Operation::Refund(_) => (verdict.as_str(), 0),
+                Operation::Settle { to, .. } if plan.admitted => {
+                    let change = int8(settled.charged) - int8(settled.given_back);
+                    (if to == 0 { "refund" } else { "settle" }, change)
+                }
+                Operation::Settle { .. } => (verdict.as_str(), 0),
                 Operation::Take | Operation::TakeUpTo(_) => {
                     let taken = decision.granted().unwrap_or(charge.cost);
                     (verdict.as_str(), int8(taken.get()))

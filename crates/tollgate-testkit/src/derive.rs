@@ -5,7 +5,7 @@
 
 use tollgate_core::algorithm::built_in;
 use tollgate_core::store::{Evidence, Plan, plan, slots_of};
-use tollgate_core::{Admission, Charge, Code, Error, Limit, QuotaId, Result, Rule, State};
+use tollgate_core::{Admission, Charge, Code, Error, Limit, Now, QuotaId, Result, Rule, State};
 
 /// What the store decided, derived from its evidence.
 ///
@@ -47,6 +47,9 @@ fn derive(charges: &[Charge<'_>], outcome: &Evidence) -> Result<Plan> {
     if outcome.before.len() != charges.len() {
         return Err(misfit("a store returned another number of states than there are charges"));
     }
+    if let Some(instants) = &outcome.instants {
+        return derive_each(charges, outcome, instants);
+    }
     let (slots, keys) = slots_of(charges);
     // Evidence is per charge; a slot's state is what its first charge found.
     let states: Vec<Option<State>> = (0..keys.len())
@@ -56,6 +59,19 @@ fn derive(charges: &[Charge<'_>], outcome: &Evidence) -> Result<Plan> {
         })
         .collect();
     plan(charges, &slots, &states, outcome.now)
+}
+
+/// Settlements on keys that were not settled at one instant: each is derived for itself. Two of one
+/// key are not among them.
+fn derive_each(charges: &[Charge<'_>], outcome: &Evidence, instants: &[Now]) -> Result<Plan> {
+    let mut all = derive(&[], &Evidence::decided(outcome.now, Vec::new()))?;
+    for ((charge, before), instant) in charges.iter().zip(&outcome.before).zip(instants) {
+        let one = Evidence::decided(*instant, vec![before.clone()]);
+        let plan = derive(core::slice::from_ref(charge), &one)?;
+        all.decisions.extend(plan.decisions);
+        all.settled.extend(plan.settled);
+    }
+    Ok(all)
 }
 
 fn misfit(message: &str) -> Error {

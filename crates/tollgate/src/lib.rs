@@ -40,7 +40,8 @@ mod redis_guide;
 pub use tollgate_core::SystemClock;
 pub use tollgate_core::{
     Admission, Charge, Clock, Code, Cost, Decision, Error, Forecast, Limit, Limiter, ManualClock,
-    Micros, Name, Operation, Outage, OutageMode, Quota, Receipt, RequestId, Result, Rule, Verdict,
+    Micros, Name, Operation, Outage, OutageMode, Quota, Receipt, RequestId, Result, Rule, Settled,
+    Settlement, Verdict,
 };
 pub use tollgate_core::{algorithm, clock, limiter, store};
 

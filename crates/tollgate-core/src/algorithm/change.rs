@@ -16,6 +16,11 @@
 //! quota needs. That state is written whatever the verdict, so that the waiting time it implies
 //! counts from there.
 //!
+//! # Debt
+//! What is owed beyond a ceiling is owed under the quota that it was charged under. Another quota
+//! takes over no more than its own ceiling, and counts it from now: what a schedule has ahead of
+//! the clock is the time that it has seen only as far as clocks may differ.
+//!
 //! # Forgetting
 //! A state under another quota is forgotten when it counts nothing any more, and when there are too
 //! many: then the one that owes least. A clock that steps back after that finds what is owed under
@@ -26,7 +31,7 @@ use crate::cost::Cost;
 use crate::error::{Code, Error, Result};
 use crate::rule::Rule;
 use crate::state::{QuotaState, State, Words};
-use crate::time::{Micros, Now};
+use crate::time::{MICROS_PER_MS, Micros, Now};
 
 /// How many states under other quotas a key keeps.
 const OTHERS_MAX: usize = 3;
@@ -134,7 +139,10 @@ impl Other {
 /// Not before this instant does a state that was written by now mean the same as none.
 fn end_of(rule: &Rule, words: &Words, now: Now) -> Micros {
     // What was seen is rounded down to a microsecond.
-    rule.debt(words, now).seen.saturating_add(rule.horizon()).saturating_add(1)
+    let full = rule.debt(words, now).seen.saturating_add(rule.horizon()).saturating_add(1);
+    // A debt lasts longer than a full key does.
+    let reset_at_ms = rule.peek(words, now, Cost::ONE).reset_at_ms;
+    full.max(reset_at_ms.saturating_mul(MICROS_PER_MS))
 }
 
 /// What a key owes under a quota that it has no state of.

@@ -51,6 +51,12 @@ pub(crate) fn in_range(field: &'static str, value: u64, min: u64, max: u64) -> R
     ))
 }
 
+/// How many more units a key may owe that counts `counted` under a limit, with its largest debt.
+/// Nothing counts more units than the largest limit.
+pub(crate) fn room_in_debt((limit, max_debt): (u64, u64), counted: u64) -> u64 {
+    limit.saturating_add(max_debt).min(UNITS_MAX).saturating_sub(counted)
+}
+
 /// `units × numerator / denominator`, rounded down, at least 1.
 pub(crate) fn share(units: u64, numerator: u64, denominator: u64) -> u64 {
     let scaled = u128::from(units) * u128::from(numerator) / u128::from(denominator.max(1));

@@ -106,6 +106,19 @@ pub trait Algorithm: Debug + Send + Sync {
     /// decay gradually, the rest of a unit is given back that has decayed in part.
     fn refund(&self, words: &[u64], now: Now, cost: Cost, receipt: Receipt) -> Refund;
 
+    /// Charges whole units beyond the ceiling too, until the key owes `max_debt` units more than
+    /// its ceiling. A state in debt is denied whatever the cost, with the wait until the debt is
+    /// worked off.
+    ///
+    /// By default no further than the step grants: an algorithm that knows no debt.
+    fn overdraw(&self, words: &[u64], now: Now, cost: Cost, max_debt: u64) -> Overdrawn {
+        let _ = max_debt;
+        let left = self.peek(words, now, Cost::ONE).remaining;
+        let Ok(fits) = Cost::new(cost.get().min(left)) else { return Overdrawn::NOTHING };
+        let write = self.step(words, now, fits).write;
+        if write.is_some() { Overdrawn { units: fits.get(), write } } else { Overdrawn::NOTHING }
+    }
+
     /// Counts a charge that another quota of the key has granted. Whatever there is room for
     /// counts; what exceeds the ceiling need not, where it would lock the key out for longer than a
     /// full debt does. It does not depend on a limit that is not part of the
@@ -116,7 +129,8 @@ pub trait Algorithm: Debug + Send + Sync {
         self.step(words, now, fits).write
     }
 
-    /// What the key owes, rounded up to a whole unit, and the latest time its state has seen.
+    /// What the key owes, beyond its ceiling too, rounded up to a whole unit, and the latest time
+    /// its state has seen.
     fn debt(&self, words: &[u64], now: Now) -> Debt;
 
     /// The state of a key that owes this since the instant `debt.seen`.
@@ -200,6 +214,20 @@ pub struct Refund {
 
 impl Refund {
     /// Nothing to give back.
+    pub const NOTHING: Self = Self { units: 0, write: None };
+}
+
+/// What was charged beyond a ceiling.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Overdrawn {
+    /// Units charged: the cost, or what there was room for.
+    pub units: u64,
+    /// The next state; absent when nothing was charged.
+    pub write: Option<Write>,
+}
+
+impl Overdrawn {
+    /// There was no room for one unit.
     pub const NOTHING: Self = Self { units: 0, write: None };
 }
 

@@ -10,9 +10,11 @@ use crate::decision::Decision;
 use crate::state::Words;
 use crate::time::{MICROS_PER_MS, Micros, Now};
 
-/// With a scale up to here, a reading below 2^52 times the scale stays below 2^62.
+/// With a scale up to here, a reading below 2^52 times the scale stays below 2^62, and the end of
+/// any debt, below 2^53, below 2^63.
 const SCALE_MAX: u64 = 1 << 10;
-/// With a full debt up to here, a word stays below 2^62 + 2^61.
+/// With a full ceiling up to here, a word without debt stays below 2^62 + 2^61, and a word with
+/// debt and one cost below 2^64.
 const FULL_MAX: u128 = 1 << 61;
 
 /// The one-word form of a schedule.

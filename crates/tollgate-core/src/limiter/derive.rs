@@ -7,6 +7,7 @@ use crate::charge::{Admission, Charge, Operation};
 use crate::decision::{Decision, Verdict};
 use crate::error::{Code, Error, Result};
 use crate::limit::Limit;
+use crate::settled::{Settled, Settlement};
 use crate::state::{QuotaId, State};
 use crate::store::{Evidence, Plan, plan, slots_of};
 use crate::time::{Micros, Now};
@@ -15,9 +16,19 @@ use crate::time::{Micros, Now};
 #[derive(Debug)]
 pub(super) struct Derived {
     pub(super) decision: Decision,
-    /// Units that each charge gave back, 0 unless it is a refund; under a request id the same at
-    /// every replay. Empty without refunds.
-    pub(super) refunded: Vec<u64>,
+    /// What settling did to each charge; under a request id the same at every replay. Empty where
+    /// none is settled.
+    settled: Vec<Settlement>,
+}
+
+impl Derived {
+    pub(super) fn each_settled(&self) -> &[Settlement] {
+        &self.settled
+    }
+
+    pub(super) fn settled(self) -> Settled {
+        Settled { each: self.settled, standing: self.decision }
+    }
 }
 
 /// The decision of an admission.
@@ -28,7 +39,7 @@ pub(super) fn derive(admission: &Admission<'_>, evidence: &Evidence) -> Result<D
     {
         let decision = alone(charge, before.as_ref(), evidence.now)?;
         let decision = decision.decided_at(evidence.now.reading());
-        return Ok(Derived { decision, refunded: Vec::new() });
+        return Ok(Derived { decision, settled: Vec::new() });
     }
     let planned = match &evidence.replayed {
         None => run(charges, evidence)?,
@@ -39,7 +50,7 @@ pub(super) fn derive(admission: &Admission<'_>, evidence: &Evidence) -> Result<D
     if evidence.replayed.is_some() {
         decision = decision.replayed();
     }
-    Ok(Derived { decision, refunded: planned.refunded })
+    Ok(Derived { decision, settled: planned.settled })
 }
 
 /// The decision of one charge. What [`plan`] does for several comes to the same, with more memory.
@@ -68,6 +79,9 @@ pub(super) fn run(charges: &[Charge<'_>], evidence: &Evidence) -> Result<Plan> {
     if evidence.before.len() != charges.len() {
         return Err(no_evidence());
     }
+    if let Some(instants) = &evidence.instants {
+        return run_each(charges, evidence, instants);
+    }
     let (slots, keys) = slots_of(charges);
     let before: Vec<Option<State>> = (0..keys.len())
         .map(|slot| {
@@ -76,6 +90,36 @@ pub(super) fn run(charges: &[Charge<'_>], evidence: &Evidence) -> Result<Plan> {
         })
         .collect();
     plan(charges, &slots, &before, evidence.now)
+}
+
+/// The steps of charges that were decided at several instants. Those of one key were decided at
+/// one, and none was denied.
+fn run_each(charges: &[Charge<'_>], evidence: &Evidence, instants: &[Now]) -> Result<Plan> {
+    if instants.len() != charges.len() {
+        return Err(no_evidence());
+    }
+    let mut each = vec![None; charges.len()];
+    for (place, instant) in instants.iter().enumerate() {
+        if each.get(place).is_some_and(Option::is_some) {
+            continue;
+        }
+        let places: Vec<usize> =
+            (place..charges.len()).filter(|place| instants.get(*place) == Some(instant)).collect();
+        let own: Vec<Charge<'_>> =
+            places.iter().filter_map(|place| charges.get(*place).copied()).collect();
+        let before = places.iter().map(|place| evidence.before.get(*place).cloned().flatten());
+        let planned = run(&own, &Evidence::decided(*instant, before.collect()))?;
+        let decided = planned.decisions.into_iter().zip(planned.settled);
+        for (place, decided) in places.into_iter().zip(decided) {
+            if let Some(one) = each.get_mut(place) {
+                *one = Some(decided);
+            }
+        }
+    }
+    let each: Option<Vec<_>> = each.into_iter().collect();
+    let (decisions, settled) = each.ok_or_else(no_evidence)?.into_iter().unzip();
+    // What was written is known to each part alone.
+    Ok(Plan { decisions, settled, writes: Vec::new(), admitted: true })
 }
 
 /// A replay is derived under the quotas of the first time, whatever they are now.

@@ -11,11 +11,12 @@ mod observer;
 mod peek;
 mod sync;
 
-use crate::charge::{Admission, Charge};
+use crate::charge::{Admission, Charge, Operation};
 use crate::clock::Clock;
 use crate::decision::Decision;
 use crate::error::{Error, Result};
 use crate::key::Key;
+use crate::settled::Settled;
 #[cfg(not(target_arch = "wasm32"))]
 use crate::store::Memory;
 use crate::store::{CallContext, CallFacts, Evidence, Store, TimeSource};
@@ -53,26 +54,6 @@ pub struct Limiter<S> {
     failure: FailurePolicy,
     /// Whether the limiter made its store, and so closes it.
     made_store: bool,
-}
-
-/// What a refund gave back, and how the keys stand after it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-#[non_exhaustive]
-pub struct Refunded {
-    /// Units given back, over all charges; under a request id the same at every replay. A unit that
-    /// had decayed in part, and of which the rest came back, counts as one.
-    pub units: u64,
-    /// Units given back by each charge, in their order.
-    pub each: Vec<u64>,
-    /// How the keys stand now.
-    pub standing: Decision,
-}
-
-impl From<Derived> for Refunded {
-    fn from(derived: Derived) -> Self {
-        let each = derived.refunded;
-        Self { units: each.iter().sum(), each, standing: derived.decision }
-    }
 }
 
 #[cfg(not(target_arch = "wasm32"))]
@@ -153,22 +134,35 @@ impl<S: Store> Limiter<S> {
         decided
     }
 
-    /// Gives back at most what charges took and is still counted. Each charge says which one it
-    /// gives back: `charge.refund(receipt)`.
+    /// Sets the final cost of charges: `charge.settle(receipt, to)`. Less than was charged is given
+    /// back as far as it is still counted; more is charged, even beyond the ceiling, and later
+    /// requests wait until that debt is worked off. It is never denied: what exceeds the
+    /// [bound](crate::Limit::max_debt) of the debt is dropped, and reported.
     ///
-    /// A second refund of a charge gives back a second time: to give back once however often it is
-    /// sent, add a request id.
+    /// Settling a charge a second time applies it a second time: to apply it once however often it
+    /// is sent, add a request id.
     ///
     /// # Errors
-    /// When the store cannot answer; then nothing is known to be given back. `invalid_request` for
-    /// a charge that is no refund.
-    pub async fn refund<'a>(&self, refunds: impl Into<Admission<'a>>) -> Result<Refunded> {
-        let admission = refunds.into();
-        only_refunds(admission.charges())?;
+    /// When the store cannot answer; then nothing is known to be settled. `invalid_request` for a
+    /// charge without a receipt.
+    pub async fn settle<'a>(&self, settlements: impl Into<Admission<'a>>) -> Result<Settled> {
+        let admission = settlements.into();
+        only_settlements(admission.charges())?;
         let now = self.clock.now();
         let (facts, keys) = (CallFacts::new(), keys_of(admission.charges()));
         let answer = self.call(now, &facts, keys, |cx| self.store.admit(&admission, cx)).await?;
-        self.derive(&admission, &answer, now).map(Refunded::from)
+        self.derive(&admission, &answer, now).map(Derived::settled)
+    }
+
+    /// Gives back at most what charges took and is still counted: [settles](Self::settle) them for
+    /// 0. Each charge says which one it gives back: `charge.refund(receipt)`.
+    ///
+    /// # Errors
+    /// As [`Limiter::settle`]; `invalid_request` for a charge that is no refund.
+    pub async fn refund<'a>(&self, refunds: impl Into<Admission<'a>>) -> Result<Settled> {
+        let admission = refunds.into();
+        only_refunds(admission.charges())?;
+        self.settle(admission).await
     }
 
     /// Forgets what the keys of these charges spent, one key after the other. The costs of the
@@ -283,6 +277,7 @@ impl<S: Store> Limiter<S> {
             self.failure.mirror(admission, evidence, now);
         }
         self.failure.watch_clocks(admission, evidence);
+        self.failure.watch_debts(derived.each_settled());
         Ok(derived)
     }
 
@@ -307,9 +302,19 @@ fn keys_of<'k>(charges: &'k [Charge<'k>]) -> impl Iterator<Item = Key<'k>> + Clo
     charges.iter().map(Charge::key)
 }
 
-fn only_refunds(charges: &[Charge<'_>]) -> Result<()> {
+fn only_settlements(charges: &[Charge<'_>]) -> Result<()> {
     not_empty(charges)?;
     if charges.iter().any(|charge| charge.operation.takes()) {
+        return Err(Error::invalid("charges", "settling needs charges with receipts"));
+    }
+    Ok(())
+}
+
+fn only_refunds(charges: &[Charge<'_>]) -> Result<()> {
+    not_empty(charges)?;
+    let is_refund =
+        |charge: &Charge<'_>| matches!(charge.operation, Operation::Settle { to: 0, .. });
+    if !charges.iter().all(is_refund) {
         return Err(Error::invalid("charges", "a refund needs charges with receipts"));
     }
     Ok(())

@@ -15,7 +15,8 @@ pub trait Observer: Debug + Send + Sync {
     }
 
     /// This clock is behind one that charged a key: the key is frozen until time catches up.
-    /// `behind_ms` is how far, at least; `reset` is the cure.
+    /// `behind_ms` is how far, at least; `reset` is the cure. Where charges are settled for more
+    /// than they took, schedules report what no debt explains.
     fn clock_behind(&self, policy: &str, behind_ms: u64) {
         let _ = (policy, behind_ms);
     }

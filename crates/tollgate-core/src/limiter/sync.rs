@@ -1,10 +1,11 @@
 //! The same verbs without futures, over stores that never wait. Limited to those stores by type.
 
 use super::derive::{self, Derived};
-use super::{Limiter, Refunded, not_empty, only_refunds, peek};
+use super::{Limiter, not_empty, only_refunds, only_settlements, peek};
 use crate::charge::Admission;
 use crate::decision::{Decision, Forecast};
 use crate::error::Result;
+use crate::settled::Settled;
 use crate::store::SyncStore;
 use crate::time::Micros;
 
@@ -87,14 +88,24 @@ impl<S: SyncStore> SyncLimiter<'_, S> {
         peek::forecasted(charges, self.0.store.load_sync(charges, self.0.clock.now()))
     }
 
+    /// [`Limiter::settle`].
+    ///
+    /// # Errors
+    /// As [`Limiter::settle`].
+    pub fn settle<'a>(self, settlements: impl Into<Admission<'a>>) -> Result<Settled> {
+        let admission = settlements.into();
+        only_settlements(admission.charges())?;
+        self.admit(&admission, self.0.clock.now()).map(Derived::settled)
+    }
+
     /// [`Limiter::refund`].
     ///
     /// # Errors
     /// As [`Limiter::refund`].
-    pub fn refund<'a>(self, refunds: impl Into<Admission<'a>>) -> Result<Refunded> {
+    pub fn refund<'a>(self, refunds: impl Into<Admission<'a>>) -> Result<Settled> {
         let admission = refunds.into();
         only_refunds(admission.charges())?;
-        self.admit(&admission, self.0.clock.now()).map(Refunded::from)
+        self.settle(admission)
     }
 
     /// [`Limiter::reset`].

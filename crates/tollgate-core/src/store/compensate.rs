@@ -24,9 +24,14 @@
 //! Ranges are narrowed from part to part, because all of them are granted the same. What an earlier
 //! part has taken beyond what the last one has left is given back.
 //!
+//! Settlements are never denied, so each part is settled for itself, at the instant at which it is
+//! settled, and has a record of its own under the request id. A call that fails half way is
+//! completed by the next one under that id: parts that were settled repeat what they did.
+//!
 //! A decision stands. A part that does not answer while a denial is undone keeps units; it does not
 //! turn the denial into an outage, which a policy may admit.
 
+mod settle;
 mod undo;
 
 use core::future::Future;
@@ -45,6 +50,7 @@ use crate::owned::OwnedAdmission;
 use crate::state::State;
 use crate::time::Now;
 
+use settle::settle_parts;
 use undo::{give_back_excess, undo};
 
 /// A store whose keys are in parts, each of which charges its own keys at once.
@@ -66,10 +72,10 @@ pub trait Parts: MaybeSend + MaybeSync + 'static {
         work: &Detached,
     ) -> impl Future<Output = Result<Evidence>> + MaybeSend;
 
-    /// Gives units back on the keys of one part. Never denied.
-    fn give_back(
+    /// Settles charges on the keys of one part, under the request id if there is one. Never denied.
+    fn settle(
         &self,
-        refunds: &Admission<'_>,
+        settlements: &Admission<'_>,
         cx: CallContext<'_>,
     ) -> impl Future<Output = Result<Evidence>> + MaybeSend;
 
@@ -140,8 +146,7 @@ pub fn spans_parts<P: Parts>(parts: &P, charges: &[Charge<'_>]) -> bool {
 /// Decides an admission over several parts.
 ///
 /// # Errors
-/// As [`Store::admit`](super::Store::admit); `unsupported` for refunds together with charges or a
-/// request id.
+/// As [`Store::admit`](super::Store::admit); `unsupported` for settlements together with charges.
 pub async fn admit<P: Parts>(
     parts: &Arc<P>,
     admission: &Admission<'_>,
@@ -164,8 +169,8 @@ async fn charge_parts<P: Parts>(
     admission: &Admission<'_>,
     (mut time, work): (TimeSource, &Detached),
 ) -> Result<Evidence> {
-    if admission.charges().iter().any(|charge| !charge.operation.takes()) {
-        return refund_parts(parts, admission, time).await;
+    if admission.is_settlement() {
+        return settle_parts(parts, legs(parts, admission), admission, time).await;
     }
     let mut done: Vec<Charged<'_>> = Vec::new();
     let mut bound = Cost::MAX;
@@ -290,34 +295,6 @@ async fn deny<P: Parts>(
         }
     }
     Evidence::decided(instant(time), before.into_iter().map(Option::flatten).collect())
-}
-
-/// Refunds are never denied: every part is given back for itself.
-async fn refund_parts<P: Parts>(
-    parts: &P,
-    admission: &Admission<'_>,
-    mut time: TimeSource,
-) -> Result<Evidence> {
-    let is_refund = |charge: &Charge<'_>| !charge.operation.takes();
-    if admission.request_id.is_some() || !admission.charges().iter().all(is_refund) {
-        let message = "over keys that cannot be charged at once, refunds come without charges and \
-                       request ids";
-        return Err(Error::new(Code::Unsupported, message).not_sent());
-    }
-    let (mut before, mut now) = (vec![None; admission.charges().len()], None);
-    for leg in legs(parts, admission) {
-        let refunded = parts.give_back(&Admission::of(&leg.charges), time.into()).await;
-        let refunded =
-            refunded.map_err(|error| if now.is_none() { error } else { error.sent() })?;
-        time = TimeSource::Given(refunded.now.reading());
-        now = Some(refunded.now);
-        for (place, state) in leg.places.into_iter().zip(refunded.before) {
-            if let Some(known) = before.get_mut(place) {
-                *known = state;
-            }
-        }
-    }
-    Ok(Evidence::decided(now.unwrap_or(Now::at(0)), before))
 }
 
 impl<'a> Leg<'a> {

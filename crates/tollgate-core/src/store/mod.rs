@@ -23,6 +23,7 @@ pub mod parameters;
 mod plan;
 mod ranges;
 mod retries;
+mod settle;
 
 use core::future::Future;
 
@@ -79,19 +80,30 @@ pub struct Evidence {
     pub before: Vec<Option<State>>,
     /// For a replayed request id: the quotas of the first time, in the order of the charges.
     pub replayed: Option<Vec<QuotaId>>,
+    /// The instant of each charge, if they were not all decided at one: settlements on keys that no
+    /// single act can change.
+    pub instants: Option<Box<[Now]>>,
 }
 
 impl Evidence {
     /// The evidence of an admission that was decided now.
     #[must_use]
     pub const fn decided(now: Now, before: Vec<Option<State>>) -> Self {
-        Self { now, before, replayed: None }
+        Self { now, before, replayed: None, instants: None }
     }
 
     /// The evidence of an admission that was charged earlier under the same request id.
     #[must_use]
     pub const fn replayed(now: Now, before: Vec<Option<State>>, quota_ids: Vec<QuotaId>) -> Self {
-        Self { now, before, replayed: Some(quota_ids) }
+        Self { now, before, replayed: Some(quota_ids), instants: None }
+    }
+
+    /// The same evidence of charges that were decided at these instants.
+    #[must_use]
+    pub fn at_instants(mut self, instants: Vec<Now>) -> Self {
+        let differ = instants.iter().any(|instant| *instant != self.now);
+        self.instants = differ.then(|| instants.into());
+        self
     }
 }
 

@@ -8,18 +8,20 @@ use crate::decision::{Decision, Verdict};
 use crate::error::{Code, Error, Result};
 use crate::key::Key;
 use crate::rule::Rule;
+use crate::settled::Settlement;
 use crate::state::{QuotaId, QuotaState, State, Words};
 use crate::time::Now;
 
 use super::ranges::Ranges;
+use super::settle::{Effect, settle};
 
 /// What an admission decided, and what is to be written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Plan {
     /// The decision of each charge. Unless all are allowed, their numbers are uncharged.
     pub decisions: Vec<Decision>,
-    /// Units given back by each refund; 0 for other charges.
-    pub refunded: Vec<u64>,
+    /// What settling did to each charge; nothing to those that take units.
+    pub settled: Vec<Settlement>,
     /// The last write of each slot, in the order of the slots. A denied admission writes only what
     /// a changed quota made it carry over.
     pub writes: Vec<SlotWrite>,
@@ -84,11 +86,11 @@ pub(super) fn plan_exactly(
 ) -> Result<Plan> {
     let mut run = Run::new(states);
     let mut decisions = Vec::with_capacity(charges.len());
-    let mut refunded = Vec::with_capacity(charges.len());
+    let mut settled = Vec::with_capacity(charges.len());
     for (number, (charge, &slot)) in charges.iter().zip(slots).enumerate() {
-        let (decision, units) = run.apply((number, charge), slot, now)?;
+        let (decision, settlement) = run.apply((number, charge), slot, now)?;
         decisions.push(decision);
-        refunded.push(units);
+        settled.push(settlement);
     }
     let admitted = decisions.iter().all(Decision::is_allowed);
     if !admitted {
@@ -96,9 +98,9 @@ pub(super) fn plan_exactly(
         for ((numbered, &slot), decision) in charges.zip(slots).zip(&mut decisions) {
             run.uncharge(numbered, slot, now, decision);
         }
-        refunded.fill(0);
+        settled.fill(Settlement::NOTHING);
     }
-    Ok(Plan { decisions, refunded, writes: run.writes(admitted), admitted })
+    Ok(Plan { decisions, settled, writes: run.writes(admitted), admitted })
 }
 
 /// The state before of each charge, from those of the slots.
@@ -166,7 +168,7 @@ impl<'a> Run<'a> {
         (number, charge): (usize, &Charge<'_>),
         index: usize,
         now: Now,
-    ) -> Result<(Decision, u64)> {
+    ) -> Result<(Decision, Settlement)> {
         let slot = self.slots.get_mut(index).ok_or_else(|| {
             Error::new(Code::CorruptState, "a store returned fewer states than keys")
         })?;
@@ -183,16 +185,16 @@ impl<'a> Run<'a> {
             slot.written = Some(carried);
         }
         let words = words_of(slot.current());
-        let (decision, units, charged, write) = match charge.operation {
+        let (decision, settlement, charged, write) = match charge.operation {
             Operation::Take | Operation::TakeUpTo(_) => {
                 let Step { decision, write } = rule.step(words, now, charge.cost);
-                (decision, 0, Some(charge.cost), write)
+                (decision, Settlement::NOTHING, Some(charge.cost), write)
             }
-            // Under other quotas the charge stays: it may have been more than they count.
-            Operation::Refund(receipt) => {
-                let refund = rule.refund(words, now, charge.cost, receipt);
-                let after = refund.write.as_ref().map_or(words, |write| &write.words);
-                (standing(charge, after, now), refund.units, None, refund.write)
+            Operation::Settle { receipt, to } => {
+                let Effect { settlement, charged, write } =
+                    settle(charge, (receipt, to), words, now);
+                let after = write.as_ref().map_or(words, |write| &write.words);
+                (standing(charge, after, now), settlement, charged, write)
             }
         };
         if let Some(write) = write {
@@ -203,7 +205,7 @@ impl<'a> Run<'a> {
         if charge.operation.takes() {
             slot.count(number, charge);
         }
-        Ok((decision, units))
+        Ok((decision, settlement))
     }
 
     /// Puts uncharged numbers into the decision of a charge whose admission was denied.
@@ -220,7 +222,7 @@ impl<'a> Run<'a> {
             Operation::Take | Operation::TakeUpTo(_) => {
                 charge.rule().peek(&words, now, charge.cost)
             }
-            Operation::Refund(_) => standing(charge, &words, now),
+            Operation::Settle { .. } => standing(charge, &words, now),
         };
         decision.remaining = uncharged.remaining;
         decision.reset_at_ms = uncharged.reset_at_ms;

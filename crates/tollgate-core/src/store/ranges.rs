@@ -71,7 +71,7 @@ impl<'a> Ranges<'a> {
         Ok(planned)
     }
 
-    /// A number of units above which nothing can be granted, if there are no refunds: the least
+    /// A number of units above which nothing can be granted, if nothing is settled: the least
     /// that the keys of the ranges can spend.
     fn bound(&self, slots: &[usize], states: &[Option<State>], now: Now) -> Result<Cost> {
         if self.charges.iter().any(|charge| !charge.operation.takes()) {

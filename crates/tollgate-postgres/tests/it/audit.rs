@@ -30,6 +30,10 @@ fn every_decision_is_written_once_and_their_sum_is_what_was_used() {
             assert!(!admitted(&store, &Admission::of(&both)).await.unwrap());
             let refund = [five.charge("a").refund(Receipt::Newest)];
             store.admit(&Admission::of(&refund), CallContext::store_clock()).await.unwrap();
+            assert_eq!(spent(&store, &five, "a").await, 2);
+            // Eight of nineteen more units: as many as the ceiling and the debt have room for.
+            let more = [five.charge("a").settle(Receipt::Newest, 20)];
+            store.admit(&Admission::of(&more), CallContext::store_clock()).await.unwrap();
             let rows = format!(
                 "SELECT coalesce(id, '-'), policy, key, cost, verdict, remaining, wait_ms IS NULL, \
                  at BETWEEN now() - interval '1 minute' AND now() FROM {schema}.limits_audit \
@@ -44,13 +48,15 @@ fn every_decision_is_written_once_and_their_sum_is_what_was_used() {
                     "-|test|tollgate:test:{a}|3|denied|2|f|t",
                     "-|test|tollgate:test:{b}|1|denied|5|f|t",
                     "-|test|tollgate:test:{a}|-1|refund|3|f|t",
+                    "-|test|tollgate:test:{a}|8|settle|0|f|t",
                 ]
             );
             let used = format!(
-                "SELECT sum(cost) FROM {schema}.limits_audit WHERE verdict IN ('allowed', 'refund')"
+                "SELECT sum(cost) FROM {schema}.limits_audit \
+                 WHERE verdict IN ('allowed', 'refund', 'settle')"
             );
-            assert_eq!(server.sql(&used).unwrap(), "2");
-            assert_eq!(spent(&store, &five, "a").await, 2);
+            assert_eq!(server.sql(&used).unwrap(), "10");
+            assert_eq!(spent(&store, &five, "a").await, 5);
         });
     }
 }

@@ -53,8 +53,8 @@ impl<T: Transport> Parts for Inner<T> {
         }
     }
 
-    async fn give_back(&self, refunds: &Admission<'_>, cx: CallContext<'_>) -> Result<Evidence> {
-        self.swapping.admit(refunds, cx).await
+    async fn settle(&self, settled: &Admission<'_>, cx: CallContext<'_>) -> Result<Evidence> {
+        self.swapping.admit(settled, cx).await
     }
 
     /// The stored form of a list is unknown: its units are given back instead.
@@ -89,9 +89,8 @@ impl<T: Transport> Inner<T> {
         let home = charges.first().map(|charge| self.part_of(&charge.key()));
         let is_at_home = |charge: &&Charge<'_>| Some(self.part_of(&charge.key())) == home;
         let recorded: Vec<Charge<'_>> = charges.iter().filter(is_at_home).copied().collect();
-        let are_taken = charges.iter().all(|charge| charge.operation.takes());
         let is_scripted = one_quota_per_key(&recorded) && !has_range(charges);
-        if admission.request_id.is_none() || !are_taken || is_scripted {
+        if admission.request_id.is_none() || admission.is_settlement() || is_scripted {
             return Ok(());
         }
         let message = "over several hash slots, a request id goes together neither with a range \

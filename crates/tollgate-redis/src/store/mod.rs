@@ -5,8 +5,8 @@
 //! - Several charges, or a request id, are one script of their own ([`admit`]); over several slots
 //!   of a cluster, several of them with an exact undo ([`cross_slot`]), detached from the caller.
 //! - What no script decides is decided in Rust and swapped in if nothing changed meanwhile: states
-//!   of another quota, ranges, refunds, values that cannot be read, and algorithms without a script
-//!   ([`swap`]).
+//!   of another quota, ranges, settlements, values that cannot be read, and algorithms without a
+//!   script ([`swap`]).
 //!
 //! All calls go through the [`script_runner`], which repeats those that the server did not run.
 

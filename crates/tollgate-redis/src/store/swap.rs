@@ -1,6 +1,6 @@
 //! Decided in Rust, swapped in if nothing changed: for what no script decides.
 //!
-//! States of another quota are carried over here, units are given back, and algorithms without a
+//! States of another quota are carried over here, charges are settled, and algorithms without a
 //! script run here. It takes two round trips and may lose a race to another process. Waiting
 //! callers of one process share rounds.
 

@@ -3,11 +3,12 @@
 use core::fmt::{self, Debug};
 
 use tollgate_core::algorithm::{Algorithm, Carried, Write, migrate_state, next_state};
-use tollgate_core::{Cost, Now, Receipt, Rule, State, Verdict};
+use tollgate_core::store::{Plan, SlotWrite, plan};
+use tollgate_core::{Cost, Limit, Now, Operation, Rule, State, Verdict};
 
 use super::promise;
 use crate::model::{Kind, Model, ModelQuota};
-use crate::trace::{Event, Mix, Trace};
+use crate::trace::{Event, Mix, Settling, Trace};
 
 /// What a run covered: a run that never denied has proved little.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -22,8 +23,12 @@ pub struct Tally {
     pub denied: u64,
     /// Charges that could never be granted.
     pub never: u64,
-    /// Refunds that gave something back.
-    pub refunded: u64,
+    /// Settlements that gave something back.
+    pub given_back: u64,
+    /// Settlements that left the key in debt.
+    pub indebted: u64,
+    /// Settlements of which a part was dropped.
+    pub dropped: u64,
     /// States carried over to a quota that the key did not have.
     pub carried: u64,
     /// Changes back to a quota that the key had.
@@ -113,7 +118,7 @@ impl Pair {
                 let forecast = self.rule.forecast(&words, now);
                 self.same("forecast", &event, &forecast, &self.model.forecast(now));
             }
-            Event::Refund(now, cost, receipt) => self.refund(now, cost, receipt),
+            Event::Settle(now, settling) => self.settle(now, settling),
         }
         None
     }
@@ -156,19 +161,39 @@ impl Pair {
         (now, cost, expected)
     }
 
-    fn refund(&mut self, now: Now, cost: Cost, receipt: Receipt) {
-        self.meet(now);
-        let event = Event::Refund(now, cost, receipt);
-        let refund = self.rule.refund(&self.words(), now, cost, receipt);
-        let expected = self.model.refund(now, cost, receipt);
-        self.same("refund", &event, &refund.units, &expected);
-        self.same("writes iff refunded", &event, &refund.write.is_some(), &(expected > 0));
-        self.tally.refunded += u64::from(expected > 0);
-        if let Some(write) = refund.write {
-            self.keep(write, None, now);
+    /// Settles as stores do, by a plan.
+    #[expect(clippy::panic, reason = "a state that is refused is a failure of the property")]
+    fn settle(&mut self, now: Now, settling: Settling) {
+        let Settling { cost, receipt, to, max_debt } = settling;
+        let (event, before) = (Event::Settle(now, settling), self.words_met(now));
+        let limit = limit_of(&self.rule).max_debt(max_debt);
+        let mut charge = limit.charge("key").cost(cost);
+        charge.operation = Operation::Settle { receipt, to };
+        let Plan { decisions, settled, writes, .. } =
+            match plan(&[charge], &[0], core::slice::from_ref(&self.state), now) {
+                Ok(planned) => planned,
+                Err(error) => panic!("{error}: {}", self.context(&event)),
+            };
+        let expected = self.model.settle(now, cost, (receipt, to), max_debt);
+        self.same("settlement", &event, &*settled, &[expected]);
+        self.same("standing", &event, &*decisions, &[self.model.standing(now)]);
+        self.tally.given_back += u64::from(expected.given_back > 0);
+        self.tally.dropped += u64::from(expected.dropped > 0);
+        if let Some(SlotWrite { state, fresh_at, .. }) = writes.into_iter().next() {
+            if state.others.is_empty() {
+                let write = Write { words: state.words.clone(), fresh_at };
+                promise::is_fresh_at(&self.rule, &write, &self.context(&event));
+            }
+            self.state = Some(state);
         }
-        let after = self.rule.forecast(&self.words(), now);
-        self.same("forecast after refund", &event, &after, &self.model.forecast(now));
+        let words = self.words();
+        self.accepts(&words);
+        let changes = expected.given_back + expected.charged > 0;
+        self.same("writes iff changed", &event, &(words != before), &changes);
+        let owed = self.rule.debt(&words, now).units;
+        self.tally.indebted += u64::from(expected.charged > 0 && owed > self.rule.ceiling());
+        let after = self.rule.forecast(&words, now);
+        self.same("forecast after settling", &event, &after, &self.model.forecast(now));
     }
 
     /// The one-word form must decide as the full one does.
@@ -270,6 +295,11 @@ impl fmt::Display for Context<'_> {
         let (event, steps) = (self.event, tally.steps);
         write!(f, "at {event:?}, state {state:?}, quota {quota:?}, step {steps}, seed {seed:#x}")
     }
+}
+
+#[expect(clippy::panic, reason = "the name is accepted")]
+fn limit_of(rule: &Rule) -> Limit {
+    Limit::with_rule("settled", rule.clone()).unwrap_or_else(|error| panic!("{error}"))
 }
 
 #[expect(clippy::panic, reason = "traces only contain quotas that are accepted")]

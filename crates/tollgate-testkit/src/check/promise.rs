@@ -17,7 +17,7 @@ use crate::trace::{Event, Mix, Trace};
 /// When the property does not hold, naming the seed.
 #[must_use = "a run that denied nothing proves little"]
 pub fn promises_are_kept(kind: Kind, seed: u64, steps: u64) -> u64 {
-    let mut trace = Trace::new(kind, seed, Mix { changes: &[], refunds: false, ..Mix::ALGORITHM });
+    let mut trace = Trace::new(kind, seed, Mix { changes: &[], settles: false, ..Mix::ALGORITHM });
     let (mut rule, mut words, mut waited) = (None, Vec::new(), 0);
     for step in 0..steps {
         match (trace.next_event(), &rule) {

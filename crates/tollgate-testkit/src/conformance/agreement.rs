@@ -9,7 +9,7 @@ use super::suite::{START, Suite, cost};
 use super::{MONTH, every_quota, skipped};
 use crate::derive::decisions_of;
 use crate::model::{Kind, Model, ModelQuota};
-use crate::trace::{Event, Mix, Trace};
+use crate::trace::{Event, Mix, Settling, Trace};
 use crate::vectors::replay_vectors;
 
 /// Events per algorithm: enough to meet every case, few enough for a server on the network.
@@ -74,11 +74,16 @@ impl<'a, S: Store> Follower<'a, S> {
                 let expected = self.model.peek(now, cost);
                 assert_eq!(decision, expected, "{event:?} under {:?}", self.model.quota());
             }
-            Event::Refund(now, cost, receipt) => {
-                let act = Operation::Refund(receipt);
-                let (now, plan) = self.admit(now, cost, act).await.expect("a refund is answered");
-                let expected = self.model.refund(now, cost, receipt);
-                assert_eq!(plan.refunded, [expected], "{event:?} under {:?}", self.model.quota());
+            Event::Settle(now, settling) => {
+                let Settling { cost, receipt, to, max_debt } = settling;
+                let act = Operation::Settle { receipt, to };
+                self.limit = self.limit.clone().max_debt(max_debt);
+                let settled = self.admit(now, cost, act).await;
+                let (now, plan) = settled.expect("a settlement is answered");
+                let expected = self.model.settle(now, cost, (receipt, to), max_debt);
+                let context = format!("{event:?}, {}", self.context());
+                assert_eq!(plan.settled, [expected], "{context}");
+                assert_eq!(plan.decisions, [self.model.standing(now)], "{context}");
             }
             // A forecast is made from what a peek loads.
             Event::Forecast(_) => {}

@@ -21,6 +21,7 @@ mod once;
 mod quotas;
 mod ranges;
 mod refunds;
+mod settling;
 mod suite;
 mod swaps;
 mod writes;
@@ -58,6 +59,10 @@ pub use ranges::{
     ranges_take_what_is_there, request_ids_replay_ranges,
 };
 pub use refunds::refunds_give_back_what_is_left;
+pub use settling::{
+    concurrent_settlements_count_exactly, copies_of_a_settlement_apply_once,
+    settlements_over_keys_apply_once, settles_down_up_and_into_debt,
+};
 pub use suite::{Options, Suite};
 pub use swaps::swaps_compare;
 pub use writes::{denials_write_nothing, peek_never_writes};
@@ -139,6 +144,10 @@ macro_rules! each_clause {
             quotas_in_turn_never_mint
             quotas_in_turn_never_lock_out
             refunds_give_back_what_is_left
+            settles_down_up_and_into_debt
+            concurrent_settlements_count_exactly
+            copies_of_a_settlement_apply_once
+            settlements_over_keys_apply_once
             ranges_take_what_is_there
             ranges_over_keys_are_granted_the_same
             concurrent_ranges_hand_out_exactly

@@ -70,6 +70,6 @@ impl<S: Store> Key<'_, S> {
         let charge: Charge<'_> = limit.charge(subject).cost(cost(of.0)).refund(of.1);
         let at = CallContext::at(self.start + after);
         let plan = self.suite.admit(&Admission::from(charge), at).await.expect("gives back");
-        plan.refunded.iter().sum()
+        plan.settled.iter().map(|one| one.given_back).sum()
     }
 }

@@ -24,12 +24,14 @@ pub(crate) mod real;
 
 use core::fmt::Debug;
 
-use tollgate_core::{Cost, Decision, Forecast, Micros, Now, Receipt};
+use tollgate_core::{Cost, Decision, Forecast, Micros, Now, Receipt, Settlement};
 
 pub use quota::{Kind, ModelQuota};
 
 /// The largest number of units that any quota has: no account counts more in one place.
 const UNITS_MAX: u64 = 1 << 48;
+/// By how much clocks may differ: what is further ahead than that is debt.
+const CLOCKS_DIFFER: Micros = 60_000_000;
 /// How many quotas beside one keep their own account of a key.
 const OTHERS_MAX: usize = 3;
 
@@ -57,7 +59,7 @@ impl Account {
 
     /// Units that the quota still counts.
     fn owed(&self, now: Now) -> u64 {
-        self.key.owed(now.effective().max(self.key.seen()))
+        self.key.owed(now)
     }
 
     /// Whether anything in it counts.
@@ -117,14 +119,42 @@ impl Model {
         self.met(now, |key| key.forecast(now))
     }
 
-    /// Gives back at most what the charge took and is still counted; returns how much.
-    pub fn refund(&mut self, now: Now, cost: Cost, receipt: Receipt) -> u64 {
+    /// Sets the final cost of a charge that took `cost`. Less: what the charge took and is still
+    /// counted is given back, at most the rest. More: the rest is charged whether it fits or not,
+    /// until the key owes its ceiling and `max_debt` units; what exceeds that is dropped. No more
+    /// than the largest cost is charged.
+    pub fn settle(
+        &mut self,
+        now: Now,
+        cost: Cost,
+        (receipt, to): (Receipt, u64),
+        max_debt: u64,
+    ) -> Settlement {
         self.meet(now);
-        let units = self.newest.key.refund(now, cost, receipt);
-        if units > 0 {
-            self.others.retain(|other| other.counts(now));
+        if let Ok(unused) = Cost::new(cost.get().saturating_sub(to)) {
+            let units = self.newest.key.refund(now, unused, receipt);
+            if units > 0 {
+                self.others.retain(|other| other.counts(now));
+            }
+            return Settlement::giving_back(units);
         }
-        units
+        let beyond = to - cost.get();
+        let Ok(more) = Cost::new(beyond.min(Cost::MAX.get())) else { return Settlement::NOTHING };
+        let charged = self.newest.key.overdraw(now, more, max_debt);
+        if let Ok(charged) = Cost::new(charged) {
+            self.others.retain(|other| other.counts(now));
+            for other in &mut self.others {
+                other.key.count_granted(now, charged);
+            }
+        }
+        Settlement::charging(charged, beyond - charged)
+    }
+
+    /// How the key stands: allowed, with the numbers of a peek.
+    #[must_use]
+    pub fn standing(&self, now: Now) -> Decision {
+        let peeked = self.peek(now, Cost::ONE);
+        Decision::allowed(peeked.limit, peeked.remaining, peeked.reset_at_ms)
     }
 
     /// Forgets the key.
@@ -143,7 +173,7 @@ impl Model {
     /// A quota without an account begins one. Let m be the later of now and what any account has
     /// seen. The units that one of them still counts, the most of all, rounded up to a whole unit
     /// and at most the new ceiling, are owed under the new quota as if they had been spent at m: no
-    /// free refill, and no wait longer than the new quota needs.
+    /// free refill, and no wait longer than the new quota needs. Debt stays where it was made.
     pub(crate) fn meet(&mut self, now: Now) {
         if !self.quota.means_the_same(&self.newest.quota) {
             self.turn_to_own_account(now);
@@ -165,7 +195,7 @@ impl Model {
             return;
         }
         self.others.push(replaced);
-        let seen = self.others.iter().map(|other| other.key.seen()).max();
+        let seen = self.others.iter().map(|other| other.key.seen(now)).max();
         let owed = self.others.iter().map(|other| other.owed(now)).max();
         let at = now.effective().max(seen.unwrap_or(0));
         self.newest.key.owe(at, owed.unwrap_or(0).min(quota.ceiling()));
@@ -214,10 +244,13 @@ trait Mathematics: CloneBox + Debug + Send + Sync {
     /// Counts a charge that another quota granted.
     fn count_granted(&mut self, now: Now, cost: Cost);
     fn refund(&mut self, now: Now, cost: Cost, receipt: Receipt) -> u64;
+    /// Charges as many of these units as the ceiling and the largest debt have room for; returns
+    /// how many.
+    fn overdraw(&mut self, now: Now, units: Cost, max_debt: u64) -> u64;
     /// The time the state has seen, in whole microseconds.
-    fn seen(&self) -> Micros;
-    /// Units still counted at an instant that is not before `seen`, rounded up.
-    fn owed(&self, at: Micros) -> u64;
+    fn seen(&self, now: Now) -> Micros;
+    /// Units still counted at the later of now and what was seen, rounded up.
+    fn owed(&self, now: Now) -> u64;
     /// Makes a fresh key one that spent `units` at an instant.
     fn owe(&mut self, at: Micros, units: u64);
     fn is_untouched(&self) -> bool;

@@ -30,8 +30,21 @@ pub enum Event {
     Peek(Now, Cost),
     /// A forecast is asked for.
     Forecast(Now),
-    /// Units of an earlier charge are given back.
-    Refund(Now, Cost, Receipt),
+    /// An earlier charge is settled.
+    Settle(Now, Settling),
+}
+
+/// The final cost of an earlier charge.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settling {
+    /// The units that were charged.
+    pub cost: Cost,
+    /// Which charge.
+    pub receipt: Receipt,
+    /// The units that it costs in the end.
+    pub to: u64,
+    /// How many units beyond its ceiling the key may owe.
+    pub max_debt: u64,
 }
 
 /// What a trace contains.
@@ -41,8 +54,8 @@ pub struct Mix {
     pub events_per_key: u64,
     /// Decide some events at a floor above the reading, as stores do that have reclaimed states.
     pub floors: bool,
-    /// Give units back.
-    pub refunds: bool,
+    /// Settle charges.
+    pub settles: bool,
     /// Change quotas, to ones of these algorithms or of the same one; never if there are none.
     pub changes: &'static [Kind],
     /// Visit both ends of time, where products are largest.
@@ -54,7 +67,7 @@ impl Mix {
     pub const ALGORITHM: Self = Self {
         events_per_key: 250,
         floors: true,
-        refunds: true,
+        settles: true,
         changes: &Kind::ALL,
         extremes: true,
     };
@@ -62,7 +75,7 @@ impl Mix {
     pub const STORE: Self = Self {
         events_per_key: 60,
         floors: false,
-        refunds: true,
+        settles: true,
         changes: &Kind::ALL,
         extremes: false,
     };
@@ -147,7 +160,7 @@ impl Trace {
         match self.rng.below(100) {
             0..10 => Event::Peek(now, self.any_cost()),
             10..15 => Event::Forecast(now),
-            15..21 if self.mix.refunds && !self.charges.is_empty() => self.refund(now),
+            15..21 if self.mix.settles && !self.charges.is_empty() => self.settle(now),
             _ => Event::Check(now, self.any_cost()),
         }
     }
@@ -271,7 +284,8 @@ impl Trace {
         }
     }
 
-    fn refund(&mut self, now: Now) -> Event {
+    /// Nearly half of them refunds.
+    fn settle(&mut self, now: Now) -> Event {
         let (taken, reset_at_ms) = self.rng.pick(&self.charges, (Cost::ONE, 0));
         let cost = match self.rng.below(3) {
             0 => clamped(self.rng.of_any_size(taken.get())),
@@ -279,7 +293,20 @@ impl Trace {
         };
         let receipt =
             if self.rng.one_in(3) { Receipt::Newest } else { Receipt::Until(reset_at_ms * 1_000) };
-        Event::Refund(now, cost, receipt)
+        let ceiling = self.quota.ceiling();
+        let to = match self.rng.below(20) {
+            0..8 => 0,
+            8..10 => self.rng.below(cost.get() + 1),
+            10..19 => cost.get() + self.rng.of_any_size(ceiling.saturating_mul(2)),
+            _ => self.rng.pick(&[u64::MAX, cost.get() + Cost::MAX.get()], 0),
+        };
+        let max_debt = match self.rng.below(40) {
+            0..24 => ceiling,
+            24..28 => 0,
+            28 => u64::MAX,
+            _ => self.rng.of_any_size(ceiling.saturating_mul(3)),
+        };
+        Event::Settle(now, Settling { cost, receipt, to, max_debt })
     }
 }
 

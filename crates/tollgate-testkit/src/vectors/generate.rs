@@ -1,8 +1,8 @@
 //! Makes the golden vectors from the reference model.
 
-use tollgate_core::{Cost, Decision, Micros, Now};
+use tollgate_core::{Cost, Decision, Micros, Now, Receipt};
 
-use super::{Group, Op, Vector, VectorFile};
+use super::{Group, Op, SettledVector, Vector, VectorFile};
 use crate::model::{Kind, Model, ModelQuota};
 use crate::trace::{Event, Mix, Trace};
 
@@ -14,7 +14,7 @@ const SEED: u64 = 0x601D;
 const FIRST: usize = 6;
 /// What a trace for vectors contains: what can be asked with a check and a peek.
 const MIX: Mix =
-    Mix { events_per_key: 70, floors: false, refunds: false, changes: &[], extremes: false };
+    Mix { events_per_key: 70, floors: false, settles: false, changes: &[], extremes: false };
 
 /// All vector files, made anew by the model.
 #[must_use]
@@ -39,6 +39,7 @@ fn file(kind: Kind) -> VectorFile {
         groups.push(race());
     }
     groups.push(ranges(kind));
+    groups.push(settles(kind));
     groups.extend(changes(kind));
     groups.extend(Kind::ALL.map(|other| in_turn(kind, other)));
     groups.extend(traces(kind));
@@ -68,21 +69,33 @@ impl Script {
         let now = Now::at(now_us);
         let decision = match op {
             Op::Check => self.model.check(now, cost),
-            Op::Peek => self.model.peek(now, cost),
+            Op::Peek | Op::Settle => self.model.peek(now, cost),
         };
-        let change = self.change.take();
-        let vector = Vector { change, op, now_us, cost, max: None, decision: decision.clone() };
-        self.group.decisions.push(vector);
+        self.push(Vector { decision: decision.clone(), ..Vector::new(op, now_us, cost) });
         decision
+    }
+
+    fn push(&mut self, vector: Vector) {
+        let change = self.change.take();
+        self.group.decisions.push(Vector { change, ..vector });
+    }
+
+    /// The final cost of a charge of `units`; what it gave back, charged and dropped.
+    fn settle(&mut self, now_us: Micros, units: u64, settled: (Receipt, u64, u64)) {
+        let (receipt, to, max_debt) = settled;
+        let (now, cost) = (Now::at(now_us), Cost::new(units).unwrap_or(Cost::ONE));
+        let settlement = self.model.settle(now, cost, (receipt, to), max_debt);
+        let until_us = if let Receipt::Until(until) = receipt { Some(until) } else { None };
+        let settled = Some(SettledVector { until_us, to, max_debt, settlement });
+        let decision = self.model.standing(now);
+        self.push(Vector { settled, decision, ..Vector::new(Op::Settle, now_us, cost) });
     }
 
     fn take_up_to(&mut self, now_us: Micros, (min, max): (u64, u64)) -> Decision {
         let [cost, max] = [min, max].map(|units| Cost::new(units).unwrap_or(Cost::MAX));
         let decision = self.model.check_up_to(Now::at(now_us), cost, max);
-        let (change, op) = (self.change.take(), Op::Check);
-        let decided = decision.clone();
-        let vector = Vector { change, op, now_us, cost, max: Some(max), decision: decided };
-        self.group.decisions.push(vector);
+        let (max, decided) = (Some(max), decision.clone());
+        self.push(Vector { max, decision: decided, ..Vector::new(Op::Check, now_us, cost) });
         decision
     }
 
@@ -154,6 +167,52 @@ fn ranges(kind: Kind) -> Group {
     script.change(quota_of(3));
     script.take_up_to(now + 60 * SECOND, (1, 9));
     script.take_up_to(now + 90 * SECOND, (1, u64::from(u32::MAX)));
+    script.group
+}
+
+/// Final costs below and above what was charged, into debt, to its bound, and out of it.
+fn settles(kind: Kind) -> Group {
+    let quota_of = |limit| ModelQuota::variants(kind, limit, 7 * SECOND).swap_remove(0).1;
+    let quota = quota_of(7);
+    let mut script = Script::new("settles", quota);
+    let most = quota.ceiling();
+    let receipt = |charged: &Decision| Receipt::Until(charged.reset_at_ms * 1_000);
+    // Less, half a unit later; then all of it, and nothing is left to give back.
+    let charged = script.check(START, most);
+    script.settle(START + SECOND / 2, most, (receipt(&charged), most - 2, most));
+    script.check(START + SECOND / 2, 1);
+    script.settle(START + SECOND, most, (Receipt::Newest, 0, most));
+    script.settle(START + SECOND, most, (Receipt::Newest, 0, most));
+    // The same cost, one more, and into debt; a clock steps back meanwhile.
+    let mut now = START + 30 * SECOND;
+    let charged = script.check(now, 2);
+    script.settle(now, 2, (receipt(&charged), 2, most));
+    script.settle(now + 1, 2, (receipt(&charged), 3, most));
+    script.settle(now + 2, 2, (receipt(&charged), most + 2, most));
+    script.settle(now - SECOND, 2, (receipt(&charged), 4, most));
+    for units in [1, most] {
+        let denied = script.check(now + 3, units);
+        let wait = denied.retry_after_ms.unwrap_or(1).max(1);
+        script.ask(Op::Peek, now + 3 + (wait - 1) * 1_000, units);
+        script.ask(Op::Peek, now + 3 + wait * 1_000, units);
+    }
+    // To the bound of the debt, which drops the rest; without debt; and given back out of it.
+    script.settle(now + 4, 1, (Receipt::Newest, 100 * most, most));
+    script.settle(now + 4, 1, (Receipt::Newest, 2, most));
+    script.settle(now + 4, 1, (Receipt::Newest, 2, 0));
+    script.settle(now + 5, most, (Receipt::Newest, 1, most));
+    script.ask(Op::Peek, now + 5, 1);
+    // Under another quota no more is owed than its ceiling, and the debt is still there after it.
+    script.change(quota_of(3));
+    script.check(now + 6, 1);
+    script.change(quota);
+    script.check(now + 7, 1);
+    now += 60 * SECOND;
+    script.check(now, most);
+    script.settle(now, most, (Receipt::Newest, most + 3, 1));
+    let denied = script.check(now, 1);
+    now += denied.retry_after_ms.unwrap_or(0) * 1_000;
+    script.check(now, 1);
     script.group
 }
 

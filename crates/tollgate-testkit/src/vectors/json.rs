@@ -4,9 +4,9 @@ use core::fmt::Write as _;
 
 use serde::Deserialize;
 use serde_json::Value;
-use tollgate_core::{Cost, Decision, Verdict};
+use tollgate_core::{Cost, Decision, Settlement, Verdict};
 
-use super::{Group, Op, Vector, VectorFile};
+use super::{Group, Op, SettledVector, Vector, VectorFile};
 use crate::model::{Kind, ModelQuota};
 
 /// The version of the format.
@@ -33,6 +33,7 @@ fn vector_text(vector: &Vector) -> String {
     let op = match vector.op {
         Op::Check => "check",
         Op::Peek => "peek",
+        Op::Settle => "settle",
     };
     let d = &vector.decision;
     let retry = d.retry_after_ms.map_or_else(|| "null".to_owned(), |ms| ms.to_string());
@@ -40,18 +41,29 @@ fn vector_text(vector: &Vector) -> String {
         units.map_or_else(String::new, |units| format!(",\"{name}\":{units}"))
     };
     format!(
-        "{{{}\"now_us\":{},\"cost\":{}{},\"op\":\"{op}\",\"verdict\":\"{}\"{},\"limit\":{},\
+        "{{{}\"now_us\":{},\"cost\":{}{},\"op\":\"{op}\"{},\"verdict\":\"{}\"{},\"limit\":{},\
          \"remaining\":{},\"reset_at_ms\":{},\"retry_after_ms\":{retry},\"delay_ms\":{}}}",
         change.unwrap_or_default(),
         vector.now_us,
         vector.cost,
         optional("max", vector.max),
+        vector.settled.as_ref().map(settled_text).unwrap_or_default(),
         d.verdict.as_str(),
         optional("granted", d.granted()),
         d.limit,
         d.remaining,
         d.reset_at_ms,
         d.delay_ms,
+    )
+}
+
+fn settled_text(settled: &SettledVector) -> String {
+    let SettledVector { until_us, to, max_debt, settlement } = settled;
+    let Settlement { given_back, charged, dropped, .. } = settlement;
+    let until = until_us.map_or_else(|| "null".to_owned(), |until| until.to_string());
+    format!(
+        ",\"until_us\":{until},\"to\":{to},\"max_debt\":{max_debt},\
+         \"given_back\":{given_back},\"charged\":{charged},\"dropped\":{dropped}"
     )
 }
 
@@ -92,6 +104,7 @@ fn vector(value: &Value) -> Result<Vector, String> {
     let op = match string(value, "op")? {
         "check" => Op::Check,
         "peek" => Op::Peek,
+        "settle" => Op::Settle,
         other => return Err(format!("the op {other} is unknown")),
     };
     let cost = Cost::new(number(value, "cost")?).map_err(|error| error.to_string())?;
@@ -101,8 +114,22 @@ fn vector(value: &Value) -> Result<Vector, String> {
         now_us: number(value, "now_us")?,
         cost,
         max: units(value, "max")?,
+        settled: if op == Op::Settle { Some(settled(value)?) } else { None },
         decision: decision(value)?,
     })
+}
+
+fn settled(value: &Value) -> Result<SettledVector, String> {
+    let until_us = match value.get("until_us") {
+        Some(Value::Null) => None,
+        _ => Some(number(value, "until_us")?),
+    };
+    let settlement = match number(value, "given_back")? {
+        0 => Settlement::charging(number(value, "charged")?, number(value, "dropped")?),
+        units => Settlement::giving_back(units),
+    };
+    let (to, max_debt) = (number(value, "to")?, number(value, "max_debt")?);
+    Ok(SettledVector { until_us, to, max_debt, settlement })
 }
 
 fn decision(value: &Value) -> Result<Decision, String> {

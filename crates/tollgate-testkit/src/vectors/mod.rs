@@ -20,7 +20,7 @@ mod json;
 mod replay;
 
 use tollgate_core::algorithm::OptionKind;
-use tollgate_core::{Cost, Decision, Micros};
+use tollgate_core::{Cost, Decision, Micros, Receipt, Settlement};
 
 use crate::model::{Kind, ModelQuota};
 
@@ -62,8 +62,39 @@ pub struct Vector {
     pub cost: Cost,
     /// The most units, if the request is for a range.
     pub max: Option<Cost>,
-    /// The decision.
+    /// What is settled, and what became of it.
+    pub settled: Option<SettledVector>,
+    /// The decision; after settling how the key stands.
     pub decision: Decision,
+}
+
+/// The final cost of an earlier charge, which took the cost of the request.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SettledVector {
+    /// The end of the charge; absent for the newest units of the key.
+    pub until_us: Option<Micros>,
+    /// The final cost.
+    pub to: u64,
+    /// Units that the key may owe beyond its ceiling.
+    pub max_debt: u64,
+    /// What was given back, charged and dropped.
+    pub settlement: Settlement,
+}
+
+impl SettledVector {
+    /// Which charge it is.
+    #[must_use]
+    pub fn receipt(&self) -> Receipt {
+        self.until_us.map_or(Receipt::Newest, Receipt::Until)
+    }
+}
+
+impl Vector {
+    /// A request without options, to be decided.
+    pub(crate) fn new(op: Op, now_us: Micros, cost: Cost) -> Self {
+        let decision = Decision::allowed(0, 0, 0);
+        Self { change: None, op, now_us, cost, max: None, settled: None, decision }
+    }
 }
 
 /// A kind of request.
@@ -73,6 +104,8 @@ pub enum Op {
     Check,
     /// Decide without a charge.
     Peek,
+    /// Set the final cost of an earlier charge.
+    Settle,
 }
 
 impl VectorFile {

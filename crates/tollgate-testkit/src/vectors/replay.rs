@@ -2,9 +2,9 @@
 #![expect(clippy::expect_used, reason = "a store that breaks a vector panics: that is the purpose")]
 
 use tollgate_core::store::{CallContext, Store};
-use tollgate_core::{Admission, Code, Limit, Now};
+use tollgate_core::{Admission, Code, Decision, Limit, Now, Result, Settlement};
 
-use super::{Group, Op, golden_vectors};
+use super::{Group, Op, Vector, golden_vectors};
 use crate::conformance::Suite;
 use crate::derive::decisions_of;
 use crate::model::Model;
@@ -38,36 +38,58 @@ async fn replay_group<S: Store>(suite: &Suite<'_, S>, group: &Group, policy: &st
         let charge = limit.charge("key").cost(vector.cost);
         let charge = vector.max.map_or(charge, |max| charge.up_to(max));
         let at = CallContext::at(vector.now_us);
-        let answer = match vector.op {
-            Op::Check => check(suite, &Admission::of(&[charge]), at).await,
-            Op::Peek => suite.peek(&charge, at).await,
+        let bounded = vector.settled.map(|settled| limit.clone().max_debt(settled.max_debt));
+        let charge = match (&vector.settled, &bounded) {
+            (Some(settled), Some(limit)) => {
+                charge.under(limit).settle(settled.receipt(), settled.to)
+            }
+            _ => charge,
         };
-        let (decision, now) = match answer {
+        let answer = match vector.op {
+            Op::Check | Op::Settle => admit(suite, &Admission::from(charge), at).await,
+            Op::Peek => suite.peek(&charge, at).await.map(|peeked| (peeked, Settlement::NOTHING)),
+        };
+        let ((decision, now), settlement) = match answer {
             Err(error) if error.code() == Code::Unsupported && is_long_log(&limit) => break,
             answer => answer.expect("a golden vector is decided"),
         };
         late |= now != Now::at(vector.now_us);
-        let by_model = match (vector.op, vector.max) {
-            (Op::Check, Some(max)) => model.check_up_to(now, vector.cost, max),
-            (Op::Check, None) => model.check(now, vector.cost),
-            (Op::Peek, _) => model.peek(now, vector.cost),
-        };
-        let expected = if late { &by_model } else { &vector.decision };
-        assert_eq!(decision, *expected, "decision {number} of {:?}: {vector:?}", group.name);
+        let by_model = by_model(&mut model, vector, now);
+        let (expected, of_vector) = (&vector.decision, vector.settled);
+        let of_vector = of_vector.map_or(Settlement::NOTHING, |settled| settled.settlement);
+        let expected = if late { (&by_model.0, by_model.1) } else { (expected, of_vector) };
+        let decided = (&decision, settlement);
+        assert_eq!(decided, expected, "decision {number} of {:?}: {vector:?}", group.name);
         replayed += 1;
     }
     replayed
 }
 
-async fn check<S: Store>(
+fn by_model(model: &mut Model, vector: &Vector, now: Now) -> (Decision, Settlement) {
+    let mut settlement = Settlement::NOTHING;
+    let decision = match (vector.op, vector.max, vector.settled) {
+        (Op::Check, Some(max), _) => model.check_up_to(now, vector.cost, max),
+        (Op::Check, None, _) => model.check(now, vector.cost),
+        (Op::Settle, _, Some(settled)) => {
+            let final_cost = (settled.receipt(), settled.to);
+            settlement = model.settle(now, vector.cost, final_cost, settled.max_debt);
+            model.standing(now)
+        }
+        (Op::Peek | Op::Settle, ..) => model.peek(now, vector.cost),
+    };
+    (decision, settlement)
+}
+
+async fn admit<S: Store>(
     suite: &Suite<'_, S>,
     admission: &Admission<'_>,
     at: CallContext<'_>,
-) -> tollgate_core::Result<(tollgate_core::Decision, Now)> {
+) -> Result<((Decision, Now), Settlement)> {
     let outcome = suite.store().admit(admission, at).await?;
     let plan = decisions_of(admission, &outcome)?;
     let decision = plan.decisions.into_iter().next().expect("one decision per charge");
-    Ok((decision, outcome.now))
+    let settlement = plan.settled.first().copied().unwrap_or_default();
+    Ok(((decision, outcome.now), settlement))
 }
 
 /// A log of many entries may be too large for a store that swaps whole states.

@@ -5,6 +5,7 @@ use std::iter::repeat_n;
 use std::pin::pin;
 use std::sync::Arc;
 use std::task::{Context, Waker};
+use std::time::Duration;
 
 use tollgate_core::algorithm::Gcra;
 use tollgate_core::store::cas::{Swap, Version};
@@ -12,7 +13,8 @@ use tollgate_core::store::compensate::{Leg, Parts, admit};
 use tollgate_core::store::detach::{Detached, Spawner};
 use tollgate_core::store::{CallContext, CallFacts, Evidence, Loaded, Store, TimeSource};
 use tollgate_core::{
-    Admission, Charge, Code, Cost, Error, Key, Limit, ManualClock, Quota, Result, State,
+    Admission, Charge, Code, Cost, Error, Key, Limit, ManualClock, Quota, Receipt, RequestId,
+    Result, State,
 };
 use tollgate_testkit::ReferenceStore;
 use tollgate_testkit::derive::decisions_of;
@@ -60,8 +62,8 @@ impl Parts for Halves {
         self.of(&leg.charges).admit(&admission, work.context(time)).await
     }
 
-    async fn give_back(&self, refunds: &Admission<'_>, cx: CallContext<'_>) -> Result<Evidence> {
-        self.of(refunds.charges()).admit(refunds, cx).await
+    async fn settle(&self, settled: &Admission<'_>, cx: CallContext<'_>) -> Result<Evidence> {
+        self.of(settled.charges()).admit(settled, cx).await
     }
 
     fn version_of(&self, _: &State) -> Option<Version> {
@@ -113,6 +115,53 @@ fn parts_grant_a_range_what_the_scarcest_has_and_take_no_more() {
         }
         assert_eq!(parts.spent(), granted.unwrap_or(0), "after {spent_before} of the second part");
     }
+}
+
+/// A settlement of which a part did not answer is completed by the next one under its id, which
+/// derives each part at the instant at which it was settled.
+#[test]
+fn parts_settle_once_under_an_id_however_often_a_part_fails() {
+    for fault in [Fault::Before, Fault::After] {
+        let parts = Halves::new(vec![], vec![Fault::None, fault], None);
+        let limits = [limit("first"), limit("second")];
+        let of_six = limits.each_ref().map(|limit| limit.charge("k").cost(Cost::new(6).unwrap()));
+        let taken = block_on(admit(&parts, &Admission::of(&of_six), NOW)).unwrap();
+        let taken = decisions_of(&Admission::of(&of_six), &taken).unwrap().decisions;
+        let receipt = |part: usize| taken[part].receipt().unwrap();
+        let charges = [of_six[0].settle(receipt(0), 2), of_six[1].settle(receipt(1), 2)];
+        let id = RequestId::new("settled").unwrap().keep_for(Duration::from_secs(3_600));
+        let admission = Admission::of(&charges).request_id(id);
+        // Ten units an hour: ten minutes later 1.67 of them have decayed.
+        let later = |minutes: u64| CallContext::at(1_700_000_000_000_000 + minutes * 60_000_000);
+        let failed = block_on(admit(&parts, &admission, NOW)).unwrap_err();
+        assert!(failed.is_outage() && !failed.is_not_sent(), "{failed}");
+        assert_eq!(parts.spent(), 2, "the first part was settled");
+        let mut seen = Vec::new();
+        for minutes in [25, 26, 30] {
+            let evidence = block_on(admit(&parts, &admission, later(minutes))).unwrap();
+            assert!(evidence.replayed.is_some());
+            let plan = decisions_of(&admission, &evidence).unwrap();
+            seen.push((plan.settled, plan.decisions));
+        }
+        seen.dedup();
+        let [(settled, decisions)] = &*seen else { panic!("answers differ: {seen:?}") };
+        let given_back: Vec<u64> = settled.iter().map(|one| one.given_back).collect();
+        // Of the second part 4.17 units had decayed by the second attempt, 1.83 came back.
+        let second = if fault == Fault::After { 4 } else { 2 };
+        assert_eq!(given_back, [4, second]);
+        assert_eq!(decisions[0].remaining, 8);
+        assert_eq!(parts.spent(), 2, "the first part was settled twice");
+    }
+}
+
+#[test]
+fn settlements_over_parts_come_without_charges() {
+    let parts = Halves::new(vec![], vec![], None);
+    let limits = [limit("first"), limit("second")];
+    let charges = [limits[0].charge("k"), limits[1].charge("k").settle(Receipt::Newest, 2)];
+    let refused = block_on(admit(&parts, &Admission::of(&charges), NOW)).unwrap_err();
+    assert_eq!((refused.code(), refused.is_not_sent()), (Code::Unsupported, true), "{refused}");
+    assert_eq!(parts.spent(), 0);
 }
 
 const CLAIM_NOTHING: [Code; 3] = [Code::ConflictExhausted, Code::QueueFull, Code::StoreFull];

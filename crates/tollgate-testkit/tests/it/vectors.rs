@@ -43,6 +43,8 @@ fn every_file_covers_every_case() {
             assert!(count(verdict) >= 10, "{} {verdict:?}", file.file_name());
         }
         assert!(decisions.iter().any(|vector| vector.op == Op::Peek));
+        let settled = |vector: &&&Vector| vector.settled.is_some();
+        assert!(decisions.iter().filter(settled).count() >= 10, "{}", file.file_name());
         let granted = |vector: &&&Vector| vector.decision.granted().is_some();
         assert!(decisions.iter().filter(granted).count() >= 4, "{}", file.file_name());
         assert!(decisions.iter().filter(|vector| vector.change.is_some()).count() >= 10);

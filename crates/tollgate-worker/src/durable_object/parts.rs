@@ -78,9 +78,9 @@ impl Parts for ObjectParts {
         Ok(evidence)
     }
 
-    async fn give_back(&self, refunds: &Admission<'_>, cx: CallContext<'_>) -> Result<Evidence> {
-        let shard = self.only_shard(refunds.charges()).ok_or_else(no_outcome)?;
-        let sent = SentAdmission::of(refunds).ok_or_else(unknown_algorithm)?;
+    async fn settle(&self, settled: &Admission<'_>, cx: CallContext<'_>) -> Result<Evidence> {
+        let shard = self.only_shard(settled.charges()).ok_or_else(no_outcome)?;
+        let sent = SentAdmission::of(settled).ok_or_else(unknown_algorithm)?;
         self.admit_in(shard, sent, cx).await
     }
 

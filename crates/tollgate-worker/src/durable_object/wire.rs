@@ -68,6 +68,12 @@ enum SentOperation {
     TakeUpTo(u64),
     RefundUntil(Micros),
     RefundNewest,
+    /// A final cost that is not 0; without an end that of the newest units.
+    Settle {
+        until: Option<Micros>,
+        to: u64,
+        max_debt: u64,
+    },
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -139,19 +145,18 @@ impl SentCharge {
             subject: key.subject.to_owned(),
             quota: quota_id.0,
             cost: charge.cost.get(),
-            operation: match charge.operation {
-                Operation::Take => SentOperation::Take,
-                Operation::TakeUpTo(max) => SentOperation::TakeUpTo(max.get()),
-                Operation::Refund(Receipt::Until(at)) => SentOperation::RefundUntil(at),
-                Operation::Refund(_) => SentOperation::RefundNewest,
-            },
+            operation: SentOperation::of(charge),
             elsewhere: None,
         })
     }
 
     fn limit(&self) -> Result<Limit> {
         let rule = built_in(QuotaId(self.quota)).ok_or_else(unknown_algorithm)?;
-        Limit::with_rule(&self.policy, rule)?.with_prefix(&self.prefix)
+        let limit = Limit::with_rule(&self.policy, rule)?.with_prefix(&self.prefix)?;
+        Ok(match self.operation {
+            SentOperation::Settle { max_debt, .. } => limit.max_debt(max_debt),
+            _ => limit,
+        })
     }
 
     fn charge<'a>(&'a self, limit: &'a Limit) -> Result<Charge<'a>> {
@@ -161,7 +166,27 @@ impl SentCharge {
             SentOperation::TakeUpTo(max) => charge.up_to(Cost::new(max)?),
             SentOperation::RefundUntil(until) => charge.refund(Receipt::Until(until)),
             SentOperation::RefundNewest => charge.refund(Receipt::Newest),
+            SentOperation::Settle { until, to, .. } => {
+                charge.settle(until.map_or(Receipt::Newest, Receipt::Until), to)
+            }
         })
+    }
+}
+
+impl SentOperation {
+    /// Refunds are sent as objects of earlier versions know them.
+    fn of(charge: &Charge<'_>) -> Self {
+        let until = |receipt| if let Receipt::Until(at) = receipt { Some(at) } else { None };
+        match charge.operation {
+            Operation::Take => Self::Take,
+            Operation::TakeUpTo(max) => Self::TakeUpTo(max.get()),
+            Operation::Settle { receipt, to: 0 } => {
+                until(receipt).map_or(Self::RefundNewest, Self::RefundUntil)
+            }
+            Operation::Settle { receipt, to } => {
+                Self::Settle { until: until(receipt), to, max_debt: charge.limit.debt_bound() }
+            }
+        }
     }
 }
 
@@ -279,6 +304,8 @@ mod tests {
             limit.charge("b").up_to(two),
             limit.charge("b").refund(Receipt::Newest),
             limit.charge("b").refund(Receipt::Until(u64::MAX)),
+            limit.charge("b").settle(Receipt::Until(7), u64::MAX),
+            limit.charge("b").settle(Receipt::Newest, 1),
         ];
         let id = RequestId::new("id").unwrap();
         let sent = SentAdmission::of(&Admission::of(&charges).request_id(id)).unwrap();

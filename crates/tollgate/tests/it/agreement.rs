@@ -9,7 +9,7 @@ use tollgate::{Charge, Decision, Limit, Limiter, ManualClock, RequestId, Result}
 use tollgate_testkit::ReferenceStore;
 use tollgate_testkit::model::Kind;
 use tollgate_testkit::runtime::block_on;
-use tollgate_testkit::trace::{Event, Mix, Trace};
+use tollgate_testkit::trace::{Event, Mix, Settling, Trace};
 
 use crate::support::{NOW, compare_and_swap, memory};
 
@@ -143,10 +143,11 @@ fn agrees(kind: Kind, seed: u64) -> (u64, u64) {
                     limiter.forecast(limit.charge(&subject)).await
                 });
             }
-            Event::Refund(now, cost, receipt) => {
+            Event::Settle(now, Settling { cost, receipt, to, max_debt }) => {
                 all.clock.set(now.reading());
+                let limit = limit.clone().max_debt(max_debt);
                 all.agree(&context, &async |limiter: &Limiter<BoxStore>| {
-                    limiter.refund(asked(cost).refund(receipt)).await
+                    limiter.settle(asked(cost).under(&limit).settle(receipt, to)).await
                 });
             }
         }

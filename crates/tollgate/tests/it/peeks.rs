@@ -160,7 +160,11 @@ fn a_refund_by_its_receipt_undoes_the_charge() {
             assert_eq!(taken.remaining, 3, "{context}");
             let refunded =
                 block_on(limiter.refund(fourth.refund(taken.receipt().unwrap()))).unwrap();
-            assert_eq!((refunded.units, refunded.standing.remaining), (4, 7), "{context}");
+            assert_eq!(
+                (refunded.each[0].given_back, refunded.standing.remaining),
+                (4, 7),
+                "{context}"
+            );
             assert!(refunded.standing.is_allowed(), "{context}");
         }
     }
@@ -174,11 +178,15 @@ fn a_refund_never_gives_more_than_is_owed() {
             let context = format!("{} on {name}", kind.name());
             let fresh =
                 block_on(limiter.refund(charge(&limit, "k", 5).refund(Receipt::Newest))).unwrap();
-            assert_eq!((fresh.units, fresh.standing.remaining), (0, 10), "{context}: fresh key");
+            assert_eq!(
+                (fresh.each[0].given_back, fresh.standing.remaining),
+                (0, 10),
+                "{context}: fresh key"
+            );
             block_on(limiter.check(charge(&limit, "k", 2))).unwrap();
             let all =
                 block_on(limiter.refund(charge(&limit, "k", 9).refund(Receipt::Newest))).unwrap();
-            assert_eq!((all.units, all.standing.remaining), (2, 10), "{context}");
+            assert_eq!((all.each[0].given_back, all.standing.remaining), (2, 10), "{context}");
             let admitted = (0..20)
                 .filter(|_| block_on(limiter.check(limit.charge("k"))).unwrap().is_allowed())
                 .count();
@@ -200,7 +208,11 @@ fn a_refund_gives_nothing_back_twice_that_time_gave_back() {
             block_on(limiter.check(charge(&limit, "k", 6))).unwrap();
             let refunded =
                 block_on(limiter.refund(asked.refund(taken.receipt().unwrap()))).unwrap();
-            assert_eq!((refunded.units, refunded.standing.remaining), (0, 4), "{context}");
+            assert_eq!(
+                (refunded.each[0].given_back, refunded.standing.remaining),
+                (0, 4),
+                "{context}"
+            );
         }
     }
 }
@@ -231,8 +243,8 @@ fn refunds_never_mint() {
                     let refunded =
                         block_on(limiter.refund(asked.refund(decision.receipt().unwrap())))
                             .unwrap();
-                    assert!(refunded.units <= cost, "{name}, seed {seed}");
-                    net -= refunded.units;
+                    assert!(refunded.each[0].given_back <= cost, "{name}, seed {seed}");
+                    net -= refunded.each[0].given_back;
                 }
                 assert!(net <= 20, "{name}, seed {seed}: {net} of 20 at once");
             }
@@ -292,9 +304,13 @@ fn a_combination_is_no_receipt_but_its_parts_are() {
     clock.advance(Duration::from_secs(60));
     assert!(limiter.sync().check(charge(&quick, "k", 5)).unwrap().is_allowed());
     let [of_quick, of_slow] = [0, 1].map(|part| combined.parts()[part].receipt().unwrap());
-    assert_eq!(limiter.sync().refund(charges[0].refund(of_quick)).unwrap().units, 0, "minted");
     assert_eq!(
-        limiter.sync().refund(charges[1].refund(of_slow)).unwrap().units,
+        limiter.sync().refund(charges[0].refund(of_quick)).unwrap().each[0].given_back,
+        0,
+        "minted"
+    );
+    assert_eq!(
+        limiter.sync().refund(charges[1].refund(of_slow)).unwrap().each[0].given_back,
         5,
         "a sixth of one came back by itself, the rest of it now"
     );

@@ -238,7 +238,7 @@ fn a_refund_under_an_id_gives_back_once() {
         let admission = Admission::of(&refund).request_id(RequestId::new("refund").unwrap());
         for attempt in 0..3 {
             let refunded = block_on(limiter.refund(&admission)).unwrap();
-            assert_eq!(refunded.units, 3, "{name}, attempt {attempt}");
+            assert_eq!(refunded.each[0].given_back, 3, "{name}, attempt {attempt}");
         }
         let left = block_on(limiter.forecast(limit.charge("k"))).unwrap().spendable_now;
         assert_eq!(left, 3, "{name}: given back more than once");

@@ -11,6 +11,10 @@
 //! Words `[start, count]`; quota id `[tag, W, anchor, L]` with anchor 0 for epoch and 1 for
 //! first_hit. Under another limit the count stays; it may then exceed the limit.
 //!
+//! # Debt
+//! Charging beyond the ceiling counts up to L + D units, at most 2^48, in the window that counts
+//! now, where D is the largest debt. They end with the window, as all of its units do.
+//!
 //! # Rounding
 //! None but times, up to whole milliseconds.
 //!
@@ -19,7 +23,8 @@
 
 use super::limits::{self, PERIOD_MAX};
 use super::{
-    Algorithm, Debt, Description, Kind, QuotaFields, Refund, Renewal, ScriptedStep, Step, Write,
+    Algorithm, Debt, Description, Kind, Overdrawn, QuotaFields, Refund, Renewal, ScriptedStep,
+    Step, Write,
 };
 use crate::charge::Receipt;
 use crate::cost::Cost;
@@ -194,6 +199,15 @@ impl Algorithm for FixedWindow {
             return Refund::NOTHING;
         }
         Refund { units, write: Some(self.write(view.start, view.count - units)) }
+    }
+
+    fn overdraw(&self, words: &[u64], now: Now, cost: Cost, max_debt: u64) -> Overdrawn {
+        let view = self.view(words, now);
+        let units = limits::room_in_debt((self.limit, max_debt), view.count).min(cost.get());
+        if units == 0 {
+            return Overdrawn::NOTHING;
+        }
+        Overdrawn { units, write: Some(self.write(view.start, view.count + units)) }
     }
 
     /// All of it: it ends with the window.

@@ -22,9 +22,15 @@
 //! the charge that has not decayed, to the last fraction. The units reported are rounded up, so
 //! that a part of a unit counts as one.
 //!
+//! # Debt
+//! Charging beyond the ceiling sets TAT := a + T·q for the largest whole q, up to the units asked
+//! for, with a + T·q ≤ n + τ + T·D, where D is the largest debt. No debt ends later than 2^53
+//! microseconds after the epoch. The formulas above hold for such a TAT too.
+//!
 //! # Time
 //! A state has seen TAT − τ: an earlier reading finds a ≥ n + τ and is denied, so a clock that
-//! steps back never refills. The scheme is the virtual scheduling of ITU-T I.371.
+//! steps back never refills. What lies more than a minute ahead is taken for debt when another
+//! quota asks what is owed. The scheme is the virtual scheduling of ITU-T I.371.
 
 mod wide;
 
@@ -33,7 +39,9 @@ use core::marker::PhantomData;
 
 use super::limits::{self, PERIOD_MAX};
 use super::packed_schedule::PackedSchedule;
-use super::{Algorithm, Debt, Description, Kind, Refund, Renewal, ScriptedStep, Step, Write};
+use super::{
+    Algorithm, Debt, Description, Kind, Overdrawn, Refund, Renewal, ScriptedStep, Step, Write,
+};
 use crate::charge::Receipt;
 use crate::cost::Cost;
 use crate::decision::{Decision, Forecast};
@@ -186,6 +194,16 @@ impl<K: ScheduleKind> Algorithm for Schedule<K> {
         Refund { units, write: Some(self.wide.write(view.start - given)) }
     }
 
+    fn overdraw(&self, words: &[u64], now: Now, cost: Cost, max_debt: u64) -> Overdrawn {
+        let view = View::new(&self.wide, words, now);
+        let room = self.wide.latest(view.at, max_debt).saturating_sub(view.start);
+        let units = narrow(room / u128::from(self.wide.p)).min(cost.get());
+        if units == 0 {
+            return Overdrawn::NOTHING;
+        }
+        Overdrawn { units, write: Some(self.wide.write(view.start + self.wide.units(units))) }
+    }
+
     /// Up to the ceiling, to the last fraction of a unit: a full key stays full.
     fn count_granted(&self, words: &[u64], now: Now, cost: Cost) -> Option<Write> {
         let view = View::new(&self.wide, words, now);
@@ -193,16 +211,22 @@ impl<K: ScheduleKind> Algorithm for Schedule<K> {
         (end > view.start).then(|| self.wide.write(end))
     }
 
+    /// The state has seen TAT − τ, as far as clocks may differ. What lies further ahead is debt.
     fn debt(&self, words: &[u64], now: Now) -> Debt {
-        let tat = self.wide.tat(words);
-        let seen_by_state = narrow(tat.saturating_sub(self.wide.full()) / u128::from(self.wide.l));
-        let seen = now.effective().max(seen_by_state);
-        let owed = tat.saturating_sub(self.wide.scaled(seen)).div_ceil(u128::from(self.wide.p));
-        Debt { units: narrow(owed).min(self.wide.burst), seen }
+        let (tat, now) = (self.wide.tat(words), now.effective());
+        let seen_by_state = tat.saturating_sub(self.wide.full());
+        let latest = self.wide.scaled((now + CLOCKS_DIFFER).min(MICROS_MAX - 1));
+        let seen = seen_by_state.min(latest).max(self.wide.scaled(now));
+        let owed = tat.saturating_sub(seen).div_ceil(u128::from(self.wide.p));
+        Debt { units: narrow(owed), seen: narrow(seen / u128::from(self.wide.l)) }
     }
 
     fn indebted(&self, debt: Debt) -> Write {
-        self.wide.write(self.wide.scaled(debt.seen) + self.wide.units(debt.units))
+        // What is owed is a part of a unit less than these units: a debt that ends last stays a
+        // state.
+        let last = self.wide.scaled(2 * MICROS_MAX) - 1;
+        let end = self.wide.scaled(debt.seen) + self.wide.units(debt.units);
+        self.wide.write(end.min(last))
     }
 
     fn indebted_until(&self, until: Micros, at: Micros) -> Write {
@@ -260,6 +284,9 @@ impl<K: ScheduleKind> Algorithm for Schedule<K> {
         self.packed
     }
 }
+
+/// By how much the clocks of nodes may differ, as far as stores keep states for it: their slack.
+const CLOCKS_DIFFER: Micros = 60_000_000;
 
 fn gcd(a: u64, b: u64) -> u64 {
     if b == 0 { a } else { gcd(b, a % b) }

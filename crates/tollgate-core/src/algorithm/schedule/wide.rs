@@ -4,9 +4,13 @@ use crate::algorithm::Write;
 use crate::cost::Cost;
 use crate::decision::Decision;
 use crate::state::Words;
-use crate::time::{MICROS_PER_MS, Micros, Now};
+use crate::time::{MICROS_MAX, MICROS_PER_MS, Micros, Now};
 
-/// All lengths and instants are in 1/l microseconds, below 2^101.
+/// No debt ends later: so an instant is below 2^53, with which scripts calculate, and a word in
+/// memory is below 2^63 by more than what a rounding up to milliseconds adds.
+const DEBT_END: Micros = 2 * MICROS_MAX - 1_000_000;
+
+/// All lengths and instants are in 1/l microseconds, below 2^101; with any debt below 2^117.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wide {
     pub(super) p: u64,
@@ -19,6 +23,11 @@ impl Wide {
     /// What a full debt takes: τ·l.
     pub(super) fn full(&self) -> u128 {
         self.units(self.burst)
+    }
+
+    /// How far TAT may go at an instant with this many units of debt beyond the ceiling.
+    pub(super) fn latest(&self, at: u128, max_debt: u64) -> u128 {
+        (at + self.full() + self.units(max_debt)).min(self.scaled(DEBT_END))
     }
 
     /// What this number of units takes.

@@ -8,7 +8,13 @@
 //! # State Words `[time, units, time, units, …]`, oldest first, times strictly increasing: charges
 //! at one instant merge, and a cost of 10,000 is one entry. Quota id `[tag, W, 0, L]`. Under
 //! another limit the entries stay; they may then exceed the limit. A state has at most L entries,
-//! or 64 if another quota has granted more; stores that swap whole states accept L up to 1,000.
+//! or 64 if another quota has granted more or the key is in debt; stores that swap whole states
+//! accept L up to 1,000.
+//!
+//! # Debt
+//! Charging beyond the ceiling counts up to L + D units, at most 2^48, where D is the largest debt:
+//! one more entry. A log of L entries, and of 64, grows no further: the units of its newest entry
+//! are moved to the new one, and leave later, together.
 //!
 //! # Rounding
 //! None but times, up to whole milliseconds.
@@ -18,7 +24,8 @@
 
 use super::limits;
 use super::{
-    Algorithm, Debt, Description, Kind, QuotaFields, Refund, Renewal, ScriptedStep, Step, Write,
+    Algorithm, Debt, Description, Kind, Overdrawn, QuotaFields, Refund, Renewal, ScriptedStep,
+    Step, Write,
 };
 use crate::charge::Receipt;
 use crate::cost::Cost;
@@ -32,8 +39,9 @@ use crate::time::{MICROS_MAX, Micros, Now, millisecond_before, to_ms_up};
 /// The longest window.
 const WINDOW_MAX: Micros = 1 << 50;
 
-/// How many entries a log may have before charges that another quota has granted share one.
-const GRANTED_ENTRIES: usize = 64;
+/// How many entries a log may have before charges that another quota has granted share one, and
+/// those beyond the ceiling if its limit is lower.
+const SHARED_ENTRIES: usize = 64;
 
 /// At most L units in any window, exactly.
 #[derive(Clone, Debug)]
@@ -129,6 +137,21 @@ impl View<'_> {
         Write { words: words.into(), fresh_at: self.at + self.window }
     }
 
+    /// The same, but a charge that would be one entry too many joins the newest one, at its own
+    /// time.
+    fn with_at_most(mut self, entries: usize, units: u64) -> Write {
+        let holds = |[_, units]: &[u64; 2]| *units > 0;
+        let held = self.live.iter().copied().filter(holds).count();
+        let newest = self.live.iter().rposition(holds).filter(|_| held >= entries);
+        match newest.and_then(|newest| self.live.split_at_checked(newest)) {
+            Some((older, [[_, joined], ..])) => {
+                self.live = older;
+                self.with(joined + units)
+            }
+            _ => self.with(units),
+        }
+    }
+
     /// These entries, the live ones without the `units` that were taken out of them.
     fn after_refund(&self, mut entries: Vec<[u64; 2]>, units: u64) -> Refund {
         if units == 0 {
@@ -218,21 +241,23 @@ impl Algorithm for SlidingLog {
         view.after_refund(entries, units)
     }
 
+    fn overdraw(&self, words: &[u64], now: Now, cost: Cost, max_debt: u64) -> Overdrawn {
+        let view = self.view(words, now);
+        let units = limits::room_in_debt((self.limit, max_debt), view.count).min(cost.get());
+        if units == 0 {
+            return Overdrawn::NOTHING;
+        }
+        let entries = usize::try_from(self.limit).unwrap_or(usize::MAX).max(SHARED_ENTRIES);
+        Overdrawn { units, write: Some(view.with_at_most(entries, units)) }
+    }
+
     /// All of it. Beyond some entries it joins the newest one, so that a quota that grants more
     /// cannot make the log longer than its own charges do: the units of that one leave later,
     /// together.
     fn count_granted(&self, words: &[u64], now: Now, cost: Cost) -> Option<Write> {
-        let mut view = self.view(words, now);
+        let view = self.view(words, now);
         let units = cost.get().min(limits::UNITS_MAX - view.count);
-        let holds = |[_, units]: &[u64; 2]| *units > 0;
-        let entries = view.live.iter().copied().filter(holds).count();
-        let newest = view.live.iter().rposition(holds).filter(|_| entries >= GRANTED_ENTRIES);
-        let Some((older, [[_, held], ..])) = newest.and_then(|at| view.live.split_at_checked(at))
-        else {
-            return Some(view.with(units));
-        };
-        view.live = older;
-        Some(view.with(held + units))
+        Some(view.with_at_most(SHARED_ENTRIES, units))
     }
 
     fn debt(&self, words: &[u64], now: Now) -> Debt {

@@ -12,6 +12,10 @@
 //! Words `[t, c_t, c_{t−1}, …, c_{t−S}]`: the newest bucket's number and S + 1 counts. Quota id
 //! `[tag, W, S, L]`. Under another limit the counts stay; they may then exceed the limit.
 //!
+//! # Debt
+//! Charging beyond the ceiling counts up to L + D units in the estimate, at most 2^48, where D is
+//! the largest debt. They are units of the newest bucket, and leave with it.
+//!
 //! # Rounding
 //! The weighted share of the oldest bucket is rounded up: towards denying. Since the other terms
 //! are whole, that is exactly the comparison with the unrounded estimate. Times are rounded up to
@@ -24,7 +28,8 @@ mod view;
 
 use super::limits;
 use super::{
-    Algorithm, Debt, Description, Kind, QuotaFields, Refund, Renewal, ScriptedStep, Step, Write,
+    Algorithm, Debt, Description, Kind, Overdrawn, QuotaFields, Refund, Renewal, ScriptedStep,
+    Step, Write,
 };
 use crate::charge::Receipt;
 use crate::cost::Cost;
@@ -179,6 +184,17 @@ impl Algorithm for SlidingWindow {
         // Of a bucket that is leaving, only a share still counts.
         let units = before - view.estimate();
         if units == 0 { Refund::NOTHING } else { Refund { units, write: Some(view.write()) } }
+    }
+
+    fn overdraw(&self, words: &[u64], now: Now, cost: Cost, max_debt: u64) -> Overdrawn {
+        let mut view = View::new(words, now, self.bucket, self.counts());
+        let room = limits::room_in_debt((self.limit, max_debt), view.estimate());
+        let units = room.min(cost.get());
+        if units == 0 {
+            return Overdrawn::NOTHING;
+        }
+        view.add(units);
+        Overdrawn { units, write: Some(view.write()) }
     }
 
     /// All of it: it leaves with its bucket.

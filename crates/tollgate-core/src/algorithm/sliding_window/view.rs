@@ -83,8 +83,8 @@ impl View {
         (self.newest + buckets) * self.bucket
     }
 
-    /// Adds units to the current bucket. What is granted fits; of what another quota has granted,
-    /// no more than any quota can grant.
+    /// Adds units to the current bucket. What is granted fits, as does what is charged into debt;
+    /// of what another quota has granted, no more than any quota can grant.
     pub(super) fn add(&mut self, units: u64) {
         if let Some(current) = self.counts.first_mut() {
             *current = (*current + units).min(UNITS_MAX);

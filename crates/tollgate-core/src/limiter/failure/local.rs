@@ -152,11 +152,12 @@ impl Local {
     /// The limit with this process's share of the quota.
     fn scaled(&self, limit: &Limit) -> Result<Limit> {
         let key = (limit.prefix().clone(), limit.policy().clone(), limit.rule().quota_id());
+        let max_debt = self.share.of(limit.debt_bound());
         if let Some(known) = self.scaled.read().unwrap_or_else(PoisonError::into_inner).get(&key) {
-            return Ok(known.clone());
+            return Ok(known.clone().max_debt(max_debt));
         }
         let rule = limit.rule().scaled(self.share.numerator, self.share.denominator)?;
-        let scaled = limit.clone().replace_rule(rule);
+        let scaled = limit.clone().replace_rule(rule).max_debt(max_debt);
         let mut known = self.scaled.write().unwrap_or_else(PoisonError::into_inner);
         if known.len() < SCALED_MAX {
             known.insert(key, scaled.clone());

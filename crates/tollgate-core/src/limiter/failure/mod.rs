@@ -15,17 +15,20 @@ mod local;
 mod tests;
 
 use core::future::Future;
-use core::sync::atomic::{AtomicUsize, Ordering::Relaxed};
+use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
 use std::sync::Arc;
 
 use super::builder::ClockSource;
 use super::derive;
 use super::observer::{Counter, Degradation, Observer, Stats};
+use crate::algorithm::{Description, Renewal};
 use crate::charge::{Admission, Charge};
+use crate::cost::Cost;
 use crate::decision::{Decision, OutageMode, Verdict};
 use crate::error::{Code, Error, Result};
 use crate::key::{Key, Name};
 use crate::limit::Limit;
+use crate::settled::Settlement;
 use crate::state::State;
 use crate::store::{CallContext, CallFacts, Endpoint, Evidence, LastAnswer, Store, TimeSource};
 use crate::time::{MICROS_PER_MS, Micros, Now, micros_of, to_ms_up};
@@ -57,6 +60,8 @@ pub(super) struct FailurePolicy {
     degraded: [Counter; 3],
     failures: Counter,
     clock_behind: Counter,
+    /// Whether a charge was settled for more than it took.
+    has_charged_debts: AtomicBool,
 }
 
 impl Default for FailurePolicy {
@@ -71,6 +76,7 @@ impl Default for FailurePolicy {
             degraded: Default::default(),
             failures: Counter::default(),
             clock_behind: Counter::default(),
+            has_charged_debts: AtomicBool::new(false),
         }
     }
 }
@@ -277,14 +283,26 @@ impl FailurePolicy {
         }
     }
 
+    /// Learns that keys may be in debt.
+    pub(super) fn watch_debts(&self, settled: &[Settlement]) {
+        if settled.iter().any(|settlement| settlement.charged > 0) {
+            self.has_charged_debts.store(true, Relaxed);
+        }
+    }
+
     /// Notices keys that a clock ahead of this one has charged: they are frozen until it catches
-    /// up.
+    /// up. What a schedule has ahead of the clock is the same for debt and for time, so a limiter
+    /// that charges into debt takes as much for debt as a key may owe.
     fn watch_clock(&self, charge: &Charge<'_>, before: &State, now: Now) {
         let rule = charge.rule();
         if before.quota_id.family() != rule.quota_id().family() {
             return;
         }
-        let ahead = rule.debt(&before.words, now).seen.saturating_sub(now.effective());
+        let reset_at_ms = rule.peek(&before.words, now, Cost::ONE).reset_at_ms;
+        let seen = reset_at_ms.saturating_mul(MICROS_PER_MS).saturating_sub(rule.horizon());
+        let may_be_debt =
+            if self.has_charged_debts.load(Relaxed) { longest_debt(charge) } else { 0 };
+        let ahead = seen.saturating_sub(now.effective()).saturating_sub(may_be_debt);
         if ahead > CLOCKS_AGREE
             && let (Some(_), Some(observer)) =
                 (self.clock_behind.count(now.reading()), &self.observer)
@@ -304,6 +322,17 @@ impl FailurePolicy {
             breaker_rejections: self.breakers.rejections(),
             clock_behind: self.clock_behind.total(),
         }
+    }
+}
+
+/// How far ahead of the clock debt alone can take the state of a key.
+fn longest_debt(charge: &Charge<'_>) -> Micros {
+    match charge.rule().describe() {
+        Description { units, period, renewal: Renewal::Steady, .. } => {
+            let debt = u128::from(charge.limit.debt_bound()) * u128::from(period);
+            Micros::try_from(debt.div_ceil(u128::from(units.max(1)))).unwrap_or(Micros::MAX)
+        }
+        _ => 0,
     }
 }
 

@@ -94,7 +94,7 @@ pub(super) async fn give_back_excess<P: Parts>(
 async fn give_back<P: Parts>(parts: &P, refunds: &Admission<'_>, time: TimeSource) -> Result<()> {
     let mut rounds = 1..GIVE_BACK_ROUNDS;
     loop {
-        match parts.give_back(refunds, time.into()).await {
+        match parts.settle(refunds, time.into()).await {
             Err(error) if error.code() == Code::ConflictExhausted && rounds.next().is_some() => {}
             other => return other.map(drop),
         }

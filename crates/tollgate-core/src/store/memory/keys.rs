@@ -105,8 +105,8 @@ impl Memory {
         }
     }
 
-    /// Makes a key owe what it does and `more`, but at least `at_least` and at most its ceiling,
-    /// and for no shorter than until the instant that goes with it.
+    /// Makes a key owe what it does and `more`, but at least `at_least`, and for no shorter than
+    /// until the instant that goes with it. A key that owes its ceiling owes no more after it.
     pub(crate) fn owe_at_least(
         &self,
         charge: &Charge<'_>,
@@ -127,7 +127,8 @@ impl Memory {
         let known = carried.as_ref().or(state.as_ref());
         let words = known.map_or(&[][..], |state| &state.words);
         let owed = rule.debt(words, now);
-        let units = owed.units.saturating_add(more).max(at_least).min(rule.ceiling());
+        let most = rule.ceiling().max(owed.units);
+        let units = owed.units.saturating_add(more).max(at_least).min(most);
         // Units are whole, instants are not: what is owed as much must also last as long.
         let lasts = held.as_ref().and_then(Held::content).map_or(0, |content| content.fresh_at());
         let too_short = at_least > 0 && (at_least >= owed.units || lasts < until);

@@ -2,17 +2,17 @@
 
 use std::thread;
 
-use tollgate_core::store::TimeSource;
-use tollgate_core::{Now, QuotaId, Rule, State};
+use tollgate_core::store::{TimeSource, plan};
+use tollgate_core::{Limit, Now, QuotaId, Rule, State};
 use tollgate_test_servers::{Redis, shared};
 use tollgate_testkit::model::{Kind, ModelQuota};
 use tollgate_testkit::runtime::block_on;
-use tollgate_testkit::trace::{Event, Mix, Trace};
+use tollgate_testkit::trace::{Event, Mix, Settling, Trace};
 
 use super::Plain;
 use crate::script::{self, Scripts, list_of_one};
 use crate::store::batch_encode::{Item, ItemResult, calls_of, instant_of};
-use crate::text::state_text;
+use crate::text::{state_text, to_hold};
 use crate::transport::{Args, Call, Reply, Transport};
 
 /// Steps of each algorithm.
@@ -20,12 +20,15 @@ const STEPS: usize = 100_000;
 /// Steps that are sent at once.
 const AT_ONCE: usize = 2_000;
 
-/// Charges on one key at a time, with nothing that a script leaves to Rust.
+/// Charges on one key at a time. What a script leaves to Rust is settling: it is written as a swap
+/// writes it, and the scripts have to read it, in debt too.
 const MIX: Mix =
-    Mix { events_per_key: 250, floors: false, refunds: false, changes: &[], extremes: true };
+    Mix { events_per_key: 250, floors: false, settles: true, changes: &[], extremes: true };
 
 /// A step, with what Rust says the key holds before and after.
 struct Step {
+    /// Whether the state before was settled since the last step.
+    is_settled: bool,
     item: Item,
     before: Option<State>,
     after: Option<State>,
@@ -36,6 +39,7 @@ struct Steps {
     trace: Trace,
     rule: Option<Rule>,
     state: Option<State>,
+    is_settled: bool,
     key: usize,
     name: String,
 }
@@ -47,8 +51,10 @@ impl Steps {
                 Event::Fresh(quota) => {
                     self.rule = Some(quota.rule().unwrap());
                     self.state = None;
+                    self.is_settled = false;
                     self.key += 1;
                 }
+                Event::Settle(now, settling) => self.settle(now, settling),
                 Event::Check(now, cost) => {
                     let rule = self.rule.clone().unwrap();
                     let words = self.state.as_ref().map_or(&[][..], |state| &state.words);
@@ -68,7 +74,8 @@ impl Steps {
                         at: TimeSource::Given(now.reading()),
                         until: None,
                     };
-                    return Step { item, before, after: self.state.clone() };
+                    let is_settled = core::mem::take(&mut self.is_settled);
+                    return Step { is_settled, item, before, after: self.state.clone() };
                 }
                 // Looks write nothing and are derived in Rust.
                 Event::Peek(..) | Event::Forecast(_) => {}
@@ -76,6 +83,32 @@ impl Steps {
             }
         }
     }
+}
+
+impl Steps {
+    fn settle(&mut self, now: Now, settling: Settling) {
+        let Settling { cost, receipt, to, max_debt } = settling;
+        let limit = Limit::with_rule("settled", self.rule.clone().unwrap()).unwrap();
+        let limit = limit.max_debt(max_debt);
+        let charges = [limit.charge("key").cost(cost).settle(receipt, to)];
+        let planned = plan(&charges, &[0], core::slice::from_ref(&self.state), now).unwrap();
+        if let Some(write) = planned.writes.into_iter().next() {
+            self.state = Some(write.state);
+            self.is_settled = true;
+        }
+    }
+}
+
+/// Writes a state that was settled, as a swap does.
+fn write(scripts: &Scripts, step: &Step) -> Vec<Call> {
+    let Some(state) = step.before.as_ref().filter(|_| step.is_settled) else { return Vec::new() };
+    let name = vec![step.item.name.clone()];
+    let forget = Call::new(scripts.forget.clone(), name.clone(), Args::default());
+    let mut args = Args::default();
+    args.text("n");
+    args.text(&to_hold(&state.to_text()));
+    args.unsigned(0);
+    vec![forget, Call::new(scripts.swap.clone(), name, args)]
 }
 
 /// What the key holds, right after a step.
@@ -109,8 +142,9 @@ impl Frame {
 fn compare(server: &Redis, frame: Frame, kind: Kind, seed: u64) {
     let (plain, scripts) = (Plain::to(server), Scripts::default());
     let (trace, name) = (Trace::new(kind, seed, MIX), format!("{frame:?}:{}", kind.name()));
-    let mut steps = Steps { trace, rule: None, state: None, key: 0, name: name.clone() };
-    let (mut done, mut denied) = (0, 0);
+    let mut steps =
+        Steps { trace, rule: None, state: None, is_settled: false, key: 0, name: name.clone() };
+    let (mut done, mut denied, mut in_debt) = (0, 0, 0);
     while done < STEPS {
         let batch: Vec<Step> = (0..AT_ONCE).map(|_| steps.next()).collect();
         let takes: Vec<_> =
@@ -119,8 +153,10 @@ fn compare(server: &Redis, frame: Frame, kind: Kind, seed: u64) {
             .iter()
             .zip(&batch)
             .flat_map(|((call, _), step)| {
-                let call = frame.of(call.clone(), &step.item, &scripts);
-                [call, read(&scripts, &step.item)]
+                let mut calls = write(&scripts, step);
+                calls.push(frame.of(call.clone(), &step.item, &scripts));
+                calls.push(read(&scripts, &step.item));
+                calls
             })
             .collect();
         let calls = with_texts(calls, done == 0);
@@ -128,8 +164,16 @@ fn compare(server: &Redis, frame: Frame, kind: Kind, seed: u64) {
         block_on(plain.send_all(&calls, |_, reply| replies.push(reply)));
         let mut replies = replies.into_iter();
         for ((_, take), step) in takes.into_iter().zip(&batch) {
-            let (taken, looked) = (replies.next().unwrap(), replies.next().unwrap());
             let context = format!("{name}, seed {seed}, step {done}, {:?}", step.item);
+            if step.is_settled {
+                let forgotten = replies.next().unwrap();
+                assert!(forgotten.is_ok(), "{forgotten:?}: {context}");
+                assert_eq!(replies.next().unwrap().unwrap(), Reply::Integer(1), "{context}");
+                let words = step.before.as_ref().map_or(&[][..], |state| &state.words);
+                let owed = step.item.rule.debt(words, Now::at(given(&step.item))).units;
+                in_debt += usize::from(owed > step.item.rule.ceiling());
+            }
+            let (taken, looked) = (replies.next().unwrap(), replies.next().unwrap());
             let again = take.read(&[&step.item], taken, |_, answer| {
                 let ItemResult::Decided(outcome) = answer else { panic!("{answer:?}: {context}") };
                 assert_eq!(Now::at(given(&step.item)), outcome.now, "{context}");
@@ -149,14 +193,16 @@ fn compare(server: &Redis, frame: Frame, kind: Kind, seed: u64) {
             done += 1;
         }
     }
-    eprintln!("{name}: {done} steps on {} keys, {denied} denied, seed {seed}", steps.key);
+    let keys = steps.key;
+    eprintln!("{name}: {done} steps on {keys} keys, {denied} denied, {in_debt} in debt, {seed}");
+    assert!(in_debt > STEPS / 500, "hardly any key was in debt");
     assert!(denied > STEPS / 20 && denied < STEPS - STEPS / 20, "the trace is one-sided");
 }
 
 /// The whole script where the server may lack it.
 fn with_texts(mut calls: Vec<Call>, is_first: bool) -> Vec<Call> {
     if is_first {
-        calls.iter_mut().take(2).for_each(|call| *call = call.with_text());
+        calls.iter_mut().for_each(|call| *call = call.with_text());
     }
     calls
 }

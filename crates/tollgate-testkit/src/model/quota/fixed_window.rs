@@ -94,12 +94,22 @@ impl Mathematics for FixedWindow {
         back
     }
 
-    fn seen(&self) -> Micros {
+    fn overdraw(&mut self, now: Now, units: Cost, max_debt: u64) -> u64 {
+        let (start, counted) = self.current(now);
+        let most = self.limit.saturating_add(max_debt).min(UNITS_MAX);
+        let charged = units.get().min(most.saturating_sub(counted));
+        if charged > 0 {
+            self.seen = Some((start, counted + charged));
+        }
+        charged
+    }
+
+    fn seen(&self, _now: Now) -> Micros {
         self.seen.map_or(0, |(start, _)| start)
     }
 
-    fn owed(&self, at: Micros) -> u64 {
-        self.current(Now::at(at)).1
+    fn owed(&self, now: Now) -> u64 {
+        self.current(now).1
     }
 
     fn owe(&mut self, at: Micros, units: u64) {

@@ -2,10 +2,13 @@
 //!
 //! T = P/L, τ = T·B, a = max(TAT, n). Allowed iff a ≤ n + τ − T·q; then TAT := a + T·q.
 
-use tollgate_core::{Cost, Decision, Forecast, Micros, Now, Receipt};
+use tollgate_core::{Cost, Decision, Forecast, MICROS_MAX, Micros, Now, Receipt};
 
 use crate::model::real::Real;
-use crate::model::{Bound, Mathematics};
+use crate::model::{Bound, CLOCKS_DIFFER, Mathematics};
+
+/// No debt ends later than this.
+const DEBT_END: Micros = (1 << 53) - 1_000_000;
 
 #[derive(Clone, Debug)]
 pub(super) struct Schedule {
@@ -55,6 +58,14 @@ impl Schedule {
         let is_whole = !rest.exceeds(&Real::whole(0));
         let end = after.plus(if is_whole { &self.unit } else { &rest });
         if end.exceeds(&Real::whole(receipt)) { after } else { end }
+    }
+
+    /// TAT − τ, as far as it is not debt: clocks differ by a minute at most.
+    fn seen_exactly(&self, now: Now) -> Real {
+        let Some(tat) = &self.tat else { return Real::whole(0) };
+        let (seen, latest) = (tat.minus(&self.full()), now.effective() + CLOCKS_DIFFER);
+        let latest = Real::whole(latest.min(MICROS_MAX - 1));
+        if seen.exceeds(&latest) { latest } else { seen }
     }
 
     fn reset_at_ms(start: &Real, now: Now) -> u64 {
@@ -134,14 +145,31 @@ impl Mathematics for Schedule {
         given.over(&self.unit).ceil()
     }
 
-    fn seen(&self) -> Micros {
-        self.tat.as_ref().map_or(0, |tat| tat.minus(&self.full()).floor())
+    /// The largest whole number of units with a + T·q ≤ n + τ + T·D.
+    fn overdraw(&mut self, now: Now, units: Cost, max_debt: u64) -> u64 {
+        let at = Real::whole(now.effective());
+        let start = self.start(&at);
+        let latest = at.plus(&self.full()).plus(&self.unit.times(max_debt));
+        let end = Real::whole(DEBT_END);
+        let latest = if latest.exceeds(&end) { end } else { latest };
+        if !latest.exceeds(&start) {
+            return 0;
+        }
+        let charged = latest.minus(&start).over(&self.unit).floor().min(units.get());
+        if charged > 0 {
+            self.tat = Some(start.plus(&self.unit.times(charged)));
+        }
+        charged
     }
 
-    fn owed(&self, at: Micros) -> u64 {
+    fn seen(&self, now: Now) -> Micros {
+        self.seen_exactly(now).floor()
+    }
+
+    fn owed(&self, now: Now) -> u64 {
         let Some(tat) = &self.tat else { return 0 };
-        let owed = tat.minus(&Real::whole(at)).over(&self.unit).ceil();
-        owed.min(self.burst)
+        let at = self.seen_exactly(now).at_least(&Real::whole(now.effective()));
+        tat.minus(&at).over(&self.unit).ceil()
     }
 
     fn owe(&mut self, at: Micros, units: u64) {

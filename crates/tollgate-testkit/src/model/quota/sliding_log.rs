@@ -6,8 +6,9 @@ use tollgate_core::{Cost, Decision, Forecast, Micros, Now, Receipt};
 
 use crate::model::{Bound, Mathematics, UNITS_MAX, millisecond_before, ms_up};
 
-/// Charges of other quotas begin no event of their own once there are this many times.
-const GRANTED_TIMES: usize = 64;
+/// Charges of other quotas begin no event of their own once there are this many times; those into
+/// debt, once there are this many and as many as the limit has units.
+const SHARED_TIMES: usize = 64;
 
 #[derive(Clone, Debug)]
 pub(super) struct SlidingLog {
@@ -23,7 +24,25 @@ impl SlidingLog {
     }
 
     fn decided_at(&self, now: Now) -> Micros {
-        now.effective().max(self.seen())
+        now.effective().max(self.newest())
+    }
+
+    fn newest(&self) -> Micros {
+        self.events.last().map_or(0, |(time, _)| *time)
+    }
+
+    /// Adds units. In a log of many times those of the newest are moved to that of the charge:
+    /// units that leave later are never too few.
+    fn add_to_many(&mut self, at: Micros, units: u64, many: usize) {
+        let mut live: Vec<(Micros, u64)> = self.live(at).collect();
+        let times: BTreeSet<Micros> = live.iter().map(|(time, _)| *time).collect();
+        if let Some(newest) = times.last().filter(|_| times.len() >= many) {
+            for (time, _) in live.iter_mut().filter(|(time, _)| time == newest) {
+                *time = at;
+            }
+        }
+        live.push((at, units));
+        self.events = live;
     }
 
     /// The events in (at − W, at].
@@ -76,20 +95,10 @@ impl Mathematics for SlidingLog {
         Decision::allowed(self.limit, self.limit - self.counted(at), self.reset_at_ms(now))
     }
 
-    /// In a log of many times those of the newest are moved to that of the charge: units that leave
-    /// later are never too few.
     fn count_granted(&mut self, now: Now, cost: Cost) {
         let at = self.decided_at(now);
         let units = cost.get().min(UNITS_MAX - self.counted(at));
-        let mut live: Vec<(Micros, u64)> = self.live(at).collect();
-        let times: BTreeSet<Micros> = live.iter().map(|(time, _)| *time).collect();
-        if let Some(newest) = times.last().filter(|_| times.len() >= GRANTED_TIMES) {
-            for (time, _) in live.iter_mut().filter(|(time, _)| time == newest) {
-                *time = at;
-            }
-        }
-        live.push((at, units));
-        self.events = live;
+        self.add_to_many(at, units, SHARED_TIMES);
     }
 
     fn forecast(&self, now: Now) -> Forecast {
@@ -130,7 +139,7 @@ impl Mathematics for SlidingLog {
             // Time never goes back: the log keeps what it has seen, whatever it gives back.
             match kept.last() {
                 None => kept.push((at, 0)),
-                Some((newest, _)) if *newest < self.seen() => kept.push((self.seen(), 0)),
+                Some((newest, _)) if *newest < self.newest() => kept.push((self.newest(), 0)),
                 Some(_) => {}
             }
             self.events = kept;
@@ -138,12 +147,23 @@ impl Mathematics for SlidingLog {
         back
     }
 
-    fn seen(&self) -> Micros {
-        self.events.last().map_or(0, |(time, _)| *time)
+    fn overdraw(&mut self, now: Now, units: Cost, max_debt: u64) -> u64 {
+        let at = self.decided_at(now);
+        let most = self.limit.saturating_add(max_debt).min(UNITS_MAX);
+        let charged = units.get().min(most.saturating_sub(self.counted(at)));
+        if charged > 0 {
+            let times = usize::try_from(self.limit).unwrap_or(usize::MAX);
+            self.add_to_many(at, charged, times.max(SHARED_TIMES));
+        }
+        charged
     }
 
-    fn owed(&self, at: Micros) -> u64 {
-        self.counted(at)
+    fn seen(&self, _now: Now) -> Micros {
+        self.newest()
+    }
+
+    fn owed(&self, now: Now) -> u64 {
+        self.counted(self.decided_at(now))
     }
 
     fn owe(&mut self, at: Micros, units: u64) {

@@ -29,7 +29,7 @@ impl SlidingWindow {
     }
 
     fn decided_at(&self, now: Now) -> Micros {
-        now.effective().max(self.seen())
+        now.effective().max(self.begun())
     }
 
     /// F and O when `bucket` is the current one.
@@ -38,6 +38,16 @@ impl SlidingWindow {
         let full = self.units.range(oldest..=bucket).map(|(_, units)| units).sum();
         let leaving = bucket.checked_sub(self.buckets).and_then(|left| self.units.get(&left));
         (full, leaving.copied().unwrap_or(0))
+    }
+
+    /// The beginning of the newest bucket that was written.
+    fn begun(&self) -> Micros {
+        self.newest.map_or(0, |bucket| bucket * self.width)
+    }
+
+    /// The estimate in whole units, rounded up.
+    fn counted(&self, at: Micros) -> u64 {
+        self.estimate(at).ceil()
     }
 
     /// F + O·(w−e)/w.
@@ -149,9 +159,9 @@ impl Mathematics for SlidingWindow {
             _ => self.newest_counted(at),
         };
         let Some(bucket) = bucket else { return 0 };
-        let (owed, held) = (self.owed(at), self.units.get(&bucket).copied().unwrap_or_default());
+        let (owed, held) = (self.counted(at), self.units.get(&bucket).copied().unwrap_or_default());
         self.units.insert(bucket, held.saturating_sub(cost.get()));
-        let back = owed - self.owed(at);
+        let back = owed - self.counted(at);
         if back == 0 {
             self.units.insert(bucket, held);
         } else {
@@ -160,12 +170,23 @@ impl Mathematics for SlidingWindow {
         back
     }
 
-    fn seen(&self) -> Micros {
-        self.newest.map_or(0, |bucket| bucket * self.width)
+    fn overdraw(&mut self, now: Now, units: Cost, max_debt: u64) -> u64 {
+        let at = self.decided_at(now);
+        let most = self.limit.saturating_add(max_debt).min(UNITS_MAX);
+        let charged = units.get().min(most.saturating_sub(self.counted(at)));
+        if charged > 0 {
+            *self.units.entry(at / self.width).or_default() += charged;
+            self.written_at(at);
+        }
+        charged
     }
 
-    fn owed(&self, at: Micros) -> u64 {
-        self.estimate(at).ceil()
+    fn seen(&self, _now: Now) -> Micros {
+        self.begun()
+    }
+
+    fn owed(&self, now: Now) -> u64 {
+        self.counted(self.decided_at(now))
     }
 
     fn owe(&mut self, at: Micros, units: u64) {

@@ -32,26 +32,34 @@ fn evicted(memory: &Memory, limit: &Limit, at: Micros) -> String {
 
 #[test]
 fn a_throttled_key_comes_back_as_indebted_as_it_went() {
+    // Whether a key is evicted depends on its fingerprint, which differs between processes.
+    let mut evicted = (0..50).map(|number| comes_back_indebted(&format!("victim:{number}")));
+    let evicted = evicted.find(|evicted| *evicted > 0);
+    assert!(evicted.is_some(), "nothing was evicted: this shows nothing");
+}
+
+/// How often the key was evicted.
+fn comes_back_indebted(victim: &str) -> usize {
     let mut evicted = 0;
     for max_keys in [1, 2, 31, 32, 33] {
         for (name, rule) in rules(LIMIT, PERIOD) {
             let (memory, calm, limit) = (store(max_keys), store(100), limit_of(&rule));
-            drain(&memory, &limit, "victim", T0);
-            drain(&calm, &limit, "victim", T0);
+            drain(&memory, &limit, victim, T0);
+            drain(&calm, &limit, victim, T0);
             // The pushers owe longer, so the victim is the first to go.
-            evict(&memory, &limit, "victim", T0 + SECOND);
-            evicted += usize::from(!is_held(&memory, &limit.charge("victim")));
+            evict(&memory, &limit, victim, T0 + SECOND);
+            evicted += usize::from(!is_held(&memory, &limit.charge(victim)));
             let (mut passed, mut passed_calm) = (0, 0);
             // Also at instants before: a clock may step back.
             let before = [T0 - 7_200 * SECOND, T0 - SECOND].into_iter();
             for at in before.chain((0..90).map(|minute| T0 + minute * 60 * SECOND)) {
-                passed += drain(&memory, &limit, "victim", at);
-                passed_calm += drain(&calm, &limit, "victim", at);
+                passed += drain(&memory, &limit, victim, at);
+                passed_calm += drain(&calm, &limit, victim, at);
                 assert!(passed <= passed_calm, "{name}, {max_keys} keys, at {at}");
             }
         }
     }
-    assert!(evicted > 0, "nothing was evicted: this shows nothing");
+    evicted
 }
 
 #[test]
