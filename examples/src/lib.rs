@@ -3,6 +3,7 @@
 //! - `library_only`: layered limits in one process, costs, when to retry, refunds.
 //! - `custom_algorithm`: an algorithm of your own, on two stores.
 //! - `custom_store`: a store of your own, proved by the public conformance suite.
+//! - `llm_tokens`: a budget that a streamed answer may overrun, settled at its end.
 //! - `redis_own_client`: Redis through a client of your own.
 //! - `testing_with_manual_clock`: tests of an application that never sleep.
 //!

@@ -7,16 +7,55 @@ use serde_json::{Value, json};
 use tollgate_http::names::{RATELIMIT, RATELIMIT_POLICY, TOLLGATE};
 use tollgate_service::api::OPENAPI;
 
-use crate::{ADMIN, Client, Running, SLOW, Setup, Target};
+use crate::{ADMIN, Client, Running, SECRET, SLOW, Setup, Target};
+
+/// What a host that is no process does not serve.
+const OF_PROCESS: [&str; 4] = ["/metrics", "/v1/status", "/v1/events", "/v1/inspect"];
 
 /// Every reply fits the document that the server itself sends.
 pub async fn every_reply_is_as_documented<T: Target>(target: &T) {
-    let server = target.start(Setup { admin_tokens: &[ADMIN], ..Setup::of(SLOW) }).await;
+    let setup = Setup { admin_tokens: &[ADMIN], receipt_secret: SECRET, ..Setup::of(SLOW) };
+    let server = target.start(setup).await;
     let client = Client::of(&server).with_token(ADMIN);
     let document = client.get("/openapi.json").await.bytes().await.unwrap();
     let document: Value = serde_json::from_slice(&document).unwrap();
+    let requests = requests::<T>();
+    let settles = ["cost", "cost", "costs"].map(|field| ("/v1/settle", field));
+    let mut receipt = Value::Null;
+    for &(path, body) in requests.iter().chain(&settles) {
+        // The last ones settle what was charged.
+        let body = match body {
+            "cost" => json!({"receipt": receipt, "cost": 2}).to_string(),
+            "costs" => json!({"receipt": receipt, "costs": {"default": 3}}).to_string(),
+            body => body.to_owned(),
+        };
+        let (status, reply) = client.post(path, &body).await;
+        if reply["receipt"].is_string() {
+            receipt = reply["receipt"].clone();
+        }
+        let responses = &document["paths"][path]["post"]["responses"];
+        let content = &responses[status.to_string()]["content"];
+        let kind = if status == 200 { "application/json" } else { "application/problem+json" };
+        let schema = &content[kind]["schema"];
+        assert!(schema.is_object(), "{path} {status} is not documented");
+        fits(&document, schema, &reply).unwrap_or_else(|why| panic!("{path} {body}: {why}"));
+    }
+    let is_served = |path: &&String| T::HAS_METRICS || !OF_PROCESS.contains(&&***path);
+    for path in document["paths"].as_object().unwrap().keys().filter(is_served) {
+        let posts = requests.iter().any(|(posted, _)| posted == path);
+        let status = client.get(path).await.status().as_u16();
+        assert_eq!(posts, status == 405, "{path} answers {status}");
+        assert_ne!(status, 404, "{path} is documented and not there");
+    }
+    let wrong = json!({"reset": 1});
+    assert!(fits(&document, &json!({"$ref": "#/components/schemas/Reset"}), &wrong).is_err());
+    server.end().await;
+}
+
+/// Requests that are answered in every way, and the paths of their endpoints.
+fn requests<T: Target>() -> Vec<(&'static str, &'static str)> {
     let key = r#"{"key":"k"}"#;
-    let requests = [
+    let mut requests = vec![
         ("/v1/acquire", key),
         ("/v1/acquire", r#"{"key":"k","cost":11}"#),
         ("/v1/acquire", r#"{"key":"k","cost":10}"#),
@@ -43,29 +82,20 @@ pub async fn every_reply_is_as_documented<T: Target>(target: &T) {
         ("/v1/refund", key),
         ("/v1/refund", "{}"),
         ("/v1/refund", r#"{"receipt":"no-receipt"}"#),
+        ("/v1/settle", "{}"),
+        ("/v1/settle", r#"{"receipt":"no-receipt","cost":1}"#),
         ("/v1/acquire", r#"{"key":"k","receipt":true}"#),
         ("/v1/reset", key),
         ("/v1/reset", "{}"),
     ];
-    for (path, body) in requests {
-        let (status, reply) = client.post(path, body).await;
-        let responses = &document["paths"][path]["post"]["responses"];
-        let content = &responses[status.to_string()]["content"];
-        let kind = if status == 200 { "application/json" } else { "application/problem+json" };
-        let schema = &content[kind]["schema"];
-        assert!(schema.is_object(), "{path} {status} is not documented");
-        fits(&document, schema, &reply).unwrap_or_else(|why| panic!("{path} {body}: {why}"));
+    if T::HAS_METRICS {
+        requests.extend([
+            ("/v1/inspect", key),
+            ("/v1/inspect", "{}"),
+            ("/v1/inspect", r#"{"key":"k","policy":"unknown"}"#),
+        ]);
     }
-    let is_served = |path: &&String| T::HAS_METRICS || *path != "/metrics";
-    for path in document["paths"].as_object().unwrap().keys().filter(is_served) {
-        let posts = requests.iter().any(|(posted, _)| posted == path);
-        let status = client.get(path).await.status().as_u16();
-        assert_eq!(posts, status == 405, "{path} answers {status}");
-        assert_ne!(status, 404, "{path} is documented and not there");
-    }
-    let wrong = json!({"reset": 1});
-    assert!(fits(&document, &json!({"$ref": "#/components/schemas/Reset"}), &wrong).is_err());
-    server.end().await;
+    requests
 }
 
 /// The document, the page and the files for proxies name the headers of the gate.

@@ -29,6 +29,7 @@ pub mod health;
 pub mod pages;
 pub mod policies;
 pub mod refunds;
+pub mod settle;
 pub mod tokens;
 
 use std::future::Future;
@@ -140,10 +141,17 @@ macro_rules! api_tests {
             pages::where_a_token_is_needed_it_decides_alone,
             policies::a_shadow_decides_and_never_denies,
             policies::keys_can_be_hashed_and_overridden,
+            policies::the_gate_has_a_header_for_each_field,
             refunds::a_caller_passes_the_limit_and_no_more,
             refunds::a_policy_says_who_may_give_back,
             refunds::a_receipt_is_only_for_what_was_charged,
             refunds::what_is_no_receipt_is_refused_on_every_algorithm,
+            settle::a_charge_is_settled_down_and_up_and_into_debt,
+            settle::a_hundred_at_once_settle_once,
+            settle::errors_of_final_costs_name_the_field,
+            settle::final_costs_are_named_by_limit,
+            settle::only_to_give_back_takes_a_right,
+            settle::what_exceeds_the_largest_debt_is_dropped,
             tokens::http_needs_a_token_of_the_right_kind,
         }
     };
@@ -160,6 +168,7 @@ macro_rules! api_tests_with_clock {
             decisions::the_gate_answers_by_status_and_headers,
             policies::a_shadow_delays_no_request,
             policies::several_limits_are_charged_together_or_not_at_all,
+            settle::a_debt_is_worked_off_to_the_millisecond,
         }
     };
 }
@@ -195,6 +204,7 @@ mod tests {
             ("pages", include_str!("pages.rs")),
             ("policies", include_str!("policies.rs")),
             ("refunds", include_str!("refunds.rs")),
+            ("settle", include_str!("settle.rs")),
             ("tokens", include_str!("tokens.rs")),
         ];
         for (module, text) in modules {

@@ -63,6 +63,45 @@ pub async fn a_shadow_decides_and_never_denies(target: &impl Target) {
     server.end().await;
 }
 
+/// Headers of the gate have what other answers have in fields: a delay, the binding limit, a verdict
+/// in shadow mode, and whether the answer is repeated.
+pub async fn the_gate_has_a_header_for_each_field(target: &impl Target) {
+    let policies = "policies:
+  queue: {algorithm: leaky_bucket, rate: 1 per 1d, queue: 2}
+  two: {limits: [{name: day, limit: 2 per 1d}, {name: week, limit: 9 per 7d}]}
+  shadow: {limit: 1 per 1d, shadow: true}
+";
+    let server = target.start(Setup::of(policies)).await;
+    let client = Client::of(&server);
+    let names = ["delay-ms", "binding", "shadow", "replayed", "degraded"];
+    let gate = async |query: &str| {
+        let response = client.get(&format!("/v1/gate?key=k&{query}")).await;
+        let header = |name: &str| {
+            let value = response.headers().get(format!("tollgate-{name}"))?;
+            value.to_str().ok().map(str::to_owned)
+        };
+        (response.status().as_u16(), names.map(header))
+    };
+    let none = [(); 5].map(|()| None);
+    assert_eq!(gate("policy=queue&delay=header").await, (204, none.clone()));
+    let (status, [delay, rest @ ..]) = gate("policy=queue&delay=header").await;
+    let delay: u64 = delay.expect("a delay").parse().unwrap();
+    assert!(status == 204 && delay <= 86_400_000 && delay > 86_340_000, "{delay}");
+    assert_eq!(rest, [(); 4].map(|()| None));
+    let day = Some("day".to_owned());
+    let with = |binding: &Option<String>, shadow: Option<&str>, replayed: Option<&str>| {
+        [None, binding.clone(), shadow.map(str::to_owned), replayed.map(str::to_owned), None]
+    };
+    for replayed in [None, Some("true")] {
+        let answer = gate("policy=two&cost=2&request_id=i").await;
+        assert_eq!(answer, (204, with(&day, None, replayed)));
+    }
+    assert_eq!(gate("policy=two").await, (429, with(&day, None, None)));
+    assert_eq!(gate("policy=shadow").await, (204, none));
+    assert_eq!(gate("policy=shadow").await, (204, with(&None, Some("denied"), None)));
+    server.end().await;
+}
+
 /// A policy in shadow mode reports no delay.
 pub async fn a_shadow_delays_no_request(target: &impl ManualTarget) {
     let text = |shadow| {

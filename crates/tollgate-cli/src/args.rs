@@ -25,6 +25,8 @@ pub(crate) enum Command {
     Acquire(Check),
     /// The decision of a server, without charging anything.
     Peek(Check),
+    /// Sets the final cost of what `acquire` has charged, by its receipt: once.
+    Settle(Settle),
     /// Forgets what a key has spent on a server.
     Reset {
         #[command(flatten)]
@@ -105,11 +107,39 @@ pub(crate) struct Check {
     /// Requests with the same id are charged once.
     #[arg(long)]
     pub(crate) request_id: Option<String>,
+    /// Prints the receipt of the charge too, for `tollgate settle`.
+    #[arg(long)]
+    pub(crate) receipt: bool,
     /// Prints the JSON of the response.
     #[arg(long)]
     pub(crate) json: bool,
     /// The key.
     pub(crate) key: String,
+}
+
+/// The final cost of a charge.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Settle {
+    #[command(flatten)]
+    pub(crate) server: Server,
+    /// Units that were used, under every limit of the receipt; 0 gives all back.
+    #[arg(long, value_name = "UNITS", required_unless_present = "costs")]
+    pub(crate) cost: Option<u64>,
+    /// Units that were used, under one limit: its name, or policy/name.
+    #[arg(long = "limit", value_name = "NAME=UNITS", value_parser = named, conflicts_with = "cost")]
+    pub(crate) costs: Vec<(String, u64)>,
+    /// Prints the JSON of the response.
+    #[arg(long)]
+    pub(crate) json: bool,
+    /// The receipt: `receipt` in the JSON of an allowed answer.
+    pub(crate) receipt: String,
+}
+
+/// `second=12`.
+fn named(text: &str) -> Result<(String, u64), String> {
+    let parts = text.rsplit_once('=').and_then(|(name, units)| Some((name, units.parse().ok()?)));
+    let (name, units) = parts.ok_or("accepted: the name of a limit and units, such as day=12")?;
+    Ok((name.to_owned(), units))
 }
 
 #[derive(Debug, Subcommand)]

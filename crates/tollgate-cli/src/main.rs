@@ -17,6 +17,7 @@ fn main() -> ExitCode {
         Command::Serve(settings) => cmd::serve::run(&settings),
         Command::Acquire(check) => cmd::client::check("/v1/acquire", &check),
         Command::Peek(check) => cmd::client::check("/v1/peek", &check),
+        Command::Settle(settle) => cmd::client::settle(&settle),
         Command::Reset { server, policy, key } => cmd::client::reset(&server, &policy, &key),
         Command::Doctor { store, config } => cmd::doctor::run(store.as_deref(), config.as_deref()),
         Command::Bench(bench) => cmd::bench::run(&bench),

@@ -8,7 +8,7 @@ use bytes::Bytes;
 
 use crate::extract::client_ip::Peer;
 use crate::extract::{Extract, ExtractError, ExtractResult};
-use crate::refusal::ResponseBody;
+use crate::refusal::{BodyGuard, Guarded, ResponseBody};
 use crate::request_parts::RequestParts;
 use crate::subject::Subject;
 
@@ -22,6 +22,10 @@ impl Peer for ConnectInfo<SocketAddr> {
 impl ResponseBody for Body {
     fn from_bytes(bytes: Bytes) -> Self {
         Self::from(bytes)
+    }
+
+    fn guarded(self, guard: BodyGuard) -> Self {
+        Self::new(Guarded::new(self, guard))
     }
 }
 

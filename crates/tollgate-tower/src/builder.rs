@@ -55,6 +55,7 @@ impl<D: Decide> RateLimitBuilder<D> {
             customize: None,
             max_delay: MAX_DELAY,
             is_shadow: false,
+            settles_at_end: false,
         };
         Self { enforcer, dialects: vec![Dialect::Draft11] }
     }
@@ -67,6 +68,7 @@ impl<D: Decide> RateLimitBuilder<D> {
 
     /// Adds a limit with another cost, with settlement or with delays.
     pub fn limit_rule(mut self, rule: LimitRule) -> Self {
+        self.enforcer.settles_at_end |= rule.settles_at_end;
         self.enforcer.rules.push(rule);
         self
     }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use tollgate::store::Store;
 use tollgate::{Charge, Clock, Decision, Limiter, Receipt, Result};
 
-/// Decides charges and refunds them: a [`Limiter`] over any store, or a client of a service that
+/// Decides charges and settles them: a [`Limiter`] over any store, or a client of a service that
 /// decides. The implementation handles outages.
 pub trait Decide: Send + Sync + 'static {
     /// Decides one charge if that needs no waiting. `None` otherwise, and nothing is charged.
@@ -21,14 +21,16 @@ pub trait Decide: Send + Sync + 'static {
     /// When no decision could be made.
     fn decide(&self, charges: &[Charge<'_>]) -> impl Future<Output = Result<Decision>> + Send;
 
-    /// Refunds at most the units of a charge that are still counted.
+    /// Sets the final cost of a charge that took its cost, as [`Limiter::settle`] does; 0 refunds
+    /// it.
     ///
     /// # Errors
-    /// When it is unknown whether anything was refunded.
-    fn refund(
+    /// When it is unknown whether anything was settled.
+    fn settle(
         &self,
         charge: Charge<'_>,
         receipt: Receipt,
+        to: u64,
     ) -> impl Future<Output = Result<()>> + Send;
 
     /// The clock for delays and for the times in headers.
@@ -49,8 +51,8 @@ impl<S: Store + Send + Sync + 'static> Decide for Limiter<S> {
         self.check(charges).await
     }
 
-    async fn refund(&self, charge: Charge<'_>, receipt: Receipt) -> Result<()> {
-        Self::refund(self, charge.refund(receipt)).await.map(|_| ())
+    async fn settle(&self, charge: Charge<'_>, receipt: Receipt, to: u64) -> Result<()> {
+        Self::settle(self, charge.settle(receipt, to)).await.map(|_| ())
     }
 
     fn clock(&self) -> &dyn Clock {
@@ -68,8 +70,8 @@ impl<D: Decide> Decide for Arc<D> {
         (**self).decide(charges).await
     }
 
-    async fn refund(&self, charge: Charge<'_>, receipt: Receipt) -> Result<()> {
-        (**self).refund(charge, receipt).await
+    async fn settle(&self, charge: Charge<'_>, receipt: Receipt, to: u64) -> Result<()> {
+        (**self).settle(charge, receipt, to).await
     }
 
     fn clock(&self) -> &dyn Clock {

@@ -15,11 +15,12 @@ use tower_service::Service;
 
 use crate::decide::Decide;
 use crate::enforce::{Admit, Admitted, Enforcer};
-use crate::refusal::ResponseBody;
+use crate::refusal::{BodyGuard, ResponseBody};
 
 type Boxed<T> = Pin<Box<dyn Future<Output = T> + Send>>;
-/// What remains to be done when the inner service has responded.
-type After<D> = Option<(Arc<Enforcer<D>>, Admitted)>;
+/// What remains to be done when the inner service has responded, and what settles the request when
+/// the body has ended.
+type After<D> = (Arc<Enforcer<D>>, Admitted, Option<BodyGuard>);
 
 pin_project! {
     /// The response of a limited service.
@@ -44,7 +45,7 @@ pin_project! {
             enforcer: Arc<Enforcer<D>>,
         },
         Plain { #[pin] inner: S::Future },
-        Admitted { #[pin] inner: S::Future, after: After<D> },
+        Admitted { #[pin] inner: S::Future, after: Option<After<D>> },
         Settling { settled: Boxed<()>, response: Option<Response<R>> },
         Ready { response: Option<Response<R>> },
     }
@@ -66,12 +67,8 @@ impl<S: Service<Request<Q>>, Q, R, D> ResponseFuture<S, Q, R, D> {
         Self { stage: Stage::Plain { inner } }
     }
 
-    pub(crate) const fn admitted(
-        inner: S::Future,
-        enforcer: Arc<Enforcer<D>>,
-        admitted: Admitted,
-    ) -> Self {
-        Self { stage: Stage::Admitted { inner, after: Some((enforcer, admitted)) } }
+    pub(crate) const fn admitted(inner: S::Future, after: After<D>) -> Self {
+        Self { stage: Stage::Admitted { inner, after: Some(after) } }
     }
 
     pub(crate) const fn ready(response: Response<R>) -> Self {
@@ -98,7 +95,8 @@ where
                     match admit {
                         Admit::Plain => Stage::Plain { inner: service.call(request) },
                         Admit::Admitted(admitted) => {
-                            let after = Some((Arc::clone(enforcer), admitted));
+                            let guard = enforcer.guard(&admitted, request.extensions());
+                            let after = Some((Arc::clone(enforcer), admitted, guard));
                             Stage::Admitted { inner: service.call(request), after }
                         }
                         Admit::Refused(response) => {
@@ -110,9 +108,12 @@ where
                 StageProjection::Plain { inner } => return inner.poll(context),
                 StageProjection::Admitted { inner, after } => {
                     let mut response = ready!(inner.poll(context))?;
-                    let Some((enforcer, admitted)) = after.take() else {
+                    let Some((enforcer, admitted, guard)) = after.take() else {
                         return Poll::Ready(Ok(response));
                     };
+                    if let Some(guard) = guard {
+                        response = response.map(|body| body.guarded(guard));
+                    }
                     enforcer.write_fields(&admitted, response.headers_mut());
                     let Admitted::Granted(granted) = admitted else {
                         return Poll::Ready(Ok(response));

@@ -19,6 +19,7 @@ mod service;
 mod subject;
 #[cfg(feature = "tonic")]
 mod tonic;
+mod usage;
 
 pub use builder::RateLimitBuilder;
 pub use decide::Decide;
@@ -26,8 +27,9 @@ pub use event::Event;
 pub use future::ResponseFuture;
 pub use layer::RateLimitLayer;
 pub use limit_rule::{LimitRule, ResponseParts, SlowDown};
-pub use refusal::{Refusal, ResponseBody};
+pub use refusal::{BodyGuard, Guarded, Refusal, ResponseBody};
 pub use request_parts::RequestParts;
 pub use service::RateLimit;
 pub use subject::Subject;
 pub use tollgate_http::{Dialect, Reset};
+pub use usage::Usage;

@@ -9,6 +9,8 @@ use tollgate::{Cost, Decision, Limit};
 use crate::extract::{Extract, ExtractError, ExtractErrorKind};
 use crate::request_parts::RequestParts;
 use crate::subject::Subject;
+#[cfg(doc)]
+use crate::usage::Usage;
 
 type CostOf = dyn Fn(&RequestParts<'_>) -> Cost + Send + Sync;
 type UnitsOf = dyn Fn(&ResponseParts<'_>) -> u64 + Send + Sync;
@@ -49,6 +51,7 @@ pub struct LimitRule {
     extract: Box<dyn Extract>,
     cost: Option<Box<CostOf>>,
     settle: Option<Box<UnitsOf>>,
+    pub(crate) settles_at_end: bool,
     slow_down: Option<SlowDown>,
     is_optional: bool,
 }
@@ -57,7 +60,15 @@ impl LimitRule {
     /// Charges one unit per request to the subject that the extractor reads.
     pub fn new(limit: Limit, extract: impl Extract + 'static) -> Self {
         let extract = Box::new(extract);
-        Self { limit, extract, cost: None, settle: None, slow_down: None, is_optional: false }
+        Self {
+            limit,
+            extract,
+            cost: None,
+            settle: None,
+            settles_at_end: false,
+            slow_down: None,
+            is_optional: false,
+        }
     }
 
     /// Sets the cost of a request.
@@ -72,14 +83,58 @@ impl LimitRule {
 
     /// Sets how many units a request used, once its response is known. Units that were charged and
     /// not used are refunded, as far as they are still counted. Units that were used beyond the
-    /// cost are charged, as far as any are left. A request that fails without a response keeps its
-    /// charge.
+    /// cost are charged, into debt if it must be, as far as
+    /// [`max_debt`](tollgate::Limit::max_debt) goes. A request that fails without a response keeps
+    /// its charge.
     #[must_use]
     pub fn settle(
         mut self,
         used: impl Fn(&ResponseParts<'_>) -> u64 + Send + Sync + 'static,
     ) -> Self {
         self.settle = Some(Box::new(used));
+        self.settles_at_end = false;
+        self
+    }
+
+    /// Settles for the units that the service counts in the [`Usage`] of the request, when the body
+    /// of the response has ended: also when the body fails, or the client disconnects in the middle,
+    /// and then for what was counted so far. It replaces [`LimitRule::settle`].
+    ///
+    /// The cost is what is reserved before the work, an estimate. Units that were used beyond it are
+    /// charged even into debt, so that later requests wait until the debt is worked off; the
+    /// [`max_debt`](Limit::max_debt) of the limit bounds it. The end of the body does not wait for a
+    /// remote store.
+    ///
+    /// ```
+    /// use bytes::Bytes;
+    /// use http::{Request, Response, StatusCode};
+    /// use tollgate::{Cost, Limit, Limiter, Quota};
+    /// use tollgate_tower::{LimitRule, RateLimitLayer, Usage, extract::Global};
+    /// use tower::{ServiceBuilder, ServiceExt, service_fn};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let tokens = Limit::token_bucket("tokens", 1_000, Quota::per_minute(1_000))?;
+    /// let estimate = Cost::new(500)?;
+    /// let rule = LimitRule::new(tokens, Global).cost(move |_| estimate).settle_at_end();
+    /// let service = ServiceBuilder::new()
+    ///     .layer(RateLimitLayer::builder(Limiter::in_memory()).limit_rule(rule).build()?)
+    ///     .service(service_fn(|request: Request<String>| async move {
+    ///         let usage: Option<&Usage> = request.extensions().get();
+    ///         usage.expect("the layer counts").add(1_900); // as often as tokens are known
+    ///         Ok::<_, std::convert::Infallible>(Response::new(Bytes::from_static(b"tokens")))
+    ///     }));
+    /// let request = || Request::new(String::new());
+    /// assert_eq!(service.clone().oneshot(request()).await?.status(), StatusCode::OK);
+    /// // 900 tokens of debt: the next request waits until they are worked off.
+    /// assert_eq!(service.oneshot(request()).await?.status(), StatusCode::TOO_MANY_REQUESTS);
+    /// # Ok(())
+    /// # }
+    /// ```
+    #[must_use]
+    pub fn settle_at_end(mut self) -> Self {
+        self.settle = None;
+        self.settles_at_end = true;
         self
     }
 
@@ -131,10 +186,10 @@ impl LimitRule {
     }
 
     pub(crate) fn settles(&self) -> bool {
-        self.settle.is_some()
+        self.settle.is_some() || self.settles_at_end
     }
 
-    /// The units that a request used; `None` when this limit does not settle.
+    /// The units that a request used by its response; `None` when this limit does not settle by it.
     pub(crate) fn used(&self, response: &ResponseParts<'_>) -> Option<u64> {
         self.settle.as_ref().map(|settle| settle(response))
     }

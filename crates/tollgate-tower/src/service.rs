@@ -69,7 +69,8 @@ where
         self.inner.poll_ready(context)
     }
 
-    fn call(&mut self, request: Request<Q>) -> Self::Future {
+    fn call(&mut self, mut request: Request<Q>) -> Self::Future {
+        self.enforcer.count_usage(request.extensions_mut());
         match self.enforcer.immediate(&RequestParts::of(&request)) {
             None => ResponseFuture::plain(self.inner.call(request)),
             Some(immediate) => self.call_other(immediate, request),
@@ -96,7 +97,9 @@ impl<S, D: Decide> RateLimit<S, D> {
                 return ResponseFuture::plain(self.inner.call(request));
             }
             Immediate::Done(Admit::Admitted(admitted)) => {
-                return ResponseFuture::admitted(self.inner.call(request), enforcer, admitted);
+                let guard = enforcer.guard(&admitted, request.extensions());
+                let after = (enforcer, admitted, guard);
+                return ResponseFuture::admitted(self.inner.call(request), after);
             }
             Immediate::Done(Admit::Refused(response)) => {
                 return ResponseFuture::ready(response.map(R::from_bytes));

@@ -8,7 +8,7 @@ use tonic::body::Body;
 use tonic::transport::server::TcpConnectInfo;
 
 use crate::extract::client_ip::Peer;
-use crate::refusal::ResponseBody;
+use crate::refusal::{BodyGuard, Guarded, ResponseBody};
 
 /// For the server of tonic without TLS.
 impl Peer for TcpConnectInfo {
@@ -20,5 +20,9 @@ impl Peer for TcpConnectInfo {
 impl ResponseBody for Body {
     fn from_bytes(bytes: Bytes) -> Self {
         Self::new(Full::new(bytes))
+    }
+
+    fn guarded(self, guard: BodyGuard) -> Self {
+        Self::new(Guarded::new(self, guard))
     }
 }

@@ -1,4 +1,4 @@
-//! `tollgate acquire`, `peek` and `reset`: a client of the HTTP API.
+//! `tollgate acquire`, `peek`, `settle` and `reset`: a client of the HTTP API.
 #![expect(clippy::print_stdout, reason = "it prints the response")]
 
 use http_body_util::{BodyExt, Full};
@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use tokio::net::TcpStream;
 
 use super::Failed;
-use crate::args::{Check, Server};
+use crate::args::{Check, Server, Settle};
 
 /// Charges a key, or peeks at it. Fails if it is not allowed.
 pub(crate) fn check(path: &str, check: &Check) -> Result<(), Failed> {
@@ -25,16 +25,56 @@ pub(crate) fn check(path: &str, check: &Check) -> Result<(), Failed> {
     if let Some(id) = &check.request_id {
         fields.insert("request_id".to_owned(), id.clone().into());
     }
+    if check.receipt {
+        fields.insert("receipt".to_owned(), true.into());
+    }
     let reply = post(&check.server, path, &Value::Object(fields))?;
     if check.json {
         println!("{reply}");
     } else {
         println!("{}", describe(&reply));
+        if let Some(receipt) = reply.get("receipt").and_then(Value::as_str) {
+            println!("receipt {receipt}");
+        }
     }
     match reply.get("allowed").and_then(Value::as_bool) {
         Some(true) => Ok(()),
         _ => Err("not allowed".into()),
     }
+}
+
+/// Sets the final cost of the charges of a receipt.
+pub(crate) fn settle(settle: &Settle) -> Result<(), Failed> {
+    let mut fields = Map::new();
+    fields.insert("receipt".to_owned(), settle.receipt.clone().into());
+    match settle.cost {
+        Some(cost) => fields.insert("cost".to_owned(), cost.into()),
+        None => {
+            let costs = settle.costs.iter().map(|(name, units)| (name.clone(), (*units).into()));
+            fields.insert("costs".to_owned(), Value::Object(costs.collect()))
+        }
+    };
+    let reply = post(&settle.server, "/v1/settle", &Value::Object(fields))?;
+    if settle.json {
+        println!("{reply}");
+    } else {
+        println!("{}", settled(&reply));
+    }
+    Ok(())
+}
+
+/// A settlement in a sentence.
+fn settled(reply: &Value) -> String {
+    let number = |name: &str| reply.get(name).and_then(Value::as_u64).unwrap_or(0);
+    let again = reply.get("replayed").map_or("", |_| " before");
+    let done = [("refunded", "given back"), ("charged", "charged"), ("dropped", "dropped")];
+    let done = done.iter().filter(|(name, _)| number(name) > 0);
+    let done = done.map(|(name, what)| format!("{} {what}", number(name)));
+    let done = match done.collect::<Vec<_>>().join(", ") {
+        nothing if nothing.is_empty() => "nothing changed".to_owned(),
+        done => done,
+    };
+    format!("settled{again}: {done}, {} of {} left", number("remaining"), number("limit"))
 }
 
 /// Forgets what a key has spent.

@@ -138,6 +138,23 @@ fn the_command_line_is_a_client() {
     assert!(json.contains("\"remaining\":3"), "{json}");
     let range = ["acquire", "r", "--cost", "2", "--up-to", "99"];
     assert_eq!(request(&range, caller).1, "allowed, 10 granted, 0 of 10 left\n");
+    // An estimate of 4, of which 6 were used: settled once.
+    let (fine, text, _) = request(&["acquire", "s", "--cost", "4", "--receipt"], caller);
+    let receipt = text.rsplit(' ').next().unwrap().trim().to_owned();
+    assert!(fine && text.starts_with("allowed, 6 of 10 left\nreceipt "), "{text}");
+    for (words, expected) in [
+        (vec!["--cost", "6"], "settled: 2 charged, 4 of 10 left\n"),
+        (vec!["--limit", "default=6"], "settled before: 2 charged, 4 of 10 left\n"),
+    ] {
+        let settle = [vec!["settle", &*receipt], words].concat();
+        assert_eq!(request(&settle, caller).1, expected);
+    }
+    let (fine, _, error) = request(&["settle", &receipt, "--cost", "7"], caller);
+    assert!(!fine && error.contains("idempotency_conflict"), "{error}");
+    let (fine, json, _) = request(&["settle", &receipt, "--cost", "6", "--json"], caller);
+    assert!(fine && json.contains("\"replayed\":true"), "{json}");
+    let (fine, _, error) = request(&["settle", &receipt, "--limit", "default"], caller);
+    assert!(!fine && error.contains("day=12"), "{error}");
     let (fine, _, error) = request(&["reset", "k"], caller);
     assert!(!fine && error.contains("forbidden") && !error.contains(caller), "{error}");
     assert_eq!(request(&["reset", "k"], admin).1, "reset\n");

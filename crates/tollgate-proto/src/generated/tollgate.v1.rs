@@ -79,7 +79,7 @@ pub struct Decision {
     /// Whether this repeats an earlier decision under the same request id; nothing was charged again.
     #[prost(bool, tag = "12")]
     pub replayed: bool,
-    /// What proves the charge to Refund, if it was asked for or the request has an id.
+    /// What proves the charge to Settle and Refund, if it was asked for or the request has an id.
     #[prost(string, optional, tag = "13")]
     pub receipt: ::core::option::Option<::prost::alloc::string::String>,
     /// How each limit stands, in the order in which they are charged; empty for a decision without the
@@ -234,6 +234,9 @@ pub struct Limit {
     /// Where fixed windows begin: `epoch` or `first_hit`.
     #[prost(string, optional, tag = "10")]
     pub anchor: ::core::option::Option<::prost::alloc::string::String>,
+    /// How many units a settlement charges beyond the ceiling at most.
+    #[prost(uint64, tag = "11")]
+    pub max_debt: u64,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct RefundRequest {
@@ -281,6 +284,78 @@ pub struct RefundedLimit {
     pub name: ::prost::alloc::string::String,
     #[prost(uint64, tag = "2")]
     pub refunded: u64,
+    #[prost(string, tag = "3")]
+    pub policy: ::prost::alloc::string::String,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct SettleRequest {
+    /// The receipt of the charges.
+    #[prost(string, tag = "1")]
+    pub receipt: ::prost::alloc::string::String,
+    /// Units that were used under every limit of the receipt. Above 0 only for charges of one cost.
+    #[prost(uint64, optional, tag = "2")]
+    pub cost: ::core::option::Option<u64>,
+    /// Instead of cost: units that were used by limit, which is named by its name within the policy, by
+    /// policy/name where that is ambiguous, or by its place in the limits of the decision: limits\[0\].
+    /// The charges of others stay as they are.
+    #[prost(map = "string, uint64", tag = "3")]
+    pub costs: ::std::collections::HashMap<::prost::alloc::string::String, u64>,
+}
+#[derive(Clone, PartialEq, ::prost::Message)]
+pub struct SettleResponse {
+    /// The most units that came back under one limit. A unit that had decayed in part, and of which
+    /// the rest came back, counts as one.
+    #[prost(uint64, tag = "1")]
+    pub refunded: u64,
+    /// The most units that were charged beyond the cost under one limit.
+    #[prost(uint64, tag = "2")]
+    pub charged: u64,
+    /// The most units that were dropped under one limit: used, and neither below the ceiling nor within
+    /// the largest debt.
+    #[prost(uint64, tag = "3")]
+    pub dropped: u64,
+    /// The numbers of the key now; of several limits those of the binding one.
+    #[prost(uint64, tag = "4")]
+    pub limit: u64,
+    /// Whole units spendable now.
+    #[prost(uint64, tag = "5")]
+    pub remaining: u64,
+    /// When the key is full again if nothing more is spent; epoch milliseconds.
+    #[prost(uint64, tag = "6")]
+    pub reset_at_ms: u64,
+    /// The policy of the first key.
+    #[prost(string, tag = "7")]
+    pub policy: ::prost::alloc::string::String,
+    /// Whether this repeats an earlier reply for the same receipt; nothing was done again.
+    #[prost(bool, tag = "8")]
+    pub replayed: bool,
+    /// What was done under each limit, and how it stands now.
+    #[prost(message, repeated, tag = "9")]
+    pub limits: ::prost::alloc::vec::Vec<SettledLimit>,
+}
+#[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
+pub struct SettledLimit {
+    /// The name of the limit within its policy.
+    #[prost(string, tag = "1")]
+    pub name: ::prost::alloc::string::String,
+    #[prost(string, tag = "2")]
+    pub policy: ::prost::alloc::string::String,
+    /// Units given back, charged beyond the cost, and dropped.
+    #[prost(uint64, tag = "3")]
+    pub refunded: u64,
+    #[prost(uint64, tag = "4")]
+    pub charged: u64,
+    #[prost(uint64, tag = "5")]
+    pub dropped: u64,
+    /// The effective ceiling.
+    #[prost(uint64, tag = "6")]
+    pub limit: u64,
+    /// Whole units spendable now.
+    #[prost(uint64, tag = "7")]
+    pub remaining: u64,
+    /// When it is full again if nothing more is spent; epoch milliseconds.
+    #[prost(uint64, tag = "8")]
+    pub reset_at_ms: u64,
 }
 #[derive(Clone, PartialEq, Eq, Hash, ::prost::Message)]
 pub struct ResetRequest {
@@ -584,6 +659,29 @@ pub mod rate_limiter_client {
                 .insert(GrpcMethod::new("tollgate.v1.RateLimiter", "Refund"));
             self.inner.unary(req, path, codec).await
         }
+        /// Sets the final costs of the charges that a receipt proves, once: gives back what was not used,
+        /// charges what was used beyond the cost, also into debt.
+        pub async fn settle(
+            &mut self,
+            request: impl tonic::IntoRequest<super::SettleRequest>,
+        ) -> std::result::Result<tonic::Response<super::SettleResponse>, tonic::Status> {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/tollgate.v1.RateLimiter/Settle",
+            );
+            let mut req = request.into_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("tollgate.v1.RateLimiter", "Settle"));
+            self.inner.unary(req, path, codec).await
+        }
         /// Forgets what a key has spent. For administrators.
         pub async fn reset(
             &mut self,
@@ -658,6 +756,12 @@ pub mod rate_limiter_server {
             &self,
             request: tonic::Request<super::RefundRequest>,
         ) -> std::result::Result<tonic::Response<super::RefundResponse>, tonic::Status>;
+        /// Sets the final costs of the charges that a receipt proves, once: gives back what was not used,
+        /// charges what was used beyond the cost, also into debt.
+        async fn settle(
+            &self,
+            request: tonic::Request<super::SettleRequest>,
+        ) -> std::result::Result<tonic::Response<super::SettleResponse>, tonic::Status>;
         /// Forgets what a key has spent. For administrators.
         async fn reset(
             &self,
@@ -995,6 +1099,51 @@ pub mod rate_limiter_server {
                     let inner = self.inner.clone();
                     let fut = async move {
                         let method = RefundSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/tollgate.v1.RateLimiter/Settle" => {
+                    #[allow(non_camel_case_types)]
+                    struct SettleSvc<T: RateLimiter>(pub Arc<T>);
+                    impl<
+                        T: RateLimiter,
+                    > tonic::server::UnaryService<super::SettleRequest>
+                    for SettleSvc<T> {
+                        type Response = super::SettleResponse;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::Response>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<super::SettleRequest>,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as RateLimiter>::settle(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = SettleSvc(inner);
                         let codec = tonic_prost::ProstCodec::default();
                         let mut grpc = tonic::server::Grpc::new(codec)
                             .apply_compression_config(

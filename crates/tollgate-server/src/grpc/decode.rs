@@ -1,8 +1,12 @@
 //! From messages of `tollgate.v1` to requests of the engine.
 
+use std::borrow::Cow;
+
 use tollgate::{Cost, Error};
 use tollgate_proto::tollgate_v1 as pb;
-use tollgate_service::engine::{CheckRequest, Failure, RefundRequest, RequestedCharge, range};
+use tollgate_service::engine::{
+    CheckRequest, Failure, FinalCosts, RefundRequest, RequestedCharge, SettleRequest, range,
+};
 use tollgate_service::policy::DEFAULT_POLICY;
 
 /// The name of a policy; the default one has none.
@@ -86,4 +90,32 @@ pub(super) fn refund(request: &pb::RefundRequest) -> Result<RefundRequest<'_>, F
         return Err(Error::invalid("receipt", accepted).into());
     }
     Ok(RefundRequest::Receipt(receipt))
+}
+
+/// The final costs of a request by limit, in the order of their names.
+pub(super) fn costs(request: &pb::SettleRequest) -> Vec<(Cow<'_, str>, u64)> {
+    let named = request.costs.iter().map(|(name, cost)| (Cow::Borrowed(name.as_str()), *cost));
+    let mut costs: Vec<_> = named.collect();
+    costs.sort_unstable();
+    costs
+}
+
+/// A request to settle, with the costs that [`costs`] has made of its map.
+pub(super) fn settle<'a>(
+    request: &'a pb::SettleRequest,
+    costs: &'a [(Cow<'a, str>, u64)],
+) -> Result<SettleRequest<'a>, Failure> {
+    let costs = match (request.cost, costs) {
+        (Some(cost), []) => FinalCosts::Every(cost),
+        (None, [_, ..]) => FinalCosts::Named(costs),
+        (None, []) => {
+            let accepted = "is missing; accepted: cost, or costs by the names of limits";
+            return Err(Error::invalid("cost", accepted).into());
+        }
+        (Some(_), [_, ..]) => {
+            let accepted = "is another way to say cost; accepted: one of them";
+            return Err(Error::invalid("costs", accepted).into());
+        }
+    };
+    Ok(SettleRequest { receipt: &request.receipt, costs })
 }

@@ -3,7 +3,7 @@
 use tollgate::{Cost, Decision, OutageMode, Verdict};
 use tollgate_proto::tollgate_v1 as pb;
 use tollgate_service::engine::{
-    CheckResponse, Failure, LimitsResponse, PolicyLimits, RefundResponse,
+    CheckResponse, Failure, LimitsResponse, PolicyLimits, SettleResponse, SettledLimit,
 };
 use tollgate_service::policy::{LimitInfo, LimitName};
 
@@ -29,20 +29,51 @@ fn limit(policy: String, shadow: bool, info: LimitInfo) -> pb::Limit {
         renewal: info.renewal.to_owned(),
         buckets: info.buckets,
         anchor: info.anchor.map(str::to_owned),
+        max_debt: info.max_debt,
     }
 }
 
 /// What a refund gave back.
-pub(super) fn refunded(refund: RefundResponse) -> pb::RefundResponse {
-    let limits = refund.limits.into_iter();
+pub(super) fn refunded(refund: &SettleResponse) -> pb::RefundResponse {
+    let limit = |limit: &SettledLimit| pb::RefundedLimit {
+        name: limit.name.name.to_string(),
+        policy: limit.name.policy.to_string(),
+        refunded: limit.refunded,
+    };
     pb::RefundResponse {
-        refunded: refund.units,
+        refunded: refund.refunded(),
         limit: refund.standing.limit,
         remaining: refund.standing.remaining,
         reset_at_ms: refund.standing.reset_at_ms,
         policy: refund.policy.to_string(),
         replayed: refund.standing.replayed,
-        limits: limits.map(|(name, refunded)| pb::RefundedLimit { name, refunded }).collect(),
+        limits: refund.limits.iter().map(limit).collect(),
+    }
+}
+
+/// What a settlement did.
+pub(super) fn settled(settled: &SettleResponse) -> pb::SettleResponse {
+    let limit = |(limit, own): (&SettledLimit, &Decision)| pb::SettledLimit {
+        name: limit.name.name.to_string(),
+        policy: limit.name.policy.to_string(),
+        refunded: limit.refunded,
+        charged: limit.charged,
+        dropped: limit.dropped,
+        limit: own.limit,
+        remaining: own.remaining,
+        reset_at_ms: own.reset_at_ms,
+    };
+    let standing = &settled.standing;
+    pb::SettleResponse {
+        refunded: settled.refunded(),
+        charged: settled.charged(),
+        dropped: settled.dropped(),
+        limit: standing.limit,
+        remaining: standing.remaining,
+        reset_at_ms: standing.reset_at_ms,
+        policy: settled.policy.to_string(),
+        replayed: standing.replayed,
+        limits: settled.standings().map(limit).collect(),
     }
 }
 

@@ -100,7 +100,18 @@ impl RateLimiter for Native {
         let role = request.extensions().get().copied().unwrap_or(Role::Caller);
         let request = request.into_inner();
         let refund = async { self.0.engine().refund(decode::refund(&request)?, role).await }.await;
-        reply(refund.map(encode::refunded))
+        reply(refund.map(|refund| encode::refunded(&refund)))
+    }
+
+    async fn settle(&self, request: Request<pb::SettleRequest>) -> Reply<pb::SettleResponse> {
+        let role = request.extensions().get().copied().unwrap_or(Role::Caller);
+        let request = request.into_inner();
+        let settle = async {
+            let costs = decode::costs(&request);
+            self.0.engine().settle(decode::settle(&request, &costs)?, role).await
+        };
+        let settled = settle.await;
+        reply(settled.map(|settled| encode::settled(&settled)))
     }
 
     async fn reset(&self, request: Request<pb::ResetRequest>) -> Reply<pb::ResetResponse> {

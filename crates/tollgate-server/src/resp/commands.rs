@@ -6,19 +6,20 @@ use tollgate_service::auth::Role;
 use super::arguments::ARGUMENTS;
 use super::check::{CheckCommand, failed};
 use super::parse::Command;
-use super::refund::{RefundCommand, parse_reset};
 use super::reply::{Reply, Version};
 use super::session::{Action, Session};
+use super::settle::{RefundCommand, SettleCommand, parse_reset};
 use super::transaction::Transaction;
 
 /// The commands.
-const KNOWN: [&str; 18] = [
+const KNOWN: [&str; 19] = [
     "CL.THROTTLE",
     "TG.ACQUIRE",
     "TG.ACQUIREALL",
     "TG.PEEK",
     "TG.FORECAST",
     "TG.REFUND",
+    "TG.SETTLE",
     "TG.RESET",
     "MULTI",
     "EXEC",
@@ -81,6 +82,10 @@ impl Session {
             b"TG.REFUND" => {
                 let role = self.role.unwrap_or(Role::Caller);
                 RefundCommand::parse(arguments).map(|refund| Action::Refund(refund, role))
+            }
+            b"TG.SETTLE" => {
+                let role = self.role.unwrap_or(Role::Caller);
+                SettleCommand::parse(arguments).map(|settle| Action::Settle(settle, role))
             }
             b"TG.RESET" => parse_reset(arguments, self.role).map(Action::Reset),
             b"QUIT" => return Action::Quit,

@@ -7,9 +7,9 @@ mod arguments;
 mod check;
 mod commands;
 pub(crate) mod parse;
-mod refund;
 mod reply;
 pub(crate) mod session;
+mod settle;
 mod transaction;
 
 use std::sync::Arc;

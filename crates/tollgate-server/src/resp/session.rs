@@ -9,8 +9,8 @@ use tollgate_service::auth::Role;
 use super::arguments::OwnedCharge;
 use super::check::{CheckCommand, forecasted};
 use super::parse::Command;
-use super::refund::{self, RefundCommand};
 use super::reply::{Reply, Version};
+use super::settle::{self, RefundCommand, SettleCommand};
 use super::transaction::Transaction;
 use crate::app::App;
 use crate::listen::Client;
@@ -37,6 +37,7 @@ pub(super) enum Action {
     Check(CheckCommand),
     Forecast(CheckCommand),
     Refund(RefundCommand, Role),
+    Settle(SettleCommand, Role),
     Reset(OwnedCharge),
     /// `AUTH` or `HELLO`: done after the commands before it.
     Connect(Command),
@@ -123,11 +124,14 @@ impl Session {
                 forecasted(engine.forecast(check.request(&check.listed(), self.version)).await)
             }
             Action::Refund(refund, role) => {
-                refund::reply(engine.refund(refund.request(), role).await)
+                settle::refunded(engine.refund(refund.request(), role).await)
+            }
+            Action::Settle(settle, role) => {
+                settle::settled(engine.settle(settle.request(), role).await)
             }
             Action::Reset(charge) => {
                 let (policy, key) = charge.names();
-                refund::reset(engine.reset(policy, key).await)
+                settle::reset(engine.reset(policy, key).await)
             }
             Action::Connect(words) => {
                 let reply = self.connect(&words);

@@ -43,6 +43,15 @@ async function overResp() {
   assert.equal(wide.remaining, 1000 - limit);
   const range = named(await clients[0].call("TG.ACQUIRE", "wide", "js-user", "1..5000"));
   assert.equal(range.granted, 1000 - limit);
+  // A final cost above the limit, once.
+  const charged = named(await clients[0].call("TG.ACQUIRE", "p", "js-settled", 5, "RECEIPT"));
+  for (const replayed of [0, 1]) {
+    const settle = ["TG.SETTLE", charged.receipt, "p", limit + 4];
+    const settled = named(await clients[0].call(...settle));
+    assert.deepEqual([settled.charged, settled.remaining], [limit - 1, 0]);
+    assert.equal(Number(settled.replayed), replayed);
+    assert.equal(named(settled.limits[0]).charged, limit - 1);
+  }
   // As ioredis sends transactions: MULTI, the commands and EXEC in one pipeline.
   const multi = clients[0].multi();
   for (let call = 0; call < calls; call++) multi.call("TG.ACQUIRE", "p", "js-multi");
@@ -92,10 +101,11 @@ async function overGrpc() {
     `127.0.0.1:${port}`,
     grpc.credentials.createInsecure(),
   );
-  const acquire = (request) =>
+  const call = (method) => (request) =>
     new Promise((resolve, reject) =>
-      client.Acquire(request, (error, reply) => (error ? reject(error) : resolve(reply))),
+      client[method](request, (error, reply) => (error ? reject(error) : resolve(reply))),
     );
+  const [acquire, settle] = [call("Acquire"), call("Settle")];
   const request = { policy: "p", key: "grpc-js" };
   await exactly("grpc-js", () => acquire(request), (reply) => reply.allowed);
   const denied = await acquire(request);
@@ -105,6 +115,11 @@ async function overGrpc() {
   await exactly("two keys over gRPC", () => acquire({ charges }), (reply) => reply.allowed);
   const range = await acquire({ policy: "wide", key: "two", max_cost: 5000 });
   assert.equal(range.granted, 1000 - limit, "the other key was charged for what was allowed");
+  const { receipt } = await acquire({ policy: "p", key: "js-final", cost: 5, receipt: true });
+  const settled = await settle({ receipt, costs: { "p/p": 2 } });
+  assert.deepEqual([settled.refunded, settled.remaining], [3, limit - 2]);
+  assert.ok((await settle({ receipt, cost: 2 })).replayed);
+  await assert.rejects(settle({ receipt, cost: 3 }), { code: grpc.status.ALREADY_EXISTS });
   const once = { policy: "p", key: "js-once", cost: 3, request_id: "a" };
   assert.equal((await acquire(once)).remaining, limit - 3);
   assert.equal((await acquire(once)).remaining, limit - 3);

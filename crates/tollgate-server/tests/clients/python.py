@@ -60,6 +60,17 @@ def over_resp(version):
     exactly("two keys", replies, lambda reply: reply["allowed"])
     peeked = by_name(client.execute_command("TG.PEEK", "wide", f"both-{version}"))
     assert peeked["remaining"] == 1000 - LIMIT, peeked
+    # A final cost, once: less, and more than there is.
+    names = ["refunded", "charged", "dropped", "limit", "remaining", "reset_at_ms", "replayed"]
+    for cost, expected in [(2, (3, 0, LIMIT - 2)), (LIMIT + 4, (0, LIMIT - 1, 0))]:
+        key = f"settled-{version}-{cost}"
+        charged = client.execute_command("TG.ACQUIRE", "p", key, 5, "RECEIPT")
+        receipt = charged["receipt"] if isinstance(charged, dict) else charged[6]
+        for replayed in (0, 1):
+            settled = client.execute_command("TG.SETTLE", receipt, cost)
+            settled = settled if isinstance(settled, dict) else dict(zip(names, settled))
+            found = settled["refunded"], settled["charged"], settled["remaining"]
+            assert (found, settled["replayed"]) == (expected, replayed), settled
     shaped = ["TG.ACQUIRE", "shaped", f"shaped-{version}"]
     if version == 2:
         try:
@@ -83,13 +94,17 @@ def over_grpc():
     service = DescriptorPool(ProtoReflectionDescriptorDatabase(channel)).FindServiceByName(
         "tollgate.v1.RateLimiter"
     )
-    method = service.methods_by_name["Acquire"]
-    request = GetMessageClass(method.input_type)
-    acquire = channel.unary_unary(
-        "/tollgate.v1.RateLimiter/Acquire",
-        request_serializer=request.SerializeToString,
-        response_deserializer=GetMessageClass(method.output_type).FromString,
-    )
+    def call(name):
+        method = service.methods_by_name[name]
+        request = GetMessageClass(method.input_type)
+        send = channel.unary_unary(
+            f"/tollgate.v1.RateLimiter/{name}",
+            request_serializer=request.SerializeToString,
+            response_deserializer=GetMessageClass(method.output_type).FromString,
+        )
+        return request, send
+
+    request, acquire = call("Acquire")
     message = request(policy="p", key="grpcio")
     with ThreadPoolExecutor(16) as pool:
         replies = list(pool.map(acquire, [message] * CALLS))
@@ -101,6 +116,11 @@ def over_grpc():
         exactly("two keys", list(pool.map(acquire, [both] * CALLS)), lambda reply: reply.allowed)
     rest = acquire(request(policy="wide", key="two", cost=2, max_cost=5000))
     assert rest.granted == 1000 - LIMIT, rest
+    final, settle = call("Settle")
+    charged = acquire(request(policy="p", key="settled", cost=5, receipt=True))
+    settled = settle(final(receipt=charged.receipt, costs={"p": LIMIT + 4}))
+    assert (settled.charged, settled.remaining, settled.limits[0].name) == (LIMIT - 1, 0, "p")
+    assert settle(final(receipt=charged.receipt, cost=LIMIT + 4)).replayed
     once = request(policy="p", key="once", cost=3, request_id="a")
     assert [acquire(once).remaining for _ in range(2)] == [LIMIT - 3] * 2
     for wrong, code in [

@@ -13,12 +13,13 @@ use tower_service::Service;
 use super::{Fixture, choose};
 use crate::grpc::{Health, router};
 
-const METHODS: [&str; 9] = [
+const METHODS: [&str; 10] = [
     "/tollgate.v1.RateLimiter/Acquire",
     "/tollgate.v1.RateLimiter/AcquireMany",
     "/tollgate.v1.RateLimiter/Peek",
     "/tollgate.v1.RateLimiter/Forecast",
     "/tollgate.v1.RateLimiter/Refund",
+    "/tollgate.v1.RateLimiter/Settle",
     "/tollgate.v1.RateLimiter/Reset",
     "/ratelimit.v1.RateLimiter/Acquire",
     "/grpc.health.v1.Health/Check",

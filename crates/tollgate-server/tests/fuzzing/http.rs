@@ -12,8 +12,9 @@ use tollgate_service::api::OPENAPI;
 use super::{Fixture, choose};
 use crate::http::answer;
 
-/// The last one is a refund whose receipt has the rest as its content, under a valid code.
-const PATHS: [&str; 8] = [
+/// The last two are a refund and a settlement whose receipt has the rest as its content, under a
+/// valid code.
+const PATHS: [&str; 10] = [
     "/v1/acquire",
     "/v1/acquire_many",
     "/v1/peek",
@@ -21,11 +22,15 @@ const PATHS: [&str; 8] = [
     "/v1/refund",
     "/v1/reset",
     "/v1/gate",
+    "/v1/settle",
     RECEIPT,
+    FINAL_COST,
 ];
 const GATE: &str = "/v1/gate";
 const REFUND: &str = "/v1/refund";
+const SETTLE: &str = "/v1/settle";
 const RECEIPT: &str = "receipt";
+const FINAL_COST: &str = "final cost";
 
 /// How many headers the input has, and whether the server has tokens.
 const HEADS: [(usize, bool); 8] =
@@ -78,6 +83,11 @@ pub fn http(bytes: &[u8]) {
             RECEIPT => {
                 let receipt = fixture.receipts.seal_bytes(rest.to_vec());
                 (REFUND, String::new(), format!(r#"{{"receipt":"{receipt}"}}"#).into_bytes())
+            }
+            FINAL_COST => {
+                let receipt = fixture.receipts.seal_bytes(rest.to_vec());
+                let body = format!(r#"{{"receipt":"{receipt}","costs":{{"limits[0]":9}}}}"#);
+                (SETTLE, String::new(), body.into_bytes())
             }
             _ => (path, String::new(), rest.to_vec()),
         };

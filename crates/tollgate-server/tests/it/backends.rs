@@ -13,6 +13,7 @@ use tollgate_test_servers::shared::denokv;
 use tollgate_test_servers::{Folder, PgVersion, Postgres, Redis, Server as Backend};
 
 use crate::refunds::give_back_once;
+use crate::settle::settle_once;
 use crate::support::Running;
 
 const LIMIT: u64 = 300;
@@ -131,16 +132,16 @@ async fn charge_once(store: &str) {
 }
 
 #[tokio::test]
-async fn a_receipt_gives_back_once_over_two_servers_and_all_protocols() {
+async fn a_receipt_is_used_once_over_two_servers_and_all_protocols() {
     let (redis, postgres) = backends();
-    refund_once(&slow_redis(&redis)).await;
-    refund_once(&slow_postgres(&postgres)).await;
+    use_receipts_once(&slow_redis(&redis)).await;
+    use_receipts_once(&slow_postgres(&postgres)).await;
     let (_folder, file) = file();
-    refund_once(&file).await;
-    refund_once(&denokv().url()).await;
+    use_receipts_once(&file).await;
+    use_receipts_once(&denokv().url()).await;
 }
 
-async fn refund_once(store: &str) {
+async fn use_receipts_once(store: &str) {
     let policies = "  one: {limit: 50 per 1d}
   log: {algorithm: sliding_log, limit: 50 per 1d}
   two: {limits: [{name: a, limit: 50 per 1d}, {name: b, algorithm: fixed_window, limit: 90 per 1d}]}
@@ -149,6 +150,9 @@ async fn refund_once(store: &str) {
     let other = Arc::new(server(store, policies).await);
     for policy in ["one", "log", "two"] {
         give_back_once(&[&one, &other], policy).await;
+    }
+    for (to, left) in [(5, 45), (35, 15), (70, 0)] {
+        settle_once(&[&one, &other], "two", to, left).await;
     }
 }
 

@@ -78,43 +78,75 @@ async fn charges_both_or_none(name: &str, store: BoxStore) {
 }
 
 /// A name that no earlier run has used: servers of a process are shared by its tests.
-fn fresh(store: &str) -> String {
+pub(crate) fn fresh(store: &str) -> String {
     format!("charges-{store}-{}", std::process::id())
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn two_hundred_at_once_leave_the_other_key_uncharged_on_redis_and_its_cluster() {
-    let slow = "connect_timeout_ms=60000&reply_timeout_ms=60000";
-    let url = format!("{}?{slow}", shared::redis().url());
-    charges_both_or_none(&fresh("redis"), open(&url, None).await.unwrap()).await;
-    let nodes = shared::redis_cluster().urls().join(",").replace("redis://", "");
-    let url = format!("redis-cluster://{nodes}?{slow}");
-    charges_both_or_none(&fresh("cluster"), open(&url, None).await.unwrap()).await;
+const SLOW: &str = "connect_timeout_ms=60000&reply_timeout_ms=60000";
+
+fn redis_url() -> String {
+    format!("{}?{SLOW}", shared::redis().url())
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn two_hundred_at_once_leave_the_other_key_uncharged_on_sql_stores_and_in_memory() {
-    charges_both_or_none("memory", open("memory:", None).await.unwrap()).await;
-    let folder = Folder::new("charges").unwrap();
+fn cluster_url() -> String {
+    let nodes = shared::redis_cluster().urls().join(",").replace("redis://", "");
+    format!("redis-cluster://{nodes}?{SLOW}")
+}
+
+/// A file of its own, with a lock timeout for a busy machine.
+fn sqlite_url(name: &str) -> (Folder, String) {
+    let folder = Folder::new(name).unwrap();
     let path = folder.path().join("limits.db");
     let url = format!("sqlite:{}?lock_timeout_ms=60000", path.display());
-    charges_both_or_none("sqlite", open(&url, None).await.unwrap()).await;
-    let postgres = shared::postgres(PgVersion::V15);
-    let url = format!("{}?connect_timeout=30", postgres.url());
-    charges_both_or_none(&fresh("postgres"), open(&url, None).await.unwrap()).await;
+    (folder, url)
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn two_hundred_at_once_leave_the_other_key_uncharged_on_denokv_and_dynamodb() {
-    charges_both_or_none(&fresh("denokv"), open(&shared::denokv().url(), None).await.unwrap())
-        .await;
-    let url = shared::dynamodb().url("server-charges");
+fn postgres_url() -> String {
+    format!("{}?connect_timeout=30", shared::postgres(PgVersion::V15).url())
+}
+
+async fn dynamodb(table: &str) -> BoxStore {
+    let url = shared::dynamodb().url(table);
     let config: dynamodb::Config = url.parse().unwrap();
     let minute = Duration::from_secs(60);
     let config = config.credentials("test", "test").connect_timeout(minute);
     let config = config.operation_timeout(minute);
     DynamoDb::migrate(config.clone()).await.unwrap();
-    charges_both_or_none("dynamodb", BoxStore::new(DynamoDb::open(config).unwrap())).await;
+    BoxStore::new(DynamoDb::open(config).unwrap())
+}
+
+/// Does the same on every store that a server has, one after the other: the name and the store.
+pub(crate) async fn each_store(act: impl AsyncFn(&str, BoxStore)) {
+    let opened = async |url: &str| open(url, None).await.unwrap();
+    act("memory", opened("memory:").await).await;
+    act("redis", opened(&redis_url()).await).await;
+    act("cluster", opened(&cluster_url()).await).await;
+    let (_folder, file) = sqlite_url("each-store");
+    act("sqlite", opened(&file).await).await;
+    act("postgres", opened(&postgres_url()).await).await;
+    act("denokv", opened(&shared::denokv().url()).await).await;
+    act("dynamodb", dynamodb("server-each-store").await).await;
+}
+
+/// Does the same on every store that servers share: its name, and one for each of three servers.
+pub(crate) async fn each_shared_store(act: impl AsyncFn(&str, [BoxStore; 3])) {
+    let three = async |url: &str| {
+        let one = async || open(url, None).await.unwrap();
+        [one().await, one().await, one().await]
+    };
+    act("redis", three(&redis_url()).await).await;
+    act("cluster", three(&cluster_url()).await).await;
+    let (_folder, file) = sqlite_url("each-shared-store");
+    act("sqlite", three(&file).await).await;
+    act("postgres", three(&postgres_url()).await).await;
+    act("denokv", three(&shared::denokv().url()).await).await;
+    let one = async || dynamodb("server-each-store").await;
+    act("dynamodb", [one().await, one().await, one().await]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_hundred_at_once_leave_the_other_key_uncharged_on_every_store() {
+    each_store(async |name, store| charges_both_or_none(&fresh(name), store).await).await;
 }
 
 fn both(cost: u64) -> pb::AcquireRequest {

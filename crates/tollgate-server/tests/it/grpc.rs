@@ -7,6 +7,7 @@ use tollgate_proto::ratelimit_v1 as compatible;
 use tollgate_proto::ratelimit_v1::rate_limiter_client::RateLimiterClient as CompatibleClient;
 use tollgate_proto::tollgate_v1 as pb;
 use tollgate_server::policy::Policies;
+use tollgate_service::config::policies_from_yaml;
 use tonic::Code;
 use tonic_types::StatusExt;
 
@@ -59,6 +60,42 @@ async fn a_decision_has_every_field() {
     server.end().await;
 }
 
+/// A delay, a verdict in shadow mode, the binding limit, and a replay of several keys.
+#[tokio::test]
+async fn what_is_beside_the_numbers_reaches_callers() {
+    let text = "policies:
+  queue: {algorithm: leaky_bucket, rate: 1 per 1s, queue: 3}
+  shadow: {limit: 1 per 1s, shadow: true}
+";
+    let policies = policies_from_yaml(text).unwrap();
+    let server = Running::with_clock(policies, &ManualClock::at(NOW)).await;
+    let mut client = server.grpc().await;
+    let charge = |policy: &str| pb::Charge {
+        policy: policy.to_owned(),
+        key: "k".to_owned(),
+        ..pb::Charge::default()
+    };
+    let both = pb::AcquireRequest {
+        charges: vec![charge("queue"), charge("shadow")],
+        request_id: Some("i".to_owned()),
+        ..pb::AcquireRequest::default()
+    };
+    let first = client.acquire(both.clone()).await.unwrap().into_inner();
+    assert_eq!(
+        (first.allowed, first.delay_ms, first.shadow()),
+        (true, 0, pb::Verdict::Unspecified)
+    );
+    let replay = client.acquire(both.clone()).await.unwrap().into_inner();
+    assert_eq!(replay, pb::Decision { replayed: true, ..first });
+    let next = pb::AcquireRequest { request_id: None, ..both };
+    let second = client.acquire(next).await.unwrap().into_inner();
+    assert_eq!((second.allowed, second.delay_ms), (true, 1_000));
+    assert_eq!(second.shadow(), pb::Verdict::Denied);
+    let names = second.limits.iter().map(|limit| limit.policy.as_str());
+    assert_eq!(names.collect::<Vec<_>>(), ["queue", "shadow"]);
+    server.end().await;
+}
+
 #[tokio::test]
 async fn peek_forecast_refund_and_reset() {
     let server = Running::with(slow()).await;
@@ -75,7 +112,8 @@ async fn peek_forecast_refund_and_reset() {
     assert_eq!((refund.refunded, refund.remaining), (2, 6));
     let receipt = pb::RefundRequest { receipt: charge.receipt.clone(), ..Default::default() };
     let refund = client.refund(receipt.clone()).await.unwrap().into_inner();
-    let limits = vec![pb::RefundedLimit { name: "default".to_owned(), refunded: 4 }];
+    let [name, policy] = [(); 2].map(|()| "default".to_owned());
+    let limits = vec![pb::RefundedLimit { name, policy, refunded: 4 }];
     assert_eq!((refund.refunded, refund.remaining, &refund.limits), (4, 10, &limits));
     let again = client.refund(receipt).await.unwrap().into_inner();
     assert_eq!(again, pb::RefundResponse { replayed: true, ..refund });

@@ -15,6 +15,8 @@ use tollgate_test_servers::Nginx;
 use crate::support::{NOW, Running};
 
 const PAGE: &str = include_str!("../../../../docs/recipes.md");
+/// Where the lines of Rust on the page come from; a test runs it.
+const EXAMPLE: &str = include_str!("../../../../examples/examples/llm_tokens.rs");
 
 /// The blocks of a page: the language and the text of each.
 fn blocks(page: &str) -> Vec<(&str, &str)> {
@@ -41,6 +43,7 @@ async fn every_answer_on_the_page_is_that_of_a_server() {
                 server = Some((Running::with_clock(policies(text), &clock).await, clock));
             }
             "http" => answers += run(server.as_ref().unwrap(), text).await,
+            "rust" => assert!(EXAMPLE.contains(text), "{text}"),
             other => assert_eq!(other, "nginx"),
         }
     }
@@ -54,6 +57,7 @@ async fn run((server, clock): &(Running, ManualClock), text: &str) -> usize {
     let text = text.replace("\n    ", " ");
     let mut lines = text.lines();
     let mut answers = 0;
+    let mut receipt = String::new();
     while let Some(line) = lines.next() {
         if let Some(wait) = line.strip_prefix("wait ") {
             clock.advance(duration(wait).unwrap());
@@ -63,7 +67,10 @@ async fn run((server, clock): &(Running, ManualClock), text: &str) -> usize {
         let (path, body) = rest.split_once(' ').unwrap_or((rest, ""));
         let request = match method {
             "GET" => reqwest::Client::new().get(server.url(path)),
-            "POST" => reqwest::Client::new().post(server.url(path)).body(body.to_owned()),
+            "POST" => {
+                let body = body.replace("$receipt", &receipt);
+                reqwest::Client::new().post(server.url(path)).body(body)
+            }
             other => panic!("{other}"),
         };
         let answer = request.send().await.unwrap();
@@ -71,6 +78,9 @@ async fn run((server, clock): &(Running, ManualClock), text: &str) -> usize {
         assert_eq!(answer.status().as_u16().to_string(), status, "{line}");
         let expected: Value = serde_json::from_str(expected).expect(line);
         let found = content(answer).await;
+        if let Some(text) = found["receipt"].as_str() {
+            text.clone_into(&mut receipt);
+        }
         has(&found, &expected).unwrap_or_else(|why| panic!("{line}: {why} in {found}"));
         answers += 1;
     }

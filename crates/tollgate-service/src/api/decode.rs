@@ -4,8 +4,11 @@ use std::borrow::Cow;
 
 use tollgate_core::{Cost, Error, Result};
 
-use super::fields::{Fields, Value};
-use crate::engine::{BATCH_MAX, CheckRequest, Failure, RefundRequest, RequestedCharge, range};
+use super::fields::{Fields, Numbers, Value};
+use crate::engine::{
+    BATCH_MAX, CheckRequest, Failure, FinalCosts, RefundRequest, RequestedCharge, SettleRequest,
+    range,
+};
 use crate::policy::{DEFAULT_POLICY, LIMITS_MAX};
 
 /// A key under a policy, and the units requested.
@@ -158,6 +161,16 @@ impl<'a> KeyOf<'a> {
     }
 }
 
+/// A key and perhaps a policy, of a body with nothing else.
+///
+/// # Errors
+/// `invalid_request` naming the field.
+pub fn key_and_policy(body: &[u8]) -> Result<(Cow<'_, str>, Option<Cow<'_, str>>)> {
+    let mut fields = Fields::of_json(body, &["policy", "key"])?;
+    let key = fields.text("key")?.ok_or_else(|| Error::invalid("key", "is missing"))?;
+    Ok((key, fields.text("policy")?))
+}
+
 /// What is to be given back: what a receipt proves, or units of a key.
 #[derive(Debug)]
 pub(super) enum Refund<'a> {
@@ -210,6 +223,52 @@ impl<'a> OwnedUnits<'a> {
         let cost = fields.whole("cost", "cost")?.map_or(Ok(Cost::ONE), Cost::new)?;
         let charge = OwnedCharge::with_cost(fields, cost, None)?;
         Ok(Self { charge, request_id: fields.text("request_id")? })
+    }
+}
+
+/// The final costs of the charges that a receipt proves.
+#[derive(Debug)]
+pub(super) struct Settle<'a> {
+    receipt: Cow<'a, str>,
+    costs: OwnedCosts<'a>,
+}
+
+#[derive(Debug)]
+enum OwnedCosts<'a> {
+    Every(u64),
+    Named(Numbers<'a>),
+}
+
+impl<'a> Settle<'a> {
+    const FIELDS: [&'static str; 3] = ["receipt", "cost", "costs"];
+
+    /// Reads a body that holds a receipt, and one cost or several.
+    pub(super) fn of_body(body: &'a [u8]) -> Result<Self> {
+        let mut fields = Fields::of_json(body, &Self::FIELDS)?;
+        let receipt = fields.text("receipt")?;
+        let receipt = receipt.ok_or_else(|| Error::invalid("receipt", "is missing"))?;
+        let costs = match (fields.whole("cost", "cost")?, fields.numbers("costs")?) {
+            (Some(cost), None) => OwnedCosts::Every(cost),
+            (None, Some(costs)) => OwnedCosts::Named(costs),
+            (None, None) => {
+                let accepted = "is missing; accepted: cost, or costs by the names of limits";
+                return Err(Error::invalid("cost", accepted));
+            }
+            (Some(_), Some(_)) => {
+                let accepted = "is another way to say cost; accepted: one of them";
+                return Err(Error::invalid("costs", accepted));
+            }
+        };
+        Ok(Self { receipt, costs })
+    }
+
+    /// The request of the engine.
+    pub(super) fn request(&self) -> SettleRequest<'_> {
+        let costs = match &self.costs {
+            OwnedCosts::Every(cost) => FinalCosts::Every(*cost),
+            OwnedCosts::Named(costs) => FinalCosts::Named(costs),
+        };
+        SettleRequest { receipt: &self.receipt, costs }
     }
 }
 

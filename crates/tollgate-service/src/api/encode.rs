@@ -8,7 +8,9 @@ use tollgate_core::{Cost, Decision, Forecast, Name};
 use tollgate_http::Problem;
 
 use super::Response;
-use crate::engine::{CheckResponse, Failure, LimitsResponse, PolicyLimits, RefundResponse};
+use crate::engine::{
+    CheckResponse, Failure, LimitsResponse, PolicyLimits, SettleResponse, SettledLimit,
+};
 use crate::policy::{LimitInfo, LimitName};
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
@@ -152,6 +154,7 @@ struct LimitJson<'a> {
     buckets: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     anchor: Option<&'static str>,
+    max_debt: u64,
 }
 
 impl<'a> LimitJson<'a> {
@@ -171,26 +174,51 @@ impl<'a> LimitJson<'a> {
             renewal: limit.renewal,
             buckets: limit.buckets,
             anchor: limit.anchor,
+            max_debt: limit.max_debt,
         }
     }
 }
 
+/// What a settlement did; a refund is one for 0 units.
 #[derive(Serialize)]
-struct RefundJson<'a> {
+struct SettleJson<'a> {
     refunded: u64,
+    charged: u64,
+    dropped: u64,
     limit: u64,
     remaining: u64,
     reset_at_ms: u64,
     policy: &'a str,
-    limits: Vec<RefundedLimit<'a>>,
+    limits: Vec<SettledJson<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     replayed: Option<bool>,
 }
 
 #[derive(Serialize)]
-struct RefundedLimit<'a> {
+struct SettledJson<'a> {
     name: &'a str,
+    policy: &'a str,
     refunded: u64,
+    charged: u64,
+    dropped: u64,
+    limit: u64,
+    remaining: u64,
+    reset_at_ms: u64,
+}
+
+impl<'a> From<(&'a SettledLimit, &'a Decision)> for SettledJson<'a> {
+    fn from((settled, own): (&'a SettledLimit, &'a Decision)) -> Self {
+        Self {
+            name: settled.name.name.as_str(),
+            policy: settled.name.policy.as_str(),
+            refunded: settled.refunded,
+            charged: settled.charged,
+            dropped: settled.dropped,
+            limit: own.limit,
+            remaining: own.remaining,
+            reset_at_ms: own.reset_at_ms,
+        }
+    }
 }
 
 #[derive(Serialize)]
@@ -224,16 +252,17 @@ pub(super) fn limits(LimitsResponse { charges }: &LimitsResponse) -> Response {
     json(&LimitsJson { policy, shadow: charges.iter().all(|charge| charge.shadow), limits })
 }
 
-pub(super) fn refund(refund: &RefundResponse) -> Response {
-    let standing = &refund.standing;
-    let limits = refund.limits.iter();
-    let reply = RefundJson {
-        refunded: refund.units,
+pub(super) fn settle(settled: &SettleResponse) -> Response {
+    let standing = &settled.standing;
+    let reply = SettleJson {
+        refunded: settled.refunded(),
+        charged: settled.charged(),
+        dropped: settled.dropped(),
         limit: standing.limit,
         remaining: standing.remaining,
         reset_at_ms: standing.reset_at_ms,
-        policy: refund.policy.as_str(),
-        limits: limits.map(|(name, units)| RefundedLimit { name, refunded: *units }).collect(),
+        policy: settled.policy.as_str(),
+        limits: settled.standings().map(SettledJson::from).collect(),
         replayed: if_replayed(standing),
     };
     json(&reply)

@@ -56,6 +56,8 @@ endpoints! {
     Limits, "/v1/limits", "POST", Some(Role::Caller);
     /// Gives units back.
     Refund, "/v1/refund", "POST", Some(Role::Caller);
+    /// Sets the final costs of charges.
+    Settle, "/v1/settle", "POST", Some(Role::Caller);
     /// Forgets what a key has spent.
     Reset, "/v1/reset", "POST", Some(Role::Admin);
     /// A decision as a status, for proxies.
@@ -77,7 +79,7 @@ impl Endpoint {
     pub const fn is_timed(self) -> bool {
         match self {
             Self::Acquire | Self::AcquireMany | Self::Peek | Self::Forecast => true,
-            Self::Refund | Self::Gate => true,
+            Self::Refund | Self::Settle | Self::Gate => true,
             Self::Limits | Self::Reset | Self::OpenApi => false,
         }
     }

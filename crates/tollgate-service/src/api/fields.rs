@@ -40,6 +40,9 @@ impl Value<'_> {
     }
 }
 
+/// Whole numbers by name.
+pub(super) type Numbers<'a> = Vec<(Cow<'a, str>, u64)>;
+
 /// The fields of a body or a query; each is taken once.
 #[derive(Debug)]
 pub(super) struct Fields<'a>(Vec<(Cow<'a, str>, Value<'a>)>);
@@ -136,6 +139,28 @@ impl<'a> Fields<'a> {
                 Err(Error::invalid(path, format!("is {}; {accepted}", other.kind())))
             }
         }
+    }
+
+    /// An object of whole numbers whose names are free, if it is there.
+    pub(super) fn numbers(&mut self, name: &'static str) -> Result<Option<Numbers<'a>>> {
+        let Some(value) = self.take(name) else { return Ok(None) };
+        let Value::Object(entries) = value else {
+            let wrong = format!("is {}; accepted: an object of whole numbers", value.kind());
+            return Err(Error::invalid(name, wrong));
+        };
+        let mut numbers: Numbers<'a> = Vec::new();
+        for (of, value) in entries {
+            let path = || format!("{name}.{}", shorten(&of));
+            let Value::Whole(number) = value else {
+                let accepted = "accepted: a whole number that is not negative";
+                return Err(Error::invalid(path(), format!("is {}; {accepted}", value.kind())));
+            };
+            if numbers.iter().any(|(earlier, _)| *earlier == of) {
+                return Err(Error::invalid(path(), "appears twice; accepted: once"));
+            }
+            numbers.push((of, number));
+        }
+        Ok(Some(numbers))
     }
 
     /// An array of at most `max` elements, if it is there.

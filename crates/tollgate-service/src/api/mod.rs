@@ -17,11 +17,12 @@ use bytes::Bytes;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST, ORIGIN};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
 
-use self::decode::{KeyOf, Refund, Request, batch};
+use self::decode::{KeyOf, Refund, Request, Settle, batch};
 use crate::auth::{Auth, Role, bearer};
 use crate::engine::{CheckRequest, Engine, Result};
 use crate::site::SEC_FETCH_SITE;
 
+pub use decode::key_and_policy;
 pub use encode::failure;
 pub use endpoint::Endpoint;
 pub use rejection::Rejection;
@@ -173,7 +174,11 @@ impl Api {
             }
             Endpoint::Refund => {
                 let refund = Refund::of_body(body)?;
-                encode::refund(&engine.refund(refund.request(), role).await?)
+                encode::settle(&engine.refund(refund.request(), role).await?)
+            }
+            Endpoint::Settle => {
+                let settle = Settle::of_body(body)?;
+                encode::settle(&engine.settle(settle.request(), role).await?)
             }
             Endpoint::Reset => {
                 let key = KeyOf::of_body(body)?;

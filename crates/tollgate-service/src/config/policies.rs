@@ -102,11 +102,12 @@ impl PolicyDefaults<'_> {
         let shadow = section.parsed("shadow", boolean, errors).unwrap_or(false);
         let refunds = section.parsed("refunds", refunds, errors).unwrap_or_default();
         let prefix = section.text("prefix", errors);
+        let max_debt = section.parsed("max_debt", whole, errors);
         let bounds = bounds(&mut section, errors);
         let hash = self.key_hash(&mut section, errors);
         let overrides = section.node("overrides");
         let on_outage = on_outage.unwrap_or(self.on_outage);
-        let scope = Scope { policy: &policy, prefix, on_outage, bounds };
+        let scope = Scope { policy: &policy, prefix, on_outage, max_debt, bounds };
         let limits = scope.limits(&mut section, errors);
         section.finish(errors);
         let built = Policy::new(policy.clone(), limits?).shadow(shadow).hash_keys(hash);
@@ -144,6 +145,7 @@ struct Scope<'a> {
     policy: &'a Name,
     prefix: Option<&'a str>,
     on_outage: OutageMode,
+    max_debt: Option<u64>,
     bounds: Bounds,
 }
 
@@ -224,6 +226,10 @@ impl Scope<'_> {
             None => self.policy.to_string(),
         };
         let limit = Limit::with_rule(&full, rule)?.on_outage(self.on_outage).bounded(self.bounds);
+        let limit = match self.max_debt {
+            Some(units) => limit.max_debt(units),
+            None => limit,
+        };
         let limit = match self.prefix {
             Some(prefix) => limit.with_prefix(prefix)?,
             None => limit,

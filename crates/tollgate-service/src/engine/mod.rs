@@ -4,12 +4,14 @@
 //! names of the policy. It contains no wire format; the limiter decides what happens in an outage.
 
 mod decide;
+mod final_costs;
 mod observer;
 mod readiness;
 mod receipts;
 mod request;
 mod resolved;
 mod response;
+mod settle;
 
 use std::sync::Arc;
 
@@ -26,9 +28,12 @@ use resolved::{ResolvedCharge, ResolvedRequest, resolve_each};
 
 pub use observer::EngineObserver;
 pub use request::{
-    BATCH_MAX, CheckRequest, KEY_MAX_BYTES, RefundRequest, RequestedCharge, Target, range,
+    BATCH_MAX, CheckRequest, FinalCosts, KEY_MAX_BYTES, RefundRequest, RequestedCharge,
+    SettleRequest, Target, range,
 };
-pub use response::{CheckResponse, Failure, LimitsResponse, PolicyLimits, RefundResponse};
+pub use response::{
+    CheckResponse, Failure, LimitsResponse, PolicyLimits, SettleResponse, SettledLimit,
+};
 
 /// `Result` with the engine's [`Failure`].
 pub type Result<T, E = Failure> = core::result::Result<T, E>;

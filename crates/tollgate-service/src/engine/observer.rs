@@ -4,7 +4,7 @@ use std::fmt::Debug;
 
 use tollgate_core::{Error, MaybeSend, MaybeSync, Name};
 
-use super::{CheckRequest, CheckResponse, RefundResponse, Result};
+use super::{CheckRequest, CheckResponse, Result, SettleResponse};
 use crate::policy::Policies;
 
 /// Receives what the engine did. Called in the path of a request: it must not wait.
@@ -26,7 +26,13 @@ pub trait EngineObserver: Debug + MaybeSend + MaybeSync {
 
     /// Units of a key were given back, or were not. The key is absent if the request names none
     /// under a policy that is known.
-    fn refunded(&self, of: Option<(&Name, &str)>, result: &Result<RefundResponse>) {
+    fn refunded(&self, of: Option<(&Name, &str)>, result: &Result<SettleResponse>) {
+        let _ = (of, result);
+    }
+
+    /// The charges of a receipt were settled for final costs, or were not; as
+    /// [`EngineObserver::refunded`].
+    fn settled(&self, of: Option<(&Name, &str)>, result: &Result<SettleResponse>) {
         let _ = (of, result);
     }
 

@@ -1,5 +1,7 @@
 //! A request as every protocol passes it to the engine, and the bounds on it.
 
+use std::borrow::Cow;
+
 use tollgate_core::{Charge, Cost, Error, Limit, RequestId, Result};
 
 /// The longest key accepted, in bytes.
@@ -187,6 +189,25 @@ pub enum RefundRequest<'a> {
         /// Refunds with the same id are made once.
         request_id: Option<&'a str>,
     },
+}
+
+/// A request to settle: to set the final costs of the charges that a receipt proves.
+#[derive(Clone, Copy, Debug)]
+pub struct SettleRequest<'a> {
+    /// The receipt.
+    pub receipt: &'a str,
+    /// The final costs.
+    pub costs: FinalCosts<'a>,
+}
+
+/// The units that were used, of charges that were made before.
+#[derive(Clone, Copy, Debug)]
+pub enum FinalCosts<'a> {
+    /// The same number under every limit of the receipt.
+    Every(u64),
+    /// By limit; the charges of others stay as they are. A limit is named by its name within the
+    /// policy, by `policy/name`, or by its place in the limits of the answer: `limits[0]`.
+    Named(&'a [(Cow<'a, str>, u64)]),
 }
 
 /// Accepts keys of 1 to [`KEY_MAX_BYTES`] bytes.

@@ -47,17 +47,58 @@ impl CheckResponse {
     }
 }
 
-/// What a refund gave back.
+/// What a settlement or a refund did.
 #[derive(Clone, Debug)]
-pub struct RefundResponse {
-    /// The policy of the request.
+pub struct SettleResponse {
+    /// The policy of the request; of several that of the first key.
     pub policy: Name,
-    /// The most units that came back under one limit; one that came back in part counts as one.
-    pub units: u64,
-    /// The units that came back under each limit, by its name within the policy.
-    pub limits: Vec<(String, u64)>,
-    /// The key after the refund.
+    /// Each limit, in the order in which they were charged.
+    pub limits: Vec<SettledLimit>,
+    /// The keys after it: of several limits the numbers are those of the binding one.
     pub standing: Decision,
+}
+
+/// What a settlement did under one limit. At most one of the numbers is not 0, but that of what was
+/// dropped is beside that of what was charged.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct SettledLimit {
+    /// The limit.
+    pub name: LimitName,
+    /// Units given back; one that came back in part counts as one.
+    pub refunded: u64,
+    /// Units charged beyond the cost, also into debt.
+    pub charged: u64,
+    /// Units that were used, and neither fit under the ceiling nor into the largest debt.
+    pub dropped: u64,
+}
+
+impl SettleResponse {
+    /// The most units that came back under one limit.
+    #[must_use]
+    pub fn refunded(&self) -> u64 {
+        self.most(|limit| limit.refunded)
+    }
+
+    /// The most units that were charged beyond the cost under one limit.
+    #[must_use]
+    pub fn charged(&self) -> u64 {
+        self.most(|limit| limit.charged)
+    }
+
+    /// The most units that were dropped under one limit.
+    #[must_use]
+    pub fn dropped(&self) -> u64 {
+        self.most(|limit| limit.dropped)
+    }
+
+    /// How each limit stands after it.
+    pub fn standings(&self) -> impl Iterator<Item = (&SettledLimit, &Decision)> {
+        self.limits.iter().zip(self.standing.parts())
+    }
+
+    fn most(&self, of: fn(&SettledLimit) -> u64) -> u64 {
+        self.limits.iter().map(of).max().unwrap_or(0)
+    }
 }
 
 /// The limits of a key, or of several.

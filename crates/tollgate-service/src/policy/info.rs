@@ -24,6 +24,8 @@ pub struct LimitInfo {
     pub buckets: Option<u64>,
     /// Where windows begin, for a fixed window.
     pub anchor: Option<&'static str>,
+    /// How many units a settlement charges beyond the ceiling at most.
+    pub max_debt: u64,
 }
 
 impl LimitInfo {
@@ -46,6 +48,7 @@ impl LimitInfo {
             renewal: described.renewal.as_str(),
             buckets,
             anchor,
+            max_debt: limit.debt_bound(),
         }
     }
 }

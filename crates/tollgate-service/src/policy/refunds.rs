@@ -1,4 +1,5 @@
-//! Who may give units back under a policy.
+//! Who may give units back under a policy: by a refund, or by a settlement for less than was
+//! charged. To settle for more takes a receipt and no right.
 
 use tollgate_core::{Code, Error, Result};
 

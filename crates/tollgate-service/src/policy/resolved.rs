@@ -74,10 +74,10 @@ impl<'a> ResolvedPolicy<'a> {
         self.named().iter().map(|named| &named.name)
     }
 
-    /// A charge of one unit on the limit of this name within the policy.
-    pub(crate) fn charge_on(&self, name: &str) -> Option<Charge<'_>> {
+    /// The limit of this name within the policy: its name, and a charge of one unit on it.
+    pub(crate) fn charge_on(&self, name: &str) -> Option<(&'a Name, Charge<'_>)> {
         let named = self.named().iter().find(|named| named.name == name)?;
-        Some(named.limit.charge(&self.subject))
+        Some((&named.name, named.limit.charge(&self.subject)))
     }
 
     /// A charge of one unit on one of its limits.

@@ -75,6 +75,13 @@ pub(crate) struct ChargedLimit {
     pub(crate) until_ms: u64,
 }
 
+impl ReceiptContent {
+    /// The charges, in the order in which they were made, each with its policy.
+    pub(crate) fn charges(&self) -> impl Iterator<Item = (&str, &ChargedLimit)> {
+        self.subjects.iter().flat_map(|of| of.limits.iter().map(|limit| (&*of.policy, limit)))
+    }
+}
+
 impl ChargedLimit {
     /// What names the charge to the core.
     pub(crate) const fn mark(&self) -> Receipt {

@@ -3,11 +3,13 @@
 //! This module depends on neither services nor bodies: `service.rs` and `future.rs` act on its
 //! results.
 
+mod at_end;
 mod settle;
 
 use core::fmt;
 use core::ops::ControlFlow::{self, Break, Continue};
 use core::time::Duration;
+use std::sync::Arc;
 
 use bytes::Bytes;
 use http::{HeaderMap, Response};
@@ -39,6 +41,8 @@ pub(crate) struct Enforcer<D> {
     pub(crate) customize: Option<Box<Customize>>,
     pub(crate) max_delay: Duration,
     pub(crate) is_shadow: bool,
+    /// Whether a limit settles when the body of the response has ended.
+    pub(crate) settles_at_end: bool,
 }
 
 /// The result for a request.
@@ -62,7 +66,7 @@ impl Admit {
 pub(crate) enum Admitted {
     /// `limit`, `remaining` and `reset_at_ms` of the only limit.
     Single([u64; 3]),
-    Granted(Box<Granted>),
+    Granted(Arc<Granted>),
 }
 
 /// The charges of an allowed request, and the decision about them.
@@ -169,7 +173,7 @@ impl<D: Decide> Enforcer<D> {
         let shaped_ms = granted.decision.delay_ms;
         if shaped_ms > max_ms && !self.is_shadow {
             for (index, charge) in granted.charges.as_slice().iter().enumerate() {
-                self.refund(charge, charge.cost, &granted.decision, index).await;
+                self.settle_one(charge, &granted.decision, (index, 0)).await;
             }
             let Decision { limit, reset_at_ms, .. } = granted.decision;
             let denied = Decision::denied(limit, 0, reset_at_ms, shaped_ms - max_ms);
@@ -209,11 +213,11 @@ impl<D: Decide> Enforcer<D> {
     fn admit(&self, granted: Granted) -> Admit {
         match granted.charges {
             _ if self.settles(&granted.charges) => {
-                Admit::Admitted(Admitted::Granted(Box::new(granted)))
+                Admit::Admitted(Admitted::Granted(Arc::new(granted)))
             }
             _ if !self.writes_fields() => Admit::Plain,
             PendingCharges::One(_) => Admit::single(&granted.decision),
-            PendingCharges::Many(_) => Admit::Admitted(Admitted::Granted(Box::new(granted))),
+            PendingCharges::Many(_) => Admit::Admitted(Admitted::Granted(Arc::new(granted))),
         }
     }
 

@@ -1,8 +1,8 @@
-//! Settles a charge when the response is known: refunds what was not used, charges what was used
-//! beyond it.
+//! Settles a charge when the response is known: what was not used is given back, what was used
+//! beyond the cost is charged, into debt if it must.
 
 use http::{Extensions, HeaderMap, StatusCode};
-use tollgate::{Cost, Decision};
+use tollgate::Decision;
 
 use super::{Enforcer, Granted, part};
 use crate::decide::Decide;
@@ -10,7 +10,8 @@ use crate::event::Event;
 use crate::limit_rule::{PendingCharge, ResponseParts};
 
 impl<D: Decide> Enforcer<D> {
-    /// The units that a request used under each limit; `None` when no limit settles.
+    /// The units that a request used under each limit, by its response; `None` when no limit settles
+    /// by that.
     pub(crate) fn used(
         &self,
         granted: &Granted,
@@ -23,50 +24,32 @@ impl<D: Decide> Enforcer<D> {
             let response = ResponseParts { cost: charge.cost, status, headers, extensions };
             self.rules.get(charge.index).and_then(|rule| rule.used(&response))
         });
-        Some(used.collect())
+        let used: Vec<Option<u64>> = used.collect();
+        used.iter().any(Option::is_some).then_some(used)
     }
 
-    /// Refunds what was not used, charges what was used beyond the cost.
+    /// Sets the final cost of each charge to what the request used.
     pub(crate) async fn settle(&self, granted: &Granted, used: Vec<Option<u64>>) {
         for (index, (charge, used)) in granted.charges.as_slice().iter().zip(used).enumerate() {
-            let Some(used) = used else { continue };
-            let charged = charge.cost.get();
-            let beyond = used.saturating_sub(charged).min(Cost::MAX.get());
-            if let Ok(unused) = Cost::new(charged.saturating_sub(used)) {
-                self.refund(charge, unused, &granted.decision, index).await;
-            } else if let Ok(beyond) = Cost::new(beyond) {
-                self.charge_more(charge, beyond).await;
+            if let Some(used) = used.filter(|used| *used != charge.cost.get()) {
+                self.settle_one(charge, &granted.decision, (index, used)).await;
             }
         }
     }
 
-    pub(super) async fn refund(
+    /// Settles one charge of a decision. A charge that the store has not made has no receipt:
+    /// nothing is settled.
+    pub(super) async fn settle_one(
         &self,
         pending: &PendingCharge,
-        units: Cost,
         decision: &Decision,
-        index: usize,
+        (index, used): (usize, u64),
     ) {
-        let charge = self.charge(pending).map(|charge| charge.cost(units));
-        let (Some(charge), Some(receipt)) = (charge, part(decision, index).receipt()) else {
+        let (Some(charge), Some(receipt)) = (self.charge(pending), part(decision, index).receipt())
+        else {
             return;
         };
-        if let Err(error) = self.decider.refund(charge, receipt).await {
-            self.emit(&Event::Unsettled(&error));
-        }
-    }
-
-    /// Charges units that were used already: all of them, or else as many as are left.
-    async fn charge_more(&self, pending: &PendingCharge, units: Cost) {
-        let Some(charge) = self.charge(pending) else { return };
-        let left = match self.decider.decide(&[charge.cost(units)]).await {
-            Ok(decision) if decision.is_allowed() => return,
-            Ok(decision) => Cost::new(decision.remaining.min(units.get())),
-            Err(error) => return self.emit(&Event::Unsettled(&error)),
-        };
-        if let Ok(left) = left
-            && let Err(error) = self.decider.decide(&[charge.cost(left)]).await
-        {
+        if let Err(error) = self.decider.settle(charge, receipt, used).await {
             self.emit(&Event::Unsettled(&error));
         }
     }

@@ -10,7 +10,7 @@ use tollgate_http::{GrpcCode, Problem, Status};
 use crate::extract::{ExtractError, ExtractErrorKind};
 use crate::request_parts::RequestParts;
 
-pub use body::ResponseBody;
+pub use body::{BodyGuard, Guarded, ResponseBody};
 
 /// The reason why a request is refused.
 #[derive(Clone, Debug)]

@@ -5,6 +5,7 @@
     reason = "in a test, a panic is the message"
 )]
 
+mod at_end;
 mod delays;
 mod exact;
 mod golden;

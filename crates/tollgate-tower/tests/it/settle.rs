@@ -1,4 +1,4 @@
-//! Costs that are known only after the response: refunded, or charged on top, and never minted.
+//! Costs that are known only after the response: refunded, or charged on top, into debt too.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,7 +10,7 @@ use axum::routing::get;
 use http::StatusCode;
 use tollgate::algorithm::{Gcra, SlidingLog};
 use tollgate::store::Store;
-use tollgate::{Cost, Limit, Limiter, ManualClock, Quota};
+use tollgate::{Cost, Limit, Limiter, ManualClock, Quota, Receipt};
 use tollgate_testkit::ReferenceStore;
 use tollgate_tower::extract::Global;
 use tollgate_tower::{LimitRule, RateLimitLayer};
@@ -69,11 +69,23 @@ fn unused_units_are_refunded_and_excess_units_charged() {
 }
 
 #[test]
-fn an_excess_beyond_the_limit_takes_what_is_left() {
+fn an_excess_beyond_the_limit_leaves_a_debt_up_to_its_bound() {
     runtime().block_on(async {
         let limiter = Arc::new(limiter().0);
         let server = settled(Arc::clone(&limiter)).await;
         assert_eq!(server.get("/?used=18446744073709551615").await.status(), 200);
+        assert_eq!(left(&limiter).await, 0);
+        assert_eq!(server.get("/").await.status(), 429);
+        // Twenty units are owed.
+        let limit = day(10);
+        let refund = |units: u64| {
+            limit.charge("all").cost(Cost::new(units).unwrap()).refund(Receipt::Newest)
+        };
+        limiter.refund(refund(10)).await.unwrap();
+        assert_eq!(left(&limiter).await, 0);
+        limiter.refund(refund(3)).await.unwrap();
+        assert_eq!(left(&limiter).await, 3);
+        assert_eq!(server.get("/?used=3").await.status(), 200);
         assert_eq!(left(&limiter).await, 0);
     });
 }
