@@ -13,6 +13,7 @@ use tollgate_service::{Api, Auth};
 use crate::config::{Config, TimeLimits};
 use crate::hosts::Hosts;
 use crate::listen::Client;
+use crate::status::Status;
 use crate::telemetry::Telemetry;
 
 /// How long the result of a probe is served, in microseconds: probes of clients must not load the
@@ -27,6 +28,9 @@ pub(crate) struct App {
     /// By which names clients without a token reach the HTTP listener.
     pub(crate) hosts: Hosts,
     pub(crate) time_limits: TimeLimits,
+    pub(crate) status: Status,
+    /// Whether the page and what it reads are served.
+    pub(crate) has_page: bool,
     /// The last probe of the store: when it was made, and its result.
     probed: Mutex<Option<(Micros, Result<()>)>>,
 }
@@ -46,7 +50,10 @@ impl App {
         let api = Api::new(engine, config.auth.clone());
         let hosts = Hosts::of(config.http, &config.hosts);
         let time_limits = config.time_limits;
-        Arc::new(Self { api, telemetry, hosts, time_limits, probed: Mutex::new(None) })
+        let status = Status::new(config);
+        let has_page = config.reaches_callers_only();
+        let probed = Mutex::new(None);
+        Arc::new(Self { api, telemetry, hosts, time_limits, status, has_page, probed })
     }
 
     pub(crate) fn engine(&self) -> &Engine {

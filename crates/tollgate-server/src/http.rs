@@ -1,14 +1,15 @@
-//! HTTP requests: the API of the service, and the endpoints of this process: health, readiness and
-//! metrics.
+//! HTTP requests: the API of the service, and the endpoints of this process: health, readiness,
+//! metrics, and what operators look at.
 
 use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 
-use http_body_util::{BodyExt, Full, Limited};
+use http_body_util::{BodyExt, Either, Full, Limited};
 use hyper::body::{Body, Bytes};
 use hyper::header::{CONTENT_TYPE, EXPECT, HeaderValue};
 use hyper::http::request::Parts;
-use hyper::{Method, Request, Response};
+use hyper::{Request, Response};
 use tollgate::{Code, Error};
 use tollgate_service::api::{BODY_MAX_BYTES, Rejection, Route, failure};
 use tollgate_service::auth::{Role, bearer};
@@ -16,6 +17,8 @@ use tollgate_service::auth::{Role, bearer};
 use crate::app::App;
 use crate::hosts::host_of;
 use crate::listen::Client;
+use crate::operators::{self, Operators};
+use crate::status::Events;
 
 /// The message of a listener that is full.
 pub(crate) const FULL: &str = "all connections are busy";
@@ -26,12 +29,16 @@ const TEXT: HeaderValue = HeaderValue::from_static("text/plain; charset=utf-8");
 const OPENMETRICS: HeaderValue =
     HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
 
+/// The body of a response: whole, or a stream of events.
+pub(crate) type Answer = Either<Full<Bytes>, Events>;
+
 /// What a request is for.
 #[derive(Clone, Copy)]
 enum Target {
     Health,
     Readiness,
     Metrics,
+    Operators(Operators),
     Api(Route),
 }
 
@@ -41,17 +48,27 @@ impl Target {
         match self {
             Self::Health | Self::Readiness => None,
             Self::Metrics => Some(Role::Caller),
+            Self::Operators(target) => target.role(),
             Self::Api(route) => route.endpoint.role(),
+        }
+    }
+
+    /// The methods that it accepts; the API checks its own.
+    const fn methods(self) -> Option<&'static str> {
+        match self {
+            Self::Health | Self::Readiness | Self::Metrics => Some("GET,HEAD"),
+            Self::Operators(target) => Some(target.methods()),
+            Self::Api(_) => None,
         }
     }
 }
 
 /// Answers a request of a client.
 pub(crate) async fn answer<B>(
-    app: &App,
-    client: &Client,
+    app: &Arc<App>,
+    client: &Arc<Client>,
     request: Request<B>,
-) -> Response<Full<Bytes>>
+) -> Response<Answer>
 where
     B: Body<Data = Bytes, Error: Into<Box<dyn std::error::Error + Send + Sync>>>,
 {
@@ -60,6 +77,9 @@ where
         Ok(Target::Health) => text(TEXT, "ok\n"),
         Ok(Target::Readiness) => ready(app).await,
         Ok(Target::Metrics) => text(OPENMETRICS, app.metrics_text()),
+        Ok(Target::Operators(target)) => {
+            return operators::answer(app, client, target, (&parts, body)).await;
+        }
         Ok(Target::Api(route)) => of_api(app, route, &parts, body).await,
         Err(rejection) => {
             if matches!(rejection, Rejection::Unauthorized(_)) {
@@ -73,7 +93,12 @@ where
             rejection.response()
         }
     };
-    response.map(Full::new)
+    response.map(whole)
+}
+
+/// The body of a response that has an end.
+pub(crate) fn whole(body: Bytes) -> Answer {
+    Either::Left(Full::new(body))
 }
 
 /// What a request is for, if the client may make it.
@@ -88,13 +113,16 @@ fn target(app: &App, client: &Client, parts: &Parts) -> Result<Target, Rejection
             return Err(Rejection::Failed(Error::new(Code::QueueFull, FULL)));
         }
         "/metrics" => Target::Metrics,
-        _ => Target::Api(app.api.route(method, uri, headers)?),
+        path => match Operators::at(app, path)? {
+            Some(target) => Target::Operators(target),
+            None => Target::Api(app.api.route(method, uri, headers)?),
+        },
     };
-    let is_read = matches!(*method, Method::GET | Method::HEAD);
-    if !is_read && !matches!(target, Target::Api(_)) {
-        return Err(Rejection::MethodNotAllowed("GET,HEAD"));
+    let accepts = |methods: &str| methods.split(',').any(|accepted| accepted == method.as_str());
+    if let Some(methods) = target.methods().filter(|methods| !accepts(methods)) {
+        return Err(Rejection::MethodNotAllowed(methods));
     }
-    if matches!(target, Target::Metrics) {
+    if target.methods().is_some() && target.role().is_some() {
         app.auth().permit(bearer(headers), Role::Caller).map_err(Rejection::of)?;
         app.auth().permit_site(Role::Caller, uri, headers).map_err(Rejection::of)?;
     }
@@ -131,7 +159,7 @@ where
 }
 
 /// Reads a body within its bounds.
-async fn read<B>(body: B, limit: Duration) -> Result<Bytes, Rejection>
+pub(crate) async fn read<B>(body: B, limit: Duration) -> Result<Bytes, Rejection>
 where
     B: Body<Data = Bytes, Error: Into<Box<dyn std::error::Error + Send + Sync>>>,
 {

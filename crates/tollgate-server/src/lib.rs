@@ -15,6 +15,9 @@
 //! # Layout
 //! - [`config`]: settings from flags, environment and file.
 //! - [`store`]: a store from its address.
+//! - `activity`: which keys are throttled and which spend the most.
+//! - `status`, `page`: the state of this server, and the page that shows it; `operators` serves
+//!   them.
 //! - `hosts`: the names by which clients reach a listener.
 //! - `http`, `grpc`, `resp`: the protocols. Handlers decode, call the engine, encode.
 //! - `listen`: sockets, TLS, bounds on connections, and shutdown.
@@ -22,6 +25,7 @@
 //! - `fuzzing`: the fuzz targets, behind a feature of that name. They need private modules, and are
 //!   kept with the tests.
 
+mod activity;
 mod app;
 pub mod config;
 #[cfg(feature = "fuzzing")]
@@ -31,8 +35,11 @@ mod grpc;
 mod hosts;
 mod http;
 mod listen;
+mod operators;
+mod page;
 mod resp;
 mod server;
+mod status;
 pub mod store;
 pub mod telemetry;
 

@@ -15,7 +15,7 @@ use crate::config::Config;
 use crate::grpc::Health;
 use crate::listen::{Listener, Shutdown, web};
 use crate::telemetry::{Telemetry, watch_clock};
-use crate::{grpc, resp, store};
+use crate::{grpc, resp, status, store};
 
 /// A server that listens, and does not answer yet.
 #[derive(Debug)]
@@ -128,8 +128,10 @@ impl Server {
             let serve = move |connection, signal| resp::serve(connection, Arc::clone(&app), signal);
             tokio::spawn(listener.run(shutdown_of.signal(), serve));
         }
+        let status = tokio::spawn(status::run(Arc::clone(&self.app)));
         shutdown.await;
         clock.abort();
+        status.abort();
         if let Some(health) = grpc_health {
             health.shut_down().await;
         }

@@ -62,6 +62,11 @@ fn policy() -> Value {
         "description": "who may give units back: callers with a receipt and administrators, \
                         administrators alone, or no client; receipt when absent",
     });
+    let debt = json!({
+        "description": "how many units beyond the ceiling of a limit a settlement charges at most; \
+                        one ceiling when absent",
+        "anyOf": [{"type": "integer", "minimum": 0}, digits("[0-9_]*[0-9][0-9_]*")],
+    });
     let bits = json!({
         "description": "keys are replaced by this many bits of a keyed hash",
         "anyOf": [{"type": "integer", "minimum": 1, "maximum": 256}, digits("[0-9_]*[1-9][0-9_]*")],
@@ -79,6 +84,7 @@ fn policy() -> Value {
         ("on_outage", on_outage),
         ("shadow", shadow),
         ("refunds", refunds),
+        ("max_debt", debt),
         ("prefix", named("a namespace for its keys, instead of tollgate")),
         ("hash_keys", bits),
         ("max_keys", at_least_one("the most keys of each limit in the memory store")),

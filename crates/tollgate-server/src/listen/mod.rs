@@ -24,7 +24,7 @@ use self::connections::{Connections, Counted};
 use crate::config::{Config, Tls};
 use crate::telemetry::Telemetry;
 
-pub(crate) use client::Client;
+pub(crate) use client::{Client, UnderWay};
 pub(crate) use incoming::IncomingBytes;
 pub(crate) use reply::{Held, Reply};
 pub(crate) use shutdown::{Shutdown, ShutdownSignal};

@@ -7,14 +7,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::Router;
+use http_body_util::{Either, Full};
+use hyper::body::Bytes;
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulConnection;
 use tokio::time::timeout;
 
-use super::{Client, Connection, Reply, ShutdownSignal, Watched};
+use super::{Client, Connection, Reply, ShutdownSignal, UnderWay, Watched};
 use crate::app::App;
+use crate::http::Answer;
+use crate::status::Events;
 use crate::{grpc, http};
 
 /// How long a client that has connected before the shutdown may take to send its first request.
@@ -44,11 +48,22 @@ pub(crate) async fn serve_http(connection: Connection, app: Arc<App>, signal: Sh
         async move {
             let under_way = client.begin();
             let response = http::answer(&app, &client, request).await;
-            Ok::<_, Infallible>(response.map(|body| Reply::new(body, under_way, None)))
+            Ok::<_, Infallible>(response.map(|body| reply(body, under_way)))
         }
     });
     let stream = TokioIo::new(Watched::new(stream, Arc::clone(&client), true));
     serve(builder.serve_connection(stream, service), &client, signal).await;
+}
+
+/// The body of a reply. A stream of events is no request under way, which would have an end.
+fn reply(body: Answer, under_way: UnderWay) -> Either<Reply<Full<Bytes>>, Reply<Events>> {
+    match body {
+        Either::Left(whole) => Either::Left(Reply::new(whole, under_way, None)),
+        Either::Right(mut events) => {
+            let stream = events.stream.take().unwrap_or(under_way);
+            Either::Right(Reply::new(events, stream, None))
+        }
+    }
 }
 
 /// Serves HTTP/2 without upgrade, for gRPC.

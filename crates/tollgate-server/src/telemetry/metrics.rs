@@ -50,6 +50,7 @@ pub(crate) struct Metrics {
     decisions: Family<DecisionLabels, Counter>,
     replays: Family<PolicyLabel, Counter>,
     refunds: Family<OutcomeLabels, Counter>,
+    settlements: Family<OutcomeLabels, Counter>,
     resets: Family<OutcomeLabels, Counter>,
     errors: Family<ErrorLabels, Counter>,
     requests: Family<[Label; 1], Histogram>,
@@ -114,6 +115,7 @@ impl Metrics {
             decisions: Family::default(),
             replays: Family::default(),
             refunds: Family::default(),
+            settlements: Family::default(),
             resets: Family::default(),
             errors: Family::default(),
             requests: Family::new_with_constructor(seconds),
@@ -138,6 +140,7 @@ impl Metrics {
             decisions,
             replays,
             refunds,
+            settlements,
             resets,
             errors,
             requests,
@@ -160,6 +163,8 @@ impl Metrics {
         let labels = "`policy`, `outcome`";
         let help = "Refunds, by what came of them";
         register.add("tollgate_refunds", labels, help, refunds);
+        let help = "Final costs of charges, by what came of them";
+        register.add("tollgate_settlements", labels, help, settlements);
         let help = "Resets of keys, by what came of them";
         register.add("tollgate_resets", labels, help, resets);
         let help = "Requests without a decision, by code; the policy is empty if none was found";
@@ -222,6 +227,11 @@ impl Metrics {
     /// Counts a refund under a policy, which is empty if none is known.
     pub(crate) fn refunded(&self, policy: &str, outcome: &'static str) {
         self.refunds.get_or_create(&OutcomeLabels::new(policy, outcome)).inc();
+    }
+
+    /// Counts a settlement under a policy, which is empty if none is known.
+    pub(crate) fn settled(&self, policy: &str, outcome: &'static str) {
+        self.settlements.get_or_create(&OutcomeLabels::new(policy, outcome)).inc();
     }
 
     /// Counts a reset under a policy.

@@ -16,10 +16,12 @@ use tokio::time::Instant;
 use tollgate::{Code, Error, Name, Result};
 use tollgate_service::Policies;
 use tollgate_service::engine::{
-    self, CheckRequest, CheckResponse, EngineObserver, Failure, RefundResponse,
+    self, CheckRequest, CheckResponse, EngineObserver, Failure, SettleResponse,
 };
 
+use crate::activity::Activity;
 use crate::config::Config;
+use crate::status::Changes;
 
 pub(crate) use clock::watch_clock;
 pub(crate) use instrumented::Instrumented;
@@ -37,9 +39,12 @@ const LOG_INTERVAL: Duration = Duration::from_secs(1);
 pub(crate) struct Telemetry {
     pub(crate) metrics: Metrics,
     pub(crate) traces: Option<Traces>,
-    redaction: KeyRedaction,
+    pub(crate) activity: Activity,
+    pub(crate) changes: Changes,
+    pub(crate) redaction: KeyRedaction,
     failed_attempts: LimitedLog,
     refunds: LimitedLog,
+    settlements: LimitedLog,
     resets: LimitedLog,
     /// One for each of [`FAILURES`].
     refusals: [LimitedLog; FAILURES.len()],
@@ -80,9 +85,12 @@ impl Telemetry {
         Ok(Arc::new(Self {
             metrics: Metrics::new(),
             traces,
+            activity: Activity::default(),
+            changes: Changes::default(),
             redaction,
             failed_attempts: LimitedLog::default(),
             refunds: LimitedLog::default(),
+            settlements: LimitedLog::default(),
             resets: LimitedLog::default(),
             refusals: Default::default(),
         }))
@@ -119,6 +127,9 @@ impl Telemetry {
     /// Counts a result, and writes it to the log.
     fn record(&self, request: &CheckRequest<'_>, result: &engine::Result<CheckResponse>) {
         self.metrics.decided(result);
+        if let Ok(response) = result {
+            self.activity.decided(request, response);
+        }
         match result {
             Ok(CheckResponse { policy, decision, shadow, .. }) => tracing::debug!(
                 %policy,
@@ -148,6 +159,14 @@ impl Telemetry {
     fn keys(&self, request: &CheckRequest<'_>) -> String {
         let keys = request.charges().iter().map(|charge| self.redaction.in_logs(charge.key));
         keys.collect::<Vec<_>>().join(",")
+    }
+
+    /// A policy, and a key of it as logs have it.
+    fn policy_and_key<'a>(
+        &self,
+        of: Option<(&'a Name, &str)>,
+    ) -> (Option<&'a str>, Option<String>) {
+        (of.map(|(policy, _)| policy.as_str()), of.map(|(_, key)| self.redaction.in_logs(key)))
     }
 
     /// Writes at most one line per code and second about requests that were right and got no
@@ -189,15 +208,38 @@ impl EngineObserver for Telemetry {
         self.refused(Some(policy), error);
     }
 
-    fn refunded(&self, of: Option<(&Name, &str)>, result: &engine::Result<RefundResponse>) {
-        let outcome = refund_outcome(result);
-        let policy = of.map_or("", |(policy, _)| policy.as_str());
-        self.metrics.refunded(policy, outcome);
+    fn refunded(&self, of: Option<(&Name, &str)>, result: &engine::Result<SettleResponse>) {
+        let outcome = settle_outcome(result, "nothing_left");
+        self.metrics.refunded(of.map_or("", |(policy, _)| policy.as_str()), outcome);
         if let Some(refunds) = self.refunds.count() {
-            let key = of.map(|(_, key)| self.redaction.in_logs(key));
-            let units = result.as_ref().ok().map(|refund| refund.units);
+            let (policy, key) = self.policy_and_key(of);
+            let units = result.as_ref().ok().map(SettleResponse::refunded);
             let code = result.as_ref().err().map(|failure| failure.error.code().as_str());
             tracing::info!(policy, key, units, outcome, code, refunds, "a refund");
+        }
+    }
+
+    fn settled(&self, of: Option<(&Name, &str)>, result: &engine::Result<SettleResponse>) {
+        let outcome = settle_outcome(result, "unchanged");
+        self.metrics.settled(of.map_or("", |(policy, _)| policy.as_str()), outcome);
+        if let Some(settlements) = self.settlements.count() {
+            let (policy, key) = self.policy_and_key(of);
+            let settled = result.as_ref().ok();
+            let refunded = settled.map(SettleResponse::refunded);
+            let charged = settled.map(SettleResponse::charged);
+            let dropped = settled.map(SettleResponse::dropped);
+            let code = result.as_ref().err().map(|failure| failure.error.code().as_str());
+            tracing::info!(
+                policy,
+                key,
+                refunded,
+                charged,
+                dropped,
+                outcome,
+                code,
+                settlements,
+                "a settlement"
+            );
         }
     }
 
@@ -213,10 +255,12 @@ impl EngineObserver for Telemetry {
     fn policies_replaced(&self, policies: &Policies) {
         self.metrics.add_policies(policies);
         self.metrics.reloaded("applied");
+        self.changes.add("The configuration was reloaded.");
     }
 
     fn policies_refused(&self) {
         self.metrics.reloaded("refused");
+        self.changes.add("A reload was refused: the configuration stays as it was.");
     }
 }
 
@@ -225,12 +269,14 @@ fn units(request: &CheckRequest<'_>) -> u64 {
     request.charges().iter().map(|charge| charge.cost.get()).sum()
 }
 
-/// What a refund came to, in a word.
-fn refund_outcome(result: &engine::Result<RefundResponse>) -> &'static str {
+/// What a settlement or a refund came to, in a word; `nothing` if it changed no limit.
+fn settle_outcome(result: &engine::Result<SettleResponse>, nothing: &'static str) -> &'static str {
     match result {
-        Ok(refund) if refund.standing.replayed => "replayed",
-        Ok(refund) if refund.units == 0 => "nothing_left",
-        Ok(_) => "given_back",
+        Ok(settled) if settled.standing.replayed => "replayed",
+        Ok(settled) if settled.dropped() > 0 => "dropped",
+        Ok(settled) if settled.charged() > 0 => "charged",
+        Ok(settled) if settled.refunded() > 0 => "given_back",
+        Ok(_) => nothing,
         Err(failure) => match failure.error.code() {
             Code::InvalidRequest
             | Code::UnknownPolicy

@@ -24,6 +24,12 @@ impl KeyRedaction {
         self
     }
 
+    /// Whether logs have plain keys.
+    #[must_use]
+    pub const fn is_plain(&self) -> bool {
+        self.plain
+    }
+
     /// A keyed hash of 64 bits. Servers with the same secret write the same hashes; without a
     /// secret they are random per process.
     ///

@@ -27,7 +27,7 @@ async fn server() -> Running {
 }
 
 /// Runs a program to its end while the server runs; its standard output.
-async fn run(prepare: impl FnOnce() -> Command + Send + 'static) -> String {
+pub(crate) async fn run(prepare: impl FnOnce() -> Command + Send + 'static) -> String {
     let run = move || prepare().output().unwrap();
     let Output { status, stdout, stderr } = tokio::task::spawn_blocking(run).await.unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();

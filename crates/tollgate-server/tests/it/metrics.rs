@@ -139,6 +139,7 @@ async fn alerts_dashboard_and_documentation_use_metrics_that_a_server_exports() 
     for path in ["/v1/refund", "/v1/reset"] {
         server.post(path, r#"{"key":"k"}"#).await;
     }
+    server.post("/v1/settle", r#"{"receipt":"none","cost":1}"#).await;
     engine.refuse_policies();
     let mut text = reqwest::get(server.url("/metrics")).await.unwrap().text().await.unwrap();
     // Some metrics are those of the memory store, and some values those of a shadow that denies.

@@ -50,6 +50,9 @@ async fn open_admits_and_marks_the_decision() {
         assert_eq!((status, &reply["allowed"]), (200, &json!(true)));
         assert_eq!(reply["degraded"], "open");
     }
+    let gate = reqwest::get(server.url("/v1/gate?policy=open&key=k")).await.unwrap();
+    assert_eq!(gate.status().as_u16(), 204);
+    assert_eq!(gate.headers()["tollgate-degraded"], "open");
     let request = pb::AcquireRequest {
         policy: "open".to_owned(),
         key: "k".to_owned(),
