@@ -86,7 +86,7 @@ pub async fn schemathesis_finds_no_difference_from_the_document<T: Target>(targe
     })
     .await;
     println!("{output}");
-    let tested = if T::HAS_METRICS { "Tested: 15" } else { "Tested: 12" };
+    let tested = if T::HAS_METRICS { "Tested: 16" } else { "Tested: 13" };
     for text in [&format!("Seed: {SEED}"), "No issues found", tested] {
         assert!(output.contains(text), "{text}: {output}");
     }

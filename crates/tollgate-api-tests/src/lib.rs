@@ -57,7 +57,7 @@ pub const NOW: u64 = 1_800_000_000_000_000;
 pub struct Setup<'a> {
     /// The text of the policy file.
     pub policies: &'a str,
-    /// The tokens of callers.
+    /// The tokens of callers, each perhaps with its policies: `token:policy+policy`.
     pub tokens: &'a [&'a str],
     /// The tokens of administrators.
     pub admin_tokens: &'a [&'a str],
@@ -141,6 +141,7 @@ macro_rules! api_tests {
             pages::where_a_token_is_needed_it_decides_alone,
             policies::a_shadow_decides_and_never_denies,
             policies::keys_can_be_hashed_and_overridden,
+            policies::the_policies_in_force_are_listed,
             policies::the_gate_has_a_header_for_each_field,
             refunds::a_caller_passes_the_limit_and_no_more,
             refunds::a_policy_says_who_may_give_back,
@@ -152,7 +153,9 @@ macro_rules! api_tests {
             settle::final_costs_are_named_by_limit,
             settle::only_to_give_back_takes_a_right,
             settle::what_exceeds_the_largest_debt_is_dropped,
+            tokens::a_token_for_some_policies_has_no_others,
             tokens::http_needs_a_token_of_the_right_kind,
+            tokens::what_a_token_would_permit_is_unauthorized_without_one,
         }
     };
 }

@@ -56,7 +56,7 @@ pub async fn requests_of_foreign_pages_are_refused<T: Target>(target: &T) {
             assert_eq!(status(sent, fields).await, 403, "{path} {fields:?}");
         }
     }
-    let mut reads = vec!["/v1/gate?key=k"];
+    let mut reads = vec!["/v1/gate?key=k", "/v1/policies"];
     if T::HAS_METRICS {
         reads.push("/metrics");
     }

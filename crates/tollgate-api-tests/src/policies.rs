@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::{Client, ManualTarget, Running, Setup, Target};
+use crate::{Client, ManualTarget, Running, SECRET, Setup, Target};
 
 /// The limits of a policy are charged together or not at all.
 pub async fn several_limits_are_charged_together_or_not_at_all(target: &impl ManualTarget) {
@@ -139,5 +139,56 @@ policies:
     assert_eq!((decisions.len(), allowed), (200, 4), "{reply}");
     let vip = client.post("/v1/peek", r#"{"policy":"h","key":"vip"}"#).await.1;
     assert_eq!((&vip["limit"], &vip["remaining"]), (&json!(100), &json!(98)));
+    server.end().await;
+}
+
+/// The policies in force are listed in numbers and in words, without the keys that have limits of
+/// their own.
+pub async fn the_policies_in_force_are_listed(target: &impl Target) {
+    let text = "
+policies:
+  default: {limit: 100 per 1m, burst: 20}
+  api:
+    on_outage: closed
+    refunds: off
+    hash_keys: 64
+    limits:
+      - {name: second, limit: 10 per 1s}
+      - {name: day, algorithm: fixed_window, limit: 10_000 per 1d}
+    overrides:
+      ada: {limit: 7 per 1h}
+      bob: {limit: 7 per 1h}
+";
+    let setup = Setup { hash_secret: SECRET, ..Setup::of(text) };
+    let server = target.start(setup).await;
+    let client = Client::of(&server);
+    let response = client.get("/v1/policies").await;
+    assert_eq!(response.headers()["cache-control"], "no-store");
+    let listed = response.text().await.unwrap();
+    assert!(!listed.contains("ada") && !listed.contains("bob"), "{listed}");
+    let listed: Value = serde_json::from_str(&listed).unwrap();
+    let [api, default] = listed["policies"].as_array().unwrap().as_slice() else {
+        panic!("{listed}");
+    };
+    let names = [&api["policy"], &default["policy"]];
+    assert_eq!(names, [&json!("api"), &json!("default")]);
+    assert_eq!([&api["overrides"], &default["overrides"]], [&json!(2), &json!(0)]);
+    assert_eq!([&api["refunds"], &api["shadow"]], [&json!("off"), &json!(false)]);
+    let day = &api["limits"][1];
+    assert_eq!([&day["name"], &day["algorithm"]], [&json!("day"), &json!("fixed_window")]);
+    assert_eq!([&day["limit"], &day["on_outage"]], [&json!(10_000), &json!("closed")]);
+    let written = json!({
+        "limits": [
+            {"name": "second", "limit": "10 per 1s"},
+            {"name": "day", "algorithm": "fixed_window", "limit": "10000 per 1d"},
+        ],
+        "on_outage": "closed",
+        "refunds": "off",
+        "hash_keys": 64,
+        "overrides": [{"limit": "7 per 1h", "keys": 2}],
+    });
+    assert_eq!(api["written"], written);
+    let written = json!({"limit": "100 per 1m", "burst": 20, "on_outage": "open"});
+    assert_eq!(default["written"], written);
     server.end().await;
 }

@@ -153,7 +153,7 @@ pub(crate) enum Config {
 /// Flags override the environment (TOLLGATE_HTTP and so on), which overrides the file.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Settings {
-    /// The configuration file; its policies are reloaded when it changes, and on SIGHUP.
+    /// The configuration file; it is read again when it changes, and on SIGHUP.
     #[arg(long, value_name = "FILE", env = "TOLLGATE_CONFIG")]
     pub(crate) config: Option<PathBuf>,
     #[arg(long, value_name = "URL", help = store_help())]

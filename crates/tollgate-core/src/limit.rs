@@ -132,8 +132,9 @@ impl Limit {
         self
     }
 
-    /// The bounds that were set.
-    pub(crate) fn bounds_in_memory(&self) -> &Bounds {
+    /// The bounds that were set for the memory store.
+    #[must_use]
+    pub fn bounds_in_memory(&self) -> &Bounds {
         &self.bounds
     }
 

@@ -71,6 +71,12 @@ impl HashKey {
         Ok(self)
     }
 
+    /// How many bits each hash keeps.
+    #[must_use]
+    pub const fn width(&self) -> usize {
+        self.bits
+    }
+
     /// The hash of a text, in hexadecimal digits.
     #[must_use]
     pub fn hash(&self, text: &str) -> String {

@@ -1,11 +1,13 @@
 //! What every listener shares: the API with its engine and tokens, telemetry, and readiness.
 
+use std::ops::Deref;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
 use hyper::http::uri::Authority;
 use tokio::sync::Mutex;
-use tollgate::Micros;
 use tollgate::store::Store;
+use tollgate::{Code, Micros};
 use tollgate_service::auth::Role;
 use tollgate_service::engine::{Engine, Failure, Result};
 use tollgate_service::{Api, Auth};
@@ -30,7 +32,7 @@ pub(crate) struct App {
     pub(crate) time_limits: TimeLimits,
     pub(crate) status: Status,
     /// Whether the page and what it reads are served.
-    pub(crate) has_page: bool,
+    has_page: AtomicBool,
     /// The last probe of the store: when it was made, and its result.
     probed: Mutex<Option<(Micros, Result<()>)>>,
 }
@@ -51,7 +53,7 @@ impl App {
         let hosts = Hosts::of(config.http, &config.hosts);
         let time_limits = config.time_limits;
         let status = Status::new(config);
-        let has_page = config.reaches_callers_only();
+        let has_page = AtomicBool::new(config.reaches_callers_only());
         let probed = Mutex::new(None);
         Arc::new(Self { api, telemetry, hosts, time_limits, status, has_page, probed })
     }
@@ -60,8 +62,22 @@ impl App {
         self.api.engine()
     }
 
-    pub(crate) fn auth(&self) -> &Auth {
+    /// The tokens in force.
+    pub(crate) fn auth(&self) -> impl Deref<Target = Arc<Auth>> + use<> {
         self.api.auth()
+    }
+
+    /// Whether the page and what it reads are served.
+    pub(crate) fn has_page(&self) -> bool {
+        self.has_page.load(Relaxed)
+    }
+
+    /// Applies what a configuration says besides its policies and its certificates: tokens, and
+    /// keys in logs.
+    pub(crate) fn apply(&self, config: &Config) {
+        self.api.replace_auth(config.auth.clone());
+        self.has_page.store(config.reaches_callers_only(), Relaxed);
+        self.telemetry.redaction.store(Arc::new(config.log.keys.clone()));
     }
 
     /// Refuses a foreign host, where a client needs no token for a role.
@@ -73,7 +89,7 @@ impl App {
         needed: Role,
         host: Option<&Authority>,
     ) -> tollgate::Result<()> {
-        if self.auth().role_of(None) < Some(needed) {
+        if self.auth().role_without_token() < Some(needed) {
             return Ok(());
         }
         self.hosts.check(host)
@@ -114,6 +130,11 @@ impl App {
         let (stats, clock) = (limiter.stats(), limiter.clock().health());
         let (round_trips, usage) = (limiter.store().round_trips(), limiter.store().usage());
         self.telemetry.metrics.text(stats, clock, round_trips, &usage)
+    }
+
+    /// Counts a problem that a client of a protocol is answered, if it is the fault of the client.
+    pub(crate) fn refused(&self, protocol: &'static str, code: Code) {
+        self.telemetry.metrics.refused(protocol, code);
     }
 
     /// Closes the store, and sends the last traces.

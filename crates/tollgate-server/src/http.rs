@@ -9,7 +9,7 @@ use http_body_util::{BodyExt, Either, Full, Limited};
 use hyper::body::{Body, Bytes};
 use hyper::header::{CONTENT_TYPE, EXPECT, HeaderValue};
 use hyper::http::request::Parts;
-use hyper::{Request, Response};
+use hyper::{Request, Response, StatusCode};
 use tollgate::{Code, Error};
 use tollgate_service::api::{BODY_MAX_BYTES, Rejection, Route, failure};
 use tollgate_service::auth::{Role, bearer};
@@ -33,7 +33,7 @@ const OPENMETRICS: HeaderValue =
 pub(crate) type Answer = Either<Full<Bytes>, Events>;
 
 /// What a request is for.
-#[derive(Clone, Copy)]
+#[derive(Clone)]
 enum Target {
     Health,
     Readiness,
@@ -44,7 +44,7 @@ enum Target {
 
 impl Target {
     /// The role that a client needs, if any.
-    const fn role(self) -> Option<Role> {
+    const fn role(&self) -> Option<Role> {
         match self {
             Self::Health | Self::Readiness => None,
             Self::Metrics => Some(Role::Caller),
@@ -54,7 +54,7 @@ impl Target {
     }
 
     /// The methods that it accepts; the API checks its own.
-    const fn methods(self) -> Option<&'static str> {
+    const fn methods(&self) -> Option<&'static str> {
         match self {
             Self::Health | Self::Readiness | Self::Metrics => Some("GET,HEAD"),
             Self::Operators(target) => Some(target.methods()),
@@ -80,7 +80,14 @@ where
         Ok(Target::Operators(target)) => {
             return operators::answer(app, client, target, (&parts, body)).await;
         }
-        Ok(Target::Api(route)) => of_api(app, route, &parts, body).await,
+        Ok(Target::Api(route)) => {
+            let response = of_api(app, route, &parts, body).await;
+            // A client that a token would have given the right may have guessed one.
+            if code_of(&response) == Some(Code::Unauthorized) {
+                app.authentication_failed("http", client).await;
+            }
+            response
+        }
         Err(rejection) => {
             if matches!(rejection, Rejection::Unauthorized(_)) {
                 app.authentication_failed("http", client).await;
@@ -93,7 +100,26 @@ where
             rejection.response()
         }
     };
+    if let Some(code) = code_of(&response) {
+        app.refused("http", code);
+    }
     response.map(whole)
+}
+
+/// The code of a problem that is the fault of the client. A gate may deny with the same statuses,
+/// without a problem.
+pub(crate) fn code_of(response: &Response<Bytes>) -> Option<Code> {
+    let code = match response.status() {
+        StatusCode::BAD_REQUEST => Code::InvalidRequest,
+        StatusCode::UNAUTHORIZED => Code::Unauthorized,
+        StatusCode::FORBIDDEN => Code::Forbidden,
+        StatusCode::NOT_FOUND => Code::UnknownPolicy,
+        StatusCode::CONFLICT => Code::IdempotencyConflict,
+        StatusCode::NOT_IMPLEMENTED => Code::Unsupported,
+        _ => return None,
+    };
+    let kind = response.headers().get(CONTENT_TYPE)?;
+    kind.as_bytes().starts_with(b"application/problem").then_some(code)
 }
 
 /// The body of a response that has an end.
@@ -123,8 +149,13 @@ fn target(app: &App, client: &Client, parts: &Parts) -> Result<Target, Rejection
         return Err(Rejection::MethodNotAllowed(methods));
     }
     if target.methods().is_some() && target.role().is_some() {
-        app.auth().permit(bearer(headers), Role::Caller).map_err(Rejection::of)?;
-        app.auth().permit_site(Role::Caller, uri, headers).map_err(Rejection::of)?;
+        let auth = app.auth();
+        let rights = auth.permit(bearer(headers), Role::Caller).map_err(Rejection::of)?;
+        auth.permit_site(Role::Caller, uri, headers).map_err(Rejection::of)?;
+        // Endpoints of this process show every policy, unless they say otherwise.
+        if !matches!(target, Target::Operators(Operators::Inspect)) {
+            rights.policies.permit_all().map_err(Rejection::of)?;
+        }
     }
     if let Some(role) = target.role() {
         app.check_host(role, host.as_ref()).map_err(Rejection::of)?;
@@ -147,7 +178,7 @@ where
                 Err(rejection) => return rejection.response(),
             },
         };
-        app.api.answer(route, parts.uri.query(), &body).await
+        app.api.answer(&route, parts.uri.query(), &body).await
     };
     if !route.endpoint.is_timed() {
         return respond.await;

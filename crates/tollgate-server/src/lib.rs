@@ -20,6 +20,7 @@
 //!   them.
 //! - `hosts`: the names by which clients reach a listener.
 //! - `http`, `grpc`, `resp`: the protocols. Handlers decode, call the engine, encode.
+//! - `reload`: configurations that are applied while the server runs.
 //! - `listen`: sockets, TLS, bounds on connections, and shutdown.
 //! - [`telemetry`]: metrics, traces and logs.
 //! - `fuzzing`: the fuzz targets, behind a feature of that name. They need private modules, and are
@@ -37,6 +38,7 @@ mod http;
 mod listen;
 mod operators;
 mod page;
+mod reload;
 mod resp;
 mod server;
 mod status;
@@ -44,5 +46,6 @@ pub mod store;
 pub mod telemetry;
 
 pub use config::Config;
+pub use reload::{Reloaded, Reloader, Watch};
 pub use server::{Addresses, Server};
 pub use tollgate_service::{engine, policy};

@@ -10,9 +10,10 @@ use hyper::http::request::Parts;
 use tollgate::{Code, Error};
 use tollgate_service::api::{Rejection, failure};
 use tollgate_service::auth::{Role, bearer};
+use tollgate_service::engine::Failure;
 
 use crate::app::App;
-use crate::http::{Answer, read, whole};
+use crate::http::{Answer, code_of, read, whole};
 use crate::listen::Client;
 use crate::page::{Asset, protect};
 use crate::status;
@@ -44,7 +45,7 @@ impl Operators {
                 None => return Ok(None),
             },
         };
-        if app.has_page {
+        if app.has_page() {
             return Ok(Some(target));
         }
         let message = "is off: others can reach this address without a token; set tokens, or \
@@ -85,13 +86,22 @@ where
         Operators::Events => return events(app, client, parts).await,
         Operators::Inspect => match read(body, app.time_limits.request).await {
             Err(rejection) => rejection.response(),
-            Ok(body) => match status::inspect(app, &body).await {
+            Ok(body) => match inspect(app, parts, &body).await {
                 Ok(standing) => json(standing),
                 Err(error) => failure(&error),
             },
         },
     };
+    if let Some(code) = code_of(&response) {
+        app.refused("http", code);
+    }
     response.map(whole)
+}
+
+/// How a key stands under the policies that the client may use.
+async fn inspect(app: &App, parts: &Parts, body: &[u8]) -> Result<Bytes, Failure> {
+    let rights = app.auth().permit(bearer(&parts.headers), Role::Caller)?;
+    status::inspect(app, body, &rights.policies).await
 }
 
 async fn events(app: &Arc<App>, client: &Arc<Client>, parts: &Parts) -> Response<Answer> {

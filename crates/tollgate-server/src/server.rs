@@ -3,7 +3,6 @@
 use std::future::Future;
 use std::net::SocketAddr;
 use std::sync::Arc;
-use std::time::Duration;
 
 use axum::Router;
 use tollgate::limiter::{Degradation, Observer};
@@ -13,7 +12,8 @@ use tollgate_service::Engine;
 use crate::app::App;
 use crate::config::Config;
 use crate::grpc::Health;
-use crate::listen::{Listener, Shutdown, web};
+use crate::listen::{Listener, Shutdown, TlsFiles, web};
+use crate::reload::Reloader;
 use crate::telemetry::{Telemetry, watch_clock};
 use crate::{grpc, resp, status, store};
 
@@ -24,7 +24,8 @@ pub struct Server {
     http: Option<Listener>,
     grpc: Option<(Listener, Router, Health)>,
     resp: Option<Listener>,
-    drain: Duration,
+    config: Config,
+    tls: Option<TlsFiles>,
 }
 
 /// Where a server listens.
@@ -71,20 +72,28 @@ impl Server {
 
     async fn listen(config: Config, engine: Engine, telemetry: Arc<Telemetry>) -> Result<Self> {
         let app = App::new(engine, &config, telemetry);
-        let grpc = match listen(&config, "grpc", config.grpc, &app).await? {
+        let tls = config.tls.as_ref().map(TlsFiles::read).transpose()?;
+        let of = Of { config: &config, tls: tls.as_ref(), app: &app };
+        let grpc = match of.listen("grpc", config.grpc).await? {
             Some(listener) => {
                 let (router, health) = grpc::router(Arc::clone(&app)).await?;
                 Some((listener, router, health))
             }
             None => None,
         };
-        Ok(Self {
-            http: listen(&config, "http", config.http, &app).await?,
-            grpc,
-            resp: listen(&config, "resp", config.resp, &app).await?,
-            app,
-            drain: config.drain,
-        })
+        let http = of.listen("http", config.http).await?;
+        let resp = of.listen("resp", config.resp).await?;
+        Ok(Self { http, grpc, resp, app, config, tls })
+    }
+
+    /// What applies other configurations to the server while it runs.
+    #[must_use]
+    pub fn reloader(&self) -> Reloader {
+        let grpc = self.grpc.as_ref().map(|(listener, ..)| listener);
+        let listeners = [self.http.as_ref(), grpc, self.resp.as_ref()].into_iter().flatten();
+        let acceptors = listeners.filter_map(Listener::acceptor).cloned().collect();
+        let (app, config) = (Arc::clone(&self.app), self.config.clone());
+        Reloader::new(app, acceptors, config, self.tls.clone())
     }
 
     /// Where it listens; with port 0 the operating system chose.
@@ -135,7 +144,7 @@ impl Server {
         if let Some(health) = grpc_health {
             health.shut_down().await;
         }
-        if tokio::time::timeout(self.drain, shutdown_of.finish()).await.is_err() {
+        if tokio::time::timeout(self.config.drain, shutdown_of.finish()).await.is_err() {
             tracing::warn!("some requests did not end within the drain time");
         }
         self.app.close().await;
@@ -159,20 +168,28 @@ impl Observer for Log {
     }
 }
 
-/// Listens on the address of a protocol, if it has one; TLS negotiates that protocol.
-async fn listen(
-    config: &Config,
-    field: &'static str,
-    address: Option<SocketAddr>,
-    app: &App,
-) -> Result<Option<Listener>> {
-    let Some(address) = address else { return Ok(None) };
-    let protocol: Option<&[u8]> = match field {
-        "http" => Some(b"http/1.1"),
-        "grpc" => Some(b"h2"),
-        _ => None,
-    };
-    let telemetry = Arc::clone(&app.telemetry);
-    let listener = Listener::bind(field, address, config, telemetry).await?;
-    listener.with_tls(config.tls.as_ref(), protocol).map(Some)
+/// What every listener needs.
+struct Of<'a> {
+    config: &'a Config,
+    tls: Option<&'a TlsFiles>,
+    app: &'a App,
+}
+
+impl Of<'_> {
+    /// Listens on the address of a protocol, if it has one; TLS negotiates that protocol.
+    async fn listen(
+        &self,
+        field: &'static str,
+        address: Option<SocketAddr>,
+    ) -> Result<Option<Listener>> {
+        let Some(address) = address else { return Ok(None) };
+        let protocol: Option<&'static [u8]> = match field {
+            "http" => Some(b"http/1.1"),
+            "grpc" => Some(b"h2"),
+            _ => None,
+        };
+        let telemetry = Arc::clone(&self.app.telemetry);
+        let listener = Listener::bind(field, address, self.config, telemetry).await?;
+        listener.with_tls(self.tls, protocol).map(Some)
+    }
 }

@@ -29,7 +29,8 @@
 //! - [`engine`]: a request in, a decision out; the same for every protocol.
 //! - [`api`]: the HTTP API: routes, decoding, encoding, the OpenAPI document.
 //! - [`receipt`]: proofs of charges, as callers hold them.
-//! - [`auth`]: tokens of callers and administrators, and requests of foreign pages.
+//! - [`auth`]: tokens of callers and administrators, the policies that they are for, and requests
+//!   of foreign pages.
 //! - [`config`]: YAML with line numbers, and the policies in it.
 
 pub mod api;
@@ -38,7 +39,6 @@ pub mod config;
 pub mod engine;
 pub mod policy;
 pub mod receipt;
-mod site;
 
 pub use api::Api;
 pub use auth::Auth;

@@ -7,9 +7,11 @@ use bytes::Bytes;
 use tollgate_core::store::BoxStore;
 use tollgate_core::{Error, Result};
 use tollgate_service::api::{Rejection, Response as ApiResponse, failure};
+use tollgate_service::auth::{Token, validate_tokens};
 use tollgate_service::config::{policies_with_secret, values};
+use tollgate_service::policy::AD_HOC_POLICY;
 use tollgate_service::receipt::{ReceiptKey, validate_secret};
-use tollgate_service::{Api, Auth, Engine};
+use tollgate_service::{Api, Auth, Engine, Policies};
 use worker::js_sys::{Object, Reflect};
 use worker::wasm_bindgen::{JsCast as _, JsValue};
 use worker::{Env, Request, Response};
@@ -27,8 +29,6 @@ const NAMESPACE: &str = "TOLLGATE_KV";
 /// How long a store may take unless another time is set: an object may be on another continent.
 const DEFAULT_DEADLINE: &str = "1s";
 const DEFAULT_SHARDS: &str = "64";
-/// The shortest token that is accepted.
-const TOKEN_MIN_BYTES: usize = 16;
 
 /// Makes the API of a Worker from its variables, secrets and bindings.
 ///
@@ -38,7 +38,7 @@ const TOKEN_MIN_BYTES: usize = 16;
 /// | `TOLLGATE_STORE` | `durable_object` | `durable_object`, `d1` or `kv` |
 /// | `TOLLGATE_SHARDS` | `64` | the number of Durable Objects |
 /// | `TOLLGATE_DEADLINE` | `1s` | how long the store may take |
-/// | `TOLLGATE_TOKENS` | | tokens of callers, separated by commas |
+/// | `TOLLGATE_TOKENS` | | tokens of callers: `token,token:policy+policy` |
 /// | `TOLLGATE_ADMIN_TOKENS` | | tokens that may also reset keys and refund without a receipt |
 /// | `TOLLGATE_HASH_SECRET` | | the secret of key hashes |
 /// | `TOLLGATE_RECEIPT_SECRET` | `TOLLGATE_HASH_SECRET` | the secret of receipts |
@@ -58,12 +58,13 @@ pub fn api_from_env(env: &Env, policies: &str) -> Result<Api> {
         .map_err(|errors| Error::config("policies", errors.to_string()))?;
     let deadline = setting(env, "TOLLGATE_DEADLINE", DEFAULT_DEADLINE);
     let deadline = values::duration(&deadline).map_err(|e| Error::config("deadline", e))?;
+    let auth = auth(env, &policies)?;
     let limiter = limiter(store(env)?).deadline(deadline).build();
     let mut engine = Engine::new(limiter, policies);
     if let Some(key) = ReceiptKey::of_secrets(&receipt_secret, &secret) {
         engine = engine.with_receipt_key(key);
     }
-    Ok(Api::new(engine, auth(env)?))
+    Ok(Api::new(engine, auth))
 }
 
 fn store(env: &Env) -> Result<BoxStore> {
@@ -86,28 +87,23 @@ fn store(env: &Env) -> Result<BoxStore> {
     }
 }
 
-fn auth(env: &Env) -> Result<Auth> {
+fn auth(env: &Env, policies: &Policies) -> Result<Auth> {
     let [callers, admins] =
         ["TOLLGATE_TOKENS", "TOLLGATE_ADMIN_TOKENS"].map(|name| setting(env, name, ""));
-    let tokens = |text: &str| -> Vec<String> {
-        text.split(',').map(str::trim).filter(|one| !one.is_empty()).map(str::to_owned).collect()
+    let exists = |name: &str| name == AD_HOC_POLICY || policies.find(name).is_ok();
+    let tokens = |field, text| {
+        let tokens = Token::list(text);
+        let tokens = tokens.and_then(|all| validate_tokens(&all, exists).map(|()| all));
+        tokens.map_err(|why| Error::config(field, why))
     };
-    let (callers, admins) = (tokens(&callers), tokens(&admins));
-    let is_short = |token: &String| token.len() < TOKEN_MIN_BYTES;
-    if callers.iter().chain(&admins).any(is_short) {
-        let message = format!(
-            "holds a token that can be guessed; accepted: {TOKEN_MIN_BYTES} bytes and more"
-        );
-        return Err(Error::config("tokens", message));
-    }
+    let (callers, admins) = (tokens("tokens", &callers)?, tokens("admin_tokens", &admins)?);
     if callers.is_empty() && setting(env, "TOLLGATE_INSECURE_PUBLIC", "false") != "true" {
         let message = "is missing: a Worker is public. Set TOLLGATE_TOKENS, or \
                        TOLLGATE_INSECURE_PUBLIC to true";
         return Err(Error::config("tokens", message));
     }
     // A Worker is public: without tokens, clients are callers, and none is an administrator.
-    let auth = Auth::new(callers.iter().map(String::as_str), admins.iter().map(String::as_str));
-    Ok(auth.only_callers())
+    Ok(Auth::of_tokens(callers, admins).only_callers())
 }
 
 /// A variable or a secret, as text. `wrangler.toml` may also state it as a number, a boolean or a
@@ -165,7 +161,7 @@ async fn answer(api: &Api, request: &Request) -> core::result::Result<ApiRespons
                 true => body_of(request).await?,
                 false => Vec::new(),
             };
-            api.answer(route, uri.query(), &body).await
+            api.answer(&route, uri.query(), &body).await
         }
     })
 }

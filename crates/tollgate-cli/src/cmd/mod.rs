@@ -7,6 +7,7 @@ pub(crate) mod config;
 pub(crate) mod docs;
 pub(crate) mod doctor;
 pub(crate) mod migrate;
+mod reload;
 pub(crate) mod serve;
 
 /// The error of a command.

@@ -1,37 +1,30 @@
 //! `tollgate serve`: runs the server until a signal ends it.
 
 use std::io::Write;
-use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::time::Duration;
 
-use tokio::signal::unix::{Signal, SignalKind, signal};
-use tollgate_server::Server;
-use tollgate_server::config::{Config, Setting, Sources, hide_password};
-use tollgate_server::engine::Engine;
+use tokio::signal::unix::{SignalKind, signal};
+use tollgate_server::config::{Config, Sources, hide_password};
+use tollgate_server::{Server, Watch};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 
-use super::{Failed, banner};
+use super::{Failed, banner, reload};
 use crate::args::Settings;
 use crate::{log, open_files};
-
-/// How often the file is read for changes.
-const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 pub(crate) fn run(settings: &Settings) -> Result<(), Failed> {
     let flags = settings.flags();
     let config = Config::read(&Sources { flags: &flags, file: settings.config.as_deref() })?;
-    let (lines, _flushed) = log::to_stderr(&config.log)?;
+    let (lines, level, _flushed) = log::to_stderr(&config.log)?;
     tracing_subscriber::registry().with(lines).init();
     if let Err(shortage) = open_files::raise(&config) {
         tracing::warn!("{shortage}");
     }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
-    runtime.block_on(serve(config, settings))
+    runtime.block_on(serve(config, settings, level))
 }
 
-async fn serve(config: Config, settings: &Settings) -> Result<(), Failed> {
+async fn serve(config: Config, settings: &Settings, level: log::Level) -> Result<(), Failed> {
     let store = hide_password(&config.store);
     // A file that may not grow any more (ulimit -f) is an error of its store, and must not end the
     // process, as the signal would without a handler.
@@ -47,10 +40,8 @@ async fn serve(config: Config, settings: &Settings) -> Result<(), Failed> {
         // A closed pipe is no reason to end.
         let _unread = writeln!(std::io::stdout(), "{line}");
     }
-    let reloading = match settings.config.clone() {
-        Some(file) => tokio::spawn(reload(engine, file, settings.flags(), hangup)),
-        None => tokio::spawn(async {}),
-    };
+    let watch = Watch::new(server.reloader(), settings.flags(), settings.config.clone());
+    let reloading = tokio::spawn(reload::run(watch, level, hangup));
     server
         .run(async move {
             tokio::select! {
@@ -61,56 +52,4 @@ async fn serve(config: Config, settings: &Settings) -> Result<(), Failed> {
         .await;
     reloading.abort();
     Ok(())
-}
-
-/// Reloads the policies when the file changes, and on SIGHUP. An invalid file is logged, and
-/// changes nothing.
-async fn reload(
-    engine: Arc<Engine>,
-    file: PathBuf,
-    flags: Vec<(Setting, String)>,
-    mut hangup: Signal,
-) {
-    let mut applied = contents(&file).await;
-    let mut previous = applied.clone();
-    let mut poll = tokio::time::interval(POLL_INTERVAL);
-    loop {
-        let signalled = tokio::select! {
-            _ = hangup.recv() => true,
-            _ = poll.tick() => false,
-        };
-        let now = contents(&file).await;
-        // Many programs truncate a file before they write it. Half a file can be valid, with half
-        // of the policies: two reads must agree. A signal means that the file is complete.
-        let is_settled = now.is_some() && now == previous;
-        if signalled || (is_settled && now != applied) {
-            apply(&engine, &file, now.clone(), &flags);
-            applied.clone_from(&now);
-        }
-        previous = now;
-    }
-}
-
-async fn contents(file: &Path) -> Option<Vec<u8>> {
-    let file = file.to_owned();
-    tokio::task::spawn_blocking(move || std::fs::read(file).ok()).await.ok().flatten()
-}
-
-/// Applies the contents of the file. It is not read again: it may have changed since.
-fn apply(engine: &Engine, file: &Path, contents: Option<Vec<u8>>, flags: &[(Setting, String)]) {
-    let config = match contents {
-        Some(bytes) => Config::of_bytes(flags, file, bytes),
-        // Reading it again gives the error.
-        None => Config::read(&Sources { flags, file: Some(file) }),
-    };
-    match config {
-        Ok(config) => {
-            engine.replace_policies(config.policies);
-            tracing::info!("policies were reloaded");
-        }
-        Err(errors) => {
-            engine.refuse_policies();
-            tracing::error!(%errors, "the file is invalid; the policies stay as they were");
-        }
-    }
 }

@@ -11,6 +11,7 @@ use tracing_subscriber::Layer;
 use tracing_subscriber::filter::Targets;
 use tracing_subscriber::fmt::layer;
 use tracing_subscriber::registry::LookupSpan;
+use tracing_subscriber::reload;
 
 use lines::Lines;
 
@@ -30,15 +31,30 @@ impl Drop for Flush {
     }
 }
 
+/// Sets the level of the log while the program runs.
+pub(crate) struct Level(Box<dyn Fn(LevelFilter) + Send + Sync>);
+
+impl Level {
+    /// Sets the level.
+    pub(crate) fn set(&self, level: LevelFilter) {
+        (self.0)(level);
+    }
+}
+
+/// A layer that writes lines, its level, and its end.
+type Logging<S> = (Box<dyn Layer<S> + Send + Sync>, Level, Flush);
+
 /// The layer that writes to standard error, by a thread of its own.
 ///
 /// # Errors
 /// When the operating system cannot start the thread.
-pub(crate) fn to_stderr<S>(log: &Log) -> io::Result<(Box<dyn Layer<S> + Send + Sync>, Flush)>
+pub(crate) fn to_stderr<S>(log: &Log) -> io::Result<Logging<S>>
 where
     S: Subscriber + for<'a> LookupSpan<'a>,
 {
-    let filter = filter(log.level);
+    let (filter, handle) = reload::Layer::new(filter(log.level));
+    // The filter lives as long as the program.
+    let level = Level(Box::new(move |level| drop(handle.reload(self::filter(level)))));
     let queued = Lines::start(io::stderr())?;
     // Another crate may have enabled colours.
     let lines = layer().with_writer(queued.clone()).with_ansi(false);
@@ -46,5 +62,5 @@ where
         LogFormat::Text => lines.with_filter(filter).boxed(),
         LogFormat::Json => lines.json().flatten_event(true).with_filter(filter).boxed(),
     };
-    Ok((layer, Flush(queued)))
+    Ok((layer, level, Flush(queued)))
 }

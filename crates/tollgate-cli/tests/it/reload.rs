@@ -229,3 +229,41 @@ async fn a_reload_under_load_fails_no_request_and_refills_nothing() {
     println!("{rounds} rounds of 6 callers: {p} units of p, {q} units of q");
     assert_eq!((p, q), (LIMIT, GRANTED), "{}", served.log());
 }
+
+/// The level of the log, what changed, and that the file is gone and back, in the log of a process.
+#[tokio::test]
+async fn a_process_says_what_a_reload_changed_and_logs_at_the_new_level() {
+    let first = "policies: {p: {limit: 5 per 1d}}\n";
+    let served = Served::start("reload-says.yaml", first);
+    let acquire = async || served.post("/v1/acquire", r#"{"policy":"p","key":"k"}"#.into()).await;
+    acquire().await;
+    assert!(!served.log().contains(": decided "));
+    let second = "log_level: debug\ndeadline: 1s\nhash_secret: s3cret-of-hashes\n\
+                  policies: {p: {limit: 7 per 1d}, q: {limit: 1 per 1h}}\n";
+    served.replace(second, true);
+    until("the policy", async || served.has("q").await).await;
+    until("the end of the reload", async || served.log().contains("was reloaded")).await;
+    let is_logged = async || {
+        acquire().await;
+        served.log().contains(": decided ")
+    };
+    until("a decision in the log", is_logged).await;
+    let log = served.log();
+    for said in [
+        "policy=p change=limit p: from 5 per 1d to 7 per 1d",
+        "policy=q change=added, limit q: 1 per 1h",
+        "setting=\"log_level\" change=\"from info to debug\"",
+        "a changed setting needs a restart setting=\"deadline\" change=\"from 100ms to 1s\"",
+        "setting=\"hash_secret\" change=\"changed\"",
+    ] {
+        assert!(log.contains(said), "{said} is not in\n{log}");
+    }
+    assert!(!log.contains("s3cret"), "{log}");
+    std::fs::remove_file(&served.file).unwrap();
+    until("the absence", async || served.log().contains("a file is gone")).await;
+    assert!(served.has("q").await);
+    served.replace(first, false);
+    until("the return", async || served.log().contains("a file is back")).await;
+    until("the first policies", async || !served.has("q").await).await;
+    assert_eq!(served.log().matches("a file is gone").count(), 1, "{}", served.log());
+}

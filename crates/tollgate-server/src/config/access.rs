@@ -3,34 +3,29 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
-use tollgate_service::Auth;
+use tollgate_service::auth::{Token, validate_tokens};
 use tollgate_service::config::ConfigError;
 use tollgate_service::config::values::boolean;
+use tollgate_service::policy::AD_HOC_POLICY;
+use tollgate_service::{Auth, Policies};
 
 use super::settings::Settings;
 use super::{Setting, Tls};
 
-/// The shortest token accepted, in bytes: shorter ones can be guessed.
-const TOKEN_MIN_BYTES: usize = 16;
-
-pub(super) fn auth_of(settings: &Settings, errors: &mut Vec<ConfigError>) -> Option<Auth> {
-    for setting in [Setting::Tokens, Setting::AdminTokens] {
-        let short = |token: &str| token.len() < TOKEN_MIN_BYTES;
-        if list(settings.text(setting)).any(short) {
-            let accepted = format!(
-                "holds a token that can be guessed; accepted: {TOKEN_MIN_BYTES} bytes and more, \
-                 separated by commas"
-            );
-            errors.push(settings.error(setting, accepted));
-            return None;
-        }
-    }
-    Some(Auth::new(list(settings.text(Setting::Tokens)), list(settings.text(Setting::AdminTokens))))
-}
-
-/// The elements of a list that commas separate.
-fn list(text: &str) -> impl Iterator<Item = &str> {
-    text.split(',').map(str::trim).filter(|element| !element.is_empty())
+/// The tokens, whose policies are among these.
+pub(super) fn auth_of(
+    settings: &Settings,
+    policies: &Policies,
+    errors: &mut Vec<ConfigError>,
+) -> Option<Auth> {
+    let exists = |name: &str| name == AD_HOC_POLICY || policies.find(name).is_ok();
+    let mut of = |setting: Setting| {
+        let tokens = Token::list(settings.text(setting));
+        let tokens = tokens.and_then(|all| validate_tokens(&all, exists).map(|()| all));
+        tokens.map_err(|why| errors.push(settings.error(setting, why))).ok()
+    };
+    let (callers, admins) = (of(Setting::Tokens), of(Setting::AdminTokens));
+    Some(Auth::of_tokens(callers?, admins?))
 }
 
 pub(super) fn tls_of(settings: &Settings, errors: &mut Vec<ConfigError>) -> Option<Tls> {

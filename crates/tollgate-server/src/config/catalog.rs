@@ -22,6 +22,8 @@ pub(super) enum Kind {
     /// A text that is never printed.
     Secret,
     Share,
+    /// Tokens, which are never printed.
+    Tokens,
     /// The URL of a store, whose password is never printed.
     Store,
     Boolean,
@@ -46,6 +48,7 @@ impl Kind {
             Self::Secret => "text",
             Self::Share => "`1` or a fraction such as `1/3`",
             Self::Store => "a URL, or a section: [stores](#stores)",
+            Self::Tokens => "text, or a list: [tokens](#tokens)",
             Self::Boolean => "`true`, `false`",
             Self::Whole => "a whole number",
         };
@@ -103,10 +106,10 @@ settings! {
     Http, "http", "127.0.0.1:8080", Kind::Address, "the HTTP listener";
     Grpc, "grpc", "127.0.0.1:50051", Kind::Address, "the gRPC listener";
     Resp, "resp", "127.0.0.1:6380", Kind::Address, "the RESP listener";
-    Tokens, "tokens", "", Kind::Secret,
-        "tokens of callers, of 16 bytes and more, separated by commas";
-    AdminTokens, "admin_tokens", "", Kind::Secret,
-        "tokens that may also reset keys and refund without a receipt, separated by commas";
+    Tokens, "tokens", "", Kind::Tokens,
+        "tokens of callers, of 16 bytes and more; each may be for some policies";
+    AdminTokens, "admin_tokens", "", Kind::Tokens,
+        "tokens that may also reset keys and refund without a receipt";
     InsecurePublic, "insecure_public", "false", Kind::Boolean,
         "allows public addresses without tokens";
     Hosts, "hosts", "", Kind::Hosts,
@@ -165,6 +168,49 @@ impl Setting {
     pub fn of_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|setting| setting.name() == name)
     }
+}
+
+impl Setting {
+    /// Whether a reload applies a change. Others need a restart.
+    #[must_use]
+    pub const fn reloads(self) -> bool {
+        use Setting::{
+            AdminTokens, ClThrottle, ClThrottleMaxPeriod, DefaultCapacity, DefaultRefillRate,
+            HashSecret, InsecurePublic, LogKeys, LogLevel, OnOutage, ReceiptSecret, TlsCert,
+            TlsClientCa, TlsKey, Tokens,
+        };
+        matches!(
+            self,
+            Tokens
+                | AdminTokens
+                | InsecurePublic
+                | TlsCert
+                | TlsKey
+                | TlsClientCa
+                | OnOutage
+                | DefaultCapacity
+                | DefaultRefillRate
+                | ClThrottle
+                | ClThrottleMaxPeriod
+                | HashSecret
+                | ReceiptSecret
+                | LogLevel
+                | LogKeys
+        )
+    }
+}
+
+/// The settings that a reload applies, and those that need a restart, in Markdown.
+#[must_use]
+pub fn reloads_table() -> String {
+    let names = |reloads: bool| {
+        let named = Setting::ALL.into_iter().filter(|setting| setting.reloads() == reloads);
+        named.map(|setting| format!("`{}`", setting.name())).collect::<Vec<_>>().join(", ")
+    };
+    let (applied, restart) = (names(true), names(false));
+    format!(
+        "| a change of | takes |\n|---|---|\n| {applied} | a reload |\n| {restart} | a restart |\n"
+    )
 }
 
 /// The table of settings for the documentation, in Markdown.

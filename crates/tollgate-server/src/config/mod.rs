@@ -3,10 +3,12 @@
 
 mod access;
 mod catalog;
+mod reload;
 mod schema;
 mod settings;
 mod store_section;
 mod telemetry;
+mod token_list;
 mod values;
 
 use std::fmt;
@@ -28,7 +30,8 @@ use self::settings::Settings;
 use self::values::{address, count, hosts, share};
 use crate::store;
 
-pub use catalog::{Setting, settings_table};
+pub use catalog::{Setting, reloads_table, settings_table};
+pub use reload::SettingChange;
 pub use schema::schema;
 pub use settings::{Source, hide_password};
 pub use telemetry::{Log, LogFormat, Traces};
@@ -75,6 +78,8 @@ pub struct Config {
     /// The collector of traces, if there is one.
     pub traces: Option<Traces>,
     settings: Settings,
+    /// The name of the file, for errors.
+    file: Option<String>,
 }
 
 /// Deadline, breaker and bounds of calls to the store.
@@ -170,9 +175,17 @@ impl Config {
         let mut errors = Vec::new();
         let config = build(flags, &variable, file.map(|(_, text)| text), &mut errors);
         match config {
-            Some(config) if errors.is_empty() => Ok(config),
+            Some(mut config) if errors.is_empty() => {
+                config.file = file.map(|(name, _)| name.to_owned());
+                Ok(config)
+            }
             _ => Err(ConfigErrors { file: file.map(|(name, _)| name.to_owned()), list: errors }),
         }
+    }
+
+    /// The name of its file, if it has one.
+    pub(crate) fn file(&self) -> Option<&str> {
+        self.file.as_deref()
     }
 
     /// Whether only callers reach the HTTP listener: it is on a loopback address, or they need a
@@ -291,7 +304,8 @@ fn assemble(
         errors.push(settings.error(Setting::ReceiptSecret, error.message()));
     }
     let receipt_key = ReceiptKey::of_secrets(receipt_secret, settings.text(Setting::HashSecret));
-    let (mut auth, tls) = (auth_of(&settings, errors)?, tls_of(&settings, errors));
+    let auth = auth_of(&settings, &policies, errors);
+    let (mut auth, tls) = (auth?, tls_of(&settings, errors));
     if tls.as_ref().is_some_and(|tls| tls.client_ca.is_some()) {
         // A certificate says who a client is, and not that it is an administrator.
         auth = auth.only_callers();
@@ -319,6 +333,7 @@ fn assemble(
         log: log?,
         traces,
         settings,
+        file: None,
     })
 }
 

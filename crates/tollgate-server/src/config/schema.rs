@@ -203,12 +203,28 @@ fn kind(kind: Kind) -> Value {
             {"type": "number", "exclusiveMinimum": 0},
             {"type": "string", "pattern": "^([0-9]+(\\.[0-9]*)?|\\.[0-9]+)$"},
         ]}),
+        Kind::Tokens => json!({"anyOf": [
+            {"type": ["string", "number"]},
+            {"type": "array", "items": {"anyOf": [{"type": ["string", "number"]}, scoped_token()]}},
+        ]}),
         Kind::File | Kind::Hosts | Kind::Secret => json!({"type": ["string", "number"]}),
         Kind::Share => json!({"anyOf": [{"const": 1}, digits("[0-9_]+(/[0-9_]+)?")]}),
         Kind::Store => json!({"anyOf": [store_url(), store_section()]}),
         Kind::Boolean => json!({"enum": [true, false, "true", "false"]}),
         Kind::Whole => whole(),
     }
+}
+
+/// A token that is for some policies.
+fn scoped_token() -> Value {
+    let policies = json!({
+        "type": "array", "minItems": 1, "items": name(),
+        "description": "the policies that the token is for; every one when absent",
+    });
+    json!({
+        "type": "object", "required": ["token"], "additionalProperties": false,
+        "properties": {"token": {"type": ["string", "number"]}, "policies": policies},
+    })
 }
 
 fn store_url() -> Value {

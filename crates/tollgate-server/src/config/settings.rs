@@ -7,7 +7,7 @@ use std::fmt;
 use tollgate_service::config::{ConfigError, Section};
 
 use super::catalog::{Kind, Setting};
-use super::store_section;
+use super::{store_section, token_list};
 
 /// Variables of an earlier service and of OpenTelemetry, and the settings they are. Backoffs of the
 /// former are milliseconds.
@@ -119,6 +119,7 @@ impl Settings {
         for setting in Setting::ALL {
             let value = match setting.kind() {
                 Kind::Store => store_section::address(section, setting.name(), errors),
+                Kind::Tokens => token_list::text(section, setting.name(), errors),
                 _ => section.text(setting.name(), errors).map(str::to_owned),
             };
             if let Some(value) = value {
@@ -148,6 +149,32 @@ impl Settings {
         }
     }
 
+    /// What a change of a setting is called: secrets are not shown.
+    pub(super) fn change(&self, setting: Setting, to: &Self) -> String {
+        match setting.kind() {
+            Kind::Secret | Kind::Tokens => "changed".to_owned(),
+            _ => format!("from {} to {}", self.shown(setting), to.shown(setting)),
+        }
+    }
+
+    /// Takes over the value of a setting, and where it came from.
+    pub(super) fn take(&mut self, setting: Setting, from: &Self) {
+        match from.0.get(&setting) {
+            Some(value) => self.0.insert(setting, value.clone()),
+            None => self.0.remove(&setting),
+        };
+    }
+
+    /// A value as operators may see it.
+    fn shown(&self, setting: Setting) -> String {
+        match (setting.kind(), self.text(setting)) {
+            (_, "") => "not set".to_owned(),
+            (Kind::Secret | Kind::Tokens, _) => "***".to_owned(),
+            (Kind::Store, address) => hide_password(address),
+            (_, value) => value.to_owned(),
+        }
+    }
+
     /// An error of a setting, located where it was set.
     pub(super) fn error(&self, setting: Setting, message: impl Into<String>) -> ConfigError {
         match self.0.get(&setting).map(|(_, source)| source) {
@@ -170,17 +197,11 @@ impl Settings {
 
     /// Name, value and source of everything, secrets hidden.
     pub(super) fn show(&self) -> Vec<(&'static str, String, Source)> {
-        let shown = |setting: Setting| match (setting.kind(), self.text(setting)) {
-            (_, "") => "not set".to_owned(),
-            (Kind::Secret, _) => "***".to_owned(),
-            (Kind::Store, address) => hide_password(address),
-            (_, value) => value.to_owned(),
-        };
         let source = |setting| match self.0.get(&setting) {
             Some((_, source)) => source.clone(),
             None => Source::BuiltIn,
         };
-        let line = |setting: Setting| (setting.name(), shown(setting), source(setting));
+        let line = |setting: Setting| (setting.name(), self.shown(setting), source(setting));
         Setting::ALL.into_iter().map(line).collect()
     }
 }

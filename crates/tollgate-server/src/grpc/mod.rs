@@ -191,21 +191,40 @@ async fn guarded(app: Arc<App>, mut request: Request, next: Next) -> Response {
         return next.run(request).await;
     }
     let headers = request.headers();
-    let permitted = app.auth().permit(bearer(headers), needed).and_then(|role| {
+    let auth = app.auth();
+    let permitted = auth.permit(bearer(headers), needed).and_then(|rights| {
         // No page can make a browser use its own name here: HTTP/2 without TLS is for programs.
-        app.auth().permit_site(needed, request.uri(), headers).map(|()| role)
+        auth.permit_site(needed, request.uri(), headers).map(|()| rights)
     });
-    match permitted {
-        Ok(role) => {
+    drop(auth);
+    let response = match permitted {
+        Ok(rights) => {
             note_valid(true);
-            request.extensions_mut().insert(role);
+            request.extensions_mut().insert(rights);
             by_cause(next.run(request).await)
         }
-        Err(error) => {
-            if let (Code::Unauthorized, Some(client)) = (error.code(), &client) {
-                app.authentication_failed("grpc", client).await;
-            }
-            status::of(&error.into()).into_http()
+        Err(error) => status::of(&error.into()).into_http(),
+    };
+    if let Some(code) = refusal(&response) {
+        app.refused("grpc", code);
+        if let (Code::Unauthorized, Some(client)) = (code, &client) {
+            app.authentication_failed("grpc", client).await;
         }
+    }
+    response
+}
+
+/// The code of a failure that is the fault of the client.
+fn refusal(response: &Response) -> Option<Code> {
+    // A reply with a message has its status at the end, and is none.
+    let status = response.headers().get(Status::GRPC_STATUS)?;
+    match tonic::Code::from_bytes(status.as_bytes()) {
+        tonic::Code::Unauthenticated => Some(Code::Unauthorized),
+        tonic::Code::PermissionDenied => Some(Code::Forbidden),
+        tonic::Code::InvalidArgument => Some(Code::InvalidRequest),
+        tonic::Code::NotFound => Some(Code::UnknownPolicy),
+        tonic::Code::AlreadyExists => Some(Code::IdempotencyConflict),
+        tonic::Code::Unimplemented => Some(Code::Unsupported),
+        _ => None,
     }
 }

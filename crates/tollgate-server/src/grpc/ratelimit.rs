@@ -11,6 +11,7 @@ use tollgate_service::policy::DEFAULT_POLICY;
 use tonic::{Request, Response, Status};
 
 use super::status;
+use super::tollgate::rights_of;
 use crate::app::App;
 
 /// The longest key that the earlier service accepted, in bytes.
@@ -26,8 +27,12 @@ impl RateLimiter for Compatible {
         &self,
         request: Request<pb::AcquireRequest>,
     ) -> Result<Response<pb::AcquireResponse>, Status> {
-        let request = request.into_inner();
-        let response = async { response(&self.0.engine().acquire(check(&request)?).await?) }.await;
+        let (rights, request) = (rights_of(&request), request.into_inner());
+        let respond = async {
+            let check = check(&request)?.within(&rights.policies);
+            response(&self.0.engine().acquire(check).await?)
+        };
+        let response = respond.await;
         response.map(Response::new).map_err(|failure| status::of(&failure))
     }
 }

@@ -10,18 +10,16 @@ mod stream;
 mod tls;
 pub(crate) mod web;
 
-use std::fmt;
 use std::future::Future;
 use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::net::{TcpListener, TcpStream};
-use tokio_rustls::TlsAcceptor;
 use tollgate::{Error, Result};
 
 use self::connections::{Connections, Counted};
-use crate::config::{Config, Tls};
+use crate::config::Config;
 use crate::telemetry::Telemetry;
 
 pub(crate) use client::{Client, UnderWay};
@@ -29,6 +27,7 @@ pub(crate) use incoming::IncomingBytes;
 pub(crate) use reply::{Held, Reply};
 pub(crate) use shutdown::{Shutdown, ShutdownSignal};
 pub(crate) use stream::{Stream, Watched};
+pub(crate) use tls::{Acceptor, TlsFiles};
 
 /// How long to wait when the process has no file descriptor left.
 const ACCEPT_BACKOFF: Duration = Duration::from_millis(50);
@@ -42,16 +41,6 @@ pub(crate) struct Listener {
     socket: TcpListener,
     connections: Arc<Connections>,
     tls: Option<Acceptor>,
-}
-
-/// Accepts TLS. `Debug` omits its keys.
-#[derive(Clone)]
-struct Acceptor(TlsAcceptor);
-
-impl fmt::Debug for Acceptor {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Acceptor")
-    }
 }
 
 /// A connection, and what is known of its client.
@@ -78,9 +67,18 @@ impl Listener {
     }
 
     /// Adds TLS, which negotiates `protocol` (ALPN).
-    pub(crate) fn with_tls(mut self, tls: Option<&Tls>, protocol: Option<&[u8]>) -> Result<Self> {
-        self.tls = tls.map(|tls| tls::acceptor(tls, protocol).map(Acceptor)).transpose()?;
+    pub(crate) fn with_tls(
+        mut self,
+        tls: Option<&TlsFiles>,
+        protocol: Option<&'static [u8]>,
+    ) -> Result<Self> {
+        self.tls = tls.map(|files| Acceptor::new(files, protocol)).transpose()?;
         Ok(self)
+    }
+
+    /// What accepts TLS, if the listener has it.
+    pub(crate) const fn acceptor(&self) -> Option<&Acceptor> {
+        self.tls.as_ref()
     }
 
     pub(crate) fn address(&self) -> Result<SocketAddr> {
@@ -152,8 +150,8 @@ impl Listener {
 
 /// The TLS handshake, if the listener has TLS.
 async fn handshake(stream: TcpStream, tls: Option<Acceptor>) -> Option<Stream> {
-    let Some(Acceptor(acceptor)) = tls else { return Some(Stream::Plain(stream)) };
-    match acceptor.accept(stream).await {
+    let Some(acceptor) = tls else { return Some(Stream::Plain(stream)) };
+    match acceptor.current().accept(stream).await {
         Ok(stream) => Some(Stream::Tls(Box::new(stream))),
         Err(error) => {
             tracing::debug!(%error, "a TLS handshake failed");

@@ -1,7 +1,7 @@
 //! The commands: from words to what is to be done.
 
 use bytes::Bytes;
-use tollgate_service::auth::Role;
+use tollgate_service::auth::TokenHash;
 
 use super::arguments::ARGUMENTS;
 use super::check::{CheckCommand, failed};
@@ -64,10 +64,10 @@ impl Session {
             return Action::Drop;
         }
         let connects = matches!(upper.as_slice(), b"AUTH" | b"HELLO" | b"QUIT");
-        if self.role.is_none() && !connects {
+        if self.rights.is_none() && !connects {
             return Action::Refused(Reply::error("NOAUTH", "Authentication required."));
         }
-        if self.role.is_some() && KNOWN.iter().any(|known| known.as_bytes() == upper) {
+        if self.rights.is_some() && KNOWN.iter().any(|known| known.as_bytes() == upper) {
             self.client.made_valid_request();
         }
         let action = match upper.as_slice() {
@@ -79,15 +79,9 @@ impl Session {
             b"TG.ACQUIREALL" => CheckCommand::acquire_all(arguments).map(Action::Check),
             b"TG.PEEK" => CheckCommand::peek(arguments).map(Action::Check),
             b"TG.FORECAST" => CheckCommand::forecast(arguments).map(Action::Forecast),
-            b"TG.REFUND" => {
-                let role = self.role.unwrap_or(Role::Caller);
-                RefundCommand::parse(arguments).map(|refund| Action::Refund(refund, role))
-            }
-            b"TG.SETTLE" => {
-                let role = self.role.unwrap_or(Role::Caller);
-                SettleCommand::parse(arguments).map(|settle| Action::Settle(settle, role))
-            }
-            b"TG.RESET" => parse_reset(arguments, self.role).map(Action::Reset),
+            b"TG.REFUND" => RefundCommand::parse(arguments).map(Action::Refund),
+            b"TG.SETTLE" => SettleCommand::parse(arguments).map(Action::Settle),
+            b"TG.RESET" => parse_reset(arguments).map(Action::Reset),
             b"QUIT" => return Action::Quit,
             b"PING" => return ping(arguments),
             b"HELLO" | b"AUTH" => return Action::Connect(command.clone()),
@@ -133,9 +127,11 @@ impl Session {
             return Reply::error("ERR", "AUTH is not needed: no token is set");
         }
         // A token that is not known leaves what clients without one may do.
-        let by_token = std::str::from_utf8(token).ok().and_then(|token| auth.role_by(Some(token)));
-        self.role = auth.role_of(None).max(by_token);
-        if by_token.is_some() {
+        let token = std::str::from_utf8(token).ok().map(TokenHash::of);
+        self.token = token.filter(|token| auth.rights_by(Some(token)).is_some());
+        drop(auth);
+        self.find_rights();
+        if self.token.is_some() {
             self.client.made_valid_request();
             return Reply::Simple("OK");
         }
@@ -154,11 +150,11 @@ impl Session {
         let auth = arguments.iter().position(|word| word.eq_ignore_ascii_case(b"AUTH"));
         if let Some(words) = auth.and_then(|at| arguments.get(at + 1..at + 3)) {
             let reply = self.authenticate(words);
-            if self.failed || self.role.is_none() {
+            if self.failed || self.rights.is_none() {
                 return reply;
             }
         }
-        if self.role.is_none() {
+        if self.rights.is_none() {
             let how = "HELLO must be called with AUTH, or after it";
             return Reply::error("NOAUTH", how);
         }

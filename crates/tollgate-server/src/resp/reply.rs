@@ -2,7 +2,7 @@
 
 use std::io::Write;
 
-use tollgate::Name;
+use tollgate::{Code, Name};
 
 /// A reply to one command.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -41,6 +41,24 @@ impl Reply {
     pub(super) fn error(code: &str, message: &str) -> Self {
         let message: String = message.chars().filter(|c| !c.is_control()).take(512).collect();
         Self::Error(format!("{code} {message}"))
+    }
+
+    /// The code of an error that is the fault of the client.
+    pub(super) fn refusal(&self) -> Option<Code> {
+        let Self::Error(text) = self else { return None };
+        let (word, rest) = text.split_once(' ').unwrap_or((text, ""));
+        match word {
+            "NOAUTH" | "WRONGPASS" => Some(Code::Unauthorized),
+            "NOPERM" => Some(Code::Forbidden),
+            "CONFLICT" => Some(Code::IdempotencyConflict),
+            "ERR" => match rest.split_once(':') {
+                Some(("unknown_policy", _)) => Some(Code::UnknownPolicy),
+                Some(("unsupported", _)) => Some(Code::Unsupported),
+                Some(("corrupt_state" | "config_invalid", _)) => None,
+                _ => Some(Code::InvalidRequest),
+            },
+            _ => None,
+        }
     }
 
     /// A whole number; the largest that the protocol has for those above.

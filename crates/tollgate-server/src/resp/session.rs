@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use opentelemetry::context::FutureExt;
 use tokio::time::Instant;
-use tollgate_service::auth::Role;
+use tollgate_service::Auth;
+use tollgate_service::auth::{Rights, TokenHash};
 
 use super::arguments::OwnedCharge;
 use super::check::{CheckCommand, forecasted};
@@ -22,9 +23,13 @@ pub(crate) struct Session {
     pub(super) app: Arc<App>,
     pub(super) client: Arc<Client>,
     pub(super) version: Version,
+    /// The tokens by which the rights were found.
+    auth: Arc<Auth>,
+    /// The last token of the client, if it was known.
+    pub(super) token: Option<TokenHash>,
     /// What the client may do, by its token or without one; `None` until it has sent one that is
     /// required.
-    pub(super) role: Option<Role>,
+    pub(super) rights: Option<Rights>,
     /// Whether the command under way failed to authenticate.
     pub(super) failed: bool,
     /// The commands since `MULTI`.
@@ -36,8 +41,8 @@ pub(crate) struct Session {
 pub(super) enum Action {
     Check(CheckCommand),
     Forecast(CheckCommand),
-    Refund(RefundCommand, Role),
-    Settle(SettleCommand, Role),
+    Refund(RefundCommand),
+    Settle(SettleCommand),
     Reset(OwnedCharge),
     /// `AUTH` or `HELLO`: done after the commands before it.
     Connect(Command),
@@ -53,8 +58,16 @@ pub(super) enum Action {
 
 impl Session {
     pub(crate) fn new(app: Arc<App>, client: Arc<Client>) -> Self {
-        let role = app.auth().role_of(None);
-        Self { app, client, version: Version::default(), role, failed: false, transaction: None }
+        let auth = Arc::clone(&app.auth());
+        let rights = auth.rights_of(None);
+        let version = Version::default();
+        Self { app, client, version, auth, token: None, rights, failed: false, transaction: None }
+    }
+
+    /// Finds the rights of the client anew, for another token or after a reload.
+    pub(super) fn find_rights(&mut self) {
+        self.auth = Arc::clone(&self.app.auth());
+        self.rights = self.auth.rights_of(self.token.as_ref());
     }
 
     /// Answers commands in order, within a span; `false` closes the connection.
@@ -76,6 +89,10 @@ impl Session {
 
     /// Answers commands in order; `false` closes the connection.
     pub(crate) async fn run(&mut self, commands: &[Command], output: &mut Vec<u8>) -> bool {
+        // A token that is not in force any more gives no rights to connections that sent it before.
+        if !Arc::ptr_eq(&self.auth, &self.app.auth()) {
+            self.find_rights();
+        }
         let mut batch = Vec::new();
         let mut proceed = true;
         for command in commands {
@@ -115,23 +132,27 @@ impl Session {
         };
         self.decide(batch, output).await;
         let engine = self.app.engine();
+        let rights = self.rights.clone().unwrap_or_else(Rights::none);
         let reply = match action {
             Action::Check(check) => {
-                let response = engine.peek(check.request(&check.listed(), self.version)).await;
-                check.reply(response, self.version, engine.now_ms_up())
+                let listed = check.listed();
+                let request = check.request(&listed, self.version).within(&rights.policies);
+                check.reply(engine.peek(request).await, self.version, engine.now_ms_up())
             }
             Action::Forecast(check) => {
-                forecasted(engine.forecast(check.request(&check.listed(), self.version)).await)
+                let listed = check.listed();
+                let request = check.request(&listed, self.version).within(&rights.policies);
+                forecasted(engine.forecast(request).await)
             }
-            Action::Refund(refund, role) => {
-                settle::refunded(engine.refund(refund.request(), role).await)
+            Action::Refund(refund) => {
+                settle::refunded(engine.refund(refund.request(), &rights).await)
             }
-            Action::Settle(settle, role) => {
-                settle::settled(engine.settle(settle.request(), role).await)
+            Action::Settle(settle) => {
+                settle::settled(engine.settle(settle.request(), &rights).await)
             }
             Action::Reset(charge) => {
                 let (policy, key) = charge.names();
-                settle::reset(engine.reset(policy, key).await)
+                settle::reset(engine.reset(policy, key, &rights).await)
             }
             Action::Connect(words) => {
                 let reply = self.connect(&words);
@@ -151,8 +172,11 @@ impl Session {
     async fn decide(&self, batch: &mut Vec<CheckCommand>, output: &mut Vec<u8>) {
         let engine = self.app.engine();
         let listed: Vec<_> = batch.iter().map(CheckCommand::listed).collect();
-        let requests =
-            batch.iter().zip(&listed).map(|(check, listed)| check.request(listed, self.version));
+        let rights = self.rights.clone().unwrap_or_else(Rights::none);
+        let requests = batch
+            .iter()
+            .zip(&listed)
+            .map(|(check, listed)| check.request(listed, self.version).within(&rights.policies));
         let requests: Vec<_> = requests.collect();
         let results = match &*requests {
             [] => return,
@@ -167,6 +191,9 @@ impl Session {
     }
 
     fn write(&self, reply: &Reply, output: &mut Vec<u8>) {
+        if let Some(code) = reply.refusal() {
+            self.app.refused("resp", code);
+        }
         reply.write_to(output, self.version);
     }
 }

@@ -4,8 +4,7 @@
 use std::borrow::Cow;
 
 use bytes::Bytes;
-use tollgate::{Code, Decision, Error, Result};
-use tollgate_service::auth::Role;
+use tollgate::{Decision, Result};
 use tollgate_service::engine::{
     Failure, FinalCosts, RefundRequest, SettleRequest, SettleResponse, SettledLimit,
 };
@@ -93,12 +92,9 @@ impl SettleCommand {
     }
 }
 
-/// The key of `TG.RESET policy key`, which only administrators may send.
-pub(super) fn parse_reset(arguments: &[Bytes], role: Option<Role>) -> Result<OwnedCharge> {
+/// The key of `TG.RESET policy key`.
+pub(super) fn parse_reset(arguments: &[Bytes]) -> Result<OwnedCharge> {
     let [policy, key] = arguments else { return Err(usage("TG.RESET policy key")) };
-    if role < Some(Role::Admin) {
-        return Err(Error::new(Code::Forbidden, "needs the token of an administrator"));
-    }
     OwnedCharge::of(policy, key, None)
 }
 

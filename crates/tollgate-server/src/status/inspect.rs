@@ -5,6 +5,7 @@ use hyper::body::Bytes;
 use serde::Serialize;
 use tollgate::{Error, Result};
 use tollgate_service::api::key_and_policy;
+use tollgate_service::auth::Scope;
 use tollgate_service::engine::{CheckRequest, CheckResponse, Failure};
 
 use super::json::DenialJson;
@@ -47,9 +48,9 @@ struct LimitStanding {
 ///
 /// # Errors
 /// When the body is invalid, the policy is unknown, or there are too many to read them all.
-pub(crate) async fn inspect(app: &App, body: &[u8]) -> Result<Bytes, Failure> {
+pub(crate) async fn inspect(app: &App, body: &[u8], scope: &Scope) -> Result<Bytes, Failure> {
     let (key, policy) = key_and_policy(body)?;
-    let names = names(app, policy.as_deref())?;
+    let names = names(app, policy.as_deref(), scope)?;
     let mut policies = Vec::with_capacity(names.len());
     for name in names {
         policies.push(standing(app, name, &key).await?);
@@ -59,13 +60,17 @@ pub(crate) async fn inspect(app: &App, body: &[u8]) -> Result<Bytes, Failure> {
     Ok(serde_json::to_vec(&standing).unwrap_or_default().into())
 }
 
-/// The policy that is named, or all in force.
-fn names(app: &App, policy: Option<&str>) -> Result<Vec<String>> {
+/// The policy that is named, or all in force that the client may use.
+fn names(app: &App, policy: Option<&str>, scope: &Scope) -> Result<Vec<String>> {
     let policies = app.engine().policies();
     match policy {
-        Some(name) => Ok(vec![policies.find(name)?.name().to_string()]),
+        Some(name) => {
+            scope.permit(name)?;
+            Ok(vec![policies.find(name)?.name().to_string()])
+        }
         None => {
-            let names: Vec<_> = policies.iter().map(|policy| policy.name().to_string()).collect();
+            let names = policies.iter().map(|policy| policy.name().to_string());
+            let names: Vec<_> = names.filter(|name| scope.has(name)).collect();
             if names.len() <= POLICIES_MAX {
                 return Ok(names);
             }
@@ -80,7 +85,7 @@ fn names(app: &App, policy: Option<&str>) -> Result<Vec<String>> {
 
 async fn standing(app: &App, policy: String, key: &str) -> Result<PolicyStanding, Failure> {
     let peeked = app.engine().peek(CheckRequest::new(&policy, key)).await;
-    let redaction = &app.telemetry.redaction;
+    let redaction = &app.telemetry.redaction.load();
     let denials = app.telemetry.activity.of(&policy, |activity| {
         let of_key = activity.denials().filter(|denial| *denial.key == *key);
         of_key.map(|denial| DenialJson::new(denial, redaction)).collect()

@@ -18,6 +18,7 @@ use tokio::time::{MissedTickBehavior, interval};
 use tollgate::clock::{Clock, SystemClock};
 use tollgate::store::Store;
 use tollgate::{Limit, Micros};
+use tollgate_service::auth::TokenHash;
 use tollgate_service::policy::AD_HOC_POLICY;
 
 use self::history::{History, SAMPLE_SECONDS};
@@ -30,6 +31,7 @@ use crate::activity::{Counted, PolicyActivity, WINDOW_SECONDS};
 use crate::app::App;
 use crate::config::Config;
 use crate::listen::UnderWay;
+use crate::telemetry::resident_bytes;
 
 pub(crate) use changes::Changes;
 pub(crate) use events::Events;
@@ -122,7 +124,9 @@ pub(crate) async fn events(app: &Arc<App>, token: Option<String>, stream: UnderW
     let newest = app.status.newest.clone();
     let first = whole(app).await;
     let app = Arc::clone(app);
-    let is_permitted = move || app.auth().role_of(token.as_deref()).is_some();
+    let token = token.as_deref().map(TokenHash::of);
+    let is_permitted =
+        move || app.auth().rights_of(token.as_ref()).is_some_and(|rights| rights.policies.is_all());
     Events::new(first, newest, is_permitted, stream)
 }
 
@@ -153,7 +157,7 @@ async fn status(app: &App, samples: usize) -> Bytes {
         now_ms,
         started_ms: app.status.started_ms,
         resident_bytes: resident_bytes(),
-        keys_are_hashed: !app.telemetry.redaction.is_plain(),
+        keys_are_hashed: !app.telemetry.redaction.load().is_plain(),
         store: StoreJson {
             kind: app.status.store.clone(),
             in_process: app.engine().in_process(),
@@ -207,7 +211,7 @@ fn policies(app: &App, reading: &Reading) -> Vec<PolicyJson> {
 
 /// Adds what the keys of a policy did, as far as operators may see it.
 fn show_keys(app: &App, activity: &PolicyActivity, shown: &mut PolicyJson) {
-    let redaction = &app.telemetry.redaction;
+    let redaction = &app.telemetry.redaction.load();
     let (denied, spent) = app.telemetry.activity.intervals();
     let top = |sampled_one_in, keys: Vec<(&str, Counted)>| TopJson {
         sampled_one_in,
@@ -219,12 +223,4 @@ fn show_keys(app: &App, activity: &PolicyActivity, shown: &mut PolicyJson) {
     shown.spenders = top(spent, activity.spenders(LISTED));
     let denials = activity.denials().take(LISTED);
     shown.denials = denials.map(|denial| DenialJson::new(denial, redaction)).collect();
-}
-
-/// The memory of this process that is resident, on Linux.
-fn resident_bytes() -> Option<u64> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
-    let kibibytes: u64 = line.trim().strip_suffix(" kB")?.trim().parse().ok()?;
-    kibibytes.checked_mul(1_024)
 }

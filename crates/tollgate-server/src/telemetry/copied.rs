@@ -20,6 +20,8 @@ pub(super) struct MemoryGauges {
     max_keys: Family<[(&'static str, String); 2], Gauge>,
     bytes: Family<[(&'static str, String); 2], Gauge>,
     refusals: Family<[(&'static str, String); 2], Counter>,
+    ids: Family<[(&'static str, String); 2], Gauge>,
+    max_ids: Family<[(&'static str, String); 2], Gauge>,
     forgotten_ids: Family<[(&'static str, String); 2], Counter>,
 }
 
@@ -66,9 +68,9 @@ impl LimiterCounters {
 
 impl MemoryGauges {
     pub(super) fn register(&self, register: &mut Registration<'_>) {
-        let Self { keys, max_keys, bytes, refusals, forgotten_ids } = self;
+        let Self { keys, max_keys, bytes, refusals, ids, max_ids, forgotten_ids } = self;
         let labels = "`prefix`, `policy`";
-        let help = "Keys in the memory store";
+        let help = "Live keys in the memory store, with those that expired and were not replaced";
         register.add("tollgate_memory_keys", labels, help, keys);
         let help = "The bound on them: newcomers of a full policy take the place of other keys";
         register.add("tollgate_memory_max_keys", labels, help, max_keys);
@@ -76,6 +78,10 @@ impl MemoryGauges {
         register.add("tollgate_memory_bytes", labels, help, bytes);
         let help = "How often the bound on bytes refused a table more lines, or a key a long state";
         register.add("tollgate_memory_refusals", labels, help, refusals);
+        let help = "Request ids that the memory store keeps";
+        register.add("tollgate_memory_request_ids", labels, help, ids);
+        let help = "The bound on them";
+        register.add("tollgate_memory_max_request_ids", labels, help, max_ids);
         let help = "Request ids that the memory store forgot before they expired";
         let name = "tollgate_memory_forgotten_request_ids";
         register.add(name, labels, help, forgotten_ids);
@@ -91,6 +97,8 @@ impl MemoryGauges {
             gauge(&self.keys, policy.keys);
             gauge(&self.max_keys, policy.max_keys);
             gauge(&self.bytes, policy.bytes);
+            gauge(&self.ids, policy.request_ids);
+            gauge(&self.max_ids, policy.max_request_ids);
             set(&self.refusals.get_or_create(&labels), policy.memory_refusals);
             set(&self.forgotten_ids.get_or_create(&labels), policy.forgotten_request_ids);
         }

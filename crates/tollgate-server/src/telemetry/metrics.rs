@@ -14,12 +14,14 @@ use prometheus_client::registry::{Metric, Registry};
 use tollgate::clock::ClockHealth;
 use tollgate::limiter::Stats;
 use tollgate::store::PolicyUsage;
-use tollgate::{Code, Limit, Name, OutageMode, Verdict};
+use tollgate::{Code, Name};
 use tollgate_service::Policies;
-use tollgate_service::engine::{self, CheckResponse};
+use tollgate_service::engine::{self, CheckRequest, CheckResponse};
 use tollgate_service::policy::AD_HOC_POLICY;
 
 use super::copied::{LimiterCounters, MemoryGauges, set};
+use super::policy_metrics::PolicyMetrics;
+use super::process::{ProcessGauges, set as set_gauge};
 
 /// Seconds, from a check in memory to the timeout of a client.
 const BUCKETS: [f64; 14] = [
@@ -40,6 +42,15 @@ pub(super) const FAILURES: [Code; 7] = [
     Code::CorruptState,
     Code::ConfigInvalid,
 ];
+/// Why a request may be refused because of its caller.
+const REFUSALS: [Code; 6] = [
+    Code::Unauthorized,
+    Code::Forbidden,
+    Code::InvalidRequest,
+    Code::UnknownPolicy,
+    Code::IdempotencyConflict,
+    Code::Unsupported,
+];
 /// The results of calls to a store besides the codes of [`FAILURES`].
 pub(super) const ANSWERED: &str = "answered";
 pub(super) const CANCELLED: &str = "cancelled";
@@ -47,8 +58,7 @@ pub(super) const CANCELLED: &str = "cancelled";
 /// All metrics of a server.
 pub(crate) struct Metrics {
     registry: Registry,
-    decisions: Family<DecisionLabels, Counter>,
-    replays: Family<PolicyLabel, Counter>,
+    policies: PolicyMetrics,
     refunds: Family<OutcomeLabels, Counter>,
     settlements: Family<OutcomeLabels, Counter>,
     resets: Family<OutcomeLabels, Counter>,
@@ -61,27 +71,16 @@ pub(crate) struct Metrics {
     reloads: Family<[Label; 1], Counter>,
     closed: Family<[Label; 2], Counter>,
     authentication_failures: Family<[Label; 1], Counter>,
+    refused: Family<[Label; 2], Counter>,
     store_round_trips: Counter,
     limiter: LimiterCounters,
     memory: MemoryGauges,
-}
-
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct DecisionLabels {
-    policy: String,
-    verdict: &'static str,
-    degraded: &'static str,
-    shadow: &'static str,
+    process: ProcessGauges,
 }
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct ErrorLabels {
     code: &'static str,
-    policy: String,
-}
-
-#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
-struct PolicyLabel {
     policy: String,
 }
 
@@ -112,8 +111,7 @@ impl Metrics {
         let seconds = || Histogram::new(BUCKETS);
         Self {
             registry: Registry::default(),
-            decisions: Family::default(),
-            replays: Family::default(),
+            policies: PolicyMetrics::default(),
             refunds: Family::default(),
             settlements: Family::default(),
             resets: Family::default(),
@@ -126,9 +124,11 @@ impl Metrics {
             reloads: Family::default(),
             closed: Family::default(),
             authentication_failures: Family::default(),
+            refused: Family::default(),
             store_round_trips: Counter::default(),
             limiter: LimiterCounters::default(),
             memory: MemoryGauges::default(),
+            process: ProcessGauges::default(),
         }
     }
 
@@ -137,8 +137,7 @@ impl Metrics {
         // Every field is named: one that is not registered is an unused variable.
         let Self {
             registry,
-            decisions,
-            replays,
+            policies,
             refunds,
             settlements,
             resets,
@@ -151,15 +150,14 @@ impl Metrics {
             reloads,
             closed,
             authentication_failures,
+            refused,
             store_round_trips,
             limiter,
             memory,
+            process,
         } = self;
         let mut register = Registration { registry, rows: Vec::new() };
-        let labels = "`policy`, `verdict`, `degraded`, `shadow`";
-        register.add("tollgate_decisions", labels, "Decisions", decisions);
-        let help = "Answers that repeated an earlier one under its request id";
-        register.add("tollgate_replays", "`policy`", help, replays);
+        policies.register(&mut register);
         let labels = "`policy`, `outcome`";
         let help = "Refunds, by what came of them";
         register.add("tollgate_refunds", labels, help, refunds);
@@ -186,41 +184,22 @@ impl Metrics {
         register.add("tollgate_store_lost_commits", "", help, store_lost_commits);
         let help = "Reloads of the configuration, by result";
         register.add("tollgate_reloads", "`result`", help, reloads);
-        let help = "Connections that the server closed, by reason";
-        let name = "tollgate_connections_closed";
-        register.add(name, "`protocol`, `reason`", help, closed);
-        let help = "Requests without a token that is needed, or with an unknown one";
-        let name = "tollgate_authentication_failures";
-        register.add(name, "`protocol`", help, authentication_failures);
+        register.add_clients(closed, authentication_failures, refused);
         limiter.register(&mut register);
         memory.register(&mut register);
+        process.register(&mut register);
         register.rows
     }
 
     /// Counts a decision or a failure.
-    pub(crate) fn decided(&self, result: &engine::Result<CheckResponse>) {
+    pub(crate) fn decided(
+        &self,
+        request: &CheckRequest<'_>,
+        result: &engine::Result<CheckResponse>,
+    ) {
         match result {
-            Ok(response) => {
-                for one in std::iter::once(response).chain(&response.shadows) {
-                    self.decision(one);
-                }
-            }
+            Ok(response) => self.policies.decided(request, response),
             Err(failure) => self.failed(failure.error.code(), failure.policy.as_ref()),
-        }
-    }
-
-    fn decision(&self, response: &CheckResponse) {
-        let decision = &response.decision;
-        let labels = DecisionLabels {
-            policy: response.policy.to_string(),
-            verdict: response.shadow.unwrap_or(decision.verdict).as_str(),
-            degraded: decision.degraded.map_or("no", |mode| mode.as_str()),
-            shadow: if response.shadow.is_some() { "yes" } else { "no" },
-        };
-        self.decisions.get_or_create(&labels).inc();
-        if decision.replayed {
-            let label = PolicyLabel { policy: response.policy.to_string() };
-            self.replays.get_or_create(&label).inc();
         }
     }
 
@@ -245,28 +224,11 @@ impl Metrics {
         self.errors.get_or_create(&ErrorLabels { code: code.as_str(), policy }).inc();
     }
 
-    /// Starts counters at zero that are to raise an alert: one that begins with its first event
-    /// has no rate until the next.
+    /// Finds the counters of policies, and starts at zero those that are to raise an alert.
     pub(crate) fn add_policies(&self, policies: &Policies) {
-        for policy in policies.iter() {
-            let modes = policy.limits().map(Limit::outage_mode);
-            self.add_policy(policy.name().as_str(), modes, policy.is_shadow());
-        }
-        self.add_policy(AD_HOC_POLICY, [policies.ad_hoc().outage_mode()], false);
-    }
-
-    fn add_policy(&self, name: &str, modes: impl IntoIterator<Item = OutageMode>, shadow: bool) {
-        let add = |degraded, verdict: Verdict, shadow| {
-            let (policy, verdict) = (name.to_owned(), verdict.as_str());
-            let labels = DecisionLabels { policy, verdict, degraded, shadow };
-            let _zero = self.decisions.get_or_create(&labels);
-        };
-        let degraded = modes.into_iter().map(OutageMode::as_str);
-        for degraded in degraded.chain(["no"]) {
-            add(degraded, Verdict::Allowed, "no");
-            add(degraded, Verdict::Denied, if shadow { "yes" } else { "no" });
-        }
-        for code in FAILURES {
+        self.policies.add_policies(policies);
+        let names = policies.iter().map(|policy| policy.name().as_str()).chain([AD_HOC_POLICY]);
+        for (name, code) in names.flat_map(|name| FAILURES.map(|code| (name, code))) {
             let labels = ErrorLabels { code: code.as_str(), policy: name.to_owned() };
             let _zero = self.errors.get_or_create(&labels);
         }
@@ -304,6 +266,10 @@ impl Metrics {
     /// Starts the counters of a listener at zero.
     pub(crate) fn add_listener(&self, protocol: &'static str, reasons: &[&'static str]) {
         let _zero = self.authentication_failures.get_or_create(&[("protocol", protocol)]);
+        for code in REFUSALS {
+            let labels = [("protocol", protocol), ("code", code.as_str())];
+            let _zero = self.refused.get_or_create(&labels);
+        }
         for reason in reasons {
             let _zero = self.closed.get_or_create(&[("protocol", protocol), ("reason", reason)]);
         }
@@ -317,6 +283,23 @@ impl Metrics {
     /// Counts a failed attempt to authenticate.
     pub(crate) fn authentication_failed(&self, protocol: &'static str) {
         self.authentication_failures.get_or_create(&[("protocol", protocol)]).inc();
+    }
+
+    /// Counts a request that was refused because of its caller; other codes are ignored.
+    pub(crate) fn refused(&self, protocol: &'static str, code: Code) {
+        if REFUSALS.contains(&code) {
+            self.refused.get_or_create(&[("protocol", protocol), ("code", code.as_str())]).inc();
+        }
+    }
+
+    /// Sets how many files of the configuration are missing.
+    pub(crate) fn missing_files(&self, files: usize) {
+        set_gauge(&self.process.missing_files, u64::try_from(files).unwrap_or(u64::MAX));
+    }
+
+    /// Sets how many settings need a restart.
+    pub(crate) fn awaiting_restart(&self, settings: usize) {
+        set_gauge(&self.process.awaiting_restart, u64::try_from(settings).unwrap_or(u64::MAX));
     }
 
     /// Counts commits that a store has lost.
@@ -339,6 +322,7 @@ impl Metrics {
     ) -> String {
         self.limiter.copy(stats, clock);
         self.memory.copy(usage);
+        self.process.copy();
         set(&self.store_round_trips, round_trips.unwrap_or_default());
         let mut text = String::new();
         // Writing to memory does not fail.
@@ -354,6 +338,23 @@ pub(super) struct Registration<'a> {
 }
 
 impl Registration<'_> {
+    /// What listeners count of their clients.
+    fn add_clients(
+        &mut self,
+        closed: &Family<[Label; 2], Counter>,
+        authentication_failures: &Family<[Label; 1], Counter>,
+        refused: &Family<[Label; 2], Counter>,
+    ) {
+        let help = "Connections that the server closed, by reason";
+        let name = "tollgate_connections_closed";
+        self.add(name, "`protocol`, `reason`", help, closed);
+        let help = "Requests without a token that is needed, or with an unknown one";
+        let name = "tollgate_authentication_failures";
+        self.add(name, "`protocol`", help, authentication_failures);
+        let help = "Requests that were refused because of their caller, by code";
+        self.add("tollgate_refused_requests", "`protocol`, `code`", help, refused);
+    }
+
     pub(super) fn add<M: Metric + TypedMetric + Clone>(
         &mut self,
         name: &str,

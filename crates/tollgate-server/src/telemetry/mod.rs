@@ -4,12 +4,15 @@ mod clock;
 mod copied;
 mod instrumented;
 mod metrics;
+mod policy_metrics;
+mod process;
 mod redaction;
 mod traces;
 
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use arc_swap::ArcSwap;
 use opentelemetry::Context;
 use opentelemetry::context::FutureExt;
 use tokio::time::Instant;
@@ -18,6 +21,8 @@ use tollgate_service::Policies;
 use tollgate_service::engine::{
     self, CheckRequest, CheckResponse, EngineObserver, Failure, SettleResponse,
 };
+
+use tollgate_service::policy::PolicyChange;
 
 use crate::activity::Activity;
 use crate::config::Config;
@@ -28,11 +33,16 @@ pub(crate) use instrumented::Instrumented;
 use metrics::FAILURES;
 pub(crate) use metrics::Metrics;
 pub use metrics::metrics_table;
+pub(crate) use process::resident_bytes;
 pub use redaction::KeyRedaction;
 pub(crate) use traces::{Traces, end};
 
 /// How often events that a client can cause at will are logged.
 const LOG_INTERVAL: Duration = Duration::from_secs(1);
+
+/// How many changes of a reload are logged, and how many the page names.
+const LOGGED_MAX: usize = 100;
+const NAMED_MAX: usize = 5;
 
 /// Metrics, traces and the log of one server.
 #[derive(Debug)]
@@ -41,7 +51,7 @@ pub(crate) struct Telemetry {
     pub(crate) traces: Option<Traces>,
     pub(crate) activity: Activity,
     pub(crate) changes: Changes,
-    pub(crate) redaction: KeyRedaction,
+    pub(crate) redaction: ArcSwap<KeyRedaction>,
     failed_attempts: LimitedLog,
     refunds: LimitedLog,
     settlements: LimitedLog,
@@ -81,7 +91,7 @@ impl Telemetry {
     /// `config_invalid` naming `otlp_endpoint`.
     pub(crate) fn new(config: &Config) -> Result<Arc<Self>> {
         let traces = config.traces.as_ref().map(Traces::to_collector).transpose()?;
-        let redaction = config.log.keys.clone();
+        let redaction = ArcSwap::from_pointee(config.log.keys.clone());
         Ok(Arc::new(Self {
             metrics: Metrics::new(),
             traces,
@@ -126,7 +136,7 @@ impl Telemetry {
 
     /// Counts a result, and writes it to the log.
     fn record(&self, request: &CheckRequest<'_>, result: &engine::Result<CheckResponse>) {
-        self.metrics.decided(result);
+        self.metrics.decided(request, result);
         if let Ok(response) = result {
             self.activity.decided(request, response);
         }
@@ -157,7 +167,8 @@ impl Telemetry {
 
     /// The keys of a request in a log, separated by commas.
     fn keys(&self, request: &CheckRequest<'_>) -> String {
-        let keys = request.charges().iter().map(|charge| self.redaction.in_logs(charge.key));
+        let redaction = self.redaction.load();
+        let keys = request.charges().iter().map(|charge| redaction.in_logs(charge.key));
         keys.collect::<Vec<_>>().join(",")
     }
 
@@ -166,7 +177,10 @@ impl Telemetry {
         &self,
         of: Option<(&'a Name, &str)>,
     ) -> (Option<&'a str>, Option<String>) {
-        (of.map(|(policy, _)| policy.as_str()), of.map(|(_, key)| self.redaction.in_logs(key)))
+        (
+            of.map(|(policy, _)| policy.as_str()),
+            of.map(|(_, key)| self.redaction.load().in_logs(key)),
+        )
     }
 
     /// Writes at most one line per code and second about requests that were right and got no
@@ -186,7 +200,7 @@ impl EngineObserver for Telemetry {
     fn decided(&self, request: &CheckRequest<'_>, result: &engine::Result<CheckResponse>) {
         self.record(request, result);
         if self.traces.is_some() {
-            traces::note(request, result, &self.redaction);
+            traces::note(request, result, &self.redaction.load());
         }
     }
 
@@ -247,20 +261,40 @@ impl EngineObserver for Telemetry {
         let outcome = if result.is_ok() { "done" } else { "failed" };
         self.metrics.reset(policy.as_str(), outcome);
         if let Some(resets) = self.resets.count() {
-            let key = self.redaction.in_logs(key);
+            let key = self.redaction.load().in_logs(key);
             tracing::info!(%policy, key, outcome, resets, "a reset");
         }
     }
 
-    fn policies_replaced(&self, policies: &Policies) {
+    fn policies_replaced(&self, before: &Policies, policies: &Policies) {
         self.metrics.add_policies(policies);
         self.metrics.reloaded("applied");
-        self.changes.add("The configuration was reloaded.");
+        let changes = before.changes_to(policies);
+        for PolicyChange { policy, text } in changes.iter().take(LOGGED_MAX) {
+            tracing::info!(%policy, change = %text, "a policy has changed");
+        }
+        if let Some(more) = changes.len().checked_sub(LOGGED_MAX).filter(|more| *more > 0) {
+            tracing::info!(more, "further policies have changed");
+        }
+        self.changes.add(reloaded(&changes));
     }
 
     fn policies_refused(&self) {
         self.metrics.reloaded("refused");
         self.changes.add("A reload was refused: the configuration stays as it was.");
+    }
+}
+
+/// What a reload changed, in a sentence.
+fn reloaded(changes: &[PolicyChange]) -> String {
+    let named: Vec<_> = changes.iter().take(NAMED_MAX).map(ToString::to_string).collect();
+    let more = match changes.len().saturating_sub(NAMED_MAX) {
+        0 => String::new(),
+        more => format!("; and {more} more changes"),
+    };
+    match &*named {
+        [] => "The configuration was reloaded: the policies stay as they were.".to_owned(),
+        named => format!("The configuration was reloaded: {}{more}.", named.join("; ")),
     }
 }
 

@@ -19,8 +19,14 @@ pub struct KeyRedaction {
 impl KeyRedaction {
     /// Shows plain keys in logs.
     #[must_use]
-    pub const fn plain_in_logs(mut self) -> Self {
-        self.plain = true;
+    pub const fn plain_in_logs(self) -> Self {
+        self.plain(true)
+    }
+
+    /// The same hashes, with or without plain keys in logs.
+    #[must_use]
+    pub(crate) const fn plain(mut self, plain: bool) -> Self {
+        self.plain = plain;
         self
     }
 

@@ -4,7 +4,7 @@ use std::fs;
 use std::sync::{Mutex, PoisonError};
 
 use tollgate::algorithm::Kind;
-use tollgate_server::config::{schema, settings_table};
+use tollgate_server::config::{reloads_table, schema, settings_table};
 use tollgate_server::store::parameters_tables;
 use tollgate_server::telemetry::metrics_table;
 use tollgate_service::config::algorithms_table;
@@ -41,6 +41,11 @@ fn compare_part(page: &str, name: &str, generated: &str) {
 #[test]
 fn the_table_of_settings_is_current() {
     compare_part("configuration.md", "settings", &settings_table());
+}
+
+#[test]
+fn the_table_of_reloads_is_current() {
+    compare_part("configuration.md", "reloads", &reloads_table());
 }
 
 #[test]

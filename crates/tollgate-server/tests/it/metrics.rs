@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use tollgate_proto::tollgate_v1 as pb;
+use tollgate_server::config::Setting;
 use tollgate_server::{Config, Server};
 use tollgate_service::config::policies_from_yaml;
 use tollgate_test_servers::{PgVersion, Postgres, Redis};
@@ -214,4 +216,147 @@ async fn shared_round_trips_are_counted() {
         assert!((1..100).contains(&trips), "{trips}");
         server.end().await;
     }
+}
+
+#[tokio::test]
+async fn denials_are_counted_by_limit_and_units_by_policy() {
+    let text = "
+policies:
+  two:
+    limits: [{name: second, limit: 9 per 1s}, {name: day, limit: 5 per 1d}]
+    overrides: {ada: {limits: [{name: hour, limit: 1 per 1h}]}}
+  user: {limit: 10 per 1d}
+  shadow: {limit: 2 per 1d, shadow: true}
+  range: {limit: 7 per 1d}
+";
+    let server = Running::with(policies_from_yaml(text).unwrap()).await;
+    let line = |metric: &str, labels: &str, count: u64| format!("{metric}{{{labels}}} {count}\n");
+    let denials = |policy: &str, limit: &str, shadow: &str, count| {
+        let labels = format!(r#"policy="{policy}",limit="{limit}",shadow="{shadow}""#);
+        line("tollgate_denials_total", &labels, count)
+    };
+    let granted = |policy: &str, count| {
+        line("tollgate_granted_units_total", &format!(r#"policy="{policy}""#), count)
+    };
+    let text = server.metrics().await;
+    let zero = [
+        denials("two", "second", "no", 0),
+        denials("two", "day", "no", 0),
+        denials("two", "hour", "no", 0),
+        denials("shadow", "shadow", "yes", 0),
+        denials("cl.throttle", "cl.throttle", "no", 0),
+        granted("two", 0),
+    ];
+    for series in zero {
+        assert!(text.contains(&series), "{series} is not in\n{text}");
+    }
+    for body in [
+        r#"{"policy":"two","key":"k","cost":4}"#,
+        r#"{"policy":"two","key":"k","cost":4}"#,
+        r#"{"policy":"two","key":"k","cost":6}"#,
+        r#"{"policy":"two","key":"ada"}"#,
+        r#"{"policy":"two","key":"ada"}"#,
+        r#"{"policy":"shadow","key":"k","cost":2}"#,
+        r#"{"policy":"shadow","key":"k","cost":2}"#,
+        r#"{"policy":"range","key":"k","cost":{"max":9}}"#,
+        // Two policies, and one in shadow mode that denies: it charges nothing.
+        r#"{"charges":[{"policy":"user","key":"k","cost":3},{"policy":"two","key":"z"},
+            {"policy":"shadow","key":"k"}]}"#,
+        r#"{"policy":"user","key":"k","cost":2,"request_id":"once"}"#,
+        r#"{"policy":"user","key":"k","cost":2,"request_id":"once"}"#,
+    ] {
+        assert_eq!(server.post("/v1/acquire", body).await.0, 200, "{body}");
+    }
+    let batch = r#"{"requests":[{"policy":"user","key":"b"},{"policy":"user","key":"b"}]}"#;
+    server.post("/v1/acquire_many", batch).await;
+    let text = server.metrics().await;
+    for series in [
+        // The cost of 6 can never be granted: that is a denial by the same limit.
+        denials("two", "day", "no", 2),
+        denials("two", "second", "no", 0),
+        denials("two", "hour", "no", 1),
+        denials("shadow", "shadow", "yes", 2),
+        granted("two", 4 + 1 + 1),
+        granted("user", 3 + 2 + 2),
+        granted("shadow", 2),
+        granted("range", 7),
+        line("tollgate_memory_request_ids", r#"prefix="tollgate",policy="user""#, 1),
+        line("tollgate_memory_max_request_ids", r#"prefix="tollgate",policy="user""#, 100_000),
+        line("tollgate_build_info", &format!("version=\"{}\"", env!("CARGO_PKG_VERSION")), 1),
+    ] {
+        assert!(text.contains(&series), "{series} is not in\n{text}");
+    }
+    let resident =
+        text.lines().find_map(|line| line.strip_prefix("process_resident_memory_bytes "));
+    let resident: u64 = resident.unwrap().parse().unwrap();
+    assert!((1 << 20..1 << 34).contains(&resident), "{resident}");
+    server.end().await;
+}
+
+#[tokio::test]
+async fn refused_callers_are_counted_by_protocol_and_code() {
+    let flags = [
+        (Setting::Http, "127.0.0.1:0"),
+        (Setting::Grpc, "127.0.0.1:0"),
+        (Setting::Resp, "127.0.0.1:0"),
+        (Setting::Tokens, "token-of-a-caller:default,token-of-everything"),
+    ];
+    let flags: Vec<_> = flags.map(|(setting, text)| (setting, text.to_owned())).into();
+    let config = Config::of_text(&flags, |_| None, None).unwrap();
+    let server = Running::of(Server::bind(config).await.unwrap());
+    let post = async |token: &str, path: &str, body: &'static str| {
+        let request = reqwest::Client::new().post(server.url(path)).bearer_auth(token);
+        request.body(body).send().await.unwrap().status().as_u16()
+    };
+    let (caller, all, key) = ("token-of-a-caller", "token-of-everything", r#"{"key":"k"}"#);
+    assert_eq!(post("nonsense", "/v1/acquire", key).await, 401);
+    assert_eq!(post(caller, "/v1/reset", key).await, 403);
+    assert_eq!(post(caller, "/v1/acquire", r#"{"key":"k","policy":"other"}"#).await, 403);
+    assert_eq!(post(all, "/v1/acquire", r#"{"key":"k","policy":"other"}"#).await, 404);
+    assert_eq!(post(all, "/v1/acquire", "{}").await, 400);
+    assert_eq!(post(all, "/v1/inspect", "{}").await, 400);
+    // A denial by the status of a gate is no refusal.
+    for status in [204, 403] {
+        let gate = "/v1/gate?key=g&cost=10&deny_status=403";
+        assert_eq!(post(all, gate, "").await, status);
+    }
+    let mut grpc = server.grpc().await;
+    let acquire = |policy: &str, key: &str| pb::AcquireRequest {
+        policy: policy.to_owned(),
+        key: key.to_owned(),
+        ..Default::default()
+    };
+    for (token, policy, key) in
+        [("nonsense", "", "k"), (caller, "other", "k"), (all, "", ""), (all, "other", "k")]
+    {
+        let mut request = tonic::Request::new(acquire(policy, key));
+        let bearer = format!("Bearer {token}").parse().unwrap();
+        request.metadata_mut().insert("authorization", bearer);
+        grpc.acquire(request).await.unwrap_err();
+    }
+    let mut resp = server.resp().await;
+    for words in [
+        &["PING"][..],
+        &["AUTH", "nonsense"],
+        &["AUTH", caller],
+        &["TG.ACQUIRE", "other", "k"],
+        &["TG.ACQUIRE", "default"],
+        &["TG.ACQUIRE", "default", ""],
+        &["AUTH", all],
+        &["TG.ACQUIRE", "other", "k"],
+    ] {
+        resp.reply(words).await;
+    }
+    let text = reqwest::Client::new().get(server.url("/metrics")).bearer_auth(all);
+    let text = text.send().await.unwrap().text().await.unwrap();
+    let counts = [("http", [1, 2, 2, 1]), ("grpc", [1, 1, 1, 1]), ("resp", [2, 1, 2, 1])];
+    let codes = ["unauthorized", "forbidden", "invalid_request", "unknown_policy"];
+    for (protocol, expected) in counts {
+        for (code, count) in codes.iter().zip(expected) {
+            let labels = format!(r#"protocol="{protocol}",code="{code}""#);
+            let line = format!("tollgate_refused_requests_total{{{labels}}} {count}\n");
+            assert!(text.contains(&line), "{line} is not in\n{text}");
+        }
+    }
+    server.end().await;
 }

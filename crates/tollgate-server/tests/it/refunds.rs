@@ -233,9 +233,9 @@ async fn an_administrator_authenticates_where_callers_need_not() {
     let mut resp = server.resp().await;
     let units = ["TG.REFUND", "default", "k", "3"];
     assert_eq!(resp.five(&["TG.ACQUIRE", "default", "k", "3"]).await[0], 1);
-    assert!(resp.call(&units).await.starts_with("-NOPERM"));
+    assert!(resp.call(&units).await.starts_with("-NOAUTH"));
     assert!(resp.call(&["AUTH", "nonsense-of-16-bytes"]).await.starts_with("-WRONGPASS"));
-    assert!(resp.call(&units).await.starts_with("-NOPERM"));
+    assert!(resp.call(&units).await.starts_with("-NOAUTH"));
     assert_eq!(resp.call(&["AUTH", ADMIN]).await, "+OK");
     assert_eq!(resp.reply(&units).await[0], 3);
     server.end().await;

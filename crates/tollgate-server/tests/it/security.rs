@@ -97,12 +97,12 @@ async fn resp_disconnects_clients_without_a_token() {
 }
 
 /// A root, and certificates that it has signed, as files.
-struct Certificates {
+pub(crate) struct Certificates {
     folder: PathBuf,
 }
 
 impl Certificates {
-    fn make(name: &str) -> Self {
+    pub(crate) fn make(name: &str) -> Self {
         let folder = Path::new(env!("CARGO_TARGET_TMPDIR")).join(name);
         fs::create_dir_all(&folder).unwrap();
         let mut params = CertificateParams::new(Vec::new()).unwrap();
@@ -119,11 +119,11 @@ impl Certificates {
         Self { folder }
     }
 
-    fn path(&self, name: &str) -> String {
+    pub(crate) fn path(&self, name: &str) -> String {
         self.folder.join(name).display().to_string()
     }
 
-    fn settings(&self) -> Vec<(Setting, String)> {
+    pub(crate) fn settings(&self) -> Vec<(Setting, String)> {
         vec![
             (Setting::TlsCert, self.path("server.pem")),
             (Setting::TlsKey, self.path("server.key")),
@@ -131,7 +131,7 @@ impl Certificates {
     }
 
     /// A client that trusts the root, with or without a certificate of its own.
-    fn connector(&self, has_certificate: bool) -> TlsConnector {
+    pub(crate) fn connector(&self, has_certificate: bool) -> TlsConnector {
         let mut roots = RootCertStore::empty();
         roots.add(CertificateDer::from_pem_file(self.path("root.pem")).unwrap()).unwrap();
         let builder = ClientConfig::builder_with_provider(Arc::new(default_provider()))
@@ -150,7 +150,7 @@ impl Certificates {
 }
 
 /// Sends bytes over TLS and reads until the server closes.
-async fn exchange(
+pub(crate) async fn exchange(
     connector: &TlsConnector,
     address: std::net::SocketAddr,
     bytes: &[u8],
@@ -163,7 +163,8 @@ async fn exchange(
     Ok(text)
 }
 
-const HTTP: &[u8] = b"POST /v1/acquire HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\
+pub(crate) const HTTP: &[u8] =
+    b"POST /v1/acquire HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n\
     Content-Length: 11\r\n\r\n{\"key\":\"k\"}";
 
 #[tokio::test]

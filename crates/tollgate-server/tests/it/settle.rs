@@ -14,7 +14,7 @@ use tollgate_server::engine::{
     CheckRequest, Engine, FinalCosts, RequestedCharge, SettleRequest, SettleResponse,
 };
 use tollgate_server::policy::Policies;
-use tollgate_service::auth::Role;
+use tollgate_service::auth::{Rights, Role};
 use tonic::{Code, Status};
 use tonic_types::StatusExt;
 
@@ -44,7 +44,7 @@ async fn receipt(engine: &Engine, name: &str, cost: u64) -> String {
 async fn settle(engine: &Engine, receipt: &str, tokens: u64) -> SettleResponse {
     let costs = [("tokens".into(), tokens)];
     let request = SettleRequest { receipt, costs: FinalCosts::Named(&costs) };
-    engine.settle(request, Role::Caller).await.unwrap()
+    engine.settle(request, &Rights::of(Role::Caller)).await.unwrap()
 }
 
 /// Charges of two keys, of which one is settled down, up and into debt while others are, each by

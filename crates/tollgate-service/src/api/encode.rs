@@ -2,9 +2,9 @@
 
 use bytes::Bytes;
 use http::HeaderValue;
-use http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use http::header::{CACHE_CONTROL, CONTENT_TYPE, WWW_AUTHENTICATE};
 use serde::Serialize;
-use tollgate_core::{Cost, Decision, Forecast, Name};
+use tollgate_core::{Code, Cost, Decision, Forecast, Name};
 use tollgate_http::Problem;
 
 use super::Response;
@@ -141,7 +141,7 @@ struct LimitsJson<'a> {
 }
 
 #[derive(Serialize)]
-struct LimitJson<'a> {
+pub(super) struct LimitJson<'a> {
     name: &'a str,
     policy: &'a str,
     shadow: bool,
@@ -155,6 +155,7 @@ struct LimitJson<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     anchor: Option<&'static str>,
     max_debt: u64,
+    on_outage: &'static str,
 }
 
 impl<'a> LimitJson<'a> {
@@ -162,7 +163,7 @@ impl<'a> LimitJson<'a> {
         of.limits.iter().map(|limit| Self::of((&of.policy, of.shadow), limit))
     }
 
-    fn of((policy, shadow): (&'a Name, bool), limit: &'a LimitInfo) -> Self {
+    pub(super) fn of((policy, shadow): (&'a Name, bool), limit: &'a LimitInfo) -> Self {
         Self {
             name: limit.name.as_str(),
             policy: policy.as_str(),
@@ -175,6 +176,7 @@ impl<'a> LimitJson<'a> {
             buckets: limit.buckets,
             anchor: limit.anchor,
             max_debt: limit.max_debt,
+            on_outage: limit.on_outage,
         }
     }
 }
@@ -275,10 +277,15 @@ pub(super) fn reset() -> Response {
 /// A problem document.
 #[must_use]
 pub fn failure(Failure { error, retry_after_ms, .. }: &Failure) -> Response {
-    Problem::from(error).retry_after_ms(*retry_after_ms).to_http().map(Bytes::from)
+    let problem = Problem::from(error).retry_after_ms(*retry_after_ms).to_http();
+    let mut response = problem.map(Bytes::from);
+    if error.code() == Code::Unauthorized {
+        response.headers_mut().insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+    }
+    response
 }
 
-fn json(body: &impl Serialize) -> Response {
+pub(super) fn json(body: &impl Serialize) -> Response {
     // Encoding structures of numbers and text does not fail.
     let body = serde_json::to_vec(body).unwrap_or_default();
     let mut response = Response::new(Bytes::from(body));

@@ -62,6 +62,8 @@ endpoints! {
     Reset, "/v1/reset", "POST", Some(Role::Admin);
     /// A decision as a status, for proxies.
     Gate, "/v1/gate", "GET,HEAD,POST", Some(Role::Caller);
+    /// The policies in force.
+    Policies, "/v1/policies", "GET,HEAD", Some(Role::Caller);
     /// The description of the API.
     OpenApi, "/openapi.json", "GET,HEAD", None;
 }
@@ -80,7 +82,7 @@ impl Endpoint {
         match self {
             Self::Acquire | Self::AcquireMany | Self::Peek | Self::Forecast => true,
             Self::Refund | Self::Settle | Self::Gate => true,
-            Self::Limits | Self::Reset | Self::OpenApi => false,
+            Self::Limits | Self::Reset | Self::Policies | Self::OpenApi => false,
         }
     }
 

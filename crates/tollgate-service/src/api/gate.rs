@@ -19,19 +19,20 @@ use tollgate_http::names::{
 use super::Response;
 use super::decode::Request;
 use super::fields::Fields;
+use crate::auth::Scope;
 use crate::engine::{CheckResponse, Engine, Result};
 use crate::policy::{LimitSet, NamedLimit};
 
 const FIELDS: [&str; 6] = ["policy", "key", "cost", "request_id", "deny_status", "delay"];
 
 /// Charges a key, and answers with a status and headers.
-pub(super) async fn gate(engine: &Engine, query: Option<&str>) -> Result<Response> {
+pub(super) async fn gate(engine: &Engine, query: Option<&str>, scope: &Scope) -> Result<Response> {
     let mut query = Fields::of_query(query, &FIELDS)?;
     let denied = deny_status(query.whole_text("deny_status")?)?;
     let carries_delay = carries_delay(query.text("delay")?.as_deref())?;
     let request = Request::of_query(&mut query)?;
     let policies = engine.policies();
-    let check = request.check(&[]).carries_delay(carries_delay);
+    let check = request.check(&[]).carries_delay(carries_delay).within(scope);
     let checked = engine.acquire(check).await?;
     let mut response = Response::new(Bytes::new());
     let allowed = checked.decision.is_allowed();

@@ -9,18 +9,20 @@ mod encode;
 mod endpoint;
 mod fields;
 mod gate;
+mod policies;
 mod rejection;
 
+use std::ops::Deref;
 use std::sync::Arc;
 
+use arc_swap::ArcSwap;
 use bytes::Bytes;
 use http::header::{AUTHORIZATION, CONTENT_TYPE, HOST, ORIGIN};
 use http::{HeaderMap, HeaderName, HeaderValue, Method, Uri};
 
 use self::decode::{KeyOf, Refund, Request, Settle, batch};
-use crate::auth::{Auth, Role, bearer};
+use crate::auth::{Auth, Rights, SEC_FETCH_SITE, bearer};
 use crate::engine::{CheckRequest, Engine, Result};
-use crate::site::SEC_FETCH_SITE;
 
 pub use decode::key_and_policy;
 pub use encode::failure;
@@ -40,12 +42,12 @@ pub const REQUEST_HEADERS: [HeaderName; 4] = [AUTHORIZATION, HOST, ORIGIN, SEC_F
 pub const OPENAPI: &str = include_str!("openapi.json");
 
 /// A request that a client may make: its endpoint, and what else the client may do.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct Route {
     /// The endpoint.
     pub endpoint: Endpoint,
-    /// The role of the client; the least where the endpoint needs none.
-    role: Role,
+    /// What the client may do; nothing where the endpoint needs no right.
+    rights: Rights,
 }
 
 /// The API over an engine, for clients with tokens.
@@ -72,14 +74,14 @@ pub struct Route {
 #[derive(Clone, Debug)]
 pub struct Api {
     engine: Arc<Engine>,
-    auth: Arc<Auth>,
+    auth: Arc<ArcSwap<Auth>>,
 }
 
 impl Api {
     /// The API of an engine.
     #[must_use]
     pub fn new(engine: impl Into<Arc<Engine>>, auth: impl Into<Arc<Auth>>) -> Self {
-        Self { engine: engine.into(), auth: auth.into() }
+        Self { engine: engine.into(), auth: Arc::new(ArcSwap::new(auth.into())) }
     }
 
     /// The engine.
@@ -88,10 +90,15 @@ impl Api {
         &self.engine
     }
 
-    /// The tokens.
+    /// The tokens in force.
     #[must_use]
-    pub const fn auth(&self) -> &Arc<Auth> {
-        &self.auth
+    pub fn auth(&self) -> impl Deref<Target = Arc<Auth>> + use<> {
+        self.auth.load()
+    }
+
+    /// Accepts other tokens from now on. Requests under way keep the rights that they began with.
+    pub fn replace_auth(&self, auth: impl Into<Arc<Auth>>) {
+        self.auth.store(auth.into());
     }
 
     /// Answers a request whose body is complete.
@@ -100,7 +107,7 @@ impl Api {
             Ok(_) if request.body().as_ref().len() > BODY_MAX_BYTES => {
                 Rejection::BodyTooLarge.response()
             }
-            Ok(route) => self.answer(route, request.uri().query(), request.body().as_ref()).await,
+            Ok(route) => self.answer(&route, request.uri().query(), request.body().as_ref()).await,
             Err(rejection) => rejection.response(),
         }
     }
@@ -120,41 +127,44 @@ impl Api {
         if !endpoint.accepts(method) {
             return Err(Rejection::MethodNotAllowed(endpoint.methods()));
         }
-        let role = match endpoint.role() {
-            None => Role::Caller,
+        let rights = match endpoint.role() {
+            None => Rights::none(),
             Some(needed) => {
-                let role = self.auth.permit(bearer(headers), needed).map_err(Rejection::of)?;
-                self.auth.permit_site(needed, uri, headers).map_err(Rejection::of)?;
-                role
+                let auth = self.auth();
+                let rights = auth.permit(bearer(headers), needed).map_err(Rejection::of)?;
+                auth.permit_site(needed, uri, headers).map_err(Rejection::of)?;
+                rights
             }
         };
-        Ok(Route { endpoint, role })
+        Ok(Route { endpoint, rights })
     }
 
     /// Answers a request that [`Api::route`] has accepted. A failure becomes a problem document.
-    pub async fn answer(&self, route: Route, query: Option<&str>, body: &[u8]) -> Response {
+    pub async fn answer(&self, route: &Route, query: Option<&str>, body: &[u8]) -> Response {
         let answered = self.decide(route, query, body).await;
         answered.unwrap_or_else(|error| failure(&error))
     }
 
     async fn decide(
         &self,
-        Route { endpoint, role }: Route,
+        Route { endpoint, rights }: &Route,
         query: Option<&str>,
         body: &[u8],
     ) -> Result<Response> {
         let engine = &*self.engine;
+        let scope = &rights.policies;
         Ok(match endpoint {
             Endpoint::Acquire => {
                 let request = Request::of_body(body, &Request::FIELDS)?;
-                encode::decision(&engine.acquire(request.check(&request.listed())).await?)
+                let listed = request.listed();
+                encode::decision(&engine.acquire(request.check(&listed).within(scope)).await?)
             }
             Endpoint::AcquireMany => {
                 let requests = batch(body)?;
                 let listed = requests.iter().map(|request| request.as_ref().map(Request::listed));
                 let listed: Vec<_> = listed.map(Result::unwrap_or_default).collect();
                 let checks = requests.iter().zip(&listed).map(|(request, listed)| match request {
-                    Ok(request) => Ok(request.check(listed)),
+                    Ok(request) => Ok(request.check(listed).within(scope)),
                     Err(failure) => Err(failure.clone()),
                 });
                 let checks: Vec<Result<CheckRequest<'_>>> = checks.collect();
@@ -162,31 +172,35 @@ impl Api {
             }
             Endpoint::Peek => {
                 let request = Request::of_body(body, &Request::FIELDS)?;
-                encode::decision(&engine.peek(request.check(&request.listed())).await?)
+                let listed = request.listed();
+                encode::decision(&engine.peek(request.check(&listed).within(scope)).await?)
             }
             Endpoint::Forecast => {
                 let request = Request::of_body(body, &Request::KEY_FIELDS)?;
-                encode::forecast(&engine.forecast(request.check(&request.listed())).await?)
+                let listed = request.listed();
+                encode::forecast(&engine.forecast(request.check(&listed).within(scope)).await?)
             }
             Endpoint::Limits => {
                 let request = Request::of_body(body, &Request::KEY_FIELDS)?;
-                encode::limits(&engine.limits(request.check(&request.listed()))?)
+                let listed = request.listed();
+                encode::limits(&engine.limits(request.check(&listed).within(scope))?)
             }
             Endpoint::Refund => {
                 let refund = Refund::of_body(body)?;
-                encode::settle(&engine.refund(refund.request(), role).await?)
+                encode::settle(&engine.refund(refund.request(), rights).await?)
             }
             Endpoint::Settle => {
                 let settle = Settle::of_body(body)?;
-                encode::settle(&engine.settle(settle.request(), role).await?)
+                encode::settle(&engine.settle(settle.request(), rights).await?)
             }
             Endpoint::Reset => {
                 let key = KeyOf::of_body(body)?;
                 let (policy, key) = key.names();
-                engine.reset(policy, key).await?;
+                engine.reset(policy, key, rights).await?;
                 encode::reset()
             }
-            Endpoint::Gate => gate::gate(engine, query).await?,
+            Endpoint::Gate => gate::gate(engine, query, scope).await?,
+            Endpoint::Policies => policies::policies(&engine.policies(), scope),
             Endpoint::OpenApi => openapi(),
         })
     }

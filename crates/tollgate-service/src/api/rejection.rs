@@ -1,7 +1,7 @@
 //! Requests that are rejected before they reach the engine.
 
 use bytes::Bytes;
-use http::header::{ALLOW, WWW_AUTHENTICATE};
+use http::header::ALLOW;
 use http::{HeaderName, HeaderValue, StatusCode};
 use tollgate_core::{Code, Error};
 use tollgate_http::{GrpcCode, Problem};
@@ -40,11 +40,9 @@ impl Rejection {
     pub fn response(self) -> Response {
         let too_large;
         let (status, field, message) = match self {
-            Self::Unauthorized(error) => {
-                let response = encode::failure(&error.into());
-                return with(response, WWW_AUTHENTICATE, "Bearer");
+            Self::Unauthorized(error) | Self::Failed(error) => {
+                return encode::failure(&error.into());
             }
-            Self::Failed(error) => return encode::failure(&error.into()),
             Self::UnknownPath => (StatusCode::NOT_FOUND, "path", "is not known; see /openapi.json"),
             Self::MethodNotAllowed(_) => {
                 let message = "is not accepted here; see /openapi.json";

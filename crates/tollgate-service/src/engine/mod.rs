@@ -19,8 +19,9 @@ use arc_swap::ArcSwap;
 use tollgate_core::store::{BoxStore, Jitter, Store};
 use tollgate_core::{Error, Forecast, Limiter};
 
+use crate::auth::{Rights, Role};
 use crate::policy::{AD_HOC_POLICY, Policies};
-use crate::receipt::ReceiptKey;
+use crate::receipt::{ReceiptKey, ReceiptKeys};
 
 use decide::missing_decision;
 use readiness::Writes;
@@ -45,8 +46,7 @@ pub struct Engine {
     policies: ArcSwap<Policies>,
     observer: Arc<dyn EngineObserver>,
     writes: Writes,
-    /// Without a key there are no receipts.
-    receipts: Option<ReceiptKey>,
+    receipts: ArcSwap<ReceiptKeys>,
     nonces: Jitter,
 }
 
@@ -60,7 +60,7 @@ impl Engine {
             policies: ArcSwap::from_pointee(policies),
             observer: Arc::new(()),
             writes: Writes::default(),
-            receipts: ReceiptKey::random(),
+            receipts: ArcSwap::from_pointee(ReceiptKeys::new(ReceiptKey::random())),
             nonces: Jitter::new(),
         }
     }
@@ -143,15 +143,18 @@ impl Engine {
     /// Forgets what a key has spent, also one of `CL.THROTTLE` (policy `cl.throttle`).
     ///
     /// # Errors
-    /// When the request is invalid, or the store cannot answer.
-    pub async fn reset(&self, policy: &str, key: &str) -> Result<()> {
+    /// When the client is no administrator of the policy, the request is invalid, or the store
+    /// cannot answer.
+    pub async fn reset(&self, policy: &str, key: &str, rights: &Rights) -> Result<()> {
+        rights.permit(Role::Admin)?;
         let policies = self.policies.load_full();
         // Keys of limits that were part of a request have no policy, but can be reset as well.
         let target = match policy {
             AD_HOC_POLICY => Target::Limit(policies.ad_hoc()),
             name => Target::Policy(name),
         };
-        let resolved = ResolvedCharge::of(&policies, RequestedCharge::under(target, key))?;
+        let requested = RequestedCharge::under(target, key);
+        let resolved = ResolvedCharge::of(&policies, requested, &rights.policies)?;
         let result = self.limiter.reset(&resolved.units()).await.map_err(Failure::from);
         self.observer.reset(resolved.policy.name(), key, &result);
         result
@@ -166,8 +169,10 @@ impl Engine {
     /// Decides under other policies from now on. What keys have spent stays spent; requests under
     /// way end under the policies they began with.
     pub fn replace_policies(&self, policies: Policies) {
-        self.observer.policies_replaced(&policies);
-        self.policies.store(Arc::new(policies));
+        let policies = Arc::new(policies);
+        // Counters of the new ones begin before the first decision.
+        self.observer.policies_replaced(&self.policies.load(), &policies);
+        self.policies.store(policies);
     }
 
     /// Reports that new policies were refused, so that operators see it.

@@ -41,9 +41,9 @@ pub trait EngineObserver: Debug + MaybeSend + MaybeSync {
         let _ = (policy, key, result);
     }
 
-    /// The policies were replaced by these.
-    fn policies_replaced(&self, policies: &Policies) {
-        let _ = policies;
+    /// Policies are replaced by others.
+    fn policies_replaced(&self, before: &Policies, policies: &Policies) {
+        let _ = (before, policies);
     }
 
     /// New policies were refused, and the old ones stay.

@@ -1,27 +1,39 @@
 //! Receipts in the engine: made for what was charged, opened for what is settled.
 
+use std::sync::Arc;
+
 use tollgate_core::store::Store as _;
 use tollgate_core::{Decision, Error, Receipt};
 
 use super::resolved::{ResolvedAdmission, ResolvedCharge};
 use super::{CheckRequest, Engine, Result, Target};
-use crate::receipt::{ChargedLimit, ChargedSubject, OpenedReceipt, ReceiptContent, ReceiptKey};
+use crate::receipt::{
+    ChargedLimit, ChargedSubject, OpenedReceipt, ReceiptContent, ReceiptKey, ReceiptKeys,
+};
 
 impl Engine {
     /// Sets the key of receipts. Servers with the same key accept each other's.
     #[must_use]
-    pub fn with_receipt_key(mut self, key: ReceiptKey) -> Self {
-        self.receipts = Some(key);
+    pub fn with_receipt_key(self, key: ReceiptKey) -> Self {
+        self.receipts.store(Arc::new(ReceiptKeys::new(Some(key))));
         self
+    }
+
+    /// Makes receipts with another key from now on. Those of earlier charges stay valid, and stay
+    /// the same under their request ids.
+    pub fn replace_receipt_key(&self, key: ReceiptKey) {
+        let now_s = self.limiter.clock().now() / 1_000_000;
+        self.receipts.rcu(|keys| keys.changed(key.clone(), now_s));
     }
 
     /// Reads a receipt of this service.
     pub(super) fn open(&self, text: &str) -> Result<OpenedReceipt> {
-        let key = self.receipts.as_ref().ok_or_else(|| {
+        let now_s = self.limiter.clock().now() / 1_000_000;
+        let opened = self.receipts.load().open(text, now_s).ok_or_else(|| {
             let message = "is none of this service, which makes none without receipt_secret";
             Error::invalid("receipt", message)
         })?;
-        Ok(key.open(text, self.limiter.clock().now() / 1_000_000)?)
+        Ok(opened?)
     }
 
     /// What proves charges, if the request asks for it and something was charged.
@@ -37,7 +49,7 @@ impl Engine {
         if !request.receipt && request.request_id.is_none() {
             return None;
         }
-        let key = self.receipts.as_ref()?;
+        let keys = self.receipts.load();
         // Without records of request ids a receipt could not be accepted once.
         if !self.limiter.store().capability().idempotent {
             return None;
@@ -48,11 +60,11 @@ impl Engine {
         let now = self.limiter.clock().now();
         let (nonce, charged_at_s) = match (request.request_id, decision.decided_at_s()) {
             // The same at every replay.
-            (Some(id), Some(at_s)) => (key.nonce_of(id), at_s),
+            (Some(id), Some(at_s)) => (keys.of_charge_at(at_s)?.nonce_of(id), at_s),
             // The rest is for hosts without randomness, where processes share their numbers.
             _ => (self.nonces.next() ^ now ^ decision.remaining.rotate_left(32), now / 1_000_000),
         };
-        Some(key.seal(&ReceiptContent { charged_at_s, nonce, subjects }))
+        keys.seal(&ReceiptContent { charged_at_s, nonce, subjects })
     }
 }
 

@@ -4,6 +4,8 @@ use std::borrow::Cow;
 
 use tollgate_core::{Charge, Cost, Error, Limit, RequestId, Result};
 
+use crate::auth::Scope;
+
 /// The longest key accepted, in bytes.
 pub const KEY_MAX_BYTES: usize = 512;
 /// The most requests in one batch.
@@ -86,6 +88,8 @@ pub struct CheckRequest<'a> {
     pub receipt: bool,
     /// Whether the caller learns of a delay. Else policies that delay are refused.
     pub carries_delay: bool,
+    /// The policies that the caller may use; absent for every one.
+    scope: Option<&'a Scope>,
 }
 
 /// One charge is kept in place, so that no list has to be made for it.
@@ -115,7 +119,7 @@ impl<'a> CheckRequest<'a> {
     }
 
     const fn with(charges: Charges<'a>) -> Self {
-        Self { charges, request_id: None, receipt: false, carries_delay: true }
+        Self { charges, request_id: None, receipt: false, carries_delay: true, scope: None }
     }
 
     /// Sets the request id.
@@ -139,6 +143,13 @@ impl<'a> CheckRequest<'a> {
         self
     }
 
+    /// Restricts the request to the policies that its caller may use.
+    #[must_use]
+    pub const fn within(mut self, scope: &'a Scope) -> Self {
+        self.scope = Some(scope);
+        self
+    }
+
     /// The charges, in the order in which they are applied.
     #[must_use]
     pub const fn charges(&self) -> &[RequestedCharge<'a>] {
@@ -151,6 +162,14 @@ impl<'a> CheckRequest<'a> {
     /// Whether the charges are a list, whose elements errors name.
     pub(super) const fn is_listed(&self) -> bool {
         matches!(self.charges, Charges::Listed(_))
+    }
+
+    /// The policies that the caller may use.
+    pub(super) const fn scope(&self) -> &Scope {
+        match self.scope {
+            Some(scope) => scope,
+            None => &Scope::ALL,
+        }
     }
 
     pub(super) fn id(&self) -> Result<Option<RequestId<'a>>> {

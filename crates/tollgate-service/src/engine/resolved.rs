@@ -10,6 +10,7 @@ use tollgate_core::{Charge, Code, Cost, Decision, Error, Limit, Verdict};
 
 use super::request::{self, CheckRequest, RequestedCharge, Target};
 use super::{CheckResponse, Failure, Result};
+use crate::auth::Scope;
 use crate::policy::{LIMITS_MAX, LimitName, Policies, ResolvedPolicy};
 
 /// A charge of a request, with the limits of its policy.
@@ -36,12 +37,23 @@ pub(super) struct ResolvedRequest<'a> {
 }
 
 impl<'a> ResolvedCharge<'a> {
-    /// Finds the limits of a charge.
-    pub(super) fn of(policies: &'a Policies, requested: RequestedCharge<'a>) -> Result<Self> {
+    /// Finds the limits of a charge, if its policy is within the scope of the caller: others are
+    /// not looked for.
+    pub(super) fn of(
+        policies: &'a Policies,
+        requested: RequestedCharge<'a>,
+        scope: &Scope,
+    ) -> Result<Self> {
         request::validate_key(requested.key)?;
         let policy = match requested.target {
-            Target::Policy(name) => policies.find(name)?.resolve(requested.key),
-            Target::Limit(limit) => ResolvedPolicy::of_limit(limit, requested.key),
+            Target::Policy(name) => {
+                scope.permit(name)?;
+                policies.find(name)?.resolve(requested.key)
+            }
+            Target::Limit(limit) => {
+                scope.permit(limit.policy().as_str())?;
+                ResolvedPolicy::of_limit(limit, requested.key)
+            }
         };
         Ok(Self { requested, policy })
     }
@@ -143,7 +155,7 @@ fn resolve<'a>(
     request: &CheckRequest<'a>,
     charge: &RequestedCharge<'a>,
 ) -> Result<ResolvedCharge<'a>> {
-    let resolved = ResolvedCharge::of(policies, *charge)?;
+    let resolved = ResolvedCharge::of(policies, *charge, request.scope())?;
     if request.carries_delay { Ok(resolved) } else { resolved.without_delay() }
 }
 

@@ -13,7 +13,7 @@ use super::{
     Engine, EngineObserver, FinalCosts, RefundRequest, RequestedCharge, Result, SettleRequest,
     SettleResponse,
 };
-use crate::auth::Role;
+use crate::auth::{Rights, Scope};
 use crate::policy::{LimitName, Policies, Refunds, ResolvedPolicy};
 use crate::receipt::{ChargedSubject, OpenedReceipt};
 
@@ -28,12 +28,17 @@ impl Engine {
     /// as replayed.
     ///
     /// # Errors
-    /// `forbidden` when less was used than charged, and the policy accepts no refunds of this role;
-    /// `idempotency_conflict` when the receipt has settled for other costs; when the request is
-    /// invalid, or the store cannot answer.
-    pub async fn settle(&self, request: SettleRequest<'_>, role: Role) -> Result<SettleResponse> {
-        let wanted = self.proven(request.receipt, request.costs);
-        self.finish(wanted, role, |observer, of, result| observer.settled(of, result)).await
+    /// `forbidden` when the client may not use a policy of the receipt, or less was used than
+    /// charged and the policy accepts no refunds of its role; `idempotency_conflict` when the
+    /// receipt has settled for other costs; when the request is invalid, or the store cannot
+    /// answer.
+    pub async fn settle(
+        &self,
+        request: SettleRequest<'_>,
+        rights: &Rights,
+    ) -> Result<SettleResponse> {
+        let wanted = self.proven(request.receipt, request.costs, &rights.policies);
+        self.finish(wanted, rights, |observer, of, result| observer.settled(of, result)).await
     }
 
     /// Gives back at most what was charged and is still counted. With a receipt it is a settlement
@@ -41,17 +46,29 @@ impl Engine {
     ///
     /// # Errors
     /// As [`Engine::settle`]; `forbidden` also for callers without a receipt.
-    pub async fn refund(&self, request: RefundRequest<'_>, role: Role) -> Result<SettleResponse> {
+    pub async fn refund(
+        &self,
+        request: RefundRequest<'_>,
+        rights: &Rights,
+    ) -> Result<SettleResponse> {
         let wanted = match request {
-            RefundRequest::Receipt(text) => self.proven(text, FinalCosts::Every(0)),
+            RefundRequest::Receipt(text) => {
+                self.proven(text, FinalCosts::Every(0), &rights.policies)
+            }
             RefundRequest::Units { charge, request_id } => Ok(Wanted::Units(charge, request_id)),
         };
-        self.finish(wanted, role, |observer, of, result| observer.refunded(of, result)).await
+        self.finish(wanted, rights, |observer, of, result| observer.refunded(of, result)).await
     }
 
-    /// The charges of a receipt, with their final costs.
-    fn proven(&self, receipt: &str, costs: FinalCosts<'_>) -> Result<Wanted<'static>> {
+    /// The charges of a receipt, with their final costs, if all of them are within a scope.
+    fn proven(
+        &self,
+        receipt: &str,
+        costs: FinalCosts<'_>,
+        scope: &Scope,
+    ) -> Result<Wanted<'static>> {
         let opened = self.open(receipt)?;
+        opened.content.subjects.iter().try_for_each(|subject| scope.permit(&subject.policy))?;
         let costs = costs.each(&opened.content.charges().collect::<Vec<_>>())?;
         Ok(Wanted::Proven(opened, costs))
     }
@@ -60,18 +77,18 @@ impl Engine {
     async fn finish(
         &self,
         wanted: Result<Wanted<'_>>,
-        role: Role,
+        rights: &Rights,
         report: Report,
     ) -> Result<SettleResponse> {
         let policies = self.policies.load_full();
         let subjects = match &wanted {
-            Ok(wanted) => wanted.subjects(&policies),
+            Ok(wanted) => wanted.subjects(&policies, &rights.policies),
             Err(failure) => Err(failure.clone()),
         };
         let named = subjects.as_ref().ok().and_then(|subjects| subjects.first());
         let named = named.map(|subject| (subject.resolved.name(), subject.key));
         let result = match (&wanted, &subjects) {
-            (Ok(wanted), Ok(subjects)) => self.apply(wanted, subjects, role).await,
+            (Ok(wanted), Ok(subjects)) => self.apply(wanted, subjects, rights).await,
             (Err(failure), _) | (_, Err(failure)) => Err(failure.clone()),
         };
         report(&*self.observer, named, &result);
@@ -82,13 +99,13 @@ impl Engine {
         &self,
         wanted: &Wanted<'_>,
         subjects: &[Subject<'_>],
-        role: Role,
+        rights: &Rights,
     ) -> Result<SettleResponse> {
         let has_receipt = matches!(wanted, Wanted::Proven(..));
         let (mut charges, mut names) = (Vec::new(), Vec::new());
         for subject in subjects {
             if subject.limits.iter().any(Final::gives_back) {
-                subject.refunds.permit(role, has_receipt)?;
+                subject.refunds.permit(rights, has_receipt)?;
             }
             let policy = subject.resolved.name();
             for of in &subject.limits {
@@ -149,10 +166,10 @@ impl Final<'_> {
 
 impl Wanted<'_> {
     /// The keys, as the policies have them.
-    fn subjects<'a>(&'a self, policies: &'a Policies) -> Result<Vec<Subject<'a>>> {
+    fn subjects<'a>(&'a self, policies: &'a Policies, scope: &Scope) -> Result<Vec<Subject<'a>>> {
         match self {
             Self::Units(charge, _) => {
-                let resolved = ResolvedCharge::of(policies, *charge)?.policy;
+                let resolved = ResolvedCharge::of(policies, *charge, scope)?.policy;
                 let refunds = policies.find(resolved.name().as_str())?.refunds();
                 let (charged, receipt) = (charge.cost, Receipt::Newest);
                 let newest =

@@ -26,6 +26,8 @@ pub struct LimitInfo {
     pub anchor: Option<&'static str>,
     /// How many units a settlement charges beyond the ceiling at most.
     pub max_debt: u64,
+    /// What happens when the store cannot answer.
+    pub on_outage: &'static str,
 }
 
 impl LimitInfo {
@@ -49,6 +51,7 @@ impl LimitInfo {
             buckets,
             anchor,
             max_debt: limit.debt_bound(),
+            on_outage: limit.outage_mode().as_str(),
         }
     }
 }

@@ -3,11 +3,13 @@
 //! A set of policies never changes: a reload makes a new set and swaps it in. Strings of the
 //! configuration end here; the engine and the limiter see limits and charges only.
 
+mod changes;
 mod info;
 mod refunds;
 mod resolved;
+mod words;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -16,9 +18,11 @@ use tollgate_core::store::Bounds;
 use tollgate_core::{Code, Error, Limit, Name, OutageMode, Quota, Result, Rule};
 use tollgate_http::{HashKey, QuotaPolicy, RateLimitFields};
 
+pub use changes::PolicyChange;
 pub use info::LimitInfo;
 pub use refunds::Refunds;
 pub use resolved::ResolvedPolicy;
+pub use words::LimitWords;
 
 /// The policy of requests that name none.
 pub const DEFAULT_POLICY: &str = "default";
@@ -156,6 +160,34 @@ impl Policy {
     #[must_use]
     pub const fn hashes_keys(&self) -> bool {
         self.hash.is_some()
+    }
+
+    /// How many bits of the hash of a key reach the store, if keys are hashed.
+    #[must_use]
+    pub fn hash_bits(&self) -> Option<usize> {
+        self.hash.as_ref().map(HashKey::width)
+    }
+
+    /// The limits of keys that have none of their own, in numbers.
+    pub(crate) fn infos(&self) -> Vec<LimitInfo> {
+        self.limits.limits.iter().map(LimitInfo::of).collect()
+    }
+
+    /// The limits of keys that have none of their own.
+    pub(crate) const fn default_set(&self) -> &LimitSet {
+        &self.limits
+    }
+
+    /// The limits of each key that has some of its own.
+    pub(crate) fn overrides(&self) -> impl ExactSizeIterator<Item = &LimitSet> {
+        self.overrides.values()
+    }
+
+    /// The names of the limits of all keys, each once.
+    #[must_use]
+    pub fn limit_names(&self) -> BTreeSet<&Name> {
+        let sets = std::iter::once(&self.limits).chain(self.overrides.values());
+        sets.flat_map(|set| set.limits.iter().map(|named| &named.name)).collect()
     }
 
     /// The limits of one key.

@@ -3,7 +3,7 @@
 
 use tollgate_core::{Code, Error, Result};
 
-use crate::auth::Role;
+use crate::auth::{Rights, Role};
 
 /// Who may give units back.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -18,17 +18,32 @@ pub enum Refunds {
 }
 
 impl Refunds {
-    /// All of them, by their words in a configuration.
-    pub const ALL: [(&'static str, Self); 3] =
-        [("receipt", Self::Receipt), ("admin", Self::Admin), ("off", Self::Off)];
+    /// The word in a configuration.
+    #[must_use]
+    pub const fn as_str(self) -> &'static str {
+        match self {
+            Self::Receipt => "receipt",
+            Self::Admin => "admin",
+            Self::Off => "off",
+        }
+    }
 
-    /// Accepts a refund by a client with this role, with a receipt or without one.
+    /// All of them, by their words in a configuration.
+    pub const ALL: [(&'static str, Self); 3] = [
+        (Self::Receipt.as_str(), Self::Receipt),
+        (Self::Admin.as_str(), Self::Admin),
+        (Self::Off.as_str(), Self::Off),
+    ];
+
+    /// Accepts a refund by a client with these rights, with a receipt or without one.
     ///
     /// # Errors
-    /// `forbidden`, with what is accepted.
-    pub fn permit(self, role: Role, has_receipt: bool) -> Result<()> {
-        let message = match (self, role) {
-            (Self::Off, _) => "the policy accepts no refunds",
+    /// `forbidden`, or `unauthorized` where a token could give the right; with what is accepted.
+    pub fn permit(self, rights: &Rights, has_receipt: bool) -> Result<()> {
+        let message = match (self, rights.role) {
+            (Self::Off, _) => {
+                return Err(Error::new(Code::Forbidden, "the policy accepts no refunds"));
+            }
             (Self::Receipt | Self::Admin, Role::Admin) => return Ok(()),
             (Self::Receipt, Role::Caller) if has_receipt => return Ok(()),
             (Self::Receipt, Role::Caller) => {
@@ -38,6 +53,6 @@ impl Refunds {
                 "the policy accepts refunds with the token of an administrator alone"
             }
         };
-        Err(Error::new(Code::Forbidden, message))
+        Err(rights.lacks(message))
     }
 }

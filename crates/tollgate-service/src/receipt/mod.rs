@@ -8,6 +8,7 @@
 //!
 //! The text contains the key and hides nothing: it is for the caller that sent the key.
 
+mod keys;
 mod wire;
 
 use core::fmt;
@@ -17,6 +18,8 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 use tollgate_core::{Cost, Error, Receipt, RequestId, Result};
+
+pub(crate) use keys::ReceiptKeys;
 
 /// The shortest secret that is accepted, in bytes: shorter ones can be guessed.
 const SECRET_MIN_BYTES: usize = 16;

@@ -9,7 +9,7 @@ use http::uri::Authority;
 use http::{HeaderValue, Uri};
 use tollgate_core::{Code, Error, Result};
 
-use crate::auth::{Auth, Role};
+use super::{Auth, Role};
 
 pub(crate) const SEC_FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 
@@ -21,7 +21,7 @@ impl Auth {
     /// # Errors
     /// `forbidden`.
     pub fn permit_site(&self, needed: Role, uri: &Uri, headers: &HeaderMap) -> Result<()> {
-        if self.role_of(None) < Some(needed) {
+        if self.role_without_token() < Some(needed) {
             return Ok(());
         }
         let crosses = |site: &HeaderValue| matches!(site.as_bytes(), b"cross-site" | b"same-site");
