@@ -1,6 +1,6 @@
-//! You learn: a budget of tokens for a language model whose answers are streamed, so that their cost
-//! is known at their end. An estimate is reserved first, and settled for what was used when the
-//! stream has ended, also when the client disconnects in the middle.
+//! You learn: a budget of tokens for a language model whose answers are streamed, so that their
+//! cost is known at their end. An estimate is reserved first, and settled for what was used when
+//! the stream has ended, also when the client disconnects in the middle.
 //!
 //! Run it: `cargo run -p tollgate-examples --example llm_tokens`
 #![expect(clippy::print_stdout, reason = "an example shows what it does")]

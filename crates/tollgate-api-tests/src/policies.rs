@@ -63,8 +63,8 @@ pub async fn a_shadow_decides_and_never_denies(target: &impl Target) {
     server.end().await;
 }
 
-/// Headers of the gate have what other answers have in fields: a delay, the binding limit, a verdict
-/// in shadow mode, and whether the answer is repeated.
+/// Headers of the gate have what other answers have in fields: a delay, the binding limit, a
+/// verdict in shadow mode, and whether the answer is repeated.
 pub async fn the_gate_has_a_header_for_each_field(target: &impl Target) {
     let policies = "policies:
   queue: {algorithm: leaky_bucket, rate: 1 per 1d, queue: 2}

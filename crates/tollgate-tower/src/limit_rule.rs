@@ -97,13 +97,13 @@ impl LimitRule {
     }
 
     /// Settles for the units that the service counts in the [`Usage`] of the request, when the body
-    /// of the response has ended: also when the body fails, or the client disconnects in the middle,
-    /// and then for what was counted so far. It replaces [`LimitRule::settle`].
+    /// of the response has ended: also when the body fails, or the client disconnects in the
+    /// middle, and then for what was counted so far. It replaces [`LimitRule::settle`].
     ///
-    /// The cost is what is reserved before the work, an estimate. Units that were used beyond it are
-    /// charged even into debt, so that later requests wait until the debt is worked off; the
-    /// [`max_debt`](Limit::max_debt) of the limit bounds it. The end of the body does not wait for a
-    /// remote store.
+    /// The cost is what is reserved before the work, an estimate. Units that were used beyond it
+    /// are charged even into debt, so that later requests wait until the debt is worked off; the
+    /// [`max_debt`](Limit::max_debt) of the limit bounds it. The end of the body does not wait for
+    /// a remote store.
     ///
     /// ```
     /// use bytes::Bytes;

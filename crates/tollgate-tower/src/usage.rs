@@ -6,9 +6,9 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 /// The units that a request has used so far. The service counts them; the layer settles for them
 /// when the body of the response has ended.
 ///
-/// A layer with a limit that [settles at the end](crate::LimitRule::settle_at_end) puts one into the
-/// extensions of every request. Clones count for the same request: one may move into the stream of
-/// the body. What is counted after the end of the body changes nothing.
+/// A layer with a limit that [settles at the end](crate::LimitRule::settle_at_end) puts one into
+/// the extensions of every request. Clones count for the same request: one may move into the stream
+/// of the body. What is counted after the end of the body changes nothing.
 ///
 /// Until the first call of [`Usage::add`] or [`Usage::set`] nothing is known about the request, and
 /// its charge stays as it is.

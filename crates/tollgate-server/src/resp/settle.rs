@@ -1,5 +1,5 @@
-//! The commands after a charge: `TG.SETTLE receipt cost`, `TG.REFUND receipt`, or for administrators
-//! `TG.REFUND policy key [cost [request_id]]` and `TG.RESET policy key`.
+//! The commands after a charge: `TG.SETTLE receipt cost`, `TG.REFUND receipt`, or for
+//! administrators `TG.REFUND policy key [cost [request_id]]` and `TG.RESET policy key`.
 
 use std::borrow::Cow;
 

@@ -110,8 +110,9 @@ async fn settlements_are_exact_and_applied_once_on_every_store() {
 
 const CALLER: &str = "token-of-a-caller";
 
-/// Sends one settlement a hundred times at once over all protocols of two servers, of a charge of 20
-/// units under a policy of which `limit` are granted: it is applied once, and every reply is equal.
+/// Sends one settlement a hundred times at once over all protocols of two servers, of a charge of
+/// 20 units under a policy of which `limit` are granted: it is applied once, and every reply is
+/// equal.
 pub(crate) async fn settle_once(servers: &[&Arc<Running>; 2], policy: &str, to: u64, left: u64) {
     let key = format!("settled-to-{to}");
     let body = json!({"policy": policy, "key": key, "cost": 20, "receipt": true}).to_string();

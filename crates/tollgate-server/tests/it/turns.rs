@@ -1,5 +1,5 @@
-//! Three servers on one store, asked in turn, while a limit goes down and up again, one server after
-//! the other: what is admitted is what the higher quota alone would admit.
+//! Three servers on one store, asked in turn, while a limit goes down and up again, one server
+//! after the other: what is admitted is what the higher quota alone would admit.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};

@@ -141,9 +141,15 @@ async function fitsAPhoneAndTheNight(browser) {
   const { page, wrong, close } = await visit(browser, open, phone);
   await search(page, "ada");
   await page.locator("#standing .card").first().waitFor();
-  const [width, colour] = await page.evaluate(() =>
-    [document.documentElement.scrollWidth, getComputedStyle(document.body).backgroundColor]);
-  assert.ok(width <= 360, `${width} pixels are too wide`);
+  const [wide, colour] = await page.evaluate(() => {
+    const isWide = (one) => one.getBoundingClientRect().right > 360;
+    const wide = [...document.querySelectorAll("body *")].filter(isWide);
+    const names = wide.map((one) => `${one.tagName} ${one.id} ${one.textContent.slice(0, 40)}`);
+    const { scrollWidth } = document.documentElement;
+    return [scrollWidth > 360 ? [scrollWidth, ...names] : [],
+      getComputedStyle(document.body).backgroundColor];
+  });
+  assert.deepStrictEqual(wide, [], "too wide");
   const light = colour.match(/\d+/g).map(Number).reduce((a, b) => a + b);
   assert.ok(light < 200, `${colour} is not dark`);
   assert.deepStrictEqual(wrong, []);

@@ -10,8 +10,8 @@ use crate::event::Event;
 use crate::limit_rule::{PendingCharge, ResponseParts};
 
 impl<D: Decide> Enforcer<D> {
-    /// The units that a request used under each limit, by its response; `None` when no limit settles
-    /// by that.
+    /// The units that a request used under each limit, by its response; `None` when no limit
+    /// settles by that.
     pub(crate) fn used(
         &self,
         granted: &Granted,

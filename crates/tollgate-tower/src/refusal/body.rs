@@ -1,5 +1,5 @@
-//! Bodies of responses: made for refusals, and guarded until they end. A layer keeps the body type of
-//! its service, so that no body is boxed.
+//! Bodies of responses: made for refusals, and guarded until they end. A layer keeps the body type
+//! of its service, so that no body is boxed.
 
 use core::any::Any;
 use core::fmt;
@@ -18,8 +18,8 @@ pub trait ResponseBody: Sized {
     /// A body of these bytes.
     fn from_bytes(bytes: Bytes) -> Self;
 
-    /// The same body, which drops the guard when it has ended: after its last frame, at an error, or
-    /// when it is dropped before. For a body whose content is complete, that is now. [`Guarded`]
+    /// The same body, which drops the guard when it has ended: after its last frame, at an error,
+    /// or when it is dropped before. For a body whose content is complete, that is now. [`Guarded`]
     /// does so for any body.
     fn guarded(self, guard: BodyGuard) -> Self;
 }

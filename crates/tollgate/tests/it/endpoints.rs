@@ -6,7 +6,9 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tollgate::authoring::Key;
-use tollgate::store::{CallContext, Capability, Endpoint, Evidence, Loaded, Store};
+use tollgate::store::{
+    CallContext, Capability, Endpoint, Evidence, LastAnswer, Loaded, Store,
+};
 use tollgate::{
     Admission, Charge, Code, Decision, Error, Limit, Limiter, ManualClock, OutageMode, Result,
 };
@@ -25,6 +27,8 @@ enum Server {
     /// Waits in a queue of which rounds are answered.
     Behind,
     Down(Error),
+    /// Answers one call, and then its connection is lost.
+    LostAfterOne,
 }
 
 /// A store of three servers. The first letter of a subject says which one holds it: `a`, `b`, `c`.
@@ -32,6 +36,8 @@ enum Server {
 struct Servers {
     states: ReferenceStore,
     servers: Mutex<(Vec<Server>, u64)>,
+    /// How long the last answer took.
+    last: Mutex<Option<Duration>>,
 }
 
 impl Servers {
@@ -49,10 +55,14 @@ impl Servers {
             let server = {
                 let mut servers = self.servers.lock().unwrap();
                 servers.1 += 1;
-                servers.0[number_of(charge.key())].clone()
+                let server = &mut servers.0[number_of(charge.key())];
+                match server {
+                    Server::LostAfterOne => std::mem::replace(server, Server::Down(lost())),
+                    _ => server.clone(),
+                }
             };
             match server {
-                Server::Up => {}
+                Server::Up | Server::LostAfterOne => {}
                 Server::Silent => {
                     cx.sent();
                     pending::<()>().await;
@@ -84,6 +94,10 @@ impl Store for Servers {
         Endpoint::numbered(u16::try_from(number_of(key)).unwrap())
     }
 
+    fn last_answer(&self, _: Key<'_>) -> Option<LastAnswer> {
+        self.last.lock().unwrap().map(|took| LastAnswer::new("server:6379", took))
+    }
+
     async fn admit(&self, admission: &Admission<'_>, cx: CallContext<'_>) -> Result<Evidence> {
         self.call(admission.charges(), cx).await?;
         self.states.admit(admission, cx).await
@@ -110,7 +124,11 @@ impl Bench {
     fn new() -> Self {
         let clock = ManualClock::at(NOW);
         let servers = Mutex::new((vec![Server::Up; 3], 0));
-        let store = Arc::new(Servers { states: ReferenceStore::new(), servers });
+        let store = Arc::new(Servers {
+            states: ReferenceStore::new(),
+            servers,
+            last: Mutex::new(None),
+        });
         let limiter = Limiter::with_clock(Arc::clone(&store), clock.clone()).build();
         Self { clock, store, limiter, limit: per_hour("p", 1_000) }
     }
@@ -286,6 +304,35 @@ fn each_server_of_a_batch_is_judged_by_its_own_admissions() {
     let decided = block_on(bench.limiter.check_batch(&charges));
     assert!(decided.into_iter().all(|one| one.unwrap().degraded.is_none()), "the probe");
     assert!(bench.is_decided("b"));
+}
+
+#[test]
+fn a_server_that_answers_a_part_of_a_batch_has_answered() {
+    let bench = Bench::new();
+    for _ in 0..6 {
+        bench.store.set(1, Server::LostAfterOne);
+        let charges = ["b", "b"].map(|subject| bench.limit.charge(subject));
+        let decided = block_on(bench.limiter.check_batch(&charges));
+        let degraded = decided.into_iter().map(|one| one.unwrap().degraded).collect::<Vec<_>>();
+        assert_eq!(degraded, [None, Some(OutageMode::Open)]);
+    }
+    assert!(bench.calls_the_store("b"), "the breaker is closed");
+}
+
+#[test]
+fn a_server_that_answers_after_the_deadline_is_named_slow_and_no_other() {
+    let bench = Bench::new();
+    bench.store.set(0, Server::Silent);
+    for (took, is_slow) in [(99, false), (100, false), (101, true), (5_000, true)] {
+        *bench.store.last.lock().unwrap() = Some(Duration::from_millis(took));
+        let mut call: Call<'_, _> = Box::pin(bench.limiter.peek(bench.limit.charge("a")));
+        assert!(poll(&mut call).is_none());
+        bench.clock.advance(DEADLINE);
+        let error = poll(&mut call).unwrap().unwrap_err();
+        let names_it = error.to_string().contains("server:6379 is too slow");
+        assert_eq!((error.code(), names_it), (Code::Timeout, is_slow), "{took} ms: {error}");
+        bench.clock.advance(Duration::from_secs(10));
+    }
 }
 
 /// A caller that waited behind others has seen answers from before the silence.

@@ -119,3 +119,16 @@ pub(super) fn share_full() -> Error {
         "too many request ids are kept for this key or its policy; wait until some expire",
     )
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_without_a_state_holds_lines_up_to_the_bound() {
+        let bounds =
+            Bounds { embeds_records: true, max_records: 1, max_bytes: 400, slack: 0, room: 1 };
+        assert!(bounds.has_room(None, 398), "and the two bytes of an empty state");
+        assert!(!bounds.has_room(None, 399));
+    }
+}

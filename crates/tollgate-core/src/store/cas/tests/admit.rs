@@ -45,6 +45,17 @@ fn every_read_and_every_swap_is_a_round_trip() {
 }
 
 #[test]
+fn a_backend_that_recalls_nothing_is_read_before_each_swap() {
+    let store = store(Table::single_key());
+    let limit = per_hour("reads", 3);
+    for charged in 1..=3 {
+        assert!(block_on(check(&store, limit.charge("one"))).unwrap());
+        assert_eq!(Table::count(&store.backend().reads), charged);
+        assert_eq!(Table::count(&store.backend().swaps_sent), charged);
+    }
+}
+
+#[test]
 fn several_keys_are_charged_all_or_nothing_in_one_swap() {
     let store = store(Table::multi_key());
     let limits = [per_hour("wide", 10), per_hour("narrow", 2)];
