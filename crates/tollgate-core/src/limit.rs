@@ -133,7 +133,6 @@ impl Limit {
     }
 
     /// The bounds that were set for the memory store.
-    #[must_use]
     pub fn bounds_in_memory(&self) -> &Bounds {
         &self.bounds
     }

@@ -130,7 +130,7 @@ impl Reloader {
             return;
         }
         if let Some(key) = config.receipt_key.clone().or_else(ReceiptKey::random) {
-            self.app.engine().replace_receipt_key(key);
+            self.app.engine().replace_receipt_key(&key);
         }
     }
 

@@ -182,9 +182,9 @@ impl Handles {
             .map(|limit| (limit.clone(), self.denials_by(limit.as_str(), is_shadow)));
         let of_limits = of_limits.collect();
         if is_shadow {
-            self.shadow_denials = of_limits
+            self.shadow_denials = of_limits;
         } else {
-            self.denials = of_limits
+            self.denials = of_limits;
         }
         self
     }

@@ -21,7 +21,7 @@ impl Engine {
 
     /// Makes receipts with another key from now on. Those of earlier charges stay valid, and stay
     /// the same under their request ids.
-    pub fn replace_receipt_key(&self, key: ReceiptKey) {
+    pub fn replace_receipt_key(&self, key: &ReceiptKey) {
         let now_s = self.limiter.clock().now() / 1_000_000;
         self.receipts.rcu(|keys| keys.changed(key.clone(), now_s));
     }

@@ -29,7 +29,7 @@ impl Policies {
     #[must_use]
     pub fn changes_to(&self, next: &Self) -> Vec<PolicyChange> {
         let mut changes = Vec::new();
-        let gone = self.iter().filter(|policy| next.by_name.get(policy.name.as_str()).is_none());
+        let gone = self.iter().filter(|policy| !next.by_name.contains_key(policy.name.as_str()));
         let mut add = |policy: &Policy, text| {
             changes.push(PolicyChange { policy: policy.name.clone(), text });
         };
@@ -90,10 +90,10 @@ impl Policy {
         let (before, after) = (&self.overrides, &next.overrides);
         let added = after.keys().filter(|key| !before.contains_key(*key)).count();
         let removed = before.keys().filter(|key| !after.contains_key(*key)).count();
-        let is_changed = |(key, set): &(&Box<str>, &LimitSet)| {
-            before.get(*key).is_some_and(|earlier| !earlier.changes_to(set).is_empty())
+        let is_changed = |key: &str, set: &LimitSet| {
+            before.get(key).is_some_and(|earlier| !earlier.changes_to(set).is_empty())
         };
-        let changed = after.iter().filter(is_changed).count();
+        let changed = after.iter().filter(|(key, set)| is_changed(key, set)).count();
         let counts = [(added, "added"), (changed, "changed"), (removed, "removed")];
         let counts = counts.into_iter().filter(|(count, _)| *count > 0);
         let counts: Vec<_> = counts.map(|(count, what)| format!("{count} {what}")).collect();
