@@ -13,19 +13,18 @@ use super::{Setting, Tls};
 /// The shortest token accepted, in bytes: shorter ones can be guessed.
 const TOKEN_MIN_BYTES: usize = 16;
 
-pub(super) fn auth_of(settings: &Settings, errors: &mut Vec<ConfigError>) -> Option<Auth> {
+pub(super) fn auth_of(settings: &Settings, errors: &mut Vec<ConfigError>) -> Auth {
     for setting in [Setting::Tokens, Setting::AdminTokens] {
         let short = |token: &str| token.len() < TOKEN_MIN_BYTES;
         if list(settings.text(setting)).any(short) {
-            let accepted = format!(
-                "holds a token that can be guessed; accepted: {TOKEN_MIN_BYTES} bytes and more, \
-                 separated by commas"
+            let message = format!(
+                "holds a token that can be guessed; write tokens of {TOKEN_MIN_BYTES} bytes and \
+                 more, separated by commas"
             );
-            errors.push(settings.error(setting, accepted));
-            return None;
+            errors.push(settings.error(setting, message));
         }
     }
-    Some(Auth::new(list(settings.text(Setting::Tokens)), list(settings.text(Setting::AdminTokens))))
+    Auth::new(list(settings.text(Setting::Tokens)), list(settings.text(Setting::AdminTokens)))
 }
 
 /// The elements of a list that commas separate.
@@ -42,11 +41,13 @@ pub(super) fn tls_of(settings: &Settings, errors: &mut Vec<ConfigError>) -> Opti
         (Some(cert), Some(key), client_ca) => Some(Tls { cert, key, client_ca }),
         (None, None, None) => None,
         (None, _, _) => {
-            errors.push(ConfigError::new("tls_cert", "is missing; TLS needs tls_cert and tls_key"));
+            let message = "is missing; TLS needs both tls_cert and tls_key";
+            errors.push(ConfigError::new("tls_cert", message));
             None
         }
         (_, None, _) => {
-            errors.push(ConfigError::new("tls_key", "is missing; TLS needs tls_cert and tls_key"));
+            let message = "is missing; TLS needs both tls_cert and tls_key";
+            errors.push(ConfigError::new("tls_key", message));
             None
         }
     }
@@ -58,8 +59,8 @@ pub(super) fn guard_public(
     auth: &Auth,
     addresses: [Option<SocketAddr>; 3],
     errors: &mut Vec<ConfigError>,
-) -> Option<()> {
-    let anyway = settings.parsed(Setting::InsecurePublic, boolean, errors)?;
+) {
+    let Some(anyway) = settings.parsed(Setting::InsecurePublic, boolean, errors) else { return };
     let guarded = auth.guards_callers() || !settings.text(Setting::TlsClientCa).is_empty();
     let listeners = [Setting::Http, Setting::Grpc, Setting::Resp];
     for (setting, address) in listeners.into_iter().zip(addresses) {
@@ -68,5 +69,4 @@ pub(super) fn guard_public(
             errors.push(settings.error(setting, message));
         }
     }
-    Some(())
 }
