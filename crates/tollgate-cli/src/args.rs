@@ -21,13 +21,17 @@ pub(crate) struct Args {
 pub(crate) enum Command {
     /// Runs the server.
     Serve(Settings),
-    /// Charges a key on a server; the exit code is 1 if it is not allowed.
+    /// Charges a key on a server.
+    #[command(after_help = CODES)]
     Acquire(Check),
-    /// The decision of a server, without charging anything.
+    /// Asks a server for the decision, without charging anything.
+    #[command(after_help = CODES)]
     Peek(Check),
     /// Sets the final cost of what `acquire` has charged, by its receipt: once.
+    #[command(after_help = CODES)]
     Settle(Settle),
     /// Forgets what a key has spent on a server.
+    #[command(after_help = CODES)]
     Reset {
         #[command(flatten)]
         server: Server,
@@ -47,6 +51,7 @@ pub(crate) enum Command {
         config: Option<PathBuf>,
     },
     /// Sends requests at a fixed rate, and verifies that no more than the limit is admitted.
+    #[command(after_help = CODES)]
     Bench(Bench),
     /// Creates or migrates the tables of a store, for database users without that right at run
     /// time.
@@ -60,27 +65,45 @@ pub(crate) enum Command {
         /// The shell.
         shell: clap_complete::Shell,
     },
-    /// Prints the manual page.
-    Man,
-    /// Validates a configuration file, and prints all its errors.
+    /// Prints the manual pages of all commands.
+    Man {
+        /// Writes a file for each page into this folder instead: `tollgate.1`, `tollgate-serve.1`.
+        #[arg(long, value_name = "FOLDER")]
+        out: Option<PathBuf>,
+    },
+    /// Validates configuration files, and prints all their errors.
     Lint {
-        /// The file.
-        file: PathBuf,
+        /// The files; `-` is standard input.
+        #[arg(value_name = "FILE", required = true)]
+        files: Vec<PathBuf>,
     },
     /// Prints the configuration, or its schema.
     #[command(subcommand)]
     Config(Config),
 }
 
-/// The server and the token of a client.
+/// The exit codes of commands that ask a server.
+const CODES: &str = "Exit codes: 0 allowed or done, 1 denied or refused by a rule, 2 wrong arguments, \
+                     3 the server could not be asked";
+
+/// The server, the token and the certificates of a client.
 #[derive(Clone, clap::Args)]
 pub(crate) struct Server {
-    /// The HTTP address of the server.
-    #[arg(long, value_name = "URL", default_value = "http://127.0.0.1:8080")]
+    /// The HTTP address of the server: `https://host`, `host:8080`, `localhost` or `:8080`.
+    #[arg(long, value_name = "ADDR", default_value = "127.0.0.1:8080")]
     pub(crate) server: String,
     /// The token of a caller or an administrator.
     #[arg(long, env = "TOLLGATE_TOKEN", hide_env_values = true)]
     pub(crate) token: Option<String>,
+    /// The authority of the server's certificate, as PEM [default: those of the operating system].
+    #[arg(long, value_name = "FILE")]
+    pub(crate) ca: Option<PathBuf>,
+    /// A client certificate with its chain, as PEM.
+    #[arg(long, value_name = "FILE", requires = "cert_key")]
+    pub(crate) cert: Option<PathBuf>,
+    /// The private key of the client certificate, as PEM.
+    #[arg(long, value_name = "FILE", requires = "cert")]
+    pub(crate) cert_key: Option<PathBuf>,
 }
 
 /// Omits the token.

@@ -164,11 +164,6 @@ impl<'a> Charge<'a> {
         self.settle(receipt, 0)
     }
 
-    /// Whether units may be given back: then it matters which charges the key has.
-    fn gives_back(&self) -> bool {
-        matches!(self.operation, Operation::Settle { to, .. } if to < self.cost.get())
-    }
-
     /// The same charge under another limit.
     #[must_use]
     pub const fn under(mut self, limit: &'a Limit) -> Self {
@@ -197,11 +192,12 @@ impl<'a> Charge<'a> {
     }
 
     /// What the record of a request id keeps of the state before this charge, which was granted at
-    /// `now`: enough to derive the same decision again, and no more.
+    /// `now`: enough to derive the same decision again, and no more. For a settlement it matters
+    /// which charges the key has.
     #[must_use]
     pub fn evidence(&self, before: &State, now: Now) -> State {
         let same_family = before.quota_id.family() == self.rule().quota_id().family();
-        if self.gives_back() || !same_family || !before.others.is_empty() {
+        if !self.operation.takes() || !same_family || !before.others.is_empty() {
             return before.clone();
         }
         State::new(before.quota_id, self.rule().evidence(&before.words, now))

@@ -15,6 +15,7 @@ use tollgate::store::memory::MemoryBuilder;
 use tollgate::store::parameters::ParameterSpec;
 use tollgate::store::{BoxStore, Retries, Store};
 use tollgate::{Error, Result};
+use tollgate_service::config::values::nearest;
 
 use crate::telemetry::{Instrumented, Telemetry};
 
@@ -174,9 +175,17 @@ fn find(address: &str) -> Result<(&'static str, &'static StoreSpec)> {
         spec.schemes.iter().find(|scheme| given == Some(**scheme)).map(|scheme| (*scheme, spec))
     };
     STORES.iter().find_map(known).ok_or_else(|| {
-        let schemes: Vec<&str> = schemes().collect();
-        let accepted = format!("accepted: {}:", schemes.join(":, "));
-        Error::config("store", format!("has no scheme that is known; {accepted}"))
+        // Nothing of it is repeated: any part of it may be a password.
+        let near = nearest(given.unwrap_or(address), schemes());
+        let message = match (given, near) {
+            (Some(_), Some(near)) => format!("has an unknown scheme; did you mean {near:?}?"),
+            (None, Some(near)) => format!("has no scheme; did you mean \"{near}:\"?"),
+            (_, None) => {
+                let schemes: Vec<&str> = schemes().collect();
+                format!("has no scheme of a store; accepted: {}:", schemes.join(":, "))
+            }
+        };
+        Error::config("store", message)
     })
 }
 
@@ -249,6 +258,8 @@ async fn log_warnings(store: Redis) {
         Ok(inspection) => {
             inspection.warnings().iter().for_each(|warning| tracing::warn!("{warning}"));
         }
+        // An outage is reported by what calls the store.
+        Err(error) if error.code().is_outage() => tracing::debug!("Redis does not answer: {error}"),
         Err(error) => tracing::warn!("the settings of Redis cannot be read: {error}"),
     }
 }

@@ -24,7 +24,14 @@ const LAYERS: [(&str, &[&str]); 13] = [
     ("tollgate-worker", &["tollgate-core", "tollgate-http", "tollgate-redis", "tollgate-service"]),
     (
         "tollgate-cli",
-        &["tollgate", "tollgate-core", "tollgate-proto", "tollgate-server", "tollgate-service"],
+        &[
+            "tollgate",
+            "tollgate-core",
+            "tollgate-net",
+            "tollgate-proto",
+            "tollgate-server",
+            "tollgate-service",
+        ],
     ),
     ("tollgate-testkit", &["tollgate-core"]),
     ("tollgate-test-servers", &[]),

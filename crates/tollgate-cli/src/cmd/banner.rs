@@ -1,8 +1,16 @@
 //! The banner of `tollgate serve`: listeners, store, outage modes, and one command to try. It stays
 //! short with any number of policies.
 
-use tollgate_server::Addresses;
+use std::fmt::Write as _;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
+use std::path::{Path, PathBuf};
+
+use tokio_rustls::rustls::client::verify_server_name;
+use tokio_rustls::rustls::pki_types::pem::PemObject;
+use tokio_rustls::rustls::pki_types::{CertificateDer, ServerName};
+use tokio_rustls::rustls::server::ParsedCertificate;
 use tollgate_server::policy::Policies;
+use tollgate_server::{Addresses, Config};
 
 /// The most policies that are named per outage mode.
 const NAMES_MAX: usize = 6;
@@ -11,8 +19,30 @@ const NAMES_MAX: usize = 6;
 const MODES: [(&str, &str); 3] =
     [("open", "admits"), ("closed", "refuses"), ("local", "grants the share of this process")];
 
+/// What a client needs, besides an address.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Needs {
+    token: bool,
+    /// The certificate of the server, and whether clients need one of their own.
+    tls: Option<(PathBuf, bool)>,
+}
+
+impl Needs {
+    pub(super) fn of(config: &Config) -> Self {
+        let tls = config.tls.as_ref().map(|tls| (tls.cert.clone(), tls.client_ca.is_some()));
+        // A certificate is enough for a caller.
+        let is_certified = tls.as_ref().is_some_and(|(_, certified)| *certified);
+        Self { token: config.auth.guards_callers() && !is_certified, tls }
+    }
+}
+
 /// All lines; `store` is the URL of a store outside of this process.
-pub(super) fn lines(addresses: Addresses, store: Option<&str>, policies: &Policies) -> Vec<String> {
+pub(super) fn lines(
+    addresses: Addresses,
+    store: Option<&str>,
+    policies: &Policies,
+    needs: &Needs,
+) -> Vec<String> {
     let Addresses { http, grpc, resp } = addresses;
     let mut lines: Vec<String> = [("HTTP", http), ("gRPC", grpc), ("RESP", resp)]
         .map(|(name, address)| match address {
@@ -25,12 +55,89 @@ pub(super) fn lines(addresses: Addresses, store: Option<&str>, policies: &Polici
         None => "Store: memory; limits are per process and end with it".into(),
     });
     lines.extend(modes(policies));
-    if let Some(http) = http {
-        lines.push(format!("Try: curl http://{http}/v1/acquire -d '{{\"key\":\"user:1\"}}'"));
-    } else if let Some(resp) = resp {
-        lines.push(format!("Try: redis-cli -p {} TG.ACQUIRE default user:1", resp.port()));
-    }
+    let command = match (http, resp) {
+        (Some(http), _) => Some(curl(http, needs)),
+        (None, Some(resp)) => Some(redis_cli(resp, needs)),
+        (None, None) => None,
+    };
+    let first = if needs.token { "Try, with a token in TOLLGATE_TOKEN" } else { "Try" };
+    lines.extend(command.map(|command| format!("{first}: {command}")));
     lines
+}
+
+/// A request over HTTP. A certificate is its own authority for curl: that of this server suffices.
+fn curl(address: SocketAddr, needs: &Needs) -> String {
+    let address = reachable(address);
+    let mut command = match &needs.tls {
+        None => format!("curl http://{address}/v1/acquire"),
+        Some((certificate, is_certified)) => {
+            let quoted = quoted(certificate);
+            let mut command = format!("curl --cacert {quoted}");
+            if *is_certified {
+                command.push_str(" --cert CLIENT.crt --key CLIENT.key");
+            }
+            let _ = match name_in(certificate, address.ip()) {
+                Some(name) => write!(command, " https://{name}:{}/v1/acquire", address.port()),
+                // A name that leads elsewhere, or nowhere from here.
+                None => write!(command, " --connect-to ::{address} https://NAME/v1/acquire"),
+            };
+            command
+        }
+    };
+    if needs.token {
+        command.push_str(" -H \"authorization: Bearer $TOLLGATE_TOKEN\"");
+    }
+    command.push_str(" -d '{\"key\":\"user:1\"}'");
+    command
+}
+
+/// A command over RESP.
+fn redis_cli(address: SocketAddr, needs: &Needs) -> String {
+    let address = reachable(address);
+    let mut command = match address.ip() {
+        IpAddr::V4(Ipv4Addr::LOCALHOST) => format!("redis-cli -p {}", address.port()),
+        ip => format!("redis-cli -h {ip} -p {}", address.port()),
+    };
+    if let Some((certificate, is_certified)) = &needs.tls {
+        let _ = write!(command, " --tls --cacert {}", quoted(certificate));
+        if *is_certified {
+            command.push_str(" --cert CLIENT.crt --key CLIENT.key");
+        }
+    }
+    if needs.token {
+        command.push_str(" -a \"$TOLLGATE_TOKEN\"");
+    }
+    command.push_str(" TG.ACQUIRE default user:1");
+    command
+}
+
+/// An address at which a listener is reached from this machine.
+fn reachable(address: SocketAddr) -> SocketAddr {
+    let ip = match address.ip() {
+        IpAddr::V4(ip) if ip.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(ip) if ip.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+        ip => ip,
+    };
+    SocketAddr::new(ip, address.port())
+}
+
+/// The address, or `localhost`, if a certificate is for it.
+fn name_in(certificate: &Path, ip: IpAddr) -> Option<String> {
+    let certificate = CertificateDer::from_pem_file(certificate).ok()?;
+    let certificate = ParsedCertificate::try_from(&certificate).ok()?;
+    let is_named = |name: &ServerName<'_>| verify_server_name(&certificate, name).is_ok();
+    if is_named(&ServerName::from(ip)) {
+        return Some(SocketAddr::new(ip, 0).to_string().trim_end_matches(":0").to_owned());
+    }
+    let local = ServerName::try_from("localhost").ok()?;
+    (ip.is_loopback() && is_named(&local)).then(|| "localhost".to_owned())
+}
+
+/// A path as a word of a shell.
+fn quoted(path: &Path) -> String {
+    let text = path.display().to_string();
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._-+@:".contains(c);
+    if text.chars().all(is_plain) { text } else { format!("'{}'", text.replace('\'', "'\\''")) }
 }
 
 /// The outage modes in use, with their policies: one line each.
@@ -60,7 +167,8 @@ mod tests {
     fn banner(text: &str, store: Option<&str>) -> Vec<String> {
         let config = Config::of_text(&[], |_| None, Some(("t.yaml", text))).unwrap();
         let http = "127.0.0.1:8080".parse().ok();
-        lines(Addresses { http, grpc: None, resp: None }, store, &config.policies)
+        let needs = Needs::of(&config);
+        lines(Addresses { http, grpc: None, resp: None }, store, &config.policies, &needs)
     }
 
     #[test]

@@ -1,19 +1,24 @@
 //! `tollgate acquire`, `peek`, `settle` and `reset`: a client of the HTTP API.
 #![expect(clippy::print_stdout, reason = "it prints the response")]
 
+use std::time::Duration;
+
 use http_body_util::{BodyExt, Full};
 use hyper::body::Bytes;
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper::{Request, StatusCode};
 use hyper_util::rt::TokioIo;
 use serde_json::{Map, Value};
-use tokio::net::TcpStream;
 
-use super::Failed;
+use super::endpoint::Endpoint;
+use super::{Failed, Refused, Usage, code};
 use crate::args::{Check, Server, Settle};
 
-/// Charges a key, or peeks at it. Fails if it is not allowed.
-pub(crate) fn check(path: &str, check: &Check) -> Result<(), Failed> {
+/// How long the server may take to answer.
+const REPLY_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Charges a key, or peeks at it. The exit code says whether it is allowed.
+pub(crate) fn check(path: &str, check: &Check) -> Result<u8, Failed> {
     let mut fields = Map::new();
     fields.insert("key".to_owned(), check.key.clone().into());
     fields.insert("policy".to_owned(), check.policy.clone().into());
@@ -38,8 +43,8 @@ pub(crate) fn check(path: &str, check: &Check) -> Result<(), Failed> {
         }
     }
     match reply.get("allowed").and_then(Value::as_bool) {
-        Some(true) => Ok(()),
-        _ => Err("not allowed".into()),
+        Some(true) => Ok(0),
+        _ => Ok(code::DENIED),
     }
 }
 
@@ -109,15 +114,32 @@ fn post(server: &Server, path: &str, body: &Value) -> Result<Value, Failed> {
 
 /// Posts JSON to a server, over a connection of its own.
 pub(super) async fn send(server: &Server, path: &str, body: String) -> Result<Value, Failed> {
-    let accepted = "--server: accepted: http://host:port";
-    let host = server.server.strip_prefix("http://").ok_or(accepted)?.trim_end_matches('/');
-    let mut connection = Connection::to(host).await?;
-    let (status, reply) = connection.post(path, server.token.as_deref(), body).await?;
-    if status.is_success() {
-        return Ok(reply);
-    }
+    let mut connection = Connection::to(&Endpoint::of_http(server)?).await?;
+    let sending = connection.post(path, server.token.as_deref(), body);
+    let sent = tokio::time::timeout(REPLY_TIMEOUT, sending).await;
+    let (status, reply) = sent.map_err(|_| "the server took too long to answer")??;
+    if status.is_success() { Ok(reply) } else { Err(refused(status, &reply).into()) }
+}
+
+/// An answer without a result, in words.
+fn refused(status: StatusCode, reply: &Value) -> Refused {
     let text = |name: &str| reply.get(name).and_then(Value::as_str).unwrap_or_default();
-    Err(format!("{status}: {} {}: {}", text("code"), text("field"), text("detail")).into())
+    let (code, field, detail) = (text("code"), text("field"), text("detail"));
+    let field = if field.is_empty() { String::new() } else { format!("{field}: ") };
+    let hint = match status {
+        StatusCode::UNAUTHORIZED => "; --token or TOLLGATE_TOKEN sets one",
+        _ => "",
+    };
+    let message = format!("{field}{detail}{hint} ({code}, {})", status.as_u16());
+    let code = match status {
+        StatusCode::BAD_REQUEST
+        | StatusCode::NOT_FOUND
+        | StatusCode::PAYLOAD_TOO_LARGE
+        | StatusCode::UNPROCESSABLE_ENTITY => code::USAGE,
+        StatusCode::CONFLICT => code::DENIED,
+        _ => code::NOT_ASKED,
+    };
+    Refused { code, message }
 }
 
 /// A connection to the HTTP API.
@@ -127,11 +149,12 @@ pub(super) struct Connection {
 }
 
 impl Connection {
-    /// Connects to a host and port.
-    pub(super) async fn to(host: &str) -> Result<Self, Failed> {
-        let (sender, connection) = http1::handshake(TokioIo::new(tcp(host).await?)).await?;
+    /// Connects to a listener.
+    pub(super) async fn to(endpoint: &Endpoint) -> Result<Self, Failed> {
+        let stream = TokioIo::new(endpoint.connect().await?);
+        let (sender, connection) = http1::handshake(stream).await?;
         tokio::spawn(connection);
-        Ok(Self { host: host.to_owned(), sender })
+        Ok(Self { host: endpoint.authority(), sender })
     }
 
     /// Posts JSON; status and body of the response.
@@ -145,16 +168,22 @@ impl Connection {
         if let Some(token) = token {
             request = request.header("authorization", format!("Bearer {token}"));
         }
-        self.sender.ready().await?;
-        let reply = self.sender.send_request(request.body(Full::new(Bytes::from(body)))?).await?;
+        let request = request.body(Full::new(Bytes::from(body)));
+        let request =
+            request.map_err(|_| Usage("--token: holds bytes that no token has".into()))?;
+        let unexpected = |error: hyper::Error| {
+            let host = &self.host;
+            format!(
+                "{host} does not answer as a Tollgate server ({error}); with TLS, write https://"
+            )
+        };
+        self.sender.ready().await.map_err(unexpected)?;
+        let reply = self.sender.send_request(request).await.map_err(unexpected)?;
         let status = reply.status();
-        Ok((status, serde_json::from_slice(&reply.into_body().collect().await?.to_bytes())?))
+        let body = reply.into_body().collect().await?.to_bytes();
+        let json = serde_json::from_slice(&body).map_err(|_| {
+            format!("{} does not answer as a Tollgate server ({status})", self.host)
+        })?;
+        Ok((status, json))
     }
-}
-
-/// Connects to a host and port; requests are sent at once.
-pub(super) async fn tcp(host: &str) -> Result<TcpStream, Failed> {
-    let stream = TcpStream::connect(host).await.map_err(|error| format!("{host}: {error}"))?;
-    stream.set_nodelay(true)?;
-    Ok(stream)
 }

@@ -6,10 +6,12 @@ mod abuse;
 mod agreement;
 mod bench;
 mod caddy;
+mod clients;
 mod deploy;
 mod doctor;
 mod dynamodb;
 mod faults;
+mod files;
 mod footprint;
 mod full_disk;
 mod logs;
@@ -67,9 +69,15 @@ fn file(name: &str, text: &str) -> PathBuf {
 }
 
 fn run(arguments: &[&str]) -> (bool, String, String) {
+    let (code, text, error) = exit_of(arguments);
+    (code == 0, text, error)
+}
+
+/// The exit code, what was printed, and the errors.
+fn exit_of(arguments: &[&str]) -> (i32, String, String) {
     let output = Command::new(TOLLGATE).args(arguments).env_clear().output().unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
-    (output.status.success(), text(output.stdout), text(output.stderr))
+    (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
 }
 
 #[test]
@@ -84,32 +92,6 @@ fn errors_name_the_setting() {
         let (fine, _, error) = run(&[&["serve"], arguments].concat());
         assert!(!fine && error.contains(field), "{arguments:?}: {error}");
     }
-}
-
-#[test]
-fn lint_prints_all_errors() {
-    let wrong = file("wrong.yaml", "htpp: off\npolicies: {a: {limit: lots}}\n");
-    let name = wrong.to_str().unwrap();
-    let (fine, _, error) = run(&["lint", name]);
-    assert!(!fine && error.contains(&format!("{name}:1: htpp")), "{error}");
-    assert!(error.contains(&format!("{name}:2: policies.a.limit")), "{error}");
-    let right = file("right.yaml", "policies: {a: {limit: 5 per 1s}}\n");
-    let (fine, text, _) = run(&["lint", right.to_str().unwrap()]);
-    assert!(fine && text.ends_with("valid, 2 policies\n"), "{text}");
-}
-
-#[test]
-fn config_show_prints_sources() {
-    let right = file("shown.yaml", "resp: off\ntokens: a-secret-that-is-long\n");
-    let (fine, text, _) =
-        run(&["config", "show", "--config", right.to_str().unwrap(), "--http", "off"]);
-    let has = |words: &[&str]| {
-        text.lines().any(|line| line.split_whitespace().collect::<Vec<_>>().starts_with(words))
-    };
-    assert!(fine && has(&["http", "off", "--http"]), "{text}");
-    assert!(has(&["resp", "off", "file,", "line", "1"]), "{text}");
-    assert!(has(&["tokens", "***"]) && !text.contains("a-secret"), "{text}");
-    assert!(has(&["policy", "default:"]), "{text}");
 }
 
 #[test]
@@ -132,8 +114,9 @@ fn the_command_line_is_a_client() {
     };
     let (caller, admin) = ("token-of-a-caller", "token-of-an-admin");
     assert_eq!(request(&["acquire", "k", "--cost", "7"], caller).1, "allowed, 3 of 10 left\n");
-    let (fine, text, _) = request(&["peek", "k", "--cost", "4"], caller);
+    let (fine, text, error) = request(&["peek", "k", "--cost", "4"], caller);
     assert!(!fine && text.starts_with("denied, 3 of 10 left; retry after "), "{text}");
+    assert!(text.lines().count() == 1 && error.is_empty(), "a denial is printed once: {error}");
     let (_, json, _) = request(&["peek", "k", "--json"], caller);
     assert!(json.contains("\"remaining\":3"), "{json}");
     let range = ["acquire", "r", "--cost", "2", "--up-to", "99"];
@@ -213,11 +196,26 @@ fn a_sqlite_file_is_migrated_examined_and_refused_by_name() {
 }
 
 #[test]
-fn completions_and_the_manual_are_printed() {
+fn completions_and_the_manual_of_every_command_are_printed() {
     let (fine, text, _) = run(&["completions", "bash"]);
     assert!(fine && text.contains("doctor"), "{text}");
     let (fine, text, _) = run(&["man"]);
-    assert!(fine && text.contains(".TH tollgate 1"), "{text}");
+    let folder = Folder::new("man").unwrap();
+    let out = folder.path().join("pages");
+    assert!(run(&["man", "--out", out.to_str().unwrap()]).0);
+    let help = run(&["--help"]).1;
+    let commands = help.lines().skip_while(|line| *line != "Commands:").skip(1);
+    let commands = commands.map_while(|line| line.strip_prefix("  ")?.split(' ').next());
+    let mut names = vec!["tollgate".to_owned(), "tollgate-config-show".to_owned()];
+    let commands = commands.filter(|name| !name.is_empty() && *name != "help");
+    names.extend(commands.map(|name| format!("tollgate-{name}")));
+    assert!(names.len() > 10, "{names:?}");
+    for name in names {
+        assert!(fine && text.contains(&format!(".TH {name} 1")), "{name}");
+        let page = std::fs::read_to_string(out.join(format!("{name}.1"))).unwrap();
+        assert!(page.contains(&format!(".TH {name} 1")), "{name}: {page}");
+    }
+    assert!(text.contains("Exit codes:") && text.contains("cert\\-key"), "{text}");
 }
 
 #[test]

@@ -1,6 +1,7 @@
 //! The limit of open files before and after a server starts.
 
 use std::fs;
+use std::net::TcpStream;
 
 use crate::support::Serving;
 
@@ -21,12 +22,18 @@ fn the_soft_limit_is_raised_to_what_three_listeners_need() {
 }
 
 #[test]
-fn a_hard_limit_that_is_too_low_is_logged_with_a_remedy() {
+fn a_hard_limit_that_is_too_low_is_logged_when_connections_approach_it() {
     let (current, logged) = limit_of(300, 500, "200");
     assert_eq!(current, 500);
-    for part in ["500 open files", "need 1048", "RLIMIT_NOFILE", "LimitNOFILE=", "`connections`"] {
+    assert!(!logged.contains("open files"), "nothing is connected: {logged}");
+    let mut server = Serving::start_within(300, 500, &[("TOLLGATE_CONNECTIONS", "200")]);
+    let each = ["HTTP", "gRPC", "RESP"].into_iter().cycle().take(450);
+    let open: Vec<_> = each.map(|name| TcpStream::connect(server.at(name)).unwrap()).collect();
+    let logged = server.logged("open files");
+    for part in ["limit of 500", "need 1048", "RLIMIT_NOFILE", "LimitNOFILE=", "`connections`"] {
         assert!(logged.contains(part), "{part}: {logged}");
     }
+    drop(open);
 }
 
 #[test]

@@ -12,7 +12,7 @@ use crate::{Ended, TOLLGATE};
 pub(crate) struct Serving {
     child: Ended,
     addresses: Vec<(String, String)>,
-    _stdout: BufReader<ChildStdout>,
+    stdout: BufReader<ChildStdout>,
 }
 
 impl Serving {
@@ -74,7 +74,7 @@ impl Serving {
                 addresses.push((protocol.to_owned(), address.to_owned()));
             }
         }
-        Self { child, addresses, _stdout: stdout }
+        Self { child, addresses, stdout }
     }
 
     pub(crate) fn pid(&self) -> u32 {
@@ -89,6 +89,23 @@ impl Serving {
     /// The address of the HTTP interface.
     pub(crate) fn http(&self) -> String {
         format!("http://{}", self.at("HTTP"))
+    }
+
+    /// The line of its banner that starts with this, of those that were not read yet.
+    pub(crate) fn said(&mut self, start: &str) -> String {
+        let mut line = String::new();
+        while !line.starts_with(start) {
+            line.clear();
+            assert!(self.stdout.read_line(&mut line).unwrap() > 0, "{start}");
+        }
+        line.trim_end().to_owned()
+    }
+
+    /// The next line of its log with this, once it is written. What follows may be lost.
+    pub(crate) fn logged(&mut self, part: &str) -> String {
+        let log = BufReader::new(self.child.0.stderr.as_mut().unwrap());
+        let mut lines = log.lines().map(Result::unwrap);
+        lines.find(|line| line.contains(part)).unwrap_or_else(|| panic!("{part} is not logged"))
     }
 
     /// Ends it, and returns its log.

@@ -15,10 +15,13 @@ use super::{Setting, Tls};
 /// The tokens, whose policies are among these.
 pub(super) fn auth_of(
     settings: &Settings,
-    policies: &Policies,
+    policies: Option<&Policies>,
     errors: &mut Vec<ConfigError>,
 ) -> Option<Auth> {
-    let exists = |name: &str| name == AD_HOC_POLICY || policies.find(name).is_ok();
+    // Names of policies that are themselves wrong are not judged.
+    let exists = |name: &str| {
+        name == AD_HOC_POLICY || policies.is_none_or(|policies| policies.find(name).is_ok())
+    };
     let mut of = |setting: Setting| {
         let tokens = Token::list(settings.text(setting));
         let tokens = tokens.and_then(|all| validate_tokens(&all, exists).map(|()| all));
@@ -37,11 +40,13 @@ pub(super) fn tls_of(settings: &Settings, errors: &mut Vec<ConfigError>) -> Opti
         (Some(cert), Some(key), client_ca) => Some(Tls { cert, key, client_ca }),
         (None, None, None) => None,
         (None, _, _) => {
-            errors.push(ConfigError::new("tls_cert", "is missing; TLS needs tls_cert and tls_key"));
+            let message = "is missing; TLS needs both tls_cert and tls_key";
+            errors.push(ConfigError::new("tls_cert", message));
             None
         }
         (_, None, _) => {
-            errors.push(ConfigError::new("tls_key", "is missing; TLS needs tls_cert and tls_key"));
+            let message = "is missing; TLS needs both tls_cert and tls_key";
+            errors.push(ConfigError::new("tls_key", message));
             None
         }
     }
@@ -53,8 +58,8 @@ pub(super) fn guard_public(
     auth: &Auth,
     addresses: [Option<SocketAddr>; 3],
     errors: &mut Vec<ConfigError>,
-) -> Option<()> {
-    let anyway = settings.parsed(Setting::InsecurePublic, boolean, errors)?;
+) {
+    let Some(anyway) = settings.parsed(Setting::InsecurePublic, boolean, errors) else { return };
     let guarded = auth.guards_callers() || !settings.text(Setting::TlsClientCa).is_empty();
     let listeners = [Setting::Http, Setting::Grpc, Setting::Resp];
     for (setting, address) in listeners.into_iter().zip(addresses) {
@@ -63,5 +68,4 @@ pub(super) fn guard_public(
             errors.push(settings.error(setting, message));
         }
     }
-    Some(())
 }

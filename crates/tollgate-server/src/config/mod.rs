@@ -16,11 +16,12 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use tollgate::Error;
 use tollgate::limiter::{BreakerConfig, Share};
 use tollgate::store::Retries;
+use tollgate::{Error, OutageMode, Quota};
 use tollgate_service::config::values::{boolean, outage_mode, per_second, whole};
-use tollgate_service::config::{PolicyDefaults, Section, yaml};
+use tollgate_service::config::yaml::Node;
+use tollgate_service::config::{DEFAULT_CAPACITY, PolicyDefaults, Section, yaml};
 use tollgate_service::policy::AdHocBounds;
 use tollgate_service::receipt::{ReceiptKey, validate_secret};
 use tollgate_service::{Auth, Policies};
@@ -179,13 +180,23 @@ impl Config {
                 config.file = file.map(|(name, _)| name.to_owned());
                 Ok(config)
             }
-            _ => Err(ConfigErrors { file: file.map(|(name, _)| name.to_owned()), list: errors }),
+            _ => {
+                let text = file.map_or("", |(_, text)| text);
+                let name = file.map(|(name, _)| name);
+                Err(ConfigErrors::of_file((name, text), errors, settings::is_public))
+            }
         }
     }
 
     /// The name of its file, if it has one.
     pub(crate) fn file(&self) -> Option<&str> {
         self.file.as_deref()
+    }
+
+    /// Variables of the environment that look like settings and are none, each with what was
+    /// probably meant.
+    pub fn unknown_variables(names: impl Iterator<Item = String>) -> Vec<String> {
+        names.filter_map(|name| settings::unknown_variable(&name)).collect()
     }
 
     /// Whether only callers reach the HTTP listener: it is on a loopback address, or they need a
@@ -219,7 +230,8 @@ fn of_process(name: &str) -> Option<String> {
 
 /// The error of a file that cannot be read.
 fn unread(file: &Path, message: String) -> ConfigErrors {
-    ConfigErrors { file: None, list: vec![ConfigError::new(file.display().to_string(), message)] }
+    let error = ConfigError::new(file.display().to_string(), message);
+    ConfigErrors { file: None, list: vec![error] }
 }
 
 fn text_of(bytes: Vec<u8>) -> Result<String, String> {
@@ -237,21 +249,21 @@ fn build(
 ) -> Option<Config> {
     let mut settings = Settings::of_flags(flags);
     settings.add_environment(variable, errors);
-    let root = match yaml::parse(file.unwrap_or_default()) {
-        Ok(root) => root,
-        Err(error) => {
-            errors.push(error);
-            return None;
-        }
-    };
-    let mut section = Section::of(&root, "", errors)?;
-    settings.add_file(&mut section, errors);
-    let policies = policies_of(&settings, &mut section, errors);
-    section.finish(errors);
-    assemble(settings, policies?, errors)
+    // Without a file that can be read, flags and environment are read for their errors.
+    let nothing = Node::nothing();
+    let root = yaml::parse(file.unwrap_or_default(), errors);
+    let policies =
+        Section::of(root.as_ref().unwrap_or(&nothing), "", errors).and_then(|mut top| {
+            settings.add_file(&mut top, errors);
+            let policies = policies_of(&settings, &mut top, errors);
+            top.finish(errors);
+            policies
+        });
+    assemble(settings, policies, errors)
 }
 
-/// The policies of the file, and `default` from the settings if the file has none of that name.
+/// The policies of the file, and `default` from the settings if the file has none of that name. In
+/// the place of a setting that is wrong its default counts, so that the policies are read.
 fn policies_of(
     settings: &Settings,
     section: &mut Section<'_>,
@@ -260,17 +272,20 @@ fn policies_of(
     let on_outage = settings.parsed(Setting::OnOutage, outage_mode, errors);
     let capacity = settings.parsed(Setting::DefaultCapacity, whole, errors);
     let refill = settings.parsed(Setting::DefaultRefillRate, per_second, errors);
-    let ad_hoc = AdHocBounds {
-        enabled: settings.parsed(Setting::ClThrottle, boolean, errors)?,
-        max_period: settings.parsed(Setting::ClThrottleMaxPeriod, duration, errors)?,
-        max_keys: settings.parsed(Setting::ClThrottleMaxKeys, count, errors)?,
-    };
+    let enabled = settings.parsed(Setting::ClThrottle, boolean, errors);
+    let max_period = settings.parsed(Setting::ClThrottleMaxPeriod, duration, errors);
+    let max_keys = settings.parsed(Setting::ClThrottleMaxKeys, count, errors);
+    let otherwise = AdHocBounds::default();
     let defaults = PolicyDefaults {
-        capacity: capacity?,
-        refill: refill?,
-        on_outage: on_outage?,
+        capacity: capacity.unwrap_or(DEFAULT_CAPACITY),
+        refill: refill.unwrap_or_else(|| Quota::per_second(1)),
+        on_outage: on_outage.unwrap_or(OutageMode::Open),
         hash_secret: settings.text(Setting::HashSecret),
-        ad_hoc,
+        ad_hoc: AdHocBounds {
+            enabled: enabled.unwrap_or(otherwise.enabled),
+            max_period: max_period.unwrap_or(otherwise.max_period),
+            max_keys: max_keys.unwrap_or(otherwise.max_keys),
+        },
     };
     let written = defaults.read(section, errors);
     let report = |error: ConfigError| errors.push(settings.error_of(&error.field, &error.message));
@@ -279,7 +294,7 @@ fn policies_of(
 
 fn assemble(
     settings: Settings,
-    policies: Policies,
+    policies: Option<Policies>,
     errors: &mut Vec<ConfigError>,
 ) -> Option<Config> {
     let http = settings.parsed(Setting::Http, address, errors);
@@ -304,13 +319,13 @@ fn assemble(
         errors.push(settings.error(Setting::ReceiptSecret, error.message()));
     }
     let receipt_key = ReceiptKey::of_secrets(receipt_secret, settings.text(Setting::HashSecret));
-    let auth = auth_of(&settings, &policies, errors);
+    let auth = auth_of(&settings, policies.as_ref(), errors);
     let (mut auth, tls) = (auth?, tls_of(&settings, errors));
     if tls.as_ref().is_some_and(|tls| tls.client_ca.is_some()) {
         // A certificate says who a client is, and not that it is an administrator.
         auth = auth.only_callers();
     }
-    guard_public(&settings, &auth, [http?, grpc?, resp?], errors)?;
+    guard_public(&settings, &auth, [http, grpc, resp].map(Option::flatten), errors);
     let breaker = BreakerConfig::default()
         .failures(u32::try_from(failures?).unwrap_or(u32::MAX))
         .open_for(open_for?);
@@ -321,7 +336,7 @@ fn assemble(
         resp: resp?,
         store: settings.text(Setting::Store).to_owned(),
         retries,
-        policies,
+        policies: policies?,
         failure: Failure { deadline, breaker, max_in_flight, local_share },
         auth,
         receipt_key,

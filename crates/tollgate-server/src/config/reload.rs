@@ -52,7 +52,7 @@ impl Config {
             settings.take(change.setting, &running.settings);
         }
         let mut errors = Vec::new();
-        let applicable = assemble(settings, policies, &mut errors);
+        let applicable = assemble(settings, Some(policies), &mut errors);
         match applicable {
             Some(mut config) if errors.is_empty() => {
                 config.file = file;

@@ -40,15 +40,43 @@ pub fn schema() -> Value {
         "additionalProperties": false,
         "definitions": {
             "policy": policy(),
-            "limits": {
-                "type": "array",
-                "description": "limits that are charged together, or not at all",
-                "minItems": 1,
-                "maxItems": LIMITS_MAX,
-                "items": limit(&[("name", named("its name within the policy"))], &["name"], false),
-            },
-            "override": limit(&[], &[], true),
+            "limits": limits(Algorithms::Default),
+            "changes": {"anyOf": [limits(Algorithms::OfPolicy), changes()]},
+            "override": limit(&[], &[], Some("#/definitions/changes"), Algorithms::OfPolicy),
         },
+    })
+}
+
+/// The algorithm of a limit that names none.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Algorithms {
+    Default,
+    /// That of the limit of the policy, which a schema does not know.
+    OfPolicy,
+}
+
+fn limits(algorithms: Algorithms) -> Value {
+    let name = [("name", named("its name within the policy"))];
+    json!({
+        "type": "array",
+        "description": "limits that are charged together, or not at all",
+        "minItems": 1,
+        "maxItems": LIMITS_MAX,
+        "items": limit(&name, &["name"], None, algorithms),
+    })
+}
+
+/// The limits of an override by name.
+fn changes() -> Value {
+    let dropped = json!({"const": "none", "description": "the key does not have this limit"});
+    let fields = limit(&[], &[], None, Algorithms::OfPolicy);
+    json!({
+        "type": "object",
+        "description": "the limits that differ, by name",
+        "minProperties": 1,
+        "maxProperties": LIMITS_MAX,
+        "propertyNames": name(),
+        "additionalProperties": {"anyOf": [dropped, quota(), fields]},
     })
 }
 
@@ -93,7 +121,7 @@ fn policy() -> Value {
         ("when_ids_full", when_ids_full),
         ("overrides", overrides),
     ];
-    limit(&own, &[], true)
+    limit(&own, &[], Some("#/definitions/limits"), Algorithms::Default)
 }
 
 fn at_least_one(meaning: &str) -> Value {
@@ -102,7 +130,12 @@ fn at_least_one(meaning: &str) -> Value {
 }
 
 /// A section that holds a limit, and fields of its own; or a list of limits instead.
-fn limit(own: &[(&str, Value)], needs: &[&str], or_several: bool) -> Value {
+fn limit(
+    own: &[(&str, Value)],
+    needs: &[&str],
+    several: Option<&str>,
+    algorithms: Algorithms,
+) -> Value {
     let mut fields: Map<String, Value> =
         own.iter().map(|(name, value)| ((*name).to_owned(), value.clone())).collect();
     let names = Algorithm::ALL.map(Algorithm::name);
@@ -112,10 +145,10 @@ fn limit(own: &[(&str, Value)], needs: &[&str], or_several: bool) -> Value {
         fields.insert(own.rate.to_owned(), quota());
         fields.extend(own.option.map(|option| (option.name.to_owned(), detail(&option))));
     }
-    let one = json!({"allOf": Algorithm::ALL.map(of_algorithm)});
+    let one = json!({"allOf": Algorithm::ALL.map(|one| of_algorithm(one, algorithms))});
     let mut section = json!({"type": "object", "required": needs, "additionalProperties": false});
-    if or_several {
-        fields.insert("limits".to_owned(), json!({"$ref": "#/definitions/limits"}));
+    if let Some(several) = several {
+        fields.insert("limits".to_owned(), json!({ "$ref": several }));
         insert(&mut section, "if", json!({"required": ["limits"]}));
         insert(&mut section, "then", json!({"properties": without(&[])}));
         insert(&mut section, "else", one);
@@ -127,10 +160,10 @@ fn limit(own: &[(&str, Value)], needs: &[&str], or_several: bool) -> Value {
 }
 
 /// Which fields an algorithm has, and which it has not.
-fn of_algorithm(algorithm: Algorithm) -> Value {
+fn of_algorithm(algorithm: Algorithm, algorithms: Algorithms) -> Value {
     let own = algorithm.fields();
     let mut chosen = json!({"properties": {"algorithm": {"const": algorithm.name()}}});
-    if algorithm != DEFAULT_ALGORITHM {
+    if algorithm != DEFAULT_ALGORITHM || algorithms == Algorithms::OfPolicy {
         insert(&mut chosen, "required", json!(["algorithm"]));
     }
     let option = own.option.map(|option| option.name);
@@ -162,8 +195,8 @@ fn detail(option: &OptionSpec) -> Value {
 
 fn quota() -> Value {
     let count = "[0-9_]*[1-9][0-9_]*";
-    let pattern = format!("^\\s*{count}\\s* per \\s*({count})?\\s*({})\\s*$", units());
-    json!({"type": "string", "pattern": pattern, "description": "such as 100 per 1m, 5 per second"})
+    let pattern = format!("^\\s*{count}\\s*( per |/)\\s*({count})?\\s*({})\\s*$", units());
+    json!({"type": "string", "pattern": pattern, "description": "such as 100/minute, 100 per 1m"})
 }
 
 fn units() -> String {

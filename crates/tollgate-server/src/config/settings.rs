@@ -4,7 +4,8 @@
 use std::collections::BTreeMap;
 use std::fmt;
 
-use tollgate_service::config::{ConfigError, Section};
+use tollgate_service::config::values::nearest;
+use tollgate_service::config::{ConfigError, Place, Section};
 
 use super::catalog::{Kind, Setting};
 use super::{store_section, token_list};
@@ -28,8 +29,8 @@ pub enum Source {
     Flag(String),
     /// A variable of the environment.
     Environment(String),
-    /// A line of the file.
-    File(usize),
+    /// A place in the file.
+    File(Place),
     /// The default.
     BuiltIn,
 }
@@ -39,7 +40,7 @@ impl fmt::Display for Source {
         match self {
             Self::Flag(name) => f.write_str(name),
             Self::Environment(name) => write!(f, "environment {name}"),
-            Self::File(line) => write!(f, "file, line {line}"),
+            Self::File(place) => write!(f, "file, line {}", place.line),
             Self::BuiltIn => f.write_str("built in"),
         }
     }
@@ -102,11 +103,13 @@ impl Settings {
             (Some("memory"), _, _) => Ok(("memory:".to_owned(), "BACKEND")),
             (Some("postgres"), Some(url), _) | (None, Some(url), None) => Ok((url, "DATABASE_URL")),
             (Some("redis"), _, Some(url)) | (None, None, Some(url)) => Ok((url, "REDIS_URL")),
-            (Some("postgres"), None, _) => Err("is postgres and needs DATABASE_URL"),
-            (Some("redis"), _, None) => Err("is redis and needs REDIS_URL"),
-            (None, Some(_), Some(_)) => Err("is missing, and both DATABASE_URL and REDIS_URL are \
-                                             set; accepted: postgres, redis"),
-            (Some(_), _, _) => Err("is none that is known; accepted: memory, postgres, redis"),
+            (Some("postgres"), None, _) => Err("is postgres, and DATABASE_URL is not set; set it"),
+            (Some("redis"), _, None) => Err("is redis, and REDIS_URL is not set; set it"),
+            (None, Some(_), Some(_)) => {
+                Err("is not set, and both DATABASE_URL and REDIS_URL are; \
+                                             set it to postgres or redis")
+            }
+            (Some(_), _, _) => Err("is not a backend; set it to memory, postgres or redis"),
         };
         match chosen {
             Ok((url, name)) => self.set(Setting::Store, url, Source::Environment(name.to_owned())),
@@ -123,8 +126,12 @@ impl Settings {
                 _ => section.text(setting.name(), errors).map(str::to_owned),
             };
             if let Some(value) = value {
-                let line = section.line_of(setting.name());
-                self.set(setting, value, Source::File(line));
+                // An error prints its place: the name of a secret, and no secret.
+                let name = setting.name();
+                let is_public = !matches!(setting.kind(), Kind::Secret | Kind::Store);
+                let place =
+                    if is_public { section.place_of(name) } else { section.name_place_of(name) };
+                self.set(setting, value, Source::File(place));
             }
         }
     }
@@ -178,7 +185,7 @@ impl Settings {
     /// An error of a setting, located where it was set.
     pub(super) fn error(&self, setting: Setting, message: impl Into<String>) -> ConfigError {
         match self.0.get(&setting).map(|(_, source)| source) {
-            Some(Source::File(line)) => ConfigError::at(*line, setting.name(), message),
+            Some(Source::File(place)) => ConfigError::at(*place, setting.name(), message),
             Some(Source::Flag(by) | Source::Environment(by)) => {
                 ConfigError::new(by.clone(), message)
             }
@@ -204,6 +211,39 @@ impl Settings {
         let line = |setting: Setting| (setting.name(), self.shown(setting), source(setting));
         Setting::ALL.into_iter().map(line).collect()
     }
+}
+
+/// Whether errors may repeat the value of a field at the top of a file.
+pub(super) fn is_public(name: &str) -> bool {
+    let kind = Setting::of_name(name).map(Setting::kind);
+    name == "policies" || kind.is_some_and(|kind| !matches!(kind, Kind::Secret | Kind::Store))
+}
+
+/// Variables that commands read beside the settings.
+const OF_COMMANDS: [&str; 2] = ["TOLLGATE_CONFIG", "TOLLGATE_TOKEN"];
+/// What Kubernetes sets for a service with the name `tollgate`.
+const OF_KUBERNETES: [&str; 2] = ["TOLLGATE_PORT", "TOLLGATE_SERVICE_"];
+
+/// What is wrong with a variable that looks like a setting and is none.
+pub(super) fn unknown_variable(name: &str) -> Option<String> {
+    const PREFIX: &str = "TOLLGATE_";
+    let setting = name.strip_prefix(PREFIX)?;
+    let is_foreign = OF_KUBERNETES.iter().any(|other| name.starts_with(other));
+    if is_foreign || OF_COMMANDS.contains(&name) {
+        return None;
+    }
+    let own: Vec<String> = Setting::ALL.iter().map(|own| own.name().to_uppercase()).collect();
+    if own.iter().any(|own| own == setting) {
+        return None;
+    }
+    let of_commands = OF_COMMANDS.iter().filter_map(|name| name.strip_prefix(PREFIX));
+    let near = nearest(setting, own.iter().map(String::as_str).chain(of_commands));
+    let hint = match near {
+        Some(near) => format!("did you mean {PREFIX}{near}?"),
+        None => "`tollgate config show` prints every setting".to_owned(),
+    };
+    let name: String = name.chars().filter(|c| !c.is_control()).take(64).collect();
+    Some(format!("the variable {name} is not a setting, and is ignored; {hint}"))
 }
 
 /// The address of a store without its credentials and its options, which may hold some.

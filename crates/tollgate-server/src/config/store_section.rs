@@ -22,7 +22,7 @@ pub(super) fn address<'n>(
     }
     let mut section: Section<'n> = Section::of(node, name, errors)?;
     let Some(url) = section.text(URL, errors) else {
-        section.error(URL, "is missing; accepted: the address of a store", errors);
+        section.error(URL, "is missing; write the address of a store", errors);
         return None;
     };
     let mut address = url.to_owned();

@@ -87,7 +87,8 @@ fn endpoint(text: &str) -> Result<String, String> {
     match place {
         Some(place) if !place.is_empty() && !place.contains('@') => Ok(text.to_owned()),
         // It may hold a password: it is not repeated.
-        _ => Err("is not accepted; accepted: http://host:4317 or https://host, without a user"
+        _ => Err("is not the URL of a collector; write http://host:4317 or https://host, without \
+                  a user"
             .to_owned()),
     }
 }

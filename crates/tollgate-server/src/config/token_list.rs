@@ -47,7 +47,7 @@ fn token(node: &Node, path: &str, errors: &mut Vec<ConfigError>) -> Option<Strin
         }
         _ => {
             errors.push(ConfigError::at(
-                node.line,
+                node.place,
                 path,
                 format!("is {}; {ACCEPTED}", node.kind()),
             ));
@@ -64,7 +64,7 @@ fn plain(
 ) -> Option<String> {
     if token.trim().is_empty() || token.contains([',', ':']) {
         let message = "is no token; accepted: a text without commas and colons";
-        errors.push(ConfigError::at(node.line, path, message));
+        errors.push(ConfigError::at(node.place, path, message));
         return None;
     }
     Some(token.trim().to_owned())
@@ -82,7 +82,7 @@ fn names(node: &Node, path: &str, errors: &mut Vec<ConfigError>) -> Option<Vec<S
     };
     if names.is_none() {
         let message = "is not accepted; accepted: a list of names of policies";
-        errors.push(ConfigError::at(node.line, format!("{path}.policies"), message));
+        errors.push(ConfigError::at(node.place, format!("{path}.policies"), message));
     }
     names
 }

@@ -1,4 +1,5 @@
-//! Values of settings that only a server has. Each error names what is accepted.
+//! Values of settings that only a server has. Each error says what is wrong and what to write
+//! instead.
 
 use std::net::SocketAddr;
 
@@ -10,8 +11,12 @@ pub(super) fn address(text: &str) -> Result<Option<SocketAddr>, String> {
     if text == "off" {
         return Ok(None);
     }
-    let accepted = "accepted: an address with a port such as 127.0.0.1:8080, or off";
-    text.parse().map(Some).map_err(|_| format!("{:?} is no address; {accepted}", shorten(text)))
+    text.parse().map(Some).map_err(|_| {
+        let port = text.rsplit_once(':').map_or(text, |(_, port)| port);
+        let port = port.parse::<u16>().unwrap_or(8080);
+        let text = shorten(text);
+        format!("{text:?} is not an IP address with a port; write such as 127.0.0.1:{port}, or off")
+    })
 }
 
 /// A number of things in memory.
@@ -28,7 +33,7 @@ pub(super) fn hosts(text: &str) -> Result<Vec<String>, String> {
     match names.clone().find(|name| !is_name(name)) {
         None => Ok(names.map(str::to_owned).collect()),
         Some(wrong) => Err(format!(
-            "{:?} is no host; accepted: names or addresses without a port, separated by commas",
+            "{:?} is not a host; write names or addresses without a port, separated by commas",
             shorten(wrong)
         )),
     }
@@ -37,14 +42,14 @@ pub(super) fn hosts(text: &str) -> Result<Vec<String>, String> {
 /// A share such as `1/3`, or `1`.
 pub(super) fn share(text: &str) -> Result<Share, String> {
     let wrong =
-        || format!("{:?} is no share; accepted: 1, or a fraction such as 1/3", shorten(text));
+        || format!("{:?} is not a share; write 1, or a fraction such as 1/3", shorten(text));
     parts(text).and_then(|(part, of)| Share::new(part, of).ok()).ok_or_else(wrong)
 }
 
 /// A share that may be 0, such as `1`, `0` or `1/100`.
 pub(super) fn fraction(text: &str) -> Result<(u64, u64), String> {
-    let accepted = "accepted: 0, 1, or a fraction such as 1/100";
-    let wrong = || format!("{:?} is not accepted; {accepted}", shorten(text));
+    let instead = "write 0, 1, or a fraction such as 1/100";
+    let wrong = || format!("{:?} is not a share; {instead}", shorten(text));
     parts(text).filter(|(part, of)| part <= of && *of > 0).ok_or_else(wrong)
 }
 

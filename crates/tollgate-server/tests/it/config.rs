@@ -56,19 +56,19 @@ policies:
     .to_string();
     let expected = [
         "t.yaml:1: htpp: is not a field; did you mean \"http\"?",
-        "t.yaml:2: deadline: \"fast\" is no duration",
-        "t.yaml:4: policies.a.limit: \"lots\" is no rate",
+        "t.yaml:2: deadline: \"fast\" is not a duration; write a number and a unit",
+        "t.yaml:4: policies.a.limit: \"lots\" is not a rate; write such as 100/minute",
         "t.yaml:5: policies.b.algoritm: is not a field; did you mean \"algorithm\"?",
         "t.yaml:6: policies.no space: holds ' '",
-        "t.yaml:7: policies.c.algorithm: \"bucket\" is none; accepted: gcra,",
+        "t.yaml:7: policies.c.algorithm: \"bucket\" is not an algorithm; accepted: gcra,",
         "t.yaml:8: policies.d.",
         "t.yaml:9: policies.e.on_outage: \"maybe\" is not accepted; accepted: open, closed, local",
         "t.yaml:10: policies.f.limit: is missing",
-        "t.yaml:11: policies.g.hash_keys: needs a secret",
+        "t.yaml:11: policies.g.hash_keys: needs the secret of the hash, and none is set",
         "t.yaml:12: policies.h.limits[0].name: is missing",
         "t.yaml:14: policies.i: shares its keys with the policy in line 13",
         "t.yaml:15: policies.cl.throttle: is reserved",
-        "t.yaml:16: policies.k.capacity: is not a field",
+        "t.yaml:16: policies.k.capacity: is a field of token_bucket, and the algorithm is gcra",
     ];
     for error in expected {
         assert!(wrong.contains(error), "{error}\nis not in\n{wrong}");
@@ -146,7 +146,8 @@ fn flags_override_the_environment_which_overrides_the_file() {
     let source = |name| config.show().into_iter().find(|one| one.0 == name).unwrap().2;
     assert_eq!(source("http"), Source::Flag("--http".to_owned()));
     assert_eq!(source("grpc"), Source::Environment("TOLLGATE_GRPC".to_owned()));
-    assert_eq!((source("resp"), source("store")), (Source::File(3), Source::BuiltIn));
+    assert!(matches!(source("resp"), Source::File(place) if (place.line, place.column) == (3, 7)));
+    assert_eq!(source("store"), Source::BuiltIn);
 }
 
 #[test]
@@ -202,9 +203,9 @@ fn a_store_is_an_address_or_a_section_with_its_parameters() {
         ),
         ("store: {url: 'memory:', max_keys: 0}", "t.yaml:1: store: `max_keys` is not accepted"),
         ("store: {url: 'memory:', max_kys: 1}", "store.max_kys: is not a field; did you mean"),
-        ("store: {audit: 30}", "store.url: is missing; accepted: the address of a store"),
-        ("store: {url: 'oracle:', audit: 30}", "store: has no scheme that is known; accepted: m"),
-        ("store: [memory]", "store: is a list; accepted: a value"),
+        ("store: {audit: 30}", "store.url: is missing; write the address of a store"),
+        ("store: {url: 'oracle:', audit: 30}", "store: has no scheme of a store; accepted: m"),
+        ("store: [memory]", "store: is a list; write a value"),
         ("store: redis://h?tls=yes", "store: `tls` is not accepted; accepted: true, false"),
         ("store: postgres://u:s3cret@h/d?audit=s3cret", "`audit` is not accepted; accepted: for"),
     ];
@@ -250,4 +251,228 @@ fn every_setting_is_read() {
         let refused = Config::of_text(&[(setting, "?".to_owned())], |_| None, None);
         assert!(refused.is_err(), "`{}` accepts `?`: is it read?", setting.name());
     }
+}
+
+/// The errors of a file as lines.
+fn errors_of(text: &str) -> String {
+    of_file(text).map(|_| ()).unwrap_err().to_string()
+}
+
+#[test]
+fn no_mistake_hides_another() {
+    let wrong = errors_of(
+        "on_outage: opne
+cl_throttle: perhaps
+default_capacity: many
+http off
+tokens: short
+admin_tokens: brief
+deadline: fast
+grpc: 127.0.0.1
+deadline: 100ms
+policies:
+  a b: {limit: lots, burst: few}
+  c: {algorithm: token-bucket, refill: often, overrides: {k: {limit: rarely}}}
+  d: {limits: [3, {limit: x}, {name: n, limit: y}], overrides: {k: {limits: {n: z}}}}
+  e: 3
+",
+    );
+    let expected = [
+        "t.yaml:1: on_outage: \"opne\" is not accepted; did you mean \"open\"?",
+        "t.yaml:2: cl_throttle: \"perhaps\"",
+        "t.yaml:3: default_capacity: \"many\" is not a whole number",
+        "t.yaml:4: file: is not a field; write `name: value`",
+        "t.yaml:5: tokens: holds a token that can be guessed",
+        "t.yaml:6: admin_tokens: holds a token that can be guessed",
+        "t.yaml:7: deadline: \"fast\" is not a duration",
+        "t.yaml:8: grpc: \"127.0.0.1\" is not an IP address with a port; write such as",
+        "t.yaml:9: deadline: appears twice, for the first time in line 7",
+        "t.yaml:11: policies.a b: holds ' '",
+        "t.yaml:11: policies.a b.limit: \"lots\" is not a rate",
+        "t.yaml:11: policies.a b.burst: \"few\" is not a whole number",
+        "t.yaml:12: policies.c.algorithm: \"token-bucket\" is not an algorithm; did you mean \
+         \"token_bucket\"?",
+        "t.yaml:12: policies.c.refill: \"often\" is not a rate",
+        "t.yaml:12: policies.c.overrides.limit: ",
+        "t.yaml:13: policies.d.limits[0]: is a text; write fields",
+        "t.yaml:13: policies.d.limits[1].name: is missing",
+        "t.yaml:13: policies.d.limits[1].limit: \"x\" is not a rate",
+        "t.yaml:13: policies.d.limits[2].limit: \"y\" is not a rate",
+        "t.yaml:14: policies.e: is a text; write fields",
+    ];
+    for error in expected {
+        assert!(wrong.contains(error), "{error}\nis not in\n{wrong}");
+    }
+    assert!(!wrong.contains("short") && !wrong.contains("brief"), "{wrong}");
+}
+
+#[test]
+fn an_error_shows_its_line_and_a_caret_and_never_a_secret_or_a_key() {
+    let text = "tokens: [a-token-of-a-caller]
+policies:
+  a: {limit: 100 pre minute}
+  b:
+    limit: 1 per 1s
+    overrides:
+      a-secret-key: {limit: often}
+tokns: another-token-of-a-caller
+";
+    let shown = format!("{:#}", of_file(text).map(|_| ()).unwrap_err());
+    let expected = "error: policies.a.limit: \"100 pre minute\" is not a rate; write such as \
+                    100/minute or 100 per 1m
+ --> t.yaml:3:14
+  |
+3 |   a: {limit: 100 pre minute}
+  |              ^^^^^^^^^^^^^^";
+    assert!(shown.contains(expected), "{shown}");
+    let of_key = " --> t.yaml:7:29
+  |
+7 |                             often
+  |                             ^^^^^";
+    assert!(shown.contains(of_key), "{shown}");
+    assert!(shown.contains("error: tokns: is not a field; did you mean \"tokens\"?"), "{shown}");
+    assert!(!shown.contains("of-a-caller") && !shown.contains("secret-key"), "{shown}");
+}
+
+#[test]
+fn a_wrong_store_is_told_which_one_was_meant() {
+    for (store, hint) in [
+        ("reddis://host", "has an unknown scheme; did you mean \"redis\"?"),
+        ("postgress://host/db", "has an unknown scheme; did you mean \"postgres\"?"),
+        ("redis", "has no scheme; did you mean \"redis:\"?"),
+    ] {
+        let wrong = errors_of(&format!("store: {store}\n"));
+        assert!(wrong.contains(hint), "{store}: {wrong}");
+    }
+    let wrong = errors_of("store: rediss-clusterr://:a-password@host\n");
+    assert!(wrong.contains("rediss-cluster") && !wrong.contains("a-password"), "{wrong}");
+}
+
+#[test]
+fn overrides_merge_by_the_name_of_a_limit() {
+    let base = "policies:
+  p:
+    limits:
+      - {name: second, algorithm: token_bucket, refill: 10/s, capacity: 20}
+      - {name: day, algorithm: fixed_window, limit: 1000/day}
+    overrides:
+";
+    let limits_of = |overrides: &str| {
+        let file = format!("{base}      k: {overrides}\n");
+        let config = of_file(&file).map_err(|wrong| wrong.to_string())?;
+        let policy = config.policies.find("p").unwrap();
+        let limit = |named: &tollgate_server::policy::NamedLimit| {
+            let rule = named.limit.rule();
+            (named.name.to_string(), rule.name().to_owned(), rule.ceiling())
+        };
+        Ok::<_, String>(policy.limits_of("k").iter().map(limit).collect::<Vec<_>>())
+    };
+    let of =
+        |name: &str, algorithm: &str, ceiling| (name.to_owned(), algorithm.to_owned(), ceiling);
+    let second = || of("second", "token_bucket", 20);
+    let day = |ceiling| of("day", "fixed_window", ceiling);
+    for (overrides, expected) in [
+        ("{limits: {day: 5000/day}}", vec![second(), day(5_000)]),
+        ("{limits: [{name: day, limit: 6000/day}]}", vec![second(), day(6_000)]),
+        ("{limits: {day: none}}", vec![second()]),
+        (
+            "{limits: {second: {refill: 5/s, capacity: 7}, day: none}}",
+            vec![of("second", "token_bucket", 7)],
+        ),
+        (
+            "{limits: {second: {algorithm: gcra, limit: 9/s}}}",
+            vec![of("second", "gcra", 9), day(1_000)],
+        ),
+    ] {
+        assert_eq!(limits_of(overrides), Ok(expected), "{overrides}");
+    }
+    for (overrides, wrong) in [
+        ("{limits: {secnd: 5/s}}", "is not a limit of the policy; did you mean \"second\"?"),
+        ("{limits: {hour: none}}", "is not a limit of the policy; accepted: second, day"),
+        ("{limits: {second: none, day: none}}", "drops every limit; keep one"),
+        ("{limits: {second: few}}", "the fields of the limit, or `none`"),
+        ("{limits: [{name: day, limit: 1/d}, {name: day, limit: 2/d}]}", "appears twice"),
+        ("{limit: 100/s}", "limits: is missing; write those that differ, and `none`"),
+        ("{limits: 3}", "is a text; write 1 to 16 limits by name"),
+    ] {
+        let found = limits_of(overrides).unwrap_err();
+        assert!(found.contains(wrong), "{overrides}: {found}");
+        assert_eq!(found.lines().count(), 1, "{overrides}: {found}");
+    }
+    let one = "policies: {p: {algorithm: sliding_log, limit: 5/m, overrides: {k: {limit: 50/m}}}}";
+    let config = of_file(one).unwrap();
+    let named = &config.policies.find("p").unwrap().limits_of("k")[0];
+    assert_eq!((named.limit.rule().name(), named.limit.rule().ceiling()), ("sliding_log", 50));
+    let wrong = errors_of("policies: {p: {limit: 5/m, overrides: {k: {limits: {p: none}}}}}");
+    assert!(wrong.contains("is not a limit of the policy"), "{wrong}");
+}
+
+#[test]
+fn a_policy_in_force_is_written_as_a_file_says_it() {
+    let config = of_file(
+        "on_outage: closed
+default_refill_rate: 0.5
+policies:
+  p:
+    shadow: true
+    limits: [{name: s, limit: 10/second}, {name: d, limit: 1_000 per 1d, burst: 5}]
+    overrides: {'a: key': {limits: {d: none}}, other: {limits: {s: 20/s}}}
+  q: {algorithm: sliding_log, limit: 5/m, on_outage: local}
+",
+    )
+    .unwrap();
+    let written = |name: &str| config.policies.find(name).unwrap().written().to_string();
+    let expected = "limits:
+  - name: s
+    algorithm: gcra
+    limit: 10/second
+  - name: d
+    algorithm: gcra
+    limit: 1_000 per 1d
+    burst: 5
+on_outage: closed
+shadow: true
+overrides:
+  \"a: key\":
+    limits:
+      s:
+        algorithm: gcra
+        limit: 10/second
+      d: none
+  other:
+    limits:
+      s:
+        algorithm: gcra
+        limit: 20/s
+      d:
+        algorithm: gcra
+        limit: 1_000 per 1d
+        burst: 5
+";
+    assert_eq!(written("p"), expected);
+    // It can be read again, and means the same.
+    let indented = config.policies.find("p").unwrap().written().indented(4);
+    let again = of_file(&format!("policies:\n  p:\n{indented}")).unwrap();
+    assert_eq!(again.policies.find("p").unwrap().written().to_string(), expected);
+    assert_eq!(written("q"), "algorithm: sliding_log\nlimit: 5/m\non_outage: local\n");
+    let bucket = "algorithm: token_bucket\nrefill: 5 per 10s\ncapacity: 10\non_outage: closed\n";
+    assert_eq!(written("default"), bucket);
+}
+
+#[test]
+fn a_variable_that_is_not_a_setting_is_told_with_what_was_meant() {
+    let of = |names: &[&str]| {
+        Config::unknown_variables(names.iter().map(|name| (*name).to_owned())).join("\n")
+    };
+    let wrong = of(&["TOLLGATE_TOKNES", "TOLLGATE_DEADLIN", "TOLLGATE_XYZZYPLUGH", "PATH"]);
+    for hint in [
+        "TOLLGATE_TOKNES is not a setting, and is ignored; did you mean TOLLGATE_TOKENS?",
+        "did you mean TOLLGATE_DEADLINE?",
+        "TOLLGATE_XYZZYPLUGH is not a setting, and is ignored; `tollgate config show`",
+    ] {
+        assert!(wrong.contains(hint), "{wrong}");
+    }
+    let kubernetes = ["TOLLGATE_PORT", "TOLLGATE_PORT_8080_TCP_ADDR", "TOLLGATE_SERVICE_HOST"];
+    assert_eq!(of(&kubernetes), "");
+    assert_eq!(of(&["TOLLGATE_HTTP", "TOLLGATE_CONFIG", "TOLLGATE_TOKEN", "HOME"]), "");
 }

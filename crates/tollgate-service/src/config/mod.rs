@@ -6,6 +6,9 @@
 
 mod algorithms;
 mod error;
+mod excerpt;
+mod limits;
+mod overrides;
 mod policies;
 mod section;
 pub mod values;
@@ -17,12 +20,15 @@ pub use crate::policy::LIMITS_MAX;
 use crate::policy::{AdHocBounds, Policies};
 
 pub use algorithms::{DEFAULT_ALGORITHM, algorithms_table};
-pub use error::{ConfigError, ConfigErrors};
+pub use error::{ConfigError, ConfigErrors, Place};
 pub use policies::PolicyDefaults;
 pub use section::Section;
 
 /// The capacity of the policy `default`, when neither the file nor a setting says otherwise.
 pub const DEFAULT_CAPACITY: u64 = 10;
+
+/// The fields of [`policies_from_yaml`] that hold no secret.
+const PUBLIC: [&str; 4] = ["policies", "default_capacity", "default_refill_rate", "on_outage"];
 
 /// Reads policies from YAML, and with them the settings that policies depend on:
 /// `default_capacity`, `default_refill_rate`, `on_outage` and `hash_secret`.
@@ -42,12 +48,12 @@ pub fn policies_with_secret(text: &str, hash_secret: &str) -> Result<Policies, C
     let mut errors = Vec::new();
     match read(text, hash_secret, &mut errors) {
         Some(policies) if errors.is_empty() => Ok(policies),
-        _ => Err(ConfigErrors { file: None, list: errors }),
+        _ => Err(ConfigErrors::of_file((None, text), errors, |name| PUBLIC.contains(&name))),
     }
 }
 
 fn read(text: &str, secret: &str, errors: &mut Vec<ConfigError>) -> Option<Policies> {
-    let root = yaml::parse(text).map_err(|error| errors.push(error)).ok()?;
+    let root = yaml::parse(text, errors)?;
     let mut top = Section::of(&root, "", errors)?;
     let capacity = top.parsed("default_capacity", values::whole, errors);
     let refill = top.parsed("default_refill_rate", values::per_second, errors);
@@ -91,8 +97,8 @@ policies: {a: {limit: 5 per 1m}, b: {limit: 6 per 1m, on_outage: local}}
     #[test]
     fn every_error_names_its_line() {
         let errors = policies_from_yaml("htpp: x\npolicies:\n  a: {limit: x}\n").unwrap_err();
-        let lines: Vec<_> = errors.list.iter().map(|error| (error.line, &*error.field)).collect();
-        assert_eq!(lines, [(Some(3), "policies.a.limit"), (Some(1), "htpp")]);
+        let lines: Vec<_> = errors.list.iter().map(|error| (error.line(), &*error.field)).collect();
+        assert_eq!(lines, [(Some(1), "htpp"), (Some(3), "policies.a.limit")]);
         assert!(policies_from_yaml("default_capacity: 0").is_err());
     }
 }

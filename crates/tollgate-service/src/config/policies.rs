@@ -2,22 +2,32 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use tollgate_core::algorithm::{Kind, OptionSpec, QuotaFields};
 use tollgate_core::store::Bounds;
-use tollgate_core::{Limit, Name, OutageMode, Quota, Rule};
+use tollgate_core::{Limit, Name, OutageMode, Quota};
 use tollgate_http::HashKey;
 
-use super::algorithms::{DEFAULT_ALGORITHM, option_value};
-use super::values::{
-    boolean, outage_mode, rate, refunds, shorten, when_full, when_ids_full, whole,
-};
-use super::yaml::{Content, Node};
+use super::limits::{ReadLimits, Scope};
+use super::values::{boolean, outage_mode, refunds, shorten, when_full, when_ids_full, whole};
+use super::yaml::{Content, Entry, Node};
 use super::{ConfigError, Section};
 use crate::policy::{
-    AD_HOC_POLICY, AdHocBounds, LIMITS_MAX, NamedLimit, Policies, Policy, ad_hoc_limit,
+    AD_HOC_POLICY, AdHocBounds, Policies, Policy, Written, WrittenValue, ad_hoc_limit,
 };
 
 type Errors = Vec<ConfigError>;
+
+/// The fields of a policy beside its limits, its outage mode and its overrides.
+const BESIDE_LIMITS: [&str; 9] = [
+    "shadow",
+    "refunds",
+    "max_debt",
+    "prefix",
+    "hash_keys",
+    "max_keys",
+    "when_full",
+    "max_request_ids",
+    "when_ids_full",
+];
 
 /// Settings outside of `policies:` that policies depend on.
 #[derive(Clone, Copy, Debug)]
@@ -65,18 +75,16 @@ impl PolicyDefaults<'_> {
         owners.extend(ad_hoc_limit().iter().map(ad_hoc));
         for entry in section.entries() {
             let path = format!("policies.{}", shorten(&entry.name));
-            let Some(policy) = self.policy(&entry.name, &entry.value, &path, errors) else {
-                continue;
-            };
+            let Some(policy) = self.policy(entry, &path, errors) else { continue };
             // `a.b` may be a policy, or the limit `b` of the policy `a`: their keys must differ.
             // Overrides share the keys of the policy they belong to.
             let mut namespaces: BTreeSet<String> = BTreeSet::new();
             namespaces.extend(policy.every_limit().map(namespace));
             for namespace in namespaces {
-                let owner = format!("the policy in line {}", entry.line);
+                let owner = format!("the policy in line {}", entry.place.line);
                 if let Some(earlier) = owners.insert(namespace, owner) {
                     let message = format!("shares its keys with {earlier}; rename it");
-                    errors.push(ConfigError::at(entry.line, path.clone(), message));
+                    errors.push(ConfigError::at(entry.place, path.clone(), message));
                 }
             }
             policies.push(policy);
@@ -84,20 +92,19 @@ impl PolicyDefaults<'_> {
         policies
     }
 
-    fn policy(&self, name: &str, node: &Node, path: &str, errors: &mut Errors) -> Option<Policy> {
-        let mut section = Section::of(node, path, errors)?;
-        let policy = match Name::new("policy", name) {
-            Ok(policy) if name != AD_HOC_POLICY => policy,
-            Ok(_) => {
-                let message = "is reserved for CL.THROTTLE; rename it";
-                errors.push(ConfigError::at(section.line, path, message));
-                return None;
-            }
-            Err(error) => {
-                errors.push(ConfigError::at(section.line, path, error.message()));
-                return None;
+    /// One policy. What is wrong is reported, and the rest is read nevertheless.
+    fn policy(&self, entry: &Entry, path: &str, errors: &mut Errors) -> Option<Policy> {
+        let before = errors.len();
+        let name = match policy_name(&entry.name) {
+            Ok(name) => name,
+            Err(message) => {
+                errors.push(ConfigError::at(entry.place, path, message));
+                // The rest is read under another name.
+                Name::new("policy", "policy").ok()?
             }
         };
+        let mut section = Section::of(&entry.value, path, errors)?;
+        let written = as_written(&section);
         let on_outage = section.parsed("on_outage", outage_mode, errors);
         let shadow = section.parsed("shadow", boolean, errors).unwrap_or(false);
         let refunds = section.parsed("refunds", refunds, errors).unwrap_or_default();
@@ -107,31 +114,45 @@ impl PolicyDefaults<'_> {
         let hash = self.key_hash(&mut section, errors);
         let overrides = section.node("overrides");
         let on_outage = on_outage.unwrap_or(self.on_outage);
-        let scope = Scope { policy: &policy, prefix, on_outage, max_debt, bounds };
+        let scope = Scope { policy: &name, prefix, on_outage, max_debt, bounds };
         let limits = scope.limits(&mut section, errors);
         section.finish(errors);
-        let built = Policy::new(policy.clone(), limits?).shadow(shadow).hash_keys(hash);
-        let mut built = built.accept_refunds(refunds);
-        if let Some(node) = overrides {
-            // Keys may be secret: an error names the line and not the key.
-            let path = format!("{path}.overrides");
-            let section = Section::of(node, &path, errors)?;
-            for entry in section.entries() {
-                let mut section = Section::of(&entry.value, &path, errors)?;
-                let limits = scope.limits(&mut section, errors);
-                section.finish(errors);
-                built = built.override_key(&entry.name, limits?);
-            }
+        let keys = overrides.map_or_else(Vec::new, |node| {
+            overridden(&scope, &limits, (node, &format!("{path}.overrides")), errors)
+        });
+        if errors.len() > before {
+            return None;
         }
-        Some(built)
+        let mut whole = Written::default();
+        limits.write(&mut whole);
+        whole.text("on_outage", on_outage.as_str());
+        written.into_iter().for_each(|(name, value)| whole.text(&name, &value));
+        let mut built = Policy::new(name.clone(), limits.limits()?);
+        built = built.shadow(shadow).hash_keys(hash).accept_refunds(refunds);
+        let mut of_keys = Written::default();
+        for (key, limits) in keys {
+            let mut own = Written::default();
+            limits.write(&mut own);
+            of_keys.add(key, WrittenValue::Section(own));
+            built = built.override_key(key, limits.limits()?);
+        }
+        if of_keys.fields().next().is_some() {
+            whole.add("overrides", WrittenValue::Section(of_keys));
+        }
+        Some(built.written_as(whole))
     }
 
     fn key_hash(&self, section: &mut Section<'_>, errors: &mut Errors) -> Option<HashKey> {
         const FIELD: &str = "hash_keys";
-        let bits = section.parsed(FIELD, whole, errors)?;
+        let bits = section.parsed(FIELD, hash_bits, errors)?;
         if self.hash_secret.is_empty() {
-            let message = "needs a secret: set hash_secret, or TOLLGATE_HASH_SECRET";
-            section.error(FIELD, message, errors);
+            let message = "needs the secret of the hash, and none is set; write `hash_secret` at \
+                           the top of the file, or set TOLLGATE_HASH_SECRET in the environment";
+            errors.push(ConfigError::at(
+                section.name_place_of(FIELD),
+                section.path_of(FIELD),
+                message,
+            ));
             return None;
         }
         let hash = HashKey::from_any_secret(self.hash_secret.as_bytes());
@@ -140,106 +161,50 @@ impl PolicyDefaults<'_> {
     }
 }
 
-/// What the limits of a policy have in common.
-struct Scope<'a> {
-    policy: &'a Name,
-    prefix: Option<&'a str>,
-    on_outage: OutageMode,
-    max_debt: Option<u64>,
-    bounds: Bounds,
+/// How many bits of the hash of a key remain.
+fn hash_bits(text: &str) -> Result<u64, String> {
+    whole(text).map_err(|_| {
+        let text = shorten(text);
+        format!("{text:?} is not a number of bits; write how many of the hash are kept, such as 64")
+    })
 }
 
-impl Scope<'_> {
-    /// The one limit of a section, or its list of `limits`.
-    fn limits(&self, section: &mut Section<'_>, errors: &mut Errors) -> Option<Vec<NamedLimit>> {
-        let Some(node) = section.node("limits") else {
-            return self.limit(section, None, errors).map(|limit| vec![limit]);
-        };
-        let path = section.path_of("limits");
-        let items = match &node.content {
-            Content::List(items) if (1..=LIMITS_MAX).contains(&items.len()) => items,
-            _ => {
-                let message =
-                    format!("is {}; accepted: a list of 1 to {LIMITS_MAX} limits", node.kind());
-                errors.push(ConfigError::at(node.line, path, message));
-                return None;
-            }
-        };
-        let mut limits: Vec<NamedLimit> = Vec::new();
-        for (index, item) in items.iter().enumerate() {
-            let mut section = Section::of(item, &format!("{path}[{index}]"), errors)?;
-            let Some(name) = section.text("name", errors) else {
-                errors.push(ConfigError::at(section.line, section.path_of("name"), "is missing"));
-                continue;
-            };
-            let limit = self.limit(&mut section, Some(name), errors);
-            if limits.iter().any(|earlier| earlier.name == name) {
-                let error = ConfigError::at(section.line, section.path_of("name"), "appears twice");
-                errors.push(error);
-            }
-            section.finish(errors);
-            limits.extend(limit);
+/// The limits of every key with an override.
+fn overridden<'n>(
+    scope: &Scope<'_>,
+    limits: &ReadLimits,
+    (node, path): (&'n Node, &str),
+    errors: &mut Errors,
+) -> Vec<(&'n str, ReadLimits)> {
+    let mut all = Vec::new();
+    // Keys may be secret: an error names the line and not the key.
+    let Some(section) = Section::of(node, path, errors) else { return all };
+    for entry in section.entries() {
+        let Some(mut section) = Section::of(&entry.value, path, errors) else { continue };
+        let own = scope.overridden(limits, &mut section, errors);
+        section.finish(errors);
+        all.push((entry.name.as_str(), own));
+    }
+    all
+}
+
+/// The name of a policy.
+fn policy_name(name: &str) -> Result<Name, String> {
+    if name == AD_HOC_POLICY {
+        return Err("is reserved for CL.THROTTLE; rename it".to_owned());
+    }
+    Name::new("policy", name).map_err(|error| error.message().to_owned())
+}
+
+/// The fields of a policy beside its limits, as they were written.
+fn as_written(section: &Section<'_>) -> Vec<(String, String)> {
+    let beside = |entry: &Entry| match &entry.value.content {
+        Content::Text(text) if BESIDE_LIMITS.contains(&&*entry.name) => {
+            Some((entry.name.clone(), text.clone()))
         }
-        (limits.len() == items.len()).then_some(limits)
-    }
-
-    /// One limit: its algorithm, and the fields that this algorithm has.
-    fn limit(
-        &self,
-        section: &mut Section<'_>,
-        name: Option<&str>,
-        errors: &mut Errors,
-    ) -> Option<NamedLimit> {
-        let algorithm = section.text("algorithm", errors).unwrap_or(DEFAULT_ALGORITHM.name());
-        let Some(kind) = Kind::of_name(algorithm) else {
-            let accepted = Kind::ALL.map(Kind::name).join(", ");
-            let message = format!("{:?} is none; accepted: {accepted}", shorten(algorithm));
-            section.error("algorithm", message, errors);
-            return None;
-        };
-        let QuotaFields { rate, option, .. } = kind.fields();
-        let value = |option: OptionSpec| {
-            section.parsed(option.name, |text| option_value(&option, text), errors)
-        };
-        let option = option.and_then(value);
-        let quota = required_rate(section, rate, errors)?;
-        let rule = match kind.build(quota, option) {
-            Ok(rule) => rule,
-            Err(error) => {
-                let field = error.field().unwrap_or("limit");
-                section.error(field, error.message(), errors);
-                return None;
-            }
-        };
-        let named = self.named(name, rule);
-        let report = |error: &tollgate_core::Error| {
-            let field = error.field().filter(|field| *field != "policy").unwrap_or("name");
-            let path = section.path_of(field);
-            errors.push(ConfigError::at(section.line, path, error.message()));
-        };
-        named.inspect_err(report).ok()
-    }
-
-    fn named(&self, name: Option<&str>, rule: Rule) -> tollgate_core::Result<NamedLimit> {
-        let full = match name {
-            Some(name) => format!("{}.{name}", self.policy),
-            None => self.policy.to_string(),
-        };
-        let limit = Limit::with_rule(&full, rule)?.on_outage(self.on_outage).bounded(self.bounds);
-        let limit = match self.max_debt {
-            Some(units) => limit.max_debt(units),
-            None => limit,
-        };
-        let limit = match self.prefix {
-            Some(prefix) => limit.with_prefix(prefix)?,
-            None => limit,
-        };
-        let name = match name {
-            Some(name) => Name::new("name", name)?,
-            None => self.policy.clone(),
-        };
-        Ok(NamedLimit { name, limit })
-    }
+        _ => None,
+    };
+    section.entries().iter().filter_map(beside).collect()
 }
 
 /// How much the memory store keeps for each limit of a policy.
@@ -262,19 +227,4 @@ fn bounds(section: &mut Section<'_>, errors: &mut Errors) -> Bounds {
         section.error(error.field().unwrap_or("max_keys"), error.message(), errors);
     }
     bounds
-}
-
-/// A rate; its absence is an error.
-fn required_rate(
-    section: &mut Section<'_>,
-    name: &'static str,
-    errors: &mut Errors,
-) -> Option<Quota> {
-    let before = errors.len();
-    let quota = section.parsed(name, rate, errors);
-    if quota.is_none() && errors.len() == before {
-        let message = "is missing; accepted: a rate such as 100 per 1m";
-        errors.push(ConfigError::at(section.line, section.path_of(name), message));
-    }
-    quota
 }

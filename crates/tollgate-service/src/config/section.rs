@@ -1,7 +1,7 @@
 //! A section of a file: fields are taken by name, and a field that was not taken is an error.
 
-use super::ConfigError;
 use super::yaml::{Content, Entry, Node};
+use super::{ConfigError, Place};
 use crate::policy::nearest;
 
 /// The fields of a section.
@@ -9,8 +9,8 @@ use crate::policy::nearest;
 pub struct Section<'n> {
     /// Its path, which ends with a dot; empty at the top.
     path: String,
-    /// The line at which it begins.
-    pub line: usize,
+    /// Where it begins.
+    pub place: Place,
     entries: &'n [Entry],
     known: Vec<&'static str>,
 }
@@ -23,18 +23,18 @@ impl<'n> Section<'n> {
             Content::Nothing if path.is_empty() => &[],
             _ => {
                 let name = if path.is_empty() { "file" } else { path };
-                let message = format!("is {}; accepted: a section of fields", node.kind());
-                errors.push(ConfigError::at(node.line, name, message));
+                let message = format!("is {}; write fields, each as `name: value`", node.kind());
+                errors.push(ConfigError::at(node.place, name, message));
                 return None;
             }
         };
         let path = if path.is_empty() { String::new() } else { format!("{path}.") };
-        Some(Self { path, line: node.line, entries, known: Vec::new() })
+        Some(Self { path, place: node.place, entries, known: Vec::new() })
     }
 
-    /// Reports an error of a field.
+    /// Reports an error of the value of a field.
     pub fn error(&self, name: &str, message: impl Into<String>, errors: &mut Vec<ConfigError>) {
-        errors.push(ConfigError::at(self.line_of(name), self.path_of(name), message));
+        errors.push(ConfigError::at(self.place_of(name), self.path_of(name), message));
     }
 
     /// The path of a field.
@@ -43,10 +43,22 @@ impl<'n> Section<'n> {
         format!("{}{name}", self.path)
     }
 
-    /// The line of a field if it was written, else of the section.
+    /// Where the value of a field is, if it was written, else the section. A value of several
+    /// lines is where its name is.
     #[must_use]
-    pub fn line_of(&self, name: &str) -> usize {
-        self.entries.iter().find(|entry| entry.name == name).map_or(self.line, |entry| entry.line)
+    pub fn place_of(&self, name: &str) -> Place {
+        let entry = self.entries.iter().find(|entry| entry.name == name);
+        entry.map_or(self.place, |entry| match entry.value.content {
+            Content::Text(_) => entry.value.place,
+            _ => entry.place,
+        })
+    }
+
+    /// Where the name of a field is, if it was written, else the section.
+    #[must_use]
+    pub fn name_place_of(&self, name: &str) -> Place {
+        let entry = self.entries.iter().find(|entry| entry.name == name);
+        entry.map_or(self.place, |entry| entry.place)
     }
 
     /// A field, if it was written.
@@ -61,8 +73,8 @@ impl<'n> Section<'n> {
         match &node.content {
             Content::Text(text) => Some(text),
             _ => {
-                let message = format!("is {}; accepted: a value", node.kind());
-                errors.push(ConfigError::at(node.line, self.path_of(name), message));
+                let message = format!("is {}; write a value", node.kind());
+                errors.push(ConfigError::at(self.place_of(name), self.path_of(name), message));
                 None
             }
         }
@@ -100,7 +112,7 @@ impl<'n> Section<'n> {
             };
             let name: String = entry.name.chars().take(64).collect();
             let message = format!("is not a field; {hint}");
-            errors.push(ConfigError::at(entry.line, self.path_of(&name), message));
+            errors.push(ConfigError::at(entry.place, self.path_of(&name), message));
         }
     }
 }

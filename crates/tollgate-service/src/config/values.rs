@@ -1,4 +1,5 @@
-//! Values of a configuration: numbers, durations, rates. Each error says what is accepted.
+//! Values of a configuration: numbers, durations, rates. Each error says what is wrong and what to
+//! write instead.
 
 use std::time::Duration;
 
@@ -6,6 +7,8 @@ use tollgate_core::store::{WhenFull, WhenIdsFull};
 use tollgate_core::{OutageMode, Quota};
 
 use crate::policy::Refunds;
+
+pub use crate::policy::nearest;
 
 /// Units of time, their names, and how many microseconds they take.
 const UNITS: [(&[&str], u64); 7] = [
@@ -29,9 +32,12 @@ pub fn units() -> impl Iterator<Item = &'static str> {
 /// What is wrong.
 pub fn whole(text: &str) -> Result<u64, String> {
     let digits: String = text.chars().filter(|c| *c != '_').collect();
-    let number = digits.bytes().all(|byte| byte.is_ascii_digit()).then(|| digits.parse().ok());
-    let wrong = || format!("{:?} is no whole number that fits", shorten(text));
-    number.flatten().ok_or_else(wrong)
+    if digits.is_empty() || !digits.bytes().all(|byte| byte.is_ascii_digit()) {
+        return Err(format!("{:?} is not a whole number; write digits alone", shorten(text)));
+    }
+    digits.parse().map_err(|_| {
+        format!("{:?} is too large a number; the largest is {}", shorten(text), u64::MAX)
+    })
 }
 
 /// A duration such as `100ms`, `90 s` or `1 day`; the number may be left out of a rate.
@@ -47,21 +53,26 @@ pub fn duration(text: &str) -> Result<Duration, String> {
     let number = if number.is_empty() { Ok(1) } else { whole(number) };
     let time = number.ok().zip(micros).and_then(|(number, micros)| number.checked_mul(*micros));
     time.map(Duration::from_micros).ok_or_else(|| {
-        format!("{:?} is no duration; accepted: such as 100ms, 30s, 1m, 2h, 1d", shorten(text))
+        let text = shorten(text);
+        format!("{text:?} is not a duration; write a number and a unit, such as 100ms, 30s or 1d")
     })
 }
 
-/// A rate such as `100 per 1m` or `5 per second`.
+/// A rate such as `100/minute`, `100 per 1m` or `5 per second`.
 ///
 /// # Errors
-/// What is wrong, and what is accepted.
+/// What is wrong, and what to write instead.
 pub fn rate(text: &str) -> Result<Quota, String> {
     let wrong = |why: &str| {
-        format!("{:?} is no rate{why}; accepted: such as 100 per 1m, 5 per second", shorten(text))
+        format!("{:?} is not a rate{why}; write such as 100/minute or 100 per 1m", shorten(text))
     };
-    let (units, period) = text.split_once(" per ").ok_or_else(|| wrong(""))?;
-    let units = whole(units.trim()).map_err(|_| wrong(": its number is not whole"))?;
-    let period = duration(period).map_err(|_| wrong(": its period is no duration"))?;
+    let parts = text.split_once(" per ").or_else(|| text.split_once('/'));
+    let (units, period) = parts.ok_or_else(|| match text.parse::<u64>() {
+        Ok(_) => wrong(": its period is missing"),
+        Err(_) => wrong(""),
+    })?;
+    let units = whole(units.trim()).map_err(|_| wrong(": its number is not a whole number"))?;
+    let period = duration(period).map_err(|_| wrong(": its period is not a duration"))?;
     Ok(Quota::new(units, period))
 }
 
@@ -71,7 +82,8 @@ pub fn rate(text: &str) -> Result<Quota, String> {
 /// What is wrong, and what is accepted.
 pub fn per_second(text: &str) -> Result<Quota, String> {
     let wrong = || {
-        format!("{:?} is no rate; accepted: a number per second such as 1 or 0.001", shorten(text))
+        let text = shorten(text);
+        format!("{text:?} is not a number per second; write a decimal such as 1 or 0.001")
     };
     let (whole_part, fraction) = text.split_once('.').unwrap_or((text, ""));
     let digits = format!("{whole_part}{fraction}");
@@ -94,7 +106,10 @@ pub fn one_of<T: Copy>(text: &str, words: &[(&str, T)]) -> Result<T, String> {
     let found = words.iter().find(|(word, _)| *word == text).map(|(_, value)| *value);
     found.ok_or_else(|| {
         let accepted: Vec<&str> = words.iter().map(|(word, _)| *word).collect();
-        format!("{:?} is not accepted; accepted: {}", shorten(text), accepted.join(", "))
+        let meant = nearest(text, accepted.iter().copied());
+        let meant = meant.map_or_else(String::new, |near| format!("did you mean {near:?}? "));
+        let accepted = accepted.join(", ");
+        format!("{:?} is not accepted; {meant}accepted: {accepted}", shorten(text))
     })
 }
 
@@ -155,23 +170,36 @@ mod tests {
         assert_eq!(rate("100 per 1m"), Ok(Quota::new(100, minute)));
         assert_eq!(rate("1_000 per minute"), Ok(Quota::new(1_000, minute)));
         assert_eq!(rate("5 per 90 seconds"), Ok(Quota::new(5, Duration::from_secs(90))));
+        assert_eq!(rate("100/minute"), Ok(Quota::new(100, minute)));
+        assert_eq!(rate("10000/day"), Ok(Quota::new(10_000, Duration::from_secs(86_400))));
+        assert_eq!(rate("5 / 90s"), Ok(Quota::new(5, Duration::from_secs(90))));
         assert_eq!(per_second("0.001"), Ok(Quota::new(1, Duration::from_secs(1_000))));
         assert_eq!(per_second("2.50"), Ok(Quota::new(250, Duration::from_secs(100))));
         assert_eq!(duration("250ms"), Ok(Duration::from_millis(250)));
     }
 
     #[test]
-    fn invalid_values_are_refused_with_what_is_accepted() {
+    fn invalid_values_are_refused_with_what_to_write_instead() {
+        let refused = |why: String| ["write", "the largest is"].iter().any(|it| why.contains(it));
         for text in
-            ["", "100", "100/m", "x per 1m", "-1 per 1m", "1.5 per 1m", "1 per 1x", "1 per "]
+            ["", "100", "100/", "100/x", "/m", "x per 1m", "-1 per 1m", "1.5/1m", "1 per ", "1//m"]
         {
-            assert!(rate(text).is_err_and(|why| why.contains("accepted")), "{text}");
+            assert!(rate(text).is_err_and(refused), "{text}");
         }
+        assert!(rate("100").is_err_and(|why| why.contains("its period is missing")));
         for text in ["", ".", "0", "0.0", "-1", "1e3", "1.2.3", "0.00000000000000000000000001"] {
-            assert!(per_second(text).is_err_and(|why| why.contains("accepted")), "{text}");
+            assert!(per_second(text).is_err_and(refused), "{text}");
         }
         for text in ["", "10", "10 parsecs", "99999999999999999999s", "18446744073709551615w"] {
-            assert!(duration(text).is_err_and(|why| why.contains("accepted")), "{text}");
+            assert!(duration(text).is_err_and(refused), "{text}");
         }
+        for text in ["", "_", "1.0", "-1", "99999999999999999999"] {
+            assert!(whole(text).is_err_and(refused), "{text}");
+        }
+        let wrong = outage_mode("opne").unwrap_err();
+        assert_eq!(
+            wrong,
+            "\"opne\" is not accepted; did you mean \"open\"? accepted: open, closed, local"
+        );
     }
 }

@@ -8,6 +8,7 @@ mod info;
 mod refunds;
 mod resolved;
 mod words;
+mod written;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
@@ -23,6 +24,7 @@ pub use info::LimitInfo;
 pub use refunds::Refunds;
 pub use resolved::ResolvedPolicy;
 pub use words::LimitWords;
+pub use written::{Written, WrittenValue};
 
 /// The policy of requests that name none.
 pub const DEFAULT_POLICY: &str = "default";
@@ -49,6 +51,7 @@ pub struct Policy {
     refunds: Refunds,
     hash: Option<HashKey>,
     overrides: BTreeMap<Box<str>, LimitSet>,
+    written: Written,
 }
 
 /// The limits of a key, their names in responses, and their header fields.
@@ -96,7 +99,15 @@ impl Policy {
             refunds: Refunds::default(),
             hash: None,
             overrides: BTreeMap::new(),
+            written: Written::default(),
         }
+    }
+
+    /// Sets what a file says about it.
+    #[must_use]
+    pub fn written_as(mut self, written: Written) -> Self {
+        self.written = written;
+        self
     }
 
     /// Sets shadow mode: the policy decides and counts but never denies.
@@ -131,6 +142,13 @@ impl Policy {
     #[must_use]
     pub const fn name(&self) -> &Name {
         &self.name
+    }
+
+    /// The policy in the words of a file: what was written, and what applies without being
+    /// written. Empty for a policy that was not read from a file.
+    #[must_use]
+    pub const fn written(&self) -> &Written {
+        &self.written
     }
 
     /// The limits, in the order in which they are charged.
@@ -257,7 +275,9 @@ impl Policies {
         let limit = Limit::new(DEFAULT_POLICY, TokenBucket::new(capacity, refill)?)?;
         let limit = limit.on_outage(on_outage);
         let name = limit.policy().clone();
+        let written = Written::bucket(capacity, refill, on_outage);
         let bucket = Policy::new(name.clone(), vec![NamedLimit { name, limit }]);
+        let bucket = bucket.written_as(written);
         // A `default` among the policies replaces the bucket.
         let all = std::iter::once(bucket).chain(policies);
         let mut by_name = BTreeMap::new();
@@ -339,7 +359,8 @@ pub(crate) fn ad_hoc_limit() -> Result<Limit> {
 }
 
 /// The name that was probably meant, if one is near.
-pub(crate) fn nearest<'a>(wrong: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+#[must_use]
+pub fn nearest<'a>(wrong: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     // A long text is not a misspelt name, and the cost of a distance grows with its length.
     if wrong.len() > 64 {
         return None;

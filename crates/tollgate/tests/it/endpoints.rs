@@ -6,9 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tollgate::authoring::Key;
-use tollgate::store::{
-    CallContext, Capability, Endpoint, Evidence, LastAnswer, Loaded, Store,
-};
+use tollgate::store::{CallContext, Capability, Endpoint, Evidence, LastAnswer, Loaded, Store};
 use tollgate::{
     Admission, Charge, Code, Decision, Error, Limit, Limiter, ManualClock, OutageMode, Result,
 };
@@ -124,11 +122,8 @@ impl Bench {
     fn new() -> Self {
         let clock = ManualClock::at(NOW);
         let servers = Mutex::new((vec![Server::Up; 3], 0));
-        let store = Arc::new(Servers {
-            states: ReferenceStore::new(),
-            servers,
-            last: Mutex::new(None),
-        });
+        let store =
+            Arc::new(Servers { states: ReferenceStore::new(), servers, last: Mutex::new(None) });
         let limiter = Limiter::with_clock(Arc::clone(&store), clock.clone()).build();
         Self { clock, store, limiter, limit: per_hour("p", 1_000) }
     }

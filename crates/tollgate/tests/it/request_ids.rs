@@ -244,3 +244,33 @@ fn a_refund_under_an_id_gives_back_once() {
         assert_eq!(left, 3, "{name}: given back more than once");
     }
 }
+
+/// Less, the same and more than was charged, with time between charge, settlement and replay.
+#[test]
+fn a_replay_of_a_settlement_repeats_every_number() {
+    let clock = ManualClock::at(NOW);
+    for kind in Kind::ALL {
+        let limit = limit_of(kind, 10, HOUR);
+        for (name, limiter) in limiters(&clock) {
+            for to in [1, 4, 9, 17] {
+                let subject = to.to_string();
+                clock.set(NOW);
+                let taken = block_on(limiter.check(charge(&limit, &subject, 4))).unwrap();
+                let settled = charge(&limit, &subject, 4).settle(taken.receipt().unwrap(), to);
+                let id = format!("settle {to}");
+                let again = |at| {
+                    clock.set(at);
+                    let settled = [settled];
+                    let admission =
+                        Admission::of(&settled).request_id(RequestId::new(&id).unwrap());
+                    block_on(limiter.settle(&admission)).unwrap()
+                };
+                let first = again(NOW + 17 * MS);
+                let mut second = again(NOW + 40 * MS);
+                assert!(second.standing.replayed, "{name}, {kind:?}, {to}");
+                second.standing.replayed = false;
+                assert_eq!(second, first, "{name}, {kind:?}, {to}");
+            }
+        }
+    }
+}

@@ -8,6 +8,8 @@ use clap::builder::RangedU64ValueParser;
 use tollgate_server::config::duration;
 
 use crate::args::Server;
+use crate::cmd::endpoint::{Endpoint, Parts};
+use crate::cmd::{Failed, Usage};
 
 /// The protocol of the requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -33,7 +35,8 @@ pub(crate) struct Bench {
     /// The limits are requested from this server, so that the result can be verified.
     #[command(flatten)]
     pub(crate) server: Server,
-    /// The target of the load: `http://`, `grpc://` or `resp://` with host and port [default: the server].
+    /// The target of the load: `http://`, `grpc://` or `resp://` with host and port, with an `s`
+    /// before the colon for TLS [default: the server].
     #[arg(long)]
     pub(crate) url: Option<String>,
     /// The protocol, if the URL has none.
@@ -71,45 +74,53 @@ fn range(accepted: RangeInclusive<u64>) -> RangedU64ValueParser {
 
 fn time(text: &str) -> Result<Duration, String> {
     match duration(text)? {
-        time if time > Duration::from_secs(7 * 86_400) => Err("accepted: up to 7d".to_owned()),
-        time if time.is_zero() => Err("accepted: more than 0".to_owned()),
+        time if time > Duration::from_secs(7 * 86_400) => Err("is too long; up to 7d".to_owned()),
+        time if time.is_zero() => Err("is too short; write more than 0".to_owned()),
         time => Ok(time),
     }
 }
 
 /// The target of the load.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug)]
 pub(super) struct Target {
     pub(super) protocol: Protocol,
-    /// Host and port.
-    pub(super) address: String,
+    pub(super) endpoint: Endpoint,
 }
 
 impl Bench {
     /// The target of the load.
     ///
     /// # Errors
-    /// When the URL and the protocol contradict each other, or the scheme is unknown.
-    pub(super) fn target(&self) -> Result<Target, String> {
+    /// When the URL and the protocol contradict each other, the scheme is unknown, or a certificate
+    /// cannot be used.
+    pub(super) fn target(&self) -> Result<Target, Failed> {
         let url = self.url.as_deref().unwrap_or(&self.server.server);
-        let (scheme, address) = match url.split_once("://") {
-            Some((scheme, address)) => (Some(scheme), address),
-            None => (None, url),
-        };
-        let by_scheme = match scheme {
+        let parts = Parts::of(url)?;
+        let by_scheme = match parts.scheme {
             None => None,
-            Some("http") => Some(Protocol::Http),
-            Some("grpc") => Some(Protocol::Grpc),
-            Some("resp" | "redis") => Some(Protocol::Resp),
-            Some(_) => return Err("--url: accepted: http://, grpc:// or resp://".to_owned()),
-        };
-        let protocol = match (by_scheme, self.protocol) {
-            (Some(one), Some(other)) if one != other => {
-                let message = "--protocol: the URL has another one; give its address with --url";
-                return Err(message.to_owned());
+            Some("http") => Some((Protocol::Http, false, 80)),
+            Some("https") => Some((Protocol::Http, true, 443)),
+            Some("grpc") => Some((Protocol::Grpc, false, 50_051)),
+            Some("grpcs") => Some((Protocol::Grpc, true, 50_051)),
+            Some("resp" | "redis") => Some((Protocol::Resp, false, 6_380)),
+            Some("resps" | "rediss") => Some((Protocol::Resp, true, 6_380)),
+            Some(_) => {
+                let message = "--url: write http://, https://, grpc://, grpcs://, resp:// or \
+                               resps://";
+                return Err(Usage(message.to_owned()).into());
             }
-            (by_scheme, by_flag) => by_flag.or(by_scheme).unwrap_or(Protocol::Http),
         };
-        Ok(Target { protocol, address: address.trim_end_matches('/').to_owned() })
+        let (protocol, is_encrypted, port) = match (by_scheme, self.protocol) {
+            (Some((one, ..)), Some(other)) if one != other => {
+                let message = "--protocol: the URL has another one; give its address with --url";
+                return Err(Usage(message.to_owned()).into());
+            }
+            (Some((protocol, is_encrypted, port)), _) => (protocol, Some(is_encrypted), port),
+            (None, Some(Protocol::Grpc)) => (Protocol::Grpc, None, 50_051),
+            (None, Some(Protocol::Resp)) => (Protocol::Resp, None, 6_380),
+            (None, Some(Protocol::Http) | None) => (Protocol::Http, None, 8_080),
+        };
+        let endpoint = Endpoint::new(&parts, is_encrypted, port, &self.server)?;
+        Ok(Target { protocol, endpoint })
     }
 }

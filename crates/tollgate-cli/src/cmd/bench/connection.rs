@@ -3,17 +3,18 @@
 
 use std::time::Duration;
 
+use hyper_util::rt::TokioIo;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt, AsyncWriteExt, BufStream};
-use tokio::net::TcpStream;
 use tollgate_proto::tollgate_v1::rate_limiter_client::RateLimiterClient;
 use tollgate_proto::tollgate_v1::{AcquireRequest, Degraded, Verdict};
 use tonic::metadata::{Ascii, MetadataValue};
-use tonic::transport::{Channel, Endpoint};
+use tonic::transport::Channel;
+use tower::service_fn;
 
 use super::args::{Bench, Protocol, Target};
-use crate::cmd::Failed;
-use crate::cmd::client::{self, tcp};
+use crate::cmd::endpoint::{Endpoint, Stream};
+use crate::cmd::{Failed, client};
 
 /// How long connecting may take.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -43,24 +44,23 @@ pub(super) struct Outcome {
 pub(super) enum Connection {
     Http(client::Connection),
     Grpc(RateLimiterClient<Channel>, Option<MetadataValue<Ascii>>),
-    Resp(BufStream<TcpStream>),
+    Resp(BufStream<Stream>),
 }
 
 impl Connection {
     /// Connects and authenticates.
     pub(super) async fn connect(template: &Template) -> Result<Self, Failed> {
-        let (address, token) = (&template.target.address, template.token());
+        let (endpoint, token) = (&template.target.endpoint, template.token());
         let connecting = async {
             Ok(match template.target.protocol {
-                Protocol::Http => Self::Http(client::Connection::to(address).await?),
+                Protocol::Http => Self::Http(client::Connection::to(endpoint).await?),
                 Protocol::Grpc => {
-                    let endpoint = Endpoint::from_shared(format!("http://{address}"))?;
                     let bearer = token.map(|token| format!("Bearer {token}").parse()).transpose();
-                    let bearer = bearer.map_err(|_| "--token: accepted: ASCII")?;
-                    Self::Grpc(RateLimiterClient::new(endpoint.connect().await?), bearer)
+                    let bearer = bearer.map_err(|_| "--token: holds bytes that no token has")?;
+                    Self::Grpc(RateLimiterClient::new(channel(endpoint).await?), bearer)
                 }
                 Protocol::Resp => {
-                    let mut stream = BufStream::new(tcp(address).await?);
+                    let mut stream = BufStream::new(endpoint.connect().await?);
                     if let Some(token) = token {
                         authenticate(&mut stream, token).await?;
                     }
@@ -84,6 +84,17 @@ impl Connection {
             Self::Resp(stream) => resp(stream, template, key).await,
         }
     }
+}
+
+/// A channel over a connection of this program, encrypted or not.
+async fn channel(endpoint: &Endpoint) -> Result<Channel, Failed> {
+    let address = format!("http://{}", endpoint.authority());
+    let endpoint = endpoint.clone();
+    let connect = service_fn(move |_| {
+        let endpoint = endpoint.clone();
+        async move { endpoint.connect().await.map(TokioIo::new) }
+    });
+    Ok(tonic::transport::Endpoint::from_shared(address)?.connect_with_connector(connect).await?)
 }
 
 async fn http(
@@ -129,7 +140,7 @@ async fn grpc(
 }
 
 async fn resp(
-    stream: &mut BufStream<TcpStream>,
+    stream: &mut BufStream<Stream>,
     template: &Template,
     key: &str,
 ) -> Result<Outcome, Failed> {
@@ -154,7 +165,7 @@ async fn resp(
     Ok(Outcome { verdict, degraded: false })
 }
 
-async fn authenticate(stream: &mut BufStream<TcpStream>, token: &str) -> Result<(), Failed> {
+async fn authenticate(stream: &mut BufStream<Stream>, token: &str) -> Result<(), Failed> {
     send_command(stream, &["AUTH", token]).await?;
     match read_line(stream).await?.as_str() {
         "+OK" => Ok(()),
@@ -162,14 +173,14 @@ async fn authenticate(stream: &mut BufStream<TcpStream>, token: &str) -> Result<
     }
 }
 
-async fn send_command(stream: &mut BufStream<TcpStream>, words: &[&str]) -> Result<(), Failed> {
+async fn send_command(stream: &mut BufStream<Stream>, words: &[&str]) -> Result<(), Failed> {
     let word = |word: &&str| format!("${}\r\n{word}\r\n", word.len());
     let command: String = words.iter().map(word).collect();
     stream.write_all(format!("*{}\r\n{command}", words.len()).as_bytes()).await?;
     Ok(stream.flush().await?)
 }
 
-async fn read_line(stream: &mut BufStream<TcpStream>) -> Result<String, Failed> {
+async fn read_line(stream: &mut BufStream<Stream>) -> Result<String, Failed> {
     let mut line = String::new();
     if stream.read_line(&mut line).await? == 0 {
         return Err("the server closed the connection".into());

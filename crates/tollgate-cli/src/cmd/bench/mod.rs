@@ -24,7 +24,7 @@ use self::connection::Template;
 use self::load::{Keys, Load};
 use self::quota::Limits;
 use self::report::{Report, Verification, describe};
-use super::Failed;
+use super::{Failed, Refused, code};
 
 /// How often progress is printed.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(500);
@@ -38,7 +38,8 @@ pub(crate) fn run(bench: &Bench) -> Result<(), Failed> {
         println!("{}", report.text());
     }
     if report.verification.failed() {
-        return Err("more was admitted than the quota grants".into());
+        let message = "more was admitted than the quota grants".to_owned();
+        return Err(Refused { code: code::DENIED, message }.into());
     }
     match report.totals.decided() {
         0 => Err("nothing was decided".into()),
