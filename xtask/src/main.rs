@@ -15,8 +15,11 @@ mod lines;
 mod metadata;
 mod mutants;
 mod package;
+mod page_cost;
+mod pictures;
 mod public_items;
 mod run;
+mod served;
 mod soak;
 mod tidy;
 mod tools;
@@ -42,6 +45,8 @@ cargo xtask <task>
                    completions, a Debian package, a bill of materials, checksums
   deb BINARY VERSION FOLDER
                    a Debian package of any build of the binary
+  page-cost        what an open page costs a server under load, in CPU time per request
+  pictures         draws the pictures of docs/page.md
   faults [--seed N] [NAMES]
                    faults of real stores under a fleet of servers, with release builds; writes
                    docs/guarantees.md. A name is one of a scenario, a figure or a store
@@ -76,6 +81,9 @@ fn main() -> ExitCode {
         ["package", "--verify"] => package::package(true),
         ["dist"] => dist::dist(),
         ["deb", binary, version, folder] => dist::debian_package(binary, version, folder),
+        ["pictures"] => pictures::pictures(),
+        ["page-cost"] => page_cost::page_cost(None),
+        ["page-cost", binary] => page_cost::page_cost(Some(binary)),
         ["faults", arguments @ ..] => faults::faults(arguments),
         ["generate"] => generate::write(),
         ["soak", what @ ..] => soak::soak(what),

@@ -101,7 +101,10 @@ fn stage(binary: &Path, documents: &Documents, staged: &Path, epoch: u64) -> Tas
 
 /// What the binary needs of the system; empty for a static one.
 fn libraries(staged: &Path, scratch: &Path) -> Result<String, String> {
-    write(&scratch.join("debian/control"), "Source: tollgate\n\nPackage: tollgate\n")?;
+    write(
+        &scratch.join("debian/control"),
+        "Source: tollgate\n\nPackage: tollgate\nArchitecture: any\n",
+    )?;
     let name = "dpkg-shlibdeps";
     let program = program(name, "dpkg-dev").map_err(|error| error.to_string())?;
     let mut find = command(&program.to_string_lossy(), &["-O", "--ignore-missing-info"]);

@@ -6,6 +6,7 @@ mod abuse;
 mod agreement;
 mod bench;
 mod caddy;
+mod debian;
 mod deploy;
 mod doctor;
 mod dynamodb;
