@@ -61,6 +61,12 @@ async function showsWhatHappens(browser) {
     await page.waitForFunction((path) => (path.getAttribute("d") ?? "").includes("L"),
       await line.elementHandle());
   }
+  // A plot that ends in a sample of some milliseconds would fall to zero every ten seconds.
+  const spans = await page.evaluate(async () => {
+    const { settled } = await import("/page/plot.js");
+    return settled([{ span_ms: 10_000 }, { span_ms: 400 }]).map(({ span_ms }) => span_ms);
+  });
+  assert.deepStrictEqual(spans, [10_000]);
   assert.deepStrictEqual(wrong, []);
   await close();
 }
