@@ -1,8 +1,8 @@
 //! What is released, by one command: an archive with a static binary, its manual pages and its
 //! completions; a Debian package; a bill of materials; checksums.
 //!
-//! Two runs on the same commit give the same bytes, also in other folders: paths are replaced in
-//! the binary, files are sorted, and all times are that of the commit.
+//! What differs between runs is kept out: paths are replaced in the binary, files are sorted, and
+//! all times are that of the commit.
 
 mod build;
 mod debian;
