@@ -5,7 +5,7 @@ use std::process::Command;
 use tollgate_core::{Clock, SystemClock};
 
 use crate::run::{TaskResult, cargo, command, command_line, output, run, succeeds};
-use crate::{features, tidy, tools, wasm};
+use crate::{features, package, tidy, tools, wasm};
 
 /// Commands of cargo that the steps need, and the component of the toolchain with each.
 const COMPONENTS: [(&str, &str); 2] = [("fmt", "rustfmt"), ("clippy", "clippy")];
@@ -27,6 +27,7 @@ pub(crate) fn ci() -> TaskResult {
     timed(&clock, "tidy", tidy::tidy)?;
     timed(&clock, "licences and sources", tools::deny)?;
     run_all(&clock, lints())?;
+    timed(&clock, "packages of the crates", || package::package(false))?;
     // Before the tests, which run the Workers.
     timed(&clock, "wasm32 builds", wasm::wasm)?;
     run_all(&clock, tests())?;

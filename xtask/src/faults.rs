@@ -1,9 +1,7 @@
 //! Faults of real stores under a fleet of servers, with release builds: what callers get, for
 //! `docs/guarantees.md`.
 
-use std::path::PathBuf;
-
-use crate::run::{TaskResult, cargo, command, root, run};
+use crate::run::{TaskResult, cargo, command, run, target};
 
 const PAGE: &str = "docs/guarantees.md";
 
@@ -11,9 +9,7 @@ const PAGE: &str = "docs/guarantees.md";
 pub(crate) fn faults(arguments: &[&str]) -> TaskResult {
     let packages = ["-p", "tollgate-cli", "-p", "tollgate-faults"];
     run(cargo(&[&["build", "--release", "--locked"], &packages[..]].concat()))?;
-    let target = std::env::var_os("CARGO_TARGET_DIR");
-    let target = target.map_or_else(|| PathBuf::from("target"), PathBuf::from);
-    let built = root().join(target).join("release");
+    let built = target().join("release");
     let path = |name: &str| built.join(name).to_string_lossy().into_owned();
     let (suite, server) = (path("tollgate-faults"), path("tollgate"));
     let (options, names): (Vec<&str>, Vec<&str>) = match arguments {

@@ -83,7 +83,7 @@ fn walk(root: &Path, folder: &str) -> Result<Vec<String>, String> {
         let path = if folder.is_empty() { name.clone() } else { format!("{folder}/{name}") };
         if entry.path().is_file() {
             paths.push(path);
-        } else if name != "target" && name != ".git" {
+        } else if name != "target" && name != ".git" && path != "dist" {
             paths.extend(walk(root, &path)?);
         }
     }

@@ -6,6 +6,7 @@
 mod ci;
 #[cfg(test)]
 mod closure;
+mod dist;
 mod faults;
 mod features;
 mod files;
@@ -13,8 +14,12 @@ mod generate;
 mod lines;
 mod metadata;
 mod mutants;
+mod package;
+mod page_cost;
+mod pictures;
 mod public_items;
 mod run;
+mod served;
 mod soak;
 mod tidy;
 mod tools;
@@ -25,14 +30,23 @@ use std::process::ExitCode;
 const USAGE: &str = "\
 cargo xtask <task>
 
-  ci               all checks that must pass: tidy, licences and sources, format, lints, wasm32,
-                   tests, documentation, the build of the benchmarks, features one by one
+  ci               all checks that must pass: tidy, licences and sources, format, lints, packages,
+                   wasm32, tests, documentation, the build of the benchmarks, features one by one
   tidy             the rules that neither the compiler nor clippy checks
   tidy --words     every use of a word that the project does not use, and their number per crate
   deny             licences, sources and duplicates of the dependencies (deny.toml)
   features         every library with each feature alone
   lines [FOLDER]   lines, largest file and function, share of documentation, and public items of
                    every crate
+  package [--verify]
+                   the packages of the published crates, and whether each is complete; built from
+                   its files alone with --verify
+  dist             what is released, in the folder dist: a static binary with manual pages and
+                   completions, a Debian package, a bill of materials, checksums
+  deb BINARY VERSION FOLDER
+                   a Debian package of any build of the binary
+  page-cost        what an open page costs a server under load, in CPU time per request
+  pictures         draws the pictures of docs/page.md
   faults [--seed N] [NAMES]
                    faults of real stores under a fleet of servers, with release builds; writes
                    docs/guarantees.md. A name is one of a scenario, a figure or a store
@@ -63,6 +77,13 @@ fn main() -> ExitCode {
         ["tidy", "--words"] => tidy::print_words(),
         ["deny"] => tools::deny(),
         ["features"] => features::features(),
+        ["package"] => package::package(false),
+        ["package", "--verify"] => package::package(true),
+        ["dist"] => dist::dist(),
+        ["deb", binary, version, folder] => dist::debian_package(binary, version, folder),
+        ["pictures"] => pictures::pictures(),
+        ["page-cost"] => page_cost::page_cost(None),
+        ["page-cost", binary] => page_cost::page_cost(Some(binary)),
         ["faults", arguments @ ..] => faults::faults(arguments),
         ["generate"] => generate::write(),
         ["soak", what @ ..] => soak::soak(what),

@@ -4,10 +4,19 @@ use serde_json::Value;
 
 use crate::run::{cargo, output};
 
+/// What a registry shows of a package.
+const FIELDS: [&str; 6] =
+    ["description", "documentation", "license", "readme", "repository", "rust_version"];
+
 /// A member of the workspace.
 #[derive(Debug, Default)]
 pub(crate) struct Package {
     pub(crate) name: String,
+    pub(crate) version: String,
+    /// Its public address; empty without one.
+    pub(crate) repository: String,
+    /// The fields of a registry that its manifest lacks.
+    pub(crate) missing: Vec<&'static str>,
     /// Whether it may be published.
     pub(crate) is_published: bool,
     pub(crate) is_library: bool,
@@ -41,6 +50,9 @@ fn package(package: &Value) -> Package {
     };
     Package {
         name: text(package, "name"),
+        version: text(package, "version"),
+        repository: text(package, "repository"),
+        missing: FIELDS.into_iter().filter(|field| text(package, field).is_empty()).collect(),
         is_published: package.get("publish").is_none_or(Value::is_null),
         is_library: has_kind("lib"),
         is_worker: has_kind("cdylib"),

@@ -1,6 +1,6 @@
 //! Running other programs, from the root of the repository.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
 /// A task fails with a message.
@@ -9,6 +9,12 @@ pub(crate) type TaskResult = Result<(), String>;
 /// The root of the repository.
 pub(crate) fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR")).parent().unwrap_or(Path::new("."))
+}
+
+/// The folder of build output.
+pub(crate) fn target() -> PathBuf {
+    let target = std::env::var_os("CARGO_TARGET_DIR");
+    root().join(target.map_or_else(|| PathBuf::from("target"), PathBuf::from))
 }
 
 /// A command that runs in the root.

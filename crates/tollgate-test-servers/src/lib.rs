@@ -27,6 +27,7 @@
 //!   front of others.
 //! - [`Python`] and [`NodeJs`]: third-party clients.
 //! - [`FaultProxy`]: faults of a network, on command.
+//! - [`in_machine_copy`]: a copy of this machine's files, to install packages in.
 //! - [`resp`]: a small client, to inspect a server without the store under test.
 //! - [`Server`] and [`ServerSpec`]: the core. Another kind of server is one file with one spec;
 //!   [`program`] finds or installs what it runs.
@@ -46,6 +47,7 @@ mod folder;
 mod http;
 mod http_server;
 pub mod install;
+mod machine_copy;
 mod nginx;
 mod percent;
 mod port;
@@ -71,6 +73,7 @@ pub use dynamodb::{DynamoDb, DynamoDbGateway, Refusal, Tally};
 pub use error::{Error, Result};
 pub use folder::Folder;
 pub use install::{NodeJs, Python, program};
+pub use machine_copy::in_machine_copy;
 pub use nginx::Nginx;
 pub use port::Port;
 pub use postgres::{PgVersion, Postgres, PostgresBuilder};

@@ -2,15 +2,12 @@
 //! server: no failure, no response that the OpenAPI document does not describe, bounded memory.
 
 use std::hash::{BuildHasher, RandomState};
-use std::io::{Read, Write};
-use std::net::TcpStream;
-use std::path::PathBuf;
-use std::process::Command;
 use std::time::Duration;
 
-use tollgate_test_servers::{Error, Python, Resources, Result, Server, ServerSpec, server_command};
+use tollgate_test_servers::{Error, Python, Result, Server};
 
-use crate::run::{TaskResult, cargo, root, run};
+use crate::run::{TaskResult, cargo, root, run, target};
+use crate::served::Tollgate;
 
 /// Every package by version and hash.
 const REQUIREMENTS: &str = "crates/tollgate-server/tests/clients/schemathesis.txt";
@@ -26,7 +23,8 @@ pub(super) fn soak(time: Duration) -> TaskResult {
 fn run_client(time: Duration) -> Result<()> {
     let schemathesis =
         Python::with("schemathesis", &std::fs::read_to_string(root().join(REQUIREMENTS))?)?;
-    let server = Server::start(Tollgate)?;
+    let server =
+        Server::start(Tollgate { binary: target().join("release/tollgate"), config: None })?;
     let seed = RandomState::new().hash_one("soak") >> 32;
     println!("schemathesis: {} s, seed {seed}", time.as_secs());
     let mut client = schemathesis.program("schemathesis")?;
@@ -53,35 +51,4 @@ fn peak_kib(pid: u32) -> Result<u64> {
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"));
     let number = line.and_then(|line| line.trim().strip_suffix(" kB")?.parse().ok());
     number.ok_or_else(|| Error::new("/proc has no VmHWM of the server"))
-}
-
-/// The release build of the server.
-#[derive(Debug)]
-struct Tollgate;
-
-impl ServerSpec for Tollgate {
-    fn name(&self) -> &'static str {
-        "tollgate"
-    }
-
-    fn command(&self, resources: &Resources) -> Result<Command> {
-        let target = std::env::var_os("CARGO_TARGET_DIR");
-        let target = target.map_or_else(|| PathBuf::from("target"), PathBuf::from);
-        let address = resources.addr().to_string();
-        let mut command = server_command(root().join(target).join("release/tollgate"))?;
-        command.args(["serve", "--grpc", "off", "--resp", "off", "--http", &address]);
-        Ok(command)
-    }
-
-    fn probe(&self, resources: &Resources) -> Result<()> {
-        let mut stream = TcpStream::connect(resources.addr())?;
-        stream.set_read_timeout(Some(Duration::from_secs(1)))?;
-        stream.write_all(b"GET /healthz HTTP/1.1\r\nhost: t\r\nconnection: close\r\n\r\n")?;
-        let mut reply = String::new();
-        stream.read_to_string(&mut reply)?;
-        match reply.starts_with("HTTP/1.1 200") {
-            true => Ok(()),
-            false => Err(Error::new(format!("it replied {reply:?}"))),
-        }
-    }
 }

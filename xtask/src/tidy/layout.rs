@@ -17,9 +17,10 @@ const LEFT_OF: [(&str, &[&str]); 4] = [
 ];
 
 /// Everything the root may hold. A new entry must be named here.
-const ROOT: [&str; 22] = [
+const ROOT: [&str; 23] = [
     ".cargo",
     ".ci",
+    ".dockerignore",
     ".gitignore",
     "ARCHITECTURE.md",
     "CHANGELOG.md",

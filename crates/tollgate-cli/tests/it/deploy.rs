@@ -61,6 +61,49 @@ fn docker_and_kubernetes_accept_their_files() {
     assert!(probes.len() == 2 && probes.iter().all(|line| line.contains("/healthz")), "{probes:?}");
 }
 
+/// What Docker would copy into the image is a workspace that cargo reads, and nothing more: no
+/// build output, and no file that makes rustup download another toolchain than the one of the
+/// image.
+#[test]
+fn the_image_is_built_from_the_files_that_it_copies() {
+    let dockerfile = text("docker/Dockerfile");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
+    let rust = dockerfile.lines().find_map(|line| line.strip_prefix("FROM rust:")).unwrap();
+    let version = rust.split(['-', ' ']).next().unwrap();
+    let manifest = fs::read_to_string(root.join("Cargo.toml")).unwrap();
+    assert!(manifest.contains(&format!("rust-version = \"{version}\"\n")), "{version} is too old");
+
+    let copies = dockerfile.lines().filter_map(|line| line.strip_prefix("COPY "));
+    let copies = copies.filter(|words| !words.starts_with("--from"));
+    let sources: Vec<&str> = copies
+        .flat_map(|words| {
+            let words: Vec<&str> = words.split(' ').collect();
+            words[..words.len() - 1].to_vec()
+        })
+        .collect();
+    assert!(sources.contains(&"crates") && !sources.contains(&"."), "{sources:?}");
+    // Docker gets the files that are copied, and no others.
+    let ignored = fs::read_to_string(root.join(".dockerignore")).unwrap();
+    let mut kept: Vec<&str> = ignored.lines().filter_map(|line| line.strip_prefix('!')).collect();
+    let mut copied = sources.clone();
+    kept.sort_unstable();
+    copied.sort_unstable();
+    assert_eq!(kept, copied);
+    assert!(ignored.lines().any(|line| line == "*") && ignored.ends_with("**/target\n"));
+
+    let context = Folder::new("image").unwrap();
+    let mut copy = Command::new("sh");
+    let pipe = "tar -ch --exclude=target -- \"$@\" | tar -xC \"$0\"";
+    copy.args(["-c", pipe]).arg(context.path()).args(sources).current_dir(&root);
+    let (fine, output) = checked(&mut copy);
+    assert!(fine, "{output}");
+    assert!(!context.path().join("rust-toolchain.toml").exists());
+    let mut tree = Command::new(std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into()));
+    tree.args(["tree", "--locked", "--offline", "-p", "tollgate-cli", "-e", "normal,build"]);
+    let (fine, output) = checked(tree.current_dir(context.path()));
+    assert!(fine && output.contains("tollgate-server v"), "{output}");
+}
+
 #[test]
 fn systemd_accepts_the_unit() {
     let analyze = program("systemd-analyze", "systemd").unwrap();

@@ -7,6 +7,7 @@ mod agreement;
 mod bench;
 mod caddy;
 mod clients;
+mod debian;
 mod deploy;
 mod doctor;
 mod dynamodb;

@@ -3,6 +3,7 @@
 import { Problem, follow, hasToken, setToken } from "./client.js";
 import { byId, setText, span } from "./dom.js";
 import { showInForce } from "./force.js";
+import { settled } from "./plot.js";
 import { Search } from "./search.js";
 import { Views } from "./views.js";
 
@@ -29,7 +30,7 @@ function receive(status) {
   for (const at_ms of samples.keys()) if (at_ms < status.now_ms - HOUR) samples.delete(at_ms);
   statuses = [...statuses, status].slice(-RATES_OVER - 1);
   show("main");
-  views.show(status, [...samples.values()], rates(statuses[0], status));
+  views.show(status, settled([...samples.values()]), rates(statuses[0], status));
   if (has_changed) showInForce();
 }
 

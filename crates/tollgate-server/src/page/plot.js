@@ -6,6 +6,13 @@ const HEIGHT = 100;
 const MINUTE = 60_000;
 /** A longer time without a sample is not bridged. */
 const GAP = 5_000;
+/** Of a sample that has just begun, rates say nothing yet. */
+const YOUNG = 2_000;
+
+/** The samples whose rates can be shown: all but one that has just begun. */
+export function settled(samples) {
+  return samples.length > 1 ? samples.filter(({ span_ms }) => span_ms >= YOUNG) : samples;
+}
 
 /**
  * Plots below each other with the same time. Each has a `title`, a `format`, and `lines`: `name`,

@@ -61,6 +61,12 @@ async function showsWhatHappens(browser) {
     await page.waitForFunction((path) => (path.getAttribute("d") ?? "").includes("L"),
       await line.elementHandle());
   }
+  // A plot that ends in a sample of some milliseconds would fall to zero every ten seconds.
+  const spans = await page.evaluate(async () => {
+    const { settled } = await import("/page/plot.js");
+    return settled([{ span_ms: 10_000 }, { span_ms: 400 }]).map(({ span_ms }) => span_ms);
+  });
+  assert.deepStrictEqual(spans, [10_000]);
   assert.deepStrictEqual(wrong, []);
   await close();
 }
@@ -156,6 +162,31 @@ async function fitsAPhoneAndTheNight(browser) {
   await close();
 }
 
+/** Every colour of text against every background, by WCAG 2.2: at least 4.5 to 1. */
+async function isReadable(browser) {
+  for (const colorScheme of ["light", "dark"]) {
+    const { page, close } = await visit(browser, open, { colorScheme });
+    const low = await page.evaluate(() => {
+      const style = getComputedStyle(document.documentElement);
+      const brightness = (name) => {
+        const hex = style.getPropertyValue(`--${name}`).trim();
+        const parts = [1, 3, 5].map((at) => parseInt(hex.slice(at, at + 2), 16) / 255);
+        const [red, green, blue] = parts.map((part) =>
+          (part <= 0.04045 ? part / 12.92 : ((part + 0.055) / 1.055) ** 2.4));
+        return 0.2126 * red + 0.7152 * green + 0.0722 * blue;
+      };
+      const inks = ["ink", "quiet", "accent", "allowed", "denied", "degraded", "errors", "good"];
+      return ["paper", "raised"].flatMap((back) => inks.flatMap((ink) => {
+        const [less, more] = [brightness(ink), brightness(back)].sort((a, b) => a - b);
+        const contrast = (more + 0.05) / (less + 0.05);
+        return contrast >= 4.5 ? [] : [`${ink} on ${back}: ${contrast.toFixed(2)}`];
+      }));
+    });
+    assert.deepStrictEqual(low, [], colorScheme);
+    await close();
+  }
+}
+
 async function needsAToken(browser) {
   const { page, wrong, close } = await visit(browser, guarded);
   const sign = async (text) => {
@@ -187,7 +218,7 @@ async function main() {
   const browser = await chromium.launch({ executablePath: program, args: ARGS });
   try {
     const tests = [showsWhatHappens, showsHostileKeysAsText, permitsNoOtherScript, worksByKeyboard,
-      fitsAPhoneAndTheNight, needsAToken];
+      fitsAPhoneAndTheNight, isReadable, needsAToken];
     for (const test of tests) {
       await test(browser);
       console.log(test.name);
