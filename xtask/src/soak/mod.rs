@@ -15,26 +15,27 @@ use crate::run::TaskResult;
 const MINUTES: u64 = 10;
 
 /// `soak [STEPS]`, `soak fuzz [MINUTES [TARGET]]`, `soak api [MINUTES]`, `soak abuse [MINUTES
-/// [STORE]]`.
+/// [STORE [ATTACK]]]`.
 pub(crate) fn soak(arguments: &[&str]) -> TaskResult {
     match arguments {
         [] => {
             model::soak(model::DEFAULT_STEPS)?;
             fuzz::soak(minutes(None)?, None)?;
             api::soak(minutes(None)?)?;
-            abuse::soak(minutes(None)?, "memory")
+            abuse::soak(minutes(None)?, "memory", None)
         }
         ["fuzz"] => fuzz::soak(minutes(None)?, None),
         ["fuzz", time] => fuzz::soak(minutes(Some(time))?, None),
         ["fuzz", time, target] => fuzz::soak(minutes(Some(time))?, Some(target)),
         ["api"] => api::soak(minutes(None)?),
         ["api", time] => api::soak(minutes(Some(time))?),
-        ["abuse"] => abuse::soak(minutes(None)?, "memory"),
-        ["abuse", time] => abuse::soak(minutes(Some(time))?, "memory"),
-        ["abuse", time, store] => abuse::soak(minutes(Some(time))?, store),
+        ["abuse"] => abuse::soak(minutes(None)?, "memory", None),
+        ["abuse", time] => abuse::soak(minutes(Some(time))?, "memory", None),
+        ["abuse", time, store] => abuse::soak(minutes(Some(time))?, store, None),
+        ["abuse", time, store, attack] => abuse::soak(minutes(Some(time))?, store, Some(attack)),
         [steps] => model::soak(number(steps, "steps")?),
         _ => Err("accepted: soak [STEPS], soak fuzz [MINUTES [TARGET]], soak api [MINUTES], \
-                  soak abuse [MINUTES [STORE]]"
+                  soak abuse [MINUTES [STORE [ATTACK]]]"
             .into()),
     }
 }

@@ -105,9 +105,12 @@ pub(crate) async fn answer(
         Ok(status.into_http().map(|body| Reply::new(body, client.begin(), None)))
     };
     if client.is_reserved() && (is_stream || !is_health) {
+        client.request_seen();
         return refused(FULL);
     }
-    let under_way = match is_stream.then(|| client.begin_stream()) {
+    let stream = is_stream.then(|| client.begin_stream());
+    client.request_seen();
+    let under_way = match stream {
         None => client.begin(),
         Some(Some(stream)) => stream,
         Some(None) => return refused("too many streams, of this connection or of all"),

@@ -3,6 +3,7 @@
 //! Time limits are facts of this record, which the listener compares with the clock a few times
 //! per second: a connection has no timer of its own, and no bytes that it sends extend a limit.
 
+use std::sync::atomic::{AtomicUsize, Ordering::Relaxed};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -16,6 +17,8 @@ use crate::config::TimeLimits;
 
 /// The most streams that do not end by themselves, such as health watches, of one client.
 const STREAMS_MAX: usize = 4;
+/// The most refused ones of a client without a valid request.
+const STREAMS_REFUSED_MAX: usize = 2 * STREAMS_MAX;
 /// The most bytes of messages that are not answered yet, of one client.
 const INCOMING_MAX_BYTES: usize = 4 * BODY_MAX_BYTES;
 /// How long the answer to a failed attempt to authenticate takes: tokens are not to be guessed.
@@ -30,6 +33,8 @@ pub(crate) struct Client {
     /// Whether the listener was full: only its health is answered.
     reserved: bool,
     record: Mutex<Record>,
+    /// Requests that have arrived and were not looked at yet.
+    unseen: AtomicUsize,
     close: Notify,
     /// The elements of batches whose replies the client has not taken yet.
     elements: Arc<Semaphore>,
@@ -48,6 +53,7 @@ struct Record {
     requested: bool,
     under_way: usize,
     streams: usize,
+    refused_streams: usize,
     /// When the last request ended, or the client connected.
     idle_since: Instant,
     /// When the first byte of an incomplete request arrived.
@@ -108,6 +114,7 @@ impl Client {
             requested: false,
             under_way: 0,
             streams: 0,
+            refused_streams: 0,
             idle_since: now,
             receiving_since: None,
             blocked_since: None,
@@ -119,6 +126,7 @@ impl Client {
             connected: now,
             reserved,
             record: Mutex::new(record),
+            unseen: AtomicUsize::new(0),
             close: Notify::new(),
             elements: Arc::new(Semaphore::new(BATCH_MAX)),
             incoming: Arc::new(Semaphore::new(INCOMING_MAX_BYTES)),
@@ -178,14 +186,35 @@ impl Client {
     /// A stream that does not end by itself; `None` when there are too many. Its connection counts
     /// as idle when the listener is full.
     pub(crate) fn begin_stream(self: &Arc<Self>) -> Option<UnderWay> {
-        let permit = Arc::clone(&self.streams).try_acquire_owned().ok()?;
+        let permit = Arc::clone(&self.streams).try_acquire_owned().ok();
         let mut record = self.record();
         (record.requested, record.receiving_since) = (true, None);
-        if record.streams == STREAMS_MAX {
+        let Some(permit) = permit.filter(|_| record.streams < STREAMS_MAX) else {
+            record.refused_streams += 1;
             return None;
-        }
+        };
         record.streams += 1;
         Some(UnderWay { client: Arc::clone(self), reply: None, stream: Some(permit) })
+    }
+
+    /// A request has arrived: HTTP/2 begins many before the first is looked at.
+    pub(super) fn request_arrived(&self) {
+        self.unseen.fetch_add(1, Relaxed);
+    }
+
+    /// A request that has arrived is looked at: it has begun, or is refused.
+    pub(crate) fn request_seen(&self) {
+        self.unseen.fetch_sub(1, Relaxed);
+    }
+
+    pub(super) fn has_unseen_requests(&self) -> bool {
+        self.unseen.load(Relaxed) > 0
+    }
+
+    /// Whether it has asked for too many streams again and again, and made no valid request.
+    pub(super) fn asks_in_vain(&self) -> bool {
+        let record = self.record();
+        !record.valid && record.refused_streams > STREAMS_REFUSED_MAX
     }
 
     /// Waits until the replies to a batch of this many elements, and to those before it, are few
@@ -374,5 +403,16 @@ mod tests {
         assert!(client.idle_since().is_some());
         drop(streams);
         assert_eq!(after(&client, 75), Some(Close::Idle));
+    }
+
+    #[test]
+    fn a_client_without_a_valid_request_is_refused_few_streams() {
+        let client = Client::new(Arc::new(Semaphore::new(9)), false);
+        let ask = |times| (0..times).filter_map(|_| client.begin_stream()).collect::<Vec<_>>();
+        let streams = ask(STREAMS_MAX + STREAMS_REFUSED_MAX);
+        assert_eq!((streams.len(), client.asks_in_vain()), (STREAMS_MAX, false));
+        assert!(ask(1).is_empty() && client.asks_in_vain());
+        client.made_valid_request();
+        assert!(!client.asks_in_vain());
     }
 }

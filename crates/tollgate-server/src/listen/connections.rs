@@ -6,6 +6,9 @@
 //! that has been idle for longest. When all are busy with valid clients, a few more are accepted
 //! for health and readiness alone: a probe must not fail because clients are busy. Of these the
 //! oldest makes room, whatever it does: a probe takes a moment.
+//!
+//! Clients that leave without a valid request, by themselves or to make room, are bounded in their
+//! rate ([`Pace`]).
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -15,6 +18,7 @@ use tokio::sync::Semaphore;
 use tokio::time::Instant;
 
 use super::client::{Client, Close};
+use super::pace::Pace;
 use crate::config::TimeLimits;
 use crate::telemetry::Telemetry;
 
@@ -50,6 +54,8 @@ struct Open {
     oldest_invalid: VecDeque<u64>,
     /// The idle ones within the bound.
     idle: Idle,
+    /// Those that left without a valid request.
+    pace: Pace,
 }
 
 /// Connections in the order in which they became idle, as of the last search for them. One that
@@ -83,6 +89,17 @@ impl Connections {
     /// Nothing panics while it is locked.
     fn open(&self) -> MutexGuard<'_, Open> {
         self.open.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits until the listener may accept a connection.
+    pub(super) async fn turn(&self) {
+        loop {
+            let wait = self.open().pace.wait(Instant::now());
+            if wait.is_zero() {
+                return;
+            }
+            tokio::time::sleep(wait).await;
+        }
     }
 
     /// Counts a new connection. It takes the place of another one when the listener is full.
@@ -185,6 +202,9 @@ impl Open {
     fn remove(&mut self, number: u64) -> Option<Arc<Client>> {
         let client = self.clients.remove(&number)?;
         self.reserved -= usize::from(client.is_reserved());
+        if !client.is_valid() {
+            self.pace.count(Instant::now());
+        }
         Some(client)
     }
 }
@@ -210,5 +230,34 @@ impl Idle {
 impl Drop for Counted {
     fn drop(&mut self) {
         self.connections.open().remove(self.number);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Config;
+
+    fn connections(max: usize) -> Arc<Connections> {
+        let config = Config::of_text(&[], |_| None, None).unwrap();
+        let telemetry = Telemetry::new(&config).unwrap();
+        Connections::new("grpc", max, config.time_limits, telemetry)
+    }
+
+    /// How long the listener waits after 1,000 connections, one after another, whose clients do
+    /// this.
+    fn wait_after(act: impl Fn(&Client)) -> Duration {
+        let connections = connections(2);
+        for _ in 0..1_000 {
+            act(&connections.admit().client);
+        }
+        connections.open().pace.wait(Instant::now())
+    }
+
+    #[test]
+    fn clients_without_a_valid_request_come_and_go_at_a_bounded_rate() {
+        assert_eq!(wait_after(Client::made_valid_request), Duration::ZERO);
+        let wait = wait_after(|_| {});
+        assert!(wait >= Duration::from_millis(100), "{wait:?}");
     }
 }

@@ -4,6 +4,8 @@
 mod client;
 mod connections;
 mod incoming;
+mod pace;
+mod pieces;
 mod reply;
 mod shutdown;
 mod stream;
@@ -100,7 +102,9 @@ impl Listener {
             tokio::select! {
                 biased;
                 () = signal.received() => break,
-                accepted = self.accept() => self.spawn(accepted, serve.clone(), shared.clone()),
+                accepted = self.accept_in_turn() => {
+                    self.spawn(accepted, serve.clone(), shared.clone());
+                }
             }
         }
         for _ in 0..BACKLOG {
@@ -128,6 +132,12 @@ impl Listener {
                 serve(Connection { stream, client: Arc::clone(client) }, signal).await;
             }
         });
+    }
+
+    /// The next connection, once the listener may accept one.
+    async fn accept_in_turn(&self) -> TcpStream {
+        self.connections.turn().await;
+        self.accept().await
     }
 
     /// The next connection.

@@ -15,6 +15,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use hyper_util::server::graceful::GracefulConnection;
 use tokio::time::timeout;
 
+use super::pieces::Pieces;
 use super::{Client, Connection, Reply, ShutdownSignal, UnderWay, Watched};
 use crate::app::App;
 use crate::http::Answer;
@@ -78,9 +79,12 @@ pub(crate) async fn serve_grpc(connection: Connection, router: Router, signal: S
         .max_send_buf_size(BUFFER_BYTES)
         .max_concurrent_streams(STREAMS);
     let of_requests = Arc::clone(&client);
-    let service =
-        service_fn(move |request| grpc::answer(router.clone(), Arc::clone(&of_requests), request));
-    let stream = TokioIo::new(Watched::new(stream, Arc::clone(&client), false));
+    let service = service_fn(move |request| {
+        of_requests.request_arrived();
+        grpc::answer(router.clone(), Arc::clone(&of_requests), request)
+    });
+    let stream = Watched::new(stream, Arc::clone(&client), false);
+    let stream = TokioIo::new(Pieces::new(stream, Arc::clone(&client)));
     serve(builder.serve_connection(stream, service), &client, signal).await;
 }
 

@@ -1,20 +1,21 @@
-//! Requests of the HTTP API: their bodies and queries, their headers, and the receipts in them.
+//! Requests of the HTTP API and of operators: their bodies and queries, their headers, and the
+//! receipts in them.
 
 use std::cell::LazyCell;
 
 use http_body_util::{BodyExt, Full};
 use hyper::body::Bytes;
 use hyper::header::{AUTHORIZATION, EXPECT, HOST, HeaderMap, HeaderName, HeaderValue, ORIGIN};
-use hyper::{Request, Uri};
+use hyper::{Method, Request, Uri};
 use serde_json::Value;
 use tollgate_service::api::OPENAPI;
 
 use super::{Fixture, choose};
 use crate::http::answer;
 
-/// The last two are a refund and a settlement whose receipt has the rest as its content, under a
-/// valid code.
-const PATHS: [&str; 10] = [
+/// `RECEIPT` and `FINAL_COST` are a refund and a settlement whose receipt has the rest as its
+/// content, under a valid code. Seeds begin with places in this list: a new one comes last.
+const PATHS: [&str; 14] = [
     "/v1/acquire",
     "/v1/acquire_many",
     "/v1/peek",
@@ -22,10 +23,16 @@ const PATHS: [&str; 10] = [
     "/v1/refund",
     "/v1/reset",
     "/v1/gate",
-    "/v1/settle",
     RECEIPT,
+    "/v1/settle",
     FINAL_COST,
+    "/v1/limits",
+    "/v1/inspect",
+    STATUS,
+    EVENTS,
 ];
+const STATUS: &str = "/v1/status";
+const EVENTS: &str = "/v1/events";
 const GATE: &str = "/v1/gate";
 const REFUND: &str = "/v1/refund";
 const SETTLE: &str = "/v1/settle";
@@ -93,7 +100,10 @@ pub fn http(bytes: &[u8]) {
         };
         // No client can send a text that is no URI.
         let Ok(uri) = Uri::try_from(format!("{path}{query}")) else { return };
-        let mut request = Request::post(uri).body(Full::new(Bytes::from(body))).unwrap_or_default();
+        let method = if [STATUS, EVENTS].contains(&path) { Method::GET } else { Method::POST };
+        let place = method.as_str().to_lowercase();
+        let mut request = Request::new(Full::new(Bytes::from(body)));
+        (*request.method_mut(), *request.uri_mut()) = (method, uri);
         *request.headers_mut() = headers;
         let answered = fixture.run(async {
             let response = tokio::select! {
@@ -102,6 +112,10 @@ pub fn http(bytes: &[u8]) {
                 () = std::future::ready(()) => return None,
             };
             let status = response.status().as_u16();
+            if (path, status) == (EVENTS, 200) {
+                // A stream without an end, of the same status.
+                return Some((status, Bytes::from_static(b"{}")));
+            }
             let body = response.into_body().collect().await;
             Some((status, body.map(|body| body.to_bytes()).unwrap_or_default()))
         });
@@ -111,7 +125,7 @@ pub fn http(bytes: &[u8]) {
         };
         let text = String::from_utf8_lossy(&body);
         assert!(status < 500, "{path}: {status} {text}");
-        let place = format!("/paths/{}/post/responses/{status}", path.replace('/', "~1"));
+        let place = format!("/paths/{}/{place}/responses/{status}", path.replace('/', "~1"));
         assert!(http.documented.pointer(&place).is_some(), "{path}: {status} is not documented");
         let is_empty = path == GATE && body.is_empty();
         assert!(is_empty || serde_json::from_slice::<Value>(&body).is_ok(), "{path}: {text}");

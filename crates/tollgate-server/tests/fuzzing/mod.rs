@@ -94,7 +94,7 @@ impl Fixture {
         let engine = Engine::new(limiter, config.policies.clone());
         let app = App::new(engine.with_receipt_key(receipts.clone()), &config, telemetry);
         let runtime = Builder::new_current_thread().enable_time().build()?;
-        let client = Client::new(Arc::new(Semaphore::new(0)), false);
+        let client = Client::new(Arc::new(Semaphore::new(1)), false);
         Ok(Self { app, client, clock, runtime, receipts })
     }
 

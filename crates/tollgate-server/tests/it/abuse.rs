@@ -334,6 +334,32 @@ async fn health_watches_are_few() {
     server.end().await;
 }
 
+/// Each would cost a refusal, and memory until then.
+#[tokio::test]
+async fn a_client_without_a_token_is_refused_few_watches() {
+    let settings = [("first_request_timeout", "500ms"), ("tokens", CALLER)];
+    let server = server(&settings).await;
+    let mut stream = TcpStream::connect(server.at.grpc.unwrap()).await.unwrap();
+    let watch = |number: u32| {
+        let head = frame(1, 4, 2 * number + 1, &head(b"/grpc.health.v1.Health/Watch"));
+        [head, frame(0, 1, 2 * number + 1, b"\0\0\0\0\0")].concat()
+    };
+    let watches: Vec<u8> = (0..100).flat_map(watch).collect();
+    stream.write_all(&[PREFACE, &watches].concat()).await.unwrap();
+    let answers = end(&mut stream).await;
+    // The kind of a frame of fields follows the length of its fields.
+    let (mut rest, mut answered) = (answers.as_slice(), 0);
+    while let Some(([high, middle, low, kind], _)) = rest.split_first_chunk() {
+        answered += usize::from(*kind == 1);
+        let length = u32::from_be_bytes([0, *high, *middle, *low]);
+        rest = rest.get(9 + usize::try_from(length).unwrap()..).unwrap_or_default();
+    }
+    assert!((12..50).contains(&answered), "{answered} of 100 were answered");
+    let text = metrics(&server).await;
+    assert!(text.contains(r#"{protocol="grpc",reason="first_request"} 1"#), "{text}");
+    server.end().await;
+}
+
 /// A call of AcquireMany with a full batch.
 fn full_batch(stream: u32) -> Vec<u8> {
     let head = head(b"/tollgate.v1.RateLimiter/AcquireMany");

@@ -3,9 +3,10 @@
 //!
 //! Every attack runs for `TOLLGATE_ABUSE_SECONDS` (1 by default; `cargo xtask soak abuse` sets
 //! more) against a server of its own, over the store of `TOLLGATE_ABUSE_STORE` (`memory` or
-//! `sqlite`). Many of them open more connections than a listener has. The ordinary client must get
-//! every answer, health checks are answered, and the memory of the server is bounded. Latencies are
-//! printed; they have bounds in long runs only, where the machine has nothing else to do.
+//! `sqlite`), or only the one that `TOLLGATE_ABUSE_ONLY` names. Many of them open more connections
+//! than a listener has. The ordinary client must get every answer, health checks are answered, and
+//! the memory of the server is bounded. Latencies are printed; they have bounds in long runs only,
+//! where the machine has nothing else to do.
 
 mod attacks;
 mod bystander;
@@ -30,6 +31,7 @@ const MEMORY_MAX_KIB: u64 = 128 * 1_024;
 const P99_MAX: Duration = Duration::from_millis(20);
 const SECONDS: &str = "TOLLGATE_ABUSE_SECONDS";
 const STORE: &str = "TOLLGATE_ABUSE_STORE";
+const ONLY: &str = "TOLLGATE_ABUSE_ONLY";
 
 const TOKEN: &str = "token-of-an-ordinary-caller";
 
@@ -57,7 +59,10 @@ async fn ordinary_requests_are_answered_whatever_other_clients_do() {
         "attack", "MiB more", "requests", "p50 us", "p99 us", "probes", "p99 us", "failed"
     );
     let time = Duration::from_secs(seconds.unwrap_or(1));
-    for attack in ATTACKS {
+    let only = std::env::var(ONLY).ok();
+    let is_wanted = |name| only.as_deref().is_none_or(|only| only == name);
+    assert!(ATTACKS.iter().any(|attack| is_wanted(attack.name)), "{ONLY}: no such attack");
+    for attack in ATTACKS.into_iter().filter(|attack| is_wanted(attack.name)) {
         let Attack { name, .. } = attack;
         let folder = Folder::new("abuse").unwrap();
         let store = match std::env::var(STORE).as_deref() {
