@@ -5,16 +5,16 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
 use tollgate::limiter::{Degradation, Observer};
-use tollgate::{Limiter, Result};
+use tollgate::{Error, Limiter, Result};
 use tollgate_service::Engine;
 
 use crate::app::App;
 use crate::config::Config;
-use crate::grpc::Health;
+use crate::grpc::{Health, Services};
 use crate::listen::{Listener, Shutdown, web};
 use crate::telemetry::{Telemetry, watch_clock};
+use crate::workers::WorkerThreads;
 use crate::{grpc, resp, status, store};
 
 /// A server that listens, and does not answer yet.
@@ -22,8 +22,9 @@ use crate::{grpc, resp, status, store};
 pub struct Server {
     app: Arc<App>,
     http: Option<Listener>,
-    grpc: Option<(Listener, Router, Health)>,
+    grpc: Option<(Listener, Arc<Services>, Health)>,
     resp: Option<Listener>,
+    threads: WorkerThreads,
     drain: Duration,
 }
 
@@ -40,6 +41,9 @@ pub struct Addresses {
 
 impl Server {
     /// Opens the store and listens. Connections wait until the server runs.
+    ///
+    /// The store keeps to the runtime that this is called in; connections have threads of their
+    /// own.
     ///
     /// # Errors
     /// When the store cannot be opened or an address cannot be listened on.
@@ -73,16 +77,19 @@ impl Server {
         let app = App::new(engine, &config, telemetry);
         let grpc = match listen(&config, "grpc", config.grpc, &app).await? {
             Some(listener) => {
-                let (router, health) = grpc::router(Arc::clone(&app)).await?;
-                Some((listener, router, health))
+                let (services, health) = grpc::services(Arc::clone(&app)).await?;
+                Some((listener, services, health))
             }
             None => None,
         };
+        let threads = WorkerThreads::per_core()
+            .map_err(|error| Error::config("threads", format!("cannot be started: {error}")))?;
         Ok(Self {
             http: listen(&config, "http", config.http, &app).await?,
             grpc,
             resp: listen(&config, "resp", config.resp, &app).await?,
             app,
+            threads,
             drain: config.drain,
         })
     }
@@ -110,23 +117,25 @@ impl Server {
     pub async fn run(self, shutdown: impl Future<Output = ()>) {
         let shutdown_of = Shutdown::new();
         let clock = tokio::spawn(watch_clock(self.engine()));
+        let workers = || self.threads.workers();
         if let Some(listener) = self.http {
             let app = Arc::clone(&self.app);
             let serve =
                 move |connection, draining| web::serve_http(connection, Arc::clone(&app), draining);
-            tokio::spawn(listener.run(shutdown_of.signal(), serve));
+            tokio::spawn(listener.run(workers(), shutdown_of.signal(), serve));
         }
         let mut grpc_health = None;
-        if let Some((listener, router, health)) = self.grpc {
-            let serve =
-                move |connection, signal| web::serve_grpc(connection, router.clone(), signal);
-            tokio::spawn(listener.run(shutdown_of.signal(), serve));
+        if let Some((listener, services, health)) = self.grpc {
+            let serve = move |connection, signal| {
+                web::serve_grpc(connection, Arc::clone(&services), signal)
+            };
+            tokio::spawn(listener.run(workers(), shutdown_of.signal(), serve));
             grpc_health = Some(health);
         }
         if let Some(listener) = self.resp {
             let app = Arc::clone(&self.app);
             let serve = move |connection, signal| resp::serve(connection, Arc::clone(&app), signal);
-            tokio::spawn(listener.run(shutdown_of.signal(), serve));
+            tokio::spawn(listener.run(workers(), shutdown_of.signal(), serve));
         }
         let status = tokio::spawn(status::run(Arc::clone(&self.app)));
         shutdown.await;
@@ -138,6 +147,7 @@ impl Server {
         if tokio::time::timeout(self.drain, shutdown_of.finish()).await.is_err() {
             tracing::warn!("some requests did not end within the drain time");
         }
+        self.threads.stop().await;
         self.app.close().await;
     }
 }

@@ -6,7 +6,6 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
 use http_body_util::{Either, Full};
 use hyper::body::Bytes;
 use hyper::server::conn::{http1, http2};
@@ -17,6 +16,7 @@ use tokio::time::timeout;
 
 use super::{Client, Connection, Reply, ShutdownSignal, UnderWay, Watched};
 use crate::app::App;
+use crate::grpc::Services;
 use crate::http::Answer;
 use crate::status::Events;
 use crate::{grpc, http};
@@ -67,7 +67,11 @@ fn reply(body: Answer, under_way: UnderWay) -> Either<Reply<Full<Bytes>>, Reply<
 }
 
 /// Serves HTTP/2 without upgrade, for gRPC.
-pub(crate) async fn serve_grpc(connection: Connection, router: Router, signal: ShutdownSignal) {
+pub(crate) async fn serve_grpc(
+    connection: Connection,
+    services: Arc<Services>,
+    signal: ShutdownSignal,
+) {
     let Connection { stream, client } = connection;
     let mut builder = http2::Builder::new(TokioExecutor::new());
     let builder = builder
@@ -78,8 +82,10 @@ pub(crate) async fn serve_grpc(connection: Connection, router: Router, signal: S
         .max_send_buf_size(BUFFER_BYTES)
         .max_concurrent_streams(STREAMS);
     let of_requests = Arc::clone(&client);
-    let service =
-        service_fn(move |request| grpc::answer(router.clone(), Arc::clone(&of_requests), request));
+    let service = service_fn(move |request| {
+        let (services, client) = (Arc::clone(&services), Arc::clone(&of_requests));
+        async move { Ok::<_, Infallible>(grpc::answer(&services, &client, request).await) }
+    });
     let stream = TokioIo::new(Watched::new(stream, Arc::clone(&client), false));
     serve(builder.serve_connection(stream, service), &client, signal).await;
 }

@@ -8,6 +8,7 @@ use tollgate_service::auth::Role;
 
 use super::arguments::OwnedCharge;
 use super::check::{CheckCommand, forecasted};
+use super::direct::LastLimit;
 use super::parse::Command;
 use super::reply::{Reply, Version};
 use super::settle::{self, RefundCommand, SettleCommand};
@@ -29,6 +30,8 @@ pub(crate) struct Session {
     pub(super) failed: bool,
     /// The commands since `MULTI`.
     pub(super) transaction: Option<Transaction>,
+    /// See [`LastLimit`].
+    pub(super) last_limit: Option<LastLimit>,
 }
 
 /// A command after parsing.
@@ -54,7 +57,15 @@ pub(super) enum Action {
 impl Session {
     pub(crate) fn new(app: Arc<App>, client: Arc<Client>) -> Self {
         let role = app.auth().role_of(None);
-        Self { app, client, version: Version::default(), role, failed: false, transaction: None }
+        Self {
+            app,
+            client,
+            version: Version::default(),
+            role,
+            failed: false,
+            transaction: None,
+            last_limit: None,
+        }
     }
 
     /// Answers commands in order, within a span; `false` closes the connection.

@@ -8,7 +8,6 @@ use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
-use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::metrics::{MetricType, TypedMetric};
 use prometheus_client::registry::{Metric, Registry};
 use tollgate::clock::ClockHealth;
@@ -20,6 +19,8 @@ use tollgate_service::engine::{self, CheckResponse};
 use tollgate_service::policy::AD_HOC_POLICY;
 
 use super::copied::{LimiterCounters, MemoryGauges, set};
+use super::known::{Outcome, PolicyCounters, ProtocolTimes};
+use super::sharded::{self, Histogram};
 
 /// Seconds, from a check in memory to the timeout of a client.
 const BUCKETS: [f64; 14] = [
@@ -47,16 +48,18 @@ pub(super) const CANCELLED: &str = "cancelled";
 /// All metrics of a server.
 pub(crate) struct Metrics {
     registry: Registry,
-    decisions: Family<DecisionLabels, Counter>,
+    decisions: Family<DecisionLabels, sharded::Counter>,
+    by_policy: PolicyCounters,
     replays: Family<PolicyLabel, Counter>,
     refunds: Family<OutcomeLabels, Counter>,
     settlements: Family<OutcomeLabels, Counter>,
     resets: Family<OutcomeLabels, Counter>,
     errors: Family<ErrorLabels, Counter>,
-    requests: Family<[Label; 1], Histogram>,
+    requests: Family<[Label; 1], Histogram, fn() -> Histogram>,
+    by_protocol: ProtocolTimes,
     store_calls: Family<[Label; 2], Counter>,
     store_admissions: Counter,
-    store_seconds: Family<[Label; 1], Histogram>,
+    store_seconds: Family<[Label; 1], Histogram, fn() -> Histogram>,
     store_lost_commits: Counter,
     reloads: Family<[Label; 1], Counter>,
     closed: Family<[Label; 2], Counter>,
@@ -109,16 +112,18 @@ impl Metrics {
     }
 
     fn unregistered() -> Self {
-        let seconds = || Histogram::new(BUCKETS);
+        let seconds: fn() -> Histogram = || Histogram::new(&BUCKETS);
         Self {
             registry: Registry::default(),
             decisions: Family::default(),
+            by_policy: PolicyCounters::default(),
             replays: Family::default(),
             refunds: Family::default(),
             settlements: Family::default(),
             resets: Family::default(),
             errors: Family::default(),
             requests: Family::new_with_constructor(seconds),
+            by_protocol: ProtocolTimes::default(),
             store_calls: Family::default(),
             store_admissions: Counter::default(),
             store_seconds: Family::new_with_constructor(seconds),
@@ -138,12 +143,14 @@ impl Metrics {
         let Self {
             registry,
             decisions,
+            by_policy: _,
             replays,
             refunds,
             settlements,
             resets,
             errors,
             requests,
+            by_protocol: _,
             store_calls,
             store_admissions,
             store_seconds,
@@ -211,13 +218,21 @@ impl Metrics {
 
     fn decision(&self, response: &CheckResponse) {
         let decision = &response.decision;
-        let labels = DecisionLabels {
-            policy: response.policy.to_string(),
-            verdict: response.shadow.unwrap_or(decision.verdict).as_str(),
-            degraded: decision.degraded.map_or("no", |mode| mode.as_str()),
-            shadow: if response.shadow.is_some() { "yes" } else { "no" },
+        let outcome = Outcome {
+            verdict: response.shadow.unwrap_or(decision.verdict),
+            degraded: decision.degraded,
+            shadow: response.shadow.is_some(),
         };
-        self.decisions.get_or_create(&labels).inc();
+        let find = || {
+            let labels = DecisionLabels {
+                policy: response.policy.to_string(),
+                verdict: outcome.verdict.as_str(),
+                degraded: outcome.degraded.map_or("no", |mode| mode.as_str()),
+                shadow: if outcome.shadow { "yes" } else { "no" },
+            };
+            self.decisions.get_or_create_owned(&labels)
+        };
+        self.by_policy.count(&response.policy, outcome, find);
         if decision.replayed {
             let label = PolicyLabel { policy: response.policy.to_string() };
             self.replays.get_or_create(&label).inc();
@@ -281,7 +296,8 @@ impl Metrics {
 
     /// Records the duration of a request of a protocol.
     pub(crate) fn request(&self, protocol: &'static str, took: Duration) {
-        self.requests.get_or_create(&[("protocol", protocol)]).observe(took.as_secs_f64());
+        let find = || self.requests.get_or_create_owned(&[("protocol", protocol)]);
+        self.by_protocol.observe(protocol, took, find);
     }
 
     /// Records a call to the store.
@@ -294,8 +310,7 @@ impl Metrics {
     ) {
         // A caller that has left says nothing about how long the store takes.
         if result != CANCELLED {
-            let seconds = took.as_secs_f64();
-            self.store_seconds.get_or_create(&[("store", store)]).observe(seconds);
+            self.store_seconds.get_or_create(&[("store", store)]).observe(took);
         }
         self.store_calls.get_or_create(&[("store", store), ("result", result)]).inc();
         self.store_admissions.inc_by(admissions);

@@ -3,8 +3,10 @@
 mod clock;
 mod copied;
 mod instrumented;
+mod known;
 mod metrics;
 mod redaction;
+mod sharded;
 mod traces;
 
 use std::sync::{Arc, Mutex, PoisonError};
