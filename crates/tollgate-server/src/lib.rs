@@ -14,14 +14,15 @@
 //!
 //! # Layout
 //! - [`config`]: settings from flags, environment and file.
-//! - [`store`]: a store from its address.
+//! - [`store`]: a store from its address; `home_runtime` keeps it to one runtime.
 //! - `activity`: which keys are throttled and which spend the most.
 //! - `status`, `page`: the state of this server, and the page that shows it; `operators` serves
 //!   them.
 //! - `hosts`: the names by which clients reach a listener.
 //! - `http`, `grpc`, `resp`: the protocols. Handlers decode, call the engine, encode.
 //! - `reload`: configurations that are applied while the server runs.
-//! - `listen`: sockets, TLS, bounds on connections, and shutdown.
+//! - `listen`: sockets, TLS, bounds on connections, and shutdown; `workers`: the threads that serve
+//!   connections.
 //! - [`telemetry`]: metrics, traces and logs.
 //! - `fuzzing`: the fuzz targets, behind a feature of that name. They need private modules, and are
 //!   kept with the tests.
@@ -33,6 +34,7 @@ pub mod config;
 #[path = "../tests/fuzzing/mod.rs"]
 pub mod fuzzing;
 mod grpc;
+mod home_runtime;
 mod hosts;
 mod http;
 mod listen;
@@ -44,6 +46,7 @@ mod server;
 mod status;
 pub mod store;
 pub mod telemetry;
+mod workers;
 
 pub use config::Config;
 pub use reload::{Reloaded, Reloader, Watch};

@@ -4,17 +4,17 @@ use std::future::Future;
 use std::net::SocketAddr;
 use std::sync::Arc;
 
-use axum::Router;
 use tollgate::limiter::{Degradation, Observer};
-use tollgate::{Limiter, Result};
+use tollgate::{Error, Limiter, Result};
 use tollgate_service::Engine;
 
 use crate::app::App;
 use crate::config::Config;
-use crate::grpc::Health;
+use crate::grpc::{Health, Services};
 use crate::listen::{Listener, Shutdown, TlsFiles, web};
 use crate::reload::Reloader;
 use crate::telemetry::{Telemetry, watch_clock};
+use crate::workers::WorkerThreads;
 use crate::{grpc, resp, status, store};
 
 /// A server that listens, and does not answer yet.
@@ -22,10 +22,11 @@ use crate::{grpc, resp, status, store};
 pub struct Server {
     app: Arc<App>,
     http: Option<Listener>,
-    grpc: Option<(Listener, Router, Health)>,
+    grpc: Option<(Listener, Arc<Services>, Health)>,
     resp: Option<Listener>,
     config: Config,
     tls: Option<TlsFiles>,
+    threads: WorkerThreads,
 }
 
 /// Where a server listens.
@@ -41,6 +42,9 @@ pub struct Addresses {
 
 impl Server {
     /// Opens the store and listens. Connections wait until the server runs.
+    ///
+    /// The store keeps to the runtime that this is called in; connections have threads of their
+    /// own.
     ///
     /// # Errors
     /// When the store cannot be opened or an address cannot be listened on.
@@ -76,14 +80,16 @@ impl Server {
         let of = Of { config: &config, tls: tls.as_ref(), app: &app };
         let grpc = match of.listen("grpc", config.grpc).await? {
             Some(listener) => {
-                let (router, health) = grpc::router(Arc::clone(&app)).await?;
-                Some((listener, router, health))
+                let (services, health) = grpc::services(Arc::clone(&app)).await?;
+                Some((listener, services, health))
             }
             None => None,
         };
         let http = of.listen("http", config.http).await?;
         let resp = of.listen("resp", config.resp).await?;
-        Ok(Self { http, grpc, resp, app, config, tls })
+        let threads = WorkerThreads::per_core()
+            .map_err(|error| Error::config("threads", format!("cannot be started: {error}")))?;
+        Ok(Self { http, grpc, resp, app, config, tls, threads })
     }
 
     /// What applies other configurations to the server while it runs.
@@ -119,23 +125,25 @@ impl Server {
     pub async fn run(self, shutdown: impl Future<Output = ()>) {
         let shutdown_of = Shutdown::new();
         let clock = tokio::spawn(watch_clock(self.engine()));
+        let workers = || self.threads.workers();
         if let Some(listener) = self.http {
             let app = Arc::clone(&self.app);
             let serve =
                 move |connection, draining| web::serve_http(connection, Arc::clone(&app), draining);
-            tokio::spawn(listener.run(shutdown_of.signal(), serve));
+            tokio::spawn(listener.run(workers(), shutdown_of.signal(), serve));
         }
         let mut grpc_health = None;
-        if let Some((listener, router, health)) = self.grpc {
-            let serve =
-                move |connection, signal| web::serve_grpc(connection, router.clone(), signal);
-            tokio::spawn(listener.run(shutdown_of.signal(), serve));
+        if let Some((listener, services, health)) = self.grpc {
+            let serve = move |connection, signal| {
+                web::serve_grpc(connection, Arc::clone(&services), signal)
+            };
+            tokio::spawn(listener.run(workers(), shutdown_of.signal(), serve));
             grpc_health = Some(health);
         }
         if let Some(listener) = self.resp {
             let app = Arc::clone(&self.app);
             let serve = move |connection, signal| resp::serve(connection, Arc::clone(&app), signal);
-            tokio::spawn(listener.run(shutdown_of.signal(), serve));
+            tokio::spawn(listener.run(workers(), shutdown_of.signal(), serve));
         }
         let status = tokio::spawn(status::run(Arc::clone(&self.app)));
         shutdown.await;
@@ -147,6 +155,7 @@ impl Server {
         if tokio::time::timeout(self.config.drain, shutdown_of.finish()).await.is_err() {
             tracing::warn!("some requests did not end within the drain time");
         }
+        self.threads.stop().await;
         self.app.close().await;
     }
 }

@@ -567,6 +567,32 @@ pub mod rate_limiter_client {
                 .insert(GrpcMethod::new("tollgate.v1.RateLimiter", "AcquireMany"));
             self.inner.unary(req, path, codec).await
         }
+        /// Decides requests as they come: an outcome for each, in their order. Those that arrive together
+        /// are decided together, and their outcomes are sent together.
+        pub async fn acquire_stream(
+            &mut self,
+            request: impl tonic::IntoStreamingRequest<Message = super::AcquireRequest>,
+        ) -> std::result::Result<
+            tonic::Response<tonic::codec::Streaming<super::Outcome>>,
+            tonic::Status,
+        > {
+            self.inner
+                .ready()
+                .await
+                .map_err(|e| {
+                    tonic::Status::unknown(
+                        format!("Service was not ready: {}", e.into()),
+                    )
+                })?;
+            let codec = tonic_prost::ProstCodec::default();
+            let path = http::uri::PathAndQuery::from_static(
+                "/tollgate.v1.RateLimiter/AcquireStream",
+            );
+            let mut req = request.into_streaming_request();
+            req.extensions_mut()
+                .insert(GrpcMethod::new("tollgate.v1.RateLimiter", "AcquireStream"));
+            self.inner.streaming(req, path, codec).await
+        }
         /// The decision that Acquire would make, without charging anything.
         pub async fn peek(
             &mut self,
@@ -730,6 +756,21 @@ pub mod rate_limiter_server {
             request: tonic::Request<super::AcquireManyRequest>,
         ) -> std::result::Result<
             tonic::Response<super::AcquireManyResponse>,
+            tonic::Status,
+        >;
+        /// Server streaming response type for the AcquireStream method.
+        type AcquireStreamStream: tonic::codegen::tokio_stream::Stream<
+                Item = std::result::Result<super::Outcome, tonic::Status>,
+            >
+            + std::marker::Send
+            + 'static;
+        /// Decides requests as they come: an outcome for each, in their order. Those that arrive together
+        /// are decided together, and their outcomes are sent together.
+        async fn acquire_stream(
+            &self,
+            request: tonic::Request<tonic::Streaming<super::AcquireRequest>>,
+        ) -> std::result::Result<
+            tonic::Response<Self::AcquireStreamStream>,
             tonic::Status,
         >;
         /// The decision that Acquire would make, without charging anything.
@@ -931,6 +972,54 @@ pub mod rate_limiter_server {
                                 max_encoding_message_size,
                             );
                         let res = grpc.unary(method, req).await;
+                        Ok(res)
+                    };
+                    Box::pin(fut)
+                }
+                "/tollgate.v1.RateLimiter/AcquireStream" => {
+                    #[allow(non_camel_case_types)]
+                    struct AcquireStreamSvc<T: RateLimiter>(pub Arc<T>);
+                    impl<
+                        T: RateLimiter,
+                    > tonic::server::StreamingService<super::AcquireRequest>
+                    for AcquireStreamSvc<T> {
+                        type Response = super::Outcome;
+                        type ResponseStream = T::AcquireStreamStream;
+                        type Future = BoxFuture<
+                            tonic::Response<Self::ResponseStream>,
+                            tonic::Status,
+                        >;
+                        fn call(
+                            &mut self,
+                            request: tonic::Request<
+                                tonic::Streaming<super::AcquireRequest>,
+                            >,
+                        ) -> Self::Future {
+                            let inner = Arc::clone(&self.0);
+                            let fut = async move {
+                                <T as RateLimiter>::acquire_stream(&inner, request).await
+                            };
+                            Box::pin(fut)
+                        }
+                    }
+                    let accept_compression_encodings = self.accept_compression_encodings;
+                    let send_compression_encodings = self.send_compression_encodings;
+                    let max_decoding_message_size = self.max_decoding_message_size;
+                    let max_encoding_message_size = self.max_encoding_message_size;
+                    let inner = self.inner.clone();
+                    let fut = async move {
+                        let method = AcquireStreamSvc(inner);
+                        let codec = tonic_prost::ProstCodec::default();
+                        let mut grpc = tonic::server::Grpc::new(codec)
+                            .apply_compression_config(
+                                accept_compression_encodings,
+                                send_compression_encodings,
+                            )
+                            .apply_max_message_size_config(
+                                max_decoding_message_size,
+                                max_encoding_message_size,
+                            );
+                        let res = grpc.streaming(method, req).await;
                         Ok(res)
                     };
                     Box::pin(fut)

@@ -6,7 +6,7 @@
 use axum::body::Body;
 use axum::extract::Request;
 use tollgate::Error;
-use tollgate_service::engine::BATCH_MAX;
+use tollgate_service::engine::{BATCH_MAX, Failure};
 use tollgate_service::policy::LIMITS_MAX;
 use tonic::Status;
 
@@ -15,11 +15,12 @@ use super::status;
 /// The methods whose messages have elements, and the fields that hold them.
 const METHODS: [(&str, Elements); 5] = [
     ("AcquireMany", Elements { requests: Some(1), charges: 6 }),
-    ("Acquire", Elements { requests: None, charges: 6 }),
-    ("Peek", Elements { requests: None, charges: 6 }),
+    ("Acquire", ACQUIRE),
+    ("Peek", ACQUIRE),
     ("Forecast", Elements { requests: None, charges: 3 }),
     ("Limits", Elements { requests: None, charges: 3 }),
 ];
+const ACQUIRE: Elements = Elements { requests: None, charges: 6 };
 const SERVICE: &str = "/tollgate.v1.RateLimiter/";
 /// The bytes before a message: whether it is compressed, and its length.
 const PREFIX_BYTES: usize = 5;
@@ -50,18 +51,31 @@ pub(super) async fn bounded(request: Request) -> Result<Request, Status> {
     // The body is bounded in size and time.
     let whole = axum::body::to_bytes(body, usize::MAX).await;
     let bytes = whole.map_err(|error| Status::from_error(error.into()))?;
-    let Count { requests, charges } = elements.count(&bytes);
-    let max = if elements.requests.is_some() { BATCH_MAX * LIMITS_MAX } else { LIMITS_MAX };
-    for (field, count, max) in [("requests", requests, BATCH_MAX), ("charges", charges, max)] {
-        if count > max {
-            let accepted = format!("has {count} elements; accepted: up to {max}");
-            return Err(status::of(&Error::invalid(field, accepted).into()));
-        }
-    }
+    elements.check(elements.count(&bytes)).map_err(|error| status::of(&error.into()))?;
     Ok(Request::from_parts(parts, Body::from(bytes)))
 }
 
+/// Accepts a message of `Acquire` with few enough charges.
+///
+/// # Errors
+/// `invalid_request`.
+pub(super) fn check_charges(message: &[u8]) -> Result<(), Failure> {
+    let charges = fields(message, ACQUIRE.charges).count();
+    Ok(ACQUIRE.check(Count { requests: 0, charges })?)
+}
+
 impl Elements {
+    fn check(self, Count { requests, charges }: Count) -> Result<(), Error> {
+        let max = if self.requests.is_some() { BATCH_MAX * LIMITS_MAX } else { LIMITS_MAX };
+        for (field, count, max) in [("requests", requests, BATCH_MAX), ("charges", charges, max)] {
+            if count > max {
+                let accepted = format!("has {count} elements; accepted: up to {max}");
+                return Err(Error::invalid(field, accepted));
+            }
+        }
+        Ok(())
+    }
+
     /// How many elements the messages of a body have, as far as they can be read: decoding stops
     /// no later. Fields within groups are counted too, although they are no elements: no client
     /// has them.

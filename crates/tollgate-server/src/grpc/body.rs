@@ -9,6 +9,8 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
+use bytes::BytesMut;
+use http_body_util::BodyExt as _;
 use hyper::body::{Body as HttpBody, Frame, SizeHint};
 use tokio::sync::watch;
 use tokio::time::{Sleep, sleep};
@@ -21,8 +23,8 @@ const PREFIX_BYTES: usize = 5;
 
 /// The body of a request that is one message, bounded in size and time.
 #[derive(Debug)]
-pub(super) struct Message {
-    body: Body,
+pub(super) struct Message<B> {
+    body: B,
     max: usize,
     left: usize,
     timeout: Duration,
@@ -32,10 +34,10 @@ pub(super) struct Message {
     incoming: Option<Arc<IncomingBytes>>,
 }
 
-impl Message {
+impl<B> Message<B> {
     /// At most `max` bytes, without the prefix.
     pub(super) const fn new(
-        body: Body,
+        body: B,
         max: usize,
         timeout: Duration,
         incoming: Option<Arc<IncomingBytes>>,
@@ -63,7 +65,33 @@ impl Message {
 
 type Polled = Poll<Option<Result<Frame<Bytes>, Status>>>;
 
-impl HttpBody for Message {
+/// Reads a body that is one message. One frame, as most are, is not copied.
+///
+/// # Errors
+/// When it exceeds a bound, or the client has left.
+pub(super) async fn whole<B: HttpBody<Data = Bytes> + Unpin>(
+    mut body: Message<B>,
+) -> Result<Bytes, Status> {
+    let mut first = Bytes::new();
+    let mut all = BytesMut::new();
+    while let Some(frame) = body.frame().await {
+        let Ok(data) = frame?.into_data() else { continue };
+        if !first.is_empty() {
+            all.extend_from_slice(&std::mem::take(&mut first));
+        }
+        if all.is_empty() {
+            first = data;
+        } else {
+            all.extend_from_slice(&data);
+        }
+        if body.is_end_stream() {
+            break;
+        }
+    }
+    Ok(if all.is_empty() { first } else { all.freeze() })
+}
+
+impl<B: HttpBody<Data = Bytes> + Unpin> HttpBody for Message<B> {
     type Data = Bytes;
     type Error = Status;
 
@@ -134,7 +162,7 @@ mod tests {
     const LONG: Duration = Duration::from_secs(60);
 
     /// The code with which reading fails.
-    async fn failure(message: Message) -> Code {
+    async fn failure(message: Message<Body>) -> Code {
         let error = to_bytes(Body::new(message), usize::MAX).await.unwrap_err();
         // As tonic converts it.
         Status::from_error(error.into()).code()

@@ -79,12 +79,6 @@ pub(super) fn settled(settled: &SettleResponse) -> pb::SettleResponse {
 
 pub(super) fn decision(response: &CheckResponse) -> pb::Decision {
     let decision = &response.decision;
-    let degraded = match decision.degraded {
-        Some(OutageMode::Open) => pb::Degraded::Open,
-        Some(OutageMode::Closed) => pb::Degraded::Closed,
-        Some(OutageMode::Local) => pb::Degraded::Local,
-        _ => pb::Degraded::Unspecified,
-    };
     pb::Decision {
         allowed: decision.is_allowed(),
         verdict: verdict(Some(decision.verdict)).into(),
@@ -95,7 +89,7 @@ pub(super) fn decision(response: &CheckResponse) -> pb::Decision {
         delay_ms: decision.delay_ms,
         policy: response.policy.to_string(),
         binding: decision.binding().map(ToString::to_string),
-        degraded: degraded.into(),
+        degraded: degraded(decision.degraded).into(),
         shadow: verdict(response.shadow_verdict()).into(),
         replayed: decision.replayed,
         receipt: response.receipt.clone(),
@@ -116,7 +110,16 @@ fn standing((limit, own): (&LimitName, &Decision)) -> pb::LimitStanding {
     }
 }
 
-const fn verdict(verdict: Option<Verdict>) -> pb::Verdict {
+pub(super) const fn degraded(mode: Option<OutageMode>) -> pb::Degraded {
+    match mode {
+        Some(OutageMode::Open) => pb::Degraded::Open,
+        Some(OutageMode::Closed) => pb::Degraded::Closed,
+        Some(OutageMode::Local) => pb::Degraded::Local,
+        _ => pb::Degraded::Unspecified,
+    }
+}
+
+pub(super) const fn verdict(verdict: Option<Verdict>) -> pb::Verdict {
     match verdict {
         Some(Verdict::Allowed) => pb::Verdict::Allowed,
         Some(Verdict::Denied) => pb::Verdict::Denied,

@@ -1,15 +1,19 @@
 //! The gRPC interface: `tollgate.v1`, the compatible `ratelimit.v1`, health and reflection.
 
+mod acquire;
+mod acquire_stream;
+mod answer;
 mod batch;
 mod body;
 mod decode;
 mod encode;
+mod framing;
 mod health;
 mod ratelimit;
 mod status;
 mod tollgate;
+mod write;
 
-use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,7 +24,9 @@ use axum::extract::Request;
 use axum::http::Uri;
 use axum::middleware::{self, Next};
 use axum::response::Response;
-use hyper::body::Incoming;
+use hyper::body::{Body as HttpBody, Bytes};
+use hyper::header::HeaderMap;
+use hyper::http::request::Parts;
 use hyper::service::Service as _;
 use hyper_util::service::TowerToHyperService;
 use tokio::sync::watch;
@@ -28,10 +34,11 @@ use tollgate_proto::DESCRIPTORS;
 use tollgate_proto::ratelimit_v1::rate_limiter_server as ratelimit_v1;
 use tollgate_proto::tollgate_v1::rate_limiter_server as tollgate_v1;
 use tollgate_service::api::BODY_MAX_BYTES;
-use tollgate_service::auth::{Role, bearer};
+use tollgate_service::auth::{Rights, Role, bearer};
 use tonic::Status;
 use tonic::service::Routes;
 
+pub(crate) use self::answer::Answer;
 pub(crate) use self::health::Health;
 use crate::app::App;
 use crate::http::FULL;
@@ -55,8 +62,34 @@ const OTHER_NAMES: [&str; 2] = ["/ratelimit.RateLimiter/", "/RateLimiter/"];
 /// The longest message to services that do not decide, in bytes: it holds a name.
 const SMALL_MAX_BYTES: usize = 4 * 1024;
 
-/// All services as one router, and their health.
-pub(crate) async fn router(app: Arc<App>) -> Result<(Router, Health)> {
+/// The body of a request: that of a connection, or of a test.
+pub(crate) trait Requested:
+    HttpBody<Data = Bytes, Error: Into<tonic::codegen::StdError> + Send> + Send + Unpin + 'static
+{
+}
+
+impl<B> Requested for B where
+    B: HttpBody<Data = Bytes, Error: Into<tonic::codegen::StdError> + Send>
+        + Send
+        + Unpin
+        + 'static
+{
+}
+
+/// The services, and what they share.
+#[derive(Debug)]
+pub(crate) struct Services {
+    app: Arc<App>,
+    /// All of them, with the bounds on every request.
+    router: Router,
+    /// All of them, for requests within the bounds.
+    routes: Router,
+    /// Streams end when its sender is dropped.
+    ends: watch::Receiver<()>,
+}
+
+/// All services, and their health.
+pub(crate) async fn services(app: Arc<App>) -> Result<(Arc<Services>, Health)> {
     let (reporter, health_service) = tonic_health::server::health_reporter();
     let health_service = health_service.max_decoding_message_size(SMALL_MAX_BYTES);
     let reflection = || {
@@ -78,31 +111,49 @@ pub(crate) async fn router(app: Arc<App>) -> Result<(Router, Health)> {
         .add_service(current)
         .add_service(earlier)
         .add_service(native)
-        .add_service(compatible);
+        .add_service(compatible)
+        .into_axum_router();
     let (end, ends) = watch::channel(());
-    let recorder = Arc::clone(&app);
+    let router = bounded_routes(&app, routes.clone(), ends.clone());
+    let services = Services { app, router, routes, ends };
+    Ok((Arc::new(services), Health::serving(reporter, end).await))
+}
+
+/// Adds what every request goes through: the right to make it, its bounds, its record.
+fn bounded_routes(app: &Arc<App>, routes: Router, ends: watch::Receiver<()>) -> Router {
+    let (recorder, guardian) = (Arc::clone(app), Arc::clone(app));
     let limit = app.time_limits.request;
     let record = middleware::from_fn(move |request, next| {
         recorded(Arc::clone(&recorder), bounded(request, limit, &ends), next)
     });
-    let guard = middleware::from_fn(move |request, next| guarded(Arc::clone(&app), request, next));
-    let router = routes.into_axum_router().layer(record).layer(guard);
-    Ok((router, Health::serving(reporter, end).await))
+    let guard =
+        middleware::from_fn(move |request, next| guarded(Arc::clone(&guardian), request, next));
+    routes.layer(record).layer(guard)
+}
+
+impl Services {
+    /// Has the router answer a request that is within the bounds.
+    async fn route(&self, request: Request) -> hyper::Response<Answer> {
+        let response = TowerToHyperService::new(self.routes.clone()).call(request).await;
+        let response = response.unwrap_or_else(|never| match never {});
+        by_cause(response).map(Answer::Routed)
+    }
 }
 
 /// Answers a request of a client. It is under way until the client has taken the reply.
-pub(crate) async fn answer(
-    router: Router,
-    client: Arc<Client>,
-    mut request: hyper::Request<Incoming>,
-) -> Result<hyper::Response<Reply<Body>>, Infallible> {
+pub(crate) async fn answer<B: Requested>(
+    services: &Services,
+    client: &Arc<Client>,
+    mut request: hyper::Request<B>,
+) -> hyper::Response<Reply<Answer>> {
     use_known_name(&mut request);
     let path = request.uri().path();
     let is_health = path.starts_with(HEALTH);
-    let is_stream = path == WATCH || path.starts_with(REFLECTION);
+    let decides = path == acquire_stream::PATH;
+    let is_stream = decides || path == WATCH || path.starts_with(REFLECTION);
     let refused = |why| {
         let status = status::of(&Error::new(Code::QueueFull, why).into());
-        Ok(status.into_http().map(|body| Reply::new(body, client.begin(), None)))
+        Answer::of_status(status).map(|body| Reply::new(body, client.begin(), None))
     };
     if client.is_reserved() && (is_stream || !is_health) {
         client.request_seen();
@@ -115,14 +166,41 @@ pub(crate) async fn answer(
         Some(Some(stream)) => stream,
         Some(None) => return refused("too many streams, of this connection or of all"),
     };
+    let response = if acquire::accepts(&request) {
+        acquire::answer(services, client, request).await
+    } else if decides {
+        acquire_stream::answer(services, client, request).await
+    } else {
+        let (response, elements) = routed(services, client, request).await;
+        if !is_health {
+            count_refusal(&services.app, &response);
+        }
+        return response.map(|body| Reply::new(body, under_way, elements));
+    };
+    count_refusal(&services.app, &response);
+    response.map(|body| Reply::new(body, under_way, None))
+}
+
+/// The answer of the router, and the elements of a batch.
+async fn routed<B: Requested>(
+    services: &Services,
+    client: &Arc<Client>,
+    mut request: hyper::Request<B>,
+) -> (hyper::Response<Answer>, Option<Held>) {
     // Counted until the request is answered: it may wait for those before it.
     let incoming = Arc::new(client.incoming());
     request.extensions_mut().insert(Arc::clone(&incoming));
-    request.extensions_mut().insert(Arc::clone(&client));
-    let mut response = TowerToHyperService::new(router).call(request).await?;
+    request.extensions_mut().insert(Arc::clone(client));
+    let response = TowerToHyperService::new(services.router.clone()).call(request).await;
+    let mut response = response.unwrap_or_else(|never| match never {});
     drop(incoming);
     let elements = response.extensions_mut().remove::<Held>();
-    Ok(response.map(|body| Reply::new(body, under_way, elements)))
+    (response.map(Answer::Routed), elements)
+}
+
+/// Whether messages are in an encoding. None is supported.
+fn is_encoded(headers: &HeaderMap) -> bool {
+    headers.get("grpc-encoding").is_some_and(|encoding| encoding != "identity")
 }
 
 /// Gives a request to a service by another name the name that is served, before anything looks at
@@ -180,47 +258,64 @@ fn by_cause(response: Response) -> Response {
 }
 
 /// Accepts clients with the right to call the method. Health needs no right.
-async fn guarded(app: Arc<App>, mut request: Request, next: Next) -> Response {
-    let path = request.uri().path();
-    let needed = if path == RESET { Role::Admin } else { Role::Caller };
+async fn guarded(app: Arc<App>, request: Request, next: Next) -> Response {
     let client = request.extensions().get::<Arc<Client>>().map(Arc::clone);
-    let note_valid = |has_role| {
-        if let Some(client) = &client {
-            app.note_valid(client, has_role);
-        }
+    let Some(client) = client else {
+        return Status::internal("the request has no client").into_http();
     };
-    if path.starts_with(HEALTH) {
-        note_valid(false);
+    if request.uri().path().starts_with(HEALTH) {
+        app.note_valid(&client, false);
         return next.run(request).await;
     }
-    let headers = request.headers();
-    let auth = app.auth();
-    let permitted = auth.permit(bearer(headers), needed).and_then(|rights| {
-        // No page can make a browser use its own name here: HTTP/2 without TLS is for programs.
-        auth.permit_site(needed, request.uri(), headers).map(|()| rights)
-    });
-    drop(auth);
-    let response = match permitted {
+    let (parts, body) = request.into_parts();
+    match permit(&app, &client, &parts).await {
         Ok(rights) => {
-            note_valid(true);
+            let mut request = Request::from_parts(parts, body);
             request.extensions_mut().insert(rights);
             by_cause(next.run(request).await)
         }
-        Err(error) => status::of(&error.into()).into_http(),
-    };
-    if let Some(code) = refusal(&response) {
-        app.refused("grpc", code);
-        if let (Code::Unauthorized, Some(client)) = (code, &client) {
-            app.authentication_failed("grpc", client).await;
+        Err(status) => status.into_http(),
+    }
+}
+
+/// What a client may do, if it has the right to call a method.
+///
+/// # Errors
+/// `unauthorized` or `forbidden`.
+async fn permit(app: &App, client: &Client, parts: &Parts) -> Result<Rights, Status> {
+    let Parts { uri, headers, .. } = parts;
+    let needed = if uri.path() == RESET { Role::Admin } else { Role::Caller };
+    let auth = app.auth();
+    let permitted = auth.permit(bearer(headers), needed).and_then(|rights| {
+        // No page can make a browser use its own name here: HTTP/2 without TLS is for programs.
+        auth.permit_site(needed, uri, headers).map(|()| rights)
+    });
+    drop(auth);
+    match permitted {
+        Ok(rights) => {
+            app.note_valid(client, true);
+            Ok(rights)
+        }
+        Err(error) => {
+            if error.code() == Code::Unauthorized {
+                app.authentication_failed("grpc", client).await;
+            }
+            Err(status::of(&error.into()))
         }
     }
-    response
+}
+
+/// Counts a failure that is the fault of the client.
+fn count_refusal(app: &App, response: &hyper::Response<Answer>) {
+    if let Some(code) = refusal(response.headers()) {
+        app.refused("grpc", code);
+    }
 }
 
 /// The code of a failure that is the fault of the client.
-fn refusal(response: &Response) -> Option<Code> {
+fn refusal(headers: &HeaderMap) -> Option<Code> {
     // A reply with a message has its status at the end, and is none.
-    let status = response.headers().get(Status::GRPC_STATUS)?;
+    let status = headers.get(Status::GRPC_STATUS)?;
     match tonic::Code::from_bytes(status.as_bytes()) {
         tonic::Code::Unauthenticated => Some(Code::Unauthorized),
         tonic::Code::PermissionDenied => Some(Code::Forbidden),

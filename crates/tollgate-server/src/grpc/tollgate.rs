@@ -6,7 +6,8 @@ use tollgate_proto::tollgate_v1 as pb;
 use tollgate_proto::tollgate_v1::rate_limiter_server::RateLimiter;
 use tollgate_service::auth::Rights;
 use tollgate_service::engine::{BATCH_MAX, Failure};
-use tonic::{Request, Response, Status};
+use tonic::codegen::BoxStream;
+use tonic::{Request, Response, Status, Streaming};
 
 use super::{decode, encode, status};
 use crate::app::App;
@@ -64,6 +65,17 @@ impl RateLimiter for Native {
             response.extensions_mut().insert::<Held>(Arc::new(elements));
         }
         Ok(response)
+    }
+
+    type AcquireStreamStream = BoxStream<pb::Outcome>;
+
+    /// Streams are answered before the router, which gets only those in an encoding, and refuses
+    /// them before it calls this.
+    async fn acquire_stream(
+        &self,
+        _: Request<Streaming<pb::AcquireRequest>>,
+    ) -> Reply<Self::AcquireStreamStream> {
+        Err(Status::unimplemented("accepted: messages that are not compressed"))
     }
 
     async fn peek(&self, request: Request<pb::AcquireRequest>) -> Reply<pb::Decision> {

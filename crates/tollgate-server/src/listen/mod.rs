@@ -23,6 +23,7 @@ use tollgate::{Error, Result};
 use self::connections::{Connections, Counted};
 use crate::config::Config;
 use crate::telemetry::Telemetry;
+use crate::workers::Workers;
 
 pub(crate) use client::{Client, UnderWay};
 pub(crate) use incoming::IncomingBytes;
@@ -89,9 +90,9 @@ impl Listener {
             .map_err(|error| Error::config("address", format!("the socket has none: {error}")))
     }
 
-    /// Serves every connection until shutdown. Connections that wait in the backlog are then still
-    /// accepted: a client that could connect gets its answer.
-    pub(crate) async fn run<F, W>(self, mut signal: ShutdownSignal, serve: F)
+    /// Serves every connection on a worker, until shutdown. Connections that wait in the backlog
+    /// are then still accepted: a client that could connect gets its answer.
+    pub(crate) async fn run<F, W>(self, workers: Workers, mut signal: ShutdownSignal, serve: F)
     where
         F: Fn(Connection, ShutdownSignal) -> W + Clone + Send + 'static,
         W: Future<Output = ()> + Send + 'static,
@@ -103,26 +104,31 @@ impl Listener {
                 biased;
                 () = signal.received() => break,
                 accepted = self.accept_in_turn() => {
-                    self.spawn(accepted, serve.clone(), shared.clone());
+                    workers.spawn(self.serve(accepted, serve.clone(), shared.clone()));
                 }
             }
         }
         for _ in 0..BACKLOG {
             let waiting = tokio::time::timeout(Duration::ZERO, self.accept());
             let Ok(accepted) = waiting.await else { return };
-            self.spawn(accepted, serve.clone(), shared.clone());
+            workers.spawn(self.serve(accepted, serve.clone(), shared.clone()));
         }
     }
 
-    /// Serves a connection, which the listener may make room for.
-    fn spawn<F, W>(&self, stream: TcpStream, serve: F, signal: ShutdownSignal)
+    /// Serves a connection, which the listener may make room for: it is counted at once.
+    fn serve<F, W>(
+        &self,
+        stream: std::net::TcpStream,
+        serve: F,
+        signal: ShutdownSignal,
+    ) -> impl Future<Output = ()> + Send + use<F, W>
     where
         F: Fn(Connection, ShutdownSignal) -> W + Send + 'static,
         W: Future<Output = ()> + Send + 'static,
     {
         let counted = self.connections.admit();
         let tls = self.tls.clone();
-        tokio::spawn(async move {
+        async move {
             let Counted { client, .. } = &counted;
             let stream = tokio::select! {
                 stream = handshake(stream, tls) => stream,
@@ -131,20 +137,21 @@ impl Listener {
             if let Some(stream) = stream {
                 serve(Connection { stream, client: Arc::clone(client) }, signal).await;
             }
-        });
+        }
     }
 
     /// The next connection, once the listener may accept one.
-    async fn accept_in_turn(&self) -> TcpStream {
+    async fn accept_in_turn(&self) -> std::net::TcpStream {
         self.connections.turn().await;
         self.accept().await
     }
 
-    /// The next connection.
-    async fn accept(&self) -> TcpStream {
+    /// The next connection, which no runtime has yet.
+    async fn accept(&self) -> std::net::TcpStream {
         loop {
-            match self.socket.accept().await {
-                Ok((stream, _)) => {
+            let accepted = self.socket.accept().await;
+            match accepted.and_then(|(stream, _)| stream.into_std()) {
+                Ok(stream) => {
                     // Responses are small and written at once: Nagle's algorithm only delays them.
                     let _ignored = stream.set_nodelay(true);
                     return stream;
@@ -159,7 +166,10 @@ impl Listener {
 }
 
 /// The TLS handshake, if the listener has TLS.
-async fn handshake(stream: TcpStream, tls: Option<Acceptor>) -> Option<Stream> {
+async fn handshake(stream: std::net::TcpStream, tls: Option<Acceptor>) -> Option<Stream> {
+    let stream = TcpStream::from_std(stream)
+        .inspect_err(|error| tracing::warn!(%error, "a connection could not be served"))
+        .ok()?;
     let Some(acceptor) = tls else { return Some(Stream::Plain(stream)) };
     match acceptor.current().accept(stream).await {
         Ok(stream) => Some(Stream::Tls(Box::new(stream))),

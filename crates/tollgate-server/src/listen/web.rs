@@ -6,7 +6,6 @@ use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
 use http_body_util::{Either, Full};
 use hyper::body::Bytes;
 use hyper::server::conn::{http1, http2};
@@ -18,6 +17,7 @@ use tokio::time::timeout;
 use super::pieces::Pieces;
 use super::{Client, Connection, Reply, ShutdownSignal, UnderWay, Watched};
 use crate::app::App;
+use crate::grpc::Services;
 use crate::http::Answer;
 use crate::status::Events;
 use crate::{grpc, http};
@@ -68,7 +68,11 @@ fn reply(body: Answer, under_way: UnderWay) -> Either<Reply<Full<Bytes>>, Reply<
 }
 
 /// Serves HTTP/2 without upgrade, for gRPC.
-pub(crate) async fn serve_grpc(connection: Connection, router: Router, signal: ShutdownSignal) {
+pub(crate) async fn serve_grpc(
+    connection: Connection,
+    services: Arc<Services>,
+    signal: ShutdownSignal,
+) {
     let Connection { stream, client } = connection;
     let mut builder = http2::Builder::new(TokioExecutor::new());
     let builder = builder
@@ -81,7 +85,8 @@ pub(crate) async fn serve_grpc(connection: Connection, router: Router, signal: S
     let of_requests = Arc::clone(&client);
     let service = service_fn(move |request| {
         of_requests.request_arrived();
-        grpc::answer(router.clone(), Arc::clone(&of_requests), request)
+        let (services, client) = (Arc::clone(&services), Arc::clone(&of_requests));
+        async move { Ok::<_, Infallible>(grpc::answer(&services, &client, request).await) }
     });
     let stream = Watched::new(stream, Arc::clone(&client), false);
     let stream = TokioIo::new(Pieces::new(stream, Arc::clone(&client)));

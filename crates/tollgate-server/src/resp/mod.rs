@@ -6,6 +6,7 @@
 mod arguments;
 mod check;
 mod commands;
+mod direct;
 pub(crate) mod parse;
 mod reply;
 pub(crate) mod session;
@@ -15,7 +16,7 @@ mod transaction;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::BytesMut;
+use bytes::{Buf, BytesMut};
 use tokio::io::{AsyncRead, AsyncReadExt, AsyncWrite, AsyncWriteExt};
 use tokio::time::Instant;
 use tollgate_service::engine::BATCH_MAX;
@@ -66,10 +67,16 @@ async fn serve_stream<S: AsyncRead + AsyncWrite + Unpin>(
         return stream.shutdown().await;
     }
     loop {
+        let under_way = next_is_direct(&parser, &session, &input).then(|| client.begin());
+        if under_way.is_some() {
+            let (bytes, commands) = session.answer_direct(&input, BATCH_MAX, &mut output).await;
+            input.advance(bytes);
+            answered += commands;
+        }
         let (commands, error) = take(&mut parser, &mut input);
-        if !commands.is_empty() || error.is_some() {
-            let under_way = client.begin();
-            let proceed = session.answer(&commands, &mut output).await;
+        if under_way.is_some() || !commands.is_empty() || error.is_some() {
+            let under_way = under_way.unwrap_or_else(|| client.begin());
+            let proceed = commands.is_empty() || session.answer(&commands, &mut output).await;
             if let Some(error) = error {
                 Reply::error("ERR", &format!("Protocol error: {error}"))
                     .write_to(&mut output, Version::Two);
@@ -96,6 +103,11 @@ async fn serve_stream<S: AsyncRead + AsyncWrite + Unpin>(
             return stream.shutdown().await;
         }
     }
+}
+
+/// Whether the next command can be answered from the input.
+fn next_is_direct(parser: &parse::Parser, session: &Session, input: &[u8]) -> bool {
+    parser.is_idle() && session.is_direct() && direct::is_next(input)
 }
 
 /// Reads more; `false` at the end of the stream. After the shutdown, bytes are still read

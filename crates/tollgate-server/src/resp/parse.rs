@@ -29,6 +29,11 @@ pub(crate) struct Parser {
 }
 
 impl Parser {
+    /// Whether nothing of an incomplete command was read.
+    pub(super) const fn is_idle(&self) -> bool {
+        self.at == 0
+    }
+
     /// Takes the next complete command from the input, if there is one.
     pub(crate) fn next(&mut self, input: &mut BytesMut) -> Result<Option<Command>, ProtocolError> {
         loop {

@@ -9,6 +9,7 @@ use tollgate_service::auth::{Rights, TokenHash};
 
 use super::arguments::OwnedCharge;
 use super::check::{CheckCommand, forecasted};
+use super::direct::LastLimit;
 use super::parse::Command;
 use super::reply::{Reply, Version};
 use super::settle::{self, RefundCommand, SettleCommand};
@@ -24,7 +25,7 @@ pub(crate) struct Session {
     pub(super) client: Arc<Client>,
     pub(super) version: Version,
     /// The tokens by which the rights were found.
-    auth: Arc<Auth>,
+    pub(super) auth: Arc<Auth>,
     /// The last token of the client, if it was known.
     pub(super) token: Option<TokenHash>,
     /// What the client may do, by its token or without one; `None` until it has sent one that is
@@ -34,6 +35,8 @@ pub(crate) struct Session {
     pub(super) failed: bool,
     /// The commands since `MULTI`.
     pub(super) transaction: Option<Transaction>,
+    /// See [`LastLimit`].
+    pub(super) last_limit: Option<LastLimit>,
 }
 
 /// A command after parsing.
@@ -60,8 +63,17 @@ impl Session {
     pub(crate) fn new(app: Arc<App>, client: Arc<Client>) -> Self {
         let auth = Arc::clone(&app.auth());
         let rights = auth.rights_of(None);
-        let version = Version::default();
-        Self { app, client, version, auth, token: None, rights, failed: false, transaction: None }
+        Self {
+            app,
+            client,
+            version: Version::default(),
+            auth,
+            token: None,
+            rights,
+            failed: false,
+            transaction: None,
+            last_limit: None,
+        }
     }
 
     /// Finds the rights of the client anew, for another token or after a reload.
@@ -190,7 +202,7 @@ impl Session {
         batch.clear();
     }
 
-    fn write(&self, reply: &Reply, output: &mut Vec<u8>) {
+    pub(super) fn write(&self, reply: &Reply, output: &mut Vec<u8>) {
         if let Some(code) = reply.refusal() {
             self.app.refused("resp", code);
         }

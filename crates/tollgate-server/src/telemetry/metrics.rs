@@ -8,7 +8,6 @@ use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::encoding::text::encode;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
-use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::metrics::{MetricType, TypedMetric};
 use prometheus_client::registry::{Metric, Registry};
 use tollgate::clock::ClockHealth;
@@ -20,8 +19,10 @@ use tollgate_service::engine::{self, CheckRequest, CheckResponse};
 use tollgate_service::policy::AD_HOC_POLICY;
 
 use super::copied::{LimiterCounters, MemoryGauges, set};
+use super::known::ProtocolTimes;
 use super::policy_metrics::PolicyMetrics;
 use super::process::{ProcessGauges, set as set_gauge};
+use super::sharded::Histogram;
 
 /// Seconds, from a check in memory to the timeout of a client.
 const BUCKETS: [f64; 14] = [
@@ -63,10 +64,11 @@ pub(crate) struct Metrics {
     settlements: Family<OutcomeLabels, Counter>,
     resets: Family<OutcomeLabels, Counter>,
     errors: Family<ErrorLabels, Counter>,
-    requests: Family<[Label; 1], Histogram>,
+    requests: Family<[Label; 1], Histogram, fn() -> Histogram>,
+    by_protocol: ProtocolTimes,
     store_calls: Family<[Label; 2], Counter>,
     store_admissions: Counter,
-    store_seconds: Family<[Label; 1], Histogram>,
+    store_seconds: Family<[Label; 1], Histogram, fn() -> Histogram>,
     store_lost_commits: Counter,
     reloads: Family<[Label; 1], Counter>,
     closed: Family<[Label; 2], Counter>,
@@ -108,7 +110,7 @@ impl Metrics {
     }
 
     fn unregistered() -> Self {
-        let seconds = || Histogram::new(BUCKETS);
+        let seconds: fn() -> Histogram = || Histogram::new(&BUCKETS);
         Self {
             registry: Registry::default(),
             policies: PolicyMetrics::default(),
@@ -117,6 +119,7 @@ impl Metrics {
             resets: Family::default(),
             errors: Family::default(),
             requests: Family::new_with_constructor(seconds),
+            by_protocol: ProtocolTimes::default(),
             store_calls: Family::default(),
             store_admissions: Counter::default(),
             store_seconds: Family::new_with_constructor(seconds),
@@ -143,6 +146,7 @@ impl Metrics {
             resets,
             errors,
             requests,
+            by_protocol: _,
             store_calls,
             store_admissions,
             store_seconds,
@@ -243,7 +247,8 @@ impl Metrics {
 
     /// Records the duration of a request of a protocol.
     pub(crate) fn request(&self, protocol: &'static str, took: Duration) {
-        self.requests.get_or_create(&[("protocol", protocol)]).observe(took.as_secs_f64());
+        let find = || self.requests.get_or_create_owned(&[("protocol", protocol)]);
+        self.by_protocol.observe(protocol, took, find);
     }
 
     /// Records a call to the store.
@@ -256,8 +261,7 @@ impl Metrics {
     ) {
         // A caller that has left says nothing about how long the store takes.
         if result != CANCELLED {
-            let seconds = took.as_secs_f64();
-            self.store_seconds.get_or_create(&[("store", store)]).observe(seconds);
+            self.store_seconds.get_or_create(&[("store", store)]).observe(took);
         }
         self.store_calls.get_or_create(&[("store", store), ("result", result)]).inc();
         self.store_admissions.inc_by(admissions);

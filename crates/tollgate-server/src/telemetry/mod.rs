@@ -3,10 +3,12 @@
 mod clock;
 mod copied;
 mod instrumented;
+mod known;
 mod metrics;
 mod policy_metrics;
 mod process;
 mod redaction;
+mod sharded;
 mod traces;
 
 use std::sync::{Arc, Mutex, PoisonError};

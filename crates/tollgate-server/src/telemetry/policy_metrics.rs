@@ -7,7 +7,6 @@ use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwap;
 use prometheus_client::encoding::EncodeLabelSet;
-use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use tollgate::{Cost, Limit, Name, OutageMode, Verdict};
 use tollgate_service::Policies;
@@ -15,6 +14,7 @@ use tollgate_service::engine::{CheckRequest, CheckResponse, RequestedCharge, Tar
 use tollgate_service::policy::AD_HOC_POLICY;
 
 use super::metrics::Registration;
+use super::sharded::Counter;
 
 /// Every verdict, every outage mode beside none, and shadow mode: the labels of a decision.
 const VERDICTS: [Verdict; 3] = [Verdict::Allowed, Verdict::Denied, Verdict::Never];

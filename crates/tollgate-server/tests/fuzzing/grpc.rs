@@ -1,20 +1,19 @@
-//! Messages of the gRPC API, through the whole router.
+//! Messages of the gRPC API, through all services.
 
 use std::cell::LazyCell;
 use std::sync::Arc;
 
-use axum::Router;
-use axum::body::{Body, Bytes, to_bytes};
-use axum::http::Request;
-use axum::http::header::CONTENT_TYPE;
+use http_body_util::{BodyExt, Full};
+use hyper::Request;
+use hyper::body::Bytes;
+use hyper::header::CONTENT_TYPE;
 use tonic::{Code, Status};
-use tower_service::Service;
 
 use super::{Fixture, choose};
-use crate::grpc::{Health, router};
+use crate::grpc::{Health, Services, answer, services};
 
 /// Seeds begin with places in this list: a new one comes last.
-const METHODS: [&str; 11] = [
+const METHODS: [&str; 12] = [
     "/tollgate.v1.RateLimiter/Acquire",
     "/tollgate.v1.RateLimiter/AcquireMany",
     "/tollgate.v1.RateLimiter/Peek",
@@ -26,6 +25,7 @@ const METHODS: [&str; 11] = [
     "/grpc.reflection.v1.ServerReflection/ServerReflectionInfo",
     "/tollgate.v1.RateLimiter/Settle",
     "/tollgate.v1.RateLimiter/Limits",
+    "/tollgate.v1.RateLimiter/AcquireStream",
 ];
 
 /// Whether the bytes are a message, or a stream of frames that may be broken.
@@ -37,7 +37,7 @@ const UNREADABLE: [&str; 5] =
 
 struct Grpc {
     fixture: Fixture,
-    router: Router,
+    services: Arc<Services>,
     /// Streams end with it.
     _health: Health,
 }
@@ -45,10 +45,10 @@ struct Grpc {
 thread_local! {
     static GRPC: LazyCell<Grpc> = LazyCell::new(|| {
         let fixture = Fixture::new();
-        let router = fixture.runtime.block_on(router(Arc::clone(&fixture.app)));
+        let services = fixture.runtime.block_on(services(Arc::clone(&fixture.app)));
         #[expect(clippy::expect_used, reason = "a target needs its server")]
-        let (router, health) = router.expect("the descriptors are valid");
-        Grpc { fixture, router, _health: health }
+        let (services, health) = services.expect("the descriptors are valid");
+        Grpc { fixture, services, _health: health }
     });
 }
 
@@ -68,13 +68,13 @@ pub fn grpc(bytes: &[u8]) {
     body.extend(message);
     GRPC.with(|grpc| {
         let request = Request::post(method).header(CONTENT_TYPE, "application/grpc");
-        let request = request.body(Body::from(Bytes::from(body))).unwrap_or_default();
+        let request = request.body(Full::new(Bytes::from(body))).unwrap_or_default();
         let status = grpc.fixture.run(async {
-            let answered = grpc.router.clone().call(request).await;
-            let response = answered.unwrap_or_else(|never| match never {});
+            let response = answer(&grpc.services, &grpc.fixture.client, request).await;
             let status = Status::from_header_map(response.headers());
-            let _trailers = to_bytes(response.into_body(), usize::MAX).await;
-            status
+            let body = response.into_body().collect().await;
+            let trailers = body.ok().and_then(|body| body.trailers().cloned());
+            status.or_else(|| Status::from_header_map(&trailers?))
         });
         let Some(status) = status else { return };
         let failed = match status.code() {

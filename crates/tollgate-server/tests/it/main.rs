@@ -22,6 +22,7 @@ mod fuzzing;
 mod garbage;
 mod generated;
 mod grpc;
+mod grpc_stream;
 mod http;
 mod isolation;
 mod malformed;

@@ -8,7 +8,7 @@ use super::{CheckRequest, CheckResponse, Engine, Failure, Result, response};
 impl Engine {
     /// Decides one request.
     pub(super) async fn decide(&self, request: CheckRequest<'_>) -> Result<CheckResponse> {
-        let policies = self.policies.load_full();
+        let policies = self.policies.load();
         let resolved = ResolvedRequest::of(&policies, &request)?;
         let decided = match (resolved.main.single_charge(), request.request_id) {
             (Some(charge), None) => self.limiter.check(charge).await,
@@ -18,7 +18,10 @@ impl Engine {
             }
         };
         let mut result = self.respond(&request, &resolved.main, decided);
-        self.charge_shadows(&[&request], &[Ok(&resolved)], std::slice::from_mut(&mut result)).await;
+        if !resolved.shadows.is_empty() {
+            let result = std::slice::from_mut(&mut result);
+            self.charge_shadows(&[&request], &[Ok(&resolved)], result).await;
+        }
         result
     }
 

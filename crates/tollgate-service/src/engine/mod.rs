@@ -105,14 +105,25 @@ impl Engine {
             let accepted = format!("has {} elements; accepted: up to {BATCH_MAX}", requests.len());
             return Err(Error::invalid("requests", accepted).into());
         }
+        let results = self.acquire_each(requests).await.into_iter().enumerate();
+        let named = |(index, result): (usize, Result<CheckResponse>)| {
+            result.map_err(|failure| failure.within(&format!("requests[{index}]")))
+        };
+        Ok(results.map(named).collect())
+    }
+
+    /// [`Engine::acquire_many`] for requests that may be invalid already.
+    ///
+    /// # Errors
+    /// Each element fails on its own.
+    pub async fn acquire_each(
+        &self,
+        requests: Vec<Result<CheckRequest<'_>>>,
+    ) -> Vec<Result<CheckResponse>> {
         let valid: Vec<CheckRequest<'_>> = requests.iter().flatten().copied().collect();
         let mut decided = self.acquire_many(&valid).await.into_iter();
         let mut next = |_| decided.next().unwrap_or_else(|| Err(missing_decision().into()));
-        let results = requests.into_iter().enumerate().map(|(index, request)| {
-            let result = request.and_then(&mut next);
-            result.map_err(|failure| failure.within(&format!("requests[{index}]")))
-        });
-        Ok(results.collect())
+        requests.into_iter().map(|request| request.and_then(&mut next)).collect()
     }
 
     /// What the keys of a request can spend now, and when more: what every one of them can. Costs
