@@ -40,15 +40,25 @@ impl Markdown {
         self.rule.push("--:");
     }
 
+    /// The head.
+    pub(crate) fn head(&self) -> String {
+        format!("| {} |\n|{}|\n", self.head.join(" | "), self.rule.join("|"))
+    }
+
+    /// A row.
+    pub(crate) fn row(&self, row: &[String]) -> String {
+        debug_assert_eq!(row.len(), self.head.len(), "a row has every column");
+        format!("| {} |\n", row.join(" | "))
+    }
+
     /// Prints the head.
     pub(crate) fn print_head(&self) {
-        println!("| {} |\n|{}|", self.head.join(" | "), self.rule.join("|"));
+        print!("{}", self.head());
     }
 
     /// Prints a row.
     pub(crate) fn print_row(&self, row: &[String]) {
-        debug_assert_eq!(row.len(), self.head.len(), "a row has every column");
-        println!("| {} |", row.join(" | "));
+        print!("{}", self.row(row));
     }
 }
 

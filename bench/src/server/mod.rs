@@ -1,0 +1,85 @@
+//! `server`: Tollgate's server next to other servers, the floor, and its own library.
+//!
+//! Every server listens on loopback and has the same limits; the same generators of load ask all
+//! of them, in interleaved rounds. A figure is the median over the rounds, with the range.
+
+mod audit;
+mod bed;
+pub(crate) mod floor;
+mod growth;
+mod grpc;
+mod install;
+mod kinds;
+mod latency;
+mod live_keys;
+mod load;
+mod main_cells;
+mod options;
+mod page;
+mod plot;
+pub(crate) mod reference;
+mod stores;
+mod table;
+mod target;
+mod wire;
+
+use std::time::{Duration, Instant};
+
+use crate::Result;
+use crate::redis::sliding;
+use crate::report::machine;
+use bed::Bed;
+use install::Programs;
+use main_cells::wrapped;
+use options::Options;
+use page::Section;
+
+/// The name of the subcommand.
+pub(crate) const COMMAND: &str = "server";
+/// The deadline of every call to a store: the default of 100 ms would end calls of a load that is
+/// as high as it can be.
+const DEADLINE: Duration = Duration::from_secs(5);
+
+/// Runs the selected cells and prints their tables; with `--write` into the page as well.
+pub(crate) fn print(words: &[String]) -> Result<()> {
+    let options = Options::parse(words)?;
+    let programs = Programs::new()?;
+    let started = Instant::now();
+    let machine = machine();
+    let mut sections = measure(&options, &programs)?;
+    let run = format!(
+        "{machine} Programs: {}. The run: {}; it took {} s.",
+        programs.versions(),
+        options.describe(),
+        started.elapsed().as_secs()
+    );
+    sections.insert(0, Section { name: "run", text: wrapped(&run) });
+    for section in &sections {
+        println!("<!-- {} -->\n{}", section.name, section.text);
+    }
+    if options.write { page::write(&sections) } else { Ok(()) }
+}
+
+fn measure(options: &Options, programs: &Programs) -> Result<Vec<Section>> {
+    let bed = Bed::start(options, programs)?;
+    let mut sections = Vec::new();
+    let compared = main_cells::run(&bed)?;
+    if !compared.is_empty() {
+        let each: Vec<String> = compared.iter().map(main_cells::Compared::section).collect();
+        sections.push(Section { name: "servers", text: each.join("\n") });
+        if options.write {
+            page::write_plot(&plot::svg(&compared))?;
+        }
+    }
+    let mut add = |name, text: Option<String>| {
+        sections.extend(text.map(|text| Section { name, text }));
+    };
+    add("latency", latency::run(&bed, &compared)?);
+    add("growth", growth::run(&bed)?);
+    add("keys", live_keys::run(&bed)?);
+    add("stores", stores::run(&bed)?);
+    add("reference", reference::run(&bed)?);
+    let wants = |cell: &str| options.wants(cell);
+    add("sliding", sliding::run((options.rounds, options.time), wants)?);
+    Ok(sections)
+}
