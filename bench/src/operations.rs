@@ -135,8 +135,7 @@ impl<S: Store + 'static> Field<S> {
     }
 
     fn measure(&self, runtime: &Runtime, operation: Operation, time: Duration) -> Result<Sample> {
-        let limit = Limit::token_bucket("bench", 1 << 40, Quota::per_second(1_000));
-        let limit = Arc::new(limit.map_err(|error| error.to_string())?);
+        let limit = Arc::new(limit()?);
         let caller = |caller: usize| {
             let (limiter, limit) = (Arc::clone(&self.limiter), Arc::clone(&limit));
             move |call: u64| {
@@ -156,6 +155,12 @@ impl<S: Store + 'static> Field<S> {
             store_cpu: each(used()?.saturating_sub(before)),
         })
     }
+}
+
+/// A unit comes back once an hour: a settlement gives back what was charged before.
+fn limit() -> Result<Limit> {
+    let refill = Quota::new(1, Duration::from_secs(3_600));
+    Limit::token_bucket("bench", 1_000_000, refill).map_err(|error| error.to_string())
 }
 
 /// Prints the rows of a store.
@@ -184,8 +189,7 @@ fn rows(name: &str, samples: &[Vec<Sample>], has_process: bool, table: &Markdown
 /// The memory store, by one thread without a runtime: the work of a caller would hide the rest.
 fn in_memory((rounds, time): (usize, Duration), table: &Markdown) -> Result<()> {
     let limiter = Limiter::in_memory();
-    let limit = Limit::token_bucket("bench", 1 << 40, Quota::per_second(1_000));
-    let limit = limit.map_err(|error| error.to_string())?;
+    let limit = limit()?;
     let keys: Vec<[String; 2]> = (0..KEYS)
         .map(|number| [format!("user:{number:05}"), format!("address:{number:05}")])
         .collect();

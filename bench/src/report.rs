@@ -84,7 +84,7 @@ fn processor() -> String {
 }
 
 /// The load average of the last minute: near 0 on an idle machine.
-fn load() -> String {
+pub(crate) fn load() -> String {
     let loadavg = fs::read_to_string("/proc/loadavg").unwrap_or_default();
     let minute = loadavg.split_whitespace().next();
     minute.unwrap_or("unknown").to_owned()

@@ -23,10 +23,10 @@ pub(super) struct Programs {
 
 impl Programs {
     /// Finds all of them, and installs or builds what is missing.
-    pub(super) fn new() -> Result<Self> {
+    pub(super) fn new(given: Option<&Path>) -> Result<Self> {
         let apt = |name, package| program(name, package).map_err(|error| error.to_string());
         Ok(Self {
-            tollgate: tollgate()?,
+            tollgate: given.map_or_else(tollgate, |path| Ok(path.to_owned()))?,
             nginx: apt("nginx", "nginx")?,
             h2load: apt("h2load", "nghttp2-client")?,
             wrk: apt("wrk", "wrk")?,

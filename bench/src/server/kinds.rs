@@ -19,7 +19,7 @@ pub(super) const FEW: u64 = 10;
 pub(super) const UNITS: u64 = 864;
 /// In seconds.
 pub(super) const PERIOD: u64 = 86_400;
-/// The policy of keys that live for the whole run: a unit comes back once a day.
+/// The policy of keys that live for the whole run: a unit comes back once an hour.
 pub(super) const SLOW: &str = "slow";
 /// Its units at once.
 pub(super) const SLOW_BURST: u64 = 1_000_000;
@@ -148,7 +148,7 @@ fn tollgate(resources: &Resources, store: &str) -> String {
     let _ = writeln!(text, "connections: 20000\ndeadline: 5s\non_outage: closed\npolicies:");
     let _ = writeln!(text, "  bench: {{{limit}, burst: {BURST}}}");
     let _ = writeln!(text, "  few: {{{limit}, burst: {FEW}}}");
-    let _ = writeln!(text, "  {SLOW}: {{limit: 1 per 1d, burst: {SLOW_BURST}}}");
+    let _ = writeln!(text, "  {SLOW}: {{limit: 1 per 1h, burst: {SLOW_BURST}}}");
     for policy in 0..POLICIES {
         let _ = writeln!(text, "  p{policy:012}: {{{limit}, burst: {BURST}}}");
     }

@@ -11,7 +11,7 @@ use tollgate_test_servers::{Server, server_command};
 
 use super::bed::Bed;
 use super::kinds::{Protocol, addr};
-use super::main_cells::Compared;
+use super::main_cells::{self, Compared};
 use super::table::{Figure, grouped};
 use super::target::Target;
 use crate::Result;
@@ -39,7 +39,7 @@ struct Row {
 
 /// Runs the selected cells: Tollgate on each protocol, and the floors.
 pub(super) fn run(bed: &Bed, compared: &[Compared]) -> Result<Option<String>> {
-    let mut rows = rows(bed, compared);
+    let mut rows = rows(bed, compared)?;
     if rows.is_empty() {
         return Ok(None);
     }
@@ -66,7 +66,7 @@ pub(super) fn run(bed: &Bed, compared: &[Compared]) -> Result<Option<String>> {
     Ok(Some(text + "\n"))
 }
 
-fn rows(bed: &Bed, compared: &[Compared]) -> Vec<Row> {
+fn rows(bed: &Bed, compared: &[Compared]) -> Result<Vec<Row>> {
     let targets = [Target::Tollgate, Target::FloorThreads, Target::FloorCurrent];
     let protocols = [
         ("grpc", "grpc", Protocol::Grpc),
@@ -76,13 +76,19 @@ fn rows(bed: &Bed, compared: &[Compared]) -> Vec<Row> {
     let mut rows = Vec::new();
     for (group, protocol, kind) in protocols {
         for target in targets {
-            let rate = compared.iter().find(|one| one.group.id == group);
-            let rate = rate.and_then(|one| one.rate(target));
-            let (Some(rate), Some(server)) = (rate, bed.server(target)) else { continue };
             let id = format!("latency-{protocol}-{}", target.id());
-            if !bed.options.wants(&id) && !bed.options.wants("latency") {
+            let (true, Some(server)) = (bed.options.wants(&id), bed.server(target)) else {
                 continue;
-            }
+            };
+            let seen = compared.iter().find(|one| one.group.id == group);
+            let rate = match seen.and_then(|seen| seen.rate(target)) {
+                Some(rate) => rate,
+                // Not part of this run: tried once.
+                None => match main_cells::cell(group, target) {
+                    Some(cell) => bed.run(&cell)?.per_second,
+                    None => continue,
+                },
+            };
             let at = |server: &Server, protocol| addr(server, protocol).to_string();
             let limits = (target == Target::Tollgate).then(|| at(server, Protocol::Http));
             rows.push(Row {
@@ -96,7 +102,7 @@ fn rows(bed: &Bed, compared: &[Compared]) -> Vec<Row> {
             });
         }
     }
-    rows
+    Ok(rows)
 }
 
 fn measure(bed: &Bed, row: &Row) -> Result<[f64; 5]> {

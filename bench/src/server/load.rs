@@ -113,7 +113,7 @@ pub(super) struct Resp<'a> {
 /// `redis-benchmark`: a number of commands.
 pub(super) fn redis_benchmark(programs: &Programs, load: Resp<'_>, count: u64) -> Result<Counted> {
     let mut command = command(&programs.redis_benchmark, GRACE)?;
-    command.args(["-h", "127.0.0.1", "-p", &load.addr.port().to_string(), "--csv", "-e"]);
+    command.args(["-h", "127.0.0.1", "-p", &load.addr.port().to_string(), "--csv"]);
     command.args(["-n", &count.to_string(), "-r", &load.keys.to_string()]);
     command.args(["-c", &load.connections.to_string(), "-P", &load.pipeline.to_string()]);
     command.args(load.words);

@@ -112,7 +112,7 @@ pub(super) fn run(bed: &Bed) -> Result<Vec<Compared>> {
         for target in offered {
             let id = format!("{}-{}", group.id, target.id());
             if bed.options.wants(&id) {
-                cells.push((groups.len(), rows.len(), cell(group, target, id)));
+                cells.push((groups.len(), rows.len(), cell_of(group, target, id)));
                 rows.push((target, Vec::new()));
             }
         }
@@ -130,7 +130,14 @@ pub(super) fn run(bed: &Bed) -> Result<Vec<Compared>> {
     Ok(groups)
 }
 
-fn cell(group: &Group, target: Target, id: String) -> Cell {
+/// The cell of a group for a target, if there is one.
+pub(super) fn cell(group: &str, target: Target) -> Option<Cell> {
+    let group = GROUPS.iter().find(|one| one.id == group)?;
+    let is_asked = group.targets.contains(&target);
+    is_asked.then(|| cell_of(group, target, format!("{}-{}", group.id, target.id())))
+}
+
+fn cell_of(group: &Group, target: Target, id: String) -> Cell {
     let Group { protocol, connections, pipeline, .. } = *group;
     // A stream is a request of many messages: fewer of them are under way.
     let pipeline = if target == Target::TollgateStream { 1 } else { pipeline };

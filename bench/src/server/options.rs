@@ -1,5 +1,6 @@
 //! The options of `server`.
 
+use std::path::PathBuf;
 use std::time::Duration;
 
 use crate::Result;
@@ -12,6 +13,7 @@ usage: tollgate-bench server [options]
   --cells A,B     only cells whose name contains one of these, e.g. grpc,resp-16,latency,
                   growth,stores,reference,sliding
   --quick         2 rounds of 1 second: a smoke test, not a measurement
+  --tollgate PATH this program of Tollgate instead of the release build of this checkout
   --write         writes the tables into docs/performance.md, and docs/performance.svg";
 
 /// The options.
@@ -21,6 +23,8 @@ pub(super) struct Options {
     pub(super) rounds: usize,
     /// How long a cell runs in each round.
     pub(super) time: Duration,
+    /// The program of Tollgate; `None` for the release build of this checkout.
+    pub(super) tollgate: Option<PathBuf>,
     /// Whether little is measured.
     pub(super) quick: bool,
     /// Whether the page is written.
@@ -31,9 +35,14 @@ pub(super) struct Options {
 impl Options {
     /// Reads the words after the subcommand.
     pub(super) fn parse(words: &[String]) -> Result<Self> {
-        let time = Duration::from_secs(2);
-        let cells = Vec::new();
-        let mut options = Self { rounds: 5, time, quick: false, write: false, cells };
+        let mut options = Self {
+            rounds: super::ROUNDS,
+            time: Duration::from_secs(2),
+            tollgate: None,
+            quick: false,
+            write: false,
+            cells: Vec::new(),
+        };
         let mut words = words.iter();
         while let Some(flag) = words.next() {
             match flag.as_str() {
@@ -55,6 +64,7 @@ impl Options {
         match flag {
             "--rounds" => self.rounds = value.parse().ok().filter(|n| *n > 0).ok_or_else(wrong)?,
             "--seconds" => self.time = Duration::from_secs(whole().ok_or_else(wrong)?),
+            "--tollgate" => self.tollgate = Some(PathBuf::from(value)),
             "--cells" => self.cells = value.split(',').map(str::to_owned).collect(),
             _ => return Err(wrong()),
         }
@@ -79,6 +89,10 @@ impl Options {
             true => String::new(),
             false => format!(", only {}", self.cells.join(", ")),
         };
-        format!("{rounds} interleaved rounds of {seconds} s per cell{part}")
+        let program = match self.tollgate {
+            Some(_) => ", with a program of Tollgate that was given",
+            None => "",
+        };
+        format!("{rounds} interleaved rounds of {seconds} s per cell{part}{program}")
     }
 }

@@ -29,6 +29,8 @@ const CALLERS: usize = 256;
 const CHANNELS: usize = 8;
 /// Commands that are sent to find the rate.
 const TRIAL: u64 = 5_000;
+/// How long the library is called before it is measured.
+const WARM_UP: Duration = Duration::from_millis(200);
 
 /// How a decision is asked for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -128,16 +130,12 @@ impl<S: Store + 'static> Field<'_, S> {
 
     fn measure(&self, how: How) -> Result<Sample> {
         let prefix = self.bed.prefix();
-        if how == How::Library {
-            return self.library(&prefix);
-        }
         // Connections to the store are open before the process of each is counted.
-        let count = match how {
-            How::Resp => {
-                self.resp(&self.bed.prefix(), TRIAL).map(|counted| self.scaled(counted))?
-            }
-            _ => 0,
-        };
+        if how == How::Library {
+            self.library(&self.bed.prefix(), WARM_UP)?;
+            return self.library(&prefix, self.bed.options.time);
+        }
+        let count = self.scaled(self.resp(&self.bed.prefix(), TRIAL)?);
         let (server, store) = (Usage::of(self.server.pid()), Usage::of(self.pid));
         let before = (server.cpu_ns()?, store.cpu_ns()?);
         let counted = match how {
@@ -157,7 +155,7 @@ impl<S: Store + 'static> Field<'_, S> {
         (rate * self.bed.options.time.as_secs_f64()) as u64
     }
 
-    fn library(&self, prefix: &str) -> Result<Sample> {
+    fn library(&self, prefix: &str, time: Duration) -> Result<Sample> {
         let quota = Quota::new(UNITS, Duration::from_secs(PERIOD));
         let rule = Gcra::with_burst(quota, BURST).map_err(|error| error.to_string())?;
         let limit = Arc::new(Limit::new("library", rule).map_err(|error| error.to_string())?);
@@ -179,8 +177,7 @@ impl<S: Store + 'static> Field<'_, S> {
         };
         let store = Usage::of(self.pid);
         let before = store.cpu_ns()?;
-        let done =
-            self.bed.runtime.block_on(closed::run(CALLERS, self.bed.options.time, caller))?;
+        let done = self.bed.runtime.block_on(closed::run(CALLERS, time, caller))?;
         let used = (done.own_cpu_ns, store.cpu_ns()? - before);
         Ok(Sample::of(done.calls as f64, done.seconds, used))
     }
