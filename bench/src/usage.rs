@@ -26,8 +26,14 @@ impl Usage {
 
     /// Nanoseconds that all threads have run. Threads that have ended do not count; those of the
     /// servers here live as long as their process.
+    ///
+    /// # Errors
+    /// When no process is left.
     pub(crate) fn cpu_ns(&self) -> Result<u64> {
-        self.0.iter().map(|pid| ran_ns(*pid)).sum()
+        match self.0.iter().map(|pid| ran_ns(*pid)).sum() {
+            0 => Err("the process whose CPU is counted has ended".into()),
+            ran => Ok(ran),
+        }
     }
 
     /// Resident bytes.
@@ -51,15 +57,15 @@ fn tree(pid: u32) -> Vec<u32> {
     all
 }
 
-fn ran_ns(pid: u32) -> Result<u64> {
-    let path = format!("/proc/{pid}/task");
-    let tasks = fs::read_dir(&path).map_err(|error| format!("{path}: {error}"))?;
-    let each = tasks.flatten().map(|task| {
+fn ran_ns(pid: u32) -> u64 {
+    // A process for a moment, as PostgreSQL has them, may have ended.
+    let tasks = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let each = tasks.map(|task| {
         // A thread may have ended meanwhile.
         let text = fs::read_to_string(task.path().join("schedstat")).unwrap_or_default();
         text.split_whitespace().next().and_then(|first| first.parse().ok()).unwrap_or(0)
     });
-    Ok(each.sum())
+    each.sum()
 }
 
 fn resident(pid: u32) -> Option<u64> {

@@ -98,7 +98,7 @@ pub(crate) fn run(
             let before = usage.cpu_ns()?;
             let caller = |caller| row.caller(caller, &limit);
             let done = runtime.block_on(closed::run(CALLERS, time, caller))?;
-            let used = usage.cpu_ns()? - before;
+            let used = usage.cpu_ns()?.saturating_sub(before);
             eprintln!("round {round}: sliding-{}: {:.0} per second", row.count, done.per_second());
             // In the first, keys are made and connections opened.
             if round > 0 {

@@ -57,7 +57,8 @@ pub(super) struct Bed {
     nginx: Server,
     floors: [Server; 2],
     redis: Redis,
-    sha: String,
+    /// The name of the script in Redis.
+    pub(super) sha: String,
     folder: Folder,
     prefixes: AtomicU64,
 }
@@ -85,7 +86,7 @@ impl Bed {
     }
 
     /// The server behind a target, unless it is Redis.
-    pub(super) fn server(&self, target: Target) -> Option<&Server> {
+    fn server(&self, target: Target) -> Option<&Server> {
         match target {
             Target::Tollgate | Target::TollgateStream => Some(&self.tollgate),
             Target::Throttlecrab => Some(&self.throttlecrab),
@@ -96,7 +97,7 @@ impl Bed {
         }
     }
 
-    fn addr(&self, target: Target, protocol: Protocol) -> std::net::SocketAddr {
+    pub(super) fn addr(&self, target: Target, protocol: Protocol) -> std::net::SocketAddr {
         self.server(target).map_or(self.redis.addr(), |server| addr(server, protocol))
     }
 

@@ -1,43 +1,27 @@
-//! Latency at a fixed rate: an open loop, by `tollgate bench`.
-//!
-//! The rate is half of what the server answered at most in this run. A request is due at its
-//! instant, whatever became of those before, and its latency counts from there.
-
-use std::process::Stdio;
-use std::time::Duration;
-
-use serde_json::Value;
-use tollgate_test_servers::{Server, server_command};
+//! Latency at a fixed rate: an open loop at half of what each server answered at most in this run.
 
 use super::bed::Bed;
-use super::kinds::{Protocol, addr};
-use super::main_cells::{self, Compared};
+use super::kinds::Protocol;
+use super::main_cells::{self, Compared, GROUPS};
+use super::open_loop::{self, Load};
 use super::table::{Figure, grouped};
 use super::target::Target;
 use crate::Result;
 use crate::measure::rotation;
 use crate::report::Markdown;
 
-/// The percentiles of the table.
-const SHOWN: [&str; 4] = ["p50", "p99", "p99.9", "max"];
-/// Beside them: the share of the requests that were sent in time to be counted, in percent.
-const SENT: &str = "sent %";
-/// Connections of the load.
-const CONNECTIONS: &str = "32";
+/// The percentiles of the table, in tenths of a percent.
+const SHOWN: [(&str, usize); 3] = [("p50", 500), ("p99", 990), ("p99.9", 999)];
 
 struct Row {
     id: String,
-    title: String,
     protocol: &'static str,
-    addr: String,
-    /// Where limits are asked for.
-    limits: Option<String>,
-    rate: u64,
-    /// The percentiles of [`SHOWN`] of each round, in microseconds, and [`SENT`].
-    samples: Vec<[f64; 5]>,
+    load: Load,
+    /// The percentiles of [`SHOWN`] of each round, in microseconds.
+    samples: Vec<[f64; 3]>,
 }
 
-/// Runs the selected cells: Tollgate on each protocol, and the floors.
+/// Runs the selected cells.
 pub(super) fn run(bed: &Bed, compared: &[Compared]) -> Result<Option<String>> {
     let mut rows = rows(bed, compared)?;
     if rows.is_empty() {
@@ -46,19 +30,22 @@ pub(super) fn run(bed: &Bed, compared: &[Compared]) -> Result<Option<String>> {
     for round in 0..bed.options.rounds {
         for place in rotation(rows.len(), round) {
             let row = &mut rows[place];
-            let sample = measure(bed, row).map_err(|error| format!("{}: {error}", row.id))?;
+            row.load.prefix = bed.prefix();
+            let latencies = bed.runtime.block_on(open_loop::run(&row.load));
+            let latencies = latencies.map_err(|error| format!("{}: {error}", row.id))?;
+            let sample = SHOWN.map(|(_, rank)| percentile(&latencies, rank));
             eprintln!("round {round}: {}: {sample:?} µs", row.id);
             row.samples.push(sample);
         }
     }
     let mut table = Markdown::new(&["protocol", "server"]);
     table.column("requests/s");
-    SHOWN.into_iter().chain([SENT]).for_each(|column| table.column(column));
+    SHOWN.into_iter().for_each(|(column, _)| table.column(column));
     let mut text = table.head();
     for row in &rows {
-        let mut cells = vec![row.protocol.to_owned(), row.title.clone()];
-        cells.push(grouped(row.rate as f64));
-        for place in 0..=SHOWN.len() {
+        let mut cells = vec![row.protocol.to_owned(), row.load.target.title().to_owned()];
+        cells.push(grouped(row.load.rate as f64));
+        for place in 0..SHOWN.len() {
             cells.push(Figure::of(row.samples.iter().map(|one| one[place])).text());
         }
         text += &table.row(&cells);
@@ -66,69 +53,56 @@ pub(super) fn run(bed: &Bed, compared: &[Compared]) -> Result<Option<String>> {
     Ok(Some(text + "\n"))
 }
 
+/// The smallest latency that covers this share, in microseconds.
+fn percentile(latencies: &[u64], tenths: usize) -> f64 {
+    let rank = (latencies.len() * tenths).div_ceil(1_000).max(1);
+    latencies.get(rank - 1).map_or(f64::NAN, |nanos| *nanos as f64 / 1e3)
+}
+
 fn rows(bed: &Bed, compared: &[Compared]) -> Result<Vec<Row>> {
-    let targets = [Target::Tollgate, Target::FloorThreads, Target::FloorCurrent];
-    let protocols = [
-        ("grpc", "grpc", Protocol::Grpc),
-        ("http", "http", Protocol::Http),
-        ("resp-1", "resp", Protocol::Resp),
-    ];
+    let protocols =
+        [("grpc", Protocol::Grpc), ("http", Protocol::Http), ("resp-1", Protocol::Resp)];
     let mut rows = Vec::new();
-    for (group, protocol, kind) in protocols {
-        for target in targets {
-            let id = format!("latency-{protocol}-{}", target.id());
-            let (true, Some(server)) = (bed.options.wants(&id), bed.server(target)) else {
+    for (group, protocol) in protocols {
+        let Some(group) = GROUPS.iter().find(|one| one.id == group) else { continue };
+        for target in group.targets.iter().copied().filter(|one| *one != Target::TollgateStream) {
+            let id = format!("latency-{}-{}", group.id, target.id());
+            if !bed.options.wants(&id) {
                 continue;
-            };
-            let seen = compared.iter().find(|one| one.group.id == group);
+            }
+            let seen = compared.iter().find(|one| one.group.id == group.id);
             let rate = match seen.and_then(|seen| seen.rate(target)) {
                 Some(rate) => rate,
                 // Not part of this run: tried once.
-                None => match main_cells::cell(group, target) {
+                None => match main_cells::cell(group.id, target) {
                     Some(cell) => bed.run(&cell)?.per_second,
                     None => continue,
                 },
             };
-            let at = |server: &Server, protocol| addr(server, protocol).to_string();
-            let limits = (target == Target::Tollgate).then(|| at(server, Protocol::Http));
-            rows.push(Row {
-                id,
-                title: target.title().to_owned(),
+            let load = Load {
+                target,
                 protocol,
-                addr: at(server, kind),
-                limits,
+                addr: bed.addr(target, protocol),
+                sha: bed.sha.clone(),
+                prefix: String::new(),
                 rate: (rate / 2.0) as u64,
-                samples: Vec::new(),
-            });
+                time: bed.options.time,
+            };
+            rows.push(Row { id, protocol: group.title, load, samples: Vec::new() });
         }
     }
     Ok(rows)
 }
 
-fn measure(bed: &Bed, row: &Row) -> Result<[f64; 5]> {
-    let time = bed.options.time.max(Duration::from_secs(1));
-    let mut command = server_command(&bed.programs.tollgate).map_err(|error| error.to_string())?;
-    command.args(["bench", "--json", "--url", &format!("{}://{}", row.protocol, row.addr)]);
-    let limits = row.limits.as_ref().unwrap_or(&row.addr);
-    command.args(["--server", &format!("http://{limits}"), "--policy", "bench"]);
-    command.args(["--rate", &row.rate.to_string(), "--duration", &format!("{}s", time.as_secs())]);
-    command.args(["--connections", CONNECTIONS, "--keys", "10000"]).stdin(Stdio::null());
-    let output = command.output().map_err(|error| error.to_string())?;
-    let report: Value = serde_json::from_slice(&output.stdout)
-        .map_err(|_| String::from_utf8_lossy(&output.stderr).into_owned())?;
-    let number = |name: &str| report.get(name).and_then(Value::as_u64).unwrap_or(0);
-    let (due, sent, allowed) = (number("due"), number("sent"), number("allowed"));
-    if allowed == 0 || allowed != sent {
-        return Err(format!("{allowed} of {sent} requests were allowed: {report}"));
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_percentile_is_the_smallest_latency_that_covers_its_share() {
+        let latencies: Vec<u64> = (1..=1_000).map(|number| number * 1_000).collect();
+        assert_eq!([500, 990, 999].map(|rank| percentile(&latencies, rank)), [500.0, 990.0, 999.0]);
+        assert_eq!(percentile(&[7_000], 999), 7.0);
+        assert!(percentile(&[], 500).is_nan());
     }
-    let admitted = report.pointer("/quota/admitted").and_then(Value::as_u64);
-    if row.limits.is_some() && admitted != Some(allowed) {
-        return Err(format!("{admitted:?} units were admitted by {allowed} requests: {report}"));
-    }
-    let latency = |name| report.pointer(&format!("/latency_us/{name}")).and_then(Value::as_f64);
-    let mut sample = [100.0 * sent as f64 / due.max(1) as f64; 5];
-    for (place, name) in sample.iter_mut().zip(SHOWN) {
-        *place = latency(name).ok_or_else(|| format!("{name} is missing: {report}"))?;
-    }
-    Ok(sample)
 }

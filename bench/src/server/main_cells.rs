@@ -15,7 +15,7 @@ pub(super) struct Group {
     protocol: Protocol,
     connections: u64,
     pipeline: u64,
-    targets: &'static [Target],
+    pub(super) targets: &'static [Target],
 }
 
 const GRPC: &[Target] = &[
@@ -90,7 +90,7 @@ impl Compared {
             .map(|(target, samples)| (target.title().to_owned(), samples.clone()))
             .collect();
         let table = compared("server", &rows, 0);
-        format!("#### {}\n\n{}\n\n{table}", self.group.title, wrapped(self.group.note))
+        format!("### {}\n\n{}\n\n{table}", self.group.title, wrapped(self.group.note))
     }
 
     /// The highest rate of Tollgate.

@@ -14,6 +14,7 @@ mod latency;
 mod live_keys;
 mod load;
 mod main_cells;
+mod open_loop;
 mod options;
 mod page;
 mod plot;

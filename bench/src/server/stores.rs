@@ -143,7 +143,8 @@ impl<S: Store + 'static> Field<'_, S> {
             How::Http => self.http(&prefix)?,
             _ => self.grpc(&prefix)?,
         };
-        let used = (server.cpu_ns()? - before.0, store.cpu_ns()? - before.1);
+        let used =
+            (server.cpu_ns()?.saturating_sub(before.0), store.cpu_ns()?.saturating_sub(before.1));
         let look = |number| Target::Tollgate.look(BENCH, &key(&prefix, number), "");
         let read = |reply: &Reply| Target::Tollgate.spent(reply, BURST);
         compare(spent(addr(&self.server, Protocol::Resp), KEYS, look, read)?, &counted)?;
@@ -178,7 +179,7 @@ impl<S: Store + 'static> Field<'_, S> {
         let store = Usage::of(self.pid);
         let before = store.cpu_ns()?;
         let done = self.bed.runtime.block_on(closed::run(CALLERS, time, caller))?;
-        let used = (done.own_cpu_ns, store.cpu_ns()? - before);
+        let used = (done.own_cpu_ns, store.cpu_ns()?.saturating_sub(before));
         Ok(Sample::of(done.calls as f64, done.seconds, used))
     }
 
