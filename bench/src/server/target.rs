@@ -181,7 +181,7 @@ mod tests {
     fn a_script_of_wrk_has_the_number_of_the_key_in_the_place_of_its_mark() {
         let script = Target::Tollgate.wrk_script("bench", "r1", (1_000, 1));
         assert!(script.contains(r#"\"key\":\"r1:" .. string.format("%012d", i % keys) .. "\"}"#));
-        assert!(script.contains("Content-Length: 44"), "{script}");
+        assert!(script.contains("Content-Length: 42"), "{script}");
         assert!(!script.contains(KEY));
     }
 }
