@@ -10,6 +10,8 @@ usage: tollgate-bench <memory | clock | memory-use | instructions | tower | all>
        tollgate-bench redis [options of its own]
        tollgate-bench postgres [options of its own: --help]
        tollgate-bench sqlite [options of its own]
+       tollgate-bench server [options of its own]
+       tollgate-bench operations [options of its own]
   --rounds N          interleaved rounds per cell (default 7)
   --ops N             checks per thread and round (default 1000000)
   --wide              quotas whose denominators exceed Tollgate's one-word states

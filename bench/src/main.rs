@@ -7,17 +7,21 @@
 
 mod args;
 mod clocks;
+mod closed;
 mod contender;
 mod counting_alloc;
 mod instructions;
 mod measure;
 mod memory_use;
 mod middleware;
+mod operations;
 mod postgres;
 mod redis;
 mod report;
+mod server;
 mod sqlite;
 mod time;
+mod usage;
 mod workload;
 
 use std::process::ExitCode;
@@ -53,7 +57,11 @@ fn run(words: &[String]) -> Result<()> {
             return redis::print(rest);
         }
         middleware::CHILD => return middleware::child(rest),
+        operations::COMMAND => return operations::print(rest),
         postgres::COMMAND => return postgres::print(rest),
+        server::COMMAND => return server::print(rest),
+        server::floor::CHILD => return server::floor::child(rest),
+        server::reference::CHILD => return server::reference::child(rest),
         sqlite::COMMAND => return sqlite::print(rest),
         _ => {}
     }

@@ -40,15 +40,25 @@ impl Markdown {
         self.rule.push("--:");
     }
 
+    /// The head.
+    pub(crate) fn head(&self) -> String {
+        format!("| {} |\n|{}|\n", self.head.join(" | "), self.rule.join("|"))
+    }
+
+    /// A row.
+    pub(crate) fn row(&self, row: &[String]) -> String {
+        debug_assert_eq!(row.len(), self.head.len(), "a row has every column");
+        format!("| {} |\n", row.join(" | "))
+    }
+
     /// Prints the head.
     pub(crate) fn print_head(&self) {
-        println!("| {} |\n|{}|", self.head.join(" | "), self.rule.join("|"));
+        print!("{}", self.head());
     }
 
     /// Prints a row.
     pub(crate) fn print_row(&self, row: &[String]) {
-        debug_assert_eq!(row.len(), self.head.len(), "a row has every column");
-        println!("| {} |", row.join(" | "));
+        print!("{}", self.row(row));
     }
 }
 
@@ -74,7 +84,7 @@ fn processor() -> String {
 }
 
 /// The load average of the last minute: near 0 on an idle machine.
-fn load() -> String {
+pub(crate) fn load() -> String {
     let loadavg = fs::read_to_string("/proc/loadavg").unwrap_or_default();
     let minute = loadavg.split_whitespace().next();
     minute.unwrap_or("unknown").to_owned()

@@ -18,8 +18,10 @@ use tollgate_test_servers::{PgVersion, Postgres};
 use crate::Result;
 use crate::report::{Markdown, machine};
 use contender::Contender;
+pub(crate) use load::Random;
 use load::{Sample, Spread, run};
 use options::Options;
+pub(crate) use rivals::Rival;
 
 /// The name of the subcommand.
 pub(crate) const COMMAND: &str = "postgres";
@@ -48,7 +50,7 @@ pub(crate) fn print(words: &[String]) -> Result<()> {
 }
 
 /// A server that loses nothing, even if the machine does: unlike the servers of tests.
-fn durable(version: PgVersion) -> Result<Postgres> {
+pub(crate) fn durable(version: PgVersion) -> Result<Postgres> {
     let server = Postgres::builder(version).config("fsync=on").config("full_page_writes=on");
     let server = server.config("shared_buffers=1GB").config("max_wal_size=8GB");
     server.start().map_err(|error| error.to_string())
@@ -98,8 +100,15 @@ fn table(spread: Spread, contenders: &[contender::Kind], samples: &[Vec<Sample>]
     println!();
 }
 
+/// The transactions of the reference service, on tables of their own.
+pub(crate) async fn reference_rival(url: &str) -> Result<Rival> {
+    psql(url, "DROP SCHEMA IF EXISTS bench CASCADE; CREATE SCHEMA bench")?;
+    let options = Options { url: Some(url.to_owned()), ..Options::parse(&[])? };
+    Rival::open(contender::Kind::Serializable, &options).await
+}
+
 /// Runs a statement with psql: set-up that is not measured.
-pub(super) fn psql(url: &str, statement: &str) -> Result<String> {
+pub(crate) fn psql(url: &str, statement: &str) -> Result<String> {
     let output = Command::new("psql")
         .args([url, "-AtXq", "-v", "ON_ERROR_STOP=1", "-c", statement])
         .output();

@@ -16,6 +16,7 @@ mod placement;
 mod race;
 mod sample;
 mod servers;
+pub(crate) mod sliding;
 mod table;
 mod tollgate;
 mod walk;

@@ -11,6 +11,8 @@ use crate::cmd::Failed;
 
 /// Significant digits of a latency.
 const DIGITS: u8 = 3;
+/// Longer latencies, in microseconds, count as this one: an hour.
+const LONGEST: u64 = 3_600_000_000;
 
 /// Counts and latencies.
 #[derive(Clone, Debug)]
@@ -41,8 +43,9 @@ impl Totals {
             Verdict::Never | Verdict::Unspecified => self.never += 1,
         }
         self.degraded += u64::from(outcome.degraded);
-        let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
-        self.latency.saturating_record(micros.max(1));
+        let micros = u64::try_from(took.as_micros()).unwrap_or(LONGEST);
+        // A histogram grows in `record` only; it refuses no value up to the longest.
+        let _ = self.latency.record(micros.clamp(1, LONGEST));
     }
 
     /// Counts a request without a decision.
@@ -70,5 +73,24 @@ impl Totals {
             *self.errors.entry(reason.clone()).or_default() += count;
         }
         Ok(self.latency.add(&other.latency)?)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn long_latencies_are_recorded_as_they_are() {
+        let mut totals = Totals::new().unwrap();
+        let allowed = Outcome { verdict: Verdict::Allowed, degraded: false };
+        for millis in [1, 50, 5_000, 1 << 40] {
+            totals.decided_after(allowed, Duration::from_millis(millis));
+        }
+        let at = |percentile| totals.latency.value_at_percentile(percentile);
+        let (second, third, longest) = (at(50.0), at(75.0), at(100.0));
+        assert!((49_900..=50_100).contains(&second), "{second}");
+        assert!((4_990_000..=5_010_000).contains(&third), "{third}");
+        assert!((LONGEST..=LONGEST / 999 * 1_000).contains(&longest), "{longest}");
     }
 }
