@@ -108,7 +108,7 @@ fn rate(Quota { limit, period }: Quota) -> String {
 
 fn period_of(period: Duration) -> String {
     let micros = period.as_micros();
-    let divides = |unit: &&(&str, u128)| micros % unit.1 == 0;
+    let divides = |unit: &&(&str, u128)| micros.is_multiple_of(unit.1);
     let (unit, length) = UNITS.iter().find(divides).copied().unwrap_or(("us", 1));
     format!("{}{unit}", micros / length)
 }
