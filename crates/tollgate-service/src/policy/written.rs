@@ -1,5 +1,5 @@
-//! A policy in the words of a file, for people who look at what is in force: every limit with its
-//! name, the limits of each key with an override, and what applies without being written.
+//! A policy in the words of a file, to show what is in force: every limit with its name, the limits
+//! of each key with an override, and what applies without being written.
 
 use std::fmt::{self, Write as _};
 use std::time::Duration;
