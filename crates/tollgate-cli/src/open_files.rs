@@ -92,7 +92,8 @@ impl fmt::Display for Shortage {
             "open files are close to their limit of {allowed}, and all the connections that are \
              allowed (the setting `connections`, per listener) need {needed}: clients beyond the \
              limit wait to be accepted. Raise the hard limit RLIMIT_NOFILE (LimitNOFILE= of \
-             systemd, --ulimit nofile= of docker run, ulimit -Hn of a shell), or lower `connections`"
+             systemd, --ulimit nofile= of docker run, ulimit -Hn of a shell), or lower \
+             `connections`"
         )
     }
 }
