@@ -83,8 +83,8 @@ pub(crate) enum Command {
 }
 
 /// The exit codes of commands that ask a server.
-const CODES: &str = "Exit codes: 0 allowed or done, 1 denied or refused by a rule, 2 wrong arguments, \
-                     3 the server could not be asked";
+const CODES: &str = "Exit codes: 0 allowed or done, 1 denied or refused by a rule, \
+                     2 wrong arguments, 3 the server could not be asked";
 
 /// The server, the token and the certificates of a client.
 #[derive(Clone, clap::Args)]

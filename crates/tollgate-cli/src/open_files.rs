@@ -91,8 +91,9 @@ impl fmt::Display for Shortage {
             f,
             "open files are close to their limit of {allowed}, and all the connections that are \
              allowed (the setting `connections`, per listener) need {needed}: clients beyond the \
-             limit wait to be accepted. Raise the hard limit RLIMIT_NOFILE (LimitNOFILE= of systemd, \
-             --ulimit nofile= of docker run, ulimit -Hn of a shell), or lower `connections`"
+             limit wait to be accepted. Raise the hard limit RLIMIT_NOFILE (LimitNOFILE= of \
+             systemd, --ulimit nofile= of docker run, ulimit -Hn of a shell), or lower \
+             `connections`"
         )
     }
 }

@@ -42,7 +42,8 @@ fn collect(
 ) -> Result<(), Failed> {
     let mut page = Vec::new();
     let own = command.clone().display_name(name.to_owned());
-    clap_mangen::Man::new(own).render(&mut page)?;
+    let source = concat!("tollgate ", env!("CARGO_PKG_VERSION"));
+    clap_mangen::Man::new(own).source(source).render(&mut page)?;
     pages.push((name.to_owned(), page));
     for inner in command.get_subcommands() {
         collect(inner, &format!("{name}-{}", inner.get_name()), pages)?;

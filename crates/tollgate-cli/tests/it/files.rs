@@ -137,7 +137,7 @@ fn a_store_that_does_not_answer_is_said_at_the_start_for_every_store() {
     for store in [
         "redis://:a-password@127.0.0.1:1",
         "redis-cluster://127.0.0.1:1",
-        "redis-sentinel://127.0.0.1:1?master=m",
+        "redis-sentinel://127.0.0.1:1/m",
         "postgres://u:a-password@127.0.0.1:1/t",
         "dynamodb://limits?region=eu-central-1&endpoint=http://127.0.0.1:1",
         "denokv+http://a-password@127.0.0.1:1",

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use tollgate_service::config::values::nearest;
-use tollgate_service::config::{ConfigError, Place, Section};
+use tollgate_service::config::{ConfigError, Location, Section};
 
 use super::catalog::{Kind, Setting};
 use super::{store_section, token_list};
@@ -30,7 +30,7 @@ pub enum Source {
     /// A variable of the environment.
     Environment(String),
     /// A place in the file.
-    File(Place),
+    File(Location),
     /// The default.
     BuiltIn,
 }

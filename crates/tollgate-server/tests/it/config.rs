@@ -185,7 +185,7 @@ fn the_variables_of_the_earlier_service_are_accepted() {
     assert_eq!(config.grpc.unwrap().port(), 77);
     let wrong = of_environment(&[("DEFAULT_REFILL_RATE", "fast"), ("MAX_RETRIES", "-1")]);
     let fields: Vec<String> = wrong.unwrap_err().list.into_iter().map(|one| one.field).collect();
-    assert_eq!(fields, ["DEFAULT_REFILL_RATE"]);
+    assert_eq!(fields, ["DEFAULT_REFILL_RATE", "MAX_RETRIES"]);
 }
 
 #[test]

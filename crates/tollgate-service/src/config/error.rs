@@ -10,7 +10,7 @@ const EXCERPTS_MAX: usize = 100;
 
 /// Where something is in a file, counted from 1 in lines and characters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct Location {
     /// The line.
     pub line: usize,
     /// The column of its first character.
@@ -23,7 +23,7 @@ pub struct Place {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ConfigError {
     /// The place in the file, if it comes from one.
-    pub place: Option<Place>,
+    pub place: Option<Location>,
     /// The field, as a path.
     pub field: String,
     /// What is wrong, and what to write instead.
@@ -34,7 +34,7 @@ pub struct ConfigError {
 
 impl ConfigError {
     /// An error at a place in the file.
-    pub fn at(place: Place, field: impl Into<String>, message: impl Into<String>) -> Self {
+    pub fn at(place: Location, field: impl Into<String>, message: impl Into<String>) -> Self {
         let (field, message) = (field.into(), message.into());
         Self { place: Some(place), field, message, excerpt: None }
     }
@@ -53,7 +53,7 @@ impl ConfigError {
     /// The error with its line and a caret below what is wrong.
     fn with_excerpt(&self, f: &mut fmt::Formatter<'_>, file: Option<&str>) -> fmt::Result {
         write!(f, "error: {}: {}", self.field, self.message)?;
-        let Some(Place { line, column, width }) = self.place else { return Ok(()) };
+        let Some(Location { line, column, width }) = self.place else { return Ok(()) };
         let margin = " ".repeat(line.to_string().len());
         write!(f, "\n{margin}--> {}:{line}:{column}", file.unwrap_or("text"))?;
         let Some(text) = &self.excerpt else { return Ok(()) };

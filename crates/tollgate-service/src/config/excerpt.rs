@@ -2,7 +2,7 @@
 //! field at the top whose value is public, or in a policy outside of its overrides; of every other
 //! line only what is wrong remains.
 
-use super::Place;
+use super::Location;
 
 /// The longest line that is printed, in characters.
 const LINE_MAX: usize = 200;
@@ -12,7 +12,7 @@ const OVERRIDES: &str = "overrides";
 /// What may be printed of the line of a place; nothing of a line that is too long.
 pub(super) fn excerpt(
     text: &str,
-    place: Place,
+    place: Location,
     is_public: impl Fn(&str) -> bool,
 ) -> Option<String> {
     let mut top = "";
@@ -41,8 +41,8 @@ pub(super) fn excerpt(
 }
 
 /// A line, or of it only what is at the place.
-fn printable(line: &str, place: Place, is_whole: bool) -> Option<String> {
-    let Place { column, width, .. } = place;
+fn printable(line: &str, place: Location, is_whole: bool) -> Option<String> {
+    let Location { column, width, .. } = place;
     let own = (column.saturating_sub(1), column.saturating_sub(1).saturating_add(width));
     if line.chars().take(LINE_MAX + 1).count() > LINE_MAX {
         return None;
@@ -80,7 +80,7 @@ unknown: a-secret
     fn line(number: usize, wrong: &str) -> Option<String> {
         let text = TEXT.lines().nth(number - 1)?;
         let column = text.find(wrong)? + 1;
-        let place = Place { line: number, column, width: wrong.len() };
+        let place = Location { line: number, column, width: wrong.len() };
         excerpt(TEXT, place, |name| ["deadline", "policies"].contains(&name))
     }
 
@@ -102,7 +102,7 @@ unknown: a-secret
 
     #[test]
     fn what_a_terminal_could_obey_is_replaced_and_a_long_line_left_out() {
-        let place = Place { line: 1, column: 1, width: 1 };
+        let place = Location { line: 1, column: 1, width: 1 };
         let shown = excerpt("deadline: \u{1b}[2J", place, |_| true);
         assert_eq!(shown.as_deref(), Some("deadline: \u{fffd}[2J"));
         assert_eq!(excerpt(&"x".repeat(1_000), place, |_| true), None);

@@ -20,7 +20,7 @@ pub use crate::policy::LIMITS_MAX;
 use crate::policy::{AdHocBounds, Policies};
 
 pub use algorithms::{DEFAULT_ALGORITHM, algorithms_table};
-pub use error::{ConfigError, ConfigErrors, Place};
+pub use error::{ConfigError, ConfigErrors, Location};
 pub use policies::PolicyDefaults;
 pub use section::Section;
 

@@ -8,7 +8,7 @@ use tollgate_core::algorithm::Kind;
 use super::limits::{ReadLimit, ReadLimits, Scope, fields_of, required_name};
 use super::values::{rate, shorten};
 use super::yaml::{Content, Entry, Node};
-use super::{ConfigError, DEFAULT_ALGORITHM, LIMITS_MAX, Place, Section};
+use super::{ConfigError, DEFAULT_ALGORITHM, LIMITS_MAX, Location, Section};
 use crate::policy::{Written, nearest};
 
 type Errors = Vec<ConfigError>;
@@ -19,7 +19,7 @@ pub(super) const NONE: &str = "none";
 /// A limit of an override.
 struct Change<'n> {
     name: &'n str,
-    place: Place,
+    place: Location,
     path: String,
     node: &'n Node,
     /// Whether it is an item of a list, which holds its name.
@@ -138,7 +138,12 @@ impl Scope<'_> {
 }
 
 /// The limits that an override names: a section by name, or a list as in a policy.
-fn changes<'n>(node: &'n Node, place: Place, path: &str, errors: &mut Errors) -> Vec<Change<'n>> {
+fn changes<'n>(
+    node: &'n Node,
+    place: Location,
+    path: &str,
+    errors: &mut Errors,
+) -> Vec<Change<'n>> {
     match &node.content {
         Content::Map(entries) if (1..=LIMITS_MAX).contains(&entries.len()) => {
             let change = |entry: &'n Entry| Change {

@@ -1,7 +1,7 @@
 //! A section of a file: fields are taken by name, and a field that was not taken is an error.
 
 use super::yaml::{Content, Entry, Node};
-use super::{ConfigError, Place};
+use super::{ConfigError, Location};
 use crate::policy::nearest;
 
 /// The fields of a section.
@@ -10,7 +10,7 @@ pub struct Section<'n> {
     /// Its path, which ends with a dot; empty at the top.
     path: String,
     /// Where it begins.
-    pub place: Place,
+    pub place: Location,
     entries: &'n [Entry],
     known: Vec<&'static str>,
 }
@@ -46,7 +46,7 @@ impl<'n> Section<'n> {
     /// Where the value of a field is, if it was written, else the section. A value of several
     /// lines is where its name is.
     #[must_use]
-    pub fn place_of(&self, name: &str) -> Place {
+    pub fn place_of(&self, name: &str) -> Location {
         let entry = self.entries.iter().find(|entry| entry.name == name);
         entry.map_or(self.place, |entry| match entry.value.content {
             Content::Text(_) => entry.value.place,
@@ -56,7 +56,7 @@ impl<'n> Section<'n> {
 
     /// Where the name of a field is, if it was written, else the section.
     #[must_use]
-    pub fn name_place_of(&self, name: &str) -> Place {
+    pub fn name_place_of(&self, name: &str) -> Location {
         let entry = self.entries.iter().find(|entry| entry.name == name);
         entry.map_or(self.place, |entry| entry.place)
     }

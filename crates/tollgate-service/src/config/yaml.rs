@@ -7,7 +7,7 @@ use std::borrow::Cow;
 
 use saphyr_parser::{Event, Parser, ScalarStyle, Span, StrInput};
 
-use super::{ConfigError, Place};
+use super::{ConfigError, Location};
 
 /// The deepest nesting accepted; policies nest six deep.
 const DEPTH_MAX: usize = 16;
@@ -18,7 +18,7 @@ const BLOCKS_MAX: usize = 1_000;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Node {
     /// Where it begins.
-    pub place: Place,
+    pub place: Location,
     /// The value.
     pub content: Content,
 }
@@ -42,7 +42,7 @@ pub struct Entry {
     /// The name of the field.
     pub name: String,
     /// Where the name is.
-    pub place: Place,
+    pub place: Location,
     /// The value.
     pub value: Node,
 }
@@ -51,7 +51,7 @@ impl Node {
     /// What a file without a field is.
     #[must_use]
     pub const fn nothing() -> Self {
-        let place = Place { line: 1, column: 1, width: 1 };
+        let place = Location { line: 1, column: 1, width: 1 };
         Self { place, content: Content::Nothing }
     }
 
@@ -167,7 +167,7 @@ fn by_block(text: &str, whole: ConfigError, errors: &mut Vec<ConfigError>) -> Op
             Err(Stopped::Syntax(error) | Stopped::TooDeep(error)) => own.push(error),
         }
         errors.extend(own.into_iter().map(|mut error| {
-            error.place = error.place.map(|place| Place { line: place.line + lines, ..place });
+            error.place = error.place.map(|place| Location { line: place.line + lines, ..place });
             error
         }));
     }
@@ -202,7 +202,7 @@ fn first_of(entries: &[Entry], name: &str) -> Option<usize> {
     entries.iter().find(|entry| entry.name == name).map(|entry| entry.place.line)
 }
 
-fn twice(name: &str, place: Place, first: usize) -> ConfigError {
+fn twice(name: &str, place: Location, first: usize) -> ConfigError {
     let message = format!("appears twice, for the first time in line {first}; write it once");
     ConfigError::at(place, name, message)
 }
@@ -218,7 +218,7 @@ impl<'a> Events<'a, '_> {
             Some(Ok(found)) => Ok(found),
             Some(Err(error)) => {
                 let marker = error.marker();
-                let place = Place { line: marker.line(), column: marker.col() + 1, width: 1 };
+                let place = Location { line: marker.line(), column: marker.col() + 1, width: 1 };
                 let message = format!("is not YAML: {}", error.info());
                 Err(Stopped::Syntax(ConfigError::at(place, "file", message)))
             }
@@ -298,9 +298,9 @@ fn scalar(text: Cow<'_, str>, style: ScalarStyle) -> Content {
     Content::Text(text.into_owned())
 }
 
-fn place(Span { start, end }: Span) -> Place {
+fn place(Span { start, end }: Span) -> Location {
     let width = if start.line() == end.line() { end.col().saturating_sub(start.col()) } else { 1 };
-    Place { line: start.line(), column: start.col() + 1, width: width.max(1) }
+    Location { line: start.line(), column: start.col() + 1, width: width.max(1) }
 }
 
 #[cfg(test)]
@@ -326,10 +326,10 @@ mod tests {
         let (node, errors) = read("# first\na:\n  bb: 'c d'\n");
         assert_eq!(errors, []);
         let Some(Node { content: Content::Map(top), .. }) = node else { panic!() };
-        assert_eq!(top[0].place, Place { line: 2, column: 1, width: 1 });
+        assert_eq!(top[0].place, Location { line: 2, column: 1, width: 1 });
         let Content::Map(inner) = &top[0].value.content else { panic!() };
-        assert_eq!(inner[0].place, Place { line: 3, column: 3, width: 2 });
-        assert_eq!(inner[0].value.place, Place { line: 3, column: 7, width: 5 });
+        assert_eq!(inner[0].place, Location { line: 3, column: 3, width: 2 });
+        assert_eq!(inner[0].value.place, Location { line: 3, column: 7, width: 5 });
     }
 
     #[test]

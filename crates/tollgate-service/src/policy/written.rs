@@ -1,5 +1,5 @@
-//! A policy in the words of a file, for people who look at what is in force: every limit with its
-//! name, the limits of each key with an override, and what applies without being written.
+//! A policy in the words of a file, to show what is in force: every limit with its name, the limits
+//! of each key with an override, and what applies without being written.
 
 use std::fmt::{self, Write as _};
 use std::time::Duration;
@@ -108,7 +108,7 @@ fn rate(Quota { limit, period }: Quota) -> String {
 
 fn period_of(period: Duration) -> String {
     let micros = period.as_micros();
-    let divides = |unit: &&(&str, u128)| micros % unit.1 == 0;
+    let divides = |unit: &&(&str, u128)| micros.is_multiple_of(unit.1);
     let (unit, length) = UNITS.iter().find(divides).copied().unwrap_or(("us", 1));
     format!("{}{unit}", micros / length)
 }
