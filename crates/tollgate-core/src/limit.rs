@@ -133,7 +133,8 @@ impl Limit {
     }
 
     /// The bounds that were set.
-    pub(crate) fn bounds_in_memory(&self) -> &Bounds {
+    #[must_use]
+    pub const fn bounds(&self) -> &Bounds {
         &self.bounds
     }
 
