@@ -18,7 +18,7 @@ use tollgate::Error;
 use tollgate::limiter::{BreakerConfig, Share};
 use tollgate::store::Retries;
 use tollgate_service::config::values::{boolean, outage_mode, per_second, whole};
-use tollgate_service::config::{PolicyDefaults, Section, yaml};
+use tollgate_service::config::{PolicyDefaults, Section, request_ids, yaml};
 use tollgate_service::policy::AdHocBounds;
 use tollgate_service::receipt::{ReceiptKey, validate_secret};
 use tollgate_service::{Auth, Policies};
@@ -258,6 +258,7 @@ fn policies_of(
         on_outage: on_outage?,
         hash_secret: settings.text(Setting::HashSecret),
         ad_hoc,
+        request_ids: request_ids(section, errors),
     };
     let written = defaults.read(section, errors);
     let report = |error: ConfigError| errors.push(settings.error_of(&error.field, &error.message));

@@ -9,12 +9,13 @@ use tollgate_http::HashKey;
 
 use super::algorithms::{DEFAULT_ALGORITHM, option_value};
 use super::values::{
-    boolean, outage_mode, rate, refunds, shorten, when_full, when_ids_full, whole,
+    boolean, duration, outage_mode, rate, refunds, shorten, when_full, when_ids_full, whole,
 };
 use super::yaml::{Content, Node};
 use super::{ConfigError, Section};
 use crate::policy::{
-    AD_HOC_POLICY, AdHocBounds, LIMITS_MAX, NamedLimit, Policies, Policy, ad_hoc_limit,
+    AD_HOC_POLICY, AdHocBounds, DEFAULT_POLICY, LIMITS_MAX, NamedLimit, Policies, Policy,
+    ad_hoc_limit,
 };
 
 type Errors = Vec<ConfigError>;
@@ -32,6 +33,8 @@ pub struct PolicyDefaults<'a> {
     pub hash_secret: &'a str,
     /// The bounds of limits that are part of a request.
     pub ad_hoc: AdHocBounds,
+    /// How request ids are kept under policies that do not say it: [`request_ids`].
+    pub request_ids: Bounds,
 }
 
 impl PolicyDefaults<'_> {
@@ -45,8 +48,13 @@ impl PolicyDefaults<'_> {
     /// # Errors
     /// When the bucket of `default` is out of range; the error names the setting.
     pub fn build(&self, policies: Vec<Policy>) -> Result<Policies, ConfigError> {
+        let has_default = policies.iter().any(|policy| policy.name().as_str() == DEFAULT_POLICY);
         let built = Policies::new(self.capacity, self.refill, self.on_outage, policies);
-        built.map(|policies| policies.bound_ad_hoc(self.ad_hoc)).map_err(|error| {
+        let bound = |policies: Policies| {
+            let policies = policies.bound_ad_hoc(self.ad_hoc);
+            if has_default { policies } else { policies.bound_default(self.request_ids) }
+        };
+        built.map(bound).map_err(|error| {
             let setting = match error.field() {
                 Some("capacity") => "default_capacity",
                 _ => "default_refill_rate",
@@ -103,7 +111,7 @@ impl PolicyDefaults<'_> {
         let refunds = section.parsed("refunds", refunds, errors).unwrap_or_default();
         let prefix = section.text("prefix", errors);
         let max_debt = section.parsed("max_debt", whole, errors);
-        let bounds = bounds(&mut section, errors);
+        let bounds = bounds(&mut section, errors).or(&self.request_ids);
         let hash = self.key_hash(&mut section, errors);
         let overrides = section.node("overrides");
         let on_outage = on_outage.unwrap_or(self.on_outage);
@@ -242,26 +250,48 @@ impl Scope<'_> {
     }
 }
 
-/// How much the memory store keeps for each limit of a policy.
-fn bounds(section: &mut Section<'_>, errors: &mut Errors) -> Bounds {
+/// How request ids are kept, by the section `request_ids` of a policy, or of the file for all of
+/// them: how long, how many, and what happens to more.
+pub fn request_ids(of: &mut Section<'_>, errors: &mut Errors) -> Bounds {
+    const FIELD: &str = "request_ids";
     let mut bounds = Bounds::new();
-    let count = |text: &str| whole(text).map(|max| usize::try_from(max).unwrap_or(usize::MAX));
-    if let Some(max) = section.parsed("max_keys", count, errors) {
-        bounds = bounds.max_keys(max);
+    let path = of.path_of(FIELD);
+    let Some(node) = of.node(FIELD) else { return bounds };
+    let Some(mut section) = Section::of(node, &path, errors) else { return bounds };
+    if let Some(keep) = section.parsed("keep", duration, errors) {
+        bounds = bounds.keep_request_ids(keep);
     }
-    if let Some(max) = section.parsed("max_request_ids", count, errors) {
+    if let Some(max) = section.parsed("max", count, errors) {
         bounds = bounds.max_request_ids(max);
     }
-    if let Some(when_full) = section.parsed("when_full", when_full, errors) {
-        bounds = bounds.when_full(when_full);
-    }
-    if let Some(when_full) = section.parsed("when_ids_full", when_ids_full, errors) {
+    if let Some(when_full) = section.parsed("when_full", when_ids_full, errors) {
         bounds = bounds.when_ids_full(when_full);
     }
     if let Err(error) = bounds.validate() {
-        section.error(error.field().unwrap_or("max_keys"), error.message(), errors);
+        let name = if error.field() == Some("keep_request_ids") { "keep" } else { "max" };
+        section.error(name, error.message(), errors);
     }
+    section.finish(errors);
     bounds
+}
+
+fn count(text: &str) -> Result<usize, String> {
+    whole(text).map(|max| usize::try_from(max).unwrap_or(usize::MAX))
+}
+
+/// How much the memory store keeps for each limit of a policy, and how request ids are kept.
+fn bounds(section: &mut Section<'_>, errors: &mut Errors) -> Bounds {
+    let mut keys = Bounds::new();
+    if let Some(max) = section.parsed("max_keys", count, errors) {
+        keys = keys.max_keys(max);
+    }
+    if let Some(when_full) = section.parsed("when_full", when_full, errors) {
+        keys = keys.when_full(when_full);
+    }
+    if let Err(error) = keys.validate() {
+        section.error("max_keys", error.message(), errors);
+    }
+    keys.or(&request_ids(section, errors))
 }
 
 /// A rate; its absence is an error.
