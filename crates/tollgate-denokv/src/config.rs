@@ -59,8 +59,8 @@ const PARAMETERS: &[Parameter<Config>] = &[
 /// The settings of a [`DenoKv`](crate::DenoKv) store, parsed from a URL and refined by methods.
 ///
 /// The URL is `denokv+https://host/path` or `denokv+http://host:port`. The access token may precede
-/// the host (`denokv+https://token@host`), percent-encoded. [`parameters`](Self::parameters) follow,
-/// such as `?ca=FILE`.
+/// the host (`denokv+https://token@host`), percent-encoded. [`parameters`](Self::parameters)
+/// follow, such as `?ca=FILE`.
 ///
 /// Parsing fails with `config_invalid` naming `url` or the parameter. No message contains the URL.
 /// Settings that methods change are validated by [`DenoKv::open`](crate::DenoKv::open).

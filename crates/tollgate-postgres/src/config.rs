@@ -302,8 +302,8 @@ impl Config {
         self
     }
 
-    /// How many request ids are stored; without a bound by default. Then the oldest are forgotten in
-    /// the background, or more get `queue_full`, as the limit says. A process counts the ids of
+    /// How many request ids are stored; without a bound by default. Then the oldest are forgotten
+    /// in the background, or more get `queue_full`, as the limit says. A process counts the ids of
     /// other processes when it sweeps and when the bound seems to be reached. Until then several
     /// processes together may exceed it.
     #[must_use]

@@ -2,9 +2,9 @@
 //!
 //! A round that has written more ids than there was room for names the older ones that are to go. A
 //! task deletes them on a connection of its own: the round does not wait for a search of the oldest
-//! rows. They count no more from the round on, so they are asked for once. Rows of settlements stay,
-//! and rows that are locked. If it fails, the table is larger than its bound until the next sweep
-//! has counted it.
+//! rows. They count no more from the round on, so they are asked for once. Rows of settlements
+//! stay, and rows that are locked. If it fails, the table is larger than its bound until the next
+//! sweep has counted it.
 
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::collections::HashMap;

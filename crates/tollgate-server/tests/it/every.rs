@@ -106,8 +106,8 @@ impl Protocol {
     }
 }
 
-/// Of two hundred requests at once over two keys, of which one denies: the other is charged for what
-/// was allowed, and for nothing else. Ranges hand out exactly what there is.
+/// Of two hundred requests at once over two keys, of which one denies: the other is charged for
+/// what was allowed, and for nothing else. Ranges hand out exactly what there is.
 async fn both_or_none(server: &Arc<Running>, name: &str, (is_atomic, protocol): (bool, Protocol)) {
     for most in [None, Some(MOST)] {
         let key = format!("{protocol:?}-{most:?}");

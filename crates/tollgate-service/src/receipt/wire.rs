@@ -1,8 +1,9 @@
 //! The bytes of a receipt, without its code.
 //!
-//! A version (2), the nonce (8 bytes), the second of the charge, for how many seconds the receipt is
-//! accepted, and the subjects: policy, key, and the limits, each with name, units and mark. Numbers are unsigned LEB128, in their shortest form;
-//! texts and lists begin with their length. There is one encoding of each content.
+//! A version (2), the nonce (8 bytes), the second of the charge, for how many seconds the receipt
+//! is accepted, and the subjects: policy, key, and the limits, each with name, units and mark.
+//! Numbers are unsigned LEB128, in their shortest form; texts and lists begin with their length.
+//! There is one encoding of each content.
 
 use tollgate_core::Cost;
 

@@ -161,7 +161,8 @@ fn refusing(name: &str, units: u64) -> Limit {
     policy(name, units).bounded(Bounds::new().when_ids_full(WhenIdsFull::Refuse))
 }
 
-/// The oldest ids make room: of the key, of the policy, of the store. That of a settlement does not.
+/// The oldest ids make room: of the key, of the policy, of the store. That of a settlement does
+/// not.
 #[test]
 fn the_oldest_ids_are_forgotten_and_counted() {
     const MAX: u64 = 320;

@@ -184,7 +184,8 @@ pub async fn concurrent_copies_charge_once<S: Store>(suite: &Suite<'_, S>) {
     }
 }
 
-/// Under a limit that says so, a full table refuses new ids with `queue_full`, charges nothing for them, and drops no old one.
+/// Under a limit that says so, a full table refuses new ids with `queue_full`, charges nothing for
+/// them, and drops no old one.
 pub async fn request_id_bound_refuses_and_drops_nothing<S: Store>(suite: &Suite<'_, S>) {
     const CLAUSE: &str = "request_id_bound_refuses_and_drops_nothing";
     if !applies(suite, CLAUSE) {

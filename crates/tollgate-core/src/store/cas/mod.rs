@@ -154,8 +154,8 @@ impl<V: Versioned + 'static> Cas<V> {
     }
 
     /// How many request ids this process may have written that have not expired, on a backend that
-    /// swaps several keys, where each is a value of its own; more get `queue_full`, whatever the limit
-    /// says: this process does not know the names of older ones. No bound by default.
+    /// swaps several keys, where each is a value of its own; more get `queue_full`, whatever the
+    /// limit says: this process does not know the names of older ones. No bound by default.
     #[must_use]
     pub const fn max_request_ids(mut self, ids: usize) -> Self {
         self.settings.max_ids = ids;

@@ -3,8 +3,8 @@
 //! Callers choose how long their records are kept, so there is a log for each order of magnitude of
 //! that time: an expired record waits for those before it, at most sixteen times as long as it was
 //! kept. Settlements have logs of their own, because they are not forgotten early. A record that is
-//! removed elsewhere than at the front of its log is no longer in the index, and leaves the log when
-//! it has come to the front.
+//! removed elsewhere than at the front of its log is no longer in the index, and leaves the log
+//! when it has come to the front.
 
 use std::collections::HashMap;
 
