@@ -2,9 +2,10 @@
 
 use std::process::{Command, Output};
 
+use serde_json::{Value, json};
 use tollgate_test_servers::{Nginx, Python, program};
 
-use crate::{ADMIN, Client, Running, Setup, Target};
+use crate::{ADMIN, Client, Running, SECRET, Setup, Target};
 
 /// Units of the policy `p`, which come back within a day.
 const LIMIT: usize = 20;
@@ -14,7 +15,9 @@ const SEED: &str = "20261115";
 
 /// curl is admitted exactly as often as the limit says, and sees the headers of a denial.
 pub async fn curl_gets_exactly_the_limit<T: Target>(target: &T) {
-    let server = target.start(Setup::of(&policies())).await;
+    let policies = policies();
+    let setup = Setup { receipt_secret: SECRET, ..Setup::of(&policies) };
+    let server = target.start(setup).await;
     let client = Client::of(&server);
     let answers = curl(&[], client.url("/v1/gate?policy=p&key=gate")).await;
     let passed = answers.iter().filter(|line| line.starts_with("204|")).count();
@@ -28,6 +31,21 @@ pub async fn curl_gets_exactly_the_limit<T: Target>(target: &T) {
         let text = client.get("/metrics").await.text().await.unwrap();
         let admitted = r#"policy="p",verdict="allowed",degraded="no",shadow="no"} 40"#;
         assert!(text.contains(admitted), "{text}");
+    }
+    // Two keys in one request, and final costs below and above the limit.
+    let both = json!({"charges": [
+        {"policy": "p", "key": "one", "cost": 5},
+        {"policy": "p", "key": "two", "cost": {"min": 1, "max": 90}},
+    ], "receipt": true});
+    let charged = post(client.url("/v1/acquire"), &both).await;
+    assert_eq!((&charged["allowed"], &charged["granted"]), (&json!(true), &json!(LIMIT)));
+    let costs = json!({"limits[0]": LIMIT + 4, "limits[1]": 1});
+    let settlement = json!({"receipt": charged["receipt"], "costs": costs});
+    for replayed in [false, true] {
+        let settled = post(client.url("/v1/settle"), &settlement).await;
+        let charges = [&settled["limits"][0]["charged"], &settled["limits"][1]["refunded"]];
+        assert_eq!(charges, [&json!(LIMIT - 1), &json!(LIMIT - 1)], "{settled}");
+        assert_eq!(settled["replayed"], replayed, "{settled}");
     }
     server.end().await;
 }
@@ -123,6 +141,18 @@ async fn curl(arguments: &'static [&'static str], url: String) -> Vec<String> {
     })
     .await;
     output.lines().map(str::to_owned).collect()
+}
+
+/// Posts a document with curl; the answer.
+async fn post(url: String, document: &Value) -> Value {
+    let document = document.to_string();
+    let output = run(move || {
+        let mut command = Command::new(program("curl", "curl").unwrap());
+        command.args(["--silent", "--show-error", "--data", &document, &url]);
+        command
+    })
+    .await;
+    serde_json::from_str(&output).unwrap_or_else(|_| panic!("{output}"))
 }
 
 /// Whether a line of [`curl`] is a denial with all headers.

@@ -132,8 +132,9 @@ impl Limit {
         self
     }
 
-    /// The bounds that were set for the memory store.
-    pub fn bounds_in_memory(&self) -> &Bounds {
+    /// The bounds that were set.
+    #[must_use]
+    pub const fn bounds(&self) -> &Bounds {
         &self.bounds
     }
 

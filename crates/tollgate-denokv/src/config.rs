@@ -16,7 +16,7 @@ const TOKEN: &str = "DENO_KV_ACCESS_TOKEN";
 const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_millis(200);
 const DEFAULT_OPERATION_TIMEOUT: Duration = Duration::from_secs(1);
 const DEFAULT_SLACK: Duration = Duration::from_secs(60);
-const DEFAULT_MAX_REQUEST_IDS: usize = 1_000_000;
+const DEFAULT_MAX_REQUEST_IDS: usize = usize::MAX;
 
 const PARAMETERS: &[Parameter<Config>] = &[
     Parameter::new(
@@ -49,9 +49,9 @@ const PARAMETERS: &[Parameter<Config>] = &[
     ),
     Parameter::new(
         "max_request_ids",
-        "1000000",
+        "",
         "a whole number",
-        "how many request ids of this process may be stored",
+        "how many request ids of this process may be stored, more are refused; no bound if absent",
         |config, text| whole(text, 0..=u64::MAX).map(|ids| config.max_request_ids = ids),
     ),
 ];
@@ -59,8 +59,8 @@ const PARAMETERS: &[Parameter<Config>] = &[
 /// The settings of a [`DenoKv`](crate::DenoKv) store, parsed from a URL and refined by methods.
 ///
 /// The URL is `denokv+https://host/path` or `denokv+http://host:port`. The access token may precede
-/// the host (`denokv+https://token@host`), percent-encoded. [`parameters`](Self::parameters) follow,
-/// such as `?ca=FILE`.
+/// the host (`denokv+https://token@host`), percent-encoded. [`parameters`](Self::parameters)
+/// follow, such as `?ca=FILE`.
 ///
 /// Parsing fails with `config_invalid` naming `url` or the parameter. No message contains the URL.
 /// Settings that methods change are validated by [`DenoKv::open`](crate::DenoKv::open).
@@ -160,9 +160,9 @@ impl Config {
         self
     }
 
-    /// How many request ids of this process may be stored that have not expired, 1,000,000 by
-    /// default; more get `queue_full`. The database cannot count them, so the bound holds for each
-    /// process.
+    /// How many request ids of this process may be stored that have not expired; more get
+    /// `queue_full`. The database cannot count them, so the bound holds for each process. No bound
+    /// by default.
     #[must_use]
     pub const fn max_request_ids(mut self, ids: usize) -> Self {
         self.max_request_ids = ids;

@@ -18,7 +18,7 @@ const DEFAULT_CONNECT_TIMEOUT: Duration = Duration::from_millis(200);
 const DEFAULT_OPERATION_TIMEOUT: Duration = Duration::from_secs(1);
 const DEFAULT_SLACK: Duration = Duration::from_secs(60);
 const DEFAULT_SWEEP_EVERY: Duration = Duration::from_secs(60);
-const DEFAULT_MAX_REQUEST_IDS: u64 = 1_000_000;
+const DEFAULT_MAX_REQUEST_IDS: u64 = u64::MAX;
 /// Two rounds at once: one runs in the database while the other is on the network.
 const DEFAULT_CONNECTIONS: usize = 2;
 const CONNECTIONS_MAX: usize = 64;
@@ -101,9 +101,9 @@ const PARAMETERS: &[Parameter<Config>] = &[
     ),
     Parameter::new(
         "max_request_ids",
-        "1000000",
+        "",
         "a whole number",
-        "how many request ids are stored",
+        "how many request ids are stored, about; then older ones are forgotten; no bound if absent",
         |config, text| whole(text, 0..=u64::MAX).map(|ids| config.max_request_ids = ids),
     ),
     Parameter::new(
@@ -302,9 +302,10 @@ impl Config {
         self
     }
 
-    /// How many request ids are stored, 1,000,000 by default; more get `queue_full`. A process
-    /// counts the ids of other processes when it sweeps and when the bound seems to be reached.
-    /// Until then several processes together may exceed it.
+    /// How many request ids are stored; without a bound by default. Then the oldest are forgotten
+    /// in the background, or more get `queue_full`, as the limit says. A process counts the ids of
+    /// other processes when it sweeps and when the bound seems to be reached. Until then several
+    /// processes together may exceed it.
     #[must_use]
     pub const fn max_request_ids(mut self, ids: u64) -> Self {
         self.max_request_ids = ids;

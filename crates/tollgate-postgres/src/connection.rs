@@ -17,6 +17,7 @@ use tollgate_core::{Code, Error, Result};
 
 use crate::config::Config;
 use crate::error::QueryError;
+use crate::forget::Forgetting;
 use crate::names::Names;
 use crate::request_ids::RequestIdCount;
 use crate::schema;
@@ -37,6 +38,7 @@ pub(crate) struct Shared {
     pub(crate) sql: Sql,
     pub(crate) request_ids: RequestIdCount,
     pub(crate) id_shares: IdShares,
+    pub(crate) forgetting: Forgetting,
     pub(crate) jitter: Jitter,
     tls: Tls,
     /// Set once the tables were found to have the version that this code needs.
@@ -58,6 +60,7 @@ impl Shared {
             sql: Sql::new(&config, &names),
             request_ids: RequestIdCount::new(config.max_request_ids),
             id_shares: IdShares::new(usize::try_from(config.max_request_ids).unwrap_or(usize::MAX)),
+            forgetting: Forgetting::default(),
             jitter: Jitter::new(),
             schema_checked: OnceCell::new(),
             round_trips: AtomicU64::new(0),

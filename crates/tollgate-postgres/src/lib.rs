@@ -20,6 +20,7 @@ mod audit;
 mod config;
 mod connection;
 mod error;
+mod forget;
 mod job;
 mod locked_rows;
 mod names;

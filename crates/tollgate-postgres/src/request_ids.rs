@@ -29,8 +29,16 @@ impl RequestIdCount {
         self.max
     }
 
+    /// Whether there is a bound.
+    pub(crate) const fn is_bounded(&self) -> bool {
+        self.max < u64::MAX
+    }
+
     /// How many may be added.
     pub(crate) fn room(&self) -> usize {
+        if !self.is_bounded() {
+            return usize::MAX;
+        }
         let room = self.max.saturating_sub(self.estimate.load(Ordering::Relaxed));
         usize::try_from(room).unwrap_or(usize::MAX)
     }
@@ -44,6 +52,14 @@ impl RequestIdCount {
     pub(crate) fn set(&self, count: u64, now: Micros) {
         self.estimate.store(count, Ordering::Relaxed);
         self.counted_at.store(now, Ordering::Relaxed);
+    }
+
+    /// Counts ids that are about to be deleted no more.
+    pub(crate) fn subtract(&self, count: usize) {
+        let count = u64::try_from(count).unwrap_or(u64::MAX);
+        let rest = |estimate: u64| Some(estimate.saturating_sub(count));
+        // The closure always returns a value.
+        let _ = self.estimate.fetch_update(Ordering::Relaxed, Ordering::Relaxed, rest);
     }
 
     pub(crate) fn add(&self, count: usize) {
@@ -68,5 +84,8 @@ mod tests {
         assert_eq!(ids.room(), 0);
         assert!(!ids.needs_count(1, 6 * SECOND - 1), "it was counted within the last second");
         assert!(ids.needs_count(1, 6 * SECOND));
+        ids.subtract(4);
+        assert_eq!(ids.room(), 4);
+        assert!(!RequestIdCount::new(u64::MAX).needs_count(1, 5 * SECOND), "there is no bound");
     }
 }

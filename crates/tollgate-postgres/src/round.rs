@@ -16,7 +16,7 @@ use std::collections::HashSet;
 use tokio::time::Instant;
 use tokio_postgres::Client;
 use tokio_postgres::types::{ToSql, Type};
-use tollgate_core::store::round::{ReservedIds, Round, RoundBounds, ValueName};
+use tollgate_core::store::round::{Decided, Forget, ReservedIds, Round, RoundBounds, ValueName};
 use tollgate_core::store::{Evidence, TimeSource};
 use tollgate_core::{Charge, Error, Micros, Result, combine};
 
@@ -179,6 +179,8 @@ pub(crate) async fn close(trip: Trip<'_>, round: OpenRound) -> Closed {
     match bounded(trip.limit(), draft.write(trip)).await {
         Ok(()) => {
             trip.shared.request_ids.add(draft.writes.request_ids());
+            let forgotten = trip.shared.forgetting.add(&draft.forget);
+            trip.shared.request_ids.subtract(forgotten);
             draft.reserved.keep();
             callers.record_duration(micros(began.elapsed()));
             answer(trip, callers, (draft.outcomes, begun));
@@ -229,6 +231,7 @@ struct Draft<'s> {
     writes: RowWrites,
     audit: AuditRows,
     reserved: ReservedIds<'s>,
+    forget: Vec<Forget>,
 }
 
 impl<'s> Draft<'s> {
@@ -248,10 +251,10 @@ impl<'s> Draft<'s> {
         let exists: Vec<bool> = values.iter().map(Option::is_some).collect();
         let bounds = RoundBounds { slack: shared.config.slack, room };
         let mut reserved = shared.id_shares.reserve(now);
-        let decided =
+        let mut decided =
             round.decide_with_shares(values, Some(read.clock), (bounds, &mut reserved))?;
         let mut writes = RowWrites::default();
-        for write in decided.writes {
+        for write in core::mem::take(&mut decided.writes) {
             if let (Some(name), Some(exists)) = (names.get(write.place), exists.get(write.place)) {
                 writes.add(*name, *exists, write);
             }
@@ -264,7 +267,8 @@ impl<'s> Draft<'s> {
                 }
             }
         }
-        Ok(Self { outcomes: decided.outcomes, writes, audit, reserved })
+        let Decided { outcomes, forget, .. } = decided;
+        Ok(Self { outcomes, writes, audit, reserved, forget })
     }
 
     fn is_empty(&self) -> bool {

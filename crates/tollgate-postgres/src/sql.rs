@@ -13,6 +13,8 @@
 
 use core::time::Duration;
 
+use tollgate_core::store::record::SETTLED;
+
 use crate::config::{Config, Durability};
 use crate::names::Names;
 
@@ -37,6 +39,8 @@ pub(crate) struct Sql {
     pub(crate) count_records: String,
     /// Counts request ids that have not expired, up to `$1`, and reads the clock.
     pub(crate) count_records_now: String,
+    /// Deletes the oldest `$3` request ids with names from `$1` to `$2`, but those of settlements.
+    pub(crate) forget: String,
     /// Inserts decisions into the audit table.
     pub(crate) audit: String,
     /// Reads the states of the keys `$1` without locks, and the clock.
@@ -73,6 +77,13 @@ impl Sql {
             count_records_now: format!(
                 "SELECT count(*), {CLOCK} FROM (SELECT 1 FROM {records} \
                  WHERE expires > {CLOCK} + {slack} LIMIT $1) AS live"
+            ),
+            // What it deletes is found by a key, or by reading the whole table.
+            forget: format!(
+                "DELETE FROM {records} WHERE ctid = ANY(ARRAY(SELECT ctid FROM {records} \
+                 WHERE key >= $1 AND key < $2 \
+                 AND strpos(substr(value, strpos(value, '\",\"')), '{SETTLED}') = 0 \
+                 ORDER BY expires LIMIT $3 FOR UPDATE SKIP LOCKED))"
             ),
             audit: format!(
                 "INSERT INTO {audit} (at, id, policy, key, cost, verdict, remaining, wait_ms) \

@@ -20,6 +20,7 @@ use tollgate_core::{Admission, Charge, Code, Error, Key, Now, Result};
 
 use crate::config::{Config, Durability};
 use crate::connection::Shared;
+use crate::forget;
 use crate::job::{Job, text_of};
 use crate::reads::{self, ReadJob, ReadReply};
 use crate::sweep;
@@ -75,6 +76,7 @@ impl Postgres {
             tasks.push(runtime.spawn(worker));
         }
         let (closing, closing_seen) = watch::channel(false);
+        tasks.push(runtime.spawn(forget::run(Arc::clone(&shared), closing_seen.clone())));
         if let Some(interval) = shared.config.sweep_every {
             tasks.push(runtime.spawn(sweep::run(Arc::clone(&shared), interval, closing_seen)));
         }
@@ -214,6 +216,10 @@ impl Store for Postgres {
 
     fn last_answer(&self, _: Key<'_>) -> Option<LastAnswer> {
         self.shared.last_answer()
+    }
+
+    fn forgotten_request_ids(&self) -> u64 {
+        self.shared.forgetting.forgotten()
     }
 
     fn round_trips(&self) -> Option<u64> {

@@ -128,8 +128,9 @@ impl App {
     pub(crate) fn metrics_text(&self) -> String {
         let limiter = self.engine().limiter();
         let (stats, clock) = (limiter.stats(), limiter.clock().health());
-        let (round_trips, usage) = (limiter.store().round_trips(), limiter.store().usage());
-        self.telemetry.metrics.text(stats, clock, round_trips, &usage)
+        let store = limiter.store();
+        let counts = (store.round_trips(), store.forgotten_request_ids());
+        self.telemetry.metrics.text(stats, clock, counts, &store.usage())
     }
 
     /// Counts a problem that a client of a protocol is answered, if it is the fault of the client.

@@ -68,7 +68,7 @@ const PARAMETERS: &[Parameter<Config>] = &[
         "max_request_ids",
         "1000000",
         "a whole number",
-        "how many request ids are stored, by all processes together",
+        "how many request ids are stored, by all processes together; then older ones are forgotten",
         |config, text| whole(text, 0..=u64::MAX).map(|ids| config.max_request_ids = ids),
     ),
     Parameter::new(

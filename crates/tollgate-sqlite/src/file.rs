@@ -27,11 +27,14 @@ pub(crate) struct DatabaseFile {
     is_checked: Mutex<bool>,
     /// Commits that SQLite ignored when the file was opened first.
     lost_commits: AtomicU64,
+    /// Request ids that were deleted before they expired.
+    forgotten_ids: AtomicU64,
 }
 
 impl DatabaseFile {
     pub(crate) fn new(config: Config, clock: SystemClock) -> Self {
-        Self { config, clock, is_checked: Mutex::new(false), lost_commits: AtomicU64::new(0) }
+        let (lost_commits, forgotten_ids) = (AtomicU64::new(0), AtomicU64::new(0));
+        Self { config, clock, is_checked: Mutex::new(false), lost_commits, forgotten_ids }
     }
 
     /// Opens the file for writing. The first time also creates or checks the tables.
@@ -55,6 +58,16 @@ impl DatabaseFile {
     /// not verify.
     pub(crate) fn lost_commits(&self) -> u64 {
         self.lost_commits.load(Relaxed)
+    }
+
+    /// Request ids that were deleted before they expired.
+    pub(crate) fn forgotten_ids(&self) -> u64 {
+        self.forgotten_ids.load(Relaxed)
+    }
+
+    /// Counts request ids that were deleted before they expired.
+    pub(crate) fn note_forgotten_ids(&self, count: u64) {
+        self.forgotten_ids.fetch_add(count, Relaxed);
     }
 
     /// Opens the file for reading.

@@ -6,7 +6,7 @@
 //! unknown, and it is never repeated.
 
 use rusqlite::Connection;
-use tollgate_core::store::round::{IdShares, Round, RoundBounds, ValueName};
+use tollgate_core::store::round::{Forget, IdShares, Round, RoundBounds, ValueName};
 use tollgate_core::store::{Evidence, TimeSource};
 use tollgate_core::{Charge, Clock, Error, Micros, OwnedAdmission, SystemClock};
 
@@ -100,6 +100,8 @@ pub(crate) struct Written {
     pub(crate) bytes: usize,
     /// When all was decided, before the commit.
     pub(crate) decided_at: Micros,
+    /// Request ids that were deleted before they expired.
+    pub(crate) forgotten: u64,
 }
 
 /// The work that does not depend on the admissions: refreshes the index, and compacts in proportion
@@ -136,13 +138,14 @@ pub(crate) fn run(
     let values: Vec<Option<String>> = values.collect::<Result<_, _>>()?;
     let existed: Vec<bool> = values.iter().map(Option::is_some).collect();
     let mut ids = RequestIds::read(config, &mut draft, work)?;
+    let bounds = RoundBounds { slack: config.slack, room: ids.room() };
+    let mut reserved = shares.reserve(ids.now);
+    let decided = round.decide_with_shares(values, None, (bounds, &mut reserved))?;
+    ids.forget(&mut draft, &decided.forget)?;
     // After the compaction that makes room for request ids, which empties the logs.
     for key in &work.resets {
         draft.append(key, (None, 0), false)?;
     }
-    let bounds = RoundBounds { slack: config.slack, room: ids.room() };
-    let mut reserved = shares.reserve(ids.now);
-    let decided = round.decide_with_shares(values, None, (bounds, &mut reserved))?;
     let names: Vec<ValueName<'_>> = round.names().collect();
     for write in &decided.writes {
         let Some(name) = names.get(write.place) else { continue };
@@ -150,6 +153,7 @@ pub(crate) fn run(
         ids.added += u64::from(name.is_record && !is_counted);
         draft.append(name.text, (Some(&write.text), write.keep_until), name.is_record)?;
     }
+    let ids_forgotten = ids.forgotten;
     ids.write(draft.sql)?;
     let (has_changed, bytes) = (draft.has_changed(), draft.appended);
     // The reader does not wait for the commit.
@@ -165,7 +169,8 @@ pub(crate) fn run(
         Ok(()) | Err(RoundError::OutcomeUnknown(_)) => reserved.keep(),
         Err(RoundError::NotCommitted(_)) => drop(reserved),
     }
-    committed.map(|()| Written { outcomes: decided.outcomes, bytes, decided_at })
+    let outcomes = decided.outcomes;
+    committed.map(|()| Written { outcomes, bytes, decided_at, forgotten: ids_forgotten })
 }
 
 /// What a round reads and writes.
@@ -222,6 +227,7 @@ struct RequestIds {
     stored: u64,
     max: u64,
     reclaimed: u64,
+    forgotten: u64,
     added: u64,
     now: Micros,
 }
@@ -237,7 +243,7 @@ impl RequestIds {
         let wanted = u64::try_from(wanted).unwrap_or(u64::MAX);
         let now = work.admissions.iter().map(|(_, reading)| *reading).min().unwrap_or_default();
         let max = config.max_request_ids;
-        let mut ids = Self { stored: 0, max, reclaimed: 0, added: 0, now };
+        let mut ids = Self { stored: 0, max, reclaimed: 0, forgotten: 0, added: 0, now };
         if wanted > 0 {
             ids.stored = draft.sql.request_ids()?;
             if wanted > ids.max.saturating_sub(ids.stored) {
@@ -247,6 +253,19 @@ impl RequestIds {
             }
         }
         Ok(ids)
+    }
+
+    /// Deletes request ids that have not expired, to make room for those of this round.
+    fn forget(&mut self, draft: &mut Draft<'_, '_>, all: &[Forget]) -> Result<(), QueryError> {
+        if !all.is_empty() && !draft.has_compacted_all {
+            draft.compact_all()?;
+        }
+        for forget in all {
+            let deleted = draft.sql.forget(forget)?;
+            self.forgotten = self.forgotten.saturating_add(deleted);
+            self.reclaimed = self.reclaimed.saturating_add(deleted);
+        }
+        Ok(())
     }
 
     fn left(&self) -> u64 {

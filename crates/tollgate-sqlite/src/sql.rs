@@ -5,6 +5,8 @@
 use rusqlite::types::ValueRef;
 use rusqlite::{Connection, OptionalExtension, Statement, params};
 use tollgate_core::Micros;
+use tollgate_core::store::record::SETTLED;
+use tollgate_core::store::round::Forget;
 
 use crate::error::QueryError;
 use crate::log_index::{LogProgress, LoggedValue};
@@ -22,6 +24,13 @@ const DELETE_RECORD: &str = "DELETE FROM tollgate_once WHERE key = ?1";
 /// Deletes a bounded number of expired request ids, in order of their expiry.
 const RECLAIM_RECORDS: &str = "DELETE FROM tollgate_once WHERE number IN \
      (SELECT number FROM tollgate_once WHERE expires <= ?1 ORDER BY expires LIMIT ?2)";
+/// Deletes the request ids that expire first, but for those of settlements: their values have a
+/// text behind the id that no other has.
+const FORGET: &str = "DELETE FROM tollgate_once WHERE number IN (SELECT number FROM tollgate_once \
+     WHERE instr(substr(value, instr(value, '\",\"')), ?1) = 0 ORDER BY expires LIMIT ?2)";
+const FORGET_SOME: &str = "DELETE FROM tollgate_once WHERE number IN (SELECT number FROM \
+     tollgate_once WHERE key >= ?3 AND key < ?4 \
+     AND instr(substr(value, instr(value, '\",\"')), ?1) = 0 ORDER BY expires LIMIT ?2)";
 /// The number of request ids, updated in every transaction that changes it.
 const REQUEST_IDS: &str = "SELECT number FROM tollgate_meta WHERE name = 'request_ids'";
 const SET_REQUEST_IDS: &str = "UPDATE tollgate_meta SET number = ?1 WHERE name = 'request_ids'";
@@ -50,6 +59,8 @@ pub(crate) struct Sql<'c> {
     delete: Statement<'c>,
     delete_record: Statement<'c>,
     reclaim_records: Statement<'c>,
+    forget: Statement<'c>,
+    forget_some: Statement<'c>,
     request_ids: Statement<'c>,
     set_request_ids: Statement<'c>,
 }
@@ -138,6 +149,8 @@ impl<'c> Sql<'c> {
             delete: connection.prepare(DELETE)?,
             delete_record: connection.prepare(DELETE_RECORD)?,
             reclaim_records: connection.prepare(RECLAIM_RECORDS)?,
+            forget: connection.prepare(FORGET)?,
+            forget_some: connection.prepare(FORGET_SOME)?,
             request_ids: connection.prepare(REQUEST_IDS)?,
             set_request_ids: connection.prepare(SET_REQUEST_IDS)?,
         })
@@ -198,6 +211,20 @@ impl<'c> Sql<'c> {
     /// Deletes at most `max` request ids that expired before `now`. Returns how many.
     pub(crate) fn reclaim_records(&mut self, now: Micros, max: u64) -> Result<u64, QueryError> {
         let deleted = self.reclaim_records.execute([integer(now), integer(max)])?;
+        Ok(u64::try_from(deleted).unwrap_or(u64::MAX))
+    }
+
+    /// Deletes request ids in the tables that have not expired. Returns how many.
+    pub(crate) fn forget(&mut self, forget: &Forget) -> Result<u64, QueryError> {
+        let count = i64::try_from(forget.count).unwrap_or(i64::MAX);
+        let deleted = if forget.names_begin_with.is_empty() {
+            self.forget.execute(params![SETTLED, count])?
+        } else {
+            let from = forget.names_begin_with.as_bytes();
+            // No text has a byte of this value.
+            let to = [from, &[0xFF]].concat();
+            self.forget_some.execute(params![SETTLED, count, from, to])?
+        };
         Ok(u64::try_from(deleted).unwrap_or(u64::MAX))
     }
 

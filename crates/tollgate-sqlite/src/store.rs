@@ -201,6 +201,10 @@ impl Store for Sqlite {
         self.submit(Job::reset(key, self.clock.now()), cx)?.answer().await.map(drop)
     }
 
+    fn forgotten_request_ids(&self) -> u64 {
+        self.file.forgotten_ids()
+    }
+
     async fn close(&self) {
         self.end();
         let threads =

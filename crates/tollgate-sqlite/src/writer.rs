@@ -196,6 +196,7 @@ impl Writer {
                 return ConnectionState::Broken;
             }
         };
+        self.file.note_forgotten_ids(written.forgotten);
         let (decided_at, end) = (written.decided_at, self.clock.now());
         let deciding = decided_at.saturating_sub(self.began);
         self.size = RoundSize::after(callers.len(), deciding, end.saturating_sub(decided_at));

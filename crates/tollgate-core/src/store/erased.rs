@@ -43,6 +43,9 @@ pub trait StoreDyn: MaybeSend + MaybeSync {
     fn reset_dyn<'s>(&'s self, key: Key<'s>, cx: CallContext<'s>) -> BoxFuture<'s, Result<()>>;
     /// [`Store::close`].
     fn close_dyn(&self) -> BoxFuture<'_, ()>;
+    /// [`Store::forgotten_request_ids`].
+    fn forgotten_request_ids_dyn(&self) -> u64;
+
     /// [`Store::round_trips`].
     fn round_trips_dyn(&self) -> Option<u64>;
     /// [`Store::usage`].
@@ -91,6 +94,10 @@ impl<S: Store> StoreDyn for S {
 
     fn close_dyn(&self) -> BoxFuture<'_, ()> {
         Box::pin(self.close())
+    }
+
+    fn forgotten_request_ids_dyn(&self) -> u64 {
+        self.forgotten_request_ids()
     }
 
     fn round_trips_dyn(&self) -> Option<u64> {
@@ -159,6 +166,10 @@ impl Store for BoxStore {
 
     async fn close(&self) {
         self.0.close_dyn().await;
+    }
+
+    fn forgotten_request_ids(&self) -> u64 {
+        self.0.forgotten_request_ids_dyn()
     }
 
     fn round_trips(&self) -> Option<u64> {

@@ -4,17 +4,46 @@
 //! written, until they expire. No policy takes more room than it leaves free, so one alone takes at
 //! most half of it; a key takes at most a sixteenth. What other processes have written counts as
 //! room that is taken.
+//!
+//! Where there is no room, the oldest ids of whatever takes too much are to be forgotten
+//! ([`Forget`]): a sixteenth of them at once, so that the store looks for them rarely.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use super::Owner;
+use super::cas::record;
+use super::memory::Bounds;
+use crate::key::Key;
 use crate::time::Micros;
 
 /// One key takes at most this part of the bound.
 const SHARE_OF_A_KEY: usize = 16;
+/// This part of the ids that take too much is forgotten at once.
+const FORGOTTEN: usize = 16;
 /// Ids that expire within one of these are counted together, until its end.
 const GRAIN: Micros = 1_000_000;
+
+/// Request ids that a store is to forget before they expire: the oldest of those whose names begin
+/// with a text. Never that of a settlement, which could be made again: see [`is_of_settlement`].
+///
+/// [`is_of_settlement`]: super::record::is_of_settlement
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+#[non_exhaustive]
+pub struct Forget {
+    /// How the names begin; empty for all of the store.
+    pub names_begin_with: String,
+    /// How many are to be forgotten.
+    pub count: usize,
+}
+
+/// Whose request ids take too much room for one more.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Excess {
+    Key,
+    Policy,
+    Store,
+}
 
 /// The request ids that a process has written to one store.
 #[derive(Debug)]
@@ -41,7 +70,7 @@ pub struct ReservedIds<'a> {
 }
 
 impl IdShares {
-    /// Shares of this many ids.
+    /// Shares of this many ids; `usize::MAX` for no bound.
     #[must_use]
     pub fn new(max: usize) -> Self {
         Self { max, live: Mutex::default() }
@@ -59,16 +88,56 @@ impl IdShares {
 }
 
 impl ReservedIds<'_> {
-    /// Whether one more id of this owner fits while `free` more fit into the store.
-    pub(super) fn has_room(&self, owner: Owner, free: usize) -> bool {
+    /// What stands in the way of one more id of this owner while `free` more fit into the store;
+    /// nothing if it fits.
+    pub(super) fn excess(&self, owner: Owner, free: usize, bounds: &Bounds) -> Option<Excess> {
+        let max = self.max_of_policy(bounds);
+        if max == usize::MAX && free > 0 {
+            return None;
+        }
         let live = self.shares.lock();
         let of_policy = live.by_policy.get(&owner.policy).copied().unwrap_or_default();
         let of_key = live.by_key.get(&owner).copied().unwrap_or_default();
-        of_policy < free && of_key < self.shares.max.div_ceil(SHARE_OF_A_KEY)
+        if of_key >= max.div_ceil(SHARE_OF_A_KEY) {
+            return Some(Excess::Key);
+        }
+        if free == 0 && of_policy == 0 {
+            return Some(Excess::Store);
+        }
+        (of_policy >= free.min(max)).then_some(Excess::Policy)
     }
 
-    /// Adds an id that expires at this instant.
-    pub(super) fn add(&mut self, owner: Owner, end: Micros) {
+    /// The ids that are to be forgotten for one more under this key. They count no more.
+    pub(super) fn forget(&self, excess: Excess, key: Key<'_>, bounds: &Bounds) -> Forget {
+        let (owner, max) = (Owner::of(key), self.max_of_policy(bounds));
+        let mut live = self.shares.lock();
+        let is_meant = |other: &Owner| match excess {
+            Excess::Key => *other == owner,
+            Excess::Policy => other.policy == owner.policy,
+            Excess::Store => true,
+        };
+        let (names_begin_with, of) = match excess {
+            Excess::Key => (record::name(key, ""), max.div_ceil(SHARE_OF_A_KEY)),
+            Excess::Policy => {
+                let names = record::names_of_policy(key);
+                (names, live.by_policy.get(&owner.policy).copied().unwrap_or_default())
+            }
+            Excess::Store => (String::new(), self.shares.max),
+        };
+        let count = (of / FORGOTTEN).max(1);
+        live.forget_oldest(count, is_meant);
+        Forget { names_begin_with, count }
+    }
+
+    fn max_of_policy(&self, bounds: &Bounds) -> usize {
+        bounds.max_request_ids_if_set().unwrap_or(usize::MAX).min(self.shares.max)
+    }
+
+    /// Adds an id that expires at this instant. Without any bound it is not counted.
+    pub(super) fn add(&mut self, owner: Owner, end: Micros, bounds: &Bounds) {
+        if self.max_of_policy(bounds) == usize::MAX {
+            return;
+        }
         let end = grain_of(end);
         self.shares.lock().add(owner, end);
         self.ids.push((owner, end));
@@ -120,6 +189,26 @@ impl Live {
         }
     }
 
+    /// Counts this many ids no more, those that expire first.
+    fn forget_oldest(&mut self, mut count: usize, is_meant: impl Fn(&Owner) -> bool) {
+        let mut forgotten = Vec::new();
+        for owners in self.by_end.values_mut() {
+            for (owner, ids) in owners.iter_mut().filter(|(owner, _)| is_meant(owner)) {
+                let less = count.min(*ids);
+                *ids -= less;
+                count -= less;
+                forgotten.push((*owner, less));
+            }
+            owners.retain(|_, ids| *ids > 0);
+            if count == 0 {
+                break;
+            }
+        }
+        for (owner, less) in forgotten {
+            self.subtract(owner, less);
+        }
+    }
+
     fn subtract(&mut self, owner: Owner, count: usize) {
         subtract(&mut self.by_policy, &owner.policy, count);
         subtract(&mut self.by_key, &owner, count);
@@ -157,8 +246,8 @@ mod tests {
     ) -> usize {
         let mut count = 0;
         for owner in owners {
-            if reserved.has_room(owner, free - count) {
-                reserved.add(owner, END);
+            if reserved.excess(owner, free - count, &Bounds::new()).is_none() {
+                reserved.add(owner, END, &Bounds::new());
                 count += 1;
             }
         }
@@ -186,11 +275,12 @@ mod tests {
         let shares = IdShares::new(16);
         let mut reserved = shares.reserve(0);
         assert_eq!(added(&mut reserved, [owner(1, 1), owner(1, 2)].into_iter(), 16), 2);
-        assert!(!reserved.has_room(owner(1, 1), 16));
+        assert!(reserved.excess(owner(1, 1), 16, &Bounds::new()).is_some());
         drop(reserved);
         let reserved = shares.reserve(0);
-        assert!(reserved.has_room(owner(1, 1), 1), "nothing is held");
+        assert!(reserved.excess(owner(1, 1), 1, &Bounds::new()).is_none(), "nothing is held");
         assert!(shares.lock().by_policy.is_empty() && shares.lock().by_key.is_empty());
-        assert!(!reserved.has_room(owner(1, 1), 0), "the store is full");
+        let full = reserved.excess(owner(1, 1), 0, &Bounds::new());
+        assert_eq!(full, Some(Excess::Store), "the store is full");
     }
 }

@@ -51,13 +51,14 @@ pub use retries::Retries;
 /// Many admissions over values that a store holds: by a lock, or in a transaction.
 pub mod round {
     pub use super::cas::round::{Decided, Round, RoundBounds, ValueName, ValueWrite, state_in};
-    pub use super::id_shares::{IdShares, ReservedIds};
+    pub use super::id_shares::{Forget, IdShares, ReservedIds};
 }
 
 /// How request ids are kept in text, for stores that write records without the adapter.
 pub mod record {
     pub use super::cas::record::{
-        RequestIdKey, evidence_text, is_name, name, replay, replay_at, request_id_key, value,
+        RequestIdKey, SETTLED, evidence_text, is_name, is_of_settlement, name, replay, replay_at,
+        request_id_key, value,
     };
 }
 
@@ -219,6 +220,12 @@ pub trait Store: MaybeSend + MaybeSync {
         None
     }
 
+    /// How many request ids this process has made the store forget before they expired, for
+    /// operators.
+    fn forgotten_request_ids(&self) -> u64 {
+        self.usage().iter().map(|policy| policy.forgotten_request_ids).sum()
+    }
+
     /// What is kept in this process for each policy, for operators. Nothing for stores that keep it
     /// elsewhere.
     fn usage(&self) -> Vec<PolicyUsage> {
@@ -302,6 +309,10 @@ impl<S: Store + MaybeSend + MaybeSync> Store for std::sync::Arc<S> {
 
     fn round_trips(&self) -> Option<u64> {
         (**self).round_trips()
+    }
+
+    fn forgotten_request_ids(&self) -> u64 {
+        (**self).forgotten_request_ids()
     }
 
     fn usage(&self) -> Vec<PolicyUsage> {

@@ -21,7 +21,7 @@ use tollgate::store::Retries;
 use tollgate::{Error, OutageMode, Quota};
 use tollgate_service::config::values::{boolean, outage_mode, per_second, whole};
 use tollgate_service::config::yaml::Node;
-use tollgate_service::config::{DEFAULT_CAPACITY, PolicyDefaults, Section, yaml};
+use tollgate_service::config::{DEFAULT_CAPACITY, PolicyDefaults, Section, request_ids, yaml};
 use tollgate_service::policy::AdHocBounds;
 use tollgate_service::receipt::{ReceiptKey, validate_secret};
 use tollgate_service::{Auth, Policies};
@@ -286,6 +286,7 @@ fn policies_of(
             max_period: max_period.unwrap_or(otherwise.max_period),
             max_keys: max_keys.unwrap_or(otherwise.max_keys),
         },
+        request_ids: request_ids(section, errors),
     };
     let written = defaults.read(section, errors);
     let report = |error: ConfigError| errors.push(settings.error_of(&error.field, &error.message));

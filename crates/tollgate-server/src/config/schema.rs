@@ -32,6 +32,7 @@ pub fn schema() -> Value {
         "additionalProperties": {"$ref": "#/definitions/policy"},
     });
     fields.insert("policies".to_owned(), policies);
+    fields.insert("request_ids".to_owned(), request_ids());
     json!({
         "$schema": "http://json-schema.org/draft-07/schema#",
         "title": "Configuration of tollgate serve",
@@ -101,8 +102,6 @@ fn policy() -> Value {
     });
     let mut when_full = kind(Kind::OneOf(WHEN_FULL));
     describe(&mut when_full, "whether a throttled key or a new key has to give way");
-    let mut when_ids_full = kind(Kind::OneOf(WHEN_IDS_FULL));
-    describe(&mut when_ids_full, "whether an old request id or a new one has to give way");
     let overrides = json!({
         "type": "object",
         "description": "other limits for single keys",
@@ -117,11 +116,28 @@ fn policy() -> Value {
         ("hash_keys", bits),
         ("max_keys", at_least_one("the most keys of each limit in the memory store")),
         ("when_full", when_full),
-        ("max_request_ids", at_least_one("the most request ids in the memory store")),
-        ("when_ids_full", when_ids_full),
+        ("request_ids", request_ids()),
         ("overrides", overrides),
     ];
     limit(&own, &[], Some("#/definitions/limits"), Algorithms::Default)
+}
+
+/// How request ids are kept, under one policy or under all that do not say it.
+fn request_ids() -> Value {
+    let mut keep = kind(Kind::Duration);
+    describe(&mut keep, "how long they are kept, from 1s to 30d; 5m when absent");
+    let mut when_full = kind(Kind::OneOf(WHEN_IDS_FULL));
+    describe(&mut when_full, "whether an old request id or a new one has to give way");
+    json!({
+        "type": "object",
+        "description": "how request ids are kept",
+        "additionalProperties": false,
+        "properties": {
+            "keep": keep,
+            "max": at_least_one("how many are kept; that of the store when absent"),
+            "when_full": when_full,
+        },
+    })
 }
 
 fn at_least_one(meaning: &str) -> Value {

@@ -74,7 +74,7 @@ impl MemoryGauges {
         register.add("tollgate_memory_keys", labels, help, keys);
         let help = "The bound on them: newcomers of a full policy take the place of other keys";
         register.add("tollgate_memory_max_keys", labels, help, max_keys);
-        let help = "Bytes of the states in the memory store";
+        let help = "Bytes of the states and the request ids in the memory store";
         register.add("tollgate_memory_bytes", labels, help, bytes);
         let help = "How often the bound on bytes refused a table more lines, or a key a long state";
         register.add("tollgate_memory_refusals", labels, help, refusals);

@@ -137,6 +137,10 @@ impl<S: Store> Store for Instrumented<S> {
         self.inner.close().await;
     }
 
+    fn forgotten_request_ids(&self) -> u64 {
+        self.inner.forgotten_request_ids()
+    }
+
     fn round_trips(&self) -> Option<u64> {
         self.inner.round_trips()
     }

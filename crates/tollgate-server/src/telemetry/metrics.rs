@@ -75,6 +75,7 @@ pub(crate) struct Metrics {
     authentication_failures: Family<[Label; 1], Counter>,
     refused: Family<[Label; 2], Counter>,
     store_round_trips: Counter,
+    store_forgotten_ids: Counter,
     limiter: LimiterCounters,
     memory: MemoryGauges,
     process: ProcessGauges,
@@ -129,6 +130,7 @@ impl Metrics {
             authentication_failures: Family::default(),
             refused: Family::default(),
             store_round_trips: Counter::default(),
+            store_forgotten_ids: Counter::default(),
             limiter: LimiterCounters::default(),
             memory: MemoryGauges::default(),
             process: ProcessGauges::default(),
@@ -156,6 +158,7 @@ impl Metrics {
             authentication_failures,
             refused,
             store_round_trips,
+            store_forgotten_ids,
             limiter,
             memory,
             process,
@@ -182,6 +185,8 @@ impl Metrics {
         let help = "Round trips of the store to its server; admissions per round trip is the \
                     combining factor";
         register.add("tollgate_store_round_trips", "", help, store_round_trips);
+        let help = "Request ids that this process made the store forget before they expired";
+        register.add("tollgate_store_forgotten_request_ids", "", help, store_forgotten_ids);
         let help = "Duration of calls to the store";
         register.add("tollgate_store_duration_seconds", "`store`", help, store_seconds);
         let help = "Commits that a damaged log of SQLite has lost";
@@ -321,13 +326,14 @@ impl Metrics {
         &self,
         stats: Stats,
         clock: ClockHealth,
-        round_trips: Option<u64>,
+        (round_trips, forgotten_ids): (Option<u64>, u64),
         usage: &[PolicyUsage],
     ) -> String {
         self.limiter.copy(stats, clock);
         self.memory.copy(usage);
         self.process.copy();
         set(&self.store_round_trips, round_trips.unwrap_or_default());
+        set(&self.store_forgotten_ids, forgotten_ids);
         let mut text = String::new();
         // Writing to memory does not fail.
         let _never = encode(&mut text, &self.registry);

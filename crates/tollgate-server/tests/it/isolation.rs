@@ -2,10 +2,13 @@
 //! of policies.
 
 use std::net::{Ipv4Addr, SocketAddr};
+use std::time::Duration;
 
+use serde_json::{Value, json};
+use tollgate::ManualClock;
 use tollgate_server::{Config, Server};
 
-use crate::support::{Resp, Running};
+use crate::support::{NOW, Resp, Running};
 
 /// A server with a configuration file.
 async fn server(file: &str) -> Running {
@@ -124,12 +127,15 @@ fn bounds_of_a_policy_are_read_and_checked() {
         Config::of_text(&[], |_| None, Some(("t.yaml", &file))).map(drop)
     };
     of_file("max_keys: 10_000, when_full: admit").unwrap();
-    of_file("max_request_ids: 1, when_ids_full: refuse").unwrap();
+    of_file("request_ids: {keep: 1h, max: 1, when_full: refuse}").unwrap();
     let cases = [
         ("max_keys: 0", "max_keys: 0 is out of range; accepted: 1 to"),
-        ("max_request_ids: 0", "max_request_ids: 0 is out of range; accepted: 1 and more"),
+        ("request_ids: {max: 0}", "request_ids.max: 0 is out of range; accepted: 1 and more"),
+        ("request_ids: {keep: 1ms}", "request_ids.keep: 1000 us are out of range; accepted: 1s to"),
+        ("request_ids: {kept: 1h}", "did you mean \"keep\"?"),
+        ("request_ids: 5", "accepted: a section of fields"),
         ("when_full: maybe", "when_full: \"maybe\" is not accepted; accepted: protect, admit"),
-        ("when_ids_full: protect", "accepted: forget_oldest, refuse"),
+        ("request_ids: {when_full: protect}", "accepted: forget_oldest, refuse"),
     ];
     for (fields, expected) in cases {
         let wrong = of_file(fields).unwrap_err().to_string();
@@ -145,4 +151,51 @@ async fn bounds_of_the_memory_store_are_in_its_address() {
     for store in ["memory:x", "memory:?keys=1", "memory:?max_keys=many", "memory:?max_keys=0"] {
         assert!(tollgate_server::store::open(store, None).await.is_err(), "{store}");
     }
+}
+
+/// The settings of request ids, of the file and of a policy.
+#[tokio::test]
+async fn request_ids_and_receipts_are_kept_as_long_as_the_policy_says() {
+    let file = "request_ids: {keep: 1h}
+policies:
+  short: {limit: 100 per 30d, request_ids: {keep: 10s, max: 7}}
+  long: {limit: 100 per 30d}
+";
+    let config = Config::of_text(&[], |_| None, Some(("t.yaml", file))).unwrap();
+    let clock = ManualClock::at(NOW);
+    let server = Running::with_clock(config.policies, &clock).await;
+    for (policy, keep) in [("short", 10), ("long", 3_600), ("default", 3_600)] {
+        let acquire = async || {
+            let body = json!({"policy": policy, "key": "k", "request_id": "id"}).to_string();
+            server.post("/v1/acquire", &body).await.1
+        };
+        let settle = async |receipt: &Value| {
+            let body = json!({"receipt": receipt, "cost": 2}).to_string();
+            server.post("/v1/settle", &body).await
+        };
+        let first = acquire().await;
+        let receipt = &first["receipt"];
+        assert_eq!((&first["allowed"], &first["replayed"]), (&json!(true), &json!(false)));
+        assert_eq!(settle(receipt).await.1["charged"], 1, "{policy}");
+        clock.advance(Duration::from_millis(keep * 1_000 - 1));
+        assert_eq!(acquire().await["replayed"], true, "{policy}");
+        assert_eq!(settle(receipt).await.1["replayed"], true, "{policy}");
+        clock.advance(Duration::from_secs(2));
+        assert_eq!(acquire().await["replayed"], false, "{policy}");
+        // It expired before the record of its settlement.
+        let (status, refused) = settle(receipt).await;
+        assert_eq!((status, &refused["field"]), (400, &json!("receipt")), "{refused}");
+    }
+    let metrics = server.metrics().await;
+    assert!(metrics.contains("tollgate_store_forgotten_request_ids_total 0"), "{metrics}");
+    for id in 0..40 {
+        let key = format!("key-{id}");
+        let body = json!({"policy": "short", "key": key, "request_id": "id"}).to_string();
+        assert_eq!(server.post("/v1/acquire", &body).await.1["allowed"], true);
+    }
+    let metrics = server.metrics().await;
+    let line = metrics.lines().find(|line| line.starts_with("tollgate_store_forgotten_request"));
+    let count: u64 = line.unwrap().split(' ').nth(1).unwrap().parse().unwrap();
+    assert_eq!(count, 33, "seven are left");
+    server.end().await;
 }

@@ -16,6 +16,7 @@ mod charges;
 mod clients;
 mod config;
 mod drain;
+mod every;
 mod exact;
 #[cfg(feature = "fuzzing")]
 mod fuzzing;

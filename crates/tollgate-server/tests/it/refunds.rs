@@ -244,7 +244,7 @@ async fn an_administrator_authenticates_where_callers_need_not() {
 /// Ids that push older ones out of memory do not push out the use of a receipt.
 #[tokio::test]
 async fn a_flood_of_ids_does_not_make_a_receipt_valid_again() {
-    let file = "policies: {p: {limit: 1000 per 1d, max_request_ids: 32}}";
+    let file = "policies: {p: {limit: 1000 per 1d, request_ids: {max: 32}}}";
     let server = server(file, "").await;
     let receipt = acquire(&server, "p", 100).await["receipt"].clone();
     assert_eq!(refund(&server, CALLER, &receipt).await.1["refunded"], 100);

@@ -21,17 +21,18 @@ use crate::policy::{AdHocBounds, Policies};
 
 pub use algorithms::{DEFAULT_ALGORITHM, algorithms_table};
 pub use error::{ConfigError, ConfigErrors, Location};
-pub use policies::PolicyDefaults;
+pub use policies::{PolicyDefaults, request_ids};
 pub use section::Section;
 
 /// The capacity of the policy `default`, when neither the file nor a setting says otherwise.
 pub const DEFAULT_CAPACITY: u64 = 10;
 
 /// The fields of [`policies_from_yaml`] that hold no secret.
-const PUBLIC: [&str; 4] = ["policies", "default_capacity", "default_refill_rate", "on_outage"];
+const PUBLIC: [&str; 5] =
+    ["policies", "default_capacity", "default_refill_rate", "on_outage", "request_ids"];
 
 /// Reads policies from YAML, and with them the settings that policies depend on:
-/// `default_capacity`, `default_refill_rate`, `on_outage` and `hash_secret`.
+/// `default_capacity`, `default_refill_rate`, `on_outage`, `hash_secret` and `request_ids`.
 ///
 /// # Errors
 /// All errors of the text.
@@ -65,6 +66,7 @@ fn read(text: &str, secret: &str, errors: &mut Vec<ConfigError>) -> Option<Polic
         on_outage: on_outage.unwrap_or(OutageMode::Open),
         hash_secret: hash_secret.unwrap_or(secret),
         ad_hoc: AdHocBounds::default(),
+        request_ids: request_ids(&mut top, errors),
     };
     let policies = defaults.read(&mut top, errors);
     let policies = defaults.build(policies);

@@ -7,27 +7,24 @@ use tollgate_core::{Limit, Name, OutageMode, Quota};
 use tollgate_http::HashKey;
 
 use super::limits::{ReadLimits, Scope};
-use super::values::{boolean, outage_mode, refunds, shorten, when_full, when_ids_full, whole};
+use super::values::{
+    boolean, duration, outage_mode, refunds, shorten, when_full, when_ids_full, whole,
+};
 use super::yaml::{Content, Entry, Node};
 use super::{ConfigError, Section};
 use crate::policy::{
-    AD_HOC_POLICY, AdHocBounds, Policies, Policy, Written, WrittenValue, ad_hoc_limit,
+    AD_HOC_POLICY, AdHocBounds, DEFAULT_POLICY, Policies, Policy, Written, WrittenValue,
+    ad_hoc_limit,
 };
 
 type Errors = Vec<ConfigError>;
 
 /// The fields of a policy beside its limits, its outage mode and its overrides.
-const BESIDE_LIMITS: [&str; 9] = [
-    "shadow",
-    "refunds",
-    "max_debt",
-    "prefix",
-    "hash_keys",
-    "max_keys",
-    "when_full",
-    "max_request_ids",
-    "when_ids_full",
-];
+const BESIDE_LIMITS: [&str; 7] =
+    ["shadow", "refunds", "max_debt", "prefix", "hash_keys", "max_keys", "when_full"];
+
+/// The section that says how request ids are kept.
+const REQUEST_IDS: &str = "request_ids";
 
 /// Settings outside of `policies:` that policies depend on.
 #[derive(Clone, Copy, Debug)]
@@ -42,6 +39,8 @@ pub struct PolicyDefaults<'a> {
     pub hash_secret: &'a str,
     /// The bounds of limits that are part of a request.
     pub ad_hoc: AdHocBounds,
+    /// How request ids are kept under policies that do not say it: [`request_ids`].
+    pub request_ids: Bounds,
 }
 
 impl PolicyDefaults<'_> {
@@ -55,8 +54,13 @@ impl PolicyDefaults<'_> {
     /// # Errors
     /// When the bucket of `default` is out of range; the error names the setting.
     pub fn build(&self, policies: Vec<Policy>) -> Result<Policies, ConfigError> {
+        let has_default = policies.iter().any(|policy| policy.name().as_str() == DEFAULT_POLICY);
         let built = Policies::new(self.capacity, self.refill, self.on_outage, policies);
-        built.map(|policies| policies.bound_ad_hoc(self.ad_hoc)).map_err(|error| {
+        let bound = |policies: Policies| {
+            let policies = policies.bound_ad_hoc(self.ad_hoc);
+            if has_default { policies } else { policies.bound_default(self.request_ids) }
+        };
+        built.map(bound).map_err(|error| {
             let setting = match error.field() {
                 Some("capacity") => "default_capacity",
                 _ => "default_refill_rate",
@@ -110,7 +114,7 @@ impl PolicyDefaults<'_> {
         let refunds = section.parsed("refunds", refunds, errors).unwrap_or_default();
         let prefix = section.text("prefix", errors);
         let max_debt = section.parsed("max_debt", whole, errors);
-        let bounds = bounds(&mut section, errors);
+        let bounds = bounds(&mut section, errors).or(&self.request_ids);
         let hash = self.key_hash(&mut section, errors);
         let overrides = section.node("overrides");
         let on_outage = on_outage.unwrap_or(self.on_outage);
@@ -126,7 +130,7 @@ impl PolicyDefaults<'_> {
         let mut whole = Written::default();
         limits.write(&mut whole);
         whole.text("on_outage", on_outage.as_str());
-        written.into_iter().for_each(|(name, value)| whole.text(&name, &value));
+        written.into_iter().for_each(|(name, value)| whole.add(&name, value));
         let mut built = Policy::new(name.clone(), limits.limits()?);
         built = built.shadow(shadow).hash_keys(hash).accept_refunds(refunds);
         let mut of_keys = Written::default();
@@ -197,34 +201,64 @@ fn policy_name(name: &str) -> Result<Name, String> {
 }
 
 /// The fields of a policy beside its limits, as they were written.
-fn as_written(section: &Section<'_>) -> Vec<(String, String)> {
+fn as_written(section: &Section<'_>) -> Vec<(String, WrittenValue)> {
     let beside = |entry: &Entry| match &entry.value.content {
         Content::Text(text) if BESIDE_LIMITS.contains(&&*entry.name) => {
-            Some((entry.name.clone(), text.clone()))
+            Some((entry.name.clone(), WrittenValue::Text(text.clone())))
+        }
+        Content::Map(fields) if entry.name == REQUEST_IDS => {
+            let mut own = Written::default();
+            for field in fields {
+                if let Content::Text(text) = &field.value.content {
+                    own.text(&field.name, text);
+                }
+            }
+            Some((entry.name.clone(), WrittenValue::Section(own)))
         }
         _ => None,
     };
     section.entries().iter().filter_map(beside).collect()
 }
 
-/// How much the memory store keeps for each limit of a policy.
-fn bounds(section: &mut Section<'_>, errors: &mut Errors) -> Bounds {
+/// How request ids are kept, by the section `request_ids` of a policy, or of the file for all of
+/// them: how long, how many, and what happens to more.
+pub fn request_ids(of: &mut Section<'_>, errors: &mut Errors) -> Bounds {
     let mut bounds = Bounds::new();
-    let count = |text: &str| whole(text).map(|max| usize::try_from(max).unwrap_or(usize::MAX));
-    if let Some(max) = section.parsed("max_keys", count, errors) {
-        bounds = bounds.max_keys(max);
+    let path = of.path_of(REQUEST_IDS);
+    let Some(node) = of.node(REQUEST_IDS) else { return bounds };
+    let Some(mut section) = Section::of(node, &path, errors) else { return bounds };
+    if let Some(keep) = section.parsed("keep", duration, errors) {
+        bounds = bounds.keep_request_ids(keep);
     }
-    if let Some(max) = section.parsed("max_request_ids", count, errors) {
+    if let Some(max) = section.parsed("max", count, errors) {
         bounds = bounds.max_request_ids(max);
     }
-    if let Some(when_full) = section.parsed("when_full", when_full, errors) {
-        bounds = bounds.when_full(when_full);
-    }
-    if let Some(when_full) = section.parsed("when_ids_full", when_ids_full, errors) {
+    if let Some(when_full) = section.parsed("when_full", when_ids_full, errors) {
         bounds = bounds.when_ids_full(when_full);
     }
     if let Err(error) = bounds.validate() {
-        section.error(error.field().unwrap_or("max_keys"), error.message(), errors);
+        let name = if error.field() == Some("keep_request_ids") { "keep" } else { "max" };
+        section.error(name, error.message(), errors);
     }
+    section.finish(errors);
     bounds
+}
+
+fn count(text: &str) -> Result<usize, String> {
+    whole(text).map(|max| usize::try_from(max).unwrap_or(usize::MAX))
+}
+
+/// How much the memory store keeps for each limit of a policy, and how request ids are kept.
+fn bounds(section: &mut Section<'_>, errors: &mut Errors) -> Bounds {
+    let mut keys = Bounds::new();
+    if let Some(max) = section.parsed("max_keys", count, errors) {
+        keys = keys.max_keys(max);
+    }
+    if let Some(when_full) = section.parsed("when_full", when_full, errors) {
+        keys = keys.when_full(when_full);
+    }
+    if let Err(error) = keys.validate() {
+        section.error("max_keys", error.message(), errors);
+    }
+    keys.or(&request_ids(section, errors))
 }

@@ -149,11 +149,13 @@ impl Engine {
     }
 }
 
+/// An admission under an id, which is kept for as long as the first limit says.
 pub(super) fn admission<'a>(charges: &'a [Charge<'a>], id: Option<RequestId<'a>>) -> Admission<'a> {
     let admission = Admission::of(charges);
-    match id {
-        Some(id) => admission.request_id(id),
-        None => admission,
+    let keep = charges.first().map(|first| first.limit.bounds().request_ids_are_kept_for());
+    match (id, keep) {
+        (Some(id), Some(keep)) => admission.request_id(id.keep_for(keep)),
+        _ => admission,
     }
 }
 

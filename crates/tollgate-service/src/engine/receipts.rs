@@ -64,7 +64,9 @@ impl Engine {
             // The rest is for hosts without randomness, where processes share their numbers.
             _ => (self.nonces.next() ^ now ^ decision.remaining.rotate_left(32), now / 1_000_000),
         };
-        keys.seal(&ReceiptContent { charged_at_s, nonce, subjects })
+        let first = resolved.first.policy.limits().next()?;
+        let valid_for_s = first.bounds().request_ids_are_kept_for().as_secs();
+        keys.seal(&ReceiptContent { charged_at_s, valid_for_s, nonce, subjects })
     }
 }
 

@@ -76,7 +76,7 @@ impl Policy {
         add("max_debt", of(self, debt), of(next, debt));
         add("prefix", of(self, prefix), of(next, prefix));
         add("hash_keys", bits(self), bits(next));
-        let bounds = |policy: &Self| policy.limits().next().map(|limit| *limit.bounds_in_memory());
+        let bounds = |policy: &Self| policy.limits().next().map(|limit| *limit.bounds());
         if bounds(self) != bounds(next) {
             let text = "bounds in memory: changed; a restart is needed once it has keys";
             changes.push(text.to_owned());

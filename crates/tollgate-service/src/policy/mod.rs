@@ -295,6 +295,17 @@ impl Policies {
         self
     }
 
+    /// Sets how much is kept for the policy `default`.
+    #[must_use]
+    pub fn bound_default(mut self, bounds: Bounds) -> Self {
+        if let Some(policy) = self.by_name.get_mut(DEFAULT_POLICY) {
+            for named in &mut policy.limits.limits {
+                named.limit = named.limit.clone().bounded(bounds);
+            }
+        }
+        self
+    }
+
     /// The namespace and the outage mode of requests that have their own quota.
     #[must_use]
     pub const fn ad_hoc(&self) -> &Limit {

@@ -5,10 +5,12 @@
 
 use tollgate_core::Result;
 
-use super::{AHEAD_MAX_S, OpenedReceipt, ReceiptContent, ReceiptKey, VALID_FOR_S};
+use super::{AHEAD_MAX_S, OpenedReceipt, ReceiptContent, ReceiptKey};
 
-/// The most earlier keys that are kept. With more changes than that within five minutes, the oldest
-/// receipts are refused.
+/// The longest time for which a receipt is accepted: no request id is kept for longer.
+const VALID_FOR_MAX_S: u64 = 30 * 24 * 60 * 60;
+/// The most earlier keys that are kept. With more changes than that while a receipt is valid, the
+/// oldest receipts are refused.
 const EARLIER_MAX: usize = 16;
 
 /// The keys of a service.
@@ -30,7 +32,7 @@ impl ReceiptKeys {
     pub(crate) fn changed(&self, key: ReceiptKey, now_s: u64) -> Self {
         let mut earlier = self.earlier.clone();
         earlier.extend(self.current.clone().map(|key| (key, now_s)));
-        earlier.retain(|(_, until_s)| until_s + VALID_FOR_S + AHEAD_MAX_S >= now_s);
+        earlier.retain(|(_, until_s)| until_s + VALID_FOR_MAX_S + AHEAD_MAX_S >= now_s);
         earlier.drain(..earlier.len().saturating_sub(EARLIER_MAX));
         Self { current: Some(key), earlier }
     }
@@ -69,6 +71,7 @@ mod tests {
     use super::*;
 
     const CHANGE_S: u64 = 1_800_000_000;
+    const VALID_FOR_S: u64 = 300;
 
     fn key(secret: &str) -> ReceiptKey {
         ReceiptKey::of_secrets(secret, "").unwrap()
@@ -78,7 +81,7 @@ mod tests {
         let (policy, key) = ("p".to_owned(), "k".to_owned());
         let limit = ChargedLimit { name: "p".to_owned(), units: Cost::ONE, until_ms: 7 };
         let subjects = vec![ChargedSubject { policy, key, limits: vec![limit] }];
-        ReceiptContent { charged_at_s, nonce: 7, subjects }
+        ReceiptContent { charged_at_s, valid_for_s: VALID_FOR_S, nonce: 7, subjects }
     }
 
     #[test]
@@ -105,7 +108,7 @@ mod tests {
         let keys = ReceiptKeys::new(Some(old.clone())).changed(key("the second secret"), CHANGE_S);
         let forged = old.seal(&content(CHANGE_S + 1));
         assert!(keys.open(&forged, CHANGE_S + 5).unwrap().is_err());
-        let much_later = keys.changed(key("the third secret."), CHANGE_S + 10 * VALID_FOR_S);
+        let much_later = keys.changed(key("the third secret."), CHANGE_S + 2 * VALID_FOR_MAX_S);
         assert_eq!(much_later.earlier.len(), 1, "the first one is forgotten");
     }
 }

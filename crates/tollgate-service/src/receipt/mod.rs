@@ -23,8 +23,6 @@ pub(crate) use keys::ReceiptKeys;
 
 /// The shortest secret that is accepted, in bytes: shorter ones can be guessed.
 const SECRET_MIN_BYTES: usize = 16;
-/// How long a receipt is accepted after its charge: as long as a request id is kept.
-const VALID_FOR_S: u64 = RequestId::DEFAULT_KEEP / 1_000_000;
 /// By how much the clock that made a receipt may be ahead of the one that reads it.
 const AHEAD_MAX_S: u64 = 60;
 /// Longer texts are no receipts: one of 16 charges on the longest keys is shorter.
@@ -55,6 +53,8 @@ pub fn validate_secret(secret: &str) -> Result<()> {
 pub(crate) struct ReceiptContent {
     /// When the charge was made, in seconds since the epoch.
     pub(crate) charged_at_s: u64,
+    /// How long it is accepted after the charge, in seconds: as long as a request id of it is kept.
+    pub(crate) valid_for_s: u64,
     /// Tells receipts of equal charges apart.
     pub(crate) nonce: u64,
     pub(crate) subjects: Vec<ChargedSubject>,
@@ -158,11 +158,11 @@ impl ReceiptKey {
                             same receipt_secret";
             Error::invalid("receipt", format!("is not a receipt of this service; {accepted}"))
         })?;
-        let charged_at_s = opened.content.charged_at_s;
+        let ReceiptContent { charged_at_s, valid_for_s, .. } = opened.content;
         // Its record is kept for longer than this: what was used is still known.
-        if charged_at_s.saturating_add(VALID_FOR_S) < now_s {
+        if charged_at_s.saturating_add(valid_for_s) < now_s {
             let message = format!(
-                "has expired; accepted: for {VALID_FOR_S} s after its charge, as long as request \
+                "has expired; accepted: for {valid_for_s} s after its charge, as long as request \
                  ids are kept"
             );
             return Err(Error::invalid("receipt", message));
@@ -192,10 +192,11 @@ impl ReceiptKey {
 impl OpenedReceipt {
     /// The request id of its use.
     ///
-    /// The record is kept for twice as long as a receipt is accepted: so it is still there when
-    /// the last server accepts the receipt, even if clocks disagree by minutes.
+    /// The record is kept for more than twice as long as the receipt is accepted: so it is still
+    /// there when the last server accepts the receipt, even if clocks disagree by minutes.
     pub(crate) fn once(&self) -> Result<RequestId<'_>> {
-        let keep = core::time::Duration::from_secs(2 * VALID_FOR_S);
+        let keep_s = self.content.valid_for_s.saturating_add(AHEAD_MAX_S).saturating_mul(2);
+        let keep = core::time::Duration::from_secs(keep_s);
         Ok(RequestId::new(&self.request_id)?.keep_for(keep))
     }
 }
@@ -212,6 +213,7 @@ mod tests {
     use super::*;
 
     const NOW_S: u64 = 1_800_000_000;
+    const VALID_FOR_S: u64 = 300;
 
     fn key(secret: &str) -> ReceiptKey {
         ReceiptKey::of_secrets(secret, "").unwrap()
@@ -231,7 +233,7 @@ mod tests {
         let first = vec![limit("second", 1, 7), limit("day", u64::from(u32::MAX), u64::MAX)];
         let subjects =
             vec![subject("api", "user:é", first), subject("ip", "k", vec![limit("ip", 5, 0)])];
-        ReceiptContent { charged_at_s: NOW_S, nonce: u64::MAX, subjects }
+        ReceiptContent { charged_at_s: NOW_S, valid_for_s: VALID_FOR_S, nonce: u64::MAX, subjects }
     }
 
     #[test]

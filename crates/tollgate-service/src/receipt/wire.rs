@@ -1,20 +1,22 @@
 //! The bytes of a receipt, without its code.
 //!
-//! A version (1), the nonce (8 bytes), the second of the charge, and the subjects: policy, key, and
-//! the limits, each with name, units and mark. Numbers are unsigned LEB128, in their shortest form;
-//! texts and lists begin with their length. There is one encoding of each content.
+//! A version (2), the nonce (8 bytes), the second of the charge, for how many seconds the receipt
+//! is accepted, and the subjects: policy, key, and the limits, each with name, units and mark.
+//! Numbers are unsigned LEB128, in their shortest form; texts and lists begin with their length.
+//! There is one encoding of each content.
 
 use tollgate_core::Cost;
 
 use super::{ChargedLimit, ChargedSubject, ReceiptContent};
 
-const VERSION: u8 = 1;
+const VERSION: u8 = 2;
 
 impl ReceiptContent {
     pub(super) fn to_bytes(&self) -> Vec<u8> {
         let mut out = vec![VERSION];
         out.extend(self.nonce.to_be_bytes());
         put(&mut out, self.charged_at_s);
+        put(&mut out, self.valid_for_s);
         put_length(&mut out, self.subjects.len());
         for subject in &self.subjects {
             put_text(&mut out, &subject.policy);
@@ -36,7 +38,7 @@ impl ReceiptContent {
             return None;
         }
         let nonce = u64::from_be_bytes(rest.take(8)?.try_into().ok()?);
-        let charged_at_s = rest.number()?;
+        let (charged_at_s, valid_for_s) = (rest.number()?, rest.number()?);
         let subjects = rest.list(|rest| {
             let (policy, key) = (rest.text()?, rest.text()?);
             let limits = rest.list(|rest| {
@@ -45,7 +47,7 @@ impl ReceiptContent {
             })?;
             Some(ChargedSubject { policy, key, limits })
         })?;
-        let content = Self { charged_at_s, nonce, subjects };
+        let content = Self { charged_at_s, valid_for_s, nonce, subjects };
         rest.0.is_empty().then_some(content)
     }
 }

@@ -4,7 +4,7 @@
 use std::pin::pin;
 
 use tollgate_core::Code;
-use tollgate_core::store::{CallContext, Store};
+use tollgate_core::store::{Bounds, CallContext, Store, WhenIdsFull};
 
 use crate::support::{
     NOW, block_on, config, connect, file, join_all, limit, open, spent, sql, start, take, take_once,
@@ -91,7 +91,7 @@ fn a_store_that_is_dropped_loses_nothing() {
 fn a_reset_is_not_lost_when_room_is_made_for_request_ids() {
     let (_folder, path) = file();
     let store = connect(config(&path).max_request_ids(1));
-    let many = limit(1_000);
+    let many = limit(1_000).bounded(Bounds::new().when_ids_full(WhenIdsFull::Refuse));
     let holder = sql(&path);
     block_on(async {
         assert!(take_once(&store, many.charge("id"), "the only one").await.unwrap());

@@ -4,7 +4,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use tollgate_core::algorithm::Gcra;
-use tollgate_core::{Admission, Code, Limit, Quota};
+use tollgate_core::store::{Bounds, CallContext, Store, WhenIdsFull};
+use tollgate_core::{Admission, Charge, Code, Limit, Quota, Receipt};
 use tollgate_test_servers::{Error, wait};
 
 use crate::support::{
@@ -90,7 +91,7 @@ fn expired_ids_make_room_and_the_number_is_exact() {
     let settings = || config(&path).sweep_every(None).max_request_ids(10);
     let stores = [connect(settings()), connect(settings())];
     // Of a policy each: one policy alone takes at most half of the room.
-    let limits: Vec<_> = (0..12).map(|number| policy(&format!("p{number}"), 1_000)).collect();
+    let limits: Vec<_> = (0..12).map(|number| refusing(&format!("p{number}"), 1_000)).collect();
     block_on(async {
         let mut now = NOW;
         for round in 0..4 {
@@ -121,7 +122,7 @@ fn a_flood_of_ids_leaves_room_for_other_keys_and_policies() {
     const MAX: u64 = 320;
     let (_folder, path) = file();
     let store = connect(config(&path).sweep_every(None).max_request_ids(MAX));
-    let (flooded, other) = (policy("flooded", 10_000), policy("other", 10_000));
+    let (flooded, other) = (refusing("flooded", 10_000), refusing("other", 10_000));
     let taken = async |limit: &Limit, key: &str, id: &str| {
         let charges = [limit.charge(key)];
         let id = tollgate_core::RequestId::new(id).unwrap();
@@ -152,5 +153,52 @@ fn a_flood_of_ids_leaves_room_for_other_keys_and_policies() {
         assert!(take(&store, &flooded, "one").await.unwrap());
         assert_eq!(spent(&store, &flooded, "one").await, of_one_key + 1);
         assert_eq!(known_ids(&path), of_policy + MAX / 4);
+    });
+}
+
+/// A policy that refuses request ids for which there is no room.
+fn refusing(name: &str, units: u64) -> Limit {
+    policy(name, units).bounded(Bounds::new().when_ids_full(WhenIdsFull::Refuse))
+}
+
+/// The oldest ids make room: of the key, of the policy, of the store. That of a settlement does
+/// not.
+#[test]
+fn the_oldest_ids_are_forgotten_and_counted() {
+    const MAX: u64 = 320;
+    let (_folder, path) = file();
+    let store = connect(config(&path).sweep_every(None).max_request_ids(MAX));
+    let (flooded, other) = (policy("flooded", 10_000), policy("other", 10_000));
+    let bounded = policy("bounded", 10_000).bounded(Bounds::new().max_request_ids(32));
+    let is_new = async |charge: Charge<'_>, id: &str, at: u64| {
+        let id = tollgate_core::RequestId::new(id).unwrap();
+        let evidence = store.admit(&charge.request_id(id), CallContext::at(NOW + at)).await;
+        evidence.unwrap().replayed.is_none()
+    };
+    block_on(async {
+        for key in 0..20_u64 {
+            assert!(is_new(other.charge(&key.to_string()), "early", 0).await);
+        }
+        let refund = flooded.charge("one").refund(Receipt::Newest);
+        assert!(is_new(flooded.charge("one"), "charge", 1).await);
+        assert!(is_new(refund, "refund", 2).await);
+        for id in 0..MAX {
+            assert!(is_new(flooded.charge("one"), &id.to_string(), 3 + id).await, "{id}");
+            assert!(!is_new(flooded.charge("one"), &id.to_string(), 3 + id).await, "{id}");
+        }
+        assert!(known_ids(&path) <= 20 + MAX / 16 + 1, "{}", known_ids(&path));
+        for key in 0..2 * MAX {
+            assert!(is_new(flooded.charge(&key.to_string()), "id", 1_000 + key).await);
+            assert!(is_new(bounded.charge(&key.to_string()), "id", 1_000 + key).await);
+        }
+        assert!(!is_new(bounded.charge(&(2 * MAX - 1).to_string()), "id", 9_000).await);
+        assert!(is_new(bounded.charge("0"), "id", 9_000).await, "forgotten");
+        for key in 0..20_u64 {
+            assert!(!is_new(other.charge(&key.to_string()), "early", 9_000).await, "{key}");
+        }
+        assert!(!is_new(refund, "refund", 9_000).await, "the refund is made once");
+        assert!(kept_ids(&path) <= MAX && known_ids(&path) <= MAX);
+        let new = 20 + 2 + MAX + 4 * MAX + 1;
+        assert_eq!(store.forgotten_request_ids(), new - known_ids(&path));
     });
 }

@@ -1,6 +1,6 @@
 //! Clauses about request ids: charged at most once, however often they are sent.
 
-use tollgate_core::store::{MultiKey, Store};
+use tollgate_core::store::{Bounds, MultiKey, Store, WhenIdsFull};
 use tollgate_core::{Admission, Code, Decision, RequestId};
 
 use super::suite::{Suite, cost};
@@ -184,7 +184,8 @@ pub async fn concurrent_copies_charge_once<S: Store>(suite: &Suite<'_, S>) {
     }
 }
 
-/// A full table refuses new ids with `queue_full`, charges nothing for them, and drops no old one.
+/// Under a limit that says so, a full table refuses new ids with `queue_full`, charges nothing for
+/// them, and drops no old one.
 pub async fn request_id_bound_refuses_and_drops_nothing<S: Store>(suite: &Suite<'_, S>) {
     const CLAUSE: &str = "request_id_bound_refuses_and_drops_nothing";
     if !applies(suite, CLAUSE) {
@@ -193,7 +194,8 @@ pub async fn request_id_bound_refuses_and_drops_nothing<S: Store>(suite: &Suite<
     let Some(records_max) = suite.options().records_max else {
         return skipped(CLAUSE, "the bound was not configured (`Options::records_max`)");
     };
-    let limit = suite.limit("bound", &gcra(1_000_000, MONTH));
+    let refuse = Bounds::new().when_ids_full(WhenIdsFull::Refuse);
+    let limit = suite.limit("bound", &gcra(1_000_000, MONTH)).bounded(refuse);
     let charge = limit.charge("someone");
     // A table in shards may refuse a little earlier or later, but it must refuse, and stay bounded.
     let mut accepted = Vec::new();

@@ -47,7 +47,7 @@ policies:
     capacity: 1000000
     refill: 1000000 per day
     max_keys: 10000
-    max_request_ids: 10000
+    request_ids: {max: 10000}
 ";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -32,9 +32,41 @@ pub(super) struct Change {
     /// The next state, and when it is fresh again; `None` when the state stays.
     pub(super) state: Option<(State, Micros)>,
     pub(super) record: Option<Record>,
+    /// How many of the oldest request ids in the cell make room for it.
+    pub(super) forget: usize,
 }
 
 impl Bounds {
+    /// How many of the oldest request ids in a cell are to be forgotten for a change to fit.
+    ///
+    /// # Errors
+    /// As [`Bounds::check`].
+    pub(super) fn check_or_forget<'n>(
+        &self,
+        cell: &StoredValue,
+        change: &Change,
+        now: Now,
+        algorithm: impl Fn() -> &'n str,
+    ) -> Result<usize> {
+        let refused = match self.check(cell, change, now, &algorithm) {
+            Ok(()) => return Ok(0),
+            Err(error) if error.code() != Code::QueueFull || change.record.is_none() => {
+                return Err(error);
+            }
+            Err(error) => error,
+        };
+        let mut cell = cell.clone();
+        cell.prune(now.reading());
+        let mut count = 0;
+        while cell.forget_oldest() {
+            count += 1;
+            if self.check(&cell, change, now, &algorithm).is_ok() {
+                return Ok(count);
+            }
+        }
+        Err(refused)
+    }
+
     /// # Errors
     /// `unsupported` when the state or a single record is too long for the backend; `queue_full`
     /// when one more record is too much.

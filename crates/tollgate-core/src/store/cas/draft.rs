@@ -10,7 +10,7 @@ use super::record::{Record, conflict};
 use super::round::ValueWrite;
 use super::stored_value::StoredValue;
 use super::versioned::{Snapshot, Swap, Version};
-use super::{Evidence, Owner, ReservedIds, SlotWrite, TimeSource, plan};
+use super::{Evidence, Forget, Owner, ReservedIds, SlotWrite, TimeSource, plan};
 use crate::charge::Charge;
 use crate::error::{Code, Error, Result};
 use crate::state::State;
@@ -36,6 +36,7 @@ pub(super) struct Draft {
     pub(super) added: Vec<Micros>,
     /// What is to be written, and the version that each value must still have.
     writes: Vec<(ValueWrite, Option<Version>)>,
+    forget: Vec<Forget>,
 }
 
 impl Draft {
@@ -60,12 +61,15 @@ impl Draft {
         };
         let outcomes = items.iter().enumerate().map(decide).collect();
         let added = core::mem::take(&mut workspace.added);
-        Ok(Self { outcomes, added, writes: workspace.writes() })
+        let forget = core::mem::take(&mut workspace.forget);
+        Ok(Self { outcomes, added, writes: workspace.writes(), forget })
     }
 
-    /// The evidence of each admission and what is to be written, for stores that need no versions.
-    pub(super) fn into_parts(self) -> (Vec<Result<Evidence>>, Vec<ValueWrite>) {
-        (self.outcomes, self.writes.into_iter().map(|(write, _)| write).collect())
+    /// The evidence of each admission, what is to be written, and what is to be forgotten, for
+    /// stores that need no versions.
+    pub(super) fn into_parts(self) -> (Vec<Result<Evidence>>, Vec<ValueWrite>, Vec<Forget>) {
+        let writes = self.writes.into_iter().map(|(write, _)| write).collect();
+        (self.outcomes, writes, self.forget)
     }
 
     /// Whether the swap writes every one of the keys that were read, and so proves all that was
@@ -92,6 +96,8 @@ struct Workspace<'i, 'r> {
     /// The shares of policies and keys, where ids are kept by policy and key.
     ids: Option<&'i mut ReservedIds<'r>>,
     added: Vec<Micros>,
+    /// The ids that make room for them.
+    forget: Vec<Forget>,
 }
 
 impl<'i, 'r> Workspace<'i, 'r> {
@@ -108,7 +114,14 @@ impl<'i, 'r> Workspace<'i, 'r> {
                 is_changed: false,
             }
         });
-        Self { slots: slots.collect(), clock: snapshot.clock, bounds, ids, added: Vec::new() }
+        Self {
+            slots: slots.collect(),
+            clock: snapshot.clock,
+            bounds,
+            ids,
+            added: Vec::new(),
+            forget: Vec::new(),
+        }
     }
 
     fn decide(&mut self, item: &Item<'_>, own: &ItemCells) -> Result<Evidence> {
@@ -130,25 +143,46 @@ impl<'i, 'r> Workspace<'i, 'r> {
         let before = before_each(&own.slots, states);
         let record = own.request_id.clone().filter(|_| plan.admitted);
         let record = record.map(|request_id| Record::of(request_id, now, charges, &before));
-        let changes = changes(own, plan.writes, record);
-        for change in &changes {
+        let mut changes = changes(own, plan.writes, record);
+        let forgets = |charge: &Charge<'_>| charge.limit.bounds().forgets_request_ids();
+        let forgets = charges.first().is_some_and(forgets);
+        let has_room = forgets && self.ids.is_some();
+        let room = if has_room { usize::MAX } else { self.bounds.room };
+        let bounds = Bounds { room, ..self.bounds };
+        for change in &mut changes {
             let cell = self.cell(change.cell)?;
             let algorithm = || algorithm_of(charges, own, change.cell);
-            self.bounds.check(cell, change, now, algorithm)?;
+            if forgets && bounds.embeds_records {
+                change.forget = bounds.check_or_forget(cell, change, now, algorithm)?;
+            } else {
+                bounds.check(cell, change, now, algorithm)?;
+            }
         }
         let expires = changes.iter().find_map(|change| Some(change.record.as_ref()?.expires));
-        if let (Some(expires), Some(ids), Some(charge)) = (expires, &mut self.ids, charges.first())
-        {
-            let owner = Owner::of(charge.key());
-            if !ids.has_room(owner, self.bounds.room) {
-                return Err(share_full());
-            }
-            ids.add(owner, expires);
+        if let (Some(expires), Some(charge)) = (expires, charges.first()) {
+            self.reserve(charge, expires)?;
         }
         for change in changes {
             self.apply(change, charges, now);
         }
         Ok(Evidence::decided(now, before))
+    }
+
+    /// Reserves room for the request id of an admission with this first charge, where ids are kept
+    /// by policy and key.
+    fn reserve(&mut self, charge: &Charge<'_>, expires: Micros) -> Result<()> {
+        let Some(ids) = &mut self.ids else { return Ok(()) };
+        let (owner, bounds) = (Owner::of(charge.key()), charge.limit.bounds());
+        if let Some(excess) = ids.excess(owner, self.bounds.room, bounds) {
+            if !bounds.forgets_request_ids() {
+                return Err(share_full());
+            }
+            let forget = ids.forget(excess, charge.key(), bounds);
+            self.bounds.room = self.bounds.room.saturating_add(forget.count);
+            self.forget.push(forget);
+        }
+        ids.add(owner, expires, bounds);
+        Ok(())
     }
 
     fn cell(&self, index: usize) -> Result<&StoredValue> {
@@ -165,6 +199,9 @@ impl<'i, 'r> Workspace<'i, 'r> {
             return;
         };
         cell.prune(now.reading());
+        for _ in 0..change.forget {
+            cell.forget_oldest();
+        }
         match change.state {
             Some((state, fresh_at)) => {
                 cell.state = Some(state);
@@ -201,13 +238,14 @@ fn changes(own: &ItemCells, writes: Vec<SlotWrite>, record: Option<Record>) -> V
         cell: own.cell_of(write.slot),
         state: Some((write.state, write.fresh_at)),
         record: None,
+        forget: 0,
     };
     let mut changes: Vec<Change> = writes.into_iter().map(change).collect();
     if record.is_some() {
         let home = changes.iter_mut().find(|change| change.cell == own.home);
         match home {
             Some(home) => home.record = record,
-            None => changes.push(Change { cell: own.home, state: None, record }),
+            None => changes.push(Change { cell: own.home, state: None, record, forget: 0 }),
         }
     }
     changes

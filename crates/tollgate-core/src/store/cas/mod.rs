@@ -53,7 +53,7 @@ use core::sync::atomic::Ordering::Relaxed;
 use core::time::Duration;
 use std::sync::Arc;
 
-use super::id_shares::ReservedIds;
+use super::id_shares::{Forget, ReservedIds};
 use super::{
     BatchResults, CallContext, CallPermit, Capability, Evidence, Jitter, Loaded, MultiKey, Owner,
     Retries, SlotWrite, Store, TimeSource, plan, slots_of,
@@ -145,7 +145,8 @@ impl<V: Versioned + 'static> Cas<V> {
         self
     }
 
-    /// How many request ids one key keeps on a backend that swaps a single key. 64 by default.
+    /// How many request ids one key keeps on a backend that swaps a single key; then the oldest is
+    /// forgotten, or new ones are refused, as the limit says. 64 by default.
     #[must_use]
     pub fn max_records(mut self, records: usize) -> Self {
         self.settings.max_records = records.max(1);
@@ -153,8 +154,8 @@ impl<V: Versioned + 'static> Cas<V> {
     }
 
     /// How many request ids this process may have written that have not expired, on a backend that
-    /// swaps several keys, where each is a value of its own; more get `queue_full`. No bound by
-    /// default.
+    /// swaps several keys, where each is a value of its own; more get `queue_full`, whatever the
+    /// limit says: this process does not know the names of older ones. No bound by default.
     #[must_use]
     pub const fn max_request_ids(mut self, ids: usize) -> Self {
         self.settings.max_ids = ids;

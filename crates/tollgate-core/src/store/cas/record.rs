@@ -163,6 +163,24 @@ pub fn is_name(text: &str) -> bool {
     text.contains("}:once:")
 }
 
+/// How the [`name`]s of all records of the policy of a key begin.
+pub(in crate::store) fn names_of_policy(key: Key<'_>) -> String {
+    let mut names = key.to_text();
+    names.truncate(names.find('{').map_or(0, |brace| brace + 1));
+    names
+}
+
+/// Whether the value under [`name`] is that of a settlement: what it is bound to has a key, and
+/// behind it [`SETTLED`].
+#[must_use]
+pub fn is_of_settlement(value: &str) -> bool {
+    let payload = value.split_once("\",\"").map_or("", |(_, payload)| payload);
+    payload.contains(SETTLED)
+}
+
+/// The end of a key and what follows it in the payload of a settlement, and of no other, encoded.
+pub const SETTLED: &str = "%7D-";
+
 /// The evidence of the first time, from the value under [`name`].
 ///
 /// # Errors

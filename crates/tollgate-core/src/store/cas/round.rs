@@ -10,7 +10,7 @@ use super::draft::Draft;
 use super::layout::{Item, Layout};
 use super::stored_value::StoredValue;
 use super::versioned::{Entry, Snapshot, Version};
-use super::{Evidence, ReservedIds, TimeSource};
+use super::{Evidence, Forget, ReservedIds, TimeSource};
 use crate::charge::Admission;
 use crate::error::Result;
 use crate::state::State;
@@ -28,7 +28,8 @@ pub struct Round<'a> {
 pub struct RoundBounds {
     /// How long a value is kept after it means nothing any more.
     pub slack: Micros,
-    /// How many request ids may be added; more are refused with `queue_full`.
+    /// How many request ids may be added. More are refused with `queue_full`, or with shares, where
+    /// the limit says so, older ones are forgotten.
     pub room: usize,
 }
 
@@ -40,6 +41,8 @@ pub struct Decided {
     pub outcomes: Vec<Result<Evidence>>,
     /// What is to be written before an admission is answered. Each name at most once.
     pub writes: Vec<ValueWrite>,
+    /// Request ids that are to be forgotten, to make room for those that are written.
+    pub forget: Vec<Forget>,
 }
 
 /// A value that is to be written.
@@ -95,7 +98,7 @@ impl<'a> Round<'a> {
     }
 
     /// As [`Round::decide`], where each policy and each key adds no more request ids than its
-    /// share.
+    /// share. What is to be forgotten for them is in [`Decided::forget`].
     ///
     /// # Errors
     /// As [`Round::decide`].
@@ -126,8 +129,8 @@ impl<'a> Round<'a> {
         };
         let snapshot = Snapshot { entries, clock };
         let draft = Draft::make(&self.items, &self.layout, snapshot, (bounds, ids))?;
-        let (outcomes, writes) = draft.into_parts();
-        Ok(Decided { outcomes, writes })
+        let (outcomes, writes, forget) = draft.into_parts();
+        Ok(Decided { outcomes, writes, forget })
     }
 }
 

@@ -4,7 +4,7 @@
 //! key without records therefore holds exactly the text of its state, the same bytes as on every
 //! other distributed store. A key that only holds a record has `[]` and that record.
 
-use super::record::Record;
+use super::record::{Record, SETTLED};
 use crate::error::{Code, Error, Result};
 use crate::state::State;
 use crate::time::Micros;
@@ -58,6 +58,13 @@ impl StoredValue {
     /// Forgets the records that have expired.
     pub(super) fn prune(&mut self, now: Micros) {
         self.records.retain(|record| record.expires > now);
+    }
+
+    /// Forgets the oldest record of a charge; whether there was one. That of a settlement stays: it
+    /// could be made again.
+    pub(super) fn forget_oldest(&mut self) -> bool {
+        let oldest = self.records.iter().position(|record| !record.payload.contains(SETTLED));
+        oldest.map(|oldest| self.records.remove(oldest)).is_some()
     }
 
     /// From when on the value means the same as none, if its state does from `fresh_at` on.

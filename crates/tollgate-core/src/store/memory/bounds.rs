@@ -1,7 +1,11 @@
 //! The bounds of one policy.
 
+use core::time::Duration;
+
 use super::table;
+use crate::charge::RequestId;
 use crate::error::{Error, Result};
+use crate::time::micros_of;
 
 /// Keys of a policy when no bound is given.
 #[cfg(not(target_arch = "wasm32"))]
@@ -9,8 +13,16 @@ const DEFAULT_MAX_KEYS: usize = 1_000_000;
 /// A Worker has little memory.
 #[cfg(target_arch = "wasm32")]
 const DEFAULT_MAX_KEYS: usize = 16_384;
-/// Request ids of a policy when no bound is given.
+/// Request ids of a policy when no bound is given: 10,000 per second for five minutes.
+#[cfg(not(target_arch = "wasm32"))]
+const DEFAULT_MAX_REQUEST_IDS: usize = 3_000_000;
+/// A Worker has little memory.
+#[cfg(target_arch = "wasm32")]
 const DEFAULT_MAX_REQUEST_IDS: usize = 100_000;
+
+/// The shortest and the longest time for which request ids are kept.
+const KEEP_MIN: Duration = Duration::from_secs(1);
+const KEEP_MAX: Duration = Duration::from_secs(30 * 86_400);
 
 /// What happens to keys that are new when the table of their policy is full.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -34,7 +46,7 @@ pub enum WhenIdsFull {
     Refuse,
 }
 
-/// How much the memory store keeps for one policy; other stores keep what they get.
+/// How much is kept for one policy, by the memory store; and its request ids, by every store.
 ///
 /// ```
 /// use tollgate_core::store::Bounds;
@@ -51,12 +63,19 @@ pub struct Bounds {
     max_request_ids: Option<usize>,
     when_full: Option<WhenFull>,
     when_ids_full: Option<WhenIdsFull>,
+    keep_request_ids: Option<Duration>,
 }
 
 impl Bounds {
     /// The bounds of the store.
     pub const fn new() -> Self {
-        Self { max_keys: None, max_request_ids: None, when_full: None, when_ids_full: None }
+        Self {
+            max_keys: None,
+            max_request_ids: None,
+            when_full: None,
+            when_ids_full: None,
+            keep_request_ids: None,
+        }
     }
 
     /// How many keys are kept, at least 1. See [`MemoryBuilder::max_keys`].
@@ -89,22 +108,52 @@ impl Bounds {
         self
     }
 
+    /// How long request ids are kept, from a second to 30 days: five minutes by default. It is for
+    /// hosts that make the request ids of their callers; a [`RequestId`] of a library says itself
+    /// how long it is kept.
+    pub const fn keep_request_ids(mut self, keep: Duration) -> Self {
+        self.keep_request_ids = Some(keep);
+        self
+    }
+
+    /// How long request ids are kept.
+    #[must_use]
+    pub fn request_ids_are_kept_for(&self) -> Duration {
+        let default = Duration::from_micros(RequestId::DEFAULT_KEEP);
+        self.keep_request_ids.unwrap_or(default).clamp(KEEP_MIN, KEEP_MAX)
+    }
+
+    /// Whether the oldest request id makes room for a new one.
+    #[must_use]
+    pub fn forgets_request_ids(&self) -> bool {
+        self.when_ids_full_or_default() == WhenIdsFull::ForgetOldest
+    }
+
     /// Whether the bounds are in range; a limit that has others gets the nearest accepted ones.
     ///
     /// # Errors
     /// `config_invalid` naming the bound that is out of range.
     pub fn validate(&self) -> Result<()> {
         in_range("max_keys", self.max_keys, (1, table::KEYS_MAX))?;
-        in_range("max_request_ids", self.max_request_ids, (1, usize::MAX))
+        in_range("max_request_ids", self.max_request_ids, (1, usize::MAX))?;
+        match self.keep_request_ids {
+            Some(keep) if !(KEEP_MIN..=KEEP_MAX).contains(&keep) => {
+                let message =
+                    format!("{} us are out of range; accepted: 1s to 30d", micros_of(keep));
+                Err(Error::config("keep_request_ids", message))
+            }
+            _ => Ok(()),
+        }
     }
 
     /// These bounds, and others where there are none.
-    pub(super) fn or(&self, defaults: &Self) -> Self {
+    pub fn or(&self, defaults: &Self) -> Self {
         Self {
             max_keys: self.max_keys.or(defaults.max_keys),
             max_request_ids: self.max_request_ids.or(defaults.max_request_ids),
             when_full: self.when_full.or(defaults.when_full),
             when_ids_full: self.when_ids_full.or(defaults.when_ids_full),
+            keep_request_ids: self.keep_request_ids.or(defaults.keep_request_ids),
         }
     }
 
@@ -118,6 +167,11 @@ impl Bounds {
 
     pub(super) fn when_ids_full_or_default(&self) -> WhenIdsFull {
         self.when_ids_full.unwrap_or_default()
+    }
+
+    /// How many request ids are kept, if it was set.
+    pub(in crate::store) const fn max_request_ids_if_set(&self) -> Option<usize> {
+        self.max_request_ids
     }
 
     pub(super) fn max_request_ids_or_default(&self) -> usize {

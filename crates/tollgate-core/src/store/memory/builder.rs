@@ -66,7 +66,7 @@ const PARAMETERS: &[Parameter<MemoryBuilder>] = &[
     ),
     Parameter::new(
         "max_request_ids",
-        "100000",
+        "3000000",
         "a whole number, at least 1",
         "how many request ids are kept for a policy that sets no bound",
         |memory, text| {
@@ -140,9 +140,9 @@ impl MemoryBuilder {
         self
     }
 
-    /// How many request ids are kept at once for each policy, 100,000 by default, unless its
-    /// limit has [`Bounds`]. One whose record holds more than 1 KiB counts as several: a refund
-    /// under an id keeps the whole state of its key.
+    /// How many request ids are kept at once for each policy, 3,000,000 by default, unless its
+    /// limit has [`Bounds`]. A record takes 64 bytes or less for a charge of a schedule. One of
+    /// more than 512 bytes counts as several: a refund keeps the whole state of its key.
     pub const fn max_request_ids(mut self, max: usize) -> Self {
         self.bounds = self.bounds.max_request_ids(max);
         self
@@ -154,12 +154,13 @@ impl MemoryBuilder {
         self
     }
 
-    /// How many bytes the lines and the long states of all policies take at most: 1 GiB by default,
-    /// or four times what `max_keys` need.
+    /// How many bytes the lines, the long states and the request ids of all policies take at most:
+    /// 1 GiB by default, or four times what `max_keys` need.
     ///
-    /// No policy takes more than it leaves free, so one alone takes at most half. Without memory,
-    /// a table does not grow, as if it had reached its bound of keys, and a longer state
-    /// (`sliding_log`) is refused with `queue_full`.
+    /// Neither the keys of a policy nor its request ids take more than they leave free, so either
+    /// takes at most half. Without memory, a table does not grow, as if it had reached its bound of
+    /// keys, a longer state (`sliding_log`) is refused with `queue_full`, and request ids are
+    /// forgotten or refused, as at their own bound.
     pub const fn memory(mut self, bytes: usize) -> Self {
         self.memory = Some(bytes);
         self

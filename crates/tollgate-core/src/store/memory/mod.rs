@@ -37,7 +37,6 @@ use self::fingerprint::Id;
 use self::line::{Charged, Line};
 pub use self::policies::PolicyUsage;
 use self::policies::{AllStates, PolicyStates};
-use self::records::{Record, Records};
 use super::plan::Plan;
 use super::{CallContext, Capability, Evidence, Loaded, MultiKey, Store, SyncStore, TimeSource};
 use crate::charge::{Admission, Charge, Operation};
@@ -205,24 +204,24 @@ impl SyncStore for Memory {
             let admitted = self.admit_locked(admission.charges(), at, |_, _| Ok(()));
             return admitted.map(|(outcome, _)| outcome);
         };
-        let key = Records::key(self.id(first), once.id);
         let clock = Now::at(at).reading();
         let records = &self.0.states.of(first.limit).records;
-        let mut partition = records.lock(&key, clock);
-        if let Some(replayed) = partition.replay(&key, admission)? {
+        let id = records.hash(self.id(first), once.id);
+        let mut partition = records.lock(&id, clock);
+        if let Some(replayed) = records.replay((&partition, &id), (admission, clock))? {
             return Ok(replayed);
         }
-        let mut kept = None;
+        let mut room = None;
         let keep = |outcome: &Evidence, planned: &Plan| {
             if planned.admitted {
-                let record = Record::of(admission, outcome, clock.saturating_add(once.keep));
-                kept = Some((records.room(&mut partition, &key, &record, clock)?, record));
+                let times = (clock, once.keep);
+                room = Some(records.room((&mut partition, &id), (admission, outcome), times)?);
             }
             Ok(())
         };
         let (outcome, _) = self.admit_locked(admission.charges(), at, keep)?;
-        if let Some((room, record)) = kept {
-            partition.keep(room, key, record);
+        if let Some(room) = room {
+            partition.keep(room, &id);
         }
         Ok(outcome)
     }

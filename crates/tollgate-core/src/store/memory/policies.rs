@@ -41,7 +41,7 @@ pub struct PolicyUsage {
     pub keys: usize,
     /// The bound on them.
     pub max_keys: usize,
-    /// The bytes of lines and long states.
+    /// The bytes of lines, long states and request ids.
     pub bytes: usize,
     /// How often the bound of bytes refused more lines or a long state.
     pub memory_refusals: u64,
@@ -68,7 +68,7 @@ impl PolicyStates {
             policy: self.policy.clone(),
             keys: self.table.used(),
             max_keys: self.table.max_keys(),
-            bytes: self.table.share.used(),
+            bytes: self.table.share.used() + self.records.bytes(),
             memory_refusals: self.table.share.refusals(),
             request_ids: self.records.held(),
             max_request_ids: self.records.max(),
@@ -121,14 +121,14 @@ impl AllStates {
     }
 
     fn make(&self, number: usize, limit: &Limit) -> PolicyStates {
-        let bounds = limit.bounds_in_memory().or(&self.defaults);
+        let bounds = limit.bounds().or(&self.defaults);
         PolicyStates {
             number,
             prefix: limit.prefix().clone(),
             policy: limit.policy().clone(),
             table: Table::new(&bounds, Share::of(&self.budget)),
             quota_ids: QuotaIds::default(),
-            records: Records::new(&bounds),
+            records: Records::new(&bounds, Share::of(&self.budget)),
         }
     }
 }

@@ -5,6 +5,7 @@ use crate::charge::RequestId;
 use crate::cost::Cost;
 use crate::error::Error;
 use crate::store::cas::VersionedCapability;
+use crate::store::{Bounds, WhenIdsFull};
 
 /// Both homes of a record: next to its key, and inside the key's value.
 fn both(test: impl Fn(&ManualClock, &Cas<Table>)) {
@@ -187,7 +188,8 @@ fn several_charges_share_one_id_and_replay_together() {
 fn a_key_with_its_own_records_holds_a_bounded_number() {
     let clock = ManualClock::at(START);
     let store = cas(Table::single_key(), &clock).max_records(3);
-    let limit = per_hour("ids", 5);
+    let refuse = Bounds::new().when_ids_full(WhenIdsFull::Refuse);
+    let limit = per_hour("ids", 5).bounded(refuse);
     for id in ["a", "b", "c"] {
         admit(&store, limit.charge("one"), id, START).unwrap();
     }
@@ -203,11 +205,32 @@ fn a_key_with_its_own_records_holds_a_bounded_number() {
     assert!(admit(&store, limit.charge("one"), "d", later).is_ok());
 }
 
+/// A settlement that is forgotten could be made again.
+#[test]
+fn a_key_with_its_own_records_forgets_the_oldest_of_a_charge() {
+    let store = cas(Table::single_key(), &ManualClock::at(START)).max_records(3);
+    let limit = per_hour("ids", 100);
+    let charge = limit.charge("one");
+    admit(&store, charge, "charge", START).unwrap();
+    let refund = charge.refund(crate::charge::Receipt::Newest);
+    assert!(admit(&store, refund, "refund", START).unwrap().replayed.is_none());
+    for id in 0..20 {
+        let id = id.to_string();
+        assert!(admit(&store, charge, &id, START).unwrap().replayed.is_none(), "{id}");
+        assert!(admit(&store, charge, &id, START).unwrap().replayed.is_some(), "{id}");
+    }
+    assert!(admit(&store, refund, "refund", START).unwrap().replayed.is_some());
+    assert!(admit(&store, charge, "18", START).unwrap().replayed.is_some());
+    assert!(admit(&store, charge, "0", START).unwrap().replayed.is_none(), "it is charged again");
+    assert_eq!(stored(&store, &charge), 21);
+}
+
 #[test]
 fn records_that_outgrow_the_backend_are_refused() {
     let capability = VersionedCapability::single_key().with_max_state_bytes(200);
     let store = cas(Table::new(capability), &ManualClock::at(START));
-    let limit = per_hour("ids", 50);
+    let refuse = Bounds::new().when_ids_full(WhenIdsFull::Refuse);
+    let limit = per_hour("ids", 50).bounded(refuse);
     let ids = ["a", "b", "c", "d", "e"].map(|id| id.repeat(20));
     let codes = ids.map(|id| code(admit(&store, limit.charge("one"), &id, START)));
     assert_eq!(codes[0], None);

@@ -106,7 +106,8 @@ fn the_record_of_a_refund_is_not_forgotten_early() {
 
 #[test]
 fn one_key_takes_no_more_than_its_share() {
-    let (memory, limit) = (Memory::new(), gcra(1_000_000));
+    let memory = with(Bounds::new().max_request_ids(100_000));
+    let limit = gcra(1_000_000);
     let others: Vec<String> = (0..500).map(|other| format!("other:{other}")).collect();
     for other in &others {
         alone(&memory, &limit, other, 300 * SECOND, T0).unwrap();
@@ -198,9 +199,9 @@ fn long_records_count_as_several() {
         let once = RequestId { keep: SECOND, ..RequestId::new(id).unwrap() };
         memory.admit_sync(&Admission::of(&charges).request_id(once), at)
     };
-    // Some 10 KiB each.
+    // Some 2 KiB each.
     let kept = (0..100).take_while(|id| refund(&format!("id:{id}")).is_ok()).count();
-    assert!((5..=10).contains(&kept), "{kept} are kept");
+    assert!((15..=40).contains(&kept), "{kept} are kept");
     assert_eq!(refund("one more").unwrap_err().code(), Code::QueueFull);
     let left = u64::try_from(1_000 - 640 + kept).unwrap();
     assert_eq!(limit_left(&memory, &limit, at), left, "a refusal gives nothing back");
@@ -218,4 +219,61 @@ fn limit_left(memory: &Memory, limit: &Limit, at: Micros) -> u64 {
     let (now, states) = memory.load_locked(&[limit.charge("user")], at);
     let words = states[0].as_ref().map_or(&[][..], |state| &state.words);
     limit.rule().forecast(words, now).spendable_now
+}
+
+/// What a record takes: all that grows with their number.
+#[test]
+fn a_record_takes_64_bytes_or_less() {
+    const IDS: usize = 100_000;
+    let minute = Quota::per_minute(10);
+    let token_bucket = TokenBucket::new(10, minute).unwrap();
+    let limits = [
+        (gcra(1_000_000), 64),
+        (limit_of(&Rule::new(token_bucket)), 64),
+        (limit_of(&Rule::new(SlidingLog::new(minute).unwrap())), 64),
+    ];
+    for (limit, at_most) in limits {
+        // Far more ids than one key may have, and a key for each id.
+        let memory = Memory::new();
+        for id in 0..IDS {
+            let at = T0 + id as u64 * 100;
+            let id = format!("018f7c3e-7c3e-7000-8000-{id:012x}");
+            alone(&memory, &limit, &id, 300 * SECOND, at).unwrap();
+        }
+        let records = &memory.0.states.of(&limit).records;
+        let each = records.bytes().div_ceil(IDS);
+        println!("{each} bytes for each of {IDS} ids of {}", limit.rule().name());
+        assert_eq!(records.held(), IDS);
+        assert!(each <= at_most, "{each}");
+        assert!(
+            alone(&memory, &limit, "018f7c3e-7c3e-7000-8000-000000000000", 1, T0 + SECOND)
+                .unwrap()
+                .replayed
+                .is_some()
+        );
+        // All of it is given back.
+        alone(&memory, &limit, "late", SECOND, T0 + 400 * SECOND).unwrap();
+        for id in 0..1_000 {
+            let at = T0 + 400 * SECOND;
+            alone(&memory, &limit, &format!("late:{id}"), SECOND, at).unwrap();
+        }
+        assert!(records.held() <= 1_001 && records.max() == 3_000_000, "{}", records.held());
+        assert!(records.bytes() < 300_000, "{} bytes are left", records.bytes());
+    }
+}
+
+/// The bytes of request ids are bounded too, and are given back.
+#[test]
+fn request_ids_take_their_share_of_the_bytes() {
+    let memory = Memory::builder().max_keys(1_000).memory(1 << 20).build().unwrap();
+    let limit = gcra(1_000_000);
+    for id in 0..100_000 {
+        let id = format!("id:{id}");
+        assert!(once(&memory, &limit, &id, 300 * SECOND, T0).unwrap().replayed.is_none());
+    }
+    let (used, max) = memory.memory_used();
+    assert!(used <= max, "{used} of {max}");
+    let usage = &memory.usage()[0];
+    assert!(usage.forgotten_request_ids > 0 && usage.request_ids < 100_000, "{usage:?}");
+    assert!(once(&memory, &limit, "id:99999", SECOND, T0).unwrap().replayed.is_some());
 }
