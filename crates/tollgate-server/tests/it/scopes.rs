@@ -192,7 +192,10 @@ fn what_is_wrong_with_a_token_is_said_without_it() {
     assert!(refused("[{token: secret-of-16-bytes, policies: []}]").contains("a list of names"));
     assert!(refused("[{policies: [api]}]").contains("tokens[0].token: is missing"));
     assert!(refused("[\"secret-of,16-bytes\"]").contains("without commas and colons"));
-    assert!(refused("[{token: secret-of-16-bytes, policy: [api]}]").contains("did you mean"));
+    assert!(
+        refused("[{token: secret-of-16-bytes, policy: [api]}]")
+            .contains("accepted: token, policies")
+    );
     assert!(refused("[[secret-of-16-bytes]]").contains("tokens[0]: is a list"));
     let of_flag = [(Setting::Tokens, "secret-of-16-bytes:nothing".to_owned())];
     let errors = Config::of_text(&of_flag, |_| None, None).unwrap_err().to_string();
