@@ -70,9 +70,10 @@ pub(super) struct Span {
 
 impl Span {
     /// Whether the call was under way at an instant at which another outage was known. A clock that
-    /// stepped back since must not merge all later events into that one.
+    /// stepped back since must not merge all later events into that one. Timers are late: calls that
+    /// began together end up to some milliseconds after their deadline, one after another.
     fn contains(&self, instant: Micros) -> bool {
-        self.begun < instant && instant - self.begun <= self.deadline
+        self.begun < instant && instant - self.begun <= self.deadline.saturating_mul(2)
     }
 
     /// How long a server may answer nothing. Silence is measured at the ends of calls, which are a
@@ -219,5 +220,24 @@ impl Breaker {
     fn varied(&self) -> Micros {
         let half = (self.open_for / 2).max(1);
         (self.open_for - self.open_for / 4).saturating_add(self.jitter.next() % half)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn calls_that_began_together_are_one_event_although_timers_are_late() {
+        let (breaker, why) = (Breaker::new(BreakerConfig::default()), silence());
+        for call in 0..100 {
+            let begun = 1_000_000 + call;
+            breaker.failed(false, Span { begun, ended: 1_103_000, deadline: 100_000 }, &why);
+        }
+        assert_eq!(breaker.enter(1_103_000), Some(false));
+    }
+
+    fn silence() -> Error {
+        Error::new(Code::Timeout, "silent")
     }
 }
