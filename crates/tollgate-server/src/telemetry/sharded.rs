@@ -125,7 +125,7 @@ impl EncodeMetric for Histogram {
         let total = |of: &dyn Fn(&Observed) -> u64| -> u64 {
             self.parts.iter().map(|part| of(&part.0)).sum()
         };
-        let bounds = self.bounds.iter().copied().chain([f64::MAX]);
+        let bounds = self.bounds.iter().copied().chain([f64::INFINITY]);
         let count = |place| {
             total(&|one| one.counts.get(place).map_or(0, |count: &AtomicU64| count.load(Relaxed)))
         };

@@ -146,7 +146,7 @@ async fn a_client_that_takes_nothing_is_held_back_and_others_are_answered() {
 
 #[tokio::test]
 async fn a_stream_needs_a_token_and_does_not_delay_the_shutdown() {
-    let of_file = Config::of_text(&[], |_| None, Some(("t.yaml", "tokens: [a-token-of-a-caller]")));
+    let of_file = Config::of_text(&[], |_| None, Some(("t.yaml", "tokens: a-token-of-a-caller")));
     let mut config = config();
     config.auth = of_file.unwrap().auth;
     // The test must not pass because the drain time ends.
