@@ -133,7 +133,6 @@ impl Limit {
     }
 
     /// The bounds that were set.
-    #[must_use]
     pub const fn bounds(&self) -> &Bounds {
         &self.bounds
     }

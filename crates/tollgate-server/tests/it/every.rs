@@ -143,7 +143,7 @@ async fn over_every_protocol(name: String, store: BoxStore) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_protocol_is_exact_on_every_store() {
     each_store(async |name, store| {
-        over_every_protocol(fresh(&format!("every-{name}")), store).await
+        over_every_protocol(fresh(&format!("every-{name}")), store).await;
     })
     .await;
 }

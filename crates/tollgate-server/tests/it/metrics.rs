@@ -218,9 +218,7 @@ async fn shared_round_trips_are_counted() {
     }
 }
 
-#[tokio::test]
-async fn denials_are_counted_by_limit_and_units_by_policy() {
-    let text = "
+const COUNTED: &str = "
 policies:
   two:
     limits: [{name: second, limit: 9 per 1s}, {name: day, limit: 5 per 1d}]
@@ -229,7 +227,26 @@ policies:
   shadow: {limit: 2 per 1d, shadow: true}
   range: {limit: 7 per 1d}
 ";
-    let server = Running::with(policies_from_yaml(text).unwrap()).await;
+
+const DECIDED: [&str; 11] = [
+    r#"{"policy":"two","key":"k","cost":4}"#,
+    r#"{"policy":"two","key":"k","cost":4}"#,
+    r#"{"policy":"two","key":"k","cost":6}"#,
+    r#"{"policy":"two","key":"ada"}"#,
+    r#"{"policy":"two","key":"ada"}"#,
+    r#"{"policy":"shadow","key":"k","cost":2}"#,
+    r#"{"policy":"shadow","key":"k","cost":2}"#,
+    r#"{"policy":"range","key":"k","cost":{"max":9}}"#,
+    // Two policies, and one in shadow mode that denies: it charges nothing.
+    r#"{"charges":[{"policy":"user","key":"k","cost":3},{"policy":"two","key":"z"},
+        {"policy":"shadow","key":"k"}]}"#,
+    r#"{"policy":"user","key":"k","cost":2,"request_id":"once"}"#,
+    r#"{"policy":"user","key":"k","cost":2,"request_id":"once"}"#,
+];
+
+#[tokio::test]
+async fn denials_are_counted_by_limit_and_units_by_policy() {
+    let server = Running::with(policies_from_yaml(COUNTED).unwrap()).await;
     let line = |metric: &str, labels: &str, count: u64| format!("{metric}{{{labels}}} {count}\n");
     let denials = |policy: &str, limit: &str, shadow: &str, count| {
         let labels = format!(r#"policy="{policy}",limit="{limit}",shadow="{shadow}""#);
@@ -250,21 +267,7 @@ policies:
     for series in zero {
         assert!(text.contains(&series), "{series} is not in\n{text}");
     }
-    for body in [
-        r#"{"policy":"two","key":"k","cost":4}"#,
-        r#"{"policy":"two","key":"k","cost":4}"#,
-        r#"{"policy":"two","key":"k","cost":6}"#,
-        r#"{"policy":"two","key":"ada"}"#,
-        r#"{"policy":"two","key":"ada"}"#,
-        r#"{"policy":"shadow","key":"k","cost":2}"#,
-        r#"{"policy":"shadow","key":"k","cost":2}"#,
-        r#"{"policy":"range","key":"k","cost":{"max":9}}"#,
-        // Two policies, and one in shadow mode that denies: it charges nothing.
-        r#"{"charges":[{"policy":"user","key":"k","cost":3},{"policy":"two","key":"z"},
-            {"policy":"shadow","key":"k"}]}"#,
-        r#"{"policy":"user","key":"k","cost":2,"request_id":"once"}"#,
-        r#"{"policy":"user","key":"k","cost":2,"request_id":"once"}"#,
-    ] {
+    for body in DECIDED {
         assert_eq!(server.post("/v1/acquire", body).await.0, 200, "{body}");
     }
     let batch = r#"{"requests":[{"policy":"user","key":"b"},{"policy":"user","key":"b"}]}"#;
@@ -281,7 +284,7 @@ policies:
         granted("shadow", 2),
         granted("range", 7),
         line("tollgate_memory_request_ids", r#"prefix="tollgate",policy="user""#, 1),
-        line("tollgate_memory_max_request_ids", r#"prefix="tollgate",policy="user""#, 100_000),
+        line("tollgate_memory_max_request_ids", r#"prefix="tollgate",policy="user""#, 3_000_000),
         line("tollgate_build_info", &format!("version=\"{}\"", env!("CARGO_PKG_VERSION")), 1),
     ] {
         assert!(text.contains(&series), "{series} is not in\n{text}");
@@ -293,17 +296,21 @@ policies:
     server.end().await;
 }
 
-#[tokio::test]
-async fn refused_callers_are_counted_by_protocol_and_code() {
+async fn with_tokens(tokens: &str) -> Running {
     let flags = [
         (Setting::Http, "127.0.0.1:0"),
         (Setting::Grpc, "127.0.0.1:0"),
         (Setting::Resp, "127.0.0.1:0"),
-        (Setting::Tokens, "token-of-a-caller:default,token-of-everything"),
+        (Setting::Tokens, tokens),
     ];
     let flags: Vec<_> = flags.map(|(setting, text)| (setting, text.to_owned())).into();
     let config = Config::of_text(&flags, |_| None, None).unwrap();
-    let server = Running::of(Server::bind(config).await.unwrap());
+    Running::of(Server::bind(config).await.unwrap())
+}
+
+#[tokio::test]
+async fn refused_callers_are_counted_by_protocol_and_code() {
+    let server = with_tokens("token-of-a-caller:default,token-of-everything").await;
     let post = async |token: &str, path: &str, body: &'static str| {
         let request = reqwest::Client::new().post(server.url(path)).bearer_auth(token);
         request.body(body).send().await.unwrap().status().as_u16()

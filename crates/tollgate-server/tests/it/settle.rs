@@ -184,27 +184,31 @@ async fn a_settlement_is_applied_once_over_all_protocols() {
     Arc::into_inner(server).unwrap().end().await;
 }
 
-/// Costs by limit, and what is wrong, over gRPC and RESP.
-#[tokio::test]
-async fn grpc_and_resp_name_the_limits_that_are_settled() {
-    let text = "policies:
+const TWO: &str = "policies:
   two: {limits: [{name: second, limit: 10 per 30d}, {name: day, limit: 20 per 30d}]}
   other: {limits: [{name: day, limit: 30 per 30d}]}
 ";
-    let server = Running::with(policies(text)).await;
+
+/// Final costs over gRPC: one for all limits, and those of single ones.
+type Costs = (Option<u64>, &'static [(&'static str, u64)]);
+
+/// Costs by limit, and what is wrong, over gRPC and RESP.
+#[tokio::test]
+async fn grpc_and_resp_name_the_limits_that_are_settled() {
+    let server = Running::with(policies(TWO)).await;
     let mut resp = server.resp().await;
     let words = ["TG.ACQUIREALL", "2", "two", "a", "2", "other", "b", "3", "RECEIPT"];
     let mut receipt = async || resp.reply(&words).await[6].as_str().unwrap().to_owned();
     let [of_grpc, of_resp] = [receipt().await, receipt().await];
 
-    let wrong: [(Option<u64>, &[(&str, u64)], &str); 5] = [
-        (None, &[], "cost"),
-        (Some(1), &[("second", 1)], "costs"),
-        (Some(1), &[], "cost"),
-        (None, &[("day", 1)], "costs"),
-        (None, &[("x", 1)], "costs"),
+    let wrong: [(Costs, &str); 5] = [
+        ((None, &[]), "cost"),
+        ((Some(1), &[("second", 1)]), "costs"),
+        ((Some(1), &[]), "cost"),
+        ((None, &[("day", 1)]), "costs"),
+        ((None, &[("x", 1)]), "costs"),
     ];
-    for (cost, costs, field) in wrong {
+    for ((cost, costs), field) in wrong {
         let status = over_grpc(&server, &of_grpc, cost, costs).await.unwrap_err();
         let violations = status.get_details_bad_request().unwrap().field_violations;
         assert_eq!((status.code(), &*violations[0].field), (Code::InvalidArgument, field));

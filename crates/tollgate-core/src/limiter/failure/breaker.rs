@@ -70,8 +70,8 @@ pub(super) struct Span {
 
 impl Span {
     /// Whether the call was under way at an instant at which another outage was known. A clock that
-    /// stepped back since must not merge all later events into that one. Timers are late: calls that
-    /// began together end up to some milliseconds after their deadline, one after another.
+    /// stepped back since must not merge all later events into that one. Timers are late: calls
+    /// that began together end up to some milliseconds after their deadline, one after another.
     fn contains(&self, instant: Micros) -> bool {
         self.begun < instant && instant - self.begun <= self.deadline.saturating_mul(2)
     }

@@ -29,7 +29,7 @@ use crate::state::State;
 use crate::time::Micros;
 
 pub(super) use self::partition::Partition;
-use self::partition::{Place, weight_of};
+use self::partition::{LogNumber, weight_of};
 use self::record::Contents;
 pub(super) use self::record::IdHash;
 
@@ -58,7 +58,7 @@ pub(super) struct Room<'a> {
     held: &'a AtomicUsize,
     weight: usize,
     bytes: Vec<u8>,
-    place: Place,
+    place: LogNumber,
 }
 
 impl Drop for Room<'_> {
@@ -153,7 +153,7 @@ impl Records {
         let expires_at = at.saturating_add(keep);
         let contents = Contents { outcome: &outcome, quota_ids: &quota_ids, expires_at };
         let bytes = partition.encode(id, self.payload(admission), &contents);
-        let place = Place::of(admission.is_settlement(), keep);
+        let place = LogNumber::of(admission.is_settlement(), keep);
         let weight = weight_of(bytes.len());
         self.reserve_share(partition, id)?;
         let room = self.reserve_number((partition, weight), at)?;
@@ -225,7 +225,11 @@ impl Records {
     }
 
     /// Room for the bytes of a record.
-    fn reserve_bytes(&self, partition: &mut Partition, (place, len): (Place, usize)) -> Result<()> {
+    fn reserve_bytes(
+        &self,
+        partition: &mut Partition,
+        (place, len): (LogNumber, usize),
+    ) -> Result<()> {
         loop {
             let Some(needed) = partition.growth(place, len) else { return Err(full()) };
             if needed == 0 || self.share.take(needed) {
@@ -260,7 +264,7 @@ impl Records {
         Err(full())
     }
 
-    fn forget_early(&self, partition: &mut Partition, (place, at): (Place, u32)) {
+    fn forget_early(&self, partition: &mut Partition, (place, at): (LogNumber, u32)) {
         self.forgotten.fetch_add(1, Relaxed);
         let weight = partition.remove(place, at);
         self.note_removed((weight, 0));

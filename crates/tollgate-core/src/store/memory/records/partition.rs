@@ -31,9 +31,9 @@ pub(super) const fn weight_of(bytes: usize) -> usize {
 
 /// Which log a record is in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place(usize);
+pub(super) struct LogNumber(usize);
 
-impl Place {
+impl LogNumber {
     pub(super) fn of(is_settlement: bool, keep: Micros) -> Self {
         let ms = (keep / MICROS_PER_MS).saturating_add(1);
         let class = usize::try_from(ms.ilog2() / 4).unwrap_or(CLASSES).min(CLASSES - 1);
@@ -74,8 +74,8 @@ impl Partition {
         // An expired one under the same id, that waits behind others.
         let is_it = |packed| self.head(packed).is_some_and(|head| head.is_of(id));
         if let Some(packed) = self.index.find(id.hash, is_it) {
-            let (Place(number), at) = unpack(packed);
-            let weight = self.remove(Place(number), at);
+            let (LogNumber(number), at) = unpack(packed);
+            let weight = self.remove(LogNumber(number), at);
             // It takes its place in the bound.
             room.held.fetch_sub(weight, std::sync::atomic::Ordering::Relaxed);
         }
@@ -90,13 +90,13 @@ impl Partition {
     }
 
     /// How many more bytes are needed for a record; `None` if it can have no room.
-    pub(super) fn growth(&self, place: Place, len: usize) -> Option<usize> {
+    pub(super) fn growth(&self, place: LogNumber, len: usize) -> Option<usize> {
         let log = self.logs.get(place.0)?.growth(len)?;
         Some(log + self.index.growth().unwrap_or(0))
     }
 
     /// Takes the bytes that [`Partition::growth`] says.
-    pub(super) fn grow(&mut self, place: Place, len: usize) {
+    pub(super) fn grow(&mut self, place: LogNumber, len: usize) {
         if self.index.growth().is_some() {
             self.index.grow();
         }
@@ -112,31 +112,31 @@ impl Partition {
     }
 
     /// The oldest record of a charge: of the fronts of the logs the one that expires first.
-    pub(super) fn oldest(&self) -> Option<(Place, u32)> {
+    pub(super) fn oldest(&self) -> Option<(LogNumber, u32)> {
         let fronts = self.logs.iter().take(CLASSES).enumerate().filter_map(|(number, log)| {
             let at = log.front()?;
             let bytes = log.at(at);
-            Some((self.common.expires_at(bytes)?, (Place(number), at)))
+            Some((self.common.expires_at(bytes)?, (LogNumber(number), at)))
         });
         fronts.min_by_key(|(expires_at, _)| *expires_at).map(|(_, oldest)| oldest)
     }
 
     /// The oldest record of a charge of a key.
-    pub(super) fn oldest_of(&mut self, id: &IdHash) -> Option<(Place, u32)> {
+    pub(super) fn oldest_of(&mut self, id: &IdHash) -> Option<(LogNumber, u32)> {
         for number in 0..CLASSES {
             let log = self.logs.get(number)?;
             let known = self.cursors.get(&(id.key, number)).copied();
             let mut next = known.filter(|at| log.holds(*at)).or_else(|| log.front());
             while let Some(at) = next {
                 let Some(head) = Head::of(log.at(at)) else { break };
-                let is_found = head.key == id.key && self.is_kept(Place(number), at, &head);
+                let is_found = head.key == id.key && self.is_kept(LogNumber(number), at, &head);
                 next = log.next(at, head.len);
                 if is_found {
                     if self.cursors.len() >= CURSORS_MAX {
                         self.cursors.clear();
                     }
                     self.cursors.insert((id.key, number), at);
-                    return Some((Place(number), at));
+                    return Some((LogNumber(number), at));
                 }
             }
         }
@@ -144,7 +144,7 @@ impl Partition {
     }
 
     /// Removes a record; what it weighed. Its bytes are left.
-    pub(super) fn remove(&mut self, place: Place, at: u32) -> usize {
+    pub(super) fn remove(&mut self, place: LogNumber, at: u32) -> usize {
         let Some(head) = self.head(pack(place, at)) else { return 0 };
         let [hash, ..] = head.id;
         if !self.index.remove(hash, pack(place, at)) {
@@ -166,7 +166,7 @@ impl Partition {
                 && let Some(at) = log.front()
                 && let Some(head) = Head::of(log.at(at))
             {
-                let place = Place(number);
+                let place = LogNumber(number);
                 if self.is_kept(place, at, &head) {
                     let expires_at = self.common.expires_at(log.at(at)).unwrap_or_default();
                     if !is_expired(expires_at) {
@@ -180,7 +180,7 @@ impl Partition {
         (weight, freed + self.index.free_if_empty())
     }
 
-    fn is_kept(&self, place: Place, at: u32, head: &Head) -> bool {
+    fn is_kept(&self, place: LogNumber, at: u32, head: &Head) -> bool {
         let [hash, ..] = head.id;
         let packed = pack(place, at);
         self.index.find(hash, |one| one == packed).is_some()
@@ -191,16 +191,16 @@ impl Partition {
     }
 
     fn bytes(&self, packed: u32) -> &[u8] {
-        let (Place(number), at) = unpack(packed);
+        let (LogNumber(number), at) = unpack(packed);
         self.logs.get(number).map_or(&[], |log| log.at(at))
     }
 }
 
 /// The number of a log above a place in it.
-fn pack(Place(number): Place, at: u32) -> u32 {
+fn pack(LogNumber(number): LogNumber, at: u32) -> u32 {
     u32::try_from(number).unwrap_or_default() * PLACES + at
 }
 
-fn unpack(packed: u32) -> (Place, u32) {
-    (Place(usize::try_from(packed / PLACES).unwrap_or_default()), packed % PLACES)
+fn unpack(packed: u32) -> (LogNumber, u32) {
+    (LogNumber(usize::try_from(packed / PLACES).unwrap_or_default()), packed % PLACES)
 }
