@@ -249,7 +249,7 @@ fn policies_are_reloaded_on_sighup_and_an_invalid_file_changes_nothing() {
     let pid = child.0.id().to_string();
     for (text, logged, limit) in [
         ("policies: {p: {limit: nonsense}}\n", "policies.p.limit", ":1"),
-        ("policies: {p: {limit: 7 per 1d}}\n", "policies were reloaded", ":7"),
+        ("policies: {p: {limit: 7 per 1d}}\n", "the configuration was reloaded", ":7"),
     ] {
         std::fs::write(&policies, text).unwrap();
         assert!(Command::new("kill").args(["-HUP", &pid]).status().unwrap().success());
