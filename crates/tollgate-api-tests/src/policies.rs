@@ -156,8 +156,8 @@ policies:
       - {name: second, limit: 10 per 1s}
       - {name: day, algorithm: fixed_window, limit: 10_000 per 1d}
     overrides:
-      ada: {limit: 7 per 1h}
-      bob: {limit: 7 per 1h}
+      ada: {limits: [{name: second, limit: 7 per 1s}]}
+      bob: {limits: [{name: second, limit: 7 per 1s}]}
 ";
     let setup = Setup { hash_secret: SECRET, ..Setup::of(text) };
     let server = target.start(setup).await;
@@ -185,7 +185,13 @@ policies:
         "on_outage": "closed",
         "refunds": "off",
         "hash_keys": 64,
-        "overrides": [{"limit": "7 per 1h", "keys": 2}],
+        "overrides": [{
+            "limits": [
+                {"name": "second", "limit": "7 per 1s"},
+                {"name": "day", "algorithm": "fixed_window", "limit": "10000 per 1d"},
+            ],
+            "keys": 2,
+        }],
     });
     assert_eq!(api["written"], written);
     let written = json!({"limit": "100 per 1m", "burst": 20, "on_outage": "open"});

@@ -15,7 +15,7 @@ use crate::ready::Ready;
 /// What Cloudflare counts is the compressed size. Its own bound is 3 MB; these are what was
 /// measured, and a twentieth more.
 const GZIP_MAX_BYTES: [(&str, usize); 2] =
-    [("tollgate-cloudflare", 403_000), ("tollgate-example-worker", 252_000)];
+    [("tollgate-cloudflare", 446_000), ("tollgate-example-worker", 270_000)];
 /// The median of as many rounds counts.
 const ROUNDS: usize = 5;
 const LIMITED: &str = "policies: {p: {limit: 50 per 1d}}";
