@@ -42,7 +42,8 @@ struct Assigned(Arc<AtomicUsize>);
 
 impl WorkerThreads {
     /// One thread for each core that this process may use, if the store is in this process. They
-    /// log where this thread does. Without a thread, connections are served where they are accepted.
+    /// log where this thread does. Without threads, connections are served where they are
+    /// accepted.
     ///
     /// # Errors
     /// When the operating system has no thread or no descriptor left.
