@@ -14,7 +14,7 @@
 //!
 //! # Layout
 //! - [`config`]: settings from flags, environment and file.
-//! - [`store`]: a store from its address; `home_runtime` keeps it to one runtime.
+//! - [`store`]: a store from its address.
 //! - `activity`: which keys are throttled and which spend the most.
 //! - `status`, `page`: the state of this server, and the page that shows it; `operators` serves
 //!   them.
@@ -34,7 +34,6 @@ pub mod config;
 #[path = "../tests/fuzzing/mod.rs"]
 pub mod fuzzing;
 mod grpc;
-mod home_runtime;
 mod hosts;
 mod http;
 mod listen;

@@ -43,8 +43,8 @@ pub struct Addresses {
 impl Server {
     /// Opens the store and listens. Connections wait until the server runs.
     ///
-    /// The store keeps to the runtime that this is called in; connections have threads of their
-    /// own.
+    /// Connections have threads of their own if the store is in this process, and else are served
+    /// by the runtime that runs the server.
     ///
     /// # Errors
     /// When the store cannot be opened or an address cannot be listened on.
@@ -87,7 +87,7 @@ impl Server {
         };
         let http = of.listen("http", config.http).await?;
         let resp = of.listen("resp", config.resp).await?;
-        let threads = WorkerThreads::per_core()
+        let threads = WorkerThreads::for_store(app.engine().in_process())
             .map_err(|error| Error::config("threads", format!("cannot be started: {error}")))?;
         Ok(Self { http, grpc, resp, app, config, tls, threads })
     }

@@ -5,7 +5,6 @@ use std::fmt::Write as _;
 use std::future::ready;
 use std::sync::Arc;
 
-use tokio::runtime::Handle;
 use tollgate::authoring::BoxFuture;
 use tollgate::denokv::{self, DenoKv};
 use tollgate::dynamodb::{self, DynamoDb};
@@ -18,7 +17,6 @@ use tollgate::store::{BoxStore, Retries, Store};
 use tollgate::{Error, Result};
 use tollgate_service::config::values::nearest;
 
-use crate::home_runtime::HomeRuntime;
 use crate::telemetry::{Instrumented, Telemetry};
 
 /// Opens the store of an address, which includes the scheme.
@@ -128,18 +126,13 @@ impl Options {
         }
     }
 
-    /// Erases a store. One that is not in this process is instrumented, and keeps to the runtime
-    /// that it is opened in. One box either way: each box costs an allocation per call.
+    /// Erases a store, and instruments it unless it is in this process. One box either way: each
+    /// box costs an allocation per call.
     fn erase(self, store: impl Store + 'static) -> BoxStore {
         let Self { scheme, telemetry, .. } = self;
-        let runtime = Handle::try_current().ok().filter(|_| !store.capability().in_process);
-        match (runtime, telemetry) {
-            (None, _) => BoxStore::new(store),
-            (Some(runtime), None) => BoxStore::new(HomeRuntime::new(store, runtime)),
-            (Some(runtime), Some(telemetry)) => {
-                let store = HomeRuntime::new(store, runtime);
-                BoxStore::new(Instrumented::new(store, scheme, telemetry))
-            }
+        match telemetry.filter(|_| !store.capability().in_process) {
+            Some(telemetry) => BoxStore::new(Instrumented::new(store, scheme, telemetry)),
+            None => BoxStore::new(store),
         }
     }
 }

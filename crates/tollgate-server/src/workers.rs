@@ -41,12 +41,15 @@ struct Worker {
 struct Assigned(Arc<AtomicUsize>);
 
 impl WorkerThreads {
-    /// One thread for each core that this process may use. They log where this thread does.
+    /// One thread for each core that this process may use, if the store is in this process. They
+    /// log where this thread does. Without threads, connections are served where they are
+    /// accepted.
     ///
     /// # Errors
     /// When the operating system has no thread or no descriptor left.
-    pub(crate) fn per_core() -> io::Result<Self> {
-        Self::start(thread::available_parallelism().map_or(1, NonZero::get))
+    pub(crate) fn for_store(is_in_process: bool) -> io::Result<Self> {
+        let cores = || thread::available_parallelism().map_or(1, NonZero::get);
+        Self::start(if is_in_process { cores() } else { 0 })
     }
 
     fn start(count: usize) -> io::Result<Self> {
@@ -89,10 +92,13 @@ impl Worker {
 }
 
 impl Workers {
-    /// Serves a connection on the thread that has the fewest.
+    /// Serves a connection on the thread that has the fewest; without threads in this runtime.
     pub(crate) fn spawn(&self, serve: impl Future<Output = ()> + Send + 'static) {
         let fewest = self.0.iter().min_by_key(|worker| worker.connections.load(Relaxed));
-        let Some(worker) = fewest else { return };
+        let Some(worker) = fewest else {
+            tokio::spawn(serve);
+            return;
+        };
         worker.connections.fetch_add(1, Relaxed);
         let assigned = Assigned(Arc::clone(&worker.connections));
         worker.runtime.spawn(async move {
