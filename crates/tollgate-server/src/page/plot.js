@@ -106,13 +106,16 @@ export class Plots {
     const step = (minutes > 30 ? 10 : minutes > 12 ? 5 : minutes > 6 ? 2 : 1) * MINUTE;
     const ticks = [];
     for (let at = Math.ceil(this.from_ms / step) * step; at < this.to_ms; at += step) {
-      if (this.x(at) < 970) ticks.push(at);
+      ticks.push(at);
     }
     this.times.replaceChildren(...ticks.map((at) => {
       const tick = element("span", {}, minuteOf(at));
       tick.style.left = `${this.x(at) / 10}%`;
       return tick;
     }));
+    // On a phone a time takes a tenth of the width: one that does not fit is left out.
+    const fits = ({ offsetLeft, offsetWidth }) => offsetLeft + offsetWidth <= this.times.clientWidth;
+    [...this.times.children].filter((tick) => !fits(tick)).forEach((tick) => tick.remove());
   }
 
   point(event) {
