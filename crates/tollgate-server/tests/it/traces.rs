@@ -198,7 +198,10 @@ fn invalid_endpoints_and_shares_are_refused() {
     let with = |name, value: &str| Config::of_text(&[(name, value.to_owned())], |_| None, None);
     for endpoint in ["collector:4317", "http://", "http://user:pass-word@host", "ftp://host"] {
         let wrong = with(Setting::OtlpEndpoint, endpoint).unwrap_err().to_string();
-        assert!(wrong.contains("--otlp-endpoint") && wrong.contains("write http://host:4317"), "{wrong}");
+        assert!(
+            wrong.contains("--otlp-endpoint") && wrong.contains("write http://host:4317"),
+            "{wrong}"
+        );
         assert!(!wrong.contains("pass-word"), "{wrong}");
     }
     for share in ["half", "2", "1/0", "3/2", "-1"] {
