@@ -14,7 +14,7 @@ pub(super) struct StatusJson {
     pub(super) version: &'static str,
     pub(super) now_ms: u64,
     pub(super) started_ms: u64,
-    /// Resident memory of the process, where the operating system tells.
+    /// Resident memory of the process, where the operating system reports it.
     pub(super) resident_bytes: Option<u64>,
     pub(super) keys_are_hashed: bool,
     pub(super) store: StoreJson,

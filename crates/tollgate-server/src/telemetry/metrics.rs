@@ -19,9 +19,9 @@ use tollgate_service::engine::{self, CheckRequest, CheckResponse};
 use tollgate_service::policy::AD_HOC_POLICY;
 
 use super::copied::{LimiterCounters, MemoryGauges, set};
-use super::known::ProtocolTimes;
 use super::policy_metrics::PolicyMetrics;
 use super::process::{ProcessGauges, set as set_gauge};
+use super::protocol_times::ProtocolTimes;
 use super::sharded::Histogram;
 
 /// Seconds, from a check in memory to the timeout of a client.

@@ -3,10 +3,10 @@
 mod clock;
 mod copied;
 mod instrumented;
-mod known;
 mod metrics;
 mod policy_metrics;
 mod process;
+mod protocol_times;
 mod redaction;
 mod sharded;
 mod traces;

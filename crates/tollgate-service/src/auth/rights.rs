@@ -114,7 +114,7 @@ impl Rights {
     }
 }
 
-/// What a client without a role is told.
+/// The message for a client without a role.
 pub(super) const fn needs(role: Role) -> &'static str {
     match role {
         Role::Caller => "needs a token: Authorization: Bearer …",

@@ -26,7 +26,7 @@ const NO_STATE: u64 = 0;
 /// In place of the place of a quota: its numbers follow.
 const WRITTEN_OUT: u64 = 1;
 
-/// What tells a request id from others, and what it was used for.
+/// The hashes by which a request id is found, and that of what it was used for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(in super::super) struct IdHash {
     /// Where it is in the index.
@@ -215,7 +215,7 @@ impl Writer {
         self.number(zigzag(to.wrapping_sub(from)));
     }
 
-    /// A word, or its distance from the instant of the charge: the lowest bit tells which.
+    /// A word, or its distance from the instant of the charge: the lowest bit says which.
     fn word(&mut self, word: u64) {
         let distance = zigzag(word.wrapping_sub(self.now));
         let (number, is_distance) = if distance < word { (distance, 1) } else { (word, 0) };
