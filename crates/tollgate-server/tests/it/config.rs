@@ -275,6 +275,7 @@ policies:
   c: {algorithm: token-bucket, refill: often, overrides: {k: {limit: rarely}}}
   d: {limits: [3, {limit: x}, {name: n, limit: y}], overrides: {k: {limits: {n: z}}}}
   e: 3
+  f: 3/s
 ",
     );
     let expected = [
@@ -299,6 +300,7 @@ policies:
         "t.yaml:13: policies.d.limits[1].limit: \"x\" is not a rate",
         "t.yaml:13: policies.d.limits[2].limit: \"y\" is not a rate",
         "t.yaml:14: policies.e: is a text; write fields",
+        "t.yaml:15: policies.f: is a rate alone; write {limit: 3/s}",
     ];
     for error in expected {
         assert!(wrong.contains(error), "{error}\nis not in\n{wrong}");
