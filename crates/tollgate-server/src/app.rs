@@ -9,7 +9,7 @@ use tokio::sync::Mutex;
 use tollgate::store::Store;
 use tollgate::{Code, Micros};
 use tollgate_service::auth::Role;
-use tollgate_service::engine::{Engine, Failure, Result};
+use tollgate_service::engine::{CheckResponse, Engine, Failure, Result};
 use tollgate_service::{Api, Auth};
 
 use crate::config::{Config, TimeLimits};
@@ -136,6 +136,13 @@ impl App {
     /// Counts a problem that a client of a protocol is answered, if it is the fault of the client.
     pub(crate) fn refused(&self, protocol: &'static str, code: Code) {
         self.telemetry.metrics.refused(protocol, code);
+    }
+
+    /// Counts the elements of a batch that are the fault of the client, as requests of their own.
+    pub(crate) fn refused_elements(&self, protocol: &'static str, batch: &[Result<CheckResponse>]) {
+        for failure in batch.iter().filter_map(|result| result.as_ref().err()) {
+            self.refused(protocol, failure.error.code());
+        }
     }
 
     /// Closes the store, and sends the last traces.

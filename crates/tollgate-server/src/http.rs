@@ -11,7 +11,7 @@ use hyper::header::{CONTENT_TYPE, EXPECT, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::{Request, Response, StatusCode};
 use tollgate::{Code, Error};
-use tollgate_service::api::{BODY_MAX_BYTES, Rejection, Route, failure};
+use tollgate_service::api::{BODY_MAX_BYTES, FailedElements, Rejection, Route, failure};
 use tollgate_service::auth::{Role, bearer};
 
 use crate::app::App;
@@ -102,6 +102,9 @@ where
     };
     if let Some(code) = code_of(&response) {
         app.refused("http", code);
+    }
+    if let Some(FailedElements(codes)) = response.extensions().get() {
+        codes.iter().for_each(|code| app.refused("http", *code));
     }
     response.map(whole)
 }

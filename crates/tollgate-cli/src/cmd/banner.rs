@@ -19,12 +19,14 @@ const NAMES_MAX: usize = 6;
 const MODES: [(&str, &str); 3] =
     [("open", "admits"), ("closed", "refuses"), ("local", "grants the share of this process")];
 
-/// What a client needs, besides an address.
+/// What a client needs besides an address, and what it finds there.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Needs {
     token: bool,
     /// The certificate of the server, and whether clients need one of their own.
     tls: Option<(PathBuf, bool)>,
+    /// Whether the page is served.
+    page: bool,
 }
 
 impl Needs {
@@ -32,7 +34,8 @@ impl Needs {
         let tls = config.tls.as_ref().map(|tls| (tls.cert.clone(), tls.client_ca.is_some()));
         // A certificate is enough for a caller.
         let is_certified = tls.as_ref().is_some_and(|(_, certified)| *certified);
-        Self { token: config.auth.guards_callers() && !is_certified, tls }
+        let token = config.auth.guards_callers() && !is_certified;
+        Self { token, tls, page: config.reaches_callers_only() }
     }
 }
 
@@ -55,6 +58,7 @@ pub(super) fn lines(
         None => "Store: memory; limits are per process and end with it".into(),
     });
     lines.extend(modes(policies));
+    lines.extend(http.filter(|_| needs.page).map(|http| format!("Page: {}", page(http, needs))));
     let command = match (http, resp) {
         (Some(http), _) => Some(curl(http, needs)),
         (None, Some(resp)) => Some(redis_cli(resp, needs)),
@@ -63,6 +67,19 @@ pub(super) fn lines(
     let first = if needs.token { "Try, with a token in TOLLGATE_TOKEN" } else { "Try" };
     lines.extend(command.map(|command| format!("{first}: {command}")));
     lines
+}
+
+/// The address of the page.
+fn page(address: SocketAddr, needs: &Needs) -> String {
+    let address = reachable(address);
+    match &needs.tls {
+        None => format!("http://{address}/"),
+        // Another name than that of the machine may lead elsewhere: then browsers warn.
+        Some((certificate, _)) => match name_in(certificate, address.ip()) {
+            Some(name) => format!("https://{name}:{}/", address.port()),
+            None => format!("https://{address}/"),
+        },
+    }
 }
 
 /// A request over HTTP. A certificate is its own authority for curl: that of this server suffices.
@@ -166,7 +183,7 @@ mod tests {
 
     fn banner(text: &str, store: Option<&str>) -> Vec<String> {
         let config = Config::of_text(&[], |_| None, Some(("t.yaml", text))).unwrap();
-        let http = "127.0.0.1:8080".parse().ok();
+        let http = config.http;
         let needs = Needs::of(&config);
         lines(Addresses { http, grpc: None, resp: None }, store, &config.policies, &needs)
     }
@@ -192,6 +209,22 @@ mod tests {
     }
 
     #[test]
+    fn the_page_is_named_where_it_is_served() {
+        let page =
+            |text: &str| banner(text, None).into_iter().find(|line| line.starts_with("Page"));
+        let of = |text: &str| page(text).unwrap_or_default();
+        assert_eq!(of(""), "Page: http://127.0.0.1:8080/");
+        assert_eq!(of("http: \"[::1]:80\""), "Page: http://[::1]:80/");
+        assert_eq!(
+            of("http: 0.0.0.0:8080\ntokens: 0123456789abcdef"),
+            "Page: http://127.0.0.1:8080/"
+        );
+        for none in ["http: 0.0.0.0:8080\ninsecure_public: true", "http: off"] {
+            assert_eq!(page(none), None, "{none}");
+        }
+    }
+
+    #[test]
     fn many_policies_make_a_short_banner() {
         let policies: String = (0..500)
             .map(|n| format!("  p{n:03}: {{limit: 1 per 1s, on_outage: closed}}\n"))
@@ -200,6 +233,6 @@ mod tests {
         let closed = "In an outage, `closed` refuses: p000, p001, p002, p003, p004, p005 \
                       and 494 more (tollgate config show)";
         assert_eq!(lines[5], closed);
-        assert_eq!(lines.len(), 7);
+        assert_eq!(lines.len(), 8);
     }
 }

@@ -93,7 +93,7 @@ policies:
     limits:
       - name: second
         algorithm: gcra
-        limit: 10/second
+        limit: 10 per 1s
       - name: day
         algorithm: gcra
         limit: 1000 per 1d
@@ -103,7 +103,7 @@ policies:
         limits:
           second:
             algorithm: gcra
-            limit: 100/second
+            limit: 100 per 1s
           day: none
   default:
     algorithm: token_bucket

@@ -50,13 +50,15 @@ fn serve_prints_its_listeners_and_a_command_to_try_and_ends_on_a_signal() {
         .expect("the binary starts");
     let mut child = Ended(child);
     let stdout = BufReader::new(child.0.stdout.take().unwrap());
-    let lines: Vec<String> = stdout.lines().take(6).map(Result::unwrap).collect();
+    let lines: Vec<String> = stdout.lines().take(7).map(Result::unwrap).collect();
     assert!(lines[0].starts_with("HTTP on 127.0.0.1:"), "{lines:?}");
     assert_eq!(lines[1], "gRPC off");
     assert!(lines[2].starts_with("RESP on 127.0.0.1:"), "{lines:?}");
     assert!(lines[3].contains("limits are per process"), "{lines:?}");
     assert_eq!(lines[4], "In an outage, `open` admits: default");
-    assert!(lines[5].starts_with("Try: curl http://127.0.0.1:"), "{lines:?}");
+    let http = lines[0].trim_start_matches("HTTP on ");
+    assert_eq!(lines[5], format!("Page: http://{http}/"));
+    assert!(lines[6].starts_with("Try: curl http://127.0.0.1:"), "{lines:?}");
     let pid = child.0.id().to_string();
     assert!(Command::new("kill").args(["-TERM", &pid]).status().unwrap().success());
     assert!(child.0.wait().unwrap().success());

@@ -55,31 +55,45 @@ impl Sketch {
         Counted { count, error: count }
     }
 
-    /// What is known of any key: one without an entry has at most the smallest count.
-    fn of(&self, key: &str) -> Counted {
-        let absent = || match self.order.first() {
+    /// What is known of a key without an entry: its total is at most the smallest count.
+    fn absent(&self) -> Counted {
+        match self.order.first() {
             Some((count, _)) if self.entries.len() == ENTRIES_MAX => {
                 Counted { count: *count, error: *count }
             }
             _ => Counted::default(),
-        };
-        self.entries.get(key).copied().unwrap_or_else(absent)
+        }
+    }
+}
+
+impl Counted {
+    /// What is known of a key of which two streams each know a part.
+    const fn plus(self, other: Self) -> Self {
+        Self {
+            count: self.count.saturating_add(other.count),
+            error: self.error.saturating_add(other.error),
+        }
     }
 }
 
 /// The keys with the largest totals of two streams together, the largest first.
 pub(super) fn top<'a>(one: &'a Sketch, other: &'a Sketch, most: usize) -> Vec<(&'a str, Counted)> {
-    let others = other.entries.keys().filter(|key| !one.entries.contains_key(*key));
-    let both = one.entries.keys().chain(others).map(|key| {
-        let (first, second) = (one.of(key), other.of(key));
-        let count = first.count.saturating_add(second.count);
-        (&**key, Counted { count, error: first.error.saturating_add(second.error) })
+    let (absent_in_one, absent_in_other) = (one.absent(), other.absent());
+    let of_one = one.entries.iter().map(|(key, own)| {
+        let others = other.entries.get(key).copied().unwrap_or(absent_in_other);
+        (&**key, own.plus(others))
     });
-    let mut all: Vec<(&str, Counted)> = both.collect();
+    let alone = other.entries.iter().filter(|(key, _)| !one.entries.contains_key(*key));
+    let of_other = alone.map(|(key, own)| (&**key, own.plus(absent_in_one)));
+    let mut all: Vec<(&str, Counted)> = of_one.chain(of_other).collect();
     // Of two with the same count, the one that is known better comes first.
     let rank = |(key, counted): &(&'a str, Counted)| (Reverse(counted.count), counted.error, *key);
+    // Those that are not listed need no order.
+    if most < all.len() {
+        all.select_nth_unstable_by_key(most, rank);
+        all.truncate(most);
+    }
     all.sort_unstable_by_key(rank);
-    all.truncate(most);
     all
 }
 
@@ -115,7 +129,7 @@ mod tests {
         let total = u64::try_from(ENTRIES_MAX + others).unwrap();
         let bound = total / u64::try_from(ENTRIES_MAX).unwrap();
         assert!(sketch.entries.values().all(|counted| counted.error <= bound));
-        let often = sketch.of("often");
+        let (_, often) = top(&sketch, &Sketch::default(), 1)[0];
         assert!(often.count >= 512 && often.count - often.error <= 512, "{often:?}");
     }
 }

@@ -200,8 +200,9 @@ impl Config {
     }
 
     /// Whether only callers reach the HTTP listener: it is on a loopback address, or they need a
-    /// token or a certificate.
-    pub(crate) fn reaches_callers_only(&self) -> bool {
+    /// token or a certificate. Else the page and what it reads are off.
+    #[must_use]
+    pub fn reaches_callers_only(&self) -> bool {
         let has_certificates = self.tls.as_ref().is_some_and(|tls| tls.client_ca.is_some());
         let is_loopback = self.http.is_none_or(|address| address.ip().is_loopback());
         is_loopback || has_certificates || self.auth.guards_callers()

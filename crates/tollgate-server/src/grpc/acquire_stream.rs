@@ -220,6 +220,7 @@ impl<B: Requested> AcquireStream<B> {
         let checks: Vec<Result<CheckRequest<'_>, Failure>> = checks.collect();
         let results: Vec<Result<CheckResponse, Failure>> =
             self.app.engine().acquire_each(checks).await;
+        self.app.refused_elements("grpc", &results);
         let mut output = BytesMut::new();
         for result in &results {
             self.writer.outcome(result, &mut output);

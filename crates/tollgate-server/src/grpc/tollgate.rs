@@ -58,6 +58,9 @@ impl RateLimiter for Native {
         });
         let checks = checks.collect();
         let results = self.0.engine().acquire_batch(checks).await;
+        if let Ok(results) = &results {
+            self.0.refused_elements("grpc", results);
+        }
         let mut response = reply(results.map(|results| pb::AcquireManyResponse {
             decisions: results.into_iter().map(encode::outcome).collect(),
         }))?;

@@ -31,7 +31,6 @@ use crate::activity::{Counted, PolicyActivity, WINDOW_SECONDS};
 use crate::app::App;
 use crate::config::Config;
 use crate::listen::UnderWay;
-use crate::telemetry::resident_bytes;
 
 pub(crate) use changes::Changes;
 pub(crate) use events::Events;
@@ -156,7 +155,7 @@ async fn status(app: &App, samples: usize) -> Bytes {
         version: env!("CARGO_PKG_VERSION"),
         now_ms,
         started_ms: app.status.started_ms,
-        resident_bytes: resident_bytes(),
+        resident_bytes: Some(reading.resident_bytes).filter(|bytes| *bytes > 0),
         keys_are_hashed: !app.telemetry.redaction.load().is_plain(),
         store: StoreJson {
             kind: app.status.store.clone(),

@@ -17,7 +17,8 @@ pub(super) struct Reading {
     pub(super) calls_failed: u64,
     pub(super) round_trips: u64,
     pub(super) breaker_rejections: u64,
-    pub(super) reloads_refused: u64,
+    /// 0 where the operating system does not report it.
+    pub(super) resident_bytes: u64,
 }
 
 /// What was decided under a policy.
@@ -76,9 +77,7 @@ impl Reading {
             "tollgate_store_calls_total" if !line.is_answered() => self.calls_failed += value,
             "tollgate_store_round_trips_total" => self.round_trips = value,
             "tollgate_breaker_rejections_total" => self.breaker_rejections = value,
-            "tollgate_reloads_total" if line.label("result") == Some("refused") => {
-                self.reloads_refused = value;
-            }
+            "process_resident_memory_bytes" => self.resident_bytes = value,
             _ => {}
         }
     }
@@ -201,8 +200,7 @@ tollgate_store_calls_total{store="redis",result="answered"} 20
 tollgate_store_calls_total{store="redis",result="timeout"} 4
 tollgate_store_round_trips_total 11
 tollgate_breaker_rejections_total 12
-tollgate_reloads_total{result="applied"} 1
-tollgate_reloads_total{result="refused"} 2
+process_resident_memory_bytes 4096
 # EOF
 "#;
 
@@ -216,7 +214,7 @@ tollgate_reloads_total{result="refused"} 2
         let later = Totals { allowed: 6, denied: 3, degraded: 2, errors: 4 };
         assert_eq!(later.since(&of("a")), Totals { allowed: 1, ..Totals::default() });
         assert_eq!((reading.calls_failed, reading.round_trips), (4, 11));
-        assert_eq!((reading.breaker_rejections, reading.reloads_refused), (12, 2));
+        assert_eq!((reading.breaker_rejections, reading.resident_bytes), (12, 4_096));
     }
 
     #[test]

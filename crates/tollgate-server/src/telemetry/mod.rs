@@ -35,7 +35,6 @@ pub(crate) use instrumented::Instrumented;
 use metrics::FAILURES;
 pub(crate) use metrics::Metrics;
 pub use metrics::metrics_table;
-pub(crate) use process::resident_bytes;
 pub use redaction::KeyRedaction;
 pub(crate) use traces::{Traces, end};
 

@@ -39,7 +39,7 @@ pub(super) fn set(gauge: &Gauge, value: u64) {
 }
 
 /// The memory of this process that is resident, on Linux.
-pub(crate) fn resident_bytes() -> Option<u64> {
+fn resident_bytes() -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"))?;
     let kibibytes: u64 = line.trim().strip_suffix(" kB")?.trim().parse().ok()?;

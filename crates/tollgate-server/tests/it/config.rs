@@ -275,6 +275,7 @@ policies:
   c: {algorithm: token-bucket, refill: often, overrides: {k: {limit: rarely}}}
   d: {limits: [3, {limit: x}, {name: n, limit: y}], overrides: {k: {limits: {n: z}}}}
   e: 3
+  f: 3/s
 ",
     );
     let expected = [
@@ -299,6 +300,7 @@ policies:
         "t.yaml:13: policies.d.limits[1].limit: \"x\" is not a rate",
         "t.yaml:13: policies.d.limits[2].limit: \"y\" is not a rate",
         "t.yaml:14: policies.e: is a text; write fields",
+        "t.yaml:15: policies.f: is a rate alone; write {limit: 3/s}",
     ];
     for error in expected {
         assert!(wrong.contains(error), "{error}\nis not in\n{wrong}");
@@ -425,10 +427,10 @@ policies:
     let expected = "limits:
   - name: s
     algorithm: gcra
-    limit: 10/second
+    limit: 10 per 1s
   - name: d
     algorithm: gcra
-    limit: 1_000 per 1d
+    limit: 1000 per 1d
     burst: 5
 on_outage: closed
 shadow: true
@@ -437,16 +439,16 @@ overrides:
     limits:
       s:
         algorithm: gcra
-        limit: 10/second
+        limit: 10 per 1s
       d: none
   other:
     limits:
       s:
         algorithm: gcra
-        limit: 20/s
+        limit: 20 per 1s
       d:
         algorithm: gcra
-        limit: 1_000 per 1d
+        limit: 1000 per 1d
         burst: 5
 ";
     assert_eq!(written("p"), expected);
@@ -454,8 +456,8 @@ overrides:
     let indented = config.policies.find("p").unwrap().written().indented(4);
     let again = of_file(&format!("policies:\n  p:\n{indented}")).unwrap();
     assert_eq!(again.policies.find("p").unwrap().written().to_string(), expected);
-    assert_eq!(written("q"), "algorithm: sliding_log\nlimit: 5/m\non_outage: local\n");
-    let bucket = "algorithm: token_bucket\nrefill: 5 per 10s\ncapacity: 10\non_outage: closed\n";
+    assert_eq!(written("q"), "algorithm: sliding_log\nlimit: 5 per 1m\non_outage: local\n");
+    let bucket = "algorithm: token_bucket\nrefill: 30 per 1m\ncapacity: 10\non_outage: closed\n";
     assert_eq!(written("default"), bucket);
 }
 

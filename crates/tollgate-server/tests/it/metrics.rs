@@ -365,3 +365,33 @@ async fn refused_callers_are_counted_by_protocol_and_code() {
     }
     server.end().await;
 }
+
+#[tokio::test]
+async fn elements_that_are_refused_are_counted_as_requests() {
+    let server =
+        Running::with(policies_from_yaml("policies: {p: {limit: 10 per 1m}}").unwrap()).await;
+    let body = r#"{"requests":[{"key":"k","policy":"p"},{},{"key":"k","policy":"other"}]}"#;
+    assert_eq!(server.post("/v1/acquire_many", body).await.0, 200);
+    let element = |policy: &str, key: &str| pb::AcquireRequest {
+        policy: policy.to_owned(),
+        key: key.to_owned(),
+        ..Default::default()
+    };
+    let elements = || vec![element("p", "k"), element("p", ""), element("other", "k")];
+    let mut grpc = server.grpc().await;
+    grpc.acquire_many(pb::AcquireManyRequest { requests: elements() }).await.unwrap();
+    let outcomes = grpc.acquire_stream(tokio_stream::iter(elements())).await.unwrap();
+    let mut outcomes = outcomes.into_inner();
+    for _ in elements() {
+        assert!(outcomes.message().await.unwrap().is_some());
+    }
+    let text = server.metrics().await;
+    for (protocol, count) in [("http", 1), ("grpc", 2)] {
+        for code in ["invalid_request", "unknown_policy"] {
+            let labels = format!(r#"protocol="{protocol}",code="{code}""#);
+            let line = format!("tollgate_refused_requests_total{{{labels}}} {count}\n");
+            assert!(text.contains(&line), "{line} is not in\n{text}");
+        }
+    }
+    server.end().await;
+}

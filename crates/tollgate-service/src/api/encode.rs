@@ -42,6 +42,10 @@ struct DecisionJson<'a> {
     limits: Vec<StandingJson<'a>>,
 }
 
+/// The codes of the elements of a batch that failed, in the extensions of the response.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct FailedElements(pub Vec<Code>);
+
 /// How one limit stands.
 #[derive(Serialize)]
 struct StandingJson<'a> {
@@ -240,7 +244,13 @@ pub(super) fn decisions(results: &[Result<CheckResponse, Failure>]) -> Response 
             Err(failure) => Element::Error { error: failure.into() },
         }
     }
-    json(&Decisions { decisions: results.iter().map(element).collect() })
+    let mut response = json(&Decisions { decisions: results.iter().map(element).collect() });
+    let failures = results.iter().filter_map(|result| result.as_ref().err());
+    let failed: Vec<Code> = failures.map(|failure| failure.error.code()).collect();
+    if !failed.is_empty() {
+        response.extensions_mut().insert(FailedElements(failed));
+    }
+    response
 }
 
 pub(super) fn forecast(forecast: &Forecast) -> Response {

@@ -25,7 +25,7 @@ use crate::auth::{Auth, Rights, SEC_FETCH_SITE, bearer};
 use crate::engine::{CheckRequest, Engine, Result};
 
 pub use decode::key_and_policy;
-pub use encode::failure;
+pub use encode::{FailedElements, failure};
 pub use endpoint::Endpoint;
 pub use rejection::Rejection;
 

@@ -26,7 +26,6 @@ pub(super) struct Scope<'a> {
 pub(super) struct ReadLimit {
     pub(super) kind: Kind,
     pub(super) limit: NamedLimit,
-    pub(super) written: Written,
 }
 
 /// The limits of a section.
@@ -52,21 +51,26 @@ impl ReadLimits {
     pub(super) fn write(&self, to: &mut Written) {
         if let Some(dropped) = &self.dropped {
             let mut by_name = Written::default();
-            for ReadLimit { limit, written, .. } in &self.list {
-                by_name.add(limit.name.as_str(), WrittenValue::Section(written.without("name")));
+            for ReadLimit { limit: NamedLimit { name, limit }, .. } in &self.list {
+                let mut own = Written::default();
+                own.limit(limit.rule());
+                by_name.add(name.as_str(), WrittenValue::Section(own));
             }
             dropped.iter().for_each(|name| by_name.text(name, super::overrides::NONE));
             to.add("limits", WrittenValue::Section(by_name));
             return;
         }
         if self.named {
-            let list = self.list.iter().map(|read| read.written.clone());
-            to.add("limits", WrittenValue::List(list.collect()));
+            let item = |ReadLimit { limit: NamedLimit { name, limit }, .. }: &ReadLimit| {
+                let mut own = Written::default();
+                own.text("name", name.as_str());
+                own.limit(limit.rule());
+                own
+            };
+            to.add("limits", WrittenValue::List(self.list.iter().map(item).collect()));
             return;
         }
-        for (name, value) in self.list.iter().flat_map(|read| read.written.fields()) {
-            to.add(name, value.clone());
-        }
+        self.list.iter().for_each(|read| to.limit(read.limit.limit.rule()));
     }
 }
 
@@ -140,17 +144,9 @@ impl Scope<'_> {
         };
         refuse_fields_of_others(section, kind, errors);
         let QuotaFields { rate, option, .. } = kind.fields();
-        let mut written = Written::default();
-        if let Some(name) = name {
-            written.text("name", name);
-        }
-        written.text("algorithm", kind.name());
         let before = errors.len();
-        let quota = required_rate(section, rate, &mut written, errors);
+        let quota = required_rate(section, rate, errors);
         let value = |option: OptionSpec| {
-            if let Some(text) = section.text(option.name, &mut Vec::new()) {
-                written.text(option.name, text);
-            }
             section.parsed(option.name, |text| option_value(&option, text), errors)
         };
         let option = option.and_then(value);
@@ -166,7 +162,7 @@ impl Scope<'_> {
             section.error(field, error.message(), errors);
         });
         let is_right = known.is_some() && errors.len() == before;
-        limit.ok().filter(|_| is_right).map(|limit| ReadLimit { kind, limit, written })
+        limit.ok().filter(|_| is_right).map(|limit| ReadLimit { kind, limit })
     }
 
     /// The limit of a rule, under its name within the policy.
@@ -211,13 +207,10 @@ pub(super) fn required_name<'n>(section: &mut Section<'n>, errors: &mut Errors) 
 fn required_rate(
     section: &mut Section<'_>,
     name: &'static str,
-    written: &mut Written,
     errors: &mut Errors,
 ) -> Option<Quota> {
     let before = errors.len();
-    let text = section.text(name, errors);
-    if let Some(text) = text {
-        written.text(name, text);
+    if section.text(name, errors).is_some() {
         return section.parsed(name, rate, errors);
     }
     if errors.len() == before {

@@ -9,7 +9,7 @@ use super::limits::{ReadLimit, ReadLimits, Scope, fields_of, required_name};
 use super::values::{rate, shorten};
 use super::yaml::{Content, Entry, Node};
 use super::{ConfigError, DEFAULT_ALGORITHM, LIMITS_MAX, Location, Section};
-use crate::policy::{Written, nearest};
+use crate::policy::nearest;
 
 type Errors = Vec<ConfigError>;
 
@@ -128,12 +128,7 @@ impl Scope<'_> {
             errors.push(ConfigError::at(node.place, path, message));
         };
         let limit = built.map_err(report).ok()?;
-        let mut written = Written::default();
-        for (field, value) in [("name", *name), ("algorithm", kind.name())] {
-            written.text(field, value);
-        }
-        written.text(kind.fields().rate, text);
-        Some(ReadLimit { kind, limit, written })
+        Some(ReadLimit { kind, limit })
     }
 }
 

@@ -8,7 +8,7 @@ use tollgate_http::HashKey;
 
 use super::limits::{ReadLimits, Scope};
 use super::values::{
-    boolean, duration, outage_mode, refunds, shorten, when_full, when_ids_full, whole,
+    boolean, duration, outage_mode, rate, refunds, shorten, when_full, when_ids_full, whole,
 };
 use super::yaml::{Content, Entry, Node};
 use super::{ConfigError, Section};
@@ -107,6 +107,13 @@ impl PolicyDefaults<'_> {
                 Name::new("policy", "policy").ok()?
             }
         };
+        if let Content::Text(text) = &entry.value.content
+            && rate(text).is_ok()
+        {
+            let message = format!("is a rate alone; write {{limit: {text}}}");
+            errors.push(ConfigError::at(entry.value.place, path, message));
+            return None;
+        }
         let mut section = Section::of(&entry.value, path, errors)?;
         let written = as_written(&section);
         let on_outage = section.parsed("on_outage", outage_mode, errors);

@@ -144,8 +144,8 @@ impl Policy {
         &self.name
     }
 
-    /// The policy in the words of a file: what was written, and what applies without being
-    /// written. Empty for a policy that was not read from a file.
+    /// The policy as a file says it: what was written, its limits in the words of [`LimitWords`],
+    /// and what applies without being written. Empty for a policy that was not read from a file.
     #[must_use]
     pub const fn written(&self) -> &Written {
         &self.written
@@ -275,7 +275,9 @@ impl Policies {
         let limit = Limit::new(DEFAULT_POLICY, TokenBucket::new(capacity, refill)?)?;
         let limit = limit.on_outage(on_outage);
         let name = limit.policy().clone();
-        let written = Written::bucket(capacity, refill, on_outage);
+        let mut written = Written::default();
+        written.limit(limit.rule());
+        written.text("on_outage", on_outage.as_str());
         let bucket = Policy::new(name.clone(), vec![NamedLimit { name, limit }]);
         let bucket = bucket.written_as(written);
         // A `default` among the policies replaces the bucket.

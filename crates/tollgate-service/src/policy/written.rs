@@ -1,21 +1,12 @@
-//! A policy in the words of a file, to show what is in force: every limit with its name, the limits
-//! of each key with an override, and what applies without being written.
+//! A policy as a file says it, to show what is in force: every limit with its name, the limits of
+//! each key with an override, and what applies without being written.
 
 use std::fmt::{self, Write as _};
-use std::time::Duration;
 
-use tollgate_core::{OutageMode, Quota};
+use tollgate_core::Rule;
+use tollgate_core::algorithm::Kind;
 
-/// The longest units first; a period is written in the longest that divides it.
-const UNITS: [(&str, u128); 7] = [
-    ("w", 604_800_000_000),
-    ("d", 86_400_000_000),
-    ("h", 3_600_000_000),
-    ("m", 60_000_000),
-    ("s", 1_000_000),
-    ("ms", 1_000),
-    ("us", 1),
-];
+use super::words::LimitWords;
 
 /// Fields with their values, in order. `Display` writes YAML that can be read again.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -24,7 +15,7 @@ pub struct Written(Vec<(String, WrittenValue)>);
 /// A value.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum WrittenValue {
-    /// A text or a number, as it was written.
+    /// A text or a number.
     Text(String),
     /// Several sections.
     List(Vec<Written>),
@@ -33,14 +24,15 @@ pub enum WrittenValue {
 }
 
 impl Written {
-    /// The bucket of a policy that no file has.
-    pub(super) fn bucket(capacity: u64, refill: Quota, on_outage: OutageMode) -> Self {
-        let mut written = Self::default();
-        written.text("algorithm", "token_bucket");
-        written.text("refill", &rate(refill));
-        written.text("capacity", &capacity.to_string());
-        written.text("on_outage", on_outage.as_str());
-        written
+    /// Adds the fields of a limit. Its algorithm is among them: an override that names none has the
+    /// one of the limit that it replaces.
+    pub(crate) fn limit(&mut self, rule: &Rule) {
+        let LimitWords { algorithm, rate: (field, rate), option } = LimitWords::of(rule);
+        self.text("algorithm", algorithm.as_deref().unwrap_or(Kind::Gcra.name()));
+        self.text(field, &rate);
+        if let Some((field, value)) = option {
+            self.text(field, &value);
+        }
     }
 
     /// Adds a field of text.
@@ -51,11 +43,6 @@ impl Written {
     /// Adds a field with another value.
     pub(crate) fn add(&mut self, name: &str, value: WrittenValue) {
         self.0.push((name.to_owned(), value));
-    }
-
-    /// Without a field.
-    pub(crate) fn without(&self, name: &str) -> Self {
-        Self(self.0.iter().filter(|(own, _)| own != name).cloned().collect())
     }
 
     /// The fields.
@@ -101,18 +88,6 @@ impl fmt::Display for Written {
     }
 }
 
-/// A rate as a file says it, such as `100 per 1m`.
-fn rate(Quota { limit, period }: Quota) -> String {
-    format!("{limit} per {}", period_of(period))
-}
-
-fn period_of(period: Duration) -> String {
-    let micros = period.as_micros();
-    let divides = |unit: &&(&str, u128)| micros.is_multiple_of(unit.1);
-    let (unit, length) = UNITS.iter().find(divides).copied().unwrap_or(("us", 1));
-    format!("{}{unit}", micros / length)
-}
-
 /// A text of YAML, in quotes where it would otherwise mean something else.
 fn scalar(text: &str) -> String {
     let is_plain = |c: char| c.is_alphanumeric() || "_.-/@:+ ".contains(c);
@@ -133,19 +108,6 @@ fn scalar(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn periods_are_in_the_longest_unit_that_divides_them() {
-        for (micros, expected) in [
-            (60_000_000, "5 per 1m"),
-            (90_000_000, "5 per 90s"),
-            (1_000_000_000, "5 per 1000s"),
-            (86_400_000_000, "5 per 1d"),
-            (1, "5 per 1us"),
-        ] {
-            assert_eq!(rate(Quota::new(5, Duration::from_micros(micros))), expected);
-        }
-    }
 
     #[test]
     fn what_yaml_would_read_as_something_else_is_in_quotes() {
