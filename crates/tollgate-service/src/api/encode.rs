@@ -3,7 +3,7 @@
 use bytes::Bytes;
 use http::HeaderValue;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, WWW_AUTHENTICATE};
-use serde::Serialize;
+use serde::{Serialize, Serializer};
 use tollgate_core::{Code, Cost, Decision, Forecast, Name};
 use tollgate_http::Problem;
 
@@ -12,6 +12,9 @@ use crate::engine::{
     CheckResponse, Failure, LimitsResponse, PolicyLimits, SettleResponse, SettledLimit,
 };
 use crate::policy::{LimitInfo, LimitName};
+
+/// More than most bodies have, so that memory is taken once.
+const USUAL_BYTES: usize = 512;
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 /// A decision is out of date at once.
@@ -39,7 +42,16 @@ struct DecisionJson<'a> {
     replayed: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
     receipt: Option<&'a str>,
-    limits: Vec<StandingJson<'a>>,
+    limits: Standings<'a>,
+}
+
+/// How each limit stands, in order.
+struct Standings<'a>(&'a CheckResponse);
+
+impl Serialize for Standings<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_seq(self.0.standings().map(StandingJson::from))
+    }
 }
 
 /// How one limit stands.
@@ -88,7 +100,7 @@ impl<'a> From<&'a CheckResponse> for DecisionJson<'a> {
             shadow: response.shadow_verdict().map(|verdict| verdict.as_str()),
             replayed: if_replayed(decision),
             receipt: response.receipt.as_deref(),
-            limits: response.standings().map(StandingJson::from).collect(),
+            limits: Standings(response),
         }
     }
 }
@@ -286,9 +298,10 @@ pub fn failure(Failure { error, retry_after_ms, .. }: &Failure) -> Response {
 }
 
 pub(super) fn json(body: &impl Serialize) -> Response {
+    let mut bytes = Vec::with_capacity(USUAL_BYTES);
     // Encoding structures of numbers and text does not fail.
-    let body = serde_json::to_vec(body).unwrap_or_default();
-    let mut response = Response::new(Bytes::from(body));
+    let _never = serde_json::to_writer(&mut bytes, body);
+    let mut response = Response::new(Bytes::from(bytes));
     response.headers_mut().insert(CONTENT_TYPE, JSON);
     response.headers_mut().insert(CACHE_CONTROL, NO_STORE);
     response

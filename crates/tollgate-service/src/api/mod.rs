@@ -5,6 +5,7 @@
 //! [`Api::answer`].
 
 mod decode;
+mod direct;
 mod encode;
 mod endpoint;
 mod fields;
