@@ -12,6 +12,7 @@ mod fields;
 mod gate;
 mod policies;
 mod rejection;
+mod write;
 
 use std::ops::Deref;
 use std::sync::Arc;
