@@ -4,7 +4,6 @@ use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
 
-use hyper::http::uri::Authority;
 use tokio::sync::Mutex;
 use tollgate::store::Store;
 use tollgate::{Code, Micros};
@@ -84,11 +83,7 @@ impl App {
     ///
     /// # Errors
     /// `forbidden`.
-    pub(crate) fn check_host(
-        &self,
-        needed: Role,
-        host: Option<&Authority>,
-    ) -> tollgate::Result<()> {
+    pub(crate) fn check_host(&self, needed: Role, host: Option<&str>) -> tollgate::Result<()> {
         if self.auth().role_without_token() < Some(needed) {
             return Ok(());
         }

@@ -10,13 +10,14 @@ use hyper::body::{Body, Bytes};
 use hyper::header::{CONTENT_TYPE, EXPECT, HeaderValue};
 use hyper::http::request::Parts;
 use hyper::{Request, Response, StatusCode};
+use tokio::time::Instant;
 use tollgate::{Code, Error};
 use tollgate_service::api::{BODY_MAX_BYTES, FailedElements, Rejection, Route, failure};
 use tollgate_service::auth::{Role, bearer};
 
 use crate::app::App;
 use crate::hosts::host_of;
-use crate::listen::Client;
+use crate::listen::{Bounded, Client, Unreadable};
 use crate::operators::{self, Operators};
 use crate::status::Events;
 
@@ -73,21 +74,31 @@ where
     B: Body<Data = Bytes, Error: Into<Box<dyn std::error::Error + Send + Sync>>>,
 {
     let (parts, body) = request.into_parts();
-    let response = match target(app, client, &parts) {
+    match target(app, client, &parts) {
+        Ok(Target::Api(route)) => of_api(app, client, &route, &parts, body).await,
+        // Its future is large, and would be a part of that of every request.
+        other => Box::pin(of_others(app, client, other, (parts, body))).await,
+    }
+}
+
+/// Answers a request that is none of the API, or is rejected.
+async fn of_others<B>(
+    app: &Arc<App>,
+    client: &Arc<Client>,
+    target: Result<Target, Rejection>,
+    (parts, body): (Parts, B),
+) -> Response<Answer>
+where
+    B: Body<Data = Bytes, Error: Into<Box<dyn std::error::Error + Send + Sync>>>,
+{
+    let response = match target {
         Ok(Target::Health) => text(TEXT, "ok\n"),
         Ok(Target::Readiness) => ready(app).await,
         Ok(Target::Metrics) => text(OPENMETRICS, app.metrics_text()),
         Ok(Target::Operators(target)) => {
             return operators::answer(app, client, target, (&parts, body)).await;
         }
-        Ok(Target::Api(route)) => {
-            let response = of_api(app, route, &parts, body).await;
-            // A client that a token would have given the right may have guessed one.
-            if code_of(&response) == Some(Code::Unauthorized) {
-                app.authentication_failed("http", client).await;
-            }
-            response
-        }
+        Ok(Target::Api(route)) => return of_api(app, client, &route, &parts, body).await,
         Err(rejection) => {
             if matches!(rejection, Rejection::Unauthorized(_)) {
                 app.authentication_failed("http", client).await;
@@ -161,35 +172,68 @@ fn target(app: &App, client: &Client, parts: &Parts) -> Result<Target, Rejection
         }
     }
     if let Some(role) = target.role() {
-        app.check_host(role, host.as_ref()).map_err(Rejection::of)?;
+        app.check_host(role, host.as_deref()).map_err(Rejection::of)?;
     }
     app.note_valid(client, target.role().is_some());
     Ok(target)
 }
 
 /// Answers a request of the API, timed and traced if its endpoint is.
-async fn of_api<B>(app: &App, route: Route, parts: &Parts, body: B) -> Response<Bytes>
+async fn of_api<B>(
+    app: &App,
+    client: &Client,
+    route: &Route,
+    parts: &Parts,
+    body: B,
+) -> Response<Answer>
 where
     B: Body<Data = Bytes, Error: Into<Box<dyn std::error::Error + Send + Sync>>>,
 {
-    let endpoint = route.endpoint;
-    let respond = async {
-        let body = match endpoint.reads_body().then(|| read(body, app.time_limits.request)) {
-            None => Bytes::new(),
-            Some(read) => match read.await {
-                Ok(body) => body,
-                Err(rejection) => return rejection.response(),
-            },
-        };
-        app.api.answer(&route, parts.uri.query(), &body).await
+    let is_timed = route.endpoint.is_timed();
+    let response = match app.telemetry.traces.as_ref().filter(|_| is_timed) {
+        Some(traces) => {
+            let Parts { method, uri, headers, .. } = parts;
+            let span = traces.begin_request("http", method, uri.path(), headers);
+            let respond = respond(app, route, parts, body);
+            Box::pin(app.telemetry.request("http", Some(span), respond)).await
+        }
+        None => {
+            let start = Instant::now();
+            let response = respond(app, route, parts, body).await;
+            if is_timed {
+                app.telemetry.metrics.request("http", start.elapsed());
+            }
+            response
+        }
     };
-    if !route.endpoint.is_timed() {
-        return respond.await;
+    if let Some(code) = code_of(&response) {
+        // A client that a token would have given the right may have guessed one.
+        if code == Code::Unauthorized {
+            app.authentication_failed("http", client).await;
+        }
+        app.refused("http", code);
     }
-    let span = app.telemetry.traces.as_ref().map(|traces| {
-        traces.begin_request("http", &parts.method, parts.uri.path(), &parts.headers)
-    });
-    app.telemetry.request("http", span, respond).await
+    response.map(whole)
+}
+
+/// Reads the body of a request of the API, and decides: the request that most clients make most of
+/// the time without a future.
+async fn respond<B>(app: &App, route: &Route, parts: &Parts, body: B) -> Response<Bytes>
+where
+    B: Body<Data = Bytes, Error: Into<Box<dyn std::error::Error + Send + Sync>>>,
+{
+    let body = match route.endpoint.reads_body() {
+        true => read(body, app.time_limits.request).await,
+        false => Ok(Bytes::new()),
+    };
+    let body = match body {
+        Ok(body) => body,
+        Err(rejection) => return rejection.response(),
+    };
+    match app.api.answer_now(route, &body) {
+        Some(response) => response,
+        None => Box::pin(app.api.answer(route, parts.uri.query(), &body)).await,
+    }
 }
 
 /// Reads a body within its bounds.
@@ -197,12 +241,11 @@ pub(crate) async fn read<B>(body: B, limit: Duration) -> Result<Bytes, Rejection
 where
     B: Body<Data = Bytes, Error: Into<Box<dyn std::error::Error + Send + Sync>>>,
 {
-    let whole = Limited::new(body, BODY_MAX_BYTES).collect();
-    match tokio::time::timeout(limit, whole).await {
-        Ok(Ok(body)) => Ok(body.to_bytes()),
-        Ok(Err(_)) => Err(Rejection::BodyTooLarge),
-        Err(_) => Err(Rejection::BodyTimedOut),
-    }
+    let read = Bounded::<_>::new(pin!(body), BODY_MAX_BYTES, limit, None).whole().await;
+    read.map_err(|why| match why {
+        Unreadable::Late => Rejection::BodyTimedOut,
+        Unreadable::Long | Unreadable::Crowded => Rejection::BodyTooLarge,
+    })
 }
 
 /// Reads a body and keeps nothing of it: a client that still writes when the connection is closed

@@ -26,7 +26,7 @@ use tonic::Status;
 
 use super::answer::{Answer, failed, success};
 use super::framing::{Unreadable, next_message};
-use super::write::Writer;
+use super::write;
 use super::{Requested, Services, batch, decode, is_encoded, permit};
 use crate::app::App;
 use crate::listen::Client;
@@ -52,7 +52,6 @@ struct AcquireStream<B> {
     parts: Parts,
     body: B,
     input: BytesMut,
-    writer: Writer,
     output: mpsc::Sender<Frame<Bytes>>,
     /// Ends with the server.
     end: watch::Receiver<()>,
@@ -91,7 +90,6 @@ pub(super) async fn answer<B: Requested>(
         parts,
         body,
         input: BytesMut::new(),
-        writer: Writer::default(),
         output,
         end: services.ends.clone(),
     };
@@ -221,11 +219,9 @@ impl<B: Requested> AcquireStream<B> {
         let results: Vec<Result<CheckResponse, Failure>> =
             self.app.engine().acquire_each(checks).await;
         self.app.refused_elements("grpc", &results);
-        let mut output = BytesMut::new();
-        for result in &results {
-            self.writer.outcome(result, &mut output);
-        }
-        output.freeze()
+        let mut output = Vec::new();
+        results.iter().for_each(|result| write::outcome(result, &mut output));
+        Bytes::from(output)
     }
 
     /// Sends a frame once the client has taken those before it; `false` when it has left, or the

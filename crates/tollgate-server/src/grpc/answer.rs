@@ -28,6 +28,11 @@ pub(crate) enum Answer {
 }
 
 impl Answer {
+    /// The body of one message, with its prefix.
+    pub(super) fn of_message(message: Vec<u8>) -> Self {
+        Self::Message(Some(Bytes::from(message)))
+    }
+
     /// The response with this body.
     pub(super) fn into_response(self) -> Response<Self> {
         let mut response = Response::new(self);

@@ -1,112 +1,80 @@
 //! Bodies of requests, bounded in size and time while they are read; a stream ends at shutdown.
-//!
-//! Nothing is buffered: a frame that has arrived costs a comparison, and a timer starts only when
-//! the reader has to wait.
 
+use std::borrow::Borrow;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
+use std::task::{Context, Poll};
 use std::time::Duration;
 
 use axum::body::{Body, Bytes};
-use bytes::BytesMut;
-use http_body_util::BodyExt as _;
 use hyper::body::{Body as HttpBody, Frame, SizeHint};
 use tokio::sync::watch;
-use tokio::time::{Sleep, sleep};
 use tonic::Status;
 
-use crate::listen::IncomingBytes;
-
-/// The prefix of a message: whether it is compressed, and its length.
-const PREFIX_BYTES: usize = 5;
+use super::framing::PREFIX_BYTES;
+use crate::listen::{Bounded, IncomingBytes, Unreadable};
 
 /// The body of a request that is one message, bounded in size and time.
 #[derive(Debug)]
-pub(super) struct Message<B> {
-    body: B,
+pub(super) struct Message<B, I = Arc<IncomingBytes>> {
+    body: Bounded<B, I>,
     max: usize,
-    left: usize,
-    timeout: Duration,
-    /// Starts when the reader waits for the first time.
-    timer: Option<Pin<Box<Sleep>>>,
-    /// Its bytes are counted, with those of other messages of the client.
-    incoming: Option<Arc<IncomingBytes>>,
 }
 
-impl<B> Message<B> {
+impl<B, I: Borrow<IncomingBytes>> Message<B, I> {
     /// At most `max` bytes, without the prefix.
-    pub(super) const fn new(
-        body: B,
-        max: usize,
-        timeout: Duration,
-        incoming: Option<Arc<IncomingBytes>>,
-    ) -> Self {
-        let left = max.saturating_add(PREFIX_BYTES);
-        Self { body, max, left, timeout, timer: None, incoming }
+    pub(super) const fn new(body: B, max: usize, timeout: Duration, incoming: Option<I>) -> Self {
+        let body = Bounded::new(body, max.saturating_add(PREFIX_BYTES), timeout, incoming);
+        Self { body, max }
     }
 
-    /// Accepts a frame within the bound.
-    fn count(&mut self, frame: Frame<Bytes>) -> Result<Frame<Bytes>, Status> {
-        let bytes = frame.data_ref().map_or(0, Bytes::len);
-        self.left = self.left.checked_sub(bytes).ok_or_else(|| self.unreadable())?;
-        if self.incoming.as_ref().is_none_or(|incoming| incoming.add(bytes)) {
-            return Ok(frame);
-        }
-        let message = "too many bytes in messages of this connection at once";
-        Err(Status::resource_exhausted(message))
-    }
-
-    fn unreadable(&self) -> Status {
+    /// As clients learn it.
+    fn status(&self, why: Unreadable) -> Status {
         let max = self.max;
-        Status::out_of_range(format!("the message cannot be read; accepted: up to {max} bytes"))
+        match why {
+            Unreadable::Long => {
+                let accepted = format!("accepted: up to {max} bytes");
+                Status::out_of_range(format!("the message cannot be read; {accepted}"))
+            }
+            Unreadable::Late => Status::deadline_exceeded("the message took too long to arrive"),
+            Unreadable::Crowded => {
+                let message = "too many bytes in messages of this connection at once";
+                Status::resource_exhausted(message)
+            }
+        }
     }
 }
 
-type Polled = Poll<Option<Result<Frame<Bytes>, Status>>>;
-
-/// Reads a body that is one message. One frame, as most are, is not copied.
-///
-/// # Errors
-/// When it exceeds a bound, or the client has left.
-pub(super) async fn whole<B: HttpBody<Data = Bytes> + Unpin>(
-    mut body: Message<B>,
-) -> Result<Bytes, Status> {
-    let mut first = Bytes::new();
-    let mut all = BytesMut::new();
-    while let Some(frame) = body.frame().await {
-        let Ok(data) = frame?.into_data() else { continue };
-        if !first.is_empty() {
-            all.extend_from_slice(&std::mem::take(&mut first));
-        }
-        if all.is_empty() {
-            first = data;
-        } else {
-            all.extend_from_slice(&data);
-        }
-        if body.is_end_stream() {
-            break;
-        }
+impl<B, I> Message<B, I>
+where
+    B: HttpBody<Data = Bytes> + Unpin,
+    I: Borrow<IncomingBytes> + Unpin,
+{
+    /// Reads it.
+    ///
+    /// # Errors
+    /// When it exceeds a bound, or the client has left.
+    pub(super) async fn whole(&mut self) -> Result<Bytes, Status> {
+        let read = self.body.whole().await;
+        read.map_err(|why| self.status(why))
     }
-    Ok(if all.is_empty() { first } else { all.freeze() })
 }
 
-impl<B: HttpBody<Data = Bytes> + Unpin> HttpBody for Message<B> {
+impl<B, I> HttpBody for Message<B, I>
+where
+    B: HttpBody<Data = Bytes> + Unpin,
+    I: Borrow<IncomingBytes> + Unpin,
+{
     type Data = Bytes;
     type Error = Status;
 
-    fn poll_frame(self: Pin<&mut Self>, context: &mut Context<'_>) -> Polled {
+    fn poll_frame(
+        self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Status>>> {
         let this = self.get_mut();
-        if let Poll::Ready(read) = Pin::new(&mut this.body).poll_frame(context) {
-            return Poll::Ready(read.map(|read| match read {
-                Ok(frame) => this.count(frame),
-                Err(_) => Err(this.unreadable()),
-            }));
-        }
-        let timer = this.timer.get_or_insert_with(|| Box::pin(sleep(this.timeout)));
-        ready!(timer.as_mut().poll(context));
-        let status = Status::deadline_exceeded("the message took too long to arrive");
-        Poll::Ready(Some(Err(status)))
+        let polled = Pin::new(&mut this.body).poll_frame(context);
+        polled.map_err(|why| this.status(why))
     }
 
     fn is_end_stream(&self) -> bool {
@@ -176,14 +144,14 @@ mod tests {
 
     #[tokio::test]
     async fn a_partial_message_times_out_and_a_whole_one_is_passed_on() {
-        let half = Message::new(unfinished("half"), 100, Duration::ZERO, None);
+        let half = Message::<_>::new(unfinished("half"), 100, Duration::ZERO, None);
         assert_eq!(failure(half).await, Code::DeadlineExceeded);
-        let long = Message::new(Body::from(vec![0; 106]), 100, LONG, None);
+        let long = Message::<_>::new(Body::from(vec![0; 106]), 100, LONG, None);
         assert_eq!(failure(long).await, Code::OutOfRange);
         let pieces = tokio_stream::iter([Ok::<_, std::io::Error>(vec![0; 60]), Ok(vec![0; 60])]);
-        let long = Message::new(Body::from_stream(pieces), 100, LONG, None);
+        let long = Message::<_>::new(Body::from_stream(pieces), 100, LONG, None);
         assert_eq!(failure(long).await, Code::OutOfRange);
-        let fits = Body::new(Message::new(Body::from(vec![7; 105]), 100, LONG, None));
+        let fits = Body::new(Message::<_>::new(Body::from(vec![7; 105]), 100, LONG, None));
         assert_eq!(to_bytes(fits, 105).await.unwrap(), vec![7; 105]);
     }
 

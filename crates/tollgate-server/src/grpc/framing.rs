@@ -1,6 +1,6 @@
 //! Messages in bodies: each has a prefix, whether it is compressed and its length.
 
-use bytes::{Buf, BufMut, BytesMut};
+use bytes::{Buf, BytesMut};
 use hyper::body::Bytes;
 
 /// The bytes before a message.
@@ -37,13 +37,16 @@ pub(super) fn next_message(
     Ok(Some(input.split_to(length)))
 }
 
-/// Appends a message with its prefix; the message is in pieces.
-pub(super) fn put_message(pieces: &[&[u8]], output: &mut BytesMut) {
-    let length: usize = pieces.iter().map(|piece| piece.len()).sum();
-    output.reserve(PREFIX_BYTES + length);
-    output.put_u8(0);
-    output.put_u32(u32::try_from(length).unwrap_or(u32::MAX));
-    pieces.iter().for_each(|piece| output.put_slice(piece));
+/// Appends what `write` appends, as a message with its prefix.
+pub(super) fn put_message(output: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
+    let start = output.len();
+    output.extend_from_slice(&[0; PREFIX_BYTES]);
+    write(output);
+    let length = output.len() - start - PREFIX_BYTES;
+    let length = u32::try_from(length).unwrap_or(u32::MAX).to_be_bytes();
+    if let Some(prefix) = output.get_mut(start + 1..start + PREFIX_BYTES) {
+        prefix.copy_from_slice(&length);
+    }
 }
 
 /// The length in a prefix; none of a message that is compressed.
@@ -58,9 +61,11 @@ mod tests {
 
     #[test]
     fn messages_are_read_at_every_split() {
-        let mut bytes = BytesMut::new();
+        let mut bytes = Vec::new();
         let messages: [&[u8]; 3] = [b"one", b"", b"three"];
-        messages.iter().for_each(|message| put_message(&[message], &mut bytes));
+        for message in messages {
+            put_message(&mut bytes, |output| output.extend_from_slice(message));
+        }
         for piece in 1..=bytes.len() {
             let (mut input, mut read) = (BytesMut::new(), Vec::new());
             for bytes in bytes.chunks(piece) {

@@ -14,6 +14,7 @@ mod status;
 mod tollgate;
 mod write;
 
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -42,7 +43,7 @@ pub(crate) use self::answer::Answer;
 pub(crate) use self::health::Health;
 use crate::app::App;
 use crate::http::FULL;
-use crate::listen::{Client, Held, Reply};
+use crate::listen::{Client, Held, IncomingBytes, Reply};
 
 /// The method for administrators, and the service that needs no token.
 const RESET: &str = "/tollgate.v1.RateLimiter/Reset";
@@ -86,6 +87,14 @@ pub(crate) struct Services {
     routes: Router,
     /// Streams end when its sender is dropped.
     ends: watch::Receiver<()>,
+}
+
+/// What the requests of a connection share. Counted for each connection: threads that counted the
+/// same references with every request would wait for each other.
+#[derive(Debug)]
+pub(crate) struct Served {
+    pub(crate) services: Arc<Services>,
+    pub(crate) client: Arc<Client>,
 }
 
 /// All services, and their health.
@@ -141,7 +150,32 @@ impl Services {
 }
 
 /// Answers a request of a client. It is under way until the client has taken the reply.
-pub(crate) async fn answer<B: Requested>(
+///
+/// Each request is a task, and its future is copied into it: so that of a request which is not
+/// `Acquire` is in a box, and what the other needs is borrowed from where it is.
+pub(crate) fn answer<B: Requested>(
+    served: &Arc<Served>,
+    request: hyper::Request<B>,
+) -> impl Future<Output = Result<hyper::Response<Reply<Answer>>, Infallible>> + Send + use<B> {
+    let served = Arc::clone(served);
+    let (parts, mut body) = request.into_parts();
+    let rights = acquire::permit(&served.services, &served.client, &parts);
+    async move {
+        let Served { services, client } = &*served;
+        let Some(rights) = rights else {
+            let request = hyper::Request::from_parts(parts, body);
+            return Ok(Box::pin(answer_any(services, client, request)).await);
+        };
+        client.request_seen();
+        let under_way = client.begin();
+        services.app.note_valid(client, true);
+        let answer = acquire::answer(services, client, &rights, (&parts, &mut body)).await;
+        Ok(answer.map(|body| Reply::new(body, under_way, None)))
+    }
+}
+
+/// Answers a request of any method.
+async fn answer_any<B: Requested>(
     services: &Services,
     client: &Arc<Client>,
     mut request: hyper::Request<B>,
@@ -166,9 +200,7 @@ pub(crate) async fn answer<B: Requested>(
         Some(Some(stream)) => stream,
         Some(None) => return refused("too many streams, of this connection or of all"),
     };
-    let response = if acquire::accepts(&request) {
-        acquire::answer(services, client, request).await
-    } else if decides {
+    let response = if decides {
         acquire_stream::answer(services, client, request).await
     } else {
         let (response, elements) = routed(services, client, request).await;
@@ -221,7 +253,7 @@ fn use_known_name<B>(request: &mut hyper::Request<B>) {
 fn bounded(request: Request, limit: Duration, ends: &watch::Receiver<()>) -> Request {
     let (parts, body) = request.into_parts();
     let path = parts.uri.path();
-    let incoming = parts.extensions.get().map(Arc::clone);
+    let incoming: Option<Arc<IncomingBytes>> = parts.extensions.get().map(Arc::clone);
     let body = if path.starts_with(REFLECTION) {
         Body::new(body::Stream::new(body, ends.clone()))
     } else {

@@ -1,7 +1,6 @@
 //! Writes decisions as messages of `tollgate.v1`, from the response of the engine: the generated
 //! types would take a copy of every name in it.
 
-use bytes::BytesMut;
 use prost::encoding::{WireType, encode_key, encode_varint};
 use tollgate::{Cost, Decision};
 
@@ -11,49 +10,25 @@ use tollgate_service::policy::LimitName;
 use super::encode;
 use super::framing::put_message;
 
-/// Writes messages one after the other, into the same memory.
-#[derive(Debug, Default)]
-pub(super) struct Writer {
-    message: Vec<u8>,
-    /// A message within the message: its length comes before it.
-    part: Vec<u8>,
+/// More than most messages have, so that memory is taken once.
+const USUAL_BYTES: usize = 256;
+
+/// The body of a response that is a `Decision`.
+pub(super) fn decision(response: &CheckResponse) -> Vec<u8> {
+    let mut output = Vec::with_capacity(USUAL_BYTES);
+    put_message(&mut output, |message| write_decision(response, message));
+    output
 }
 
-impl Writer {
-    /// A `Decision`.
-    pub(super) fn decision(&mut self, response: &CheckResponse) -> &[u8] {
-        let Self { message, part } = self;
-        message.clear();
-        write_decision(response, message, part);
-        message
-    }
-
-    /// Appends an `Outcome` as a message of a stream.
-    pub(super) fn outcome(
-        &mut self,
-        result: &Result<CheckResponse, Failure>,
-        output: &mut BytesMut,
-    ) {
-        let Self { message, part } = self;
-        message.clear();
-        let field = match result {
-            Ok(response) => {
-                write_decision(response, message, part);
-                1
-            }
-            Err(failure) => {
-                write_error(failure, message);
-                2
-            }
-        };
-        part.clear();
-        encode_key(field, WireType::LengthDelimited, part);
-        put_length(message.len(), part);
-        put_message(&[part, message], output);
-    }
+/// Appends an `Outcome` as a message of a stream.
+pub(super) fn outcome(result: &Result<CheckResponse, Failure>, output: &mut Vec<u8>) {
+    put_message(output, |message| match result {
+        Ok(response) => put_nested(1, message, |nested| write_decision(response, nested)),
+        Err(failure) => put_nested(2, message, |nested| write_error(failure, nested)),
+    });
 }
 
-fn write_decision(response: &CheckResponse, to: &mut Vec<u8>, part: &mut Vec<u8>) {
+fn write_decision(response: &CheckResponse, to: &mut Vec<u8>) {
     let decision = &response.decision;
     put(1, decision.is_allowed().into(), to);
     put_enum(2, encode::verdict(Some(decision.verdict)).into(), to);
@@ -73,9 +48,7 @@ fn write_decision(response: &CheckResponse, to: &mut Vec<u8>, part: &mut Vec<u8>
         put_bytes(13, receipt.as_bytes(), to);
     }
     for standing in response.standings() {
-        part.clear();
-        write_standing(standing, part);
-        put_bytes(14, part, to);
+        put_nested(14, to, |nested| write_standing(standing, nested));
     }
     put_optional(15, response.granted, to);
 }
@@ -128,12 +101,31 @@ fn put_bytes(field: u32, bytes: &[u8], to: &mut Vec<u8>) {
     to.extend_from_slice(bytes);
 }
 
+/// A message within the message.
+fn put_nested(field: u32, to: &mut Vec<u8>, write: impl FnOnce(&mut Vec<u8>)) {
+    encode_key(field, WireType::LengthDelimited, to);
+    let start = to.len();
+    // One byte holds the length of most.
+    to.push(0);
+    write(to);
+    let length = to.len() - start - 1;
+    match (u8::try_from(length), to.get_mut(start)) {
+        (Ok(short @ ..0x80), Some(byte)) => *byte = short,
+        _ => {
+            let mut bytes = Vec::new();
+            put_length(length, &mut bytes);
+            to.splice(start..=start, bytes);
+        }
+    }
+}
+
 fn put_length(length: usize, to: &mut Vec<u8>) {
     encode_varint(u64::try_from(length).unwrap_or(u64::MAX), to);
 }
 
 #[cfg(test)]
 mod tests {
+    use hyper::body::Bytes;
     use prost::Message as _;
     use tollgate::store::{BoxStore, Memory};
     use tollgate::{Cost, Limiter};
@@ -154,7 +146,6 @@ mod tests {
     async fn messages_are_those_of_the_generated_types() {
         let policies = policies_from_yaml(POLICIES).unwrap();
         let engine = Engine::new(Limiter::new(BoxStore::new(Memory::new())), policies);
-        let mut writer = Writer::default();
         for policy in ["one", "one", "two", "queue", "queue", "shadow", "shadow", "none"] {
             for (cost, most, id) in [(1, None, None), (1, Some(7), Some("i")), (99, None, None)] {
                 let charge = RequestedCharge::new(policy, "k").cost(Cost::new(cost).unwrap());
@@ -163,11 +154,12 @@ mod tests {
                 let result = engine.acquire(request).await;
                 if let Ok(response) = &result {
                     let generated = encode::decision(response).encode_to_vec();
-                    assert_eq!(writer.decision(response), generated, "{response:?}");
+                    let written = Bytes::from(decision(response));
+                    assert_eq!(only_message(&written), Some(&*generated), "{response:?}");
                 }
-                let mut output = BytesMut::new();
-                writer.outcome(&result, &mut output);
-                let written = output.freeze();
+                let mut output = Vec::new();
+                outcome(&result, &mut output);
+                let written = Bytes::from(output);
                 let generated = encode::outcome(result).encode_to_vec();
                 assert_eq!(only_message(&written), Some(&*generated));
             }

@@ -325,7 +325,9 @@ impl Drop for UnderWay {
         if let Some(index) = reply {
             record.replies.swap_remove(index);
         }
-        record.idle_since = Instant::now();
+        if record.under_way == 0 {
+            record.idle_since = Instant::now();
+        }
     }
 }
 

@@ -1,6 +1,7 @@
 //! Listeners: sockets, TLS, bounds on connections and on their time, and shutdown; the same for
 //! every protocol.
 
+mod body;
 mod client;
 mod connections;
 mod incoming;
@@ -25,6 +26,7 @@ use crate::config::Config;
 use crate::telemetry::Telemetry;
 use crate::workers::Workers;
 
+pub(crate) use body::{Bounded, Unreadable};
 pub(crate) use client::{Client, UnderWay};
 pub(crate) use incoming::IncomingBytes;
 pub(crate) use reply::{Held, Reply};

@@ -49,6 +49,7 @@ impl<B: Body<Data = Bytes> + Unpin> Body for Reply<B> {
             return Poll::Ready(Some(Ok(this.piece())));
         }
         Pin::new(&mut this.body).poll_frame(context).map_ok(|frame| match frame.into_data() {
+            Ok(data) if data.len() <= PIECE_BYTES => Frame::data(data),
             Ok(data) => {
                 this.rest = data;
                 this.piece()

@@ -17,7 +17,7 @@ use tokio::time::timeout;
 use super::pieces::Pieces;
 use super::{Client, Connection, Reply, ShutdownSignal, UnderWay, Watched};
 use crate::app::App;
-use crate::grpc::Services;
+use crate::grpc::{Served, Services};
 use crate::http::Answer;
 use crate::status::Events;
 use crate::{grpc, http};
@@ -43,12 +43,15 @@ pub(crate) async fn serve_http(connection: Connection, app: Arc<App>, signal: Sh
         .header_read_timeout(None)
         .max_header_size(HTTP_HEADER_BYTES)
         .max_buf_size(BUFFER_BYTES);
-    let of_requests = Arc::clone(&client);
+    // Counted for each connection: threads that counted the same references with every request
+    // would wait for each other.
+    let served = Arc::new((app, Arc::clone(&client)));
     let service = service_fn(move |request| {
-        let (app, client) = (Arc::clone(&app), Arc::clone(&of_requests));
+        let served = Arc::clone(&served);
         async move {
+            let (app, client) = &*served;
             let under_way = client.begin();
-            let response = http::answer(&app, &client, request).await;
+            let response = http::answer(app, client, request).await;
             Ok::<_, Infallible>(response.map(|body| reply(body, under_way)))
         }
     });
@@ -82,11 +85,10 @@ pub(crate) async fn serve_grpc(
         .max_header_list_size(GRPC_HEADER_BYTES)
         .max_send_buf_size(BUFFER_BYTES)
         .max_concurrent_streams(STREAMS);
-    let of_requests = Arc::clone(&client);
+    let served = Arc::new(Served { services, client: Arc::clone(&client) });
     let service = service_fn(move |request| {
-        of_requests.request_arrived();
-        let (services, client) = (Arc::clone(&services), Arc::clone(&of_requests));
-        async move { Ok::<_, Infallible>(grpc::answer(&services, &client, request).await) }
+        served.client.request_arrived();
+        grpc::answer(&served, request)
     });
     let stream = Watched::new(stream, Arc::clone(&client), false);
     let stream = TokioIo::new(Pieces::new(stream, Arc::clone(&client)));

@@ -99,7 +99,10 @@ impl Session {
         let policies = &self.rights.as_ref()?.policies;
         // Its reply has no place for a delay.
         let request = CheckRequest::one(charge).carries_delay(false).within(policies);
-        let result = engine.acquire(request).await;
+        let result = match engine.acquire_now(&request) {
+            Some(result) => result,
+            None => engine.acquire(request).await,
+        };
         match (result, is_throttle) {
             (Ok(response), true) => put(throttled(&response, engine.now_ms_up()), output),
             (Ok(response), false) => put(acquired(&response), output),

@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 use std::fmt;
+use std::ops::Deref;
 use std::sync::{Arc, OnceLock};
 
 use arc_swap::ArcSwap;
@@ -72,6 +73,23 @@ struct Handles {
     replays: OnceLock<Counter>,
 }
 
+/// The counters of a policy, or of one that is not in force any more.
+enum Found<'a> {
+    Known(&'a Handles),
+    Removed(Box<Handles>),
+}
+
+impl Deref for Found<'_> {
+    type Target = Handles;
+
+    fn deref(&self) -> &Handles {
+        match self {
+            Self::Known(handles) => handles,
+            Self::Removed(handles) => handles,
+        }
+    }
+}
+
 impl PolicyMetrics {
     pub(super) fn register(&self, register: &mut Registration<'_>) {
         let Families { decisions, denials, granted, replays } = &self.families;
@@ -107,37 +125,41 @@ impl PolicyMetrics {
 
     /// Counts a decision.
     pub(super) fn decided(&self, request: &CheckRequest<'_>, response: &CheckResponse) {
-        for one in std::iter::once(response).chain(&response.shadows) {
-            self.of(one.policy.as_str(), |policy| policy.decided(one));
+        let by_name = self.by_name.load();
+        let of = |name: &str| self.find(&by_name, name);
+        // Of most requests it is the only policy.
+        let main = of(response.policy.as_str());
+        main.decided(response);
+        for shadow in &response.shadows {
+            of(shadow.policy.as_str()).decided(shadow);
         }
-        if response.decision.is_allowed() && !response.decision.replayed {
-            for charge in request.charges() {
-                self.granted(charge, response);
+        if !response.decision.is_allowed() || response.decision.replayed {
+            return;
+        }
+        for charge in request.charges() {
+            let name = match charge.target {
+                Target::Policy(name) => name,
+                Target::Limit(limit) => limit.policy().as_str(),
+            };
+            let own = response.shadows.iter().find(|one| one.policy == name).unwrap_or(response);
+            // What only shadow mode allowed was not granted.
+            if own.shadow.is_some() {
+                continue;
+            }
+            let units = units(charge, own);
+            if response.policy == name {
+                main.granted.inc_by(units);
+            } else {
+                of(name).granted.inc_by(units);
             }
         }
     }
 
-    /// Counts the units of a charge, unless only shadow mode allowed them.
-    fn granted(&self, charge: &RequestedCharge<'_>, response: &CheckResponse) {
-        let name = match charge.target {
-            Target::Policy(name) => name,
-            Target::Limit(limit) => limit.policy().as_str(),
-        };
-        let own = response.shadows.iter().find(|one| one.policy == name).unwrap_or(response);
-        if own.shadow.is_none() {
-            let units = units(charge, own);
-            self.of(name, |policy| {
-                policy.granted.inc_by(units);
-            });
-        }
-    }
-
-    /// Does something with the counters of a policy. Those of one that was just removed are found
-    /// anew.
-    fn of(&self, name: &str, count: impl FnOnce(&Handles)) {
-        match self.by_name.load().get(name) {
-            Some(handles) => count(handles),
-            None => count(&Handles::new(&self.families, name)),
+    /// The counters of a policy. Those of one that was just removed are found anew.
+    fn find<'a>(&self, by_name: &'a HashMap<Box<str>, Handles>, name: &str) -> Found<'a> {
+        match by_name.get(name) {
+            Some(handles) => Found::Known(handles),
+            None => Found::Removed(Box::new(Handles::new(&self.families, name))),
         }
     }
 }

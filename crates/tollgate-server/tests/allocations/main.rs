@@ -29,8 +29,8 @@ const COUNTED: usize = 2_000;
 
 /// The most allocations per request, of every layer from the socket on. A change that exceeds one
 /// says so here.
-const HTTP_MAX: f64 = 14.0;
-const GRPC_MAX: f64 = 22.0;
+const HTTP_MAX: f64 = 8.0;
+const GRPC_MAX: f64 = 12.0;
 
 /// Allocations while something runs, of all threads.
 fn allocations(work: impl FnOnce()) -> usize {

@@ -10,7 +10,7 @@ use hyper::header::CONTENT_TYPE;
 use tonic::{Code, Status};
 
 use super::{Fixture, choose};
-use crate::grpc::{Health, Services, answer, services};
+use crate::grpc::{Health, Served, answer, services};
 
 /// Seeds begin with places in this list: a new one comes last.
 const METHODS: [&str; 12] = [
@@ -37,7 +37,7 @@ const UNREADABLE: [&str; 5] =
 
 struct Grpc {
     fixture: Fixture,
-    services: Arc<Services>,
+    served: Arc<Served>,
     /// Streams end with it.
     _health: Health,
 }
@@ -48,7 +48,9 @@ thread_local! {
         let services = fixture.runtime.block_on(services(Arc::clone(&fixture.app)));
         #[expect(clippy::expect_used, reason = "a target needs its server")]
         let (services, health) = services.expect("the descriptors are valid");
-        Grpc { fixture, services, _health: health }
+        let client = Arc::clone(&fixture.client);
+        let served = Arc::new(Served { services, client });
+        Grpc { fixture, served, _health: health }
     });
 }
 
@@ -70,7 +72,7 @@ pub fn grpc(bytes: &[u8]) {
         let request = Request::post(method).header(CONTENT_TYPE, "application/grpc");
         let request = request.body(Full::new(Bytes::from(body))).unwrap_or_default();
         let status = grpc.fixture.run(async {
-            let response = answer(&grpc.services, &grpc.fixture.client, request).await;
+            let Ok(response) = answer(&grpc.served, request).await;
             let status = Status::from_header_map(response.headers());
             let body = response.into_body().collect().await;
             let trailers = body.ok().and_then(|body| body.trailers().cloned());

@@ -4,98 +4,25 @@ use bytes::Bytes;
 use http::HeaderValue;
 use http::header::{CACHE_CONTROL, CONTENT_TYPE, WWW_AUTHENTICATE};
 use serde::Serialize;
-use tollgate_core::{Code, Cost, Decision, Forecast, Name};
+use tollgate_core::{Code, Decision, Forecast, Name};
 use tollgate_http::Problem;
 
-use super::Response;
+use super::{Response, write};
 use crate::engine::{
     CheckResponse, Failure, LimitsResponse, PolicyLimits, SettleResponse, SettledLimit,
 };
-use crate::policy::{LimitInfo, LimitName};
+use crate::policy::LimitInfo;
+
+/// More than most bodies have, so that memory is taken once.
+const USUAL_BYTES: usize = 512;
 
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 /// A decision is out of date at once.
 const NO_STORE: HeaderValue = HeaderValue::from_static("no-store");
 
-#[derive(Serialize)]
-struct DecisionJson<'a> {
-    allowed: bool,
-    verdict: &'static str,
-    limit: u64,
-    remaining: u64,
-    reset_at_ms: u64,
-    retry_after_ms: Option<u64>,
-    delay_ms: u64,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    granted: Option<u64>,
-    policy: &'a str,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    binding: Option<&'a str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    degraded: Option<&'static str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    shadow: Option<&'static str>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    replayed: Option<bool>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    receipt: Option<&'a str>,
-    limits: Vec<StandingJson<'a>>,
-}
-
 /// The codes of the elements of a batch that failed, in the extensions of the response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FailedElements(pub Vec<Code>);
-
-/// How one limit stands.
-#[derive(Serialize)]
-struct StandingJson<'a> {
-    name: &'a str,
-    policy: &'a str,
-    limit: u64,
-    remaining: u64,
-    reset_at_ms: u64,
-    retry_after_ms: Option<u64>,
-    /// Units granted, to a range that was allowed.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    granted: Option<u64>,
-}
-
-impl<'a> From<(&'a LimitName, &'a Decision)> for StandingJson<'a> {
-    fn from((limit, own): (&'a LimitName, &'a Decision)) -> Self {
-        Self {
-            name: limit.name.as_str(),
-            policy: limit.policy.as_str(),
-            limit: own.limit,
-            remaining: own.remaining,
-            reset_at_ms: own.reset_at_ms,
-            retry_after_ms: own.retry_after_ms,
-            granted: own.granted().map(Cost::get),
-        }
-    }
-}
-
-impl<'a> From<&'a CheckResponse> for DecisionJson<'a> {
-    fn from(response: &'a CheckResponse) -> Self {
-        let decision = &response.decision;
-        Self {
-            allowed: decision.is_allowed(),
-            verdict: decision.verdict.as_str(),
-            limit: decision.limit,
-            remaining: decision.remaining,
-            reset_at_ms: decision.reset_at_ms,
-            retry_after_ms: decision.retry_after_ms,
-            delay_ms: decision.delay_ms,
-            granted: response.granted,
-            policy: response.policy.as_str(),
-            binding: decision.binding().map(|name| name.as_str()),
-            degraded: decision.degraded.map(|mode| mode.as_str()),
-            shadow: response.shadow_verdict().map(|verdict| verdict.as_str()),
-            replayed: if_replayed(decision),
-            receipt: response.receipt.as_deref(),
-            limits: response.standings().map(StandingJson::from).collect(),
-        }
-    }
-}
 
 /// `true`, or absent.
 fn if_replayed(decision: &Decision) -> Option<bool> {
@@ -117,16 +44,10 @@ impl<'a> From<&'a Failure> for ErrorJson<'a> {
     }
 }
 
+/// The error of an element of a batch.
 #[derive(Serialize)]
-#[serde(untagged)]
-enum Element<'a> {
-    Decision(DecisionJson<'a>),
-    Error { error: ErrorJson<'a> },
-}
-
-#[derive(Serialize)]
-struct Decisions<'a> {
-    decisions: Vec<Element<'a>>,
+struct ElementError<'a> {
+    error: ErrorJson<'a>,
 }
 
 #[derive(Serialize)]
@@ -233,18 +154,24 @@ struct ResetJson {
 }
 
 pub(super) fn decision(response: &CheckResponse) -> Response {
-    json(&DecisionJson::from(response))
+    let mut bytes = Vec::with_capacity(USUAL_BYTES);
+    write::decision(response, &mut bytes);
+    of_bytes(bytes)
 }
 
 pub(super) fn decisions(results: &[Result<CheckResponse, Failure>]) -> Response {
-    // A closure cannot express that its result borrows from its argument.
-    fn element(result: &Result<CheckResponse, Failure>) -> Element<'_> {
+    let mut bytes = b"{\"decisions\":[".to_vec();
+    for (index, result) in results.iter().enumerate() {
+        if index > 0 {
+            bytes.push(b',');
+        }
         match result {
-            Ok(response) => Element::Decision(response.into()),
-            Err(failure) => Element::Error { error: failure.into() },
+            Ok(response) => write::decision(response, &mut bytes),
+            Err(failure) => put(&ElementError { error: failure.into() }, &mut bytes),
         }
     }
-    let mut response = json(&Decisions { decisions: results.iter().map(element).collect() });
+    bytes.extend_from_slice(b"]}");
+    let mut response = of_bytes(bytes);
     let failures = results.iter().filter_map(|result| result.as_ref().err());
     let failed: Vec<Code> = failures.map(|failure| failure.error.code()).collect();
     if !failed.is_empty() {
@@ -296,9 +223,18 @@ pub fn failure(Failure { error, retry_after_ms, .. }: &Failure) -> Response {
 }
 
 pub(super) fn json(body: &impl Serialize) -> Response {
+    let mut bytes = Vec::with_capacity(USUAL_BYTES);
+    put(body, &mut bytes);
+    of_bytes(bytes)
+}
+
+fn put(body: &impl Serialize, to: &mut Vec<u8>) {
     // Encoding structures of numbers and text does not fail.
-    let body = serde_json::to_vec(body).unwrap_or_default();
-    let mut response = Response::new(Bytes::from(body));
+    let _never = serde_json::to_writer(to, body);
+}
+
+fn of_bytes(bytes: Vec<u8>) -> Response {
+    let mut response = Response::new(Bytes::from(bytes));
     response.headers_mut().insert(CONTENT_TYPE, JSON);
     response.headers_mut().insert(CACHE_CONTROL, NO_STORE);
     response

@@ -5,12 +5,14 @@
 //! [`Api::answer`].
 
 mod decode;
+mod direct;
 mod encode;
 mod endpoint;
 mod fields;
 mod gate;
 mod policies;
 mod rejection;
+mod write;
 
 use std::ops::Deref;
 use std::sync::Arc;

@@ -1,5 +1,6 @@
 //! Decisions: the admissions of a request, and its response.
 
+use tollgate_core::store::Store as _;
 use tollgate_core::{Admission, Charge, Code, Decision, Error, RequestId};
 
 use super::resolved::{ResolvedAdmission, ResolvedRequest};
@@ -23,6 +24,22 @@ impl Engine {
             self.charge_shadows(&[&request], &[Ok(&resolved)], result).await;
         }
         result
+    }
+
+    /// Decides one request without waiting; `None` if it may have to wait, or needs more than one
+    /// call to the store. Then nothing was charged.
+    pub(super) fn decide_now(&self, request: &CheckRequest<'_>) -> Option<Result<CheckResponse>> {
+        if request.request_id.is_some() || request.is_listed() {
+            return None;
+        }
+        let policies = self.policies.load();
+        let resolved = match ResolvedRequest::of(&policies, request) {
+            Ok(resolved) => resolved.main,
+            Err(failure) => return Some(Err(failure)),
+        };
+        let now = self.limiter.clock().now();
+        let decided = self.limiter.store().decide_now(&resolved.single_charge()?, now)?;
+        Some(self.respond(request, &resolved, decided))
     }
 
     /// Decides requests independently and in order, sharing round trips to the store.

@@ -82,6 +82,18 @@ impl Engine {
         result
     }
 
+    /// [`Engine::acquire`] without a future, for the request that most clients make: one charge
+    /// under one limit, without an id, over a store that never waits. `None` for any other, of
+    /// which nothing was charged.
+    ///
+    /// # Errors
+    /// As [`Engine::acquire`].
+    pub fn acquire_now(&self, request: &CheckRequest<'_>) -> Option<Result<CheckResponse>> {
+        let result = self.decide_now(request)?;
+        self.observer.decided(request, &result);
+        Some(result)
+    }
+
     /// Decides requests independently and in order, sharing round trips to the store.
     ///
     /// # Errors
