@@ -10,6 +10,7 @@ mod clocks;
 mod closed;
 mod contender;
 mod counting_alloc;
+mod id_memory;
 mod instructions;
 mod measure;
 mod memory_use;
@@ -51,6 +52,7 @@ fn run(words: &[String]) -> Result<()> {
     };
     match command.as_str() {
         memory_use::CHILD => return memory_use::child(rest),
+        id_memory::CHILD => return id_memory::child(),
         instructions::CHILD => return instructions::child(rest),
         "redis" => {
             print!("{}", report::machine());
@@ -70,13 +72,17 @@ fn run(words: &[String]) -> Result<()> {
     match command.as_str() {
         "memory" => time::print(&args),
         "clock" => clocks::print(&args),
-        "memory-use" => memory_use::print(&args),
+        "memory-use" => {
+            memory_use::print(&args)?;
+            id_memory::print()
+        }
         "instructions" => instructions::print(&args),
         "tower" => middleware::print(&args),
         "all" => {
             time::print(&args)?;
             clocks::print(&args)?;
             memory_use::print(&args)?;
+            id_memory::print()?;
             instructions::print(&args)?;
             middleware::print(&args)
         }

@@ -92,7 +92,8 @@ pub(crate) fn child(words: &[String]) -> Result<()> {
     Ok(())
 }
 
-fn resident_bytes() -> Result<i64> {
+/// Resident memory of this process.
+pub(crate) fn resident_bytes() -> Result<i64> {
     let statm =
         fs::read_to_string("/proc/self/statm").map_err(|error| format!("statm: {error}"))?;
     let pages = statm.split_whitespace().nth(1).and_then(|pages| pages.parse::<i64>().ok());

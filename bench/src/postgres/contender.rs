@@ -18,17 +18,19 @@ pub(crate) enum Kind {
     TollgateOnce,
     TollgateAudit,
     TollgateRelaxed,
+    TollgateOnceRelaxed,
     Serializable,
     Advisory,
     Upsert,
     Commit,
 }
 
-const ALL: [(&str, Kind, &str); 8] = [
+const ALL: [(&str, Kind, &str); 9] = [
     ("tollgate", Kind::Tollgate, "Tollgate"),
     ("once", Kind::TollgateOnce, "Tollgate, request ids"),
     ("audit", Kind::TollgateAudit, "Tollgate, request ids and audit"),
     ("relaxed", Kind::TollgateRelaxed, "Tollgate, relaxed durability"),
+    ("once-relaxed", Kind::TollgateOnceRelaxed, "Tollgate, request ids, relaxed durability"),
     ("serializable", Kind::Serializable, "(a) SERIALIZABLE, FOR UPDATE, request ids"),
     ("advisory", Kind::Advisory, "(b) advisory lock, five round trips"),
     ("upsert", Kind::Upsert, "(c) upsert of a counter, one statement"),
@@ -62,15 +64,13 @@ impl Contender {
             options.url(),
             "DROP SCHEMA IF EXISTS bench CASCADE; CREATE SCHEMA bench; CHECKPOINT",
         )?;
-        let config: Config = options.url().parse().map_err(|error: Error| error.to_string())?;
-        let timeout = Duration::from_secs(10);
-        let config = config.connect_timeout(timeout).operation_timeout(timeout);
-        let config = config.tables("bench", "limits").max_request_ids(1 << 40);
+        let config = config(options)?;
         let (config, ids) = match kind {
             Kind::Tollgate => (config, false),
             Kind::TollgateOnce => (config, true),
             Kind::TollgateAudit => (config.audit(Retention::ForEver), true),
             Kind::TollgateRelaxed => (config.durability(Durability::Relaxed), false),
+            Kind::TollgateOnceRelaxed => (config.durability(Durability::Relaxed), true),
             rival => return Ok(Self::Rival(Rival::open(rival, options).await?)),
         };
         let store = Postgres::connect(config).await.map_err(|error| error.to_string())?;
@@ -103,4 +103,12 @@ impl Contender {
             limiter.close().await;
         }
     }
+}
+
+/// The settings of the store.
+pub(crate) fn config(options: &Options) -> Result<Config> {
+    let config: Config = options.url().parse().map_err(|error: Error| error.to_string())?;
+    let timeout = Duration::from_secs(10);
+    let config = config.connect_timeout(timeout).operation_timeout(timeout);
+    Ok(config.tables("bench", "limits"))
 }

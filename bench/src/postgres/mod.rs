@@ -5,6 +5,7 @@
 //! every round runs each of them once, in rotating order, on tables that were made for it.
 
 mod contender;
+mod ids;
 mod load;
 mod options;
 mod rivals;
@@ -30,7 +31,7 @@ pub(crate) const COMMAND: &str = "postgres";
 pub(crate) fn print(words: &[String]) -> Result<()> {
     let mut options = Options::parse(words)?;
     // Ends, with its data, when it is dropped.
-    let _server = match &options.url {
+    let server = match &options.url {
         Some(_) => None,
         None => {
             let server = durable(options.version)?;
@@ -42,6 +43,9 @@ pub(crate) fn print(words: &[String]) -> Result<()> {
     let runtime = Runtime::new().map_err(|error| error.to_string())?;
     runtime.block_on(async {
         println!("{}\n", psql(options.url(), rivals::SETTINGS)?);
+        if options.ids {
+            return ids::print(&options, server.as_ref().map(|server| server.pid())).await;
+        }
         if options.sweeps {
             return sweep::print(&options).await;
         }

@@ -16,8 +16,9 @@ usage: tollgate-bench postgres [options]
   --callers N         concurrent callers (default 256)
   --keys N            distinct keys (default 100000)
   --connections N     connections of the rivals (default 32)
-  --contenders A,B    only these: tollgate, once, audit, relaxed, serializable, advisory,
-                      upsert, commit
+  --contenders A,B    only these: tollgate, once, audit, relaxed, once-relaxed, serializable,
+                      advisory, upsert, commit
+  --ids               instead: what request ids cost, on 10000 keys by 1024 callers
   --sweep             instead: a table with expired rows is reclaimed during decisions
   --rows N            expired rows for --sweep (default 10000000)";
 
@@ -32,6 +33,7 @@ pub(crate) struct Options {
     pub(crate) keys: u64,
     pub(crate) connections: usize,
     pub(crate) contenders: Vec<String>,
+    pub(crate) ids: bool,
     pub(crate) sweeps: bool,
     pub(crate) rows: u64,
 }
@@ -52,6 +54,7 @@ impl Options {
             keys: 100_000,
             connections: 32,
             contenders: Vec::new(),
+            ids: false,
             sweeps: false,
             rows: 10_000_000,
         };
@@ -60,14 +63,16 @@ impl Options {
             if flag == "--help" {
                 return Err(USAGE.into());
             }
-            if flag == "--sweep" {
-                options.sweeps = true;
-                continue;
+            match flag.as_str() {
+                "--ids" => options.ids = true,
+                "--sweep" => options.sweeps = true,
+                _ => {
+                    let value = words.next().ok_or_else(|| {
+                        format!("`{flag}` is unknown or lacks its value\n{USAGE}")
+                    })?;
+                    options.set(flag, value)?;
+                }
             }
-            let value = words
-                .next()
-                .ok_or_else(|| format!("`{flag}` is unknown or lacks its value\n{USAGE}"))?;
-            options.set(flag, value)?;
         }
         Ok(options)
     }

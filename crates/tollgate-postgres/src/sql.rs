@@ -68,8 +68,8 @@ impl Sql {
         let slack = config.slack;
         Self {
             begin: begin(config),
-            states: TableSql::new(states, "state"),
-            records: TableSql::new(records, "value"),
+            states: TableSql::new(states, "state", lock_free_states(states)),
+            records: TableSql::new(records, "value", lock_free_records(records)),
             count_records: format!(
                 "SELECT count(*) FROM (SELECT 1 FROM {records} WHERE expires > $1 + {slack} \
                  LIMIT $2) AS live"
@@ -107,19 +107,14 @@ impl Sql {
 
 impl TableSql {
     /// `value` is the name of the column that holds the text of a value.
-    fn new(table: &str, value: &str) -> Self {
+    fn new(table: &str, value: &str, lock_free: String) -> Self {
         Self {
             lock: format!(
                 "WITH held AS MATERIALIZED (SELECT key, {value} FROM {table} WHERE key = ANY($1) \
                  ORDER BY key FOR UPDATE) SELECT array_agg(key), array_agg({value}), {CLOCK} \
                  FROM held"
             ),
-            lock_free: format!(
-                "WITH held AS MATERIALIZED (SELECT key, {value} FROM {table} WHERE key = ANY($1) \
-                 ORDER BY key FOR UPDATE SKIP LOCKED) SELECT array_agg(key), array_agg({value}), \
-                 {CLOCK}, (SELECT array_agg(t.key) FROM {table} AS t WHERE t.key = ANY($1) \
-                 AND NOT EXISTS (SELECT FROM held AS h WHERE h.key = t.key)) FROM held"
-            ),
+            lock_free,
             insert: format!(
                 "INSERT INTO {table} (key, {value}, expires) SELECT * FROM unnest($1, $2, $3) \
                  AS n(key, value, expires) ORDER BY n.key COLLATE \"C\""
@@ -130,6 +125,27 @@ impl TableSql {
             ),
         }
     }
+}
+
+/// Most keys have a row that is free: only those whose rows it does not hold are looked for again.
+fn lock_free_states(table: &str) -> String {
+    format!(
+        "WITH held AS MATERIALIZED (SELECT key, state FROM {table} WHERE key = ANY($1) \
+         ORDER BY key FOR UPDATE SKIP LOCKED) SELECT array_agg(key), array_agg(state), {CLOCK}, \
+         (SELECT array_agg(t.key) FROM {table} AS t WHERE t.key = ANY(ARRAY(\
+         SELECT unnest($1) COLLATE \"C\" EXCEPT SELECT key FROM held))) FROM held"
+    )
+}
+
+/// Most request ids are new: they are looked for once.
+fn lock_free_records(table: &str) -> String {
+    format!(
+        "WITH found AS MATERIALIZED (SELECT key FROM {table} WHERE key = ANY($1)), \
+         held AS MATERIALIZED (SELECT key, value FROM {table} \
+         WHERE key = ANY(ARRAY(SELECT key FROM found)) ORDER BY key FOR UPDATE SKIP LOCKED) \
+         SELECT array_agg(key), array_agg(value), {CLOCK}, (SELECT array_agg(f.key) \
+         FROM found AS f WHERE NOT EXISTS (SELECT FROM held AS h WHERE h.key = f.key)) FROM held"
+    )
 }
 
 /// A process that hangs must not hold locks, nor wait for them, for longer than it waits for an

@@ -160,6 +160,7 @@ impl Store for Postgres {
         capability.own_clock = true;
         capability.multi_key = MultiKey::Atomic;
         capability.idempotent = true;
+        capability.bounded_ids = true;
         capability
     }
 

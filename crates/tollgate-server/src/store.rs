@@ -15,6 +15,7 @@ use tollgate::store::memory::MemoryBuilder;
 use tollgate::store::parameters::ParameterSpec;
 use tollgate::store::{BoxStore, Retries, Store};
 use tollgate::{Error, Result};
+use tollgate_service::Policies;
 use tollgate_service::config::values::nearest;
 
 use crate::telemetry::{Instrumented, Telemetry};
@@ -33,6 +34,8 @@ pub struct StoreSpec {
     pub example: &'static str,
     /// When to choose it, for the documentation.
     pub choose_for: &'static str,
+    /// Whether it can bound how many request ids it keeps for a policy.
+    pub bounds_ids: bool,
     /// The parameters of its addresses.
     pub parameters: fn() -> Vec<ParameterSpec>,
     /// Whether an address is valid; opens nothing.
@@ -48,6 +51,7 @@ pub const STORES: &[StoreSpec] = &[
         schemes: &["memory"],
         example: "memory:",
         choose_for: "one process, or a limit per process is what is meant",
+        bounds_ids: true,
         parameters: || MemoryBuilder::parameters().collect(),
         validate: |address| address.parse::<MemoryBuilder>().map(drop),
         open: |address, options| Box::pin(ready(memory(address, options))),
@@ -57,6 +61,7 @@ pub const STORES: &[StoreSpec] = &[
         schemes: &["redis", "rediss", "redis-sentinel"],
         example: "redis://127.0.0.1:1",
         choose_for: "several processes: the usual choice",
+        bounds_ids: false,
         parameters: || redis::Config::parameters().collect(),
         validate: |address| address.parse::<redis::Config>().map(drop),
         open: |address, options| Box::pin(ready(redis(address, options))),
@@ -66,6 +71,7 @@ pub const STORES: &[StoreSpec] = &[
         schemes: &["redis-cluster", "rediss-cluster"],
         example: "redis-cluster://127.0.0.1:1",
         choose_for: "more keys or load than one Redis carries",
+        bounds_ids: false,
         parameters: || redis::Config::parameters().collect(),
         validate: |address| address.parse::<redis::Config>().map(drop),
         open: |address, options| Box::pin(ready(redis(address, options))),
@@ -75,6 +81,7 @@ pub const STORES: &[StoreSpec] = &[
         schemes: &["postgres", "postgresql"],
         example: "postgres://127.0.0.1:1/t",
         choose_for: "a PostgreSQL is there and a Redis is not; billing",
+        bounds_ids: true,
         parameters: || postgres::Config::parameters().collect(),
         validate: |address| address.parse::<postgres::Config>().map(drop),
         open: |address, options| Box::pin(ready(postgres(address, options))),
@@ -84,6 +91,7 @@ pub const STORES: &[StoreSpec] = &[
         schemes: &["dynamodb"],
         example: "dynamodb://limits?region=eu-central-1",
         choose_for: "what runs on AWS and wants no server of its own",
+        bounds_ids: false,
         parameters: || dynamodb::Config::parameters().collect(),
         validate: |address| address.parse::<dynamodb::Config>().map(drop),
         open: |address, options| Box::pin(ready(dynamodb(address, options))),
@@ -93,6 +101,7 @@ pub const STORES: &[StoreSpec] = &[
         schemes: &["denokv+http", "denokv+https"],
         example: "denokv+http://token@127.0.0.1:1",
         choose_for: "what runs on Deno",
+        bounds_ids: true,
         parameters: || denokv::Config::parameters().collect(),
         validate: |address| address.parse::<denokv::Config>().map(drop),
         open: |address, options| Box::pin(ready(denokv(address, options))),
@@ -102,6 +111,7 @@ pub const STORES: &[StoreSpec] = &[
         schemes: &["sqlite"],
         example: "sqlite:./tollgate.db",
         choose_for: "one machine, and limits that outlive a restart; no server",
+        bounds_ids: true,
         parameters: || sqlite::Config::parameters().collect(),
         validate: |address| address.parse::<sqlite::Config>().map(drop),
         open: |address, options| Box::pin(sqlite(address, options)),
@@ -162,6 +172,18 @@ pub(crate) async fn open_with(
 /// `config_invalid` naming `store` when no store has that scheme, or the part of the address.
 pub(crate) fn validate(address: &str) -> Result<()> {
     (find(address)?.1.validate)(address)
+}
+
+/// Whether the store of an address can keep the bounds of policies. If no store has that scheme,
+/// another error says so.
+///
+/// # Errors
+/// `config_invalid` naming the setting of a policy.
+pub(crate) fn check_bounds(address: &str, policies: &Policies) -> Result<()> {
+    match find(address) {
+        Ok((_, spec)) if !spec.bounds_ids => policies.without_bounded_ids(),
+        _ => Ok(()),
+    }
 }
 
 /// The parameters of the store of an address; none if no store has that scheme.

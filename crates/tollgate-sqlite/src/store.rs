@@ -167,6 +167,7 @@ impl Store for Sqlite {
         capability.durable = true;
         capability.multi_key = MultiKey::Atomic;
         capability.idempotent = true;
+        capability.bounded_ids = true;
         capability
     }
 

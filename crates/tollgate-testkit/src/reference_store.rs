@@ -7,6 +7,7 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
+use tollgate_core::store::record::check_bound;
 use tollgate_core::store::{
     CallContext, Capability, Evidence, Loaded, MultiKey, Store, TimeSource, plan, slots_of,
 };
@@ -65,6 +66,7 @@ impl ReferenceStore {
     }
 
     fn admit_now(&self, admission: &Admission<'_>, now: Now) -> Result<Evidence> {
+        check_bound(admission, false)?;
         let mut kept = self.lock();
         if let Some(replay) = kept.replay(admission, now)? {
             return Ok(replay);

@@ -4,7 +4,7 @@
 //! crate, and its response becomes one of the runtime. [`api_from_env`] reads the settings.
 
 use bytes::Bytes;
-use tollgate_core::store::BoxStore;
+use tollgate_core::store::{BoxStore, Store as _};
 use tollgate_core::{Error, Result};
 use tollgate_service::api::{Rejection, Response as ApiResponse, failure};
 use tollgate_service::auth::{Token, validate_tokens};
@@ -59,7 +59,11 @@ pub fn api_from_env(env: &Env, policies: &str) -> Result<Api> {
     let deadline = setting(env, "TOLLGATE_DEADLINE", DEFAULT_DEADLINE);
     let deadline = values::duration(&deadline).map_err(|e| Error::config("deadline", e))?;
     let auth = auth(env, &policies)?;
-    let limiter = limiter(store(env)?).deadline(deadline).build();
+    let store = store(env)?;
+    if !store.capability().bounded_ids {
+        policies.without_bounded_ids()?;
+    }
+    let limiter = limiter(store).deadline(deadline).build();
     let mut engine = Engine::new(limiter, policies);
     if let Some(key) = ReceiptKey::of_secrets(&receipt_secret, &secret) {
         engine = engine.with_receipt_key(key);

@@ -6,7 +6,8 @@
 //! room that is taken.
 //!
 //! Where there is no room, the oldest ids of whatever takes too much are to be forgotten
-//! ([`Forget`]): a sixteenth of them at once, so that the store looks for them rarely.
+//! ([`Forget`]): a sixteenth of them at once, so that the store looks for them rarely. For a store
+//! that cannot look for them, the names of the ids are kept too.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -21,6 +22,8 @@ use crate::time::Micros;
 const SHARE_OF_A_KEY: usize = 16;
 /// This part of the ids that take too much is forgotten at once.
 const FORGOTTEN: usize = 16;
+/// No more names are forgotten at once: a backend deletes them in one request.
+const NAMES_MAX: usize = 100;
 /// Ids that expire within one of these are counted together, until its end.
 const GRAIN: Micros = 1_000_000;
 
@@ -35,6 +38,8 @@ pub struct Forget {
     pub names_begin_with: String,
     /// How many are to be forgotten.
     pub count: usize,
+    /// Which ones, where names are kept. A store that looks for the oldest itself gets none.
+    pub names: Vec<String>,
 }
 
 /// Whose request ids take too much room for one more.
@@ -49,7 +54,19 @@ pub(super) enum Excess {
 #[derive(Debug)]
 pub struct IdShares {
     max: usize,
+    oldest: Oldest,
     live: Mutex<Live>,
+}
+
+/// How the oldest ids are forgotten.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Oldest {
+    /// The store looks for them.
+    FoundByStore,
+    /// Their names are kept, and the store deletes them.
+    Named,
+    /// Not at all.
+    Kept,
 }
 
 #[derive(Debug, Default)]
@@ -57,7 +74,16 @@ struct Live {
     by_policy: HashMap<u64, usize>,
     by_key: HashMap<Owner, usize>,
     /// What expires by an instant.
-    by_end: BTreeMap<Micros, HashMap<Owner, usize>>,
+    by_end: BTreeMap<Micros, HashMap<Owner, Ids>>,
+    total: usize,
+}
+
+/// Ids of one owner that expire together.
+#[derive(Debug, Default)]
+struct Ids {
+    count: usize,
+    /// Of those that may be forgotten, where names are kept.
+    names: Vec<String>,
 }
 
 /// Ids that are about to be written. They count until they expire if they are kept, and no longer
@@ -66,20 +92,40 @@ struct Live {
 #[must_use = "ids that are dropped are not counted"]
 pub struct ReservedIds<'a> {
     shares: &'a IdShares,
-    ids: Vec<(Owner, Micros)>,
+    max: usize,
+    ids: Vec<ReservedId>,
+    may_be_written: bool,
+}
+
+#[derive(Debug)]
+struct ReservedId {
+    owner: Owner,
+    end: Micros,
+    name: Option<String>,
 }
 
 impl IdShares {
     /// Shares of this many ids; `usize::MAX` for no bound.
     #[must_use]
     pub fn new(max: usize) -> Self {
-        Self { max, live: Mutex::default() }
+        Self { max, oldest: Oldest::FoundByStore, live: Mutex::default() }
+    }
+
+    /// Shares for a store that has to be told which ids it is to forget, if it can.
+    pub(super) fn with_names(forgets: bool) -> Self {
+        let oldest = if forgets { Oldest::Named } else { Oldest::Kept };
+        Self { oldest, ..Self::new(usize::MAX) }
     }
 
     /// Begins to add ids at this instant.
     pub fn reserve(&self, now: Micros) -> ReservedIds<'_> {
+        self.reserve_up_to(self.max, now)
+    }
+
+    /// The same with another bound.
+    pub(super) fn reserve_up_to(&self, max: usize, now: Micros) -> ReservedIds<'_> {
         self.lock().forget_expired(now);
-        ReservedIds { shares: self, ids: Vec::new() }
+        ReservedIds { shares: self, max, ids: Vec::new(), may_be_written: false }
     }
 
     fn lock(&self) -> MutexGuard<'_, Live> {
@@ -88,6 +134,11 @@ impl IdShares {
 }
 
 impl ReservedIds<'_> {
+    /// How many more ids may be added, where no other process adds any.
+    pub(super) fn room(&self) -> usize {
+        self.max.saturating_sub(self.shares.lock().total)
+    }
+
     /// What stands in the way of one more id of this owner while `free` more fit into the store;
     /// nothing if it fits.
     pub(super) fn excess(&self, owner: Owner, free: usize, bounds: &Bounds) -> Option<Excess> {
@@ -107,8 +158,9 @@ impl ReservedIds<'_> {
         (of_policy >= free.min(max)).then_some(Excess::Policy)
     }
 
-    /// The ids that are to be forgotten for one more under this key. They count no more.
-    pub(super) fn forget(&self, excess: Excess, key: Key<'_>, bounds: &Bounds) -> Forget {
+    /// The ids that are to be forgotten for one more under this key. They count no more. Nothing
+    /// if none can be forgotten.
+    pub(super) fn forget(&self, excess: Excess, key: Key<'_>, bounds: &Bounds) -> Option<Forget> {
         let (owner, max) = (Owner::of(key), self.max_of_policy(bounds));
         let mut live = self.shares.lock();
         let is_meant = |other: &Owner| match excess {
@@ -122,30 +174,53 @@ impl ReservedIds<'_> {
                 let names = record::names_of_policy(key);
                 (names, live.by_policy.get(&owner.policy).copied().unwrap_or_default())
             }
-            Excess::Store => (String::new(), self.shares.max),
+            Excess::Store => (String::new(), self.max),
         };
         let count = (of / FORGOTTEN).max(1);
-        live.forget_oldest(count, is_meant);
-        Forget { names_begin_with, count }
+        match self.shares.oldest {
+            Oldest::FoundByStore => {
+                live.forget_oldest(count, is_meant);
+                Some(Forget { names_begin_with, count, names: Vec::new() })
+            }
+            Oldest::Named => {
+                let names = live.take_oldest_names(count.min(NAMES_MAX), is_meant);
+                let count = names.len();
+                (count > 0).then_some(Forget { names_begin_with, count, names })
+            }
+            Oldest::Kept => None,
+        }
+    }
+
+    /// Whether ids under these bounds are counted: without any bound they are not.
+    pub(super) fn counts(&self, bounds: &Bounds) -> bool {
+        self.max_of_policy(bounds) < usize::MAX
     }
 
     fn max_of_policy(&self, bounds: &Bounds) -> usize {
-        bounds.max_request_ids_if_set().unwrap_or(usize::MAX).min(self.shares.max)
+        bounds.max_request_ids_if_set().unwrap_or(usize::MAX).min(self.max)
     }
 
-    /// Adds an id that expires at this instant. Without any bound it is not counted.
-    pub(super) fn add(&mut self, owner: Owner, end: Micros, bounds: &Bounds) {
-        if self.max_of_policy(bounds) == usize::MAX {
-            return;
-        }
+    /// Adds an id of this name, unless it was never to be forgotten, that expires at this instant.
+    pub(super) fn add(&mut self, owner: Owner, end: Micros, name: Option<String>) {
         let end = grain_of(end);
         self.shares.lock().add(owner, end);
-        self.ids.push((owner, end));
+        let name = name.filter(|_| self.shares.oldest == Oldest::Named);
+        self.ids.push(ReservedId { owner, end, name });
     }
 
     /// The ids are written, or may be.
     pub fn keep(mut self) {
-        self.ids.clear();
+        self.sent();
+    }
+
+    /// The ids are about to be written: unless it is known that they were not, they count.
+    pub(super) fn sent(&mut self) {
+        self.may_be_written = true;
+    }
+
+    /// The ids were not written.
+    pub(super) fn not_written(mut self) {
+        self.may_be_written = false;
     }
 }
 
@@ -155,8 +230,12 @@ impl Drop for ReservedIds<'_> {
             return;
         }
         let mut live = self.shares.lock();
-        for (owner, end) in self.ids.drain(..) {
-            live.remove(owner, end);
+        for ReservedId { owner, end, name } in self.ids.drain(..) {
+            if self.may_be_written {
+                live.add_name(owner, end, name);
+            } else {
+                live.remove(owner, end);
+            }
         }
     }
 }
@@ -165,16 +244,25 @@ impl Live {
     fn add(&mut self, owner: Owner, end: Micros) {
         *self.by_policy.entry(owner.policy).or_default() += 1;
         *self.by_key.entry(owner).or_default() += 1;
-        *self.by_end.entry(end).or_default().entry(owner).or_default() += 1;
+        self.by_end.entry(end).or_default().entry(owner).or_default().count += 1;
+        self.total += 1;
+    }
+
+    /// Notes the name of an id that was added, unless it has expired meanwhile.
+    fn add_name(&mut self, owner: Owner, end: Micros, name: Option<String>) {
+        let ids = self.by_end.get_mut(&end).and_then(|owners| owners.get_mut(&owner));
+        if let Some(ids) = ids {
+            ids.names.extend(name);
+        }
     }
 
     /// Removes an id, unless it has expired meanwhile.
     fn remove(&mut self, owner: Owner, end: Micros) {
-        let count = self.by_end.get_mut(&end).and_then(|owners| owners.get_mut(&owner));
-        if let Some(count) = count
-            && let Some(less) = count.checked_sub(1)
+        let ids = self.by_end.get_mut(&end).and_then(|owners| owners.get_mut(&owner));
+        if let Some(ids) = ids
+            && let Some(less) = ids.count.checked_sub(1)
         {
-            *count = less;
+            ids.count = less;
             self.subtract(owner, 1);
         }
     }
@@ -183,8 +271,8 @@ impl Live {
         while let Some(first) = self.by_end.first_entry()
             && *first.key() <= now
         {
-            for (owner, count) in first.remove() {
-                self.subtract(owner, count);
+            for (owner, ids) in first.remove() {
+                self.subtract(owner, ids.count);
             }
         }
     }
@@ -194,12 +282,12 @@ impl Live {
         let mut forgotten = Vec::new();
         for owners in self.by_end.values_mut() {
             for (owner, ids) in owners.iter_mut().filter(|(owner, _)| is_meant(owner)) {
-                let less = count.min(*ids);
-                *ids -= less;
+                let less = count.min(ids.count);
+                ids.count -= less;
                 count -= less;
                 forgotten.push((*owner, less));
             }
-            owners.retain(|_, ids| *ids > 0);
+            owners.retain(|_, ids| ids.count > 0);
             if count == 0 {
                 break;
             }
@@ -209,7 +297,33 @@ impl Live {
         }
     }
 
+    /// Takes this many names, of ids that expire first. They count no more.
+    fn take_oldest_names(
+        &mut self,
+        count: usize,
+        is_meant: impl Fn(&Owner) -> bool,
+    ) -> Vec<String> {
+        let (mut names, mut forgotten) = (Vec::new(), Vec::new());
+        for owners in self.by_end.values_mut() {
+            for (owner, ids) in owners.iter_mut().filter(|(owner, _)| is_meant(owner)) {
+                let less = (count - names.len()).min(ids.names.len());
+                names.extend(ids.names.drain(..less));
+                ids.count = ids.count.saturating_sub(less);
+                forgotten.push((*owner, less));
+            }
+            owners.retain(|_, ids| ids.count > 0);
+            if names.len() == count {
+                break;
+            }
+        }
+        for (owner, less) in forgotten {
+            self.subtract(owner, less);
+        }
+        names
+    }
+
     fn subtract(&mut self, owner: Owner, count: usize) {
+        self.total = self.total.saturating_sub(count);
         subtract(&mut self.by_policy, &owner.policy, count);
         subtract(&mut self.by_key, &owner, count);
     }
@@ -247,7 +361,7 @@ mod tests {
         let mut count = 0;
         for owner in owners {
             if reserved.excess(owner, free - count, &Bounds::new()).is_none() {
-                reserved.add(owner, END, &Bounds::new());
+                reserved.add(owner, END, None);
                 count += 1;
             }
         }

@@ -56,6 +56,7 @@ pub mod round {
 
 /// How request ids are kept in text, for stores that write records without the adapter.
 pub mod record {
+    pub use super::cas::bounds::check_bound;
     pub use super::cas::record::{
         RequestIdKey, SETTLED, evidence_text, is_name, is_of_settlement, name, replay, replay_at,
         request_id_key, value,
@@ -156,6 +157,9 @@ pub struct Capability {
     pub multi_key: MultiKey,
     /// Remembers request ids.
     pub idempotent: bool,
+    /// Bounds how many request ids it remembers for a policy that says so
+    /// ([`Bounds::max_request_ids`]). Other stores refuse a request id under such a limit.
+    pub bounded_ids: bool,
     /// Answers from this process, without waiting: it cannot have an outage.
     pub in_process: bool,
     /// The largest state it can keep, in bytes of text; 0 for no bound of its own.

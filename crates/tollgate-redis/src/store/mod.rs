@@ -36,11 +36,11 @@ use std::sync::Arc;
 use tollgate_core::algorithm::ScriptedStep;
 use tollgate_core::combine::Combiner;
 use tollgate_core::store::cas::Cas;
-use tollgate_core::store::compensate;
 use tollgate_core::store::{
     BatchResults, CallContext, Capability, Endpoint, Evidence, LastAnswer, Loaded, MultiKey,
     Retries, Store, TimeSource,
 };
+use tollgate_core::store::{compensate, record};
 use tollgate_core::{Admission, Charge, Clock, Code, Error, Key, Operation, Result};
 
 use crate::layout::KeyLayout;
@@ -104,7 +104,7 @@ impl<T: Transport> Redis<T> {
             Route::Script => self.0.admit(admission, cx).await,
             Route::CrossSlot => self.admit_over_slots(admission, cx).await,
             Route::Queue(..) | Route::Swap => self.0.swapping.admit(admission, cx).await,
-            Route::Unsupported => Err(unsupported()),
+            Route::Refused(error) => Err(error),
         }
     }
 }
@@ -116,8 +116,7 @@ enum Route<'a> {
     Script,
     CrossSlot,
     Swap,
-    /// Over several slots, without a script.
-    Unsupported,
+    Refused(Error),
 }
 
 impl<T: Transport> Inner<T> {
@@ -129,9 +128,13 @@ impl<T: Transport> Inner<T> {
         {
             return Route::Queue(charge, step);
         }
+        // A record is a key that expires: nothing counts them.
+        if let Err(error) = record::check_bound(admission, false) {
+            return Route::Refused(error);
+        }
         let has_script = charges.iter().all(|charge| charge.rule().scripted_step().is_some());
         if compensate::spans_parts(self, charges) {
-            return if has_script { Route::CrossSlot } else { Route::Unsupported };
+            return if has_script { Route::CrossSlot } else { Route::Refused(unsupported()) };
         }
         let is_plain = charges.iter().all(|charge| charge.operation == Operation::Take);
         let is_script = has_script && is_plain && admit::one_quota_per_key(charges);

@@ -316,6 +316,9 @@ fn assemble(
     if let Err(error) = store::validate(settings.text(Setting::Store)) {
         errors.push(settings.error(Setting::Store, of_part(&error)));
     }
+    let fit = policies.as_ref().map(|all| store::check_bounds(settings.text(Setting::Store), all));
+    let unfit = fit.and_then(Result::err);
+    errors.extend(unfit.map(|e| ConfigError::new(e.field().unwrap_or_default(), e.message())));
     let receipt_secret = settings.text(Setting::ReceiptSecret);
     if let Err(error) = validate_secret(receipt_secret) {
         errors.push(settings.error(Setting::ReceiptSecret, error.message()));

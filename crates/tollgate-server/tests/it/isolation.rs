@@ -143,6 +143,40 @@ fn bounds_of_a_policy_are_read_and_checked() {
     }
 }
 
+#[test]
+fn a_bound_on_request_ids_is_refused_where_the_store_cannot_keep_it() {
+    let of = |store: &str, section: &str, of_policy: &str| {
+        let policy = format!("  p: {{limit: 1 per 1s{of_policy}}}");
+        let file = format!("store: {store}\n{section}\npolicies:\n{policy}\n");
+        let config = Config::of_text(&[], |_| None, Some(("t.yaml", &file)));
+        config.map(drop).map_err(|errors| errors.to_string())
+    };
+    let keep = ", request_ids: {keep: 1h}";
+    let stores = [
+        ("redis://127.0.0.1:1", false),
+        ("redis-cluster://127.0.0.1:1", false),
+        ("dynamodb://limits?region=eu-central-1", false),
+        ("postgres://127.0.0.1:1/t", true),
+        ("denokv+http://token@127.0.0.1:1", true),
+        ("'sqlite:./t.db'", true),
+        ("'memory:'", true),
+    ];
+    for (store, is_accepted) in stores {
+        of(store, "", keep).unwrap();
+        let wrong = [
+            ("", ", request_ids: {max: 5}", "policies.p.request_ids.max: this store cannot bound"),
+            ("", ", request_ids: {when_full: refuse}", "policies.p.request_ids.when_full: this"),
+            ("request_ids: {max: 5}", "", "request_ids.max: this store cannot bound"),
+        ];
+        for (section, of_policy, expected) in wrong {
+            match of(store, section, of_policy) {
+                Ok(()) => assert!(is_accepted, "{store}: {section}{of_policy}"),
+                Err(wrong) => assert!(!is_accepted && wrong.contains(expected), "{wrong}"),
+            }
+        }
+    }
+}
+
 #[tokio::test]
 async fn bounds_of_the_memory_store_are_in_its_address() {
     for store in ["memory:", "memory:?max_keys=10&max_request_ids=10&memory=1048576"] {

@@ -23,11 +23,12 @@ fn row(StoreSpec { schemes, choose_for, .. }: &StoreSpec, can: Capability) -> St
         bytes => format!("{bytes} bytes"),
     };
     let shared = yes(!can.in_process);
-    let (exact, durable, ids) = (yes(can.exact), yes(can.durable), yes(can.idempotent));
+    let (exact, durable) = (yes(can.exact), yes(can.durable));
+    let (ids, bounded) = (yes(can.idempotent), yes(can.bounded_ids));
     let named = named.join(", ");
     format!(
-        "| {named} | {choose_for} | {shared} | {exact} | {several} | {ids} | {durable} | {clock} \
-         | {size} |\n"
+        "| {named} | {choose_for} | {shared} | {exact} | {several} | {ids} | {bounded} | {durable} \
+         | {clock} | {size} |\n"
     )
 }
 
@@ -43,13 +44,16 @@ fn address(example: &str) -> String {
 pub(crate) async fn table() -> String {
     let mut table = String::from(
         "| `--store` | choose it for | shared by processes | exact | several limits at once \
-         | request ids | outlives a process | whose clock decides | largest state |\n\
-         |---|---|---|---|---|---|---|---|---|\n",
+         | request ids | can bound them | outlives a process | whose clock decides \
+         | largest state |\n\
+         |---|---|---|---|---|---|---|---|---|---|\n",
     );
     for spec in STORES {
         // None of them connects before the first call.
         let store = store::open(&address(spec.example), None).await.unwrap();
-        table.push_str(&row(spec, store.capability()));
+        let can = store.capability();
+        assert_eq!(can.bounded_ids, spec.bounds_ids, "{}", spec.example);
+        table.push_str(&row(spec, can));
     }
     table
 }

@@ -3,6 +3,7 @@
 //! A set of policies never changes: a reload makes a new set and swaps it in. Strings of the
 //! configuration end here; the engine and the limiter see limits and charges only.
 
+mod bounds;
 mod changes;
 mod info;
 mod refunds;

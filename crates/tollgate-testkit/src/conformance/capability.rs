@@ -1,6 +1,6 @@
 //! Capability truthfulness: what a store says it cannot do, it refuses with `unsupported`.
 
-use tollgate_core::store::{CallContext, MultiKey, Store};
+use tollgate_core::store::{Bounds, CallContext, MultiKey, Store};
 use tollgate_core::{Admission, Code, RequestId};
 
 use super::MONTH;
@@ -26,6 +26,14 @@ pub async fn capability_is_truthful<S: Store>(suite: &Suite<'_, S>) {
     let refused = identified.map_err(|error| error.code()).err();
     let expected = (!capability.idempotent).then_some(Code::Unsupported);
     assert_eq!(refused, expected, "a request id with idempotent = {}", capability.idempotent);
+
+    if capability.idempotent {
+        let bounded = suite.limit("bounded", &quota).bounded(Bounds::new().max_request_ids(100));
+        let bounded = suite.charge_once(bounded.charge("k"), once, suite.at(0)).await;
+        let refused = bounded.map_err(|error| error.code()).err();
+        let expected = (!capability.bounded_ids).then_some(Code::Unsupported);
+        assert_eq!(refused, expected, "a bound with bounded_ids = {}", capability.bounded_ids);
+    }
 
     let by_its_clock = suite.store().load(&[one.charge("k")], CallContext::store_clock()).await;
     let refused = by_its_clock.map_err(|error| error.code()).err();

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Mutex;
 
+use tollgate_core::store::record::check_bound;
 use tollgate_core::store::{
     BatchResults, CallContext, Capability, Evidence, Loaded, MultiKey, Plan, Store, TimeSource,
     plan, slots_of,
@@ -241,6 +242,7 @@ impl Store for FlawedStore {
     }
 
     async fn admit(&self, admission: &Admission<'_>, cx: CallContext<'_>) -> Result<Evidence> {
+        check_bound(admission, false)?;
         let now = self.now(cx.time())?;
         if let Some(replay) = self.replay(admission, now)? {
             return Ok(replay);

@@ -131,6 +131,7 @@ impl Store for DurableObjects {
         capability.durable = true;
         capability.own_clock = true;
         capability.idempotent = true;
+        capability.bounded_ids = true;
         capability.multi_key =
             if self.0.0.shards == 1 { MultiKey::Atomic } else { MultiKey::Compensated };
         capability

@@ -8,12 +8,12 @@
 //! implies a time that it has seen and decides no earlier; what is deleted has meant nothing for at
 //! least the slack, which covers the step.
 
-use core::sync::atomic::{AtomicBool, AtomicUsize, Ordering::Relaxed};
+use core::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
 use core::time::Duration;
 use std::collections::HashMap;
 use std::fmt;
 
-use tollgate_core::store::round::{Round, RoundBounds, ValueName, state_in};
+use tollgate_core::store::round::{Forget, IdShares, Round, RoundBounds, ValueName, state_in};
 use tollgate_core::store::{
     BatchResults, CallContext, CallLimit, Capability, Evidence, Loaded, MultiKey, Store, TimeSource,
 };
@@ -46,11 +46,15 @@ pub struct ObjectStore {
     pub(super) object: SendWrapper<ThisObject>,
     slack: Micros,
     max_request_ids: usize,
+    /// The request ids of each policy and key that were written since the object was made.
+    id_shares: IdShares,
     reclaim_every: Option<Duration>,
     /// One round at a time.
     turn: CallLimit,
     /// How many request ids are stored.
     records: AtomicUsize,
+    /// How many were forgotten before they expired.
+    forgotten: AtomicU64,
     /// Whether an alarm is known to be set.
     has_alarm: AtomicBool,
 }
@@ -79,9 +83,11 @@ impl ObjectStore {
             object: SendWrapper::new(this_object(state)),
             slack: micros(DEFAULT_SLACK),
             max_request_ids: DEFAULT_MAX_REQUEST_IDS,
+            id_shares: IdShares::new(DEFAULT_MAX_REQUEST_IDS),
             reclaim_every: Some(DEFAULT_RECLAIM_EVERY),
             turn: CallLimit::new(1),
             records: AtomicUsize::new(UNKNOWN),
+            forgotten: AtomicU64::new(0),
             has_alarm: AtomicBool::new(false),
         }
     }
@@ -94,11 +100,12 @@ impl ObjectStore {
         self
     }
 
-    /// How many request ids the object remembers, 100,000 by default; more get `queue_full`.
+    /// How many request ids the object remembers, 100,000 by default. Then the oldest are forgotten
+    /// or more are refused, as the limit says. No policy takes more than it leaves free, and no key
+    /// more than a sixteenth.
     #[must_use]
-    pub const fn max_request_ids(mut self, ids: usize) -> Self {
-        self.max_request_ids = ids;
-        self
+    pub fn max_request_ids(self, ids: usize) -> Self {
+        Self { max_request_ids: ids, id_shares: IdShares::new(ids), ..self }
     }
 
     /// How often an alarm deletes values that mean nothing any more, every hour by default; `None`
@@ -177,9 +184,11 @@ impl ObjectStore {
             None => read.next().flatten(),
         });
         let values: Vec<Option<String>> = values.collect();
-        let room = self.room(admissions, now).await?;
+        let (room, at) = self.room(admissions, now).await?;
         let is_new: Vec<bool> = values.iter().map(Option::is_none).collect();
-        let decided = round.decide(values, Some(now), RoundBounds { slack: self.slack, room })?;
+        let bounds = RoundBounds { slack: self.slack, room };
+        let mut reserved = self.id_shares.reserve(at);
+        let decided = round.decide_with_shares(values, Some(now), (bounds, &mut reserved))?;
         let rows = decided.writes.iter().filter_map(|write| {
             let name = names.get(write.place)?;
             let is_own = !elsewhere.contains_key(name.text);
@@ -193,8 +202,10 @@ impl ObjectStore {
                 keep_until: write.keep_until,
             })
             .collect();
+        self.forget_records(&decided.forget).await?;
         if !rows.is_empty() {
             self.storage.write(&rows).await?;
+            reserved.keep();
         }
         if added > 0 {
             self.records.fetch_add(added, Relaxed);
@@ -202,25 +213,37 @@ impl ObjectStore {
         Ok((decided.outcomes, !rows.is_empty()))
     }
 
-    /// How many more request ids may be stored. Expired ones are deleted where there is no room.
+    /// Deletes request ids that make room for those of a round.
+    async fn forget_records(&self, forget: &[Forget]) -> Result<()> {
+        for forget in forget {
+            let deleted = self.storage.forget_records(forget).await?;
+            // The number is known: the round has needed it.
+            self.records.fetch_sub(deleted.min(self.records.load(Relaxed)), Relaxed);
+            self.forgotten.fetch_add(u64::try_from(deleted).unwrap_or(u64::MAX), Relaxed);
+        }
+        Ok(())
+    }
+
+    /// How many more request ids may be stored, and at which instant. Expired ones are deleted
+    /// where there is no room.
     async fn room(
         &self,
         admissions: &[(Admission<'_>, TimeSource)],
         clock: Micros,
-    ) -> Result<usize> {
+    ) -> Result<(usize, Micros)> {
         let with_ids = admissions.iter().filter(|(admission, _)| admission.request_id.is_some());
         let wanted = with_ids.clone().count();
         if wanted == 0 {
-            return Ok(0);
+            return Ok((0, clock));
         }
+        let now = with_ids.map(|(_, at)| reading_of(*at, clock)).min().unwrap_or(clock);
         let mut stored = self.stored_records().await?;
         if wanted > self.max_request_ids.saturating_sub(stored) {
-            let now = with_ids.map(|(_, at)| reading_of(*at, clock)).min().unwrap_or(clock);
             self.storage.reclaim_records(now).await?;
             self.records.store(UNKNOWN, Relaxed);
             stored = self.stored_records().await?;
         }
-        Ok(self.max_request_ids.saturating_sub(stored))
+        Ok((self.max_request_ids.saturating_sub(stored), now))
     }
 
     async fn stored_records(&self) -> Result<usize> {
@@ -286,6 +309,7 @@ impl Store for ObjectStore {
         capability.own_clock = true;
         capability.multi_key = MultiKey::Atomic;
         capability.idempotent = true;
+        capability.bounded_ids = true;
         capability
     }
 
@@ -314,6 +338,10 @@ impl Store for ObjectStore {
 
     async fn reset(&self, key: Key<'_>, _: CallContext<'_>) -> Result<()> {
         self.forget(&key.to_text()).await
+    }
+
+    fn forgotten_request_ids(&self) -> u64 {
+        self.forgotten.load(Relaxed)
     }
 }
 

@@ -8,7 +8,7 @@
 
 use serde::{Deserialize, Serialize};
 use tollgate_core::algorithm::built_in;
-use tollgate_core::store::{Evidence, TimeSource};
+use tollgate_core::store::{Bounds, Evidence, TimeSource, WhenIdsFull};
 use tollgate_core::{
     Admission, Charge, Code, Cost, Error, Limit, Micros, Now, Operation, QuotaId, Receipt,
     RequestId, Result, State,
@@ -46,6 +46,13 @@ pub(crate) struct SentAdmission {
     pub(crate) charges: Vec<SentCharge>,
     /// The request id, and how long it is kept.
     pub(crate) request_id: Option<(String, Micros)>,
+    /// How many request ids the policy of the first charge keeps; the bound of the object if
+    /// absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    max_ids: Option<usize>,
+    /// Whether it refuses more, instead of forgetting the oldest.
+    #[serde(default)]
+    refuses_ids: bool,
 }
 
 #[derive(Debug, Serialize, Deserialize)]
@@ -110,12 +117,26 @@ impl SentAdmission {
     pub(crate) fn of(admission: &Admission<'_>) -> Option<Self> {
         let charges = admission.charges().iter().map(SentCharge::of).collect::<Option<_>>()?;
         let request_id = admission.request_id.map(|request| (request.id.to_owned(), request.keep));
-        Some(Self { charges, request_id })
+        let bounds = admission.charges().first().map(|first| *first.limit.bounds());
+        let bounds = bounds.unwrap_or_default();
+        let max_ids = bounds.max_request_ids_if_set();
+        Some(Self { charges, request_id, max_ids, refuses_ids: !bounds.forgets_request_ids() })
     }
 
     /// The limits and subjects of the charges.
     pub(crate) fn limits(&self) -> Result<Vec<Limit>> {
-        self.charges.iter().map(SentCharge::limit).collect()
+        let bounds = self.bounds();
+        self.charges.iter().map(|charge| Ok(charge.limit()?.bounded(bounds))).collect()
+    }
+
+    fn bounds(&self) -> Bounds {
+        let when_full =
+            if self.refuses_ids { WhenIdsFull::Refuse } else { WhenIdsFull::ForgetOldest };
+        let bounds = Bounds::new().when_ids_full(when_full);
+        match self.max_ids {
+            Some(max) => bounds.max_request_ids(max),
+            None => bounds,
+        }
     }
 
     /// The charges, under these limits.
@@ -298,6 +319,8 @@ mod tests {
     #[test]
     fn an_admission_is_the_same_after_the_journey() {
         let limit = Limit::gcra("api", Quota::per_minute(5)).unwrap().with_prefix("edge").unwrap();
+        let bounds = Bounds::new().max_request_ids(7).when_ids_full(WhenIdsFull::Refuse);
+        let limit = limit.bounded(bounds);
         let two = Cost::new(2).unwrap();
         let charges = [
             limit.charge("a\0\u{1F600}\"{}").cost(two),
@@ -322,6 +345,7 @@ mod tests {
             assert_eq!(one.key(), other.key());
             assert_eq!(one.rule().quota_id(), other.rule().quota_id());
             assert_eq!((one.cost, one.operation), (other.cost, other.operation));
+            assert_eq!(one.limit.bounds(), other.limit.bounds());
         }
     }
 

@@ -45,6 +45,16 @@ fn expired_request_ids_make_room_wherever_a_sweep_stands() {
     }
 }
 
+#[test]
+fn the_oldest_request_ids_make_room() {
+    let worker = TestWorker::shared();
+    let prefix = worker.prefix();
+    for store in ["reclaimed_sqlite", "reclaimed_key_value"] {
+        let (status, body) = worker.get(&format!("/{store}/forget?prefix={prefix}-forget"));
+        assert_eq!((status, &*body), (200, "passed"), "{store}: {}", worker.log());
+    }
+}
+
 /// In a database of its own: other tests charge at readings in the past.
 #[test]
 fn the_cron_trigger_deletes_rows_of_d1_that_mean_nothing() {

@@ -5,6 +5,7 @@
 
 use super::record::Record;
 use super::stored_value::StoredValue;
+use crate::charge::Admission;
 use crate::error::{Code, Error, Result};
 use crate::state::State;
 use crate::time::{Micros, Now};
@@ -124,6 +125,20 @@ impl Bounds {
         let message = format!("the record needs more than the {max} bytes this store can keep");
         Error::new(Code::Unsupported, message).with_field("request_id")
     }
+}
+
+/// Refuses a request id under a limit that bounds how many there are, where `bounded_ids` of the
+/// [capability](crate::store::Capability::bounded_ids) of a store says that it cannot.
+///
+/// # Errors
+/// `unsupported`.
+pub fn check_bound(admission: &Admission<'_>, bounded_ids: bool) -> Result<()> {
+    let max = admission.charges().first().and_then(|c| c.limit.bounds().max_request_ids_if_set());
+    if bounded_ids || admission.request_id.is_none() || max.is_none() {
+        return Ok(());
+    }
+    let message = "this store cannot bound how many request ids it keeps";
+    Err(Error::new(Code::Unsupported, message).with_field("max_request_ids").not_sent())
 }
 
 /// A record with the break before it.

@@ -170,8 +170,15 @@ impl Bounds {
     }
 
     /// How many request ids are kept, if it was set.
-    pub(in crate::store) const fn max_request_ids_if_set(&self) -> Option<usize> {
+    #[must_use]
+    pub const fn max_request_ids_if_set(&self) -> Option<usize> {
         self.max_request_ids
+    }
+
+    /// What happens to new request ids once too many are kept, if it was set.
+    #[must_use]
+    pub const fn when_ids_full_if_set(&self) -> Option<WhenIdsFull> {
+        self.when_ids_full
     }
 
     pub(super) fn max_request_ids_or_default(&self) -> usize {

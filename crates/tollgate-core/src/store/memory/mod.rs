@@ -242,6 +242,7 @@ impl Store for Memory {
             exact: true,
             multi_key: MultiKey::Atomic,
             idempotent: true,
+            bounded_ids: true,
             in_process: true,
             ..Capability::default()
         }

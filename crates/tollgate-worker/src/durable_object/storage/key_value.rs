@@ -4,7 +4,9 @@
 //! value is the instant until which it is kept, a space, and the text.
 
 use core::cell::RefCell;
+use std::collections::BinaryHeap;
 
+use tollgate_core::store::record::is_of_settlement;
 use tollgate_core::{Micros, Result};
 use worker::js_sys::{Array, Map, Object, Promise, Reflect};
 use worker::wasm_bindgen::JsValue;
@@ -99,6 +101,37 @@ impl KeyValue {
         }
     }
 
+    /// Deletes the oldest request ids whose names begin with a text, but those of settlements. How
+    /// many it found.
+    pub(super) async fn forget_records(
+        &self,
+        names_begin_with: &str,
+        count: usize,
+    ) -> Result<usize> {
+        // The newest of those that are to go is on top.
+        let mut oldest = BinaryHeap::new();
+        let mut start = None;
+        loop {
+            let page = self.page(names_begin_with, start.as_deref()).await?;
+            let next = page.last().filter(|_| page.len() == PAGE).map(|(name, _)| after(name));
+            for (name, value) in page {
+                if !is_of_settlement(&value) {
+                    oldest.push((keep_until(&value), name));
+                }
+                if oldest.len() > count {
+                    oldest.pop();
+                }
+            }
+            if next.is_none() {
+                break;
+            }
+            start = next;
+        }
+        let names: Vec<&str> = oldest.iter().map(|(_, name)| &**name).collect();
+        self.delete_all(&names).await?;
+        Ok(names.len())
+    }
+
     /// Deletes the expired values of one page of all names. Pages go round.
     pub(super) async fn sweep(&self, now: Micros) -> Result<Swept> {
         let start = self.swept_to.take();
@@ -114,14 +147,18 @@ impl KeyValue {
         let is_expired = |value: &str| keep_until(value).is_none_or(|until| until <= now);
         let expired: Vec<&str> =
             page.iter().filter(|(_, value)| is_expired(value)).map(|(name, _)| &**name).collect();
+        self.delete_all(&expired).await?;
+        let next = page.last().filter(|_| page.len() == PAGE).map(|(name, _)| after(name));
+        Ok(Page { is_left: expired.len() < page.len(), next })
+    }
+
+    async fn delete_all(&self, names: &[&str]) -> Result<()> {
         let mut calls = Vec::new();
-        for names in expired.chunks(KEYS_MAX) {
+        for names in names.chunks(KEYS_MAX) {
             let names = names.iter().map(|name| JsValue::from_str(name)).collect();
             calls.push(self.storage.as_raw().delete_multiple(names).map_err(failed)?);
         }
-        all(calls).await?;
-        let next = page.last().filter(|_| page.len() == PAGE).map(|(name, _)| after(name));
-        Ok(Page { is_left: expired.len() < page.len(), next })
+        all(calls).await
     }
 
     /// Names and values in the order of the names.

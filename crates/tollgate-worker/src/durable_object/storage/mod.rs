@@ -9,6 +9,7 @@ mod sqlite;
 use std::borrow::Cow;
 
 use tollgate_core::store::record;
+use tollgate_core::store::round::Forget;
 use tollgate_core::{Micros, Result};
 
 use crate::name;
@@ -83,6 +84,17 @@ impl ObjectStorage {
         match self {
             Self::KeyValue(storage) => storage.reclaim_records(now).await,
             Self::Sqlite(storage) => storage.reclaim_records(now),
+        }
+    }
+
+    /// Deletes the oldest request ids, but those of settlements. How many it found.
+    pub(super) async fn forget_records(&self, forget: &Forget) -> Result<usize> {
+        let names_begin_with = format!("{RECORDS}{}", forget.names_begin_with.replace('\0', "%00"));
+        match self {
+            Self::KeyValue(storage) => {
+                storage.forget_records(&names_begin_with, forget.count).await
+            }
+            Self::Sqlite(storage) => storage.forget_records(&names_begin_with, forget.count),
         }
     }
 

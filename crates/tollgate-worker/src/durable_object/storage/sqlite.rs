@@ -5,6 +5,7 @@
 use core::cell::Cell;
 
 use serde::Deserialize;
+use tollgate_core::store::record::SETTLED;
 use tollgate_core::{Micros, Result};
 use worker::{SqlCursor, SqlStorage, SqlStorageValue};
 
@@ -19,6 +20,9 @@ const WHAT: &str = "the database of the object failed";
 const COUNT: &str = "SELECT count(*) AS number FROM tollgate_values WHERE name >= ?1 AND name < ?2";
 const RECLAIM: &str = "DELETE FROM tollgate_values WHERE name IN (SELECT name FROM tollgate_values \
      WHERE name >= ?1 AND name < ?2 AND keep_until <= ?3 LIMIT ?4) RETURNING 1 AS number";
+const FORGET: &str = "DELETE FROM tollgate_values WHERE name IN (SELECT name FROM tollgate_values \
+     WHERE name >= ?1 AND name < ?2 AND instr(substr(value, instr(value, '\",\"')), ?3) = 0 \
+     ORDER BY keep_until LIMIT ?4) RETURNING 1 AS number";
 const IS_USED: &str = "SELECT EXISTS (SELECT 1 FROM tollgate_values) AS number";
 
 /// The SQLite storage.
@@ -69,6 +73,17 @@ impl Sqlite {
     pub(super) fn reclaim_records(&self, now: Micros) -> Result<()> {
         while self.reclaim((RECORDS, AFTER_RECORDS), now)? {}
         Ok(())
+    }
+
+    /// Deletes the oldest request ids whose names begin with a text, but those of settlements. How
+    /// many it found.
+    pub(super) fn forget_records(&self, names_begin_with: &str, count: usize) -> Result<usize> {
+        let to = format!("{names_begin_with}{}", char::MAX);
+        let count = i64::try_from(count).unwrap_or(i64::MAX);
+        let values = vec![names_begin_with.into(), to.into(), SETTLED.into(), count.into()];
+        let deleted = self.run(FORGET, values)?;
+        let deleted: Vec<Number> = deleted.to_array().map_err(|e| unavailable(WHAT, &e))?;
+        Ok(deleted.len())
     }
 
     /// Deletes a page of expired values between two names; whether there may be more.

@@ -4,8 +4,10 @@ use core::time::Duration;
 use std::sync::Arc;
 
 use serde::Deserialize;
-use tollgate_core::store::CallContext;
-use tollgate_core::{Clock as _, Limit, Micros, Quota};
+use tollgate_core::store::{Bounds, CallContext, Store as _, WhenIdsFull};
+use tollgate_core::{
+    Admission, Charge, Clock as _, Code, Limit, Micros, Quota, Receipt, RequestId,
+};
 use tollgate_testkit::helpers::{take, take_once};
 use tollgate_worker::{ObjectStore, WorkerClock};
 use worker::{DurableObject, Env, Request, Response, Result, State, durable_object};
@@ -77,6 +79,10 @@ impl Reclaimed {
                 Response::ok("filled")
             }
             "count" => Response::ok(self.count().await?.to_string()),
+            "forget" => {
+                self.forget().await.map_err(text)?;
+                Response::ok("passed")
+            }
             "ids" => {
                 self.ids().await.map_err(text)?;
                 Response::ok("passed")
@@ -113,10 +119,39 @@ impl Reclaimed {
         let now = WorkerClock.now();
         let at = |days: u64| CallContext::at(now + days * DAY);
         for number in 0..IDS {
-            take_once(&self.ids, limit.charge("k"), &number.to_string(), at(1)).await?;
+            take_once(&self.store, limit.charge("k"), &number.to_string(), at(1)).await?;
         }
         self.ids.alarm().await?;
+        let refuse = Bounds::new().when_ids_full(WhenIdsFull::Refuse);
+        let refusing = limit.clone().bounded(refuse);
+        let full = take_once(&self.ids, refusing.charge("k"), "more", at(1)).await;
+        assert_eq!(full.map_err(|error| error.code()), Err(Code::QueueFull));
         take_once(&self.ids, limit.charge("k"), "next", at(3)).await?;
+        Ok(())
+    }
+
+    /// The oldest request ids make room, by the bound of a policy; that of a settlement never does.
+    async fn forget(&self) -> tollgate_core::Result<()> {
+        let limit = Limit::gcra("bounded", Quota::new(10_000, Duration::from_secs(86_400)))?;
+        let limit = limit.bounded(Bounds::new().max_request_ids(160));
+        let at = |after: u64| CallContext::at(WorkerClock.now() + DAY + after);
+        let (cx, key) = (at(0), limit.charge("0"));
+        take_once(&self.ids, key, "first", cx).await?;
+        take_once(&self.ids, key.refund(Receipt::Newest), "refund", cx).await?;
+        for number in 0..400_u64 {
+            let (subject, id) = ((number % 20).to_string(), number.to_string());
+            take_once(&self.ids, limit.charge(&subject), &id, at(number)).await?;
+            let kept = number + 3 - self.ids.forgotten_request_ids();
+            assert!(kept <= 161, "{kept} of 160 are kept after {number}");
+        }
+        let is_replayed = async |charge: Charge<'_>, id: &str| {
+            let charges = [charge];
+            let admission = Admission::of(&charges).request_id(RequestId::new(id)?);
+            self.ids.admit(&admission, at(500)).await.map(|evidence| evidence.replayed.is_some())
+        };
+        assert!(is_replayed(limit.charge("19"), "399").await?, "the newest is forgotten");
+        assert!(is_replayed(key.refund(Receipt::Newest), "refund").await?, "it was made again");
+        assert!(!is_replayed(key, "first").await?, "the oldest is kept");
         Ok(())
     }
 }

@@ -1,0 +1,30 @@
+//! What policies ask of the store.
+
+use tollgate_core::{Error, Limit, Result};
+
+use super::Policies;
+
+impl Policies {
+    /// Refuses policies that bound their request ids, for a store that cannot
+    /// ([`Capability::bounded_ids`](tollgate_core::store::Capability::bounded_ids)).
+    ///
+    /// # Errors
+    /// `config_invalid` naming the setting of the first such policy.
+    pub fn without_bounded_ids(&self) -> Result<()> {
+        for policy in self.iter() {
+            for bounds in policy.limits().map(Limit::bounds) {
+                let setting = match (bounds.max_request_ids_if_set(), bounds.when_ids_full_if_set())
+                {
+                    (Some(_), _) => "max",
+                    (None, Some(_)) => "when_full",
+                    (None, None) => continue,
+                };
+                let field = format!("policies.{}.request_ids.{setting}", policy.name());
+                let message = "this store cannot bound how many request ids it keeps: they expire; \
+                               set `keep` alone, or choose another store";
+                return Err(Error::config("policies", message).with_field(field));
+            }
+        }
+        Ok(())
+    }
+}
