@@ -65,7 +65,7 @@ pub const FIGURES: &[Figure] = &[
         bound: "one lost connection to Redis at a round trip of 4 ms: at most 20 calls and 50 ms \
                 without the store, 15 times of 15",
         stores: REDIS,
-        takes: Duration::from_secs(35),
+        takes: Duration::from_secs(26),
         run: |_| Box::pin(redis::lost_connection()),
     },
     Figure {
@@ -73,7 +73,7 @@ pub const FIGURES: &[Figure] = &[
         bound: "a Redis that was killed answers again: the first call is decided by it within 250 \
                 ms, 10 times of 10",
         stores: REDIS,
-        takes: Duration::from_secs(20),
+        takes: Duration::from_secs(25),
         run: |_| Box::pin(redis::reconnect()),
     },
     Figure {
@@ -81,7 +81,7 @@ pub const FIGURES: &[Figure] = &[
         bound: "one of three masters of a cluster is stopped, or killed: at least 99 % of the \
                 calls for keys of the others are decided by the store",
         stores: CLUSTER,
-        takes: Duration::from_secs(15),
+        takes: Duration::from_secs(13),
         run: |_| Box::pin(redis::dead_node()),
     },
     Figure {
@@ -89,7 +89,7 @@ pub const FIGURES: &[Figure] = &[
         bound: "a round trip of 120 ms, longer than the deadline: `open` and `local` refuse no \
                 call, no answer takes over 150 ms, and after detection the median is under 20 ms",
         stores: BOTH,
-        takes: Duration::from_secs(14),
+        takes: Duration::from_secs(10),
         run: |setup| Box::pin(fleet::slow_store(setup)),
     },
     Figure {
@@ -97,14 +97,14 @@ pub const FIGURES: &[Figure] = &[
         bound: "a round trip of 60 ms to Redis, and 100 callers, on one key or each on its own: at \
                 least 95 % of the calls are decided by the store",
         stores: REDIS,
-        takes: Duration::from_secs(9),
+        takes: Duration::from_secs(7),
         run: |_| Box::pin(redis::near_deadline()),
     },
     Figure {
         name: "freeze-redis",
         bound: "a frozen Redis: calls are decided at once within 300 ms, 20 times of 20",
         stores: REDIS,
-        takes: Duration::from_secs(22),
+        takes: Duration::from_secs(20),
         run: |_| Box::pin(redis::freeze()),
     },
     Figure {
@@ -112,7 +112,7 @@ pub const FIGURES: &[Figure] = &[
         bound: "a frozen PostgreSQL with a round that waits for a row: calls are decided at once \
                 within 300 ms, 20 times of 20",
         stores: POSTGRES,
-        takes: Duration::from_secs(25),
+        takes: Duration::from_secs(20),
         run: |_| Box::pin(postgres::freeze()),
     },
     Figure {
@@ -120,7 +120,7 @@ pub const FIGURES: &[Figure] = &[
         bound: "75 callers at 24 and 60 ms, on one key or each call on its own: no call that got \
                 `queue_full` or `conflict_exhausted` was charged",
         stores: BOTH,
-        takes: Duration::from_secs(60),
+        takes: Duration::from_secs(35),
         run: |setup| Box::pin(fleet::refused_uncharged(setup)),
     },
     Figure {
@@ -128,7 +128,7 @@ pub const FIGURES: &[Figure] = &[
         bound: "at 1, 5, 24 and 60 ms, the verdict of `tollgate doctor` is that of a fleet with \
                 100 callers, on one key and on many",
         stores: BOTH,
-        takes: Duration::from_secs(90),
+        takes: Duration::from_secs(70),
         run: |setup| Box::pin(doctor::agrees(setup)),
     },
     Figure {
@@ -136,7 +136,7 @@ pub const FIGURES: &[Figure] = &[
         bound: "75 callers on one hot key of PostgreSQL at a round trip of 24 ms: at least 99 % of \
                 the calls of 15 callers on keys of their own are decided by the store",
         stores: POSTGRES,
-        takes: Duration::from_secs(8),
+        takes: Duration::from_secs(7),
         run: |setup| Box::pin(fleet::cold_keys(setup)),
     },
     Figure {
@@ -144,7 +144,7 @@ pub const FIGURES: &[Figure] = &[
         bound: "eleven locked hot rows of PostgreSQL: every call for another key is decided by \
                 the store",
         stores: POSTGRES,
-        takes: Duration::from_secs(5),
+        takes: Duration::from_secs(3),
         run: |_| Box::pin(postgres::locks()),
     },
 ];

@@ -18,7 +18,7 @@ use crate::timer_delay::TimerDelay;
 use crate::traffic::Traffic;
 
 /// About how long servers take to start, and to decide again after the fault.
-const START: Duration = Duration::from_secs(3);
+const START: Duration = Duration::from_secs(2);
 
 /// A fault on a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
