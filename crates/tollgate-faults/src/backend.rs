@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::ops::Deref;
 use std::path::PathBuf;
 
+use tokio::task::block_in_place;
 use tollgate_test_servers::{
     DenoKv, DynamoDb, FaultProxy, Folder, Mode, PgVersion, Postgres, Redis, RedisCluster,
     RedisSentinel, Server,
@@ -184,6 +185,15 @@ impl Backend {
         }
         Ok(())
     }
+}
+
+/// Starts the servers of a store once, so that what is not installed is downloaded or built before
+/// anything is measured: a first build takes minutes.
+///
+/// # Errors
+/// When it cannot be installed, or does not start.
+pub fn install(store: Store) -> Result<()> {
+    block_in_place(|| Backend::start(store, false)).map(drop)
 }
 
 /// Masters that serve their keys while another one is down, and write every command to disk before

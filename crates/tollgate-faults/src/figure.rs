@@ -25,6 +25,10 @@ pub struct Figure {
     pub name: &'static str,
     /// What is to be met.
     pub bound: &'static str,
+    /// The stores whose servers it starts.
+    pub stores: &'static [crate::Store],
+    /// About how long it takes.
+    pub takes: Duration,
     /// Starts the servers, causes the fault, and measures.
     pub run: fn(Setup) -> Running,
 }
@@ -49,71 +53,98 @@ pub struct Finding {
     pub is_met: bool,
 }
 
+const REDIS: &[crate::Store] = &[crate::Store::Redis];
+const CLUSTER: &[crate::Store] = &[crate::Store::Cluster];
+const POSTGRES: &[crate::Store] = &[crate::Store::Postgres];
+const BOTH: &[crate::Store] = &[crate::Store::Redis, crate::Store::Postgres];
+
 /// All figures.
 pub const FIGURES: &[Figure] = &[
     Figure {
         name: "lost-connection",
         bound: "one lost connection to Redis at a round trip of 4 ms: at most 20 calls and 50 ms \
                 without the store, 15 times of 15",
+        stores: REDIS,
+        takes: Duration::from_secs(26),
         run: |_| Box::pin(redis::lost_connection()),
     },
     Figure {
         name: "reconnect",
         bound: "a Redis that was killed answers again: the first call is decided by it within 250 \
                 ms, 10 times of 10",
+        stores: REDIS,
+        takes: Duration::from_secs(25),
         run: |_| Box::pin(redis::reconnect()),
     },
     Figure {
         name: "dead-node",
         bound: "one of three masters of a cluster is stopped, or killed: at least 99 % of the \
                 calls for keys of the others are decided by the store",
+        stores: CLUSTER,
+        takes: Duration::from_secs(13),
         run: |_| Box::pin(redis::dead_node()),
     },
     Figure {
         name: "slow-store",
         bound: "a round trip of 120 ms, longer than the deadline: `open` and `local` refuse no \
                 call, no answer takes over 150 ms, and after detection the median is under 20 ms",
+        stores: BOTH,
+        takes: Duration::from_secs(10),
         run: |setup| Box::pin(fleet::slow_store(setup)),
     },
     Figure {
         name: "near-deadline",
         bound: "a round trip of 60 ms to Redis, and 100 callers, on one key or each on its own: at \
                 least 95 % of the calls are decided by the store",
+        stores: REDIS,
+        takes: Duration::from_secs(7),
         run: |_| Box::pin(redis::near_deadline()),
     },
     Figure {
         name: "freeze-redis",
         bound: "a frozen Redis: calls are decided at once within 300 ms, 20 times of 20",
+        stores: REDIS,
+        takes: Duration::from_secs(20),
         run: |_| Box::pin(redis::freeze()),
     },
     Figure {
         name: "freeze-postgres",
         bound: "a frozen PostgreSQL with a round that waits for a row: calls are decided at once \
                 within 300 ms, 20 times of 20",
+        stores: POSTGRES,
+        takes: Duration::from_secs(20),
         run: |_| Box::pin(postgres::freeze()),
     },
     Figure {
         name: "refused-uncharged",
         bound: "75 callers at 24 and 60 ms, on one key or each call on its own: no call that got \
                 `queue_full` or `conflict_exhausted` was charged",
+        stores: BOTH,
+        takes: Duration::from_secs(35),
         run: |setup| Box::pin(fleet::refused_uncharged(setup)),
     },
     Figure {
         name: "doctor",
         bound: "at 1, 5, 24 and 60 ms, the verdict of `tollgate doctor` is that of a fleet with \
                 100 callers, on one key and on many",
+        stores: BOTH,
+        takes: Duration::from_secs(70),
         run: |setup| Box::pin(doctor::agrees(setup)),
     },
     Figure {
         name: "cold-keys",
         bound: "75 callers on one hot key of PostgreSQL at a round trip of 24 ms: at least 99 % of \
                 the calls of 15 callers on keys of their own are decided by the store",
+        stores: POSTGRES,
+        takes: Duration::from_secs(7),
         run: |setup| Box::pin(fleet::cold_keys(setup)),
     },
     Figure {
         name: "unrelated-keys",
         bound: "eleven locked hot rows of PostgreSQL: every call for another key is decided by \
                 the store",
+        stores: POSTGRES,
+        takes: Duration::from_secs(3),
         run: |_| Box::pin(postgres::locks()),
     },
 ];

@@ -25,7 +25,7 @@ mod timer_delay;
 mod traffic;
 
 pub use audit::Units;
-pub use backend::Store;
+pub use backend::{Store, install};
 pub use fault::Fault;
 pub use fleet::{Fleet, Kind, MODES};
 pub use load::Load;

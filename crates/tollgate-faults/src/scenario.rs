@@ -17,6 +17,9 @@ use crate::row::Row;
 use crate::timer_delay::TimerDelay;
 use crate::traffic::Traffic;
 
+/// About how long servers take to start, and to decide again after the fault.
+const START: Duration = Duration::from_secs(2);
+
 /// A fault on a store.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scenario {
@@ -62,6 +65,18 @@ impl Scenario {
     #[must_use]
     pub fn name(self) -> String {
         format!("{}-{}", self.store.name(), self.fault.name())
+    }
+
+    /// About how long it takes.
+    #[must_use]
+    pub const fn takes(self, setup: &Setup) -> Duration {
+        let hold = match self.fault {
+            Fault::Chaos(seconds) => Duration::from_secs(seconds),
+            Fault::Reset | Fault::Flushed => Duration::ZERO,
+            _ => setup.hold,
+        };
+        let load = setup.warm_up.saturating_add(hold).saturating_add(setup.recovery);
+        START.saturating_add(load)
     }
 
     /// Starts the servers, causes the fault under load, and counts: a row for each mode.

@@ -54,13 +54,18 @@ pub(super) async fn cold_keys(setup: Setup) -> Result<Outcome> {
     let backend = block_in_place(|| Backend::start(Store::Postgres, true))?;
     let fleet = Arc::new(block_in_place(|| Fleet::start(&setup.program, &backend.url()?))?);
     fleet.settle().await?;
-    backend.set(Mode::Latency(Duration::from_millis(24)))?;
     let [hot, cold] = [(); 2].map(|()| Arc::new(Traffic::new(Arc::clone(&fleet), setup.seed)));
-    let time = Duration::from_secs(4);
-    tokio::join!(
-        Arc::clone(&hot).run_callers(75, Keys::One, time),
-        Arc::clone(&cold).run_callers(15, Keys::Cold, time),
-    );
+    let run = async |time| {
+        tokio::join!(
+            Arc::clone(&hot).run_callers(75, Keys::One, time),
+            Arc::clone(&cold).run_callers(15, Keys::Cold, time),
+        )
+    };
+    // All connections are there: at this round trip a caller has no time to make one.
+    run(Duration::from_millis(300)).await;
+    [&hot, &cold].iter().for_each(|traffic| drop(traffic.take()));
+    backend.set(Mode::Latency(Duration::from_millis(24)))?;
+    run(Duration::from_secs(4)).await;
     let [hot, cold] = [hot, cold].map(|traffic| {
         let calls = traffic.take();
         Summary::of(calls.iter().map(|call| &call.sample))
