@@ -17,7 +17,7 @@ use crate::workload::{self, Spread};
 /// The subcommand with which this program calls itself.
 pub(crate) const CHILD: &str = "child-instructions";
 
-const SPREADS: [Spread; 2] = [Spread::Hot, Spread::TenThousand];
+const SPREADS: [Spread; 3] = [Spread::Hot, Spread::TenThousand, Spread::TenThousandDefault];
 const CHECKS: usize = 50_000;
 
 /// Prints the table.
@@ -84,7 +84,7 @@ pub(crate) fn child(words: &[String]) -> Result<()> {
     let wide = wide.parse().map_err(|_| "neither true nor false")?;
     let keys = workload::keys(spread.keys());
     let order = spread.order(CHECKS, 0);
-    let setup = Setup::new(path, keys.len(), wide);
+    let setup = Setup::new(path, spread, wide);
     let table = contender::find(id)?.ready(&setup, &keys)?;
     let allowed = table.timed_checks(&keys, &order);
     measure::verify(allowed, order.len() as u64, path)

@@ -79,7 +79,7 @@ pub(crate) fn child(words: &[String]) -> Result<()> {
     let order = SPREAD.order(CHECKS, 0);
 
     let before = resident_bytes()?;
-    let setup = Setup::new(path, keys.len(), wide);
+    let setup = Setup::new(path, SPREAD, wide);
     let (table, heap) = counting_alloc::count(|| entry.ready(&setup, &keys));
     let table = table?;
     let resident = resident_bytes()? - before;

@@ -47,7 +47,7 @@ pub(crate) fn print(args: &Args) -> Result<()> {
     for group in groups(args) {
         let Some(first) = group.first() else { continue };
         let keys = workload::keys(first.spread.keys());
-        let setup = Setup::new(first.path, keys.len(), args.wide);
+        let setup = Setup::new(first.path, first.spread, args.wide);
         let ready = |entry: &&'static Entry| Ok((*entry, entry.ready(&setup, &keys)?));
         let tables: Vec<Ready> = contenders.iter().map(ready).collect::<Result<_>>()?;
         for cell in &group {
@@ -58,17 +58,18 @@ pub(crate) fn print(args: &Args) -> Result<()> {
     Ok(())
 }
 
-/// The selected cells, those with the same number of keys and the same path together.
+/// The selected cells, those with the same tables and the same path together.
 fn groups(args: &Args) -> Vec<Vec<Cell>> {
-    let mut sizes: Vec<usize> = Spread::ALL.map(Spread::keys).to_vec();
-    sizes.dedup();
-    let group = |(size, path)| {
-        let spreads = Spread::ALL.into_iter().filter(move |spread| spread.keys() == size);
+    let table = |spread: Spread| (spread.keys(), spread.has_default_table());
+    let mut wanted = Spread::ALL.map(table).to_vec();
+    wanted.dedup();
+    let group = |(wanted, path)| {
+        let spreads = Spread::ALL.into_iter().filter(move |spread| table(*spread) == wanted);
         let cells =
             spreads.flat_map(move |spread| THREADS.map(|threads| Cell { spread, path, threads }));
         cells.filter(|cell| args.wants_cell(&cell.id())).collect()
     };
-    let pairs = sizes.into_iter().flat_map(|size| Path::ALL.map(|path| (size, path)));
+    let pairs = wanted.into_iter().flat_map(|one| Path::ALL.map(|path| (one, path)));
     pairs.map(group).collect()
 }
 

@@ -7,6 +7,8 @@ pub(crate) enum Spread {
     Hot,
     /// Ten thousand keys, equally likely.
     TenThousand,
+    /// The same in a table of the default size, where a contender has one.
+    TenThousandDefault,
     /// A million keys, equally likely.
     Million,
     /// A million keys, the k-th most popular with a probability proportional to 1/k.
@@ -14,16 +16,22 @@ pub(crate) enum Spread {
 }
 
 impl Spread {
-    /// All spreads, in the order of the table. Those with the same number of keys are neighbours.
-    pub(crate) const ALL: [Self; 4] = [Self::Hot, Self::TenThousand, Self::Million, Self::Zipf];
+    /// All spreads, in the order of the table. Those on the same tables are neighbours.
+    pub(crate) const ALL: [Self; 5] =
+        [Self::Hot, Self::TenThousand, Self::TenThousandDefault, Self::Million, Self::Zipf];
 
     /// How many keys there are.
     pub(crate) const fn keys(self) -> usize {
         match self {
             Self::Hot => 1,
-            Self::TenThousand => 10_000,
+            Self::TenThousand | Self::TenThousandDefault => 10_000,
             Self::Million | Self::Zipf => 1_000_000,
         }
+    }
+
+    /// Whether the table keeps its default size, instead of being made for the keys.
+    pub(crate) const fn has_default_table(self) -> bool {
+        matches!(self, Self::TenThousandDefault)
     }
 
     /// The name in filters.
@@ -31,6 +39,7 @@ impl Spread {
         match self {
             Self::Hot => "hot",
             Self::TenThousand => "10k",
+            Self::TenThousandDefault => "10k-default",
             Self::Million => "1m",
             Self::Zipf => "zipf",
         }
@@ -41,6 +50,7 @@ impl Spread {
         match self {
             Self::Hot => "1 hot key",
             Self::TenThousand => "10,000 uniform",
+            Self::TenThousandDefault => "10,000 uniform, default table",
             Self::Million => "1,000,000 uniform",
             Self::Zipf => "1,000,000 Zipf(1)",
         }

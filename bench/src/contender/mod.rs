@@ -15,6 +15,7 @@ use std::hint::black_box;
 use std::time::Duration;
 
 use crate::Result;
+use crate::workload::Spread;
 
 /// What the timed checks find.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -58,6 +59,8 @@ pub(crate) struct Setup {
     pub(crate) path: Path,
     /// How many keys there will be: a contender may reserve room, if it can.
     pub(crate) keys: usize,
+    /// Whether a table with a default size keeps it.
+    pub(crate) has_default_table: bool,
     /// Units per period.
     pub(crate) count: u32,
     /// The period, in whole seconds.
@@ -67,11 +70,12 @@ pub(crate) struct Setup {
 }
 
 impl Setup {
-    /// A quota that keeps `keys` keys on the path for as long as a benchmark takes.
+    /// A quota that keeps these keys on the path for as long as a benchmark takes.
     ///
     /// No unit takes a whole number of microseconds to come back, as quotas go. With `wide` the
     /// denominator is too large for Tollgate's one-word states.
-    pub(crate) const fn new(path: Path, keys: usize, wide: bool) -> Self {
+    pub(crate) const fn new(path: Path, spread: Spread, wide: bool) -> Self {
+        let keys = spread.keys();
         let (count, seconds, burst) = match (path, wide) {
             // One key takes all checks: a burst of a thousand million.
             (Path::Allow, false) if keys == 1 => (3, 1, 1 << 30),
@@ -86,7 +90,9 @@ impl Setup {
             (Path::Deny, false) => (2, 86_400, 2),
             (Path::Deny, true) => (1_031, 50_000_000, 2),
         };
-        Self { path, keys, count, period: Duration::from_secs(seconds), burst }
+        let has_default_table = spread.has_default_table();
+        let period = Duration::from_secs(seconds);
+        Self { path, keys, has_default_table, count, period, burst }
     }
 }
 

@@ -20,12 +20,12 @@ impl Tollgate {
     fn build(setup: &Setup) -> Result<Self> {
         let quota = Quota::new(u64::from(setup.count), setup.period);
         let algorithm = Gcra::with_burst(quota, u64::from(setup.burst))?;
-        // The bound is kept per shard: room for an uneven spread, so that no key is evicted.
-        let max_keys = setup.keys + setup.keys / 16 + 1_024;
-        Ok(Self {
-            limiter: Limiter::new(Memory::builder().max_keys(max_keys).build()?),
-            limit: Limit::new("api", algorithm)?,
-        })
+        let mut store = Memory::builder();
+        if !setup.has_default_table {
+            // Room for an uneven spread, so that no key is evicted.
+            store = store.max_keys(setup.keys + setup.keys / 16 + 1_024);
+        }
+        Ok(Self { limiter: Limiter::new(store.build()?), limit: Limit::new("api", algorithm)? })
     }
 }
 

@@ -46,7 +46,9 @@ impl<S: SyncStore> SyncLimiter<'_, S> {
     ///
     /// # Errors
     /// As [`Limiter::check`].
-    #[inline]
+    // With a mere hint, a program with several calls has none of them inlined, and the charge goes
+    // through memory: 264 instructions instead of 203 on a hot key in the memory store.
+    #[inline(always)]
     pub fn check<'a>(self, charges: impl Into<Admission<'a>>) -> Result<Decision> {
         // First: a reading orders memory, so an admission made before it would be written and read
         // again.
@@ -119,7 +121,7 @@ impl<S: SyncStore> SyncLimiter<'_, S> {
         Ok(())
     }
 
-    #[inline]
+    #[inline(always)]
     fn decide(self, admission: &Admission<'_>, now: Micros) -> Result<Decision> {
         match admission.single_charge() {
             Some(charge) => self.0.store.check_sync(&charge, now),

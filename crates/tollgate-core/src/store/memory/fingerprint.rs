@@ -40,11 +40,12 @@ const USED: u64 = 1 << 63;
 thread_local! {
     /// The last short key of this thread and its fingerprint: a hot key is checked again and again.
     /// The first entry matches nothing: no short key has the length 0.
-    static LAST: Cell<(Short, Id)> = const { Cell::new(((0, [0; 2], 0), Id { low: 0, high: 0 })) };
+    static LAST: Cell<(Short, Id)> = const { Cell::new((([0; 2], 0, 0), Id { low: 0, high: 0 })) };
 }
 
-/// A scope, the first and last eight bytes of a subject, and its length.
-type Short = (u128, [u64; 2], usize);
+/// The first and last eight bytes of a subject, a scope, and the length of the subject. What most
+/// likely differs between keys is first: a comparison ends there.
+type Short = ([u64; 2], u128, usize);
 
 static SECRETS: LazyLock<Secrets> = LazyLock::new(Secrets::random);
 
@@ -136,7 +137,7 @@ impl Secrets {
             // The usual lengths without a loop.
             (Some(head), Some(tail)) if bytes.len() < 16 => {
                 let (head, tail) = (u64::from_le_bytes(*head), u64::from_le_bytes(*tail));
-                let wanted = (sum.0, [head, tail], bytes.len());
+                let wanted = ([head, tail], sum.0, bytes.len());
                 let (last, id) = LAST.get();
                 if last == wanted {
                     return id;
