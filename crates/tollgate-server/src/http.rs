@@ -114,9 +114,6 @@ where
     if let Some(code) = code_of(&response) {
         app.refused("http", code);
     }
-    if let Some(FailedElements(codes)) = response.extensions().get() {
-        codes.iter().for_each(|code| app.refused("http", *code));
-    }
     response.map(whole)
 }
 
@@ -212,6 +209,9 @@ where
             app.authentication_failed("http", client).await;
         }
         app.refused("http", code);
+    }
+    if let Some(FailedElements(codes)) = response.extensions().get() {
+        codes.iter().for_each(|code| app.refused("http", *code));
     }
     response.map(whole)
 }
