@@ -63,12 +63,17 @@ impl fmt::Display for LimitWords {
     }
 }
 
+/// The most units that a configuration may state.
+const UNITS_MAX: u64 = 1 << 48;
+
 /// Units per period. Of a schedule the period in which the ceiling comes back, if people use it,
 /// else the shortest one that they use and that has whole units.
 fn rate(described: &Description) -> (u64, u64) {
     let Description { ceiling, units, period, renewal, .. } = *described;
-    let times =
-        |period: u64, factor: u64| Some((units.checked_mul(factor)?, period.checked_mul(factor)?));
+    let times = |period: u64, factor: u64| {
+        let units = units.checked_mul(factor).filter(|units| *units <= UNITS_MAX)?;
+        Some((units, period.checked_mul(factor)?))
+    };
     let whole = ceiling.is_multiple_of(units).then(|| times(period, ceiling / units)).flatten();
     let used = PERIODS.into_iter().find(|used| used.is_multiple_of(period));
     let used = used.and_then(|used| times(period, used / period));
@@ -143,6 +148,7 @@ mod tests {
             "limit: 7 per 13ms",
             "limit: 1_000_003 per 17d",
             "limit: 3 per 1us",
+            "limit: 1_000_000_000 per 1us",
             "algorithm: leaky_bucket, rate: 6 per 1w",
             "algorithm: token_bucket, refill: 9 per 7s, capacity: 2",
             "algorithm: sliding_window, limit: 6 per 36s, buckets: 3",
