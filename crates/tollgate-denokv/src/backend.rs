@@ -14,9 +14,9 @@ use tollgate_net::http::{Endpoint, Post};
 use crate::key::{after, encode};
 use crate::session::{Session, Sessions, status_error};
 use crate::wire::{
-    AtomicWrite, AtomicWriteOutput, Check, ENCODING_BYTES, KvEntry, KvValue, MUTATION_DELETE,
-    MUTATION_SET, Mutation, READ_SUCCESS, ReadRange, SnapshotRead, SnapshotReadOutput,
-    WRITE_CHECK_FAILURE, WRITE_DISABLED, WRITE_SUCCESS,
+    AtomicWrite, AtomicWriteOutput, Check, ENCODING_BYTES, KvEntry, KvValue, MUTATION_SET,
+    Mutation, READ_SUCCESS, ReadRange, SnapshotRead, SnapshotReadOutput, WRITE_CHECK_FAILURE,
+    WRITE_DISABLED, WRITE_SUCCESS,
 };
 
 /// The largest number of ranges in a read and of checks in a write.
@@ -86,22 +86,6 @@ impl Backend {
         Ok(found.map(|found| found.as_ref().map(entry_of)).collect())
     }
 
-    /// Whether it was written.
-    async fn write(&self, request: &AtomicWrite) -> Result<bool> {
-        let (session, reply) = self.send(|session| &session.write, request.encode_to_vec()).await?;
-        let output = AtomicWriteOutput::decode(&reply[..]).map_err(|_| malformed("a write"))?;
-        match output.status {
-            WRITE_SUCCESS => Ok(true),
-            WRITE_CHECK_FAILURE => Ok(false),
-            WRITE_DISABLED => {
-                self.sessions.discard_endpoint(&session);
-                let message = "the Deno KV server accepts no writes at the moment";
-                Err(Error::new(Code::StoreUnavailable, message).not_sent())
-            }
-            _ => Err(malformed("a write")),
-        }
-    }
-
     fn mutation(&self, key: Vec<u8>, swap: &Swap<'_>) -> Mutation {
         let keep_until_ms = swap.keep_until.div_ceil(MICROS_PER_MS);
         let expires = i64::try_from(keep_until_ms).ok().filter(|_| self.reclaims);
@@ -116,8 +100,7 @@ impl Backend {
 
 impl Versioned for Backend {
     fn capability(&self) -> VersionedCapability {
-        let capability = VersionedCapability::multi_key(KEYS_PER_SWAP).with_forgetting();
-        capability.with_max_state_bytes(VALUE_MAX_BYTES)
+        VersionedCapability::multi_key(KEYS_PER_SWAP).with_max_state_bytes(VALUE_MAX_BYTES)
     }
 
     async fn read(&self, keys: &[&str]) -> Result<Snapshot> {
@@ -137,16 +120,18 @@ impl Versioned for Backend {
             request.checks.push(Check { key: key.clone(), versionstamp });
             request.mutations.push(self.mutation(key, write));
         }
-        self.write(&request).await
-    }
-
-    async fn forget(&self, keys: &[&str]) -> Result<()> {
-        let mut request = AtomicWrite::default();
-        for key in keys {
-            let mutation = Mutation { mutation_type: MUTATION_DELETE, ..Mutation::default() };
-            request.mutations.push(Mutation { key: encode(key)?, ..mutation });
+        let (session, reply) = self.send(|session| &session.write, request.encode_to_vec()).await?;
+        let output = AtomicWriteOutput::decode(&reply[..]).map_err(|_| malformed("a write"))?;
+        match output.status {
+            WRITE_SUCCESS => Ok(true),
+            WRITE_CHECK_FAILURE => Ok(false),
+            WRITE_DISABLED => {
+                self.sessions.discard_endpoint(&session);
+                let message = "the Deno KV server accepts no writes at the moment";
+                Err(Error::new(Code::StoreUnavailable, message).not_sent())
+            }
+            _ => Err(malformed("a write")),
         }
-        self.write(&request).await.map(drop)
     }
 
     fn call_limit(&self) -> Option<&CallLimit> {

@@ -51,8 +51,7 @@ const PARAMETERS: &[Parameter<Config>] = &[
         "max_request_ids",
         "",
         "a whole number",
-        "how many request ids of each process are stored; then older ones are forgotten; no bound \
-         if absent",
+        "how many request ids of this process may be stored, more are refused; no bound if absent",
         |config, text| whole(text, 0..=u64::MAX).map(|ids| config.max_request_ids = ids),
     ),
 ];
@@ -161,9 +160,9 @@ impl Config {
         self
     }
 
-    /// How many request ids of this process are stored that have not expired; then the oldest are
-    /// forgotten or more are refused, as the limit says. The database cannot count them, so the
-    /// bound holds for each process. No bound by default.
+    /// How many request ids of this process may be stored that have not expired; more get
+    /// `queue_full`. The database cannot count them, so the bound holds for each process. No bound
+    /// by default.
     #[must_use]
     pub const fn max_request_ids(mut self, ids: usize) -> Self {
         self.max_request_ids = ids;

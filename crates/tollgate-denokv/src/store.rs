@@ -87,8 +87,4 @@ impl Store for DenoKv {
     fn round_trips(&self) -> Option<u64> {
         self.0.round_trips()
     }
-
-    fn forgotten_request_ids(&self) -> u64 {
-        self.0.forgotten_request_ids()
-    }
 }

@@ -93,9 +93,6 @@ pub(crate) struct Mutation {
 /// The mutation sets a value.
 pub(crate) const MUTATION_SET: i32 = 1;
 
-/// The mutation deletes a value.
-pub(crate) const MUTATION_DELETE: i32 = 2;
-
 /// A value in a request.
 #[derive(Clone, PartialEq, Message)]
 pub(crate) struct KvValue {

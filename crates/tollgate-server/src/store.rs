@@ -101,7 +101,7 @@ pub const STORES: &[StoreSpec] = &[
         schemes: &["denokv+http", "denokv+https"],
         example: "denokv+http://token@127.0.0.1:1",
         choose_for: "what runs on Deno",
-        bounds_ids: true,
+        bounds_ids: false,
         parameters: || denokv::Config::parameters().collect(),
         validate: |address| address.parse::<denokv::Config>().map(drop),
         open: |address, options| Box::pin(ready(denokv(address, options))),

@@ -6,8 +6,7 @@
 //! room that is taken.
 //!
 //! Where there is no room, the oldest ids of whatever takes too much are to be forgotten
-//! ([`Forget`]): a sixteenth of them at once, so that the store looks for them rarely. For a store
-//! that cannot look for them, the names of the ids are kept too.
+//! ([`Forget`]): a sixteenth of them at once, so that the store looks for them rarely.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -22,8 +21,6 @@ use crate::time::Micros;
 const SHARE_OF_A_KEY: usize = 16;
 /// This part of the ids that take too much is forgotten at once.
 const FORGOTTEN: usize = 16;
-/// No more names are forgotten at once: a backend deletes them in one request.
-const NAMES_MAX: usize = 100;
 /// Ids that expire within one of these are counted together, until its end.
 const GRAIN: Micros = 1_000_000;
 
@@ -38,8 +35,6 @@ pub struct Forget {
     pub names_begin_with: String,
     /// How many are to be forgotten.
     pub count: usize,
-    /// Which ones, where names are kept. A store that looks for the oldest itself gets none.
-    pub names: Vec<String>,
 }
 
 /// Whose request ids take too much room for one more.
@@ -54,19 +49,7 @@ pub(super) enum Excess {
 #[derive(Debug)]
 pub struct IdShares {
     max: usize,
-    oldest: Oldest,
     live: Mutex<Live>,
-}
-
-/// How the oldest ids are forgotten.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Oldest {
-    /// The store looks for them.
-    FoundByStore,
-    /// Their names are kept, and the store deletes them.
-    Named,
-    /// Not at all.
-    Kept,
 }
 
 #[derive(Debug, Default)]
@@ -75,15 +58,22 @@ struct Live {
     by_key: HashMap<Owner, usize>,
     /// What expires by an instant.
     by_end: BTreeMap<Micros, HashMap<Owner, Ids>>,
-    total: usize,
 }
 
 /// Ids of one owner that expire together.
 #[derive(Debug, Default)]
 struct Ids {
     count: usize,
-    /// Of those that may be forgotten, where names are kept.
-    names: Vec<String>,
+    /// Without those of settlements, which a store never forgets early.
+    forgettable: usize,
+}
+
+/// An id that was counted.
+#[derive(Debug)]
+struct CountedId {
+    owner: Owner,
+    end: Micros,
+    is_forgettable: bool,
 }
 
 /// Ids that are about to be written. They count until they expire if they are kept, and no longer
@@ -92,40 +82,20 @@ struct Ids {
 #[must_use = "ids that are dropped are not counted"]
 pub struct ReservedIds<'a> {
     shares: &'a IdShares,
-    max: usize,
-    ids: Vec<ReservedId>,
-    may_be_written: bool,
-}
-
-#[derive(Debug)]
-struct ReservedId {
-    owner: Owner,
-    end: Micros,
-    name: Option<String>,
+    ids: Vec<CountedId>,
 }
 
 impl IdShares {
     /// Shares of this many ids; `usize::MAX` for no bound.
     #[must_use]
     pub fn new(max: usize) -> Self {
-        Self { max, oldest: Oldest::FoundByStore, live: Mutex::default() }
-    }
-
-    /// Shares for a store that has to be told which ids it is to forget, if it can.
-    pub(super) fn with_names(forgets: bool) -> Self {
-        let oldest = if forgets { Oldest::Named } else { Oldest::Kept };
-        Self { oldest, ..Self::new(usize::MAX) }
+        Self { max, live: Mutex::default() }
     }
 
     /// Begins to add ids at this instant.
     pub fn reserve(&self, now: Micros) -> ReservedIds<'_> {
-        self.reserve_up_to(self.max, now)
-    }
-
-    /// The same with another bound.
-    pub(super) fn reserve_up_to(&self, max: usize, now: Micros) -> ReservedIds<'_> {
         self.lock().forget_expired(now);
-        ReservedIds { shares: self, max, ids: Vec::new(), may_be_written: false }
+        ReservedIds { shares: self, ids: Vec::new() }
     }
 
     fn lock(&self) -> MutexGuard<'_, Live> {
@@ -134,11 +104,6 @@ impl IdShares {
 }
 
 impl ReservedIds<'_> {
-    /// How many more ids may be added, where no other process adds any.
-    pub(super) fn room(&self) -> usize {
-        self.max.saturating_sub(self.shares.lock().total)
-    }
-
     /// What stands in the way of one more id of this owner while `free` more fit into the store;
     /// nothing if it fits.
     pub(super) fn excess(&self, owner: Owner, free: usize, bounds: &Bounds) -> Option<Excess> {
@@ -159,7 +124,7 @@ impl ReservedIds<'_> {
     }
 
     /// The ids that are to be forgotten for one more under this key. They count no more. Nothing
-    /// if none can be forgotten.
+    /// if only settlements are left.
     pub(super) fn forget(&self, excess: Excess, key: Key<'_>, bounds: &Bounds) -> Option<Forget> {
         let (owner, max) = (Owner::of(key), self.max_of_policy(bounds));
         let mut live = self.shares.lock();
@@ -174,53 +139,32 @@ impl ReservedIds<'_> {
                 let names = record::names_of_policy(key);
                 (names, live.by_policy.get(&owner.policy).copied().unwrap_or_default())
             }
-            Excess::Store => (String::new(), self.max),
+            Excess::Store => (String::new(), self.shares.max),
         };
         let count = (of / FORGOTTEN).max(1);
-        match self.shares.oldest {
-            Oldest::FoundByStore => {
-                live.forget_oldest(count, is_meant);
-                Some(Forget { names_begin_with, count, names: Vec::new() })
-            }
-            Oldest::Named => {
-                let names = live.take_oldest_names(count.min(NAMES_MAX), is_meant);
-                let count = names.len();
-                (count > 0).then_some(Forget { names_begin_with, count, names })
-            }
-            Oldest::Kept => None,
-        }
-    }
-
-    /// Whether ids under these bounds are counted: without any bound they are not.
-    pub(super) fn counts(&self, bounds: &Bounds) -> bool {
-        self.max_of_policy(bounds) < usize::MAX
+        let forgotten = live.forget_oldest(count, is_meant);
+        // A full store may have ids that other processes wrote.
+        let count = if excess == Excess::Store { count } else { forgotten };
+        (count > 0).then_some(Forget { names_begin_with, count })
     }
 
     fn max_of_policy(&self, bounds: &Bounds) -> usize {
-        bounds.max_request_ids_if_set().unwrap_or(usize::MAX).min(self.max)
+        bounds.max_request_ids_if_set().unwrap_or(usize::MAX).min(self.shares.max)
     }
 
-    /// Adds an id of this name, unless it was never to be forgotten, that expires at this instant.
-    pub(super) fn add(&mut self, owner: Owner, end: Micros, name: Option<String>) {
-        let end = grain_of(end);
-        self.shares.lock().add(owner, end);
-        let name = name.filter(|_| self.shares.oldest == Oldest::Named);
-        self.ids.push(ReservedId { owner, end, name });
+    /// Adds an id that expires at this instant. Without any bound it is not counted.
+    pub(super) fn add(&mut self, (owner, end): (Owner, Micros), may_forget: bool, bounds: &Bounds) {
+        if self.max_of_policy(bounds) == usize::MAX {
+            return;
+        }
+        let id = CountedId { owner, end: grain_of(end), is_forgettable: may_forget };
+        self.shares.lock().add(&id);
+        self.ids.push(id);
     }
 
     /// The ids are written, or may be.
     pub fn keep(mut self) {
-        self.sent();
-    }
-
-    /// The ids are about to be written: unless it is known that they were not, they count.
-    pub(super) fn sent(&mut self) {
-        self.may_be_written = true;
-    }
-
-    /// The ids were not written.
-    pub(super) fn not_written(mut self) {
-        self.may_be_written = false;
+        self.ids.clear();
     }
 }
 
@@ -230,41 +174,32 @@ impl Drop for ReservedIds<'_> {
             return;
         }
         let mut live = self.shares.lock();
-        for ReservedId { owner, end, name } in self.ids.drain(..) {
-            if self.may_be_written {
-                live.add_name(owner, end, name);
-            } else {
-                live.remove(owner, end);
-            }
-        }
+        self.ids.drain(..).for_each(|id| live.remove(&id));
     }
 }
 
 impl Live {
-    fn add(&mut self, owner: Owner, end: Micros) {
-        *self.by_policy.entry(owner.policy).or_default() += 1;
-        *self.by_key.entry(owner).or_default() += 1;
-        self.by_end.entry(end).or_default().entry(owner).or_default().count += 1;
-        self.total += 1;
+    fn add(&mut self, id: &CountedId) {
+        *self.by_policy.entry(id.owner.policy).or_default() += 1;
+        *self.by_key.entry(id.owner).or_default() += 1;
+        let ids = self.by_end.entry(id.end).or_default().entry(id.owner).or_default();
+        ids.count += 1;
+        ids.forgettable += usize::from(id.is_forgettable);
     }
 
-    /// Notes the name of an id that was added, unless it has expired meanwhile.
-    fn add_name(&mut self, owner: Owner, end: Micros, name: Option<String>) {
-        let ids = self.by_end.get_mut(&end).and_then(|owners| owners.get_mut(&owner));
-        if let Some(ids) = ids {
-            ids.names.extend(name);
+    /// Removes an id, unless it has expired or was forgotten meanwhile.
+    fn remove(&mut self, id: &CountedId) {
+        let Some(owners) = self.by_end.get_mut(&id.end) else { return };
+        let Some(ids) = owners.get_mut(&id.owner) else { return };
+        ids.count = ids.count.saturating_sub(1);
+        ids.forgettable = ids.forgettable.saturating_sub(usize::from(id.is_forgettable));
+        if ids.count == 0 {
+            owners.remove(&id.owner);
         }
-    }
-
-    /// Removes an id, unless it has expired meanwhile.
-    fn remove(&mut self, owner: Owner, end: Micros) {
-        let ids = self.by_end.get_mut(&end).and_then(|owners| owners.get_mut(&owner));
-        if let Some(ids) = ids
-            && let Some(less) = ids.count.checked_sub(1)
-        {
-            ids.count = less;
-            self.subtract(owner, 1);
+        if owners.is_empty() {
+            self.by_end.remove(&id.end);
         }
+        self.subtract(id.owner, 1);
     }
 
     fn forget_expired(&mut self, now: Micros) {
@@ -277,53 +212,30 @@ impl Live {
         }
     }
 
-    /// Counts this many ids no more, those that expire first.
-    fn forget_oldest(&mut self, mut count: usize, is_meant: impl Fn(&Owner) -> bool) {
-        let mut forgotten = Vec::new();
+    /// Counts up to this many ids no more, those that expire first, and returns how many.
+    fn forget_oldest(&mut self, count: usize, is_meant: impl Fn(&Owner) -> bool) -> usize {
+        let (mut left, mut forgotten) = (count, Vec::new());
         for owners in self.by_end.values_mut() {
             for (owner, ids) in owners.iter_mut().filter(|(owner, _)| is_meant(owner)) {
-                let less = count.min(ids.count);
+                let less = left.min(ids.forgettable);
+                ids.forgettable -= less;
                 ids.count -= less;
-                count -= less;
+                left -= less;
                 forgotten.push((*owner, less));
             }
             owners.retain(|_, ids| ids.count > 0);
-            if count == 0 {
+            if left == 0 {
                 break;
             }
         }
+        self.by_end.retain(|_, owners| !owners.is_empty());
         for (owner, less) in forgotten {
             self.subtract(owner, less);
         }
-    }
-
-    /// Takes this many names, of ids that expire first. They count no more.
-    fn take_oldest_names(
-        &mut self,
-        count: usize,
-        is_meant: impl Fn(&Owner) -> bool,
-    ) -> Vec<String> {
-        let (mut names, mut forgotten) = (Vec::new(), Vec::new());
-        for owners in self.by_end.values_mut() {
-            for (owner, ids) in owners.iter_mut().filter(|(owner, _)| is_meant(owner)) {
-                let less = (count - names.len()).min(ids.names.len());
-                names.extend(ids.names.drain(..less));
-                ids.count = ids.count.saturating_sub(less);
-                forgotten.push((*owner, less));
-            }
-            owners.retain(|_, ids| ids.count > 0);
-            if names.len() == count {
-                break;
-            }
-        }
-        for (owner, less) in forgotten {
-            self.subtract(owner, less);
-        }
-        names
+        count - left
     }
 
     fn subtract(&mut self, owner: Owner, count: usize) {
-        self.total = self.total.saturating_sub(count);
         subtract(&mut self.by_policy, &owner.policy, count);
         subtract(&mut self.by_key, &owner, count);
     }
@@ -345,6 +257,7 @@ fn grain_of(end: Micros) -> Micros {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::key::Name;
 
     const END: Micros = 7 * GRAIN;
 
@@ -361,7 +274,7 @@ mod tests {
         let mut count = 0;
         for owner in owners {
             if reserved.excess(owner, free - count, &Bounds::new()).is_none() {
-                reserved.add(owner, END, None);
+                reserved.add((owner, END), true, &Bounds::new());
                 count += 1;
             }
         }
@@ -396,5 +309,33 @@ mod tests {
         assert!(shares.lock().by_policy.is_empty() && shares.lock().by_key.is_empty());
         let full = reserved.excess(owner(1, 1), 0, &Bounds::new());
         assert_eq!(full, Some(Excess::Store), "the store is full");
+    }
+
+    #[test]
+    fn settlements_are_never_forgotten_and_what_is_forgotten_takes_no_room() {
+        let shares = IdShares::new(64);
+        let bounds = Bounds::new();
+        let key = Key {
+            prefix: &Name::new("prefix", "p").unwrap(),
+            policy: &Name::new("policy", "q").unwrap(),
+            subject: "k",
+        };
+        let owner = Owner::of(key);
+        let mut reserved = shares.reserve(0);
+        for second in 1..=4 {
+            reserved.add((owner, second * GRAIN), second > 2, &bounds);
+        }
+        let excess = reserved.excess(owner, 60, &bounds);
+        assert_eq!(excess, Some(Excess::Key), "a sixteenth of 64");
+        for left in [3, 2] {
+            let forget = reserved.forget(Excess::Key, key, &bounds);
+            assert_eq!(forget.map(|forget| forget.count), Some(1));
+            assert_eq!((shares.lock().by_key[&owner], shares.lock().by_end.len()), (left, left));
+        }
+        assert_eq!(reserved.forget(Excess::Key, key, &bounds), None, "settlements are left");
+        assert!(reserved.forget(Excess::Store, key, &bounds).is_some(), "others wrote ids too");
+        reserved.keep();
+        drop(shares.reserve(4 * GRAIN));
+        assert!(shares.lock().by_end.is_empty() && shares.lock().by_key.is_empty());
     }
 }

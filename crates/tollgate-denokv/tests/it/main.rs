@@ -7,7 +7,6 @@ mod expiry;
 mod faults;
 mod front;
 mod input;
-mod request_ids;
 mod support;
 mod tls;
 mod tokens;

@@ -1,5 +1,6 @@
 //! What policies ask of the store.
 
+use tollgate_core::store::WhenIdsFull;
 use tollgate_core::{Error, Limit, Result};
 
 use super::Policies;
@@ -16,12 +17,14 @@ impl Policies {
                 let setting = match (bounds.max_request_ids_if_set(), bounds.when_ids_full_if_set())
                 {
                     (Some(_), _) => "max",
-                    (None, Some(_)) => "when_full",
-                    (None, None) => continue,
+                    (None, Some(WhenIdsFull::Refuse)) => "when_full",
+                    // To forget the oldest is the default, where there is a bound.
+                    (None, _) => continue,
                 };
                 let field = format!("policies.{}.request_ids.{setting}", policy.name());
                 let message = "this store cannot bound how many request ids it keeps: they expire; \
-                               set `keep` alone, or choose another store";
+                               set `keep` alone, here and at the top of the file, or choose \
+                               another store";
                 return Err(Error::config("policies", message).with_field(field));
             }
         }

@@ -203,6 +203,11 @@ impl ObjectStore {
             })
             .collect();
         self.forget_records(&decided.forget).await?;
+        // Settlements are not forgotten, and more of them may be kept than this process has counted.
+        if added > self.max_request_ids.saturating_sub(self.records.load(Relaxed)) && added > 0 {
+            let message = "too many request ids are kept by this object; wait until some expire";
+            return Err(Error::new(Code::QueueFull, message).not_sent());
+        }
         if !rows.is_empty() {
             self.storage.write(&rows).await?;
             reserved.keep();

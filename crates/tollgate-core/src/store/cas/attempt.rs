@@ -12,12 +12,13 @@
 use core::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::sync::Arc;
 
-use super::bounds::Bounds;
+use super::bounds::{Bounds, store_full};
 use super::draft::{Draft, instant};
+use super::ids::Ids;
 use super::layout::{Item, Layout};
 use super::stored_value::StoredValue;
 use super::versioned::{Snapshot, Swap, Versioned};
-use super::{Evidence, Forget, IdShares, Jitter, ReservedIds, Retries, TimeSource};
+use super::{Evidence, Jitter, Retries, TimeSource};
 use crate::charge::Charge;
 use crate::clock::{Clock, sleep_until};
 use crate::combine::durations::Durations;
@@ -88,15 +89,12 @@ pub(super) fn shares(items: &[Item<'_>]) -> bool {
 pub(super) struct Adapter<V> {
     pub(super) backend: V,
     pub(super) clock: Arc<dyn Clock>,
-    /// The request ids that this process has written, where each is a value of its own.
-    pub(super) ids: IdShares,
+    ids: Ids,
     jitter: Jitter,
     durations: Durations,
     /// Calls that the backend has received, and swaps that lost a race: for operators.
     pub(super) trips: AtomicU64,
     pub(super) lost_races: AtomicU64,
-    /// Request ids that were forgotten before they expired.
-    pub(super) forgotten: AtomicU64,
 }
 
 /// What may be set.
@@ -108,15 +106,6 @@ pub(super) struct Settings {
     pub(super) max_ids: usize,
 }
 
-/// What a round decided over a snapshot.
-struct Drafted<'a> {
-    draft: Draft,
-    /// How many admissions each caller has.
-    counts: Vec<usize>,
-    /// The request ids that the draft adds.
-    ids: Option<ReservedIds<'a>>,
-}
-
 /// How an attempt ended.
 enum Attempt {
     /// All callers are answered.
@@ -126,16 +115,14 @@ enum Attempt {
 
 impl<V: Versioned> Adapter<V> {
     pub(super) fn new(backend: V, clock: impl Clock + 'static, jitter: Jitter) -> Self {
-        let ids = IdShares::with_names(backend.capability().forgets);
         Self {
             backend,
             clock: Arc::new(clock),
-            ids,
+            ids: Ids::default(),
             jitter,
             durations: Durations::default(),
             trips: AtomicU64::new(0),
             lost_races: AtomicU64::new(0),
-            forgotten: AtomicU64::new(0),
         }
     }
 
@@ -205,18 +192,18 @@ impl<V: Versioned> Adapter<V> {
         if let Some(kept) = self.backend.recall(&names) {
             round.mark_sent();
             let drafted = self.draft(settings, round, kept);
-            if let Ok(drafted) = drafted
-                && drafted.draft.proves(names.len())
+            if let Ok((draft, counts)) = drafted
+                && draft.proves(names.len())
             {
-                return self.settle(round, drafted, &names).await;
+                return self.settle(settings, round, (draft, &names, &counts)).await;
             }
             round.mark_not_sent();
         }
         let snapshot = self.read(&names).await?;
         // A caller that was cancelled during the read is not charged.
         round.mark_sent();
-        let drafted = self.draft(settings, round, snapshot)?;
-        self.settle(round, drafted, &names).await
+        let (draft, counts) = self.draft(settings, round, snapshot)?;
+        self.settle(settings, round, (draft, &names, &counts)).await
     }
 
     /// Runs the admissions of all callers over a snapshot, in order, and counts those of each.
@@ -225,9 +212,9 @@ impl<V: Versioned> Adapter<V> {
         settings: Settings,
         round: &KeyRound,
         snapshot: Snapshot,
-    ) -> Result<Drafted<'_>> {
+    ) -> Result<(Draft, Vec<usize>)> {
         let Some(Job::Admit { layout, .. }) = round.jobs().next() else {
-            return Ok(Drafted { draft: Draft::default(), counts: Vec::new(), ids: None });
+            return Ok((Draft::default(), Vec::new()));
         };
         let mut charges: Vec<Charge<'_>> = Vec::with_capacity(round.len());
         let mut owned = Vec::with_capacity(round.len());
@@ -246,55 +233,47 @@ impl<V: Versioned> Adapter<V> {
         });
         let items: Vec<Item<'_>> = items.collect();
         let mut bounds = self.bounds(settings);
-        let mut ids = None;
         if !bounds.embeds_records && items.iter().any(|item| item.admission.request_id.is_some()) {
             let now = items.iter().filter_map(|item| instant(item.at, snapshot.clock).ok());
             let now = now.map(Now::reading).max().unwrap_or_default();
-            let reserved = self.ids.reserve_up_to(settings.max_ids, now);
-            bounds.room = reserved.room();
-            ids = Some(reserved);
+            bounds.room = self.ids.room(now, settings.max_ids);
         }
-        let draft = Draft::make(&items, layout, snapshot, (bounds, ids.as_mut()))?;
-        Ok(Drafted { draft, counts, ids })
+        Ok((Draft::make(&items, layout, snapshot, (bounds, None))?, counts))
     }
 
     /// Swaps what a draft writes, and gives each caller its evidence.
     async fn settle(
         &self,
+        settings: Settings,
         round: &mut KeyRound,
-        drafted: Drafted<'_>,
-        names: &[&str],
+        (mut draft, names, counts): (Draft, &[&str], &[usize]),
     ) -> Result<Attempt> {
-        let Drafted { mut draft, counts, mut ids } = drafted;
         let swaps = draft.swaps(names);
         if !swaps.is_empty() {
-            self.forget_ids(&draft.forget).await?;
-            ids.iter_mut().for_each(ReservedIds::sent);
-            let swapped = self.swap(&swaps).await;
-            if matches!(&swapped, Ok(false)) || swapped.as_ref().is_err_and(Error::is_not_sent) {
-                ids.into_iter().for_each(ReservedIds::not_written);
+            let embeds_records = self.bounds(settings).embeds_records;
+            let ids: &[Micros] = if embeds_records { &[] } else { &draft.added };
+            // Others may have taken the last places since the draft was made.
+            if !self.ids.add(ids, settings.max_ids) {
+                return Err(store_full());
             }
-            if !swapped? {
-                return Ok(Attempt::LostRace);
+            match self.swap(&swaps).await {
+                Ok(true) => {}
+                Ok(false) => {
+                    self.ids.remove(ids);
+                    return Ok(Attempt::LostRace);
+                }
+                Err(error) => {
+                    if error.is_not_sent() {
+                        self.ids.remove(ids);
+                    }
+                    return Err(error);
+                }
             }
         }
         let mut outcomes = core::mem::take(&mut draft.outcomes).into_iter();
         let each = counts.iter().map(|count| Ok(outcomes.by_ref().take(*count).collect()));
         round.finish(each);
         Ok(Attempt::Done)
-    }
-
-    /// Deletes request ids that make room for those of a round, before they are written: no more
-    /// are ever stored than the bound.
-    async fn forget_ids(&self, forget: &[Forget]) -> Result<()> {
-        for Forget { names, .. } in forget {
-            let names: Vec<&str> = names.iter().map(String::as_str).collect();
-            self.trips.fetch_add(1, Relaxed);
-            self.backend.forget(&names).await.map_err(Error::not_sent)?;
-            let forgotten = u64::try_from(names.len()).unwrap_or(u64::MAX);
-            self.forgotten.fetch_add(forgotten, Relaxed);
-        }
-        Ok(())
     }
 
     /// Swaps in a value without a state; the request ids inside stay.

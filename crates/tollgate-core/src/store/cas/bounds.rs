@@ -133,8 +133,11 @@ impl Bounds {
 /// # Errors
 /// `unsupported`.
 pub fn check_bound(admission: &Admission<'_>, bounded_ids: bool) -> Result<()> {
-    let max = admission.charges().first().and_then(|c| c.limit.bounds().max_request_ids_if_set());
-    if bounded_ids || admission.request_id.is_none() || max.is_none() {
+    if bounded_ids || admission.request_id.is_none() {
+        return Ok(());
+    }
+    let mut bounds = admission.charges().iter().map(|charge| charge.limit.bounds());
+    if bounds.all(|bounds| bounds.max_request_ids_if_set().is_none()) {
         return Ok(());
     }
     let message = "this store cannot bound how many request ids it keeps";

@@ -6,7 +6,7 @@
 
 use super::bounds::{Bounds, Change, share_full};
 use super::layout::{Item, ItemCells, Layout};
-use super::record::{Record, conflict, name};
+use super::record::{Record, conflict};
 use super::round::ValueWrite;
 use super::stored_value::StoredValue;
 use super::versioned::{Snapshot, Swap, Version};
@@ -32,9 +32,11 @@ struct Slot {
 #[derive(Debug, Default)]
 pub(super) struct Draft {
     pub(super) outcomes: Vec<Result<Evidence>>,
+    /// When the request ids that are added expire.
+    pub(super) added: Vec<Micros>,
     /// What is to be written, and the version that each value must still have.
     writes: Vec<(ValueWrite, Option<Version>)>,
-    pub(super) forget: Vec<Forget>,
+    forget: Vec<Forget>,
 }
 
 impl Draft {
@@ -58,8 +60,9 @@ impl Draft {
             workspace.decide(item, own)
         };
         let outcomes = items.iter().enumerate().map(decide).collect();
+        let added = core::mem::take(&mut workspace.added);
         let forget = core::mem::take(&mut workspace.forget);
-        Ok(Self { outcomes, writes: workspace.writes(), forget })
+        Ok(Self { outcomes, added, writes: workspace.writes(), forget })
     }
 
     /// The evidence of each admission, what is to be written, and what is to be forgotten, for
@@ -92,7 +95,8 @@ struct Workspace<'i, 'r> {
     bounds: Bounds,
     /// The shares of policies and keys, where ids are kept by policy and key.
     ids: Option<&'i mut ReservedIds<'r>>,
-    /// The ids that make room for those that are added.
+    added: Vec<Micros>,
+    /// The ids that make room for them.
     forget: Vec<Forget>,
 }
 
@@ -110,7 +114,14 @@ impl<'i, 'r> Workspace<'i, 'r> {
                 is_changed: false,
             }
         });
-        Self { slots: slots.collect(), clock: snapshot.clock, bounds, ids, forget: Vec::new() }
+        Self {
+            slots: slots.collect(),
+            clock: snapshot.clock,
+            bounds,
+            ids,
+            added: Vec::new(),
+            forget: Vec::new(),
+        }
     }
 
     fn decide(&mut self, item: &Item<'_>, own: &ItemCells) -> Result<Evidence> {
@@ -147,9 +158,10 @@ impl<'i, 'r> Workspace<'i, 'r> {
                 bounds.check(cell, change, now, algorithm)?;
             }
         }
-        let record = changes.iter().find_map(|change| change.record.as_ref());
-        if let (Some(record), Some(charge)) = (record, charges.first()) {
-            self.reserve(charge, record)?;
+        let expires = changes.iter().find_map(|change| Some(change.record.as_ref()?.expires));
+        if let (Some(expires), Some(charge)) = (expires, charges.first()) {
+            let may_forget = !item.admission.is_settlement();
+            self.reserve(charge, expires, may_forget)?;
         }
         for change in changes {
             self.apply(change, charges, now);
@@ -159,23 +171,17 @@ impl<'i, 'r> Workspace<'i, 'r> {
 
     /// Reserves room for the request id of an admission with this first charge, where ids are kept
     /// by policy and key.
-    fn reserve(&mut self, charge: &Charge<'_>, record: &Record) -> Result<()> {
+    fn reserve(&mut self, charge: &Charge<'_>, expires: Micros, may_forget: bool) -> Result<()> {
         let Some(ids) = &mut self.ids else { return Ok(()) };
         let (owner, bounds) = (Owner::of(charge.key()), charge.limit.bounds());
         if let Some(excess) = ids.excess(owner, self.bounds.room, bounds) {
-            let forget = match bounds.forgets_request_ids() {
-                true => ids.forget(excess, charge.key(), bounds),
-                false => None,
-            };
+            let forgets = bounds.forgets_request_ids();
+            let forget = forgets.then(|| ids.forget(excess, charge.key(), bounds)).flatten();
             let forget = forget.ok_or_else(share_full)?;
             self.bounds.room = self.bounds.room.saturating_add(forget.count);
             self.forget.push(forget);
         }
-        if ids.counts(bounds) {
-            let takes = charge.operation.takes();
-            let name = takes.then(|| name(charge.key(), &record.id));
-            ids.add(owner, record.expires, name);
-        }
+        ids.add((owner, expires), may_forget, bounds);
         Ok(())
     }
 
@@ -204,8 +210,9 @@ impl<'i, 'r> Workspace<'i, 'r> {
             // Only a record is added, and the value lives as long as its state did.
             None => slot.fresh_at = slot.fresh_at.or_else(|| fresh_at(charges, cell, now)),
         }
-        if change.record.is_some() {
+        if let Some(record) = &change.record {
             self.bounds.room = self.bounds.room.saturating_sub(1);
+            self.added.push(record.expires);
         }
         cell.records.extend(change.record);
         slot.is_changed = true;

@@ -20,8 +20,7 @@
 //! # Request ids
 //! The record of a charged id is part of the same swap. Where a swap writes several keys it lives
 //! under `<key text>:once:<id>`, next to the first key of its admission; there is one such value
-//! per charged id until it expires, and [`Cas::max_request_ids`] bounds how many this process
-//! writes: it keeps their names while there is a bound, and has the oldest deleted. Where a swap
+//! per charged id until it expires, and [`Cas::max_request_ids`] bounds how many. Where a swap
 //! writes a single key it lives inside that key's value, which costs little code, because both
 //! places hold the same text (`stored_value`), and gives every backend exact idempotency. The
 //! number of ids per key is bounded there ([`Cas::max_records`]): more are refused with
@@ -40,6 +39,7 @@ mod attempt;
 mod batch;
 pub(super) mod bounds;
 mod draft;
+mod ids;
 mod layout;
 pub(super) mod record;
 pub(super) mod round;
@@ -53,7 +53,7 @@ use core::sync::atomic::Ordering::Relaxed;
 use core::time::Duration;
 use std::sync::Arc;
 
-use super::id_shares::{Forget, IdShares, ReservedIds};
+use super::id_shares::{Forget, ReservedIds};
 use super::{
     BatchResults, CallContext, CallPermit, Capability, Evidence, Jitter, Loaded, MultiKey, Owner,
     Retries, SlotWrite, Store, TimeSource, plan, slots_of,
@@ -155,9 +155,8 @@ impl<V: Versioned + 'static> Cas<V> {
     }
 
     /// How many request ids this process may have written that have not expired, on a backend that
-    /// swaps several keys, where each is a value of its own; then the oldest are forgotten, if the
-    /// backend [can](VersionedCapability::forgets), or new ones are refused, as the limit says. No
-    /// bound by default.
+    /// swaps several keys, where each is a value of its own; more get `queue_full`, whatever the
+    /// limit says: this process does not know the names of older ones. No bound by default.
     #[must_use]
     pub const fn max_request_ids(mut self, ids: usize) -> Self {
         self.settings.max_ids = ids;
@@ -212,7 +211,7 @@ impl<V: Versioned + 'static> Cas<V> {
         if admission.charges().is_empty() {
             return Err(no_charge().not_sent());
         }
-        check_bound(admission, capability.forgets)?;
+        check_bound(admission, false)?;
         if !capability.long_logs {
             admission.charges().iter().try_for_each(check_size)?;
         }
@@ -244,7 +243,6 @@ impl<V: Versioned + 'static> Store for Cas<V> {
                 MultiKey::Unsupported
             },
             idempotent: true,
-            bounded_ids: backend.forgets,
             max_state_bytes: backend.max_state_bytes,
             ..Capability::default()
         }
@@ -304,10 +302,6 @@ impl<V: Versioned + 'static> Store for Cas<V> {
 
     fn round_trips(&self) -> Option<u64> {
         Some(self.adapter.trips.load(Relaxed))
-    }
-
-    fn forgotten_request_ids(&self) -> u64 {
-        self.adapter.forgotten.load(Relaxed)
     }
 }
 

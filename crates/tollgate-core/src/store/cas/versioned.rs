@@ -6,7 +6,7 @@
 
 use core::future::Future;
 
-use crate::error::{Code, Error, Result};
+use crate::error::Result;
 use crate::maybe_send::{MaybeSend, MaybeSync};
 use crate::store::CallLimit;
 use crate::time::Micros;
@@ -29,9 +29,6 @@ pub struct VersionedCapability {
     /// Independent admissions of a batch share swaps where they can. Not where a swap of several
     /// keys costs more than several swaps of one.
     pub joint_batches: bool,
-    /// Deletes values whose names it is given ([`Versioned::forget`]), so that the request ids of a
-    /// policy can be bounded.
-    pub forgets: bool,
 }
 
 impl VersionedCapability {
@@ -45,7 +42,6 @@ impl VersionedCapability {
             max_state_bytes: 0,
             long_logs: false,
             joint_batches: true,
-            forgets: false,
         }
     }
 
@@ -87,13 +83,6 @@ impl VersionedCapability {
     #[must_use]
     pub const fn without_joint_batches(mut self) -> Self {
         self.joint_batches = false;
-        self
-    }
-
-    /// The same backend, if it swaps several keys and deletes values.
-    #[must_use]
-    pub const fn with_forgetting(mut self) -> Self {
-        self.forgets = self.is_multi_key();
         self
     }
 
@@ -211,15 +200,6 @@ pub trait Versioned: MaybeSend + MaybeSync {
     /// would charge again. Switch such retries of a client library off.
     fn swap(&self, writes: &[Swap<'_>]) -> impl Future<Output = Result<bool>> + MaybeSend;
 
-    /// Deletes the values of these keys, whatever they are; at most 100 keys. The adapter names
-    /// request ids that are to be forgotten before they expire. A key may have no value any more.
-    ///
-    /// Only where the capability says so ([`VersionedCapability::forgets`]).
-    fn forget(&self, keys: &[&str]) -> impl Future<Output = Result<()>> + MaybeSend {
-        let _ = keys;
-        async { Err(Error::new(Code::Unsupported, "this backend deletes no values").not_sent()) }
-    }
-
     /// What the backend keeps of these keys, perhaps stale, in place of a read; `None` if a
     /// read is needed, which is the default.
     ///
@@ -256,10 +236,6 @@ impl<V: Versioned> Versioned for std::sync::Arc<V> {
 
     async fn swap(&self, writes: &[Swap<'_>]) -> Result<bool> {
         (**self).swap(writes).await
-    }
-
-    async fn forget(&self, keys: &[&str]) -> Result<()> {
-        (**self).forget(keys).await
     }
 
     fn recall(&self, keys: &[&str]) -> Option<Snapshot> {

@@ -188,13 +188,6 @@ impl Versioned for Table {
         self.call_limit.as_ref()
     }
 
-    async fn forget(&self, keys: &[&str]) -> Result<()> {
-        yield_once().await;
-        let mut rows = self.rows();
-        keys.iter().for_each(|key| drop(rows.remove(*key)));
-        Ok(())
-    }
-
     async fn read(&self, keys: &[&str]) -> Result<Snapshot> {
         let distinct: BTreeSet<&&str> = keys.iter().collect();
         assert_eq!(distinct.len(), keys.len(), "a key is read twice");

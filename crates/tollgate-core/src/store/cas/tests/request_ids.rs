@@ -306,75 +306,19 @@ fn a_record_beside_an_unchanged_state_does_not_shorten_its_life() {
     assert_eq!(stored(&store, &limit.charge("one")), 1);
 }
 
-fn records(store: &Cas<Table>) -> usize {
-    store.backend().rows().keys().filter(|name| name.contains(":once:")).count()
-}
-
-/// The bound of a policy and that of the store: the oldest make room, a settlement never does.
 #[test]
-fn ids_of_their_own_are_bounded_and_the_oldest_are_forgotten() {
-    let capability = VersionedCapability::multi_key(10).with_forgetting();
-    let make = || cas(Table::new(capability), &ManualClock::at(START));
-    let limit = per_hour("ids", 1_000_000);
-    let bounded = per_hour("ids", 1_000_000).bounded(Bounds::new().max_request_ids(160));
-    for (store, limit) in [(make(), &bounded), (make().max_request_ids(160), &limit)] {
-        let refund = limit.charge("0").refund(crate::charge::Receipt::Newest);
-        admit(&store, refund, "refund", START).unwrap();
-        for number in 0..1_000_u64 {
-            let (key, id) = ((number % 20).to_string(), number.to_string());
-            let charge = limit.charge(&key);
-            assert!(admit(&store, charge, &id, START + number).unwrap().replayed.is_none());
-            assert!(admit(&store, charge, &id, START + number).unwrap().replayed.is_some());
-            assert!(records(&store) <= 161, "{number}: {}", records(&store));
-        }
-        assert!(records(&store) >= 75, "{} are kept", records(&store));
-        let forgotten = usize::try_from(store.forgotten_request_ids()).unwrap();
-        assert_eq!(forgotten + records(&store), 1_001);
-        assert!(admit(&store, refund, "refund", START).unwrap().replayed.is_some());
-        assert!(admit(&store, limit.charge("19"), "999", START).unwrap().replayed.is_some());
-        let again = admit(&store, limit.charge("0"), "0", START).unwrap();
-        assert!(again.replayed.is_none(), "it is charged again");
-    }
-}
-
-#[test]
-fn one_key_takes_a_sixteenth_of_the_ids() {
-    let capability = VersionedCapability::multi_key(10).with_forgetting();
-    let store = cas(Table::new(capability), &ManualClock::at(START)).max_request_ids(160);
-    let limit = per_hour("ids", 1_000_000);
-    admit(&store, limit.charge("quiet"), "mine", START).unwrap();
-    for id in 0..100 {
-        admit(&store, limit.charge("loud"), &id.to_string(), START).unwrap();
-    }
-    assert_eq!(records(&store), 10 + 1);
-    assert!(admit(&store, limit.charge("quiet"), "mine", START).unwrap().replayed.is_some());
-    let refuse = Bounds::new().when_ids_full(WhenIdsFull::Refuse);
-    let refusing = per_hour("ids", 1_000_000).bounded(refuse);
-    let full = admit(&store, refusing.charge("loud"), "more", START);
-    assert_eq!(code(full), Some(Code::QueueFull));
-    let later = START + 2 * RequestId::DEFAULT_KEEP;
-    assert!(admit(&store, refusing.charge("loud"), "more", later).is_ok());
-}
-
-#[test]
-fn a_bound_that_the_backend_cannot_keep_is_refused() {
+fn a_bound_of_a_policy_is_refused() {
     both(|_, store| {
         let limit = per_hour("ids", 10).bounded(Bounds::new().max_request_ids(5));
         let refused = admit(store, limit.charge("one"), "a", START).unwrap_err();
         let field = Some("max_request_ids");
         assert_eq!((refused.code(), refused.field()), (Code::Unsupported, field));
+        let free = per_hour("free", 10);
+        let pair = [free.charge("one"), limit.charge("one")];
+        let id = RequestId::new("b").unwrap();
+        let refused = block_on(store.admit(&Admission::of(&pair).request_id(id), NOW));
+        assert_eq!(code(refused), Some(Code::Unsupported));
+        assert_eq!(stored(store, &free.charge("one")), 0);
         assert!(block_on(check(store, limit.charge("one"))).unwrap(), "without an id it passes");
     });
-}
-
-#[test]
-fn a_backend_that_deletes_nothing_refuses_more_than_the_bound_of_the_store() {
-    let store = cas(Table::multi_key(), &ManualClock::at(START)).max_request_ids(32);
-    let limit = per_hour("ids", 10);
-    for id in ["a", "b"] {
-        assert!(admit(&store, limit.charge("one"), id, START).is_ok());
-    }
-    let full = admit(&store, limit.charge("one"), "c", START);
-    assert_eq!(code(full), Some(Code::QueueFull));
-    assert_eq!((records(&store), stored(&store, &limit.charge("one"))), (2, 2));
 }
