@@ -52,3 +52,14 @@ impl Wake for Due {
         self.0.wake_due(Micros::MAX - 1);
     }
 }
+
+/// A duration as whole microseconds, at most as many as any clock will ever read.
+pub(crate) const fn micros(duration: Duration) -> Micros {
+    let micros = duration.as_micros();
+    if micros < (1 << 52) {
+        #[expect(clippy::cast_possible_truncation, reason = "below 2^52")]
+        let micros = micros as Micros;
+        return micros;
+    }
+    1 << 52
+}

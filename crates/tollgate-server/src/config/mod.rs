@@ -231,8 +231,7 @@ fn of_process(name: &str) -> Option<String> {
 
 /// The error of a file that cannot be read.
 fn unread(file: &Path, message: String) -> ConfigErrors {
-    let error = ConfigError::new(file.display().to_string(), message);
-    ConfigErrors { file: None, list: vec![error] }
+    ConfigErrors { file: None, list: vec![ConfigError::new(file.display().to_string(), message)] }
 }
 
 fn text_of(bytes: Vec<u8>) -> Result<String, String> {

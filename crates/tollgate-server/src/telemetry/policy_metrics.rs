@@ -74,12 +74,12 @@ struct Handles {
 }
 
 /// The counters of a policy, or of one that is not in force any more.
-enum Found<'a> {
+enum OfPolicy<'a> {
     Known(&'a Handles),
     Removed(Box<Handles>),
 }
 
-impl Deref for Found<'_> {
+impl Deref for OfPolicy<'_> {
     type Target = Handles;
 
     fn deref(&self) -> &Handles {
@@ -156,10 +156,10 @@ impl PolicyMetrics {
     }
 
     /// The counters of a policy. Those of one that was just removed are found anew.
-    fn find<'a>(&self, by_name: &'a HashMap<Box<str>, Handles>, name: &str) -> Found<'a> {
+    fn find<'a>(&self, by_name: &'a HashMap<Box<str>, Handles>, name: &str) -> OfPolicy<'a> {
         match by_name.get(name) {
-            Some(handles) => Found::Known(handles),
-            None => Found::Removed(Box::new(Handles::new(&self.families, name))),
+            Some(handles) => OfPolicy::Known(handles),
+            None => OfPolicy::Removed(Box::new(Handles::new(&self.families, name))),
         }
     }
 }

@@ -157,12 +157,14 @@ fn a_bound_on_request_ids_is_refused_where_the_store_cannot_keep_it() {
         ("redis-cluster://127.0.0.1:1", false),
         ("dynamodb://limits?region=eu-central-1", false),
         ("postgres://127.0.0.1:1/t", true),
-        ("denokv+http://token@127.0.0.1:1", true),
+        ("denokv+http://token@127.0.0.1:1", false),
         ("'sqlite:./t.db'", true),
         ("'memory:'", true),
     ];
     for (store, is_accepted) in stores {
         of(store, "", keep).unwrap();
+        // The default, where there is a bound.
+        of(store, "request_ids: {when_full: forget_oldest}", "").unwrap();
         let wrong = [
             ("", ", request_ids: {max: 5}", "policies.p.request_ids.max: this store cannot bound"),
             ("", ", request_ids: {when_full: refuse}", "policies.p.request_ids.when_full: this"),

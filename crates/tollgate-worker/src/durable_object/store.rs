@@ -25,7 +25,7 @@ use worker::send::{IntoSendFuture as _, SendWrapper};
 
 use super::panics::{ThisObject, this_object};
 use super::storage::{KeyValue, ObjectStorage, Row, Sqlite};
-use crate::clock::WorkerClock;
+use crate::clock::{WorkerClock, micros};
 use crate::error::unavailable;
 
 const DEFAULT_SLACK: Duration = Duration::from_secs(60);
@@ -203,8 +203,8 @@ impl ObjectStore {
             })
             .collect();
         self.forget_records(&decided.forget).await?;
-        // Settlements are not forgotten, and more of them may be kept than this process has counted.
-        if added > self.max_request_ids.saturating_sub(self.records.load(Relaxed)) && added > 0 {
+        // Settlements are not forgotten, also those from before this object was made.
+        if added > 0 && added > self.max_request_ids.saturating_sub(self.records.load(Relaxed)) {
             let message = "too many request ids are kept by this object; wait until some expire";
             return Err(Error::new(Code::QueueFull, message).not_sent());
         }
@@ -391,15 +391,4 @@ pub(super) fn no_outcome() -> Error {
 #[expect(clippy::needless_pass_by_value, reason = "an argument of map_err")]
 fn alarm_failed(error: worker::Error) -> Error {
     unavailable("the alarm of the object failed", &error)
-}
-
-const fn micros(duration: Duration) -> Micros {
-    let micros = duration.as_micros();
-    // As many microseconds as any clock will ever read.
-    if micros < (1 << 52) {
-        #[expect(clippy::cast_possible_truncation, reason = "below 2^52")]
-        let micros = micros as Micros;
-        return micros;
-    }
-    1 << 52
 }
