@@ -12,7 +12,7 @@ use hyper::http::request::Parts;
 use hyper::{Request, Response, StatusCode};
 use tokio::time::Instant;
 use tollgate::{Code, Error};
-use tollgate_service::api::{BODY_MAX_BYTES, FailedElements, Rejection, Route, failure};
+use tollgate_service::api::{BODY_MAX_BYTES, Endpoint, FailedElements, Rejection, Route, failure};
 use tollgate_service::auth::{Role, bearer};
 
 use crate::app::App;
@@ -212,6 +212,10 @@ where
     }
     if let Some(FailedElements(codes)) = response.extensions().get() {
         codes.iter().for_each(|code| app.refused("http", *code));
+    }
+    if route.endpoint == Endpoint::AcquireMany {
+        // A batch takes milliseconds: other connections of this thread are read before the next.
+        tokio::task::yield_now().await;
     }
     response.map(whole)
 }

@@ -58,6 +58,8 @@ impl RateLimiter for Native {
         });
         let checks = checks.collect();
         let results = self.0.engine().acquire_batch(checks).await;
+        // A batch takes milliseconds: other connections of this thread are read before the next.
+        tokio::task::yield_now().await;
         if let Ok(results) = &results {
             self.0.refused_elements("grpc", results);
         }
