@@ -92,9 +92,14 @@ impl<'a> Iterator for Fields<'a> {
     }
 }
 
-/// Whether the first field of a reply, a boolean, is true: both services begin so.
+/// Whether the first field of a reply, a boolean, is true: both services begin so. An outcome of a
+/// stream has such a reply as its first field.
 pub(super) fn is_allowed(frame: &[u8]) -> bool {
-    Fields::of(frame).next() == Some((1, Value::Number(1)))
+    let first = match Fields::of(frame).next() {
+        Some((1, Value::Bytes(decision))) => Fields(decision).next(),
+        first => first,
+    };
+    first == Some((1, Value::Number(1)))
 }
 
 #[cfg(test)]
@@ -110,5 +115,7 @@ mod tests {
         assert_eq!(frame[..PREFIX], [0, 0, 0, 0, 12]);
         assert!(is_allowed(&Message::default().number(1, 1).framed()));
         assert!(!is_allowed(&Message::default().number(2, 2).framed()));
+        assert!(is_allowed(&Message::default().text(1, "\u{8}\u{1}").framed()));
+        assert!(!is_allowed(&Message::default().text(1, "\u{8}").framed()));
     }
 }
