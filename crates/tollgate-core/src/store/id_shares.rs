@@ -330,12 +330,14 @@ mod tests {
         for left in [3, 2] {
             let forget = reserved.forget(Excess::Key, key, &bounds);
             assert_eq!(forget.map(|forget| forget.count), Some(1));
-            assert_eq!((shares.lock().by_key[&owner], shares.lock().by_end.len()), (left, left));
+            let live = shares.lock();
+            assert_eq!((live.by_key[&owner], live.by_end.len()), (left, left));
         }
         assert_eq!(reserved.forget(Excess::Key, key, &bounds), None, "settlements are left");
         assert!(reserved.forget(Excess::Store, key, &bounds).is_some(), "others wrote ids too");
         reserved.keep();
         drop(shares.reserve(4 * GRAIN));
-        assert!(shares.lock().by_end.is_empty() && shares.lock().by_key.is_empty());
+        let live = shares.lock();
+        assert!(live.by_end.is_empty() && live.by_key.is_empty());
     }
 }
