@@ -214,8 +214,9 @@ where
         codes.iter().for_each(|code| app.refused("http", *code));
     }
     if route.endpoint == Endpoint::AcquireMany {
-        // A batch takes milliseconds: other connections of this thread are read before the next.
-        tokio::task::yield_now().await;
+        // A batch takes long: other connections of this thread are read before the next. By a task,
+        // because hyper polls a request again at once, which ends a mere yield.
+        let _turn = tokio::spawn(tokio::task::yield_now()).await;
     }
     response.map(whole)
 }

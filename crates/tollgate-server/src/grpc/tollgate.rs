@@ -58,7 +58,7 @@ impl RateLimiter for Native {
         });
         let checks = checks.collect();
         let results = self.0.engine().acquire_batch(checks).await;
-        // A batch takes milliseconds: other connections of this thread are read before the next.
+        // A batch takes long: other connections of this thread are read before the next.
         tokio::task::yield_now().await;
         if let Ok(results) = &results {
             self.0.refused_elements("grpc", results);

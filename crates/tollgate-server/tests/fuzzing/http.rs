@@ -109,8 +109,7 @@ pub fn http(bytes: &[u8]) {
             let response = tokio::select! {
                 biased;
                 response = answer(&fixture.app, &fixture.client, request) => response,
-                // A batch lets other connections be read once.
-                () = tokio::task::yield_now() => return None,
+                () = turns() => return None,
             };
             let status = response.status().as_u16();
             if (path, status) == (EVENTS, 200) {
@@ -131,6 +130,13 @@ pub fn http(bytes: &[u8]) {
         let is_empty = path == GATE && body.is_empty();
         assert!(is_empty || serde_json::from_slice::<Value>(&body).is_ok(), "{path}: {text}");
     });
+}
+
+/// More than a batch takes to let other connections be read.
+async fn turns() {
+    for _ in 0..8 {
+        tokio::task::yield_now().await;
+    }
 }
 
 /// The headers, and the rest; `None` when they are incomplete or no headers.
