@@ -70,7 +70,7 @@ fn answered(address: &str, request: &str, (expected, end): (&str, &str)) -> TcpS
         let answer = ask(&mut stream, request, end);
         answer.is_ok_and(|answer| answer.contains(expected)).then_some(stream)
     });
-    answered.expect("a connection that is answered")
+    answered.unwrap()
 }
 
 fn acquire(key: &str) -> String {
