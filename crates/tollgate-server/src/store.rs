@@ -181,7 +181,7 @@ pub(crate) fn validate(address: &str) -> Result<()> {
 /// `config_invalid` naming the setting of a policy.
 pub(crate) fn check_bounds(address: &str, policies: &Policies) -> Result<()> {
     match find(address) {
-        Ok((_, spec)) if !spec.bounds_ids => policies.without_bounded_ids(),
+        Ok((_, spec)) if !spec.bounds_ids => policies.refuse_bounds_on_ids(),
         _ => Ok(()),
     }
 }

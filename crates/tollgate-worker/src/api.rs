@@ -61,7 +61,7 @@ pub fn api_from_env(env: &Env, policies: &str) -> Result<Api> {
     let auth = auth(env, &policies)?;
     let store = store(env)?;
     if !store.capability().bounded_ids {
-        policies.without_bounded_ids()?;
+        policies.refuse_bounds_on_ids()?;
     }
     let limiter = limiter(store).deadline(deadline).build();
     let mut engine = Engine::new(limiter, policies);

@@ -11,7 +11,7 @@ impl Policies {
     ///
     /// # Errors
     /// `config_invalid` naming the setting of the first such policy.
-    pub fn without_bounded_ids(&self) -> Result<()> {
+    pub fn refuse_bounds_on_ids(&self) -> Result<()> {
         for policy in self.iter() {
             for bounds in policy.limits().map(Limit::bounds) {
                 let setting = match (bounds.max_request_ids_if_set(), bounds.when_ids_full_if_set())
